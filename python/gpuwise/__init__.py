@@ -118,7 +118,7 @@ def plan(
 ) -> Plan:
     """Plan the serving of a language model.
 
-    ``rate`` is requests a second (or ``"600/min"``), ``concurrency`` requests at once in its place;
+    ``rate`` is requests a second (or ``"600/min"``), ``concurrency`` concurrent requests in its place;
     ``isl`` and ``osl`` are tokens of a prompt and of an answer; ``ttft`` and ``tpot`` are targets such
     as ``"p95:1s"``. That nothing keeps them is an answer: ``Plan.ok``.
     """
@@ -173,5 +173,5 @@ def place(fleet: Union[str, os.PathLike[str]], jobs: Union[str, os.PathLike[str]
 
 
 def predict(questions: Union[str, os.PathLike[str]], **settings: Value) -> Answer:
-    """Answer many questions at once, from a CSV file."""
+    """Answer a table of questions, from a CSV file."""
     return ask("predict", os.fspath(questions), **settings)

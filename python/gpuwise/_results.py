@@ -97,8 +97,8 @@ class DeviceMemory:
     layout: str
     weights: str
     kv_cache: str
-    #: Requests of the asked length that fit at once.
-    requests_at_once: float
+    #: Concurrent requests of the asked length that fit.
+    concurrent_requests: float
     #: Bytes that are short on each GPU; 0 where it fits.
     short_bytes: int
     visible_bytes: int
@@ -121,7 +121,7 @@ class DeviceMemory:
             layout=data["layout"],
             weights=data["weights"],
             kv_cache=data["kv_cache"],
-            requests_at_once=data["requests_at_once"],
+            concurrent_requests=data["concurrent_requests"],
             short_bytes=data["short_bytes"],
             visible_bytes=memory["visible_bytes"],
             weight_bytes=memory["weight_bytes"],

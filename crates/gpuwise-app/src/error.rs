@@ -1,6 +1,6 @@
 //! Errors as people read them: what went wrong, where, and what to do.
 
-use std::{error::Error, fmt};
+use std::{error::Error, fmt, io, string::FromUtf8Error};
 
 /// An error with advice. What stands in its `what` is a clause that says what was read, where, and
 /// what is wrong; its hints say what to do.
@@ -38,9 +38,37 @@ impl Problem {
 
     #[must_use]
     pub fn because(mut self, source: impl Into<anyhow::Error>) -> Self {
-        self.source = Some(source.into());
+        self.source = Some(plain(source.into()));
         self
     }
+}
+
+/// What the system says, without its numbers and names of temporary files.
+fn plain(error: anyhow::Error) -> anyhow::Error {
+    let told = if let Some(error) = error.downcast_ref::<io::Error>() {
+        system(error)
+    } else if let Some(error) = error.downcast_ref::<FromUtf8Error>() {
+        Some(format!(
+            "byte {} is of no character",
+            error.utf8_error().valid_up_to() + 1
+        ))
+    } else {
+        None
+    };
+    told.map_or(error, anyhow::Error::msg)
+}
+
+fn system(error: &io::Error) -> Option<String> {
+    Some(match error.kind() {
+        io::ErrorKind::NotFound => "no such file or directory".into(),
+        io::ErrorKind::IsADirectory => "it is a directory, not a file".into(),
+        io::ErrorKind::NotADirectory => "a part of its path is a file, not a directory".into(),
+        io::ErrorKind::PermissionDenied => "permission denied".into(),
+        io::ErrorKind::InvalidData if error.to_string().contains("valid UTF-8") => {
+            "it is not text in UTF-8".into()
+        }
+        _ => return None,
+    })
 }
 
 impl fmt::Display for Problem {

@@ -1,12 +1,16 @@
 //! Fabric files, and their GPUs as rows of the catalogue.
 
-use crate::{error::Problem, names};
+use crate::{
+    catalogue::{self, Loaded, OwnRows},
+    error::Problem,
+    names,
+};
 use gpuwise_domain::{
     catalogue::Catalogue,
     fabric::{Fabric, PcieConstants},
     workload::Limits,
 };
-use gpuwise_read::fabric::{PCIE_CONSTANTS, read_fabric, read_pcie_constants};
+use gpuwise_read::fabric::{read_fabric, read_pcie_constants};
 use std::{fs, path::Path};
 
 /// A fabric whose GPUs are named as the catalogue does.
@@ -21,22 +25,23 @@ impl Joined {
     ///
     /// # Errors
     /// When it cannot be read, or names a GPU that is not in the catalogue.
-    pub fn read(path: &Path, catalogue: &Catalogue) -> anyhow::Result<Self> {
+    pub fn read(path: &Path, loaded: &Loaded) -> anyhow::Result<Self> {
         let shown = path.display().to_string();
         let text = fs::read_to_string(path).map_err(|error| {
             Problem::new(format!("cannot read fabric {shown}"))
                 .because(error)
-                .hint("docs/guides/composed-gpus.md shows a fabric file")
+                .hint("`gpuwise example fabric.toml` prints one")
         })?;
         let mut fabric = read_fabric(&shown, &text)?;
         for pool in &mut fabric.pools {
             let flag = format!("{shown}: pool {:?}:", pool.name);
             pool.gpu
-                .clone_from(&names::gpu(catalogue, &flag, &pool.gpu)?.name);
+                .clone_from(&names::gpu(&loaded.catalogue, &flag, &pool.gpu)?.name);
         }
+        let (file, text) = catalogue::file(loaded, OwnRows::PcieCollectives);
         Ok(Self {
             fabric,
-            constants: read_pcie_constants("fabric.toml", PCIE_CONSTANTS)?,
+            constants: read_pcie_constants(file, text)?,
         })
     }
 

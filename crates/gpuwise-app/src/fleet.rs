@@ -5,20 +5,16 @@ use gpuwise_domain::{
     catalogue::Catalogue,
     fabric::Fabric,
     gpu::Gpu,
-    placement::{
-        Event, Fleet, GpuKind, Health, Holding, Moment, Part, SharingMeans, TimestampedEvent,
-        VgpuProfile,
-    },
+    placement::{Event, Fleet, GpuKind, Health, Holding, Moment, Part, TimestampedEvent},
     precision::Compute,
 };
 use gpuwise_read::{
-    catalogue::{read_sharing_means, read_vgpu_profiles},
     fabric::read_fabric,
     fleet::{self, FleetFile, FleetProblems, JobsFile, KnownGpu, KnownParts},
 };
 use gpuwise_sched::world::{Tenancy, World};
 use gpuwise_units::Nanoseconds;
-use std::{fs, path::Path, sync::OnceLock};
+use std::{fs, path::Path};
 
 /// Reads a fleet file, and the fabric file that it names.
 ///
@@ -87,7 +83,10 @@ fn text(path: &Path, what: &str) -> anyhow::Result<String> {
     fs::read_to_string(path).map_err(|error| {
         Problem::new(format!("cannot read {what} file {}", path.display()))
             .because(error)
-            .hint("docs/reference/fleet-file.md shows one")
+            .hint(match what {
+                "fleet" => "`gpuwise example fleet.toml` prints one",
+                _ => "`gpuwise example jobs.toml` prints one",
+            })
             .into()
     })
 }
@@ -125,30 +124,19 @@ pub fn kind_of(catalogue: &Catalogue, gpu: &Gpu) -> KnownGpu {
             mig: catalogue.mig_geometry(gpu).cloned(),
         },
         joined: link.map(|link| link.domain),
-        parts: parts(&gpu.name),
+        parts: parts(catalogue, &gpu.name),
     }
 }
 
 /// How the catalogue's ways of sharing hold for a GPU.
-fn parts(gpu: &str) -> KnownParts {
-    static READ: OnceLock<(Vec<SharingMeans>, Vec<VgpuProfile>)> = OnceLock::new();
-    let (means, profiles) = READ.get_or_init(|| {
-        // A test reads both files; what cannot be read is not known.
-        let means = read_sharing_means(
-            "isolation.toml",
-            include_str!("../../../catalogue/isolation.toml"),
-        );
-        let profiles = read_vgpu_profiles(
-            "vgpu_profiles.csv",
-            include_str!("../../../catalogue/vgpu_profiles.csv"),
-        );
-        (means.unwrap_or_default(), profiles.unwrap_or_default())
-    });
-    let own = profiles
+fn parts(catalogue: &Catalogue, gpu: &str) -> KnownParts {
+    let own = catalogue
+        .vgpu
         .iter()
         .filter(|one| one.gpus.iter().any(|name| name == gpu));
     KnownParts {
-        mps_clients: means
+        mps_clients: catalogue
+            .sharing
             .iter()
             .find(|one| one.name == "mps")
             .and_then(|one| one.most),

@@ -1,6 +1,9 @@
 //! Hosts by name or file, and the constants of what work asks of them.
 
-use crate::error::Problem;
+use crate::{
+    catalogue::{self, Loaded, OwnRows},
+    error::Problem,
+};
 use gpuwise_domain::{
     balance::{Balance, HostSystem},
     catalogue::{Catalogue, distance},
@@ -17,14 +20,15 @@ use std::{
     path::{Path, PathBuf},
 };
 
-const BALANCE: &str = include_str!("../../../catalogue/balance.toml");
-
-/// The catalogue's constants, with rows of the user's files over them.
+/// The catalogue's constants, with rows of the user's catalogue and of these files over them.
 ///
 /// # Errors
 /// When a file cannot be read, or a row of it is wrong.
-pub fn constants(files: &[PathBuf]) -> anyhow::Result<BalanceConstants> {
-    let mut rows = read_balance("balance.toml", BALANCE)?;
+pub fn constants(loaded: &Loaded, files: &[PathBuf]) -> anyhow::Result<BalanceConstants> {
+    let mut rows = Vec::new();
+    for (file, text) in catalogue::files(loaded, OwnRows::HostBalance) {
+        rows.extend(read_balance(file, text)?);
+    }
     for file in files {
         rows.extend(read_balance(&file.display().to_string(), &text(file)?)?);
     }
@@ -48,11 +52,11 @@ pub fn of_plan(
     deployment: &Deployment,
     architecture: &Architecture,
     workload: &Workload,
-    catalogue: &Catalogue,
+    loaded: &Loaded,
 ) -> anyhow::Result<Balance> {
-    let constants = constants(&[])?;
+    let constants = constants(loaded, &[])?;
     let rental = deployment.rental.as_ref();
-    let host = rented(rental, &deployment.gpu, catalogue, &constants);
+    let host = rented(rental, &deployment.gpu, &loaded.catalogue, &constants);
     let node = node_gpus(rental, deployment.slice.is_some(), deployment.devices());
     let work = serving(deployment, architecture, workload, node, &constants);
     Ok(balance(work, host, &constants))
@@ -67,11 +71,11 @@ pub fn of_media(
     deployment: &MediaDeployment,
     size: &InputSize,
     inputs: f64,
-    catalogue: &Catalogue,
+    loaded: &Loaded,
 ) -> anyhow::Result<Balance> {
-    let constants = constants(&[])?;
+    let constants = constants(loaded, &[])?;
     let rental = deployment.rental.as_ref();
-    let host = rented(rental, &deployment.gpu, catalogue, &constants);
+    let host = rented(rental, &deployment.gpu, &loaded.catalogue, &constants);
     let node = node_gpus(rental, deployment.slice.is_some(), deployment.devices());
     let work = whole(sizing, deployment, size, inputs, node, &constants);
     Ok(balance(work, host, &constants))

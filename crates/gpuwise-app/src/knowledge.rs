@@ -1,7 +1,7 @@
 //! What predictions rest on: the fitted constants that the binary carries, and the user's own rows.
 
 use crate::{
-    catalogue::{Loaded, user_directory},
+    catalogue::{self, Loaded, OwnRows, user_directory},
     error::Problem,
     operators::measured,
     questions::{Rows, models_of, read_tables},
@@ -13,8 +13,6 @@ use gpuwise_lab::{
 use gpuwise_size::knowledge::Knowledge;
 use std::path::PathBuf;
 
-const EMBEDDED: &str = include_str!("../../../catalogue/constants.toml");
-
 /// Where a user's measured rows are kept.
 pub fn feedback_file() -> Option<PathBuf> {
     user_directory().map(|directory| directory.join("measured.csv"))
@@ -25,7 +23,7 @@ pub fn feedback_file() -> Option<PathBuf> {
 /// # Errors
 /// When the user's file of rows cannot be read.
 pub fn load(loaded: &Loaded) -> anyhow::Result<Knowledge> {
-    let mut knowledge = fitted()?;
+    let mut knowledge = fitted(loaded)?;
     let Some(file) = feedback_file().filter(|file| file.is_file()) else {
         return Ok(knowledge);
     };
@@ -44,18 +42,20 @@ pub fn load(loaded: &Loaded) -> anyhow::Result<Knowledge> {
     Ok(knowledge)
 }
 
-/// The constants that the binary carries.
+/// The fitted constants: a file of the user's catalogue in place of the one that the binary carries.
 ///
 /// # Errors
-/// Never in a release: a test reads them.
-pub fn fitted() -> anyhow::Result<Knowledge> {
-    read_knowledge("catalogue/constants.toml", EMBEDDED, &measured()?)
+/// When the user's file cannot be read.
+pub fn fitted(loaded: &Loaded) -> anyhow::Result<Knowledge> {
+    let (file, text) = catalogue::file(loaded, OwnRows::Constants);
+    read_knowledge(file, text, &measured(loaded)?)
 }
 
-/// The file of constants that the binary carries, with what they were fitted on.
+/// The file of constants, with what they were fitted on.
 ///
 /// # Errors
-/// Never in a release: a test reads it.
-pub fn file() -> anyhow::Result<ConstantsFile> {
-    read_file("catalogue/constants.toml", EMBEDDED)
+/// When the user's file cannot be read.
+pub fn file(loaded: &Loaded) -> anyhow::Result<ConstantsFile> {
+    let (file, text) = catalogue::file(loaded, OwnRows::Constants);
+    read_file(file, text)
 }

@@ -12,6 +12,7 @@ pub mod commands;
 pub mod engine;
 pub mod error;
 #[doc(hidden)]
+pub mod examples;
 pub mod fabric;
 #[doc(hidden)]
 pub mod fetch;

@@ -58,7 +58,7 @@ pub fn device<'a>(catalogue: &'a Catalogue, flag: &str, text: &str) -> anyhow::R
         .map(|known| known.profile.as_str())
         .collect();
     Err(match names.as_slice() {
-        [] => problem.hint("it cannot be cut into MIG slices"),
+        [] => problem.hint("it cannot be partitioned by MIG"),
         names => problem.hint(format!("its profiles are {}", names.join(", "))),
     }
     .into())
@@ -125,10 +125,15 @@ pub fn regions(catalogue: &Catalogue, flag: &str, prefixes: &[String]) -> anyhow
             .map(|offer| offer.region.as_str())
             .filter(|region| !region.is_empty())
             .collect();
-        let all: Vec<&str> = known.into_iter().collect();
+        let begin: String = prefix.chars().take(3).collect();
+        let like = known
+            .into_iter()
+            .filter(|region| region.starts_with(&begin));
+        let like: Vec<String> = like.take(8).map(str::to_owned).collect();
         return Err(
             Problem::new(format!("{flag} {prefix}: no offer is in such a region"))
-                .hint(format!("regions are {}", all.join(", ")))
+                .did_you_mean(&like)
+                .hint("`gpuwise offers` lists offers with their regions, such as us-east-1 or europe-west4")
                 .into(),
         );
     }

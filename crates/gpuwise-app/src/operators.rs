@@ -1,37 +1,37 @@
 //! The measured operator functions, and tables of operators by name.
 
-use crate::error::Problem;
+use crate::{
+    catalogue::{self, Loaded, OwnRows},
+    error::Problem,
+};
 use gpuwise_operators::{
     Functions, Operators,
     tables::{self, Operator},
 };
 use std::sync::{Arc, OnceLock};
 
-/// The functions that the binary carries.
-const EMBEDDED: &str = include_str!("../../../catalogue/operators.csv");
-
-/// The operator functions that the binary carries.
+/// The operator functions: a file of the user's catalogue in place of the one that the binary carries.
 ///
 /// # Errors
-/// When the catalogue's file is not of its form.
-pub fn functions() -> anyhow::Result<Functions> {
-    Functions::parse(EMBEDDED).map_err(|error| {
-        Problem::new("catalogue/operators.csv")
-            .because(error)
-            .into()
-    })
+/// When the file is not of its form.
+pub fn functions(loaded: &Loaded) -> anyhow::Result<Functions> {
+    let (file, text) = catalogue::file(loaded, OwnRows::Operators);
+    Functions::parse(text).map_err(|error| Problem::new(file).because(error).into())
 }
 
 /// The same as predictions use them: one for the whole run, as it remembers what was asked.
 ///
 /// # Errors
 /// As [`functions`].
-pub fn measured() -> anyhow::Result<Arc<Operators>> {
+pub fn measured(loaded: &Loaded) -> anyhow::Result<Arc<Operators>> {
     static MEASURED: OnceLock<Arc<Operators>> = OnceLock::new();
+    if loaded.own(OwnRows::Operators).next().is_some() {
+        return Ok(Arc::new(Operators::from(functions(loaded)?)));
+    }
     if let Some(known) = MEASURED.get() {
         return Ok(Arc::clone(known));
     }
-    let read = Arc::new(Operators::from(functions()?));
+    let read = Arc::new(Operators::from(functions(loaded)?));
     Ok(Arc::clone(MEASURED.get_or_init(|| read)))
 }
 

@@ -73,6 +73,15 @@ fn files(paths: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
                 found.push(file);
             }
         }
+        if found.is_empty() {
+            return Err(
+                Problem::new(format!("{}: no table is in it", path.display()))
+                    .hint(
+                        "tables end in .csv or .csv.gz; `gpuwise example questions.csv` prints one",
+                    )
+                    .into(),
+            );
+        }
         found.sort();
         out.extend(found);
     }
@@ -142,7 +151,7 @@ fn model(name: &str, loaded: &Loaded) -> Result<Architecture, String> {
 /// Answers rows, in order, over all threads.
 pub fn answers(rows: Rows<'_>, knowledge: &Knowledge) -> Vec<Answer> {
     // Without them nothing is said of what would not start.
-    let facts = all_engine_facts().unwrap_or_default();
+    let facts = all_engine_facts(rows.loaded).unwrap_or_default();
     gpuwise_lab::answers(rows, knowledge, &facts)
 }
 
@@ -151,6 +160,7 @@ pub fn answers(rows: Rows<'_>, knowledge: &Knowledge) -> Vec<Answer> {
 /// # Errors
 /// When a table cannot be read, and as the call.
 pub fn with_known<T>(
+    loaded: &Loaded,
     matmuls: &[PathBuf],
     call: impl FnOnce(&FitInputs<'_>) -> anyhow::Result<T>,
 ) -> anyhow::Result<T> {
@@ -160,7 +170,7 @@ pub fn with_known<T>(
         .collect::<anyhow::Result<Vec<_>>>()?;
     call(&FitInputs {
         matmuls: &texts,
-        operators: crate::operators::measured()?,
+        operators: crate::operators::measured(loaded)?,
         say: &crate::progress::say,
     })
 }

@@ -1,12 +1,12 @@
 //! By what workloads and GPUs are judged: thresholds of `audit` and `watch`, and names that metrics have.
 
-use crate::error::Problem;
+use crate::{
+    catalogue::{self, Loaded, OwnRows},
+    error::Problem,
+};
 use gpuwise_domain::usage::rules::{AuditCatalogue, Rules};
 use gpuwise_read::usage::read_audit_catalogue;
 use std::{fs, path::Path};
-
-/// The file of thresholds and names that the binary carries.
-const CATALOGUE: &str = include_str!("../../../catalogue/audit.toml");
 
 /// The thresholds of these names.
 ///
@@ -17,51 +17,60 @@ pub fn rules(names: &AuditCatalogue) -> anyhow::Result<Rules> {
         .map_err(|missing| Problem::new(format!("thresholds: there is no row for {missing}")))?)
 }
 
-/// Thresholds by which workloads are judged: those of a file of one's own, else those that are carried.
+/// Thresholds by which workloads are judged: those of a file of one's own, of the user's catalogue, else
+/// those that are carried.
 ///
 /// # Errors
 /// When the file cannot be read, or names a threshold that there is not.
-pub fn thresholds(own: Option<&Path>) -> anyhow::Result<Rules> {
-    rules(&names(own)?)
+pub fn thresholds(loaded: &Loaded, own: Option<&Path>) -> anyhow::Result<Rules> {
+    rules(&names(loaded, own)?)
 }
 
-/// Thresholds and names: those of the user's file before those that the binary carries.
+/// Thresholds and names: those of the user's files before those that the binary carries.
 ///
 /// # Errors
-/// When the file cannot be read, or names a threshold that there is not.
-pub fn names(own: Option<&Path>) -> anyhow::Result<AuditCatalogue> {
-    let carried = read_audit_catalogue("catalogue/audit.toml", CATALOGUE)?;
+/// When a file cannot be read, or names a threshold that there is not.
+pub fn names(loaded: &Loaded, own: Option<&Path>) -> anyhow::Result<AuditCatalogue> {
+    let mut known: Option<AuditCatalogue> = None;
+    for (file, text) in catalogue::files(loaded, OwnRows::Audit) {
+        let read = read_audit_catalogue(file, text)?;
+        known = Some(match known {
+            Some(known) => over(file, read, known)?,
+            None => read,
+        });
+    }
+    let known = known.unwrap_or_default();
     let Some(path) = own else {
-        return Ok(carried);
+        return Ok(known);
     };
     let text = fs::read_to_string(path).map_err(|error| {
         Problem::new(format!("--rules: cannot read {}", path.display())).because(error)
     })?;
-    let mut own = read_audit_catalogue(&path.display().to_string(), &text)?;
+    let shown = path.display().to_string();
+    over(&shown, read_audit_catalogue(&shown, &text)?, known)
+}
+
+/// Rows of a file before others.
+fn over(
+    file: &str,
+    mut own: AuditCatalogue,
+    known: AuditCatalogue,
+) -> anyhow::Result<AuditCatalogue> {
     for row in &own.thresholds {
-        if !carried
-            .thresholds
-            .iter()
-            .any(|known| known.name == row.name)
-        {
-            let known: Vec<&str> = carried
-                .thresholds
-                .iter()
-                .map(|row| row.name.as_str())
-                .collect();
-            return Err(Problem::new(format!(
-                "{}: there is no threshold {:?}",
-                path.display(),
-                row.name
-            ))
-            .hint(format!("there are {}", known.join(", ")))
-            .into());
+        let names = || known.thresholds.iter().map(|known| known.name.as_str());
+        if !names().any(|name| name == row.name) {
+            let known: Vec<&str> = names().collect();
+            return Err(
+                Problem::new(format!("{file}: there is no threshold {:?}", row.name))
+                    .hint(format!("there are {}", known.join(", ")))
+                    .into(),
+            );
         }
     }
-    own.thresholds.extend(carried.thresholds);
-    let (own_names, names) = (&mut own.vocabulary, carried.vocabulary);
+    own.thresholds.extend(known.thresholds);
+    let (own_names, names) = (&mut own.vocabulary, known.vocabulary);
     own_names.metrics.extend(names.metrics);
-    for (own, carried) in [
+    for (own, known) in [
         (&mut own_names.namespace, names.namespace),
         (&mut own_names.pod, names.pod),
         (&mut own_names.container, names.container),
@@ -73,7 +82,7 @@ pub fn names(own: Option<&Path>) -> anyhow::Result<AuditCatalogue> {
         (&mut own_names.instance, names.instance),
         (&mut own_names.exporters, names.exporters),
     ] {
-        own.extend(carried);
+        own.extend(known);
     }
     Ok(own)
 }

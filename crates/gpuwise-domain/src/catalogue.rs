@@ -1,9 +1,9 @@
 //! The catalogue: what exists, each row with its source, and looking it up by name.
 
 use crate::{
-    gpu::{Collective, Gpu, MigProfile},
+    gpu::{Gpu, MigProfile},
     offer::{Host, Offer},
-    placement::{MigBoard, MigGeometry},
+    placement::{MigBoard, MigGeometry, SharingMeans, VgpuProfile},
     quality::QualityRow,
     question::Benchmark,
     recipe::Recipe,
@@ -19,7 +19,9 @@ pub struct Catalogue {
     /// How boards can be cut into MIG instances.
     pub boards: Vec<MigBoard>,
     pub hosts: Vec<Host>,
-    pub collectives: Vec<Collective>,
+    /// Ways in which several workloads use one GPU.
+    pub sharing: Vec<SharingMeans>,
+    pub vgpu: Vec<VgpuProfile>,
     pub offers: Vec<Offer>,
     /// Quality of lower precisions.
     pub quality: Vec<QualityRow>,

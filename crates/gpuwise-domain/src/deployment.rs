@@ -7,7 +7,7 @@ use crate::{
     estimate::{Basis, Derivation, Estimate},
     fix::Fix,
     layout::Layout,
-    limit::{Beyond, Limit, ServingCause},
+    limit::{Limit, LimitingFactor, ServingCause},
     offer::Terms,
     provider::Provider,
     reason::Reason,
@@ -158,7 +158,7 @@ pub struct PrefillPool {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Adapters {
-    /// How many are loaded at once.
+    /// How many are loaded concurrently.
     pub count: u32,
     pub rank: u32,
 }
@@ -252,7 +252,7 @@ pub struct MemoryReport {
     pub shortfall: Bytes,
     /// Tokens that the cache holds, as the engine reports them.
     pub cache_tokens: u64,
-    /// Requests of the asked length that fit at once.
+    /// Concurrent requests of the asked length that fit.
     pub sequences: f64,
 }
 
@@ -294,7 +294,7 @@ pub struct Figures {
     pub requests: Estimate,
     /// Output tokens a second, all replicas.
     pub output_throughput: Estimate,
-    /// Sequences decoding at once on one attention group, in the mean.
+    /// Concurrent sequences decoding on one attention group, in the mean.
     pub running: f64,
     /// Load over the most that keeps the SLO (0 to 1); with a closed load over the most that fits.
     pub utilization: f64,
@@ -322,7 +322,7 @@ pub struct Headroom {
     /// That over the asked rate; with a closed load, requests that fit over those asked.
     pub factor: f64,
     /// What breaks first beyond it.
-    pub limited_by: Option<Beyond>,
+    pub limited_by: Option<LimitingFactor>,
 }
 
 /// A feasible candidate on the cost–latency front.

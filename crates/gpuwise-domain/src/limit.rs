@@ -93,7 +93,7 @@ impl fmt::Display for Limit<PartCause> {
 gpuwise_units::named! {
     /// What breaks first where more is asked of a deployment than it sustains.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-    pub enum Beyond:
+    pub enum LimitingFactor:
         name
     {
         /// Time to first token.
@@ -108,7 +108,7 @@ gpuwise_units::named! {
     }
 }
 
-impl fmt::Display for Beyond {
+impl fmt::Display for LimitingFactor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }

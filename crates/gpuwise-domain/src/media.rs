@@ -63,7 +63,7 @@ pub struct MediaQuestion {
     pub unit: MediaUnit,
     /// How many a second.
     pub rate: f64,
-    /// Promised latency from request to result.
+    /// SloMetric latency from request to result.
     pub latency: Option<Target>,
     pub objective: Objective,
 }
@@ -112,9 +112,9 @@ pub struct MediaDeployment {
     pub batch: f64,
     /// Mean seconds from request to result.
     pub mean_latency: Estimate,
-    /// Seconds at the promised percentile (the 95th where none is).
+    /// Seconds at the percentile of the SLO (the 95th where none is).
     pub latency: Estimate,
-    /// Units a second that all replicas bear as full batches.
+    /// Units a second that all replicas sustain in full batches.
     pub capacity: Estimate,
     /// The rate over that.
     pub load: f64,

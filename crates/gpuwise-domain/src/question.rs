@@ -52,7 +52,7 @@ pub enum Load {
     Unstated,
     /// So many concurrent requests, or in the batch.
     InFlight(f64),
-    /// Requests arriving at random at this rate a second; stages follow each other.
+    /// Poisson arrivals at this rate a second; stages follow each other.
     Rate(Vec<f64>),
 }
 
@@ -66,6 +66,6 @@ pub struct Benchmark {
     /// Beams that are decoded for each request.
     pub beams: f64,
     /// Its bound on end-to-end latency in seconds, where it has one.
-    pub latency_promise: Option<f64>,
+    pub latency_slo: Option<f64>,
     pub source: String,
 }

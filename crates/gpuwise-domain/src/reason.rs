@@ -41,7 +41,7 @@ pub enum Reason {
         /// GPUs that they would need.
         gpus: f64,
     },
-    /// Fewer tokens a second than promised.
+    /// Fewer tokens a second than the SLO.
     Tokens {
         /// Tokens a second.
         given: f64,

@@ -70,14 +70,14 @@ pub struct RequestRecord {
     pub scheduled: Option<Nanoseconds>,
     /// When its first token reached the client.
     pub first_token: Option<Nanoseconds>,
-    /// When its last token reached the client, or when it was given up.
+    /// When its last token reached the client, or when it was aborted.
     pub end: Nanoseconds,
     /// Tokens of the prompt.
     pub input: u32,
     pub output: u32,
     /// Prompt tokens found in the prefix cache; `None`: unknown.
     pub cached: Option<u32>,
-    /// Times that it lost its place and was computed again.
+    /// Preemptions: it lost its cache and was recomputed.
     pub preemptions: u16,
     /// Times that it was sent again.
     pub retries: u16,

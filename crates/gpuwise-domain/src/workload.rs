@@ -16,7 +16,7 @@ pub struct Workload {
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Traffic {
-    /// At random at a mean rate; `burstiness` is the squared coefficient of variation of the gaps
+    /// Poisson arrivals at a mean rate; `burstiness` is the squared coefficient of variation of the gaps
     /// (1 for Poisson).
     Open {
         /// Requests a second.
@@ -92,7 +92,7 @@ pub struct Slo {
 }
 
 impl Slo {
-    /// Whether nothing is promised.
+    /// Whether there is no SLO.
     pub fn is_empty(&self) -> bool {
         self.ttft.is_none()
             && self.tpot.is_none()

@@ -18,7 +18,7 @@ pub mod schedulers;
 mod threads;
 pub mod training;
 
-pub use loaded::Loaded;
+pub use loaded::{Loaded, OwnFile, OwnRows};
 pub use observed::{Observed, observations, observed};
 pub use questions::{FitInputs, Models, QuestionRow, Rows, answers, canonical, with_stated_gpus};
 pub use threads::spread;

@@ -24,6 +24,49 @@ pub struct Loaded {
     pub media: Constants,
     /// The user's thresholds of findings, in place of those that findings state.
     pub finding_thresholds: Vec<Threshold>,
+    /// The user's files of rows that are read where they are used, in order.
+    pub own: Vec<OwnFile>,
     /// The user's files that were read, in order.
     pub files: Vec<PathBuf>,
+}
+
+/// Rows that are read where they are used, not when the catalogue is loaded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OwnRows {
+    EngineFacts,
+    /// What names of kernels and calls say.
+    KernelNames,
+    KernelCounters,
+    /// Thresholds of audits, and the names that their metrics have.
+    Audit,
+    TelemetryThresholds,
+    TelemetryFields,
+    DcgmFields,
+    XidErrors,
+    Costs,
+    HostBalance,
+    Reliability,
+    TierRules,
+    PcieCollectives,
+    /// Fitted constants of language models.
+    Constants,
+    /// Fitted operator functions.
+    Operators,
+    Evidence,
+}
+
+/// A file of the user's catalogue.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OwnFile {
+    pub rows: OwnRows,
+    pub file: String,
+    pub text: String,
+}
+
+impl Loaded {
+    /// The user's files of such rows as name and text; later ones win.
+    pub fn own(&self, rows: OwnRows) -> impl Iterator<Item = (&str, &str)> {
+        let files = self.own.iter().filter(move |file| file.rows == rows);
+        files.map(|file| (file.file.as_str(), file.text.as_str()))
+    }
 }

@@ -14,6 +14,7 @@ pub mod flight_recorder;
 pub mod gguf;
 pub mod host;
 pub mod hta_rows;
+mod json_error;
 pub mod kernel_counters;
 pub mod kernel_rules;
 pub mod kineto;

@@ -1,4 +1,4 @@
-//! The decision kernel: who runs where on a fleet of GPUs, why, and what would help those who wait.
+//! The scheduler: who runs where on a fleet of GPUs, why, and what would help those who wait.
 //!
 //! [`decide`](decide::decide) looks at a [`World`](world::World) and never changes it; it gives a plan
 //! and a report. [`apply`](world::World::apply) is the only way in which a world changes, event by

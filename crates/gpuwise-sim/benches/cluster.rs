@@ -11,7 +11,7 @@ use gpuwise_read::traffic::{decompress, read_trace, text};
 use gpuwise_sim::{
     cache::PoolSettings,
     cluster::{
-        Pool, Scenario, Unheard,
+        NullObserver, Pool, Scenario,
         routers::{CacheAware, KvAware, Measure, Routing},
         run,
     },
@@ -78,7 +78,11 @@ fn most(scenario: &Scenario<Linear>, requests: &[Request]) -> f64 {
         due: Nanoseconds(0),
         ..request.clone()
     });
-    let statistics = run(scenario, Recorded::new(at_once.collect()), &mut Unheard);
+    let statistics = run(
+        scenario,
+        Recorded::new(at_once.collect()),
+        &mut NullObserver,
+    );
     statistics.map_or(1.0, |statistics| {
         statistics.requests as f64 / (statistics.end.0 as f64 * 1e-9)
     })
@@ -139,7 +143,7 @@ fn time(bencher: Bencher, scenario: &Scenario<Linear>, requests: Vec<Request>) {
     bencher
         .counter(ItemsCount::new(count))
         .with_inputs(|| source.clone())
-        .bench_values(|source| black_box(run(scenario, source, &mut Unheard)));
+        .bench_values(|source| black_box(run(scenario, source, &mut NullObserver)));
 }
 
 /// 1,024 tokens in, 128 out.

@@ -22,7 +22,7 @@ use gpuwise_domain::{
 };
 use gpuwise_sim::{
     cache::PoolSettings,
-    cost::{Around, Picoseconds, Piece, StepCost, StepWork},
+    cost::{CostSegment, Picoseconds, RequestOverhead, StepCost, StepWork},
     engine::{Done, Policy, Replica, Role, Settings, Sink, StepRun, VllmRules},
     metrics::{Frame, Recorder, RecorderSettings},
 };
@@ -48,9 +48,9 @@ struct Sum {
 }
 
 impl StepCost for Sum {
-    fn decode(&mut self, sequences: u32, _context: u64, _replica: u64) -> Piece {
+    fn decode(&mut self, sequences: u32, _context: u64, _replica: u64) -> CostSegment {
         let base = self.step + self.decode + self.sequence * u64::from(sequences);
-        Piece {
+        CostSegment {
             base: i64::try_from(base).unwrap_or(i64::MAX),
             slope: self.context,
             until: u64::MAX,
@@ -69,8 +69,8 @@ impl StepCost for Sum {
         )
     }
 
-    fn around(&self, _input: u32) -> Around {
-        Around::default()
+    fn around(&self, _input: u32) -> RequestOverhead {
+        RequestOverhead::default()
     }
 }
 

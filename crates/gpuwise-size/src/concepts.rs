@@ -20,7 +20,7 @@ pages! {
     failures_and_checkpoints: "failures-and-checkpoints.md",
     kv_cache: "kv-cache.md",
     mixed_steps: "mixed-steps.md",
-    other_networks: "other-networks.md",
+    operator_graph_trace: "operator-graph-trace.md",
     prefill: "prefill.md",
     queueing: "queueing.md",
     ranges: "ranges.md",
@@ -30,5 +30,5 @@ pages! {
     rules_of_thumb: "rules-of-thumb.md",
     system_balance: "system-balance.md",
     weights: "weights.md",
-    whole_networks: "whole-networks.md",
+    diffusion_vision_embedding: "diffusion-vision-embedding.md",
 }

@@ -152,11 +152,11 @@ parameters! {
     FrontToken = "front_token", 1.5, 0.3, 0.0, 0.2, "µs", "the same, per prompt token";
     AdmitSteps = "admit_steps", 1.5, 0.0, 0.0, 0.0, "steps", "steps under way or planned that a new request waits for where others decode: half of one, and one more where the next is planned ahead";
     HandOver = "hand_over", 50.0, 0.6, 0.0, 0.5, "ms", "time that a request takes from a prefill worker to a decode worker beside the bytes of its cache: routing, set-up, waiting for the cache";
-    Rounds = "rounds", 5.0, 0.5, 0.0, 0.5, "rounds", "requests of a published sweep over those in flight, where its harness does not say how many it sends";
+    Rounds = "rounds", 5.0, 0.5, 0.0, 0.5, "rounds", "requests of a published sweep over its concurrency, where its harness does not say how many it sends";
     Scatter = "scatter", 0.22, 0.5, 0.0, 0.4, "share", "share of a cycle over which the requests of a run end one round after they started together, at lengths of 0.8 to 1 of the nominal one";
     MixedFactor = "mixed_factor", 1.0, 0.05, 0.0, 0.05, "factor", "cost of prefill inside decode steps over its cost alone";
-    PromiseShare = "promise_share", 0.80, 0.2, 0.0, 0.2, "share", "mean time per token over its bound where a run was driven up to a bound";
-    PromiseFirst = "promise_first", 0.20, 0.3, 0.0, 0.3, "share", "mean time to first token over its bound in such runs";
+    SloShare = "slo_share", 0.80, 0.2, 0.0, 0.2, "share", "mean time per token over its bound where a run was driven up to a bound";
+    SloFirst = "slo_first", 0.20, 0.3, 0.0, 0.3, "share", "mean time to first token over its bound in such runs";
     BucketDecode = "bucket_decode", 1.0, 0.0, 0.03, 0.06, "factor", "decode time of an engine version bucket over the model";
     LocalMemory = "local_memory_rate", 0.75, 0.2, 0.05, 0.2, "share of peak", "llama.cpp: achieved share of peak memory bandwidth when weights are multiplied as stored";
     LocalCache = "local_cache_rate", 0.50, 0.3, 0.05, 0.2, "share of peak", "llama.cpp: the same when reading the key-value cache";

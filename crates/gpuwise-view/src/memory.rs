@@ -230,7 +230,7 @@ pub(crate) fn capacity(report: &MemoryReport) -> String {
 pub(crate) fn verdict(report: &MemoryReport) -> String {
     if fits(report) {
         format!(
-            "{} fits: {} GiB of KV cache, {} tokens as the engine logs it; {} requests of the asked length at once",
+            "{} fits: {} GiB of KV cache, {} tokens as the engine logs it; {} concurrent requests of the asked length",
             State::Good.mark(),
             gib(report.cache),
             Tokens(report.cache_tokens),

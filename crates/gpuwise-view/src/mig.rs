@@ -23,7 +23,7 @@ pub fn layouts(geometry: &MigGeometry, layouts: &[Vec<(u8, u8)>]) -> Table {
         Column::right("memory_slices_used", "memory"),
         Column::left("placements", "placements").wrap(40),
     ])
-    .when_empty("This GPU cannot be cut.");
+    .when_empty("This GPU has no MIG.");
     for (layout, number) in layouts.iter().zip(1..) {
         let taken = geometry
             .together(layout.iter().copied())
@@ -81,7 +81,7 @@ pub fn cuts(geometry: &MigGeometry, cuts: &[(u32, Vec<(u8, u8)>)]) -> Table {
         Column::right("memory_slices_used", "memory"),
         Column::left("placements", "placements").wrap(40),
     ])
-    .when_empty("Nothing is cut.");
+    .when_empty("No instance is packed.");
     for (boards, layout) in cuts {
         let taken: Occupancy = geometry
             .together(layout.iter().copied())

@@ -12,7 +12,7 @@ use gpuwise_domain::{
     derivation::{Derivation, Figure, Unit},
     estimate::{Basis, Estimate},
     layout::Layout,
-    limit::{Beyond, Limit, ServingCause},
+    limit::{Limit, LimitingFactor, ServingCause},
     offer::Terms,
     provider::Provider,
 };
@@ -104,7 +104,7 @@ document! {
 document! {
     /// LoRA adapters.
     AdaptersDocument = Adapters {
-        /// How many are loaded at once.
+        /// How many are loaded concurrently.
         count(count): u32,
         /// Their largest rank.
         rank(rank): u32,
@@ -226,7 +226,7 @@ document! {
         shortfall_bytes(shortfall): ByteCount,
         /// Tokens that the cache holds.
         cache_tokens(cache_tokens): u64,
-        /// Requests of the asked length that fit at once.
+        /// Concurrent requests of the asked length that fit.
         sequences(sequences): Real,
     }
 }
@@ -276,7 +276,7 @@ document! {
         requests_per_second(requests): EstimateDocument,
         /// Output tokens a second, all replicas.
         output_tokens_per_second(output_throughput): EstimateDocument,
-        /// Sequences decoding at once on one attention group, in the mean.
+        /// Concurrent sequences decoding on one attention group, in the mean.
         running_sequences(running): Real,
         /// Load over the most that keeps the SLO (0 to 1).
         utilization(utilization): Real,
@@ -313,7 +313,7 @@ document! {
 
 words! {
     /// What breaks first where more is asked of a deployment than it sustains.
-    BeyondWord = Beyond {
+    BeyondWord = LimitingFactor {
         Ttft = "TTFT",
         Tpot = "TPOT",
         EndToEnd = "end-to-end latency",
@@ -417,7 +417,7 @@ words! {
         FlopPerSecond = "FLOP/s",
         Watts = "W",
         RequestsPerSecond = "requests/s",
-        RequestsInFlight = "requests in flight",
+        RequestsInFlight = "concurrent requests",
         MoneyPerHour = "money/h",
     }
 }

@@ -169,7 +169,7 @@ fn read<T: DeserializeOwned>(text: &str, readable: &'static str) -> Result<T, Wi
         if inner.is_data() {
             WireError::Field {
                 path,
-                problem: inner.to_string(),
+                problem: problem(&inner),
             }
         } else {
             syntax(&inner)
@@ -177,10 +177,23 @@ fn read<T: DeserializeOwned>(text: &str, readable: &'static str) -> Result<T, Wi
     })
 }
 
+/// What is wrong, without its place, which stands before it.
+fn problem(error: &serde_json::Error) -> String {
+    if error.is_eof() {
+        return "the text ends within a value".into();
+    }
+    let text = error.to_string();
+    let place = format!(" at line {} column {}", error.line(), error.column());
+    match text.strip_suffix(&place).unwrap_or(&text) {
+        "expected value" => "no JSON value begins here".into(),
+        other => other.into(),
+    }
+}
+
 fn syntax(error: &serde_json::Error) -> WireError {
     WireError::Syntax {
-        line: error.line(),
+        line: error.line().max(1),
         column: error.column(),
-        problem: error.to_string(),
+        problem: problem(error),
     }
 }

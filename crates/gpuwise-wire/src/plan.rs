@@ -135,7 +135,7 @@ enum ActionDocument {
     },
 }
 
-/// Why somebody is disturbed.
+/// Why somebody is disrupted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 enum CauseDocument {

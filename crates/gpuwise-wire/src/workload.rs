@@ -21,7 +21,7 @@ document! {
         lengths(lengths): LengthsDocument,
         /// Share of prompt tokens that the prefix cache holds (0 to 1).
         prefix_hit(prefix_hit): Real,
-        /// What was promised.
+        /// The SLO.
         slo(slo): SloDocument,
         /// What the plan may use.
         limits(limits): LimitsDocument,
@@ -32,7 +32,7 @@ variants! {
     /// How requests come.
     #[serde(tag = "kind")]
     TrafficDocument = Traffic {
-        /// At random at a mean rate.
+        /// Poisson arrivals at a mean rate.
         Open {
             /// Requests a second.
             requests_per_second(rate): RateNumber,

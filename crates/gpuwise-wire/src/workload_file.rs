@@ -55,7 +55,7 @@ pub(crate) struct WorkloadFile {
     engine: Option<Scalar>,
     /// The scheme in which weights are stored.
     precision: Option<Scalar>,
-    /// Requests that come at random: `8/s`, `600/min`.
+    /// Poisson arrivals: `8/s`, `600/min`.
     rate: Option<Scalar>,
     /// Squared coefficient of variation of the gaps between them; 1 (Poisson) if absent.
     burstiness: Option<Scalar>,

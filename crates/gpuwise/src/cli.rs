@@ -18,17 +18,22 @@ pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) global: Global,
     #[command(subcommand)]
-    pub(crate) command: Deed,
+    pub(crate) command: Invocation,
 }
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum Deed {
+pub(crate) enum Invocation {
     #[command(flatten)]
     Ask(Box<Command>),
     /// Print a completion script for a shell
     Completions(Completions),
     /// Print the manual page of gpuwise or of one command
     Man(Man),
+    /// Print an example of a file that commands read, or a file of the catalogue
+    ///
+    /// To see its form, and to begin one's own: files of the catalogue's form, with rows changed or added,
+    /// count in $GPUWISE_CATALOGUE. Without a name, all names are listed, each with what reads it.
+    Example(Example),
     /// Print the JSON Schema of an answer or a saved file
     ///
     /// Every JSON says its own in `schema`: `gpuwise.memory/v1` is printed by `gpuwise schema memory`.
@@ -51,6 +56,12 @@ pub(crate) struct Man {
 #[derive(Debug, Args)]
 pub(crate) struct Schema {
     /// Which, as `schema` of the JSON says
+    pub(crate) name: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Example {
+    /// Which, as the list has it, such as fleet.toml
     pub(crate) name: Option<String>,
 }
 
@@ -78,7 +89,7 @@ const GROUPS: [(&str, &[&str]); 7] = [
         "Data",
         &["gpus", "models", "workload", "calibrate", "accuracy"],
     ),
-    ("Help", &["schema", "completions", "man", "help"]),
+    ("Help", &["example", "schema", "completions", "man", "help"]),
 ];
 
 /// The command line, whose help shows commands in groups.

@@ -6,6 +6,7 @@
 mod cli;
 mod commands;
 mod output;
+mod usage;
 
 use clap::FromArgMatches as _;
 use gpuwise_app::{Exit, settings::file::Files};

@@ -94,6 +94,14 @@ fn one_line(text: &str) -> String {
 
 /// What the command line's parser says: help and versions to stdout, errors to stderr.
 pub(crate) fn usage(error: &clap::Error) -> ExitCode {
+    let words: Vec<String> = std::env::args().collect();
+    if let Some(told) = crate::usage::told(error, &words) {
+        say(&format!(
+            "{}\nhint: `gpuwise … --help` says what each flag takes",
+            told.lines().map(one_line).collect::<Vec<_>>().join("\n") + "\n"
+        ));
+        return ExitCode::from(2);
+    }
     match error.print() {
         Err(failed) if failed.kind() != io::ErrorKind::BrokenPipe => ExitCode::from(2),
         _ => ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2)),

@@ -2,7 +2,7 @@
 
 mod networks;
 
-use super::{Kind, Loaded, embedded, files_of, merge, unknown_kind};
+use super::{Kind, Loaded, embedded, files_of, kind::unknown_kind, merge, own};
 use crate::error::Problem;
 use gpuwise_domain::catalogue::{Catalogue, folded};
 use gpuwise_measure::findings::Thresholds;
@@ -78,6 +78,11 @@ pub fn check_all(places: &[PathBuf]) -> anyhow::Result<Checked> {
             sources.push(user_source(&file)?);
         }
     }
+    sources.extend(embedded::OWN.iter().map(|(rows, file, text)| Source {
+        kind: Kind::Own(*rows),
+        file: format!("catalogue/{file}"),
+        text: (*text).into(),
+    }));
     let mut all = checked(&sources, &Loaded::default());
     for kind in gpuwise_domain::engine::EngineKind::ALL {
         let Some((file, text)) = embedded::engine(kind) else {
@@ -93,9 +98,8 @@ pub fn check_all(places: &[PathBuf]) -> anyhow::Result<Checked> {
 }
 
 fn user_source(file: &Path) -> anyhow::Result<Source> {
-    let text = fs::read_to_string(file).map_err(|error| {
-        Problem::new(format!("cannot read catalogue file {}", file.display())).because(error)
-    })?;
+    let text = fs::read_to_string(file)
+        .map_err(|error| Problem::new(format!("cannot read {}", file.display())).because(error))?;
     Ok(Source {
         kind: Kind::of(file).ok_or_else(|| unknown_kind(file))?,
         file: file.display().to_string(),
@@ -123,12 +127,20 @@ fn checked(sources: &[Source], known: &Loaded) -> Checked {
                 json(source, "network", &mut add, &mut findings);
             }
             // One document; the reader names the line.
-            Kind::Training => findings.extend(
+            Kind::Training | Kind::SharingMeans => findings.extend(
                 rows(source.kind, &source.file, &source.text)
                     .err()
                     .map(|error| finding(&source.file, None, &error)),
             ),
             Kind::FindingThresholds => findings.extend(thresholds(source).err()),
+            Kind::MediaConstants => findings.extend(whole(
+                source,
+                &gpuwise_lab::media::read_constants(&source.file, &source.text).map(drop),
+            )),
+            Kind::Own(rows) => findings.extend(whole(
+                source,
+                &own::checked(rows, &source.file, &source.text),
+            )),
             kind => table(source, kind, &mut findings),
         }
         if findings.len() == before {
@@ -312,6 +324,27 @@ fn thresholds(source: &Source) -> Result<(), Finding> {
         .map_err(|error| wrong(None, error.to_string()))
 }
 
+/// A file that is read as a whole: its reader names the line.
+fn whole(source: &Source, read: &anyhow::Result<()>) -> Option<Finding> {
+    let error = read.as_ref().err()?;
+    let told = format!("{error:#}").replace('\n', " ");
+    let told = told
+        .strip_prefix(&source.file)
+        .map_or(told.as_str(), |rest| {
+            rest.trim_start_matches([':', ',', ' '])
+        });
+    let (line, problem) = told
+        .strip_prefix("line ")
+        .and_then(|rest| rest.split_once(": "))
+        .and_then(|(line, problem)| Some((line.parse().ok()?, problem)))
+        .map_or((None, told), |(line, problem)| (Some(line), problem));
+    Some(Finding {
+        file: source.file.clone(),
+        line,
+        problem: problem.into(),
+    })
+}
+
 fn source_cell<'a>(columns: &csv::StringRecord, record: &'a csv::StringRecord) -> Option<&'a str> {
     record.get(columns.iter().position(|column| column == "source")?)
 }
@@ -323,7 +356,8 @@ fn rows(kind: Kind, file: &str, text: &str) -> Result<(), CatalogueError> {
             read::read_mig_profiles(file, text).map(drop)
         }
         Kind::Hosts => read::read_hosts(file, text).map(drop),
-        Kind::Collectives => read::read_collectives(file, text).map(drop),
+        Kind::SharingMeans => read::read_sharing_means(file, text).map(drop),
+        Kind::VgpuProfiles => read::read_vgpu_profiles(file, text).map(drop),
         Kind::Offers => read::read_offers(file, text).map(drop),
         Kind::Quality => read::read_quality(file, text).map(drop),
         Kind::Benchmarks => read::read_benchmarks(file, text).map(drop),
@@ -331,7 +365,12 @@ fn rows(kind: Kind, file: &str, text: &str) -> Result<(), CatalogueError> {
         Kind::SizeClasses => read::read_size_classes(file, text).map(drop),
         Kind::MediaBenchmarks => read::read_media_benchmarks(file, text).map(drop),
         Kind::Training => read::read_training_facts(file, text).map(drop),
-        Kind::Gpus | Kind::Models | Kind::Networks | Kind::FindingThresholds => Ok(()),
+        Kind::Gpus
+        | Kind::Models
+        | Kind::Networks
+        | Kind::FindingThresholds
+        | Kind::MediaConstants
+        | Kind::Own(_) => Ok(()),
     }
 }
 

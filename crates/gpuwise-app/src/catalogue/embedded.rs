@@ -2,6 +2,7 @@
 
 use super::Kind;
 use gpuwise_domain::engine::EngineKind;
+use gpuwise_lab::OwnRows;
 
 macro_rules! files {
     ($($kind:ident $path:literal),* $(,)?) => {
@@ -16,7 +17,8 @@ files! {
     Gpus "gpus.toml",
     MigProfiles "mig_profiles.csv",
     Hosts "hosts.csv",
-    Collectives "collectives.csv",
+    VgpuProfiles "vgpu_profiles.csv",
+    SharingMeans "isolation.toml",
     Offers "offers.csv",
     Quality "quality.csv",
     Benchmarks "benchmarks.csv",
@@ -76,6 +78,45 @@ pub(super) fn engine(kind: EngineKind) -> Option<(&'static str, &'static str)> {
     Some((own.1, own.2))
 }
 
+macro_rules! own {
+    ($($rows:ident $path:literal),* $(,)?) => {
+        /// Rows that are read where they are used.
+        pub(super) const OWN: &[(OwnRows, &str, &str)] = &[
+            $((OwnRows::$rows, $path, include_str!(concat!("../../../../catalogue/", $path)))),*,
+            (OwnRows::Operators, "operators.csv", OPERATORS),
+        ];
+    };
+}
+
+own! {
+    KernelNames "kernels.toml",
+    KernelCounters "kernel_counters.toml",
+    Audit "audit.toml",
+    TelemetryThresholds "telemetry.toml",
+    TelemetryFields "telemetry_fields.csv",
+    DcgmFields "telemetry_dcgm.csv",
+    XidErrors "telemetry_xid.csv",
+    Costs "tco.toml",
+    HostBalance "balance.toml",
+    Reliability "reliability.toml",
+    TierRules "tier_rules.toml",
+    PcieCollectives "pcie.toml",
+    Constants "constants.toml",
+}
+
+/// Fitted operator functions.
+pub(super) const OPERATORS: &str = include_str!("../../../../catalogue/operators.csv");
+
 pub(super) const EVIDENCE: &[u8] = include_bytes!("../../../../catalogue/evidence.csv.gz");
 
 pub(super) const MEDIA: &str = include_str!("../../../../catalogue/media.toml");
+
+/// Every file of text that the binary carries, as name and text.
+pub fn carried() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let read = FILES.iter().map(|(_, file, text)| (*file, *text));
+    let own = OWN.iter().map(|(_, file, text)| (*file, *text));
+    let engines = ENGINES.iter().map(|(_, file, text)| (*file, *text));
+    read.chain([("media.toml", MEDIA)])
+        .chain(own)
+        .chain(engines)
+}

@@ -4,7 +4,8 @@ use gpuwise_domain::{
     catalogue::{SizeClass, folded},
     gpu::{Gpu, MigProfile},
     offer::{Host, Offer},
-    placement::MigBoard,
+    placement::{MigBoard, VgpuProfile},
+    quality::QualityRow,
     question::Benchmark,
     training_facts::TrainingFacts,
 };
@@ -56,6 +57,14 @@ pub(super) fn same_profile(a: &MigProfile, b: &MigProfile) -> bool {
 
 pub(super) fn same_board(a: &MigBoard, b: &MigBoard) -> bool {
     a.gpus.iter().any(|gpu| b.gpus.contains(gpu))
+}
+
+pub(super) fn same_quality(a: &QualityRow, b: &QualityRow) -> bool {
+    folded(&a.model) == folded(&b.model) && a.scheme == b.scheme
+}
+
+pub(super) fn same_vgpu(a: &VgpuProfile, b: &VgpuProfile) -> bool {
+    a.profile == b.profile && a.gpus.iter().any(|gpu| b.gpus.contains(gpu))
 }
 
 pub(super) fn same_host(a: &Host, b: &Host) -> bool {

@@ -2,16 +2,19 @@
 
 pub mod check;
 mod embedded;
+mod kind;
 mod merge;
+mod own;
 
-pub use gpuwise_lab::Loaded;
+pub use embedded::carried;
+pub use gpuwise_lab::{Loaded, OwnRows};
+pub use kind::Kind;
+pub use own::{all_engine_facts, engine_facts, evidence, file, files};
 
 use crate::error::Problem;
 use anyhow::Context as _;
-use gpuwise_domain::{
-    catalogue::Catalogue, engine::EngineKind, evidence::EvidenceRow, facts::EngineFacts,
-    offer::Offer,
-};
+use gpuwise_domain::{catalogue::Catalogue, offer::Offer};
+use gpuwise_lab::OwnFile;
 use gpuwise_read::{catalogue as read, finding_thresholds};
 use std::{
     env, fs,
@@ -76,71 +79,13 @@ pub fn user_directory() -> Option<PathBuf> {
     base.map(|base| base.join("gpuwise"))
 }
 
-/// What a catalogue file holds, which its name says.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    Gpus,
-    MigProfiles,
-    Hosts,
-    Collectives,
-    Offers,
-    Quality,
-    Benchmarks,
-    Recipes,
-    SizeClasses,
-    MediaBenchmarks,
-    Networks,
-    Training,
-    Models,
-    FindingThresholds,
-}
-
-impl Kind {
-    /// `gpus-of-ours.toml` holds GPUs, `offers.csv` offers, `networks.json` and the files of a folder
-    /// `networks` diffusion, vision and embedding models, any other `.json` models.
-    fn of(path: &Path) -> Option<Self> {
-        let name = path.file_name()?.to_str()?;
-        let (stem, extension) = name.rsplit_once('.')?;
-        let starts = |kind: &str| {
-            stem == kind
-                || stem
-                    .strip_prefix(kind)
-                    .is_some_and(|rest| rest.starts_with(['-', '_', '.']))
-        };
-        match extension {
-            "toml" if starts("gpus") => Some(Self::Gpus),
-            "toml" if starts("findings") => Some(Self::FindingThresholds),
-            "toml" if starts("training") => Some(Self::Training),
-            "json" if starts("networks") || is_within(path, "networks") => Some(Self::Networks),
-            "json" => Some(Self::Models),
-            "csv" if starts("mig_profiles") => Some(Self::MigProfiles),
-            "csv" if starts("hosts") => Some(Self::Hosts),
-            "csv" if starts("collectives") => Some(Self::Collectives),
-            "csv" if starts("offers") || starts("prices") => Some(Self::Offers),
-            "csv" if starts("quality") => Some(Self::Quality),
-            "csv" if starts("benchmarks") => Some(Self::Benchmarks),
-            "csv" if starts("recipes") => Some(Self::Recipes),
-            "csv" if starts("size_classes") => Some(Self::SizeClasses),
-            "csv" if starts("media_benchmarks") => Some(Self::MediaBenchmarks),
-            _ => None,
-        }
-    }
-}
-
-/// Whether a file lies in a folder of this name.
-fn is_within(path: &Path, folder: &str) -> bool {
-    path.parent()
-        .and_then(Path::file_name)
-        .is_some_and(|name| name == folder)
-}
-
 /// Reads the catalogue that the binary carries and puts the user's rows over it.
 ///
 /// # Errors
 /// When a file of the user's cannot be read, or a row of it is wrong.
 pub fn load(overrides: &Overrides) -> anyhow::Result<Loaded> {
     let mut loaded = Loaded {
-        media: gpuwise_lab::media::read_constants(embedded::MEDIA)?,
+        media: gpuwise_lab::media::read_constants("media.toml", embedded::MEDIA)?,
         ..Loaded::default()
     };
     for (kind, file, text) in embedded::FILES {
@@ -148,7 +93,7 @@ pub fn load(overrides: &Overrides) -> anyhow::Result<Loaded> {
     }
     for place in &overrides.places {
         for file in files_of(place)? {
-            let kind = Kind::of(&file).ok_or_else(|| unknown_kind(&file))?;
+            let kind = Kind::of(&file).ok_or_else(|| kind::unknown_kind(&file))?;
             add_file(&mut loaded, kind, file)?;
         }
     }
@@ -160,9 +105,8 @@ pub fn load(overrides: &Overrides) -> anyhow::Result<Loaded> {
 
 fn add_file(loaded: &mut Loaded, kind: Kind, file: PathBuf) -> anyhow::Result<()> {
     let shown = file.display().to_string();
-    let text = fs::read_to_string(&file).map_err(|error| {
-        Problem::new(format!("cannot read catalogue file {shown}")).because(error)
-    })?;
+    let text = fs::read_to_string(&file)
+        .map_err(|error| Problem::new(format!("cannot read {shown}")).because(error))?;
     match kind {
         Kind::Offers => add_offers(&mut loaded.catalogue, &shown, &text)?,
         kind => add(loaded, kind, &shown, &text)?,
@@ -199,6 +143,11 @@ fn add_offers(catalogue: &mut Catalogue, file: &str, text: &str) -> anyhow::Resu
 /// A price list of the user's: its GPUs may be called by any of their names.
 fn own_offers(catalogue: &Catalogue, file: &str, text: &str) -> anyhow::Result<Vec<Offer>> {
     let mut offers = read::read_offers(file, text)?;
+    if offers.is_empty() {
+        return Err(Problem::new(format!("{file}: no offer is in it"))
+            .hint("`gpuwise example prices.csv` prints a price list")
+            .into());
+    }
     for offer in &mut offers {
         let Some(gpu) = catalogue.gpu(&offer.gpu) else {
             let line = text.lines().position(|line| line.contains(&offer.gpu));
@@ -227,24 +176,16 @@ pub fn files_of(place: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(place).map_err(unreadable)? {
         let path = entry.map_err(unreadable)?.path();
-        if path.is_dir()
-            && path
-                .file_name()
-                .is_some_and(|name| name == "models" || name == "networks")
-        {
-            found.extend(files_of(&path)?);
-        } else if path.is_file() && Kind::of(&path).is_some() {
+        if path.is_dir() {
+            if kind::is_folder(&path) {
+                found.extend(files_of(&path)?);
+            }
+        } else if !kind::is_other(&path) {
             found.push(path);
         }
     }
     found.sort();
     Ok(found)
-}
-
-fn unknown_kind(file: &Path) -> Problem {
-    Problem::new(format!("{}: its name does not say which catalogue file it is", file.display())).hint(
-        "names begin with gpus, training or findings (.toml), mig_profiles, hosts, collectives, offers, quality, benchmarks, recipes or size_classes (.csv), or end in .json for models (networks*.json for diffusion, vision and embedding models)",
-    )
 }
 
 fn add(loaded: &mut Loaded, kind: Kind, file: &str, text: &str) -> anyhow::Result<()> {
@@ -268,15 +209,34 @@ fn add(loaded: &mut Loaded, kind: Kind, file: &str, text: &str) -> anyhow::Resul
             read::read_hosts(file, text)?,
             merge::same_host,
         ),
-        Kind::Collectives => catalogue
-            .collectives
-            .extend(read::read_collectives(file, text)?),
         Kind::Offers => merge::over(
             &mut catalogue.offers,
             read::read_offers(file, text)?,
             merge::same_offer,
         ),
-        Kind::Quality => catalogue.quality.extend(read::read_quality(file, text)?),
+        Kind::Quality => merge::over(
+            &mut catalogue.quality,
+            read::read_quality(file, text)?,
+            merge::same_quality,
+        ),
+        Kind::SharingMeans => merge::over(
+            &mut catalogue.sharing,
+            read::read_sharing_means(file, text)?,
+            |a, b| a.name == b.name,
+        ),
+        Kind::VgpuProfiles => merge::over(
+            &mut catalogue.vgpu,
+            read::read_vgpu_profiles(file, text)?,
+            merge::same_vgpu,
+        ),
+        Kind::MediaConstants => {
+            loaded.media = gpuwise_lab::media::read_constants(file, text)?;
+        }
+        Kind::Own(rows) => loaded.own.push(OwnFile {
+            rows,
+            file: file.into(),
+            text: text.into(),
+        }),
         Kind::Benchmarks => merge::over(
             &mut catalogue.benchmarks,
             read::read_benchmarks(file, text)?,
@@ -306,37 +266,6 @@ fn add(loaded: &mut Loaded, kind: Kind, file: &str, text: &str) -> anyhow::Resul
     Ok(())
 }
 
-/// Facts of every engine that has a file of them.
-///
-/// # Errors
-/// Never in a release: a test reads them.
-pub fn all_engine_facts() -> anyhow::Result<Vec<EngineFacts>> {
-    let known = EngineKind::ALL.into_iter();
-    known
-        .filter(|kind| embedded::engine(*kind).is_some())
-        .map(engine_facts)
-        .collect()
-}
-
-/// What the engine's releases do, for engines of which the catalogue knows facts.
-///
-/// # Errors
-/// When there are none for this engine, or they cannot be read.
-pub fn engine_facts(kind: EngineKind) -> anyhow::Result<EngineFacts> {
-    let (file, text) = embedded::engine(kind).ok_or_else(|| {
-        Problem::new(format!("the catalogue has no facts about {}", kind.title()))
-    })?;
-    Ok(read::read_engine_facts(file, text)?)
-}
-
-/// The published measurements that the binary carries.
-///
-/// # Errors
-/// When they cannot be read.
-pub fn evidence() -> anyhow::Result<Vec<EvidenceRow>> {
-    Ok(read::read_evidence("evidence.csv.gz", embedded::EVIDENCE)?)
-}
-
 #[cfg(test)]
 mod tests {
     use super::{Kind, embedded};
@@ -361,22 +290,5 @@ mod tests {
             there,
             carried.map(|(_, file, _)| (*file).to_owned()).collect()
         );
-    }
-
-    #[test]
-    fn files_say_by_their_names_what_they_hold() {
-        for (name, kind) in [
-            ("gpus.toml", Some(Kind::Gpus)),
-            ("gpus-of-ours.toml", Some(Kind::Gpus)),
-            ("gpusize.toml", None),
-            ("training.toml", Some(Kind::Training)),
-            ("offers.csv", Some(Kind::Offers)),
-            ("prices_2026.csv", Some(Kind::Offers)),
-            ("mine.json", Some(Kind::Models)),
-            ("notes.txt", None),
-            ("offers", None),
-        ] {
-            assert_eq!(Kind::of(Path::new(name)), kind, "{name}");
-        }
     }
 }

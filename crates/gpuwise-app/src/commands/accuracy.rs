@@ -47,14 +47,14 @@ pub fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
         loaded: &loaded,
     };
     if flags.report {
-        let text = with_known(&flags.matmuls, |known| written_report(rows, known))?;
+        let text = with_known(&loaded, &flags.matmuls, |known| written_report(rows, known))?;
         context.data(&text)?;
         return Ok(Exit::Yes);
     }
     let compared = match flags.leave_out {
         None => {
             let answers = answers(rows, &knowledge::load(&loaded)?);
-            let fitted = fitted_tables()?;
+            let fitted = fitted_tables(&loaded)?;
             asked
                 .iter()
                 .zip(answers)
@@ -67,16 +67,18 @@ pub fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
                 })
                 .collect()
         }
-        Some(by) => with_known(&flags.matmuls, |known| left_out(rows, known, &[by]))?
-            .pop()
-            .unwrap_or_default(),
+        Some(by) => with_known(&loaded, &flags.matmuls, |known| {
+            left_out(rows, known, &[by])
+        })?
+        .pop()
+        .unwrap_or_default(),
     };
     let shown: Vec<By> = if flags.by.is_empty() {
         vec![By::Metric, By::Source]
     } else {
         flags.by.clone()
     };
-    let fitted = fitted_numbers()?;
+    let fitted = fitted_numbers(&loaded)?;
     for (position, by) in shown.iter().enumerate() {
         if position > 0 && matches!(context.form.format, Format::Table | Format::Md) {
             context.data("\n")?;
@@ -92,8 +94,8 @@ pub fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
 }
 
 /// Tables that constants were fitted on.
-fn fitted_tables() -> anyhow::Result<BTreeSet<String>> {
-    let sets = knowledge::file()?.set;
+fn fitted_tables(loaded: &Loaded) -> anyhow::Result<BTreeSet<String>> {
+    let sets = knowledge::file(loaded)?.set;
     let served = sets.iter().flat_map(|set| set.sources.keys().cloned());
     let trained = TABLES.iter().chain([&MEMORY_TABLE]);
     Ok(served
@@ -102,8 +104,8 @@ fn fitted_tables() -> anyhow::Result<BTreeSet<String>> {
 }
 
 /// How many numbers the predictions rest on.
-fn fitted_numbers() -> anyhow::Result<String> {
-    let sets = knowledge::file()?.set;
+fn fitted_numbers(loaded: &Loaded) -> anyhow::Result<String> {
+    let sets = knowledge::file(loaded)?.set;
     let parts: Vec<String> = sets
         .iter()
         .map(|set| format!("{} {} on {} rows", set.freedoms, set.name, set.rows))
@@ -128,8 +130,8 @@ fn written_report(rows: Rows<'_>, known: &FitInputs<'_>) -> anyhow::Result<Strin
         .zip(folds)
         .map(|(left_out, rows)| Section { left_out, rows })
         .collect();
-    let answers = answers(rows, &knowledge::fitted()?);
-    let fitted = fitted_tables()?;
+    let answers = answers(rows, &knowledge::fitted(loaded)?);
+    let fitted = fitted_tables(loaded)?;
     let mut plain = Vec::new();
     let mut refused = Vec::new();
     for (at, (row, answer)) in asked.iter().zip(answers).enumerate() {
@@ -149,7 +151,7 @@ fn written_report(rows: Rows<'_>, known: &FitInputs<'_>) -> anyhow::Result<Strin
         }
     }
     Ok(report(
-        &knowledge::file()?,
+        &knowledge::file(loaded)?,
         &sections,
         &whole(asked, loaded),
         &plain,
@@ -165,7 +167,7 @@ fn left_out(
     ways: &[LeaveOut],
 ) -> anyhow::Result<Vec<Vec<Compared>>> {
     let Rows { asked, loaded, .. } = rows;
-    let knowledge = knowledge::fitted()?;
+    let knowledge = knowledge::fitted(loaded)?;
     let folds = fitting::left_out(rows, known, ways)?;
     let compared = ways.iter().zip(folds).map(|(by, predicted)| {
         let whole = match by {

@@ -226,15 +226,16 @@ fn past(kind: &str) -> &'static str {
 
 /// Runs beside one another, by load and metric.
 fn side_by_side(runs: &[PathBuf]) -> anyhow::Result<Comparison> {
+    // A file that is no run is told as that, whatever else is missing.
+    let files: Vec<Vec<QuestionRow>> = runs
+        .iter()
+        .map(|path| results::read(std::slice::from_ref(path), &SettingFlags::unsaid()))
+        .collect::<Result<_, _>>()?;
     if runs.len() < 2 {
         return Err(Problem::new("one run alone has nothing beside it")
             .hint("give a saved deployment beside it, or another run")
             .into());
     }
-    let files: Vec<Vec<QuestionRow>> = runs
-        .iter()
-        .map(|path| results::read(std::slice::from_ref(path), &SettingFlags::unsaid()))
-        .collect::<Result<_, _>>()?;
     // One load each: runs are compared as a whole; else equal loads are beside one another.
     let single = files.iter().all(|rows| {
         let first = rows.first().map(|row| &row.question.load);

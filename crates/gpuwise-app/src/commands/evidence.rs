@@ -27,7 +27,7 @@ pub fn run(context: &Context, flags: &Evidence) -> anyhow::Result<Exit> {
         .as_deref()
         .map(|name| names::device(&loaded.catalogue, "--gpu", name).map(|device| device.gpu))
         .transpose()?;
-    let mut rows = catalogue::evidence()?;
+    let mut rows = catalogue::evidence(&loaded)?;
     if let Some(metric) = &flags.metric {
         let known: std::collections::BTreeSet<String> =
             rows.iter().map(|row| row.metric.clone()).collect();
@@ -184,7 +184,7 @@ fn load_of(row: &EvidenceRow) -> String {
     let load = match row.load.strip_prefix("rate=") {
         Some(rate) => Some(rate.to_owned()),
         None if row.load.is_empty() => None,
-        None => Some(format!("{} at once", row.load)),
+        None => Some(format!("{} concurrent", row.load)),
     };
     [tokens(row.input, "in"), tokens(row.output, "out"), load]
         .into_iter()

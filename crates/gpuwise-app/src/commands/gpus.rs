@@ -318,20 +318,13 @@ fn facts_of(gpu: &Gpu) -> Vec<(&'static str, String)> {
             "power limit, idle",
             format!("{}, {}", watts(gpu.power_limit), watts(gpu.idle_power)),
         ),
-        (
-            "MIG",
-            if gpu.mig {
-                "yes".into()
-            } else {
-                "no: it cannot be cut into slices".into()
-            },
-        ),
+        ("MIG", if gpu.mig { "yes".into() } else { "no".into() }),
         (
             "form, since",
             [gpu.form_factor.as_str(), gpu.launch.as_str()].join(", "),
         ),
         ("source", gpu.source.clone()),
-        ("beware", gpu.notes.clone()),
+        ("note", gpu.notes.clone()),
     ];
     if gpu.announced {
         facts.insert(

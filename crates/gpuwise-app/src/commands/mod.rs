@@ -80,8 +80,8 @@ pub enum Command {
     Train(Box<Train>),
     /// Say what fills a GPU's memory, byte by byte, and whether a model fits
     ///
-    /// Weights by kind, key-value cache, activations, context, graphs; and whether so many requests
-    /// of such a length fit at once.
+    /// Weights by kind, key-value cache, activations, context, graphs; and whether so many
+    /// concurrent requests of such a length fit.
     ///
     /// Exit code 0: they fit. 1: they do not; what is short and the cheapest fix are said. 2: the
     /// input is wrong.
@@ -160,7 +160,7 @@ pub enum Command {
     /// Say what to add to a fleet, return or repartition, for what is asked of it
     ///
     /// The cheapest nodes with which more of those who wait find a place, until all do; nodes that can go
-    /// together without anybody waiting, shrinking or slowing down for it; GPUs to cut or to join; and how
+    /// together without anybody waiting, shrinking or slowing down for it; GPUs to repartition; and how
     /// many GPUs any policy could place at most.
     ///
     /// Exit code 0: all have a place. 1: some wait. 2: the input is wrong.
@@ -218,7 +218,7 @@ pub enum Command {
     ///
     /// Exit code 0: figures are there, with a word on what is missing. 2: no file can be used.
     Profile(Box<profile::Flags>),
-    /// AnswerName many questions at once
+    /// Answer a table of questions: latency, throughput or memory, row by row
     Predict(predict::Flags),
     /// Find the GPU, slice and count that fits each profiled workload
     ///
@@ -233,7 +233,7 @@ pub enum Command {
     /// Of a saved deployment, or of hosts that flags name: on demand, reserved, spot, bought as the load
     /// grows or all at once, and a base of one's own with peaks rented; what a unit costs; from how many
     /// hours on owning pays; when today's hosts no longer suffice; which assumption matters most. Money is
-    /// exact, and --export writes a sheet that a spreadsheet computes anew.
+    /// exact, and --export writes a sheet that a spreadsheet recomputes.
     ///
     /// Exit code 0: billed. 2: the input is wrong, or no price is known.
     Tco(Box<Tco>),
@@ -260,7 +260,7 @@ pub enum Command {
     /// Watch GPUs and serving engines live: what they do, what is wrong, since when
     ///
     /// Of this machine through the driver, of exporters, of a fleet through Prometheus, or from recorded
-    /// output of nvidia-smi and others. On a terminal the table is drawn anew in place; in a pipe every
+    /// output of nvidia-smi and others. On a terminal the table is redrawn in place; in a pipe every
     /// look is one line; `--format json` writes one document a line. A condition, a drift or the time can
     /// start another command.
     ///

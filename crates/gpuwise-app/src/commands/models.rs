@@ -71,7 +71,7 @@ fn whole<'a>(loaded: &'a Loaded, pattern: Option<&str>) -> Vec<&'a NetworkEntry>
     if let Some(exact) = entries.iter().find(named) {
         return vec![exact];
     }
-    // A name that is exactly a model's means that, and its parts where it is run whole too.
+    // A name that is exactly a model's means that, and its parts where it is an embedding model too.
     let models = loaded.models.entries();
     let is_model = |entry: &ModelEntry| {
         folded(&entry.id) == wanted || entry.aliases.iter().any(|alias| folded(alias) == wanted)

@@ -2,14 +2,14 @@
 
 use super::content::{self, Content};
 use crate::error::Problem;
-use anyhow::Context as _;
 use gpuwise_domain::profile::{
-    flight_recorder::FlightRecord, sources::SourceContent, timeline::Timeline,
+    flight_recorder::FlightRecord, kernel_counters::CounterRules, sources::SourceContent,
+    timeline::Timeline,
 };
 use gpuwise_measure::{kernel_counters, memory_snapshot, planes};
 use gpuwise_read::{
     flight_recorder,
-    kernel_counters::{default_counter_rules, read_kernel_counters},
+    kernel_counters::read_kernel_counters,
     kineto,
     memory_snapshot::{from_pickle, read_category_timeline},
     pickle::Pickle,
@@ -20,6 +20,9 @@ use std::{
     io::{BufReader, Read as _, Seek as _},
     path::Path,
 };
+
+/// What `profile` reads, for who gave another file.
+const READS: &str = "traces of the PyTorch profiler, exports of Nsight Systems (.sqlite, .nsys-rep) and Nsight Compute (CSV, .ncu-rep), XPlane and trace-viewer files of JAX and TensorFlow, memory snapshots of PyTorch, and dumps of the NCCL flight recorder are read";
 
 /// Bytes of a file, unpacked, that is read as a whole: all but traces and SQLite. A snapshot of the
 /// default hundred thousand events with their stacks has some hundred megabytes.
@@ -53,7 +56,7 @@ impl Opened {
 
 fn problem(file: &Path, error: impl Into<anyhow::Error>) -> anyhow::Error {
     Problem::new(format!("{}", file.display()))
-        .hint("`gpuwise profile` reads the files listed in docs/reference/profiles.md")
+        .hint(READS)
         .because(error)
         .into()
 }
@@ -65,12 +68,12 @@ fn cannot(file: &Path, error: std::io::Error) -> anyhow::Error {
 }
 
 /// Reads a file, whichever profiler wrote it.
-pub(super) fn read(file: &Path) -> anyhow::Result<Opened> {
+pub(super) fn read(file: &Path, rules: &CounterRules) -> anyhow::Result<Opened> {
     #[cfg(feature = "nsight")]
     if let Some(kind) = gpuwise_probe::nsight::report_kind(file)
         && file.is_file()
     {
-        return super::nsight::report(file, kind);
+        return super::nsight::report(file, kind, rules);
     }
     let mut opened = File::open(file).map_err(|error| cannot(file, error))?;
     let mut head = Vec::new();
@@ -89,9 +92,9 @@ pub(super) fn read(file: &Path) -> anyhow::Result<Opened> {
         }
         Content::Sqlite => sqlite(file, opened),
         Content::Unknown(what) => Err(Problem::new(format!("{}: {what}", file.display()))
-            .hint("`gpuwise profile` reads the files listed in docs/reference/profiles.md")
+            .hint(READS)
             .into()),
-        whole => of_bytes(file, whole, &unpacked(file, opened)?),
+        whole => of_bytes(file, whole, &unpacked(file, opened)?, rules),
     }
 }
 
@@ -128,7 +131,12 @@ fn unpacked(file: &Path, opened: File) -> anyhow::Result<Vec<u8>> {
 }
 
 /// Reads a file that is held as a whole.
-pub(super) fn of_bytes(file: &Path, content: Content, bytes: &[u8]) -> anyhow::Result<Opened> {
+pub(super) fn of_bytes(
+    file: &Path,
+    content: Content,
+    bytes: &[u8],
+    rules: &CounterRules,
+) -> anyhow::Result<Opened> {
     let name = file.file_name().map(|name| name.to_string_lossy());
     let rank = name.and_then(|name| flight_recorder::rank_of_name(&name));
     match content {
@@ -167,7 +175,7 @@ pub(super) fn of_bytes(file: &Path, content: Content, bytes: &[u8]) -> anyhow::R
             let figures = memory_snapshot::category_figures(&timeline);
             Ok(Opened::content(SourceContent::Categories(figures)))
         }
-        Content::Counters | Content::Text => counters(file, bytes),
+        Content::Counters | Content::Text => counters(file, bytes, rules),
         Content::Trace | Content::Sqlite | Content::Unknown(_) => Err(Problem::new(format!(
             "{}: no profile that is read as a whole",
             file.display()
@@ -176,9 +184,8 @@ pub(super) fn of_bytes(file: &Path, content: Content, bytes: &[u8]) -> anyhow::R
     }
 }
 
-pub(super) fn counters(file: &Path, bytes: &[u8]) -> anyhow::Result<Opened> {
-    let rules = default_counter_rules().context("the catalogue that gpuwise carries")?;
-    let read = read_kernel_counters(bytes, &rules).map_err(|error| problem(file, error))?;
-    let source = kernel_counters::counters_source(read, &rules);
+pub(super) fn counters(file: &Path, bytes: &[u8], rules: &CounterRules) -> anyhow::Result<Opened> {
+    let read = read_kernel_counters(bytes, rules).map_err(|error| problem(file, error))?;
+    let source = kernel_counters::counters_source(read, rules);
     Ok(Opened::content(SourceContent::Counters(source)))
 }

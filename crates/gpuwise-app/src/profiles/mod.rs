@@ -8,13 +8,19 @@ mod nsight;
 
 pub use files::{expand, rank_in_name};
 
-use crate::{catalogue::Loaded, error::Problem, progress};
+use crate::{
+    catalogue::{self, Loaded, OwnRows},
+    error::Problem,
+    progress,
+};
 use anyhow::Context as _;
 use gpuwise_domain::{
     gpu::PeakRates,
     profile::{
         figures::{Gap, Window},
         flight_recorder::FlightRecord,
+        kernel_counters::CounterRules,
+        kernel_rules::KernelRules,
         sources::{HangSource, Source, SourceContent},
         timeline::{Loss, Timeline},
     },
@@ -24,7 +30,7 @@ use gpuwise_measure::{
     figures::{Classifier, Input, Measured, Settings, gaps, of_rank},
     findings::{self, Signals, Thresholds},
 };
-use gpuwise_read::kernel_rules;
+use gpuwise_read::{kernel_counters::read_counter_rules, kernel_rules};
 use std::{
     collections::BTreeMap,
     num::NonZero,
@@ -33,13 +39,11 @@ use std::{
     thread,
 };
 
-/// What names of kernels and calls say, as the binary carries it.
-const KERNELS: &str = include_str!("../../../../catalogue/kernels.toml");
-
 #[derive(Debug)]
 pub struct ProfileQuery {
     names: Classifier,
     peaks: BTreeMap<String, PeakRates>,
+    counters: CounterRules,
     /// What findings are held against.
     pub limits: Thresholds,
     /// Only what happened within it, from the first work of a file on.
@@ -57,13 +61,18 @@ impl ProfileQuery {
     /// # Errors
     /// When the rules cannot be read.
     pub fn new(loaded: &Loaded) -> anyhow::Result<Self> {
-        let rules = kernel_rules::read("kernels.toml", KERNELS)
-            .context("the catalogue that gpuwise carries")?;
+        let mut rules = KernelRules::default();
+        for (file, text) in catalogue::files(loaded, OwnRows::KernelNames) {
+            rules = kernel_rules::read(file, text)?.over(rules);
+        }
+        let (file, text) = catalogue::file(loaded, OwnRows::KernelCounters);
+        let counters = read_counter_rules(file, text)?;
         let limits = Thresholds::replaced_by(&loaded.finding_thresholds)
             .context("findings.toml of your catalogue")?;
         let gpus = loaded.catalogue.gpus.iter();
         Ok(Self {
             limits,
+            counters,
             names: Classifier::new(&rules),
             peaks: gpus
                 .flat_map(|gpu| {
@@ -204,7 +213,7 @@ struct Read {
 }
 
 fn one(file: &Path, wanted: &ProfileQuery) -> anyhow::Result<Read> {
-    let opened = formats::read(file)?;
+    let opened = formats::read(file, &wanted.counters)?;
     let hash = wanted.identified.then(|| hashed(file)).transpose()?;
     let timelines = opened.timelines.into_iter();
     let profiled = timelines.map(|(process, timeline)| {

@@ -2,7 +2,7 @@
 
 use super::formats::{Opened, counters};
 use crate::error::Problem;
-use gpuwise_domain::profile::sources::SourceContent;
+use gpuwise_domain::profile::{kernel_counters::CounterRules, sources::SourceContent};
 use gpuwise_measure::nsight::nsight_source;
 use gpuwise_probe::nsight::{
     Exporter, NsightError, ReportKind, Room, UnpackError, read_export, unpack,
@@ -60,7 +60,11 @@ pub(super) fn export(file: &Path, mut opened: File) -> anyhow::Result<Opened> {
 }
 
 /// A report that only the vendor's program reads.
-pub(super) fn report(file: &Path, kind: ReportKind) -> anyhow::Result<Opened> {
+pub(super) fn report(
+    file: &Path,
+    kind: ReportKind,
+    rules: &CounterRules,
+) -> anyhow::Result<Opened> {
     let exporter = Exporter::default();
     match kind {
         ReportKind::Systems => {
@@ -79,7 +83,7 @@ pub(super) fn report(file: &Path, kind: ReportKind) -> anyhow::Result<Opened> {
             let csv = exporter
                 .import_compute(file)
                 .map_err(|error| told(file, error))?;
-            counters(file, &csv)
+            counters(file, &csv, rules)
         }
     }
 }

@@ -47,7 +47,7 @@ pub struct ServerFlags {
     /// Accept any certificate
     #[arg(long, conflicts_with = "ca_file")]
     pub insecure: bool,
-    /// A request is given up after so long
+    /// Abort a request after so long
     #[arg(long, value_name = "TIME", default_value = "300s")]
     pub timeout: String,
     /// Wait so long for the server to be ready [default: 20s where it answers that it is not ready; a

@@ -12,10 +12,10 @@ pub enum FleetCommand {
     ///
     /// Exit code 0: it is right. 2: it is not.
     Check(FleetCheck),
-    /// Show how a GPU can be cut into MIG instances, and pack a mix of them
+    /// Show how MIG can partition a GPU, and pack a mix of instances
     ///
     /// Every layout to which nothing can be added, by profiles and starts; how many layouts there are;
-    /// or, with --pack, on how few GPUs a mix of instances fits and how each is cut.
+    /// or, with --pack, on how few GPUs a mix of instances fits and how each is partitioned.
     ///
     /// Exit code 0: shown, and all of a mix is packed. 1: the mix does not fit --boards. 2: the input is
     /// wrong.

@@ -13,7 +13,7 @@ pub struct Memory {
     /// Longest request in tokens, prompt and output together
     #[arg(long, value_name = "TOKENS")]
     pub context: Option<String>,
-    /// Requests of that length at once
+    /// Concurrent requests of that length
     #[arg(long, value_name = "N")]
     pub concurrency: Option<String>,
     #[command(flatten, next_help_heading = "Parallel layout")]

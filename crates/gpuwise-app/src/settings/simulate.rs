@@ -17,7 +17,7 @@ pub struct Simulate {
     pub result: RunResultFlags,
 }
 
-/// What a deployment is put under: traffic, what is promised of it, and the replicas that share it.
+/// What a deployment is put under: traffic, its SLO, and the replicas that share it.
 #[derive(Debug, Clone, Args)]
 pub struct Load {
     #[command(flatten, next_help_heading = "Traffic")]
@@ -118,7 +118,7 @@ pub struct ClusterFlags {
     /// How old the router's knowledge of replicas is, such as 100ms
     #[arg(long, value_name = "TIME")]
     pub signal_age: Option<String>,
-    /// Requests that clients give up on after so long, such as 60s
+    /// Client timeout after which a request is aborted, such as 60s
     #[arg(long, value_name = "TIME")]
     pub timeout: Option<String>,
     /// Times that a client sends a refused or lost request again, after a growing pause

@@ -38,7 +38,7 @@ pub struct Table {
         default_value = "8192"
     )]
     pub context: Vec<String>,
-    /// Requests at once
+    /// Concurrent requests
     #[arg(long, value_name = "N", value_delimiter = ',', default_value = "1,32")]
     pub concurrency: Vec<String>,
     /// Ways to train: full, lora, qlora; none leaves training out

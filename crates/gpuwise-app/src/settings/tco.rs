@@ -37,7 +37,7 @@ pub struct HostFlags {
     /// A training run on all hosts of today takes so many hours
     #[arg(long, value_name = "HOURS", conflicts_with = "serves")]
     pub run_hours: Option<String>,
-    /// What today's hosts bear at the most, over the load of today [default: the deployment's headroom, or
+    /// The load that today's hosts sustain at the most, over the load of today [default: the deployment's headroom, or
     /// 1]
     #[arg(long, value_name = "FACTOR")]
     pub headroom: Option<String>,
@@ -89,17 +89,17 @@ pub struct MoneyFlags {
     /// Another assumption, such as pue=1.2, energy=0.15..0.19..0.24USD, rate=9% or life=4y; may be repeated
     #[arg(long, value_name = "NAME=VALUE")]
     pub set: Vec<String>,
-    /// Assumptions of your own, of the form of `catalogue/tco.toml`
+    /// Assumptions of your own, as `gpuwise example tco.toml` prints them
     #[arg(long, value_name = "FILE")]
     pub assumptions: Option<PathBuf>,
-    /// A price list of your own, of the form of `catalogue/offers.csv`; may be repeated
+    /// A price list of your own, as `gpuwise example prices.csv` prints one; may be repeated
     #[arg(long, value_name = "FILE")]
     pub prices: Vec<PathBuf>,
 }
 
 #[derive(Debug, Args)]
 pub struct TcoResultFlags {
-    /// Write everything as CSV that a spreadsheet computes anew: inputs, lines, formulas over cells
+    /// Write everything as CSV that a spreadsheet recomputes: inputs, lines, formulas over cells
     #[arg(long, value_name = "FILE")]
     pub export: Option<PathBuf>,
     /// Draw what to buy by when

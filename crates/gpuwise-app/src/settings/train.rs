@@ -176,8 +176,8 @@ pub struct ReliabilityFlags {
     /// Bytes a second in which checkpoints are written by the whole job, such as 20GB
     #[arg(long, value_name = "BYTES")]
     pub storage: Option<String>,
-    /// Figures of your own in place of those that gpuwise brings (TOML of the form of
-    /// catalogue/reliability.toml)
+    /// Figures of your own in place of those that gpuwise brings (TOML as
+    /// `gpuwise example reliability.toml` prints)
     #[arg(long, value_name = "FILE")]
     pub reliability: Option<PathBuf>,
 }

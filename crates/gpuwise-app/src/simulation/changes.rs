@@ -99,7 +99,7 @@ pub(super) fn only_open(flags: &ChangeFlags) -> anyhow::Result<()> {
     ];
     match wrong.iter().find(|(_, given)| *given) {
         Some((name, _)) => Err(Problem::new(format!(
-            "{name} changes a rate, and a number of requests is kept in flight"
+            "{name} changes a rate, and a concurrency is kept"
         ))
         .hint(format!(
             "leave {name} out, or say --rate in place of --concurrency"

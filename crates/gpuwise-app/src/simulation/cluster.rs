@@ -138,8 +138,8 @@ impl Cluster {
         );
         match list.iter().find(|failure| failure.replica >= replicas) {
             Some(failure) => Err(Problem::new(format!(
-                "--fail {}@{}: there are {replicas} replicas",
-                failure.replica, failure.at
+                "--fail {}: there is no replica {}, of {replicas} in all",
+                failure.replica, failure.replica
             ))
             .hint("replicas are counted from 0")
             .into()),

@@ -61,7 +61,7 @@ fn peak(device: &Device<'_>, engine: EngineKind) -> Option<f64> {
 
 fn on_every_gpu(mut check: impl FnMut(&Setup<'_>, &Knowledge, f64)) {
     let loaded = catalogue::load(&Overrides::default()).expect("the catalogue");
-    let fitted = knowledge::fitted().expect("the constants");
+    let fitted = knowledge::fitted(&loaded).expect("the constants");
     let (_, architecture): (_, Architecture) = loaded.models.resolve(MODEL).expect("the model");
     let mut checked = 0;
     for gpu in &loaded.catalogue.gpus {

@@ -99,6 +99,13 @@ pub fn run(
     cluster::run(&scenario, source, &mut (reasons, listener))
         .map_err(|error| Problem::new("the deployment cannot be simulated").because(error))?;
     let mut report = recorder.finish(frame(run));
+    if warm_up.0 > 0 && report.span.steady_from >= report.span.steady_to {
+        return Err(
+            Problem::new(format!("--warm-up {warm_up}: no request is due after it"))
+                .hint("say a shorter one, or more --requests or a longer --duration")
+                .into(),
+        );
+    }
     report.spent = spent(run, &report, constants);
     report.limited_by = limit(run, &report);
     Ok(report)
@@ -170,7 +177,7 @@ pub fn run_many(
     let mut out = spread(threads, |first| {
         let mine = runs.iter().enumerate().skip(first).step_by(threads);
         mine.map(|(at, one)| {
-            let observed = run(one, constants, &mut cluster::Unheard);
+            let observed = run(one, constants, &mut cluster::NullObserver);
             done();
             (at, observed)
         })
@@ -188,7 +195,7 @@ fn source(run: &Run<'_>) -> anyhow::Result<Traffic> {
     };
     if run.sent.is_closed() || other.is_closed() {
         return Err(Problem::new(
-            "--beside: a number of requests is kept in flight, and two loads side by side are followed at their rates",
+            "--beside: a concurrency is kept, and two loads side by side are followed at their rates",
         )
         .hint("say --rate in place of --concurrency, and save the other deployment with a rate")
         .into());
@@ -240,6 +247,12 @@ fn frame(run: &Run<'_>) -> Frame {
     if run.sent.has_priorities() && !run.cluster.by_priority {
         notes.push(
             "the trace's priorities change nothing: the engine takes requests in the order in which they came (--scheduling-policy priority)"
+                .into(),
+        );
+    }
+    if run.cluster.by_priority && !run.sent.has_priorities() {
+        notes.push(
+            "--scheduling-policy priority changes nothing: all requests have one priority (a trace's column `priority` gives them others)"
                 .into(),
         );
     }

@@ -19,8 +19,8 @@ use gpuwise_domain::{
 };
 use gpuwise_read::traffic::{RateTable, TrafficFile};
 use gpuwise_sim::traffic::{
-    self as sim, Arrivals, Change, Conversations, Extent, Generator, Pacing, Pattern, Rate,
-    Recorded, Source as _, Talk,
+    self as sim, Arrivals, Change, ConversationStream, Conversations, Extent, Generator, Pacing,
+    Pattern, Rate, Recorded, Source as _,
 };
 use gpuwise_units::{Nanoseconds, PerSecond};
 use std::path::Path;
@@ -216,7 +216,7 @@ impl Sent {
         let source = match &self.kind {
             Kind::Recorded(replay) => replay.source(seed)?,
             Kind::Talks(laws) => {
-                let made = Talk::new(laws.clone(), self.extent_at(load), seed);
+                let made = ConversationStream::new(laws.clone(), self.extent_at(load), seed);
                 made.map_err(cannot)?.boxed()
             }
             Kind::Clients(clients) => clients.source(seed, load)?,

@@ -158,7 +158,7 @@ pub struct CalendarMonth {
     pub month: Month,
     /// The load at its peak, in units of load.
     pub load: Fraction,
-    /// Hosts that bear it.
+    /// Hosts that sustain it.
     pub needed: i64,
     /// Hosts that are bought by the calendar and in service.
     pub owned: i64,
@@ -213,7 +213,7 @@ pub struct Bill {
     /// above 0 renting is cheaper.
     pub owning_less_renting: Option<Amount>,
     pub calendar: Vec<CalendarMonth>,
-    /// The first month that today's hosts do not bear; `None`: they bear all.
+    /// The first month whose load today's hosts do not sustain; `None`: they sustain all.
     pub breaks: Option<Month>,
     /// Months from order to service.
     pub lead: u32,

@@ -63,6 +63,18 @@ impl Verdict {
 }
 
 impl EngineFacts {
+    /// These rows before those of other facts: of rows the first that holds counts.
+    #[must_use]
+    pub fn over(mut self, mut known: Self) -> Self {
+        self.settings.append(&mut known.settings);
+        self.flags.append(&mut known.flags);
+        self.support.append(&mut known.support);
+        self.behaviours.append(&mut known.behaviours);
+        self.commands.append(&mut known.commands);
+        self.images.append(&mut known.images);
+        self
+    }
+
     /// The release asked for, or the newest.
     pub fn resolve(&self, release: Option<Release>) -> Release {
         release.unwrap_or(self.latest)

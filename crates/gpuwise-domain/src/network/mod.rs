@@ -17,7 +17,7 @@ pub use vision::{ResidualNetwork, Retinanet, VisionHead, VisionTransformer, Volu
 use crate::model::Architecture;
 use alloc::{boxed::Box, string::String, vec::Vec};
 
-/// A network that is run whole, as its configurations describe it.
+/// A diffusion, vision or embedding model, as its configurations describe it.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Network {
     /// Its name, as people give it; empty where it has none.

@@ -15,7 +15,7 @@ impl fmt::Display for MediaNote {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::RandomArrivals => {
-                "requests come at random; replicas share a queue and take what waits, up to a batch"
+                "arrivals are Poisson; replicas share a queue and take what waits, up to a batch"
             }
             Self::EightBits => {
                 "8 bits: the main part alone, attention at 16; what that costs in quality is not known here"

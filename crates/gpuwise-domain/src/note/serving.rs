@@ -13,7 +13,7 @@ pub enum ServingNote {
         longest: f64,
         most: u64,
     },
-    /// No GPU that was allowed will do; the best of all others.
+    /// No GPU that was allowed suffices; the best of all others.
     Elsewhere {
         label: String,
         hour: Option<HourlyPrice>,
@@ -56,7 +56,7 @@ impl fmt::Display for ServingNote {
                  longer is refused"
             ),
             Self::Elsewhere { label, hour } => {
-                write!(f, "of all GPUs the best that will do is {label} ")?;
+                write!(f, "of all GPUs the best that suffices is {label} ")?;
                 match hour {
                     Some(hour) => write!(f, "at {hour}"),
                     None => f.write_str("at an unknown price"),

@@ -24,7 +24,7 @@ pub struct Job {
     /// Whether it may be stopped, and what that costs.
     pub preemption: Preemption,
     /// How long it runs, at speed 1000, with its preferred number of workers.
-    pub duration: Option<Belief>,
+    pub duration: Option<DurationEstimate>,
     /// Its speed on kinds of GPU in thousandths of the reference; kinds that are not named: 1000.
     pub speeds: Vec<(KindId, u32)>,
     pub near: Vec<NodeId>,
@@ -174,7 +174,7 @@ pub enum Preemption {
 
 /// A time that is not known for sure.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Belief {
+pub struct DurationEstimate {
     pub expected: Nanoseconds,
     /// Standard deviation of its logarithm; 0: it is known.
     pub spread: f64,

@@ -216,7 +216,7 @@ pub struct FabricPool {
     pub detach: Nanoseconds,
 }
 
-/// GPUs kept for a queue over a span of time.
+/// GPUs reserved for a queue over a span of time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reservation {
     pub name: String,

@@ -16,8 +16,8 @@ mod serving;
 mod sharing;
 
 pub use ask::{
-    Belief, Gang, GpuAsk, Isolation, Job, Need, Preemption, SliceAsk, Spread, TopologyWish,
-    WorkerAsk,
+    DurationEstimate, Gang, GpuAsk, Isolation, Job, Need, Preemption, SliceAsk, Spread,
+    TopologyWish, WorkerAsk,
 };
 pub use event::{Ended, Event, TimestampedEvent};
 pub use inventory::{
@@ -34,7 +34,7 @@ pub use report::{
     Decision, Figures, Fix, Outcome, QuotaLimit, QuotaShort, Remedy, Report, Shortage,
 };
 pub use serving::{ServingDay, ServingHolder, ServingRequest};
-pub use sharing::{Apart, SharingMeans, VgpuProfile, mps_milli, smallest_vgpu};
+pub use sharing::{IsolationLevel, SharingMeans, VgpuProfile, mps_milli, smallest_vgpu};
 
 use core::fmt;
 

@@ -5,7 +5,7 @@ use alloc::{string::String, vec::Vec};
 gpuwise_units::named! {
     /// How far something is kept apart.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-    pub enum Apart:
+    pub enum IsolationLevel:
         name
     {
         None = "none",
@@ -22,11 +22,11 @@ pub struct SharingMeans {
     pub name: String,
     pub title: String,
     /// Whether one can take another's memory.
-    pub memory: Apart,
+    pub memory: IsolationLevel,
     /// Whether one can take another's time.
-    pub compute: Apart,
+    pub compute: IsolationLevel,
     /// Whether one's fault ends another.
-    pub faults: Apart,
+    pub faults: IsolationLevel,
     /// How many share one GPU at most, where there is a limit of its own.
     pub most: Option<u32>,
     pub meaning: String,

@@ -17,6 +17,27 @@ pub struct KernelRules {
     pub host: HostRules,
 }
 
+impl KernelRules {
+    /// These rules before others: of rules the first that matches decides.
+    #[must_use]
+    pub fn over(mut self, mut known: Self) -> Self {
+        self.communication.append(&mut known.communication);
+        self.communication_nccl
+            .append(&mut known.communication_nccl);
+        self.kinds.append(&mut known.kinds);
+        self.tensor_cores.append(&mut known.tensor_cores);
+        let (own, known) = (&mut self.host, &mut known.host);
+        own.loader.append(&mut known.loader);
+        own.synchronisation.append(&mut known.synchronisation);
+        own.copy_calls.append(&mut known.copy_calls);
+        own.launch_calls.append(&mut known.launch_calls);
+        own.recomputation.append(&mut known.recomputation);
+        own.steps.append(&mut known.steps);
+        own.optimizer.append(&mut known.optimizer);
+        self
+    }
+}
+
 /// What host spans are for, by name; each list decides by any pattern that matches.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct HostRules {

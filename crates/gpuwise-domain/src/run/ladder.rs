@@ -26,7 +26,7 @@ pub struct Ladder {
     pub rungs: Vec<Rung>,
     /// The load that is expected, where one is.
     pub expected: Option<f64>,
-    /// Where it breaks; `None` where nothing was promised, or no load keeps it.
+    /// Where it breaks; `None` where no SLO was given, or no load keeps it.
     pub knee: Option<Knee>,
 }
 
@@ -53,7 +53,7 @@ pub struct Rung {
     pub in_flight: Option<f64>,
     /// Share of requests that were not served (0 to 1).
     pub unserved: f64,
-    /// Whether the SLO is kept; `None` where nothing was promised.
+    /// Whether the SLO is kept; `None` where no SLO was given.
     pub kept: Option<bool>,
     /// Whether more came than was served; `None` where it cannot be told.
     pub saturated: Option<bool>,

@@ -245,7 +245,7 @@ pub struct Group {
     /// Distributions of those served whole and due in the steady window; a metric without values is
     /// not there.
     pub distributions: Vec<(Metric, Distribution)>,
-    /// Share of them that met every target (0 to 1); `None` where nothing was promised.
+    /// Share of them that met every target (0 to 1); `None` where no SLO was given.
     pub attained: Option<f64>,
 }
 
@@ -259,7 +259,7 @@ impl Group {
     }
 }
 
-/// What was promised, and whether it was kept, over requests due in the steady window.
+/// The SLO, and whether it was kept, over requests due in the steady window.
 ///
 /// A request that was not served misses every target: at a percentile it counts as slower than
 /// every other. One that was unfinished when the run ended misses a target that it had missed by
@@ -268,11 +268,11 @@ impl Group {
 pub struct Attainment {
     pub slo: Slo,
     pub verdicts: Vec<Verdict>,
-    /// Whether all are kept; `None` where nothing is promised or nothing can be judged.
+    /// Whether all are kept; `None` where no SLO was given or nothing can be judged.
     pub kept: Option<bool>,
     /// Requests that were judged.
     pub judged: u64,
-    /// Share of them that met every target (0 to 1); `None` where nothing is promised or judged.
+    /// Share of them that met every target (0 to 1); `None` where no SLO was given or judged.
     pub share: Option<f64>,
     /// Goodput: requests a second that met every target; without an SLO those served. It is a part
     /// of [`RunReport::steady`]'s throughput, of the same requests over the same time.
@@ -281,7 +281,7 @@ pub struct Attainment {
 
 gpuwise_units::named! {
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-    pub enum Promised:
+    pub enum SloMetric:
         name
     {
         /// Time to first token, in seconds.
@@ -297,7 +297,7 @@ gpuwise_units::named! {
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Verdict {
-    pub about: Promised,
+    pub about: SloMetric,
     /// At which percentile; `None` is the mean, or the whole.
     pub at: Option<Percentile>,
     /// The bound: seconds at most, or tokens a second at least.
@@ -365,7 +365,7 @@ pub struct EngineUse {
     /// Share of the time in which steps run (0 to 1), mean of the replicas.
     pub busy: Option<f64>,
     pub steps: Option<u64>,
-    /// Times that a request lost its place and was computed again.
+    /// Preemptions: a request lost its cache and was recomputed.
     pub preemptions: Option<u64>,
     /// Prompt tokens computed, recomputation included.
     pub prefill_tokens: Option<u64>,

@@ -10,7 +10,7 @@ mod trigger;
 
 pub use fault::{FaultClass, XidMeaning};
 pub use link::{Link, Topology, TopologyRow};
-pub use quantity::{Course, Quantity};
+pub use quantity::{MetricType, Quantity};
 pub use serving::ServingSample;
 pub use subject::{GpuIdentity, Holder, MigInstance, Process, Subject};
 pub use threshold::{Threshold, Thresholds};
@@ -37,7 +37,7 @@ pub struct Telemetry {
     /// Links that are up, with their speed.
     pub links: Vec<Link>,
     /// What was there and stands in no reading: other fields, lines that cannot be.
-    pub unread: Vec<Unread>,
+    pub unread: Vec<UnusedField>,
     /// What is missing, in words.
     pub notes: Vec<String>,
 }
@@ -115,7 +115,7 @@ impl fmt::Display for Missing {
 
 /// Something a source said that stands in no reading.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unread {
+pub struct UnusedField {
     /// The field, or what a line begins with.
     pub field: String,
     /// How often it was there.

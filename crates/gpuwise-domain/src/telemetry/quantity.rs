@@ -2,7 +2,7 @@
 
 /// How a quantity goes over time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Course {
+pub enum MetricType {
     Gauge,
     /// Up only, until the driver is loaded again.
     Counter,
@@ -32,8 +32,8 @@ macro_rules! quantities {
             }
 
             /// How it goes over time.
-            pub fn course(self) -> Course {
-                match self { $(Self::$variant => Course::$course,)* }
+            pub fn course(self) -> MetricType {
+                match self { $(Self::$variant => MetricType::$course,)* }
             }
 
             /// What it says, in a sentence.

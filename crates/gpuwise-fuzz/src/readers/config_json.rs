@@ -1,4 +1,4 @@
-//! A model configuration, also read as a network that is run whole.
+//! A model configuration, also read as a diffusion, vision or embedding model.
 
 use gpuwise_read::{config::read_config, network::read_network};
 

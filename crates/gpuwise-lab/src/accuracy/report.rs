@@ -75,7 +75,7 @@ constants refitted without the group that the row is in; the ranges are those th
 
 const WHOLE: &str = "\n## Diffusion, vision and embedding models, GPUs left out\n\n\
 Images, vision, speech, embeddings and recommenders: rows are read and set aside by the rules of\n\
-[decision 0018](../decisions/0018-rows-of-whole-networks.md). Groups are a benchmark and its scenario; rows\n\
+[decision 0018](../decisions/0018-rows-of-diffusion-vision-embedding.md). Groups are a benchmark and its scenario; rows\n\
 that were set aside are answered too, and are groups of their own.\n\n";
 
 const TAIL: &str = "\n## Marks that are missed, and why\n\n\
@@ -91,7 +91,7 @@ const TAIL: &str = "\n## Marks that are missed, and why\n\n\
 - **Training.** Tables of Megatron runs do not tell container releases and dropped tokens apart: the same\n\
   setting differs by up to 1.7 times, most of it in mixtures of experts on H100. Runs of Hugging Face are\n\
   extrapolated from FSDP. Benchmarks left out of the time to train (DLRM, R-GAT) are not told by others.\n\
-- **Whole networks.** Single-stream and multi-stream latencies of frameworks on consumer GPUs: some rows\n\
+- **Diffusion, vision and embedding models.** Single-stream and multi-stream latencies of frameworks on consumer GPUs: some rows\n\
   repeat another's value. Video was never measured.\n\n\
 Not covered: power (`avg_power`).\n";
 

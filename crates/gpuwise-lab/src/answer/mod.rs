@@ -1,6 +1,6 @@
 //! Questions to answers: what a row of a table means, and what the models say to it.
 
-mod apart;
+mod disaggregated;
 mod engine;
 mod launched;
 mod layout;

@@ -6,7 +6,9 @@ use gpuwise_size::metric::{Metric, Statistic};
 use gpuwise_size::{
     constants::{Constants, Parameter as P},
     knowledge::Regime,
-    serving::{Apart, ClosedLoop, Cycle, Latency, Lengths, OpenLoop, Quantiles, StaticBatch},
+    serving::{
+        ClosedLoop, Cycle, DisaggregatedLoad, Latency, Lengths, OpenLoop, Quantiles, StaticBatch,
+    },
 };
 
 /// What a run comes to: every figure of one configuration and load follows from it.
@@ -28,7 +30,7 @@ pub enum Outcome {
     /// An open loop's distribution, for one attention group.
     Open(Quantiles),
     /// A run driven up to an SLO, and the share of it that the mean time per token takes.
-    Promised(Latency, f64),
+    WithinSlo(Latency, f64),
 }
 
 /// How a reading is solved; readings of one configuration, load and kind share an [`Outcome`].
@@ -104,7 +106,7 @@ pub fn solve(reading: &Reading<'_>, constants: &Constants) -> Option<Outcome> {
             })),
             Load::Rate(_) if reading.slo.is_some() => {
                 let (latency, share) = saturated(reading, &cycle, constants)?;
-                Some(Outcome::Promised(latency, share))
+                Some(Outcome::WithinSlo(latency, share))
             }
             Load::Rate(stages) => {
                 let rate = stages.iter().sum::<f64>() / stages.len().max(1) as f64;
@@ -147,7 +149,7 @@ pub fn figure(reading: &Reading<'_>, outcome: &Outcome, constants: &Constants) -
             groups,
             reading.gpus,
         ),
-        Outcome::Promised(latency, share) => of_promised(reading, &latency, share, constants),
+        Outcome::WithinSlo(latency, share) => of_slo(reading, &latency, share, constants),
     }
 }
 
@@ -249,7 +251,7 @@ fn disaggregated(
 ) -> Option<Latency> {
     let prefill = Cycle::new(&pool.setup, pool.shape.clone(), constants);
     let lengths = lengths(reading)?;
-    let apart = Apart {
+    let apart = DisaggregatedLoad {
         prefill: &prefill,
         decode: cycle,
         prefill_groups: pool.workers * f64::from(pool.setup.layout.attention_data.max(1)),
@@ -286,7 +288,7 @@ fn saturated(
     constants: &Constants,
 ) -> Option<(Latency, f64)> {
     let place = constants.place(&reading.setup.silicon(), reading.setup.bucket.key);
-    let share = constants.get(P::PromiseShare, place).min(1.0);
+    let share = constants.get(P::SloShare, place).min(1.0);
     let solve = |concurrency: f64| closed(reading, cycle, concurrency);
     let most = reading.capacity / reading.beams;
     let Some((_, tpot)) = reading.slo else {
@@ -312,11 +314,11 @@ fn saturated(
 
 /// Latencies of a run that was driven up to its SLO: time per token as the steps give it, time
 /// to first token as the share of its bound that such runs show.
-fn of_promised(reading: &Reading<'_>, latency: &Latency, share: f64, constants: &Constants) -> f64 {
+fn of_slo(reading: &Reading<'_>, latency: &Latency, share: f64, constants: &Constants) -> f64 {
     let place = constants.place(&reading.setup.silicon(), reading.setup.bucket.key);
     let (first, each) = reading.slo.unwrap_or((1.0, 1.0));
     let output = reading.output.unwrap_or(1.0);
-    let mean_first = (first * constants.get(P::PromiseFirst, place)).max(0.3 * latency.ttft);
+    let mean_first = (first * constants.get(P::SloFirst, place)).max(0.3 * latency.ttft);
     let tail = |statistic| spread(statistic, 0.45);
     match reading.wanted {
         Metric::Ttft(statistic) => mean_first * tail(statistic),

@@ -2,7 +2,7 @@
 //! down before any value was looked at (`docs/decisions/0003-reading-rows.md`).
 
 use super::{
-    apart::{disaggregate, pooled},
+    disaggregated::{disaggregate, pooled},
     engine::{bucket_of, engine_of},
     launched::Launched,
     layout::{StatedLayout, stated_layout},

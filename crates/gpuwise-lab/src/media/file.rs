@@ -51,9 +51,9 @@ pub(crate) struct ErrorRow {
 ///
 /// # Errors
 /// When it is not of this form or misses a constant.
-pub fn read_constants(text: &str) -> anyhow::Result<Constants> {
-    let file = toml::from_str(text).context("catalogue/media.toml is not a file of constants")?;
-    constants(&file)
+pub fn read_constants(file: &str, text: &str) -> anyhow::Result<Constants> {
+    let read = toml::from_str(text).with_context(|| format!("{file}: no file of constants"))?;
+    constants(&read).with_context(|| file.to_owned())
 }
 
 fn constants(file: &MediaFile) -> anyhow::Result<Constants> {
@@ -69,11 +69,11 @@ fn constants(file: &MediaFile) -> anyhow::Result<Constants> {
     };
     for (at, info) in PARAMETERS.iter().enumerate() {
         let Some(row) = file.constant.iter().find(|row| row.key == info.key) else {
-            bail!("catalogue/media.toml: constant {:?} is missing", info.key);
+            bail!("constant {:?} is missing", info.key);
         };
         if !(row.value.is_finite() && row.value > 0.0) {
             bail!(
-                "catalogue/media.toml: constant {:?} is {}; it must be positive",
+                "constant {:?} is {}; it must be positive",
                 info.key,
                 row.value
             );

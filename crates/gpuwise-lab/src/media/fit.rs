@@ -1,4 +1,4 @@
-//! Fitting the constants of whole networks to measured rows, in logarithms.
+//! Fitting the constants of diffusion, vision and embedding models to measured rows, in logarithms.
 
 use super::question::Run;
 use gpuwise_size::{

@@ -1,5 +1,5 @@
-//! Rows of published benchmarks about whole networks: what ran, under rules that are written in
-//! `docs/decisions/0018-rows-of-whole-networks.md`.
+//! Rows of published benchmarks about diffusion, vision and embedding models: what ran, under rules that are written in
+//! `docs/decisions/0018-rows-of-diffusion-vision-embedding.md`.
 
 use gpuwise_domain::{
     catalogue::Catalogue,

@@ -6,7 +6,7 @@ use super::{
 };
 use gpuwise_domain::{
     profile::figure::{Figure, Scope, Value},
-    telemetry::{Course, Quantity},
+    telemetry::{MetricType, Quantity},
 };
 
 /// Figures of every row: of what goes up and down the mean, the 95th percentile and the largest
@@ -43,13 +43,15 @@ pub fn figures(state: &State) -> Vec<Figure> {
             };
             let name = quantity.name();
             match quantity.course() {
-                Course::Gauge => {
+                MetricType::Gauge => {
                     push(format!("{name}_mean"), track.mean(), *quantity);
                     push(format!("{name}_p95"), track.quantile(0.95), *quantity);
                     push(format!("{name}_max"), track.max(), *quantity);
                 }
-                Course::Counter => push(format!("{name}_increase"), track.increase(), *quantity),
-                Course::State => push(name.into(), track.last(), *quantity),
+                MetricType::Counter => {
+                    push(format!("{name}_increase"), track.increase(), *quantity)
+                }
+                MetricType::State => push(name.into(), track.last(), *quantity),
             }
         }
     }

@@ -5,7 +5,7 @@ use super::{
     track::{Arrival, Track},
 };
 use gpuwise_domain::telemetry::{
-    Course, Missing, Quantity, ReadingValue, Subject, Telemetry, Topology,
+    MetricType, Missing, Quantity, ReadingValue, Subject, Telemetry, Topology,
 };
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
@@ -125,7 +125,7 @@ impl State {
             row.seen = row.seen.max(at);
             match reading.value {
                 ReadingValue::Known(value) => {
-                    let counter = reading.quantity.course() == Course::Counter;
+                    let counter = reading.quantity.course() == MetricType::Counter;
                     row.missing.retain(|(of, _)| *of != reading.quantity);
                     match row.track_mut(reading.quantity).take(at, value, counter) {
                         Arrival::Taken | Arrival::Same => {}

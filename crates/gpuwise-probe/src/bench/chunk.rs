@@ -11,7 +11,7 @@ const LONGEST_MESSAGE: usize = 200;
 pub enum Chunk {
     /// The stream ends here.
     Done,
-    Piece(Piece),
+    ChunkDelta(ChunkDelta),
     /// The server says that it failed.
     Error(String),
     /// It is none of these: how it begins.
@@ -19,7 +19,7 @@ pub enum Chunk {
 }
 
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Piece {
+pub struct ChunkDelta {
     /// It brings text, reasoning or a tool call, so at least one token; pieces that bring a role or
     /// the reason of the end bring none.
     pub has_tokens: bool,
@@ -104,14 +104,14 @@ impl Chunk {
         if body.choices.is_none() && body.usage.is_none() {
             return Self::Garbage(shortened(&String::from_utf8_lossy(data)));
         }
-        let mut piece = Piece {
+        let mut piece = ChunkDelta {
             usage: body
                 .usage
                 .as_ref()
                 .filter(|usage| usage.is_object())
                 .map(usage),
             timings: body.timings,
-            ..Piece::default()
+            ..ChunkDelta::default()
         };
         for choice in body.choices.unwrap_or_default() {
             let delta = choice.delta.unwrap_or_default();
@@ -135,7 +135,7 @@ impl Chunk {
                 }
             }
         }
-        Self::Piece(piece)
+        Self::ChunkDelta(piece)
     }
 }
 

@@ -29,7 +29,7 @@ const PATIENCE_WITH_ENDS: Duration = Duration::from_secs(1);
 
 /// What has been seen of an answer so far. It outlives a request that is given up.
 #[derive(Debug, Default)]
-pub(crate) struct Seen {
+pub(crate) struct ResponseState {
     pub(crate) connect: Option<Nanoseconds>,
     pub(crate) sent: Option<Nanoseconds>,
     pub(crate) pieces: Vec<Nanoseconds>,
@@ -52,7 +52,7 @@ pub(crate) struct Rest {
     body: Incoming,
 }
 
-impl Seen {
+impl ResponseState {
     /// Nothing yet; the text is kept if it is needed.
     pub(crate) fn new(keeps_text: bool) -> Self {
         Self {
@@ -84,7 +84,7 @@ impl Seen {
             Chunk::Error(message) => self.failure = Some(Failure::InStream(message)),
             Chunk::Garbage(text) if event.error => self.failure = Some(Failure::InStream(text)),
             Chunk::Garbage(text) => self.failure = Some(Failure::Garbage(text)),
-            Chunk::Piece(piece) => {
+            Chunk::ChunkDelta(piece) => {
                 if piece.has_tokens {
                     self.pieces.push(at);
                     live.fetch_add(1, Relaxed);
@@ -104,7 +104,7 @@ pub(crate) async fn exchange(
     client: &Arc<Client>,
     sending: &Sending,
     body: &Bytes,
-    seen: &mut Seen,
+    seen: &mut ResponseState,
     live: &AtomicU64,
 ) -> Result<Option<Rest>, Failure> {
     loop {
@@ -132,7 +132,7 @@ async fn attempt(
     client: &Arc<Client>,
     sending: &Sending,
     body: &Bytes,
-    seen: &mut Seen,
+    seen: &mut ResponseState,
     live: &AtomicU64,
 ) -> Result<Option<Rest>, Failure> {
     let (mut link, response) = loop {
@@ -194,7 +194,7 @@ async fn attempt(
 async fn read_stream(
     response: Response<Incoming>,
     link: &mut Link,
-    seen: &mut Seen,
+    seen: &mut ResponseState,
     live: &AtomicU64,
 ) -> Result<Option<Incoming>, Failure> {
     let mut body = response.into_body();
@@ -239,7 +239,7 @@ async fn read_stream(
 async fn read_whole(
     response: Response<Incoming>,
     link: &Link,
-    seen: &mut Seen,
+    seen: &mut ResponseState,
     live: &AtomicU64,
 ) -> Result<(), Failure> {
     let body = Limited::new(response.into_body(), LARGEST_ANSWER)
@@ -271,7 +271,7 @@ async fn read_whole(
     }
 }
 
-fn finished(seen: &Seen) -> Result<(), Failure> {
+fn finished(seen: &ResponseState) -> Result<(), Failure> {
     if seen.pieces.is_empty() {
         Err(Failure::NoToken)
     } else {

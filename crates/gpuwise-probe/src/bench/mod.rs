@@ -24,7 +24,7 @@ mod target;
 mod work;
 
 pub use body::Dialect;
-pub use chunk::{Chunk, Piece, Timings, Usage};
+pub use chunk::{Chunk, ChunkDelta, Timings, Usage};
 pub use clock::Clock;
 pub use failure::{Failure, Stage};
 pub use limits::allow_connections;

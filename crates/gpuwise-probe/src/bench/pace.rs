@@ -47,7 +47,7 @@ pub(crate) struct Job {
 }
 
 #[derive(Debug)]
-pub(crate) struct Freed {
+pub(crate) struct EndedRequest {
     pub(crate) at: Nanoseconds,
     pub(crate) session: Option<u32>,
     /// No other of its session comes.
@@ -67,7 +67,7 @@ pub(crate) struct Pacer {
     pub(crate) bodies: Bodies,
     pub(crate) source: Receiver<Ready>,
     pub(crate) workers: Vec<UnboundedSender<Job>>,
-    pub(crate) freed: Receiver<Freed>,
+    pub(crate) freed: Receiver<EndedRequest>,
     pub(crate) start: Nanoseconds,
     pub(crate) state: State,
 }
@@ -322,7 +322,7 @@ impl Pacer {
         }
     }
 
-    fn release(&mut self, freed: Freed) {
+    fn release(&mut self, freed: EndedRequest) {
         self.state.in_flight = self.state.in_flight.saturating_sub(1);
         if matches!(self.pacing, Pacing::InFlight(_)) {
             self.state.free.push_back(freed.at);
@@ -425,7 +425,7 @@ mod tests {
                 let body = String::from_utf8_lossy(&job.body).into_owned();
                 repeated += body.matches("said before").count();
                 let session = job.request.session;
-                pacer.release(Freed {
+                pacer.release(EndedRequest {
                     at: Nanoseconds(1),
                     session,
                     closes: job.request.closes,

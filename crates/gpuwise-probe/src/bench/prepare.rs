@@ -5,7 +5,7 @@ use super::{
     body::{Bodies, Dialect},
     client::{Client, Sending},
     clock::Clock,
-    exchange::{Seen, exchange},
+    exchange::{ResponseState, exchange},
     failure::{Failure, Stage},
     link::Route,
     prompt::{Calibration, Prompts, Role, Turn, random_words},
@@ -326,7 +326,7 @@ impl Trial<'_> {
         dialect: Dialect,
         words: u64,
         output: u32,
-    ) -> Result<Seen, Failure> {
+    ) -> Result<ResponseState, Failure> {
         let sending = self.sending(interface, dialect);
         let text = random_words(self.options.prompt_seed, "bench trial", words, words);
         let turns = [Turn {
@@ -334,7 +334,7 @@ impl Trial<'_> {
             text,
         }];
         let body = sending.bodies.of(&turns, output);
-        let mut seen = Seen::default();
+        let mut seen = ResponseState::default();
         let live = AtomicU64::new(0);
         let asked = exchange(&self.client, &sending, &body, &mut seen, &live);
         let rest = match tokio::time::timeout(self.options.patience, asked).await {

@@ -3,7 +3,7 @@
 use std::{io, sync::Arc, thread};
 use tokio::sync::watch;
 
-/// Stops runs: nothing more is sent, and what is in flight is given up and counted.
+/// Stops runs: nothing more is sent, and what is under way is aborted and counted.
 #[derive(Debug, Clone)]
 pub struct Stop(Arc<watch::Sender<bool>>);
 

@@ -2,10 +2,10 @@
 
 use super::{
     client::{Client, Sending},
-    exchange::{Seen, exchange},
+    exchange::{ResponseState, exchange},
     failure::Failure,
     measured::{Doubt, Measured},
-    pace::{Freed, Job},
+    pace::{EndedRequest, Job},
     run::Counters,
     stop::Stop,
 };
@@ -29,7 +29,7 @@ pub(crate) struct Worker {
     pub(crate) sending: Arc<Sending>,
     pub(crate) counters: Arc<Counters>,
     pub(crate) stop: Stop,
-    pub(crate) freed: mpsc::Sender<Freed>,
+    pub(crate) freed: mpsc::Sender<EndedRequest>,
     pub(crate) measured: mpsc::Sender<Measured>,
     /// Connections to make beforehand.
     pub(crate) connections: usize,
@@ -67,7 +67,7 @@ impl Worker {
     async fn serve(self: Arc<Self>, job: Job) {
         // Nobody repeats what comes last, or outside of a session.
         let repeated = job.request.session.is_some() && !job.request.closes;
-        let mut seen = Seen::new(repeated && job.request.answer.is_some());
+        let mut seen = ResponseState::new(repeated && job.request.answer.is_some());
         self.counters.in_flight.fetch_add(1, Relaxed);
         let mut stop = self.stop.watch();
         let ended = tokio::select! {
@@ -86,7 +86,7 @@ impl Worker {
         let text = seen.text.take();
         let measured = self.measured(&job, seen, failure);
         // Whoever no longer listens has ended the run.
-        let _ = self.freed.send(Freed {
+        let _ = self.freed.send(EndedRequest {
             at: self.client.route.clock.now(),
             session: job.request.session,
             closes: job.request.closes,
@@ -98,7 +98,7 @@ impl Worker {
         }
     }
 
-    fn measured(&self, job: &Job, seen: Seen, failure: Option<Failure>) -> Measured {
+    fn measured(&self, job: &Job, seen: ResponseState, failure: Option<Failure>) -> Measured {
         let now = self.client.route.clock.now();
         let sent = seen.sent.unwrap_or(now);
         let request = &job.request;
@@ -147,7 +147,7 @@ impl Worker {
     }
 
     /// Tokens of a whole answer: as the server counted them, where that can be.
-    fn output(&self, seen: &Seen, pieces: u32, asked: u32) -> (u32, Option<Doubt>) {
+    fn output(&self, seen: &ResponseState, pieces: u32, asked: u32) -> (u32, Option<Doubt>) {
         let least = pieces.max(1);
         let counted = seen.usage.and_then(|usage| usage.completion);
         let asked_otherwise = ["max_tokens", "max_completion_tokens", "n"]

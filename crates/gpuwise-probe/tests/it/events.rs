@@ -1,6 +1,6 @@
 //! Streams of events, however they are cut, and what each event says.
 
-use gpuwise_probe::bench::{Chunk, EventStream, Piece, Usage};
+use gpuwise_probe::bench::{Chunk, ChunkDelta, EventStream, Usage};
 use proptest::prelude::*;
 
 /// Data of all events of a stream, and whether something had begun and not ended.
@@ -108,11 +108,11 @@ fn means(data: &str, expected: impl Into<Chunk>) {
 }
 
 fn piece(has_tokens: bool, text: &str, finished: bool) -> Chunk {
-    Chunk::Piece(Piece {
+    Chunk::ChunkDelta(ChunkDelta {
         has_tokens,
         text: text.into(),
         finished,
-        ..Piece::default()
+        ..ChunkDelta::default()
     })
 }
 
@@ -172,12 +172,12 @@ fn token_counts_come_with_and_without_choices() {
     let counts = r#""usage":{"prompt_tokens":7,"completion_tokens":3,"prompt_tokens_details":{"cached_tokens":4}}"#;
     for choices in ["", r#""choices":[],"#, r#""choices":[{"text":""}],"#] {
         match Chunk::read(format!("{{{choices}{counts}}}").as_bytes()) {
-            Chunk::Piece(piece) => assert_eq!(piece.usage, Some(usage), "{choices}"),
+            Chunk::ChunkDelta(piece) => assert_eq!(piece.usage, Some(usage), "{choices}"),
             other => panic!("{other:?}"),
         }
     }
     match Chunk::read(br#"{"choices":[],"usage":{"prompt_tokens":-7,"completion_tokens":"3"}}"#) {
-        Chunk::Piece(piece) => assert_eq!(piece.usage, Some(Usage::default())),
+        Chunk::ChunkDelta(piece) => assert_eq!(piece.usage, Some(Usage::default())),
         other => panic!("{other:?}"),
     }
 }

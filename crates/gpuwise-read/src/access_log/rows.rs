@@ -100,7 +100,10 @@ impl<'a> Rows<'a> {
                         Err(_) if std::str::from_utf8(line).is_err() => {
                             Err("it is not text in UTF-8".into())
                         }
-                        Err(error) => Err(format!("it is no JSON: {error}")),
+                        Err(error) => Err(format!(
+                            "it is no JSON: {}",
+                            crate::json_error::json_error(&error)
+                        )),
                     };
                     if !take(number, row) {
                         return;

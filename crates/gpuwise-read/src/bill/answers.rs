@@ -19,7 +19,7 @@ pub struct Planned {
     /// Where they are rented; `None` where no offer has them.
     pub rental: Option<Rental>,
     pub served: PlannedUnit,
-    /// The load that they bear over the load that was asked for.
+    /// The load that they sustain over the load that was asked for.
     pub headroom: f64,
     /// Watts of all GPUs: low, value, high.
     pub watts: Option<[f64; 3]>,

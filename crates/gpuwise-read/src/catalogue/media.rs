@@ -1,4 +1,4 @@
-//! What published benchmarks run, of networks that are run whole.
+//! What published benchmarks run, of diffusion, vision and embedding models.
 
 use super::{CatalogueError, tables::rows};
 use gpuwise_domain::{media::MediaBenchmark, network::InputSize, precision::Compute};

@@ -1,7 +1,7 @@
 //! `isolation.toml` and `vgpu_profiles.csv`: ways of sharing a GPU.
 
-use super::{CatalogueError, tables::rows};
-use gpuwise_domain::placement::{Apart, SharingMeans, VgpuProfile};
+use super::{CatalogueError, from_toml, tables::rows};
+use gpuwise_domain::placement::{IsolationLevel, SharingMeans, VgpuProfile};
 use serde::Deserialize;
 
 #[derive(Deserialize)]
@@ -32,7 +32,7 @@ enum Word {
     Hardware,
 }
 
-impl From<Word> for Apart {
+impl From<Word> for IsolationLevel {
     fn from(word: Word) -> Self {
         match word {
             Word::None => Self::None,
@@ -47,8 +47,7 @@ impl From<Word> for Apart {
 /// # Errors
 /// When it is not of this form, a name is there twice, or a row has no source.
 pub fn read_sharing_means(file: &str, text: &str) -> Result<Vec<SharingMeans>, CatalogueError> {
-    let read: File = toml::from_str(text)
-        .map_err(|error| CatalogueError::new(file, "the file", error.to_string()))?;
+    let read: File = from_toml(file, text)?;
     let mut found: Vec<SharingMeans> = Vec::new();
     for means in read.means {
         let wrong = |problem: &str| CatalogueError::new(file, means.name.as_str(), problem);

@@ -261,7 +261,7 @@ row! {
         input_tokens: f64 => input,
         output_tokens: f64 => output,
         beams: f64 => beams,
-        latency_promise_s: Option<f64> => latency_promise,
+        latency_slo_s: Option<f64> => latency_slo,
         source: String => source,
     }
 }

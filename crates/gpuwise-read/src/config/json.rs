@@ -9,7 +9,8 @@ use serde_json::Value;
 /// # Errors
 /// When it is not JSON even so.
 pub fn parse_lenient(text: &str) -> Result<Value, ConfigError> {
-    let syntax = |error: serde_json::Error| ConfigError::Syntax(error.to_string());
+    let syntax =
+        |error: serde_json::Error| ConfigError::Syntax(crate::json_error::with_line(&error));
     match serde_json::from_str(text) {
         Ok(value) => Ok(value),
         Err(error) if text.contains("NaN") || text.contains("Infinity") => {

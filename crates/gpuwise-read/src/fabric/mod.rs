@@ -235,7 +235,7 @@ struct AllReduce {
 }
 
 /// The constants that gpuwise brings.
-pub const PCIE_CONSTANTS: &str = include_str!("../../../../catalogue/fabric.toml");
+pub const PCIE_CONSTANTS: &str = include_str!("../../../../catalogue/pcie.toml");
 
 /// Reads the fitted constants of collectives on PCIe.
 ///

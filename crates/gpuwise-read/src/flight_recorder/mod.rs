@@ -54,7 +54,7 @@ pub fn read(bytes: &[u8], rank: Option<u32>) -> Result<FlightRecord, FlightRecor
         return record(Node::Pickle(&pickle, pickle.root()), rank);
     }
     let json: serde_json::Value = serde_json::from_slice(bytes)
-        .map_err(|error| FlightRecorderError::Syntax(error.to_string()))?;
+        .map_err(|error| FlightRecorderError::Syntax(crate::json_error::with_line(&error)))?;
     record(Node::Json(&json), rank)
 }
 

@@ -1,4 +1,4 @@
-//! Configurations of networks that are run whole: of diffusers and transformers, one by one or as
+//! Configurations of diffusion, vision and embedding models: of diffusers and transformers, one by one or as
 //! the folder of a pipeline.
 
 mod denoiser;

@@ -23,7 +23,7 @@ pub(super) fn documents(text: &str) -> Result<Vec<Value>, ResultsError> {
     for value in values.take(MOST_LINES) {
         match value.map_err(|error| ResultsError::Syntax {
             form: "JSON",
-            problem: error.to_string(),
+            problem: crate::json_error::with_line(&error),
         })? {
             Value::Array(list) if out.is_empty() => out.extend(list),
             one => out.push(one),

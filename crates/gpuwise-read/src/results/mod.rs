@@ -179,14 +179,14 @@ impl LoadSetting {
                         Load::Rate(vec![rate]),
                         true,
                         vec![format!(
-                            "at most {cap} were in flight: waiting for the limit is not in its latencies"
+                            "at most {cap} were concurrent: waiting for the limit is not in its latencies"
                         )],
                     ),
                     (true, Some(cap)) => (
                         Load::InFlight(cap),
                         true,
                         vec![format!(
-                            "{rate}/s is more than was served: read as {cap} in flight, its limit"
+                            "{rate}/s is more than was served: read as {cap} concurrent, its limit"
                         )],
                     ),
                     (true, None) => (

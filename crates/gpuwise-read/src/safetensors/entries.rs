@@ -31,7 +31,7 @@ pub(super) fn parse(json: &[u8]) -> Result<Entries, SafetensorsError> {
         return Err(SafetensorsError::Syntax("byte 0 is not `{`".into()));
     }
     let entries: Entries = serde_json::from_slice(json)
-        .map_err(|error| SafetensorsError::Syntax(error.to_string()))?;
+        .map_err(|error| SafetensorsError::Syntax(crate::json_error::json_error(&error)))?;
     match duplicate(entries.tensors.iter().map(|entry| entry.name.as_str())) {
         Some(name) => Err(SafetensorsError::Duplicate(name)),
         None => Ok(entries),

@@ -41,8 +41,8 @@ struct WeightMap {
 /// # Errors
 /// When it is not such an index, or names a file outside of its own folder.
 pub fn read_index(json: &str) -> Result<Index, SafetensorsError> {
-    let document: Document =
-        serde_json::from_str(json).map_err(|error| SafetensorsError::Syntax(error.to_string()))?;
+    let document: Document = serde_json::from_str(json)
+        .map_err(|error| SafetensorsError::Syntax(crate::json_error::with_line(&error)))?;
     let WeightMap { files, tensors } = document.weight_map;
     // A name from the network becomes a path: it must stay in the folder.
     if let Some(outside) = files.iter().find(|name| !is_plain_name(name)) {

@@ -6,7 +6,7 @@ use super::{
     value,
 };
 use gpuwise_domain::telemetry::{
-    GpuIdentity, Missing, Quantity, Reading, ReadingValue, Subject, Telemetry, Unread,
+    GpuIdentity, Missing, Quantity, Reading, ReadingValue, Subject, Telemetry, UnusedField,
 };
 use rustc_hash::FxHashMap;
 
@@ -126,7 +126,7 @@ impl<'n> Builder<'n> {
             return;
         }
         self.unread.insert(field.into(), self.out.unread.len());
-        self.out.unread.push(Unread {
+        self.out.unread.push(UnusedField {
             field: field.into(),
             count: 1,
             example: example.chars().take(60).collect(),

@@ -1,6 +1,6 @@
 //! The names under which tools tell a quantity: rows of the catalogue.
 
-use crate::catalogue::{CatalogueError, tables::rows};
+use crate::catalogue::{CatalogueError, from_toml, tables::rows};
 use gpuwise_domain::telemetry::{FaultClass, Quantity, Threshold, Thresholds, XidMeaning};
 use rustc_hash::FxHashMap;
 use serde::Deserialize;
@@ -188,8 +188,7 @@ struct ThresholdRow {
 /// # Errors
 /// When it is no TOML, or a row lacks one of them.
 pub fn read_thresholds(file: &str, text: &str) -> Result<Thresholds, CatalogueError> {
-    let read: BTreeMap<String, ThresholdRow> = toml::from_str(text)
-        .map_err(|error| CatalogueError::new(file, "file", error.to_string()))?;
+    let read: BTreeMap<String, ThresholdRow> = from_toml(file, text)?;
     let mut rows = BTreeMap::new();
     for (name, row) in read {
         if row.source.trim().is_empty() || !row.value.is_finite() {

@@ -10,7 +10,10 @@ use serde_json::Value;
 
 pub(super) fn read(text: &str, names: &FieldNames) -> Result<Telemetry, TelemetryError> {
     let document: Value = serde_json::from_str(text).map_err(|error| {
-        TelemetryError::Form(format!("it is no JSON that rocm-smi writes: {error}"))
+        TelemetryError::Form(format!(
+            "it is no JSON that rocm-smi writes: {}",
+            crate::json_error::with_line(&error)
+        ))
     })?;
     let Some(parts) = document.as_object() else {
         return Err(TelemetryError::Form("expected an object of cards".into()));

@@ -1,7 +1,7 @@
 //! What serving engines say of themselves on a page of metrics, replica by replica.
 
 use crate::metrics::{Exposition, Quantity, Sample, VOCABULARIES, Vocabulary};
-use gpuwise_domain::telemetry::{ServingSample, Unread};
+use gpuwise_domain::telemetry::{ServingSample, UnusedField};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
@@ -40,7 +40,7 @@ impl Engines {
     }
 
     /// What they say, and their metrics that are not used here.
-    pub(super) fn samples(&self, page: &Exposition<'_>) -> (Vec<ServingSample>, Vec<Unread>) {
+    pub(super) fn samples(&self, page: &Exposition<'_>) -> (Vec<ServingSample>, Vec<UnusedField>) {
         let mut found = BTreeMap::new();
         let mut unread: BTreeMap<&str, (u64, f64)> = BTreeMap::new();
         for vocabulary in &self.spoken {
@@ -71,7 +71,7 @@ impl Engines {
             .collect();
         let unread = unread
             .into_iter()
-            .map(|(field, (count, example))| Unread {
+            .map(|(field, (count, example))| UnusedField {
                 field: field.into(),
                 count,
                 example: example.to_string(),

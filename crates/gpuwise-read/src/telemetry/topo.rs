@@ -1,7 +1,7 @@
 //! `nvidia-smi topo -m`.
 
 use super::TelemetryError;
-use gpuwise_domain::telemetry::{Telemetry, Topology, TopologyRow, Unread};
+use gpuwise_domain::telemetry::{Telemetry, Topology, TopologyRow, UnusedField};
 
 /// Parts of one machine.
 const MOST_COLUMNS: usize = 4096;
@@ -30,7 +30,7 @@ pub(super) fn read(text: &str) -> Result<Telemetry, TelemetryError> {
         } else if cells.first().is_some_and(|cell| is_part(cell)) {
             let (row, problem) = row(&cells, topology.columns.len());
             if let Some(problem) = problem {
-                out.unread.push(Unread {
+                out.unread.push(UnusedField {
                     field: row.name.clone(),
                     count: 1,
                     example: line.chars().take(60).collect(),

@@ -21,8 +21,9 @@ struct Turn {
 
 /// A JSON list of conversations.
 pub(super) fn read(text: &str) -> Result<Trace, TraceError> {
-    let conversations: Vec<Conversation> = serde_json::from_str(text)
-        .map_err(|error| TraceError::line(error.line() as u64, error.to_string()))?;
+    let conversations: Vec<Conversation> = serde_json::from_str(text).map_err(|error| {
+        TraceError::line(error.line() as u64, crate::json_error::json_error(&error))
+    })?;
     trace(conversations.iter().map(request))
 }
 

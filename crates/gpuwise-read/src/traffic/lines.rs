@@ -161,8 +161,6 @@ pub(super) fn read(text: &str) -> Result<Trace, TraceError> {
 
 /// What is wrong in a line, with its column; the parser counts the line as the first.
 pub(super) fn in_line(number: u64, error: &serde_json::Error) -> TraceError {
-    let text = error.to_string();
-    let place = format!(" at line {} column {}", error.line(), error.column());
-    let problem = text.strip_suffix(&place).unwrap_or(&text);
+    let problem = crate::json_error::json_error(error);
     TraceError::line(number, format!("column {}: {problem}", error.column()))
 }

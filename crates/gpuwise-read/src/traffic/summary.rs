@@ -91,7 +91,7 @@ impl Trace {
 }
 
 impl TraceSummary {
-    /// Requests at random at the mean rate with the trace's burstiness, if it has times.
+    /// Poisson arrivals at the mean rate with the trace's burstiness, if it has times.
     pub fn traffic(&self) -> Option<Traffic> {
         Some(Traffic::Open {
             rate: PerSecond::new(self.rate?),

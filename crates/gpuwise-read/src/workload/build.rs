@@ -74,11 +74,11 @@ impl WorkloadFields {
         match (rate, concurrency) {
             (Some(_), Some(_)) => Err(FieldError::new(
                 "concurrency",
-                "a rate is given too; requests either come at a rate or are kept in flight: leave one out",
+                "a rate is given too; traffic is an open loop (a rate) or a closed loop (a concurrency): leave one out",
             )),
             (None, None) => Err(FieldError::new(
                 "rate",
-                "missing; expected a rate such as `8/s`, or `concurrency` for requests kept in flight",
+                "missing; expected a rate such as `8/s`, or `concurrency` for a closed loop",
             )),
             (None, Some(_)) if burstiness.is_some() => Err(FieldError::new(
                 "burstiness",

@@ -23,7 +23,7 @@ pub struct WorkloadFields {
     /// The scheme in which weights are stored.
     #[serde(deserialize_with = "scalar")]
     pub precision: Option<String>,
-    /// Requests that come at random: `8/s`.
+    /// Poisson arrivals: `8/s`.
     #[serde(deserialize_with = "scalar")]
     pub rate: Option<String>,
     /// Squared coefficient of variation of the gaps between them; 1 (Poisson) if absent.

@@ -143,11 +143,24 @@ pub fn read_fields(file: &str, text: &str) -> Result<WorkloadFields, WorkloadErr
             let line = error.span().map(|span| line_at(text, span.start));
             syntax(line, error.message().into())
         }),
-        Form::Json => serde_json::from_str(text)
-            .map_err(|error| syntax(Some(error.line() as u64), error.to_string())),
+        Form::Json => serde_json::from_str(text).map_err(|error| {
+            syntax(
+                Some(error.line().max(1) as u64),
+                crate::json_error::json_error(&error),
+            )
+        }),
         Form::Yaml => serde_saphyr::from_str(text).map_err(|error| {
             let line = error.location().map(|location| location.line());
-            syntax(line, first_line(&error.to_string()))
+            let told = first_line(&error.to_string());
+            let told = told.strip_prefix("error: ").unwrap_or(&told);
+            let told = match told
+                .strip_prefix("line ")
+                .and_then(|rest| rest.split_once(": "))
+            {
+                Some((_, problem)) => problem,
+                None => told,
+            };
+            syntax(line, told.to_owned())
         }),
     }
 }

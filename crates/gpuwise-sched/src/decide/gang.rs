@@ -1,6 +1,6 @@
 //! Seats for all workers of a job, or for none.
 
-use super::{Policy, among, in_time, rails};
+use super::{Policy, eligible, in_time, rails};
 use crate::{fit::Scope, policy::Search, world::World};
 use gpuwise_domain::placement::{
     Action, Assignment, DomainId, Event, IslandId, Job, Level, NodeId, TimestampedEvent,
@@ -40,7 +40,7 @@ fn on_kinds(
     // The narrowest domain first: what is wide stays free for those who need it.
     let needed = u64::from(job.gang.least) * job.worker.gpu.milli();
     let mut scopes = scopes_with(world, wish.within, needed);
-    among::near_first(world, job, &mut scopes);
+    eligible::near_first(world, job, &mut scopes);
     for scope in scopes {
         if let Some(found) = within(world, job, policy, (scope, closed)) {
             return Some(found);
@@ -142,7 +142,7 @@ fn within(
             scope,
             without: &without,
         };
-        let Some(choice) = among::select(&world, job, policy, search) else {
+        let Some(choice) = eligible::select(&world, job, policy, search) else {
             break;
         };
         if worker == 0 {

@@ -1,7 +1,7 @@
 //! The kernel: who of those who wait gets a place now.
 
-mod among;
 mod decision;
+mod eligible;
 mod gang;
 mod in_time;
 mod rails;

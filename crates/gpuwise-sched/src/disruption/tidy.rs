@@ -31,7 +31,7 @@ pub struct Tidy {
     pub defragment: Option<Budget>,
 }
 
-/// How much disruption a fleet bears.
+/// How much disruption a fleet allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Budget {
     pub disruptions: u32,

@@ -27,13 +27,13 @@ pub(super) struct GpuUse {
     pub(super) link: Link,
     /// Whether MIG is on.
     pub(super) cut: bool,
-    pub(super) instances: Vec<Piece>,
+    pub(super) instances: Vec<InstanceState>,
     /// Who has what of it, each share once.
     pub(super) users: Vec<(JobId, Part)>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Piece {
+pub(super) struct InstanceState {
     pub(super) shape: u8,
     pub(super) start: u8,
     /// Whether it is being destroyed or created already.
@@ -43,13 +43,13 @@ pub(super) struct Piece {
 /// What a job does and where.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct JobUse {
-    pub(super) doing: Doing,
+    pub(super) doing: JobActivity,
     pub(super) assignments: Vec<Assignment>,
 }
 
 /// Whether a job waits, has assignments, or had them taken because it was idle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Doing {
+pub(super) enum JobActivity {
     Waits,
     Runs,
     Reclaimed,
@@ -86,7 +86,7 @@ impl<'w> Account<'w> {
                 instances: match &state.held {
                     Tenancy::Sliced(instances) => instances
                         .iter()
-                        .map(|one| Piece {
+                        .map(|one| InstanceState {
                             shape: one.shape,
                             start: one.start,
                             ready: one.ready,
@@ -104,9 +104,9 @@ impl<'w> Account<'w> {
         let state = self.world.job(id)?;
         Some(self.jobs.entry(id).or_insert_with(|| JobUse {
             doing: match state.phase {
-                Phase::Waiting { .. } => Doing::Waits,
-                Phase::Starting { .. } | Phase::Running { .. } => Doing::Runs,
-                Phase::Reclaimed { .. } => Doing::Reclaimed,
+                Phase::Waiting { .. } => JobActivity::Waits,
+                Phase::Starting { .. } | Phase::Running { .. } => JobActivity::Runs,
+                Phase::Reclaimed { .. } => JobActivity::Reclaimed,
             },
             assignments: state.assignments.clone(),
         }))

@@ -2,7 +2,7 @@
 
 use super::{
     Check, Rule,
-    account::{Doing, GpuUse, Piece},
+    account::{GpuUse, InstanceState, JobActivity},
 };
 use crate::world::Link;
 use gpuwise_domain::placement::{
@@ -12,20 +12,24 @@ use gpuwise_domain::placement::{
 
 impl Check<'_> {
     pub(super) fn place(&mut self, id: JobId, assignments: &[Assignment]) {
-        if self.expect(id, Doing::Waits, "placed, but it does not wait") {
+        if self.expect(id, JobActivity::Waits, "placed, but it does not wait") {
             self.take(id, assignments, &[]);
         }
     }
 
     pub(super) fn restore(&mut self, id: JobId, assignments: &[Assignment]) {
-        if self.expect(id, Doing::Reclaimed, "restored, but nothing was reclaimed") {
+        if self.expect(
+            id,
+            JobActivity::Reclaimed,
+            "restored, but nothing was reclaimed",
+        ) {
             self.account.give_back(id);
             self.take(id, assignments, &[]);
         }
     }
 
     pub(super) fn resize(&mut self, id: JobId, assignments: &[Assignment]) {
-        if !self.expect(id, Doing::Runs, "resized, but it does not run") {
+        if !self.expect(id, JobActivity::Runs, "resized, but it does not run") {
             return;
         }
         let elastic = self.world.job(id).is_some_and(|state| {
@@ -44,7 +48,7 @@ impl Check<'_> {
     }
 
     /// Whether a job exists and does this; says so where not.
-    pub(super) fn expect(&mut self, id: JobId, doing: Doing, otherwise: &str) -> bool {
+    pub(super) fn expect(&mut self, id: JobId, doing: JobActivity, otherwise: &str) -> bool {
         let Some(used) = self.account.job(id) else {
             self.error(Rule::Unknown, format!("there is no job {id}"));
             return false;
@@ -77,7 +81,7 @@ impl Check<'_> {
             self.take_seat(job, assignment, before.contains(assignment));
         }
         if let Some(used) = self.account.job(id) {
-            used.doing = Doing::Runs;
+            used.doing = JobActivity::Runs;
             used.assignments = assignments.to_vec();
         }
         self.wishes(job, assignments);
@@ -279,7 +283,7 @@ fn clash(used: &GpuUse, part: Part, memory: Option<u32>) -> Option<String> {
         if !used.cut {
             return Some("MIG is off".to_owned());
         }
-        let there = |one: &Piece| one.shape == shape && one.start == start;
+        let there = |one: &InstanceState| one.shape == shape && one.start == start;
         if !used.instances.iter().any(there) {
             return Some(format!("it has no such instance at memory slice {start}"));
         }

@@ -2,7 +2,7 @@
 
 use super::{
     Check, Rule,
-    account::{GpuUse, Piece},
+    account::{GpuUse, InstanceState},
 };
 use crate::world::Link;
 use gpuwise_domain::placement::{GpuId, Home, MigGeometry, NodeId};
@@ -23,7 +23,7 @@ impl<'w> Check<'w> {
         let same = used.cut == on;
         used.cut = on;
         if on && geometry.is_none() {
-            self.error(Rule::Geometry, format!("{gpu} cannot be cut"));
+            self.error(Rule::Geometry, format!("{gpu} has no MIG"));
         }
         if !empty {
             let what = format!("MIG of {gpu} is switched, but the GPU is not empty");
@@ -47,18 +47,21 @@ impl<'w> Check<'w> {
             return;
         };
         let on = used.cut;
-        used.instances.push(Piece {
+        used.instances.push(InstanceState {
             shape,
             start,
             ready: true,
         });
         let wrong = geometry.map(|geometry| misfit(geometry, &used.instances));
         if !on {
-            self.error(Rule::Geometry, format!("{gpu} is cut, but MIG is off"));
+            self.error(
+                Rule::Geometry,
+                format!("{gpu} has MIG instances, but MIG is off"),
+            );
         }
         match wrong {
             Some(Some(why)) => self.error(Rule::Geometry, format!("{gpu}: {why}")),
-            None => self.error(Rule::Geometry, format!("{gpu} cannot be cut")),
+            None => self.error(Rule::Geometry, format!("{gpu} has no MIG")),
             Some(None) => {}
         }
     }
@@ -155,7 +158,7 @@ impl<'w> Check<'w> {
             self.error(Rule::Fabric, format!("{gpu} is no attached GPU of a pool"));
         }
         if !idle {
-            let what = format!("{gpu} is detached, but it is held or cut");
+            let what = format!("{gpu} is detached, but it is held or has MIG instances");
             self.error(Rule::Fabric, what);
         }
     }
@@ -191,7 +194,7 @@ impl<'w> Check<'w> {
     }
 }
 
-fn holds(used: &GpuUse, piece: Piece) -> bool {
+fn holds(used: &GpuUse, piece: InstanceState) -> bool {
     used.users.iter().any(|(_, part)| match part {
         gpuwise_domain::placement::Part::Slice { start, .. } => *start == piece.start,
         _ => false,
@@ -199,7 +202,7 @@ fn holds(used: &GpuUse, piece: Piece) -> bool {
 }
 
 /// Why instances cannot be together on a board: slice by slice.
-pub(super) fn misfit(geometry: &MigGeometry, pieces: &[Piece]) -> Option<String> {
+pub(super) fn misfit(geometry: &MigGeometry, pieces: &[InstanceState]) -> Option<String> {
     let mut cells: BTreeSet<u8> = BTreeSet::new();
     let (mut compute, mut media) = (0_u32, 0);
     for piece in pieces {

@@ -1,6 +1,6 @@
 //! Who is disrupted, for whom, and whether that is allowed.
 
-use super::{Check, Limits, Rule, account::Doing};
+use super::{Check, Limits, Rule, account::JobActivity};
 use gpuwise_domain::placement::{Action, Assignment, Cause, JobId, Plan, Preemption};
 use std::collections::BTreeSet;
 
@@ -8,19 +8,19 @@ impl Check<'_> {
     pub(super) fn preempt(&mut self, id: JobId, cause: Cause) {
         let reclaimed = self.account.job(id).is_some_and(|used| {
             // It still has processor time and memory.
-            used.doing == Doing::Reclaimed && !used.assignments.is_empty()
+            used.doing == JobActivity::Reclaimed && !used.assignments.is_empty()
         });
-        if reclaimed || self.expect(id, Doing::Runs, "preempted, but it does not run") {
+        if reclaimed || self.expect(id, JobActivity::Runs, "preempted, but it does not run") {
             self.may_stop(id, cause);
             self.account.give_back(id);
             if let Some(used) = self.account.job(id) {
-                used.doing = Doing::Waits;
+                used.doing = JobActivity::Waits;
             }
         }
     }
 
     pub(super) fn moved(&mut self, id: JobId, assignments: &[Assignment], cause: Cause) {
-        if self.expect(id, Doing::Runs, "moved, but it does not run") {
+        if self.expect(id, JobActivity::Runs, "moved, but it does not run") {
             self.may_stop(id, cause);
             let kept = self.account.give_back(id);
             self.take(id, assignments, &kept);
@@ -28,7 +28,7 @@ impl Check<'_> {
     }
 
     pub(super) fn reclaim(&mut self, id: JobId) {
-        if self.expect(id, Doing::Runs, "reclaimed, but it has nothing") {
+        if self.expect(id, JobActivity::Runs, "reclaimed, but it has nothing") {
             let assignments = self.account.give_gpus_back(id);
             if assignments
                 .iter()
@@ -38,7 +38,7 @@ impl Check<'_> {
                 self.error(Rule::Phase, what);
             }
             if let Some(used) = self.account.job(id) {
-                used.doing = Doing::Reclaimed;
+                used.doing = JobActivity::Reclaimed;
             }
         }
     }
@@ -65,13 +65,14 @@ impl Check<'_> {
             return;
         };
         // On what is reserved for its queue a job goes before all others.
-        let lent = self.world.reservations().iter().any(|kept| {
+        let lent = self.world.reservations().iter().any(|reservation| {
             let on = self.world.job(id).is_some_and(|state| {
                 let mut assignments = state.assignments.iter();
-                assignments.any(|assignment| assignment.node == kept.node)
+                assignments.any(|assignment| assignment.node == reservation.node)
             });
-            let mine = preemptor.queue == Some(kept.queue) && victim.queue != preemptor.queue;
-            on && mine && kept.from <= self.now && self.now < kept.until
+            let mine =
+                preemptor.queue == Some(reservation.queue) && victim.queue != preemptor.queue;
+            on && mine && reservation.from <= self.now && self.now < reservation.until
         });
         if victim.priority > preemptor.priority && !lent {
             let what = format!(

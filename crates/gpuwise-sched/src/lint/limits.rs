@@ -85,24 +85,24 @@ impl Check<'_> {
     /// Whether GPUs that are reserved for another queue stay free, or held by that queue.
     pub(super) fn kept_for_others(&mut self, job: &Job, assignments: &[Assignment]) {
         let world = self.world;
-        for kept in world.reservations() {
-            let mine = job.queue == Some(kept.queue);
+        for reservation in world.reservations() {
+            let mine = job.queue == Some(reservation.queue);
             let here = assignments
                 .iter()
-                .filter(|assignment| assignment.node == kept.node);
-            if mine || kept.until <= self.now || here.count() == 0 {
+                .filter(|assignment| assignment.node == reservation.node);
+            if mine || reservation.until <= self.now || here.count() == 0 {
                 continue;
             }
-            let runs_into = kept.from <= self.now
+            let runs_into = reservation.from <= self.now
                 || job.duration.is_none_or(|belief| {
                     let lasts = self.lasts(job, belief.expected.0, assignments);
-                    self.now.0.saturating_add(lasts) > kept.from.0
+                    self.now.0.saturating_add(lasts) > reservation.from.0
                 });
             let stoppable = job.preemption != Preemption::Never;
-            if !runs_into || stoppable && kept.from > self.now {
+            if !runs_into || stoppable && reservation.from > self.now {
                 continue;
             }
-            let Some(node) = world.node(kept.node) else {
+            let Some(node) = world.node(reservation.node) else {
                 continue;
             };
             let mut left = 0;
@@ -113,14 +113,14 @@ impl Check<'_> {
                 let users = used.users.clone();
                 let others = users.iter().any(|(user, _)| {
                     let state = world.job(*user);
-                    state.is_some_and(|state| state.job.queue != Some(kept.queue))
+                    state.is_some_and(|state| state.job.queue != Some(reservation.queue))
                 });
                 left += u32::from(!others);
             }
-            if left < kept.gpus {
+            if left < reservation.gpus {
                 let what = format!(
                     "with job {} {left} GPUs of node {} are left for reservation {} of {}",
-                    job.name, node.node.name, kept.name, kept.gpus
+                    job.name, node.node.name, reservation.name, reservation.gpus
                 );
                 // It is lent: who may be stopped makes way as soon as it is wanted.
                 if stoppable {

@@ -2,7 +2,7 @@
 
 use super::{
     Note, Rule, Severity,
-    account::{Piece, users},
+    account::{InstanceState, users},
     devices::misfit,
     gpu_name, job_name, node_name,
 };
@@ -72,7 +72,7 @@ impl Whole<'_> {
                     .iter()
                     .all(|assignment| assignment.gpus.is_empty());
             if !holds && count > 0 && !bare {
-                let what = format!("job {} does not run and has {count} seats", job.name);
+                let what = format!("job {} does not run and has {count} assignments", job.name);
                 self.error(Rule::Phase, what);
             }
             for assignment in &state.assignments {
@@ -114,7 +114,7 @@ impl Whole<'_> {
             let name = job_name(self.world, job);
             self.error(
                 Rule::Sums,
-                format!("{gpu} is held by {name}, which has no such seat"),
+                format!("{gpu} is held by {name}, which has no such assignment"),
             );
         }
         if let Some(what) = self.misheld(id) {
@@ -134,7 +134,7 @@ impl Whole<'_> {
         match &state.held {
             Tenancy::Free | Tenancy::Whole(_) => {
                 let on = state.gpu.mig_on;
-                on.then(|| "MIG is on, but it is not held as cut".to_owned())
+                on.then(|| "MIG is on, but its instances are not accounted for".to_owned())
             }
             Tenancy::Shared {
                 milli_free,
@@ -159,11 +159,11 @@ impl Whole<'_> {
             }
             Tenancy::Sliced(instances) => {
                 if !state.gpu.mig_on {
-                    return Some("it is cut, but MIG is off".to_owned());
+                    return Some("it has MIG instances, but MIG is off".to_owned());
                 }
-                let pieces: Vec<Piece> = instances
+                let pieces: Vec<InstanceState> = instances
                     .iter()
-                    .map(|one| Piece {
+                    .map(|one| InstanceState {
                         shape: one.shape,
                         start: one.start,
                         ready: one.ready,
@@ -172,7 +172,7 @@ impl Whole<'_> {
                 match kind.and_then(|kind| kind.mig.as_ref()) {
                     Some(geometry) => misfit(geometry, &pieces),
                     None if pieces.is_empty() => None,
-                    None => Some("it cannot be cut and is".to_owned()),
+                    None => Some("it has no MIG, and has MIG instances".to_owned()),
                 }
             }
         }

@@ -1,6 +1,6 @@
 //! An instance for one worker: an idle one, or one that is cut for it.
 
-use super::{Worth, by_cost, gives};
+use super::{ProfileDemand, by_cost, gives};
 use crate::{
     fit::Scope,
     world::{GpuState, Instance, NodeState, Tenancy, World},
@@ -157,7 +157,7 @@ fn new_one(
     taken: Occupancy,
     ask: &SliceAsk,
 ) -> Option<(Rank, GpuShare, Vec<Action>)> {
-    let worth = Worth::even(geometry);
+    let worth = ProfileDemand::even(geometry);
     by_cost(geometry, ask).into_iter().find_map(|shape| {
         let row = geometry.shape(shape)?;
         let spot = worth.best([taken], shape)?;

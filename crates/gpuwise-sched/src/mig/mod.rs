@@ -1,6 +1,6 @@
 //! Cutting GPUs into MIG instances: layouts, where to start one, packing mixes of requests.
 //!
-//! [`layouts`] lists every way in which a board can be cut, [`Worth`] chooses where one instance starts
+//! [`layouts`] lists every way in which a board can be cut, [`ProfileDemand`] chooses where one instance starts
 //! while requests come one by one, [`fill`] and [`fewest`] pack a mix that is known, [`repartition`] cuts a
 //! board anew around instances that are held. The rules of boards are those of
 //! [`MigGeometry`]; nothing here knows a board.
@@ -8,14 +8,14 @@
 mod assignment;
 pub mod layouts;
 mod pack;
+mod profile_demand;
 mod repartition;
-mod worth;
 
 pub(crate) use assignment::{Tier, assignment, merges, tier};
 pub use assignment::{select_victims, taken};
 pub use pack::{Boards, Cut, Packed, fewest, fill};
+pub use profile_demand::{ProfileDemand, Spot, first_fit, most};
 pub use repartition::{Present, Repartition, arrange, repartition};
-pub use worth::{Spot, Worth, first_fit, most};
 
 use gpuwise_domain::placement::{MigGeometry, MigShape, SliceAsk};
 

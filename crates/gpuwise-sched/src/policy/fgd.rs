@@ -84,7 +84,7 @@ impl UsualAsks {
         Self { asks, steps }
     }
 
-    /// Thousandths of GPUs that are free on a node and of no use to who will come, in the mean over what
+    /// Thousandths of GPUs that are stranded on a node, in the mean over what
     /// is usually asked: to a worker that fits the node, GPUs with too little room; to one that does not,
     /// all. Workers without GPUs have no use for any.
     ///

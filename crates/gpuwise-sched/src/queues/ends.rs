@@ -1,12 +1,12 @@
 //! When those who run are expected to end.
 
 use crate::world::{JobState, Phase, World};
-use gpuwise_domain::placement::{Assignment, Belief, Job, JobId, KindId};
+use gpuwise_domain::placement::{Assignment, DurationEstimate, Job, JobId, KindId};
 use gpuwise_units::Nanoseconds;
 
 /// How long a job is taken to run at speed 1000 with its preferred number of workers: what is expected
 /// times e^(z s), where s is the spread of its logarithm and z so many standard deviations.
-pub fn length(belief: Belief, padding_sigmas: f64) -> Nanoseconds {
+pub fn length(belief: DurationEstimate, padding_sigmas: f64) -> Nanoseconds {
     if belief.spread == 0.0 || padding_sigmas == 0.0 {
         return belief.expected;
     }

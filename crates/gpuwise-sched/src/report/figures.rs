@@ -33,7 +33,7 @@ pub struct FleetFigures {
     pub waiting: Option<(Nanoseconds, Nanoseconds)>,
 }
 
-/// Thousandths of GPUs that are free and of no use, by the first cause that holds.
+/// Stranded GPUs, in thousandths, by the first cause that holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Stranded {
     /// The GPU or its node takes no new work.

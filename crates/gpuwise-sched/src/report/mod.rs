@@ -12,7 +12,7 @@ mod words;
 pub use bound::most_placed;
 pub use capacity::{Addition, additions, idle, repartitions, returnable};
 pub use figures::{FleetFigures, Stranded, Typical, fleet_figures, typical};
-pub use fixes::{cured, fixes};
+pub use fixes::{fixes, is_fixed_by};
 pub use room::{Domains, Room, best_domain, spread_room, workers_free, workers_in_all};
 pub use words::{shortage_words, span};
 

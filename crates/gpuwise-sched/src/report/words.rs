@@ -7,7 +7,7 @@ use gpuwise_units::Nanoseconds;
 /// What is short for a job, with numbers and names.
 pub fn shortage_words(world: &World, job: &Job, shortage: &Shortage) -> String {
     match shortage {
-        Shortage::Untold => "it finds no place".to_owned(),
+        Shortage::Untold => "it does not fit".to_owned(),
         Shortage::NoSuchGpu { kinds } => no_such_gpu(world, job, *kinds),
         Shortage::LargerThanFleet { fit, needed } => {
             let what = if *needed == 1 {
@@ -45,9 +45,12 @@ pub fn shortage_words(world: &World, job: &Job, shortage: &Shortage) -> String {
             tenths(*needed),
             tenths(*best)
         ),
-        Shortage::Slice => "needs a MIG instance; no GPU has room for it as it is cut".to_owned(),
+        Shortage::Slice => {
+            "needs a MIG instance; no GPU has a free one, or room for one, as it is partitioned"
+                .to_owned()
+        }
         Shortage::Workers { needed, fit } => {
-            format!("needs {needed} workers; {fit} find a seat")
+            format!("needs {needed} workers; {fit} fit")
         }
         Shortage::Topology {
             within,
@@ -59,7 +62,7 @@ pub fn shortage_words(world: &World, job: &Job, shortage: &Shortage) -> String {
             let wish = job.spread.map_or_else(String::new, |spread| {
                 format!(", at most {} in one {}", spread.most, spread.over.name())
             });
-            format!("needs {needed} workers{wish}; {fit} find a seat")
+            format!("needs {needed} workers{wish}; {fit} fit")
         }
         Shortage::Quota(short) => super::quota_words::quota(world, short),
         Shortage::Budget { queue } => {

@@ -57,7 +57,7 @@ pub enum Refused {
     #[error("GPU {0} is not ready")]
     GpuNotReady(GpuId),
     /// A job cannot run nowhere.
-    #[error("job {0} was given no seat")]
+    #[error("job {0} was given no assignment")]
     NoSeats(JobId),
     /// The action has not begun, or is no longer under way: what it held was lost in between.
     #[error("the action is not under way")]

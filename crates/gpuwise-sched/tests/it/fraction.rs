@@ -1,6 +1,6 @@
 //! Parts of GPUs under each way of sharing.
 
-use gpuwise_domain::placement::{Apart, GpuKind};
+use gpuwise_domain::placement::{GpuKind, IsolationLevel};
 use gpuwise_read::catalogue::{read_mig_boards, read_sharing_means, read_vgpu_profiles};
 use gpuwise_sched::fraction::on_kind;
 
@@ -63,9 +63,12 @@ fn rows_of_vgpu_types_promise_no_more_memory_than_a_gpu_has() {
 fn ways_of_sharing_are_rows_with_a_source() {
     let means = read_sharing_means("isolation.toml", MEANS).unwrap();
     let of = |name: &str| means.iter().find(|one| one.name == name).unwrap();
-    assert_eq!(of("mig").memory, Apart::Hardware);
-    assert_eq!((of("mps").faults, of("mps").most), (Apart::None, Some(48)));
-    assert_eq!(of("time-slice").memory, Apart::None);
+    assert_eq!(of("mig").memory, IsolationLevel::Hardware);
+    assert_eq!(
+        (of("mps").faults, of("mps").most),
+        (IsolationLevel::None, Some(48))
+    );
+    assert_eq!(of("time-slice").memory, IsolationLevel::None);
     for (text, words) in [
         ("[[means]]\nname = \"x\"", "missing field"),
         (

@@ -3,7 +3,7 @@
 use gpuwise_domain::placement::{MigGeometry, Occupancy, ProfileSet};
 use gpuwise_read::catalogue::read_mig_boards;
 use gpuwise_sched::mig::{
-    Boards, Present, Worth, fewest, fill, first_fit,
+    Boards, Present, ProfileDemand, fewest, fill, first_fit,
     layouts::{self, Layout},
     repartition,
 };
@@ -292,7 +292,7 @@ fn packing_a_mix_beats_first_fit_in_index_order_where_order_matters() {
         for shape in &asked {
             wanted[usize::from(*shape)] += 1;
         }
-        let value = Worth::new(&geometry, &wanted);
+        let value = ProfileDemand::new(&geometry, &wanted);
         let (mut plain, mut weighed) = ([Occupancy::default(); 4], [Occupancy::default(); 4]);
         let (mut plain_worth, mut weighed_worth) = (0, 0);
         for shape in &asked {
@@ -338,7 +338,7 @@ fn one_by_one(geometry: &MigGeometry, asked: &[u32], weighed: bool) -> (u64, u64
         .sum();
     // In arrivals: 90 % of 56 slices, over the mean request, and twice that as it is drawn evenly.
     let longest = 2 * 504 * total / (10 * mean);
-    let value = Worth::new(geometry, asked);
+    let value = ProfileDemand::new(geometry, asked);
     let (mut placed, mut wanted) = (0, 0);
     for seed in 0..10 {
         let mut random = RandomStream::new(seed, "requests", 1);

@@ -2,9 +2,9 @@
 
 use crate::support::{fleet, job};
 use gpuwise_domain::placement::{
-    Action, Belief, Cause, Domain, DomainId, Ended, Event, Fix, Fleet, Gang, GpuAsk, IslandId, Job,
-    JobId, Kinds, Level, Outcome, Plan, Preemption, Remedy, Shortage, TimestampedEvent,
-    TopologyWish,
+    Action, Cause, Domain, DomainId, DurationEstimate, Ended, Event, Fix, Fleet, Gang, GpuAsk,
+    IslandId, Job, JobId, Kinds, Level, Outcome, Plan, Preemption, Remedy, Shortage,
+    TimestampedEvent, TopologyWish,
 };
 use gpuwise_sched::{
     decide::{Effort, Order, Policy, decide, shortage},
@@ -60,7 +60,7 @@ fn stoppable(mut job: Job, checkpoint: u64, restart: u64) -> Job {
 }
 
 fn lasting(mut job: Job, expected: u64) -> Job {
-    job.duration = Some(Belief {
+    job.duration = Some(DurationEstimate {
         expected: minutes(expected),
         spread: 0.0,
     });

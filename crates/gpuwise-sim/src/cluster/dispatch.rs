@@ -9,7 +9,7 @@ use super::{
     listener::{EngineEvent, EngineListener},
     observer::Observer,
     replicas::{PoolState, Slot},
-    routers::Ask,
+    routers::RoutingRequest,
     run::Driver,
 };
 use crate::{cost::StepCost, traffic::Source};
@@ -310,7 +310,7 @@ fn pick<C: StepCost>(
             .get(usize::from(replica))
             .map_or(0, |slot| slot.engine.find(request))
     };
-    let ask = Ask {
+    let ask = RoutingRequest {
         request,
         time: now / NANOSECOND,
         hits: &hits,

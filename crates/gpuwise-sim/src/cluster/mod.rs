@@ -38,7 +38,8 @@ mod start;
 
 pub use chance::Duration;
 pub use observer::{
-    Moves, Observer, ReplicaSample, ReplicaState, ReplicaStatistics, RunStatistics, Sample, Unheard,
+    Moves, NullObserver, Observer, ReplicaSample, ReplicaState, ReplicaStatistics, RunStatistics,
+    Sample,
 };
 pub use retry::Retry;
 pub use run::run;

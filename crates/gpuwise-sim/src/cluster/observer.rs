@@ -23,9 +23,9 @@ pub trait Observer {
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Unheard;
+pub struct NullObserver;
 
-impl Observer for Unheard {}
+impl Observer for NullObserver {}
 
 impl Observer for Recorder {
     fn record(&mut self, record: &RequestRecord) {

@@ -8,7 +8,7 @@ use super::{
     scenario::Admission,
 };
 use crate::{
-    cost::{Around, Picoseconds, Piece, StepCost, StepWork},
+    cost::{CostSegment, Picoseconds, RequestOverhead, StepCost, StepWork},
     engine::Replica,
 };
 use std::{cell::RefCell, rc::Rc};
@@ -30,7 +30,7 @@ impl<C> Clone for Shared<C> {
 }
 
 impl<C: StepCost> StepCost for Shared<C> {
-    fn decode(&mut self, sequences: u32, context: u64, replica: u64) -> Piece {
+    fn decode(&mut self, sequences: u32, context: u64, replica: u64) -> CostSegment {
         self.0.borrow_mut().decode(sequences, context, replica)
     }
 
@@ -38,7 +38,7 @@ impl<C: StepCost> StepCost for Shared<C> {
         self.0.borrow_mut().mixed(work, replica)
     }
 
-    fn around(&self, input: u32) -> Around {
+    fn around(&self, input: u32) -> RequestOverhead {
         self.0.borrow().around(input)
     }
 }

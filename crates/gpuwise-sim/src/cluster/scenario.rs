@@ -210,7 +210,7 @@ pub enum ScenarioError {
     Unused { pool: String },
     /// It can be known by measurement only.
     #[error(
-        "how much models disturb each other that run at the same time on a GPU (MPS) is not known: \
+        "how much models interfere that run at the same time on a GPU (MPS) is not known: \
          give the factor by which steps take longer, measured (for example 1.2), or use slices (MIG) \
          or time slices"
     )]

@@ -32,7 +32,7 @@ impl StepWork {
 /// A decode step's time as a function of the total context: `base + slope · context` picoseconds, as
 /// long as the context stays below `until`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Piece {
+pub struct CostSegment {
     /// Picoseconds at no context; negative where the piece is part of a curve.
     pub base: i64,
     /// Picoseconds per token of context.
@@ -41,7 +41,7 @@ pub struct Piece {
     pub until: u64,
 }
 
-impl Piece {
+impl CostSegment {
     /// The time of a step at a total context.
     pub fn at(&self, context: u64) -> Picoseconds {
         let time = i128::from(self.base) + i128::from(self.slope) * i128::from(context);
@@ -56,19 +56,19 @@ impl Piece {
 /// among them: ranks that keep attention apart share their experts.
 pub trait StepCost {
     /// The time of steps that decode so many `tokens` around a total `context`.
-    fn decode(&mut self, tokens: u32, context: u64, replica: u64) -> Piece;
+    fn decode(&mut self, tokens: u32, context: u64, replica: u64) -> CostSegment;
 
     /// The time of a step that computes prompts, beside decodes or alone.
     fn mixed(&mut self, work: &StepWork, replica: u64) -> Picoseconds;
 
     /// Nanoseconds from the client to the engine's queue and from the engine to the client that are
     /// not spent in steps: tokenizing, transport, detokenizing.
-    fn around(&self, input: u32) -> Around;
+    fn around(&self, input: u32) -> RequestOverhead;
 }
 
 /// What a request spends outside of steps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Around {
+pub struct RequestOverhead {
     /// Nanoseconds before it is in the queue.
     pub before: u64,
     /// Nanoseconds from the end of a step until its token is at the client.
@@ -89,9 +89,9 @@ pub struct Linear {
 }
 
 impl StepCost for Linear {
-    fn decode(&mut self, sequences: u32, _context: u64, _replica: u64) -> Piece {
+    fn decode(&mut self, sequences: u32, _context: u64, _replica: u64) -> CostSegment {
         let base = self.step + self.sequence * u64::from(sequences);
-        Piece {
+        CostSegment {
             base: i64::try_from(base).unwrap_or(i64::MAX),
             slope: self.context,
             until: u64::MAX,
@@ -107,7 +107,7 @@ impl StepCost for Linear {
         )
     }
 
-    fn around(&self, _input: u32) -> Around {
-        Around::default()
+    fn around(&self, _input: u32) -> RequestOverhead {
+        RequestOverhead::default()
     }
 }

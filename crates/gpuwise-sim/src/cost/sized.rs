@@ -6,7 +6,7 @@
 //! prompt adds is computed once for each pair of decodes and tokens, and is affine in the context
 //! that the chunk attends to.
 
-use super::{Around, Graphs, Picoseconds, Piece, StepCost, StepWork};
+use super::{CostSegment, Graphs, Picoseconds, RequestOverhead, StepCost, StepWork};
 use gpuwise_size::{
     serving::Cycle,
     speed::{Batch, Peers},
@@ -30,7 +30,7 @@ pub struct Sized {
     /// Factor on every step, and on what prompts add beyond that.
     corrections: [f64; 2],
     graphs: Graphs,
-    pieces: IndexMap<PieceKey, Piece, FxBuildHasher>,
+    pieces: IndexMap<PieceKey, CostSegment, FxBuildHasher>,
     chunks: IndexMap<ChunkKey, Chunk, FxBuildHasher>,
 }
 
@@ -104,7 +104,7 @@ impl Sized {
         f64::from(tokens) / (1.0 + drafted)
     }
 
-    fn piece(&self, (tokens, knot, replica): PieceKey) -> Piece {
+    fn piece(&self, (tokens, knot, replica): PieceKey) -> CostSegment {
         let count = self.sequences(tokens);
         let (low, high) = (context_of(knot), context_of(knot + 1));
         let padded = self.sequences(self.graphs.padded(tokens));
@@ -125,7 +125,7 @@ impl Sized {
         let slope = libm::round(slope) as u64;
         let base = i64::try_from(first).unwrap_or(i64::MAX)
             - i64::try_from(u128::from(slope) * u128::from(from)).unwrap_or(0);
-        Piece { base, slope, until }
+        CostSegment { base, slope, until }
     }
 
     fn chunk(&self, key: ChunkKey) -> Chunk {
@@ -200,7 +200,7 @@ fn context_of(knot: i32) -> f64 {
 }
 
 impl StepCost for Sized {
-    fn decode(&mut self, tokens: u32, context: u64, replica: u64) -> Piece {
+    fn decode(&mut self, tokens: u32, context: u64, replica: u64) -> CostSegment {
         let tokens = tokens.max(1);
         let count = self.sequences(tokens);
         let mut knot = knot_of(context as f64 / count);
@@ -261,8 +261,8 @@ impl StepCost for Sized {
         }
     }
 
-    fn around(&self, input: u32) -> Around {
-        Around {
+    fn around(&self, input: u32) -> RequestOverhead {
+        RequestOverhead {
             before: libm::round(self.cycle.fronted(f64::from(input)) * 1e9) as u64,
             after: 0,
         }

@@ -23,8 +23,8 @@
 //! comes that may join. Nothing is kept or written for each token or for each decoding sequence.
 
 mod decodes;
+mod departures;
 mod flight;
-mod leaving;
 mod memory;
 mod questions;
 mod rank;

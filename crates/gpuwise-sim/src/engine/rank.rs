@@ -39,13 +39,13 @@ pub(super) struct Rank {
     pub(super) stopping: u32,
     /// Decodes that got no token in the step planned last.
     pub(super) behind: u32,
-    /// Given up while they ran.
-    pub(super) given_up: Vec<(u32, u32)>,
+    /// Aborted while they ran.
+    pub(super) aborted: Vec<(u32, u32)>,
     arrivals: u64,
     late: bool,
     /// KV blocks that running sequences will have when they end, less those that they have:
     /// TensorRT-LLM keeps them free.
-    pub(super) promised: u64,
+    pub(super) reserved: u64,
     pub(super) turn: u64,
     /// Output tokens that running sequences are still to yield, and the uncomputed rest of prompts.
     pub(super) owed: u64,
@@ -87,12 +87,12 @@ impl Rank {
             ended: Vec::new(),
             stopping: 0,
             behind: 0,
-            given_up: Vec::new(),
+            aborted: Vec::new(),
             arrivals: 0,
             // SGLang asks whether a sequence has ended when its tokens are out, whatever ends it.
             late: settings.overlap
                 && (settings.ends_by_stop || matches!(settings.policy, Policy::Sglang(_))),
-            promised: 0,
+            reserved: 0,
             turn: 0,
             owed: 0,
             counts: Counts::default(),
@@ -284,7 +284,7 @@ impl Rank {
         let taken = self.pool.take(blocks);
         debug_assert!(taken, "the steps were counted by what is free");
         self.decodes.advance(steps);
-        self.promised = self.promised.saturating_sub(blocks);
+        self.reserved = self.reserved.saturating_sub(blocks);
         self.sglang.decoded(steps);
         let mut ending = core::mem::take(&mut self.last_step(next).ending);
         self.collect_ends(&mut ending);

@@ -73,7 +73,7 @@ pub(super) struct Sequence {
     /// Whether it decodes and got no token in the plan before.
     pub(super) behind: bool,
     /// The client gave it up; it leaves at the next turn of the loop.
-    pub(super) given_up: bool,
+    pub(super) aborted: bool,
     /// Whether its cache comes from elsewhere.
     pub(super) remote: bool,
     pub(super) submitted: u64,
@@ -164,7 +164,7 @@ impl Table {
             cached: 0,
             preemptions: 0,
             behind: false,
-            given_up: false,
+            aborted: false,
             remote: false,
             submitted: now,
             scheduled: NEVER,

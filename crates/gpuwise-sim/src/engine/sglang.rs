@@ -16,7 +16,7 @@ const SHARED_IN_QUEUE: u32 = 32;
 struct Room {
     page: u64,
     ratio_tokens: f64,
-    promised: u64,
+    reserved: u64,
     input: i64,
     chunk: i64,
     joined: u32,
@@ -26,7 +26,7 @@ struct Room {
 impl Room {
     /// Tokens of cache that are not kept free for output.
     fn total(&self, free_blocks: u64) -> f64 {
-        (free_blocks * self.page) as f64 - self.ratio_tokens - self.promised as f64
+        (free_blocks * self.page) as f64 - self.ratio_tokens - self.reserved as f64
     }
 
     fn spent(&mut self, tokens: u32) {
@@ -85,7 +85,7 @@ impl Rank {
         let mut room = Room {
             page: u64::from(self.settings.cache.block_tokens),
             ratio_tokens: ratio * rest as f64 + mixed as f64,
-            promised: 0,
+            reserved: 0,
             input: i64::from(self.settings.max_batched_tokens) - mixed,
             chunk: rules
                 .chunked_prefill
@@ -191,7 +191,7 @@ impl Rank {
             .push((slot, sequence.generation, u64::from(sequence.computed)));
         if done {
             let rest = sequence.wanted - sequence.generated;
-            room.promised += u64::from(rest.min(rules.output_clip));
+            room.reserved += u64::from(rest.min(rules.output_clip));
             room.done.push(slot);
             self.sglang.chunked = None;
         } else {

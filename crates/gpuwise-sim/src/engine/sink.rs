@@ -10,7 +10,7 @@ pub trait Sink {
     fn scheduled(&mut self, _time: u64, _number: u64) {}
     /// A request's first token is out.
     fn first_token(&mut self, _time: u64, _number: u64) {}
-    /// A request lost its place: it is computed again.
+    /// A request was preempted: it is recomputed.
     fn preempted(&mut self, _time: u64, _number: u64) {}
     /// A request of [`super::Role::Decode`] has its blocks: its cache may come.
     fn blocks_taken(&mut self, _time: u64, _ticket: Ticket, _number: u64) {}
@@ -39,7 +39,7 @@ pub struct Done {
     pub scheduled: Option<u64>,
     /// When its first token was out.
     pub first_token: Option<u64>,
-    /// When its last token was out, or when it was given up.
+    /// When its last token was out, or when it was aborted.
     pub end: u64,
     pub generated: u32,
     /// Prompt tokens found in the prefix cache when it was first planned.

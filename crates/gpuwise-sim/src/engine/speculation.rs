@@ -95,7 +95,7 @@ impl Rank {
         let drafts = core::mem::take(&mut self.current.drafts);
         for drafted in &drafts {
             let there = self.table.place(drafted.slot, drafted.generation);
-            let Some(slot) = there.filter(|at| !self.table.get(*at).given_up) else {
+            let Some(slot) = there.filter(|at| !self.table.get(*at).aborted) else {
                 self.current.wasted += 1;
                 continue;
             };

@@ -21,7 +21,7 @@ impl Rank {
             .saturating_sub(self.decodes.count());
         let taken = self.pool.take(blocks);
         debug_assert!(taken, "others have been paused");
-        self.promised = self.promised.saturating_sub(blocks);
+        self.reserved = self.reserved.saturating_sub(blocks);
         self.advance(plan);
         let open = self.read_contexts(plan, rules, &mut budget);
         if open && !paused {
@@ -130,7 +130,7 @@ impl Rank {
         let whole = u64::from(sequence.request.input) + u64::from(sequence.wanted);
         let fits = match rules.capacity {
             Capacity::GuaranteedNoEvict => {
-                self.pool.needed_for(&hit, whole) + self.promised <= self.pool.free()
+                self.pool.needed_for(&hit, whole) + self.reserved <= self.pool.free()
             }
             Capacity::MaxUtilization => self.pool.needed_for(&hit, goal) <= self.pool.free(),
         };
@@ -141,7 +141,7 @@ impl Rank {
         self.waiting.pop(&self.table);
         self.begin_with(slot, &hit, goal);
         if rules.capacity == Capacity::GuaranteedNoEvict {
-            self.promised += self.pool.blocks_for(whole) - self.pool.blocks_for(goal);
+            self.reserved += self.pool.blocks_for(whole) - self.pool.blocks_for(goal);
         }
         self.join(plan, slot);
         *budget -= some;
@@ -152,7 +152,7 @@ impl Rank {
     }
 
     /// Blocks that were kept free for a sequence which leaves the batch.
-    pub(super) fn unpromise(&mut self, slot: u32) {
+    pub(super) fn release_reserved(&mut self, slot: u32) {
         let sequence = self.table.get(slot);
         let whole = u64::from(sequence.request.input) + u64::from(sequence.wanted);
         let has = u64::from(sequence.computed.max(sequence.goal));
@@ -160,6 +160,6 @@ impl Rank {
             .pool
             .blocks_for(whole)
             .saturating_sub(self.pool.blocks_for(has));
-        self.promised = self.promised.saturating_sub(more);
+        self.reserved = self.reserved.saturating_sub(more);
     }
 }

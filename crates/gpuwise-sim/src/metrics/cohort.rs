@@ -7,16 +7,16 @@ use std::cmp::Ordering;
 /// How many of those that were due together.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Cohort {
-    /// Of those to whom something is promised.
-    pub(super) promised: u64,
+    /// Requests that an SLO holds for.
+    pub(super) with_slo: u64,
     pub(super) served: u64,
-    /// Of the promised, those that were served and met every target.
+    /// Of those with an SLO, those that were served and met every target.
     pub(super) met: u64,
 }
 
 impl Cohort {
     fn add(&mut self, one: Self) {
-        self.promised += one.promised;
+        self.with_slo += one.with_slo;
         self.served += one.served;
         self.met += one.met;
     }
@@ -67,7 +67,7 @@ impl Cohorts {
 
     /// Requests a second that were due in the window; `None` where it is empty.
     pub(super) fn delivered(&self, window: Seconds) -> Option<PerSecond> {
-        let due = self.all.promised - self.last.promised;
+        let due = self.all.with_slo - self.last.with_slo;
         (window.get() > 0.0).then(|| PerSecond::new(due as f64 / window.get()))
     }
 

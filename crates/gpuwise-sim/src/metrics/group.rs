@@ -91,7 +91,7 @@ impl Members {
         }
     }
 
-    pub(super) fn report(&mut self, part: Part, promised: bool) -> Group {
+    pub(super) fn report(&mut self, part: Part, has_slo: bool) -> Group {
         let distributions = Metric::ALL.iter().filter_map(|metric| {
             let samples = self.samples.get_mut(*metric as usize)?;
             Some((*metric, samples.distribution(scale(*metric))?))
@@ -100,7 +100,7 @@ impl Members {
             part,
             outcomes: self.outcomes,
             distributions: distributions.collect(),
-            attained: (promised && self.judged > 0).then(|| self.met as f64 / self.judged as f64),
+            attained: (has_slo && self.judged > 0).then(|| self.met as f64 / self.judged as f64),
         }
     }
 }
@@ -170,7 +170,7 @@ impl Division {
         &mut self,
         names: &[String],
         part: fn(String) -> Part,
-        promised: bool,
+        has_slo: bool,
     ) -> Vec<Group> {
         let groups = self.groups.iter_mut().map(|(key, members)| {
             let name = match names.get(usize::from(*key)) {
@@ -178,7 +178,7 @@ impl Division {
                 None if *key == OTHERS => "others".into(),
                 None => key.to_string(),
             };
-            members.report(part(name), promised)
+            members.report(part(name), has_slo)
         });
         groups.collect()
     }

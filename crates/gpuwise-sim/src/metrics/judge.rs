@@ -3,7 +3,7 @@
 use super::group::{Members, scale, unserved};
 use gpuwise_domain::{
     request::{Outcome, RequestRecord},
-    run::{Attainment, Metric, Promised, Throughput, Verdict},
+    run::{Attainment, Metric, SloMetric, Throughput, Verdict},
     workload::{Slo, Target},
 };
 use gpuwise_units::{PerSecond, Percentile};
@@ -14,7 +14,7 @@ const UNSERVED_BESIDE_A_MEAN: f64 = 0.01;
 /// Counts of one target.
 #[derive(Debug, Clone, Copy)]
 struct Line {
-    about: Promised,
+    about: SloMetric,
     metric: Metric,
     at: Option<Percentile>,
     bound: f64,
@@ -44,10 +44,10 @@ pub(super) struct Judge {
 
 impl Judge {
     pub(super) fn new(slo: Slo) -> Self {
-        let targets: [(Promised, Metric, Option<Target>); 3] = [
-            (Promised::Ttft, Metric::Ttft, slo.ttft),
-            (Promised::Tpot, Metric::Tpot, slo.tpot),
-            (Promised::EndToEnd, Metric::EndToEnd, slo.end_to_end),
+        let targets: [(SloMetric, Metric, Option<Target>); 3] = [
+            (SloMetric::Ttft, Metric::Ttft, slo.ttft),
+            (SloMetric::Tpot, Metric::Tpot, slo.tpot),
+            (SloMetric::EndToEnd, Metric::EndToEnd, slo.end_to_end),
         ];
         let lines = targets.into_iter().filter_map(|(about, metric, target)| {
             let target = target?;
@@ -124,7 +124,7 @@ impl Judge {
         }
     }
 
-    /// Whether anything is promised.
+    /// Whether there is an SLO.
     pub(super) fn slos(&self) -> bool {
         !self.slo.is_empty()
     }
@@ -140,7 +140,7 @@ impl Judge {
         if let Some(asked) = self.slo.throughput {
             let found = steady.output_tokens.map(PerSecond::get);
             verdicts.push(Verdict {
-                about: Promised::Throughput,
+                about: SloMetric::Throughput,
                 at: None,
                 bound: asked.get(),
                 found,

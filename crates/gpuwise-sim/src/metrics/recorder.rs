@@ -140,14 +140,14 @@ impl Recorder {
     pub fn request(&mut self, record: &RequestRecord) {
         let (due, end) = (record.due.0, record.end.0.max(record.due.0));
         let steady = due >= self.settings.steady_from.0;
-        let promised = self.settings.slo_of;
-        let own = promised.is_none_or(|tenant| tenant == record.tenant);
+        let slo_of = self.settings.slo_of;
+        let own = slo_of.is_none_or(|tenant| tenant == record.tenant);
         let completed = record.outcome == Outcome::Completed;
         self.count(record, end - due);
         self.first_due = self.first_due.min(due);
         self.last_due = self.last_due.max(due);
         let one = Cohort {
-            promised: u64::from(own),
+            with_slo: u64::from(own),
             served: u64::from(completed),
             met: u64::from(own && completed && self.judge.met(record)),
         };
@@ -277,19 +277,19 @@ impl Recorder {
             .open
             .then(|| self.cohorts.delivered(span.steady()))
             .flatten();
-        let promised = self.judge.slos();
+        let has_slo = self.judge.slos();
         let saturation = saturation::signs(&self.timeline, span.steady_from.0, span.steady_to.0);
         let engine = frame.engine.unwrap_or_else(|| self.engine(span.whole()));
         let told = self.steps.count > 0;
         let series = (self.sums.requests > 0)
             .then(|| self.timeline.series(told, self.settings.cache_blocks));
-        let mut groups = vec![self.all.report(Part::All, promised)];
+        let mut groups = vec![self.all.report(Part::All, has_slo)];
         let settings = &self.settings;
         groups.extend(
             self.tenants
-                .report(&settings.tenants, Part::Tenant, promised),
+                .report(&settings.tenants, Part::Tenant, has_slo),
         );
-        groups.extend(self.stages.report(&settings.stages, Part::Stage, promised));
+        groups.extend(self.stages.report(&settings.stages, Part::Stage, has_slo));
         let slo_of = self.settings.slo_of;
         let own = slo_of.and_then(|tenant| self.tenants.own(tenant));
         let attainment = self

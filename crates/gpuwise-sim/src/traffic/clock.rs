@@ -8,7 +8,7 @@ const LAST_SECOND: f64 = 9e9;
 
 /// A stretch of time along which the rate follows one curve.
 #[derive(Debug, Clone, Copy)]
-struct Piece {
+struct CostSegment {
     from: f64,
     to: f64,
     /// Seconds; infinite for the last.
@@ -17,7 +17,7 @@ struct Piece {
     stage: u16,
 }
 
-impl Piece {
+impl CostSegment {
     fn flat(rate: PerSecond, seconds: f64, stage: usize) -> Self {
         Self {
             from: rate.get(),
@@ -81,7 +81,7 @@ pub(super) struct Clock {
     states: RandomStream,
     /// Pieces begun so far, or the state.
     begun: usize,
-    piece: Option<Piece>,
+    piece: Option<CostSegment>,
     /// Seconds at which the piece begins.
     start: f64,
     /// Requests expected of the piece in all, and up to the last arrival.
@@ -137,14 +137,16 @@ impl Clock {
         }
     }
 
-    fn next_piece(&mut self) -> Option<Piece> {
+    fn next_piece(&mut self) -> Option<CostSegment> {
         let number = self.begun;
         self.begun += 1;
         match &self.arrivals.rate {
-            Rate::Constant(rate) => (number == 0).then(|| Piece::flat(*rate, f64::INFINITY, 0)),
+            Rate::Constant(rate) => {
+                (number == 0).then(|| CostSegment::flat(*rate, f64::INFINITY, 0))
+            }
             Rate::Stages(stages) => {
                 let stage = stages.get(number)?;
-                Some(Piece::flat(
+                Some(CostSegment::flat(
                     stage.rate,
                     stage.duration.seconds().get(),
                     number,
@@ -153,7 +155,7 @@ impl Clock {
             Rate::Cycle(stages) => {
                 let place = number % stages.len().max(1);
                 let stage = stages.get(place)?;
-                Some(Piece::flat(
+                Some(CostSegment::flat(
                     stage.rate,
                     stage.duration.seconds().get(),
                     place,
@@ -165,14 +167,14 @@ impl Clock {
                 over,
                 shape,
             } => match number {
-                0 => Some(Piece {
+                0 => Some(CostSegment {
                     from: from.get(),
                     to: to.get(),
                     seconds: over.seconds().get(),
                     shape: *shape,
                     stage: 0,
                 }),
-                1 if to.get() > 0.0 => Some(Piece::flat(*to, f64::INFINITY, 1)),
+                1 if to.get() > 0.0 => Some(CostSegment::flat(*to, f64::INFINITY, 1)),
                 _ => None,
             },
             Rate::Modulated(states) => {
@@ -181,7 +183,7 @@ impl Clock {
                 self.begun = place + 1;
                 let state = states.get(place)?;
                 let seconds = sample::exponential(&mut self.states) * state.dwell.seconds().get();
-                Some(Piece::flat(state.rate, seconds, place))
+                Some(CostSegment::flat(state.rate, seconds, place))
             }
         }
     }

@@ -44,7 +44,7 @@ pub struct SystemPrompts {
 /// A round is due when its client has thought after the round before was due; it is sent when the client
 /// has thought after the answer, if that is later.
 #[derive(Debug, Clone)]
-pub struct Talk {
+pub struct ConversationStream {
     laws: Conversations,
     seed: u64,
     clock: Clock,
@@ -71,7 +71,7 @@ struct Running {
     tokens: u32,
 }
 
-impl Talk {
+impl ConversationStream {
     /// The conversations of a seed.
     ///
     /// # Errors
@@ -199,7 +199,7 @@ impl Talk {
     }
 }
 
-impl Iterator for Talk {
+impl Iterator for ConversationStream {
     type Item = Request;
 
     fn next(&mut self) -> Option<Request> {
@@ -231,4 +231,4 @@ impl Iterator for Talk {
     }
 }
 
-impl Source for Talk {}
+impl Source for ConversationStream {}

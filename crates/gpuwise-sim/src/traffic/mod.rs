@@ -26,7 +26,7 @@ pub use arrivals::{Arrivals, Rate, Shape, Stage, State};
 pub use change::{Change, Changed, Label};
 pub use clients::{Excerpt, Superposed};
 pub use combine::{Alongside, Contents, Merged, Repeated, Resampled, Spliced};
-pub use conversations::{Conversations, SystemPrompts, Talk};
+pub use conversations::{ConversationStream, Conversations, SystemPrompts};
 pub use curve::Curve;
 pub use error::TrafficError;
 pub use generate::{Extent, Generator, Pattern, from_workload};

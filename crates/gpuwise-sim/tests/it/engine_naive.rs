@@ -4,7 +4,7 @@ use crate::naive::{self, Record};
 use gpuwise_domain::request::{Outcome, Request, Segment};
 use gpuwise_sim::{
     cache::PoolSettings,
-    cost::{Around, Picoseconds, Piece, StepCost, StepWork},
+    cost::{CostSegment, Picoseconds, RequestOverhead, StepCost, StepWork},
     engine::{
         Capacity, Done, Policy, Replica, Role, Settings, SglangOrder, SglangRules, Sink,
         Speculation, StepRun, TensorRtLlmRules, VllmRules,
@@ -22,10 +22,10 @@ pub(crate) struct Jagged {
 }
 
 impl StepCost for Jagged {
-    fn decode(&mut self, sequences: u32, context: u64, replica: u64) -> Piece {
+    fn decode(&mut self, sequences: u32, context: u64, replica: u64) -> CostSegment {
         let padded = u64::from(sequences.next_multiple_of(self.pad));
         let part = context / self.piece;
-        Piece {
+        CostSegment {
             base: (self.step + 7 * padded + 2 * replica).cast_signed() - (part % 5).cast_signed(),
             slope: 1 + part % 3,
             until: (part + 1) * self.piece,
@@ -44,8 +44,8 @@ impl StepCost for Jagged {
         )
     }
 
-    fn around(&self, _input: u32) -> Around {
-        Around::default()
+    fn around(&self, _input: u32) -> RequestOverhead {
+        RequestOverhead::default()
     }
 }
 

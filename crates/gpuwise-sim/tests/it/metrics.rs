@@ -5,7 +5,7 @@
 
 use gpuwise_domain::{
     request::{Outcome, RequestRecord},
-    run::{Method, Metric, Origin, Part, Promised, Repeat, RunReport, Spent, Subject},
+    run::{Method, Metric, Origin, Part, Repeat, RunReport, SloMetric, Spent, Subject},
     workload::{Slo, Target},
 };
 use gpuwise_sim::{
@@ -314,7 +314,7 @@ fn who_is_not_served_misses() {
     };
     let strict = run(settings(95.0), &records);
     let verdict = strict.attainment.verdicts[0];
-    assert_eq!((verdict.about, verdict.found), (Promised::Ttft, None));
+    assert_eq!((verdict.about, verdict.found), (SloMetric::Ttft, None));
     assert_eq!((verdict.kept, verdict.attained), (Some(false), Some(0.94)));
     let loose = run(settings(90.0), &records).attainment;
     assert_eq!(loose.verdicts[0].found, Some(0.2));
@@ -599,7 +599,7 @@ fn a_throughput_may_be_promised() {
             &even(),
         );
         assert_eq!(report.attainment.kept, Some(kept));
-        assert_eq!(report.attainment.verdicts[0].about, Promised::Throughput);
+        assert_eq!(report.attainment.verdicts[0].about, SloMetric::Throughput);
     };
     check(10.5, true);
     check(11.5, false);

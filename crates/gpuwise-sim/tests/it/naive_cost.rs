@@ -14,7 +14,7 @@ use gpuwise_domain::{
 };
 use gpuwise_read::catalogue::{ModelCatalogue, read_gpus};
 use gpuwise_sim::{
-    cost::{Around, Picoseconds, Piece, Sized, StepCost, StepWork},
+    cost::{CostSegment, Picoseconds, RequestOverhead, Sized, StepCost, StepWork},
     engine::{Policy, Settings, SglangOrder, SglangRules, VllmRules},
 };
 use gpuwise_size::{
@@ -138,8 +138,8 @@ fn picoseconds(seconds: f64) -> u64 {
 }
 
 impl StepCost for ByHand {
-    fn decode(&mut self, sequences: u32, context: u64, _replica: u64) -> Piece {
-        Piece {
+    fn decode(&mut self, sequences: u32, context: u64, _replica: u64) -> CostSegment {
+        CostSegment {
             base: picoseconds(self.decoding(sequences, context)).cast_signed(),
             slope: 0,
             until: context + 1,
@@ -159,8 +159,8 @@ impl StepCost for ByHand {
         Picoseconds::new(picoseconds(seconds)).expect("time passes")
     }
 
-    fn around(&self, _input: u32) -> Around {
-        Around::default()
+    fn around(&self, _input: u32) -> RequestOverhead {
+        RequestOverhead::default()
     }
 }
 

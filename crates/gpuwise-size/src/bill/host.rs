@@ -3,7 +3,7 @@
 use super::{
     BillError, Question,
     lines::Base,
-    sheet::{Book, Line, MONEY, Row, one, whole},
+    sheet::{Line, MONEY, Row, SheetBuilder, one, whole},
 };
 use alloc::{format, vec::Vec};
 use gpuwise_domain::bill::{CostKey, Formula};
@@ -22,7 +22,7 @@ pub(super) struct HostCost {
 
 /// What an owned host costs, or what is missing to tell.
 pub(super) fn host_cost(
-    book: &mut Book,
+    book: &mut SheetBuilder,
     base: &Base,
     question: &Question,
 ) -> Result<Result<HostCost, Vec<CostKey>>, BillError> {
@@ -71,7 +71,7 @@ pub(super) fn host_cost(
 }
 
 fn running(
-    book: &mut Book,
+    book: &mut SheetBuilder,
     base: &Base,
     capital: Row,
     [support, power, peak, pue, energy, space, staff, _]: [Row; 8],
@@ -122,7 +122,7 @@ fn running(
 /// An owned host a month: its price less what it brings at the end, spread over its life at the cost
 /// of capital, and running it.
 fn month(
-    book: &mut Book,
+    book: &mut SheetBuilder,
     base: &Base,
     capital: Row,
     residual: Row,
@@ -147,7 +147,7 @@ fn month(
 }
 
 fn gpu_hour(
-    book: &mut Book,
+    book: &mut SheetBuilder,
     base: &Base,
     question: &Question,
     month: Row,
@@ -173,7 +173,7 @@ fn gpu_hour(
 
 /// A line of money per host and month.
 fn line(
-    book: &mut Book,
+    book: &mut SheetBuilder,
     key: &str,
     what: &str,
     words: &str,

@@ -6,7 +6,7 @@ use super::{
     lines::{Base, Totals},
     owned::{Paid, bought, hosts, paid},
     rented::Rent,
-    sheet::{Book, FACTOR, LOAD, Line, Row, down, larger, one, smaller, up, whole},
+    sheet::{FACTOR, LOAD, Line, Row, SheetBuilder, down, larger, one, smaller, up, whole},
 };
 use alloc::{boxed::Box, vec, vec::Vec};
 use gpuwise_domain::bill::{CostKey, Formula, Strategy};
@@ -24,7 +24,7 @@ pub(super) struct Spread {
 
 /// Hosts to own of each month, and what that costs with peaks rented.
 pub(super) fn hybrid(
-    book: &mut Book,
+    book: &mut SheetBuilder,
     base: &Base,
     question: &Question,
     host: Result<&HostCost, &Vec<CostKey>>,
@@ -83,7 +83,7 @@ pub(super) fn hybrid(
     Ok((Some(owned), Ok(paid(book, base, host, &bill)?)))
 }
 
-pub(super) fn spread(book: &mut Book, duty: Row) -> Result<Spread, BillError> {
+pub(super) fn spread(book: &mut SheetBuilder, duty: Row) -> Result<Spread, BillError> {
     let time = book.line(
         &Line {
             key: "spread_time",
@@ -112,7 +112,7 @@ pub(super) fn spread(book: &mut Book, duty: Row) -> Result<Spread, BillError> {
 }
 
 /// The level of the fleet up to which hosts are used for more hours than the break-even.
-fn own_share(book: &mut Book, spread: &Spread, break_even: Row) -> Result<Row, BillError> {
+fn own_share(book: &mut SheetBuilder, spread: &Spread, break_even: Row) -> Result<Row, BillError> {
     book.line(
         &Line {
             key: "own_share",
@@ -128,7 +128,7 @@ fn own_share(book: &mut Book, spread: &Spread, break_even: Row) -> Result<Row, B
 /// Hosts in use beyond those that are owned, in the mean of each month's hours: the k-th host is in use
 /// while the load is above (k − 1) / hosts of its peak.
 pub(super) fn in_use(
-    book: &mut Book,
+    book: &mut SheetBuilder,
     base: &Base,
     spread: &Spread,
     owned: Option<Row>,

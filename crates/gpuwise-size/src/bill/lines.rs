@@ -6,7 +6,7 @@ use super::{
     hybrid::{hybrid, spread},
     owned::{Purchases, at_once, calendar},
     rented::{Rent, rented},
-    sheet::{Book, FACTOR, LOAD, Line, MONEY, Row, larger, one, up, whole},
+    sheet::{FACTOR, LOAD, Line, MONEY, Row, SheetBuilder, larger, one, up, whole},
 };
 use alloc::{format, vec::Vec};
 use gpuwise_domain::bill::{CostKey, Formula, Strategy, UnitShare};
@@ -58,7 +58,7 @@ pub(super) struct Totals {
 
 /// The sheet and where its figures are.
 pub(super) struct Lines {
-    pub(super) book: Book,
+    pub(super) book: SheetBuilder,
     pub(super) base: Base,
     pub(super) strategies: Vec<(Strategy, Result<Totals, Vec<CostKey>>)>,
     pub(super) host: Option<HostCost>,
@@ -70,7 +70,7 @@ pub(super) struct Lines {
 }
 
 pub(super) fn lines(question: &Question) -> Result<Lines, BillError> {
-    let mut book = Book::new(question.currency);
+    let mut book = SheetBuilder::new(question.currency);
     let base = base(&mut book, question)?;
     let mut strategies = Vec::new();
     let spread = (base.input(CostKey::Duty))
@@ -110,7 +110,7 @@ pub(super) fn lines(question: &Question) -> Result<Lines, BillError> {
     })
 }
 
-fn base(book: &mut Book, question: &Question) -> Result<Base, BillError> {
+fn base(book: &mut SheetBuilder, question: &Question) -> Result<Base, BillError> {
     let mut inputs = Vec::new();
     for key in CostKey::ALL {
         if let Some(input) = question.input(key) {
@@ -178,7 +178,7 @@ fn base(book: &mut Book, question: &Question) -> Result<Base, BillError> {
 
 /// Hosts that bear the load of each month, without and with the forecast's margin.
 fn hosts(
-    book: &mut Book,
+    book: &mut SheetBuilder,
     question: &Question,
     [load, hosts_now, step]: [Row; 3],
     sustains: &Formula,
@@ -228,7 +228,11 @@ fn hosts(
 }
 
 /// What a payment of each month is worth in the first: up to the horizon, and to the end of a life.
-fn discounts(book: &mut Book, question: &Question, rate: Option<Row>) -> Result<Row, BillError> {
+fn discounts(
+    book: &mut SheetBuilder,
+    question: &Question,
+    rate: Option<Row>,
+) -> Result<Row, BillError> {
     let life = question.months(CostKey::Life)?;
     let monthly = book.line(
         &Line {
@@ -256,7 +260,11 @@ fn discounts(book: &mut Book, question: &Question, rate: Option<Row>) -> Result<
     )
 }
 
-fn load(book: &mut Book, question: &Question, growth: Option<Row>) -> Result<Row, BillError> {
+fn load(
+    book: &mut SheetBuilder,
+    question: &Question,
+    growth: Option<Row>,
+) -> Result<Row, BillError> {
     let months = question.horizon as usize;
     let words = match question.load.len() {
         1 => format!(
@@ -285,7 +293,7 @@ fn load(book: &mut Book, question: &Question, growth: Option<Row>) -> Result<Row
 
 /// Share of a month's hours from which on owning a host costs less than renting it for those hours.
 fn break_even(
-    book: &mut Book,
+    book: &mut SheetBuilder,
     base: &Base,
     host: Option<&HostCost>,
     rent: Option<&Rent>,
@@ -311,7 +319,7 @@ fn break_even(
 
 /// What is served, and what each unit of it costs in each strategy.
 fn units(
-    book: &mut Book,
+    book: &mut SheetBuilder,
     base: &Base,
     question: &Question,
     strategies: &mut [(Strategy, Result<Totals, Vec<CostKey>>)],
@@ -358,7 +366,10 @@ fn units(
     Ok(())
 }
 
-fn footprint(book: &mut Book, base: &Base) -> Result<(Option<Row>, Option<Row>), BillError> {
+fn footprint(
+    book: &mut SheetBuilder,
+    base: &Base,
+) -> Result<(Option<Row>, Option<Row>), BillError> {
     let Ok([power, pue]) = base.inputs([CostKey::Power, CostKey::Pue]) else {
         return Ok((None, None));
     };

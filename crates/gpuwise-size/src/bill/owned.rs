@@ -5,7 +5,7 @@ use super::{
     host::HostCost,
     lines::{Base, Totals},
     rented::{Rent, totals},
-    sheet::{Book, Line, MONEY, Row, count, larger, one, whole},
+    sheet::{Line, MONEY, Row, SheetBuilder, count, larger, one, whole},
 };
 use alloc::{format, vec, vec::Vec};
 use gpuwise_domain::bill::{CostKey, Formula, Strategy};
@@ -23,7 +23,7 @@ type Outcome = Result<Totals, Vec<CostKey>>;
 
 /// Hosts as they are bought for growth, and what that costs.
 pub(super) fn calendar(
-    book: &mut Book,
+    book: &mut SheetBuilder,
     base: &Base,
     question: &Question,
     host: Result<&HostCost, &Vec<CostKey>>,
@@ -76,7 +76,11 @@ pub(super) fn calendar(
 }
 
 /// Orders arrive every review from the lead time on, and last until the next ones do.
-fn arrivals(book: &mut Book, base: &Base, question: &Question) -> Result<(Row, Row), BillError> {
+fn arrivals(
+    book: &mut SheetBuilder,
+    base: &Base,
+    question: &Question,
+) -> Result<(Row, Row), BillError> {
     let lead = question.months(CostKey::Lead)?;
     let review = question.months(CostKey::Review)?.max(1);
     // Arrivals need what is owned before them and the other way round: what arrived is added up.
@@ -116,7 +120,7 @@ fn arrivals(book: &mut Book, base: &Base, question: &Question) -> Result<(Row, R
 
 /// Everything bought at once for the horizon.
 pub(super) fn at_once(
-    book: &mut Book,
+    book: &mut SheetBuilder,
     base: &Base,
     question: &Question,
     host: Result<&HostCost, &Vec<CostKey>>,
@@ -156,7 +160,7 @@ pub(super) fn at_once(
 
 /// Hosts bought in each month: for growth, and for those whose life ended.
 pub(super) fn bought(
-    book: &mut Book,
+    book: &mut SheetBuilder,
     base: &Base,
     key: &str,
     life: usize,
@@ -202,7 +206,7 @@ pub(super) struct Paid {
 
 /// Its months, what is left at the end, and its totals.
 pub(super) fn paid(
-    book: &mut Book,
+    book: &mut SheetBuilder,
     base: &Base,
     host: &HostCost,
     bill: &Paid,
@@ -242,7 +246,12 @@ pub(super) fn paid(
 
 /// What hosts bought in each month are worth at the end: their price falls evenly to the residual
 /// value over their life.
-fn worth(book: &mut Book, base: &Base, host: &HostCost, bill: &Paid) -> Result<Row, BillError> {
+fn worth(
+    book: &mut SheetBuilder,
+    base: &Base,
+    host: &HostCost,
+    bill: &Paid,
+) -> Result<Row, BillError> {
     let currency = book.currency;
     let key = format!("{}_worth", bill.strategy.key());
     let what = format!("{}: worth at the end", bill.strategy.name());

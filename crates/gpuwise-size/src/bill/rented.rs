@@ -4,7 +4,7 @@ use super::{
     BillError,
     hybrid::{Spread, in_use},
     lines::{Base, Totals},
-    sheet::{Book, Line, MONEY, Row, one, whole},
+    sheet::{Line, MONEY, Row, SheetBuilder, one, whole},
 };
 use alloc::{format, vec, vec::Vec};
 use gpuwise_domain::bill::{CostKey, Formula, Strategy};
@@ -19,7 +19,7 @@ type Outcomes = Vec<(Strategy, Result<Totals, Vec<CostKey>>)>;
 
 /// Every strategy that only rents.
 pub(super) fn rented(
-    book: &mut Book,
+    book: &mut SheetBuilder,
     base: &Base,
     spread: Option<&Spread>,
     outcomes: &mut Outcomes,
@@ -73,7 +73,7 @@ pub(super) fn rented(
     Ok(rent)
 }
 
-fn hour(book: &mut Book, base: &Base, price: Row) -> Result<Row, BillError> {
+fn hour(book: &mut SheetBuilder, base: &Base, price: Row) -> Result<Row, BillError> {
     let factor = base
         .input(CostKey::RentFactor)
         .map_or_else(|| whole(1), one);
@@ -92,7 +92,7 @@ fn hour(book: &mut Book, base: &Base, price: Row) -> Result<Row, BillError> {
 
 /// Hosts of each month for all of its hours.
 fn all_hours(
-    book: &mut Book,
+    book: &mut SheetBuilder,
     base: &Base,
     strategy: Strategy,
     words: &str,
@@ -114,7 +114,7 @@ fn all_hours(
 
 /// As many hosts as the load of the hour takes, at best.
 fn following(
-    book: &mut Book,
+    book: &mut SheetBuilder,
     base: &Base,
     hour: Row,
     spread: Option<&Spread>,
@@ -139,7 +139,7 @@ fn following(
 
 /// The sum of a strategy's months, plain and discounted, less what is still worth something.
 pub(super) fn totals(
-    book: &mut Book,
+    book: &mut SheetBuilder,
     base: &Base,
     strategy: Strategy,
     monthly: Row,
@@ -164,8 +164,8 @@ pub(super) fn totals(
     };
     let (plain, discounted_words) = match worth {
         Some(_) => (
-            "all months added up, less what hosts are worth at the end",
-            "each month · its discount factor, added up, less what hosts are worth at the end · the discount factor of the end",
+            "all months added up, less the residual value of hosts",
+            "each month · its discount factor, added up, less the residual value of hosts · the discount factor of the end",
         ),
         None => (
             "all months added up",

@@ -12,11 +12,11 @@ pub(super) const FACTOR: u32 = 12;
 /// Decimals of loads and of hosts in the mean.
 pub(super) const LOAD: u32 = 9;
 
-/// A row of a [`Book`].
+/// A row of a [`SheetBuilder`].
 pub(super) type Row = usize;
 
 #[derive(Debug)]
-pub(super) struct Book {
+pub(super) struct SheetBuilder {
     pub(super) sheet: Sheet,
     pub(super) currency: Currency,
 }
@@ -30,7 +30,7 @@ pub(super) struct Line<'a> {
     pub(super) words: &'a str,
 }
 
-impl Book {
+impl SheetBuilder {
     pub(super) fn new(currency: Currency) -> Self {
         Self {
             sheet: Sheet::default(),

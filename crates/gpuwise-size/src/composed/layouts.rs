@@ -212,7 +212,7 @@ fn beyond(step: &StepTime, other: &StepTime) -> StepTime {
 pub fn explain(link: &FabricLink, gpus: u32, bytes: f64) -> Derivation {
     let n = f64::from(gpus);
     let constants = &link.constants;
-    let source = "catalogue/fabric.toml, fitted to measured collectives on PCIe";
+    let source = "catalogue/pcie.toml, fitted to measured collectives on PCIe";
     let seconds = |value: f64| format!("{} µs", significant(value * 1e6, 3));
     let fact = |name: &str, value| Derivation::fact(name, value, source);
     Derivation::computed(

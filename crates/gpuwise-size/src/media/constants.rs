@@ -1,4 +1,4 @@
-//! The constants of whole networks: few, physical, fitted, and kept in `catalogue/media.toml`.
+//! The constants of diffusion, vision and embedding models: few, physical, fitted, and kept in `catalogue/media.toml`.
 
 use alloc::{string::String, vec::Vec};
 

@@ -46,7 +46,7 @@ impl Latency {
 /// Requests that started together end, and so arrive, near each other: in round r of a run over the
 /// share `first · √r` of a cycle, because the sum of r lengths spreads with √r.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Crowding {
+pub(super) struct ArrivalBunching {
     first: f64,
     rounds: f64,
 }
@@ -54,7 +54,7 @@ pub(super) struct Crowding {
 /// How softly prompts begin to queue as they come to fill the time over which they arrive.
 const SOFT: f64 = 0.1;
 
-impl Crowding {
+impl ArrivalBunching {
     /// Requests that have long forgotten when they started.
     const NONE: Self = Self {
         first: 1.0,
@@ -116,7 +116,7 @@ impl ClosedLoop {
     pub fn solve(&self, cycle: &Cycle) -> Latency {
         match self.requests {
             Some(requests) => self.run_of(requests.max(1.0), cycle),
-            None => self.steady(cycle, Crowding::NONE),
+            None => self.steady(cycle, ArrivalBunching::NONE),
         }
     }
 
@@ -129,7 +129,7 @@ impl ClosedLoop {
     ///
     /// Little's law closes the loop: those that decode, and those whose prompts wait or are computed,
     /// are all there are.
-    pub(super) fn steady(&self, cycle: &Cycle, crowding: Crowding) -> Latency {
+    pub(super) fn steady(&self, cycle: &Cycle, crowding: ArrivalBunching) -> Latency {
         if self.one_length && cycle.prefills_first() && self.lengths.after_first() >= 1e-6 {
             return self.in_step(cycle);
         }
@@ -182,7 +182,7 @@ impl ClosedLoop {
 
     /// Requests a second of a quarter of the slots, where prompts fill steps: more that wait do not
     /// keep an engine from what it does for fewer. 0 where they do not.
-    fn with_fewer(&self, cycle: &Cycle, crowding: Crowding, flow: &Flow) -> f64 {
+    fn with_fewer(&self, cycle: &Cycle, crowding: ArrivalBunching, flow: &Flow) -> f64 {
         let slots = self.slots();
         if flow.busy < SATURATED || slots < 2.0 {
             return 0.0;
@@ -214,7 +214,7 @@ impl ClosedLoop {
     }
 
     /// The flow whose requests are as many as there are slots, and how many of them decode.
-    fn balanced(&self, cycle: &Cycle, crowding: Crowding) -> (Flow, f64) {
+    fn balanced(&self, cycle: &Cycle, crowding: ArrivalBunching) -> (Flow, f64) {
         let slots = self.slots();
         let others = (slots - 1.0) / slots;
         let arrivals = if self.one_length {

@@ -6,7 +6,7 @@
 //! Work is conserved: each prompt's tokens are computed in steps, whose time is never below what
 //! silicon takes, and each answer's tokens but the first in as many steps.
 
-use super::{Cycle, Latency, Lengths, mixed::Lump};
+use super::{Cycle, Latency, Lengths, mixed::PrefillChunk};
 use crate::speed::Peers;
 
 /// How prompts come to a group.
@@ -67,7 +67,7 @@ pub(crate) struct Flow {
     /// Requests a second.
     pub(crate) rate: f64,
     /// What prompts add to steps.
-    pub(crate) lump: Lump,
+    pub(crate) lump: PrefillChunk,
     pub(crate) prompts: f64,
     /// Share of the prompt tokens that steps could compute at most.
     pub(crate) busy: f64,
@@ -160,8 +160,8 @@ impl Cycle {
         decode: f64,
         prompts: f64,
         variation: f64,
-        lump_of: impl Fn(f64) -> Lump,
-    ) -> (Lump, f64) {
+        lump_of: impl Fn(f64) -> PrefillChunk,
+    ) -> (PrefillChunk, f64) {
         let prompts = prompts.max(1e-9);
         let mut together = arriving(prompts);
         let (mut lump, mut each) = met(lump_of(together), prompts);
@@ -188,7 +188,7 @@ impl Cycle {
         decode: f64,
         prompts: f64,
         variation: f64,
-        (lump, each): (&Lump, f64),
+        (lump, each): (&PrefillChunk, f64),
     ) -> (f64, f64) {
         // Random prompts of differing lengths vary as fewer and longer ones of one length do.
         let longer = 1.0 + variation;
@@ -225,7 +225,7 @@ impl Cycle {
 }
 
 /// A lump, and what each of so many prompts a step adds by it.
-fn met(lump: Lump, prompts: f64) -> (Lump, f64) {
+fn met(lump: PrefillChunk, prompts: f64) -> (PrefillChunk, f64) {
     let prompts = prompts.max(1e-9);
     (lump, lump.adds(prompts) / prompts)
 }

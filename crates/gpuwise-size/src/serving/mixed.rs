@@ -10,7 +10,7 @@ use crate::speed::{Batch, Peers};
 
 /// Prompt tokens computed in one step, and the seconds that they add to it.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Lump {
+pub(crate) struct PrefillChunk {
     /// Added by a lump in a step in which no other group has one.
     alone: f64,
     /// Added by a lump of another group in the same step, at the experts that both share.
@@ -24,7 +24,7 @@ pub(crate) struct Lump {
 
 /// Sequences that decode while prompts are computed.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Beside {
+pub(super) struct DecodingBatch {
     decodes: f64,
     context: f64,
     /// Seconds of a step without prompts of them, of at least one.
@@ -34,7 +34,7 @@ pub(super) struct Beside {
 /// Mean counts from which they are taken to be normal.
 const MANY: f64 = 100.0;
 
-impl Lump {
+impl PrefillChunk {
     /// Seconds that prompts add to a mean step which meets so many of them in each group.
     ///
     /// Lumps of one group follow each other; of several groups the one with the most decides: the
@@ -117,19 +117,19 @@ impl Cycle {
 
     /// A lump of prompts, so many where the budget allows, beside sequences that decode: a prompt
     /// beyond the budget is computed in equal chunks.
-    pub(crate) fn lump(&self, lengths: &Lengths, prompts: f64, decodes: f64) -> Lump {
+    pub(crate) fn lump(&self, lengths: &Lengths, prompts: f64, decodes: f64) -> PrefillChunk {
         let beside = self.beside(decodes, lengths.context());
         self.lump_of(lengths, prompts, &beside, 0.0)
     }
 
     /// So many sequences at a mean context.
-    pub(super) fn beside(&self, decodes: f64, context: f64) -> Beside {
+    pub(super) fn beside(&self, decodes: f64, context: f64) -> DecodingBatch {
         let step = if self.prefill_first {
             0.0
         } else {
             self.decode_step(decodes.max(1.0), context, Peers::Alike)
         };
-        Beside {
+        DecodingBatch {
             decodes,
             context,
             step,
@@ -142,9 +142,9 @@ impl Cycle {
         &self,
         lengths: &Lengths,
         prompts: f64,
-        beside: &Beside,
+        beside: &DecodingBatch,
         variation: f64,
-    ) -> Lump {
+    ) -> PrefillChunk {
         let input = lengths.input.max(1.0);
         let budget = self.budget();
         let tokens = if input > budget {
@@ -166,7 +166,7 @@ impl Cycle {
             ..Batch::default()
         };
         let (alone, all, step) = self.adding(&prompt, beside);
-        Lump {
+        PrefillChunk {
             alone,
             shared: (all - alone) / (groups - 1.0).max(1.0),
             groups,
@@ -177,7 +177,7 @@ impl Cycle {
 
     /// Seconds that such prompts add to a step in which no other group has any, to one in which all
     /// have as many, and seconds of this.
-    fn adding(&self, prompt: &Batch, beside: &Beside) -> (f64, f64, f64) {
+    fn adding(&self, prompt: &Batch, beside: &DecodingBatch) -> (f64, f64, f64) {
         let groups = f64::from(self.steps.attention_groups());
         let tokens = prompt.prefill;
         let apart = |peers| self.mixed_step(&Batch { peers, ..*prompt });
@@ -280,7 +280,7 @@ mod tests {
         assert!((most_of(3.0, 1.0) - 3.0).abs() < 1e-6);
         let many = most_of(2000.0, 8.0) / 2000.0;
         assert!((1.0..1.05).contains(&many), "{many}");
-        let lump = Lump {
+        let lump = PrefillChunk {
             alone: 5e-3,
             shared: 1e-3,
             groups: 8.0,

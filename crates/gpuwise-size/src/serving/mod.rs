@@ -1,7 +1,7 @@
 //! From step times to what a user sees: time to first token, time per token, throughput.
 
-mod apart;
 mod closed;
+mod disaggregated;
 mod flow;
 mod least;
 mod mixed;
@@ -10,11 +10,11 @@ mod run;
 mod single;
 mod stat;
 
-pub use apart::Apart;
 pub use closed::{ClosedLoop, Latency};
+pub use disaggregated::DisaggregatedLoad;
 pub use flow::Gather;
 pub use least::Least;
-pub use open::{Among, Largest, OpenLoop, Quantiles, normal_quantile};
+pub use open::{Largest, OpenLoop, Quantiles, RouterPeers, normal_quantile};
 pub use stat::StaticBatch;
 
 use crate::{

@@ -24,13 +24,13 @@ pub struct OpenLoop {
 /// What one group has in common with others behind a router that sends each request to the group with
 /// the fewest, and how its answers differ.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Among {
+pub struct RouterPeers {
     pub groups: f64,
     /// Squared coefficient of variation of answers' lengths.
     pub output_variation: f64,
 }
 
-impl Default for Among {
+impl Default for RouterPeers {
     fn default() -> Self {
         Self {
             groups: 1.0,
@@ -186,16 +186,16 @@ impl OpenLoop {
     /// time by which it takes longer than it lasts, on average; without an end it is called unstable
     /// and gets the latency of the largest rate.
     pub fn solve(&self, cycle: &Cycle) -> Quantiles {
-        self.solve_among(cycle, &Among::default())
+        self.solve_among(cycle, &RouterPeers::default())
     }
 
     /// The same of one of several groups among which a router chooses.
-    pub fn solve_among(&self, cycle: &Cycle, among: &Among) -> Quantiles {
+    pub fn solve_among(&self, cycle: &Cycle, among: &RouterPeers) -> Quantiles {
         self.solve_below(cycle, among, self.largest(cycle))
     }
 
     /// The same where the largest rate is known.
-    pub fn solve_below(&self, cycle: &Cycle, among: &Among, largest: Largest) -> Quantiles {
+    pub fn solve_below(&self, cycle: &Cycle, among: &RouterPeers, largest: Largest) -> Quantiles {
         let Largest {
             rate: largest,
             decodes: most,
@@ -264,7 +264,7 @@ impl OpenLoop {
 impl OpenLoop {
     /// Mean seconds that requests wait for a place, where so many are held (Sakasegawa 1977): few
     /// places are all taken now and then, long before they are on average.
-    fn place(&self, held: f64, life: f64, among: &Among) -> f64 {
+    fn place(&self, held: f64, life: f64, among: &RouterPeers) -> f64 {
         let places = self.capacity.max(1.0) * among.groups;
         let taken = (held / self.capacity.max(1.0)).min(BUSIEST);
         let all = libm::pow(taken, libm::sqrt(2.0 * (places + 1.0)) - 1.0);

@@ -1,7 +1,7 @@
 //! A run that ends: it starts with as many requests at once as are kept in flight, goes on as a
 //! closed loop, and ends with fewer and fewer. Where all are sent at once, that is all there is.
 
-use super::{ClosedLoop, Cycle, Latency, closed::Crowding, normal_quantile};
+use super::{ClosedLoop, Cycle, Latency, closed::ArrivalBunching, normal_quantile};
 use crate::speed::Peers;
 
 /// The first requests of a run, which all arrive at once.
@@ -42,7 +42,7 @@ impl ClosedLoop {
             ..inside
         };
         let first = if self.one_length { 1.0 } else { cycle.scatter };
-        let steady = loop_of.steady(cycle, Crowding::of_run(first, requests / sent));
+        let steady = loop_of.steady(cycle, ArrivalBunching::of_run(first, requests / sent));
         // Those sent at the start that did not fit wait until places are left; further ones are sent
         // only when others end.
         let waiting = sent - slots;

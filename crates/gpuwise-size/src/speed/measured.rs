@@ -189,9 +189,9 @@ fn attention(
 
 /// Curves that a shape keeps, with the operators that they were read off.
 #[derive(Debug, Default)]
-pub(super) struct Kept(OnceBox<(Arc<Operators>, Arc<Measured>)>);
+pub(super) struct CurveCache(OnceBox<(Arc<Operators>, Arc<Measured>)>);
 
-impl Clone for Kept {
+impl Clone for CurveCache {
     fn clone(&self) -> Self {
         let copy = OnceBox::new();
         if let Some((operators, measured)) = self.0.get() {

@@ -16,7 +16,7 @@ use gpuwise_operators::Curve;
 
 /// Layers that are alike, as a step is summed over them.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Alike<'m> {
+pub(super) struct LayerGroup<'m> {
     layer: &'m LayerWork,
     curves: Option<&'m LayerCurves>,
     count: f64,
@@ -24,7 +24,7 @@ pub(super) struct Alike<'m> {
     kind: usize,
 }
 
-impl Alike<'_> {
+impl LayerGroup<'_> {
     /// A name that other kinds of layers have too.
     fn name(&self, name: &str) -> alloc::string::String {
         match self.kind {
@@ -46,10 +46,10 @@ const BATCH: &str = "the batch";
 
 impl StepModel {
     /// Runs of layers as they follow each other.
-    pub(super) fn runs(&self) -> impl Iterator<Item = Alike<'_>> {
+    pub(super) fn runs(&self) -> impl Iterator<Item = LayerGroup<'_>> {
         let measured = self.measured.as_deref();
         let layers = self.shape.layers.iter().enumerate();
-        layers.map(move |(at, layer)| Alike {
+        layers.map(move |(at, layer)| LayerGroup {
             layer,
             curves: measured.and_then(|measured| measured.layers.get(at)),
             count: layer.count,
@@ -58,8 +58,8 @@ impl StepModel {
     }
 
     /// The same with those that are alike taken together, for people to read.
-    pub(super) fn kinds(&self) -> Vec<Alike<'_>> {
-        let mut kinds: Vec<Alike<'_>> = Vec::new();
+    pub(super) fn kinds(&self) -> Vec<LayerGroup<'_>> {
+        let mut kinds: Vec<LayerGroup<'_>> = Vec::new();
         for run in self.runs() {
             match kinds.iter_mut().find(|kind| kind.layer.alike(run.layer)) {
                 Some(kind) => kind.count += run.count,
@@ -78,7 +78,7 @@ impl StepModel {
         &'m self,
         batch: &Batch,
         parts: f64,
-        layers: impl Iterator<Item = Alike<'m>>,
+        layers: impl Iterator<Item = LayerGroup<'m>>,
     ) -> Parts<A> {
         let stages = self.stages();
         let part = batch.divided(parts, self.chunk);
@@ -148,8 +148,8 @@ impl StepModel {
     }
 
     /// A layer's times, each operator's with the version bucket's factor and never below what silicon takes.
-    fn layer<A: Amount>(&self, alike: &Alike<'_>, batch: &Batch, version: &A) -> Parts<A> {
-        let Alike { layer, curves, .. } = *alike;
+    fn layer<A: Amount>(&self, alike: &LayerGroup<'_>, batch: &Batch, version: &A) -> Parts<A> {
+        let LayerGroup { layer, curves, .. } = *alike;
         let tokens = batch.decodes + batch.prefill;
         let mut time = Parts::<A>::none();
         // Kernels whose time is that of their start, and others that the host starts.
@@ -225,7 +225,7 @@ impl StepModel {
     /// What a layer takes beside its operators: kernels that start, and activations that pass.
     fn start<A: Amount>(
         &self,
-        alike: &Alike<'_>,
+        alike: &LayerGroup<'_>,
         batch: &Batch,
         version: &A,
         (started, timed, blocks): (A, f64, f64),

@@ -1,6 +1,6 @@
 //! The operators of one step: what each reads and computes, whatever the constants are.
 
-use super::measured::Kept;
+use super::measured::CurveCache;
 use crate::{
     knowledge::{Cell, Regime},
     setup::Setup,
@@ -122,7 +122,7 @@ pub struct StepShape {
     /// Under what corrections of its steps are kept.
     pub(super) joint: String,
     /// Curves of measured operators, once they were asked for.
-    pub(super) kept: Kept,
+    pub(super) kept: CurveCache,
 }
 
 impl StepShape {
@@ -136,7 +136,7 @@ impl StepShape {
                 .collect(),
             head: head_work(setup),
             joint: Cell::of(setup, Regime::Served).joint(),
-            kept: Kept::default(),
+            kept: CurveCache::default(),
         }
     }
 }

@@ -7,7 +7,7 @@ mod training;
 pub use inference::inference;
 pub use rules::{Assumption, RangeEnd, RuleError, ends, rule_bytes, rule_error, usual_assumptions};
 
-pub use training::{Way, training};
+pub use training::{TrainingMethod, training};
 
 use alloc::{string::String, vec::Vec};
 use gpuwise_domain::{

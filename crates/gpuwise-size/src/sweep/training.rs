@@ -15,12 +15,12 @@ use gpuwise_units::Bytes;
 gpuwise_units::named! {
     /// Ways to train that the table knows.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-    pub enum Way:
+    pub enum TrainingMethod:
         name,
         words
     {
-        /// Every weight: mixed precision, AdamW, states over all ranks, layers computed again.
-        Full = "full", "train all",
+        /// Every weight: mixed precision, AdamW, states over all ranks, activation checkpointing.
+        Full = "full", "full fine-tuning",
         /// LoRA of rank 16 beside a base in BF16.
         Lora = "lora", "LoRA",
         /// LoRA of rank 16 beside a base in NF4.
@@ -28,7 +28,7 @@ gpuwise_units::named! {
     }
 }
 
-impl Way {
+impl TrainingMethod {
     /// Bits of a stored weight, as the rule counts them.
     const fn bits(self) -> f64 {
         match self {
@@ -37,7 +37,7 @@ impl Way {
         }
     }
 
-    /// What is asked for: one sequence a GPU at a time, every layer computed again; how states and
+    /// What is asked for: one sequence a GPU at a time, every layer checkpointed; how states and
     /// layers are divided is searched.
     fn choices(self, sequence: u64) -> TrainChoices {
         let adapter = |base| {
@@ -76,7 +76,7 @@ impl Way {
 }
 
 /// One row: one sequence a GPU at a time.
-pub fn training(entry: &Entry<'_>, ground: &Ground<'_>, way: Way, sequence: u64) -> Row {
+pub fn training(entry: &Entry<'_>, ground: &Ground<'_>, way: TrainingMethod, sequence: u64) -> Row {
     let parameters = entry.architecture.parameters().0;
     Row {
         model: entry.name.clone(),
@@ -92,7 +92,12 @@ pub fn training(entry: &Entry<'_>, ground: &Ground<'_>, way: Way, sequence: u64)
     }
 }
 
-fn need(entry: &Entry<'_>, ground: &Ground<'_>, way: Way, sequence: u64) -> Result<Need, String> {
+fn need(
+    entry: &Entry<'_>,
+    ground: &Ground<'_>,
+    way: TrainingMethod,
+    sequence: u64,
+) -> Result<Need, String> {
     let mut gpu = ground.device.gpu.clone();
     let most = if ground.device.slice.is_some() {
         // A slice is a GPU of its own with what a program sees of it, and meets no other.

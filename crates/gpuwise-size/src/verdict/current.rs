@@ -160,7 +160,6 @@ fn with_host(
     let reduced = Catalogue {
         gpus,
         offers: vec![offer],
-        collectives: catalogue.collectives.clone(),
         quality: catalogue.quality.clone(),
         ..Catalogue::default()
     };

@@ -12,7 +12,7 @@ use gpuwise_domain::{
     balance::PartBalance,
     deployment::{Deployment, Dropped, Test},
     gpu::Device,
-    limit::{Beyond, ServingCause},
+    limit::{LimitingFactor, ServingCause},
     precision::Compute,
     verdict::{Current, Dimension, DimensionUse},
 };
@@ -150,7 +150,7 @@ fn of_layout(request: &Request<'_>, current: &Current) -> Dimension {
 
 /// What most of the GPUs' time goes to.
 fn limiting(running: &Deployment) -> Dimension {
-    if running.headroom.limited_by == Some(Beyond::Sequences) {
+    if running.headroom.limited_by == Some(LimitingFactor::Sequences) {
         return Dimension::Memory;
     }
     match running.bottleneck.map(|limit| limit.cause) {

@@ -29,7 +29,7 @@ use gpuwise_units::BytesPerSecond;
 use proptest::prelude::*;
 
 fn constants() -> PcieConstants {
-    read_pcie_constants("fabric.toml", PCIE_CONSTANTS).unwrap()
+    read_pcie_constants("pcie.toml", PCIE_CONSTANTS).unwrap()
 }
 
 fn link(gigabytes: f64, peer_to_peer: PeerToPeer) -> FabricLink {

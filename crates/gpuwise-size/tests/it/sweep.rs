@@ -21,7 +21,7 @@ use gpuwise_domain::{
     training_plan::{Reliability, TrainingJob},
 };
 use gpuwise_size::{
-    sweep::{self, Entry, Ground, Row, Way},
+    sweep::{self, Entry, Ground, Row, TrainingMethod},
     training::search::{
         Cluster, Degrees, Formulas, Machines, TrainChoices, TrainRequest, cluster, train,
     },
@@ -187,36 +187,42 @@ fn training_takes_its_states_and_adapters_take_little() {
     for (model, way, least, most, gpus) in [
         (
             "meta-llama/Llama-3.1-8B",
-            sweep::Way::Full,
+            sweep::TrainingMethod::Full,
             12.0,
             18.5,
             2..=4,
         ),
-        ("meta-llama/Llama-3.1-8B", sweep::Way::Lora, 2.0, 2.3, 1..=1),
         (
             "meta-llama/Llama-3.1-8B",
-            sweep::Way::Qlora,
+            sweep::TrainingMethod::Lora,
+            2.0,
+            2.3,
+            1..=1,
+        ),
+        (
+            "meta-llama/Llama-3.1-8B",
+            sweep::TrainingMethod::Qlora,
             0.5,
             1.0,
             1..=1,
         ),
         (
             "meta-llama/Llama-3.1-70B",
-            sweep::Way::Full,
+            sweep::TrainingMethod::Full,
             12.0,
             18.5,
             16..=32,
         ),
         (
             "meta-llama/Llama-3.1-70B",
-            sweep::Way::Qlora,
+            sweep::TrainingMethod::Qlora,
             0.5,
             0.8,
             1..=1,
         ),
         (
             "meta-llama/Llama-3.1-405B",
-            sweep::Way::Full,
+            sweep::TrainingMethod::Full,
             12.0,
             18.5,
             90..=400,
@@ -240,7 +246,7 @@ fn training_takes_its_states_and_adapters_take_little() {
             "{model} {way:?}: {} GPUs",
             need.gpus
         );
-        assert!(row.off().unwrap() < 0.0 || way != sweep::Way::Full);
+        assert!(row.off().unwrap() < 0.0 || way != sweep::TrainingMethod::Full);
     }
 }
 
@@ -249,12 +255,36 @@ fn training_takes_its_states_and_adapters_take_little() {
 fn so_many_gpus_as_the_table_says_are_enough_to_train_and_fewer_are_not() {
     let catalogue = fixture::catalogue();
     for (name, gpu, way) in [
-        ("meta-llama/Llama-3.1-8B", "H100 SXM5 80GB", Way::Full),
-        ("meta-llama/Llama-3.1-8B", "RTX A6000", Way::Qlora),
-        ("meta-llama/Llama-3.1-70B", "H100 SXM5 80GB", Way::Full),
-        ("meta-llama/Llama-3.1-70B", "A100 SXM4 80GB", Way::Lora),
-        ("meta-llama/Llama-3.1-405B", "H100 SXM5 80GB", Way::Full),
-        ("meta-llama/Llama-3.1-405B", "H100 SXM5 80GB", Way::Qlora),
+        (
+            "meta-llama/Llama-3.1-8B",
+            "H100 SXM5 80GB",
+            TrainingMethod::Full,
+        ),
+        (
+            "meta-llama/Llama-3.1-8B",
+            "RTX A6000",
+            TrainingMethod::Qlora,
+        ),
+        (
+            "meta-llama/Llama-3.1-70B",
+            "H100 SXM5 80GB",
+            TrainingMethod::Full,
+        ),
+        (
+            "meta-llama/Llama-3.1-70B",
+            "A100 SXM4 80GB",
+            TrainingMethod::Lora,
+        ),
+        (
+            "meta-llama/Llama-3.1-405B",
+            "H100 SXM5 80GB",
+            TrainingMethod::Full,
+        ),
+        (
+            "meta-llama/Llama-3.1-405B",
+            "H100 SXM5 80GB",
+            TrainingMethod::Qlora,
+        ),
     ] {
         let architecture = fixture::model(name);
         let entry = Entry {
@@ -301,7 +331,7 @@ fn so_many_gpus_as_the_table_says_are_enough_to_train_and_fewer_are_not() {
 fn train_request<'a>(
     architecture: &'a Architecture,
     catalogue: &'a Catalogue,
-    way: Way,
+    way: TrainingMethod,
     machines: Cluster<'a>,
 ) -> TrainRequest<'a> {
     let lora = |base| {
@@ -315,9 +345,9 @@ fn train_request<'a>(
         })
     };
     let (method, recipe) = match way {
-        Way::Full => (Method::Full, Recipe::MixedBf16),
-        Way::Lora => (lora(BaseStorage::SixteenBit), Recipe::PureBf16),
-        Way::Qlora => (lora(BaseStorage::Nf4 { double: true }), Recipe::PureBf16),
+        TrainingMethod::Full => (Method::Full, Recipe::MixedBf16),
+        TrainingMethod::Lora => (lora(BaseStorage::SixteenBit), Recipe::PureBf16),
+        TrainingMethod::Qlora => (lora(BaseStorage::Nf4 { double: true }), Recipe::PureBf16),
     };
     let known = Estimate::exact(1e6);
     TrainRequest {

@@ -104,9 +104,9 @@ pub fn text(report: &Report<'_>, top: usize, style: Style) -> String {
         let _ = writeln!(out, "{left} more: --top {}", shown.len());
     }
     out.push('\n');
-    let _ = writeln!(out, "Prices   {}", report.prices);
+    let _ = writeln!(out, "{}", style.wrap_after("Prices   ", report.prices, 9));
     for note in report.notes {
-        let _ = writeln!(out, "Unknown  {note}");
+        let _ = writeln!(out, "{}", style.wrap_after("Unknown  ", note, 9));
     }
     if !shown.is_empty() {
         out.push_str("Do       --patches DIR writes each change as a file to apply\n");

@@ -115,7 +115,7 @@ fn kubernetes(
     let patched = format!("kubectl patch {of} --patch-file FILE");
     // Pods, and templates of jobs, cannot be changed once they run.
     let recreated = format!(
-        "its {} cannot be changed in place: put this into its manifest and make it anew",
+        "its {} cannot be changed in place: put this into its manifest and recreate it",
         holder.kind
     );
     let can_scale = matches!(

@@ -54,7 +54,7 @@ impl Record for Totals {
         of.column("share_under", "too little", |t| t.share(Side::Under))
             .percent()
             .priority(3);
-        of.field("gpus_untold", |t| t.by_side[3]);
+        of.field("gpus_unknown", |t| t.by_side[3]);
         of.field("verdicts", |t| {
             let counts = t.by_verdict.iter();
             let named = counts.map(|(verdict, count)| (verdict.name(), *count));

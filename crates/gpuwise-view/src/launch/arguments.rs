@@ -54,11 +54,11 @@ impl Server {
 }
 
 /// A value as it is written behind a flag.
-pub(super) struct Told(String);
+pub(super) struct ArgumentValue(String);
 
 macro_rules! told {
     ($($kind:ty),*) => {$(
-        impl From<$kind> for Told {
+        impl From<$kind> for ArgumentValue {
             fn from(value: $kind) -> Self {
                 Self(value.to_string())
             }
@@ -102,8 +102,12 @@ impl<'a> Arguments<'a> {
             .is_some_and(|flag| chosen(&flag.kind, value))
     }
 
-    pub(super) fn set(&mut self, setting: &str, value: impl Into<Told>) -> Result<(), EmitError> {
-        let Told(value) = value.into();
+    pub(super) fn set(
+        &mut self,
+        setting: &str,
+        value: impl Into<ArgumentValue>,
+    ) -> Result<(), EmitError> {
+        let ArgumentValue(value) = value.into();
         let flag = self
             .facts
             .flag_for(setting, Some(self.release))

@@ -5,7 +5,7 @@ use gpuwise_domain::deployment::Deployment;
 
 /// What a host is told, in words of whoever starts it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Said {
+pub(super) enum HostArgument {
     Text(String),
     /// The address of the first host.
     Leader,
@@ -17,7 +17,7 @@ pub(super) enum Said {
 }
 
 /// A flag that differs between hosts, or names them.
-pub(super) type HostFlag = (String, Option<Said>);
+pub(super) type HostFlag = (String, Option<HostArgument>);
 
 /// How the hosts of a server find one another.
 #[derive(Debug, Clone)]

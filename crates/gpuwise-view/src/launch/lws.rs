@@ -9,7 +9,7 @@ use super::{
     EmitError, Form,
     arguments::{Script, Server},
     containers::image,
-    hosts::{Hosts, Said},
+    hosts::{HostArgument, Hosts},
     kubernetes::{name, resource},
     pods::{literal, mounts, ports, probes, resources, shared_gib, token, volumes},
     shell::comments,
@@ -119,7 +119,7 @@ fn group(name: &str, image: &str, resource: &str, server: &Server, hosts: &Hosts
 }
 
 /// Flags of the first host, or of the others.
-fn told(hosts: &Hosts, leads: bool) -> impl Iterator<Item = (&str, Option<&Said>)> {
+fn told(hosts: &Hosts, leads: bool) -> impl Iterator<Item = (&str, Option<&HostArgument>)> {
     let others = if leads { &[][..] } else { &hosts.others };
     let flags = hosts.flags.iter().chain(others);
     flags.map(|(flag, said)| (flag.as_str(), said.as_ref()))
@@ -130,7 +130,9 @@ fn command(server: &Server, hosts: &Hosts, leads: bool) -> Vec<String> {
     let program = server.words.iter().take(1).map(|word| literal(word));
     let computed: String = told(hosts, leads)
         .filter_map(|(flag, said)| match said {
-            Some(Said::RanksBefore(ranks)) => Some(format!(" {flag} \"$(({PLACE} * {ranks}))\"")),
+            Some(HostArgument::RanksBefore(ranks)) => {
+                Some(format!(" {flag} \"$(({PLACE} * {ranks}))\""))
+            }
             _ => None,
         })
         .collect();
@@ -157,12 +159,12 @@ fn arguments(server: &Server, hosts: &Hosts, leads: bool) -> Vec<String> {
     for (flag, said) in told(hosts, leads) {
         let value = match said {
             None => None,
-            Some(Said::Text(text)) => Some(literal(text)),
-            Some(Said::Leader) => Some(LEADER.into()),
-            Some(Said::LeaderAt(port)) => Some(format!("{LEADER}:{port}")),
-            Some(Said::Place) => Some(format!("$({PLACE})")),
+            Some(HostArgument::Text(text)) => Some(literal(text)),
+            Some(HostArgument::Leader) => Some(LEADER.into()),
+            Some(HostArgument::LeaderAt(port)) => Some(format!("{LEADER}:{port}")),
+            Some(HostArgument::Place) => Some(format!("$({PLACE})")),
             // The shell of the command says it.
-            Some(Said::RanksBefore(_)) => continue,
+            Some(HostArgument::RanksBefore(_)) => continue,
         };
         words.push(flag.into());
         words.extend(value);

@@ -12,7 +12,7 @@ use super::{
     arguments::{Script, Server},
     engine_at,
     engines::{Launcher, launcher},
-    hosts::{HostFlag, Hosts, Said},
+    hosts::{HostArgument, HostFlag, Hosts},
     kubernetes::name,
     shell::{command, comments, quoted},
     vendor, yaml,
@@ -202,12 +202,12 @@ fn run(server: &Server) -> String {
 }
 
 /// A value in words of the shell that SkyPilot runs.
-fn spoken(said: &Said) -> String {
+fn spoken(said: &HostArgument) -> String {
     match said {
-        Said::Text(text) => quoted(text),
-        Said::Leader => "\"$LEADER\"".into(),
-        Said::LeaderAt(port) => format!("\"$LEADER:{port}\""),
-        Said::Place => "\"$SKYPILOT_NODE_RANK\"".into(),
-        Said::RanksBefore(ranks) => format!("$((SKYPILOT_NODE_RANK * {ranks}))"),
+        HostArgument::Text(text) => quoted(text),
+        HostArgument::Leader => "\"$LEADER\"".into(),
+        HostArgument::LeaderAt(port) => format!("\"$LEADER:{port}\""),
+        HostArgument::Place => "\"$SKYPILOT_NODE_RANK\"".into(),
+        HostArgument::RanksBefore(ranks) => format!("$((SKYPILOT_NODE_RANK * {ranks}))"),
     }
 }

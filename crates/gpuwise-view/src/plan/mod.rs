@@ -118,7 +118,7 @@ pub(crate) fn about_best(sizing: &Sizing, best: &Deployment) -> Vec<(&'static st
     }
     if best.host_cache > Bytes::ZERO {
         let host = format!(
-            "{} of host memory a GPU keeps prefixes for reuse; no more requests run at once",
+            "{} of host memory a GPU keeps prefixes for reuse; concurrency does not rise",
             crate::figures::bytes(best.host_cache)
         );
         lines.push(("Host", host));

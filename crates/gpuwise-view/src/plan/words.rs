@@ -70,7 +70,7 @@ fn length(lengths: &LengthDistribution, unit: &str) -> String {
     text.trim_end().into()
 }
 
-/// `TTFT p95 ≤ 1 s, TPOT p95 ≤ 40 ms`; says so where nothing is promised.
+/// `TTFT p95 ≤ 1 s, TPOT p95 ≤ 40 ms`; says so where no SLO was given.
 pub fn slo(slo: &Slo) -> String {
     let target = |name: &str, target: &Target| {
         format!(

@@ -96,7 +96,7 @@ pub(super) const fn path_cause(cause: PathCause) -> (&'static str, u8) {
 
 /// One piece of work, or several short neighbours drawn as one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Piece {
+pub(super) struct Bar {
     pub start: i64,
     pub end: i64,
     /// Index of the first.
@@ -106,18 +106,18 @@ pub(super) struct Piece {
 
 /// Work of each stream.
 #[derive(Debug, Default)]
-pub(super) struct Pieces {
-    pub streams: Vec<Vec<Piece>>,
+pub(super) struct StreamBars {
+    pub streams: Vec<Vec<Bar>>,
     /// Pieces of work that are drawn together with others.
     pub merged: usize,
 }
 
 /// Work by stream, in order of time; where there is more than `most`, short neighbours become one.
-pub(super) fn pieces(timeline: &Timeline, most: usize) -> Pieces {
-    let mut streams: Vec<Vec<Piece>> = vec![Vec::new(); timeline.streams.len()];
+pub(super) fn pieces(timeline: &Timeline, most: usize) -> StreamBars {
+    let mut streams: Vec<Vec<Bar>> = vec![Vec::new(); timeline.streams.len()];
     for (index, work) in timeline.work.iter().enumerate() {
         if let Some(stream) = streams.get_mut(work.stream as usize) {
-            stream.push(Piece {
+            stream.push(Bar {
                 start: work.start_ns,
                 end: work.end_ns.max(work.start_ns),
                 work: index,
@@ -140,14 +140,14 @@ pub(super) fn pieces(timeline: &Timeline, most: usize) -> Pieces {
     }
     let merged = streams.iter().flatten().filter(|piece| piece.count > 1);
     let merged = merged.map(|piece| piece.count as usize).sum();
-    Pieces { streams, merged }
+    StreamBars { streams, merged }
 }
 
 /// Neighbours that are short and near to one another become one.
-fn coarser(stream: &[Piece], grain: i64) -> Vec<Piece> {
-    let mut out: Vec<Piece> = Vec::with_capacity(stream.len());
+fn coarser(stream: &[Bar], grain: i64) -> Vec<Bar> {
+    let mut out: Vec<Bar> = Vec::with_capacity(stream.len());
     for piece in stream {
-        let short = |piece: &Piece| piece.count > 1 || piece.end - piece.start <= grain;
+        let short = |piece: &Bar| piece.count > 1 || piece.end - piece.start <= grain;
         match out.last_mut() {
             Some(last)
                 if short(last)

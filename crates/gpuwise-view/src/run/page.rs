@@ -212,7 +212,7 @@ fn panel_caption(panel: svg::Panel) -> &'static str {
             "Requests in the engine. Grey is warm-up and drain, left out of the figures."
         }
         svg::Panel::Ttft => "A wait that keeps rising means that more comes than is served.",
-        svg::Panel::Cache => "At 100 % requests wait for memory or lose their place.",
+        svg::Panel::Cache => "At 100 % requests wait for memory or are preempted.",
         svg::Panel::Throughput => "Tokens of all requests, spread evenly between first and last.",
     }
 }

@@ -90,7 +90,7 @@ pub fn groups(report: &RunReport) -> Table {
         .iter()
         .filter(|group| group.part != Part::All)
         .collect();
-    let promised = !report.attainment.slo.is_empty();
+    let has_slo = !report.attainment.slo.is_empty();
     let at = |metric: Metric, at: Percentile| {
         let parts = parts.clone();
         parts
@@ -114,7 +114,7 @@ pub fn groups(report: &RunReport) -> Table {
         Column::right("input", "ISL").unit("mean").priority(40),
         Column::right("output", "OSL").unit("mean").priority(40),
     ];
-    if promised {
+    if has_slo {
         columns.push(Column::right("attained", "met SLO"));
     }
     let mut table = Table::new(columns).when_empty("");
@@ -346,7 +346,7 @@ pub(super) fn verdicts(report: &RunReport) -> Table {
         Column::left("kept", "kept"),
     ]);
     for verdict in &report.attainment.verdicts {
-        let throughput = verdict.about == gpuwise_domain::run::Promised::Throughput;
+        let throughput = verdict.about == gpuwise_domain::run::SloMetric::Throughput;
         let show = |value: f64| {
             if throughput {
                 Cell::number(value)

@@ -8,7 +8,7 @@ use crate::{
 use gpuwise_domain::{
     request::Outcome,
     run::{
-        EngineUse, Gauge, Method, Metric, Origin, Promised, Reason, RunReport, Spent, Throughput,
+        EngineUse, Gauge, Method, Metric, Origin, Reason, RunReport, SloMetric, Spent, Throughput,
         Verdict,
     },
 };
@@ -60,7 +60,7 @@ pub fn answer(report: &RunReport) -> String {
             State::Warning.mark(),
             slo(&attainment.slo)
         ),
-        None => return unpromised(report),
+        None => return without_slo(report),
     };
     if let Some(share) = attainment.share {
         let _ = write!(out, "; {} of requests met every target", precise(share));
@@ -78,7 +78,7 @@ pub(super) fn precise(share: f64) -> String {
     }
 }
 
-fn unpromised(report: &RunReport) -> String {
+fn without_slo(report: &RunReport) -> String {
     let all = report.all();
     let outcomes = all.map(|group| group.outcomes).unwrap_or_default();
     let mut out = format!(
@@ -99,14 +99,14 @@ fn unpromised(report: &RunReport) -> String {
 /// `TTFT p95 640 ms ≤ 1 s`.
 pub fn verdict(verdict: &Verdict) -> String {
     let amount = |value: f64| match verdict.about {
-        Promised::Throughput => number(value),
+        SloMetric::Throughput => number(value),
         _ => seconds(value),
     };
     let name = match verdict.about {
-        Promised::Throughput => verdict.about.name().into(),
+        SloMetric::Throughput => verdict.about.name().into(),
         _ => format!("{} {}", verdict.about.name(), percentile(verdict.at)),
     };
-    let least = verdict.about == Promised::Throughput;
+    let least = verdict.about == SloMetric::Throughput;
     let bound = amount(verdict.bound);
     let within = verdict.attained.unwrap_or(0.0);
     match verdict.found {
@@ -474,12 +474,12 @@ pub fn notes(report: &RunReport) -> Vec<String> {
     out
 }
 
-pub fn metric(about: Promised) -> Option<Metric> {
+pub fn metric(about: SloMetric) -> Option<Metric> {
     match about {
-        Promised::Ttft => Some(Metric::Ttft),
-        Promised::Tpot => Some(Metric::Tpot),
-        Promised::EndToEnd => Some(Metric::EndToEnd),
-        Promised::Throughput => None,
+        SloMetric::Ttft => Some(Metric::Ttft),
+        SloMetric::Tpot => Some(Metric::Tpot),
+        SloMetric::EndToEnd => Some(Metric::EndToEnd),
+        SloMetric::Throughput => None,
     }
 }
 

@@ -178,8 +178,8 @@ fn draw(canvas: &mut Canvas, panel: &Panel<'_>, curve: &[&LoadPoint], loads: &Ax
         .map(|p| place(p, (panel.pick)(p).value))
         .collect();
     canvas.path(&line, "class=\"l\" stroke-width=\"2\"");
-    if let Some(promised) = slo {
-        let y = up(promised);
+    if let Some(slo_bound) = slo {
+        let y = up(slo_bound);
         let attributes = format!(
             "fill=\"none\" stroke=\"{}\" stroke-width=\"1.5\" stroke-dasharray=\"5 3\"",
             colour::VERMILION
@@ -196,7 +196,7 @@ fn draw(canvas: &mut Canvas, panel: &Panel<'_>, curve: &[&LoadPoint], loads: &Ax
             text_y,
             Anchor::Start,
             "",
-            &format!("SLO {}", seconds(promised)),
+            &format!("SLO {}", seconds(slo_bound)),
         );
     }
 }

@@ -10,7 +10,7 @@ use gpuwise_domain::{
     estimate::{Basis, Derivation, Estimate},
     fix::Fix,
     layout::Layout,
-    limit::{Beyond, Limit, ServingCause},
+    limit::{Limit, LimitingFactor, ServingCause},
     note::Note,
     offer::Terms,
     reason::Reason,
@@ -169,7 +169,7 @@ pub(crate) fn deployment(row: &Row) -> Deployment {
         headroom: Headroom {
             rate: 8.0 / row.load,
             factor: 1.0 / row.load,
-            limited_by: Some(Beyond::Tpot),
+            limited_by: Some(LimitingFactor::Tpot),
         },
         derivations: vec![derivation()],
     }

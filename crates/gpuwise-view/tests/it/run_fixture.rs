@@ -5,8 +5,8 @@ use gpuwise_domain::{
     request::{Outcome, RequestRecord},
     run::{
         Attainment, Bucket, Comparison, ComparisonRow, ComparisonUnit, Distribution, EngineUse,
-        Gauge, Group, Knee, Ladder, LoadUnit, Method, Metric, Origin, Outcomes, Part, Promised,
-        Quantile, Reason, Repeat, RunReport, RunSet, RunTraffic, Rung, Saturation, Series, Slope,
+        Gauge, Group, Knee, Ladder, LoadUnit, Method, Metric, Origin, Outcomes, Part, Quantile,
+        Reason, Repeat, RunReport, RunSet, RunTraffic, Rung, Saturation, Series, SloMetric, Slope,
         Span, Spent, Subject, Throughput, TokenCounts, Verdict,
     },
     workload::{Slo, Target},
@@ -141,8 +141,8 @@ fn attainment() -> Attainment {
     Attainment {
         slo: slo(),
         verdicts: vec![
-            verdict(Promised::Ttft, 1.0, 0.58, 0.987),
-            verdict(Promised::Tpot, 0.04, 0.0306, 0.998),
+            verdict(SloMetric::Ttft, 1.0, 0.58, 0.987),
+            verdict(SloMetric::Tpot, 0.04, 0.0306, 0.998),
         ],
         kept: Some(true),
         judged: 3810,

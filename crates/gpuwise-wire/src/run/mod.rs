@@ -13,8 +13,8 @@ use figures::{DistributionDocument, MetricWord};
 use gpuwise_domain::{
     request::Outcome,
     run::{
-        Attainment, EngineUse, Gauge, Group, Origin, Outcomes, Part, Promised, Reason, Repeat,
-        RunReport, RunSet, RunTraffic, Saturation, Slope, Span, Spent, Subject, Throughput,
+        Attainment, EngineUse, Gauge, Group, Origin, Outcomes, Part, Reason, Repeat, RunReport,
+        RunSet, RunTraffic, Saturation, SloMetric, Slope, Span, Spent, Subject, Throughput,
         TokenCounts, Verdict,
     },
 };
@@ -46,7 +46,7 @@ document! {
         traffic(traffic): RunTrafficDocument,
         /// From when to when, and what of it counts.
         span(span): SpanDocument,
-        /// What was promised, and whether it was kept.
+        /// The SLO, and whether it was kept.
         attainment(attainment): AttainmentDocument,
         /// Throughput over the whole span.
         throughput(whole): ThroughputDocument,
@@ -160,9 +160,9 @@ document! {
 }
 
 document! {
-    /// What was promised, and whether it was kept.
+    /// The SLO, and whether it was kept.
     AttainmentDocument = Attainment {
-        /// What was promised.
+        /// The SLO.
         slo(slo): SloDocument,
         /// Each target.
         verdicts(verdicts): Vec<VerdictDocument>,
@@ -179,7 +179,7 @@ document! {
 
 words! {
     /// What a target is about.
-    PromisedWord = Promised {
+    SloMetricWord = SloMetric {
         Ttft = "ttft",
         Tpot = "tpot",
         EndToEnd = "end_to_end",
@@ -191,7 +191,7 @@ document! {
     /// One target.
     VerdictDocument = Verdict {
         /// What it is about.
-        about(about): PromisedWord,
+        about(about): SloMetricWord,
         /// At which percentile, or the mean.
         at(at): Statistic,
         /// The bound.
@@ -371,7 +371,7 @@ document! {
         busy(busy): Option<Real>,
         /// Steps.
         steps(steps): Option<u64>,
-        /// Times that a request lost its place and was computed again.
+        /// Preemptions: a request lost its cache and was recomputed.
         preemptions(preemptions): Option<u64>,
         /// Prompt tokens computed.
         prefill_tokens(prefill_tokens): Option<u64>,

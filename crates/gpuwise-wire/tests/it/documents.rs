@@ -5,7 +5,7 @@ use gpuwise_domain::{
     deployment::{Cost, Deployment, Headroom, Quality, Saved},
     engine::{EngineKind, Release},
     estimate::Basis,
-    limit::Beyond,
+    limit::LimitingFactor,
 };
 use gpuwise_units::{Bytes, Currency, HourlyPrice, Money};
 use gpuwise_wire::{from_json, runs_from_json, to_json};
@@ -48,7 +48,7 @@ fn plain() -> Deployment {
         headroom: Headroom {
             rate: f64::INFINITY,
             factor: 0.1,
-            limited_by: Some(Beyond::Sequences),
+            limited_by: Some(LimitingFactor::Sequences),
         },
         rental: None,
         basis: Basis::MeasuredNearby,

@@ -9,7 +9,7 @@ use gpuwise_domain::{
     engine::{EngineKind, Release},
     estimate::{Basis, Estimate},
     layout::Layout,
-    limit::{Beyond, Limit, ServingCause},
+    limit::{Limit, LimitingFactor, ServingCause},
     offer::Terms,
     workload::{LengthDistribution, Lengths, Limits, Slo, Target, Traffic, Workload},
 };
@@ -245,11 +245,11 @@ pub(crate) fn deployment() -> impl Strategy<Value = Deployment> {
         },
     );
     let beyond = select(vec![
-        Beyond::Ttft,
-        Beyond::Tpot,
-        Beyond::EndToEnd,
-        Beyond::Sequences,
-        Beyond::Throughput,
+        LimitingFactor::Ttft,
+        LimitingFactor::Tpot,
+        LimitingFactor::EndToEnd,
+        LimitingFactor::Sequences,
+        LimitingFactor::Throughput,
     ]);
     let limit = (select(ServingCause::ALL.to_vec()), real())
         .prop_map(|(cause, share)| Limit { cause, share });

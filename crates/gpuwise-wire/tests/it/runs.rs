@@ -9,8 +9,8 @@ use gpuwise_domain::{
     request::Outcome,
     run::{
         Attainment, Bucket, Distribution, EngineUse, Gauge, Group, Knee, Ladder, LoadUnit, Method,
-        Metric, Origin, Outcomes, Part, Promised, Quantile, Reason, Repeat, RunReport, RunSet,
-        RunTraffic, Rung, Saturation, Series, Slope, Span, Spent, Subject, Throughput, TokenCounts,
+        Metric, Origin, Outcomes, Part, Quantile, Reason, Repeat, RunReport, RunSet, RunTraffic,
+        Rung, Saturation, Series, SloMetric, Slope, Span, Spent, Subject, Throughput, TokenCounts,
         Verdict,
     },
     workload::{Slo, Target},
@@ -103,10 +103,10 @@ fn group() -> impl Strategy<Value = Group> {
 
 fn attainment() -> impl Strategy<Value = Attainment> {
     let about = select(vec![
-        Promised::Ttft,
-        Promised::Tpot,
-        Promised::EndToEnd,
-        Promised::Throughput,
+        SloMetric::Ttft,
+        SloMetric::Tpot,
+        SloMetric::EndToEnd,
+        SloMetric::Throughput,
     ]);
     let verdict = (
         about,

@@ -1,11 +1,11 @@
-//! `gpuwise completions`, `gpuwise man` and `gpuwise schema`: what shells, `man` and editors read.
+//! `gpuwise completions`, `man`, `schema` and `example`: what shells, `man`, editors and beginners read.
 
 use crate::{
-    cli::{Cli, Completions, Man, Schema},
+    cli::{Cli, Completions, Example, Man, Schema},
     output,
 };
 use clap::CommandFactory as _;
-use gpuwise_app::{Exit, error::Problem, schemas};
+use gpuwise_app::{Context, Exit, Format, error::Problem, examples, schemas};
 
 pub(crate) fn completions(flags: &Completions) -> anyhow::Result<Exit> {
     let mut script = Vec::new();
@@ -18,6 +18,24 @@ pub(crate) fn schema(flags: &Schema) -> anyhow::Result<Exit> {
     match &flags.name {
         Some(name) => output::data(schemas::schema(name)?)?,
         None => output::data(&(schemas::names().collect::<Vec<_>>().join("\n") + "\n"))?,
+    }
+    Ok(Exit::Yes)
+}
+
+pub(crate) fn example(context: &Context, flags: &Example) -> anyhow::Result<Exit> {
+    if let Some(name) = &flags.name {
+        output::data(examples::named(name)?.text)?;
+        return Ok(Exit::Yes);
+    }
+    if matches!(context.form.format, Format::Json | Format::Csv | Format::Md) {
+        return Err(Problem::new("the list of examples is text")
+            .hint("leave --format out")
+            .into());
+    }
+    let width = examples::all().map(|one| one.name.len()).max();
+    let width = width.unwrap_or_default();
+    for one in examples::all() {
+        output::data(&format!("{:width$}  {}\n", one.name, one.read_by))?;
     }
     Ok(Exit::Yes)
 }

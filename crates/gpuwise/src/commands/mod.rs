@@ -3,7 +3,7 @@
 mod completions;
 
 use crate::{
-    cli::{Cli, Deed},
+    cli::{Cli, Invocation},
     output::{Stdout, form},
 };
 use gpuwise_app::{App, Context, Exit, commands as cases};
@@ -18,9 +18,10 @@ pub(crate) fn run(arguments: Cli) -> anyhow::Result<Exit> {
         Arc::new(Stdout),
     );
     match &arguments.command {
-        Deed::Ask(command) => cases::run(&context, command),
-        Deed::Completions(flags) => completions::completions(flags),
-        Deed::Man(flags) => completions::man(flags),
-        Deed::Schema(flags) => completions::schema(flags),
+        Invocation::Ask(command) => cases::run(&context, command),
+        Invocation::Completions(flags) => completions::completions(flags),
+        Invocation::Man(flags) => completions::man(flags),
+        Invocation::Example(flags) => completions::example(&context, flags),
+        Invocation::Schema(flags) => completions::schema(flags),
     }
 }

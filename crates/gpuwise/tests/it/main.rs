@@ -25,6 +25,7 @@ mod models;
 mod observe;
 mod odd_rows;
 mod operators;
+mod own_rows;
 mod place;
 mod plan;
 #[cfg(feature = "nsight")]

@@ -25,7 +25,8 @@ use std::{
 /// `gpuwise audit`.
 #[derive(Debug, Args)]
 pub struct Flags {
-    /// Tables of usage (CSV), in place of a Prometheus server; docs/guides/audit.md has the columns
+    /// Tables of usage (CSV), in place of a Prometheus server, as `gpuwise example usage.csv`
+    /// prints
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
     /// How many days to look at
@@ -40,7 +41,7 @@ pub struct Flags {
     /// Label of pods that names the tenant, as kube-state-metrics exports it [default: the namespace]
     #[arg(long, value_name = "LABEL")]
     tenant_label: Option<String>,
-    /// Queries at once
+    /// Concurrent queries
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=16))]
     at_once: u8,
     /// What a GPU costs an hour, such as 'A100 SXM4 80GB=1.80USD' [default: the lowest offer of the catalogue]
@@ -52,7 +53,7 @@ pub struct Flags {
     /// GPUs that may be proposed in place of others [default: those that the fleet has]
     #[arg(long = "gpu", value_name = "NAME", value_delimiter = ',')]
     gpus: Vec<String>,
-    /// Thresholds and names of one's own (TOML of the form of catalogue/audit.toml)
+    /// Thresholds and names of one's own (TOML as `gpuwise example audit.toml` prints)
     #[arg(long, value_name = "FILE")]
     rules: Option<PathBuf>,
     /// Proposals to show
@@ -79,9 +80,9 @@ pub struct Flags {
 
 pub fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
     let html = flags.html.as_deref().map(Pending::new).transpose()?;
-    let names = usage_rules::names(flags.rules.as_deref())?;
-    let rules = usage_rules::rules(&names)?;
     let loaded = catalogue::load(&context.app.overrides.with_prices(&flags.prices))?;
+    let names = usage_rules::names(&loaded, flags.rules.as_deref())?;
+    let rules = usage_rules::rules(&names)?;
     let catalogue = &loaded.catalogue;
     let own_prices = own_prices(flags, catalogue)?;
     if flags.proof && flags.files.is_empty() && flags.server.prometheus.is_none() {

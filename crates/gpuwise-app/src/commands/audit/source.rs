@@ -26,7 +26,7 @@ pub(super) fn fleet(
     let Some(address) = &flags.server.prometheus else {
         return Err(Problem::new("nothing says where usage comes from")
             .hint("gpuwise audit --prometheus http://prometheus:9090")
-            .hint("gpuwise audit usage.csv: docs/guides/audit.md has the columns")
+            .hint("gpuwise audit usage.csv; `gpuwise example usage.csv` prints such a table")
             .into());
     };
     let client = flags.server.client(address, context.app.offline)?;

@@ -44,7 +44,7 @@ impl Loads {
                 })
             }
             (Some(_), Some(limit)) if many(&limit) => Err(Problem::new(format!(
-                "--concurrency {limit}: with --rate it is the most that are in flight, one number"
+                "--concurrency {limit}: with --rate it is the most concurrent requests, one number"
             ))
             .into()),
             _ => Ok(Self::Stated),

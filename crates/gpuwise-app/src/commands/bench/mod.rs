@@ -111,7 +111,7 @@ pub fn run(context: &Context, flags: &Bench) -> anyhow::Result<Exit> {
     }
 }
 
-/// That nothing is promised of first tokens, which nobody sees where answers come whole.
+/// That there is no SLO for first tokens, which nobody sees where answers come whole.
 fn only_whole(slo: &Slo) -> anyhow::Result<()> {
     let about = match (slo.ttft, slo.tpot) {
         (Some(_), _) => "TTFT",

@@ -142,7 +142,7 @@ impl Session<'_> {
             notes
                 .push("ended early: concurrent requests and times to first token only grew".into());
         } else if ended.stopped {
-            notes.push("interrupted: what was in flight is counted as unfinished".into());
+            notes.push("interrupted: requests under way are counted as unfinished".into());
         }
         Frame {
             subject: self.subject.clone(),

@@ -9,7 +9,7 @@ use gpuwise_domain::{
 use gpuwise_units::{PerSecond, Percentile};
 use gpuwise_view::run as view;
 
-/// The percentile of a curve where nothing is promised.
+/// The percentile of a curve where no SLO was given.
 const USUAL: f64 = 95.0;
 
 /// Runs at rising loads as a curve; reports are put in the order of their loads.

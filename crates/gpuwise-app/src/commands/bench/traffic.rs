@@ -11,7 +11,9 @@ use gpuwise_domain::{
     run::LoadUnit,
     workload::{Traffic, Workload},
 };
-use gpuwise_sim::traffic::{Arrivals, Extent, Pacing, Source as _, SystemPrompts, Talk};
+use gpuwise_sim::traffic::{
+    Arrivals, ConversationStream, Extent, Pacing, Source as _, SystemPrompts,
+};
 use gpuwise_units::{Nanoseconds, PerSecond, RandomStream, significant};
 
 /// How long a load lasts where nobody says it.
@@ -320,7 +322,7 @@ fn talks(
     let mut laws = conversations(turns, &changes.think, &sent.workload, starts)?;
     laws.system = system;
     let extent = Extent::requests(changes.requests.unwrap_or(u64::from(u32::MAX)));
-    let talk = Talk::new(laws, extent, seed)
+    let talk = ConversationStream::new(laws, extent, seed)
         .map_err(|error| Problem::new("the conversations cannot be made").because(error))?;
     Ok((Box::new(talk), Pacing::InFlight(tokens(concurrency))))
 }

@@ -22,7 +22,7 @@ pub(super) fn keep(
     let file = knowledge::feedback_file().ok_or_else(|| {
         Problem::new("there is no place for rows of your own").hint("set HOME or XDG_CONFIG_HOME")
     })?;
-    let fitted = knowledge::fitted()?;
+    let fitted = knowledge::fitted(loaded)?;
     let models = models_of(asked, loaded);
     let rows = Rows {
         asked,

@@ -90,8 +90,8 @@ pub fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
         let text = if flags.refit_media {
             media::refit(&asked, &loaded, &progress::say)?
         } else {
-            let shipped = knowledge::file()?;
-            with_known(&flags.matmuls, |known| {
+            let shipped = knowledge::file(&loaded)?;
+            with_known(&loaded, &flags.matmuls, |known| {
                 fitting::refit(rows, known, &shipped)
             })?
         };
@@ -121,6 +121,8 @@ fn forget() -> anyhow::Result<Exit> {
             Problem::new(format!("cannot remove {}", file.display())).because(error)
         })?;
         progress::say(&format!("forgot {}", file.display()));
+    } else {
+        progress::say("there are no rows of your own");
     }
     Ok(Exit::Yes)
 }
@@ -131,7 +133,7 @@ fn cross_validate(
     flags: &Flags,
     by: LeaveOut,
 ) -> anyhow::Result<Exit> {
-    let mut folds = with_known(&flags.matmuls, |known| {
+    let mut folds = with_known(rows.loaded, &flags.matmuls, |known| {
         fitting::left_out(rows, known, &[by])
     })?;
     let predicted = folds.pop().unwrap_or_default();

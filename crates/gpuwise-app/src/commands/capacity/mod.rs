@@ -2,7 +2,7 @@
 
 use super::{
     Context, Exit,
-    place::{self, Decided, Estate},
+    place::{self, Decided, FleetState},
 };
 use crate::{progress, settings, settings::Format};
 use gpuwise_domain::placement::{GpuAsk, JobId, NodeId};
@@ -48,7 +48,7 @@ pub fn run(context: &Context, flags: &settings::Capacity) -> anyhow::Result<Exit
     })
 }
 
-fn look(estate: &Estate, decided: &Decided, policy: &mut Policy, most_nodes: u32) -> Capacity {
+fn look(estate: &FleetState, decided: &Decided, policy: &mut Policy, most_nodes: u32) -> Capacity {
     let world = &estate.world;
     let waits = |world: &World| -> Vec<JobId> {
         let waiting = world.jobs().filter(|(_, state)| state.phase.waits());
@@ -117,7 +117,7 @@ fn row(world: &World, one: &Addition, waiting: usize) -> AdditionRow {
     }
 }
 
-fn show(context: &Context, estate: &Estate, found: &Capacity) -> anyhow::Result<()> {
+fn show(context: &Context, estate: &FleetState, found: &Capacity) -> anyhow::Result<()> {
     let add = table(&found.add);
     match context.form.format {
         Format::Json => context.json(&json!({

@@ -51,7 +51,7 @@ impl Checked {
 /// When a setting is wrong, or the model cannot be found.
 pub fn check(app: &App, flags: &settings::Check) -> anyhow::Result<Checked> {
     let mut loaded = catalogue::load(&app.overrides.with_prices(&flags.limits.market.prices))?;
-    let constants = host::constants(&flags.result.constants)?;
+    let constants = host::constants(&loaded, &flags.result.constants)?;
     if flags.job.samples.is_some() {
         let found = of_job(flags, &loaded, &constants)?;
         return Ok(Checked::Job(Box::new(found)));
@@ -63,7 +63,7 @@ pub fn check(app: &App, flags: &settings::Check) -> anyhow::Result<Checked> {
         .map(simulation::read)
         .transpose()?;
     let joined = match &flags.limits.market.fabric {
-        Some(path) => Joined::read(path, &loaded.catalogue)?.join(&mut loaded.catalogue),
+        Some(path) => Joined::read(path, &loaded)?.join(&mut loaded.catalogue),
         None => Vec::new(),
     };
     let ground = Ground {
@@ -145,7 +145,7 @@ fn judged(
         .traffic
         .from
         .as_deref()
-        .map(choices::Running::read)
+        .map(|command| choices::Running::read(command, ground.loaded))
         .transpose()?;
     let named = running
         .as_ref()

@@ -56,7 +56,7 @@ pub(super) fn run(
 ) -> anyhow::Result<Exit> {
     let mut loaded = catalogue::load(&context.app.overrides)?;
     let knowledge = knowledge::load(&loaded)?;
-    let joined = Joined::read(fabric, &loaded.catalogue)?;
+    let joined = Joined::read(fabric, &loaded)?;
     let names = joined.join(&mut loaded.catalogue);
     let saved = simulation::read(deployment)?;
     let shapes = Shapes::of(&saved.deployment, &loaded, context.app.offline)?;
@@ -204,7 +204,7 @@ fn sizings(
         return Ok(None);
     };
     let deployment = &saved.deployment;
-    let facts = catalogue::engine_facts(deployment.engine)?;
+    let facts = catalogue::engine_facts(loaded, deployment.engine)?;
     let mut choices = Choices::usual(Engine {
         release: Some(deployment.release.unwrap_or_else(|| facts.resolve(None))),
         ..Engine::newest(deployment.engine)

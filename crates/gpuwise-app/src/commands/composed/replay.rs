@@ -152,7 +152,7 @@ fn pooling(context: &Context, flags: &settings::Composed) -> anyhow::Result<Pool
     let mut pooling = USUAL;
     if let Some(path) = &flags.fabric {
         let loaded = catalogue::load(&context.app.overrides)?;
-        let fabric = Joined::read(path, &loaded.catalogue)?.fabric;
+        let fabric = Joined::read(path, &loaded)?.fabric;
         pooling.gpus_per_host = fabric.largest_host();
         pooling.hosts_per_fabric = fabric.host_count() as usize;
         pooling.attach = fabric.attach.ceil() as u64;

@@ -131,7 +131,7 @@ fn layouts(compared: &Compared) -> Table {
 fn layout_notes(table: &mut Table, compared: &Compared) {
     let load = &compared.load;
     table.footnote(format!(
-        "{} on {} × {}; a decode step of {} requests at once with {} tokens each; what a prompt of {} adds to one; requests served with so many at once, answers of {}; own link: {}",
+        "{} on {} × {}; a decode step of {} concurrent requests with {} tokens each; what a prompt of {} adds to one; requests served with so many at once, answers of {}; own link: {}",
         compared.deployment.model,
         compared.gpus,
         compared.gpu,
@@ -197,7 +197,7 @@ fn candidates(compared: &Compared) -> Table {
         .flatten()
     {
         table.footnote(format!(
-            "composed: none will do; nearest {}, {}",
+            "composed: none suffices; nearest {}, {}",
             nearest.label, nearest.shortfall
         ));
     }
@@ -206,7 +206,7 @@ fn candidates(compared: &Compared) -> Table {
 
 fn candidate(name: &str, sizing: &Sizing) -> Vec<Cell> {
     let Some(best) = sizing.ranked.first() else {
-        return vec![Cell::text(name), Cell::text("none will do")];
+        return vec![Cell::text(name), Cell::text("none suffices")];
     };
     let seconds = |value: f64| Cell::new(figures::seconds(value), value);
     vec![

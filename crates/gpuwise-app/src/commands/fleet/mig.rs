@@ -127,7 +127,7 @@ fn geometry(loaded: &Loaded, flags: &FleetMig) -> anyhow::Result<(String, MigGeo
             "the catalogue knows no MIG profile of {}",
             gpu.name
         ))
-        .hint(format!("those that can be cut: {}", names.join(", ")))
+        .hint(format!("those with MIG: {}", names.join(", ")))
         .hint("`--mig-profiles FILE` names profiles of boards of your own")
     })?;
     Ok((gpu.name.clone(), found.clone()))

@@ -21,7 +21,7 @@ pub struct Remembered {
     pub model: ModelSummary,
     /// Tokens of a request.
     pub context: u64,
-    /// Requests at once.
+    /// Concurrent requests.
     pub concurrency: u64,
     /// GPU by GPU.
     pub devices: Vec<DeviceMemory>,
@@ -50,7 +50,7 @@ pub struct DeviceMemory {
     pub engine: String,
     /// The engine with its release, in words.
     pub release: String,
-    /// Requests of the asked length that fit at once.
+    /// Concurrent requests of the asked length that fit.
     pub requests: f64,
     /// Tokens that the cache holds in such requests.
     pub held_tokens: u64,
@@ -161,7 +161,7 @@ gpuwise_view::record!(DeviceMemory, "DeviceMemory", |of| {
         .title("held")
         .unit("tokens")
         .priority(75);
-    of.field("requests_at_once", |d| d.requests)
+    of.field("concurrent_requests", |d| d.requests)
         .title("requests")
         .unit("at once")
         .said_of(|requests| figures::number((requests * 10.0).floor() / 10.0));

@@ -60,7 +60,7 @@ impl<'a> Fit<'a> {
         Self::new(setup, wanted, self.facts)
     }
 
-    /// Requests of the asked length that fit at once, on all attention groups.
+    /// Concurrent requests of the asked length that fit, on all attention groups.
     pub(super) fn requests(&self) -> f64 {
         if self.plan.cache <= 0.0 {
             return 0.0;

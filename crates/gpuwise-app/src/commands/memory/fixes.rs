@@ -172,7 +172,7 @@ fn less(fit: &Fit<'_>) -> Vec<Fix> {
     let requests = fit.requests().floor() as u64;
     if requests > 0 {
         out.push(part(format!(
-            "{requests} such requests at once (--concurrency {requests})"
+            "{requests} such concurrent requests (--concurrency {requests})"
         )));
     }
     if let Some(context) = longest(fit) {

@@ -49,7 +49,7 @@ pub fn memory(app: &App, flags: &settings::Memory) -> anyhow::Result<Remembered>
         &loaded,
         app,
     )?;
-    let build = Build::new(flags, &model, draft.as_ref(), wanted)?;
+    let build = Build::new(flags, (&model, draft.as_ref()), wanted, &loaded)?;
     let devices = devices(flags, &loaded.catalogue)?;
     let gpus = build.layout.map_or(1, |layout| layout.replica_gpus());
     if let Some(slice) = devices
@@ -176,9 +176,9 @@ struct Build<'a> {
 impl<'a> Build<'a> {
     fn new(
         flags: &settings::Memory,
-        model: &'a ResolvedModel,
-        draft: Option<&'a ResolvedModel>,
+        (model, draft): (&'a ResolvedModel, Option<&'a ResolvedModel>),
         wanted: Demand,
+        loaded: &Loaded,
     ) -> anyhow::Result<Self> {
         let engine_flags = &flags.engine;
         let architecture = &model.architecture;
@@ -196,7 +196,7 @@ impl<'a> Build<'a> {
             Some(text) => engine::engine(text)?,
             None => Engine::newest(model.usual_engine()),
         };
-        let facts = catalogue::engine_facts(engine.kind).ok();
+        let facts = catalogue::engine_facts(loaded, engine.kind).ok();
         if let (None, Some(facts)) = (engine.release, &facts) {
             engine.release = Some(facts.resolve(None));
         }

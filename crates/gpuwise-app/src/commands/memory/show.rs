@@ -86,7 +86,7 @@ fn asked(found: &Remembered) -> String {
     let requests = if found.concurrency == 1 {
         "request"
     } else {
-        "requests at once"
+        "concurrent requests"
     };
     format!(
         "{} {requests} of up to {} tokens",

@@ -49,7 +49,7 @@ pub(super) fn parts(loaded: &Loaded, entry: &NetworkEntry) -> anyhow::Result<Tab
         Column::right("passes", "passes"),
         Column::right("flops_per_pass", "a pass"),
         Column::right("flops", "all passes"),
-        Column::right("live_elements", "live at once").priority(80),
+        Column::right("live_elements", "live elements").priority(80),
     ]);
     for part in &walked.parts {
         table.push(cells(part));
@@ -72,7 +72,7 @@ pub(super) fn parts(loaded: &Loaded, entry: &NetworkEntry) -> anyhow::Result<Tab
     };
     table.footnote(format!("{}{task}: for {}.", entry.id, described(&input)));
     table.footnote(
-        "Products only, a multiply-add being two; live at once are activations of one input at 16 bits.",
+        "Products only, a multiply-add being two; live elements are activations of one input at 16 bits.",
     );
     for assumption in &walked.assumptions {
         table.footnote(format!("Assumed: {assumption}."));

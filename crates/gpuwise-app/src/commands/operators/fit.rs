@@ -43,7 +43,7 @@ pub(super) fn run(context: &Context, flags: &OperatorsFit) -> anyhow::Result<Exi
     let mut all = if flags.only.is_empty() {
         Functions::default()
     } else {
-        functions()?
+        functions(&loaded)?
     };
     for operator in chosen(&flags.only)? {
         let samples = samples(&flags.tables, operator, &mut systems)?;
@@ -66,7 +66,7 @@ pub(super) fn check(context: &Context, flags: &OperatorsCheck) -> anyhow::Result
         Column::left("table", "Table"),
         Column::left("kept_out", "Kept out"),
         Column::left("of", "Rows of"),
-        Column::left("basis", "Rests on"),
+        Column::left("basis", "Basis"),
         Column::right("rows", "Rows"),
         Column::right("median", "Median error").unit("%"),
         Column::right("p90", "p90").unit("%"),

@@ -16,7 +16,7 @@ pub(super) fn run(context: &Context, flags: &OperatorsPredict) -> anyhow::Result
     let pending = flags.output.as_deref().map(Pending::new).transpose()?;
     let operator = operator("--table", &flags.table)?;
     let loaded = catalogue::load(&context.app.overrides)?;
-    let functions = functions()?;
+    let functions = functions(&loaded)?;
     let mut systems = Systems::new(&loaded.catalogue);
     let file = File::read(&flags.file)?;
     let mut writer = csv::Writer::from_writer(Vec::new());

@@ -17,7 +17,7 @@ pub(super) fn run(context: &Context, flags: &OperatorsShow) -> anyhow::Result<Ex
     let silicon = Silicon::of(&device);
     let engine = crate::engine::engine(&flags.engine)?.kind;
     let operator = operator("operator", &flags.operator)?;
-    let functions = functions()?;
+    let functions = functions(&loaded)?;
     let nothing = || Problem::new(format!("operator {}: nothing to draw", operator.name));
     let example = functions
         .example(operator, engine, &silicon)
@@ -66,7 +66,7 @@ fn columns(size: Size) -> Vec<Column> {
         Column::right("low", "Low").unit("ms"),
         Column::right("high", "High").unit("ms"),
         Column::right("share", "Of roofline").unit("%"),
-        Column::left("basis", "Rests on"),
+        Column::left("basis", "Basis"),
     ]
 }
 

@@ -1,6 +1,6 @@
 //! `--what-if`: nodes that join, and nodes that go.
 
-use super::Estate;
+use super::FleetState;
 use crate::{error::Problem, fleet};
 use gpuwise_domain::{
     catalogue::Catalogue,
@@ -42,12 +42,12 @@ fn counted(text: &str) -> Option<(u32, &str)> {
     Some((count, kind.trim()))
 }
 
-pub(super) fn read(given: &[String], estate: &Estate) -> anyhow::Result<Vec<Change>> {
+pub(super) fn read(given: &[String], estate: &FleetState) -> anyhow::Result<Vec<Change>> {
     given.iter().map(|text| one(text, estate)).collect()
 }
 
-fn one(text: &str, estate: &Estate) -> anyhow::Result<Change> {
-    let node = |estate: &Estate, name: &str| {
+fn one(text: &str, estate: &FleetState) -> anyhow::Result<Change> {
+    let node = |estate: &FleetState, name: &str| {
         let at = estate.fleet.nodes.iter().position(|node| node.name == name);
         at.map(|at| NodeId(at as u32))
     };
@@ -85,7 +85,7 @@ fn one(text: &str, estate: &Estate) -> anyhow::Result<Change> {
     Ok(Change::Gpus(count, kind))
 }
 
-pub(super) fn make(changes: &[Change], estate: &mut Estate) -> anyhow::Result<()> {
+pub(super) fn make(changes: &[Change], estate: &mut FleetState) -> anyhow::Result<()> {
     for (change, number) in changes.iter().zip(1..) {
         let event = match change {
             Change::Without(node) => Event::NodeHealth {
@@ -115,7 +115,7 @@ pub(super) fn make(changes: &[Change], estate: &mut Estate) -> anyhow::Result<()
 
 /// A node like one of the fleet joins; with other GPUs, host memory and cores in proportion. GPUs of the
 /// new node are in no island that the fleet names.
-fn joined(estate: &Estate, like: NodeId, gpus: Option<(u32, KindId)>, number: u32) -> Event {
+fn joined(estate: &FleetState, like: NodeId, gpus: Option<(u32, KindId)>, number: u32) -> Event {
     let template = estate
         .fleet
         .nodes

@@ -1,7 +1,7 @@
 //! `gpuwise place`: a plan for a fleet and what is asked of it, and its report.
 
 mod changes;
-mod late;
+mod deadlines;
 mod rows;
 mod show;
 
@@ -35,7 +35,7 @@ const LARGEST_STATE: usize = 16 << 20;
 
 /// A fleet, its jobs and the world that they are.
 #[derive(Debug)]
-pub struct Estate {
+pub struct FleetState {
     pub fleet: Fleet,
     /// What runs and what waits on it.
     pub world: World,
@@ -57,7 +57,7 @@ pub struct Decided {
 /// Who runs where on a fleet.
 #[derive(Debug)]
 pub struct Placed {
-    pub estate: Estate,
+    pub estate: FleetState,
     /// The plan and what it comes to.
     pub decided: Decided,
     /// Jobs that were asked about.
@@ -76,7 +76,7 @@ impl Placed {
         } else {
             self.why.iter().any(waits)
         };
-        !some_wait && late::late(&self.decided).is_empty()
+        !some_wait && deadlines::late(&self.decided).is_empty()
     }
 }
 
@@ -158,13 +158,13 @@ pub(super) fn estate(
     fleet: &Path,
     jobs: &Path,
     what_if: &[String],
-) -> anyhow::Result<Estate> {
+) -> anyhow::Result<FleetState> {
     let loaded = catalogue::load(&app.overrides)?;
     let mut file = fleet::read(fleet, &loaded.catalogue)?;
     let jobs = fleet::read_jobs(jobs, &mut file.fleet, &loaded.catalogue)?;
     changes::kinds(what_if, &mut file.fleet, &loaded.catalogue);
     let world = fleet::world(&file, Some(&jobs))?;
-    Ok(Estate {
+    Ok(FleetState {
         fleet: file.fleet,
         world,
         loaded,
@@ -337,7 +337,7 @@ fn job_named(world: &World, name: &str) -> anyhow::Result<JobId> {
 }
 
 /// The plan as a document, with the files that it was made for.
-fn saved(estate: &Estate, plan: &Plan, flags: &settings::Place) -> anyhow::Result<String> {
+fn saved(estate: &FleetState, plan: &Plan, flags: &settings::Place) -> anyhow::Result<String> {
     let text = |path: &Path| {
         fs::read_to_string(path)
             .map_err(|error| Problem::new(format!("cannot read {}", path.display())).because(error))

@@ -1,6 +1,6 @@
 //! What is shown of a plan.
 
-use super::{Context, Decided, Estate, SchedulingOrder, late, pending, places, rows};
+use super::{Context, Decided, FleetState, SchedulingOrder, deadlines, pending, places, rows};
 use crate::schemas::AnswerName;
 use crate::settings::{self, Format};
 use gpuwise_domain::placement::JobId;
@@ -23,14 +23,14 @@ const SHOWN: usize = 40;
 pub(super) fn all(
     context: &Context,
     flags: &settings::Place,
-    estate: &Estate,
+    estate: &FleetState,
     decided: &Decided,
 ) -> anyhow::Result<()> {
     let start = rows::placed(decided);
     let wait = rows::waiting(decided);
     let figures = &decided.figures;
     let turns = SchedulingOrder::of(&flags.how, &estate.fleet.scheduling);
-    let late = late::late(decided);
+    let late = deadlines::late(decided);
     match context.form.format {
         Format::Json => context.json(&json!({
             "fleet": estate.fleet.name,
@@ -38,7 +38,7 @@ pub(super) fn all(
             "order": turns.order.name(),
             "backfill": turns.backfill.name(),
             "starvation_seconds": turns.starvation.map(|time| time.seconds().get()),
-            "late": late.iter().map(late::Late::json).collect::<Vec<_>>(),
+            "late": late.iter().map(deadlines::Late::json).collect::<Vec<_>>(),
             "placed": placed(&start, true).to_json(),
             "waiting": waiting_json(&wait),
             "figures": figures_json(figures),
@@ -86,13 +86,13 @@ pub(super) fn all(
 /// The placement as a page, with every row.
 pub(super) fn page(
     flags: &settings::Place,
-    estate: &Estate,
+    estate: &FleetState,
     decided: &Decided,
     picture: Picture,
 ) -> AnswerPage<'static> {
     let basic = decided.figures.basic;
     let turns = SchedulingOrder::of(&flags.how, &estate.fleet.scheduling);
-    let late = late::late(decided);
+    let late = deadlines::late(decided);
     let tables = [
         ("Placed", placed(&rows::placed(decided), flags.explain)),
         (
@@ -109,7 +109,7 @@ pub(super) fn page(
         answer: summary(decided),
         lead: late
             .iter()
-            .map(late::Late::words)
+            .map(deadlines::Late::words)
             .chain([turns.words()])
             .collect(),
         figures: vec![
@@ -141,7 +141,7 @@ pub(super) fn page(
 /// Some jobs, with all that would help them.
 pub(super) fn some(
     context: &Context,
-    estate: &Estate,
+    estate: &FleetState,
     decided: &Decided,
     jobs: &[JobId],
 ) -> anyhow::Result<()> {
@@ -181,7 +181,7 @@ pub(super) fn some(
             for id in jobs {
                 running(&mut text, &decided.after, *id, &start);
             }
-            for one in late::late(decided).iter().filter(|one| mine(&one.job)) {
+            for one in deadlines::late(decided).iter().filter(|one| mine(&one.job)) {
                 let _ = write!(text, "\n{}\n", style.wrap(&one.words(), 0));
             }
             context.data(&style.finish(format!("{}\n", text.trim_end())))

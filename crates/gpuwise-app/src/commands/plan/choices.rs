@@ -33,8 +33,11 @@ pub(crate) struct Running {
 
 impl Running {
     /// Reads a launch command.
-    pub(crate) fn read(command: &str) -> anyhow::Result<Self> {
-        let facts = catalogue::all_engine_facts()?;
+    ///
+    /// # Errors
+    /// When it starts no engine that is known, or a value of it cannot be read.
+    pub(crate) fn read(command: &str, loaded: &Loaded) -> anyhow::Result<Self> {
+        let facts = catalogue::all_engine_facts(loaded)?;
         let mut launch = launch::parse(command, &facts, None).context("--from")?;
         // llama.cpp names a file of a repository by its format: `org/name:Q4_K_M`.
         if launch.engine == EngineKind::LlamaCpp

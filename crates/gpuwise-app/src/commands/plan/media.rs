@@ -137,7 +137,7 @@ pub fn plan(app: &App, flags: &settings::Plan) -> anyhow::Result<Option<MediaPla
     let host = sizing
         .ranked
         .get(at)
-        .map(|picked| host::of_media(&sizing, picked, &size, request.inputs, &loaded.catalogue))
+        .map(|picked| host::of_media(&sizing, picked, &size, request.inputs, &loaded))
         .transpose()?;
     Ok(Some(MediaPlanned {
         sizing,
@@ -267,9 +267,8 @@ fn resolve(name: &str, unit: MediaUnit, loaded: &Loaded) -> anyhow::Result<Netwo
             .hint(format!("gpuwise plan {name} --rate 8/s --isl 2000 --osl 300"))
             .into();
         }
-        Problem::new(format!("{name} is no network that is known"))
-            .because(error)
-            .hint("`gpuwise models` lists those that are; a directory with its config.json or model_index.json will do too")
+        Problem::new(error.to_string())
+            .hint("`gpuwise models` lists those that are; a directory with its config.json or model_index.json suffices too")
             .into()
     })
 }

@@ -85,7 +85,7 @@ impl Planned {
     /// # Errors
     /// When the form is of another engine, or the release lacks a flag that is needed.
     pub fn launch(&self, form: &str, pick: u16) -> anyhow::Result<String> {
-        emit::text(form, self.picked(pick)?, &self.loaded.catalogue)
+        emit::text(form, self.picked(pick)?, &self.loaded)
     }
 
     pub fn json(&self) -> Value {
@@ -103,14 +103,14 @@ pub fn plan(app: &App, settings: &settings::Plan) -> anyhow::Result<Planned> {
     let mut loaded = catalogue::load(&app.overrides.with_prices(&settings.limits.market.prices))?;
     let mut asked = workload::read(settings, &loaded.catalogue)?;
     if let Some(path) = &settings.limits.market.fabric {
-        let joined = Joined::read(path, &loaded.catalogue)?.join(&mut loaded.catalogue);
+        let joined = Joined::read(path, &loaded)?.join(&mut loaded.catalogue);
         Joined::allow(&mut asked.workload.limits, &joined, &loaded.catalogue);
     }
     let running = settings
         .traffic
         .from
         .as_deref()
-        .map(Running::read)
+        .map(|command| Running::read(command, &loaded))
         .transpose()?;
     if running.is_some() {
         choices::one_gpu(&asked.workload.limits)?;
@@ -152,14 +152,7 @@ pub fn plan(app: &App, settings: &settings::Plan) -> anyhow::Result<Planned> {
     });
     let host = picked(&sizing, result.pick)
         .ok()
-        .map(|best| {
-            host::of_plan(
-                best,
-                &grounds.model.architecture,
-                &asked.workload,
-                &loaded.catalogue,
-            )
-        })
+        .map(|best| host::of_plan(best, &grounds.model.architecture, &asked.workload, &loaded))
         .transpose()?;
     Ok(Planned {
         sizing,
@@ -195,7 +188,7 @@ impl Grounds {
             choices::choices(settings, asked, running, &model, &loaded.catalogue)?;
         let draft =
             choices::draft_model(&settings.engine, running, &choices, loaded, app, &mut notes)?;
-        let facts = catalogue::engine_facts(choices.engine.kind)?;
+        let facts = catalogue::engine_facts(loaded, choices.engine.kind)?;
         choices.engine.release.get_or_insert(facts.resolve(None));
         Ok(Self {
             model,

@@ -11,7 +11,7 @@ use gpuwise_domain::{
     estimate::Estimate,
     note::{Note, ServingNote},
     reason::Reason,
-    run::{Metric, Promised, RunReport, Verdict},
+    run::{Metric, RunReport, SloMetric, Verdict},
 };
 use gpuwise_size::knowledge::Knowledge;
 use gpuwise_units::{Percentile, significant};
@@ -69,7 +69,7 @@ pub(super) fn ranked(
             seed: app.seed,
         };
         let constants = knowledge.constants(deployment.engine);
-        let report = simulation::run(&run, constants, &mut gpuwise_sim::cluster::Unheard);
+        let report = simulation::run(&run, constants, &mut gpuwise_sim::cluster::NullObserver);
         progress::doing("");
         let report = report?;
         let saturated = report.saturation.is_some_and(|sign| sign.saturated);
@@ -114,7 +114,7 @@ fn put(deployment: &mut Deployment, report: &RunReport) {
 
 fn broken(deployment: &Deployment, report: &RunReport) -> Dropped {
     let over = |verdict: &Verdict| match (verdict.found, verdict.about) {
-        (Some(found), Promised::Throughput) => verdict.bound / found.max(1e-12),
+        (Some(found), SloMetric::Throughput) => verdict.bound / found.max(1e-12),
         (Some(found), _) => found / verdict.bound,
         (None, _) => f64::INFINITY,
     };
@@ -128,10 +128,10 @@ fn broken(deployment: &Deployment, report: &RunReport) -> Dropped {
         return out(deployment, Test::Throughput, Reason::Unbounded, 1.0);
     };
     let test = match verdict.about {
-        Promised::Ttft => Test::Ttft,
-        Promised::Tpot => Test::Tpot,
-        Promised::EndToEnd => Test::EndToEnd,
-        Promised::Throughput => Test::Throughput,
+        SloMetric::Ttft => Test::Ttft,
+        SloMetric::Tpot => Test::Tpot,
+        SloMetric::EndToEnd => Test::EndToEnd,
+        SloMetric::Throughput => Test::Throughput,
     };
     let at = verdict.at.map_or("mean".into(), |at| at.to_string());
     let found = verdict

@@ -27,9 +27,11 @@ fn rows(context: &Context, flags: &settings::Replay) -> anyhow::Result<Vec<Repla
         .split_once(':')
         .unwrap_or((flags.trace.as_str(), ""));
     if name == "openb" {
+        refuse_others(flags, Trace::Openb)?;
         return openb::rows(flags, None, variant);
     }
     if gavel::knows(&flags.trace) {
+        refuse_others(flags, Trace::Gavel)?;
         return gavel::rows(flags, None);
     }
     let path = Path::new(&flags.trace);
@@ -39,26 +41,78 @@ fn rows(context: &Context, flags: &settings::Replay) -> anyhow::Result<Vec<Repla
     if let Some((file, rate)) = flags.trace.rsplit_once('@')
         && Path::new(file).is_file()
     {
+        refuse_others(flags, Trace::Gavel)?;
         return gavel::unit_rows(flags, Path::new(file), rate);
     }
     let is_genai = path.is_dir() && Places::new(Some(path), &[]).has("gpu_mem_mib_5min.csv");
     if name == "genai" || is_genai {
+        refuse_others(flags, Trace::Genai)?;
         let loaded = catalogue::load(&context.app.overrides)?;
         return genai::rows(&loaded, flags, is_genai.then_some(path));
     }
     let is_philly = path.is_dir() && Places::new(Some(path), &[]).has(philly::FILES[1]);
     if name == "philly" || is_philly {
+        refuse_others(flags, Trace::Philly)?;
         let only = if is_philly { "" } else { variant };
         return philly::rows(flags, is_philly.then_some(path), only);
     }
     if path.is_dir() {
+        refuse_others(flags, Trace::Openb)?;
+        if !openb::is_in(path) {
+            return Err(Problem::new(format!(
+                "{}: no trace that is known is in it",
+                path.display()
+            ))
+            .hint(TRACES)
+            .into());
+        }
         return openb::rows(flags, Some(path), "");
     }
-    Err(
-        Problem::new(format!("{:?} is neither a trace nor there", flags.trace))
-            .hint(TRACES)
-            .into(),
-    )
+    Err(Problem::new(format!(
+        "{:?} is no trace that is known, and no such file is there",
+        flags.trace
+    ))
+    .hint(TRACES)
+    .into())
+}
+
+/// A kind of trace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Trace {
+    Openb,
+    Philly,
+    Genai,
+    Gavel,
+}
+
+/// Refuses flags that would change nothing on this kind of trace.
+fn refuse_others(flags: &settings::Replay, trace: Trace) -> anyhow::Result<()> {
+    let unknown = flags.durations != settings::Durations::Known;
+    let given = [
+        ("--lint", flags.lint, Trace::Openb, "openb"),
+        ("--gpus", flags.gpus.is_some(), Trace::Genai, "genai"),
+        (
+            "--host-models",
+            flags.host_models.is_some(),
+            Trace::Genai,
+            "genai",
+        ),
+        ("--fleet", flags.fleet.is_some(), Trace::Gavel, "gavel"),
+        ("--speeds", flags.speeds.is_some(), Trace::Gavel, "gavel"),
+        ("--durations", unknown, Trace::Gavel, "gavel"),
+        ("--no-sharing", flags.no_sharing, Trace::Gavel, "gavel"),
+    ];
+    match given
+        .iter()
+        .find(|(_, given, of, _)| *given && *of != trace)
+    {
+        Some((flag, _, _, of)) => Err(Problem::new(format!(
+            "{flag} is for traces of {of}, and would change nothing on this one"
+        ))
+        .hint("leave it out")
+        .into()),
+        None => Ok(()),
+    }
 }
 
 /// What can be named.
@@ -72,6 +126,7 @@ fn of_file(
 ) -> anyhow::Result<Vec<ReplayRow>> {
     let text = files::text(path)?;
     if is_gavel_trace(&text) {
+        refuse_others(flags, Trace::Gavel)?;
         return gavel::rows(flags, Some(path));
     }
     if is_gavel_unit_trace(&text) {
@@ -83,11 +138,13 @@ fn of_file(
         .into());
     }
     if is_philly_trace(&text) {
+        refuse_others(flags, Trace::Philly)?;
         return philly::file_rows(flags, path, &text);
     }
     let (folder, stem) = (files::folder(path), files::stem(path));
     let places = Places::new(Some(folder), &[]);
     if let Some(variant) = stem.strip_prefix("openb_pod_list_") {
+        refuse_others(flags, Trace::Openb)?;
         // The lists lie in one directory, the orders in which pods come in another beside it.
         let root = folder
             .parent()
@@ -99,11 +156,12 @@ fn of_file(
         .any(|name| files::stem(Path::new(name)) == stem)
         && places.has("gpu_mem_mib_5min.csv")
     {
+        refuse_others(flags, Trace::Genai)?;
         let loaded = catalogue::load(&context.app.overrides)?;
         return genai::rows(&loaded, flags, Some(folder));
     }
     Err(Problem::new(format!(
-        "{} is of no trace that is known: its header is {:?}",
+        "{} is no trace that is known: its header is {:?}",
         path.display(),
         text.lines().next().unwrap_or("")
     ))

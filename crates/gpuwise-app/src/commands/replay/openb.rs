@@ -107,6 +107,19 @@ fn linted(trace: &Openb, arrivals: &[u32], policy: &mut Policy, what: &str) -> a
     }
 }
 
+/// Whether a directory, or one of the two below it, has files of this trace.
+pub(super) fn is_in(directory: &Path) -> bool {
+    let folders = ["", "openb_seq", "openb"].map(|below| directory.join(below));
+    let names = folders
+        .iter()
+        .filter_map(|folder| std::fs::read_dir(folder).ok())
+        .flat_map(|entries| entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()));
+    let begin = ["openb_", "arrivals_", "nodeorder_"];
+    names
+        .filter(|name| name.contains(".csv"))
+        .any(|name| begin.iter().any(|begin| name.starts_with(begin)))
+}
+
 fn variants(flags: &settings::Replay, places: &Places, named: &str) -> anyhow::Result<Vec<String>> {
     let there = places.middles("arrivals_");
     let mut wanted = flags.variant.clone();

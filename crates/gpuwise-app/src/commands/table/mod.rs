@@ -14,7 +14,7 @@ use crate::{
 use anyhow::Context as _;
 use gpuwise_domain::{engine::Engine, precision::CacheFormat};
 use gpuwise_read::workload as quantities;
-use gpuwise_size::sweep::{self, Entry, Ground, Row, Way};
+use gpuwise_size::sweep::{self, Entry, Ground, Row, TrainingMethod};
 use models::Named;
 
 struct Swept<'a> {
@@ -74,7 +74,7 @@ fn swept<'a>(
         for model in models {
             let ground = Ground {
                 device,
-                engine: serving_engine(flags, model)?,
+                engine: serving_engine(flags, model, loaded)?,
                 catalogue: &loaded.catalogue,
                 terms: flags.terms.into(),
                 cache,
@@ -110,14 +110,16 @@ fn swept<'a>(
     })
 }
 
-fn ways(names: &[String]) -> anyhow::Result<Vec<Way>> {
+fn ways(names: &[String]) -> anyhow::Result<Vec<TrainingMethod>> {
     if names.iter().all(|name| name.trim() == "none") {
         return Ok(Vec::new());
     }
     let find = |name: &String| {
-        let found = Way::ALL.into_iter().find(|way| way.name() == name.trim());
+        let found = TrainingMethod::ALL
+            .into_iter()
+            .find(|way| way.name() == name.trim());
         found.ok_or_else(|| {
-            let known: Vec<&str> = Way::ALL.iter().map(|way| way.name()).collect();
+            let known: Vec<&str> = TrainingMethod::ALL.iter().map(|way| way.name()).collect();
             Problem::new(format!("--method {name}: no such way to train"))
                 .hint(format!("ways are {}, or none", known.join(", ")))
                 .into()
@@ -135,12 +137,16 @@ fn numbers<E: std::error::Error + Send + Sync + 'static>(
     texts.iter().map(|text| one(text).context(flag)).collect()
 }
 
-fn serving_engine(flags: &settings::Table, model: &Named) -> anyhow::Result<Engine> {
+fn serving_engine(
+    flags: &settings::Table,
+    model: &Named,
+    loaded: &Loaded,
+) -> anyhow::Result<Engine> {
     let mut engine = match &flags.engine {
         Some(text) => engine::engine(text)?,
         None => Engine::newest(model.resolved.usual_engine()),
     };
-    if let (None, Ok(facts)) = (engine.release, catalogue::engine_facts(engine.kind)) {
+    if let (None, Ok(facts)) = (engine.release, catalogue::engine_facts(loaded, engine.kind)) {
         engine.release = Some(facts.resolve(None));
     }
     Ok(engine)

@@ -162,7 +162,7 @@ fn sizes(swept: &Swept<'_>) -> Table {
     ));
     let training = |row: &Row| matches!(row.purpose, Purpose::Training { .. });
     if swept.rows.iter().any(training) {
-        table.footnote("training: the fewest GPUs that `gpuwise train` finds a layout for whose memory fits with its range; AdamW, micro-batches of one sequence, layers computed again; train all in mixed precision, LoRA and QLoRA of rank 16");
+        table.footnote("training: the fewest GPUs that `gpuwise train` finds a layout for whose memory fits with its range; AdamW, micro-batches of one sequence, activation checkpointing; train all in mixed precision, LoRA and QLoRA of rank 16");
     }
     for named in swept.models {
         if let Some(class) = &named.class {

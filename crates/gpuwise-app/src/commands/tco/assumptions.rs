@@ -1,8 +1,11 @@
 //! Assumptions of a bill: shipped rows, rows of the user's, flags; later ones win.
 
 use super::subject::Subject;
-use crate::{error::Problem, settings::MoneyFlags};
-use anyhow::Context as _;
+use crate::{
+    catalogue::{self, Loaded, OwnRows},
+    error::Problem,
+    settings::MoneyFlags,
+};
 use gpuwise_domain::bill::{CostInput, CostKey, CostRow, CostUnit, Month};
 use gpuwise_read::{
     bill as read,
@@ -11,8 +14,6 @@ use gpuwise_read::{
 use gpuwise_units::{Currency, Fraction};
 use std::fs;
 
-/// The rows that the binary carries.
-const SHIPPED: &str = include_str!("../../../../../catalogue/tco.toml");
 /// What a figure of a flag comes from.
 const GIVEN: &str = "as given";
 
@@ -30,15 +31,16 @@ impl Assumptions {
         flags: &MoneyFlags,
         subject: &Subject,
         currency: Currency,
+        loaded: &Loaded,
     ) -> anyhow::Result<Self> {
         let mut out = Self {
             rows: Vec::new(),
             currency,
             notes: Vec::new(),
         };
-        let shipped =
-            read_costs("tco.toml", SHIPPED).context("the catalogue that gpuwise carries")?;
-        out.add_all(shipped, subject);
+        for (file, text) in catalogue::files(loaded, OwnRows::Costs) {
+            out.add_all(read_costs(file, text)?, subject);
+        }
         for row in &subject.rows {
             out.put(row.clone());
         }
@@ -48,7 +50,7 @@ impl Assumptions {
             let text = fs::read_to_string(path).map_err(|error| {
                 Problem::new(format!("cannot read assumptions {shown}"))
                     .because(error)
-                    .hint("a file of the form of catalogue/tco.toml")
+                    .hint("`gpuwise example tco.toml` prints one")
             })?;
             out.add_all(read_costs(&shown, &text)?, subject);
         }

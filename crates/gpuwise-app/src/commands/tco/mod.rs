@@ -41,7 +41,7 @@ pub fn tco(app: &App, flags: &Tco) -> anyhow::Result<Bill> {
         .parse()
         .map_err(|error| Problem::new(format!("--currency: {error}")))?;
     let subject = Subject::new(flags, &loaded, currency)?;
-    let assumptions = Assumptions::new(&flags.money, &subject, currency)?;
+    let assumptions = Assumptions::new(&flags.money, &subject, currency, &loaded)?;
     let question = question(flags, &subject, assumptions, currency)?;
     Ok(bill(&question).map_err(|error| refused(&error))?)
 }

@@ -1,4 +1,4 @@
-//! What is billed: hosts, what they bear and serve, what is known of their prices and power.
+//! What is billed: hosts, what they sustain and serve, what is known of their prices and power.
 
 use crate::{
     catalogue::{self, Loaded},
@@ -294,7 +294,7 @@ impl Subject {
     fn sustains(&mut self, headroom: Fraction) -> anyhow::Result<()> {
         if headroom < Fraction::ONE {
             return Err(Problem::new(
-                "--headroom is below 1: today's hosts would not bear the load of today",
+                "--headroom is below 1: today's hosts would not sustain the load of today",
             )
             .hint("give more --hosts")
             .into());
@@ -303,7 +303,7 @@ impl Subject {
         let each = (self.load.times(headroom)).and_then(|load| load.over(hosts)?.rounded(9));
         if let Some(each) = each {
             let source = format!(
-                "today's load · {} that today's hosts bear / today's hosts",
+                "today's load · {} that today's hosts sustain / today's hosts",
                 headroom.plain(3)
             );
             self.row(CostKey::Capacity, [each; 3], None, "", &source);

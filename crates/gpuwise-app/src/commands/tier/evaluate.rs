@@ -44,7 +44,7 @@ pub(crate) struct AccuracyFlags {
     caution: f64,
 }
 
-const PROMISES: &str = include_str!("../../../../../catalogue/tier_promises.csv");
+const SLOS: &str = include_str!("../../../../../catalogue/tier_slos.csv");
 
 pub(super) fn run(
     context: &Context,
@@ -97,7 +97,7 @@ struct Slo {
 
 fn slos() -> anyhow::Result<Vec<Slo>> {
     let mut out = Vec::new();
-    let mut reader = csv::Reader::from_reader(PROMISES.as_bytes());
+    let mut reader = csv::Reader::from_reader(SLOS.as_bytes());
     for row in reader.deserialize::<(String, f64, f64, String)>() {
         let (name, first, each, _) = row?;
         out.push(Slo {
@@ -112,7 +112,7 @@ fn slos() -> anyhow::Result<Vec<Slo>> {
 fn whole(loaded: &Loaded, judged: &AccuracyFlags) -> anyhow::Result<String> {
     let asked = read_tables(&judged.workloads)?;
     let models = models_of(&asked, loaded);
-    let knowledge = knowledge::fitted()?;
+    let knowledge = knowledge::fitted(loaded)?;
     let known = Rows {
         asked: &asked,
         models: &models,
@@ -123,7 +123,7 @@ fn whole(loaded: &Loaded, judged: &AccuracyFlags) -> anyhow::Result<String> {
             .into_iter()
             .map(|answer| answer.estimate.map(|e| (e.value, e.low, e.high)))
             .collect(),
-        Some(by) => with_known(&judged.matmuls, |stand| {
+        Some(by) => with_known(loaded, &judged.matmuls, |stand| {
             fitting::left_out(known, stand, &[by])
         })?
         .into_iter()

@@ -11,7 +11,7 @@ pub(crate) use show::schema;
 
 use super::{Context, Exit};
 use crate::{
-    catalogue::{self, Loaded},
+    catalogue::{self, Loaded, OwnRows},
     error::Problem,
     names,
     questions::read_text,
@@ -27,7 +27,7 @@ use gpuwise_measure::{
         scaling::Tier,
     },
 };
-use gpuwise_read::tier::{DEFAULT_RULES, read_jobs, read_rules};
+use gpuwise_read::tier::{read_jobs, read_rules};
 use std::path::{Path, PathBuf};
 
 /// Flags of `gpuwise tier`.
@@ -72,7 +72,7 @@ pub fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
     if flags.evaluate {
         return evaluate::run(context, &loaded, &flags.judged);
     }
-    let rules = rules(flags.rules.as_deref())?;
+    let rules = rules(flags.rules.as_deref(), &loaded)?;
     let saved = flags.save.as_deref().map(Pending::new).transpose()?;
     let forest = match &flags.forest {
         Some(file) => Some(model_file::read(file)?),
@@ -140,7 +140,7 @@ fn jobs_of(path: &Path) -> anyhow::Result<Vec<Job>> {
     let jobs = read_jobs(&text).map_err(|error| {
         Problem::new(format!("{}", path.display()))
             .because(error)
-            .hint("docs/guides/tier.md says what the columns hold")
+            .hint("`gpuwise example jobs.csv` prints a table, and `gpuwise tier --help` says what it is")
     })?;
     if jobs.is_empty() {
         return Err(Problem::new(format!("{} holds no job", path.display())).into());
@@ -148,13 +148,16 @@ fn jobs_of(path: &Path) -> anyhow::Result<Vec<Job>> {
     Ok(jobs)
 }
 
-fn rules(file: Option<&Path>) -> anyhow::Result<TierRules> {
+fn rules(file: Option<&Path>, loaded: &Loaded) -> anyhow::Result<TierRules> {
     match file {
-        None => Ok(read_rules(DEFAULT_RULES).context("the rules that gpuwise carries")?),
+        None => {
+            let (file, text) = catalogue::file(loaded, OwnRows::TierRules);
+            read_rules(text).with_context(|| file.to_owned())
+        }
         Some(path) => read_rules(&read_text(path)?).map_err(|error| {
             Problem::new(format!("{}", path.display()))
                 .because(error)
-                .hint("catalogue/tier_rules.toml is an example")
+                .hint("`gpuwise example tier_rules.toml` prints those that are used without")
                 .into()
         }),
     }

@@ -6,7 +6,7 @@ mod show;
 
 use super::{App, Context, Exit, MADE};
 use crate::{
-    catalogue::{self, Loaded},
+    catalogue::{self, Loaded, OwnRows},
     error::Problem,
     fabric::Joined,
     host, progress, settings,
@@ -31,9 +31,6 @@ use gpuwise_view::{
 };
 use serde_json::Value;
 use std::{fs, path::Path};
-
-/// Figures of failures that gpuwise brings.
-const RELIABILITY: &str = include_str!("../../../../../catalogue/reliability.toml");
 
 /// Plans of a training job.
 #[derive(Debug, Clone)]
@@ -86,7 +83,7 @@ gpuwise_view::record!(Trained, "TrainAnswer", |of| {
 pub fn train(app: &App, flags: &settings::Train) -> anyhow::Result<Trained> {
     let mut loaded = catalogue::load(&app.overrides.with_prices(&flags.machines.market.prices))?;
     let composed = match &flags.machines.market.fabric {
-        Some(path) => Joined::read(path, &loaded.catalogue)?.join(&mut loaded.catalogue),
+        Some(path) => Joined::read(path, &loaded)?.join(&mut loaded.catalogue),
         None => Vec::new(),
     };
     let form = form(flags);
@@ -94,7 +91,7 @@ pub fn train(app: &App, flags: &settings::Train) -> anyhow::Result<Trained> {
     let choices = choices::choices(flags, form, &model.architecture)?;
     let job = choices::job(flags, choices.sequence, &loaded.catalogue)?;
     let machines = machines::machines(&flags.machines, &loaded.catalogue, &composed)?;
-    let reliability = reliability(&flags.reliability, &machines)?;
+    let reliability = reliability(&flags.reliability, &machines, &loaded)?;
     let physics = Formulas {
         architecture: &model.architecture,
         facts: &loaded.catalogue.training,
@@ -164,7 +161,7 @@ fn surroundings(
         return Ok(None);
     };
     let plan = picked(sizing, flags.result.pick)?;
-    let constants = host::constants(&[])?;
+    let constants = host::constants(loaded, &[])?;
     let surrounding = host::named(name, &loaded.catalogue, &constants)?;
     let mut work = balance::training(plan, &constants);
     let price = plan.rental.as_ref().and_then(|rental| rental.price);
@@ -189,8 +186,13 @@ fn picked(sizing: &TrainingSizing, pick: u16) -> anyhow::Result<&TrainingPlan> {
 fn reliability(
     flags: &settings::ReliabilityFlags,
     machines: &Machines<'_>,
+    loaded: &Loaded,
 ) -> anyhow::Result<Reliability> {
-    let mut known = read_reliability("catalogue/reliability.toml", RELIABILITY, None)?;
+    let (carried, text) = catalogue::file(&Loaded::default(), OwnRows::Reliability);
+    let mut known = read_reliability(carried, text, None)?;
+    for (file, text) in loaded.own(OwnRows::Reliability) {
+        known = read_reliability(file, text, Some(&known))?;
+    }
     if let Some(file) = &flags.reliability {
         known = own(file, &known)?;
     }

@@ -1,6 +1,6 @@
 //! What a run of the ladder says: whether it holds, its row, what gives way.
 
-use gpuwise_domain::run::{Metric, Promised, RunReport, Rung};
+use gpuwise_domain::run::{Metric, RunReport, Rung, SloMetric};
 use gpuwise_domain::workload::{Slo, Target};
 use gpuwise_units::Percentile;
 
@@ -51,7 +51,7 @@ pub(super) fn gives_way(report: &RunReport) -> String {
         .filter(|verdict| verdict.kept == Some(false))
         .max_by(|a, b| {
             let over = |v: &gpuwise_domain::run::Verdict| match (v.found, v.about) {
-                (Some(found), Promised::Throughput) => v.bound / found.max(1e-12),
+                (Some(found), SloMetric::Throughput) => v.bound / found.max(1e-12),
                 (Some(found), _) => found / v.bound,
                 (None, _) => f64::INFINITY,
             };

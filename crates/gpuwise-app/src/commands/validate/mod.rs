@@ -260,10 +260,8 @@ impl Trial<'_> {
         let mut untried = Vec::new();
         match self.sent.burstier(BURSTS) {
             Some(sent) => tried.push(("bursts", Run { sent, ..usual() })),
-            None => untried.push(
-                "bursts are not tried: a number of requests is kept in flight, so that none come"
-                    .into(),
-            ),
+            None => untried
+                .push("bursts are not tried: a concurrency is kept, so that none come".into()),
         }
         let longer = Change::Stretch {
             input: LONGER,

@@ -2,7 +2,7 @@
 
 use super::{Context, Flags};
 use crate::{
-    catalogue::{self, Loaded},
+    catalogue::{self, Loaded, OwnRows},
     error::Problem,
     usage_rules,
 };
@@ -18,11 +18,6 @@ use std::{
     path::Path,
 };
 
-const FIELDS: &str = include_str!("../../../../../catalogue/telemetry_fields.csv");
-const DCGM: &str = include_str!("../../../../../catalogue/telemetry_dcgm.csv");
-const THRESHOLDS: &str = include_str!("../../../../../catalogue/telemetry.toml");
-const XIDS: &str = include_str!("../../../../../catalogue/telemetry_xid.csv");
-
 pub(super) struct Knowledge {
     pub(super) names: FieldNames,
     pub(super) limits: Thresholds,
@@ -34,39 +29,20 @@ pub(super) struct Knowledge {
 
 impl Knowledge {
     pub(super) fn load(context: &Context, flags: &Flags) -> anyhow::Result<Self> {
-        let mut names = FieldNames::default();
-        names.add_fields("catalogue/telemetry_fields.csv", FIELDS)?;
-        names.add_dcgm("catalogue/telemetry_dcgm.csv", DCGM)?;
-        if let Some(path) = &flags.names {
-            names.add_fields(&path.display().to_string(), &read(path)?)?;
-        }
-        let mut limits = read_thresholds("catalogue/telemetry.toml", THRESHOLDS)?;
-        if let Some(path) = &flags.thresholds {
-            let own = read_thresholds(&path.display().to_string(), &read(path)?)?;
-            if let Some(unknown) = own
-                .rows
-                .keys()
-                .find(|name| !limits.rows.contains_key(*name))
-            {
-                let known: Vec<&str> = limits.rows.keys().map(String::as_str).collect();
-                return Err(Problem::new(format!(
-                    "{}: no rule has a threshold {unknown:?}",
-                    path.display()
-                ))
-                .hint(format!("there are {}", known.join(", ")))
-                .into());
-            }
-            limits = limits.with(own);
+        let loaded = catalogue::load(&context.app.overrides)?;
+        let mut xids = BTreeMap::new();
+        for (file, text) in catalogue::files(&loaded, OwnRows::XidErrors) {
+            xids.extend(read_xids(file, text)?);
         }
         Ok(Self {
-            names,
-            limits,
+            names: field_names(&loaded, flags)?,
+            limits: thresholds(&loaded, flags)?,
             facts: Facts {
-                xids: read_xids("catalogue/telemetry_xid.csv", XIDS)?,
+                xids,
                 ..Facts::default()
             },
-            rules: usage_rules::thresholds(flags.rules.as_deref())?,
-            loaded: catalogue::load(&context.app.overrides)?,
+            rules: usage_rules::thresholds(&loaded, flags.rules.as_deref())?,
+            loaded,
             asked: BTreeSet::new(),
         })
     }
@@ -107,6 +83,53 @@ impl Knowledge {
             }
         }
     }
+}
+
+fn field_names(loaded: &Loaded, flags: &Flags) -> anyhow::Result<FieldNames> {
+    let mut names = FieldNames::default();
+    for (file, text) in catalogue::files(loaded, OwnRows::TelemetryFields) {
+        names.add_fields(file, text)?;
+    }
+    for (file, text) in catalogue::files(loaded, OwnRows::DcgmFields) {
+        names.add_dcgm(file, text)?;
+    }
+    if let Some(path) = &flags.names {
+        names.add_fields(&path.display().to_string(), &read(path)?)?;
+    }
+    Ok(names)
+}
+
+/// Thresholds of the catalogue, of the user's catalogue and of `--thresholds`; later ones win.
+fn thresholds(loaded: &Loaded, flags: &Flags) -> anyhow::Result<Thresholds> {
+    let mut limits: Option<Thresholds> = None;
+    let named = flags.thresholds.as_deref();
+    let named = named
+        .map(|path| anyhow::Ok((path.display().to_string(), read(path)?)))
+        .transpose()?;
+    let named = named
+        .iter()
+        .map(|(file, text)| (file.as_str(), text.as_str()));
+    for (file, text) in catalogue::files(loaded, OwnRows::TelemetryThresholds).chain(named) {
+        let own = read_thresholds(file, text)?;
+        limits = Some(match limits {
+            Some(known) => known_thresholds(file, own, known)?,
+            None => own,
+        });
+    }
+    Ok(limits.unwrap_or_default())
+}
+
+fn known_thresholds(file: &str, own: Thresholds, known: Thresholds) -> anyhow::Result<Thresholds> {
+    let unknown = own.rows.keys().find(|name| !known.rows.contains_key(*name));
+    if let Some(unknown) = unknown {
+        let names: Vec<&str> = known.rows.keys().map(String::as_str).collect();
+        return Err(
+            Problem::new(format!("{file}: no rule has a threshold {unknown:?}"))
+                .hint(format!("there are {}", names.join(", ")))
+                .into(),
+        );
+    }
+    Ok(known.with(own))
 }
 
 pub(super) fn read(path: &Path) -> anyhow::Result<String> {

@@ -1,13 +1,13 @@
 //! `gpuwise watch`: what GPUs and serving engines do now, and what is wrong with them.
 
+mod actions;
 mod document;
 mod knowledge;
-mod near;
+mod numa;
 #[cfg(feature = "bench")]
 mod prometheus;
 mod show;
 mod sources;
-mod starts;
 #[cfg(feature = "bench")]
 mod tokens;
 
@@ -77,14 +77,14 @@ pub struct Flags {
     /// Rows to show; those with findings come first, then the busiest
     #[arg(long, value_name = "N", default_value_t = 40)]
     top: usize,
-    /// Thresholds of your own over ours: TOML as catalogue/telemetry.toml
+    /// Thresholds of your own over ours: TOML as `gpuwise example telemetry.toml` prints
     #[arg(long, value_name = "FILE")]
     pub(super) thresholds: Option<PathBuf>,
-    /// What decides whether a GPU is too large, of your own over ours: TOML as `gpuwise audit --rules`
-    /// takes it
+    /// What decides whether a GPU is too large, of your own over ours: TOML as `gpuwise example audit.toml`
+    /// prints
     #[arg(long, value_name = "FILE")]
     pub(super) rules: Option<PathBuf>,
-    /// Names of metrics of your own beside ours: CSV as catalogue/telemetry_fields.csv
+    /// Names of metrics of your own beside ours: CSV as `gpuwise example telemetry_fields.csv` prints
     #[arg(long, value_name = "FILE")]
     pub(super) names: Option<PathBuf>,
     /// A metric of your own beside the GPUs', such as accuracy=avg(model_accuracy)
@@ -120,11 +120,26 @@ pub struct Flags {
     pub(super) not_again_within: f64,
 }
 
+/// The shortest interval, in seconds: drivers refresh their counters no more often.
+const SHORTEST: f64 = 0.1;
+
 fn duration(text: &str) -> Result<f64, String> {
     read_duration(text).map_err(|error| error.problem)
 }
 
 pub fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
+    if flags.run.is_some()
+        && flags.when.is_empty()
+        && flags.when_drifts.is_empty()
+        && flags.run_every.is_none()
+    {
+        return Err(Problem::new("--run: nothing says when to start it")
+            .hint("add --when 'tensor_active < 0.2 for 5m', --when-drifts FIGURE or --run-every 1h")
+            .into());
+    }
+    if flags.every.is_some_and(|seconds| seconds < SHORTEST) {
+        return Err(Problem::new("--every: it must be 100ms or more").into());
+    }
     let knowledge = Knowledge::load(context, flags)?;
     let mut sources = Source::all(context, flags)?;
     let recorded = sources.iter().all(Source::is_recorded);
@@ -140,7 +155,7 @@ pub fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
                 .unwrap_or(60.0),
         ),
         knowledge,
-        starts: starts::Starts::new(flags)?,
+        starts: actions::Starts::new(flags)?,
         also: Vec::new(),
         told: BTreeMap::new(),
         otlp: sources::otlp(flags)?,
@@ -202,13 +217,13 @@ struct Session<'a> {
     knowledge: Knowledge,
     state: State,
     changes: Changes,
-    starts: starts::Starts,
+    starts: actions::Starts,
     /// The user's own metrics, by name.
     also: Vec<(String, f64)>,
     /// When each of them was last told.
     told: BTreeMap<String, f64>,
     otlp: Option<sources::Otlp>,
-    /// Whether the table is drawn anew in place.
+    /// Whether the table is redrawn in place.
     live: bool,
     /// What each source last failed with.
     failing: Vec<Option<String>>,
@@ -270,7 +285,7 @@ impl Session<'_> {
         let mut found = self.knowledge.found(&self.state);
         if self.flags.nvml {
             // Process ids are this machine's.
-            found.extend(near::far(&self.state));
+            found.extend(numa::far(&self.state));
         }
         let changed = self.changes.take(now, found);
         let started = self.starts.look(&self.state, &self.also, now);

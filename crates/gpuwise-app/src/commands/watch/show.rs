@@ -1,4 +1,4 @@
-//! The table that is drawn anew, and the line of every interval.
+//! The table that is redrawn, and the line of every interval.
 
 use super::{Context, document::document};
 use crate::settings::Format;
@@ -8,7 +8,10 @@ use gpuwise_domain::{
 };
 use gpuwise_measure::telemetry::{Change, Changes, Row, State};
 use gpuwise_units::significant;
-use gpuwise_view::table::{Cell, Column, Table};
+use gpuwise_view::{
+    Style,
+    table::{Cell, Column, Table},
+};
 use serde_json::json;
 use std::{collections::BTreeSet, fmt::Write as _};
 
@@ -48,7 +51,7 @@ pub(super) fn show(view: &View<'_>, context: &Context) -> anyhow::Result<()> {
                 let _ = writeln!(text, "{others} more rows (--top {})", view.top + others);
             }
             text += &serving(view, context);
-            text += &below(view);
+            text += &below(view, context.form.style);
             context.data(&text)
         }
         Format::Table => {
@@ -355,7 +358,7 @@ fn serving(view: &View<'_>, context: &Context) -> String {
 }
 
 /// Findings that hold and those that ended just now.
-fn below(view: &View<'_>) -> String {
+fn below(view: &View<'_>, style: Style) -> String {
     let mut text = String::new();
     let mut holding: Vec<(f64, &Finding)> = view.changes.holding().collect();
     holding.sort_by(|a, b| b.0.total_cmp(&a.0));
@@ -365,18 +368,17 @@ fn below(view: &View<'_>) -> String {
         } else {
             format!(" since {}", hms(*began))
         };
+        let lead = format!("{} {}{since}: ", name(finding), title(finding));
         let _ = write!(
             text,
-            "\n{} {}{since}: {}\n",
-            name(finding),
-            title(finding),
-            finding.statement
+            "\n{}\n",
+            style.wrap_after(&lead, &finding.statement, 2)
         );
         if let Some(gain) = gain(finding.gain) {
             let _ = writeln!(text, "  gain {gain}");
         }
         for advice in &finding.advice {
-            let _ = writeln!(text, "  {advice}");
+            let _ = writeln!(text, "{}", style.wrap_after("  ", advice, 4));
         }
     }
     if holding.len() > 20 {

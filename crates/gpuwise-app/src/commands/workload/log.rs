@@ -1,6 +1,6 @@
 //! Traffic from access logs.
 
-use super::seen::{Lengths, Seen, duration};
+use super::observed::{Lengths, ObservedTraffic, duration};
 use crate::{error::Problem, settings::FromLog};
 use anyhow::Context as _;
 use gpuwise_read::{
@@ -17,7 +17,7 @@ const WINDOW: f64 = 60.0;
 /// Fewer gaps than this say nothing of an hour's burstiness.
 const FEWEST_GAPS: usize = 50;
 
-pub(super) fn seen(flags: &FromLog) -> anyhow::Result<(Seen, AccessLog)> {
+pub(super) fn seen(flags: &FromLog) -> anyhow::Result<(ObservedTraffic, AccessLog)> {
     let shown = flags.file.display().to_string();
     let mapping = match &flags.map {
         Some(text) => Mapping::read(text).context("--map")?,
@@ -34,6 +34,13 @@ pub(super) fn seen(flags: &FromLog) -> anyhow::Result<(Seen, AccessLog)> {
         bytes = fs::read(&flags.file).map_err(cannot)?;
     }
     let bytes = traffic::decompress(&bytes, LARGEST_LOG).with_context(|| shown.clone())?;
+    if let Err(error) = std::str::from_utf8(&bytes)
+        && error.valid_up_to() < bytes.len().min(4096) / 2
+    {
+        return Err(Problem::new(format!("{shown} is not text in UTF-8"))
+            .hint("a log is JSON lines or CSV; `gpuwise example requests.jsonl` prints one")
+            .into());
+    }
     let log = read_access_log(&bytes, &mapping, flags.model.as_deref()).map_err(|error| {
         use gpuwise_read::access_log::AccessLogError;
         let hint = match &error {
@@ -52,7 +59,7 @@ pub(super) fn seen(flags: &FromLog) -> anyhow::Result<(Seen, AccessLog)> {
     Ok((summed(&log, &shown, flags.model.as_deref()), log))
 }
 
-fn summed(log: &AccessLog, shown: &str, model: Option<&str>) -> Seen {
+fn summed(log: &AccessLog, shown: &str, model: Option<&str>) -> ObservedTraffic {
     let lengths = |of: fn(&gpuwise_read::access_log::Entry) -> u32| {
         Lengths::of(
             log.entries
@@ -71,7 +78,7 @@ fn summed(log: &AccessLog, shown: &str, model: Option<&str>) -> Seen {
         [(name, _)] => Some(name.clone()),
         _ => None,
     };
-    let mut seen = Seen {
+    let mut seen = ObservedTraffic {
         source: format!("log {shown}"),
         model: model.map(Into::into).or(only),
         requests: log.entries.len() as f64,
@@ -83,7 +90,7 @@ fn summed(log: &AccessLog, shown: &str, model: Option<&str>) -> Seen {
         input: lengths(|entry| entry.input),
         output: lengths(|entry| entry.output),
         prefix_hit: log.prefix_hit(),
-        ..Seen::default()
+        ..ObservedTraffic::default()
     };
     if timed {
         seen.hourly = hourly(&log.counts(WINDOW), WINDOW);
@@ -96,7 +103,7 @@ fn summed(log: &AccessLog, shown: &str, model: Option<&str>) -> Seen {
 
 /// From the gaps between requests within each hour, so that day and night are not taken for bursts;
 /// where times are too coarse for gaps, from counts.
-fn set_burstiness(seen: &mut Seen, log: &AccessLog) {
+fn set_burstiness(seen: &mut ObservedTraffic, log: &AccessLog) {
     let resolution = resolution(log);
     let rate = seen.rate.unwrap_or(0.0);
     if rate * resolution > 0.1 {

@@ -1,8 +1,8 @@
 //! Traffic from a server's metrics: one look, two, or many.
 
-use super::seen::Seen;
+use super::observed::ObservedTraffic;
 #[cfg(feature = "hub")]
-use super::seen::duration;
+use super::observed::duration;
 #[cfg(feature = "hub")]
 use crate::progress;
 use crate::{
@@ -32,7 +32,7 @@ const OFTEN: f64 = 1.0;
 /// Looks that may fail before watching is given up.
 const MOST_FAILED: usize = 3;
 
-pub(super) fn seen(context: &Context, flags: &FromMetrics) -> anyhow::Result<Seen> {
+pub(super) fn seen(context: &Context, flags: &FromMetrics) -> anyhow::Result<ObservedTraffic> {
     let span = time_of("--for", flags.span.as_deref())?;
     let longest = match &flags.context {
         Some(text) => Some(tokens(text).context("--context")?.0 as f64),
@@ -111,7 +111,7 @@ fn once(
     source: &str,
     span: Option<f64>,
     longest: Option<f64>,
-) -> anyhow::Result<Seen> {
+) -> anyhow::Result<ObservedTraffic> {
     let (text, live) = if is_url(source) {
         let client = Client::new(&flags.access, context.app.offline)?;
         (client.get(source, &[])?, true)
@@ -119,7 +119,7 @@ fn once(
         (read_text(Path::new(source))?, false)
     };
     let observed = read(source, &text, flags.model.as_deref())?;
-    let mut seen = Seen::of_metrics(&observed, longest);
+    let mut seen = ObservedTraffic::of_metrics(&observed, longest);
     let taken = match date_of("--taken", flags.taken.as_deref())? {
         Some(taken) => Some(taken),
         None if live => Some(now()),
@@ -157,7 +157,7 @@ fn between(
     second: &str,
     span: Option<f64>,
     longest: Option<f64>,
-) -> anyhow::Result<Seen> {
+) -> anyhow::Result<ObservedTraffic> {
     let model = flags.model.as_deref();
     let then_text = read_text(Path::new(first))?;
     let now = read(second, &read_text(Path::new(second))?, model)?;
@@ -180,7 +180,7 @@ fn between(
     if observed.requests <= 0.0 {
         return Err(Problem::new(format!("no request ended between {first} and {second}")).into());
     }
-    let mut seen = Seen::of_metrics(&observed, longest);
+    let mut seen = ObservedTraffic::of_metrics(&observed, longest);
     seen.seconds = seconds;
     seen.rate = seconds.map(|seconds| observed.requests / seconds);
     if seen.rate.is_none() {
@@ -196,7 +196,7 @@ fn watch(
     source: &str,
     span: f64,
     longest: Option<f64>,
-) -> anyhow::Result<Seen> {
+) -> anyhow::Result<ObservedTraffic> {
     let client = Client::new(&flags.access, context.app.offline)?;
     let every = time_of("--every", flags.every.as_deref())?
         .unwrap_or((span / WINDOWS).max(OFTEN))
@@ -267,7 +267,7 @@ fn watched(
     looks: &[(f64, Option<Observed>)],
     source: &str,
     longest: Option<f64>,
-) -> anyhow::Result<Seen> {
+) -> anyhow::Result<ObservedTraffic> {
     let none = || {
         Problem::new(format!("{source}: no request ended while it was watched"))
             .hint("watch for longer, or leave --for out to read what it counted so far")
@@ -286,7 +286,7 @@ fn watched(
     if observed.requests <= 0.0 {
         return Err(none().into());
     }
-    let mut seen = Seen::of_metrics(&observed, longest);
+    let mut seen = ObservedTraffic::of_metrics(&observed, longest);
     seen.seconds = Some(*seconds);
     seen.rate = Some(observed.requests / seconds);
     let gauges: Vec<&Observed> = looks.iter().filter_map(|(_, look)| look.as_ref()).collect();

@@ -2,8 +2,8 @@
 
 mod log;
 mod metrics;
+mod observed;
 mod prometheus;
-mod seen;
 
 use super::{Context, Exit};
 use crate::{
@@ -12,7 +12,7 @@ use crate::{
     write::Pending,
 };
 use gpuwise_view::Style;
-use seen::Seen;
+use observed::ObservedTraffic;
 use std::path::Path;
 
 pub fn run(context: &Context, flags: &Workload) -> anyhow::Result<Exit> {
@@ -45,7 +45,7 @@ fn pending(path: Option<&Path>) -> anyhow::Result<Option<Pending>> {
 /// The summary first, on stderr; then the file.
 fn give(
     context: &Context,
-    seen: &Seen,
+    seen: &ObservedTraffic,
     target: Option<Pending>,
     path: Option<&Path>,
 ) -> anyhow::Result<Exit> {

@@ -2,7 +2,7 @@
 
 use super::{
     metrics::{now, time_of},
-    seen::{Lengths, NOT_THERE, Seen, duration},
+    observed::{Lengths, NOT_THERE, ObservedTraffic, duration},
 };
 use crate::{commands::Context, error::Problem, fetch::Client, settings::FromMetrics};
 use anyhow::Context as _;
@@ -36,7 +36,11 @@ struct Server<'a> {
     name: &'a str,
 }
 
-pub(super) fn seen(context: &Context, flags: &FromMetrics, address: &str) -> anyhow::Result<Seen> {
+pub(super) fn seen(
+    context: &Context,
+    flags: &FromMetrics,
+    address: &str,
+) -> anyhow::Result<ObservedTraffic> {
     let range = time_of("--range", Some(&flags.range))?.unwrap_or(86_400.0);
     let step = time_of("--step", Some(&flags.step))?.unwrap_or(600.0);
     if step > range || range / step > MOST_WINDOWS {
@@ -211,7 +215,7 @@ impl Server<'_> {
         (range, step): (f64, f64),
         longest: Option<f64>,
         model: Option<String>,
-    ) -> anyhow::Result<Seen> {
+    ) -> anyhow::Result<ObservedTraffic> {
         let counter = present(vocabulary, names, Quantity::PromptLength, "_count")
             .or_else(|| present(vocabulary, names, Quantity::EndToEnd, "_count"))
             .map(|name| format!("{name}_count"))
@@ -247,7 +251,7 @@ impl Server<'_> {
         for (name, quantity) in LATENCIES {
             latencies.extend(of(quantity)?.map(|seen| (name, seen)));
         }
-        let mut seen = Seen {
+        let mut seen = ObservedTraffic {
             source: format!("{}'s metrics on a Prometheus server", vocabulary.engine),
             model,
             requests,
@@ -264,7 +268,7 @@ impl Server<'_> {
                 .zip(hits)
                 .map(|(queries, hits)| (hits / queries).clamp(0.0, 1.0)),
             latencies,
-            ..Seen::default()
+            ..ObservedTraffic::default()
         };
         seen.set_burstiness(burstiness(&counts, step), step);
         if missing > 0 {

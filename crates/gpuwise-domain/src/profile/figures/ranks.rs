@@ -65,7 +65,7 @@ pub struct CollectiveKind {
 /// Who waited for whom: collectives of several ranks laid beside one another.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Stragglers {
-    /// Collectives, each with the rank that came last; in order.
+    /// Collectives, each with the straggler; in order.
     pub collectives: Vec<MatchedCollective>,
     /// Collectives that could not be matched over the ranks.
     pub unmatched: u64,
@@ -82,7 +82,7 @@ pub struct MatchedCollective {
     pub group: Option<String>,
     /// Its place: sequence number where stated, else order within the group.
     pub order: u64,
-    /// The rank that came last.
+    /// The straggler.
     pub last_rank: u32,
     /// How much longer the longest kernel was: what the first rank waited.
     pub lateness_ns: i64,
@@ -92,7 +92,7 @@ pub struct MatchedCollective {
     pub ranks: u32,
     /// Bus bandwidth in bytes a second over the shortest kernel, where bytes are stated.
     pub bus_bandwidth: Option<f64>,
-    /// When it started on the rank that came last, on that rank's clock.
+    /// When it started on the straggler, on that rank's clock.
     pub start_ns: i64,
     pub end_ns: i64,
 }

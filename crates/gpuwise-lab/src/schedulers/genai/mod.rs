@@ -131,7 +131,7 @@ pub enum GenaiError {
         gpu_mib: u32,
     },
     /// Slices were asked and no board was given that can be cut.
-    #[error("no board was given that can be cut into MIG instances")]
+    #[error("no board was given that has MIG")]
     NoBoard,
     /// The kernel refused what was decided.
     #[error("the kernel refused a step of the replay: {0}")]

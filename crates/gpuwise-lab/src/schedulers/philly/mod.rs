@@ -14,7 +14,7 @@ pub use run::{Failure, Run, replay};
 use gpuwise_domain::{
     fleet::{TrainingJob, VirtualCluster},
     placement::{
-        Belief, Fleet, FleetGpu, Gang, GpuAsk, GpuId, GpuKind, Home, Job, JobId, KindId,
+        DurationEstimate, Fleet, FleetGpu, Gang, GpuAsk, GpuId, GpuKind, Home, Job, JobId, KindId,
         Kinds, Need, Node, NodeId, Preemption, WorkerAsk,
     },
 };
@@ -125,7 +125,7 @@ fn job(traced: &TrainingJob, id: u32) -> Job {
             checkpoint_every: Nanoseconds(1),
             restart: RESTART,
         },
-        duration: Some(Belief {
+        duration: Some(DurationEstimate {
             expected: traced.duration,
             spread: 0.0,
         }),

@@ -8,7 +8,7 @@
 use super::{
     Allocation, Ground, RoundJob, RoundPolicy,
     assign::assign,
-    packing::{Choice, Worths},
+    packing::{Choice, RoundValues},
 };
 
 /// From this much asked for, in parts of what there is, jobs may share GPUs.
@@ -66,7 +66,7 @@ impl RoundPolicy for JctAssignment {
                 ..*job
             })
             .collect();
-        let worths = Worths {
+        let worths = RoundValues {
             jobs: &seen,
             ground,
             step: &step,

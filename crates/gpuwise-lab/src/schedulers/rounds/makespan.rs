@@ -8,7 +8,7 @@
 use super::{
     Allocation, Ground, RoundJob, RoundPolicy,
     jct::allocations,
-    packing::{LEAST_GAIN, Worths},
+    packing::{LEAST_GAIN, RoundValues},
 };
 use gpuwise_sched::linear::{Optimum, Steps, maximise};
 
@@ -245,7 +245,7 @@ impl RoundPolicy for MakespanAssignment {
                 worth.max(cheap / 2.0) * (1.0 + URGENCY * urgent)
             })
             .collect();
-        let worths = Worths {
+        let worths = RoundValues {
             jobs,
             ground,
             step: &step,

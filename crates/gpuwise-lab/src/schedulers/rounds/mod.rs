@@ -21,7 +21,7 @@ mod speeds;
 
 pub use interior::{Rates, Solved, max_min, meets};
 pub use registry::{RoundContext, named, names};
-pub use speeds::{Alone, Beside, Class, Classes, Speeds};
+pub use speeds::{Class, Classes, PairSpeed, SoloSpeed, Speeds};
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RoundJob {

@@ -26,7 +26,7 @@ const PARTNERS: usize = 6;
 /// of speeds do not show.
 const STAYS: f64 = 1.02;
 
-pub(super) struct Worths<'a> {
+pub(super) struct RoundValues<'a> {
     pub(super) jobs: &'a [RoundJob],
     pub(super) ground: &'a Ground<'a>,
     pub(super) step: &'a [f64],
@@ -34,7 +34,7 @@ pub(super) struct Worths<'a> {
     pub(super) without: &'a [bool],
 }
 
-impl Worths<'_> {
+impl RoundValues<'_> {
     /// What a round at this speed is worth to a job: steps that it does not need are worth nothing.
     fn worth(&self, job: usize, speed: f64) -> f64 {
         let round = self.ground.round_s;

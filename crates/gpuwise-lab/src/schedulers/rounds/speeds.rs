@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 /// A speed alone: kind of GPU, program, GPUs, steps per second.
-pub type Alone = (String, String, u32, f64);
+pub type SoloSpeed = (String, String, u32, f64);
 /// Speeds side by side: kind of GPU, first and second program, GPUs, steps per second of each.
-pub type Beside = (String, String, String, u32, (f64, f64));
+pub type PairSpeed = (String, String, String, u32, (f64, f64));
 /// The class of each program and number of GPUs.
 pub type Classes = BTreeMap<(String, u32), usize>;
 
@@ -36,7 +36,11 @@ impl Speeds {
     }
 
     /// What was measured, as tables, for these kinds of GPU; others are passed over.
-    pub fn measured(kinds: &[String], alone: &[Alone], beside: &[Beside]) -> (Self, Classes) {
+    pub fn measured(
+        kinds: &[String],
+        alone: &[SoloSpeed],
+        beside: &[PairSpeed],
+    ) -> (Self, Classes) {
         let kind_of = |name: &String| kinds.iter().position(|kind| kind == name);
         let mut rows: BTreeMap<(String, u32), Vec<f64>> = BTreeMap::new();
         for (kind, program, gpus, speed) in alone {

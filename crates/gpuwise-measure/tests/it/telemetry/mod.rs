@@ -92,7 +92,7 @@ fn steady(subject: &Subject, values: &[(Quantity, f64)]) -> State {
         let now: Vec<_> = values
             .iter()
             .map(|(quantity, value)| {
-                let grows = quantity.course() == gpuwise_domain::telemetry::Course::Counter;
+                let grows = quantity.course() == gpuwise_domain::telemetry::MetricType::Counter;
                 let value = if grows {
                     value * f64::from(step) / 5.0
                 } else {

@@ -93,7 +93,7 @@ pub fn read_found(file: &str, name: &str, text: &str) -> Result<Vec<FoundNode>, 
 
 fn json(text: &str) -> Found<Vec<FoundNode>> {
     let value: serde_json::Value =
-        serde_json::from_str(text).map_err(|error| format!("line {}: {error}", error.line()))?;
+        serde_json::from_str(text).map_err(|error| crate::json_error::with_line(&error))?;
     if let Some(nodes) = value.get("nodes").and_then(|nodes| nodes.as_array()) {
         return slurm::read(nodes);
     }

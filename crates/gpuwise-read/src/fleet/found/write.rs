@@ -260,7 +260,7 @@ fn mig(out: &mut String, node: &FoundNode, names: &BTreeMap<String, Option<Known
         let Some(board) = known.and_then(|known| known.kind.mig.as_ref()) else {
             let _ = writeln!(
                 out,
-                "# GPU {at} has MIG on; how its board is cut is not known"
+                "# GPU {at} has MIG on; how its board is partitioned is not known"
             );
             continue;
         };

@@ -4,7 +4,7 @@ use super::{
     Build, Field,
     tables::{DomainTable, IslandTable, NodeTable},
 };
-use crate::fleet::text::{Found, Piece, expand};
+use crate::fleet::text::{Found, TableText, expand};
 use gpuwise_domain::placement::{Domain, DomainId, IslandId, Level};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,9 +23,9 @@ impl Build<'_> {
     /// The tables of domains, outermost first.
     pub(super) fn domains(
         &mut self,
-        zones: &[Piece<'_>],
-        blocks: &[Piece<'_>],
-        racks: &[Piece<'_>],
+        zones: &[TableText<'_>],
+        blocks: &[TableText<'_>],
+        racks: &[TableText<'_>],
     ) {
         for (level, pieces) in [
             (Level::Zone, zones),
@@ -139,7 +139,7 @@ impl Build<'_> {
     }
 
     /// Islands that the file names, and their nodes.
-    pub(super) fn islands(&mut self, pieces: &[Piece<'_>]) {
+    pub(super) fn islands(&mut self, pieces: &[TableText<'_>]) {
         for piece in pieces {
             let Some(table) = piece.read::<IslandTable>(&mut self.problems) else {
                 continue;

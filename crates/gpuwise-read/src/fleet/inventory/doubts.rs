@@ -143,17 +143,17 @@ impl Build<'_> {
         let own = |queue: &gpuwise_domain::placement::Queue| -> u64 {
             queue.quotas.iter().map(|quota| quota.nominal_milli).sum()
         };
-        let promised: u64 = fleet
+        let nominal: u64 = fleet
             .queues
             .iter()
             .filter(|queue| queue.parent.is_none())
             .map(own)
             .sum();
         let there = fleet.gpus.len() as u64 * 1000;
-        if promised > there {
+        if nominal > there {
             found.push(format!(
                 "queues have {} GPUs of their own, and the fleet has {}",
-                promised as f64 / 1000.0,
+                nominal as f64 / 1000.0,
                 fleet.gpus.len()
             ));
         }

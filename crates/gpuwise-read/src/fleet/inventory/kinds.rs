@@ -4,7 +4,7 @@ use super::{
     FindGpu, KnownGpu, KnownParts,
     tables::{GeometryTable, KindTable},
 };
-use crate::fleet::text::{Found, Piece, Problems, memory_mib, money};
+use crate::fleet::text::{Found, Problems, TableText, memory_mib, money};
 use gpuwise_domain::{
     catalogue::folded,
     placement::{GpuKind, KindId, Kinds as Set, MigGeometry, MigShape},
@@ -48,7 +48,7 @@ impl<'a> Kinds<'a> {
     }
 
     /// The kinds that the file describes.
-    pub(super) fn read(&mut self, pieces: &[Piece<'_>], problems: &mut Problems) {
+    pub(super) fn read(&mut self, pieces: &[TableText<'_>], problems: &mut Problems) {
         for piece in pieces {
             let Some(table) = piece.read::<KindTable>(problems) else {
                 continue;
@@ -111,7 +111,7 @@ impl<'a> Kinds<'a> {
 fn described(
     table: &KindTable,
     base: Option<KnownGpu>,
-    piece: &Piece<'_>,
+    piece: &TableText<'_>,
     problems: &mut Problems,
 ) -> Option<KnownGpu> {
     let mut out = base.unwrap_or_else(|| KnownGpu {

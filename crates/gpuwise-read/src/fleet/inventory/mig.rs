@@ -48,7 +48,7 @@ fn geometry(gpu: Option<&KnownGpu>) -> Found<(&str, &MigGeometry)> {
     let geometry = gpu.and_then(|gpu| gpu.kind.mig.as_ref());
     geometry.map(|geometry| (name, geometry)).ok_or_else(|| {
         format!(
-            "mig: nothing is known of how {name} is cut; leave mig out, or describe it as a [[gpu_kind]]"
+            "mig: nothing is known of how {name} is partitioned; leave mig out, or describe it as a [[gpu_kind]]"
         )
     })
 }

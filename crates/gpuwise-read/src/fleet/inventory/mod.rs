@@ -13,7 +13,7 @@ mod queues;
 mod reservations;
 mod tables;
 
-use super::text::{FleetProblems, Piece, Problems, pieces};
+use super::text::{FleetProblems, Problems, TableText, pieces};
 use domains::Places;
 use gpuwise_domain::{
     fabric::Fabric,
@@ -126,7 +126,7 @@ const TABLES: [&str; 9] = [
 
 impl Build<'_> {
     fn sort(&mut self, text: &str, fabric: Option<&Fabric>) {
-        let mut sorted: [Vec<Piece<'_>>; TABLES.len()] = Default::default();
+        let mut sorted: [Vec<TableText<'_>>; TABLES.len()] = Default::default();
         for piece in pieces(text) {
             if piece.table.is_empty() {
                 self.head(&piece);
@@ -167,13 +167,13 @@ impl Build<'_> {
         self.queues(&queues);
         self.reservations(&reservations);
         self.out.fleet.kinds = self.kinds.finish();
-        if self.out.fleet.nodes.is_empty() && nodes.is_empty() {
+        if self.out.fleet.nodes.is_empty() && nodes.is_empty() && self.problems.is_empty() {
             let what = "there is no [[node]]; one has a name, gpus, cpu and memory";
             self.problems.add(0, what);
         }
     }
 
-    fn head(&mut self, piece: &Piece<'_>) {
+    fn head(&mut self, piece: &TableText<'_>) {
         let Some(head) = piece.read::<Head>(&mut self.problems) else {
             return;
         };

@@ -5,7 +5,9 @@ use super::{
     mig::{self, Cuts},
     tables::NodeTable,
 };
-use crate::fleet::text::{Found, Piece, counted_gpu, cpu_milli, expand, health, memory_mib, parts};
+use crate::fleet::text::{
+    Found, TableText, counted_gpu, cpu_milli, expand, health, memory_mib, parts,
+};
 use gpuwise_domain::placement::{
     Action, FleetGpu, GpuId, Health, Home, IslandId, KindId, Node, NodeId,
 };
@@ -24,7 +26,7 @@ struct Pattern {
 }
 
 impl Build<'_> {
-    pub(super) fn nodes(&mut self, pieces: &[Piece<'_>]) {
+    pub(super) fn nodes(&mut self, pieces: &[TableText<'_>]) {
         for piece in pieces {
             let Some(table) = piece.read::<NodeTable>(&mut self.problems) else {
                 continue;
@@ -46,7 +48,7 @@ impl Build<'_> {
         }
     }
 
-    fn node_table(&mut self, table: &NodeTable, piece: &Piece<'_>) -> Field<()> {
+    fn node_table(&mut self, table: &NodeTable, piece: &TableText<'_>) -> Field<()> {
         let names = expand(&table.name).map_err(|problem| ("name", problem))?;
         let pattern = self.pattern(table)?;
         let all = self.out.fleet.gpus.len() + names.len() * pattern.kinds.len();

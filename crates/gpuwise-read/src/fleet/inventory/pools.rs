@@ -1,7 +1,7 @@
 //! GPUs that are attached over a fabric.
 
 use super::{Build, Field, MOST, tables::PoolTable};
-use crate::fleet::text::{Found, Piece, counted_gpu, duration, expand};
+use crate::fleet::text::{Found, TableText, counted_gpu, duration, expand};
 use gpuwise_domain::{
     fabric::Fabric,
     placement::{FabricPool, FleetGpu, Home, KindId, Node, NodeId, PoolId},
@@ -9,7 +9,7 @@ use gpuwise_domain::{
 use gpuwise_units::{Nanoseconds, Seconds};
 
 impl Build<'_> {
-    pub(super) fn pools(&mut self, pieces: &[Piece<'_>]) {
+    pub(super) fn pools(&mut self, pieces: &[TableText<'_>]) {
         for piece in pieces {
             let Some(table) = piece.read::<PoolTable>(&mut self.problems) else {
                 continue;

@@ -4,7 +4,7 @@ use super::{
     Build,
     tables::{QueueTable, QuotaTable, SchedulingTable, SharingTable},
 };
-use crate::fleet::text::{Found, Piece, duration, money};
+use crate::fleet::text::{Found, TableText, duration, money};
 use gpuwise_domain::placement::{
     Backfill, Kinds as Set, Order, Queue, QueueId, Quota, Scheduling, Sharing, Weigh,
     queue_problems,
@@ -24,7 +24,7 @@ struct Named {
 }
 
 impl Build<'_> {
-    pub(super) fn queues(&mut self, pieces: &[Piece<'_>]) {
+    pub(super) fn queues(&mut self, pieces: &[TableText<'_>]) {
         let mut tables: Vec<Named> = Vec::new();
         let mut names: BTreeMap<String, usize> = BTreeMap::new();
         for piece in pieces {
@@ -74,7 +74,7 @@ impl Build<'_> {
         self.tree(&tables, &names);
     }
 
-    fn queue(&mut self, table: &QueueTable, piece: &Piece<'_>) -> Option<Queue> {
+    fn queue(&mut self, table: &QueueTable, piece: &TableText<'_>) -> Option<Queue> {
         let weight = table.weight.unwrap_or(1.0);
         if !(weight > 0.0 && weight <= 1e6) {
             let what = format!("weight is {weight}; expected a number above 0, such as 2");

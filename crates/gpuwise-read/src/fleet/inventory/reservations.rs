@@ -1,12 +1,12 @@
-//! What is kept for whom and when.
+//! Reservations: for which queue, and when.
 
 use super::{Build, Field, tables::ReservationTable};
-use crate::fleet::text::{Piece, duration, expand};
+use crate::fleet::text::{TableText, duration, expand};
 use gpuwise_domain::placement::{QueueId, Reservation};
 use gpuwise_units::Nanoseconds;
 
 impl Build<'_> {
-    pub(super) fn reservations(&mut self, pieces: &[Piece<'_>]) {
+    pub(super) fn reservations(&mut self, pieces: &[TableText<'_>]) {
         for piece in pieces {
             let Some(table) = piece.read::<ReservationTable>(&mut self.problems) else {
                 continue;
@@ -39,7 +39,7 @@ impl Build<'_> {
         if table.gpus == 0 {
             return Err((
                 "gpus",
-                "gpus is 0: nothing is kept; expected GPUs of each node".into(),
+                "gpus is 0: nothing is reserved; expected GPUs of each node".into(),
             ));
         }
         let mut names = Vec::new();

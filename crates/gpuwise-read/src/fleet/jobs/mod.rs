@@ -10,7 +10,7 @@ mod wishes;
 use super::{
     FindGpu,
     inventory::kinds::Kinds,
-    text::{FleetProblems, Piece, Problems, expand_braces, pieces},
+    text::{FleetProblems, Problems, TableText, expand_braces, pieces},
 };
 use gpuwise_domain::placement::{Action, Fleet, Job, JobId, NodeId, QueueId};
 use gpuwise_units::Nanoseconds;
@@ -101,7 +101,7 @@ struct Build<'a> {
 }
 
 impl Build<'_> {
-    fn job(&mut self, piece: &Piece<'_>) {
+    fn job(&mut self, piece: &TableText<'_>) {
         let Some(table) = piece.read::<JobTable>(&mut self.problems) else {
             return;
         };
@@ -110,7 +110,7 @@ impl Build<'_> {
         }
     }
 
-    fn table(&mut self, table: &JobTable, piece: &Piece<'_>) -> Field<()> {
+    fn table(&mut self, table: &JobTable, piece: &TableText<'_>) -> Field<()> {
         let names = names(table)?;
         if table.id.is_some() && names.len() > 1 {
             let what = format!("one id for {} jobs; leave it out", names.len());

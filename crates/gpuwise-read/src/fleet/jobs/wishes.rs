@@ -5,7 +5,7 @@ use super::{
     tables::{Duration, JobTable, Preemptible, Within, Workers},
 };
 use crate::fleet::text::{duration as time_of, level};
-use gpuwise_domain::placement::{Belief, Gang, Level, Preemption, Spread, TopologyWish};
+use gpuwise_domain::placement::{DurationEstimate, Gang, Level, Preemption, Spread, TopologyWish};
 use gpuwise_units::Nanoseconds;
 
 /// Workers of a job at most.
@@ -83,7 +83,7 @@ pub(super) fn spread(table: &JobTable) -> Field<Option<Spread>> {
     Ok(Some(Spread { over, most }))
 }
 
-pub(super) fn duration(table: &JobTable) -> Field<Option<Belief>> {
+pub(super) fn duration(table: &JobTable) -> Field<Option<DurationEstimate>> {
     let (text, spread) = match &table.duration {
         None => return Ok(None),
         Some(Duration::Known(text)) => (text, 0.0),
@@ -96,10 +96,13 @@ pub(super) fn duration(table: &JobTable) -> Field<Option<Belief>> {
             "duration is {text:?} with a spread of {spread}; expected a time above 0, and a spread from 0 (known) to 10"
         )));
     }
-    Ok(Some(Belief { expected, spread }))
+    Ok(Some(DurationEstimate { expected, spread }))
 }
 
-pub(super) fn preemption(table: &JobTable, duration: Option<Belief>) -> Field<Preemption> {
+pub(super) fn preemption(
+    table: &JobTable,
+    duration: Option<DurationEstimate>,
+) -> Field<Preemption> {
     let field = "preemptible";
     let (checkpoint, restart) = match &table.preemptible {
         None | Some(Preemptible::Flag(false)) => return Ok(Preemption::Never),

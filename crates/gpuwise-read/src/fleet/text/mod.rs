@@ -2,14 +2,14 @@
 //! every problem with its line.
 
 mod names;
-mod pieces;
 mod problems;
+mod table_text;
 mod values;
 
 pub(super) use names::{expand, expand_braces};
-pub(super) use pieces::{Piece, pieces};
 pub use problems::{FleetProblem, FleetProblems};
 pub(super) use problems::{Found, Problems};
+pub(super) use table_text::{TableText, pieces};
 pub(super) use values::{
     Many, counted_gpu, cpu_milli, duration, health, level, memory_mib, money, parts, share_milli,
 };

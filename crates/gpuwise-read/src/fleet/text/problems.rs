@@ -62,6 +62,10 @@ impl Problems {
         }
     }
 
+    pub(in crate::fleet) fn is_empty(&self) -> bool {
+        self.found.is_empty()
+    }
+
     pub(in crate::fleet) fn add(&mut self, line: usize, problem: impl Into<String>) {
         if self.found.len() >= MOST {
             self.more += 1;

@@ -2,7 +2,7 @@
 //! writes it anew.
 
 use super::names;
-use gpuwise_domain::telemetry::{Course, Quantity};
+use gpuwise_domain::telemetry::{MetricType, Quantity};
 use gpuwise_read::telemetry::{read_thresholds, read_xids};
 use std::{fmt::Write as _, fs, path::Path};
 
@@ -40,9 +40,9 @@ fn page(root: &Path) -> String {
         ids.dedup();
         let ids: Vec<String> = ids.iter().map(u32::to_string).collect();
         let course = match quantity.course() {
-            Course::Gauge => "up and down",
-            Course::Counter => "up",
-            Course::State => "seldom",
+            MetricType::Gauge => "up and down",
+            MetricType::Counter => "up",
+            MetricType::State => "seldom",
         };
         let _ = writeln!(
             out,

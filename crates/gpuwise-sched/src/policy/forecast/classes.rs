@@ -4,7 +4,7 @@ use super::{
     builds::{BUILDS, Builds},
     mix::{Mix, WIDTHS},
     room::Room,
-    value::{Values, Worth},
+    value::{RoomValue, Values},
 };
 use crate::world::{NodeState, Tenancy, World};
 use gpuwise_domain::placement::NodeId;
@@ -17,7 +17,7 @@ pub(super) struct Class {
     /// Changes when the place of this class is given to another.
     pub(super) generation: u32,
     pub(super) room: Room,
-    pub(super) worth: Worth,
+    pub(super) worth: RoomValue,
     pub(super) members: BTreeSet<(u32, NodeId)>,
     key: Key,
 }
@@ -163,7 +163,7 @@ impl Classes {
         at
     }
 
-    fn open(&mut self, key: Key, room: Room, worth: Worth) -> u32 {
+    fn open(&mut self, key: Key, room: Room, worth: RoomValue) -> u32 {
         self.generations += 1;
         let class = Class {
             generation: self.generations,

@@ -13,11 +13,11 @@
 
 mod builds;
 mod classes;
+mod fit_options;
 mod mix;
 mod prices;
 mod room;
 mod value;
-mod ways;
 
 use super::registry::Registered;
 use super::{Choice, FirstFit, NodeSelector, Search, scored::follow::Follower};
@@ -26,13 +26,13 @@ use crate::{
     world::World,
 };
 use classes::{Classes, Head};
+use fit_options::{FitOption, FitOptions, Losses};
 use gpuwise_domain::placement::{Assignment, GpuAsk, Kinds, Need, NodeId, WorkerAsk};
 use mix::{Mix, WIDTHS};
 use prices::{ONE, Prices};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 use value::Values;
-use ways::{Losses, Way, Ways};
 
 pub(super) const POLICY: Registered = Registered {
     name: "gpuwise",
@@ -68,7 +68,7 @@ pub struct ForecastPacking {
 struct Shape {
     kinds: Kinds,
     losses: Vec<Losses>,
-    ways: Vec<Ways>,
+    ways: Vec<FitOptions>,
     /// When it was last asked for.
     used: u64,
 }
@@ -79,7 +79,7 @@ struct Best {
     grains: i64,
     rank: u32,
     node: NodeId,
-    way: Way,
+    way: FitOption,
     cost: i64,
 }
 
@@ -183,7 +183,7 @@ impl ForecastPacking {
         };
         let classes = &self.classes;
         shape.losses.resize(classes.list.len(), Losses::default());
-        shape.ways.resize(classes.list.len(), Ways::default());
+        shape.ways.resize(classes.list.len(), FitOptions::default());
         let mut look = SearchState {
             world,
             ask,
@@ -247,7 +247,7 @@ struct SearchState<'a> {
     values: &'a mut Values,
     kinds: Kinds,
     losses: &'a mut [Losses],
-    ways: &'a mut [Ways],
+    ways: &'a mut [FitOptions],
     best: Option<Best>,
 }
 
@@ -262,7 +262,7 @@ impl SearchState<'_> {
             else {
                 return false;
             };
-            *ways = ways::ways(
+            *ways = fit_options::ways(
                 self.world,
                 self.ask,
                 self.kinds,
@@ -306,9 +306,9 @@ impl SearchState<'_> {
     }
 }
 
-/// What a way costs, in millionths of a GPU: the worth that is lost, dearer where GPU time of such
+/// The placement score of a way, in millionths of a GPU: the capacity that is lost, dearer where GPU time of such
 /// nodes is scarce, and the places for several GPUs that will be missed.
-fn cost(mix: &Mix, prices: &[i64; WIDTHS + 1], way: &Way) -> i64 {
+fn cost(mix: &Mix, prices: &[i64; WIDTHS + 1], way: &FitOption) -> i64 {
     let [_, places @ ..] = prices;
     let missed: i64 = places
         .iter()

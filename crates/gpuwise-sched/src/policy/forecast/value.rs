@@ -18,7 +18,7 @@ const PATIENCE: u64 = 64_553;
 const NEGLIGIBLE: u64 = 1_966;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Worth {
+pub(super) struct RoomValue {
     /// GPU time that future arrivals are expected to take, in millionths of a GPU.
     pub(super) micro: i64,
     /// Places for asks of each width, in thousandths: the mean over those asks.
@@ -27,7 +27,7 @@ pub(super) struct Worth {
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct Values {
-    known: FxHashMap<Room, Worth>,
+    known: FxHashMap<Room, RoomValue>,
 }
 
 impl Values {
@@ -36,7 +36,7 @@ impl Values {
         self.known.clear();
     }
 
-    pub(super) fn worth(&mut self, mix: &Mix, room: Room) -> Worth {
+    pub(super) fn worth(&mut self, mix: &Mix, room: Room) -> RoomValue {
         if let Some(known) = self.known.get(&room) {
             return *known;
         }
@@ -50,17 +50,17 @@ impl Values {
 }
 
 /// What room is worth under a mix: each row of imagined arrivals fills it as far as they fit.
-pub(super) fn worth(mix: &Mix, room: &Room) -> Worth {
+pub(super) fn worth(mix: &Mix, room: &Room) -> RoomValue {
     let mut places = [0; WIDTHS];
     for (to, width) in places.iter_mut().zip(&mix.widths) {
         *to = self::places(room, width);
     }
     let rows = mix.rows.len() as u64;
     if rows == 0 || room.milli() < mix.least_milli {
-        return Worth { micro: 0, places };
+        return RoomValue { micro: 0, places };
     }
     let milli: u64 = mix.rows.iter().map(|row| fill(room, row, mix)).sum();
-    Worth {
+    RoomValue {
         micro: (milli * 1000 / (rows * ONE)).cast_signed(),
         places,
     }

@@ -91,7 +91,7 @@ impl Trial<'_> {
             return false;
         }
         self.left -= 1;
-        cured(self.world, self.id, remedy, self.policy)
+        is_fixed_by(self.world, self.id, remedy, self.policy)
     }
 
     fn add(&mut self, remedy: Remedy, what: String, costs: Costs) {
@@ -165,7 +165,7 @@ fn lost(world: &World, job: JobId) -> Option<Nanoseconds> {
 
 /// Whether a job that waits is placed once a remedy was taken, by this policy and without disrupting
 /// anybody else. A remedy that moves jobs must find them new places, too.
-pub fn cured(world: &World, job: JobId, remedy: &Remedy, policy: &mut Policy) -> bool {
+pub fn is_fixed_by(world: &World, job: JobId, remedy: &Remedy, policy: &mut Policy) -> bool {
     let Some(mut after) = taken(world, job, remedy) else {
         return false;
     };

@@ -4,8 +4,8 @@ mod laws;
 
 use crate::support::{fleet, job};
 use gpuwise_domain::placement::{
-    Action, Belief, Cause, Ended, Event, Fleet, GpuKind, Job, JobId, KindId, Kinds, NodeId,
-    Outcome, Plan, Preemption, Queue, QueueId, QueueProblem, Quota, QuotaLimit, Report,
+    Action, Cause, DurationEstimate, Ended, Event, Fleet, GpuKind, Job, JobId, KindId, Kinds,
+    NodeId, Outcome, Plan, Preemption, Queue, QueueId, QueueProblem, Quota, QuotaLimit, Report,
     Reservation, Sharing, Shortage, TimestampedEvent, Weigh,
 };
 use gpuwise_sched::{
@@ -47,7 +47,7 @@ fn quota(nominal: u64, borrowing: Option<u64>, lending: Option<u64>, cap: Option
 fn in_queue(id: u32, queue: u32, gpus: u32, seconds: u64) -> Job {
     Job {
         queue: Some(QueueId(queue)),
-        duration: Some(Belief {
+        duration: Some(DurationEstimate {
             expected: Nanoseconds(seconds * SECOND),
             spread: 0.0,
         }),
@@ -349,7 +349,7 @@ fn kept_gpus_are_left_by_when_they_are_due() {
         );
         run.policy.limits.padding_sigmas = 1.0;
         let mut wide = in_queue(0, 0, 2, seconds);
-        wide.duration = Some(Belief {
+        wide.duration = Some(DurationEstimate {
             expected: Nanoseconds(seconds * SECOND),
             spread,
         });

@@ -1,8 +1,8 @@
 //! The replica that has probably cached the prompt, by the prompts sent before.
 
 use super::{
-    Ask, Candidate, Measure, any,
-    least::least,
+    Candidate, Measure, RoutingRequest, any,
+    least_loaded::least,
     memory::{Memory, PrefixMatch},
 };
 use gpuwise_units::RandomStream;
@@ -50,7 +50,11 @@ impl Rule {
         }
     }
 
-    pub(super) fn pick(&mut self, ask: &Ask<'_>, candidates: &[Candidate]) -> Option<usize> {
+    pub(super) fn pick(
+        &mut self,
+        ask: &RoutingRequest<'_>,
+        candidates: &[Candidate],
+    ) -> Option<usize> {
         if ask.time - self.forgot >= self.settings.every {
             self.forgot = ask.time;
             self.memory.shrink(self.settings.nodes);
@@ -111,7 +115,11 @@ impl Blind {
         }
     }
 
-    pub(super) fn pick(&mut self, ask: &Ask<'_>, candidates: &[Candidate]) -> Option<usize> {
+    pub(super) fn pick(
+        &mut self,
+        ask: &RoutingRequest<'_>,
+        candidates: &[Candidate],
+    ) -> Option<usize> {
         let open = |replica: u16| place_of(replica, candidates).is_some();
         let PrefixMatch { holders, .. } = self.memory.longest(ask.request, open);
         let place = any(candidates, &mut self.chance, |_, one| {
@@ -155,8 +163,8 @@ mod tests {
         (0..).zip(loads).map(candidate).collect()
     }
 
-    fn ask(request: &Request) -> Ask<'_> {
-        Ask {
+    fn ask(request: &Request) -> RoutingRequest<'_> {
+        RoutingRequest {
             request,
             time: 0,
             hits: &|_| 0,
@@ -218,7 +226,7 @@ mod tests {
         let mut rule = Rule::new(settings);
         for content in 0..5 {
             let request = request(content, 100, 0);
-            let ask = Ask {
+            let ask = RoutingRequest {
                 time: content,
                 ..ask(&request)
             };
@@ -226,7 +234,7 @@ mod tests {
         }
         assert_eq!(rule.memory.len(), 5);
         let request = request(0, 100, 0);
-        let ask = Ask {
+        let ask = RoutingRequest {
             time: settings.every,
             ..ask(&request)
         };

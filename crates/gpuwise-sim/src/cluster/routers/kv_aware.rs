@@ -1,6 +1,6 @@
 //! The cheapest replica by what it has cached, has yet to compute, and holds: Dynamo's rule.
 
-use super::{Ask, Candidate, any};
+use super::{Candidate, RoutingRequest, any};
 use gpuwise_units::RandomStream;
 
 /// The parameters of Dynamo's cost. Caches in host memory or on disk are not modelled.
@@ -43,7 +43,11 @@ impl Rule {
         }
     }
 
-    pub(super) fn pick(&mut self, ask: &Ask<'_>, candidates: &[Candidate]) -> Option<usize> {
+    pub(super) fn pick(
+        &mut self,
+        ask: &RoutingRequest<'_>,
+        candidates: &[Candidate],
+    ) -> Option<usize> {
         let settings = self.settings;
         self.costs.clear();
         self.costs.extend(
@@ -85,7 +89,7 @@ impl Rule {
 }
 
 /// Blocks to compute, less what is found, and blocks held.
-fn cost(settings: KvAware, ask: &Ask<'_>, candidate: &Candidate) -> f64 {
+fn cost(settings: KvAware, ask: &RoutingRequest<'_>, candidate: &Candidate) -> f64 {
     let block = u64::from(settings.block.max(1));
     let queued = candidate.queued_tokens + u64::from(ask.request.input);
     let prefill = queued.div_ceil(block) as f64;
@@ -138,7 +142,7 @@ mod tests {
                 ..KvAware::default()
             };
             let mut rule = Rule::new(settings, RandomStream::new(1, "kv", 0));
-            let ask = Ask {
+            let ask = RoutingRequest {
                 request: &request,
                 time: 0,
                 hits: &|replica| hits[usize::from(replica)],
@@ -157,7 +161,7 @@ mod tests {
             input: 160,
             ..Request::default()
         };
-        let ask = Ask {
+        let ask = RoutingRequest {
             request: &request,
             time: 0,
             hits: &|_| 0,

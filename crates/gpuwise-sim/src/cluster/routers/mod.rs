@@ -3,7 +3,7 @@
 
 mod cache_aware;
 mod kv_aware;
-mod least;
+mod least_loaded;
 mod memory;
 mod round_robin;
 mod scored;
@@ -11,7 +11,7 @@ mod session;
 
 pub use cache_aware::CacheAware;
 pub use kv_aware::KvAware;
-pub use least::Measure;
+pub use least_loaded::Measure;
 pub use scored::{Scorer, Weighted};
 
 use gpuwise_domain::request::Request;
@@ -63,7 +63,7 @@ pub struct Candidate {
 
 /// A request that wants a replica.
 #[derive(Clone, Copy)]
-pub struct Ask<'a> {
+pub struct RoutingRequest<'a> {
     pub request: &'a Request,
     /// Nanoseconds from the start of the run.
     pub time: u64,
@@ -86,7 +86,7 @@ pub struct Router(Rule);
 enum Rule {
     RoundRobin(round_robin::RoundRobin),
     Random(RandomStream),
-    Least(least::Fewest),
+    Least(least_loaded::Fewest),
     TwoChoices(Measure, RandomStream),
     Session(session::Ring),
     CacheAware(Box<cache_aware::Rule>),
@@ -102,7 +102,7 @@ impl Router {
         Self(match routing {
             Routing::RoundRobin => Rule::RoundRobin(round_robin::RoundRobin::default()),
             Routing::Random => Rule::Random(chance),
-            Routing::Least(measure) => Rule::Least(least::Fewest::new(*measure)),
+            Routing::Least(measure) => Rule::Least(least_loaded::Fewest::new(*measure)),
             Routing::TwoChoices(measure) => Rule::TwoChoices(*measure, chance),
             Routing::Session => Rule::Session(session::Ring::default()),
             Routing::CacheAware(settings) => {
@@ -131,12 +131,12 @@ impl Router {
 
     /// The place of the replica to send a request to, among `candidates` in the order of their
     /// numbers; none if none is open.
-    pub fn pick(&mut self, ask: &Ask<'_>, candidates: &[Candidate]) -> Option<usize> {
+    pub fn pick(&mut self, ask: &RoutingRequest<'_>, candidates: &[Candidate]) -> Option<usize> {
         match &mut self.0 {
             Rule::RoundRobin(rule) => rule.pick(candidates),
             Rule::Random(chance) => any(candidates, chance, |_, one| one.open),
             Rule::Least(rule) => rule.pick(candidates),
-            Rule::TwoChoices(measure, chance) => least::of_two(candidates, *measure, chance),
+            Rule::TwoChoices(measure, chance) => least_loaded::of_two(candidates, *measure, chance),
             Rule::Session(ring) => ring.pick(ask, candidates),
             Rule::CacheAware(rule) => rule.pick(ask, candidates),
             Rule::PrefixAware(rule) => rule.pick(ask, candidates),

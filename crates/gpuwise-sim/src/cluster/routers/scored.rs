@@ -1,6 +1,6 @@
 //! The highest sum of weighted scores, each from 0 to 1: llm-d's way.
 
-use super::{Ask, Candidate, Needs, any, memory::Memory};
+use super::{Candidate, Needs, RoutingRequest, any, memory::Memory};
 use gpuwise_units::RandomStream;
 use indexmap::IndexMap;
 use rustc_hash::FxBuildHasher;
@@ -86,7 +86,11 @@ impl Rule {
         }
     }
 
-    pub(super) fn pick(&mut self, ask: &Ask<'_>, candidates: &[Candidate]) -> Option<usize> {
+    pub(super) fn pick(
+        &mut self,
+        ask: &RoutingRequest<'_>,
+        candidates: &[Candidate],
+    ) -> Option<usize> {
         let mut sums = std::mem::take(&mut self.sums);
         sums.clear();
         sums.resize(candidates.len(), 0.0);
@@ -119,7 +123,7 @@ impl Rule {
     fn score(
         &self,
         scorer: Scorer,
-        ask: &Ask<'_>,
+        ask: &RoutingRequest<'_>,
         one: &Candidate,
         all: &[Candidate],
         cold: bool,
@@ -185,7 +189,7 @@ impl Rule {
         }
     }
 
-    fn is_cold(&self, ask: &Ask<'_>, candidates: &[Candidate]) -> bool {
+    fn is_cold(&self, ask: &RoutingRequest<'_>, candidates: &[Candidate]) -> bool {
         let has = |replica: u16| {
             if self.uses(Scorer::GuessedPrefix) {
                 self.memory.sent_to(ask.request, replica) > 0
@@ -196,7 +200,7 @@ impl Rule {
         !candidates.iter().any(|candidate| has(candidate.replica))
     }
 
-    fn remember(&mut self, ask: &Ask<'_>, replica: u16, cold: bool) {
+    fn remember(&mut self, ask: &RoutingRequest<'_>, replica: u16, cold: bool) {
         if self.uses(Scorer::GuessedPrefix) {
             self.memory.insert(ask.request, replica);
             // Twice as many before they are cut keeps the cost of each prompt constant.
@@ -293,7 +297,7 @@ mod tests {
             ..Request::default()
         };
         let hits = [100, 400, 0];
-        let ask = Ask {
+        let ask = RoutingRequest {
             request: &request,
             time: 0,
             hits: &|replica| hits[usize::from(replica)],
@@ -328,7 +332,7 @@ mod tests {
             input: 400,
             ..Request::default()
         };
-        let ask = Ask {
+        let ask = RoutingRequest {
             request: &request,
             time: 0,
             hits: &|replica| [0, 400, 0][usize::from(replica)],
@@ -356,7 +360,7 @@ mod tests {
             ),
             ..Request::default()
         };
-        let ask = Ask {
+        let ask = RoutingRequest {
             request: &request,
             time: 0,
             hits: &|_| 0,
@@ -377,7 +381,7 @@ mod tests {
                 ..request.clone()
             };
             rule.remember(
-                &Ask {
+                &RoutingRequest {
                     request: &request,
                     ..ask
                 },
@@ -400,7 +404,7 @@ mod tests {
             input: 100,
             ..Request::default()
         };
-        let ask = Ask {
+        let ask = RoutingRequest {
             request: &request,
             time: 0,
             hits: &|_| 0,

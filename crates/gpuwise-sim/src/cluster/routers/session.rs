@@ -1,6 +1,6 @@
 //! Sessions stay where they are: a hash ring.
 
-use super::{Ask, Candidate, Measure, least::least, memory::mix};
+use super::{Candidate, Measure, RoutingRequest, least_loaded::least, memory::mix};
 
 /// Points of each replica on the ring: with 160 the shares of replicas differ by some 8 %.
 const POINTS: u64 = 160;
@@ -14,7 +14,11 @@ pub(super) struct Ring {
 }
 
 impl Ring {
-    pub(super) fn pick(&mut self, ask: &Ask<'_>, candidates: &[Candidate]) -> Option<usize> {
+    pub(super) fn pick(
+        &mut self,
+        ask: &RoutingRequest<'_>,
+        candidates: &[Candidate],
+    ) -> Option<usize> {
         let Some(session) = ask.request.session else {
             return least(candidates, Measure::Requests);
         };
@@ -59,7 +63,7 @@ mod tests {
                     session: Some(session),
                     ..Request::default()
                 };
-                let ask = Ask {
+                let ask = RoutingRequest {
                     request: &request,
                     time: 0,
                     hits: &|_| 0,
@@ -108,7 +112,7 @@ mod tests {
             ..Candidate::default()
         };
         let request = Request::default();
-        let ask = Ask {
+        let ask = RoutingRequest {
             request: &request,
             time: 0,
             hits: &|_| 0,

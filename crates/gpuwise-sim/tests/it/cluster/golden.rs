@@ -15,8 +15,8 @@ use gpuwise_sim::{
     cost::Linear,
     engine::{Capacity, Policy, Role, SglangOrder, SglangRules, TensorRtLlmRules},
     traffic::{
-        Arrivals, Conversations, Extent, Generator, LengthLaw, Lengths, Pacing, Pattern,
-        PrefixPool, Recorded, Source, SystemPrompts, Talk,
+        Arrivals, ConversationStream, Conversations, Extent, Generator, LengthLaw, Lengths, Pacing,
+        Pattern, PrefixPool, Recorded, Source, SystemPrompts,
     },
 };
 use gpuwise_units::{Nanoseconds, PerSecond};
@@ -319,7 +319,7 @@ fn multi_turn() {
         answer: law(150.0),
         longest: 30_000,
     };
-    let Ok(talk) = Talk::new(laws, Extent::requests(REQUESTS), 3) else {
+    let Ok(talk) = ConversationStream::new(laws, Extent::requests(REQUESTS), 3) else {
         panic!("sound laws")
     };
     let (records, _) = known(

@@ -1,9 +1,9 @@
 //! Random fleets of all that there is, and random jobs that ask for all that can be asked for.
 
 use gpuwise_domain::placement::{
-    Action, Belief, Domain, DomainId, FabricPool, Fleet, FleetGpu, Gang, GpuAsk, GpuId, GpuKind,
-    Health, Home, IslandId, Isolation, Job, JobId, KindId, Kinds, Level, MigGeometry, MigShape,
-    Need, Node, NodeId, PoolId, Preemption, SliceAsk, Spread, TopologyWish, WorkerAsk,
+    Action, Domain, DomainId, DurationEstimate, FabricPool, Fleet, FleetGpu, Gang, GpuAsk, GpuId,
+    GpuKind, Health, Home, IslandId, Isolation, Job, JobId, KindId, Kinds, Level, MigGeometry,
+    MigShape, Need, Node, NodeId, PoolId, Preemption, SliceAsk, Spread, TopologyWish, WorkerAsk,
 };
 use gpuwise_units::{Nanoseconds, RandomStream};
 
@@ -216,7 +216,7 @@ pub(super) fn job(id: u32, fleet: &Fleet, random: &mut RandomStream) -> Job {
                 restart: Nanoseconds((1 + random.below(30)) * SECOND),
             }
         },
-        duration: Some(Belief {
+        duration: Some(DurationEstimate {
             expected: Nanoseconds((30 + random.below(400)) * SECOND),
             spread: 0.0,
         }),

@@ -6,9 +6,9 @@ use gpuwise_domain::{
     request::Request,
 };
 use gpuwise_sim::traffic::{
-    Arrivals, Change, Conversations, Excerpt, Extent, Generator, LengthLaw, Lengths, Pattern,
-    PrefixPool, Rate, Recorded, Resampled, SharedPrefix, Source as _, Stage, State, Superposed,
-    SystemPrompts, Talk, Users,
+    Arrivals, Change, ConversationStream, Conversations, Excerpt, Extent, Generator, LengthLaw,
+    Lengths, Pattern, PrefixPool, Rate, Recorded, Resampled, SharedPrefix, Source as _, Stage,
+    State, Superposed, SystemPrompts, Users,
 };
 
 /// FNV-1a over all that a request says.
@@ -97,7 +97,7 @@ fn users() -> Users {
     Users::new(spec, arrivals, Extent::default(), 42).expect("a sound load")
 }
 
-fn talk() -> Talk {
+fn talk() -> ConversationStream {
     let laws = Conversations {
         starts: Arrivals::poisson(rate(1.0)),
         rounds: LengthLaw::Samples([1, 2, 5].into()),
@@ -112,7 +112,7 @@ fn talk() -> Talk {
         answer: LengthLaw::Fixed(80),
         longest: 4_096,
     };
-    Talk::new(laws, Extent::requests(2_000), 42).expect("sound laws")
+    ConversationStream::new(laws, Extent::requests(2_000), 42).expect("sound laws")
 }
 
 fn clients() -> Superposed {

@@ -6,8 +6,8 @@ use gpuwise_domain::{
     request::Request,
 };
 use gpuwise_sim::traffic::{
-    Arrivals, Conversations, Excerpt, Extent, LengthLaw, Lengths, Rate, SharedPrefix, Stage,
-    Summary, Superposed, SystemPrompts, Talk, Users,
+    Arrivals, ConversationStream, Conversations, Excerpt, Extent, LengthLaw, Lengths, Rate,
+    SharedPrefix, Stage, Summary, Superposed, SystemPrompts, Users,
 };
 use gpuwise_units::Nanoseconds;
 use std::collections::BTreeMap;
@@ -31,7 +31,7 @@ fn laws() -> Conversations {
 
 #[test]
 fn prompts_repeat_what_was_said() {
-    let all: Vec<Request> = Talk::new(laws(), Extent::requests(3_000), 5)
+    let all: Vec<Request> = ConversationStream::new(laws(), Extent::requests(3_000), 5)
         .expect("sound laws")
         .collect();
     assert_eq!(all.len(), 3_000);
@@ -72,7 +72,7 @@ fn conversations_end_before_they_are_too_long() {
         longest: 700,
         ..laws()
     };
-    let all: Vec<Request> = Talk::new(short, Extent::requests(500), 5)
+    let all: Vec<Request> = ConversationStream::new(short, Extent::requests(500), 5)
         .expect("sound laws")
         .collect();
     assert!(
@@ -87,9 +87,9 @@ fn conversations_end_before_they_are_too_long() {
         longest: 50,
         ..laws()
     };
-    let none = Talk::new(never, Extent::lasting(time(100.0)), 5).expect("sound laws");
+    let none = ConversationStream::new(never, Extent::lasting(time(100.0)), 5).expect("sound laws");
     assert_eq!(none.count(), 0);
-    assert!(Talk::new(laws(), Extent::default(), 1).is_err());
+    assert!(ConversationStream::new(laws(), Extent::default(), 1).is_err());
 }
 
 const CODE: SharedPrefix = SharedPrefix {

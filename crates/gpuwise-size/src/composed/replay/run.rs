@@ -118,7 +118,7 @@ enum Event {
     Back(usize, usize),
 }
 
-struct Course<'a, H: Hosts> {
+struct MetricType<'a, H: Hosts> {
     hosts: H,
     demand: &'a Demand,
     shapes: Vec<Shape>,
@@ -140,7 +140,7 @@ pub(super) fn run<H: Hosts>(hosts: H, demand: &Demand, models: &[String]) -> Out
         .map(|(task, ..)| shape(task, models))
         .collect();
     let all = hosts.free_milli(u64::MAX);
-    let mut course = Course {
+    let mut course = MetricType {
         places: shapes.iter().map(|_| None).collect(),
         shapes,
         hosts,
@@ -163,7 +163,7 @@ pub(super) fn run<H: Hosts>(hosts: H, demand: &Demand, models: &[String]) -> Out
     course.finish(all)
 }
 
-impl<H: Hosts> Course<'_, H> {
+impl<H: Hosts> MetricType<'_, H> {
     /// Lets time pass, with everything that happens in it.
     fn advance(&mut self, until: u64) {
         while let Some(Reverse((at, event))) = self.events.peek().copied() {

@@ -126,7 +126,7 @@ pub(super) fn tried<'a>(
         memory: memory(request.walk, f64::from(batch), numbers, shards, residence),
         usable,
         mean_latency: served.mean_latency(&seconds),
-        latency: promised(&served, fraction, &seconds),
+        latency: latency_at(&served, fraction, &seconds),
         capacity: request.rate * request.inputs / served.load,
         watts: power(&device, &parts, &served, replicas * shards),
         parts,
@@ -142,7 +142,7 @@ pub(super) fn percentile(request: &Request<'_>) -> Option<f64> {
     })
 }
 
-fn promised(served: &Served, fraction: Option<f64>, seconds: &dyn Fn(f64) -> f64) -> f64 {
+fn latency_at(served: &Served, fraction: Option<f64>, seconds: &dyn Fn(f64) -> f64) -> f64 {
     fraction.map_or_else(
         || served.mean_latency(seconds),
         |fraction| served.latency(fraction, seconds),
@@ -226,7 +226,7 @@ fn fleet(
     let mut batch = 1;
     while batch <= most {
         if let Some((replicas, served)) = fewest(request, &seconds, batch, shards) {
-            let latency = promised(&served, fraction, &seconds);
+            let latency = latency_at(&served, fraction, &seconds);
             let better = best.as_ref().is_none_or(|(_, fewest, _, soonest)| {
                 replicas < *fewest || replicas == *fewest && latency < *soonest
             });
@@ -271,7 +271,7 @@ fn fewest(
         };
         let late = request
             .latency
-            .is_some_and(|target| promised(&served, fraction, seconds) > target.at_most.get());
+            .is_some_and(|target| latency_at(&served, fraction, seconds) > target.at_most.get());
         (served.load <= highest && !late).then_some(served)
     };
     let each = f64::from(batch) / seconds(f64::from(batch)) * f64::from(shards);

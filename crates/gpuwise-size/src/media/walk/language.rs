@@ -1,4 +1,4 @@
-//! Language models that are run whole: encoders, decoders that embed, and encoder-decoders.
+//! Language models that run as one forward pass: encoders, decoders that embed, and encoder-decoders.
 
 use super::tracer::{Attention, Kernel, Tracer, product};
 use alloc::{format, string::String, vec::Vec};

@@ -3,7 +3,7 @@
 //!
 //! The walk follows the reference implementation of each class (diffusers 0.42, transformers 5.23,
 //! torchvision 0.29, the reference code of MLPerf), so that parameters and products are theirs to
-//! the last one; see `docs/concepts/other-networks.md`.
+//! the last one; see `docs/concepts/operator-graph-trace.md`.
 
 mod autoencoder;
 mod convolutional;

@@ -9,7 +9,7 @@ use super::{
 use crate::{
     memory,
     search::Failure,
-    serving::{Apart, Cycle, Quantiles},
+    serving::{Cycle, DisaggregatedLoad, Quantiles},
     setup::Setup,
     speed::StepShape,
 };
@@ -234,7 +234,7 @@ pub(crate) fn serve(
         return None;
     };
     let pool = stages.pool.layout;
-    let apart = Apart {
+    let apart = DisaggregatedLoad {
         prefill: &stages.prefill,
         decode: cycle,
         prefill_groups: f64::from(pool.replicas * pool.attention_data.max(1)),

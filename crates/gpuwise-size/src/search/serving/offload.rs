@@ -22,7 +22,7 @@ pub(crate) fn derivation(plan: &MemoryPlan, bytes: u64) -> Option<Derivation> {
     (bytes > 0).then(|| {
         let host = Term::input(bytes as f64, || {
             TermLabel::new("host memory of a GPU", Unit::Bytes)
-                .from("as asked; kept for reuse, no room for more requests at once")
+                .from("as asked; kept for reuse, no room for more concurrent requests")
         });
         let tokens = plan.cache_shape.reported(host);
         let name = "prefixes kept in host memory";

@@ -4,7 +4,7 @@ use super::{Feasible, Screening, drafts, explain, figures, request::Request};
 use crate::memory;
 use gpuwise_domain::{
     deployment::{Deployment, Headroom, Test},
-    limit::{Beyond, Limit, ServingCause},
+    limit::{Limit, LimitingFactor, ServingCause},
 };
 use gpuwise_units::Bytes;
 
@@ -73,11 +73,11 @@ fn headroom(request: &Request<'_>, feasible: &Feasible<'_>) -> Headroom {
     let most = evaluated.sustains * groups;
     let asked = evaluated.share(request.workload) * groups;
     let limited_by = match evaluated.limited_by {
-        Test::Ttft => Beyond::Ttft,
-        Test::Tpot => Beyond::Tpot,
-        Test::EndToEnd => Beyond::EndToEnd,
-        Test::Memory => Beyond::Sequences,
-        _ => Beyond::Throughput,
+        Test::Ttft => LimitingFactor::Ttft,
+        Test::Tpot => LimitingFactor::Tpot,
+        Test::EndToEnd => LimitingFactor::EndToEnd,
+        Test::Memory => LimitingFactor::Sequences,
+        _ => LimitingFactor::Throughput,
     };
     Headroom {
         rate: most,

@@ -3,7 +3,7 @@
 
 use crate::memory::held;
 use crate::serving::{
-    Among, ClosedLoop, Cycle, Largest, Latency, Lengths, OpenLoop, Quantiles, normal_quantile,
+    ClosedLoop, Cycle, Largest, Latency, Lengths, OpenLoop, Quantiles, RouterPeers, normal_quantile,
 };
 use gpuwise_domain::{
     deployment::Test,
@@ -109,7 +109,7 @@ impl Service {
             rate,
             ..demand.open(capacity)
         };
-        let among = Among {
+        let among = RouterPeers {
             groups: demand.groups,
             output_variation: demand.output_variation,
         };

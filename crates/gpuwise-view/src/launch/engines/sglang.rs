@@ -4,7 +4,7 @@ use super::{Launcher, Pool, defaults_note, host_cache_elsewhere, quantized_elsew
 use crate::launch::{
     EmitError,
     arguments::Arguments,
-    hosts::{Hosts, Said},
+    hosts::{HostArgument, Hosts},
 };
 use gpuwise_domain::facts::PoolRole;
 use gpuwise_units::Bytes;
@@ -33,11 +33,14 @@ impl Launcher for Sglang {
             count,
             gpus,
             flags: vec![
-                (address, Some(Said::LeaderAt(MEETING_PORT))),
-                (arguments.flag("nnodes", &nodes)?, Some(Said::Text(nodes))),
+                (address, Some(HostArgument::LeaderAt(MEETING_PORT))),
+                (
+                    arguments.flag("nnodes", &nodes)?,
+                    Some(HostArgument::Text(nodes)),
+                ),
                 (
                     arguments.flag("node_rank", "of each host")?,
-                    Some(Said::Place),
+                    Some(HostArgument::Place),
                 ),
             ],
             others: Vec::new(),

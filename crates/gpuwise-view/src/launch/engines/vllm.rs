@@ -4,7 +4,7 @@ use super::{Launcher, Pool, defaults_note, host_cache_elsewhere, quantized_elsew
 use crate::launch::{
     EmitError,
     arguments::Arguments,
-    hosts::{Hosts, Said},
+    hosts::{HostArgument, Hosts},
 };
 use gpuwise_domain::facts::{PoolRole, Value as Fact};
 use gpuwise_units::Bytes;
@@ -30,9 +30,9 @@ impl Launcher for Vllm {
         gpus: u32,
     ) -> Result<Hosts, EmitError> {
         let layout = &pool.layout;
-        let flag = |setting: &str, said: Said| -> Result<_, EmitError> {
+        let flag = |setting: &str, said: HostArgument| -> Result<_, EmitError> {
             let told = match &said {
-                Said::Text(text) => text.as_str(),
+                HostArgument::Text(text) => text.as_str(),
                 _ => "of each host",
             };
             Ok((arguments.flag(setting, told)?, Some(said)))
@@ -43,9 +43,9 @@ impl Launcher for Vllm {
                 count,
                 gpus,
                 flags: vec![
-                    flag("nnodes", Said::Text(count.to_string()))?,
-                    flag("node_rank", Said::Place)?,
-                    flag("master_addr", Said::Leader)?,
+                    flag("nnodes", HostArgument::Text(count.to_string()))?,
+                    flag("node_rank", HostArgument::Place)?,
+                    flag("master_addr", HostArgument::Leader)?,
                 ],
                 others: vec![headless],
             });
@@ -61,16 +61,19 @@ impl Launcher for Vllm {
             count,
             gpus,
             flags: vec![
-                flag("data_parallel_size_local", Said::Text(local.to_string()))?,
-                flag("data_parallel_address", Said::Leader)?,
+                flag(
+                    "data_parallel_size_local",
+                    HostArgument::Text(local.to_string()),
+                )?,
+                flag("data_parallel_address", HostArgument::Leader)?,
                 flag(
                     "data_parallel_rpc_port",
-                    Said::Text(DATA_PARALLEL_PORT.to_string()),
+                    HostArgument::Text(DATA_PARALLEL_PORT.to_string()),
                 )?,
             ],
             others: vec![
                 headless,
-                flag("data_parallel_start_rank", Said::RanksBefore(local))?,
+                flag("data_parallel_start_rank", HostArgument::RanksBefore(local))?,
             ],
         })
     }

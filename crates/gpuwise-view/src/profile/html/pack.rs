@@ -206,12 +206,12 @@ impl Packer<'_> {
     fn links(
         &mut self,
         timeline: &Timeline,
-        pieces: &[tracks::Piece],
+        pieces: &[tracks::Bar],
         host: &Host,
         details: &mut Details,
     ) {
         let alone =
-            |piece: &tracks::Piece| timeline.work.get(piece.work).filter(|_| piece.count == 1);
+            |piece: &tracks::Bar| timeline.work.get(piece.work).filter(|_| piece.count == 1);
         let link = |index: Option<Index>, known: &[u32]| {
             let number = index
                 .and_then(Index::get)

@@ -223,7 +223,7 @@ impl<W: Write> Trace<'_, W> {
                     self.counter(
                         rank,
                         device_number(rank, device.number),
-                        "\"running at once\"",
+                        "\"running concurrently\"",
                         change.0,
                         &args,
                     )?;

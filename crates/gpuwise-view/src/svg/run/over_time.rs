@@ -5,7 +5,7 @@ use crate::{
     figures::{TimeUnit, number, seconds},
     svg::canvas::{Anchor, Axis, Canvas, FONT, Picture, colour, text_width},
 };
-use gpuwise_domain::run::{Bucket, Promised, RunReport, Series};
+use gpuwise_domain::run::{Bucket, RunReport, Series, SloMetric};
 
 const TOP: f64 = 36.0;
 const HEIGHT: f64 = 130.0;
@@ -295,7 +295,7 @@ fn ttft(series: &Series, time: &Time, report: &RunReport, id: &str) -> Option<Pi
     let verdicts = &report.attainment.verdicts;
     let bound = verdicts
         .iter()
-        .find(|verdict| verdict.about == Promised::Ttft)
+        .find(|verdict| verdict.about == SloMetric::Ttft)
         .map(|verdict| verdict.bound)
         .filter(|bound| *bound < highest * 4.0);
     let most = highest.max(bound.unwrap_or(0.0));

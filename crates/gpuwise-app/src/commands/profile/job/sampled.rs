@@ -3,7 +3,7 @@
 use crate::error::Problem;
 use gpuwise_domain::{
     profile::figure::{Figure, Scope, Value},
-    telemetry::{Course, Quantity},
+    telemetry::{MetricType, Quantity},
 };
 use gpuwise_probe::gpus::{Driver, GpuSample, Sampler};
 use std::{
@@ -77,7 +77,7 @@ fn take(
     };
     for (quantity, value) in &sample.values {
         if let Ok(value) = *value
-            && quantity.course() == Course::Gauge
+            && quantity.course() == MetricType::Gauge
         {
             let seen = seen.entry((i64::from(index), *quantity)).or_default();
             seen.count += 1;

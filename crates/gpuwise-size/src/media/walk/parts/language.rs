@@ -1,4 +1,4 @@
-//! Language models that are run whole, and speech.
+//! Language models that run as one forward pass, and speech.
 
 use super::{
     super::{

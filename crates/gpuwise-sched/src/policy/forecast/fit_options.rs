@@ -14,8 +14,8 @@ use gpuwise_domain::placement::{GpuAsk, Kinds, NodeId, WorkerAsk};
 
 /// One way to place a worker on a node of a class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Way {
-    /// Worth that is lost, in millionths of a GPU.
+pub(super) struct FitOption {
+    /// Placement score: capacity lost, in millionths of a GPU.
     pub(super) loss: i32,
     /// Places that are lost, in thousandths.
     pub(super) places: [i16; WIDTHS],
@@ -24,7 +24,7 @@ pub(super) struct Way {
 }
 
 /// The ways that can be best: for a fraction the best shared GPU and an idle one, else one at most.
-pub(super) type Ways = [Option<Way>; 2];
+pub(super) type FitOptions = [Option<FitOption>; 2];
 
 /// What every look needs of the ways of a class, apart from the rest: looks go over many classes.
 #[derive(Debug, Clone, Copy, Default)]
@@ -37,8 +37,8 @@ pub(super) struct Losses {
 impl Losses {
     pub(super) const NONE: i32 = i32::MAX;
 
-    pub(super) fn new(generation: u32, ways: &Ways) -> Self {
-        let loss = |way: Option<Way>| way.map_or(Self::NONE, |way| way.loss);
+    pub(super) fn new(generation: u32, ways: &FitOptions) -> Self {
+        let loss = |way: Option<FitOption>| way.map_or(Self::NONE, |way| way.loss);
         Self {
             generation,
             losses: ways.map(loss),
@@ -54,8 +54,8 @@ pub(super) fn ways(
     class: &Class,
     mix: &Mix,
     values: &mut Values,
-) -> Ways {
-    let mut found: Ways = [None; 2];
+) -> FitOptions {
+    let mut found: FitOptions = [None; 2];
     let Some((_, id)) = class.members.first() else {
         return found;
     };
@@ -68,7 +68,7 @@ pub(super) fn ways(
             *lost = (before - after).clamp(i16::MIN.into(), i16::MAX.into()) as i16;
         }
         let loss = class.worth.micro - worth.micro;
-        Way {
+        FitOption {
             loss: loss.clamp(i32::MIN.into(), i64::from(i32::MAX) - 1) as i32,
             places,
             free,

@@ -1,4 +1,4 @@
-//! How sequences leave the batch: by their end, by losing their place, by being given up.
+//! How sequences leave the batch: by their end, preempted or aborted.
 
 use super::{
     memory::SglangState,
@@ -69,7 +69,7 @@ impl Rank {
         match &self.settings.policy {
             Policy::Sglang(_) => self.sglang.forget(slot),
             Policy::TensorRtLlm(rules) if rules.capacity == Capacity::GuaranteedNoEvict => {
-                self.unpromise(slot);
+                self.release_reserved(slot);
             }
             _ => {}
         }
@@ -104,7 +104,7 @@ impl Rank {
                 continue;
             };
             let sequence = self.table.get_mut(at);
-            if sequence.given_up {
+            if sequence.aborted {
                 continue;
             }
             if sequence.first_token == NEVER {
@@ -161,13 +161,13 @@ impl Rank {
             }
             _ => return,
         }
-        let hold = self.settings.role == Role::Prefill && !self.table.get(slot).given_up;
+        let hold = self.settings.role == Role::Prefill && !self.table.get(slot).aborted;
         if hold {
             self.table.get_mut(slot).state = State::Held;
         } else {
             self.free(slot);
         }
-        if !self.table.get(slot).given_up {
+        if !self.table.get(slot).aborted {
             let done = self.done(slot, now, Outcome::Completed);
             sink.ended(done);
         }
@@ -216,7 +216,7 @@ impl Rank {
     pub(super) fn cancel(&mut self, slot: u32, now: u64, ahead: i64) -> Option<Done> {
         let sequence = self.table.get(slot);
         let state = sequence.state;
-        if sequence.given_up || matches!(state, State::Vacant | State::Held) {
+        if sequence.aborted || matches!(state, State::Vacant | State::Held) {
             return None;
         }
         if state == State::Decode {
@@ -234,12 +234,12 @@ impl Rank {
             State::Loading | State::Loaded => self.free(slot),
             _ => {
                 let sequence = self.table.get_mut(slot);
-                sequence.given_up = true;
+                sequence.aborted = true;
                 let request = sequence.request.clone();
                 let entry = (slot, sequence.generation);
                 let done = self.done(slot, now, Outcome::TimedOut);
                 self.table.get_mut(slot).request = request;
-                self.given_up.push(entry);
+                self.aborted.push(entry);
                 return Some(done);
             }
         }
@@ -255,7 +255,7 @@ impl Rank {
         self.leave_batch(slot);
         self.forget(slot);
         self.free(slot);
-        if !self.table.get(slot).given_up {
+        if !self.table.get(slot).aborted {
             let done = self.done(slot, plan.now, Outcome::Failed);
             plan.sink.ended(done);
         }
@@ -272,7 +272,7 @@ impl Rank {
 
     /// The turn of the loop: what was given up leaves.
     pub(super) fn turn_over(&mut self) {
-        while let Some((slot, generation)) = self.given_up.pop() {
+        while let Some((slot, generation)) = self.aborted.pop() {
             if self.table.place(slot, generation).is_none() {
                 continue;
             }
@@ -302,7 +302,7 @@ impl Rank {
         let slots: Vec<u32> = self.table.occupied().collect();
         for slot in slots {
             let sequence = self.table.get(slot);
-            if sequence.state != State::Held && !sequence.given_up {
+            if sequence.state != State::Held && !sequence.aborted {
                 let done = self.done(slot, now, Outcome::Failed);
                 sink.ended(done);
             }
@@ -319,9 +319,9 @@ impl Rank {
         self.sglang = SglangState::new(&self.settings.policy);
         self.adapters.clear();
         self.ended.clear();
-        self.given_up.clear();
+        self.aborted.clear();
         self.stopping = 0;
-        self.promised = 0;
+        self.reserved = 0;
         self.behind = 0;
         self.owed = 0;
     }

@@ -5,7 +5,7 @@ use super::{Cycle, Latency, Lengths};
 
 /// Both pools under a load.
 #[derive(Debug, Clone, Copy)]
-pub struct Apart<'a> {
+pub struct DisaggregatedLoad<'a> {
     pub prefill: &'a Cycle,
     pub decode: &'a Cycle,
     /// Attention groups of all prefill workers.
@@ -48,7 +48,7 @@ pub(crate) struct Rated {
     pub(crate) stable: bool,
 }
 
-impl Apart<'_> {
+impl DisaggregatedLoad<'_> {
     /// What prefill workers do at so many requests a second of one attention group.
     fn prompts(&self, rate: f64) -> Prompts {
         let (input, cached) = (self.lengths.input, self.lengths.cached);

@@ -9,7 +9,7 @@ use gpuwise_domain::placement::{MigGeometry, Occupancy};
 
 /// How often each profile of a board is asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Worth<'g> {
+pub struct ProfileDemand<'g> {
     geometry: &'g MigGeometry,
     /// By the profile's place; their unit makes no difference.
     asked: Vec<i64>,
@@ -32,7 +32,7 @@ pub struct Spot {
 /// Chosen on random mixes of eight boards: 0 leaves more whole boards cut, 1 is best fit.
 const FULLNESS: (i64, i64) = (3, 20);
 
-impl<'g> Worth<'g> {
+impl<'g> ProfileDemand<'g> {
     /// With these frequencies by the profile's place; those left out are never asked.
     pub fn new(geometry: &'g MigGeometry, asked: &[u32]) -> Self {
         let mut asked: Vec<i64> = asked.iter().map(|often| i64::from(*often)).collect();

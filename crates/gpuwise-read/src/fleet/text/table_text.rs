@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 /// A top-level table with all that belongs to it.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::fleet) struct Piece<'a> {
+pub(in crate::fleet) struct TableText<'a> {
     /// Its name: `node` of `[[node]]`; empty for what stands before the first table.
     pub(in crate::fleet) table: &'a str,
     /// The line of its header, from 1.
@@ -16,7 +16,7 @@ pub(in crate::fleet) struct Piece<'a> {
 }
 
 /// The pieces of a text. Tables of tables (`[job.worker]`) belong to the piece before them.
-pub(in crate::fleet) fn pieces(text: &str) -> impl Iterator<Item = Piece<'_>> {
+pub(in crate::fleet) fn pieces(text: &str) -> impl Iterator<Item = TableText<'_>> {
     let mut rest = text.trim_start_matches('\u{feff}');
     let mut line = 1;
     let mut done = false;
@@ -26,7 +26,7 @@ pub(in crate::fleet) fn pieces(text: &str) -> impl Iterator<Item = Piece<'_>> {
         }
         let (end, lines) = end_of_piece(rest);
         let (own, after) = rest.split_at(end);
-        let piece = Piece {
+        let piece = TableText {
             table: own.lines().next().and_then(header).unwrap_or(""),
             line,
             text: own,
@@ -90,7 +90,7 @@ fn quotes_after<'q>(line: &str, before: Option<&'q str>) -> Option<&'q str> {
     }
 }
 
-impl Piece<'_> {
+impl TableText<'_> {
     /// Its only table; what is wrong with it is noted.
     pub(in crate::fleet) fn read<T: DeserializeOwned>(&self, problems: &mut Problems) -> Option<T> {
         let read = if self.table.is_empty() {

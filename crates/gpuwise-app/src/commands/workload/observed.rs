@@ -13,7 +13,7 @@ const FEW: f64 = 100.0;
 pub(super) const NOT_THERE: &str = "unknown: not among these metrics";
 
 #[derive(Debug, Default)]
-pub(super) struct Seen {
+pub(super) struct ObservedTraffic {
     /// From where, in words.
     pub(super) source: String,
     pub(super) model: Option<String>,
@@ -153,14 +153,12 @@ fn remarkable(observed: &Observed) -> Vec<String> {
         ));
     }
     if let Some(preempted) = observed.preempted.filter(|count| *count > 0.0) {
-        notes.push(format!(
-            "{preempted:.0} times a request lost its place: the KV cache is short"
-        ));
+        notes.push(format!("{preempted:.0} preemptions: the KV cache is short"));
     }
     notes
 }
 
-impl Seen {
+impl ObservedTraffic {
     /// What a server's metrics say, rates apart.
     pub(super) fn of_metrics(observed: &Observed, context: Option<f64>) -> Self {
         let bound = context.or(observed.context);

@@ -1,0 +1,37 @@
+//! What is wrong with a JSON text, in a user's words.
+
+use serde_json::error::Category;
+
+/// What is wrong, without its line and column, which callers name.
+pub(crate) fn json_error(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    let place = format!(" at line {} column {}", error.line(), error.column());
+    let problem = text.strip_suffix(&place).unwrap_or(&text);
+    match (error.classify(), problem) {
+        (Category::Eof, _) => "the text ends within a value".into(),
+        (Category::Syntax, "expected value") => "no JSON value begins here".into(),
+        _ => problem.into(),
+    }
+}
+
+/// The same with its line, for a whole file.
+pub(crate) fn with_line(error: &serde_json::Error) -> String {
+    format!("line {}: {}", error.line().max(1), json_error(error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::with_line;
+
+    #[test]
+    fn problems_are_told_in_plain_words() {
+        for (text, told) in [
+            ("{\"a\":", "line 1: the text ends within a value"),
+            ("", "line 1: the text ends within a value"),
+            ("{\n\"a\": x}", "line 2: no JSON value begins here"),
+        ] {
+            let error = serde_json::from_str::<serde_json::Value>(text).unwrap_err();
+            assert_eq!(with_line(&error), told);
+        }
+    }
+}
