@@ -37,6 +37,7 @@ fn dollars(amount: i64) -> Money {
 fn setup(layout: TrainingLayout, framework: Framework) -> TrainingSetup {
     TrainingSetup {
         method: Method::Full,
+        alignment: None,
         recipe: Recipe::MixedBf16,
         optimizer: Optimizer::AdamW,
         recompute: Recompute::Full,
@@ -161,6 +162,7 @@ fn sizing(plans: Vec<TrainingPlan>) -> TrainingSizing {
             },
             asked: TrainingAsked {
                 method: Method::Full,
+                alignment: None,
                 recipe: Recipe::MixedBf16,
                 optimizer: Optimizer::AdamW,
                 sequence: 8192,

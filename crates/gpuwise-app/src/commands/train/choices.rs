@@ -1,8 +1,10 @@
 //! What is trained how, as flags say it.
 
+use super::alignment;
 use crate::{error::Problem, settings};
 use anyhow::Context as _;
 use gpuwise_domain::{
+    alignment::Alignment,
     catalogue::{Catalogue, distance},
     model::Architecture,
     note::TrainingNote,
@@ -34,19 +36,19 @@ pub(super) fn choices(
     architecture: &Architecture,
 ) -> anyhow::Result<TrainChoices> {
     let (what, layout) = (&flags.method, &flags.layout);
-    let method = method(what, architecture)?;
-    let framework = framework(what, form)?;
-    let sequence = quantities::tokens(&flags.amount.seq).context("--seq")?.0;
+    let (kind, name) = alignment::split(what.method.trim());
+    let alignment = alignment::alignment(kind, &flags.alignment)?;
+    let method = method(what, name, architecture)?;
+    let framework = framework(what, form, kind)?;
+    let sequence = sequence(flags.amount.seq.as_deref(), alignment.as_ref())?;
+    let loss = loss(what.loss.as_deref(), alignment.as_ref())?;
     let off = |name| layout.offload.contains(&name);
     Ok(TrainChoices {
         recipe: recipe(what, &method, form)?,
         optimizer: one_of("--optimizer", &what.optimizer, Optimizer::ALL, |o| o.name())?,
         framework,
-        loss: what
-            .loss
-            .as_deref()
-            .map(|text| one_of("--loss", text, LossKernel::ALL, |loss| loss.name()))
-            .transpose()?,
+        loss,
+        alignment,
         recompute: layout
             .recompute
             .as_deref()
@@ -80,8 +82,54 @@ pub(super) fn choices(
     })
 }
 
+/// Tokens of a sequence where none are stated.
+const SEQUENCE: u64 = 4096;
+
+/// Tokens of a sequence.
+fn sequence(stated: Option<&str>, alignment: Option<&Alignment>) -> anyhow::Result<u64> {
+    match (stated, alignment) {
+        (Some(text), Some(Alignment::Grpo(_))) => Err(Problem::new(format!(
+            "--seq {text}: a sequence of GRPO is a prompt and its completion"
+        ))
+        .hint("state --prompt-tokens and --max-completion-length")
+        .into()),
+        (None, Some(Alignment::Grpo(grpo))) => Ok(grpo.prompt + grpo.completion),
+        (Some(text), _) => Ok(quantities::tokens(text).context("--seq")?.0),
+        (None, _) => Ok(SEQUENCE),
+    }
+}
+
+/// How logits become a loss; TRL computes those of DPO and GRPO whole, or in Liger's chunks.
+fn loss(
+    stated: Option<&str>,
+    alignment: Option<&Alignment>,
+) -> anyhow::Result<Option<LossKernel>> {
+    let Some(text) = stated else { return Ok(None) };
+    let loss = one_of("--loss", text, LossKernel::ALL, |loss| loss.name())?;
+    let Some(alignment) = alignment else {
+        return Ok(Some(loss));
+    };
+    if !matches!(loss, LossKernel::Eager | LossKernel::Chunked) {
+        return Err(Problem::new(format!(
+            "--loss {}: TRL has no such loss for {}",
+            loss.name(),
+            alignment.name()
+        ))
+        .hint("--loss eager, or chunked (use_liger_kernel)")
+        .into());
+    }
+    if loss == LossKernel::Chunked && *alignment == (Alignment::Dpo { precomputed: true }) {
+        return Err(Problem::new(
+            "--loss chunked: TRL's loss of pairs by Liger takes no precomputed log-probs",
+        )
+        .hint("leave --precompute-ref-log-probs or --loss chunked out")
+        .into());
+    }
+    Ok(Some(loss))
+}
+
 /// A whole number from 1, such as `1024` or `1e6`.
-fn counted(flag: &'static str, text: Option<&str>) -> anyhow::Result<Option<u64>> {
+pub(super) fn counted(flag: &'static str, text: Option<&str>) -> anyhow::Result<Option<u64>> {
     let Some(text) = text else { return Ok(None) };
     let count: Parameters = text.parse().context(flag)?;
     if count.0 == 0 || count.0 > 1_000_000_000_000 {
@@ -102,23 +150,50 @@ fn one_of<T: Copy + 'static>(
         return Ok(*found);
     }
     let names: Vec<&str> = all.iter().map(&name).collect();
-    let nearest = names.iter().min_by_key(|known| distance(known, &wanted));
+    Err(unknown(flag, text, &wanted, &names).into())
+}
+
+/// The name among these.
+pub(super) fn one_of_names(
+    flag: &str,
+    text: &str,
+    names: &[&'static str],
+) -> anyhow::Result<&'static str> {
+    let wanted = text.trim().to_ascii_lowercase();
+    let found = names.iter().find(|name| **name == wanted).copied();
+    found.ok_or_else(|| unknown(flag, text, &wanted, names).into())
+}
+
+fn unknown(flag: &str, text: &str, wanted: &str, names: &[&str]) -> Problem {
+    let nearest = names.iter().min_by_key(|known| distance(known, wanted));
     let like: Vec<String> = nearest.iter().map(|known| (**known).to_string()).collect();
-    Err(Problem::new(format!("{flag} {text}: not known"))
+    Problem::new(format!("{flag} {text}: not known"))
         .did_you_mean(&like)
         .hint(format!("one of {}", names.join(", ")))
-        .into())
 }
 
 fn framework(
     flags: &settings::MethodFlags,
     form: Option<RecipeForm>,
+    aligned: Option<&'static str>,
 ) -> anyhow::Result<Option<Framework>> {
     let stated = flags
         .framework
         .as_deref()
         .map(|text| one_of("--framework", text, Framework::ALL, |f| f.name()))
         .transpose()?;
+    if let Some(kind) = aligned {
+        // TRL's trainers, by transformers and accelerate.
+        return match stated {
+            None | Some(Framework::HuggingFace) => Ok(Some(Framework::HuggingFace)),
+            Some(other) => Err(Problem::new(format!(
+                "--framework {}: {kind} is sized as TRL runs it, on Hugging Face",
+                other.name()
+            ))
+            .hint("leave --framework out")
+            .into()),
+        };
+    }
     let Some(form) = form else { return Ok(stated) };
     let other = stated.filter(|stated| {
         let data_only = |f: Framework| f != Framework::Megatron;
@@ -176,8 +251,11 @@ fn sharding(text: &str) -> anyhow::Result<Sharding> {
 }
 
 /// The method with its size.
-fn method(flags: &settings::MethodFlags, architecture: &Architecture) -> anyhow::Result<Method> {
-    let name = flags.method.trim();
+fn method(
+    flags: &settings::MethodFlags,
+    name: &str,
+    architecture: &Architecture,
+) -> anyhow::Result<Method> {
     let lower = name.to_ascii_lowercase();
     if matches!(
         lower.as_str(),
@@ -192,7 +270,7 @@ fn method(flags: &settings::MethodFlags, architecture: &Architecture) -> anyhow:
                 return Err(Problem::new(format!(
                     "{flag}: every weight is trained, there is no adapter"
                 ))
-                .hint("add --method lora")
+                .hint(format!("add --method {}", with_adapter(&flags.method)))
                 .into());
             }
         }
@@ -201,7 +279,7 @@ fn method(flags: &settings::MethodFlags, architecture: &Architecture) -> anyhow:
     let kind = adapter_named(name).ok_or_else(|| {
         Problem::new(format!("--method {name}: no such method is known"))
             .did_you_mean(&adapters_like(name))
-            .hint("full, lora, qlora, dora, or another method of PEFT")
+            .hint("full, lora, qlora, dora, or another method of PEFT; dpo, grpo, dpo-lora, grpo-qlora")
     })?;
     let rank = counted("--rank", flags.rank.as_deref())?
         .map(|rank| {
@@ -224,6 +302,14 @@ fn method(flags: &settings::MethodFlags, architecture: &Architecture) -> anyhow:
         trainable: None,
         base: base(flags.base.as_deref(), lower.starts_with('q')),
     }))
+}
+
+/// The method of an adapter that is nearest to one of every weight.
+fn with_adapter(written: &str) -> String {
+    match alignment::split(written.trim()) {
+        (Some(kind), _) => format!("{kind}-lora"),
+        (None, _) => "lora".into(),
+    }
 }
 
 fn base(stated: Option<&str>, quantised: bool) -> BaseStorage {
@@ -279,7 +365,7 @@ fn modules(stated: &[String], architecture: &Architecture) -> anyhow::Result<Vec
 /// When a number is wrong, or the budget is in another currency than prices.
 pub(super) fn job(
     flags: &settings::Train,
-    sequence: u64,
+    sample: u64,
     catalogue: &Catalogue,
 ) -> anyhow::Result<TrainingJob> {
     let amount = &flags.amount;
@@ -288,7 +374,7 @@ pub(super) fn job(
         (None, Some(_)) => {
             let samples = counted("--samples", amount.samples.as_deref())?.unwrap_or(0);
             let epochs = epochs(amount.epochs.as_deref())?;
-            let tokens = samples as f64 * epochs * sequence as f64;
+            let tokens = samples as f64 * epochs * sample as f64;
             Some(tokens.min(1e18) as u64)
         }
         (None, None) => None,
@@ -377,6 +463,14 @@ fn budget(text: &str, catalogue: &Catalogue) -> anyhow::Result<Money> {
         .into()),
         _ => Ok(money),
     }
+}
+
+/// Tokens that a sample of the data set is trained on: its sequences, whole.
+pub(super) fn sample_tokens(choices: &TrainChoices) -> u64 {
+    let sequences = choices
+        .alignment
+        .map_or(1, |one| one.sequences().saturating_mul(one.group()));
+    choices.sequence.saturating_mul(sequences)
 }
 
 /// That sequences are longer than the model was made for.

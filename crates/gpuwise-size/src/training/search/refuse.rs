@@ -8,6 +8,7 @@ use super::{
 };
 use alloc::vec::Vec;
 use gpuwise_domain::{
+    alignment::{Alignment, RolloutMode},
     clash::Clash,
     fix::Fix,
     training::{Framework, Recompute},
@@ -29,6 +30,10 @@ const fn refusal(why: Clash, nearest: Vec<Fix>) -> Refusal {
 /// exists.
 pub fn refusals(shape: &Shape, choices: &TrainChoices, cluster: &Cluster<'_>) -> Vec<Refusal> {
     let mut out = Vec::new();
+    let Some(cluster) = &choices.trainers(cluster) else {
+        return alloc::vec![no_trainers(choices, cluster)];
+    };
+    out.extend(rollout_ranks(choices, cluster));
     out.extend(framework(choices));
     out.extend(offload(choices));
     out.extend(tensor(shape, choices, cluster));
@@ -43,6 +48,40 @@ pub fn refusals(shape: &Shape, choices: &TrainChoices, cluster: &Cluster<'_>) ->
         out.extend(batch(shape, choices, cluster));
     }
     out
+}
+
+/// All GPUs write, and none trains.
+fn no_trainers(choices: &TrainChoices, cluster: &Cluster<'_>) -> Refusal {
+    let own = choices.alignment.map_or(0, |one| one.own_gpus());
+    let why = Clash::NoTrainers {
+        gpus: cluster.gpus,
+        own,
+    };
+    let more = Fix::Gpus {
+        count: own + 1,
+        at_least: true,
+    };
+    refusal(why, alloc::vec![more])
+}
+
+/// Engines beside training that the GPUs cannot be dealt to.
+fn rollout_ranks(choices: &TrainChoices, cluster: &Cluster<'_>) -> Option<Refusal> {
+    let Some(Alignment::Grpo(grpo)) = &choices.alignment else {
+        return None;
+    };
+    let tensor = u64::from(grpo.engine.tensor.max(1));
+    if grpo.engine.mode != RolloutMode::Colocate || cluster.gpus.is_multiple_of(tensor) {
+        return None;
+    }
+    let why = Clash::RolloutRanks {
+        tensor: grpo.engine.tensor,
+        gpus: cluster.gpus,
+    };
+    let nearest = around(divisors(cluster.gpus), tensor);
+    Some(refusal(
+        why,
+        flags("--vllm-tensor-parallel-size", nearest),
+    ))
 }
 
 fn offload(choices: &TrainChoices) -> Option<Refusal> {
@@ -223,21 +262,20 @@ fn batch(shape: &Shape, choices: &TrainChoices, cluster: &Cluster<'_>) -> Option
         return None;
     }
     // A rank takes whole micro-batches; the smallest batch is one for each rank.
-    let least = placements
-        .iter()
-        .map(|placement| u64::from(placement.layout.data) * micro)
-        .min()
-        .unwrap_or(1);
-    let most = placements
-        .iter()
-        .map(|placement| u64::from(placement.layout.data) * micro)
-        .max()
-        .unwrap_or(1);
+    let group = choices.group();
+    let multiples = || {
+        placements.iter().map(|placement| {
+            space::least_common(u64::from(placement.layout.data) * micro, group)
+        })
+    };
+    let least = multiples().min().unwrap_or(1);
+    let most = multiples().max().unwrap_or(1);
     let below = (1..batch).rev().take(4096).find(|b| takes(*b));
     let above = (batch + 1..).take(4096).find(|b| takes(*b));
     let why = Clash::GlobalBatch {
         batch,
         micro,
+        group,
         multiple: (least, most),
     };
     Some(refusal(
