@@ -11,7 +11,10 @@ pub struct Train {
     pub model: ModelFlags,
     #[command(flatten, next_help_heading = "What is trained")]
     pub method: MethodFlags,
-    #[command(flatten, next_help_heading = "Preference tuning and reinforcement learning")]
+    #[command(
+        flatten,
+        next_help_heading = "Preference tuning and reinforcement learning"
+    )]
     pub alignment: AlignmentFlags,
     #[command(flatten, next_help_heading = "How much")]
     pub amount: AmountFlags,

@@ -6,10 +6,7 @@ use core::fmt;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum TrainingNote {
     /// Nothing states the global batch.
-    GlobalBatch {
-        sequences: u64,
-        usual: UsualBatch,
-    },
+    GlobalBatch { sequences: u64, usual: UsualBatch },
     /// Completions of a rollout.
     Rollout {
         /// Tokens of each.

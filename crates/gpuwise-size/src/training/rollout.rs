@@ -134,9 +134,7 @@ pub fn rollout(
 /// Completions of a step that one engine writes.
 fn per_engine(setup: &TrainingSetup, grpo: &Grpo) -> f64 {
     let engines = match grpo.engine.mode {
-        RolloutMode::Colocate => {
-            setup.layout.gpus() as f64 / f64::from(grpo.engine.tensor.max(1))
-        }
+        RolloutMode::Colocate => setup.layout.gpus() as f64 / f64::from(grpo.engine.tensor.max(1)),
         RolloutMode::Server { engines } => f64::from(engines.max(1)),
     };
     (setup.global_batch as f64 / engines.max(1.0)).max(1.0)

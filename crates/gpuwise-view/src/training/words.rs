@@ -152,9 +152,10 @@ pub fn rollout(plan: &TrainingPlan) -> Option<String> {
             let held = format!("{} of each GPU{sleeping}", bytes(engine.held));
             (engines, held)
         }
-        RolloutMode::Server { engines } => {
-            (u64::from(engines), format!("{} GPUs of their own", engine.own_gpus()))
-        }
+        RolloutMode::Server { engines } => (
+            u64::from(engines),
+            format!("{} GPUs of their own", engine.own_gpus()),
+        ),
     };
     let share = seconds_of / plan.step.step.value.max(1e-12);
     Some(format!(

@@ -121,7 +121,13 @@ fn grpo(flags: &AlignmentFlags) -> anyhow::Result<Grpo> {
             flags.max_completion_length.as_ref(),
             COMPLETION,
         )?,
-        beta: number("--beta", flags.beta.as_deref(), 0.0, |n| n >= 0.0, "0 or more")?,
+        beta: number(
+            "--beta",
+            flags.beta.as_deref(),
+            0.0,
+            |n| n >= 0.0,
+            "0 or more",
+        )?,
         engine: engine(flags)?,
         reward: reward(flags.reward_time.as_deref())?,
     })
@@ -131,17 +137,25 @@ fn engine(flags: &AlignmentFlags) -> anyhow::Result<RolloutEngine> {
     let stated = flags.vllm_mode.as_deref().unwrap_or("colocate");
     let server = one_of_names("--vllm-mode", stated, &["colocate", "server"])? == "server";
     let beside = [
-        ("--vllm-data-parallel-size", flags.vllm_data_parallel_size.is_some(), true),
-        ("--vllm-enable-sleep-mode", flags.vllm_enable_sleep_mode, false),
+        (
+            "--vllm-data-parallel-size",
+            flags.vllm_data_parallel_size.is_some(),
+            true,
+        ),
+        (
+            "--vllm-enable-sleep-mode",
+            flags.vllm_enable_sleep_mode,
+            false,
+        ),
     ];
     for (flag, given, of_server) in beside {
         if given && of_server != server {
             let mode = if of_server { "server" } else { "colocate" };
-            return Err(Problem::new(format!(
-                "{flag} is a setting of --vllm-mode {mode}"
-            ))
-            .hint(format!("add --vllm-mode {mode}, or leave {flag} out"))
-            .into());
+            return Err(
+                Problem::new(format!("{flag} is a setting of --vllm-mode {mode}"))
+                    .hint(format!("add --vllm-mode {mode}, or leave {flag} out"))
+                    .into(),
+            );
         }
     }
     let usual = if server { SHARES.1 } else { SHARES.0 };

@@ -100,10 +100,7 @@ fn sequence(stated: Option<&str>, alignment: Option<&Alignment>) -> anyhow::Resu
 }
 
 /// How logits become a loss; TRL computes those of DPO and GRPO whole, or in Liger's chunks.
-fn loss(
-    stated: Option<&str>,
-    alignment: Option<&Alignment>,
-) -> anyhow::Result<Option<LossKernel>> {
+fn loss(stated: Option<&str>, alignment: Option<&Alignment>) -> anyhow::Result<Option<LossKernel>> {
     let Some(text) = stated else { return Ok(None) };
     let loss = one_of("--loss", text, LossKernel::ALL, |loss| loss.name())?;
     let Some(alignment) = alignment else {

@@ -135,11 +135,11 @@ fn beside_training(setup: &TrainingSetup) -> Vec<Change> {
     let aligned = |change: Alignment| with(setup, |s| s.alignment = Some(change));
     match &setup.alignment {
         Some(Alignment::Dpo { precomputed: false })
-            if setup.reference() == Some(Reference::Copy)
-                && setup.loss != LossKernel::Chunked =>
+            if setup.reference() == Some(Reference::Copy) && setup.loss != LossKernel::Chunked =>
         {
             alloc::vec![(
-                "the reference's log-probs computed before training (--precompute-ref-log-probs)".into(),
+                "the reference's log-probs computed before training (--precompute-ref-log-probs)"
+                    .into(),
                 "one pass over the data",
                 aligned(Alignment::Dpo { precomputed: true }),
             )]

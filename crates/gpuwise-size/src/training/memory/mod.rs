@@ -162,7 +162,8 @@ fn assumptions(
     }
     match &setup.alignment {
         Some(Alignment::Dpo { .. }) => out.push(
-            "both sequences of a pair are as long as stated: TRL pads a batch to its longest".into(),
+            "both sequences of a pair are as long as stated: TRL pads a batch to its longest"
+                .into(),
         ),
         Some(Alignment::Grpo(_)) => out.push(
             "prompts and completions are as long as stated: TRL pads a batch to its longest".into(),

@@ -78,10 +78,7 @@ fn rollout_ranks(choices: &TrainChoices, cluster: &Cluster<'_>) -> Option<Refusa
         gpus: cluster.gpus,
     };
     let nearest = around(divisors(cluster.gpus), tensor);
-    Some(refusal(
-        why,
-        flags("--vllm-tensor-parallel-size", nearest),
-    ))
+    Some(refusal(why, flags("--vllm-tensor-parallel-size", nearest)))
 }
 
 fn offload(choices: &TrainChoices) -> Option<Refusal> {
@@ -264,9 +261,9 @@ fn batch(shape: &Shape, choices: &TrainChoices, cluster: &Cluster<'_>) -> Option
     // A rank takes whole micro-batches; the smallest batch is one for each rank.
     let group = choices.group();
     let multiples = || {
-        placements.iter().map(|placement| {
-            space::least_common(u64::from(placement.layout.data) * micro, group)
-        })
+        placements
+            .iter()
+            .map(|placement| space::least_common(u64::from(placement.layout.data) * micro, group))
     };
     let least = multiples().min().unwrap_or(1);
     let most = multiples().max().unwrap_or(1);

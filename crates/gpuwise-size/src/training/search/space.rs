@@ -31,7 +31,7 @@ pub(crate) struct Placement {
     pub(crate) sharding: Sharding,
 }
 
-/// Sequences of an optimizer step on so many GPUs.
+/// Sequences of an optimizer step (pairs, completions) on so many GPUs that train.
 pub fn global_batch(choices: &TrainChoices, gpus: u64) -> u64 {
     choices.global_batch.unwrap_or_else(|| {
         let group = choices.group();
@@ -40,9 +40,7 @@ pub fn global_batch(choices: &TrainChoices, gpus: u64) -> u64 {
             (None, Method::Full) => (FULL_STEP_TOKENS / choices.sequence.max(1)).max(LEAST_BATCH),
             (None, Method::Adapter(_)) => LEAST_BATCH,
         };
-        let training = choices.alignment.map_or(0, |one| one.own_gpus());
-        let gpus = gpus.saturating_sub(training).max(1);
-        usual.next_multiple_of(least_common(gpus, group))
+        usual.next_multiple_of(least_common(gpus.max(1), group))
     })
 }
 

@@ -1,8 +1,9 @@
 //! What a step does beside training: passes of a reference, and completions that an engine writes.
 
 use super::{
-    Assumed, Shares, constants_of,
+    Assumed, Shares,
     constants::TrainingParameter as P,
+    constants_of,
     parts::{STREAM, forward_seconds},
     system::TrainingSystem,
     work::StepWork,

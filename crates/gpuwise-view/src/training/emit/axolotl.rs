@@ -34,7 +34,11 @@ pub(super) fn recipe(plan: &TrainingPlan) -> Result<String, EmitError> {
         adapters(&mut yaml, adapter)?;
     }
     // Axolotl brings a Muon of its own.
-    yaml.plain(0, "optimizer", optimizer_name(setup.optimizer).unwrap_or("muon"));
+    yaml.plain(
+        0,
+        "optimizer",
+        optimizer_name(setup.optimizer).unwrap_or("muon"),
+    );
     precision(&mut yaml, setup)?;
     match setup.recompute {
         Recompute::None => yaml.plain(0, "gradient_checkpointing", false),

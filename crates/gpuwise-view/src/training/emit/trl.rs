@@ -80,7 +80,9 @@ fn comments(yaml: &mut Yaml, plan: &TrainingPlan, model: &str) {
     ));
     let (hosts, _) = hosts(plan);
     if hosts > 1 {
-        yaml.comment("On each host machine_rank, main_process_ip and main_process_port are its own.");
+        yaml.comment(
+            "On each host machine_rank, main_process_ip and main_process_port are its own.",
+        );
     }
     if zero_file(setup) {
         yaml.comment("ds_config.json is what --emit deepspeed writes for the same plan.");
