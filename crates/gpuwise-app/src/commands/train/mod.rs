@@ -1,6 +1,7 @@
 //! `gpuwise train`: from a model and a training job to machines, layouts and what they cost.
 
 mod alignment;
+mod amount;
 mod choices;
 mod machines;
 mod show;
@@ -99,7 +100,7 @@ pub fn train(app: &App, flags: &settings::Train) -> anyhow::Result<Trained> {
     let form = form(flags);
     let model = super::model(&flags.model, None, &loaded, app)?;
     let choices = choices::choices(flags, form, &model.architecture)?;
-    let job = choices::job(flags, choices::sample_tokens(&choices), &loaded.catalogue)?;
+    let job = amount::job(flags, amount::sample_tokens(&choices), &loaded.catalogue)?;
     let machines = machines::machines(&flags.machines, &loaded.catalogue, &composed)?;
     let reliability = reliability(&flags.reliability, &machines)?;
     let knowledge = match choices.alignment {
