@@ -31,6 +31,8 @@ pub(crate) fn computing(step: &StepTime) -> f64 {
                     | StepCause::Loss
                     | StepCause::Recompute
                     | StepCause::Launch
+                    | StepCause::Reference
+                    | StepCause::OldLogProbs
             )
         })
         .map(|(_, seconds)| seconds)

@@ -158,11 +158,15 @@ fn energy(cluster: &Cluster<'_>, step: &StepTime, total: &Estimate) -> Option<Es
             StepCause::Elementwise,
             StepCause::Optimizer,
             StepCause::Loss,
+            // Decode steps read weights and cache.
+            StepCause::Rollout,
         ]),
         compute: share(&[
             StepCause::Matmul,
             StepCause::Attention,
             StepCause::Recompute,
+            StepCause::Reference,
+            StepCause::OldLogProbs,
         ]),
     };
     let watts = power::watts(&Device::whole(cluster.gpu), activity)? * cluster.gpus as f64;

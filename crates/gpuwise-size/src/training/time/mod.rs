@@ -172,7 +172,7 @@ impl Shares {
     /// Of work on so many GPUs in all; `more` operations of a GPU that trains come beside it.
     fn of(step: &Estimate, work: &StepWork, more: f64, gpus: f64, peak: Option<f64>) -> Self {
         let operations = work.model_operations();
-        let flops = step.inverse(operations * work.gpus / gpus);
+        let flops = step.inverse(operations * (work.gpus / gpus));
         let mfu = peak.map(|peak| flops.scaled(1.0 / peak));
         let again = 1.0 + (work.repeated_operations() + more) / operations.max(1.0);
         Self {
