@@ -40,7 +40,7 @@ pub struct Rollout {
     pub basis: Basis,
     /// Completions of one engine.
     pub completions: f64,
-    /// Of them, those whose cache fits at once.
+    /// Of them, those that run at once: their cache fits, and the engine takes so many.
     pub capacity: f64,
     /// Times that an engine is filled.
     pub waves: f64,
@@ -91,7 +91,8 @@ pub fn rollout(
     let engine = engine(architecture, setup, grpo, gpu, completions)?;
     let plan = memory::plan(&engine);
     let context = (grpo.prompt + grpo.completion) as f64;
-    let capacity = libm::floor(plan.sequences(context));
+    let room = libm::floor(plan.sequences(context));
+    let capacity = room.min(engine.settings.sequences.max(1) as f64);
     if plan.cache <= 0.0 || capacity < 1.0 {
         return Err(RolloutError::NoRoom {
             share: significant(grpo.engine.share, 3),
@@ -151,10 +152,8 @@ fn engine<'a>(
     let model = engines::model(engine.kind);
     let device = Device::whole(gpu);
     let layout = Layout::tensor(grpo.engine.tensor.max(1));
-    let tokens = match grpo.engine.mode {
-        RolloutMode::Colocate => Some(COLOCATED_TOKENS),
-        RolloutMode::Server { .. } => None,
-    };
+    let colocated = grpo.engine.mode == RolloutMode::Colocate;
+    let tokens = colocated.then_some(COLOCATED_TOKENS);
     let usual = model.settings(&engine, &device, layout, tokens);
     Ok(Setup {
         architecture,
@@ -164,7 +163,12 @@ fn engine<'a>(
         weights: weights(architecture, setup)?,
         cache: CacheFormat::HALF,
         settings: Settings {
-            sequences: libm::ceil(completions) as u64,
+            // TRL lets an engine of its own take its whole part at once.
+            sequences: if colocated {
+                libm::ceil(completions) as u64
+            } else {
+                usual.sequences
+            },
             max_context: grpo.prompt + grpo.completion,
             memory_fraction: grpo.engine.share,
             ..usual

@@ -2,13 +2,13 @@
 
 use super::{
     Cluster,
+    engines::{no_trainers, rollout_ranks},
     request::TrainChoices,
     shape::{Shape, divisors},
     space,
 };
 use alloc::vec::Vec;
 use gpuwise_domain::{
-    alignment::{Alignment, RolloutMode},
     clash::Clash,
     fix::Fix,
     training::{Framework, Recompute},
@@ -22,7 +22,7 @@ pub struct Refusal {
     pub nearest: Vec<Fix>,
 }
 
-const fn refusal(why: Clash, nearest: Vec<Fix>) -> Refusal {
+pub(super) const fn refusal(why: Clash, nearest: Vec<Fix>) -> Refusal {
     Refusal { why, nearest }
 }
 
@@ -50,37 +50,6 @@ pub fn refusals(shape: &Shape, choices: &TrainChoices, cluster: &Cluster<'_>) ->
     out
 }
 
-/// All GPUs write, and none trains.
-fn no_trainers(choices: &TrainChoices, cluster: &Cluster<'_>) -> Refusal {
-    let own = choices.alignment.map_or(0, |one| one.own_gpus());
-    let why = Clash::NoTrainers {
-        gpus: cluster.gpus,
-        own,
-    };
-    let more = Fix::Gpus {
-        count: own + 1,
-        at_least: true,
-    };
-    refusal(why, alloc::vec![more])
-}
-
-/// Engines beside training that the GPUs cannot be dealt to.
-fn rollout_ranks(choices: &TrainChoices, cluster: &Cluster<'_>) -> Option<Refusal> {
-    let Some(Alignment::Grpo(grpo)) = &choices.alignment else {
-        return None;
-    };
-    let tensor = u64::from(grpo.engine.tensor.max(1));
-    if grpo.engine.mode != RolloutMode::Colocate || cluster.gpus.is_multiple_of(tensor) {
-        return None;
-    }
-    let why = Clash::RolloutRanks {
-        tensor: grpo.engine.tensor,
-        gpus: cluster.gpus,
-    };
-    let nearest = around(divisors(cluster.gpus), tensor);
-    Some(refusal(why, flags("--vllm-tensor-parallel-size", nearest)))
-}
-
 fn offload(choices: &TrainChoices) -> Option<Refusal> {
     let stated = choices.recompute.filter(|r| *r != Recompute::Full)?;
     choices.offload.activations.then(|| {
@@ -104,7 +73,7 @@ fn framework(choices: &TrainChoices) -> Option<Refusal> {
 }
 
 /// The two numbers of a list that lie around one.
-fn around(all: impl Iterator<Item = u64>, stated: u64) -> Vec<u64> {
+pub(super) fn around(all: impl Iterator<Item = u64>, stated: u64) -> Vec<u64> {
     let (mut below, mut above) = (None, None);
     for number in all {
         if number < stated {
@@ -116,7 +85,7 @@ fn around(all: impl Iterator<Item = u64>, stated: u64) -> Vec<u64> {
     below.into_iter().chain(above).collect()
 }
 
-fn flags(flag: &'static str, numbers: Vec<u64>) -> Vec<Fix> {
+pub(super) fn flags(flag: &'static str, numbers: Vec<u64>) -> Vec<Fix> {
     let fix = |number| Fix::Flag {
         flag,
         value: Some(number),

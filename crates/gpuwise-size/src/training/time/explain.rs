@@ -90,7 +90,7 @@ fn completions(rollout: &Rollout) -> Vec<Derivation> {
         fact(
             "capacity",
             format!("{:.0}", rollout.capacity),
-            "cache of an engine / cache of a prompt with its completion",
+            "cache of an engine / cache of a prompt with its completion; of a server max_num_seqs at most",
         ),
         fact("cache of a rank", format!("{}", rollout.cache), ""),
         fact(
