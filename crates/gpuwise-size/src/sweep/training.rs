@@ -56,6 +56,7 @@ impl TrainingMethod {
                 Self::Lora => adapter(BaseStorage::SixteenBit),
                 Self::Qlora => adapter(BaseStorage::Nf4 { double: true }),
             },
+            alignment: None,
             recipe: match self {
                 Self::Full => Recipe::MixedBf16,
                 Self::Lora | Self::Qlora => Recipe::PureBf16,
@@ -109,6 +110,7 @@ fn need(
     let physics = Formulas {
         architecture: entry.architecture,
         facts: &ground.catalogue.training,
+        knowledge: None,
     };
     let choices = way.choices(sequence);
     let (gpus, best) = fewest(

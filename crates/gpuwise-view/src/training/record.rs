@@ -3,6 +3,7 @@
 use super::tables::{plans, ranked};
 use crate::{answer::Candidates, plan::words::said, record::Fields, table::Table};
 use gpuwise_domain::{
+    alignment::{Alignment, Reference},
     price::{Per, Price},
     training::{
         MemoryCause, Method, Offload, Phase, RankMemory, StepCause, StepTime, TrainingLayout,
@@ -39,6 +40,7 @@ struct Job<'a>(&'a TrainingAsked, &'a TrainingJob);
 
 crate::record!(Job<'_>, "TrainingJob", |of| {
     of.part("method", |j| &j.0.method);
+    of.maybe("alignment", |j| j.0.alignment.as_ref());
     of.field("recipe", |j| j.0.recipe.name());
     of.field("optimizer", |j| j.0.optimizer.name());
     of.field("sequence_tokens", |j| j.0.sequence);
@@ -72,6 +74,38 @@ crate::record!(Method, "Method", |of| {
     of.field("base", |m| adapter(m).map(|adapter| adapter.base.name()));
 });
 
+const fn reference(of: Reference) -> &'static str {
+    match of {
+        Reference::Copy => "copy",
+        Reference::Base => "base without adapter",
+    }
+}
+
+crate::record!(Alignment, "Alignment", |of| {
+    let grpo = |alignment: &Alignment| match alignment {
+        Alignment::Grpo(grpo) => Some(*grpo),
+        Alignment::Dpo { .. } => None,
+    };
+    of.field("kind", Alignment::name);
+    of.field("precomputed_reference", |a| match a {
+        Alignment::Dpo { precomputed } => Some(*precomputed),
+        Alignment::Grpo(_) => None,
+    });
+    of.field("generations", |a| grpo(a).map(|g| g.generations));
+    of.field("prompt_tokens", |a| grpo(a).map(|g| g.prompt));
+    of.field("completion_tokens", |a| grpo(a).map(|g| g.completion));
+    of.field("beta", |a| grpo(a).map(|g| g.beta));
+    of.field("reward_seconds", |a| grpo(a).map(|g| g.reward));
+    of.field("vllm_mode", |a| grpo(a).map(|g| g.engine.mode.name()));
+    of.field("vllm_memory_share", |a| grpo(a).map(|g| g.engine.share));
+    of.field("vllm_tensor_parallel", |a| {
+        grpo(a).map(|g| u64::from(g.engine.tensor))
+    });
+    of.field("vllm_own_gpus", |a| grpo(a).map(|g| g.engine.own_gpus()));
+    of.field("vllm_sleeps", |a| grpo(a).map(|g| g.engine.sleeps));
+    of.field("vllm_held_bytes", |a| grpo(a).map(|g| g.engine.held));
+});
+
 crate::record!(TrainingPlan, "TrainingPlan", |of| {
     of.field("gpu", |p| &p.gpu);
     of.field("gpus", |p| p.gpus);
@@ -97,6 +131,8 @@ crate::record!(TrainingPlan, "TrainingPlan", |of| {
 
 crate::record!(TrainingSetup, "TrainingSetup", |of| {
     of.part("method", |s| &s.method);
+    of.maybe("alignment", |s| s.alignment.as_ref());
+    of.field("reference", |s| s.reference().map(reference));
     of.field("recipe", |s| s.recipe.name());
     of.field("optimizer", |s| s.optimizer.name());
     of.field("recompute", |s| s.recompute.name());
