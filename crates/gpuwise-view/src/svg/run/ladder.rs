@@ -60,7 +60,8 @@ pub fn ladder(ladder: &Ladder, slo: &Slo, id: &str) -> Option<Picture> {
     let mut top = FIRST;
     let mut last = None;
     for panel in &panels {
-        if let Some(plot) = draw(&mut canvas, panel, &plain, &loads, top, ladder) {
+        let named = last.is_none();
+        if let Some(plot) = draw(&mut canvas, panel, &plain, (&loads, top), ladder, named) {
             top += PANEL + GAP;
             last = Some(plot);
         }
@@ -87,9 +88,9 @@ fn draw(
     canvas: &mut Canvas,
     panel: &Panel,
     rungs: &[&Rung],
-    loads: &Axis,
-    top: f64,
+    (loads, top): (&Axis, f64),
     ladder: &Ladder,
+    named: bool,
 ) -> Option<Plot> {
     let points: Vec<(&Rung, f64)> = rungs
         .iter()
@@ -138,7 +139,7 @@ fn draw(
             names.mark((*x, *y), 5.0);
         }
     }
-    posts(canvas, &plot, ladder, &mut names, top == FIRST);
+    posts(canvas, &plot, ladder, &mut names, named);
     if let Some(bound) = bound {
         let text = format!("SLO {}", seconds(bound));
         plot.bound(canvas, &mut names, bound * factor, &text);
@@ -156,15 +157,15 @@ fn mark(canvas: &mut Canvas, (x, y): (f64, f64), kept: Option<bool>, hint: &str)
             "fill=\"none\" stroke=\"{}\" stroke-width=\"2\"",
             colour::VERMILION
         );
-        canvas.path(&[(x - 4.0, y - 4.0), (x + 4.0, y + 4.0)], &stroke);
-        canvas.path(&[(x - 4.0, y + 4.0), (x + 4.0, y - 4.0)], &stroke);
+        canvas.path(&[(x - 3.5, y - 3.5), (x + 3.5, y + 3.5)], &stroke);
+        canvas.path(&[(x - 3.5, y + 3.5), (x + 3.5, y - 3.5)], &stroke);
     } else {
         let hue = if kept.is_some() {
             colour::GREEN
         } else {
             "var(--gw-line)"
         };
-        canvas.dot((x, y), 3.8, &format!("fill=\"{hue}\""), hint);
+        canvas.dot((x, y), 3.0, &format!("fill=\"{hue}\""), hint);
     }
 }
 
