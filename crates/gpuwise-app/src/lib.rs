@@ -24,6 +24,7 @@ pub mod host;
 pub mod knowledge;
 #[doc(hidden)]
 pub mod layout;
+mod made;
 #[doc(hidden)]
 pub mod model;
 #[doc(hidden)]

@@ -7,7 +7,9 @@ use super::{
 use crate::{
     catalogue,
     error::Problem,
-    knowledge, progress,
+    knowledge,
+    made::made,
+    progress,
     questions::{QuestionRow, Rows, answers, models_of, read_text},
     settings,
     simulation::{Simulate, simulated},
@@ -67,11 +69,7 @@ pub fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
             Some(deployment) => format!("{} beside its runs", deployment.display()),
             None => "Runs side by side".into(),
         };
-        file.finish(&view::comparison_page(
-            &found,
-            &title,
-            concat!("gpuwise ", env!("CARGO_PKG_VERSION")),
-        ))?;
+        file.finish(&view::comparison_page(&found, &title, &made()))?;
     }
     match context.form.format {
         settings::Format::Table => {

@@ -54,9 +54,6 @@ pub use crate::app::Exit;
 #[cfg(feature = "bench")]
 use crate::settings::Bench;
 
-/// What stands at the foot of a page.
-const MADE: &str = concat!("gpuwise ", env!("CARGO_PKG_VERSION"));
-
 /// Every question that can be asked.
 #[derive(Debug, Subcommand)]
 pub enum Command {

@@ -4,7 +4,9 @@ use super::{App, Context, Exit};
 use crate::{
     catalogue,
     error::Problem,
-    knowledge, progress,
+    knowledge,
+    made::made,
+    progress,
     settings::{self, ChangeFlags, ClusterFlags, Load},
     simulation::{self, Cluster, Neighbour, Run, Sent, Shapes, Simulated},
     write::Pending,
@@ -140,10 +142,7 @@ impl Files {
             file.finish(&gpuwise_wire::runs_to_json(set))?;
         }
         if let Some(file) = self.html {
-            file.finish(&view::page(
-                set,
-                concat!("gpuwise ", env!("CARGO_PKG_VERSION")),
-            ))?;
+            file.finish(&view::page(set, &made()))?;
         }
         if let Some(file) = self.chrome {
             file.finish(&listener.chrome()?)?;

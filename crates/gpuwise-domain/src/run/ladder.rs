@@ -24,6 +24,8 @@ pub struct Ladder {
     /// At which percentile end-to-end latencies are.
     pub end_to_end_at: Option<Percentile>,
     pub rungs: Vec<Rung>,
+    /// Loads that were run under the first seed in search of the knee, rising.
+    pub near: Vec<Rung>,
     /// The load that is expected, where one is.
     pub expected: Option<f64>,
     /// Where it breaks; `None` where no SLO was given, or no load keeps it.

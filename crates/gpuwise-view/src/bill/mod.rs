@@ -76,7 +76,7 @@ pub fn page(bill: &Bill, made: &str) -> String {
         lead: sentences,
         tables: sections(bill),
         pictures: drawn
-            .map(|drawn| (drawn, "What to buy by when."))
+            .map(|drawn| (drawn, "What to buy by when.".into()))
             .into_iter()
             .collect(),
         derivations: &derivations,

@@ -1,15 +1,16 @@
 //! A fleet as a page: the picture and the tables.
 
-use super::{Scene, kinds, nodes, summary};
+use super::{Scene, kinds, nodes, pending, summary};
 use crate::{
     html::{Page, Section, figure},
     markup::escape,
     svg,
 };
+use gpuwise_domain::placement::Job;
 use std::fmt::Write as _;
 
-/// The page; `doubts` are what may be a mistake in the fleet's file, `made` says by what it was made.
-pub fn page(scene: &Scene<'_>, doubts: &[String], made: &str) -> String {
+/// The page; `waiting` are jobs without a place, `doubts` are what may be a mistake in the fleet's file, `made` says by what it was made.
+pub fn page(scene: &Scene<'_>, waiting: &[&Job], doubts: &[String], made: &str) -> String {
     let picture = svg::fleet(scene, "fleet");
     let mut sections = vec![
         Section {
@@ -17,7 +18,7 @@ pub fn page(scene: &Scene<'_>, doubts: &[String], made: &str) -> String {
             title: "Racks, nodes, GPUs",
             body: figure(
                 &picture,
-                "Each box is a GPU; what is held is coloured by tenant. Point at one for more.",
+                "Each box is a GPU; what is held is coloured by who uses it. Point at one for more.",
             ),
         },
         Section {
@@ -31,6 +32,14 @@ pub fn page(scene: &Scene<'_>, doubts: &[String], made: &str) -> String {
             body: nodes(scene, true).to_html("Nodes, alike neighbours together"),
         },
     ];
+    if !waiting.is_empty() {
+        let section = Section {
+            id: "pending",
+            title: "Pending",
+            body: pending(scene.fleet, waiting).to_html("Jobs that wait for a place"),
+        };
+        sections.insert(1, section);
+    }
     if !doubts.is_empty() {
         let mut body = String::from("<ul>\n");
         for doubt in doubts {

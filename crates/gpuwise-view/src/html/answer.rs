@@ -1,8 +1,8 @@
 //! Any answer as a page: what was asked, figures, tables, how they came about, what starts it.
 
-use super::{Page, Section, facts, figure, headline_figure, tree};
+use super::{Page, Section, code, facts, figure, headline_figure, prose, rejected, tree};
 use crate::{markup::escape, svg::Picture, table::Table};
-use gpuwise_domain::estimate::Derivation;
+use gpuwise_domain::{deployment::Dropped, estimate::Derivation};
 use std::fmt::Write as _;
 
 /// What a page says of an answer.
@@ -19,7 +19,9 @@ pub struct AnswerPage<'a> {
     pub asked: Vec<(&'static str, String)>,
     pub tables: Vec<(String, Table)>,
     /// Pictures with their captions.
-    pub pictures: Vec<(Picture, &'static str)>,
+    pub pictures: Vec<(Picture, String)>,
+    /// Candidates that are not among the answers, the nearest first.
+    pub dropped: &'a [Dropped],
     pub derivations: &'a [Derivation],
     /// The command or recipe that starts it.
     pub start: Option<String>,
@@ -38,13 +40,21 @@ impl AnswerPage<'_> {
             head += "</dl>\n";
         }
         for sentence in &self.lead {
-            let _ = writeln!(head, "<p class=\"lead\">{}</p>", escape(sentence));
+            let _ = writeln!(head, "<p class=\"lead\">{}</p>", prose(sentence));
         }
         if !self.asked.is_empty() {
             head += &facts(&self.asked);
         }
         let mut sections = Vec::new();
         let mut add = |id, title, body| sections.push(Section { id, title, body });
+        if !self.pictures.is_empty() {
+            let drawn = self.pictures.iter();
+            let drawn: String = drawn
+                .map(|(picture, caption)| figure(picture, caption))
+                .collect();
+            let body = format!("<div class=\"pictures\">\n{drawn}</div>\n");
+            add("pictures", "In pictures", body);
+        }
         let tables = self
             .tables
             .iter()
@@ -54,17 +64,12 @@ impl AnswerPage<'_> {
         if !tables.is_empty() {
             add("tables", "In figures", tables);
         }
-        if !self.pictures.is_empty() {
-            let drawn = self.pictures.iter();
-            let drawn: String = drawn
-                .map(|(picture, caption)| figure(picture, caption))
-                .collect();
-            let body = format!("<div class=\"pictures\">\n{drawn}</div>\n");
-            add("pictures", "In pictures", body);
+        if !self.dropped.is_empty() {
+            let dropped: Vec<&Dropped> = self.dropped.iter().collect();
+            add("not-there", "Why others are not there", rejected(&dropped));
         }
         if let Some(start) = &self.start {
-            let body = format!("<pre>{}</pre>\n", escape(start));
-            add("start", "What starts it", body);
+            add("start", "What starts it", code(start));
         }
         if !self.derivations.is_empty() {
             let body = tree::steps(self.derivations);
@@ -73,7 +78,7 @@ impl AnswerPage<'_> {
         if !self.notes.is_empty() {
             let mut body = String::from("<ul>\n");
             for note in self.notes {
-                let _ = writeln!(body, "<li>{}</li>", escape(note));
+                let _ = writeln!(body, "<li>{}</li>", prose(note));
             }
             add("assumed", "What was assumed", body + "</ul>\n");
         }

@@ -20,15 +20,18 @@ use gpuwise_domain::{
 };
 use std::fmt::Write as _;
 
-pub(crate) use shell::{Live, Page, Section, facts, figure};
+pub(crate) use shell::{Live, Page, Section, code, facts, figure, prose};
 
+/// Rows of what is not there that are seen without unfolding.
+const NEAREST: usize = 8;
 /// Rows of what is not there, at most.
 const ALTERNATIVES: usize = 60;
 /// Bytes of derivations, at most: the page stays below 300 kB.
 const DERIVATIONS: usize = 120_000;
 
-/// The report of a plan; `made` says by what and when, as the caller wants it said.
-pub fn report(sizing: &Sizing, made: &str) -> String {
+/// The report of a plan; `start` is the command that starts the best deployment, where one is known,
+/// `made` says by what and when, as the caller wants it said.
+pub fn report(sizing: &Sizing, start: Option<&str>, made: &str) -> String {
     let verdict = plan::verdict(sizing);
     // The sentence that answers; those that follow say what is short.
     let verdict = verdict.split_once(". ").unwrap_or((&verdict, ""));
@@ -36,14 +39,14 @@ pub fn report(sizing: &Sizing, made: &str) -> String {
     if let Some(best) = sizing.ranked.first() {
         head += &headline(best);
     } else if !verdict.1.is_empty() {
-        let _ = writeln!(head, "<p class=\"lead\">{}</p>", escape(verdict.1));
+        let _ = writeln!(head, "<p class=\"lead\">{}</p>", prose(verdict.1));
     }
     head += &facts(&plan::question(sizing));
     Page {
         title: format!("GPUs for {}", sizing.question.model.name),
         answer: answer(sizing, verdict),
         head,
-        sections: sections(sizing),
+        sections: sections(sizing, start),
     }
     .finish(made)
 }
@@ -148,7 +151,7 @@ fn headline(best: &Deployment) -> String {
     out + "</dl>\n"
 }
 
-fn sections(sizing: &Sizing) -> Vec<Section> {
+fn sections(sizing: &Sizing, start: Option<&str>) -> Vec<Section> {
     let mut out = Vec::new();
     if let Some(best) = sizing.ranked.first() {
         let mut body = plan::deployments(sizing).to_html("Ranked deployments");
@@ -182,6 +185,13 @@ fn sections(sizing: &Sizing) -> Vec<Section> {
             title: "Memory of one GPU",
             body: memory(sizing),
         });
+        if let Some(start) = start {
+            out.push(Section {
+                id: "start",
+                title: "What starts it",
+                body: code(start),
+            });
+        }
         let body = tree::derivations(&sizing.ranked, DERIVATIONS);
         if !body.is_empty() {
             out.push(Section {
@@ -201,7 +211,7 @@ fn sections(sizing: &Sizing) -> Vec<Section> {
     if !sizing.notes.is_empty() {
         let notes = sentences(&sizing.notes);
         let items = notes.iter().fold(String::new(), |mut items, note| {
-            let _ = writeln!(items, "<li>{}</li>", escape(note));
+            let _ = writeln!(items, "<li>{}</li>", prose(note));
             items
         });
         out.push(Section {
@@ -234,6 +244,22 @@ fn memory(sizing: &Sizing) -> String {
     out + "</div>\n"
 }
 
+/// Candidates that are not there: the nearest, the others folded.
+pub(crate) fn rejected(dropped: &[&Dropped]) -> String {
+    let caption = "Candidates that are not among the deployments";
+    let table = |rows: &[&Dropped]| crate::rejected::table(rows.iter().copied()).to_html(caption);
+    match dropped.split_at_checked(NEAREST) {
+        // A single row more is no reason to fold.
+        Some((nearest, others)) if others.len() > 1 => format!(
+            "{}<details>\n<summary>{} more</summary>\n{}</details>\n",
+            table(nearest),
+            figures::count(others.len() as u64),
+            table(others)
+        ),
+        _ => table(dropped),
+    }
+}
+
 fn alternatives(sizing: &Sizing) -> String {
     let nearest = sizing.nearest();
     let shown: Vec<&Dropped> = nearest.iter().copied().take(ALTERNATIVES).collect();
@@ -241,8 +267,7 @@ fn alternatives(sizing: &Sizing) -> String {
         "<p>{} candidates were looked at; the nearest first.</p>\n",
         figures::count(sizing.considered)
     );
-    out += &crate::rejected::table(shown.iter().copied())
-        .to_html("Candidates that are not among the deployments");
+    out += &rejected(&shown);
     if nearest.len() > shown.len() {
         let _ = writeln!(
             out,

@@ -59,7 +59,7 @@ impl Page {
             },
             svg::STYLE,
             live.style,
-            crate::table::marked(&escape(&self.answer)),
+            prose(&self.answer),
             self.head
         );
         out += "<nav aria-label=\"Contents\">";
@@ -92,11 +92,22 @@ impl Page {
     }
 }
 
+/// Sentences within a paragraph: marks of state in their colours, names as code.
+pub(crate) fn prose(text: &str) -> String {
+    crate::table::marked(&escape(text))
+}
+
+/// Lines of a command or a file as they stand.
+pub(crate) fn code(text: &str) -> String {
+    let lines: Vec<String> = text.trim_end().lines().map(escape).collect();
+    format!("<pre tabindex=\"0\">{}</pre>\n", lines.join("\n"))
+}
+
 /// Pairs of a label and a text.
 pub(crate) fn facts(pairs: &[(&str, String)]) -> String {
     let mut out = String::from("<dl class=\"facts\">\n");
     for (label, text) in pairs {
-        let text = crate::table::marked(&escape(text));
+        let text = prose(text);
         let _ = writeln!(out, "<dt>{label}</dt><dd>{text}</dd>");
     }
     out + "</dl>\n"
@@ -106,6 +117,6 @@ pub(crate) fn figure(picture: &Picture, caption: &str) -> String {
     format!(
         "<figure>\n{}<figcaption>{}</figcaption>\n</figure>\n",
         picture.to_inline(),
-        escape(caption)
+        prose(caption)
     )
 }

@@ -40,13 +40,22 @@ pub(super) fn derivations(deployments: &[Deployment], most: usize) -> String {
     out
 }
 
+/// Derivations that are seen without unfolding.
+const OPEN: usize = 12;
+
 /// Those of one answer.
 pub(super) fn steps(derivations: &[Derivation]) -> String {
-    let mut out = String::from("<div class=\"tree\">\n");
+    let mut out = String::new();
     for step in derivations {
         node(step, &mut out);
     }
-    out + "</div>\n"
+    if derivations.len() > OPEN {
+        out = format!(
+            "<details>\n<summary>{} figures with their sources and formulas</summary>\n{out}</details>\n",
+            derivations.len()
+        );
+    }
+    format!("<div class=\"tree\">\n{out}</div>\n")
 }
 
 fn node(step: &Derivation, out: &mut String) {

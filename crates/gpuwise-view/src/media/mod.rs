@@ -10,6 +10,7 @@ use crate::{
     record::{self as rows, Shown},
     rejected,
     style::Style,
+    svg,
     table::{Column, Table},
 };
 use gpuwise_domain::{
@@ -87,6 +88,7 @@ pub fn page(sizing: &MediaSizing, made: &str) -> String {
         asked: question(sizing),
         tables: vec![("Parts of the network".into(), parts(sizing))],
         notes: &notes,
+        dropped: &sizing.dropped,
         ..AnswerPage::default()
     };
     if let Some(best) = sizing.ranked.first() {
@@ -108,10 +110,10 @@ pub fn page(sizing: &MediaSizing, made: &str) -> String {
         page.tables
             .insert(0, ("Deployments".into(), deployments(sizing)));
         page.derivations = &best.derivations;
-    }
-    if !sizing.dropped.is_empty() {
-        page.tables
-            .push(("Rejected".into(), rejected::table(&sizing.dropped)));
+        let held: Vec<(String, Bytes)> = causes(best);
+        let drawn = svg::held(&held, best.usable, "memory");
+        let caption = format!("Memory of one of {}.", devices(best));
+        page.pictures.extend(drawn.map(|drawn| (drawn, caption)));
     }
     page.finish(made)
 }
@@ -315,15 +317,19 @@ fn article(name: &str) -> String {
     }
 }
 
-fn memory(best: &MediaDeployment) -> String {
-    let held: u64 = best.memory.iter().map(|(_, bytes)| bytes.count()).sum();
-    let mut causes: Vec<(String, Bytes)> = best
-        .memory
-        .iter()
+/// What memory holds, the most first.
+fn causes(best: &MediaDeployment) -> Vec<(String, Bytes)> {
+    let parts = best.memory.iter();
+    let mut causes: Vec<(String, Bytes)> = parts
         .map(|(cause, held)| (cause.to_string(), *held))
         .collect();
     causes.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
-    let named: Vec<String> = causes
+    causes
+}
+
+fn memory(best: &MediaDeployment) -> String {
+    let held: u64 = best.memory.iter().map(|(_, bytes)| bytes.count()).sum();
+    let named: Vec<String> = causes(best)
         .iter()
         .take(4)
         .map(|(name, held)| format!("{name} {}", bytes(*held)))

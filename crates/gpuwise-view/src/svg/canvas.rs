@@ -151,10 +151,14 @@ impl Canvas {
 
     /// A filled area, with a text shown on hovering.
     pub(super) fn area(&mut self, points: &[(f64, f64)], attributes: &str, hint: &str) {
-        let data = data(points);
+        self.titled(&(data(points) + "Z"), attributes, hint);
+    }
+
+    /// A shape, with a text shown on hovering.
+    pub(super) fn titled(&mut self, data: &str, attributes: &str, hint: &str) {
         let _ = writeln!(
             self.content,
-            "<path d=\"{data}Z\" {attributes}><title>{}</title></path>",
+            "<path d=\"{data}\" {attributes}><title>{}</title></path>",
             escape(hint)
         );
     }

@@ -2,7 +2,7 @@
 
 use super::{
     canvas::{Axis, Picture},
-    plot::{Line, Plot, span},
+    plot::{Line, Look, Panel, Plot, span},
 };
 
 /// One way of running an operator.
@@ -32,19 +32,29 @@ pub fn efficiency(
         marks: vec![0.0, 20.0, 40.0, 60.0, 80.0, 100.0],
     };
     let across = Axis::spanning(least, most, 6);
-    let mut plot = Plot::new(across, up, [size, "% of the roofline"]);
-    for one in series {
-        let percent = one.points.iter().map(|(x, y)| (*x, y * 100.0));
-        let line = Line {
-            name: &one.name,
-            points: &percent.collect::<Vec<_>>(),
-            dashed: one.extrapolated,
-        };
-        plot.line(&line, &[]);
-    }
+    let lines = series.iter().map(|one| Line {
+        name: one.name.clone(),
+        points: one.points.iter().map(|(x, y)| (*x, y * 100.0)).collect(),
+        look: if one.extrapolated {
+            Look::Dashed
+        } else {
+            Look::Solid
+        },
+        hints: Vec::new(),
+    });
+    let panel = Panel {
+        title: String::new(),
+        lines: lines.collect(),
+    };
+    let plot = Plot {
+        across,
+        up,
+        titles: [size.into(), "% of the roofline".into()],
+        limit: None,
+    };
     let description = format!(
         "Share of the roofline against {size}, {} lines.",
         series.len()
     );
-    Some(plot.finish(id, title, description))
+    Some(plot.picture(vec![panel], id, title, description))
 }

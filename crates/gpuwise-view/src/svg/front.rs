@@ -1,6 +1,9 @@
 //! Cost against latency, with the Pareto front drawn and labelled.
 
-use super::canvas::{Anchor, Axis, Canvas, FONT, Picture, WIDTH, colour, cut, text_width};
+use super::{
+    canvas::{Anchor, Axis, Canvas, FONT, Picture, WIDTH, colour, cut},
+    labels::Labels,
+};
 use crate::{
     figures::{TimeUnit, amount, number},
     plan::words,
@@ -12,9 +15,6 @@ const LEFT: f64 = 50.0;
 const RIGHT: f64 = WIDTH - 14.0;
 const TOP: f64 = 34.0;
 const BOTTOM: f64 = 300.0;
-
-/// A box that is taken: left, top, right, bottom.
-type Frame = (f64, f64, f64, f64);
 
 struct Plot {
     cost: Axis,
@@ -67,38 +67,30 @@ pub fn front(sizing: &Sizing, id: &str) -> Option<Picture> {
         );
         canvas.path(&path, &attributes);
     }
-    let mut around_points = Obstacles {
-        hard: Vec::new(),
-        soft: Vec::new(),
-    };
-    around_points
-        .soft
-        .extend(path.windows(2).map(segment_frame));
+    // Names stay off the titles above and below.
+    let mut labels = Labels::within((LEFT + 2.0, TOP - 12.0, WIDTH - 2.0, BOTTOM - 2.0));
+    labels.line(&path);
     let thinned = thinned(&others, &plot);
     for (point, at) in &thinned {
         canvas.dot(*at, 3.0, "class=\"h\"", &hint(point, &plot));
-        around_points.soft.push(around(*at, 4.0));
+        labels.mark(*at, 4.0);
     }
     for (point, at) in &line {
         let attributes = format!("fill=\"{}\" stroke=\"var(--gw-ground)\"", colour::BLUE);
         canvas.dot(*at, 5.0, &attributes, &hint(point, &plot));
-        around_points.hard.push(around(*at, 6.0));
+        labels.mark(*at, 6.0);
     }
-    ranks(&mut canvas, sizing, &plot, &mut around_points);
-    for (point, at) in &line {
-        label(
-            &mut canvas,
-            &cut(&point.label, 250.0),
-            "",
-            *at,
-            &mut around_points,
-        );
-    }
+    ranks(&mut canvas, sizing, &plot, &mut labels);
+    let unnamed = line
+        .iter()
+        .filter(|(point, at)| !labels.name(&mut canvas, &cut(&point.label, 250.0), "", *at, 6.0))
+        .count();
     let foot = footnotes(
         &mut canvas,
         thinned.len(),
         others.len(),
         sizing.charts.points.len() - priced.len(),
+        unnamed,
     );
     Some(canvas.finish(
         id,
@@ -151,20 +143,9 @@ fn thinned<'a>(others: &[&'a FrontPoint], plot: &Plot) -> Vec<(&'a FrontPoint, (
     out
 }
 
-fn around((x, y): (f64, f64), radius: f64) -> Frame {
-    (x - radius, y - radius, x + radius, y + radius)
-}
-
-/// What a label must not cover, and what it should not.
-struct Obstacles {
-    /// Labels and points of the front.
-    hard: Vec<Frame>,
-    /// The line of the front and the other points.
-    soft: Vec<Frame>,
-}
-
 /// A ring and the rank around each deployment that is recommended.
-fn ranks(canvas: &mut Canvas, sizing: &Sizing, plot: &Plot, obstacles: &mut Obstacles) {
+fn ranks(canvas: &mut Canvas, sizing: &Sizing, plot: &Plot, labels: &mut Labels) {
+    let mut placed = Vec::new();
     for (index, deployment) in sizing.ranked.iter().enumerate() {
         let per_hour = deployment.cost.per_hour.map(|price| price.0.as_f64());
         let Some((x, y)) = plot.at(per_hour, deployment.figures.end_to_end.value) else {
@@ -179,13 +160,22 @@ fn ranks(canvas: &mut Canvas, sizing: &Sizing, plot: &Plot, obstacles: &mut Obst
         );
         let hint = format!("{}. {}", index + 1, words::deployment(deployment));
         canvas.dot((x, y), 8.0, &attributes, &hint);
-        obstacles.hard.push(around((x, y), 8.0));
-        label(canvas, &(index + 1).to_string(), "b", (x, y), obstacles);
+        labels.mark((x, y), 9.0);
+        placed.push((index + 1, (x, y)));
+    }
+    for (rank, at) in placed {
+        labels.name(canvas, &rank.to_string(), "b", at, 9.0);
     }
 }
 
 /// What the marks mean and what is not drawn; the height of the last line.
-fn footnotes(canvas: &mut Canvas, drawn: usize, others: usize, unpriced: usize) -> f64 {
+fn footnotes(
+    canvas: &mut Canvas,
+    drawn: usize,
+    others: usize,
+    unpriced: usize,
+    unnamed: usize,
+) -> f64 {
     let mut lines = vec!["blue: none is cheaper and faster; ringed: ranked".to_string()];
     if drawn < others {
         lines.push(format!(
@@ -195,6 +185,11 @@ fn footnotes(canvas: &mut Canvas, drawn: usize, others: usize, unpriced: usize) 
     }
     if unpriced > 0 {
         lines.push(format!("{unpriced} without a price are not drawn"));
+    }
+    if unnamed > 0 {
+        lines.push(format!(
+            "no room for {unnamed} names: point at a dot for its name"
+        ));
     }
     let mut y = BOTTOM + 56.0 - FONT * 1.4;
     for line in lines {
@@ -244,81 +239,6 @@ fn stairs(line: &[(&FrontPoint, (f64, f64))]) -> Vec<(f64, f64)> {
         }
     }
     path
-}
-
-/// A label at the first place around its point where nothing is; rather on the line or another
-/// point than not at all, and rather not at all than on another label.
-fn label(
-    canvas: &mut Canvas,
-    text: &str,
-    classes: &str,
-    (x, y): (f64, f64),
-    obstacles: &mut Obstacles,
-) {
-    let width = text_width(text);
-    let places = [
-        (x + 10.0, y - 7.0, Anchor::Start),
-        (x - 10.0, y + 18.0, Anchor::End),
-        (x + 11.0, y + FONT * 0.35, Anchor::Start),
-        (x - 11.0, y + FONT * 0.35, Anchor::End),
-        (x + 10.0, y + 18.0, Anchor::Start),
-        (x - 10.0, y - 8.0, Anchor::End),
-        (x, y - 12.0, Anchor::Middle),
-        (x, y + 22.0, Anchor::Middle),
-        (x + 16.0, y - 26.0, Anchor::Start),
-        (x - 16.0, y + 36.0, Anchor::End),
-        (x - 16.0, y - 28.0, Anchor::End),
-        (x + 16.0, y + 36.0, Anchor::Start),
-        (x + 20.0, y - 44.0, Anchor::Start),
-        (x + 20.0, y + 54.0, Anchor::Start),
-    ];
-    let own = |frame: &Frame| *frame == around((x, y), 6.0) || *frame == around((x, y), 8.0);
-    for clear in [true, false] {
-        for (left, base, anchor) in places {
-            let start = match anchor {
-                Anchor::Start => left,
-                Anchor::Middle => left - width / 2.0,
-                Anchor::End => left - width,
-            };
-            let frame = (start, base - FONT * 0.85, start + width, base + FONT * 0.25);
-            let inside = frame.0 >= LEFT
-                && frame.2 <= WIDTH - 2.0
-                && frame.1 >= TOP - 14.0
-                && frame.3 <= BOTTOM;
-            let free = obstacles
-                .hard
-                .iter()
-                .all(|other| own(other) || !overlap(*other, frame));
-            let alone = !clear || obstacles.soft.iter().all(|other| !overlap(*other, frame));
-            if inside && free && alone {
-                // Away from its point a label needs a line to it.
-                if (base - y).abs() > 23.0 {
-                    let edge = if base < y { frame.3 } else { frame.1 };
-                    canvas.line((x, y), (x.clamp(frame.0, frame.2), edge), "h", "");
-                }
-                canvas.text(left, base, anchor, classes, text);
-                obstacles.hard.push(frame);
-                return;
-            }
-        }
-    }
-}
-
-/// The box around a stretch of the stairs.
-fn segment_frame(ends: &[(f64, f64)]) -> Frame {
-    let fold = |pick: fn(&(f64, f64)) -> f64, by: fn(f64, f64) -> f64, from: f64| {
-        ends.iter().map(pick).fold(from, by)
-    };
-    (
-        fold(|p| p.0, f64::min, f64::INFINITY) - 1.0,
-        fold(|p| p.1, f64::min, f64::INFINITY) - 1.0,
-        fold(|p| p.0, f64::max, f64::NEG_INFINITY) + 1.0,
-        fold(|p| p.1, f64::max, f64::NEG_INFINITY) + 1.0,
-    )
-}
-
-fn overlap(a: Frame, b: Frame) -> bool {
-    a.0 < b.2 && b.0 < a.2 && a.1 < b.3 && b.1 < a.3
 }
 
 fn hint(point: &FrontPoint, plot: &Plot) -> String {

@@ -1,7 +1,10 @@
 //! Load against latency: a panel each for TTFT and TPOT, with the range as a band and the limit
 //! marked.
 
-use super::canvas::{Anchor, Axis, Canvas, FONT, Picture, WIDTH, colour};
+use super::{
+    canvas::{Anchor, Axis, Canvas, FONT, Picture, WIDTH, colour},
+    labels::{self, Labels},
+};
 use crate::{
     figures::{TimeUnit, number, seconds},
     plan::words,
@@ -70,9 +73,9 @@ pub fn load(sizing: &Sizing, id: &str) -> Option<Picture> {
         },
     ];
     let mut canvas = Canvas::default();
+    let mut beyond = false;
     for panel in &panels {
-        draw(&mut canvas, panel, &curve, &loads);
-        marks(&mut canvas, panel, &loads, asked, kept);
+        beyond |= draw(&mut canvas, panel, &curve, &loads, (asked, kept));
     }
     let bottom = FIRST + PANEL * 2.0 + GAP;
     for mark in &loads.marks {
@@ -96,26 +99,28 @@ pub fn load(sizing: &Sizing, id: &str) -> Option<Picture> {
         &format!("load, {unit}"),
     );
     canvas.text(LEFT, bottom + 36.0, Anchor::Start, "m", "band: 80 % range");
+    let mut foot = bottom + 46.0;
+    if beyond {
+        let said = "▲: goes on beyond the frame";
+        foot += FONT * 1.4;
+        canvas.text(LEFT, foot - 10.0, Anchor::Start, "m", said);
+    }
     let description = format!(
         "Latency of {} over the load. Asked: {} {unit}; the SLO is kept up to {} {unit}.",
         words::deployment(best),
         number(asked),
         number(kept)
     );
-    Some(canvas.finish(
-        id,
-        "Load against latency".into(),
-        description,
-        bottom + 46.0,
-    ))
+    Some(canvas.finish(id, "Load against latency".into(), description, foot))
 }
 
 fn across(loads: &Axis, load: f64) -> f64 {
     LEFT + (load / loads.end).clamp(0.0, 1.0) * (RIGHT - LEFT)
 }
 
-/// The band, the line and the axis. What is far beyond the SLO is cut off at the top.
-fn draw(canvas: &mut Canvas, panel: &Panel<'_>, curve: &[&LoadPoint], loads: &Axis) {
+/// How the upright axis of a panel goes, and where the SLO is within it. What is far beyond the SLO is
+/// cut off at the top.
+fn upright(panel: &Panel<'_>, curve: &[&LoadPoint]) -> (Axis, TimeUnit, Option<f64>) {
     let finite = |value: f64| if value.is_finite() { value } else { f64::MAX };
     let highest = curve
         .iter()
@@ -136,9 +141,12 @@ fn draw(canvas: &mut Canvas, panel: &Panel<'_>, curve: &[&LoadPoint], loads: &Ax
         .filter(|seconds| *seconds <= most * 3.0);
     let most = slo.map_or(most, |seconds| most.max(seconds));
     let unit = TimeUnit::of([most]);
-    let axis = Axis::up_to(most * unit.per_second(), 4);
+    (Axis::up_to(most * unit.per_second(), 4), unit, slo)
+}
+
+/// The upright axis and its title.
+fn frame(canvas: &mut Canvas, panel: &Panel<'_>, axis: &Axis, unit: TimeUnit) {
     let floor = panel.top + PANEL;
-    let up = |value: f64| floor - (value * unit.per_second() / axis.end).clamp(0.0, 1.0) * PANEL;
     for mark in &axis.marks {
         let y = floor - mark / axis.end * PANEL;
         canvas.line(
@@ -162,63 +170,89 @@ fn draw(canvas: &mut Canvas, panel: &Panel<'_>, curve: &[&LoadPoint], loads: &Ax
         "b",
         &format!("{}, {}", panel.title, unit.symbol()),
     );
-    let place = |point: &LoadPoint, value: f64| (across(loads, point.load), up(finite(value)));
-    let mut band: Vec<(f64, f64)> = curve
-        .iter()
-        .map(|p| place(p, (panel.pick)(p).high))
-        .collect();
-    band.extend(curve.iter().rev().map(|p| place(p, (panel.pick)(p).low)));
+}
+
+/// The band, the line, the axis and the marks; whether some of it lies beyond the frame.
+fn draw(
+    canvas: &mut Canvas,
+    panel: &Panel<'_>,
+    curve: &[&LoadPoint],
+    loads: &Axis,
+    (asked, kept): (f64, f64),
+) -> bool {
+    let (axis, unit, slo) = upright(panel, curve);
+    let floor = panel.top + PANEL;
+    // What is not finite is far above everything.
+    let up = |value: f64| {
+        let share = value * unit.per_second() / axis.end;
+        floor
+            - if share.is_finite() {
+                share.clamp(0.0, 1e3)
+            } else {
+                1e3
+            } * PANEL
+    };
+    frame(canvas, panel, &axis, unit);
+    let points = |pick: fn(&Estimate) -> f64| -> Vec<(f64, f64)> {
+        let at = |point: &&LoadPoint| {
+            let value = pick((panel.pick)(point));
+            (across(loads, point.load), up(value))
+        };
+        curve.iter().map(at).collect()
+    };
+    let (mut band, high_leaves) = labels::below(&points(|value| value.high), panel.top);
+    let (low, _) = labels::below(&points(|value| value.low), panel.top);
+    band.extend(low.iter().rev());
     canvas.area(
         &band,
         &format!("fill=\"{}\" fill-opacity=\"0.3\"", colour::SKY),
         "80 % range",
     );
-    let line: Vec<(f64, f64)> = curve
-        .iter()
-        .map(|p| place(p, (panel.pick)(p).value))
-        .collect();
+    let (line, line_leaves) = labels::below(&points(|value| value.value), panel.top);
     canvas.path(&line, "class=\"l\" stroke-width=\"2\"");
-    if let Some(slo_bound) = slo {
-        let y = up(slo_bound);
+    let last = curve.last().map(|point| (panel.pick)(point));
+    for (leaves, value, fill) in [
+        (high_leaves, last.map(|value| value.high), "var(--gw-muted)"),
+        (line_leaves, last.map(|value| value.value), "var(--gw-line)"),
+    ] {
+        if let (Some(at), Some(value)) = (leaves, value) {
+            let hint = format!("goes on to {}", seconds(value));
+            labels::arrow(canvas, at, &format!("fill=\"{fill}\""), &hint);
+        }
+    }
+    let mut around = Labels::within((LEFT + 2.0, panel.top, RIGHT, floor - 1.0));
+    around.line(&line);
+    posts(canvas, panel, loads, (asked, kept), &mut around);
+    if let Some(promised) = slo {
+        let y = up(promised);
         let attributes = format!(
             "fill=\"none\" stroke=\"{}\" stroke-width=\"1.5\" stroke-dasharray=\"5 3\"",
             colour::VERMILION
         );
-        canvas.path(&[(LEFT, y), (RIGHT, y)], &attributes);
-        // Below the line where it is at the top, so as not to stand in the title.
-        let text_y = if y < panel.top + FONT {
-            y + FONT + 2.0
-        } else {
-            y - 5.0
-        };
-        canvas.text(
-            LEFT + 4.0,
-            text_y,
-            Anchor::Start,
-            "",
-            &format!("SLO {}", seconds(slo_bound)),
-        );
+        let line = [(LEFT, y), (RIGHT, y)];
+        canvas.path(&line, &attributes);
+        around.line(&line);
+        let text = format!("SLO {}", seconds(promised));
+        around.name(canvas, &text, "", (LEFT + 4.0, y), 1.0);
     }
+    high_leaves.is_some() || line_leaves.is_some()
 }
 
 /// Where one is asked to be, and up to where the SLO is kept.
-fn marks(canvas: &mut Canvas, panel: &Panel<'_>, loads: &Axis, asked: f64, kept: f64) {
+fn posts(
+    canvas: &mut Canvas,
+    panel: &Panel<'_>,
+    loads: &Axis,
+    (asked, kept): (f64, f64),
+    around: &mut Labels,
+) {
     let floor = panel.top + PANEL;
     let (asked_at, kept_at) = (across(loads, asked), across(loads, kept));
     let text_y = panel.top - 2.0;
-    if asked > 0.0 && asked <= loads.end {
-        canvas.line((asked_at, panel.top), (asked_at, floor), "a", "1 3");
-        // At the foot, so that it stands beside no other mark.
-        let text = format!("asked {}", number(asked));
-        let left = asked_at - 4.0 - super::canvas::text_width(&text);
-        if left > LEFT {
-            canvas.text(asked_at - 4.0, floor - 6.0, Anchor::End, "", &text);
-        } else {
-            canvas.text(asked_at + 4.0, floor - 6.0, Anchor::Start, "", &text);
-        }
-    }
     if kept > 0.0 && kept < loads.end * 0.99 {
-        canvas.line((kept_at, panel.top), (kept_at, floor), "a", "");
+        let post = [(kept_at, panel.top), (kept_at, floor)];
+        canvas.line(post[0], post[1], "a", "");
+        around.line(&post);
         let text = format!("kept up to {}", number(kept));
         let near_edge = RIGHT - kept_at < super::canvas::text_width(&text) + 4.0;
         if near_edge {
@@ -226,5 +260,13 @@ fn marks(canvas: &mut Canvas, panel: &Panel<'_>, loads: &Axis, asked: f64, kept:
         } else {
             canvas.text(kept_at + 4.0, text_y, Anchor::Start, "", &text);
         }
+    }
+    if asked > 0.0 && asked <= loads.end {
+        let post = [(asked_at, panel.top), (asked_at, floor)];
+        canvas.line(post[0], post[1], "a", "1 3");
+        around.line(&post);
+        // At the foot, so that it stands beside no other mark.
+        let text = format!("asked {}", number(asked));
+        around.name(canvas, &text, "", (asked_at, floor - 8.0), 1.0);
     }
 }

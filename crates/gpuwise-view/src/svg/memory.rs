@@ -1,6 +1,6 @@
 //! What a GPU's memory holds as a stacked bar, with the capacity as a line.
 
-use super::canvas::{Anchor, Canvas, FONT, Picture, WIDTH, colour, cut};
+use super::canvas::{Anchor, Canvas, FONT, Picture, WIDTH, colour, cut, text_width};
 use crate::{
     figures::{bytes, gib, percent},
     memory::{Kind, Segment, capacity, segments, verdict},
@@ -13,6 +13,18 @@ const BAR: f64 = 92.0;
 const LABELS: f64 = 130.0;
 const TOP: f64 = 30.0;
 const PITCH: f64 = FONT * 1.5;
+
+/// Colours of causes, none twice; greys alternate beyond them.
+const HELD: [&str; 7] = [
+    colour::BLUE,
+    colour::ORANGE,
+    colour::GREEN,
+    colour::PINK,
+    colour::SKY,
+    colour::VERMILION,
+    colour::YELLOW,
+];
+const GREYS: [&str; 2] = ["#6e7781", "#b4bcc5"];
 
 /// A stacked bar; `id` is unique within the page.
 pub fn memory(report: &MemoryReport, id: &str) -> Picture {
@@ -35,7 +47,7 @@ pub fn memory(report: &MemoryReport, id: &str) -> Picture {
             segment.bytes.as_f64() * scale,
         );
     }
-    labels(&mut canvas, report, &segments, &at, height);
+    labels(&mut canvas, report.visible, &segments, &at, height);
     let over = segments.iter().any(|s| s.start + s.bytes > report.visible);
     let top = at(report.visible);
     canvas.line((LEFT - 6.0, top), (LEFT + BAR + 6.0, top), "a", "");
@@ -78,6 +90,47 @@ pub fn memory(report: &MemoryReport, id: &str) -> Picture {
     )
 }
 
+/// Parts of a GPU's memory by cause, each in a colour of its own, up to what may be used.
+pub(crate) fn held(parts: &[(String, Bytes)], usable: Bytes, id: &str) -> Option<Picture> {
+    let mut start = Bytes::ZERO;
+    let mut segments = Vec::new();
+    for (name, bytes) in parts.iter().filter(|(_, bytes)| *bytes > Bytes::ZERO) {
+        segments.push(Segment {
+            name: name.clone(),
+            start,
+            bytes: *bytes,
+            kind: Kind::Overhead,
+        });
+        start += *bytes;
+    }
+    if segments.is_empty() {
+        return None;
+    }
+    let end = start.max(usable);
+    let height = (segments.len() as f64 * PITCH).max(180.0);
+    let scale = height / end.as_f64().max(1.0);
+    let at = |bytes: Bytes| TOP + height - bytes.as_f64() * scale;
+    let mut canvas = Canvas::default();
+    for (segment, fill) in segments
+        .iter()
+        .zip(HELD.into_iter().chain(GREYS.into_iter().cycle()))
+    {
+        let high = (segment.bytes.as_f64() * scale).max(1.0);
+        let attributes =
+            format!("fill=\"{fill}\" stroke=\"var(--gw-ground)\" stroke-width=\"0.5\"");
+        let hint = format!("{}: {} GiB", segment.name, gib(segment.bytes));
+        let corner = (LEFT, at(segment.start) - high);
+        canvas.rectangle(corner, (BAR, high), &attributes, &hint);
+    }
+    labels(&mut canvas, usable, &segments, &at, height);
+    let top = at(usable);
+    canvas.line((LEFT - 6.0, top), (LEFT + BAR + 6.0, top), "a", "3 3");
+    let said = format!("{} of {} GiB usable", gib(start), gib(usable));
+    canvas.text(LEFT - 6.0, TOP - 10.0, Anchor::Start, "b", &said);
+    let foot = TOP + height + 12.0;
+    Some(canvas.finish(id, "Memory of a GPU by cause".into(), said, foot))
+}
+
 fn rectangle(canvas: &mut Canvas, segment: &Segment, bottom: f64, height: f64) {
     let fill = match segment.kind {
         Kind::Weights => colour::BLUE,
@@ -101,7 +154,7 @@ fn rectangle(canvas: &mut Canvas, segment: &Segment, bottom: f64, height: f64) {
 /// A label for each part at its height, moved apart where they would overlap.
 fn labels(
     canvas: &mut Canvas,
-    report: &MemoryReport,
+    visible: Bytes,
     segments: &[Segment],
     at: &impl Fn(Bytes) -> f64,
     height: f64,
@@ -120,9 +173,9 @@ fn labels(
         ceiling = *y + PITCH;
     }
     for (segment, y) in segments.iter().zip(&heights) {
-        let share = segment.bytes.as_f64() / report.visible.as_f64().max(1.0);
+        let share = segment.bytes.as_f64() / visible.as_f64().max(1.0);
         let figure = format!("{}, {}", bytes(segment.bytes), percent(share));
-        let room = WIDTH - LABELS - 8.0 - 118.0;
+        let room = WIDTH - LABELS - 8.0 - text_width(&figure) * 1.1 - 8.0;
         let middle = centre(segment);
         canvas.path(
             &[

@@ -1,124 +1,152 @@
-//! Lines over two axes, each with its name below.
+//! Lines over two axes, each with its name below; in as many panels as keep colours apart.
 
-use super::canvas::{Anchor, Axis, Canvas, FONT, Picture, WIDTH, colour, cut};
-use crate::figures::number;
+use super::{
+    canvas::{Anchor, Axis, Canvas, FONT, Picture, colour, cut, text_width},
+    run::plot::{LEFT, Plot as Frame, RIGHT},
+};
 
-const LEFT: f64 = 54.0;
-const RIGHT: f64 = WIDTH - 14.0;
 const TOP: f64 = 40.0;
-const HEIGHT: f64 = 260.0;
-const FLOOR: f64 = TOP + HEIGHT;
+const HEIGHT: f64 = 230.0;
 /// Between names of lines.
 const PITCH: f64 = FONT * 1.5;
-const COLOURS: [&str; 6] = [
+/// From the names of one panel to the title of the next.
+const GAP: f64 = 34.0;
+/// One for each line of a panel, none twice.
+const COLOURS: [&str; 7] = [
     colour::BLUE,
     colour::ORANGE,
     colour::GREEN,
     colour::PINK,
     colour::SKY,
     colour::VERMILION,
+    colour::YELLOW,
 ];
+/// Dashes of lines that are context: grey, so that they take no colour.
+const DASHES: [&str; 4] = ["6 3", "2 3", "9 3 2 3", "1 5"];
 
-/// A line to be drawn.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Line<'a> {
-    pub(super) name: &'a str,
-    /// Where it passes, in units of the axes.
-    pub(super) points: &'a [(f64, f64)],
-    /// Whether it is no measurement of the thing itself.
-    pub(super) dashed: bool,
+/// How a line is drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Look {
+    Solid,
+    /// It is no measurement of the thing itself.
+    Dashed,
+    /// It stands there to be compared with.
+    Context,
 }
 
-/// Axes with the lines drawn so far.
-#[derive(Debug)]
+/// A line to be drawn.
+#[derive(Debug, Clone)]
+pub(super) struct Line {
+    pub(super) name: String,
+    /// Where it passes, in units of the axes.
+    pub(super) points: Vec<(f64, f64)>,
+    pub(super) look: Look,
+    /// Texts shown on hovering for points that have a dot; none where points have no dots.
+    pub(super) hints: Vec<String>,
+}
+
+/// Lines that belong together, under a title of their own.
+#[derive(Debug, Clone)]
+pub(super) struct Panel {
+    pub(super) title: String,
+    pub(super) lines: Vec<Line>,
+}
+
+/// Axes with their titles, and a limit that goes through all panels.
+#[derive(Debug, Clone)]
 pub(super) struct Plot {
-    canvas: Canvas,
-    across: Axis,
-    up: Axis,
-    lines: usize,
+    pub(super) across: Axis,
+    pub(super) up: Axis,
+    pub(super) titles: [String; 2],
+    pub(super) limit: Option<(f64, String)>,
 }
 
 impl Plot {
-    /// Empty axes; the titles are those of the horizontal and the vertical one.
-    pub(super) fn new(across: Axis, up: Axis, [right, top]: [&str; 2]) -> Self {
-        let mut plot = Self {
-            canvas: Canvas::default(),
-            across,
-            up,
-            lines: 0,
+    /// The panels below each other, those of more lines than there are colours in parts.
+    pub(super) fn picture(
+        &self,
+        panels: Vec<Panel>,
+        id: &str,
+        title: &str,
+        description: String,
+    ) -> Picture {
+        let mut canvas = Canvas::default();
+        let mut top = TOP;
+        for Panel { title, lines } in panels {
+            let (context, drawn): (Vec<Line>, Vec<Line>) =
+                (lines.into_iter()).partition(|line| line.look == Look::Context);
+            for part in drawn.chunks(COLOURS.len()) {
+                top = self.panel(&mut canvas, top, &title, part, &context) + GAP;
+            }
+        }
+        canvas.finish(id, title.into(), description, (top - GAP).max(TOP))
+    }
+
+    /// One panel; gives where it ends.
+    fn panel(
+        &self,
+        canvas: &mut Canvas,
+        top: f64,
+        title: &str,
+        lines: &[Line],
+        context: &[Line],
+    ) -> f64 {
+        let frame = Frame {
+            x: self.across.clone(),
+            y: self.up.clone(),
+            top,
+            height: HEIGHT,
         };
-        for mark in plot.up.marks.clone() {
-            let y = plot.height(mark);
-            plot.canvas.line((LEFT, y), (RIGHT, y), "g", "");
-            let (at, mark) = (y + FONT * 0.35, number(mark));
-            plot.canvas.text(LEFT - 6.0, at, Anchor::End, "m", &mark);
-        }
-        for mark in plot.across.marks.clone() {
-            let (x, _) = plot.place((mark, plot.up.end));
-            let (at, mark) = (FLOOR + 18.0, number(mark));
-            plot.canvas.text(x, at, Anchor::Middle, "m", &mark);
-        }
-        plot.canvas.line((LEFT, FLOOR), (RIGHT, FLOOR), "a", "");
-        let top = format!("{top}{}", plot.up.scale());
-        let right = format!("{right}{}", plot.across.scale());
-        plot.canvas.text(4.0, TOP - 16.0, Anchor::Start, "b", &top);
-        plot.canvas
-            .text(RIGHT, FLOOR + 36.0, Anchor::End, "", &right);
-        plot
-    }
-
-    fn height(&self, y: f64) -> f64 {
-        FLOOR - self.up.share(y).clamp(0.0, 1.0) * HEIGHT
-    }
-
-    /// Where a point lies, in units of the picture.
-    fn place(&self, (x, y): (f64, f64)) -> (f64, f64) {
-        let across = LEFT + self.across.share(x).clamp(0.0, 1.0) * (RIGHT - LEFT);
-        (across, self.height(y))
-    }
-
-    /// A limit across the picture with its name on it, if it is within.
-    pub(super) fn limit(&mut self, y: f64, name: &str) {
-        let y = self.height(y);
-        if (TOP..FLOOR).contains(&y) {
-            self.canvas.line((LEFT, y), (RIGHT, y), "a", "2 4");
-            let name = cut(name, 200.0);
-            self.canvas.text(RIGHT, y - 4.0, Anchor::End, "m", &name);
-        }
-    }
-
-    /// The next line, in a colour of its own; with dots where each point has a text for hovering.
-    pub(super) fn line(&mut self, line: &Line<'_>, hints: &[String]) {
-        let colour = COLOURS[self.lines % COLOURS.len()];
-        let points: Vec<(f64, f64)> = line.points.iter().map(|p| self.place(*p)).collect();
-        let dashes = if line.dashed {
-            " stroke-dasharray=\"5 3\""
-        } else {
-            ""
+        let [right, above] = &self.titles;
+        let above = format!("{above}{}", self.up.scale());
+        let above = match title {
+            "" => above,
+            title => format!("{title}: {above}"),
         };
-        let stroke = format!("fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\"{dashes}");
-        self.canvas.path(&points, &stroke);
-        for (at, hint) in points.iter().zip(hints) {
-            let fill = format!("fill=\"{colour}\"");
-            self.canvas.dot(*at, 3.0, &fill, hint);
+        frame.upright(canvas, &above);
+        frame.level(canvas, &format!("{right}{}", self.across.scale()));
+        let mut labels = frame.labels();
+        let mut foot = frame.floor() + 58.0;
+        let greys = context.iter().zip(DASHES.iter().cycle());
+        let greys = greys.map(|(line, dashes)| (line, "var(--gw-muted)", *dashes));
+        let hues = lines.iter().zip(COLOURS).map(|(line, colour)| {
+            let dashes = if line.look == Look::Dashed { "5 3" } else { "" };
+            (line, colour, dashes)
+        });
+        for (line, colour, dashes) in hues.chain(greys) {
+            let stroke = format!(
+                "fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\"{}",
+                if dashes.is_empty() {
+                    String::new()
+                } else {
+                    format!(" stroke-dasharray=\"{dashes}\"")
+                }
+            );
+            let points: Vec<(f64, f64)> =
+                line.points.iter().map(|(x, y)| frame.at(*x, *y)).collect();
+            canvas.path(&points, &stroke);
+            labels.line(&points);
+            for (at, hint) in points.iter().zip(&line.hints) {
+                canvas.dot(*at, 3.0, &format!("fill=\"{colour}\""), hint);
+                labels.mark(*at, 4.0);
+            }
+            canvas.path(&[(LEFT, foot - 4.0), (LEFT + 22.0, foot - 4.0)], &stroke);
+            let name = cut(&line.name, RIGHT - LEFT - 30.0);
+            canvas.text(LEFT + 30.0, foot, Anchor::Start, "", &name);
+            foot += PITCH;
         }
-        let foot = self.foot();
-        let sample = [(LEFT, foot - 4.0), (LEFT + 22.0, foot - 4.0)];
-        self.canvas.path(&sample, &stroke);
-        let name = cut(line.name, RIGHT - LEFT - 30.0);
-        self.canvas
-            .text(LEFT + 30.0, foot, Anchor::Start, "", &name);
-        self.lines += 1;
-    }
-
-    /// Where the next name stands.
-    fn foot(&self) -> f64 {
-        FLOOR + 58.0 + self.lines as f64 * PITCH
-    }
-
-    pub(super) fn finish(self, id: &str, title: &str, description: String) -> Picture {
-        let foot = self.foot();
-        self.canvas.finish(id, title.into(), description, foot)
+        if let Some((value, name)) = &self.limit {
+            let y = frame.above(*value);
+            if (top..frame.floor()).contains(&y) {
+                let line = [(LEFT, y), (RIGHT, y)];
+                canvas.line(line[0], line[1], "a", "2 4");
+                labels.line(&line);
+                let name = cut(name, 200.0);
+                let at = (RIGHT - text_width(&name) * 1.15, y);
+                labels.name(canvas, &name, "m", at, 1.0);
+            }
+        }
+        foot
     }
 }
 

@@ -59,6 +59,8 @@ pub(crate) fn memory_over_time(memory: &MemoryOverTime, id: &str) -> Option<Pict
         (&memory.allocated, colour::BLUE, "in tensors"),
     ];
     let mut told = Vec::new();
+    let mut labels = plot.labels();
+    let mut key = Vec::new();
     for (points, stroke, name) in lines {
         let Some(highest) = points.iter().map(|point| point.1).max() else {
             continue;
@@ -71,13 +73,16 @@ pub(crate) fn memory_over_time(memory: &MemoryOverTime, id: &str) -> Option<Pict
             &points,
             &format!("fill=\"none\" stroke=\"{stroke}\" stroke-width=\"1.75\""),
         );
+        labels.line(&points);
+        key.push((name, stroke));
         told.push(format!(
             "{name} at most {} {unit}",
             number(highest as f64 / scale)
         ));
     }
+    plot.key(&mut canvas, &key);
     if let Some(capacity) = capacity {
-        plot.bound(&mut canvas, capacity / scale, "capacity");
+        plot.bound(&mut canvas, &mut labels, capacity / scale, "capacity");
     }
     Some(canvas.finish(
         id,

@@ -2,6 +2,7 @@
 
 use super::{
     canvas::{Anchor, Axis, Canvas, FONT, Picture, colour, cut, text_width},
+    labels::Labels,
     plot::span,
     run::plot::{LEFT, Plot, RIGHT},
 };
@@ -57,6 +58,7 @@ pub(crate) fn roofline(
     plot.upright(&mut canvas, &format!("{unit}{}", plot.y.scale()));
     let level = format!("FLOP per byte of device memory{}", plot.x.scale());
     plot.level(&mut canvas, &level);
+    let mut labels = plot.labels();
     if let Some(memory) = memory {
         let name = format!("memory {} GB/s", number(memory * 1e-9));
         slope(
@@ -65,6 +67,7 @@ pub(crate) fn roofline(
             memory * scale,
             compute.map(|rate| rate * scale),
             &name,
+            &mut labels,
         );
     }
     if let Some(compute) = compute.map(|rate| rate * scale) {
@@ -75,16 +78,26 @@ pub(crate) fn roofline(
         );
         let name = format!("FP32 peak {} {unit}", number(compute));
         let (x, y) = plot.at(plot.x.end, compute);
-        canvas.text(x, y - 6.0, Anchor::End, "m", &name);
+        let left = x - text_width(&name) * 1.1;
+        canvas.text(left, y - 6.0, Anchor::Start, "m", &name);
+        labels.text((left, y - 6.0), &name);
     }
-    let foot = dots(&mut canvas, &plot, spots, scale);
+    dots(&mut canvas, &plot, spots, scale, &mut labels);
+    let foot = numbers(&mut canvas, &plot, spots, scale, &mut labels);
     let description = format!("{} kernels on the roofline of their GPU.", spots.len());
     Some(canvas.finish(id, "Kernels on their roofline".into(), description, foot))
 }
 
 /// What device memory gives, up to the peak of compute or to the edge. Its name stands left of it,
 /// where no kernel can lie.
-fn slope(canvas: &mut Canvas, plot: &Plot, memory: f64, compute: Option<f64>, name: &str) {
+fn slope(
+    canvas: &mut Canvas,
+    plot: &Plot,
+    memory: f64,
+    compute: Option<f64>,
+    name: &str,
+    labels: &mut Labels,
+) {
     let highest = compute.unwrap_or(plot.y.end).min(plot.y.end);
     let from = plot.x.start.max(plot.y.start / memory);
     let to = (highest / memory).min(plot.x.end);
@@ -97,7 +110,9 @@ fn slope(canvas: &mut Canvas, plot: &Plot, memory: f64, compute: Option<f64>, na
         begin.0 + (end.0 - begin.0) * down,
         begin.1 + (end.1 - begin.1) * down,
     );
-    canvas.text(x - 12.0, y, Anchor::End, "m", name);
+    let left = x - 12.0 - text_width(name);
+    canvas.text(left, y, Anchor::Start, "m", name);
+    labels.text((left, y), name);
 }
 
 /// Compute against memory, each in percent of its peak, with the limits of the classes.
@@ -125,16 +140,16 @@ pub(crate) fn speed_of_light(spots: &[Spot], id: &str) -> Option<Picture> {
         dashes,
     );
     canvas.path(&[plot.at(60.0, 60.0), plot.at(100.0, 100.0)], dashes);
-    let corners = [
-        ((1.5, 62.0), Anchor::Start, "limited by compute"),
-        ((98.5, 2.0), Anchor::End, "by memory"),
-        ((1.5, 53.0), Anchor::Start, "by latency"),
-    ];
-    for ((x, y), anchor, text) in corners {
-        let (x, y) = plot.at(x, y);
-        canvas.text(x, y, anchor, "m", text);
+    let mut labels = plot.labels();
+    dots(&mut canvas, &plot, spots, 1.0, &mut labels);
+    for (x, y, text) in [
+        (1.0, 67.0, "limited by compute"),
+        (98.0, 5.0, "by memory"),
+        (1.0, 53.0, "by latency"),
+    ] {
+        labels.name(&mut canvas, text, "m", plot.at(x, y), 0.0);
     }
-    let foot = dots(&mut canvas, &plot, spots, 1.0);
+    let foot = numbers(&mut canvas, &plot, spots, 1.0, &mut labels);
     let description = format!("{} kernels against the peaks of their GPU.", spots.len());
     Some(canvas.finish(
         id,
@@ -144,14 +159,15 @@ pub(crate) fn speed_of_light(spots: &[Spot], id: &str) -> Option<Picture> {
     ))
 }
 
-/// Dots; the first have a number beside them and their names below the picture. Gives its end.
-fn dots(canvas: &mut Canvas, plot: &Plot, spots: &[Spot], scale: f64) -> f64 {
-    let mut taken: Vec<(f64, f64)> = Vec::new();
-    let places: Vec<(f64, f64)> = spots
-        .iter()
-        .map(|spot| plot.at(spot.at.0, spot.at.1 * scale))
-        .collect();
-    for (place, spot) in places.iter().zip(spots).rev() {
+/// Where kernels lie.
+fn places(plot: &Plot, spots: &[Spot], scale: f64) -> Vec<(f64, f64)> {
+    let at = |spot: &Spot| plot.at(spot.at.0, spot.at.1 * scale);
+    spots.iter().map(at).collect()
+}
+
+/// A dot for each kernel.
+fn dots(canvas: &mut Canvas, plot: &Plot, spots: &[Spot], scale: f64, labels: &mut Labels) {
+    for (place, spot) in places(plot, spots, scale).iter().zip(spots).rev() {
         let edge = !inside(plot, spot.at.0, spot.at.1 * scale);
         // What lies beyond the frame is drawn hollow at its edge.
         let look = if edge {
@@ -163,13 +179,23 @@ fn dots(canvas: &mut Canvas, plot: &Plot, spots: &[Spot], scale: f64) -> f64 {
             format!("fill=\"{}\" fill-opacity=\"0.8\"", colour::BLUE)
         };
         canvas.dot(*place, 5.0, &look, &spot.hint);
+        labels.mark(*place, 6.0);
     }
+}
+
+/// Numbers beside the first dots, with their names below the picture. Gives its end.
+fn numbers(
+    canvas: &mut Canvas,
+    plot: &Plot,
+    spots: &[Spot],
+    scale: f64,
+    labels: &mut Labels,
+) -> f64 {
     let mut foot = plot.floor() + 58.0;
-    for (index, ((x, y), spot)) in places.iter().zip(spots).take(NAMED).enumerate() {
+    let places = places(plot, spots, scale);
+    for (index, (at, spot)) in places.iter().zip(spots).take(NAMED).enumerate() {
         let label = (index + 1).to_string();
-        let (x, y) = free(&taken, &places, (*x, *y));
-        taken.push((x, y));
-        canvas.text(x, y, Anchor::Middle, "b", &label);
+        labels.name(canvas, &label, "b", *at, 6.0);
         canvas.text(LEFT - 6.0, foot, Anchor::End, "b", &label);
         canvas.text(
             LEFT + 2.0,
@@ -191,38 +217,6 @@ fn dots(canvas: &mut Canvas, plot: &Plot, spots: &[Spot], scale: f64) -> f64 {
 fn inside(plot: &Plot, x: f64, y: f64) -> bool {
     let within = |share: f64| (-0.001..=1.001).contains(&share);
     within(plot.x.share(x)) && within(plot.y.share(y))
-}
-
-/// Where a number stands: beside its dot, where neither another number nor a dot lies.
-fn free(taken: &[(f64, f64)], dots: &[(f64, f64)], (x, y): (f64, f64)) -> (f64, f64) {
-    let (wide, high) = (text_width("0") + 4.0, FONT);
-    let around = [
-        (13.0, 4.5),
-        (0.0, 19.0),
-        (-13.0, 4.5),
-        (0.0, -9.0),
-        (13.0, -9.0),
-        (-13.0, -9.0),
-        (13.0, 19.0),
-        (-13.0, 19.0),
-        (0.0, -24.0),
-        (0.0, 34.0),
-        (26.0, 4.5),
-        (-26.0, 4.5),
-    ];
-    let clear = |at: &(f64, f64)| {
-        let near = |other: &(f64, f64), (dx, dy)| {
-            (other.0 - at.0).abs() < dx && (other.1 - at.1).abs() < dy
-        };
-        let dot =
-            |dot: &(f64, f64)| near(&(dot.0, dot.1 + 4.5), (wide / 2.0 + 5.0, high / 2.0 + 4.0));
-        at.0 > LEFT
-            && at.0 < RIGHT
-            && !taken.iter().any(|one| near(one, (wide, high)))
-            && !dots.iter().any(dot)
-    };
-    let places = around.map(|(dx, dy)| (x + dx, y + dy));
-    places.iter().copied().find(clear).unwrap_or((x, y - 9.0))
 }
 
 const ROOF: &str = "fill=\"none\" class=\"a\" stroke-width=\"1.75\"";

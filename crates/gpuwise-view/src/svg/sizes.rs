@@ -3,7 +3,7 @@
 
 use super::{
     canvas::{Axis, Picture},
-    plot::{Line, Plot, span},
+    plot::{Line, Look, Panel, Plot, span},
 };
 use crate::figures::number;
 
@@ -11,6 +11,8 @@ use crate::figures::number;
 #[derive(Debug, Clone, PartialEq)]
 pub struct SizeSeries {
     pub name: String,
+    /// What is done with the models: serving, or training.
+    pub panel: &'static str,
     /// Parameters and bytes of each model, by parameters.
     pub points: Vec<(f64, f64)>,
     /// Whether it is a rule of thumb.
@@ -30,12 +32,13 @@ pub fn sizes(series: &[SizeSeries], gpu: (&str, f64), id: &str) -> Option<Pictur
     }
     let (fewest, most) = span(all.iter().map(|point| point.0));
     let (least, largest) = span(all.iter().map(|point| point.1));
-    let mut plot = Plot::new(
-        Axis::spanning(fewest, most, 5),
-        Axis::spanning(least, largest, 6),
-        ["parameters, 10⁹", "GPU memory in all, GB"],
-    );
-    plot.limit(gpu.1 / 1e9, &format!("one {}", gpu.0));
+    let plot = Plot {
+        across: Axis::spanning(fewest, most, 5),
+        up: Axis::spanning(least, largest, 6),
+        titles: ["parameters, 10⁹".into(), "GPU memory, GB".into()],
+        limit: Some((gpu.1 / 1e9, format!("one {}", gpu.0))),
+    };
+    let mut panels: Vec<Panel> = Vec::new();
     for one in series {
         let points: Vec<(f64, f64)> = one.points.iter().map(|p| in_billions(*p)).collect();
         let hint = |(parameters, gigabytes): &(f64, f64)| {
@@ -45,19 +48,25 @@ pub fn sizes(series: &[SizeSeries], gpu: (&str, f64), id: &str) -> Option<Pictur
                 one.name
             )
         };
-        let hints: Vec<String> = points.iter().map(hint).collect();
         let line = Line {
-            name: &one.name,
-            points: &points,
-            dashed: one.rule,
+            name: one.name.clone(),
+            hints: points.iter().map(hint).collect(),
+            points,
+            look: if one.rule { Look::Context } else { Look::Solid },
         };
-        plot.line(&line, &hints);
+        match panels.iter_mut().find(|panel| panel.title == one.panel) {
+            Some(panel) => panel.lines.push(line),
+            None => panels.push(Panel {
+                title: one.panel.into(),
+                lines: vec![line],
+            }),
+        }
     }
     let description = format!(
         "GPU memory against parameters for {} ways of using a model.",
         series.len()
     );
-    Some(plot.finish(id, "GPU memory against model size", description))
+    Some(plot.picture(panels, id, "GPU memory against model size", description))
 }
 
 /// Parameters and bytes, each in 10⁹.

@@ -1,6 +1,6 @@
 //! A table of a page.
 
-use super::{Align, Cell, Column, Table};
+use super::{Align, Cell, Table};
 use crate::{markup::escape, style::State};
 use serde_json::Value;
 use std::fmt::Write as _;
@@ -31,13 +31,18 @@ impl Table {
              <caption>{caption}</caption>\n<thead><tr>"
         );
         let shown: Vec<usize> = self.shown().collect();
+        let classes: Vec<&str> = (0..self.columns.len()).map(|at| self.class(at)).collect();
+        let class = |at: usize| classes.get(at).copied().unwrap_or_default();
         // The first column of words names the row.
         let name = shown.iter().copied().find(|index| {
             self.columns
                 .get(*index)
                 .is_some_and(|column| column.align == Align::Left)
         });
-        for column in shown.iter().filter_map(|index| self.columns.get(*index)) {
+        for index in &shown {
+            let Some(column) = self.columns.get(*index) else {
+                continue;
+            };
             let unit = if column.unit.is_empty() {
                 String::new()
             } else {
@@ -46,7 +51,7 @@ impl Table {
             let _ = write!(
                 out,
                 "<th scope=\"col\"{}{}>{}{unit}</th>",
-                side(column),
+                class(*index),
                 if live.is_some() {
                     format!(" data-k=\"{}\"", escape(&column.key))
                 } else {
@@ -59,7 +64,7 @@ impl Table {
         for row in &self.rows {
             out += "<tr>";
             for index in &shown {
-                let (Some(column), Some(cell)) = (self.columns.get(*index), row.get(*index)) else {
+                let Some(cell) = row.get(*index) else {
                     continue;
                 };
                 let mut text = marked(&escape(cell.shown()));
@@ -73,9 +78,9 @@ impl Table {
                     );
                 }
                 let _ = if Some(*index) == name {
-                    write!(out, "<th scope=\"row\"{value}>{text}</th>")
+                    write!(out, "<th scope=\"row\"{}{value}>{text}</th>", class(*index))
                 } else {
-                    write!(out, "<td{}{value}>{text}</td>", side(column))
+                    write!(out, "<td{}{value}>{text}</td>", class(*index))
                 };
             }
             out += "</tr>\n";
@@ -85,6 +90,22 @@ impl Table {
             let _ = writeln!(out, "<p class=\"note\">{}</p>", marked(&escape(note)));
         }
         out
+    }
+}
+
+impl Table {
+    /// How cells of a column are set: numbers to the right; words so wide that a page that is narrow
+    /// scrolls rather than breaking them into one word a line.
+    fn class(&self, column: usize) -> &'static str {
+        if (self.columns.get(column)).is_some_and(|column| column.align == Align::Right) {
+            return " class=\"n\"";
+        }
+        let cells = self.rows.iter().filter_map(|row| row.get(column));
+        match cells.map(|cell| cell.shown().chars().count()).max() {
+            Some(0..=12) | None => " class=\"one\"",
+            Some(13..=28) => " class=\"few\"",
+            Some(_) => " class=\"many\"",
+        }
     }
 }
 
@@ -111,16 +132,9 @@ fn whole(cell: &Cell) -> String {
     }
 }
 
-fn side(column: &Column) -> &'static str {
-    if column.align == Align::Right {
-        " class=\"n\""
-    } else {
-        ""
-    }
-}
-
-/// Marks of state in their colours.
+/// Marks of state in their colours, and what stands between backticks as code; the text is escaped.
 pub(crate) fn marked(text: &str) -> String {
+    let text = &code(text);
     [
         (State::Good, "good"),
         (State::Warning, "warning"),
@@ -133,4 +147,17 @@ pub(crate) fn marked(text: &str) -> String {
             &format!("<span class=\"{class}\">{}</span>", state.mark()),
         )
     })
+}
+
+/// What stands between two backticks as code; one without a second stays.
+fn code(text: &str) -> String {
+    let mut parts = text.split('`');
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    while let Some(within) = parts.next() {
+        out += &match parts.next() {
+            Some(after) => format!("<code>{within}</code>{after}"),
+            None => format!("`{within}"),
+        };
+    }
+    out
 }

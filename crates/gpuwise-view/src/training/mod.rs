@@ -14,6 +14,7 @@ use crate::{
     plan::{labelled, words::said},
     rejected,
     style::Style,
+    svg,
 };
 use gpuwise_domain::{
     price::Price,
@@ -162,6 +163,7 @@ pub fn page(sizing: &TrainingSizing, start: Option<String>, made: &str) -> Strin
         asked: question(sizing),
         start,
         notes: &notes,
+        dropped: &sizing.dropped,
         ..AnswerPage::default()
     };
     if let Some(best) = sizing.ranked.first() {
@@ -197,10 +199,15 @@ pub fn page(sizing: &TrainingSizing, start: Option<String>, made: &str) -> Strin
             .push(("Memory of the best one".into(), memory(best)));
         page.tables.push(("A step of it".into(), step(best)));
         page.derivations = &best.derivations;
-    }
-    if !sizing.dropped.is_empty() {
-        page.tables
-            .push(("Rejected".into(), rejected::table(&sizing.dropped)));
+        if let Some(rank) = best.memory.fullest() {
+            let held: Vec<_> = (rank.causes.iter())
+                .map(|(cause, bytes)| (cause.name().to_owned(), *bytes))
+                .collect();
+            let drawn = svg::held(&held, best.usable, "memory");
+            let caption = "Memory of the fullest GPU at the highest phase of a step.";
+            page.pictures
+                .extend(drawn.map(|drawn| (drawn, caption.into())));
+        }
     }
     page.finish(made)
 }

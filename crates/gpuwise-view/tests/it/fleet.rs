@@ -169,7 +169,12 @@ fn few_nodes_have_names_and_tenants() {
 {picture}"
         );
     }
-    let page = page(&Scene::new(&fleet, &moment), &["odd <b>".into()], "made");
+    let page = page(
+        &Scene::new(&fleet, &moment),
+        &[],
+        &["odd <b>".into()],
+        "made",
+    );
     assert!(page.contains("odd &lt;b&gt;") && page.len() < 300_000);
 }
 

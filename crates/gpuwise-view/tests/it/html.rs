@@ -4,7 +4,7 @@ use gpuwise_view::html;
 
 /// Checks that tags are balanced and that ids are unique and all references lead somewhere.
 fn check(sizing: &Sizing) -> String {
-    let text = check_page(&html::report(sizing, "gpuwise 0.1.0"));
+    let text = check_page(&html::report(sizing, Some("vllm serve x"), "gpuwise 0.1.0"));
     for forbidden in ["http://", "https://"] {
         assert!(!text.contains(forbidden), "{forbidden}");
     }

@@ -83,8 +83,8 @@ proptest! {
 
     #[test]
     fn pages_and_pictures_hold_only_their_own_tags(name in NAMES) {
-        let plain = html::report(&named("x"), "made");
-        let page = html::report(&named(&name), "made");
+        let plain = html::report(&named("x"), None, "made");
+        let page = html::report(&named(&name), None, "made");
         // A name adds no tag. Labels in pictures are left out where there is no room.
         let tags = |text: &str| text.matches('<').count() - 2 * text.matches("<text").count()
             - text.matches("<line").count() - 2 * text.matches("<span class=\"").count();

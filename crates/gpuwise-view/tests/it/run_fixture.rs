@@ -432,6 +432,7 @@ pub(crate) fn ladder() -> Ladder {
         tpot_at: Some(Percentile::P95),
         end_to_end_at: Some(Percentile::P95),
         rungs,
+        near: Vec::new(),
         expected: Some(8.0),
         knee: Some(Knee {
             load: 11.3,

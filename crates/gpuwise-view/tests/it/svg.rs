@@ -59,6 +59,7 @@ fn memory_of_sizes() -> Picture {
     let series = |name: &str, rule: bool, each: f64| svg::SizeSeries {
         name: name.into(),
         points: [8e9, 70e9].map(|p: f64| (p, p * each)).into(),
+        panel: "serving",
         rule,
     };
     let all = [series("bf16", false, 2.4), series("rule", true, 2.5)];

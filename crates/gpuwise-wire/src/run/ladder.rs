@@ -27,6 +27,9 @@ document! {
         end_to_end_at(end_to_end_at): Statistic,
         /// The loads, rising.
         rungs(rungs): Vec<RungDocument>,
+        /// Loads that were run in search of the knee, rising.
+        #[serde(default)]
+        near(near): Vec<RungDocument>,
         /// The load that is expected.
         expected(expected): Option<Real>,
         /// Where it breaks.

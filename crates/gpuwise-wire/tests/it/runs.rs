@@ -378,16 +378,18 @@ fn ladder() -> impl Strategy<Value = Ladder> {
     (
         select(vec![LoadUnit::RequestsPerSecond, LoadUnit::InFlight]),
         option::of(percentile()),
-        vec(rung, 0..3),
+        vec(rung.clone(), 0..3),
+        vec(rung, 0..2),
         option::of(real()),
         option::of(knee),
     )
-        .prop_map(|(unit, at, rungs, expected, knee)| Ladder {
+        .prop_map(|(unit, at, rungs, near, expected, knee)| Ladder {
             unit,
             ttft_at: at,
             tpot_at: None,
             end_to_end_at: at,
             rungs,
+            near,
             expected,
             knee,
         })

@@ -8,8 +8,8 @@ use super::{Context, Exit};
 #[cfg(feature = "database")]
 use crate::commands::runs::store::DatabaseFlags;
 use crate::{
-    catalogue, error::Problem, progress, prometheus::ServerFlags, settings::Format, usage_rules,
-    write::Pending,
+    catalogue, error::Problem, made::made, progress, prometheus::ServerFlags, settings::Format,
+    usage_rules, write::Pending,
 };
 use clap::Args;
 use gpuwise_domain::{catalogue::Catalogue, usage::Fleet};
@@ -128,8 +128,8 @@ pub fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
         prices,
     };
     if let Some(file) = html {
-        let made = concat!("gpuwise ", env!("CARGO_PKG_VERSION"));
-        file.finish(&view::page(&report, product(catalogue), made))?;
+        let made = made();
+        file.finish(&view::page(&report, product(catalogue), &made))?;
     }
     match context.form.format {
         Format::Table => context.data(&view::text(&report, flags.top, context.form.style))?,

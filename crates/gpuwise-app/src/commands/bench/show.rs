@@ -1,7 +1,7 @@
 //! What the loads came to, in the form that was asked for.
 
 use super::loads::{self, Trial};
-use crate::{commands::Context, settings::Format};
+use crate::{commands::Context, made::made, settings::Format};
 use gpuwise_domain::{
     run::{Distribution, Knee, Ladder, LoadUnit, Metric, RunReport, RunSet, Rung, Verdict},
     workload::{Slo, Target},
@@ -53,6 +53,7 @@ pub(super) fn ladder(
         tpot_at,
         end_to_end_at,
         rungs,
+        near: Vec::new(),
         expected: None,
         knee,
     }
@@ -121,7 +122,7 @@ pub(super) fn document(runs: &RunSet) -> String {
 
 /// The report in one file.
 pub(super) fn html(runs: &RunSet) -> String {
-    view::page(runs, concat!("gpuwise ", env!("CARGO_PKG_VERSION")))
+    view::page(runs, &made())
 }
 
 /// Writes the result to stdout.

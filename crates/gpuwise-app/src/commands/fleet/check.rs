@@ -3,9 +3,12 @@
 use super::{Context, Exit};
 use crate::{
     catalogue, fleet,
+    made::made,
     settings::{FleetCheck, Format},
     write::Pending,
 };
+use gpuwise_domain::placement::Job;
+use gpuwise_sched::world::Phase;
 use gpuwise_view::fleet::{Scene, kinds, nodes, page, summary};
 use serde_json::json;
 use std::fmt::Write as _;
@@ -26,8 +29,12 @@ pub(super) fn run(context: &Context, flags: &FleetCheck) -> anyhow::Result<Exit>
         target.finish(&gpuwise_view::svg::fleet(&scene, "fleet").to_svg())?;
     }
     if let Some(target) = html {
-        let made = format!("Made by gpuwise {}.", env!("CARGO_PKG_VERSION"));
-        target.finish(&page(&scene, &file.doubts, &made))?;
+        let made = made();
+        let waiting: Vec<&Job> = (world.jobs())
+            .filter(|(_, state)| matches!(state.phase, Phase::Waiting { .. }))
+            .map(|(_, state)| &state.job)
+            .collect();
+        target.finish(&page(&scene, &waiting, &file.doubts, &made))?;
     }
     show(context, &scene, &file.doubts)?;
     Ok(Exit::Yes)

@@ -9,7 +9,9 @@ use super::{App, Context, Exit};
 use crate::{
     catalogue::{self, Loaded},
     error::Problem,
-    fleet, progress, settings,
+    fleet,
+    made::made,
+    progress, settings,
     write::Pending,
 };
 use gpuwise_domain::placement::{
@@ -136,7 +138,7 @@ pub fn run(context: &Context, flags: &settings::Place) -> anyhow::Result<Exit> {
         file.finish(&gpuwise_view::svg::fleet(&scene, "fleet").to_svg())?;
     }
     if let Some(file) = html {
-        let made = format!("Made by gpuwise {}.", env!("CARGO_PKG_VERSION"));
+        let made = made();
         let picture = gpuwise_view::svg::fleet(&scene, "fleet");
         file.finish(&show::page(flags, estate, decided, picture).finish(&made))?;
     }

@@ -133,7 +133,7 @@ pub(super) fn page(
         tables: tables
             .map(|(title, table)| (title.to_owned(), table))
             .collect(),
-        pictures: vec![(picture, "The fleet once the plan is carried out.")],
+        pictures: vec![(picture, "The fleet once the plan is carried out.".into())],
         ..AnswerPage::default()
     }
 }

@@ -3,9 +3,11 @@
 use crate::schemas::AnswerName;
 use crate::{
     catalogue::{self, Loaded},
-    commands::{App, Context, Exit, MADE},
+    commands::{App, Context, Exit},
     error::Problem,
-    host, names, settings, workload,
+    host,
+    made::made,
+    names, settings, workload,
     write::Pending,
 };
 use anyhow::Context as _;
@@ -52,7 +54,7 @@ pub(super) fn run(context: &Context, flags: &settings::Plan) -> anyhow::Result<O
         return Ok(None);
     };
     if let Some(file) = page.map(Pending::new).transpose()? {
-        file.finish(&view::page(&planned.sizing, MADE))?;
+        file.finish(&view::page(&planned.sizing, &made()))?;
     }
     show(&context.answering(AnswerName::MediaPlan), flags, &planned)?;
     Ok(Some(if planned.sizing.ranked.is_empty() {

@@ -7,11 +7,12 @@ mod rule;
 mod show;
 mod simulated;
 
-use super::{App, Context, Exit, MADE};
+use super::{App, Context, Exit};
 use crate::{
     catalogue::{self, Loaded},
     fabric::Joined,
     host, knowledge,
+    made::made,
     model::ResolvedModel,
     progress, settings,
     workload::{self, StatedWorkload},
@@ -77,7 +78,11 @@ impl Planned {
 
     /// The report as one self-contained HTML page.
     pub fn page(&self) -> String {
-        gpuwise_view::html::report(&self.sizing, MADE)
+        let starts = self.sizing.ranked.first().and_then(|best| {
+            let text = emit::text(best.engine.name(), best, &self.loaded.catalogue);
+            text.ok()
+        });
+        gpuwise_view::html::report(&self.sizing, starts.as_deref(), &made())
     }
 
     /// The launch command or manifest of a deployment.

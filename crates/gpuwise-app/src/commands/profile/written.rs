@@ -3,6 +3,7 @@
 use super::concluded::{self, Concluded};
 use crate::{
     error::Problem,
+    made::made,
     profiles::{self, Everything, ProfileQuery},
     write::Pending,
 };
@@ -100,13 +101,13 @@ impl<'a> Written<'a> {
             let against = other
                 .as_ref()
                 .map(|other| of(other, &other_gaps, &other_label, &kind_of));
-            let made = concat!("gpuwise ", env!("CARGO_PKG_VERSION"));
+            let made = made();
             // Without a trace the page is that of the other files.
             let has_work = !concluded.timelines.is_empty() || of_sources.is_empty();
             let page = if has_work || against.is_some() {
-                report(&profile, against.as_ref(), made)
+                report(&profile, against.as_ref(), &made)
             } else {
-                sources::report(of_sources, &concluded.summary, &label, made)
+                sources::report(of_sources, &concluded.summary, &label, &made)
             };
             file.finish(&page)?;
         }

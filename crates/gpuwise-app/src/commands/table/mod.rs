@@ -3,11 +3,12 @@
 mod models;
 mod show;
 
-use super::{Context, Exit, MADE};
+use super::{Context, Exit};
 use crate::{
     catalogue::{self, Loaded},
     engine,
     error::Problem,
+    made::made,
     names, settings,
     write::Pending,
 };
@@ -36,7 +37,7 @@ pub fn run(context: &Context, flags: &settings::Table) -> anyhow::Result<Exit> {
         file.finish(&picture.to_svg())?;
     }
     if let Some(file) = page {
-        file.finish(&show::page(&swept).finish(MADE))?;
+        file.finish(&show::page(&swept).finish(&made()))?;
     }
     show::show(context, &swept)?;
     Ok(if swept.rows.iter().any(|row| row.need.is_ok()) {

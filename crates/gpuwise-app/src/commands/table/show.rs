@@ -67,7 +67,7 @@ pub(super) fn page(swept: &Swept<'_>) -> AnswerPage<'static> {
             .map(|(title, table)| (title.to_owned(), table))
             .collect(),
         pictures: drawn
-            .map(|drawn| (drawn, "Memory against model size."))
+            .map(|drawn| (drawn, "Memory against model size.".into()))
             .into_iter()
             .collect(),
         ..AnswerPage::default()
@@ -312,13 +312,14 @@ fn ranges(swept: &Swept<'_>) -> Table {
 pub(super) fn picture(swept: &Swept<'_>) -> Option<Picture> {
     let first_gpu = &swept.gpu.0;
     let mut series: Vec<SizeSeries> = Vec::new();
-    let mut add = |name: String, rule: bool, point: (f64, f64)| match series
+    let mut add = |name: String, panel, rule: bool, point: (f64, f64)| match series
         .iter_mut()
         .find(|known| known.name == name)
     {
         Some(known) => known.points.push(point),
         None => series.push(SizeSeries {
             name,
+            panel,
             points: vec![point],
             rule,
         }),
@@ -327,8 +328,13 @@ pub(super) fn picture(swept: &Swept<'_>) -> Option<Picture> {
         let (what, load) = purpose(row);
         let parameters = row.parameters as f64;
         if let Ok(need) = &row.need {
+            let panel = match row.purpose {
+                Purpose::Inference { .. } => "serving",
+                Purpose::Training { .. } => "training",
+            };
             add(
                 format!("{what}, {load} tokens"),
+                panel,
                 false,
                 (parameters, need.total().as_f64()),
             );
@@ -343,6 +349,7 @@ pub(super) fn picture(swept: &Swept<'_>) -> Option<Picture> {
             let rule = row.rule.as_f64();
             add(
                 format!("25 % rule in {what}"),
+                "serving",
                 true,
                 (row.parameters as f64, rule),
             );

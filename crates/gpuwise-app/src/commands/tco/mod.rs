@@ -4,11 +4,12 @@ mod assumptions;
 mod prices;
 mod subject;
 
-use super::{App, Context, Exit, MADE};
+use super::{App, Context, Exit};
 use crate::schemas::AnswerName;
 use crate::{
     catalogue,
     error::Problem,
+    made::{made, today},
     settings::{Format, Tco},
     write::Pending,
 };
@@ -22,11 +23,7 @@ use gpuwise_read::bill as read;
 use gpuwise_size::bill::{BillError, LONGEST_HORIZON, Question, bill};
 use gpuwise_units::{Currency, Fraction};
 use gpuwise_view::{bill as view, explain, record, svg};
-use std::{
-    fs,
-    path::Path,
-    time::{SystemTime, UNIX_EPOCH},
-};
+use std::{fs, path::Path};
 use subject::Subject;
 
 /// What hosts cost over years, rented, owned, or both.
@@ -57,7 +54,7 @@ pub fn run(context: &Context, flags: &Tco) -> anyhow::Result<Exit> {
     let page = flags.result.html.as_deref().map(Pending::new).transpose()?;
     let bill = tco(&context.app, flags)?;
     if let Some(file) = page {
-        file.finish(&view::page(&bill, MADE))?;
+        file.finish(&view::page(&bill, &made()))?;
     }
     if let Some(file) = export {
         file.finish(&view::to_csv(&bill))?;
@@ -209,53 +206,11 @@ fn refused(error: &BillError) -> Problem {
     }
 }
 
-/// The month of today, or of `SOURCE_DATE_EPOCH` (seconds since 1970) where that is set.
+/// The month of today.
 fn this_month() -> Month {
-    let stated = std::env::var("SOURCE_DATE_EPOCH").ok();
-    let seconds = stated.and_then(|text| text.parse::<u64>().ok());
-    let seconds = seconds.unwrap_or_else(|| {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH);
-        since.map_or(0, |since| since.as_secs())
-    });
-    month_of(i64::try_from(seconds / 86_400).unwrap_or(0))
-}
-
-/// The month of a day, counted from 1970-01-01.
-fn month_of(day: i64) -> Month {
-    let first = Month {
-        year: 1970,
-        month: 1,
-    };
-    let length = |month: Month| match month.month {
-        2 if month.year % 4 == 0 && (month.year % 100 != 0 || month.year % 400 == 0) => 29,
-        2 => 28,
-        4 | 6 | 9 | 11 => 30,
-        _ => 31,
-    };
-    let (mut month, mut left) = (first, day);
-    while left >= length(month) {
-        left -= length(month);
-        month = month.after(1);
-    }
-    month
-}
-
-#[cfg(test)]
-mod tests {
-    use super::month_of;
-
-    #[test]
-    fn days_are_in_their_months() {
-        for (day, year, month) in [
-            (0, 1970, 1),
-            (30, 1970, 1),
-            (31, 1970, 2),
-            (11_016, 2000, 2),
-            (11_017, 2000, 3),
-            (20_779, 2026, 11),
-        ] {
-            let found = month_of(day);
-            assert_eq!((found.year, found.month), (year, month), "{day}");
-        }
+    let today = today();
+    Month {
+        year: i32::from(today.year()),
+        month: today.month().unsigned_abs(),
     }
 }

@@ -6,12 +6,14 @@ mod choices;
 mod machines;
 mod show;
 
-use super::{App, Context, Exit, MADE};
+use super::{App, Context, Exit};
 use crate::{
     catalogue::{self, Loaded, OwnRows},
     error::Problem,
     fabric::Joined,
-    host, knowledge, progress, settings,
+    host, knowledge,
+    made::made,
+    progress, settings,
     write::Pending,
 };
 use anyhow::Context as _;
@@ -141,7 +143,7 @@ pub fn run(context: &Context, flags: &settings::Train) -> anyhow::Result<Exit> {
     if let Some(file) = page {
         // What starts it is shown where accelerate can say what the plan does.
         let start = trained.recipe(emit::RecipeForm::Accelerate, 1).ok();
-        file.finish(&view::page(&trained.sizing, start, MADE))?;
+        file.finish(&view::page(&trained.sizing, start, &made()))?;
     }
     match form(flags) {
         Some(form) if trained.feasible() => {

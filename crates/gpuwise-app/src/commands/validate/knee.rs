@@ -2,9 +2,9 @@
 
 use super::{
     CLIMB, HIGHEST, LOWEST, Trial,
-    judge::{gives_way, holds},
+    judge::{gives_way, holds, rung},
 };
-use gpuwise_domain::run::{Knee, RunReport};
+use gpuwise_domain::run::{Knee, RunReport, Rung};
 use gpuwise_units::PerSecond;
 
 /// Halvings of the logarithm between the last load that holds and the first that does not.
@@ -53,20 +53,25 @@ impl Bracket {
 }
 
 impl Trial<'_> {
-    /// The largest load that holds, by bisection under each seed, from ends that were run under it.
-    pub(super) fn knee(&self, rungs: &[(f64, RunReport)]) -> anyhow::Result<Option<Knee>> {
+    /// The largest load that holds, by bisection under each seed, from ends that were run under it; and
+    /// the loads that were run for that under the first seed, rising.
+    pub(super) fn knee(
+        &self,
+        rungs: &[(f64, RunReport)],
+    ) -> anyhow::Result<(Option<Knee>, Vec<Rung>)> {
+        let mut near = Vec::new();
         let broken = rungs.iter().filter(|(_, report)| !holds(report));
         let Some((first_broken, mut gave_way)) = broken
             .min_by(|a, b| a.0.total_cmp(&b.0))
             .map(|(load, report)| (*load, report.clone()))
         else {
-            return Ok(None);
+            return Ok((None, near));
         };
         let held = rungs
             .iter()
             .filter(|(load, report)| holds(report) && *load < first_broken);
         let Some((last_held, report)) = held.max_by(|a, b| a.0.total_cmp(&b.0)) else {
-            return Ok(None);
+            return Ok((None, near));
         };
         let mut brackets = vec![Bracket::default(); self.seeds.len()];
         if let Some(first) = brackets.first_mut() {
@@ -76,17 +81,19 @@ impl Trial<'_> {
         // Other seeds may break sooner or later than the first.
         loop {
             let next = |bracket: &Bracket| bracket.next(*last_held);
-            let (count, _) = self.run_each(&mut brackets, next, "the range of the knee")?;
+            let (count, _) =
+                self.run_each(&mut brackets, &mut near, next, "the range of the knee")?;
             if count == 0 {
                 break;
             }
         }
         for step in 1..=BISECTIONS {
             let what = format!("the knee, {step} of {BISECTIONS}");
-            let (_, broken) = self.run_each(&mut brackets, Bracket::middle, &what)?;
+            let (_, broken) = self.run_each(&mut brackets, &mut near, Bracket::middle, &what)?;
             gave_way = broken.unwrap_or(gave_way);
         }
-        Ok(self.between(&brackets, &gave_way))
+        near.sort_by(|a: &Rung, b| a.load.total_cmp(&b.load));
+        Ok((self.between(&brackets, &gave_way), near))
     }
 
     /// What a load came to, in the unit of loads: what was delivered, where requests come at a rate.
@@ -99,11 +106,12 @@ impl Trial<'_> {
         }
     }
 
-    /// Runs each seed at the load that `next` says: how many it says one for, and the last run that did
+    /// Runs each seed at the load that `next` says, those of the first seed into `near`: how many it says one for, and the last run that did
     /// not hold, if one did not.
     fn run_each(
         &self,
         brackets: &mut [Bracket],
+        near: &mut Vec<Rung>,
         next: impl Fn(&Bracket) -> Option<f64>,
         what: &str,
     ) -> anyhow::Result<(usize, Option<RunReport>)> {
@@ -122,6 +130,10 @@ impl Trial<'_> {
         let mut broken = None;
         for ((place, load), report) in places.into_iter().zip(self.many(&runs, what)?) {
             let held = holds(&report);
+            if place == 0 {
+                let nominal = load * self.sent.expected();
+                near.push(rung(None, nominal, &report, &self.slo));
+            }
             if let Some(bracket) = brackets.get_mut(place) {
                 bracket.learn(self.point(load, &report), held);
             }

@@ -11,7 +11,9 @@ use self::{
 };
 use super::{App, Context, Exit};
 use crate::{
-    catalogue, knowledge, progress,
+    catalogue, knowledge,
+    made::made,
+    progress,
     settings::{self, EffortFlags, Load},
     simulation::{self, Cluster, Neighbour, Run, Sent, Shapes, Simulated},
     write::Pending,
@@ -105,10 +107,7 @@ pub fn run(context: &Context, flags: &settings::Validate) -> anyhow::Result<Exit
         file.finish(&gpuwise_wire::runs_to_json(&validated.runs))?;
     }
     if let Some(file) = html {
-        file.finish(&view::page(
-            &validated.runs,
-            concat!("gpuwise ", env!("CARGO_PKG_VERSION")),
-        ))?;
+        file.finish(&view::page(&validated.runs, &made()))?;
     }
     show(context, &validated)?;
     Ok(if validated.kept { Exit::Yes } else { Exit::No })
@@ -173,7 +172,7 @@ impl Trial<'_> {
         let others = self.many(&others, "the expected load")?;
         let expected_kept = expected.iter().chain(&others).all(holds);
         self.climb(&mut rungs)?;
-        let knee = self.knee(&rungs)?;
+        let (knee, near) = self.knee(&rungs)?;
         let (named, untried) = self.trouble(expected.as_ref())?;
         let expected = expected.map(|mut report| {
             report.notes.extend(untried.iter().cloned());
@@ -185,7 +184,10 @@ impl Trial<'_> {
             }
         }
         rungs.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let ladder = self.ladder(&rungs, &named, knee);
+        let ladder = Ladder {
+            near,
+            ..self.ladder(&rungs, &named, knee)
+        };
         let mut reports: Vec<RunReport> = rungs.into_iter().map(|(_, report)| report).collect();
         reports.extend(named.into_iter().map(|(_, report)| report));
         Ok(TrialResult {
@@ -224,6 +226,7 @@ impl Trial<'_> {
             tpot_at: at(self.slo.tpot),
             end_to_end_at: at(self.slo.end_to_end),
             rungs: list,
+            near: Vec::new(),
             expected: Some(scale),
             knee,
         }

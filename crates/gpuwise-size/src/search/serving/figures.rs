@@ -275,7 +275,9 @@ pub(crate) fn curve(request: &Request<'_>, feasible: &Feasible<'_>) -> Vec<LoadP
     let most = evaluated.sustains * 1.15;
     (1..=CURVE)
         .filter_map(|at| {
-            let load = most * at as f64 / CURVE as f64;
+            // Half of the points lie in the last quarter, where the curve bends.
+            let left = 1.0 - at as f64 / CURVE as f64;
+            let load = most * (1.0 - left * left);
             let service = evaluated.at(workload, load)?;
             let (ttft_at, tpot_at) = (
                 slo.ttft.and_then(|t| t.percentile),

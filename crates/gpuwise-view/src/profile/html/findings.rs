@@ -41,14 +41,14 @@ fn one(profile: &Profile, finding: &Finding, clock: &Clock, first_rank: usize, i
     let mut out = format!(
         "<li id=\"{id}\" class=\"{class}\"><h3><span class=\"{class}\">{}</span> {}</h3>\n<p class=\"gain\">{}{}</p>\n",
         state.mark(),
-        escape(&finding.statement),
+        prose(&finding.statement),
         escape(&gain(finding.gain)),
         escape(&scope(profile, finding))
     );
     if !finding.advice.is_empty() {
         out += "<ul class=\"advice\">\n";
         for advice in &finding.advice {
-            let _ = writeln!(out, "<li>{}</li>", escape(advice));
+            let _ = writeln!(out, "<li>{}</li>", prose(advice));
         }
         out += "</ul>\n";
     }

@@ -1,5 +1,5 @@
 //! A fleet as people want to see it: racks, nodes, GPUs and slices as nested boxes in their real order,
-//! coloured by tenant, each state with a mark of its own.
+//! coloured by who uses it, each state with a mark of its own.
 //!
 //! Few nodes are drawn one to a row, with names on what is held; many as a square for each GPU; very
 //! many as a square for some nodes each, filled as far as they are held.

@@ -1,13 +1,14 @@
 //! Few nodes: a row each, with the names of jobs on what they hold.
 
-use super::{Group, LEFT, RIGHT, key::Tenants, mark, paint};
+use super::{Group, LEFT, LINE, RIGHT, key::Tenants, mark, paint};
 use crate::{
     fleet::{Scene, Use},
     svg::canvas::{Anchor, Canvas, cut, short, text_width},
 };
 use gpuwise_domain::placement::{GpuId, Health, Holding, Home, JobId, Node, Part};
 
-const GPUS: f64 = 100.0;
+/// Where GPUs begin: the name of a GPU stands left of it.
+const GPUS: f64 = 132.0;
 /// Height of a GPU, and of a row.
 const HIGH: f64 = 27.0;
 const ROW: f64 = 36.0;
@@ -30,15 +31,19 @@ pub(super) fn draw(
     for group in groups {
         let boxed = group.name.is_some();
         let head = if boxed { 20.0 } else { 4.0 };
-        let height = head + group.nodes.len() as f64 * ROW + 2.0;
+        let below: Vec<Vec<String>> = (group.nodes.iter())
+            .map(|(id, _)| slices(scene, &scene.gpus_of(*id).collect::<Vec<_>>(), wide))
+            .collect();
+        let lines: usize = below.iter().map(Vec::len).sum();
+        let height = head + group.nodes.len() as f64 * ROW + lines as f64 * LINE + 2.0;
         if let Some(name) = &group.name {
             frame(canvas, (LEFT, y), (RIGHT - LEFT, height));
             let name = cut(name, RIGHT - LEFT - 2.0 * INSET);
             canvas.text(LEFT + INSET, y + 14.0, Anchor::Start, "m", &name);
         }
-        for (at, (id, node)) in group.nodes.iter().enumerate() {
+        let mut top = y + head;
+        for ((id, node), below) in group.nodes.iter().zip(&below) {
             let gpus: Vec<GpuId> = scene.gpus_of(*id).collect();
-            let top = y + head + at as f64 * ROW;
             let row = Row {
                 node,
                 gpus,
@@ -46,6 +51,12 @@ pub(super) fn draw(
                 wide,
             };
             row.draw(canvas, scene, tenants);
+            top += ROW;
+            for line in below {
+                let text = cut(line, RIGHT - GPUS - INSET);
+                canvas.text(GPUS, top + 8.0, Anchor::Start, "m", &text);
+                top += LINE;
+            }
         }
         y += height + 8.0;
     }
@@ -263,6 +274,42 @@ impl Row<'_> {
     }
 }
 
+/// Instances of GPUs that are too narrow for their names, a line for each GPU:
+/// `7: 3g.40gb tune, 1g.10gb idle`.
+fn slices(scene: &Scene<'_>, gpus: &[GpuId], wide: f64) -> Vec<String> {
+    let of = |gpu: &GpuId| {
+        let board = scene.kind(*gpu)?.mig.as_ref()?;
+        let share = |size: u8| f64::from(size) / f64::from(board.memory_slices.max(1));
+        let mut parts: Vec<(u8, u8, &str)> = (scene.holdings(*gpu).iter())
+            .filter_map(|holding| match holding.part {
+                Part::Slice { shape, start } => Some((start, shape, holding.name.as_str())),
+                _ => None,
+            })
+            .collect();
+        let idle = scene.idle(*gpu).iter();
+        parts.extend(idle.map(|(shape, start)| (*start, *shape, "idle")));
+        parts.sort_unstable();
+        let mut narrow = false;
+        let named: Vec<String> = parts
+            .iter()
+            .filter_map(|(_, shape, whose)| {
+                let shape = board.shape(*shape)?;
+                let room = share(shape.size) * (wide - 2.0);
+                narrow |= !fits(&shape.profile, room);
+                Some(format!("{} {whose}", shape.profile))
+            })
+            .collect();
+        let index = scene.gpu(*gpu)?.index;
+        narrow.then(|| format!("{index}: {}", named.join(", ")))
+    };
+    gpus.iter().filter_map(of).collect()
+}
+
+/// Whether the name of a profile fits on its instance.
+fn fits(name: &str, width: f64) -> bool {
+    width >= text_width(name) * 1.1 + 4.0
+}
+
 /// The MIG profile that is held.
 fn profile<'a>(scene: &Scene<'a>, holding: &Holding) -> Option<&'a str> {
     let Part::Slice { shape, .. } = holding.part else {
@@ -274,7 +321,7 @@ fn profile<'a>(scene: &Scene<'a>, holding: &Holding) -> Option<&'a str> {
 
 /// The name of a profile where its instance is wide enough.
 fn label(canvas: &mut Canvas, name: &str, (x, top): (f64, f64), width: f64) {
-    if !name.is_empty() && width >= text_width(name) + 4.0 {
+    if !name.is_empty() && fits(name, width) {
         canvas.text(x + width / 2.0, top + HIGH * 0.68, Anchor::Middle, "", name);
     }
 }

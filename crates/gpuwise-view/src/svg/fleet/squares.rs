@@ -18,6 +18,25 @@ const NAMED: usize = 80;
 /// Squares that stand for several nodes, at most.
 const MOST: usize = 12_000;
 
+/// `64 × H100 SXM5 80GB, 16 × L40S`.
+fn kinds(scene: &Scene<'_>, group: &Group<'_>) -> String {
+    let mut counts: Vec<(&str, u64)> = Vec::new();
+    for gpu in group.nodes.iter().flat_map(|(id, _)| scene.gpus_of(*id)) {
+        let name = scene.kind(gpu).map_or("?", |kind| kind.name.as_str());
+        match counts.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, count)) => *count += 1,
+            None => counts.push((name, 1)),
+        }
+    }
+    let named: Vec<String> = (counts.iter())
+        .map(|(name, count)| format!("{count} × {name}"))
+        .collect();
+    if named.is_empty() {
+        return "no GPUs".into();
+    }
+    named.join(", ")
+}
+
 /// Outlines and fills, gathered by their look.
 #[derive(Default)]
 struct Ink {
@@ -46,7 +65,7 @@ pub(super) fn draw(
     for group in groups {
         if let Some(name) = group.name.as_ref().filter(|_| named) {
             pen = (LEFT, next_line(pen, top) + 4.0);
-            let name = cut(name, RIGHT - LEFT);
+            let name = cut(&format!("{name}: {}", kinds(scene, group)), RIGHT - LEFT);
             canvas.text(LEFT, pen.1 + 11.0, Anchor::Start, "m", &name);
             pen.1 += 16.0;
         }

@@ -4,7 +4,10 @@ use super::plot::{LEFT, Plot, RIGHT, bound_stroke};
 use crate::{
     figures::{TimeUnit, number},
     run::words,
-    svg::canvas::{Anchor, Axis, Canvas, FONT, Picture, text_width},
+    svg::{
+        canvas::{Axis, Canvas, Picture},
+        labels::Labels,
+    },
 };
 use gpuwise_domain::run::{Distribution, Metric, MetricUnit, RunReport};
 use gpuwise_units::Percentile;
@@ -63,16 +66,21 @@ pub fn distribution(report: &RunReport, metric: Metric, id: &str) -> Option<Pict
     );
     let line = line(values, &plot, factor);
     canvas.path(&line, "class=\"l\" stroke-width=\"2\"");
+    let within = (LEFT + 2.0, TOP + 2.0, RIGHT + 12.0, plot.floor() - 2.0);
+    let mut labels = Labels::within(within);
+    labels.line(&line);
     if let Some(verdict) = verdict.filter(|verdict| verdict.bound <= most) {
-        draw_bound(
-            &mut canvas,
-            &plot,
-            verdict.bound * factor,
-            &crate::figures::seconds(verdict.bound),
-        );
+        let x = plot.across(verdict.bound * factor);
+        let post = [(x, plot.top), (x, plot.floor())];
+        canvas.path(&post, &bound_stroke());
+        labels.line(&post);
     }
-    let bound = bound.map(|bound| plot.across(bound * factor));
-    draw_marks(&mut canvas, &plot, values, (factor, unit), bound);
+    draw_marks(&mut canvas, &plot, values, (factor, unit), &mut labels);
+    if let Some(verdict) = verdict.filter(|verdict| verdict.bound <= most) {
+        let at = (plot.across(verdict.bound * factor), plot.floor() - 10.0);
+        let text = format!("SLO {}", crate::figures::seconds(verdict.bound));
+        labels.name(&mut canvas, &text, "", at, 1.0);
+    }
     Some(canvas.finish(
         id,
         format!("Distribution of {}", metric.name()),
@@ -100,50 +108,28 @@ fn line(values: &Distribution, plot: &Plot, factor: f64) -> Vec<(f64, f64)> {
     points
 }
 
-fn draw_bound(canvas: &mut Canvas, plot: &Plot, value: f64, text: &str) {
-    let x = plot.across(value);
-    canvas.path(&[(x, plot.top), (x, plot.floor())], &bound_stroke());
-    let text = format!("SLO {text}");
-    let y = plot.floor() - 8.0;
-    if x - 5.0 - text_width(&text) > LEFT {
-        canvas.text(x - 5.0, y, Anchor::End, "", &text);
-    } else {
-        canvas.text(x + 5.0, y, Anchor::Start, "", &text);
-    }
-}
-
-/// Dots with their values, each label on a line of its own.
+/// Dots with their values.
 fn draw_marks(
     canvas: &mut Canvas,
     plot: &Plot,
     values: &Distribution,
     (factor, unit): (f64, &str),
-    bound: Option<f64>,
+    labels: &mut Labels,
 ) {
-    let mut last = f64::INFINITY;
-    for at in MARKED.into_iter().rev() {
-        let Some(value) = values.at(at) else {
-            continue;
-        };
-        let (x, y) = plot.at(value * factor, at.fraction() * 100.0);
-        let text = format!("{at} {} {unit}", number(value * factor));
-        canvas.dot((x, y), 3.5, "fill=\"var(--gw-line)\"", &text);
-        let mut base = y + FONT * 0.35 + 8.0;
-        if last.is_finite() && base < last + FONT + 3.0 {
-            base = last + FONT + 3.0;
-        }
-        last = base;
-        // The curve rises to the right: there is room below and right of it, else above and left.
-        let end = x + 9.0 + text_width(&text);
-        let crossed = bound.is_some_and(|bound| bound > x && bound < end);
-        if crossed && x - 7.0 - text_width(&text) > LEFT && at == Percentile::P50 {
-            canvas.text(x - 7.0, y - 2.0, Anchor::End, "", &text);
-        } else if end <= RIGHT {
-            canvas.text(x + 9.0, base, Anchor::Start, "", &text);
-        } else {
-            canvas.text(RIGHT, base + 6.0, Anchor::End, "", &text);
-            last += 6.0;
-        }
+    let marks: Vec<(String, (f64, f64))> = MARKED
+        .into_iter()
+        .filter_map(|at| {
+            let value = values.at(at)? * factor;
+            let text = format!("{at} {} {unit}", number(value));
+            Some((text, plot.at(value, at.fraction() * 100.0)))
+        })
+        .collect();
+    for (text, at) in &marks {
+        canvas.dot(*at, 3.5, "fill=\"var(--gw-line)\"", text);
+        labels.mark(*at, 4.0);
+    }
+    for (text, at) in &marks {
+        labels.name(canvas, text, "", *at, 4.0);
     }
 }
 

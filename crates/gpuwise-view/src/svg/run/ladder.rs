@@ -5,7 +5,10 @@ use super::plot::Plot;
 use crate::{
     figures::{TimeUnit, number, seconds},
     plan::words::percentile,
-    svg::canvas::{Anchor, Axis, Canvas, Picture, colour},
+    svg::{
+        canvas::{Axis, Canvas, Picture, colour},
+        labels::{self, Labels},
+    },
 };
 use gpuwise_domain::{
     run::{Ladder, Rung},
@@ -26,11 +29,12 @@ struct Panel {
 
 /// Latencies and goodput over the load; `None` where fewer than two loads were served.
 pub fn ladder(ladder: &Ladder, slo: &Slo, id: &str) -> Option<Picture> {
-    let plain: Vec<&Rung> = ladder
-        .rungs
-        .iter()
+    // Where it bends more loads were run.
+    let mut plain: Vec<&Rung> = (ladder.rungs.iter())
+        .chain(&ladder.near)
         .filter(|rung| rung.name.is_none() && rung.load.is_finite() && rung.load >= 0.0)
         .collect();
+    plain.sort_by(|a, b| sent(a).total_cmp(&sent(b)));
     if plain.iter().filter(|rung| rung.ttft.is_some()).count() < 2 {
         return None;
     }
@@ -56,8 +60,8 @@ pub fn ladder(ladder: &Ladder, slo: &Slo, id: &str) -> Option<Picture> {
     let mut top = FIRST;
     let mut last = None;
     for panel in &panels {
-        if let Some(plot) = draw(&mut canvas, panel, &plain, &loads, top) {
-            posts(&mut canvas, &plot, ladder, last.is_none());
+        let named = last.is_none();
+        if let Some(plot) = draw(&mut canvas, panel, &plain, (&loads, top), ladder, named) {
             top += PANEL + GAP;
             last = Some(plot);
         }
@@ -84,8 +88,9 @@ fn draw(
     canvas: &mut Canvas,
     panel: &Panel,
     rungs: &[&Rung],
-    loads: &Axis,
-    top: f64,
+    (loads, top): (&Axis, f64),
+    ladder: &Ladder,
+    named: bool,
 ) -> Option<Plot> {
     let points: Vec<(&Rung, f64)> = rungs
         .iter()
@@ -113,22 +118,34 @@ fn draw(
         height: PANEL,
     };
     plot.upright(canvas, &format!("{}, {}", panel.title, unit.symbol()));
-    let line: Vec<(f64, f64)> = points
+    let places: Vec<(f64, f64)> = points
         .iter()
-        .map(|(rung, value)| plot.at(sent(rung), value * factor))
+        .map(|(rung, value)| (plot.across(sent(rung)), plot.above(value * factor)))
         .collect();
+    let (line, _) = labels::below(&places, top);
     canvas.path(&line, "class=\"l\" stroke-width=\"2\"");
-    if let Some(bound) = bound {
-        plot.bound(canvas, bound * factor, &format!("SLO {}", seconds(bound)));
-    }
-    for (rung, value) in &points {
+    let mut names = plot.labels();
+    names.line(&line);
+    let mut beyond = Vec::new();
+    for ((rung, value), (x, y)) in points.iter().zip(&places) {
         let hint = format!("{}: {}", number(sent(rung)), seconds(*value));
-        mark(
-            canvas,
-            plot.at(sent(rung), value * factor),
-            rung.kept,
-            &hint,
-        );
+        if *y < top {
+            let fill = format!("fill=\"{}\"", colour::VERMILION);
+            labels::arrow(canvas, (*x, top), &fill, &hint);
+            names.mark((*x, top + 4.0), 5.0);
+            beyond.push((seconds(*value), *x));
+        } else {
+            mark(canvas, (*x, *y), rung.kept, &hint);
+            names.mark((*x, *y), 5.0);
+        }
+    }
+    posts(canvas, &plot, ladder, &mut names, named);
+    if let Some(bound) = bound {
+        let text = format!("SLO {}", seconds(bound));
+        plot.bound(canvas, &mut names, bound * factor, &text);
+    }
+    for (text, x) in beyond {
+        names.name(canvas, &text, "m", (x, top + 4.0), 5.0);
     }
     Some(plot)
 }
@@ -140,20 +157,20 @@ fn mark(canvas: &mut Canvas, (x, y): (f64, f64), kept: Option<bool>, hint: &str)
             "fill=\"none\" stroke=\"{}\" stroke-width=\"2\"",
             colour::VERMILION
         );
-        canvas.path(&[(x - 4.0, y - 4.0), (x + 4.0, y + 4.0)], &stroke);
-        canvas.path(&[(x - 4.0, y + 4.0), (x + 4.0, y - 4.0)], &stroke);
+        canvas.path(&[(x - 3.5, y - 3.5), (x + 3.5, y + 3.5)], &stroke);
+        canvas.path(&[(x - 3.5, y + 3.5), (x + 3.5, y - 3.5)], &stroke);
     } else {
         let hue = if kept.is_some() {
             colour::GREEN
         } else {
             "var(--gw-line)"
         };
-        canvas.dot((x, y), 3.8, &format!("fill=\"{hue}\""), hint);
+        canvas.dot((x, y), 3.0, &format!("fill=\"{hue}\""), hint);
     }
 }
 
 /// Where one is expected to be, and up to where the SLO is kept with its range.
-fn posts(canvas: &mut Canvas, plot: &Plot, ladder: &Ladder, named: bool) {
+fn posts(canvas: &mut Canvas, plot: &Plot, ladder: &Ladder, names: &mut Labels, named: bool) {
     if let Some(knee) = ladder.knee.as_ref().filter(|knee| knee.load <= plot.x.end) {
         let (low, high) = (plot.across(knee.low), plot.across(knee.high));
         if high - low > 1.0 {
@@ -164,20 +181,33 @@ fn posts(canvas: &mut Canvas, plot: &Plot, ladder: &Ladder, named: bool) {
                 "range of the knee",
             );
         }
-        let text = if named {
-            format!("kept up to {}", number(knee.load))
-        } else {
-            String::new()
-        };
-        plot.post(canvas, knee.load, &text, "");
-    }
-    if let Some(expected) = ladder.expected.filter(|load| *load <= plot.x.end) {
-        let x = plot.across(expected);
-        canvas.line((x, plot.top), (x, plot.floor()), "a", "1 3");
+        post(canvas, plot, knee.load, "", names);
         if named {
-            canvas.text(x - 4.0, plot.floor() - 6.0, Anchor::End, "", "expected");
+            let text = format!("kept up to {}", number(knee.load));
+            names.name(
+                canvas,
+                &text,
+                "",
+                (plot.across(knee.load), plot.top + 9.0),
+                1.0,
+            );
         }
     }
+    if let Some(expected) = ladder.expected.filter(|load| *load <= plot.x.end) {
+        post(canvas, plot, expected, "1 3", names);
+        if named {
+            let foot = (plot.across(expected), plot.floor() - 9.0);
+            names.name(canvas, "expected", "", foot, 1.0);
+        }
+    }
+}
+
+/// A line upright through the frame.
+fn post(canvas: &mut Canvas, plot: &Plot, load: f64, dashes: &str, names: &mut Labels) {
+    let x = plot.across(load);
+    let ends = [(x, plot.top), (x, plot.floor())];
+    canvas.line(ends[0], ends[1], "a", dashes);
+    names.line(&ends);
 }
 
 fn goodput(canvas: &mut Canvas, rungs: &[&Rung], loads: &Axis, top: f64, ladder: &Ladder) -> Plot {
@@ -203,7 +233,7 @@ fn goodput(canvas: &mut Canvas, rungs: &[&Rung], loads: &Axis, top: f64, ladder:
             mark(canvas, plot.at(sent(rung), value), rung.kept, &hint);
         }
     }
-    posts(canvas, &plot, ladder, false);
+    posts(canvas, &plot, ladder, &mut plot.labels(), false);
     plot
 }
 

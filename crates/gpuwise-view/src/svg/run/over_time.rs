@@ -1,9 +1,9 @@
 //! What happened over time: one picture for each question.
 
-use super::plot::{LEFT, Plot, RIGHT};
+use super::plot::Plot;
 use crate::{
     figures::{TimeUnit, number, seconds},
-    svg::canvas::{Anchor, Axis, Canvas, FONT, Picture, colour, text_width},
+    svg::canvas::{Axis, Canvas, Picture, colour},
 };
 use gpuwise_domain::run::{Bucket, RunReport, Series, SloMetric};
 
@@ -176,15 +176,10 @@ fn in_flight(series: &Series, time: &Time, id: &str) -> Option<Picture> {
         let (low, high) = (stairs(&plot, time, &running), stairs(&plot, time, &sum));
         fill(&mut canvas, &zero, &low, colour::SKY, "running");
         fill(&mut canvas, &low, &high, colour::ORANGE, "waiting");
-        name(
+        plot.key(
             &mut canvas,
-            &plot,
-            time,
-            &vec![0.0; all.len()],
-            &running,
-            "running",
+            &[("running", colour::SKY), ("waiting", colour::ORANGE)],
         );
-        name(&mut canvas, &plot, time, &running, &sum, "waiting");
     } else {
         let high = stairs(&plot, time, &all);
         fill(&mut canvas, &zero, &high, colour::SKY, "concurrent");
@@ -201,43 +196,6 @@ fn in_flight(series: &Series, time: &Time, id: &str) -> Option<Picture> {
         }
     );
     Some(finish(canvas, id, "Concurrent requests", description))
-}
-
-/// Names a layer where it is thickest, if its name fits there; else beside the thickest place.
-fn name(canvas: &mut Canvas, plot: &Plot, time: &Time, low: &[f64], high: &[f64], text: &str) {
-    let thickness = |at: usize| match (low.get(at), high.get(at)) {
-        (Some(low), Some(high)) => plot.up(*low) - plot.up(*high),
-        _ => 0.0,
-    };
-    let half = text_width(text) / 2.0;
-    // Over as many stretches as the name is wide, the thinnest counts.
-    let stretch = time.edges(0);
-    let wide = (plot.across(stretch.1) - plot.across(stretch.0)).max(0.1);
-    let reach = (half / wide).ceil() as usize;
-    let inside = |at: usize| {
-        let from = at.saturating_sub(reach);
-        (from..=(at + reach).min(low.len().saturating_sub(1)))
-            .map(thickness)
-            .fold(f64::INFINITY, f64::min)
-    };
-    let best =
-        (reach..low.len().saturating_sub(reach)).max_by(|a, b| inside(*a).total_cmp(&inside(*b)));
-    if let Some(at) = best.filter(|at| inside(*at) > FONT + 3.0) {
-        let (Some(low), Some(high)) = (low.get(at), high.get(at)) else {
-            return;
-        };
-        let y = f64::midpoint(plot.up(*low), plot.up(*high)) + FONT * 0.35;
-        canvas.text(plot.across(time.middle(at)), y, Anchor::Middle, "", text);
-        return;
-    }
-    let peak = (0..low.len()).max_by(|a, b| thickness(*a).total_cmp(&thickness(*b)));
-    if let Some(at) = peak.filter(|at| thickness(*at) > 0.5) {
-        let x = plot
-            .across(time.middle(at))
-            .clamp(LEFT + half, RIGHT - half);
-        let y = high.get(at).map_or(plot.top, |value| plot.up(*value)) - 4.0;
-        canvas.text(x, y.max(plot.top + FONT), Anchor::Middle, "", text);
-    }
 }
 
 fn cache(series: &Series, time: &Time, id: &str) -> Option<Picture> {
@@ -316,29 +274,26 @@ fn ttft(series: &Series, time: &Time, report: &RunReport, id: &str) -> Option<Pi
         time,
         &format!("TTFT by when requests were due, {}", unit.symbol()),
     );
-    for (values, hue, text) in [
-        (&late, colour::ORANGE, "p95"),
-        (&middle, "var(--gw-line)", "p50"),
-    ] {
-        let drawn = lines(&plot, time, values);
-        for line in &drawn {
+    let mut labels = plot.labels();
+    for (values, hue) in [(&late, colour::ORANGE), (&middle, "var(--gw-line)")] {
+        for line in lines(&plot, time, values) {
+            labels.line(&line);
             canvas.path(
-                line,
+                &line,
                 &format!(
                     "fill=\"none\" stroke=\"{hue}\" stroke-width=\"1.8\" stroke-linejoin=\"round\""
                 ),
             );
         }
-        if let Some((x, y)) = drawn.last().and_then(|line| line.last()) {
-            let above = text == "p95";
-            let base = if above { y - 5.0 } else { y + FONT };
-            let base = base.clamp(plot.top + FONT, plot.floor() - 3.0);
-            super::plot::beside(&mut canvas, (*x).min(RIGHT - 4.0), base, text);
-        }
     }
+    plot.key(
+        &mut canvas,
+        &[("p50", "var(--gw-line)"), ("p95", colour::ORANGE)],
+    );
     if let Some(bound) = bound {
         plot.bound(
             &mut canvas,
+            &mut labels,
             bound * factor,
             &format!("SLO {}", seconds(bound)),
         );

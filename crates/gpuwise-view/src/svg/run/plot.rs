@@ -2,7 +2,10 @@
 
 use crate::{
     figures::number,
-    svg::canvas::{Anchor, Axis, Canvas, FONT, WIDTH, colour, text_width},
+    svg::{
+        canvas::{Anchor, Axis, Canvas, FONT, WIDTH, colour, text_width},
+        labels::Labels,
+    },
 };
 
 pub(in crate::svg) const LEFT: f64 = 50.0;
@@ -30,6 +33,34 @@ impl Plot {
     /// Where a value is above the floor, at most at the edges.
     pub(in crate::svg) fn up(&self, value: f64) -> f64 {
         self.floor() - self.y.share(value).clamp(0.0, 1.0) * self.height
+    }
+
+    /// Where a value is above the floor, beyond the frame too.
+    pub(in crate::svg) fn above(&self, value: f64) -> f64 {
+        let share = self.y.share(value);
+        let share = if share.is_finite() {
+            share.clamp(0.0, 1e3)
+        } else {
+            1e3
+        };
+        self.floor() - share * self.height
+    }
+
+    /// What is drawn in which colour, right of the title, where nothing is crossed.
+    pub(in crate::svg) fn key(&self, canvas: &mut Canvas, entries: &[(&str, &str)]) {
+        let (mut x, base) = (RIGHT, self.top - 12.0);
+        for (text, hue) in entries.iter().rev() {
+            canvas.text(x, base, Anchor::End, "", text);
+            x -= text_width(text) * 1.1 + 18.0;
+            let fill = format!("fill=\"{hue}\"");
+            canvas.rectangle((x, base - 9.0), (12.0, 9.0), &fill, text);
+            x -= 14.0;
+        }
+    }
+
+    /// Where names go within the frame.
+    pub(in crate::svg) fn labels(&self) -> Labels {
+        Labels::within((LEFT + 2.0, self.top, RIGHT + 12.0, self.floor() - 2.0))
     }
 
     pub(in crate::svg) fn at(&self, x: f64, y: f64) -> (f64, f64) {
@@ -69,28 +100,18 @@ impl Plot {
     }
 
     /// A bound across the frame with its name.
-    pub(in crate::svg) fn bound(&self, canvas: &mut Canvas, value: f64, text: &str) {
+    pub(in crate::svg) fn bound(
+        &self,
+        canvas: &mut Canvas,
+        labels: &mut Labels,
+        value: f64,
+        text: &str,
+    ) {
         let y = self.up(value);
-        canvas.path(&[(LEFT, y), (RIGHT, y)], &bound_stroke());
-        let below = y < self.top + FONT + 4.0;
-        let base = if below { y + FONT + 2.0 } else { y - 5.0 };
-        canvas.text(LEFT + 4.0, base, Anchor::Start, "", text);
-    }
-
-    /// A line upright through the frame with its name at the top, on the side that has room.
-    pub(in crate::svg) fn post(&self, canvas: &mut Canvas, value: f64, text: &str, dashes: &str) {
-        let x = self.across(value);
-        canvas.line((x, self.top), (x, self.floor()), "a", dashes);
-        beside(canvas, x, self.top + FONT - 2.0, text);
-    }
-}
-
-/// Text right of a place, or left of it where there is no room.
-pub(in crate::svg) fn beside(canvas: &mut Canvas, x: f64, y: f64, text: &str) {
-    if x + 5.0 + text_width(text) > RIGHT {
-        canvas.text(x - 5.0, y, Anchor::End, "", text);
-    } else {
-        canvas.text(x + 5.0, y, Anchor::Start, "", text);
+        let line = [(LEFT, y), (RIGHT, y)];
+        canvas.path(&line, &bound_stroke());
+        labels.line(&line);
+        labels.name(canvas, text, "", (LEFT + 4.0, y), 1.0);
     }
 }
 
