@@ -13,7 +13,7 @@ use anyhow::Context as _;
 use gpuwise_domain::{
     gpu::PeakRates,
     profile::{
-        figures::{Gap, Window},
+        figures::{Gap, OperatorTree, Window},
         flight_recorder::FlightRecord,
         sources::{HangSource, Source, SourceContent},
         timeline::{Loss, Timeline},
@@ -22,6 +22,7 @@ use gpuwise_domain::{
 use gpuwise_measure::{
     figures::{Classifier, Input, Measured, Settings, gaps, of_rank},
     findings::{self, Signals, Thresholds},
+    operators::{Gpus, of_rank as of_operators},
 };
 use gpuwise_read::kernel_rules;
 use std::{
@@ -89,6 +90,11 @@ impl ProfileQuery {
     /// Why each device of a file stood still.
     pub fn gaps(&self, timeline: &Timeline) -> Vec<(i64, Vec<Gap>)> {
         gaps(timeline, &self.settings(timeline))
+    }
+
+    /// Time by module and operator of a file.
+    pub fn operators(&self, file: &str, timeline: &Timeline, gpus: &Gpus<'_>) -> OperatorTree {
+        of_operators(file, timeline, &self.settings(timeline), gpus)
     }
 
     /// What is measured of a file; a window counts from its first work on.
