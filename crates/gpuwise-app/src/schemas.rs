@@ -68,6 +68,7 @@ answers! {
     ProfileEach: "profile-each",
     ProfileGpu: "profile-gpu",
     ProfileHta: "profile-hta",
+    ProfileOperators: "profile-operators",
     ProfileVariants: "profile-variants",
     Replay: "replay",
     Run: "run",

@@ -16,6 +16,7 @@ pub mod learn;
 pub mod matmul;
 pub mod memory_snapshot;
 pub mod nsight;
+pub mod operators;
 pub mod planes;
 pub mod proof;
 pub mod regress;

@@ -17,7 +17,7 @@ use anyhow::Context as _;
 use gpuwise_domain::{
     gpu::PeakRates,
     profile::{
-        figures::{Gap, Window},
+        figures::{Gap, OperatorTree, Window},
         flight_recorder::FlightRecord,
         kernel_counters::CounterRules,
         kernel_rules::KernelRules,
@@ -29,6 +29,7 @@ use gpuwise_lab::spread;
 use gpuwise_measure::{
     figures::{Classifier, Input, Measured, Settings, gaps, of_rank},
     findings::{self, Signals, Thresholds},
+    operators::{Gpus, of_rank as of_operators},
 };
 use gpuwise_read::{kernel_counters::read_counter_rules, kernel_rules};
 use std::{
@@ -97,6 +98,11 @@ impl ProfileQuery {
     /// Why each device of a file stood still.
     pub fn gaps(&self, timeline: &Timeline) -> Vec<(i64, Vec<Gap>)> {
         gaps(timeline, &self.settings(timeline))
+    }
+
+    /// Time by module and operator of a file.
+    pub fn operators(&self, file: &str, timeline: &Timeline, gpus: &Gpus<'_>) -> OperatorTree {
+        of_operators(file, timeline, &self.settings(timeline), gpus)
     }
 
     /// What is measured of a file; a window counts from its first work on.

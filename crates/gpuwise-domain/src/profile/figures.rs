@@ -5,6 +5,7 @@
 
 mod device;
 mod host;
+mod operators;
 mod ranks;
 mod work;
 
@@ -14,6 +15,9 @@ pub use device::{
 pub use host::{
     CallGroup, CriticalPath, FlopFigures, FlopsOfPrecision, HostFigures, LoaderFigures,
     MemoryFigures, PathCause, PathSegment, Step, StepFigures, StepSource,
+};
+pub use operators::{
+    BestBasis, BestTime, NodeKind, OperatorNode, OperatorTree, OperatorWork, RooflineSide, Shortfall,
 };
 pub use ranks::{
     CollectiveKind, MatchedCollective, ProfileFigures, RankFigures, RankLateness, Stragglers,

@@ -35,6 +35,8 @@ pub struct Timeline {
     pub operands: Vec<Operands>,
     /// Ranges that the framework or the user named: steps, data loaders, NVTX.
     pub annotations: Vec<HostSpan>,
+    /// Calls of the model's modules (`nn.Module: Linear_0`), where the file has Python's.
+    pub modules: Vec<HostSpan>,
     /// The profiler's own overhead on the host; a gap under it is nobody's fault.
     pub overhead: Vec<HostSpan>,
     /// The allocator's events, where the file has them.
@@ -182,7 +184,7 @@ pub enum WorkClass {
 }
 
 /// An index that may be absent, in four bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Index(u32);
 
 impl Index {

@@ -155,7 +155,7 @@ fn rate(rates: &PeakRates, precision: &str) -> Option<f64> {
 }
 
 /// The precision of an operator: the type of its first matrix; FP32 runs as TF32 on tensor cores.
-fn precision(operands: &Operands, used: TensorCores) -> Option<&'static str> {
+pub(crate) fn precision(operands: &Operands, used: TensorCores) -> Option<&'static str> {
     let types = operands.shapes.iter().zip(&operands.types);
     let (_, name) = types.into_iter().find(|(shape, _)| shape.len() >= 2)?;
     Some(match name.as_str() {

@@ -121,7 +121,7 @@ fn part_of(time: &mut TensorCoreTime, used: TensorCores) -> &mut i64 {
     }
 }
 
-pub(super) fn launch_of(detail: Option<&Detail>) -> Option<&LaunchShape> {
+pub(crate) fn launch_of(detail: Option<&Detail>) -> Option<&LaunchShape> {
     match detail? {
         Detail::Launch(launch) => Some(launch),
         Detail::Collective(collective) => Some(&collective.launch),

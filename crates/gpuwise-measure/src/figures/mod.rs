@@ -21,6 +21,7 @@ mod steps;
 pub mod summary;
 
 pub use collectives::{RankCollective, stragglers};
+pub(crate) use kernels::launch_of;
 pub use names::Classifier;
 
 use device::Times;

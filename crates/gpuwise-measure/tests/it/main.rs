@@ -22,6 +22,7 @@ mod kernel_counters;
 mod learn;
 mod matmul;
 mod memory_snapshot;
+mod operators;
 mod planes;
 mod proof;
 mod regress;

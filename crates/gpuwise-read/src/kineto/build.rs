@@ -3,7 +3,7 @@
 use super::{
     Limits,
     args::{self, WorkArgs},
-    event::Event,
+    event::{Event, MODULE},
     lex::Text,
     losses::{Losses, Place},
     names::{Interner, text},
@@ -124,7 +124,8 @@ impl<'v> Builder<'v> {
 
     fn span(&mut self, event: &Event<'_>, place: Place) {
         let class = self.class(event.category);
-        if event.skipped || class == Class::Other {
+        let unwanted = class == Class::Python && !event.name.raw.starts_with(MODULE);
+        if event.skipped || class == Class::Other || unwanted {
             return;
         }
         if let Class::OtherDevice(kind) = class {
@@ -301,6 +302,7 @@ impl<'v> Builder<'v> {
                 self.timeline.operators.push(span);
             }
             Class::Overhead => self.timeline.overhead.push(span),
+            Class::Python => self.timeline.modules.push(span),
             _ => self.timeline.annotations.push(span),
         }
     }
@@ -313,11 +315,10 @@ impl<'v> Builder<'v> {
                 .names
                 .text(gpuwise_domain::profile::timeline::NameId(index as u32));
             let vocabulary = self.vocabulary;
+            let counted = vocabulary.counted_operators.iter();
+            let mut kept = counted.chain(&vocabulary.moving_operators);
             self.known_names.push((
-                vocabulary
-                    .counted_operators
-                    .iter()
-                    .any(|known| known == name),
+                kept.any(|known| known == name),
                 vocabulary
                     .annotation_prefixes
                     .iter()

@@ -20,7 +20,11 @@ pub(super) struct Event<'a> {
     pub(super) skipped: bool,
 }
 
-/// Spans of Python functions: most of a trace `with_stack`, and in no figure.
+/// Beginning of the names of Python calls that are those of a module.
+/// Source: output_json.cpp of pytorch/kineto; torch/profiler's `with_modules` and `with_stack`.
+pub(super) const MODULE: &[u8] = b"nn.Module: ";
+
+/// Spans of Python functions: most of a trace `with_stack`, and in no figure but those of modules.
 pub(super) const PYTHON_FUNCTION: &[u8] = b"python_function";
 
 /// Passes one event; the cursor stands at its brace.
@@ -48,7 +52,8 @@ pub(super) fn event<'a>(cursor: &mut Cursor<'a>) -> Result<Event<'a>, Stop> {
             }
             b"cat" if is_text => {
                 event.category = cursor.text()?;
-                if event.phase == b'X' && event.category.raw == PYTHON_FUNCTION {
+                let is_python = event.phase == b'X' && event.category.raw == PYTHON_FUNCTION;
+                if is_python && !names_module(cursor) {
                     return skip(cursor, event);
                 }
             }
@@ -71,6 +76,17 @@ pub(super) fn event<'a>(cursor: &mut Cursor<'a>) -> Result<Event<'a>, Stop> {
             _ => return Err(Stop::Bad),
         }
     }
+}
+
+/// Whether what follows the category is the name of a module, as every writer orders them.
+fn names_module(cursor: &Cursor<'_>) -> bool {
+    let beginning: [&[u8]; 4] = [b",", b"\"name\"", b":", b"\"nn.Module: "];
+    let mut rest = cursor.bytes.get(cursor.at..).unwrap_or_default();
+    beginning.iter().all(|wanted| {
+        let left = rest.trim_ascii_start().strip_prefix(*wanted);
+        rest = left.unwrap_or_default();
+        left.is_some()
+    })
 }
 
 fn skip<'a>(cursor: &mut Cursor<'a>, mut event: Event<'a>) -> Result<Event<'a>, Stop> {

@@ -8,6 +8,8 @@ use serde::Deserialize;
 pub struct Vocabulary {
     /// Operators whose arguments are kept, so that their work can be counted.
     pub counted_operators: Vec<String>,
+    /// Operators bound by memory whose arguments are kept, so that their bytes can be counted.
+    pub moving_operators: Vec<String>,
     /// Beginnings of operators' names that are ranges of the framework.
     pub annotation_prefixes: Vec<String>,
     pub other_devices: Vec<OtherDevice>,
@@ -28,6 +30,7 @@ impl Default for Vocabulary {
         // A test reads the same text: it cannot fail.
         toml::from_str(include_str!("vocabulary.toml")).unwrap_or(Self {
             counted_operators: Vec::new(),
+            moving_operators: Vec::new(),
             annotation_prefixes: Vec::new(),
             other_devices: Vec::new(),
         })
@@ -44,6 +47,8 @@ pub(super) enum Class {
     Operator,
     Annotation,
     Overhead,
+    /// A call of a Python function, of which those of modules are kept.
+    Python,
     /// Index into [`Vocabulary::other_devices`].
     OtherDevice(usize),
     /// Nothing that is kept.
@@ -62,6 +67,7 @@ impl Vocabulary {
             b"cpu_op" | b"operator" => Class::Operator,
             b"user_annotation" => Class::Annotation,
             b"overhead" => Class::Overhead,
+            b"python_function" => Class::Python,
             other => {
                 let of = self
                     .other_devices

@@ -15,5 +15,6 @@ mod work;
 
 pub use local::silicon;
 pub(crate) use rates::{matmul_seconds, smooth_max};
+pub use roofline::{MOST_BANDWIDTH, MOST_COMPUTE};
 pub use step::{Batch, Parts, Peers, StepModel, StepTime};
 pub use work::StepShape;

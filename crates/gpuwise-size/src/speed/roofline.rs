@@ -12,9 +12,9 @@ use gpuwise_domain::precision::Compute;
 
 /// Share of dense peak that no operator exceeds: the best measured of large matmuls stays below 0.9
 /// of it on every GPU (clocks fall under load).
-const MOST_COMPUTE: f64 = 0.89;
+pub const MOST_COMPUTE: f64 = 0.89;
 /// Share of peak bandwidth that no operator exceeds: refresh and row changes cost memory the rest.
-const MOST_BANDWIDTH: f64 = 0.95;
+pub const MOST_BANDWIDTH: f64 = 0.95;
 
 /// What a device can do at most, in SI units.
 #[derive(Debug, Clone, Copy)]

@@ -5,6 +5,7 @@ mod detail;
 pub mod hta;
 mod html;
 mod kernel_name;
+pub mod operators;
 mod palette;
 mod perfetto;
 pub mod sources;

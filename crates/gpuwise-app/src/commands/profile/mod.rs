@@ -9,6 +9,7 @@ mod gpu;
 mod job;
 #[cfg(feature = "database")]
 mod keep;
+mod operators;
 mod written;
 
 use super::{Context, Exit};
@@ -48,6 +49,13 @@ pub struct Flags {
     /// Give the figures of another tool instead, by its own definitions (traces of the PyTorch profiler)
     #[arg(long, value_enum, value_name = "TOOL", conflicts_with_all = ["window", "device", "explain"])]
     compat: Option<compat::Compat>,
+    /// Give time, FLOP, bytes and rates by module, range and operator, beside what the GPU reaches for
+    /// each
+    #[arg(long, conflicts_with_all = ["compat", "explain"])]
+    operators: bool,
+    /// The GPU that the work ran on, where the file does not say it or says it otherwise
+    #[arg(long, value_name = "GPU", requires = "operators")]
+    gpu: Option<String>,
     #[command(flatten)]
     written: written::Flags,
     /// Each file is a job of its own: one line for each
@@ -120,6 +128,9 @@ pub fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
     wanted.window = flags.window;
     wanted.device = flags.device;
     let files = profiles::expand(&flags.files)?;
+    if flags.operators {
+        return operators::run(context, &files, flags.gpu.as_deref(), &loaded, &wanted);
+    }
     #[cfg(feature = "database")]
     {
         wanted.identified = flags.keep.save;
@@ -222,7 +233,7 @@ fn explained(summary: &gpuwise_domain::profile::figure::Summary) -> String {
 
 /// Schemas of its answers that are rows.
 #[cfg(all(feature = "bench", feature = "cuda", feature = "database"))]
-pub(crate) fn schemas() -> [(&'static str, String); 3] {
+pub(crate) fn schemas() -> [(&'static str, String); 4] {
     let each = record::rows_schema::<each::Job>("profile-each", "Files, each a job of its own");
     let variants = record::rows_schema::<job::Outcome>("profile-variants", "Variants of a job");
     let timed = gpu::schema("profile-gpu");
@@ -230,5 +241,6 @@ pub(crate) fn schemas() -> [(&'static str, String); 3] {
         ("profile-each", each),
         ("profile-variants", variants),
         ("profile-gpu", timed),
+        ("profile-operators", operators::schema("profile-operators")),
     ]
 }

@@ -1,0 +1,260 @@
+//! Modules, ranges and operators of made-up timelines, worked by hand.
+
+use crate::support::classifier;
+use gpuwise_domain::{
+    gpu::{Gpu, PeakRates},
+    profile::{
+        figures::{BestBasis, NodeKind, OperatorNode, OperatorTree, RooflineSide, Shortfall},
+        timeline::{
+            Detail, Device, HostSpan, Index, LaunchShape, Operands, Stream, Timeline, Work,
+            WorkClass,
+        },
+    },
+};
+use gpuwise_measure::{
+    figures::Settings,
+    operators::{Gpus, Product, of_rank},
+};
+use gpuwise_units::{BytesPerSecond, FlopPerSecond};
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+
+/// 100 TFLOP/s in BF16 and 1 TB/s, 100 multiprocessors.
+fn gpu() -> Gpu {
+    Gpu {
+        name: "Made".into(),
+        vendor: "NVIDIA".into(),
+        generation: "Hopper".into(),
+        compute_capability: Some((9, 0)),
+        aliases: Vec::new(),
+        units: Some(100),
+        l2: None,
+        memory_kind: "HBM3".into(),
+        memory_marketing_gb: 80.0,
+        memory_reported: None,
+        memory_visible: None,
+        bandwidth: BytesPerSecond::new(1e12),
+        peak: PeakRates {
+            bf16: Some(FlopPerSecond::new(1e14)),
+            fp32: Some(FlopPerSecond::new(1e13)),
+            ..PeakRates::default()
+        },
+        scale_up: None,
+        bridge: None,
+        host_link: None,
+        power_limit: None,
+        idle_power: None,
+        mig: false,
+        announced: false,
+        form_factor: String::new(),
+        launch: String::new(),
+        source: String::new(),
+        notes: String::new(),
+    }
+}
+
+struct Trace(Timeline);
+
+impl Trace {
+    fn new() -> Self {
+        Self(Timeline {
+            devices: vec![Device {
+                name: Some("Made".into()),
+                ..Device::default()
+            }],
+            streams: vec![Stream {
+                device: 0,
+                number: 7,
+            }],
+            ..Timeline::default()
+        })
+    }
+
+    fn span(&mut self, name: &str, start_ns: i64, end_ns: i64) -> HostSpan {
+        let known = self.0.names.iter().find(|(_, text)| *text == name);
+        let name = known.map(|(id, _)| id);
+        HostSpan {
+            start_ns,
+            end_ns,
+            name: name.unwrap_or_else(|| self.0.names.add("")),
+            thread: 0,
+            operands: Index::NONE,
+        }
+    }
+
+    fn named(&mut self, name: &str) {
+        if self.0.names.iter().all(|(_, text)| text != name) {
+            self.0.names.add(name);
+        }
+    }
+
+    fn module(&mut self, name: &str, start: i64, end: i64) {
+        let name = format!("nn.Module: {name}");
+        self.named(&name);
+        let span = self.span(&name, start, end);
+        self.0.modules.push(span);
+    }
+
+    /// An operator that launches one kernel at `at`, which runs for `ns`.
+    fn operator(&mut self, name: &str, shapes: &[[u64; 2]], kernel: &str, at: i64, ns: i64) {
+        self.named(name);
+        self.named(kernel);
+        let operands = Operands {
+            shapes: shapes.iter().map(|shape| shape.to_vec()).collect(),
+            types: vec!["c10::BFloat16".into(); shapes.len()],
+            values: Vec::new(),
+        };
+        let place = self.0.operands.iter().position(|known| *known == operands);
+        let place = place.unwrap_or_else(|| {
+            self.0.operands.push(operands);
+            self.0.operands.len() - 1
+        });
+        let mut operator = self.span(name, at, at + 10);
+        operator.operands = Index::of(place);
+        let call = self.span(name, at + 1, at + 5);
+        self.0.operators.push(operator);
+        self.0.calls.push(call);
+        let name = self.span(kernel, 0, 0).name;
+        self.0.work.push(Work {
+            start_ns: at + 100,
+            end_ns: at + 100 + ns,
+            name,
+            stream: 0,
+            call: Index::of(self.0.calls.len() - 1),
+            operator: Index::of(self.0.operators.len() - 1),
+            detail: Index::NONE,
+            class: WorkClass::Kernel,
+        });
+    }
+
+    fn tree(&self, measured: &dyn Fn(&Gpu, Product) -> Option<f64>) -> OperatorTree {
+        let names = classifier();
+        let rows = BTreeMap::from([("Made".to_owned(), gpu())]);
+        let settings = Settings {
+            names: &names,
+            window: None,
+            device: None,
+            peaks: &BTreeMap::new(),
+        };
+        let gpus = Gpus {
+            rows: &rows,
+            stated: None,
+            measured,
+        };
+        of_rank("test", &self.0, &settings, &gpus)
+    }
+}
+
+fn line(node: &OperatorNode) -> (u16, &str, u64, i64) {
+    (node.depth, &node.name, node.count, node.kernel_ns)
+}
+
+/// Two blocks, each with one product, and one product outside of any module.
+#[test]
+fn operators_lie_in_their_modules() {
+    let mut trace = Trace::new();
+    trace.module("Model_0", 0, 1000);
+    trace.module("Block_0", 10, 300);
+    trace.module("Block_1", 310, 900);
+    let shape = [[1000, 1000], [1000, 1000]];
+    trace.operator("aten::mm", &shape, "gemm_a", 20, 40_000);
+    trace.operator("aten::mm", &shape, "gemm_a", 320, 60_000);
+    trace.operator("aten::mm", &shape, "gemm_a", 2000, 30_000);
+    let tree = trace.tree(&|_, _| None);
+    let lines: Vec<_> = tree.nodes.iter().map(line).collect();
+    assert_eq!(
+        lines,
+        [
+            (0, "Model_*", 2, 100_000),
+            (1, "Block_*", 2, 100_000),
+            (2, "aten::mm", 2, 100_000),
+            (0, "aten::mm", 1, 30_000),
+        ]
+    );
+    assert_eq!((tree.kernel_ns, tree.unlinked_ns), (130_000, 0));
+    assert_eq!(tree.nodes[0].kind, NodeKind::Module);
+
+    // 2·10⁹ operations over 0.89 of 10¹⁴ a second are 22.47 µs; 6 MB over 0.95 of 10¹² are 6.3.
+    let product = &tree.nodes[3];
+    let work = product.work.as_ref().expect("shapes");
+    assert_eq!((work.flops, work.bytes), (Some(2e9), Some(6e6)));
+    assert_eq!(work.side, Some(RooflineSide::Compute));
+    let best = work.best.expect("a device that is known");
+    assert_eq!(best.basis, BestBasis::Roofline);
+    assert!((best.ns - 2e9 / 0.89e14 * 1e9).abs() < 1e-6, "{}", best.ns);
+    assert!((product.share_of_best().unwrap() - 22.47 / 30.0).abs() < 1e-3);
+    assert!((product.flops_per_second().unwrap() - 2e9 / 30e-6).abs() < 1.0);
+}
+
+/// Measured times count where they are slower than the roofline, never where they would beat it.
+#[test]
+fn no_best_time_beats_the_silicon() {
+    let mut trace = Trace::new();
+    let shape = [[1000, 1000], [1000, 1000]];
+    trace.operator("aten::mm", &shape, "gemm_a", 20, 40_000);
+    let best = |seconds: f64| {
+        let tree = trace.tree(&move |_, product| {
+            assert_eq!((product.m, product.n, product.k), (1000.0, 1000.0, 1000.0));
+            Some(seconds)
+        });
+        tree.nodes[0].work.as_ref().and_then(|work| work.best).unwrap().ns
+    };
+    assert!((best(30e-6) - 30_000.0).abs() < 1e-6);
+    assert!((best(1e-6) - 2e9 / 0.89e14 * 1e9).abs() < 1e-6);
+}
+
+/// An Ampere kernel on Hopper, an odd dimension, 130 blocks for 100 multiprocessors.
+#[test]
+fn what_falls_short_is_said() {
+    let mut trace = Trace::new();
+    let kernel = "ampere_bf16_s16816gemm_bf16_128x128_ldg8_f2f_stages_32x5_tn";
+    trace.operator("aten::mm", &[[1001, 1000], [1000, 1000]], kernel, 20, 80_000);
+    trace.0.details.push(Detail::Launch(LaunchShape {
+        grid: Some([130, 1, 1]),
+        ..LaunchShape::default()
+    }));
+    trace.0.work[0].detail = Index::of(0);
+    let tree = trace.tree(&|_, _| None);
+    let work = tree.nodes[0].work.as_ref().unwrap();
+    assert_eq!(
+        work.shortfalls,
+        [
+            Shortfall::OlderKernel { generation: "Ampere" },
+            Shortfall::Misaligned { dimension: 1001, multiple: 8 },
+            Shortfall::WaveQuantization { waves: 1.3 },
+        ]
+    );
+    // The same at nearly the best time: nothing is to be explained.
+    trace.0.work[0].end_ns = trace.0.work[0].start_ns + 24_000;
+    let tree = trace.tree(&|_, _| None);
+    assert!(tree.nodes[0].work.as_ref().unwrap().shortfalls.is_empty());
+}
+
+proptest! {
+    /// No kernel is lost and none counts twice, whatever holds it.
+    #[test]
+    fn times_sum_up(
+        modules in prop::collection::vec((0..5_u8, 0..1000_i64, 1..500_i64), 0..12),
+        kernels in prop::collection::vec((0..3_u64, 0..1500_i64, 1..10_000_i64), 1..40),
+    ) {
+        let mut trace = Trace::new();
+        for (name, start, long) in modules {
+            trace.module(&format!("M{name}_{start}"), start, start + long);
+        }
+        let mut all = 0;
+        for (shape, at, ns) in kernels {
+            trace.operator("aten::mm", &[[8, 8 + shape], [8 + shape, 8]], "gemm", at, ns);
+            all += ns;
+        }
+        let tree = trace.tree(&|_, _| None);
+        let of = |kind: NodeKind| tree.nodes.iter().filter(move |node| node.kind == kind);
+        prop_assert_eq!(of(NodeKind::Operator).map(|node| node.kernel_ns).sum::<i64>(), all);
+        prop_assert_eq!(tree.kernel_ns, all);
+        for (at, scope) in tree.nodes.iter().enumerate() {
+            let inner = tree.nodes.iter().filter(|node| node.parent == Some(at as u32));
+            if scope.kind == NodeKind::Module {
+                prop_assert_eq!(inner.map(|node| node.kernel_ns).sum::<i64>(), scope.kernel_ns);
+            }
+        }
+    }
+}
