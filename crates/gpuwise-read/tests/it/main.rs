@@ -32,6 +32,9 @@ mod matmul;
 mod metrics;
 mod mig;
 mod models;
+// Unit tests.
+#[path = "../../src/config/other_kinds.rs"]
+mod other_kinds;
 mod peaks;
 mod pickle;
 mod recipes;

@@ -11,4 +11,7 @@ mod mig;
 mod queues;
 mod report;
 mod restart;
+// Unit tests.
+#[path = "../../src/mig/simplex.rs"]
+mod simplex;
 mod support;
