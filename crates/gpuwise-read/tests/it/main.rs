@@ -33,7 +33,7 @@ mod metrics;
 mod mig;
 mod models;
 // Unit tests.
-#[path = "../../src/config/other_kinds.rs"]
+#[path = "../../../gpuwise-scan/src/config/other_kinds.rs"]
 mod other_kinds;
 mod peaks;
 mod pickle;

@@ -55,9 +55,14 @@ const PLACES: &[Place] = &[
         may_name: &["gpuwise-domain"],
     },
     Place {
-        name: "gpuwise-read",
+        name: "gpuwise-scan",
         ring: Ring::Pure,
         may_name: &["gpuwise-domain"],
+    },
+    Place {
+        name: "gpuwise-read",
+        ring: Ring::Pure,
+        may_name: &["gpuwise-scan"],
     },
     Place {
         name: "gpuwise-view",
