@@ -16,10 +16,7 @@ use serde::{Deserialize, de::DeserializeOwned};
 ///
 /// # Errors
 /// When a row is not of this form; with the line and the column.
-pub fn rows<T: DeserializeOwned>(
-    file: &str,
-    text: &str,
-) -> Result<Vec<(u64, T)>, CatalogueError> {
+pub fn rows<T: DeserializeOwned>(file: &str, text: &str) -> Result<Vec<(u64, T)>, CatalogueError> {
     let mut reader = csv::ReaderBuilder::new()
         .trim(csv::Trim::All)
         .from_reader(text.as_bytes());
