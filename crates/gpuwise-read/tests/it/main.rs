@@ -33,6 +33,7 @@ mod metrics;
 mod mig;
 mod models;
 // Unit tests.
+#[allow(dead_code, reason = "its list alone is tested")]
 #[path = "../../../gpuwise-scan/src/config/other_kinds.rs"]
 mod other_kinds;
 mod peaks;

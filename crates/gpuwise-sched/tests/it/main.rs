@@ -12,6 +12,7 @@ mod queues;
 mod report;
 mod restart;
 // Unit tests.
+#[allow(dead_code, reason = "of what it finds, the value alone is tested")]
 #[path = "../../src/mig/simplex.rs"]
 mod simplex;
 mod support;
