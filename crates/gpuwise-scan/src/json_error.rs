@@ -3,7 +3,7 @@
 use serde_json::error::Category;
 
 /// What is wrong, without its line and column, which callers name.
-pub(crate) fn json_error(error: &serde_json::Error) -> String {
+pub fn json_error(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let place = format!(" at line {} column {}", error.line(), error.column());
     let problem = text.strip_suffix(&place).unwrap_or(&text);
@@ -15,7 +15,7 @@ pub(crate) fn json_error(error: &serde_json::Error) -> String {
 }
 
 /// The same with its line, for a whole file.
-pub(crate) fn with_line(error: &serde_json::Error) -> String {
+pub fn with_line(error: &serde_json::Error) -> String {
     format!("line {}: {}", error.line().max(1), json_error(error))
 }
 
