@@ -2,7 +2,8 @@
 
 use crate::error::Problem;
 use gpuwise_domain::usage::rules::{AuditCatalogue, Rules};
-use gpuwise_read::usage::read_audit_catalogue;
+use gpuwise_read::{catalogue::ModelCatalogue, usage::read_audit_catalogue};
+use gpuwise_units::Bytes;
 use std::{fs, path::Path};
 
 /// The file of thresholds and names that the binary carries.
@@ -23,6 +24,13 @@ pub fn rules(names: &AuditCatalogue) -> anyhow::Result<Rules> {
 /// When the file cannot be read, or names a threshold that there is not.
 pub fn thresholds(own: Option<&Path>) -> anyhow::Result<Rules> {
     rules(&names(own)?)
+}
+
+/// How much the weights of a model take that an engine names, where the catalogue knows it: in 16 bits,
+/// since no metric says whether they are quantised.
+pub fn weights(model: &str, models: &ModelCatalogue) -> Option<Bytes> {
+    let (_, architecture) = models.resolve(model).ok()?;
+    Some(Bytes::new(2 * architecture.parameters().0))
 }
 
 /// Thresholds and names: those of the user's file before those that the binary carries.
