@@ -97,8 +97,8 @@ pub fn judge(usage: &Usage, window: Window, rules: &Rules, market: &Market<'_>) 
 }
 
 /// Whether what is said of a workload may depend on where exactly its percentiles lie below those that
-/// are known: whether something else would be proposed if they were 0, or rests on memory bandwidth that
-/// is not known.
+/// are known: whether something else would be proposed if they were the least that they can be, or rests
+/// on memory bandwidth that is not known.
 pub fn depends_on_percentiles(
     usage: &Usage,
     window: Window,
@@ -107,9 +107,15 @@ pub fn depends_on_percentiles(
 ) -> bool {
     let mut least = usage.clone();
     least.dram_p95 = Some(0.0);
+    let most = usage.compute_hourly.iter().copied().fold(f32::NAN, f32::max);
     if let Some(compute) = &mut least.compute {
-        compute.p95 = Some(0.0);
-        compute.p95_sum = compute.p95_sum.map(|_| 0.0);
+        // No more than a twentieth of samples lies above the percentile, and none above the largest:
+        // mean <= 0.95 p95 + 0.05 max.
+        let mean = compute.average.unwrap_or(0.0);
+        let p95 = ((mean - 0.05 * f64::from(most)) / 0.95).max(0.0);
+        compute.p95 = compute.p95.map(|known| known.min(p95));
+        // The replica that is busier than the mean bears as much alone.
+        compute.p95_sum = compute.p95_sum.map(|known| known.min(p95));
     }
     let change = |usage: &Usage| {
         let proposal = judge(usage, window, rules, market).proposal?;

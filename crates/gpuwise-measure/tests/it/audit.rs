@@ -302,6 +302,7 @@ fn replicas_that_could_go() {
     let many = |sum: f64| {
         move |u: &mut Usage| {
             u.asked.replicas = 5;
+            u.dram_p95 = Some(0.2);
             u.engine = Some(EngineUse {
                 cache_peak: Some(0.1),
                 ..EngineUse::default()
