@@ -5,7 +5,8 @@ use crate::{
     error::Problem,
 };
 use gpuwise_domain::usage::rules::{AuditCatalogue, Rules};
-use gpuwise_read::usage::read_audit_catalogue;
+use gpuwise_read::{catalogue::ModelCatalogue, usage::read_audit_catalogue};
+use gpuwise_units::Bytes;
 use std::{fs, path::Path};
 
 /// The thresholds of these names.
@@ -24,6 +25,13 @@ pub fn rules(names: &AuditCatalogue) -> anyhow::Result<Rules> {
 /// When the file cannot be read, or names a threshold that there is not.
 pub fn thresholds(loaded: &Loaded, own: Option<&Path>) -> anyhow::Result<Rules> {
     rules(&names(loaded, own)?)
+}
+
+/// How much the weights of a model take that an engine names, where the catalogue knows it: in 16 bits,
+/// since no metric says whether they are quantised.
+pub fn weights(model: &str, models: &ModelCatalogue) -> Option<Bytes> {
+    let (_, architecture) = models.resolve(model).ok()?;
+    Some(Bytes::new(2 * architecture.parameters().0))
 }
 
 /// Thresholds and names: those of the user's files before those that the binary carries.

@@ -13,6 +13,7 @@ gpuwise_units::named! {
     {
         Hour = "hour",
         Month = "month",
+        Year = "year",
         MillionTokens = "million tokens",
         /// A picture, an hour of audio, a thousand texts: what an answer counts.
         Unit = "unit",

@@ -22,6 +22,9 @@ struct Document {
     tenant: String,
     made_at: i64,
     kind: String,
+    /// Absent in documents of before changes could be combined.
+    #[serde(default)]
+    parts: Vec<String>,
     title: String,
     before: ResourceRequestDocument,
     wanted: ResourceRequestDocument,
@@ -43,6 +46,10 @@ struct ResourceRequestDocument {
     container: Option<String>,
     #[serde(default)]
     cpus_limited: bool,
+    #[serde(default)]
+    mig_untold: bool,
+    #[serde(default)]
+    shared_by: u32,
 }
 
 impl ResourceRequestDocument {
@@ -55,6 +62,8 @@ impl ResourceRequestDocument {
             cpus: asked.cpus,
             container: asked.container.clone(),
             cpus_limited: asked.cpus_limited,
+            mig_untold: asked.slice_untold,
+            shared_by: asked.shared_by,
         }
     }
 
@@ -67,6 +76,8 @@ impl ResourceRequestDocument {
             cpus: self.cpus,
             container: self.container,
             cpus_limited: self.cpus_limited,
+            slice_untold: self.mig_untold,
+            shared_by: self.shared_by,
         }
     }
 }
@@ -95,6 +106,7 @@ pub fn proposal_document(of: &Remembered) -> Result<String, ProposalError> {
         tenant: of.tenant.clone(),
         made_at: of.made_at,
         kind: of.kind.name().into(),
+        parts: of.parts.iter().map(|part| part.name().into()).collect(),
         title: of.title.clone(),
         before: ResourceRequestDocument::of(&of.before),
         wanted: ResourceRequestDocument::of(&of.wanted),
@@ -126,10 +138,18 @@ pub fn read_proposal(text: &str) -> Result<Remembered, ProposalError> {
         .parse()
         .map_err(|error: gpuwise_units::ParseQuantityError| ProposalError(error.to_string()))?;
     let money = |micros: Option<i64>| micros.map(|micros| Money { micros, currency });
-    let kind = ChangeKind::ALL
-        .into_iter()
-        .find(|kind| kind.name() == document.kind)
-        .ok_or_else(|| ProposalError(format!("{:?} is no known kind", document.kind)))?;
+    let kind_named = |name: &str| {
+        let known = ChangeKind::ALL.into_iter().find(|kind| kind.name() == name);
+        known.ok_or_else(|| ProposalError(format!("{name:?} is no known kind")))
+    };
+    let kind = kind_named(&document.kind)?;
+    let mut parts = Vec::new();
+    for part in &document.parts {
+        parts.push(kind_named(part)?);
+    }
+    if parts.is_empty() {
+        parts.push(kind);
+    }
     let matchers = document.matchers;
     let scope = document.source.map(|source| Scope { source, matchers });
     Ok(Remembered {
@@ -142,6 +162,7 @@ pub fn read_proposal(text: &str) -> Result<Remembered, ProposalError> {
         tenant: document.tenant,
         made_at: document.made_at,
         kind,
+        parts,
         title: document.title,
         before: document.before.asked(),
         wanted: document.wanted.asked(),

@@ -26,6 +26,10 @@ pub struct ResourceRequest {
     pub gpu: Option<String>,
     /// The MIG profile that it holds, such as `1g.10gb`; the whole GPU when absent.
     pub slice: Option<String>,
+    /// It holds MIG instances, and nothing tells of which profile: neither a whole GPU nor a known share.
+    pub slice_untold: bool,
+    /// Pods that hold each of its devices at once (time-slicing, MPS), itself among them; 0 and 1 are alone.
+    pub shared_by: u32,
     /// GPUs or slices of one replica.
     pub devices: u32,
     pub replicas: u32,
@@ -63,6 +67,8 @@ pub struct ComputeUse {
     /// Sum of the 95th percentiles of the first device of each replica: what one replica would have
     /// to bear if all came together.
     pub p95_sum: Option<f64>,
+    /// The percentiles are of the largest sample of each hour, and so never below those of all samples.
+    pub of_hours: bool,
 }
 
 /// Hours in which it did nothing.
@@ -87,6 +93,8 @@ pub struct EngineUse {
     pub waiting: Option<f64>,
     /// Share of the key-value cache in use: the highest of any replica, 0 to 1.
     pub cache_peak: Option<f64>,
+    /// Memory of the model's weights in 16 bits; less where they are quantised.
+    pub weights: Option<Bytes>,
     /// Mean seconds from a request to its end, over all requests of the window.
     pub latency: Option<f64>,
     /// Requests a second, mean over the window, all replicas.
@@ -125,6 +133,8 @@ pub struct Usage {
     /// Largest compute of any device in each hour of the window, 0 to 1; NaN where nothing came.
     pub compute_hourly: Vec<f32>,
     pub idle: Option<IdleUse>,
+    /// Devices of each replica that did nothing in the whole window, while others of it worked.
+    pub idle_devices: u32,
     /// Share of time in which tensor cores worked, mean, 0 to 1.
     pub tensor_average: Option<f64>,
     /// Share of time in which device memory was read or written, 95th percentile, 0 to 1.

@@ -82,6 +82,13 @@ pub enum Change {
         /// How many suffice.
         to: u32,
     },
+    /// Fewer GPUs for each replica: the others did nothing.
+    Gpus {
+        /// How many each holds.
+        from: u32,
+        /// How many of them worked.
+        to: u32,
+    },
     /// More CPUs beside its GPU.
     Cpus {
         from: f64,
@@ -93,6 +100,8 @@ pub enum Change {
         /// Catalogue name of the smallest that has.
         gpu: Option<String>,
     },
+    /// Several of these at once.
+    Combined(Vec<Self>),
 }
 
 gpuwise_units::named! {
@@ -107,8 +116,10 @@ gpuwise_units::named! {
         Slice = "slice",
         OtherGpu = "other_gpu",
         Replicas = "replicas",
+        Gpus = "gpus",
         Cpus = "cpus",
         MoreMemory = "more_memory",
+        Combined = "combined",
     }
 }
 
@@ -126,8 +137,18 @@ impl Change {
             Self::Slice { .. } => ChangeKind::Slice,
             Self::OtherGpu { .. } => ChangeKind::OtherGpu,
             Self::Replicas { .. } => ChangeKind::Replicas,
+            Self::Gpus { .. } => ChangeKind::Gpus,
             Self::Cpus { .. } => ChangeKind::Cpus,
             Self::MoreMemory { .. } => ChangeKind::MoreMemory,
+            Self::Combined(_) => ChangeKind::Combined,
+        }
+    }
+
+    /// What is to be done, one by one: itself where it is one thing.
+    pub fn parts(&self) -> &[Self] {
+        match self {
+            Self::Combined(parts) => parts,
+            one => core::slice::from_ref(one),
         }
     }
 }
@@ -135,7 +156,8 @@ impl Change {
 /// What a change frees, averaged over time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Saving {
-    /// GPUs that are freed, as shares of those it holds now.
+    /// GPUs that are given back less those that are taken, of whichever kind, slices as shares: one in
+    /// place of another frees none.
     pub gpus: f64,
     /// The same at least.
     pub gpus_low: f64,
@@ -158,6 +180,15 @@ pub struct Risk {
     pub note: String,
 }
 
+/// Another change that would do, and saves less.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Alternative {
+    pub change: Change,
+    /// What it is, in words.
+    pub title: String,
+    pub saving: Saving,
+}
+
 #[derive(Debug, Clone, PartialEq)]
 pub struct Proposal {
     pub change: Change,
@@ -166,6 +197,8 @@ pub struct Proposal {
     pub saving: Saving,
     /// What may go wrong.
     pub risk: Risk,
+    /// The best of each simpler kind, the one that saves most first.
+    pub alternatives: Vec<Alternative>,
 }
 
 /// What an audit says of one workload.

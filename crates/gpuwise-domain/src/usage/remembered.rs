@@ -1,7 +1,7 @@
 //! Proposals that were remembered, and what became of them.
 
 use super::{Holder, ResourceRequest, Scope, proposal::ChangeKind};
-use alloc::string::String;
+use alloc::{string::String, vec::Vec};
 use gpuwise_units::Money;
 
 /// A proposal as it was made, with what there was before.
@@ -14,6 +14,8 @@ pub struct Remembered {
     /// When it was made: the end of its window, seconds since 1970.
     pub made_at: i64,
     pub kind: ChangeKind,
+    /// What was to be done, one by one.
+    pub parts: Vec<ChangeKind>,
     /// The change in words.
     pub title: String,
     pub before: ResourceRequest,

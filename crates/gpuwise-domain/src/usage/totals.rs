@@ -27,6 +27,8 @@ pub struct Totals {
     pub saved_high: Money,
     /// Workloads whose GPU has no price.
     pub unpriced: u32,
+    /// Workloads that hold MIG instances of untold size, which count for the least that they may be.
+    pub unsized_slices: u32,
 }
 
 impl Totals {
@@ -48,6 +50,7 @@ impl Totals {
             saved_low: nothing,
             saved_high: nothing,
             unpriced: 0,
+            unsized_slices: 0,
         }
     }
 

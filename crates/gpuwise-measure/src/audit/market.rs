@@ -5,6 +5,7 @@ use gpuwise_domain::{
     gpu::{Device, Gpu, MigProfile},
     offer::Terms,
     precision::Compute,
+    usage::ResourceRequest,
 };
 use gpuwise_units::{Bytes, HourlyPrice};
 use std::collections::BTreeMap;
@@ -18,15 +19,26 @@ pub struct Market<'a> {
     prices: BTreeMap<String, HourlyPrice>,
 }
 
+/// What one device takes of its board.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Portion {
+    /// The share at least.
+    pub low: f64,
+    /// The share at most.
+    pub high: f64,
+    /// What the board costs an hour.
+    pub price: Option<HourlyPrice>,
+}
+
 /// A device as the catalogue knows it.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct CatalogueDevice<'a> {
-    pub(crate) gpu: &'a Gpu,
-    pub(crate) slice: Option<&'a MigProfile>,
+pub(super) struct CatalogueDevice<'a> {
+    pub(super) gpu: &'a Gpu,
+    pub(super) slice: Option<&'a MigProfile>,
     /// Its memory as the driver reports it.
-    pub(crate) memory: Bytes,
+    pub(super) memory: Bytes,
     /// Which share of its board it takes and costs.
-    pub(crate) share: f64,
+    pub(super) share: f64,
 }
 
 impl CatalogueDevice<'_> {
@@ -91,11 +103,33 @@ impl<'a> Market<'a> {
         self.prices.get(gpu).copied()
     }
 
-    /// The share of its board that a device takes, and the board's price for an hour; nothing where
-    /// the catalogue does not know it.
-    pub fn share(&self, gpu: &str, slice: Option<&str>) -> Option<(f64, Option<HourlyPrice>)> {
-        let held = self.held(gpu, slice)?;
-        Some((held.share, self.price(&held.gpu.name)))
+    /// What one device of a workload takes of a board: shared with others only its part of it, and of a
+    /// MIG instance of untold profile from the smallest to the largest.
+    pub fn portion(&self, asked: &ResourceRequest) -> Portion {
+        let board = asked.gpu.as_deref().and_then(|gpu| self.catalogue.gpu(gpu));
+        let held = |profile: &str| Some(self.held(&board?.name, Some(profile))?.share);
+        let known = match &asked.slice {
+            _ if asked.slice_untold => None,
+            Some(profile) => held(profile),
+            None => Some(1.0),
+        };
+        let (low, high) = known.map_or_else(|| self.any_slice(board), |share| (share, share));
+        let among = f64::from(asked.shared_by.max(1));
+        Portion {
+            low: low / among,
+            high: high / among,
+            price: board.and_then(|gpu| self.price(&gpu.name)),
+        }
+    }
+
+    /// The share of the smallest slice of a board, and of the largest.
+    fn any_slice(&self, board: Option<&'a Gpu>) -> (f64, f64) {
+        let slices = board.into_iter().flat_map(|gpu| self.slices(gpu));
+        let shares: Vec<f64> = slices.map(slice_share).collect();
+        (
+            shares.iter().copied().reduce(f64::min).unwrap_or(0.0),
+            shares.iter().copied().reduce(f64::max).unwrap_or(1.0),
+        )
     }
 
     /// Whether two names are of one GPU.
@@ -118,7 +152,7 @@ impl<'a> Market<'a> {
     }
 
     /// A device by its names.
-    pub(crate) fn held(&self, gpu: &str, slice: Option<&str>) -> Option<CatalogueDevice<'a>> {
+    pub(super) fn held(&self, gpu: &str, slice: Option<&str>) -> Option<CatalogueDevice<'a>> {
         let gpu = self.catalogue.gpu(gpu)?;
         let Some(profile) = slice else {
             return Self::whole(gpu);

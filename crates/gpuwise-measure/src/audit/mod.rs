@@ -2,20 +2,19 @@
 //! that saves and what it risks.
 //!
 //! Rules are tried in a fixed order and the first that holds gives the verdict: seen too briefly,
-//! nothing known, idle, starved by its CPUs, memory full or requests waiting, idle for long stretches,
-//! more replicas than needed, a slice or another GPU that suffices; else it is the right size. What is
-//! unknown lets no rule fire, and is said.
+//! nothing known, idle, starved by its CPUs, memory full or requests waiting; then, of all that it could
+//! hold instead and that bears what was needed, the cheapest; else it is the right size, or it cannot be
+//! told, by the name of what stands in the way. What is unknown lets no rule fire, and is said.
 
-mod fit;
 mod idle;
 mod market;
-mod need;
+mod propose;
+mod search;
 mod totals;
 mod under;
 
 pub use idle::{busy_hours, idle_of};
-pub use market::{Market, slice_share};
-pub(crate) use need::{Choice, Fit, Need, fit};
+pub use market::{Market, Portion, slice_share};
 pub use totals::totals;
 
 use gpuwise_domain::usage::{
@@ -53,34 +52,36 @@ struct Case<'a> {
     idle: Option<IdleUse>,
 }
 
-/// Judges one workload.
+impl<'a> Case<'a> {
+    fn of(usage: &'a Usage, window: Window, rules: &'a Rules, market: &'a Market<'a>) -> Self {
+        let asked = &usage.asked;
+        let gpu = asked.gpu.as_deref().filter(|_| !asked.slice_untold);
+        let held = gpu.and_then(|gpu| market.held(gpu, asked.slice.as_deref()));
+        let idle = if usage.compute_hourly.is_empty() {
+            usage.idle
+        } else {
+            Some(idle_of(&usage.compute_hourly, window, rules))
+        };
+        Self {
+            usage,
+            window,
+            rules,
+            market,
+            held,
+            idle,
+        }
+    }
+}
+
+/// Judges one workload: the one place where that is done, for an audit over days as for a watch over
+/// minutes.
 ///
 /// `window` is the days that its hours lie in.
 pub fn judge(usage: &Usage, window: Window, rules: &Rules, market: &Market<'_>) -> Judgement {
-    let held = usage
-        .asked
-        .gpu
-        .as_deref()
-        .and_then(|gpu| market.held(gpu, usage.asked.slice.as_deref()));
-    let idle = if usage.compute_hourly.is_empty() {
-        usage.idle
-    } else {
-        Some(idle_of(&usage.compute_hourly, window, rules))
-    };
-    let case = Case {
-        usage,
-        window,
-        rules,
-        market,
-        held,
-        idle,
-    };
+    let case = Case::of(usage, window, rules, market);
     let mut notes = usage.missing.clone();
-    if held.is_none() {
-        notes.push(match &usage.asked.gpu {
-            Some(gpu) => format!("{gpu:?} is not in the catalogue: no smaller GPU can be named"),
-            None => "exporters do not name its GPU: no smaller one can be named".into(),
-        });
+    if case.held.is_none() {
+        notes.push(case.not_held());
     }
     let mut said = case.verdict(&mut notes);
     if !usage.present && said.proposal.take().is_some() {
@@ -93,6 +94,41 @@ pub fn judge(usage: &Usage, window: Window, rules: &Rules, market: &Market<'_>) 
         proposal: said.proposal,
         notes,
     }
+}
+
+/// Whether what is said of a workload may depend on where exactly its percentiles lie below those that
+/// are known: whether something else would be proposed if they were the least that they can be, or rests
+/// on memory bandwidth that is not known.
+pub fn depends_on_percentiles(
+    usage: &Usage,
+    window: Window,
+    rules: &Rules,
+    market: &Market<'_>,
+) -> bool {
+    let mut least = usage.clone();
+    least.dram_p95 = Some(0.0);
+    let most = usage.compute_hourly.iter().copied().fold(f32::NAN, f32::max);
+    if let Some(compute) = &mut least.compute {
+        // No more than a twentieth of samples lies above the percentile, and none above the largest:
+        // mean <= 0.95 p95 + 0.05 max.
+        let mean = compute.average.unwrap_or(0.0);
+        let p95 = ((mean - 0.05 * f64::from(most)) / 0.95).max(0.0);
+        compute.p95 = compute.p95.map(|known| known.min(p95));
+        // The replica that is busier than the mean bears as much alone.
+        compute.p95_sum = compute.p95_sum.map(|known| known.min(p95));
+    }
+    let change = |usage: &Usage| {
+        let proposal = judge(usage, window, rules, market).proposal?;
+        Some(proposal.change)
+    };
+    let at_least = change(&least);
+    let fewer = at_least.iter().flat_map(Change::parts).any(|part| {
+        matches!(
+            part,
+            Change::Slice { .. } | Change::OtherGpu { .. } | Change::Replicas { .. }
+        )
+    });
+    fewer && usage.dram_p95.is_none() || change(usage) != at_least
 }
 
 impl Case<'_> {
@@ -111,24 +147,26 @@ impl Case<'_> {
                 "neither its compute nor its memory is known".into(),
             );
         }
-        if let Some(said) = self
+        let said = self
             .idle()
             .or_else(|| self.starved())
             .or_else(|| self.too_small())
-        {
+            .or_else(|| self.shared());
+        if let Some(said) = said {
             return said;
         }
-        let fixes = [self.part_time(), self.fewer_replicas(), self.smaller(notes)];
-        // The one that frees most; the first of equals.
-        let best = fixes.into_iter().flatten().reduce(|best, other| {
-            let freed = |said: &DraftVerdict| said.proposal.as_ref().map_or(0.0, |p| p.saving.gpus);
-            if freed(&other) > freed(&best) {
-                other
-            } else {
-                best
+        let untold = self.untold(usage.asked.devices.max(1));
+        let untold = untold.filter(|untold| untold.may_be_smaller);
+        notes.extend(untold.map(|untold| untold.why.to_owned()));
+        let plans = self.plans();
+        match (plans.first(), untold) {
+            (Some(_), _) => self.proposed(&plans),
+            (None, Some(untold)) => {
+                let reason = format!("{}; {}", self.shown().join(", "), untold.why);
+                DraftVerdict::new(Verdict::Unknown, reason)
             }
-        });
-        best.unwrap_or_else(|| self.right_size())
+            (None, None) => self.right_size(),
+        }
     }
 
     fn idle(&self) -> Option<DraftVerdict> {
@@ -157,75 +195,85 @@ impl Case<'_> {
         let busy = (known - idle.hours).max(0.0);
         said.proposal = Some(Proposal {
             title: "scale to 0, or delete it".into(),
-            saving: self.saving(1.0, 1.0, 1.0),
+            saving: self.all_of_it(),
             risk: Risk {
                 hours_short: Some(busy.round() as u32),
                 hours_seen: known.round() as u32,
                 note: "somebody may keep it warm for a start without delay".into(),
             },
             change: Change::ScaleToZero,
+            alternatives: Vec::new(),
         });
         Some(said)
     }
 
-    /// It does nothing for long stretches.
-    fn part_time(&self) -> Option<DraftVerdict> {
-        let idle = self.idle?;
-        let known = self.known_hours();
-        let share = idle.in_stretches / known.max(1.0);
-        if share < self.rules.part_time_share {
-            return None;
-        }
-        let lost = f64::from(idle.stretches) * self.rules.wake_hours / known.max(1.0);
-        let weekend = if idle.weekend > 0.0 {
-            format!(", {:.0} h of them at weekends", idle.weekend)
-        } else {
-            String::new()
-        };
-        let reason = format!(
-            "did nothing in {:.0} of {known:.0} h, in stretches of {:.0} h and more{weekend}",
-            idle.in_stretches, self.rules.stretch_hours
-        );
-        let hours = busy_hours(&self.usage.compute_hourly, self.window, self.rules);
-        let (pattern, surprises) = hours.unwrap_or_default();
-        let mut said = DraftVerdict::new(Verdict::PartTime, reason);
-        said.proposal = Some(Proposal {
-            title: "give the GPU back while nothing happens".into(),
-            saving: self.saving(share, (share - lost).max(0.0), share),
-            risk: Risk {
-                hours_short: (!self.usage.compute_hourly.is_empty()).then_some(surprises),
-                hours_seen: known.round() as u32,
-                note:
-                    "what lies in its memory is lost at each stop; it takes its time to come back"
-                        .into(),
-            },
-            change: Change::Schedule {
-                busy_hours: pattern,
-            },
-        });
-        Some(said)
+    /// Others hold its GPU at the same time: what exporters show is of all together.
+    fn shared(&self) -> Option<DraftVerdict> {
+        let others = self.usage.asked.shared_by.saturating_sub(1);
+        (others > 0).then(|| {
+            let pods = if others == 1 { "pod" } else { "pods" };
+            let reason = format!(
+                "{}, together with {others} other {pods} on the same GPU: how much of it is its own cannot be told",
+                self.shown().join(", ")
+            );
+            DraftVerdict::new(Verdict::Unknown, reason)
+        })
     }
 
-    fn right_size(&self) -> DraftVerdict {
+    /// Share of its hours in idle stretches, where they are long enough to give the GPU back.
+    fn stretches(&self) -> Option<f64> {
+        let share = self.idle?.in_stretches / self.known_hours().max(1.0);
+        (share >= self.rules.part_time_share).then_some(share)
+    }
+
+    /// What of its use is known, in words.
+    fn shown(&self) -> Vec<String> {
         let usage = self.usage;
         let compute = usage.compute.as_ref().and_then(|compute| {
-            let p95 = compute.p95.or(compute.average)?;
+            let most = if compute.of_hours { "at most " } else { "" };
             Some(format!(
-                "{} {:.0} % at p95",
+                "{} {most}{:.0} % at p95",
                 compute.measure.title(),
-                p95 * 100.0
+                self.p95()? * 100.0
             ))
         });
         let memory = usage.memory_peak.map(|peak| match self.held {
             Some(held) => format!("memory {peak} of {}", held.memory),
             None => format!("memory {peak}"),
         });
-        let known: Vec<String> = compute.into_iter().chain(memory).collect();
+        let cache = usage.engine.as_ref().and_then(|engine| engine.cache_peak);
+        let cache = cache.map(|share| format!("its cache up to {:.0} % full", share * 100.0));
+        compute.into_iter().chain(memory).chain(cache).collect()
+    }
+
+    fn right_size(&self) -> DraftVerdict {
+        let usage = self.usage;
+        let mut known = self.shown();
         if self.held.is_none() || usage.compute.is_none() || usage.memory_peak.is_none() {
+            if self.held.is_none() {
+                known.push(self.not_held());
+            }
             let reason = format!("{}; the rest cannot be told", known.join(", "));
             return DraftVerdict::new(Verdict::Unknown, reason);
         }
         DraftVerdict::new(Verdict::RightSized, known.join(", "))
+    }
+
+    /// Why what it holds is not known.
+    fn not_held(&self) -> String {
+        let asked = &self.usage.asked;
+        match (&asked.gpu, &asked.slice) {
+            _ if asked.slice_untold => {
+                "exporters do not name the profile of its MIG instance: how much it holds cannot be told".into()
+            }
+            (Some(gpu), None) => {
+                format!("{gpu:?} is not in the catalogue: no smaller GPU can be named")
+            }
+            (Some(gpu), Some(slice)) => format!(
+                "{slice:?} of {gpu:?} is not in the catalogue: no smaller one can be named"
+            ),
+            (None, _) => "exporters do not name its GPU: no smaller one can be named".into(),
+        }
     }
 
     /// Hours of which something is known.
@@ -237,20 +285,17 @@ impl Case<'_> {
         hourly.iter().filter(|value| !value.is_nan()).count() as f64
     }
 
-    /// What freeing a share of all that it holds is worth.
-    fn saving(&self, share: f64, low: f64, high: f64) -> Saving {
+    /// What freeing all that it holds is worth.
+    fn all_of_it(&self) -> Saving {
         let devices = f64::from(self.usage.devices());
-        let device = self.held.map_or(1.0, |held| held.share);
-        let gpus = |share: f64| share * devices * device;
-        let price = self.held.and_then(|held| self.market.price(&held.gpu.name));
-        let money = |share: f64| {
-            price.map(|price| price.0.times((gpus(share) * 1e6).round() as i64, 1_000_000))
-        };
+        let portion = self.market.portion(&self.usage.asked);
+        let (low, high) = (portion.low * devices, portion.high * devices);
+        let money = |gpus: f64| portion.price.map(|price| propose::money(gpus, price));
         Saving {
-            gpus: gpus(share),
-            gpus_low: gpus(low),
-            gpus_high: gpus(high),
-            hourly: money(share),
+            gpus: low,
+            gpus_low: low,
+            gpus_high: high,
+            hourly: money(low),
             hourly_low: money(low),
             hourly_high: money(high),
         }

@@ -9,15 +9,15 @@ use super::Market;
 fn add(sums: &mut Totals, usage: &Usage, said: &Judgement, market: &Market<'_>) {
     sums.workloads += 1;
     *sums.by_verdict.entry(said.verdict).or_default() += 1;
-    let held = usage.asked.gpu.as_deref();
-    let held = held.and_then(|gpu| market.held(gpu, usage.asked.slice.as_deref()));
-    let gpus = f64::from(usage.devices()) * held.map_or(1.0, |held| held.share);
+    let portion = market.portion(&usage.asked);
+    let gpus = f64::from(usage.devices()) * portion.low;
     sums.gpus += gpus;
+    sums.unsized_slices += u32::from(usage.asked.slice_untold);
     let side = said.verdict.side().map_or(3, |side| side as usize);
     if let Some(sum) = sums.by_side.get_mut(side) {
         *sum += gpus;
     }
-    match held.and_then(|held| market.price(&held.gpu.name)) {
+    match portion.price {
         Some(price) => plus(
             &mut sums.hourly,
             price.0.times((gpus * 1e6).round() as i64, 1_000_000),

@@ -40,6 +40,7 @@ impl Case<'_> {
                     note: "how many it needs cannot be told while it is throttled: double, and look again".into(),
                 },
                 change: Change::Cpus { from, to },
+                alternatives: Vec::new(),
             }
         });
         Some(said)
@@ -73,6 +74,7 @@ impl Case<'_> {
                 note: "one more at a time; `gpuwise plan` says how many an SLO needs".into(),
             },
             change: Change::Replicas { from, to: from + 1 },
+            alternatives: Vec::new(),
         });
         Some(said)
     }
@@ -120,6 +122,7 @@ impl Case<'_> {
                 note: "allocators may hold memory that they do not need; checkpointing, smaller batches or sharding cost no GPU".into(),
             },
             change: Change::MoreMemory { gpu: larger },
+            alternatives: Vec::new(),
         });
         Some(said)
     }

@@ -23,16 +23,8 @@ pub fn remember(
 ) -> Option<Remembered> {
     let proposal = said.proposal.as_ref()?;
     let mut wanted = usage.asked.clone();
-    match &proposal.change {
-        Change::ScaleToZero => wanted.replicas = 0,
-        Change::Schedule { .. } => {}
-        Change::Slice { gpu, profile } => {
-            (wanted.gpu, wanted.slice) = (Some(gpu.clone()), Some(profile.clone()));
-        }
-        Change::OtherGpu { gpu } => (wanted.gpu, wanted.slice) = (Some(gpu.clone()), None),
-        Change::Replicas { to, .. } => wanted.replicas = *to,
-        Change::Cpus { to, .. } => wanted.cpus = Some(*to),
-        Change::MoreMemory { gpu } => wanted.gpu.clone_from(gpu),
+    for part in proposal.change.parts() {
+        ask(&mut wanted, part);
     }
     let (held, price) = held(usage, market);
     Some(Remembered {
@@ -41,6 +33,7 @@ pub fn remember(
         tenant: usage.tenant.clone(),
         made_at: fleet.window.end,
         kind: proposal.change.kind(),
+        parts: proposal.change.parts().iter().map(Change::kind).collect(),
         title: proposal.title.clone(),
         before: usage.asked.clone(),
         wanted,
@@ -52,18 +45,43 @@ pub fn remember(
     })
 }
 
-/// GPUs that a workload asks for now, slices as shares, and what one costs an hour.
+/// Asks for what a change wants.
+fn ask(wanted: &mut ResourceRequest, change: &Change) {
+    match change {
+        Change::ScaleToZero => wanted.replicas = 0,
+        Change::Schedule { .. } | Change::Combined(_) => {}
+        Change::Slice { gpu, profile } => {
+            (wanted.gpu, wanted.slice) = (Some(gpu.clone()), Some(profile.clone()));
+            wanted.slice_untold = false;
+        }
+        Change::OtherGpu { gpu } => {
+            (wanted.gpu, wanted.slice) = (Some(gpu.clone()), None);
+            wanted.slice_untold = false;
+        }
+        Change::Replicas { to, .. } => wanted.replicas = *to,
+        Change::Gpus { to, .. } => wanted.devices = *to,
+        Change::Cpus { to, .. } => wanted.cpus = Some(*to),
+        Change::MoreMemory { gpu } => wanted.gpu.clone_from(gpu),
+    }
+}
+
+/// GPUs that a workload asks for now, slices and what it shares as shares, and what one costs an hour.
 fn held(usage: &Usage, market: &Market<'_>) -> (f64, Option<Money>) {
-    let asked = &usage.asked;
-    let device = asked
-        .gpu
-        .as_deref()
-        .and_then(|gpu| market.share(gpu, asked.slice.as_deref()));
-    let (share, price) = device.unwrap_or((1.0, None));
+    let portion = market.portion(&usage.asked);
     (
-        f64::from(usage.devices()) * share,
-        price.map(|price| price.0),
+        f64::from(usage.devices()) * portion.low,
+        portion.price.map(|price| price.0),
     )
+}
+
+/// The same now, for a proposal: a GPU that it held before costs what it did then, since what prices did
+/// meanwhile is nobody's saving.
+fn held_now(of: &Remembered, usage: &Usage, market: &Market<'_>) -> (f64, Option<Money>) {
+    let (gpus, price) = held(usage, market);
+    match (&of.before.gpu, &usage.asked.gpu) {
+        (Some(before), Some(now)) if market.same_gpu(before, now) => (gpus, of.price),
+        _ => (gpus, price),
+    }
 }
 
 /// What became of a proposal, as a later look at the fleet shows it. Only a look at the same scope says
@@ -92,7 +110,9 @@ pub fn outcome(of: &Remembered, fleet: &Fleet, market: &Market<'_>) -> Outcome {
             ),
         ),
         (None, _) => gone(of, seen.is_some(), fleet),
-        (Some(usage), _) if of.kind == ChangeKind::Schedule => scheduled(of, usage, fleet, market),
+        (Some(usage), _) if of.parts.contains(&ChangeKind::Schedule) => {
+            scheduled(of, usage, fleet, market)
+        }
         (Some(usage), _) => changed(of, usage, fleet, market),
     }
 }
@@ -168,25 +188,31 @@ fn gone(of: &Remembered, seen: bool, fleet: &Fleet) -> Outcome {
     }
 }
 
-/// Whether the change was made as proposed.
+/// Whether every part of the change was made as proposed; what is given back at hours shows in hours alone.
 fn applied(of: &Remembered, now: &ResourceRequest, market: &Market<'_>) -> bool {
+    of.parts.iter().all(|part| made(of, *part, now, market))
+}
+
+fn made(of: &Remembered, part: ChangeKind, now: &ResourceRequest, market: &Market<'_>) -> bool {
     let same_gpu = |a: &ResourceRequest, b: &ResourceRequest| match (&a.gpu, &b.gpu) {
         (Some(a), Some(b)) => market.same_gpu(a, b),
         _ => false,
     };
-    match of.kind {
+    match part {
         ChangeKind::Slice | ChangeKind::OtherGpu | ChangeKind::MoreMemory => {
-            same_gpu(&of.wanted, now) && of.wanted.slice == now.slice
+            same_gpu(&of.wanted, now) && of.wanted.slice == now.slice && !now.slice_untold
         }
         ChangeKind::Replicas if of.wanted.replicas > of.before.replicas => {
             now.replicas >= of.wanted.replicas
         }
         ChangeKind::Replicas => now.replicas <= of.wanted.replicas,
+        ChangeKind::Gpus => now.devices <= of.wanted.devices,
         ChangeKind::Cpus => now
             .cpus
             .zip(of.wanted.cpus)
             .is_some_and(|(now, wanted)| now >= 0.9 * wanted),
-        ChangeKind::ScaleToZero | ChangeKind::Schedule => false,
+        ChangeKind::Schedule => true,
+        ChangeKind::ScaleToZero | ChangeKind::Combined => false,
     }
 }
 
@@ -195,6 +221,7 @@ fn unchanged(of: &Remembered, now: &ResourceRequest) -> bool {
     let before = &of.before;
     before.gpu == now.gpu
         && before.slice == now.slice
+        && before.slice_untold == now.slice_untold
         && before.devices == now.devices
         && before.replicas == now.replicas
         && before.cpus == now.cpus
@@ -238,7 +265,7 @@ fn changed(of: &Remembered, usage: &Usage, fleet: &Fleet, market: &Market<'_>) -
             why,
         };
     }
-    let (gpus, price) = held(usage, market);
+    let (gpus, price) = held_now(of, usage, market);
     let saved = less(cost(of.held, of.price), cost(gpus, price));
     let freed = of.held - gpus;
     let (latency, said) = latency(of, usage, fleet);
@@ -251,12 +278,12 @@ fn changed(of: &Remembered, usage: &Usage, fleet: &Fleet, market: &Market<'_>) -
             why: format!("it asks for {}{said}", words(&usage.asked)),
         };
     }
-    let came = match (saved, of.predicted) {
-        (Some(saved), Some(predicted)) => saved.as_f64() >= TOLERANCE * predicted.as_f64(),
-        _ => freed >= TOLERANCE * of.predicted_gpus,
-    };
     Outcome {
-        state: if came { State::Proven } else { State::Short },
+        state: if came(of, saved, freed) {
+            State::Proven
+        } else {
+            State::Short
+        },
         gpus: Some(freed),
         saved,
         latency,
@@ -276,28 +303,20 @@ fn scheduled(of: &Remembered, usage: &Usage, fleet: &Fleet, market: &Market<'_>)
             why,
         };
     }
-    let (asked, price) = held(usage, market);
+    if !applied(of, &usage.asked, market) && !unchanged(of, &usage.asked) {
+        return changed(of, usage, fleet, market);
+    }
+    let (asked, price) = held_now(of, usage, market);
     let devices = f64::from(usage.devices().max(1));
     let hours = fleet.window.hours().max(1) as f64;
     let average = usage.device_hours_seen / hours / devices * asked;
     let freed = of.held - average;
     let saved = less(cost(of.held, of.price), cost(average, price));
-    let (state, why) = if freed >= TOLERANCE * of.predicted_gpus {
-        (
-            State::Proven,
-            format!(
-                "it held its GPUs in {:.0} % of hours",
-                100.0 * average / asked.max(1e-9)
-            ),
-        )
+    let share = format!("{:.0} % of hours", 100.0 * average / asked.max(1e-9));
+    let (state, why) = if came(of, saved, freed) {
+        (State::Proven, format!("it held its GPUs in {share}"))
     } else if freed > 0.05 * of.held {
-        (
-            State::Short,
-            format!(
-                "it still held its GPUs in {:.0} % of hours",
-                100.0 * average / asked.max(1e-9)
-            ),
-        )
+        (State::Short, format!("it still held its GPUs in {share}"))
     } else {
         (State::Open, "it holds its GPUs around the clock".into())
     };
@@ -308,6 +327,14 @@ fn scheduled(of: &Remembered, usage: &Usage, fleet: &Fleet, market: &Market<'_>)
         saved,
         latency,
         why,
+    }
+}
+
+/// Whether enough of the saving came: in money where prices are known, else in GPUs.
+fn came(of: &Remembered, saved: Option<Money>, freed: f64) -> bool {
+    match (saved, of.predicted) {
+        (Some(saved), Some(predicted)) => saved.as_f64() >= TOLERANCE * predicted.as_f64(),
+        _ => freed >= TOLERANCE * of.predicted_gpus,
     }
 }
 

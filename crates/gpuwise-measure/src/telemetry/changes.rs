@@ -1,5 +1,6 @@
 //! Findings that begin and end.
 
+use super::rules::weight;
 use gpuwise_domain::profile::finding::Finding;
 use std::collections::BTreeMap;
 
@@ -62,10 +63,11 @@ impl Changes {
         changes
     }
 
-    /// Findings that hold, with when they began.
+    /// Findings that hold, with when they began: faults first, then those that gain most.
     pub fn holding(&self) -> impl Iterator<Item = (f64, &Finding)> {
-        self.holding
-            .values()
-            .map(|(began, _, finding)| (*began, finding))
+        let all = self.holding.values();
+        let mut all: Vec<_> = all.map(|(began, _, finding)| (*began, finding)).collect();
+        all.sort_by(|a, b| weight(b.1).total_cmp(&weight(a.1)));
+        all.into_iter()
     }
 }

@@ -1,6 +1,7 @@
 //! What is known beforehand of devices and of their error codes: rows of the catalogue.
 
 use gpuwise_domain::{gpu::MigProfile, telemetry::XidMeaning};
+use gpuwise_units::Bytes;
 use std::collections::BTreeMap;
 
 /// What the catalogue says of a product.
@@ -17,6 +18,8 @@ pub struct Facts {
     /// By the product's name as the source wrote it.
     pub devices: BTreeMap<String, DeviceFacts>,
     pub xids: BTreeMap<u32, XidMeaning>,
+    /// Memory of the weights of models that engines name, in 16 bits; absent where a name is not known.
+    pub weights: BTreeMap<String, Option<Bytes>>,
 }
 
 impl Facts {

@@ -33,7 +33,7 @@ pub(crate) fn rules() -> Rules {
     Rules::of(&read.expect("the catalogue").thresholds).expect("all thresholds")
 }
 
-fn catalogue() -> Catalogue {
+pub(crate) fn catalogue() -> Catalogue {
     let gpus = read_gpus("gpus.toml", include_str!("../../../../catalogue/gpus.toml"));
     let mig = read_mig_profiles(
         "mig.csv",
@@ -85,6 +85,7 @@ pub(crate) fn busy() -> Usage {
         compute: None,
         compute_hourly: vec![0.8; HOURS],
         idle: None,
+        idle_devices: 0,
         tensor_average: Some(0.3),
         dram_p95: Some(0.4),
         cpu_share: Some(0.4),
@@ -110,10 +111,11 @@ pub(crate) fn compute(usage: &mut Usage, p95: f64) {
         average: Some(p95),
         p95: Some(p95),
         p95_sum: Some(p95),
+        of_hours: false,
     });
 }
 
-fn judged(change: impl FnOnce(&mut Usage)) -> Judgement {
+pub(crate) fn judged(change: impl FnOnce(&mut Usage)) -> Judgement {
     let mut usage = busy();
     change(&mut usage);
     with_market(|market| judge(&usage, WINDOW, &rules(), market))
@@ -300,6 +302,7 @@ fn replicas_that_could_go() {
     let many = |sum: f64| {
         move |u: &mut Usage| {
             u.asked.replicas = 5;
+            u.dram_p95 = Some(0.2);
             u.engine = Some(EngineUse {
                 cache_peak: Some(0.1),
                 ..EngineUse::default()
@@ -321,6 +324,12 @@ fn replicas_that_could_go() {
         "2 replicas in place of 5",
     );
     check(many(3.0), Verdict::RightSized, "");
+    // What is left would have to read twice as much from memory as it can.
+    let streams = |u: &mut Usage| {
+        many(1.0)(u);
+        u.dram_p95 = Some(0.6);
+    };
+    check(streams, Verdict::Unknown, "");
     // What a cache holds must fit into those that are left.
     let full = |u: &mut Usage| {
         many(1.0)(u);

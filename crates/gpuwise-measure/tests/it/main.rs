@@ -14,6 +14,7 @@
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod audit;
+mod audit_search;
 mod compat_hta;
 mod figures;
 mod findings;

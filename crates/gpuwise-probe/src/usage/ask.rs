@@ -23,6 +23,8 @@ fn beyond(quantity: Quantity) -> f64 {
 const MOST_NAMED: usize = 300;
 /// Pods whose samples are asked for again where they hold what is no number.
 const AGAIN_AT_ONCE: usize = 100;
+/// Pods that are named in one query.
+const NAMED_AT_ONCE: usize = 400;
 
 gpuwise_units::named! {
     /// How samples of the window become one figure, or one an hour.
@@ -165,6 +167,29 @@ impl<'a> Asker<'a> {
             scale: row.scale,
         })
         .collect()
+    }
+
+    /// Carries a task out for these pods alone, some at once.
+    pub(super) fn answer_of(
+        &self,
+        task: &Task,
+        pods: &BTreeSet<(String, String)>,
+    ) -> Result<Answer, PrometheusError> {
+        let names: BTreeSet<&str> = pods.iter().map(|(_, pod)| pod.as_str()).collect();
+        let names: Vec<&str> = names.into_iter().collect();
+        let (mut rows, mut notes) = (Vec::new(), Vec::new());
+        for part in names.chunks(NAMED_AT_ONCE) {
+            // Which label holds the pod differs between exporters.
+            for label in &self.vocabulary.pod {
+                let matcher = one_of(label, part.iter().copied());
+                let mut answer = self.in_parts(task, &[matcher], 0)?;
+                self.again(task, &mut answer)?;
+                rows.extend(answer.0);
+                notes.extend(answer.1);
+            }
+        }
+        rows.retain(|row| pods.contains(&(row.place.namespace.clone(), row.place.pod.clone())));
+        Ok((rows, notes))
     }
 
     /// Carries a task out, in parts where it is too much at once.

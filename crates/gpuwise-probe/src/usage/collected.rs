@@ -57,6 +57,8 @@ pub(super) struct PodFacts {
     pub(super) cpu_limits: BTreeMap<String, f64>,
     /// Containers that ask for GPUs, with how many.
     pub(super) devices: BTreeMap<String, f64>,
+    /// MIG profiles that they ask for.
+    pub(super) slices: BTreeSet<String>,
     pub(super) tenant: Option<String>,
     pub(super) engine: Option<EngineFacts>,
 }
@@ -103,6 +105,11 @@ impl Collected {
     pub(super) fn namespaces(&self) -> BTreeSet<String> {
         let all = self.members.keys().map(|place| place.namespace.clone());
         all.filter(|namespace| !namespace.is_empty()).collect()
+    }
+
+    /// Says that a metric of this is there, though it may not have been asked for.
+    pub(super) fn known(&mut self, quantity: Quantity) {
+        self.tasks.insert(quantity);
     }
 
     /// Says that a query failed: what it was to tell stays unknown.
@@ -212,7 +219,10 @@ impl Collected {
             Quantity::Periods => most(&mut pod.periods),
             Quantity::Requests if resource == "cpu" => most(&mut pod.cpu_requests),
             Quantity::Limits if resource == "cpu" => most(&mut pod.cpu_limits),
-            Quantity::Requests if is_gpu(resource) => most(&mut pod.devices),
+            Quantity::Requests if is_gpu(resource) => {
+                most(&mut pod.devices);
+                pod.slices.extend(profile(resource));
+            }
             Quantity::PodLabels => pod.tenant = tenant(row),
             _ => pod.engine(task, row, value),
         }
@@ -281,6 +291,14 @@ fn is_gpu(resource: &str) -> bool {
             resource,
             "amd_com_gpu" | "gpu_intel_com_i915" | "gpu_intel_com_xe"
         )
+}
+
+/// The MIG profile of a resource: `1g.10gb+me` of `nvidia_com_mig_1g_10gb_me`.
+fn profile(resource: &str) -> Option<String> {
+    let mut parts = resource.strip_prefix("nvidia_com_mig_")?.splitn(3, '_');
+    let (compute, memory) = (parts.next()?, parts.next()?);
+    let extras = parts.next().map_or(String::new(), |extras| format!("+{extras}"));
+    Some(format!("{compute}.{memory}{extras}"))
 }
 
 pub(super) fn higher(known: &mut Option<f64>, value: f64) {

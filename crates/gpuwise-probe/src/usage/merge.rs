@@ -4,6 +4,7 @@ use super::{
     Settings,
     ask::Place,
     collected::{Collected, EngineFacts, Mean, Member, Pod, PodFacts, higher, highest},
+    shared::{idle_devices, shared},
 };
 use gpuwise_domain::usage::{
     ComputeUse, Declared, EngineUse, Fleet, Holder, ResourceRequest, Scope, Usage,
@@ -12,28 +13,49 @@ use gpuwise_domain::usage::{
 use gpuwise_units::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
 
-pub fn fleet_of(mut collected: Collected, vocabulary: &Vocabulary, settings: &Settings) -> Fleet {
+/// One device that its holder has.
+type Held<'a> = (&'a Place, &'a Member);
+
+/// Memory of a device from which on somebody has it, MiB: more than a driver keeps.
+const SOMEBODYS_MIB: f32 = 1024.0;
+
+pub fn fleet_of(collected: &Collected, vocabulary: &Vocabulary, settings: &Settings) -> Fleet {
     let held = |place: &Place| !place.pod.is_empty() || !place.job.is_empty();
     let anybody = collected.members.keys().any(held);
     let hours = settings.window.hours();
-    let mut unheld = 0;
-    let mut groups: BTreeMap<Holder, Vec<(Place, Member)>> = BTreeMap::new();
-    for (place, member) in std::mem::take(&mut collected.members) {
-        if anybody && !held(&place) {
-            unheld += u32::from(is_present(&member, hours));
-            continue;
+    let (mut unheld, mut unnamed) = (0, 0);
+    let mut groups: BTreeMap<Holder, Vec<Held<'_>>> = BTreeMap::new();
+    for (place, member) in &collected.members {
+        if anybody && !held(place) {
+            if !is_used(member, settings.idle_below) {
+                unheld += u32::from(is_present(member, hours));
+                continue;
+            }
+            unnamed += u32::from(is_present(member, hours));
         }
         groups
-            .entry(collected.holder(&place))
+            .entry(collected.holder(place))
             .or_default()
             .push((place, member));
     }
+    let shared = shared(&collected.members, hours);
     let workloads = groups
         .into_iter()
-        .map(|(holder, members)| collected.usage(holder, &members, hours))
+        .map(|(holder, members)| {
+            let mut usage = collected.usage(holder, &members, hours);
+            let sharers = members.iter().filter_map(|(place, _)| shared.get(*place));
+            usage.asked.shared_by = sharers.copied().max().unwrap_or(1);
+            usage.idle_devices = idle_devices(&members, settings.idle_below, hours);
+            usage
+        })
         .collect();
-    let declared = declared(&collected);
-    let mut notes = collected.notes;
+    let declared = declared(collected);
+    let mut notes = collected.notes.clone();
+    if unnamed > 0 {
+        notes.push(format!(
+            "{unnamed} GPUs are in use though no label names a pod or job: they stand by host and device"
+        ));
+    }
     for (quantity, without) in [
         (
             Quantity::MemoryUsed,
@@ -102,8 +124,15 @@ fn declared(collected: &Collected) -> Declared {
     }
 }
 
+/// Whether something was done on it or lay in its memory.
+fn is_used(member: &Member, idle_below: f64) -> bool {
+    let busy = |value: &f32| f64::from(*value) >= idle_below;
+    member.compute_hourly.iter().any(busy)
+        || member.memory_hourly.iter().any(|mib| *mib >= SOMEBODYS_MIB)
+}
+
 /// Whether it was seen in the last two hours.
-fn is_present(member: &Member, hours: usize) -> bool {
+pub(super) fn is_present(member: &Member, hours: usize) -> bool {
     let late = |values: &[f32]| {
         values
             .iter()
@@ -135,6 +164,17 @@ fn seen(members: &[&Member], hours: usize) -> (f64, f64) {
 }
 
 impl Collected {
+    /// Pods of these holders, by namespace and name; nothing where one of their devices has no pod.
+    pub(super) fn pods_of(&self, wanted: impl Fn(&Holder) -> bool) -> Option<BTreeSet<Pod>> {
+        let places = self.members.keys().filter(|place| wanted(&self.holder(place)));
+        places
+            .map(|place| {
+                let pod = (place.namespace.clone(), place.pod.clone());
+                (!place.pod.is_empty()).then_some(pod)
+            })
+            .collect()
+    }
+
     fn holder(&self, place: &Place) -> Holder {
         let (kind, name) = if !place.pod.is_empty() {
             self.owners.of(&place.namespace, &place.pod)
@@ -162,17 +202,18 @@ impl Collected {
         }
     }
 
-    fn usage(&self, holder: Holder, members: &[(Place, Member)], hours: usize) -> Usage {
-        let present: Vec<&(Place, Member)> = members
+    fn usage(&self, holder: Holder, members: &[Held<'_>], hours: usize) -> Usage {
+        let present: Vec<Held<'_>> = members
             .iter()
             .filter(|(_, member)| is_present(member, hours))
+            .copied()
             .collect();
-        let counted: Vec<&(Place, Member)> = if present.is_empty() {
-            members.iter().collect()
+        let counted: Vec<Held<'_>> = if present.is_empty() {
+            members.to_vec()
         } else {
             present.clone()
         };
-        let everyone: Vec<&Member> = members.iter().map(|(_, member)| member).collect();
+        let everyone: Vec<&Member> = members.iter().map(|(_, member)| *member).collect();
         let (known_hours, spanned) = seen(&everyone, hours);
         let span_of = |member: &Member| seen(&[member], hours).1;
         let mut memory_hourly = Vec::new();
@@ -222,6 +263,7 @@ impl Collected {
             compute,
             compute_hourly,
             idle: None,
+            idle_devices: 0,
             tensor_average: tensor.get(),
             dram_p95: dram,
             cpu_share,
@@ -234,7 +276,7 @@ impl Collected {
         self.pods.get(&(place.namespace.clone(), place.pod.clone()))
     }
 
-    fn asked(&self, holder: &Holder, members: &[&(Place, Member)]) -> ResourceRequest {
+    fn asked(&self, holder: &Holder, members: &[Held<'_>]) -> ResourceRequest {
         let mut devices: BTreeMap<&str, u32> = BTreeMap::new();
         for (place, _) in members {
             *devices.entry(place.pod.as_str()).or_default() += 1;
@@ -245,6 +287,12 @@ impl Collected {
             let mut all = members.iter().map(|(_, member)| of(member));
             all.find(|text| !text.is_empty()).cloned()
         };
+        let in_instance = members.iter().any(|(place, _)| !place.instance.is_empty());
+        let slice = text(|member| &member.slice).or_else(|| {
+            let mut asked = facts.filter(|_| in_instance)?.slices.iter();
+            // Of several it cannot be told which one this is.
+            asked.next().filter(|_| asked.next().is_none()).cloned()
+        });
         let requested = facts
             .and_then(|facts| PodFacts::sum(&facts.devices))
             .map(|count| count as u32);
@@ -260,7 +308,9 @@ impl Collected {
             facts.and_then(|facts| facts.devices.keys().find(|name| !name.is_empty()).cloned());
         ResourceRequest {
             gpu: text(|member| &member.model),
-            slice: text(|member| &member.slice),
+            slice_untold: slice.is_none() && in_instance,
+            slice,
+            shared_by: 1,
             devices: requested.filter(|count| *count > 0).unwrap_or(most),
             replicas: self
                 .replicas
@@ -278,7 +328,7 @@ impl Collected {
     fn cpus(
         &self,
         asked: &ResourceRequest,
-        members: &[(Place, Member)],
+        members: &[Held<'_>],
         hours: usize,
     ) -> (Option<f64>, Option<f64>) {
         let mut spans: BTreeMap<Pod, f64> = BTreeMap::new();
@@ -314,7 +364,7 @@ impl Collected {
         )
     }
 
-    fn engine(&self, members: &[(Place, Member)], hours: usize) -> Option<EngineUse> {
+    fn engine(&self, members: &[Held<'_>], hours: usize) -> Option<EngineUse> {
         let pods: BTreeSet<Pod> = members
             .iter()
             .map(|(place, _)| (place.namespace.clone(), place.pod.clone()))
@@ -341,6 +391,7 @@ impl Collected {
             model: first.model.clone(),
             waiting: waiting.get(),
             cache_peak: cache,
+            weights: None,
             latency: of_request(sum),
             requests: (count > 0.0).then(|| count / (hours as f64 * 3600.0)),
             prompt_tokens: of_request(prompts),
@@ -351,8 +402,8 @@ impl Collected {
 
 /// By the best measure of its devices.
 fn compute(
-    members: &[(Place, Member)],
-    counted: &[&(Place, Member)],
+    members: &[Held<'_>],
+    counted: &[Held<'_>],
     span_of: impl Fn(&Member) -> f64,
 ) -> Option<ComputeUse> {
     let measure = members
@@ -366,12 +417,12 @@ fn compute(
             member.compute_average.get().unwrap_or(f64::NAN),
             span_of(member),
         );
-        higher(&mut p95, member.compute_p95.unwrap_or(f64::NAN));
+        higher(&mut p95, percentile(member).unwrap_or(f64::NAN));
     }
     let mut pods: BTreeMap<&str, f64> = BTreeMap::new();
     let mut whole = true;
     for (place, member) in counted {
-        match member.compute_p95 {
+        match percentile(member) {
             Some(p95) => {
                 let known = pods.entry(place.pod.as_str()).or_insert(p95);
                 *known = known.max(p95);
@@ -384,5 +435,20 @@ fn compute(
         average: average.get(),
         p95,
         p95_sum: (whole && !pods.is_empty()).then(|| pods.values().sum()),
+        of_hours: members.iter().any(|(_, member)| member.compute_p95.is_none()),
+    })
+}
+
+/// The 95th percentile of all samples where it was asked for, else that of the largest of each hour.
+fn percentile(member: &Member) -> Option<f64> {
+    member.compute_p95.or_else(|| {
+        let known = member.compute_hourly.iter().filter(|value| !value.is_nan());
+        let mut known: Vec<f32> = known.copied().collect();
+        let rank = (known.len() as f64 * 0.95).ceil().max(1.0) as usize - 1;
+        if rank >= known.len() {
+            return None;
+        }
+        let (_, value, _) = known.select_nth_unstable_by(rank, f32::total_cmp);
+        Some(f64::from(*value))
     })
 }

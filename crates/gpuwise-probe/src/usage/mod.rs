@@ -6,6 +6,7 @@ mod collected;
 mod merge;
 mod owner;
 mod select;
+mod shared;
 
 pub use ask::{Aggregate, Place, Row, Task, Values};
 pub use collected::Collected;
@@ -14,7 +15,7 @@ pub use merge::fleet_of;
 use crate::prometheus::{Client, PrometheusError};
 use ask::Asker;
 use gpuwise_domain::usage::{
-    Fleet, Scope, Window,
+    Fleet, Holder, Scope, Window,
     vocabulary::{Quantity, Vocabulary},
 };
 use std::{collections::BTreeSet, sync::Mutex, thread};
@@ -30,7 +31,13 @@ pub struct Settings {
     pub at_once: usize,
     /// Namespaces whose controllers are asked for although nothing in them may hold a GPU.
     pub namespaces: BTreeSet<String>,
+    /// An hour whose busiest sample shows less compute than this, of 1, is idle.
+    pub idle_below: f64,
 }
+
+/// Workloads of which what is said depends on their exact percentiles, which are costly to ask for: those
+/// of the largest sample of each hour are known already, and are never lower.
+pub type Depends<'a> = &'a dyn Fn(&Fleet) -> BTreeSet<Holder>;
 
 /// What is asked of hosts, pods, controllers and engines.
 const HOSTS: &[(Quantity, Aggregate)] = &[
@@ -51,7 +58,8 @@ const HOSTS: &[(Quantity, Aggregate)] = &[
     (Quantity::EngineAnswerTokens, Aggregate::Increase),
 ];
 
-/// Asks a server for a fleet. `said` is told what is asked for, query by query.
+/// Asks a server for a fleet. Exact percentiles are asked for where something `depends` on them; `said` is
+/// told what is asked for, query by query.
 ///
 /// # Errors
 /// When the server cannot be asked, refuses, or shows no GPU at all. Queries that fail after the first
@@ -60,6 +68,7 @@ pub fn collect(
     client: &Client,
     vocabulary: &Vocabulary,
     settings: &Settings,
+    depends: Depends<'_>,
     said: &(dyn Fn(&str) + Sync),
 ) -> Result<Fleet, PrometheusError> {
     let asker = Asker::new(client, vocabulary, settings);
@@ -88,43 +97,43 @@ pub fn collect(
     if let Some(best) = measures.first() {
         tasks.extend(compute_tasks(*best));
     }
-    tasks.push((Quantity::DramActive, Aggregate::P95));
     tasks.push((Quantity::TensorActive, Aggregate::Average));
-    run(&asker, &present, &tasks, &mut collected, said)?;
+    let devices = Run {
+        asker: &asker,
+        present: &present,
+        pods: None,
+        said,
+    };
+    devices.all(&tasks, &mut collected)?;
     // Exporters differ: what the best measure does not show of a device, a weaker one may.
     for weaker in measures.iter().skip(1) {
         if !collected.lack_compute() {
             break;
         }
-        run(
-            &asker,
-            &present,
-            &compute_tasks(*weaker),
-            &mut collected,
-            said,
-        )?;
+        devices.all(&compute_tasks(*weaker), &mut collected)?;
     }
     let mut namespaces = collected.namespaces();
     if !namespaces.is_empty() {
         namespaces.extend(settings.namespaces.iter().cloned());
     }
-    let asker = asker.within(&namespaces);
-    run(&asker, &present, HOSTS, &mut collected, said)?;
+    let within = Asker::new(client, vocabulary, settings).within(&namespaces);
+    let hosts = Run {
+        asker: &within,
+        ..devices
+    };
+    hosts.all(HOSTS, &mut collected)?;
     if settings.tenant_label.is_some() {
-        run(
-            &asker,
-            &present,
-            &[(Quantity::PodLabels, Aggregate::Last)],
-            &mut collected,
-            said,
-        )?;
+        hosts.all(&[(Quantity::PodLabels, Aggregate::Last)], &mut collected)?;
     }
+    percentiles(&devices, &measures, &mut collected, depends, &|collected| {
+        fleet_of(collected, vocabulary, settings)
+    })?;
     Ok(Fleet {
         scope: Scope {
             source: client.server().into(),
             matchers: settings.matchers.clone(),
         },
-        ..fleet_of(collected, vocabulary, settings)
+        ..fleet_of(&collected, vocabulary, settings)
     })
 }
 
@@ -144,57 +153,104 @@ fn compute_measures(vocabulary: &Vocabulary, present: &BTreeSet<String>) -> Vec<
     .collect()
 }
 
+/// Asks for exact percentiles of those workloads of which something depends on them.
+fn percentiles(
+    devices: &Run<'_>,
+    measures: &[Quantity],
+    collected: &mut Collected,
+    depends: Depends<'_>,
+    fleet: &dyn Fn(&Collected) -> Fleet,
+) -> Result<(), PrometheusError> {
+    if !devices.asker.tasks(Quantity::DramActive, Aggregate::P95, devices.present).is_empty() {
+        collected.known(Quantity::DramActive);
+    }
+    let undecided = depends(&fleet(collected));
+    if undecided.is_empty() {
+        return Ok(());
+    }
+    let all = collected.pods_of(|_| true);
+    let pods = collected.pods_of(|holder| undecided.contains(holder));
+    // What has no pod cannot be named; and naming most costs more than asking for all.
+    let named = pods.filter(|pods| all.is_none_or(|all| pods.len() * 3 < all.len() * 2));
+    let mut wanted: Vec<_> = measures.iter().map(|of| (*of, Aggregate::P95)).collect();
+    wanted.push((Quantity::DramActive, Aggregate::P95));
+    let run = Run {
+        pods: named.as_ref(),
+        ..*devices
+    };
+    run.all(&wanted, collected)
+}
+
 fn compute_tasks(quantity: Quantity) -> Vec<(Quantity, Aggregate)> {
-    [Aggregate::HourlyMax, Aggregate::Average, Aggregate::P95]
+    [Aggregate::HourlyMax, Aggregate::Average]
         .map(|aggregate| (quantity, aggregate))
         .to_vec()
 }
 
-/// Carries out what is to be asked, several at once, and adds what came in the order of the tasks.
-fn run(
-    asker: &Asker<'_>,
-    present: &BTreeSet<String>,
-    wanted: &[(Quantity, Aggregate)],
-    collected: &mut Collected,
-    said: &(dyn Fn(&str) + Sync),
-) -> Result<(), PrometheusError> {
-    let tasks: Vec<Task> = wanted
-        .iter()
-        .flat_map(|(quantity, aggregate)| asker.tasks(*quantity, *aggregate, present))
-        .collect();
-    let next = Mutex::new(0_usize);
-    let answers = Mutex::new(Vec::new());
-    thread::scope(|scope| {
-        for _ in 0..asker.at_once().min(tasks.len()) {
-            scope.spawn(|| {
-                loop {
-                    let at = {
-                        let Ok(mut next) = next.lock() else { return };
-                        *next += 1;
-                        *next - 1
-                    };
-                    let Some(task) = tasks.get(at) else { return };
-                    said(&format!(
-                        "asking for {} {}",
-                        task.aggregate.title(),
-                        task.metric
-                    ));
-                    let answer = asker.answer(task);
-                    if let Ok(mut answers) = answers.lock() {
-                        answers.push((at, answer));
+/// What is asked, of whom.
+#[derive(Clone, Copy)]
+struct Run<'a> {
+    asker: &'a Asker<'a>,
+    present: &'a BTreeSet<String>,
+    /// These pods alone.
+    pods: Option<&'a BTreeSet<(String, String)>>,
+    said: &'a (dyn Fn(&str) + Sync),
+}
+
+impl Run<'_> {
+    /// Carries out what is to be asked, several at once, and adds what came in the order of the tasks.
+    fn all(
+        &self,
+        wanted: &[(Quantity, Aggregate)],
+        collected: &mut Collected,
+    ) -> Result<(), PrometheusError> {
+        let tasks: Vec<Task> = wanted
+            .iter()
+            .flat_map(|(quantity, aggregate)| self.asker.tasks(*quantity, *aggregate, self.present))
+            .collect();
+        let next = Mutex::new(0_usize);
+        let answers = Mutex::new(Vec::new());
+        thread::scope(|scope| {
+            for _ in 0..self.asker.at_once().min(tasks.len()) {
+                scope.spawn(|| {
+                    loop {
+                        let at = {
+                            let Ok(mut next) = next.lock() else { return };
+                            *next += 1;
+                            *next - 1
+                        };
+                        let Some(task) = tasks.get(at) else { return };
+                        let answer = self.one(task);
+                        if let Ok(mut answers) = answers.lock() {
+                            answers.push((at, answer));
+                        }
                     }
-                }
-            });
+                });
+            }
+        });
+        let mut answers = answers.into_inner().unwrap_or_default();
+        answers.sort_by_key(|(at, _)| *at);
+        for ((_, answer), task) in answers.into_iter().zip(tasks) {
+            match answer {
+                Ok((rows, notes)) => collected.add(&task, rows, notes),
+                Err(error) if collected.is_empty() => return Err(error),
+                Err(error) => collected.failed(&task, &error),
+            }
         }
-    });
-    let mut answers = answers.into_inner().unwrap_or_default();
-    answers.sort_by_key(|(at, _)| *at);
-    for ((_, answer), task) in answers.into_iter().zip(tasks) {
-        match answer {
-            Ok((rows, notes)) => collected.add(&task, rows, notes),
-            Err(error) if collected.is_empty() => return Err(error),
-            Err(error) => collected.failed(&task, &error),
+        Ok(())
+    }
+
+    fn one(&self, task: &Task) -> Result<(Vec<Row>, Vec<String>), PrometheusError> {
+        let (title, metric) = (task.aggregate.title(), &task.metric);
+        match self.pods {
+            Some(pods) => {
+                (self.said)(&format!("asking for {title} {metric} of {} pods", pods.len()));
+                self.asker.answer_of(task, pods)
+            }
+            None => {
+                (self.said)(&format!("asking for {title} {metric}"));
+                self.asker.answer(task)
+            }
         }
     }
-    Ok(())
 }

@@ -62,11 +62,14 @@ fn told(answer: fn(&str) -> (u16, String)) -> Result<Fleet, PrometheusError> {
         tenant_label: None,
         at_once: 2,
         namespaces: ["quiet".to_owned()].into(),
+        idle_below: 0.01,
     };
+    let all = |fleet: &Fleet| fleet.workloads.iter().map(|usage| usage.holder.clone()).collect();
     collect(
         &client,
         &names.expect("names").vocabulary,
         &settings,
+        &all,
         &|_| {},
     )
 }
@@ -113,10 +116,12 @@ fn what_is_refused_stays_unknown_and_is_said() {
         success(&format!(r#"{{"resultType":"vector","result":[{{"metric":{{{POD}}},"value":[1,"{value}"]}}]}}"#))
     })
     .expect("most of it is told");
-    let [usage] = fleet.workloads.as_slice() else {
-        panic!("one workload in {fleet:?}");
+    let [unnamed, usage] = fleet.workloads.as_slice() else {
+        panic!("two workloads in {fleet:?}");
     };
-    assert_eq!(fleet.unheld_devices, 1);
+    assert_eq!((unnamed.holder.kind.as_str(), unnamed.holder.name.as_str()), ("Device", "a/GPU-2"));
+    // Half busy, it is held by somebody whom no label names.
+    assert_eq!(fleet.unheld_devices, 0);
     assert_eq!(
         (usage.holder.kind.as_str(), usage.holder.name.as_str()),
         ("Deployment", "chat")
@@ -137,8 +142,10 @@ fn what_is_refused_stays_unknown_and_is_said() {
     let compute = usage.compute.as_ref().expect("by utilisation");
     assert_eq!(
         (compute.measure, compute.p95),
-        (ComputeMeasure::Utilisation, None)
+        (ComputeMeasure::Utilisation, Some(0.5)),
+        "that of the hours stands in"
     );
+    assert!(compute.of_hours);
     assert!(
         compute
             .average

@@ -9,15 +9,29 @@ use thiserror::Error;
 
 /// Columns of a table of usage: name, and what it holds. Only `workload` and `gpu` must be there; an
 /// empty cell is unknown.
-pub const COLUMNS: [(&str, &str); 25] = [
+pub const COLUMNS: [(&str, &str); 29] = [
     ("namespace", "namespace, project or account"),
     ("workload", "name of the workload"),
     ("kind", "Deployment, StatefulSet, Job, Pod, SlurmJob …"),
     ("tenant", "who it is charged to; the namespace where empty"),
     ("gpu", "GPU that it holds, by any of its names"),
-    ("mig_profile", "MIG profile that it holds"),
+    (
+        "mig_profile",
+        "MIG profile that it holds; `unknown` where it holds an instance of one that nothing tells",
+    ),
     ("gpus", "GPUs or slices of one replica; 1 where empty"),
-    ("replicas", "replicas; 1 where empty"),
+    (
+        "gpus_idle",
+        "of these, GPUs that did nothing all the time; 0 where empty",
+    ),
+    (
+        "shared_by",
+        "workloads that hold each of its GPUs at once (time-slicing, MPS), itself among them; 1 where empty",
+    ),
+    (
+        "replicas",
+        "replicas; 1 where empty, 0 when it holds nothing any more",
+    ),
     ("container", "container that holds the GPUs, for patches"),
     ("cpus", "CPUs of one replica"),
     ("hours", "hours in which it was seen"),
@@ -62,6 +76,11 @@ pub const COLUMNS: [(&str, &str); 25] = [
         "requests_waiting",
         "requests that wait in its serving engine, mean",
     ),
+    (
+        "cache_peak",
+        "share of its serving engine's key-value cache in use, at the most, 0 to 1",
+    ),
+    ("model", "model that its serving engine serves"),
 ];
 
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -117,8 +136,9 @@ impl Row<'_> {
         Ok(value.map(|mib| Bytes::from_f64(mib * 1_048_576.0)))
     }
 
-    fn count(&self, column: &str) -> Result<u32, UsageError> {
-        let value = self.number(column, 1e6)?.unwrap_or(1.0);
+    /// A whole number; so many where the cell is empty.
+    fn count(&self, column: &str, usually: f64) -> Result<u32, UsageError> {
+        let value = self.number(column, 1e6)?.unwrap_or(usually);
         if value.fract() == 0.0 {
             Ok(value as u32)
         } else {
@@ -183,18 +203,27 @@ fn usage(row: &Row<'_>) -> Result<Usage, UsageError> {
         .text("workload")
         .ok_or_else(|| row.wrong("workload", "it has no name".into()))?;
     let namespace = owned("namespace");
+    let slice = row.text("mig_profile");
+    let slice_untold = slice.is_some_and(|slice| slice.eq_ignore_ascii_case("unknown"));
     let asked = ResourceRequest {
         gpu: row.text("gpu").map(str::to_owned),
-        slice: row.text("mig_profile").map(str::to_owned),
-        devices: row.count("gpus")?,
-        replicas: row.count("replicas")?,
+        slice: slice.filter(|_| !slice_untold).map(str::to_owned),
+        slice_untold,
+        shared_by: row.count("shared_by", 1.0)?,
+        devices: row.count("gpus", 1.0)?,
+        replicas: row.count("replicas", 1.0)?,
         cpus: row.number("cpus", 1e6)?,
         container: row.text("container").map(str::to_owned),
         cpus_limited: row.text("cpus").is_some(),
     };
     let hours = row.number("hours", 1e6)?.unwrap_or(0.0);
     let devices = f64::from(asked.devices.max(1)) * f64::from(asked.replicas.max(1));
-    let compute = compute(row)?;
+    let compute = compute(row, asked.replicas)?;
+    let idle_devices = row.count("gpus_idle", 0.0)?;
+    if idle_devices > asked.devices {
+        let problem = format!("{idle_devices} of {} GPUs cannot be idle", asked.devices);
+        return Err(row.wrong("gpus_idle", problem));
+    }
     let mut missing = Vec::new();
     if compute.is_none() {
         missing.push("compute: neither sm_active_p95 nor gpu_utilisation_p95".into());
@@ -212,6 +241,9 @@ fn usage(row: &Row<'_>) -> Result<Usage, UsageError> {
         }),
     };
     let waiting = row.number("requests_waiting", 1e9)?;
+    let cache_peak = row.share("cache_peak")?;
+    let model = row.text("model").map(str::to_owned);
+    let serves = waiting.is_some() || cache_peak.is_some() || model.is_some();
     Ok(Usage {
         tenant: row
             .text("tenant")
@@ -235,20 +267,23 @@ fn usage(row: &Row<'_>) -> Result<Usage, UsageError> {
         compute,
         compute_hourly: Vec::new(),
         idle,
+        idle_devices,
         tensor_average: row.share("tensor_active_average")?,
         dram_p95: row.share("dram_active_p95")?,
         cpu_share: row.number("cpu_share", 16.0)?,
         throttled_share: row.share("throttled_share")?,
-        engine: waiting.map(|waiting| EngineUse {
-            waiting: Some(waiting),
+        engine: serves.then(|| EngineUse {
+            waiting,
+            cache_peak,
+            model,
             ..EngineUse::default()
         }),
         missing,
     })
 }
 
-/// By SM activity, else by nvidia-smi's utilisation.
-fn compute(row: &Row<'_>) -> Result<Option<ComputeUse>, UsageError> {
+/// By SM activity, else by nvidia-smi's utilisation; no replica is busier than the busiest device.
+fn compute(row: &Row<'_>, replicas: u32) -> Result<Option<ComputeUse>, UsageError> {
     for (measure, average, p95) in [
         (
             ComputeMeasure::SmActive,
@@ -267,7 +302,8 @@ fn compute(row: &Row<'_>) -> Result<Option<ComputeUse>, UsageError> {
                 measure,
                 average,
                 p95,
-                p95_sum: None,
+                p95_sum: p95.map(|p95| p95 * f64::from(replicas.max(1))),
+                of_hours: false,
             }));
         }
     }

@@ -20,8 +20,8 @@ use gpuwise_domain::usage::{
 use record::Workload;
 use std::fmt::Write as _;
 
-/// Hours of a month: 365 days over 12.
-const MONTH: f64 = 730.0;
+/// Hours of a year of 365 days.
+const YEAR: f64 = 8760.0;
 
 /// An audit, as it was made.
 #[derive(Debug, Clone, Copy)]
@@ -167,8 +167,8 @@ fn heading(report: &Report<'_>) -> String {
     }
     let _ = writeln!(
         out,
-        ": {} {} a month; {} GPUs",
-        figures::amount(saved * MONTH),
+        ": {} {} a year; {} GPUs",
+        figures::amount(saved * YEAR),
         totals.saved.currency,
         gpus(totals.freed)
     );
@@ -177,6 +177,13 @@ fn heading(report: &Report<'_>) -> String {
             out,
             "         {} workloads hold a GPU without a price: --price 'GPU=2.50USD'",
             totals.unpriced
+        );
+    }
+    if totals.unsized_slices > 0 {
+        let _ = writeln!(
+            out,
+            "         {} workloads hold MIG instances whose profile nothing tells: each counts for the smallest",
+            totals.unsized_slices
         );
     }
     out

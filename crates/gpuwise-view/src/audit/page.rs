@@ -78,7 +78,7 @@ fn head(report: &Report<'_>) -> String {
     let mut out = String::from("<dl class=\"figures\">\n");
     let mut add =
         |label: &str, value: &str, more: &str| headline_figure(&mut out, label, value, more);
-    let month = |money: gpuwise_units::Money| figures::amount(money.as_f64() * super::MONTH);
+    let year = |money: gpuwise_units::Money| figures::amount(money.as_f64() * super::YEAR);
     if totals.saved.micros > 0 {
         let currency = totals.saved.currency.code();
         let range = if totals.saved_low == totals.saved_high {
@@ -86,13 +86,13 @@ fn head(report: &Report<'_>) -> String {
         } else {
             format!(
                 "{} to {}",
-                month(totals.saved_low),
-                month(totals.saved_high)
+                year(totals.saved_low),
+                year(totals.saved_high)
             )
         };
         add(
-            "saving a month",
-            &format!("{} {currency}", month(totals.saved)),
+            "saving a year",
+            &format!("{} {currency}", year(totals.saved)),
             &range,
         );
     }
@@ -214,7 +214,7 @@ fn detail(usage: &Usage, said: &Judgement, product: &impl Fn(&str) -> Option<Str
     for note in &said.notes {
         let _ = writeln!(out, "<p class=\"note\">{}</p>", escape(note));
     }
-    if let Some(Patch { file, text }) = patches(usage, said, product) {
+    for Patch { file, text } in patches(usage, said, product) {
         let _ = write!(
             out,
             "<p><code>{}</code></p>\n<pre tabindex=\"0\">{}</pre>\n",
@@ -260,5 +260,12 @@ fn evidence(usage: &Usage, proposal: &Proposal) -> Vec<(&'static str, String)> {
         ));
     }
     out.push(("Beware", risk.note.clone()));
+    for other in &proposal.alternatives {
+        let saved = other.saving.hourly.map_or_else(
+            || format!("{} GPUs", gpus(other.saving.gpus)),
+            |money| format!("{money} an hour"),
+        );
+        out.push(("Or", format!("{}: {saved}", other.title)));
+    }
     out
 }

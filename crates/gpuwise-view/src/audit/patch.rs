@@ -3,7 +3,7 @@
 
 use gpuwise_domain::usage::{
     Usage,
-    proposal::{Change, Judgement},
+    proposal::{Change, Judgement, Proposal},
 };
 use gpuwise_units::significant;
 use serde_json::json;
@@ -18,14 +18,46 @@ pub struct Patch {
     pub text: String,
 }
 
-/// The change of one workload as a file; nothing where there is nothing to change. `product` gives the
-/// label that NVIDIA's GPU feature discovery puts on hosts with a GPU of this catalogue name.
+/// The change of one workload as files; none where there is nothing to change, and two where a patch and
+/// a schedule are applied in different ways. `product` gives the label that NVIDIA's GPU feature discovery
+/// puts on hosts with a GPU of this catalogue name.
 pub fn patches(
     usage: &Usage,
     said: &Judgement,
     product: impl Fn(&str) -> Option<String>,
-) -> Option<Patch> {
-    let proposal = said.proposal.as_ref()?;
+) -> Vec<Patch> {
+    let Some(proposal) = &said.proposal else {
+        return Vec::new();
+    };
+    let parts = proposal.change.parts();
+    let is_schedule = |part: &&Change| matches!(part, Change::Schedule { .. });
+    let (schedules, others): (Vec<&Change>, Vec<&Change>) = parts.iter().partition(is_schedule);
+    // What is scheduled is what the patch leaves.
+    let left = parts.iter().find_map(|part| match part {
+        Change::Replicas { to, .. } => Some(*to),
+        _ => None,
+    });
+    let mut usage = usage.clone();
+    let mut out = Vec::new();
+    if !others.is_empty() {
+        out.push(patch(&usage, said, proposal, &others, &product, ""));
+    }
+    if !schedules.is_empty() {
+        usage.asked.replicas = left.unwrap_or(usage.asked.replicas);
+        let second = if others.is_empty() { "" } else { "-schedule" };
+        out.push(patch(&usage, said, proposal, &schedules, &product, second));
+    }
+    out
+}
+
+fn patch(
+    usage: &Usage,
+    said: &Judgement,
+    proposal: &Proposal,
+    changes: &[&Change],
+    product: &impl Fn(&str) -> Option<String>,
+    ending: &str,
+) -> Patch {
     let holder = &usage.holder;
     let stem: String = format!("{}-{}", holder.namespace, holder.name)
         .chars()
@@ -37,7 +69,7 @@ pub fn patches(
             }
         })
         .collect();
-    let stem = stem.trim_start_matches(['-', '.']).to_owned();
+    let stem = format!("{}{ending}", stem.trim_start_matches(['-', '.']));
     let mut text = String::new();
     let comment = |text: &mut String, line: &str| {
         // A name may hold anything; a comment stays one line.
@@ -66,22 +98,24 @@ pub fn patches(
     }
     comment(&mut text, &format!("beware: {}", proposal.risk.note));
     if holder.kind == "SlurmJob" {
-        text.push_str(&slurm(usage, &proposal.change));
-        return Some(Patch {
+        for change in changes {
+            text.push_str(&slurm(usage, change));
+        }
+        return Patch {
             file: format!("{stem}.sh"),
             text,
-        });
+        };
     }
-    let (body, how) = kubernetes(usage, &proposal.change, product);
+    let (body, how) = kubernetes(usage, changes, product);
     comment(
         &mut text,
         &format!("apply: {}", how.replace("FILE", &format!("{stem}.yaml"))),
     );
     text.push_str(&body);
-    Some(Patch {
+    Patch {
         file: format!("{stem}.yaml"),
         text,
-    })
+    }
 }
 
 fn quoted(text: &str) -> String {
@@ -98,11 +132,11 @@ fn word(text: &str) -> String {
     }
 }
 
-/// The patch, and the command that applies it.
+/// The patch of one change or of several that are applied together, and the command that applies it.
 fn kubernetes(
     usage: &Usage,
-    change: &Change,
-    product: impl Fn(&str) -> Option<String>,
+    changes: &[&Change],
+    product: &impl Fn(&str) -> Option<String>,
 ) -> (String, String) {
     let holder = &usage.holder;
     let kind = holder.kind.to_lowercase();
@@ -124,54 +158,92 @@ fn kubernetes(
     );
     let in_place = can_scale || holder.kind == "DaemonSet";
     let how = if in_place { patched.clone() } else { recreated };
-    match change {
-        Change::ScaleToZero if can_scale => ("spec:\n  replicas: 0\n".into(), patched),
-        Change::ScaleToZero if holder.kind == "CronJob" || holder.kind == "Job" => {
+    match changes {
+        [Change::ScaleToZero] if can_scale => ("spec:\n  replicas: 0\n".into(), patched),
+        [Change::ScaleToZero] if holder.kind == "CronJob" || holder.kind == "Job" => {
             ("spec:\n  suspend: true\n".into(), patched)
         }
-        Change::ScaleToZero => (String::new(), format!("kubectl delete {of}")),
-        Change::Replicas { to, .. } => (format!("spec:\n  replicas: {to}\n"), patched),
-        Change::Schedule { busy_hours } => schedule(usage, busy_hours, can_scale),
-        Change::Cpus { to, .. } => {
-            let cpus = quoted(&significant(*to, 6));
-            let lines = [
-                format!("requests: {{cpu: {cpus}}}"),
-                format!("limits: {{cpu: {cpus}}}"),
-            ];
-            (template(usage, None, &lines), how)
-        }
-        Change::Slice { gpu, profile } => {
-            let count = usage.asked.devices.max(1);
-            let old = match &usage.asked.slice {
-                Some(slice) => format!("nvidia.com/mig-{slice}"),
-                None => "nvidia.com/gpu".into(),
-            };
-            // `null` takes the old resource away.
-            let limits = format!("limits: {{{old}: null, nvidia.com/mig-{profile}: {count}}}");
-            let requests = format!("requests: {{{old}: null, nvidia.com/mig-{profile}: {count}}}");
-            (
-                template(usage, product(gpu).as_deref(), &[limits, requests]),
-                how,
-            )
-        }
-        Change::OtherGpu { gpu } | Change::MoreMemory { gpu: Some(gpu) } => match product(gpu) {
-            Some(label) => (template(usage, Some(&label), &[]), how),
-            None => (
-                format!("# no label of hosts with {gpu} is known: choose them by one of yours\n"),
-                how,
-            ),
-        },
-        Change::MoreMemory { gpu: None } => (
+        [Change::ScaleToZero] => (String::new(), format!("kubectl delete {of}")),
+        [Change::Replicas { to, .. }] => (format!("spec:\n  replicas: {to}\n"), patched),
+        [Change::Schedule { busy_hours }] => schedule(usage, busy_hours, can_scale),
+        [Change::MoreMemory { gpu: None }] => (
             String::new(),
             "nothing to apply: the program has to use less".into(),
         ),
+        changes => (pod_template(usage, changes, product), how),
     }
 }
 
+/// What changes the pods, with the number of replicas where that changes too.
+fn pod_template(
+    usage: &Usage,
+    changes: &[&Change],
+    product: &impl Fn(&str) -> Option<String>,
+) -> String {
+    let (mut label, mut resources, mut unknown) = (None, Vec::new(), String::new());
+    let (mut gpus, mut replicas) = (usage.asked.devices.max(1), None);
+    let old = match &usage.asked.slice {
+        Some(slice) => format!("nvidia.com/mig-{slice}"),
+        None => "nvidia.com/gpu".into(),
+    };
+    let both = |lines: &mut Vec<String>, what: &str| {
+        lines.extend(["limits", "requests"].map(|of| format!("{of}: {{{what}}}")));
+    };
+    for change in changes {
+        match change {
+            Change::Replicas { to, .. } => replicas = Some(*to),
+            Change::Gpus { to, .. } => {
+                gpus = *to;
+                if !changes.iter().any(|one| matches!(one, Change::Slice { .. })) {
+                    both(&mut resources, &format!("{old}: {gpus}"));
+                }
+            }
+            Change::Cpus { to, .. } => {
+                let cpus = quoted(&significant(*to, 6));
+                resources.push(format!("requests: {{cpu: {cpus}}}"));
+                resources.push(format!("limits: {{cpu: {cpus}}}"));
+            }
+            Change::Slice { gpu, profile } => {
+                label = product(gpu);
+                // `null` takes the old resource away; extras of a profile are named with a dot.
+                let new = format!("nvidia.com/mig-{}: {gpus}", profile.replace('+', "."));
+                both(&mut resources, &format!("{old}: null, {new}"));
+            }
+            Change::OtherGpu { gpu } | Change::MoreMemory { gpu: Some(gpu) } => {
+                label = product(gpu);
+                if label.is_none() {
+                    unknown = format!(
+                        "# no label of hosts with {gpu} is known: choose them by one of yours\n"
+                    );
+                }
+                if usage.asked.slice.is_some() {
+                    both(&mut resources, &format!("{old}: null, nvidia.com/gpu: {gpus}"));
+                }
+            }
+            _ => {}
+        }
+    }
+    if label.is_none() && resources.is_empty() && replicas.is_none() {
+        return unknown;
+    }
+    unknown + &template(usage, replicas, label.as_deref(), &resources)
+}
+
 /// A pod template with another host label and resources of the container that holds the GPUs.
-fn template(usage: &Usage, product: Option<&str>, resources: &[String]) -> String {
+fn template(
+    usage: &Usage,
+    replicas: Option<u32>,
+    product: Option<&str>,
+    resources: &[String],
+) -> String {
     let pod = usage.holder.kind == "Pod";
     let mut out = String::from("spec:\n");
+    if let Some(replicas) = replicas {
+        let _ = writeln!(out, "  replicas: {replicas}");
+    }
+    if product.is_none() && resources.is_empty() {
+        return out;
+    }
     let indent = if pod { "  " } else { "      " };
     if usage.holder.kind == "CronJob" {
         out = String::from("spec:\n  jobTemplate:\n    spec:\n      template:\n        spec:\n");
@@ -319,6 +391,8 @@ fn slurm(usage: &Usage, change: &Change) -> String {
         Change::Schedule { .. } => {
             "# submit it when there is work, in place of holding GPUs between\n".into()
         }
+        Change::Gpus { to, .. } => format!("#SBATCH --gpus={to}\n"),
         Change::MoreMemory { gpu: None } => "# the program has to use less\n".into(),
+        Change::Combined(parts) => parts.iter().map(|part| slurm(usage, part)).collect(),
     }
 }

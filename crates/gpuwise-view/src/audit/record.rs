@@ -6,7 +6,7 @@ use gpuwise_domain::{
     price::{Per, Price},
     usage::{
         Usage, Window,
-        proposal::{Change, Judgement, Proposal, Saving, Side},
+        proposal::{Alternative, Change, Judgement, Proposal, Saving, Side},
         totals::Totals,
     },
 };
@@ -14,6 +14,11 @@ use gpuwise_units::{Bytes, Money};
 
 pub(super) fn hourly(money: Money) -> Price {
     Price::of(money, Per::Hour)
+}
+
+/// The same over a year.
+pub(super) fn yearly(money: Money) -> Price {
+    Price::of(money.times(super::YEAR as i64, 1), Per::Year)
 }
 
 impl Record for Report<'_> {
@@ -66,10 +71,14 @@ impl Record for Totals {
             (hourly(t.saved), hourly(t.saved_low), hourly(t.saved_high))
         })
         .unit("¤/h");
+        of.field("saving_per_year", |t| {
+            (yearly(t.saved), yearly(t.saved_low), yearly(t.saved_high))
+        });
         of.column("saving_gpus", "saving", |t| t.freed)
             .unit("GPUs")
             .said_of(gpus);
         of.field("workloads_without_price", |t| t.unpriced);
+        of.field("workloads_with_slices_of_untold_size", |t| t.unsized_slices);
     }
 }
 
@@ -110,7 +119,10 @@ impl Record for Workload<'_> {
         of.column("holds", "holds", |w| tables::holds(w.0));
         of.field("gpu", |w| w.0.asked.gpu.as_ref());
         of.field("mig_profile", |w| w.0.asked.slice.as_ref());
+        of.field("mig_profile_untold", |w| w.0.asked.slice_untold);
+        of.field("shared_by", |w| w.0.asked.shared_by.max(1));
         of.field("gpus", |w| w.0.asked.devices);
+        of.field("gpus_idle", |w| w.0.idle_devices);
         of.field("replicas", |w| w.0.asked.replicas);
         let verdict = of.noun().map(|w| w.1.verdict.title().into());
         of.column("verdict", "is", |w| w.1.verdict.name())
@@ -137,6 +149,15 @@ impl Record for Workload<'_> {
             ))
         })
         .unit("¤/h");
+        of.field("saving_per_year", |w| {
+            let saving = w.saving()?;
+            let of = saving.hourly?;
+            Some((
+                yearly(of),
+                yearly(saving.hourly_low.unwrap_or(of)),
+                yearly(saving.hourly_high.unwrap_or(of)),
+            ))
+        });
         of.column("hours_short", "short", |w| w.proposal()?.risk.hours_short)
             .unit("h");
         of.field("present", |w| w.0.present);
@@ -149,12 +170,14 @@ impl Record for Workload<'_> {
         });
         of.field("compute_average", |w| w.0.compute.as_ref()?.average);
         of.field("compute_p95", |w| w.0.compute.as_ref()?.p95);
+        of.field("compute_p95_of_hours", |w| Some(w.0.compute.as_ref()?.of_hours));
         of.field("tensor_active_average", |w| w.0.tensor_average);
         of.field("dram_active_p95", |w| w.0.dram_p95);
         of.field("cpus", |w| w.0.asked.cpus);
         of.field("cpu_share", |w| w.0.cpu_share);
         of.field("throttled_share", |w| w.0.throttled_share);
         of.field("requests_waiting", |w| w.0.engine.as_ref()?.waiting);
+        of.field("cache_peak", |w| w.0.engine.as_ref()?.cache_peak);
         of.field("latency_seconds", |w| w.0.engine.as_ref()?.latency);
         of.field("notes", |w| &w.1.notes);
         of.made_maybe("change", |w| Some(Changed(w.0, w.proposal()?)));
@@ -169,12 +192,31 @@ impl Record for Changed<'_> {
 
     fn fields(of: &mut Fields<'_, Self>) {
         of.field("kind", |c| c.1.change.kind().name());
+        of.field("parts", |c| {
+            let parts = c.1.change.parts().iter();
+            parts.map(|part| part.kind().name()).collect::<Vec<_>>()
+        });
         of.part("details", |c| &c.1.change).grouped();
         of.field("saving_gpus_low", |c| c.1.saving.gpus_low);
         of.field("saving_gpus_high", |c| c.1.saving.gpus_high);
         of.field("hours_seen", |c| c.1.risk.hours_seen);
         of.field("beware", |c| &c.1.risk.note);
         of.field("container", |c| c.0.asked.container.as_ref());
+        of.made("alternatives", |c| c.1.alternatives.iter().map(Other).collect());
+    }
+}
+
+/// Another change that would do.
+struct Other<'a>(&'a Alternative);
+
+impl Record for Other<'_> {
+    const NAME: &'static str = "AlternativeChange";
+
+    fn fields(of: &mut Fields<'_, Self>) {
+        of.field("kind", |o| o.0.change.kind().name());
+        of.field("title", |o| &o.0.title);
+        of.field("saving_gpus", |o| o.0.saving.gpus);
+        of.field("saving_per_hour", |o| Some(hourly(o.0.saving.hourly?)));
     }
 }
 
@@ -182,30 +224,44 @@ impl Record for Change {
     const NAME: &'static str = "ChangeDetails";
 
     fn fields(of: &mut Fields<'_, Self>) {
-        let counts = |change: &Self| match change {
-            Self::Replicas { from, to } => Some((f64::from(*from), f64::from(*to))),
-            Self::Cpus { from, to } => Some((*from, *to)),
-            _ => None,
+        let counts = |change: &Self| {
+            change.parts().iter().find_map(|part| match part {
+                Self::Replicas { from, to } => Some((f64::from(*from), f64::from(*to))),
+                Self::Cpus { from, to } => Some((*from, *to)),
+                _ => None,
+            })
         };
         of.field("from", |c| Some(counts(c)?.0));
         of.field("to", |c| match c {
             Self::ScaleToZero => Some(0.0),
             other => Some(counts(other)?.1),
         });
-        of.field("busy_hours_of_week_utc", |c| match c {
-            Self::Schedule { busy_hours } => {
-                Some(busy_hours.iter().map(|h| u32::from(*h)).collect::<Vec<_>>())
-            }
-            _ => None,
+        of.field("gpus_to", |c| {
+            c.parts().iter().find_map(|part| match part {
+                Self::Gpus { to, .. } => Some(*to),
+                _ => None,
+            })
         });
-        of.field("gpu", |c| match c {
-            Self::Slice { gpu, .. } | Self::OtherGpu { gpu } => Some(gpu),
-            Self::MoreMemory { gpu } => gpu.as_ref(),
-            _ => None,
+        of.field("busy_hours_of_week_utc", |c| {
+            c.parts().iter().find_map(|part| match part {
+                Self::Schedule { busy_hours } => {
+                    Some(busy_hours.iter().map(|h| u32::from(*h)).collect::<Vec<_>>())
+                }
+                _ => None,
+            })
         });
-        of.field("mig_profile", |c| match c {
-            Self::Slice { profile, .. } => Some(profile),
-            _ => None,
+        of.field("gpu", |c| {
+            c.parts().iter().find_map(|part| match part {
+                Self::Slice { gpu, .. } | Self::OtherGpu { gpu } => Some(gpu),
+                Self::MoreMemory { gpu } => gpu.as_ref(),
+                _ => None,
+            })
+        });
+        of.field("mig_profile", |c| {
+            c.parts().iter().find_map(|part| match part {
+                Self::Slice { profile, .. } => Some(profile),
+                _ => None,
+            })
         });
     }
 }

@@ -28,6 +28,8 @@ pub(super) fn holds(usage: &Usage) -> String {
         .trim_start_matches("Tesla ");
     let one = match &asked.slice {
         Some(slice) => format!("{slice} of {short}"),
+        None if asked.slice_untold => format!("a slice of {short}"),
+        None if asked.shared_by > 1 => format!("1/{} of {short}", asked.shared_by),
         None => short.to_owned(),
     };
     match (asked.replicas.max(1), asked.devices.max(1)) {
@@ -56,7 +58,7 @@ pub(super) fn proposals(rows: &[(&Usage, &Judgement)], top: usize) -> Table {
         Column::left("proposal", "do").wrap(12),
         Column::left("reason", "because").wrap(22).priority(3),
         Column::right("saving_gpus", "GPUs").priority(2),
-        Column::right("saving_per_hour", "$/h"),
+        Column::right("saving_per_year", "$/year"),
         Column::right("hours_short", "short").unit("h").priority(4),
     ])
     .when_empty("Nothing to change.");
@@ -73,7 +75,7 @@ pub(super) fn proposals(rows: &[(&Usage, &Judgement)], top: usize) -> Table {
             Cell::text(proposal.title.clone()),
             Cell::text(said.reason.clone()),
             Cell::new(gpus(saving.gpus), saving.gpus),
-            money(saving.hourly),
+            money(saving.hourly.map(|hourly| hourly.times(super::YEAR as i64, 1))),
             Cell::of(proposal.risk.hours_short, |hours| {
                 Cell::count(u64::from(hours))
             }),

@@ -33,6 +33,7 @@ fn usage(kind: &str, name: &str) -> Usage {
         compute: None,
         compute_hourly: Vec::new(),
         idle: None,
+        idle_devices: 0,
         tensor_average: None,
         dram_p95: None,
         cpu_share: None,
@@ -42,10 +43,22 @@ fn usage(kind: &str, name: &str) -> Usage {
     }
 }
 
-/// Name and text of the patch, comments left out but for how it is applied.
+/// Name and text of the first patch, comments left out but for how it is applied.
 fn patch(kind: &str, name: &str, change: Change) -> (String, String) {
     let usage = usage(kind, name);
-    let said = Judgement {
+    let said = judgement(&usage, change);
+    let product = |gpu: &str| (gpu == "A100 SXM4 80GB").then(|| "NVIDIA-A100-SXM4-80GB".to_owned());
+    let mut made = patches(&usage, &said, product);
+    let made = made.remove(0);
+    let kept = made
+        .text
+        .lines()
+        .filter(|line| !line.starts_with("# ") || line.contains("apply:"));
+    (made.file, kept.flat_map(|line| [line, "\n"]).collect())
+}
+
+fn judgement(usage: &Usage, change: Change) -> Judgement {
+    Judgement {
         holder: usage.holder.clone(),
         verdict: Verdict::OverProvisioned,
         reason: "because\nof that".into(),
@@ -65,16 +78,10 @@ fn patch(kind: &str, name: &str, change: Change) -> (String, String) {
                 note: "nothing".into(),
             },
             change,
+            alternatives: Vec::new(),
         }),
         notes: Vec::new(),
-    };
-    let product = |gpu: &str| (gpu == "A100 SXM4 80GB").then(|| "NVIDIA-A100-SXM4-80GB".to_owned());
-    let made = patches(&usage, &said, product).expect("a proposal has a patch");
-    let kept = made
-        .text
-        .lines()
-        .filter(|line| !line.starts_with("# ") || line.contains("apply:"));
-    (made.file, kept.flat_map(|line| [line, "\n"]).collect())
+    }
 }
 
 #[test]
@@ -117,6 +124,31 @@ fn replicas_and_hours() {
         text.contains("minReplicaCount: 0") && text.contains("desiredReplicas: \"3\""),
         "{text}"
     );
+}
+
+/// Replicas and slice go into one patch, hours into an object of their own that keeps the new count.
+#[test]
+fn several_changes_are_applied_together() {
+    let change = Change::Combined(vec![
+        Change::Replicas { from: 3, to: 2 },
+        Change::Slice {
+            gpu: "A100 SXM4 80GB".into(),
+            profile: "1g.10gb".into(),
+        },
+        Change::Schedule {
+            busy_hours: vec![33, 34],
+        },
+    ]);
+    let usage = usage("Deployment", "model");
+    let said = judgement(&usage, change);
+    let product = |_: &str| Some("NVIDIA-A100-SXM4-80GB".to_owned());
+    let made = patches(&usage, &said, product);
+    let names: Vec<&str> = made.iter().map(|patch| patch.file.as_str()).collect();
+    assert_eq!(names, ["team-model.yaml", "team-model-schedule.yaml"]);
+    let body: Vec<&str> = made[0].text.lines().filter(|l| !l.starts_with('#')).collect();
+    assert_eq!(body[..3], ["spec:", "  replicas: 2", "  template:"], "{body:?}");
+    assert!(made[0].text.contains("nvidia.com/mig-1g.10gb: 1"), "{}", made[0].text);
+    assert!(made[1].text.contains("desiredReplicas: \"2\""), "{}", made[1].text);
 }
 
 #[test]
@@ -183,6 +215,7 @@ fn an_audit_is_a_page() {
                 hours_seen: 336,
                 note: "peaks may come again".into(),
             },
+            alternatives: Vec::new(),
         }),
         notes: Vec::new(),
     };

@@ -19,7 +19,8 @@ fn remembered() -> Remembered {
         },
         tenant: "t".into(),
         made_at: 1_763_726_400,
-        kind: ChangeKind::Slice,
+        kind: ChangeKind::Combined,
+        parts: vec![ChangeKind::Slice, ChangeKind::Schedule],
         title: "1g.10gb of A100".into(),
         before: ResourceRequest {
             gpu: Some("A100".into()),

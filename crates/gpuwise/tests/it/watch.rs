@@ -322,3 +322,65 @@ fn a_token_goes_to_its_own_address_alone() {
         );
     }
 }
+
+/// A Prometheus server that holds so many samples, one each 15 s: a GPU that does nothing, with an XID.
+fn with_history(samples: usize) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let mut asked = vec![0; 65536];
+            let mut length = 0;
+            // Head and body may come apart.
+            while !String::from_utf8_lossy(&asked[..length]).contains("query=") {
+                match stream.read(&mut asked[length..]) {
+                    Ok(0) | Err(_) => break,
+                    Ok(more) => length += more,
+                }
+            }
+            let past = String::from_utf8_lossy(&asked[..length]).contains("5B300s");
+            let row = |metric: &str, value: &str| {
+                let count = if past { samples } else { 1 };
+                let points = (0..count).rev().map(|age| {
+                    format!("[{},\"{value}\"]", 1_790_000_000 - 15 * age)
+                });
+                let points = points.collect::<Vec<_>>().join(",");
+                let points = if past { format!("\"values\":[{points}]") } else { format!("\"value\":{points}") };
+                format!("{{\"metric\":{{\"__name__\":\"{metric}\",\"gpu\":\"0\",\"UUID\":\"GPU-1\",\"modelName\":\"NVIDIA L40S\",\"exported_namespace\":\"t\",\"exported_pod\":\"p\"}},{points}}}")
+            };
+            let rows = [
+                row("DCGM_FI_PROF_GR_ENGINE_ACTIVE", "0"),
+                row("DCGM_FI_DEV_FB_USED", "20000"),
+                row("DCGM_FI_DEV_XID_ERRORS", "79"),
+            ];
+            let kind = if past { "matrix" } else { "vector" };
+            let body = format!(
+                "{{\"status\":\"success\",\"data\":{{\"resultType\":\"{kind}\",\"result\":[{}]}}}}",
+                rows.join(",")
+            );
+            let _ = write!(
+                stream,
+                "HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+                body.len()
+            );
+        }
+    });
+    address
+}
+
+/// One look at a server that holds the window sees all of it; faults stand first; ten seconds are no idling.
+#[test]
+fn once_with_what_a_server_holds() {
+    let place = Place::new();
+    let look = |samples: usize| {
+        let address = with_history(samples);
+        let (code, out, err) = run(&place, &["watch", "--prometheus", &address, "--once"]);
+        assert_eq!(code, Some(1), "{err}");
+        out
+    };
+    let whole = look(21);
+    let (fault, idle) = (whole.find("XID 79"), whole.find("Idle for 5 min"));
+    assert!(fault.is_some() && idle.is_some() && fault < idle, "{whole}");
+    let short = look(3);
+    assert!(short.contains("XID 79") && !short.contains("Idle"), "{short}");
+}

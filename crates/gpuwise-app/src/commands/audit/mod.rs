@@ -12,8 +12,9 @@ use crate::{
     usage_rules, write::Pending,
 };
 use clap::Args;
-use gpuwise_domain::{catalogue::Catalogue, usage::Fleet};
-use gpuwise_measure::audit::{Market, judge, totals};
+use gpuwise_domain::{catalogue::Catalogue, usage::{Fleet, Usage}};
+use gpuwise_measure::audit::{Market, depends_on_percentiles, judge, totals};
+use gpuwise_read::catalogue::ModelCatalogue;
 use gpuwise_units::{HourlyPrice, Money};
 use gpuwise_view::{audit as view, record};
 use std::{
@@ -89,8 +90,23 @@ pub fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
         return remembered(context, flags);
     }
     let namespaces = proposed(flags)?;
-    let fleet = source::fleet(context, flags, &names.vocabulary, namespaces)?;
-    let candidates = candidates(flags, catalogue, &fleet)?;
+    // GPUs by name are refused before anybody is asked.
+    candidates(flags, catalogue, &[])?;
+    let depends = |fleet: &Fleet| {
+        let mut fleet = fleet.clone();
+        weigh(&mut fleet, &loaded.models);
+        let candidates = candidates(flags, catalogue, &fleet.workloads).unwrap_or_default();
+        let market = Market::new(catalogue, &candidates, &own_prices);
+        let unclear = fleet
+            .workloads
+            .iter()
+            .filter(|usage| depends_on_percentiles(usage, fleet.window, &rules, &market));
+        unclear.map(|usage| usage.holder.clone()).collect()
+    };
+    let known = (&names.vocabulary, &rules);
+    let mut fleet = source::fleet(context, flags, known, namespaces, &depends)?;
+    weigh(&mut fleet, &loaded.models);
+    let candidates = candidates(flags, catalogue, &fleet.workloads)?;
     let market = Market::new(catalogue, &candidates, &own_prices);
     let said: Vec<_> = fleet
         .workloads
@@ -198,8 +214,22 @@ fn own_prices(
     Ok(prices)
 }
 
+/// How much the weights of models take that engines name, where the catalogue knows them.
+fn weigh(fleet: &mut Fleet, models: &ModelCatalogue) {
+    let mut known = BTreeMap::new();
+    for engine in fleet.workloads.iter_mut().filter_map(|usage| usage.engine.as_mut()) {
+        let Some(model) = &engine.model else { continue };
+        let weights = known.entry(model.clone());
+        engine.weights = *weights.or_insert_with(|| usage_rules::weights(model, models));
+    }
+}
+
 /// GPUs that may be proposed.
-fn candidates(flags: &Flags, catalogue: &Catalogue, fleet: &Fleet) -> anyhow::Result<Vec<String>> {
+fn candidates(
+    flags: &Flags,
+    catalogue: &Catalogue,
+    workloads: &[Usage],
+) -> anyhow::Result<Vec<String>> {
     let mut names = Vec::new();
     for name in &flags.gpus {
         let gpu = catalogue
@@ -208,8 +238,7 @@ fn candidates(flags: &Flags, catalogue: &Catalogue, fleet: &Fleet) -> anyhow::Re
         names.push(gpu.name.clone());
     }
     if names.is_empty() {
-        let held = fleet
-            .workloads
+        let held = workloads
             .iter()
             .filter_map(|usage| usage.asked.gpu.as_deref());
         names.extend(held.filter_map(|name| Some(catalogue.gpu(name)?.name.clone())));
@@ -243,18 +272,17 @@ fn patches(
     let mut written = 0_usize;
     let mut taken = std::collections::BTreeSet::new();
     for (usage, said) in fleet.workloads.iter().zip(said) {
-        let Some(patch) = view::patches(usage, said, product(catalogue)) else {
-            continue;
-        };
-        let mut file = patch.file.clone();
-        let mut copy = 2;
-        while !taken.insert(file.clone()) {
-            file = format!("{copy}-{}", patch.file);
-            copy += 1;
+        for patch in view::patches(usage, said, product(catalogue)) {
+            let mut file = patch.file.clone();
+            let mut copy = 2;
+            while !taken.insert(file.clone()) {
+                file = format!("{copy}-{}", patch.file);
+                copy += 1;
+            }
+            let target = directory.join(&file);
+            fs::write(&target, &patch.text).map_err(|error| cannot(&target, error))?;
+            written += 1;
         }
-        let target = directory.join(&file);
-        fs::write(&target, &patch.text).map_err(|error| cannot(&target, error))?;
-        written += 1;
     }
     progress::say(&format!("{written} patches in {}", directory.display()));
     Ok(())

@@ -2,8 +2,10 @@
 
 use super::{Context, Flags};
 use crate::{error::Problem, progress, prometheus::problem};
-use gpuwise_domain::usage::{Declared, Fleet, Scope, Window, vocabulary::Vocabulary};
-use gpuwise_probe::usage::{Settings, collect};
+use gpuwise_domain::usage::{
+    Declared, Fleet, Scope, Window, rules::Rules, vocabulary::Vocabulary,
+};
+use gpuwise_probe::usage::{Depends, Settings, collect};
 use gpuwise_read::usage::read_usage;
 use jiff::{Timestamp, civil::DateTime, tz::TimeZone};
 use std::{
@@ -12,12 +14,14 @@ use std::{
     sync::atomic::{AtomicUsize, Ordering},
 };
 
-/// The fleet, with what is declared in these namespaces also where nothing there holds a GPU.
+/// The fleet, with what is declared in these namespaces also where nothing there holds a GPU; exact
+/// percentiles of those workloads alone of which something depends on them.
 pub(super) fn fleet(
     context: &Context,
     flags: &Flags,
-    names: &Vocabulary,
+    (names, rules): (&Vocabulary, &Rules),
     namespaces: BTreeSet<String>,
+    depends: Depends<'_>,
 ) -> anyhow::Result<Fleet> {
     let window = window(flags)?;
     if !flags.files.is_empty() {
@@ -36,9 +40,10 @@ pub(super) fn fleet(
         tenant_label: flags.tenant_label.clone(),
         at_once: usize::from(flags.at_once),
         namespaces,
+        idle_below: rules.idle_below,
     };
     let asked = AtomicUsize::new(0);
-    let fleet = collect(&client, names, &settings, &|what| {
+    let fleet = collect(&client, names, &settings, depends, &|what| {
         let number = asked.fetch_add(1, Ordering::Relaxed) + 1;
         progress::doing(&format!("query {number}: {what}"));
     });
@@ -47,6 +52,16 @@ pub(super) fn fleet(
 }
 
 fn tables(flags: &Flags, window: Window) -> anyhow::Result<Fleet> {
+    let of_servers = [
+        ("--prometheus", flags.server.prometheus.is_some()),
+        ("--only", flags.only.is_some()),
+        ("--tenant-label", flags.tenant_label.is_some()),
+    ];
+    if let Some((flag, _)) = of_servers.iter().find(|(_, given)| *given) {
+        return Err(Problem::new(format!("{flag} asks a server, and usage comes from tables"))
+            .hint("give either tables or --prometheus; a table has the columns `tenant` and `namespace`")
+            .into());
+    }
     let mut fleet = Fleet {
         scope: Scope {
             source: "tables".into(),

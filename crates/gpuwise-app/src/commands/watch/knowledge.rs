@@ -60,8 +60,16 @@ impl Knowledge {
         findings(state, &self.limits, &self.facts, Some(&sizing))
     }
 
-    /// Looks products up that were not seen before.
+    /// Looks products and models up that were not seen before.
     pub(super) fn learn(&mut self, state: &State) {
+        for ((_, model, _), _) in state.replicas() {
+            let Some(model) = model.as_ref().filter(|one| !self.facts.weights.contains_key(*one))
+            else {
+                continue;
+            };
+            let weights = usage_rules::weights(model, &self.loaded.models);
+            self.facts.weights.insert(model.clone(), weights);
+        }
         for row in state.rows() {
             let Some(product) = &row.subject.gpu.product else {
                 continue;

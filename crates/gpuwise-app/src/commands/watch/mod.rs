@@ -234,8 +234,9 @@ impl Session<'_> {
     fn look(&mut self, sources: &mut [Source], now: f64, number: u64) -> bool {
         let mut answered = false;
         let mut own = Vec::new();
+        let window = self.state.window();
         for (source, failing) in sources.iter_mut().zip(&mut self.failing) {
-            match source.read(&self.knowledge.names, now, number) {
+            match source.read(&self.knowledge.names, now, number, window) {
                 Ok(said) => {
                     answered = true;
                     if failing.take().is_some() {

@@ -3,12 +3,12 @@
 use super::Flags;
 use crate::error::Problem;
 use gpuwise_domain::telemetry::{Quantity, Telemetry};
-use gpuwise_probe::prometheus::{Authentication, Client, PrometheusError, Settings};
+use gpuwise_probe::prometheus::{Authentication, Client, PrometheusError, Series, Settings};
 use gpuwise_read::{
     metrics::{Exposition, Sample},
     telemetry::{FieldNames, SampleReader, engine_metrics, is_engine_metric, serving_samples},
 };
-use std::{borrow::Cow, time::Duration};
+use std::{borrow::Cow, collections::BTreeSet, time::Duration};
 
 /// What rows show and rules need; other quantities are not asked for.
 const ASKED: &[Quantity] = &[
@@ -94,7 +94,12 @@ impl Server {
         &self.values
     }
 
-    pub(super) fn read(&mut self, names: &FieldNames) -> Result<Telemetry, String> {
+    /// What it holds now; with a window, all samples of so many seconds before now, the oldest first.
+    pub(super) fn read(
+        &mut self,
+        names: &FieldNames,
+        window: Option<f64>,
+    ) -> Result<Vec<Telemetry>, String> {
         let matching = &self.matching;
         let query = self.query.get_or_insert_with(|| {
             let mut metrics: Vec<String> = ASKED
@@ -108,35 +113,28 @@ impl Server {
             metrics.dedup();
             format!("{{__name__=~\"{}\"{matching}}}", metrics.join("|"))
         });
-        let mut reader = SampleReader::new(names, "Prometheus");
-        let mut engines = Exposition::default();
-        let answered = self
-            .client
-            .instant(query, None, |series| {
-                let (Some(metric), Some(point)) = (series.label("__name__"), series.points.last())
-                else {
-                    return;
-                };
-                let at = point.at_ms as f64 / 1e3;
-                if is_engine_metric(metric) {
-                    engines
-                        .samples
-                        .push(owned(metric, series.labels, point.value, at));
-                } else {
-                    reader.take(metric, series.labels, point.value, Some(at));
-                }
-            })
-            .map_err(|error| said(&error))?;
-        let mut out = reader.finish();
-        out.serving = serving_samples(&engines);
-        out.notes.extend(
-            answered
-                .warnings
-                .iter()
-                .map(|text| format!("the server warns: {text}")),
-        );
-        if answered.series == 0 {
-            out.notes
+        let query = query.clone();
+        let mut alive = BTreeSet::new();
+        let newest = self.samples(names, &query, &mut |series| {
+            if window.is_some() {
+                alive.insert(identity(series));
+            }
+            true
+        });
+        let mut said_now = newest.map_err(|error| said(&error))?;
+        if let Some(seconds) = window {
+            let query = format!("{query}[{}s]", seconds.ceil().max(1.0));
+            // What has ended since is no part of now. A server that has too much of it is asked look by look.
+            let whole = self.samples(names, &query, &mut |series| {
+                alive.contains(&identity(series))
+            });
+            said_now = whole.unwrap_or(said_now);
+        }
+        if said_now.iter().all(|one| one.subjects.is_empty() && one.serving.is_empty())
+            && let Some(newest) = said_now.last_mut()
+        {
+            newest
+                .notes
                 .push("the server has no series of GPUs or engines under any known name".into());
         }
         self.values.clear();
@@ -153,8 +151,70 @@ impl Server {
                 self.values.push((name.clone(), value));
             }
         }
+        Ok(said_now)
+    }
+
+    /// Samples of a query, as one look for each place from the newest of their series, the oldest first.
+    fn samples(
+        &self,
+        names: &FieldNames,
+        query: &str,
+        wanted: &mut dyn FnMut(&Series<'_>) -> bool,
+    ) -> Result<Vec<Telemetry>, PrometheusError> {
+        let mut looks: Vec<(SampleReader<'_>, Exposition<'_>)> = Vec::new();
+        let answered = self.client.instant(query, None, |series| {
+            let Some(metric) = series.label("__name__") else {
+                return;
+            };
+            if !wanted(&series) {
+                return;
+            }
+            for (age, point) in series.points.iter().rev().enumerate() {
+                if looks.len() <= age {
+                    let reader = SampleReader::new(names, "Prometheus");
+                    looks.push((reader, Exposition::default()));
+                }
+                let Some((reader, engines)) = looks.get_mut(age) else {
+                    continue;
+                };
+                let at = point.at_ms as f64 / 1e3;
+                if is_engine_metric(metric) {
+                    let sample = owned(metric, series.labels, point.value, at);
+                    engines.samples.push(sample);
+                } else {
+                    reader.take(metric, series.labels, point.value, Some(at));
+                }
+            }
+        })?;
+        let warnings = answered.warnings.iter();
+        let warnings = warnings.map(|text| format!("the server warns: {text}"));
+        let mut out: Vec<Telemetry> = looks
+            .into_iter()
+            .map(|(reader, engines)| Telemetry {
+                serving: serving_samples(&engines),
+                ..reader.finish()
+            })
+            .collect();
+        if out.is_empty() {
+            out.push(Telemetry::default());
+        }
+        // What holds for all is said once, by the newest.
+        for older in out.iter_mut().skip(1) {
+            older.notes.clear();
+            older.unread.clear();
+        }
+        if let Some(newest) = out.first_mut() {
+            newest.notes.extend(warnings);
+        }
+        out.reverse();
         Ok(out)
     }
+}
+
+/// Its labels as one text.
+fn identity(series: &Series<'_>) -> String {
+    let labels = series.labels.iter();
+    labels.map(|(name, value)| format!("{name}={value:?},")).collect()
 }
 
 fn owned(metric: &str, labels: &[(String, String)], value: f64, at: f64) -> Sample<'static> {

@@ -361,7 +361,9 @@ fn serving(view: &View<'_>, context: &Context) -> String {
 fn below(view: &View<'_>, style: Style) -> String {
     let mut text = String::new();
     let mut holding: Vec<(f64, &Finding)> = view.changes.holding().collect();
-    holding.sort_by(|a, b| b.0.total_cmp(&a.0));
+    // Faults first, then what began last.
+    let safety = |finding: &Finding| finding.gain == Gain::Safety;
+    holding.sort_by(|a, b| safety(b.1).cmp(&safety(a.1)).then(b.0.total_cmp(&a.0)));
     for (began, finding) in holding.iter().take(20) {
         let since = if view.recorded {
             String::new()

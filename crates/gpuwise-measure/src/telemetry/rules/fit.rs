@@ -1,15 +1,15 @@
-//! GPUs that are idle, too large, or could be shared.
+//! GPUs that are idle, too large, too small, or could be shared: by the judge of an audit, over minutes in
+//! place of days.
 
-use super::{Look, evidence, gib, percent};
-use crate::audit::{Choice, Fit, Need, fit};
+use super::{Look, evidence, gib, judged::Shown, percent};
 use gpuwise_domain::{
     profile::finding::{Finding, Gain},
     telemetry::Quantity,
+    usage::proposal::{Change, Proposal, Verdict},
 };
-use gpuwise_units::Bytes;
 
 /// Whether somebody has it: a holder is named, a process is on it, or memory is in use.
-fn allocated(look: &Look<'_>) -> Option<String> {
+pub(super) fn allocated(look: &Look<'_>) -> Option<String> {
     let holder = &look.row.subject.holder;
     if !holder.is_unknown() {
         return Some(format!("{holder} holds it"));
@@ -22,12 +22,6 @@ fn allocated(look: &Look<'_>) -> Option<String> {
     (used / total >= least).then(|| format!("{} of its memory are taken", gib(used)))
 }
 
-/// The 95th percentile of use, and which quantity said it.
-fn use_p95(look: &Look<'_>) -> Option<(f64, Quantity)> {
-    let quantity = look.busy_quantity()?;
-    Some((look.track(quantity)?.quantile(0.95)?, quantity))
-}
-
 /// A time as people say it.
 fn duration(seconds: f64) -> String {
     match seconds {
@@ -37,24 +31,46 @@ fn duration(seconds: f64) -> String {
     }
 }
 
-fn is_idle(look: &Look<'_>) -> Option<(f64, Quantity)> {
-    let limit = look.limit("idle_engine")?;
-    use_p95(look).filter(|(share, _)| *share < limit)
+/// What is found of one holder, on its rows.
+pub(super) fn findings(shown: &Shown<'_, '_>) -> Vec<Finding> {
+    let said = &shown.said;
+    let proposal = said.proposal.as_ref();
+    let parts = proposal.map_or(&[][..], |proposal| proposal.change.parts());
+    let idle = |rows: &mut dyn Iterator<Item = &&Look<'_>>| {
+        rows.filter_map(|look| idle_gpu(look, shown)).collect()
+    };
+    match (said.verdict, parts) {
+        (Verdict::Idle, _) => idle(&mut shown.looks.iter()),
+        (Verdict::OverProvisioned, [Change::Gpus { .. }, ..]) => {
+            let asleep = |look: &&&Look<'_>| shown.is_idle(look);
+            idle(&mut shown.looks.iter().filter(asleep))
+        }
+        (Verdict::OverProvisioned, [Change::Slice { .. } | Change::OtherGpu { .. }]) => {
+            let of_row = |look: &Look<'_>| {
+                let proposal = proposal?;
+                Some([Some(over(look, shown, proposal)?), slice(look, shown, proposal)])
+            };
+            let found = shown.looks.iter().filter_map(|look| of_row(look));
+            found.flatten().flatten().collect()
+        }
+        (Verdict::UnderProvisioned, [Change::MoreMemory { .. }]) => {
+            let rows = shown.looks.iter();
+            rows.filter_map(|look| memory_full(look, shown)).collect()
+        }
+        _ => Vec::new(),
+    }
 }
 
-pub(super) fn idle(look: &Look<'_>) -> Option<Finding> {
-    let (share, quantity) = is_idle(look)?;
-    // A whole GPU that is divided is judged by its slices.
-    if look.row.subject.instance.is_none() && look.around.instances > 0 {
-        return None;
-    }
+fn idle_gpu(look: &Look<'_>, shown: &Shown<'_, '_>) -> Option<Finding> {
+    let (_, quantity) = shown.compute(look)?;
+    let track = look.track(quantity)?;
+    let (share, span) = (track.quantile(0.95)?, duration(track.span()));
     let by = allocated(look)?;
-    let span = duration(look.track(quantity)?.span());
     let mut finding = look.finding(
         "idle_gpu",
         format!("Idle for {span}, though {by}."),
         Gain::Device {
-            low: 1.0 - share,
+            low: (1.0 - share).max(0.0),
             high: 1.0,
         },
         &[
@@ -66,108 +82,94 @@ pub(super) fn idle(look: &Look<'_>) -> Option<Finding> {
         &format!("{}_p95", quantity.name()),
         share,
         "ratio",
-        look.limit("idle_engine"),
+        Some(shown.sizing.rules.idle_below),
     ));
     Some(finding)
 }
 
-/// What the holder of a row showed in the window, as an audit would look at it, and whether a smaller
-/// device suffices. Nothing where it is idle, nobody holds it, or too little is known.
-fn smaller<'a>(look: &Look<'a>) -> Option<(Need, Choice<'a>)> {
-    let sizing = look.sizing?;
-    let subject = &look.row.subject;
-    // A whole GPU that is divided is judged by its slices.
-    let divided = look.last(Quantity::MigMode) == Some(1.0) || look.around.instances > 0;
-    if is_idle(look).is_some() || subject.instance.is_none() && divided {
-        return None;
-    }
-    allocated(look)?;
-    let slice = match &subject.instance {
-        Some(instance) => Some(instance.profile.as_deref()?),
-        None => None,
-    };
-    let held = sizing.market.held(subject.gpu.product.as_deref()?, slice)?;
-    let compute = [
-        Quantity::SmActive,
-        Quantity::EngineActive,
-        Quantity::GpuUtil,
-    ];
-    let need = Need {
-        peak: Bytes::from_f64(look.track(Quantity::MemoryUsed)?.max()?),
-        compute_p95: compute
-            .into_iter()
-            .find_map(|quantity| look.track(quantity)?.quantile(0.95))?,
-        dram_p95: look
-            .track(Quantity::DramActive)
-            .and_then(|track| track.quantile(0.95)),
-        engine: look.around.engine,
-        devices: look.around.of_holder,
-    };
-    match fit(&need, &held, sizing.market, sizing.rules) {
-        Fit::Smaller(choice) => Some((need, choice)),
-        Fit::None | Fit::Untold(_) => None,
+/// What was shown.
+fn seen(finding: &mut Finding, shown: &Shown<'_, '_>) {
+    let usage = &shown.usage;
+    for (name, value, unit) in [
+        ("compute_p95", usage.compute.as_ref().and_then(|c| c.p95), "ratio"),
+        ("memory_used_max", usage.memory_peak.map(|peak| peak.as_f64()), "bytes"),
+        ("dram_active_p95", usage.dram_p95, "ratio"),
+    ] {
+        let known = value.map(|value| evidence(name, value, unit, None));
+        finding.evidence.extend(known);
     }
 }
 
-/// What was shown, and what of a smaller device that would be.
-fn shown(finding: &mut Finding, look: &Look<'_>, need: &Need, choice: &Choice<'_>) {
-    let Some(sizing) = look.sizing else { return };
-    finding.evidence.push(evidence(
-        "compute_p95",
-        need.compute_p95,
-        "ratio",
-        Some(sizing.rules.compute_target / choice.scale),
-    ));
-    finding.evidence.push(evidence(
-        "memory_used_max",
-        need.peak.as_f64(),
-        "bytes",
-        Some(choice.held.memory.as_f64() / sizing.rules.memory_headroom),
-    ));
-}
-
-pub(super) fn over(look: &Look<'_>) -> Option<Finding> {
-    let (need, choice) = smaller(look)?;
+fn over(look: &Look<'_>, shown: &Shown<'_, '_>, proposal: &Proposal) -> Option<Finding> {
+    let usage = &shown.usage;
     let span = duration(look.track(Quantity::MemoryUsed)?.span());
     let mut finding = look.finding(
         "over_provisioned",
         format!(
             "Over {span} it fills {} of its compute at the 95th percentile and {} at the most: {} would suffice.",
-            percent(need.compute_p95),
-            gib(need.peak.as_f64()),
-            choice.title()
+            percent(usage.compute.as_ref()?.p95?),
+            gib(usage.memory_peak?.as_f64()),
+            proposal.title
         ),
         Gain::Device {
             low: 0.0,
-            high: 1.0 - choice.cost,
+            high: shown.saved(proposal),
         },
         &["the same over days, with what it saves: `gpuwise audit`; or a second workload beside it"],
     );
-    shown(&mut finding, look, &need, &choice);
+    seen(&mut finding, shown);
     Some(finding)
 }
 
 /// What suffices is a slice of the same board.
-pub(super) fn slice(look: &Look<'_>) -> Option<Finding> {
-    let (need, choice) = smaller(look)?;
-    let profile = &choice.held.slice?.profile;
+fn slice(look: &Look<'_>, shown: &Shown<'_, '_>, proposal: &Proposal) -> Option<Finding> {
+    let Change::Slice { gpu, profile } = &proposal.change else {
+        return None;
+    };
+    let usage = &shown.usage;
+    let held = usage.asked.gpu.as_deref()?;
+    if !shown.sizing.market.same_gpu(held, gpu) {
+        return None;
+    }
     let mut finding = look.finding(
         "mig_candidate",
         format!(
             "{} of its compute and {} fit the slice {profile}.",
-            percent(need.compute_p95),
-            gib(need.peak.as_f64()),
+            percent(usage.compute.as_ref()?.p95?),
+            gib(usage.memory_peak?.as_f64()),
         ),
         Gain::Device {
             low: 0.0,
-            high: 1.0 - choice.held.share,
+            high: shown.saved(proposal),
         },
         &[
             &format!("ask for nvidia.com/mig-{profile} in place of a whole GPU"),
             "bandwidth and L2 are divided too: compare latency before and after",
         ],
     );
-    shown(&mut finding, look, &need, &choice);
+    seen(&mut finding, shown);
+    Some(finding)
+}
+
+fn memory_full(look: &Look<'_>, shown: &Shown<'_, '_>) -> Option<Finding> {
+    let (used, total) = look.peak_memory()?;
+    let limit = shown.sizing.rules.memory_full;
+    if used / total < limit {
+        return None;
+    }
+    let mut finding = look.finding(
+        "memory_full",
+        format!("Its memory is full: {} of {}.", gib(used), gib(total)),
+        Gain::Unknown,
+        &[
+            "less in memory (checkpointing, smaller batches, sharding), or a GPU with more",
+            "allocators may hold memory that they do not need",
+        ],
+    );
+    let share = used / total;
+    finding
+        .evidence
+        .push(evidence("memory_used_share_max", share, "ratio", Some(limit)));
     Some(finding)
 }
 

@@ -4,6 +4,7 @@
 mod definitions;
 mod fit;
 mod health;
+mod judged;
 mod limits;
 mod numa;
 mod serving;
@@ -24,7 +25,7 @@ use gpuwise_domain::{
         figure::Scope,
         finding::{Evidence, Finding, Gain},
     },
-    telemetry::{Quantity, Subject, Thresholds},
+    telemetry::{MigInstance, Quantity, Subject, Thresholds},
     usage::rules::Rules,
 };
 use std::collections::{BTreeMap, BTreeSet};
@@ -47,42 +48,44 @@ pub fn findings(
 ) -> Vec<Finding> {
     let neighbours = Neighbours::of(state);
     let mut out = Vec::new();
-    for row in state.rows().iter().filter(|row| !row.is_process()) {
-        let look = Look {
+    let rows = state.rows().iter().filter(|row| !row.is_process());
+    let looks: Vec<Look<'_>> = rows
+        .map(|row| Look {
             row,
             limits,
             facts,
             sizing,
             around: neighbours.around(&row.subject),
-        };
+        })
+        .collect();
+    for look in &looks {
         out.extend(
             [
-                health::fault(&look),
-                health::application_fault(&look),
-                health::ecc(&look),
-                health::remap(&look),
-                health::thermal(&look),
-                health::power(&look),
-                health::link(&look),
-                limits::dram(&look),
-                limits::tensor(&look),
-                limits::pcie(&look),
-                fit::idle(&look),
-                fit::over(&look),
-                fit::slice(&look),
-                fit::busy_low(&look),
+                health::fault(look),
+                health::application_fault(look),
+                health::ecc(look),
+                health::remap(look),
+                health::thermal(look),
+                health::power(look),
+                health::link(look),
+                limits::dram(look),
+                limits::tensor(look),
+                limits::pcie(look),
+                fit::busy_low(look),
             ]
             .into_iter()
             .flatten(),
         );
     }
+    let judged = judged::all(&looks, state, &neighbours, facts);
+    out.extend(judged.iter().flat_map(fit::findings));
     out.extend(serving::findings(state, limits));
     out.sort_by(|a, b| weight(b).total_cmp(&weight(a)));
     out
 }
 
-/// For order alone: safety first, then the middle of what is gained.
-fn weight(finding: &Finding) -> f64 {
+/// For order alone: faults first, then the middle of what is gained.
+pub fn weight(finding: &Finding) -> f64 {
     match finding.gain {
         Gain::Safety => 2.0,
         Gain::Time { low, high } | Gain::Device { low, high } => f64::midpoint(low, high),
@@ -104,10 +107,6 @@ struct Look<'a> {
 struct Around {
     processes: u32,
     instances: u32,
-    /// Devices that the same holder has, this one among them; 1 where nobody is named.
-    of_holder: u32,
-    /// Whether a serving engine speaks that runs there, as far as that can be told.
-    engine: bool,
 }
 
 type GpuKey<'a> = (Option<&'a str>, Option<&'a str>, Option<u32>);
@@ -117,49 +116,35 @@ type HolderKey<'a> = (Option<&'a str>, Option<&'a str>, Option<&'a str>);
 
 struct Neighbours<'a> {
     gpus: BTreeMap<GpuKey<'a>, Around>,
-    holders: BTreeMap<HolderKey<'a>, u32>,
-    engines: BTreeSet<&'a str>,
+    /// Who is on each GPU and instance.
+    holders: BTreeMap<(GpuKey<'a>, Option<&'a MigInstance>), BTreeSet<HolderKey<'a>>>,
 }
 
 impl<'a> Neighbours<'a> {
     fn of(state: &'a State) -> Self {
-        let mut found: BTreeMap<GpuKey<'a>, Around> = BTreeMap::new();
+        let mut gpus: BTreeMap<GpuKey<'a>, Around> = BTreeMap::new();
+        let mut holders: BTreeMap<_, BTreeSet<HolderKey<'a>>> = BTreeMap::new();
         for row in state.rows() {
-            let around = found.entry(key(&row.subject)).or_default();
+            let subject = &row.subject;
+            let around = gpus.entry(key(subject)).or_default();
             around.processes += u32::from(row.is_process());
-            around.instances += u32::from(row.subject.instance.is_some() && !row.is_process());
-        }
-        let mut holders: BTreeMap<HolderKey<'a>, u32> = BTreeMap::new();
-        for row in state.rows().iter().filter(|row| !row.is_process()) {
-            if let Some(holder) = holder_of(&row.subject) {
-                *holders.entry(holder).or_default() += 1;
+            around.instances += u32::from(subject.instance.is_some() && !row.is_process());
+            if let Some(holder) = holder_of(subject).filter(|_| !row.is_process()) {
+                let place = (key(subject), subject.instance.as_ref());
+                holders.entry(place).or_default().insert(holder);
             }
         }
-        let replicas = state.replicas().map(|((_, _, replica), _)| replica);
-        Self {
-            gpus: found,
-            holders,
-            engines: replicas.flat_map(|replica| places(replica)).collect(),
-        }
+        Self { gpus, holders }
     }
 
     fn around(&self, subject: &Subject) -> Around {
-        let holder = holder_of(subject);
-        let devices = holder.and_then(|holder| self.holders.get(&holder));
-        Around {
-            of_holder: devices.copied().unwrap_or(1),
-            engine: self.has_engine(subject),
-            ..self.gpus.get(&key(subject)).copied().unwrap_or_default()
-        }
+        self.gpus.get(&key(subject)).copied().unwrap_or_default()
     }
 
-    /// By the pod where that is named, else by the host; where neither is, any engine may be on it.
-    fn has_engine(&self, subject: &Subject) -> bool {
-        let place = subject.holder.pod.as_ref().or(subject.gpu.host.as_ref());
-        match place {
-            Some(place) => self.engines.contains(place.as_str()),
-            None => !self.engines.is_empty(),
-        }
+    /// How many hold the same GPU or slice.
+    fn holders_of(&self, subject: &Subject) -> u32 {
+        let place = (key(subject), subject.instance.as_ref());
+        self.holders.get(&place).map_or(1, |holders| holders.len() as u32)
     }
 }
 

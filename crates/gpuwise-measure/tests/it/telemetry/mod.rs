@@ -85,9 +85,9 @@ fn said(subject: &Subject, at: f64, values: &[(Quantity, f64)]) -> Telemetry {
     }
 }
 
-/// A GPU that said the same six times in a minute; counters are given as what they gain in that time.
+/// A GPU that said the same six times in a minute, which is the window; counters are given as what they gain in that time.
 fn steady(subject: &Subject, values: &[(Quantity, f64)]) -> State {
-    let mut state = State::new(300.0);
+    let mut state = State::new(60.0);
     for step in 0..6 {
         let now: Vec<_> = values
             .iter()

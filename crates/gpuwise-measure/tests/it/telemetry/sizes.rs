@@ -143,15 +143,51 @@ proptest! {
     }
 }
 
+/// Ten seconds are no idling: a holder is judged when it was seen for the whole window.
+#[test]
+fn idling_needs_its_window() {
+    let nothing = [(Q::EngineActive, 0.0), (Q::MemoryUsed, 20.0 * GIB), (Q::MemoryTotal, 80.0 * GIB)];
+    let after = |seconds: u32| {
+        let mut state = State::new(300.0);
+        for at in (0..=seconds).step_by(5) {
+            state.take(&said(&super::subject(), 1000.0 + f64::from(at), &nothing), 0.0);
+        }
+        super::found(&state)
+    };
+    assert_eq!(after(10), []);
+    assert_eq!(after(250), []);
+    assert_eq!(super::classes(&after(300)), ["idle_gpu"]);
+}
+
+/// Two pods on one time-sliced GPU: nothing is said of either, unless the GPU idles.
+#[test]
+fn who_of_two_pods_uses_a_gpu_is_not_told() {
+    let pod = |name: &str| {
+        let mut subject = super::subject();
+        subject.holder.pod = Some(name.into());
+        subject
+    };
+    let look = |sm: f64| {
+        let values = [(Q::SmActive, sm), (Q::MemoryUsed, 6.0 * GIB), (Q::MemoryTotal, 80.0 * GIB)];
+        let mut state = steady(&pod("a"), &values);
+        for step in 0..6 {
+            state.take(&said(&pod("b"), 1000.0 + 12.0 * f64::from(step), &values), 0.0);
+        }
+        super::found(&state)
+    };
+    assert_eq!(look(0.05), []);
+    assert_eq!(super::classes(&look(0.0)), ["idle_gpu", "idle_gpu"]);
+}
+
 #[test]
 fn half_empty_is_the_right_size_where_nothing_smaller_is_to_be_had() {
-    // The strangers' case: a quarter of an L40S, which has no slices, beside dearer GPUs and a T4
-    // whose 15 GiB are too few.
+    // The strangers' case: a third of an L40S, which has no slices, beside a T4 whose 15 GiB are too few
+    // and an A100 of which three sevenths would be too slow and four hardly cheaper.
     let shown = Shown {
         gpu: "NVIDIA L40S",
         slice: None,
         gib: 20.0,
-        p95: 0.25,
+        p95: 0.3,
         dram: None,
         measure: ComputeMeasure::SmActive,
         engine: false,
@@ -163,5 +199,7 @@ fn half_empty_is_the_right_size_where_nothing_smaller_is_to_be_had() {
         p95: 0.05,
         ..shown
     };
-    assert_eq!(watched(&small), Some("T4".into()));
+    // A seventh of an A100 costs less than the T4 that would do as well.
+    let seventh = Some("1g.10gb of A100 SXM4 80GB".to_owned());
+    assert_eq!((watched(&small), audited(&small)), (seventh.clone(), seventh));
 }
