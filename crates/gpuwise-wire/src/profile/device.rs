@@ -50,7 +50,7 @@ pub(crate) struct WorkDocument {
     /// Idle time of the span.
     idle_pct: Option<f64>,
     /// Idle time by cause; the parts sum to it.
-    idle_split: IdleDocument,
+    idle_split: Option<IdleDocument>,
     /// Communication, computation and copies: by `nccl` and `rccl` alone, and by the wide list.
     comm_classes: Option<BTreeMap<&'static str, ClassDocument>>,
     /// Pieces of work under 1 µs.
@@ -60,7 +60,7 @@ pub(crate) struct WorkDocument {
     /// Time lost to launching, of the span.
     launch_bound_pct: Option<f64>,
     /// Sum of the durations of kernels.
-    kernel_time_ns: i64,
+    kernel_time_ns: Option<i64>,
     /// The names with the longest sums.
     top_kernels: Vec<KernelDocument>,
     /// Work by kind.
@@ -90,6 +90,8 @@ pub(crate) struct IdleDocument {
     other_ns: i64,
     unlinked_ns: i64,
     edge_ns: i64,
+    /// Of all of this, time under the profiler's own overhead.
+    overhead_ns: i64,
     /// Host wait by what the host did; the parts sum to it.
     host_wait: HostWaitDocument,
     gaps: u64,
@@ -183,6 +185,8 @@ pub(crate) struct WeightedDocument {
 pub(crate) struct GapDocument {
     start_ns: i64,
     end_ns: i64,
+    /// How much of it lies under the profiler's own overhead.
+    overhead_ns: i64,
     /// What most of it is.
     cause: &'static str,
 }
@@ -210,7 +214,7 @@ impl WorkDocument {
             busy_ns: worked.then_some(device.busy_ns),
             idle_ns: worked.then_some(device.idle_ns),
             idle_pct: percent(device.idle_ns, span),
-            idle_split: IdleDocument::of(device),
+            idle_split: worked.then(|| IdleDocument::of(device)),
             comm_classes: worked.then(|| {
                 BTreeMap::from([
                     ("nccl_only", ClassDocument::of(&device.classes_nccl)),
@@ -220,7 +224,7 @@ impl WorkDocument {
             sub_us_kernels: worked.then_some(device.below_1us),
             lt_10us_kernels: worked.then_some(device.below_10us),
             launch_bound_pct: percent(device.launch_bound_ns(), span),
-            kernel_time_ns: device.kernel_time_ns,
+            kernel_time_ns: worked.then_some(device.kernel_time_ns),
             top_kernels: device
                 .kernels
                 .iter()
@@ -255,6 +259,7 @@ impl IdleDocument {
             other_ns: idle.other_ns,
             unlinked_ns: idle.unlinked_ns,
             edge_ns: idle.edge_ns,
+            overhead_ns: idle.overhead_ns,
             host_wait: HostWaitDocument {
                 loader_ns: causes.loader_ns,
                 synchronisation_ns: causes.synchronisation_ns,
@@ -361,6 +366,7 @@ impl GapDocument {
         Self {
             start_ns: gap.start_ns,
             end_ns: gap.end_ns,
+            overhead_ns: gap.overhead_ns,
             cause: match gap.part {
                 GapPart::Loader => "loader",
                 GapPart::Synchronisation => "synchronisation",
@@ -371,6 +377,7 @@ impl GapDocument {
                 GapPart::Other => "other",
                 GapPart::Unlinked => "unlinked",
                 GapPart::Edge => "edge",
+                GapPart::Overhead => "overhead",
             },
         }
     }

@@ -117,7 +117,11 @@ pub(crate) struct StepDocument {
 pub(crate) struct FlopsDocument {
     /// Kernel time of operators that are counted, of all that computes.
     counted_pct: Option<f64>,
+    /// The same of the kernel time that could have countable work.
+    covered_pct: Option<f64>,
     by_precision: Vec<PrecisionDocument>,
+    /// What utilisation is at least: by what was counted.
+    at_least_pct: Option<f64>,
     hfu_pct: Option<f64>,
     mfu_pct: Option<f64>,
     /// Why one of them is null.
@@ -290,6 +294,8 @@ impl FlopsDocument {
     fn of(flops: &FlopFigures) -> Self {
         Self {
             counted_pct: percent(flops.counted_kernel_ns, flops.kernel_ns),
+            covered_pct: percent(flops.counted_kernel_ns, flops.eligible_ns),
+            at_least_pct: flops.at_least.map(|share| share * 100.0),
             by_precision: flops
                 .by_precision
                 .iter()

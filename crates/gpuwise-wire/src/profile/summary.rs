@@ -93,6 +93,7 @@ document! {
         device(device): Option<i64>,
         start_ns(start_ns): i64,
         end_ns(end_ns): i64,
+        lost_ns(lost_ns): Option<i64>,
         what(what): String,
     }
 }
@@ -200,8 +201,11 @@ pub(crate) struct MatchedDocument {
     name: String,
     group: Option<String>,
     order: u64,
-    last_rank: u32,
+    /// Null where two or more were equally late.
+    last_rank: Option<u32>,
     lateness_ns: i64,
+    /// Time that the last rank's profiler took before it came, left out of the lateness.
+    overhead_ns: i64,
     transfer_ns: i64,
     ranks: u32,
     bus_bytes_per_s: Option<f64>,
@@ -237,6 +241,7 @@ impl StragglersDocument {
                     order: collective.order,
                     last_rank: collective.last_rank,
                     lateness_ns: collective.lateness_ns,
+                    overhead_ns: collective.overhead_ns,
                     transfer_ns: collective.transfer_ns,
                     ranks: collective.ranks,
                     bus_bytes_per_s: collective.bus_bandwidth,

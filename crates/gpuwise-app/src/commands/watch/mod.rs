@@ -218,9 +218,10 @@ impl Session<'_> {
     /// Asks every source once; whether any answered.
     fn look(&mut self, sources: &mut [Source], now: f64, number: u64) -> bool {
         let mut answered = false;
+        let window = self.state.window();
         let mut own = Vec::new();
         for (source, failing) in sources.iter_mut().zip(&mut self.failing) {
-            match source.read(&self.knowledge.names, now, number) {
+            match source.read(&self.knowledge.names, now, number, window) {
                 Ok(said) => {
                     answered = true;
                     if failing.take().is_some() {

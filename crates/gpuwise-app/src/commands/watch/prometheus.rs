@@ -45,6 +45,10 @@ const ASKED: &[Quantity] = &[
     Quantity::MigMode,
 ];
 
+/// Seconds between samples of what the server has seen before the first look: the usual interval of
+/// scraping.
+const HISTORY_STEP: u64 = 15;
+
 /// The server and what it is asked.
 pub(super) struct Server {
     client: Client,
@@ -95,7 +99,12 @@ impl Server {
         &self.values
     }
 
-    pub(super) fn read(&mut self, names: &FieldNames) -> Result<Telemetry, String> {
+    /// What it has now, and of the GPUs also what it has seen from one time to another, in seconds.
+    pub(super) fn read(
+        &mut self,
+        names: &FieldNames,
+        since: Option<(f64, f64)>,
+    ) -> Result<Telemetry, String> {
         let matching = &self.matching;
         let query = self.query.get_or_insert_with(|| {
             let mut metrics: Vec<String> = ASKED
@@ -111,6 +120,18 @@ impl Server {
         });
         let mut reader = SampleReader::new(names, "Prometheus");
         let mut engines = Exposition::default();
+        let mut without = None;
+        if let Some((from, to)) = since {
+            let (from, to) = (from as i64, to as i64 - HISTORY_STEP as i64);
+            let history = self.client.range(query, from, to, HISTORY_STEP, |series| {
+                let name = series.label("__name__").unwrap_or_default();
+                for point in series.points.iter().filter(|_| !is_engine_metric(name)) {
+                    let at = point.at_ms as f64 / 1e3;
+                    reader.take(name, series.labels, point.value, Some(at));
+                }
+            });
+            without = history.err().map(|error| said(&error));
+        }
         let answered = self
             .client
             .instant(query, None, |series| {
@@ -136,6 +157,9 @@ impl Server {
                 .iter()
                 .map(|text| format!("the server warns: {text}")),
         );
+        out.notes.extend(without.map(|why| {
+            format!("the server gives no history, findings need some looks: {why}")
+        }));
         if answered.series == 0 {
             out.notes
                 .push("the server has no series of GPUs or engines under any known name".into());

@@ -89,8 +89,9 @@ impl Source {
         names: &FieldNames,
         now: f64,
         look: u64,
+        window: f64,
     ) -> Result<Vec<Telemetry>, String> {
-        let _ = (now, look);
+        let _ = (now, look, window);
         match self {
             Self::File(path) => {
                 let bytes = std::fs::read(&*path)
@@ -125,7 +126,11 @@ impl Source {
                 Ok(vec![telemetry(&samples, "NVML", now)])
             }
             #[cfg(feature = "bench")]
-            Self::Prometheus(server) => server.read(names).map(|said| vec![said]),
+            Self::Prometheus(server) => {
+                // The server has seen what was before the first look.
+                let since = (look == 0).then_some((now - window, now));
+                server.read(names, since).map(|said| vec![said])
+            }
         }
     }
 }

@@ -1,6 +1,6 @@
 //! GPUs that are idle, too large, or could be shared.
 
-use super::{Look, evidence, gib, percent};
+use super::{Look, evidence, gib, is_amd, percent};
 use crate::audit::{Choice, Fit, Need, fit};
 use gpuwise_domain::{
     profile::finding::{Finding, Gain},
@@ -49,7 +49,12 @@ pub(super) fn idle(look: &Look<'_>) -> Option<Finding> {
         return None;
     }
     let by = allocated(look)?;
-    let span = duration(look.track(quantity)?.span());
+    let lasted = look.track(quantity)?.span();
+    // Between two batches every GPU idles for a while.
+    if lasted < look.limit("idle_seconds")? {
+        return None;
+    }
+    let span = duration(lasted);
     let mut finding = look.finding(
         "idle_gpu",
         format!("Idle for {span}, though {by}."),
@@ -171,6 +176,13 @@ pub(super) fn slice(look: &Look<'_>) -> Option<Finding> {
     Some(finding)
 }
 
+/// Whether a row is the smallest part that its board is divided into.
+fn is_smallest(look: &Look<'_>) -> bool {
+    let instance = look.row.subject.instance.as_ref();
+    let profile = instance.and_then(|instance| instance.profile.as_deref());
+    profile.is_some_and(|profile| profile.starts_with("1g.") || profile.starts_with("1c."))
+}
+
 /// Some kernel always runs, and fills little of the GPU.
 pub(super) fn busy_low(look: &Look<'_>) -> Option<Finding> {
     let limit = look.limit("busy_low_util")?;
@@ -211,7 +223,13 @@ pub(super) fn busy_low(look: &Look<'_>) -> Option<Finding> {
             percent(share)
         ),
         gain,
-        &["raise the batch, run several streams or processes side by side (MPS), or take a smaller GPU"],
+        &[if is_smallest(look) {
+            "raise the batch, or run several streams or processes side by side"
+        } else if is_amd(look) {
+            "raise the batch, run several streams or processes side by side, or take a smaller GPU or partition"
+        } else {
+            "raise the batch, run several streams or processes side by side (MPS), or take a smaller GPU"
+        }],
     );
     finding
         .evidence

@@ -51,6 +51,14 @@ struct LaunchDocument {
     operations_per_second: Option<f64>,
     /// Operations per byte of device memory.
     arithmetic_intensity: Option<f64>,
+    /// Accesses that the L2 cache had, in percent.
+    l2_hit_pct: Option<f64>,
+    /// Conflicts of banks of shared memory.
+    bank_conflicts: Option<f64>,
+    /// The side of the roofline, `compute` or `memory`; null where a roof or the intensity is not known.
+    roofline_side: Option<&'static str>,
+    /// What of the caches is worth a look: `bank_conflicts`, `low_l2_hits`.
+    notes: Vec<&'static str>,
     /// `compute`, `memory`, `balanced`, `latency` or `small_grid`.
     bound: Option<&'static str>,
     /// Whether compute or memory is near its peak.
@@ -109,6 +117,10 @@ impl LaunchDocument {
             operations: figures.operations.clone(),
             operations_per_second: figures.operations_per_second(),
             arithmetic_intensity: figures.arithmetic_intensity(),
+            l2_hit_pct: figures.l2_hit_percent,
+            bank_conflicts: figures.bank_conflicts,
+            roofline_side: figures.side.map(Bound::name),
+            notes: figures.notes.iter().map(|note| note.name()).collect(),
             bound: figures.bound.map(Bound::name),
             near_peak: figures.near_peak,
             needed: figures.needed.clone(),

@@ -35,8 +35,10 @@ struct NsightDeviceDocument {
     idle_pct: Option<f64>,
     kernel_sum_ns: i64,
     comp_union_ns: i64,
-    nccl_union_ns: i64,
-    n_nccl: u64,
+    /// Null where the export has no names.
+    nccl_union_ns: Option<i64>,
+    /// Null where the export has no names.
+    n_nccl: Option<u64>,
     /// Kernels by short name: name, summed nanoseconds, count; the longest five.
     #[schema(value_type = Vec<Object>)]
     top5: Vec<(String, i64, u64)>,
