@@ -3,7 +3,7 @@
 use gpuwise_domain::profile::kernel_counters::{
     Bound, BoundLimits, CountedLaunch, CounterRules, KernelCounters,
 };
-use gpuwise_domain::profile::sources::{CountedFigures, CountersSource, Roofs};
+use gpuwise_domain::profile::sources::{CountedFigures, CounterNote, CountersSource, Roofs};
 use std::collections::BTreeMap;
 
 /// Counters of a file, measured.
@@ -11,10 +11,38 @@ pub fn counters_source(counters: KernelCounters, rules: &CounterRules) -> Counte
     let launches = counters.launches.iter();
     let figures = launches.map(|launch| counted_figures(&counters, launch, rules));
     let figures: Vec<CountedFigures> = figures.collect();
-    CountersSource {
+    let mut source = CountersSource {
         roofs: roofs(&counters, &figures),
         figures,
         counters,
+    };
+    sides(&mut source);
+    source
+}
+
+/// The same under the roofs of a GPU that is known otherwise; what the counters state stays.
+pub fn under(source: &mut CountersSource, roofs: Roofs) {
+    source.roofs.memory = source.roofs.memory.or(roofs.memory);
+    source.roofs.fp32 = source.roofs.fp32.or(roofs.fp32);
+    sides(source);
+}
+
+/// On which side of the ridge each launch lies, where both roofs are known. Operations of tensor cores
+/// have another roof.
+fn sides(source: &mut CountersSource) {
+    let Some(ridge) = source.roofs.ridge() else {
+        return;
+    };
+    for figures in &mut source.figures {
+        let tensor = figures.operations.keys().any(|one| one.ends_with("tensor"));
+        let intensity = figures.arithmetic_intensity().filter(|_| !tensor);
+        figures.side = intensity.map(|intensity| {
+            if intensity < ridge {
+                Bound::Memory
+            } else {
+                Bound::Compute
+            }
+        });
     }
 }
 
@@ -64,6 +92,8 @@ pub fn counted_figures(
         occupancy_percent: first(&judged.occupancy),
         occupancy_limit_percent: first(&judged.occupancy_limit),
         waves: first(&judged.waves),
+        l2_hit_percent: first(&judged.l2_hit),
+        bank_conflicts: first(&judged.bank_conflicts),
         memory_bytes: rules.memory_bytes.iter().find_map(|set| {
             let parts = set.iter().map(number).collect::<Option<Vec<f64>>>()?;
             (!parts.is_empty()).then(|| parts.iter().sum())
@@ -82,6 +112,14 @@ pub fn counted_figures(
                 .filter_map(|(_, names)| names.first().cloned())
                 .collect();
         }
+    }
+    let conflicts = figures.bank_conflicts.zip(figures.duration_ns);
+    let many = |(count, ns): (f64, f64)| ns > 0.0 && count / ns >= rules.limits.bank_conflicts;
+    if conflicts.is_some_and(many) {
+        figures.notes.push(CounterNote::BankConflicts);
+    }
+    if figures.l2_hit_percent.is_some_and(|hits| hits < rules.limits.l2_hit) {
+        figures.notes.push(CounterNote::LowL2Hits);
     }
     let highest = [figures.compute_percent, figures.memory_percent];
     let highest = highest

@@ -55,18 +55,19 @@ pub fn nsight_devices(export: &NsightExport) -> BTreeMap<i64, NsightDevice> {
             *sum += length;
             *count += 1;
             if short.to_ascii_lowercase().contains("nccl") {
-                collected.figures.nccl_count += 1;
                 collected.nccl.push(span);
             } else {
                 collected.computation.push(span);
             }
         }
     }
+    let named = export.tables.contains_key("StringIds");
     let finished = devices.into_iter().filter_map(|(number, collected)| {
         let all = Intervals::union(collected.all);
         let (first, last) = all.hull()?;
-        let named = collected.names.into_iter();
-        let mut kernels: Vec<_> = named
+        let mut kernels: Vec<_> = collected
+            .names
+            .into_iter()
             .map(|(name, (sum, count))| (name.to_owned(), sum, count))
             .collect();
         kernels.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
@@ -74,7 +75,8 @@ pub fn nsight_devices(export: &NsightExport) -> BTreeMap<i64, NsightDevice> {
             span_ns: last.saturating_sub(first),
             busy_ns: all.length(),
             computation_ns: Intervals::union(collected.computation).length(),
-            nccl_ns: Intervals::union(collected.nccl).length(),
+            nccl_count: named.then_some(collected.nccl.len() as u64),
+            nccl_ns: named.then(|| Intervals::union(collected.nccl).length()),
             kernels,
             ..collected.figures
         };

@@ -86,6 +86,7 @@ enum Purpose {
     Recomputation,
     Step,
     Optimizer,
+    Driver,
 }
 
 fn yes() -> bool {
@@ -184,6 +185,7 @@ fn host(rows: Vec<Host>) -> HostRules {
             Purpose::Recomputation => &mut rules.recomputation,
             Purpose::Step => &mut rules.steps,
             Purpose::Optimizer => &mut rules.optimizer,
+            Purpose::Driver => &mut rules.driver,
         };
         list.extend(row.patterns.0);
     }

@@ -15,13 +15,13 @@ use crate::{
 };
 use anyhow::Context as _;
 use gpuwise_domain::{
-    gpu::PeakRates,
+    gpu::{Gpu, PeakRates},
     profile::{
         figures::{Gap, OperatorTree, Window},
         flight_recorder::FlightRecord,
         kernel_counters::CounterRules,
         kernel_rules::KernelRules,
-        sources::{HangSource, Source, SourceContent},
+        sources::{HangSource, Roofs, Source, SourceContent},
         timeline::{Loss, Timeline},
     },
 };
@@ -29,6 +29,7 @@ use gpuwise_lab::spread;
 use gpuwise_measure::{
     figures::{Classifier, Input, Measured, Settings, gaps, of_rank},
     findings::{self, Signals, Thresholds},
+    kernel_counters::under,
     operators::{Gpus, of_rank as of_operators},
 };
 use gpuwise_read::{kernel_counters::read_counter_rules, kernel_rules};
@@ -50,6 +51,8 @@ pub struct ProfileQuery {
     /// Only what happened within it, from the first work of a file on.
     pub window: Option<Window>,
     pub device: Option<i64>,
+    /// What files do not name.
+    pub gpu: Option<Gpu>,
     /// Whether each file is told apart from others by its content, which takes another look at it.
     pub identified: bool,
     /// Whether each file is a job of its own, also dumps that would say more together.
@@ -83,6 +86,7 @@ impl ProfileQuery {
                 .collect(),
             window: None,
             device: None,
+            gpu: None,
             identified: false,
             apart: false,
         })
@@ -219,7 +223,15 @@ struct Read {
 }
 
 fn one(file: &Path, wanted: &ProfileQuery) -> anyhow::Result<Read> {
-    let opened = formats::read(file, &wanted.counters)?;
+    let mut opened = formats::read(file, &wanted.counters)?;
+    if let (Some(gpu), Some(SourceContent::Counters(counters))) = (&wanted.gpu, &mut opened.content)
+    {
+        let roofs = Roofs {
+            memory: Some(gpu.bandwidth.get()),
+            fp32: gpu.peak.fp32.map(gpuwise_units::FlopPerSecond::get),
+        };
+        under(counters, roofs);
+    }
     let hash = wanted.identified.then(|| hashed(file)).transpose()?;
     let timelines = opened.timelines.into_iter();
     let profiled = timelines.map(|(process, timeline)| {
@@ -288,6 +300,11 @@ fn measured(file: &Path, name: String, mut timeline: Timeline, wanted: &ProfileQ
             count: 1,
             first: None,
         });
+    }
+    if let Some(gpu) = &wanted.gpu {
+        for device in timeline.devices.iter_mut().filter(|device| device.name.is_none()) {
+            device.name = Some(gpu.name.clone());
+        }
     }
     let settings = wanted.settings(&timeline);
     let measured = of_rank(

@@ -55,6 +55,9 @@ pub struct Place {
     pub start_ns: i64,
     /// To, on the file's clock.
     pub end_ns: i64,
+    /// How much of it was lost there; absent where it is not about time. Those of a finding sum, with
+    /// the evidence `elsewhere_ns`, to its `lost_ns`.
+    pub lost_ns: Option<i64>,
     /// What is there to see.
     pub what: String,
 }

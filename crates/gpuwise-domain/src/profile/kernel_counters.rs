@@ -132,6 +132,10 @@ pub struct JudgedMetrics {
     pub waves: Vec<String>,
     /// Activity of tensor cores, in percent of their peak.
     pub tensor: Vec<String>,
+    /// Accesses that the L2 cache had, in percent.
+    pub l2_hit: Vec<String>,
+    /// Conflicts of banks of shared memory.
+    pub bank_conflicts: Vec<String>,
 }
 
 /// Limits between the classes of [`Bound`], in percent of peak.
@@ -145,6 +149,10 @@ pub struct BoundLimits {
     pub balanced: f64,
     /// Below so many waves the grid is too small to fill the GPU.
     pub waves: f64,
+    /// Below so many percent of hits the L2 cache does little for a kernel.
+    pub l2_hit: f64,
+    /// From so many bank conflicts a nanosecond on they are worth a look.
+    pub bank_conflicts: f64,
 }
 
 gpuwise_units::named! {

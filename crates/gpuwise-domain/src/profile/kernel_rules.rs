@@ -55,6 +55,8 @@ pub struct HostRules {
     pub steps: Vec<NamePattern>,
     /// Calls and operators of the optimiser.
     pub optimizer: Vec<NamePattern>,
+    /// Overheads that profilers report and that the driver has without a profiler as well.
+    pub driver: Vec<NamePattern>,
 }
 
 /// A pattern of names, in any case of letters. `*` stands for any text; `^` at its beginning

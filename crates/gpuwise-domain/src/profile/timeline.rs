@@ -53,6 +53,8 @@ pub struct Timeline {
     pub described_devices: Vec<Device>,
     /// What the file had and this trace has not, each with its count.
     pub losses: Vec<Loss>,
+    /// What figures need and the file has not at all.
+    pub lacks: Vec<Lack>,
 }
 
 /// The kind of file a trace was read from.
@@ -326,6 +328,25 @@ pub struct CounterSample {
     pub name: NameId,
     /// Its value, in the unit that the name states.
     pub value: f64,
+}
+
+/// A kind of events that figures need.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Needed {
+    Kernels,
+    Copies,
+    /// Calls of the GPU's runtime and driver on the host.
+    Calls,
+    /// Texts of names.
+    Names,
+}
+
+/// A kind of events that a file has not, and where they would be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lack {
+    pub needed: Needed,
+    /// The table, or the category of events (`the table StringIds`).
+    pub place: String,
 }
 
 /// Something that a file had, or should have had, and that is missing here.

@@ -1,6 +1,6 @@
 //! Collectives of one rank, and of several ranks beside one another.
 
-use super::{names::Remembered, ordered::Ordered};
+use super::{intervals::Intervals, names::Remembered, ordered::Ordered};
 use gpuwise_domain::profile::{
     figures::{CollectiveKind, MatchedCollective, RankLateness, Stragglers},
     timeline::{Collective, Detail, Timeline},
@@ -22,6 +22,8 @@ pub struct RankCollective {
     pub bytes: Option<u64>,
     pub start_ns: i64,
     pub end_ns: i64,
+    /// Idle time under the profiler's own overhead since the collective before.
+    pub overhead_ns: i64,
 }
 
 impl RankCollective {
@@ -31,7 +33,14 @@ impl RankCollective {
 }
 
 /// The communication kernels of a rank in order of time.
-pub(super) fn of_rank(timeline: &Timeline, ordered: &Ordered) -> Vec<RankCollective> {
+pub(super) fn of_rank(
+    timeline: &Timeline,
+    ordered: &Ordered,
+    overhead: &Intervals,
+) -> Vec<RankCollective> {
+    let busy = Intervals::union(ordered.pieces.iter().map(|piece| (piece.start, piece.end)));
+    let paused = overhead.without(&busy);
+    let mut before = i64::MIN;
     let mut kinds = Remembered::new(&timeline.names);
     let mut found = Vec::new();
     for piece in ordered.pieces.iter().filter(|p| p.traits.communication) {
@@ -55,7 +64,9 @@ pub(super) fn of_rank(timeline: &Timeline, ordered: &Ordered) -> Vec<RankCollect
             bytes: stated.and_then(bytes),
             start_ns: piece.start,
             end_ns: piece.end,
+            overhead_ns: paused.overlap_range(before, piece.start),
         });
+        before = piece.end;
     }
     found
 }
@@ -218,13 +229,19 @@ fn one(
         .min_by_key(|(_, collective)| collective.duration())?;
     let transfer_ns = shortest.duration();
     let longest = members.iter().map(|(_, c)| c.duration()).max()?;
+    // Without its profiler the last rank would have come so much earlier.
+    let overhead_ns = shortest.overhead_ns.min(longest - transfer_ns);
+    let as_late = |(_, other): &&(usize, &RankCollective)| other.duration() == transfer_ns;
+    let alone = members.iter().filter(as_late).count() == 1;
+    let lateness_ns = longest - transfer_ns - overhead_ns;
+    let late = alone && lateness_ns > 0;
     for (place, collective) in members {
         if let Some(rank) = lateness.get_mut(*place) {
             rank.count += 1;
-            rank.waited_ns += collective.duration() - transfer_ns;
-            if place == last {
+            rank.waited_ns += (collective.duration() - transfer_ns - overhead_ns).max(0);
+            if late && place == last {
                 rank.last_count += 1;
-                rank.caused_ns += longest - transfer_ns;
+                rank.caused_ns += lateness_ns;
             }
         }
     }
@@ -234,8 +251,9 @@ fn one(
         name: name.to_owned(),
         group: group.map(str::to_owned),
         order,
-        last_rank: ranks.get(*last)?.0,
-        lateness_ns: longest - transfer_ns,
+        last_rank: ranks.get(*last).map(|rank| rank.0).filter(|_| late),
+        lateness_ns,
+        overhead_ns,
         transfer_ns,
         ranks: u32::try_from(members.len()).ok()?,
         bus_bandwidth: bytes.and_then(|bytes| bus_bandwidth(name, size, bytes, transfer_ns)),

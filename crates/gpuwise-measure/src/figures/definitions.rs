@@ -32,6 +32,8 @@ figures! {
     "busy_ns", "ns", None, "Time in which something ran.", "|U(GPU work)|", "interval unions in integer nanoseconds; nothing is rounded or dropped";
     "idle_ns", "ns", LOWER, "Time in which nothing ran.", "span_ns − busy_ns", "ours";
     "idle_pct", "%", LOWER, "Idle time of the span.", "100 · idle_ns / span_ns", "ours";
+    "idle_overhead_ns", "ns", None, "Idle time under the profiler's own overhead; nobody's fault.", "|idle & U(overhead)|, without what the driver does alone (lazy loading, full command buffers)", "CUpti_ActivityOverheadKind; Nsight Systems PROFILER_OVERHEAD";
+    "idle_without_overhead_ns", "ns", LOWER, "Idle time without the profiler's own overhead.", "idle_ns − idle_overhead_ns", "ours";
     "idle_host_wait_ns", "ns", LOWER, "Idle while the host had not begun the call that launches what came next.", "gap [a, b) before a piece launched by call [c0, c1]: |[a, min(b, c0))|", "HolisticTraceAnalysis idle_time_breakdown names the part; per device and against the call here";
     "idle_in_call_ns", "ns", LOWER, "Idle while the host was in the launching call: first use, back-pressure.", "|gap & [c0, c1]|", "ours";
     "idle_kernel_wait_ns", "ns", LOWER, "Idle after the launching call returned, where that is at most 10 µs.", "|gap after c1| if ≤ 10 µs", "usual latency of a launch; ours";
@@ -77,7 +79,9 @@ figures! {
     "step_spread", "ratio", LOWER, "Interquartile range of steps over their median.", "(q75 − q25) / median, linear interpolation, from 4 steps on", "ours";
     "step_outliers", "count", LOWER, "Steps much longer than the others.", "count(duration > q75 + max(1.5 · (q75 − q25), 0.05 · q75))", "Tukey, Exploratory Data Analysis, 1977";
     "flops_counted_pct", "%", None, "Kernel time, without communication, of operators whose work is counted.", "100 · Σ duration of their kernels / Σ duration of kernels that compute", "ours";
-    "hfu_pct", "%", HIGHER, "Hardware FLOPs utilisation by the operators that are counted.", "100 · Σ FLOPs / dense peak of the precision / (span × devices)", "FLOPs after torch/utils/flop_counter.py; definition: Korthikanti et al., arXiv:2205.05198";
+    "flops_covered_pct", "%", None, "Of the kernel time that could have countable work, that of operators whose work is counted.", "100 · Σ duration of their kernels / Σ duration of kernels that matrix units could serve", "ours";
+    "utilisation_at_least_pct", "%", HIGHER, "What utilisation is at least: the counted work alone.", "100 · Σ FLOPs / dense peak of the precision / (span × devices)", "FLOPs after torch/utils/flop_counter.py";
+    "hfu_pct", "%", HIGHER, "Hardware FLOPs utilisation, where 90 % or more of the kernel time that could have countable work is counted.", "100 · Σ FLOPs / dense peak of the precision / (span × devices)", "FLOPs after torch/utils/flop_counter.py; definition: Korthikanti et al., arXiv:2205.05198";
     "mfu_pct", "%", HIGHER, "Model FLOPs utilisation: the same where nothing is recomputed.", "hfu_pct, if no activation checkpointing is seen", "Chowdhery et al., arXiv:2204.02311";
     "memory_peak_bytes", "bytes", LOWER, "The most bytes in tensors, by the allocator's events.", "max(total allocated)", "[memory] events of the PyTorch profiler";
     "memory_mean_bytes", "bytes", None, "Bytes in tensors, averaged over time.", "∫ allocated dt / length", "ours";
@@ -85,8 +89,8 @@ figures! {
     "memory_slack_bytes", "bytes", LOWER, "Bytes that were reserved and in no tensor when tensors were at their peak.", "reserved − allocated at the peak", "PyTorch notes on memory management";
     "collective_time_ns", "ns", LOWER, "Time of collectives of one kind (part).", "Σ duration", "ours";
     "collective_bus_bytes_per_s", "bytes/s", HIGHER, "Bus bandwidth of collectives of one kind (part), waiting for other ranks included.", "Σ bytes / Σ duration · (n−1)/n, twice that for all-reduce", "nccl-tests doc/PERFORMANCE.md";
-    "straggler_last_count", "count", LOWER, "Collectives in which a rank came last.", "the rank with the shortest kernel of a collective came last", "clocks of hosts do not compare; durations do";
-    "straggler_caused_ns", "ns", LOWER, "What other ranks waited for it.", "Σ (longest − shortest kernel) over collectives in which it came last", "ours";
+    "straggler_last_count", "count", LOWER, "Collectives in which a rank came last.", "the rank with the shortest kernel of a collective came last; nobody where two are equally short", "clocks of hosts do not compare; durations do";
+    "straggler_caused_ns", "ns", LOWER, "What other ranks waited for it.", "Σ (longest − shortest kernel − the profiler's overhead on it before) over collectives in which it came last", "ours";
     "straggler_waited_ns", "ns", LOWER, "What a rank waited for others.", "Σ (own − shortest kernel) over its collectives", "ours";
     "critical_path_ns", "ns", LOWER, "Time of the critical path that went into one cause (part).", "walk back from the last end through whatever ended last before", "ours";
     "allocator_reserved_bytes", "bytes", LOWER, "Memory that the framework's allocator took from the driver, at the end of a snapshot.", "Σ total_size of segments", "torch.cuda.memory_reserved";

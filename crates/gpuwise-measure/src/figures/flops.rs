@@ -13,6 +13,10 @@ use gpuwise_domain::{
 };
 use std::collections::BTreeMap;
 
+/// A utilisation is stated where operators that were counted cover so much of the kernel time that could
+/// have countable work; below, what was counted is a lower bound.
+const COVERED: f64 = 0.9;
+
 /// Figures of the floating-point work of `ordered`.
 pub(super) fn figures(
     timeline: &Timeline,
@@ -32,6 +36,9 @@ pub(super) fn figures(
             continue;
         }
         found.kernel_ns = found.kernel_ns.saturating_add(piece.duration());
+        if piece.traits.tensor_cores != TensorCores::Ineligible {
+            found.eligible_ns = found.eligible_ns.saturating_add(piece.duration());
+        }
         let operator = kernel.operator.get();
         let Some(slot) = operator.and_then(|operator| counted.get_mut(operator)) else {
             continue;
@@ -103,7 +110,16 @@ fn utilisation(
         return;
     };
     if span > 0 && devices > 0.0 {
-        found.hfu = Some(at_peak / (span as f64 * 1e-9 * devices));
+        found.at_least = Some(at_peak / (span as f64 * 1e-9 * devices));
+        let covered = found.counted_kernel_ns as f64 / (found.eligible_ns as f64).max(1.0);
+        if covered < COVERED {
+            found.reason = Some(format!(
+                "operators whose work is counted cover {:.0} % of the kernel time that could have such work: utilisation_at_least_pct is a lower bound",
+                covered * 100.0
+            ));
+            return;
+        }
+        found.hfu = found.at_least;
         if recomputes {
             found.reason = Some(
                 "work of the forward pass is run again (activation checkpointing), and how much \

@@ -21,6 +21,8 @@ pub(super) struct HostTimes {
     pub(super) synchronisation: Intervals,
     /// In a call that copies or fills.
     pub(super) copy_calls: Intervals,
+    /// The profiler was busy with itself.
+    pub(super) overhead: Intervals,
     /// Whether work of the forward pass is run again.
     pub(super) recomputes: bool,
 }
@@ -46,6 +48,10 @@ impl HostTimes {
                 _ => {}
             }
         }
+        let mut own = Remembered::new(&timeline.names);
+        let overhead = timeline.overhead.iter();
+        let overhead = overhead.filter(|span| own.of(span.name, |name| names.is_profilers(name)));
+        let overhead = Intervals::union(overhead.map(|span| (span.start_ns, span.end_ns)));
         let loader_count = loader.len() as u64;
         let loader = Intervals::union(loader);
         let synchronisation = Intervals::union(waits).without(&loader);
@@ -57,6 +63,7 @@ impl HostTimes {
             loader_count,
             synchronisation,
             copy_calls,
+            overhead,
             recomputes,
         }
     }
@@ -99,13 +106,7 @@ pub(super) fn figures(
             wait_ns: times.loader.length(),
             in_steps_ns: steps.map(|steps| times.loader.overlap(steps)),
         }),
-        overhead_ns: Intervals::union(
-            timeline
-                .overhead
-                .iter()
-                .map(|span| (span.start_ns, span.end_ns)),
-        )
-        .length(),
+        overhead_ns: times.overhead.length(),
         calls,
     }
 }

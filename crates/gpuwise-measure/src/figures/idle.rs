@@ -33,7 +33,7 @@ pub(super) fn split(
 ) -> (IdleSplit, Intervals) {
     let mut found = IdleSplit::default();
     let mut waits = Intervals::default();
-    let (gaps, end_of_last) = apart(timeline, pieces, busy, window);
+    let (mut gaps, end_of_last) = apart(timeline, pieces, busy, window);
     for (gap, parts) in &gaps {
         if parts.host_wait > 0 {
             waits.extend(gap.start_ns, gap.start_ns + parts.host_wait);
@@ -50,11 +50,18 @@ pub(super) fn split(
         found.gap_count += 1;
     }
     found.causes = causes(&waits, host);
+    for (gap, _) in &mut gaps {
+        gap.overhead_ns = host.overhead.overlap_range(gap.start_ns, gap.end_ns);
+        found.overhead_ns += gap.overhead_ns;
+    }
     found.longest = longest(gaps, host);
     if found.edge_ns > 0 {
+        let overhead_ns = host.overhead.overlap_range(end_of_last, window.end_ns);
+        found.overhead_ns += overhead_ns;
         found.longest.push(Gap {
             start_ns: end_of_last,
             end_ns: window.end_ns,
+            overhead_ns,
             part: GapPart::Edge,
             next: None,
         });
@@ -73,9 +80,10 @@ pub(super) fn every(
 ) -> Vec<Gap> {
     let (gaps, _) = apart(timeline, pieces, busy, window);
     gaps.into_iter()
-        .map(|(gap, parts)| Gap {
-            part: most(&gap, parts, host),
-            ..gap
+        .map(|(mut gap, parts)| {
+            gap.overhead_ns = host.overhead.overlap_range(gap.start_ns, gap.end_ns);
+            gap.part = most(&gap, parts, host);
+            gap
         })
         .collect()
 }
@@ -100,6 +108,7 @@ fn apart(
                 Gap {
                     start_ns: end_of_last,
                     end_ns: start,
+                    overhead_ns: 0,
                     part: GapPart::Framework,
                     next: index,
                 },
@@ -176,7 +185,7 @@ fn causes(waits: &Intervals, host: &HostTimes) -> HostWaitCauses {
 
 /// The longest gaps with what most of each is.
 fn longest(mut gaps: Vec<(Gap, Parts)>, host: &HostTimes) -> Vec<Gap> {
-    let length = |gap: &Gap| gap.end_ns - gap.start_ns;
+    let length = Gap::length_ns;
     if gaps.len() > LONGEST {
         gaps.select_nth_unstable_by_key(LONGEST, |(gap, _)| {
             (std::cmp::Reverse(length(gap)), gap.start_ns)
@@ -195,10 +204,13 @@ fn longest(mut gaps: Vec<(Gap, Parts)>, host: &HostTimes) -> Vec<Gap> {
 }
 
 fn by_length(gaps: &mut [Gap]) {
-    gaps.sort_by_key(|gap| (std::cmp::Reverse(gap.end_ns - gap.start_ns), gap.start_ns));
+    gaps.sort_by_key(|gap| (std::cmp::Reverse(gap.length_ns()), gap.start_ns));
 }
 
 fn most(gap: &Gap, parts: Parts, host: &HostTimes) -> GapPart {
+    if gap.overhead_ns > gap.length_ns() {
+        return GapPart::Overhead;
+    }
     let waited = (gap.start_ns, gap.start_ns + parts.host_wait);
     let under = |times: &Intervals| times.overlap_range(waited.0, waited.1);
     let (loader, waiting, copying) = (

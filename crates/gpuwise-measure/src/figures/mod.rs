@@ -13,6 +13,7 @@ mod host;
 mod idle;
 pub mod intervals;
 mod kernels;
+mod lacks;
 mod memory;
 pub mod names;
 mod ordered;
@@ -22,6 +23,8 @@ pub mod summary;
 
 pub use collectives::{RankCollective, stragglers};
 pub(crate) use kernels::launch_of;
+pub(crate) use lacks::lacks;
+pub use lacks::sentence as lack_sentence;
 pub use names::Classifier;
 
 use device::Times;
@@ -29,7 +32,7 @@ use gpuwise_domain::{
     gpu::PeakRates,
     profile::{
         figures::{DeviceFigures, Gap, ProfileFigures, RankFigures, Window},
-        timeline::Timeline,
+        timeline::{Needed, Timeline},
     },
 };
 use host::HostTimes;
@@ -92,10 +95,11 @@ pub fn of_rank(input: &Input<'_>, settings: &Settings<'_>) -> Measured {
     };
     let (source, marked) = steps::marked(timeline, settings.names);
     let stepping = steps::union(&marked);
-    let collectives = collectives::of_rank(timeline, &ordered);
-    let figures = RankFigures {
+    let collectives = collectives::of_rank(timeline, &ordered, &host.overhead);
+    let mut figures = RankFigures {
         file: input.file.to_owned(),
         format: timeline.format,
+        lacks: lacks(timeline),
         rank: timeline
             .rank
             .as_ref()
@@ -112,6 +116,13 @@ pub fn of_rank(input: &Input<'_>, settings: &Settings<'_>) -> Measured {
         collectives: collectives::kinds(&collectives),
         critical_path: path::of(timeline, &ordered, &host, settings),
     };
+    lacks::without_kernels(&mut figures);
+    let mut collectives = collectives;
+    if figures.lack(Needed::Names).is_some() {
+        // Which kernels communicate is told by their names.
+        figures.collectives.clear();
+        collectives.clear();
+    }
     Measured {
         figures,
         collectives,

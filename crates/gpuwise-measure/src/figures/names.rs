@@ -20,6 +20,7 @@ pub struct Classifier {
     launch_calls: Vec<Pattern>,
     recomputation: Vec<Pattern>,
     steps: Vec<Pattern>,
+    driver: Vec<Pattern>,
 }
 
 #[derive(Debug, Clone)]
@@ -100,6 +101,7 @@ impl Classifier {
             launch_calls: all(&rules.host.launch_calls),
             recomputation: all(&rules.host.recomputation),
             steps: all(&rules.host.steps),
+            driver: all(&rules.host.driver),
         }
     }
 
@@ -150,6 +152,11 @@ impl Classifier {
     /// Whether a range of this name is a step of a loop, beside `ProfilerStep#n`.
     pub(crate) fn is_step(&self, name: &str) -> bool {
         any(&self.steps, &Lowered::new(name))
+    }
+
+    /// Whether an overhead of this name is the profiler's own: the job would not have it alone.
+    pub(crate) fn is_profilers(&self, name: &str) -> bool {
+        !any(&self.driver, &Lowered::new(name))
     }
 
     /// What a call, operator or annotation of this name is for.

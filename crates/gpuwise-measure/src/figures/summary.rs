@@ -5,7 +5,7 @@ use gpuwise_domain::profile::{
     figures::{
         CopyFigures, DeviceFigures, HostFigures, ProfileFigures, RankFigures, StepFigures, Weighted,
     },
-    timeline::{Direction, MemoryKind},
+    timeline::{Direction, MemoryKind, Needed},
 };
 
 /// All figures of a profile: ordered by rank, then the whole file before its devices, each in the
@@ -80,6 +80,7 @@ fn percent(part: i64, of: i64, reason: &str) -> Value {
 }
 
 fn of_rank(rank: &RankFigures, list: &mut Vec<Figure>) {
+    let from = list.len();
     of_device(rank.rank, &rank.whole, list);
     of_host(rank.rank, &rank.host, rank.steps.as_ref(), list);
     of_flops(rank, list);
@@ -129,6 +130,41 @@ fn of_rank(rank: &RankFigures, list: &mut Vec<Figure>) {
             of_device(rank.rank, device, list);
         }
     }
+    for figure in list.iter_mut().skip(from) {
+        if let Some(place) = needs(&figure.name).iter().find_map(|one| rank.lack(*one)) {
+            figure.value = Value::Unknown(format!("needs {place}, which the file has not"));
+        }
+    }
+}
+
+/// What a figure cannot be told without.
+fn needs(figure: &str) -> &'static [Needed] {
+    use Needed::{Calls, Copies, Kernels, Names};
+    match figure {
+        "span_ns" | "busy_ns" | "idle_ns" | "idle_pct" | "idle_overhead_ns"
+        | "idle_without_overhead_ns" | "sub_us_kernels" | "lt_10us_kernels" | "kernel_time_ns"
+        | "occupancy_pct" | "sm_efficiency_pct" | "concurrency_mean" | "two_or_more_ns" => {
+            &[Kernels]
+        }
+        "idle_host_wait_ns" | "idle_in_call_ns" | "idle_kernel_wait_ns" | "idle_other_ns"
+        | "idle_unlinked_ns" | "launch_bound_pct" => &[Kernels, Calls],
+        "host_wait_loader_ns"
+        | "host_wait_synchronisation_ns"
+        | "host_wait_copy_calls_ns"
+        | "host_wait_framework_ns"
+        | "critical_path_ns" => &[Kernels, Calls, Names],
+        "comm_union_ns" | "comm_pct" | "comm_comp_overlap_ns" | "comm_overlap_pct"
+        | "exposed_comm_ns" | "comp_union_ns" | "kind_time_ns" | "tensor_core_pct"
+        | "tensor_core_unused_pct" | "tensor_core_unknown_pct" | "collective_time_ns"
+        | "collective_bus_bytes_per_s" | "flops_counted_pct" | "flops_covered_pct"
+        | "utilisation_at_least_pct" | "hfu_pct" | "mfu_pct" => &[Kernels, Names],
+        "mem_union_ns" => &[Copies],
+        "exposed_mem_ns" => &[Kernels, Copies],
+        "launch_calls" | "launch_call_ns" | "synchronisation_calls"
+        | "synchronisation_call_ns" => &[Calls, Names],
+        "loader_wait_ns" | "loader_wait_pct" => &[Names],
+        _ => &[],
+    }
 }
 
 fn of_device(rank: Option<u32>, device: &DeviceFigures, list: &mut Vec<Figure>) {
@@ -142,6 +178,9 @@ fn of_device(rank: Option<u32>, device: &DeviceFigures, list: &mut Vec<Figure>) 
     add("idle_ns", Value::Integer(device.idle_ns));
     add("idle_pct", percent(device.idle_ns, span, NOTHING));
     let idle = &device.idle;
+    let without = device.idle_ns - idle.overhead_ns;
+    add("idle_overhead_ns", Value::Integer(idle.overhead_ns));
+    add("idle_without_overhead_ns", Value::Integer(without));
     let causes = idle.causes;
     for (name, ns) in [
         ("idle_host_wait_ns", idle.host_wait_ns),
@@ -287,6 +326,16 @@ fn of_flops(rank: &RankFigures, list: &mut Vec<Figure>) {
         "no kernel computed",
     );
     add("flops_counted_pct", counted);
+    let eligible = "no kernel has countable work";
+    add(
+        "flops_covered_pct",
+        percent(flops.counted_kernel_ns, flops.eligible_ns, eligible),
+    );
+    let least = flops.at_least.map(|share| share * 100.0);
+    add(
+        "utilisation_at_least_pct",
+        real(least, flops.reason.as_deref().unwrap_or("nothing ran")),
+    );
     let reason = flops.reason.as_deref().unwrap_or("nothing ran");
     add(
         "hfu_pct",

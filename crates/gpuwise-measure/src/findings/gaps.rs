@@ -2,14 +2,18 @@
 
 use super::{
     host::{Host, Wait},
-    ledger::Ledger,
+    ledger::{Cause, Ledger},
     rule::{Rank, Thresholds},
     rules::{
         data_loading, first_use, host_bound, idle, pageable_copies, small_kernels, synchronisation,
     },
     work::Ordered,
 };
+use crate::figures::intervals::Intervals;
 use gpuwise_domain::profile::timeline::{HostSpan, NameId, Timeline, Work, WorkClass};
+
+/// Idle time under the profiler's own overhead: nobody's fault, and no finding.
+pub(super) const OVERHEAD: Cause = Cause("profiler_overhead");
 
 /// What is left of a gap after its call returned is the way to the device when it is no longer.
 const KERNEL_WAIT_NS: i64 = 10_000;
@@ -70,6 +74,48 @@ struct Walk<'a> {
     owed_pageable: (i64, Option<NameId>),
 }
 
+/// What of a gap is not charged yet; whatever is taken from it is taken once.
+struct Left<'l, 'a> {
+    ranges: Intervals,
+    ledger: &'l mut Ledger<'a>,
+}
+
+impl Left<'_, '_> {
+    /// Charges what is left within `of`. `gone` where the host's time goes with the cause.
+    fn take(&mut self, cause: Cause, of: &Intervals, gone: bool, name: NameId) {
+        let taken = self.ranges.intersection(of);
+        if taken.is_empty() {
+            return;
+        }
+        for &range in taken.ranges() {
+            self.ledger.charge_idle(cause, range, gone, name);
+        }
+        self.ranges = self.ranges.without(&taken);
+    }
+
+    /// Charges the first `ns` of what is left, and says how much that was.
+    fn take_first(&mut self, cause: Cause, ns: i64, name: NameId) -> i64 {
+        let (mut first, mut sum) = (Intervals::default(), 0);
+        for &(start, end) in self.ranges.ranges() {
+            let part = (end - start).min(ns - sum);
+            if part <= 0 {
+                break;
+            }
+            first.extend(start, start + part);
+            sum += part;
+        }
+        self.take(cause, &first, false, name);
+        sum
+    }
+
+    fn take_all(&mut self, cause: Cause, name: NameId) {
+        let all = std::mem::take(&mut self.ranges);
+        for &range in all.ranges() {
+            self.ledger.charge_idle(cause, range, true, name);
+        }
+    }
+}
+
 impl Walk<'_> {
     fn gap(
         &mut self,
@@ -87,77 +133,78 @@ impl Walk<'_> {
         let returned = call.map_or(end, |call| call.end_ns.clamp(start, end));
         let begun = call.map_or(end, |call| call.start_ns.clamp(start, end));
         let host = self.host;
-        let mut left = end - start;
-        let mut take = |cause, ns: i64, name| {
-            let ns = ns.min(left);
-            ledger.charge(cause, start, end, ns, name);
-            left -= ns;
+        let mut left = Left {
+            ranges: Intervals::union([(start, end)]),
+            ledger,
         };
-        let loader = host.loader.overlap_range(start, returned);
-        take(
+        let overhead = host.overhead.within(start, end);
+        left.take(
+            OVERHEAD,
+            &overhead,
+            true,
+            host.overhead_name.unwrap_or(next.name),
+        );
+        left.take(
             data_loading::CAUSE,
-            loader,
+            &host.loader.within(start, returned),
+            true,
             host.loader_name.unwrap_or(next.name),
         );
-        let waiting = host.synchronisation.overlap_range(start, end);
-        let waited = self.owed_synchronisation.1.unwrap_or(next.name);
-        take(synchronisation::CAUSE, waiting, waited);
-        let copying = host.pageable.overlap_range(start, end);
-        take(
+        left.take(
+            synchronisation::CAUSE,
+            &host.synchronisation.within(start, end),
+            false,
+            self.owed_synchronisation.1.unwrap_or(next.name),
+        );
+        left.take(
             pageable_copies::CAUSE,
-            copying,
+            &host.pageable.within(start, end),
+            false,
             self.owed_pageable.1.unwrap_or(next.name),
         );
-        let long = host.long_calls.overlap_range(start, returned);
-        if long > 0 {
+        let long = host.long_calls.within(start, returned);
+        if !long.is_empty() {
             let name = host.long_call(start, returned).unwrap_or(next.name);
-            take(first_use::CAUSE, long, name);
+            left.take(first_use::CAUSE, &long, true, name);
         }
-        let rest = end - returned;
-        let other = if rest > KERNEL_WAIT_NS { rest } else { 0 };
-        let left = (left - other).max(0);
-        if call.is_some() {
-            let resting = host.rests.overlap_range(start, begun);
-            self.launching((start, end), (left, resting), next, previous, ledger);
+        if call.is_none() {
+            return;
         }
+        if end - returned > KERNEL_WAIT_NS {
+            left.ranges = left.ranges.within(start, returned);
+        }
+        self.launching((start, begun), &mut left, next, previous);
     }
 
-    /// What is left of a gap: the host was not there yet. `left` is how much, and how much of it the
-    /// host rested.
+    /// What is left of a gap: the host was not there yet, and launched at `gap.1`.
     fn launching(
         &mut self,
         gap: (i64, i64),
-        (left, resting): (i64, i64),
+        left: &mut Left<'_, '_>,
         next: &Work,
         previous: Option<&HostSpan>,
-        ledger: &mut Ledger<'_>,
     ) {
         let operator = self.operator(next);
-        let mut left = left;
-        let mut take = |cause, ns: i64, name| {
-            let ns = ns.clamp(0, left);
-            ledger.charge(cause, gap.0, gap.1, ns, name);
-            left -= ns;
-            ns
-        };
         if self.paced(next, previous) {
-            take(small_kernels::CAUSE, i64::MAX, operator);
-            // At this pace the kernel lasts no longer than its launch: what it takes goes with it.
-            let kernel = next.end_ns - next.start_ns;
-            ledger.charge(small_kernels::CAUSE, gap.0, gap.1, kernel, operator);
+            left.take_all(small_kernels::CAUSE, operator);
             return;
         }
-        if let Some((ns, name)) = self.restart(gap, next) {
-            take(synchronisation::CAUSE, ns, name);
+        if let Some((restarts, name)) = self.restarts(gap) {
+            left.take(synchronisation::CAUSE, &restarts, true, name);
         }
         for (owed, cause) in [
             (&mut self.owed_synchronisation, synchronisation::CAUSE),
             (&mut self.owed_pageable, pageable_copies::CAUSE),
         ] {
-            owed.0 -= take(cause, owed.0, owed.1.unwrap_or(operator));
+            owed.0 -= left.take_first(cause, owed.0, owed.1.unwrap_or(operator));
         }
-        take(idle::CAUSE, resting, operator);
-        take(host_bound::CAUSE, i64::MAX, operator);
+        left.take(
+            idle::CAUSE,
+            &self.host.rests.within(gap.0, gap.1),
+            true,
+            operator,
+        );
+        left.take_all(host_bound::CAUSE, operator);
     }
 
     /// Whether the next piece is a small kernel that follows the one before as fast as the host can
@@ -177,22 +224,22 @@ impl Walk<'_> {
 
     /// Time from waiting calls that returned within a gap to what the host did next, another such call
     /// or the launch: what it needs to start anew, not more than `restart_ns` each.
-    fn restart(&self, gap: (i64, i64), next: &Work) -> Option<(i64, NameId)> {
-        let launched = self.timeline.call_of(next)?.start_ns.min(gap.1);
+    fn restarts(&self, gap: (i64, i64)) -> Option<(Intervals, NameId)> {
         let known = self.host.blocking.get(..self.next_blocking)?;
         let within = known.iter().rev().take_while(|call| call.start >= gap.0);
         // One more may have begun before the gap, and ended in it.
         let first = known.len().saturating_sub(within.count() + 1);
-        let (mut sum, mut until, mut name) = (0, launched, None);
+        let (mut ranges, mut until, mut name) = (Vec::new(), gap.1, None);
         for call in known.get(first..)?.iter().rev() {
             if call.why == Wait::Synchronisation && call.end > gap.0 {
-                let ns = until - call.end.min(until);
-                sum += ns.min(self.limits.of(&synchronisation::RESTART) as i64);
+                let from = call.end.min(until);
+                let longest = self.limits.of(&synchronisation::RESTART) as i64;
+                ranges.push((from, until.min(from.saturating_add(longest))));
                 name = name.or(Some(call.name));
             }
             until = until.min(call.start);
         }
-        name.filter(|_| sum > 0).map(|name| (sum, name))
+        name.map(|name| (Intervals::union(ranges), name))
     }
 
     /// Takes up calls that began before `until`.

@@ -38,11 +38,17 @@ pub(super) struct Blocking {
     pub(super) end: i64,
     pub(super) name: NameId,
     pub(super) why: Wait,
+    /// Index into the timeline's work of the copy that it waited for, where it is a call that copies.
+    pub(super) copy: Option<u32>,
 }
 
 /// When the host did what; disjoint, the first that applies.
 #[derive(Debug, Default)]
 pub(super) struct Host {
+    /// The profiler's own doing; nothing below is said of this time.
+    pub(super) overhead: Intervals,
+    /// What most of it is called.
+    pub(super) overhead_name: Option<NameId>,
     pub(super) loader: Intervals,
     pub(super) loader_name: Option<NameId>,
     pub(super) blocking: Vec<Blocking>,
@@ -50,6 +56,8 @@ pub(super) struct Host {
     pub(super) pageable: Intervals,
     pub(super) long_calls: Intervals,
     pub(super) rests: Intervals,
+    /// All other time: the framework, Python, calls that launch.
+    pub(super) framework: Intervals,
     /// Long calls by their start, for their names.
     long: Vec<(i64, i64, NameId)>,
 }
@@ -64,6 +72,7 @@ impl Host {
         let mut purposes = Remembered::new(&timeline.names);
         let mut of = |span: &HostSpan| purposes.of(span.name, |name| names.host(name));
         let mut host = Self::default();
+        host.profiler(timeline, names);
         let mut loader = Vec::new();
         let mut active = Vec::new();
         for span in timeline.annotations.iter().chain(&timeline.operators) {
@@ -86,12 +95,14 @@ impl Host {
             let length = span.end_ns - span.start_ns;
             let purpose = of(span);
             let copy = copies.get(index).copied().flatten();
-            if let Some(why) = wait(timeline, span, purpose, copy) {
+            let work = copy.and_then(|copy| timeline.work.get(copy as usize));
+            if let Some(why) = wait(timeline, span, purpose, work.copied()) {
                 host.blocking.push(Blocking {
                     start: span.start_ns,
                     end: span.end_ns,
                     name: span.name,
                     why,
+                    copy: copy.filter(|_| purpose != HostPurpose::Synchronisation),
                 });
             } else if length as f64 >= long_call {
                 long.push((span.start_ns, span.end_ns, span.name));
@@ -99,28 +110,65 @@ impl Host {
         }
         host.blocking.sort_by_key(|call| (call.start, call.end));
         long.sort_unstable();
-        host.loader = Intervals::union(loader.iter().copied());
+        host.loader = Intervals::union(loader.iter().copied()).without(&host.overhead);
         active.extend(loader);
-        host.rests = rests(&Intervals::union(active), limits, step_ns);
+        host.rests =
+            rests(&Intervals::union(active), limits, step_ns).without(&host.overhead);
         host.long = long;
         host.disjoint();
+        host.framework = host.rest_of(timeline);
         host
+    }
+
+    /// What the profiler did itself.
+    fn profiler(&mut self, timeline: &Timeline, names: &Classifier) {
+        let mut own = Remembered::new(&timeline.names);
+        let spans = timeline.overhead.iter().filter(|span| {
+            own.of(span.name, |name| names.is_profilers(name))
+        });
+        let mut ranges = Vec::new();
+        let mut longest = 0;
+        for span in spans {
+            ranges.push((span.start_ns, span.end_ns));
+            if span.end_ns - span.start_ns > longest {
+                longest = span.end_ns - span.start_ns;
+                self.overhead_name = Some(span.name);
+            }
+        }
+        self.overhead = Intervals::union(ranges);
     }
 
     /// Each moment belongs to the first of loader, synchronisation, copies, long calls, rests.
     fn disjoint(&mut self) {
         let of = |why| {
             let calls = self.blocking.iter().filter(move |call| call.why == why);
-            Intervals::union(calls.map(|call| (call.start, call.end)))
+            Intervals::union(calls.map(|call| (call.start, call.end))).without(&self.overhead)
         };
         self.synchronisation = of(Wait::Synchronisation).without(&self.loader);
         self.pageable = of(Wait::Pageable)
             .without(&self.loader)
             .without(&self.synchronisation);
         self.long_calls = Intervals::union(self.long.iter().map(|call| (call.0, call.1)))
+            .without(&self.overhead)
             .without(&self.loader)
             .without(&self.synchronisation)
             .without(&self.pageable);
+    }
+
+    /// From the first call to the last, what none of the sets takes.
+    fn rest_of(&self, timeline: &Timeline) -> Intervals {
+        let first = timeline.calls.iter().map(|call| call.start_ns).min();
+        let last = timeline.calls.iter().map(|call| call.end_ns).max();
+        let all = Intervals::union(first.zip(last));
+        let taken = [
+            &self.overhead,
+            &self.loader,
+            &self.synchronisation,
+            &self.pageable,
+            &self.long_calls,
+            &self.rests,
+        ];
+        taken.iter().fold(all, |left, set| left.without(set))
     }
 
     /// The long call that was under way at some moment of a range.
@@ -132,13 +180,13 @@ impl Host {
 }
 
 /// The copy that each call made, where it made one.
-fn copies_by_call(timeline: &Timeline) -> Vec<Option<Work>> {
+fn copies_by_call(timeline: &Timeline) -> Vec<Option<u32>> {
     let mut copies = vec![None; timeline.calls.len()];
-    for work in &timeline.work {
+    for (index, work) in (0..).zip(&timeline.work) {
         if work.class == WorkClass::Copy
             && let Some(copy) = work.call.get().and_then(|call| copies.get_mut(call))
         {
-            *copy = Some(*work);
+            *copy = Some(index);
         }
     }
     copies

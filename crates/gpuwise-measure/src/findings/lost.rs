@@ -2,7 +2,7 @@
 
 use super::{
     Signals,
-    ledger::Cause,
+    ledger::{Cause, Gained},
     rule::{Profile, Row, evidence},
 };
 use gpuwise_domain::profile::{
@@ -23,6 +23,11 @@ pub(super) struct Lost<'a> {
     share: f64,
     threshold: f64,
     ns: f64,
+    /// Of this, what places hold: all that was charged, what another finding answers for as well.
+    charged: i64,
+    idle_ns: i64,
+    /// What playing the ranks again without it gains, at least and at most, as shares of the span.
+    gained: (f64, f64),
     pub(super) count: u64,
     places: Vec<Place>,
     /// Operators, calls or kernels by their share, the most first.
@@ -60,6 +65,9 @@ impl<'a> Lost<'a> {
             share: 0.0,
             threshold: profile.limits.of(threshold),
             ns: 0.0,
+            charged: 0,
+            idle_ns: 0,
+            gained: (0.0, 0.0),
             count: 0,
             places: Vec::new(),
             names: Vec::new(),
@@ -71,7 +79,17 @@ impl<'a> Lost<'a> {
             let Some(charged) = one.charges.get(&cause) else {
                 continue;
             };
-            lost.ns += (charged.ns as f64 - excused(place, one)).max(0.0);
+            let excused = excused(place, one);
+            let beyond = |ns: i64| (ns as f64 - excused).max(0.0);
+            let gained = charged.gained.unwrap_or(Gained {
+                low_ns: charged.ns,
+                high_ns: charged.ns,
+            });
+            lost.ns += beyond(charged.ns);
+            lost.gained.0 += beyond(gained.low_ns);
+            lost.gained.1 += beyond(gained.high_ns);
+            lost.charged = lost.charged.saturating_add(charged.ns);
+            lost.idle_ns = lost.idle_ns.saturating_add(charged.idle_ns);
             lost.count += charged.count;
             lost.places.extend(charged.places.iter().cloned());
             for (name, ns) in &charged.names {
@@ -81,9 +99,11 @@ impl<'a> Lost<'a> {
                 lost.noted.entry(figure).or_default().push(*value);
             }
         }
-        lost.share = lost.ns / lost.span();
+        let span = lost.span();
+        lost.share = lost.ns / span;
+        lost.gained = (lost.gained.0 / span, lost.gained.1 / span);
         lost.places
-            .sort_by_key(|p| (Reverse(p.end_ns - p.start_ns), p.rank, p.start_ns));
+            .sort_by_key(|p| (Reverse(p.lost_ns), p.rank, p.start_ns));
         lost.places.truncate(PLACES);
         lost.names = names.into_iter().collect();
         lost.names.sort_by_key(|(_, ns)| Reverse(*ns));
@@ -95,11 +115,6 @@ impl<'a> Lost<'a> {
     pub(super) fn span(&self) -> f64 {
         let span: i64 = self.signals.iter().map(|one| one.span_ns).sum();
         (span as f64).max(1.0)
-    }
-
-    /// What could be gained at most, as a share of the span.
-    pub(super) fn high(&self) -> f64 {
-        self.share.min(1.0)
     }
 
     /// The figures that ranks noted under a name.
@@ -130,10 +145,11 @@ impl<'a> Lost<'a> {
         names.collect::<Vec<_>>().join(", ")
     }
 
-    /// The finding. `low` is what a fix is known to bring; `more` evidence stands behind the time lost.
+    /// The finding. `certain` is the part of the gain that a fix is known to bring; `more` evidence
+    /// stands behind the time lost.
     pub(super) fn finding(
-        self,
-        low: f64,
+        mut self,
+        certain: f64,
         statement: String,
         advice: &[&str],
         more: Vec<Evidence>,
@@ -148,12 +164,22 @@ impl<'a> Lost<'a> {
             evidence("lost_ns", self.ns, "ns", None),
             evidence("places", self.count as f64, "count", None),
         ];
+        if self.idle_ns > 0 {
+            shown.push(evidence("idle_ns", self.idle_ns as f64, "ns", None));
+        }
+        // What another finding answers for is taken out of all places alike.
+        let own = self.ns / (self.charged as f64).max(1.0);
+        for lost in self.places.iter_mut().filter_map(|place| place.lost_ns.as_mut()) {
+            *lost = (*lost as f64 * own) as i64;
+        }
+        shown.push(elsewhere(self.ns, &self.places));
         shown.extend(more);
         if let Some((now, then)) = step_without(self.cause, self.signals) {
             shown.push(evidence("step_median_ns", now as f64, "ns", None));
             shown.push(evidence("step_median_without_ns", then as f64, "ns", None));
         }
-        let high = self.high();
+        let high = self.gained.1.min(1.0);
+        let low = (self.gained.0 * certain).clamp(0.0, high);
         Finding {
             class: self.cause.0.to_owned(),
             scope: scope(self.signals),
@@ -164,6 +190,12 @@ impl<'a> Lost<'a> {
             advice: advice.iter().map(|text| (*text).to_owned()).collect(),
         }
     }
+}
+
+/// What was lost in places that are not listed: with those it sums to all that was.
+pub(super) fn elsewhere(ns: f64, places: &[Place]) -> Evidence {
+    let here: i64 = places.iter().filter_map(|place| place.lost_ns).sum();
+    evidence("elsewhere_ns", (ns - here as f64).max(0.0), "ns", None)
 }
 
 /// One rank: that rank and its device. Several: all of them.

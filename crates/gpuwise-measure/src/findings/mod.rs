@@ -10,28 +10,35 @@ mod gaps;
 mod host;
 mod ledger;
 mod lost;
+mod replay;
 mod rule;
 mod rules;
+mod stack;
 #[cfg(test)]
 mod testing;
 mod work;
 
-pub use ledger::{Cause, Charged, StepCharges};
+pub use ledger::{Cause, Charged, Gained, StepCharges};
 pub use lost::step_without;
 pub use rule::{Row, Thresholds, ThresholdsError};
+pub use stack::{Framework, Stack, Vendor};
 
-use crate::figures::Settings;
+use crate::figures::{Settings, lacks};
 use gpuwise_domain::profile::{
     figures::{ProfileFigures, StepFigures},
     finding::{Finding, FindingDefinition, Gain},
-    timeline::Timeline,
+    timeline::{Needed, Timeline},
 };
 use host::Host;
 use ledger::Ledger;
+use replay::Replay;
 use rule::{Profile, Rank, Rule};
 use rules::RULES;
 use std::collections::{BTreeMap, BTreeSet};
 use work::Ordered;
+
+/// Causes that took a smaller share of a rank are not played again: no finding speaks of them.
+const WORTH: f64 = 0.01;
 
 /// Waiting for a data loader.
 pub const DATA_LOADING: Cause = rules::data_loading::CAUSE;
@@ -46,6 +53,8 @@ pub struct Signals {
     pub compute_capability: Option<(u32, u32)>,
     /// From the first work to the last.
     pub span_ns: i64,
+    /// What it runs on, and uses already.
+    pub stack: Stack,
     pub charges: BTreeMap<Cause, Charged>,
     /// The same within each step.
     pub steps: Vec<StepCharges>,
@@ -75,7 +84,8 @@ pub fn signals(
     let step_ns = steps.map_or_else(|| ordered.span(), |steps| steps.median_ns);
     let host = Host::new(timeline, settings.names, limits, step_ns);
     let steps = steps.into_iter().flat_map(|figures| &figures.steps);
-    let mut ledger = Ledger::new(timeline, steps.map(|step| (step.start_ns, step.end_ns)));
+    let steps = steps.map(|step| (step.start_ns, step.end_ns));
+    let mut ledger = Ledger::new(timeline, &ordered, steps);
     let rank = Rank {
         timeline,
         ordered: &ordered,
@@ -83,9 +93,14 @@ pub fn signals(
         limits,
         alone: ordered.alone(timeline),
     };
-    gaps::charge(&rank, &mut ledger);
-    for rule in RULES {
-        (rule.charge)(&rank, &mut ledger);
+    // Without kernels nothing tells busy from idle, and without names nothing is told apart.
+    let told = lacks(timeline).iter().all(|lack| !matches!(lack.needed, Needed::Kernels | Needed::Names));
+    if told {
+        gaps::charge(&rank, &mut ledger);
+        for rule in RULES {
+            (rule.charge)(&rank, &mut ledger);
+        }
+        played_again(&rank, &mut ledger);
     }
     let rank = timeline.rank.as_ref().map(|rank| rank.number);
     let device = match timeline.devices.as_slice() {
@@ -100,8 +115,26 @@ pub fn signals(
         device,
         compute_capability,
         span_ns: ordered.span(),
+        stack: Stack::of(timeline),
         charges,
         steps,
+    }
+}
+
+/// Says of each cause that was charged enough what the rank would gain without it.
+fn played_again(rank: &Rank<'_>, ledger: &mut Ledger<'_>) {
+    let least = (rank.ordered.span() as f64 * WORTH) as i64;
+    let mut replay = None;
+    let mut gained = Vec::new();
+    for (cause, removed) in ledger.charged(least) {
+        let rule = RULES.iter().find(|rule| rule.definition.class == cause.0);
+        let Some(rule) = rule else { continue };
+        let replay = replay.get_or_insert_with(|| Replay::new(rank));
+        let whole = (rule.whole)(rank.host);
+        gained.push((cause, replay.gained(removed, whole, rule.waits)));
+    }
+    for (cause, gained) in gained {
+        ledger.gained(cause, gained);
     }
 }
 
@@ -116,6 +149,7 @@ pub fn of_profile(
         signals,
         figures,
         limits,
+        stack: Stack::together(signals.iter().map(|one| one.stack)),
     };
     let mut found: Vec<(&Rule, Finding)> = Vec::new();
     for rule in RULES {

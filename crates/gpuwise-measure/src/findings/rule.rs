@@ -1,6 +1,13 @@
 //! What a finding is made of. Each has a module that holds all of it, and a line in the registry.
 
-use super::{Signals, host::Host, ledger::Ledger, work::Ordered};
+use super::{
+    Signals,
+    host::{Host, Wait},
+    ledger::Ledger,
+    replay::Whole,
+    stack::Stack,
+    work::Ordered,
+};
 use gpuwise_domain::profile::{
     figures::ProfileFigures,
     finding::{Evidence, Finding, FindingDefinition, Threshold},
@@ -45,6 +52,10 @@ pub(super) struct Rule {
     /// Charges the busy time of one rank; idle time is charged for all of them at once, in `gaps`.
     pub(super) charge: fn(&Rank<'_>, &mut Ledger<'_>),
     pub(super) find: fn(&Profile<'_>) -> Vec<Finding>,
+    /// Host time that goes once it is fixed.
+    pub(super) whole: for<'h> fn(&'h Host) -> Whole<'h>,
+    /// Calls that wait no more once it is fixed.
+    pub(super) waits: Option<Wait>,
     /// It looks at kernels as others do: their gains overlap.
     pub(super) same_kernels: bool,
     /// What it says ends the run, and stands before what costs time.
@@ -65,6 +76,8 @@ impl Rule {
         thresholds: &[],
         charge: |_, _| (),
         find: |_| Vec::new(),
+        whole: |_| Whole::Charged,
+        waits: None,
         same_kernels: false,
         ends_run: false,
     };
@@ -86,6 +99,7 @@ pub(super) struct Profile<'a> {
     pub(super) signals: &'a [Signals],
     pub(super) figures: &'a ProfileFigures,
     pub(super) limits: &'a Thresholds,
+    pub(super) stack: Stack,
 }
 
 /// What findings are held against: the rows of their modules, and a user's values over them.

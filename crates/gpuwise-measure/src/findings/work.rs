@@ -89,8 +89,7 @@ impl Ordered {
 
     /// Time in which anything was computed over the sum of kernels' durations.
     pub(super) fn alone(&self, timeline: &Timeline) -> f64 {
-        let kernels = self.kernels(timeline);
-        let sum: i64 = kernels.map(|(work, _)| work.end_ns - work.start_ns).sum();
+        let sum: i64 = self.kernels(timeline).map(|kernel| kernel.duration()).sum();
         if sum > 0 {
             self.computing.length() as f64 / sum as f64
         } else {
@@ -102,12 +101,36 @@ impl Ordered {
     pub(super) fn kernels<'a>(
         &'a self,
         timeline: &'a Timeline,
-    ) -> impl Iterator<Item = (&'a Work, WorkTraits)> + 'a {
-        self.pieces.iter().filter_map(|piece| {
-            let work = timeline.work.get(piece.2 as usize)?;
+    ) -> impl Iterator<Item = Computing<'a>> + 'a {
+        let pieces = self.pieces.iter().enumerate();
+        pieces.filter_map(|(place, &(start, end, index))| {
+            let work = timeline.work.get(index as usize)?;
             let traits = self.traits_of(work)?;
-            (work.class == WorkClass::Kernel && !traits.communication).then_some((work, traits))
+            (work.class == WorkClass::Kernel && !traits.communication).then_some(Computing {
+                place,
+                start,
+                end,
+                work,
+                traits,
+            })
         })
+    }
+}
+
+/// A kernel that computes, within the window.
+#[derive(Clone, Copy)]
+pub(super) struct Computing<'a> {
+    /// Its place among the pieces.
+    pub(super) place: usize,
+    pub(super) start: i64,
+    pub(super) end: i64,
+    pub(super) work: &'a Work,
+    pub(super) traits: WorkTraits,
+}
+
+impl Computing<'_> {
+    pub(super) fn duration(&self) -> i64 {
+        self.end - self.start
     }
 }
 
@@ -147,6 +170,7 @@ impl DeviceMemory<'_> {
             device: self.memory.device,
             start_ns: self.memory.peak_at_ns,
             end_ns: self.memory.peak_at_ns,
+            lost_ns: None,
             what: "the peak".to_owned(),
         }
     }

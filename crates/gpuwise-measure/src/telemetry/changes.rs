@@ -1,6 +1,6 @@
 //! Findings that begin and end.
 
-use super::rules::weight;
+use super::rules::finding_weight;
 use gpuwise_domain::profile::finding::Finding;
 use std::collections::BTreeMap;
 
@@ -67,7 +67,7 @@ impl Changes {
     pub fn holding(&self) -> impl Iterator<Item = (f64, &Finding)> {
         let all = self.holding.values();
         let mut all: Vec<_> = all.map(|(began, _, finding)| (*began, finding)).collect();
-        all.sort_by(|a, b| weight(b.1).total_cmp(&weight(a.1)));
+        all.sort_by(|a, b| finding_weight(b.1).total_cmp(&finding_weight(a.1)));
         all.into_iter()
     }
 }

@@ -13,7 +13,7 @@ mod triggers;
 pub use changes::{Change, Changes};
 pub use facts::{DeviceFacts, Facts};
 pub use figures::{figures, weighed};
-pub use rules::{DEFINITIONS, Sizing, findings, numa_mismatch, weight};
+pub use rules::{DEFINITIONS, Sizing, finding_weight, findings, numa_mismatch};
 pub use serving::ReplicaTrack;
 pub use state::{Anomalies, ReplicaKey, Row, State};
 pub use track::{Arrival, Track};

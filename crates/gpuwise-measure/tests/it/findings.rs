@@ -6,7 +6,10 @@ use gpuwise_measure::{
     figures::Settings,
     findings::{self, DATA_LOADING, Thresholds},
 };
-use std::collections::BTreeMap;
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
 
 #[test]
 fn every_class_is_defined_once() {
@@ -67,6 +70,65 @@ fn cured_loader() {
         (predicted / cured - 1.0).abs() <= 0.03,
         "{predicted} {cured}"
     );
+}
+
+/// On every trace that is there: no more idle time is charged than there is, no moment twice, and places
+/// with what lies elsewhere sum to their amount.
+#[test]
+fn idle_time_of_real_traces_is_charged_once() {
+    let Some(folder) = gpuwise_needs::data("profile") else {
+        return;
+    };
+    let (names, peaks) = (classifier(), BTreeMap::new());
+    let settings = Settings {
+        names: &names,
+        window: None,
+        device: None,
+        peaks: &peaks,
+    };
+    let mut checked = 0;
+    for file in traces(&folder.join("traces")) {
+        let timeline = trace(&file);
+        let measured = measured(&timeline, &names);
+        let steps = measured.figures.steps.as_ref();
+        let signals = findings::signals(&timeline, steps, &settings, &Thresholds::default());
+        let idle = measured.figures.whole.idle_ns;
+        let charged: i64 = signals.charges.values().map(|one| one.idle_ns).sum();
+        assert!(charged <= idle, "{}: {charged} of {idle}", file.display());
+        let mut places = Vec::new();
+        for (cause, one) in &signals.charges {
+            let here: i64 = one.places.iter().filter_map(|place| place.lost_ns).sum();
+            let listed = one.count <= one.places.len() as u64;
+            assert!(
+                here <= one.ns && (!listed || here == one.ns),
+                "{}: {cause:?}",
+                file.display()
+            );
+            if one.idle_ns == one.ns {
+                places.extend(one.places.iter().map(|p| (p.start_ns, p.end_ns)));
+            }
+        }
+        places.sort_unstable();
+        let twice = places.windows(2).find(|pair| pair[0].1 > pair[1].0);
+        assert!(twice.is_none(), "{}: {twice:?}", file.display());
+        checked += 1;
+    }
+    assert!(checked > 30, "only {checked} traces are there");
+}
+
+/// Files of traces in a folder and those below it.
+fn traces(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).expect("a folder of traces");
+    let mut files = Vec::new();
+    for entry in entries {
+        let path = entry.expect("a file").path();
+        if path.is_dir() {
+            files.extend(traces(&path));
+        } else if path.to_string_lossy().ends_with(".json.gz") {
+            files.push(path);
+        }
+    }
+    files
 }
 
 /// The reference page says what the code and the catalogue say; `GPUWISE_UPDATE_DOCS=1` writes it.

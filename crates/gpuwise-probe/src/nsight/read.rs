@@ -4,7 +4,7 @@ use super::build::{Builder, ProcessKey, process_id, process_key};
 use super::database::Database;
 use super::{NsightError, host, work};
 use gpuwise_domain::profile::nsight::NsightExport;
-use gpuwise_domain::profile::timeline::{CounterSample, Format};
+use gpuwise_domain::profile::timeline::{CounterSample, Format, Lack, Needed};
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
@@ -76,6 +76,7 @@ pub fn read_export(path: &Path) -> Result<NsightExport, NsightError> {
     devices(&mut reading)?;
     samples(&mut reading)?;
     let names = process_names(&reading.database)?;
+    let lacks = lacks(&export.tables);
     for (key, mut builder) in reading.processes {
         builder.link_operators();
         builder.sort_devices();
@@ -84,6 +85,7 @@ pub fn read_export(path: &Path) -> Result<NsightExport, NsightError> {
         process.name = names.get(&key).cloned();
         let timeline = &mut process.timeline;
         timeline.format = Format::NsightSystems;
+        timeline.lacks.clone_from(&lacks);
         timeline.epoch_ns = epoch_ns;
         let stated = [("Nsight Systems", &product), ("export schema", &schema)];
         for (name, version) in stated {
@@ -96,6 +98,30 @@ pub fn read_export(path: &Path) -> Result<NsightExport, NsightError> {
     }
     (export.product_version, export.schema_version) = (product, schema);
     Ok(export)
+}
+
+/// What figures need, and the tables it would be in; a table without a row is none.
+fn lacks(tables: &BTreeMap<String, u64>) -> Vec<Lack> {
+    let needed: [(Needed, &[&str]); 4] = [
+        (
+            Needed::Kernels,
+            &[
+                "CUPTI_ACTIVITY_KIND_KERNEL",
+                "CUPTI_ACTIVITY_KIND_GRAPH_TRACE",
+            ],
+        ),
+        (Needed::Copies, &["CUPTI_ACTIVITY_KIND_MEMCPY"]),
+        (Needed::Calls, &["CUPTI_ACTIVITY_KIND_RUNTIME"]),
+        (Needed::Names, &["StringIds"]),
+    ];
+    needed
+        .into_iter()
+        .filter(|(_, any)| !any.iter().any(|table| tables.contains_key(*table)))
+        .map(|(needed, any)| Lack {
+            needed,
+            place: format!("the table {}", any.first().copied().unwrap_or_default()),
+        })
+        .collect()
 }
 
 fn listed<'t>(tables: impl Iterator<Item = &'t str>) -> String {

@@ -1,7 +1,7 @@
 //! Exports of Nsight Systems: real ones, small ones made here, and files that are none.
 
 use gpuwise_domain::profile::nsight::NsightExport;
-use gpuwise_domain::profile::timeline::{Detail, Direction, MemoryKind, WorkClass};
+use gpuwise_domain::profile::timeline::{Detail, Direction, MemoryKind, Needed, WorkClass};
 use gpuwise_probe::nsight::{Exporter, NsightError, ReportKind, read_export, report_kind};
 use proptest::prelude::*;
 use rusqlite::Connection;
@@ -384,5 +384,33 @@ proptest! {
         }
         file.truncate(at.index(file.len() * 4).max(1));
         let _ = read(&file);
+    }
+}
+
+/// What a table would have said is said to be lacking, from the table that it would be in.
+#[test]
+fn tables_that_are_missing_are_named() {
+    let Some(folder) = gpuwise_needs::data("profile") else {
+        return;
+    };
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    std::fs::write(file.path(), unpacked(&folder, "mfu_2gpu_before.sqlite")).expect("written");
+    let lacks = || -> Vec<(Needed, String)> {
+        let export = read_export(file.path()).expect("an export");
+        let lacks = export.processes[0].timeline.lacks.iter();
+        lacks.map(|lack| (lack.needed, lack.place.clone())).collect()
+    };
+    assert_eq!(lacks(), []);
+    let connection = Connection::open(file.path()).expect("SQLite");
+    let mut wanted = Vec::new();
+    for (table, needed) in [
+        ("CUPTI_ACTIVITY_KIND_KERNEL", Needed::Kernels),
+        ("CUPTI_ACTIVITY_KIND_RUNTIME", Needed::Calls),
+        ("StringIds", Needed::Names),
+    ] {
+        let sql = format!("DROP TABLE {table}");
+        connection.execute_batch(&sql).expect("dropped");
+        wanted.push((needed, format!("the table {table}")));
+        assert_eq!(lacks(), wanted);
     }
 }

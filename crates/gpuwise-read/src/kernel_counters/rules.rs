@@ -31,6 +31,8 @@ struct Limits {
     near_peak: f64,
     balanced: f64,
     waves: f64,
+    l2_hit: f64,
+    bank_conflicts: f64,
     #[serde(rename = "source")]
     _source: String,
 }
@@ -46,6 +48,8 @@ struct Judged {
     occupancy_limit: Vec<String>,
     waves: Vec<String>,
     tensor: Vec<String>,
+    l2_hit: Vec<String>,
+    bank_conflicts: Vec<String>,
     #[serde(rename = "source")]
     _source: String,
 }
@@ -123,12 +127,16 @@ pub fn read_counter_rules(file: &str, text: &str) -> Result<CounterRules, Counte
             occupancy_limit: read.judged.occupancy_limit,
             waves: read.judged.waves,
             tensor: read.judged.tensor,
+            l2_hit: read.judged.l2_hit,
+            bank_conflicts: read.judged.bank_conflicts,
         },
         limits: BoundLimits {
             latency: read.limits.latency,
             near_peak: read.limits.near_peak,
             balanced: read.limits.balanced,
             waves: read.limits.waves,
+            l2_hit: read.limits.l2_hit,
+            bank_conflicts: read.limits.bank_conflicts,
         },
     })
 }

@@ -94,6 +94,7 @@ fn gaps_as_finding(figures: &ProfileFigures) -> Vec<Finding> {
         device: device.device,
         start_ns: gap.start_ns,
         end_ns: gap.end_ns,
+        lost_ns: Some(gap.length_ns()),
         what: "the device waits".into(),
     };
     vec![Finding {

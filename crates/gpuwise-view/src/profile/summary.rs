@@ -132,10 +132,16 @@ fn sections(figures: &ProfileFigures, summary: &Summary) -> Vec<Section> {
         ),
     }
     if let Some(rank) = slowest(figures) {
-        add("Work by kind", Some(tables::kinds(rank)));
-        add("Longest by name", Some(tables::kernels(rank)));
-        add("Copies", Some(tables::copies(rank)));
-        add("Collectives", Some(tables::collectives(rank)));
+        // Of several ranks one is shown: which, stands in the title.
+        let of = match (figures.ranks.len(), rank.rank) {
+            (0 | 1, _) => String::new(),
+            (_, Some(number)) => format!(", rank {number}"),
+            (_, None) => format!(", {}", rank.file),
+        };
+        add(&format!("Work by kind{of}"), Some(tables::kinds(rank)));
+        add(&format!("Longest by name{of}"), Some(tables::kernels(rank)));
+        add(&format!("Copies{of}"), Some(tables::copies(rank)));
+        add(&format!("Collectives{of}"), Some(tables::collectives(rank)));
     }
     let _ = summary;
     sections

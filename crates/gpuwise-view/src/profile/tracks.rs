@@ -76,6 +76,7 @@ pub(super) const fn gap_part(part: GapPart) -> (&'static str, u8) {
         GapPart::Other => ("launched, begins later", palette::OTHER_WAIT),
         GapPart::Unlinked => ("its launch is not in the file", palette::OVERHEAD),
         GapPart::Edge => ("edge of the window", palette::STEP),
+        GapPart::Overhead => ("the profiler's own overhead", palette::OVERHEAD),
     }
 }
 

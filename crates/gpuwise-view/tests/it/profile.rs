@@ -86,6 +86,7 @@ fn summary() -> Summary {
                 device: Some(0),
                 start_ns: 5_000,
                 end_ns: 9_000,
+                lost_ns: Some(4_000),
                 what: HOSTILE.into(),
             }],
             gain: Gain::Time {

@@ -55,7 +55,7 @@ written! {
         /// Idle time of the span.
         idle_pct: Option<f64> = percent(device.idle_ns, device.span_ns()),
         /// Idle time by cause; the parts sum to it.
-        idle_split: IdleDocument = (&device.idle).into(),
+        idle_split: Option<IdleDocument> = worked(device, (&device.idle).into()),
         /// Communication, computation and copies: by `nccl` and `rccl` alone, and by the wide list.
         comm_classes: Option<BTreeMap<&'static str, ClassDocument>> = device.window.is_some().then(|| classes(device)),
         /// Pieces of work under 1 µs.
@@ -65,7 +65,7 @@ written! {
         /// Time lost to launching, of the span.
         launch_bound_pct: Option<f64> = percent(device.launch_bound_ns(), device.span_ns()),
         /// Sum of the durations of kernels.
-        kernel_time_ns: i64 = device.kernel_time_ns,
+        kernel_time_ns: Option<i64> = worked(device, device.kernel_time_ns),
         /// The names with the longest sums.
         top_kernels: Vec<KernelDocument> = forms(device.kernels.iter().take(TOP_KERNELS)),
         /// Work by kind.
@@ -105,6 +105,8 @@ written! {
         edge_ns: i64 = idle.edge_ns,
         /// Host wait by what the host did; the parts sum to it.
         host_wait: HostWaitDocument = (&idle.causes).into(),
+        /// Of all of this, time under the profiler's own overhead.
+        overhead_ns: i64 = idle.overhead_ns,
         gaps: u64 = idle.gap_count,
     }
 }
@@ -234,6 +236,8 @@ written! {
     pub(crate) GapDocument = |gap: &Gap| {
         start_ns: i64 = gap.start_ns,
         end_ns: i64 = gap.end_ns,
+        /// How much of it lies under the profiler's own overhead.
+        overhead_ns: i64 = gap.overhead_ns,
         /// What most of it is.
         cause: &'static str = cause(gap.part),
     }
@@ -250,5 +254,6 @@ fn cause(part: GapPart) -> &'static str {
         GapPart::Other => "other",
         GapPart::Unlinked => "unlinked",
         GapPart::Edge => "edge",
+        GapPart::Overhead => "overhead",
     }
 }

@@ -170,7 +170,11 @@ written! {
     pub(crate) FlopsDocument = |flops: &FlopFigures| {
         /// Kernel time of operators that are counted, of all that computes.
         counted_pct: Option<f64> = percent(flops.counted_kernel_ns, flops.kernel_ns),
+        /// The same of the kernel time that could have countable work.
+        covered_pct: Option<f64> = percent(flops.counted_kernel_ns, flops.eligible_ns),
         by_precision: Vec<PrecisionDocument> = forms(&flops.by_precision),
+        /// What utilisation is at least: by what was counted.
+        at_least_pct: Option<f64> = flops.at_least.map(|share| share * 100.0),
         hfu_pct: Option<f64> = flops.hfu.map(|share| share * 100.0),
         mfu_pct: Option<f64> = flops.mfu.map(|share| share * 100.0),
         /// Why one of them is null.

@@ -94,6 +94,7 @@ document! {
         device(device): Option<i64>,
         start_ns(start_ns): i64,
         end_ns(end_ns): i64,
+        lost_ns(lost_ns): Option<i64>,
         what(what): String,
     }
 }
@@ -185,7 +186,10 @@ written! {
         name: String = collective.name.clone(),
         group: Option<String> = collective.group.clone(),
         order: u64 = collective.order,
-        last_rank: u32 = collective.last_rank,
+        /// Null where two or more were equally late.
+        last_rank: Option<u32> = collective.last_rank,
+        /// Time that the last rank's profiler took before it came, left out of the lateness.
+        overhead_ns: i64 = collective.overhead_ns,
         lateness_ns: i64 = collective.lateness_ns,
         transfer_ns: i64 = collective.transfer_ns,
         ranks: u32 = collective.ranks,

@@ -33,6 +33,8 @@ mod profile_formats;
 #[cfg(all(feature = "database", feature = "bench"))]
 mod profile_gpu;
 mod profile_job;
+#[cfg(feature = "nsight")]
+mod readings;
 #[cfg(feature = "database")]
 mod runs;
 #[cfg(all(feature = "database", feature = "bench"))]

@@ -8,7 +8,7 @@ use gpuwise_domain::profile::{
     timeline::{Rank, Timeline},
 };
 use gpuwise_measure::{
-    figures::{Measured, of_profile, summary},
+    figures::{Measured, lack_sentence, of_profile, summary},
     findings::{self, Signals, Thresholds},
 };
 use std::collections::BTreeSet;
@@ -132,6 +132,14 @@ fn losses(one: &Profiled, several: bool, missing: &mut Vec<String>) {
         let first = loss.first.as_ref();
         let first = first.map_or_else(String::new, |first| format!(", first at {first}"));
         missing.push(format!("{file}{}{times}{first}", loss.what));
+    }
+    for lack in &one.measured.figures.lacks {
+        let file = if several {
+            format!("{}: ", one.file)
+        } else {
+            String::new()
+        };
+        missing.push(format!("{file}{}", lack_sentence(lack)));
     }
     for device in &one.timeline.devices {
         if let Some(kind) = &device.other_kind {

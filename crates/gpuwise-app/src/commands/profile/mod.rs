@@ -19,7 +19,7 @@ use crate::{
     profiles::{self, Everything, ProfileQuery, Unusable},
     settings::Format,
 };
-use gpuwise_domain::profile::figures::Window;
+use gpuwise_domain::{gpu::Gpu, profile::figures::Window};
 use gpuwise_measure::figures::definitions::{FIGURES, definition};
 use gpuwise_view::profile::{sources as of_sources, summary as view};
 #[cfg(all(feature = "bench", feature = "cuda", feature = "database"))]
@@ -43,6 +43,10 @@ pub struct Flags {
     /// Only the device of this number in the file
     #[arg(long, value_name = "NUMBER")]
     device: Option<i64>,
+    /// The GPU, by its name in the catalogue, where a file does not name it or its peaks: for FLOPs
+    /// utilisation and the roofline of counters
+    #[arg(long, value_name = "NAME")]
+    gpu: Option<String>,
     /// Say how each figure that is shown is computed, and where its definition is from
     #[arg(long)]
     explain: bool,
@@ -127,6 +131,7 @@ pub fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
     let mut wanted = ProfileQuery::new(&loaded)?;
     wanted.window = flags.window;
     wanted.device = flags.device;
+    wanted.gpu = flags.gpu.as_deref().map(|name| product(&loaded, name)).transpose()?;
     let files = profiles::expand(&flags.files)?;
     if flags.operators {
         return operators::run(context, &files, flags.gpu.as_deref(), &loaded, &wanted);
@@ -197,6 +202,16 @@ pub fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
         flags.keep.keep(&concluded, &wanted)?;
     }
     Ok(Exit::Yes)
+}
+
+/// A GPU of the catalogue.
+fn product(loaded: &catalogue::Loaded, name: &str) -> anyhow::Result<Gpu> {
+    let known = loaded.catalogue.gpu(name).cloned();
+    known.ok_or_else(|| {
+        Problem::new(format!("the catalogue has no GPU {name}"))
+            .hint("`gpuwise gpus` lists those it has")
+            .into()
+    })
 }
 
 /// The error of a run without any usable file.

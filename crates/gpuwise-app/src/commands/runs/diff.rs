@@ -1,16 +1,16 @@
 //! `gpuwise runs diff`.
 
 use super::{Context, DatabaseFlags, Exit, list, words};
-use crate::settings::Format;
+use crate::{error::Problem, settings::Format};
 use clap::Args;
 use gpuwise_domain::profile::figure::{Scope, Value};
-use gpuwise_store::StoredRun;
+use gpuwise_store::{Filter, Store, StoreError, StoredRun};
 use gpuwise_view::table::{Cell, Column, Table};
 use std::collections::BTreeMap;
 
 #[derive(Debug, Args)]
 pub(super) struct Flags {
-    /// The run before, by the first characters of its id
+    /// The run before: the first characters of its id, or its name, of which the newest is taken
     #[arg(value_name = "A")]
     before: String,
     /// The run after
@@ -35,6 +35,13 @@ struct Row {
 }
 
 impl Row {
+    /// The change of a time, in nanoseconds.
+    fn nanoseconds(&self) -> Option<f64> {
+        let of_time = self.name.ends_with("_ns");
+        let change = self.after.as_ref()?.real()? - self.before.as_ref()?.real()?;
+        of_time.then_some(change)
+    }
+
     /// The change as a share of what was; infinite where there was nothing.
     fn share(&self) -> Option<f64> {
         let before = self.before.as_ref()?.real()?;
@@ -52,13 +59,30 @@ impl Row {
 
 pub(super) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
     let store = flags.database.open()?;
-    let (before, after) = (store.run(&flags.before)?, store.run(&flags.after)?);
+    let before = known(&store, &flags.before)?;
+    let after = known(&store, &flags.after)?;
     let rows = rows(&before, &after);
     if context.form.format == Format::Table {
         context.data(&head(&before, &after))?;
     }
     context.table(&table(&rows, flags.all))?;
     Ok(Exit::Yes)
+}
+
+/// A run by the beginning of its id, else the newest of that name.
+fn known(store: &Store, asked: &str) -> anyhow::Result<StoredRun> {
+    match store.run(asked) {
+        Err(StoreError::Which { count: 0, .. }) => {}
+        found => return Ok(found?),
+    }
+    // The newest stands first.
+    let rows = store.list(&Filter::default())?;
+    match rows.iter().find(|row| row.name == asked) {
+        Some(row) => Ok(store.run(&row.id)?),
+        None => Err(Problem::new(format!("no run has an id that begins with {asked:?}, or that name"))
+            .hint("`gpuwise runs list` shows ids and names")
+            .into()),
+    }
 }
 
 fn rows(before: &StoredRun, after: &StoredRun) -> Vec<Row> {
@@ -80,10 +104,15 @@ fn rows(before: &StoredRun, after: &StoredRun) -> Vec<Row> {
             after,
         })
         .collect();
-    // Those of the whole first: they say what the parts did to it.
+    // Those of the whole first: they say what the parts did to it. Then times, by what they gained or
+    // lost: a microsecond that doubled is less than a millisecond; the rest by share.
     rows.sort_by(|a, b| {
+        let part = |row: &Row| row.scope.part.is_some();
         let size = |row: &Row| row.share().map_or(-1.0, f64::abs);
-        (a.scope.part.is_some().cmp(&b.scope.part.is_some())).then(size(b).total_cmp(&size(a)))
+        let time = |row: &Row| row.nanoseconds().map_or(-1.0, f64::abs);
+        (part(a).cmp(&part(b)))
+            .then(time(b).total_cmp(&time(a)))
+            .then(size(b).total_cmp(&size(a)))
     });
     rows
 }

@@ -6,7 +6,7 @@ use gpuwise_domain::{
     profile::finding::{Finding, Gain},
     telemetry::Quantity,
 };
-use gpuwise_measure::telemetry::{Change, Changes, Row, State};
+use gpuwise_measure::telemetry::{Change, Changes, Row, State, finding_weight};
 use gpuwise_units::significant;
 use gpuwise_view::{
     Style,
@@ -361,9 +361,11 @@ fn serving(view: &View<'_>, context: &Context) -> String {
 fn below(view: &View<'_>, style: Style) -> String {
     let mut text = String::new();
     let mut holding: Vec<(f64, &Finding)> = view.changes.holding().collect();
-    // Faults first, then what began last.
-    let safety = |finding: &Finding| finding.gain == Gain::Safety;
-    holding.sort_by(|a, b| safety(b.1).cmp(&safety(a.1)).then(b.0.total_cmp(&a.0)));
+    // What threatens hardware or results first, then what costs most, then the latest.
+    holding.sort_by(|a, b| {
+        let (one, other) = (finding_weight(a.1), finding_weight(b.1));
+        other.total_cmp(&one).then(b.0.total_cmp(&a.0))
+    });
     for (began, finding) in holding.iter().take(20) {
         let since = if view.recorded {
             String::new()

@@ -120,7 +120,9 @@ pub struct IdleSplit {
     /// What the host did during [`Self::host_wait_ns`]; the parts sum to it.
     pub causes: HostWaitCauses,
     pub gap_count: u64,
-    /// The longest gaps, the longest first; not more than a few dozen.
+    /// Of all of this, time under the profiler's own overhead: without the profiler it would be less.
+    pub overhead_ns: i64,
+    /// The longest gaps, the profiler's overhead left out, the longest first; not more than a few dozen.
     pub longest: Vec<Gap>,
 }
 
@@ -154,10 +156,19 @@ pub struct HostWaitCauses {
 pub struct Gap {
     pub start_ns: i64,
     pub end_ns: i64,
+    /// How much of it lies under the profiler's own overhead.
+    pub overhead_ns: i64,
     /// The part that most of it is.
     pub part: GapPart,
     /// Index into the timeline's work of what came next; absent at the end of a window.
     pub next: Option<u32>,
+}
+
+impl Gap {
+    /// How long it is without the profiler's own overhead.
+    pub fn length_ns(&self) -> i64 {
+        self.end_ns - self.start_ns - self.overhead_ns
+    }
 }
 
 /// A part of the idle time.
@@ -180,6 +191,8 @@ pub enum GapPart {
     Unlinked,
     /// At the edge of a window that was asked for.
     Edge,
+    /// The profiler was busy with itself.
+    Overhead,
 }
 
 /// How much ran at once on a device.

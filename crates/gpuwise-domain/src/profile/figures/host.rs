@@ -11,7 +11,7 @@ pub struct HostFigures {
     pub synchronisations: Vec<CallGroup>,
     /// Data loading, where the file has its ranges.
     pub loader: Option<LoaderFigures>,
-    /// Time of the profiler's own overhead.
+    /// Time of the profiler's own overhead; what the driver does without a profiler as well is left out.
     pub overhead_ns: i64,
 }
 
@@ -86,7 +86,11 @@ pub struct FlopFigures {
     pub counted_kernel_ns: i64,
     /// Time of kernels in all, communication excluded.
     pub kernel_ns: i64,
-    /// Hardware FLOPs utilisation: executed work over span × devices × dense peak.
+    /// Of this, kernels that could have such work: all but those that only move, add or normalise.
+    pub eligible_ns: i64,
+    /// Executed work that was counted over span × devices × dense peak: what utilisation is at least.
+    pub at_least: Option<f64>,
+    /// Hardware FLOPs utilisation: the same where nearly all work could be counted.
     pub hfu: Option<f64>,
     /// Model FLOPs utilisation: the same without recomputed work; absent where work is recomputed.
     pub mfu: Option<f64>,

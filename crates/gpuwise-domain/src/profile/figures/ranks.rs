@@ -4,7 +4,7 @@ use super::{
     device::DeviceFigures,
     host::{CriticalPath, FlopFigures, HostFigures, MemoryFigures, StepFigures},
 };
-use crate::profile::timeline::Format;
+use crate::profile::timeline::{Format, Lack, Needed};
 use alloc::{string::String, vec::Vec};
 
 /// Everything measured of one profile.
@@ -24,6 +24,8 @@ pub struct RankFigures {
     /// The file as the user named it.
     pub file: String,
     pub format: Format,
+    /// What figures need and the file has not: those are not told.
+    pub lacks: Vec<Lack>,
     /// Its rank, where stated or told by the file's name.
     pub rank: Option<u32>,
     /// Bytes of the file, unpacked.
@@ -44,6 +46,14 @@ pub struct RankFigures {
     pub collectives: Vec<CollectiveKind>,
     /// The critical path, where there was GPU work.
     pub critical_path: Option<CriticalPath>,
+}
+
+impl RankFigures {
+    /// Where what figures need would be, if the file had it.
+    pub fn lack(&self, needed: Needed) -> Option<&str> {
+        let mut lacks = self.lacks.iter();
+        Some(&lacks.find(|lack| lack.needed == needed)?.place)
+    }
 }
 
 /// Collectives of one kind and group size on one rank.
@@ -82,10 +92,13 @@ pub struct MatchedCollective {
     pub group: Option<String>,
     /// Its place: sequence number where stated, else order within the group.
     pub order: u64,
-    /// The straggler.
-    pub last_rank: u32,
-    /// How much longer the longest kernel was: what the first rank waited.
+    /// The rank that came last; nobody where two or more were equally late.
+    pub last_rank: Option<u32>,
+    /// How much longer the longest kernel was: what the first rank waited, the profiler's overhead left
+    /// out.
     pub lateness_ns: i64,
+    /// Of what it waited, time that the last rank's profiler took before it came.
+    pub overhead_ns: i64,
     /// The shortest kernel: about the transfer itself.
     pub transfer_ns: i64,
     /// Ranks that took part and are here.

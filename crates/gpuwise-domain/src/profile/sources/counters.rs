@@ -21,6 +21,27 @@ pub struct Roofs {
     pub fp32: Option<f64>,
 }
 
+gpuwise_units::named! {
+    /// What counters of caches say beside what limits a kernel.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum CounterNote:
+        /// Its name, as in JSON.
+        name
+    {
+        /// Accesses to shared memory wait for one another.
+        BankConflicts = "bank_conflicts",
+        /// The L2 cache has little of what is asked for: device memory gives it.
+        LowL2Hits = "low_l2_hits",
+    }
+}
+
+impl Roofs {
+    /// Operations per byte at which both roofs meet.
+    pub fn ridge(&self) -> Option<f64> {
+        Some(self.fp32? / self.memory.filter(|rate| *rate > 0.0)?)
+    }
+}
+
 /// Figures of one launch. What the file does not count is `None`; shares are in percent of peak.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct CountedFigures {
@@ -42,6 +63,14 @@ pub struct CountedFigures {
     pub memory_bytes: Option<f64>,
     /// Operations by precision; empty where none are counted.
     pub operations: BTreeMap<String, f64>,
+    /// Accesses that the L2 cache had.
+    pub l2_hit_percent: Option<f64>,
+    /// Conflicts of banks of shared memory, counted.
+    pub bank_conflicts: Option<f64>,
+    /// The side of the roofline: compute or memory; absent where a roof or the intensity is not known.
+    pub side: Option<Bound>,
+    /// What of the caches is worth a look.
+    pub notes: Vec<CounterNote>,
     pub bound: Option<Bound>,
     /// Whether compute or memory is near its peak; absent where neither is counted.
     pub near_peak: Option<bool>,

@@ -6,7 +6,7 @@ mod memory;
 mod nsight;
 mod planes;
 
-pub use counters::{CountedFigures, CountersSource, Roofs};
+pub use counters::{CountedFigures, CounterNote, CountersSource, Roofs};
 pub use hangs::{Hang, HangSource, LateRank};
 pub use memory::{
     AllocationSite, CategoryFigures, LivePoint, MemoryFigures, MemorySource, OutOfMemory,

@@ -30,8 +30,9 @@ pub struct NsightDevice {
     /// Union of kernels that do not communicate.
     pub computation_ns: i64,
     /// Union of kernels of NCCL, by their short names.
-    pub nccl_ns: i64,
-    pub nccl_count: u64,
+    pub nccl_ns: Option<i64>,
+    /// How many there are; with the time absent where the file has no names.
+    pub nccl_count: Option<u64>,
     /// Kernels by short name with time and count, the longest first.
     pub kernels: Vec<(String, i64, u64)>,
 }

@@ -9,7 +9,7 @@ use crate::findings::{
 };
 use gpuwise_domain::profile::finding::{Finding, FindingDefinition};
 
-const CAUSE: Cause = Cause("communication");
+pub(in crate::findings) const CAUSE: Cause = Cause("communication");
 
 const SHARE: Row = Row {
     name: "communication_share",
@@ -44,25 +44,30 @@ fn find(profile: &Profile<'_>) -> Vec<Finding> {
     };
     let lost = Lost::but(profile, CAUSE, &SHARE, waited);
     lost.map(|lost| {
-        let low = lost.high() * profile.limits.of(&CERTAIN_KERNEL);
         let statement = format!(
             "Communication that nothing hides took {}, most of it {}",
             lost.of_the_time(),
             lost.first()
         );
         let advice = format!(
-            "Hide or shrink {}: overlap with the backward pass (bucket size), fewer or smaller messages, ranks of a group within one NVLink domain.",
-            lost.listed()
+            "Hide or shrink {}: overlap with the backward pass (bucket size), fewer or smaller messages, ranks of a group within one {} domain.",
+            lost.listed(),
+            if profile.stack.is_amd() {
+                "Infinity Fabric"
+            } else {
+                "NVLink"
+            }
         );
-        lost.finding(low, statement, &[&advice], Vec::new())
+        lost.finding(1.0, statement, &[&advice], Vec::new())
     })
     .into_iter()
     .collect()
 }
 
 fn charge(rank: &Rank<'_>, ledger: &mut Ledger<'_>) {
+    let certain = rank.limits.of(&CERTAIN_KERNEL);
     let mut until = i64::MIN;
-    for &(start, end, index) in &rank.ordered.pieces {
+    for (place, &(start, end, index)) in rank.ordered.pieces.iter().enumerate() {
         let Some(work) = rank.timeline.work.get(index as usize) else {
             continue;
         };
@@ -71,7 +76,7 @@ fn charge(rank: &Rank<'_>, ledger: &mut Ledger<'_>) {
             until = until.max(end);
             let exposed = &rank.ordered.only_communicating;
             let ns = exposed.overlap_range(from, end.max(from));
-            ledger.charge(CAUSE, start, end, ns, work.name);
+            ledger.charge_work(CAUSE, place, ns, (ns as f64 * certain) as i64);
         }
     }
 }

@@ -35,14 +35,14 @@ pub(super) const RULE: Rule = Rule {
 
 fn find(profile: &Profile<'_>) -> Vec<Finding> {
     let ranks = profile.figures.ranks.iter();
-    let known: Vec<f64> = ranks.filter_map(|rank| rank.flops.hfu).collect();
+    let known: Vec<f64> = ranks.filter_map(|rank| rank.flops.at_least).collect();
     let hfu = known.iter().sum::<f64>() / known.len().max(1) as f64;
     let least = profile.limits.of(&HFU);
     let finding = (hfu >= least).then(|| Finding {
         class: RULE.definition.class.to_owned(),
         scope: Scope::default(),
         statement: format!(
-            "The counted floating-point work reaches {} of the dense peak: there is little left to gain on this GPU",
+            "The counted floating-point work alone reaches {} of the dense peak: there is little left to gain on this GPU",
             percent(hfu)
         ),
         evidence: vec![evidence("hfu", hfu, "share of the peak", Some(least))],
@@ -61,7 +61,7 @@ use crate::findings::{self, Thresholds, testing::{Made, classifier, measured}};
 fn compute_bound() {
     let with = |hfu| {
         let mut figures = of_profile(vec![measured(&Made::new().0, &classifier())]);
-        figures.ranks[0].flops.hfu = hfu;
+        figures.ranks[0].flops.at_least = hfu;
         let found = findings::of_profile(&[], &figures, &Thresholds::default());
         found.iter().any(|one| one.class == "compute_bound")
     };

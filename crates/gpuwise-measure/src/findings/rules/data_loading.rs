@@ -3,6 +3,7 @@
 use crate::findings::{
     ledger::Cause,
     lost::Lost,
+    replay::Whole,
     rule::{Profile, Row, Rule},
 };
 use gpuwise_domain::profile::finding::{Finding, FindingDefinition};
@@ -37,15 +38,18 @@ pub(super) const RULE: Rule = Rule {
     thresholds: &[SHARE, CERTAIN],
     
     find,
+    whole: |host| Whole::Always(&host.loader),
     
     ..Rule::EMPTY
 };
 
 fn find(profile: &Profile<'_>) -> Vec<Finding> {
     Lost::said(profile, CAUSE, &SHARE, |lost| {
-        let low = lost.high() * profile.limits.of(&CERTAIN);
+        let certain = profile.limits.of(&CERTAIN);
 
-        let advice: &[&str] = if lost.first_contains("SingleProcess") {
+        let advice: &[&str] = if !profile.stack.is_pytorch() {
+            &["More workers that decode, prefetching, or cheaper decoding."]
+        } else if lost.first_contains("SingleProcess") {
             &[
                 "The loader works in the training process itself: give it workers (`DataLoader(num_workers=4, pin_memory=True)`).",
                 "Then raise `prefetch_factor`, or make decoding cheaper, until its range is near zero.",
@@ -55,7 +59,7 @@ fn find(profile: &Profile<'_>) -> Vec<Finding> {
         };
         let (share, first) = (lost.of_the_time(), lost.first());
         let statement = format!("The GPU stood idle {share} while {first} fetched data");
-        lost.finding(low, statement, advice, Vec::new())
+        lost.finding(certain, statement, advice, Vec::new())
     })
 }
 

@@ -3,6 +3,7 @@
 use crate::findings::{
     ledger::Cause,
     lost::Lost,
+    replay::Whole,
     rule::{CERTAIN_HOST, Profile, Row, Rule},
 };
 use gpuwise_domain::profile::finding::{Finding, FindingDefinition};
@@ -38,23 +39,29 @@ pub(super) const RULE: Rule = Rule {
     thresholds: &[SHARE, CALL, CERTAIN_HOST],
     
     find,
+    whole: |host| Whole::Always(&host.long_calls),
     
     ..Rule::EMPTY
 };
 
 fn find(profile: &Profile<'_>) -> Vec<Finding> {
     Lost::said(profile, CAUSE, &SHARE, |lost| {
-        let low = lost.high() * profile.limits.of(&CERTAIN_HOST);
+        let certain = profile.limits.of(&CERTAIN_HOST);
 
         let (share, first) = (lost.of_the_time(), lost.first());
         let statement = format!(
             "The GPU stood idle {share} in long calls such as {first}, which load or allocate on first use"
         );
         let advice = format!(
-            "Longest: {}. Warm up before the loop, set `CUDA_MODULE_LOADING=EAGER`, keep allocations; a long run pays this once.",
-            lost.listed()
+            "Longest: {}. Warm up before the loop{}, keep allocations; a long run pays this once.",
+            lost.listed(),
+            if profile.stack.is_nvidia() {
+                ", set `CUDA_MODULE_LOADING=EAGER`"
+            } else {
+                ""
+            }
         );
-        lost.finding(low, statement, &[&advice], Vec::new())
+        lost.finding(certain, statement, &[&advice], Vec::new())
     })
 }
 

@@ -2,6 +2,7 @@
 
 use crate::findings::{
     lost::percent,
+    stack::Stack,
     rule::{Profile, Row, Rule, evidence},
     work::{DeviceMemory, device_memory},
 };
@@ -42,11 +43,16 @@ pub(super) const RULE: Rule = Rule {
 fn find(profile: &Profile<'_>) -> Vec<Finding> {
     let limits = (profile.limits.of(&SLACK), profile.limits.of(&PRESSURE));
     device_memory(profile.figures)
-        .filter_map(|one| said(&one, one.memory.slack_at_peak?, limits))
+        .filter_map(|one| said(&one, one.memory.slack_at_peak?, limits, profile.stack))
         .collect()
 }
 
-fn said(one: &DeviceMemory<'_>, slack: u64, limits: (f64, f64)) -> Option<Finding> {
+fn said(one: &DeviceMemory<'_>, slack: u64, limits: (f64, f64), stack: Stack) -> Option<Finding> {
+    let variable = if stack.is_amd() {
+        "PYTORCH_HIP_ALLOC_CONF"
+    } else {
+        "PYTORCH_CUDA_ALLOC_CONF"
+    };
     let share = slack as f64 / (one.reserved as f64).max(1.0);
     let pressure = one.pressure();
     (share >= limits.0 && pressure >= limits.1).then(|| Finding {
@@ -67,9 +73,9 @@ fn said(one: &DeviceMemory<'_>, slack: u64, limits: (f64, f64)) -> Option<Findin
             low: slack / 2,
             high: slack,
         },
-        advice: vec![
-            "`PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True`; fixed shapes (pad to buckets); no large tensors freed and allocated anew in the loop.".to_owned(),
-        ],
+        advice: vec![format!(
+            "`{variable}=expandable_segments:True`; fixed shapes (pad to buckets); no large tensors freed and allocated anew in the loop."
+        )],
     })
 }
 

@@ -3,11 +3,20 @@
 use crate::findings::{
     ledger::Cause,
     lost::Lost,
-    rule::{CERTAIN_HOST, Profile, Row, Rule},
+    replay::Whole,
+    rule::{Profile, Row, Rule},
 };
 use gpuwise_domain::profile::finding::{Finding, FindingDefinition};
 
 pub(in crate::findings) const CAUSE: Cause = Cause("host_bound");
+
+const CERTAIN: Row = Row {
+    name: "certain_launch",
+    value: 0.5,
+    unit: "share of the gain",
+    meaning: "what graphs, a compiler or larger batches are known to bring at least of the time that the device waits for launches",
+    source: "-",
+};
 
 const SHARE: Row = Row {
     name: "host_bound_share",
@@ -23,29 +32,31 @@ pub(super) const RULE: Rule = Rule {
         title: "host bound",
         signal: "Idle time in which the host ran the framework before the next launch, with no other cause, is `host_bound_share` or more.",
         advice: "CUDA graphs, torch.compile, larger batches, less Python between launches; a faster core for the launching thread.",
-        gain: "high: that idle time; low: `certain_host` of it.",
+        gain: "high: the trace played again without the host's time outside of waits; low: `certain_launch` of what it gains without its time in those gaps.",
         source: "AMD-AGI/TraceLens cpu_idle_analysis; PyTorch performance tuning guide",
     },
-    thresholds: &[SHARE, CERTAIN_HOST],
+    thresholds: &[SHARE, CERTAIN],
     
     find,
+    whole: |host| Whole::AtMost(&host.framework),
     
     ..Rule::EMPTY
 };
 
 fn find(profile: &Profile<'_>) -> Vec<Finding> {
     Lost::said(profile, CAUSE, &SHARE, |lost| {
-        let low = lost.high() * profile.limits.of(&CERTAIN_HOST);
+        let certain = profile.limits.of(&CERTAIN);
 
         let (share, first, count) = (lost.of_the_time(), lost.first(), lost.count);
         let statement = format!(
             "The GPU stood idle {share} in {count} gaps until the host launched the next work, most of it before {first}"
         );
         let advice = format!(
-            "Launch in advance or all at once: CUDA graphs, `torch.compile(mode=\"reduce-overhead\")`, larger batches. Most of the waiting is before {}.",
+            "Launch in advance or all at once: {}, larger batches. Most of the waiting is before {}.",
+            profile.stack.launch_less(),
             lost.listed()
         );
-        lost.finding(low, statement, &[&advice], Vec::new())
+        lost.finding(certain, statement, &[&advice], Vec::new())
     })
 }
 

@@ -3,6 +3,7 @@
 use crate::findings::{
     ledger::Cause,
     lost::Lost,
+    replay::Whole,
     rule::{CERTAIN_HOST, Profile, Row, Rule},
 };
 use gpuwise_domain::profile::finding::{Finding, FindingDefinition};
@@ -45,20 +46,28 @@ pub(super) const RULE: Rule = Rule {
     thresholds: &[SHARE, REST, REST_SHARE, CERTAIN_HOST],
     
     find,
+    whole: |host| Whole::Always(&host.rests),
     
     ..Rule::EMPTY
 };
 
 fn find(profile: &Profile<'_>) -> Vec<Finding> {
     Lost::said(profile, CAUSE, &SHARE, |lost| {
-        let low = lost.high() * profile.limits.of(&CERTAIN_HOST);
+        let certain = profile.limits.of(&CERTAIN_HOST);
 
         let (share, first, count) = (lost.of_the_time(), lost.first(), lost.count);
         let statement = format!(
             "The GPU stood idle {share} in {count} rests of the host, which ran no operator; the longest before {first}"
         );
-        let advice = "See what Python did in these places: evaluation, logging, checkpoints, input. Profile with `with_stack=True` to have its names.";
-        lost.finding(low, statement, &[advice], Vec::new())
+        let names = if profile.stack.is_pytorch() {
+            " Profile with `with_stack=True` to have its names."
+        } else {
+            ""
+        };
+        let advice = format!(
+            "See what the program did in these places: evaluation, logging, checkpoints, input.{names}"
+        );
+        lost.finding(certain, statement, &[&advice], Vec::new())
     })
 }
 

@@ -40,22 +40,27 @@ pub(super) const RULE: Rule = Rule {
 
 fn find(profile: &Profile<'_>) -> Vec<Finding> {
     Lost::said(profile, CAUSE, &SHARE, |lost| {
-        let low = lost.high() * profile.limits.of(&CERTAIN_KERNEL);
         let (share, first, count) = (lost.of_the_time(), lost.first(), lost.count);
         let statement = format!(
             "{count} kernels that only change the layout of tensors took {share}, most of it {first}"
         );
-        let advice = "Keep the model and its inputs in channels-last (`model.to(memory_format=torch.channels_last)`, and the same of the batch), so that convolutions need no transposes around them; an operator between them that falls back to channels-first brings them back.";
-        lost.finding(low, statement, &[advice], Vec::new())
+        let advice = if profile.stack.is_pytorch() {
+            "Keep the model and its inputs in channels-last (`model.to(memory_format=torch.channels_last)`, and the same of the batch), so that convolutions need no transposes around them; an operator between them that falls back to channels-first brings them back."
+        } else {
+            "Keep the model and its inputs in channels-last (NHWC), so that convolutions need no transposes around them."
+        };
+        lost.finding(1.0, statement, &[advice], Vec::new())
     })
 }
 
 fn charge(rank: &Rank<'_>, ledger: &mut Ledger<'_>) {
     let mut known = Remembered::new(&rank.timeline.names);
-    for (work, _) in rank.ordered.kernels(rank.timeline) {
-        if known.of(work.name, |name| NAMES.iter().any(|one| name.contains(one))) {
-            let time = (work.end_ns - work.start_ns) as f64 * rank.alone;
-            ledger.charge(CAUSE, work.start_ns, work.end_ns, time as i64, work.name);
+    let certain = rank.limits.of(&CERTAIN_KERNEL);
+    for kernel in rank.ordered.kernels(rank.timeline) {
+        let name = kernel.work.name;
+        if known.of(name, |name| NAMES.iter().any(|one| name.contains(one))) {
+            let time = kernel.duration() as f64 * rank.alone;
+            ledger.charge_work(CAUSE, kernel.place, time as i64, (time * certain) as i64);
         }
     }
 }

@@ -45,28 +45,34 @@ pub(super) const RULE: Rule = Rule {
 
 fn find(profile: &Profile<'_>) -> Vec<Finding> {
     Lost::said(profile, CAUSE, &SHARE, |lost| {
-        let low = lost.high() * profile.limits.of(&CERTAIN_KERNEL);
         let statement = format!(
             "Kernels that leave most multiprocessors empty lost {}, most of it {}",
             lost.of_the_time(),
             lost.first()
         );
         let advice = format!(
-            "Give {} more blocks: a larger batch, split-K, several streams; else a smaller GPU or slice does as well.",
-            lost.listed()
+            "Give {} more blocks: a larger batch, split-K, several streams{}.",
+            lost.listed(),
+            if profile.stack.smallest {
+                ""
+            } else {
+                "; else a smaller GPU or slice does as well"
+            }
         );
-        lost.finding(low, statement, &[&advice], Vec::new())
+        lost.finding(1.0, statement, &[&advice], Vec::new())
     })
 }
 
 fn charge(rank: &Rank<'_>, ledger: &mut Ledger<'_>) {
     let (fewest, small) = (rank.limits.of(&BLOCKS), rank.limits.of(&SMALL));
-    for (work, _) in rank.ordered.kernels(rank.timeline) {
-        let blocks = launch_of(rank.timeline, work).and_then(|l| l.blocks_per_multiprocessor);
-        let duration = (work.end_ns - work.start_ns) as f64;
+    let certain = rank.limits.of(&CERTAIN_KERNEL);
+    for kernel in rank.ordered.kernels(rank.timeline) {
+        let launch = launch_of(rank.timeline, kernel.work);
+        let blocks = launch.and_then(|launch| launch.blocks_per_multiprocessor);
+        let duration = kernel.duration() as f64;
         if let Some(blocks) = blocks.filter(|blocks| *blocks < fewest && duration >= small) {
             let lost = duration * rank.alone * (1.0 - blocks.max(0.0));
-            ledger.charge(CAUSE, work.start_ns, work.end_ns, lost as i64, work.name);
+            ledger.charge_work(CAUSE, kernel.place, lost as i64, (lost * certain) as i64);
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::pcie::{PINNED_RATE, charge_copies, finding};
 use crate::findings::{
+    host::Wait,
     ledger::{Cause, Ledger},
     lost::Lost,
     rule::{CERTAIN_HOST, Profile, Rank, Row, Rule},
@@ -30,6 +31,7 @@ pub(super) const RULE: Rule = Rule {
     thresholds: &[SHARE, PINNED_RATE, CERTAIN_HOST],
     charge,
     find,
+    waits: Some(Wait::Pageable),
     
     ..Rule::EMPTY
 };
@@ -40,7 +42,11 @@ fn find(profile: &Profile<'_>) -> Vec<Finding> {
             "Copies of pageable host memory took {}, with nothing computed beside them",
             lost.of_the_time()
         );
-        let advice = "Pin the host memory (`pin_memory=True` of the loader, `tensor.pin_memory()`), and copy with `non_blocking=True`.";
+        let advice = if profile.stack.is_pytorch() {
+            "Pin the host memory (`pin_memory=True` of the loader, `tensor.pin_memory()`), and copy with `non_blocking=True`."
+        } else {
+            "Pin the host memory, and copy it asynchronously on a stream of its own."
+        };
         finding(profile, lost, statement, advice)
     })
 }

@@ -10,7 +10,7 @@ use crate::{
 };
 use gpuwise_domain::profile::{
     finding::{Finding, FindingDefinition},
-    timeline::{Detail, Direction, MemoryKind, Work, WorkClass},
+    timeline::{Detail, Direction, MemoryKind, WorkClass},
 };
 
 const CAUSE: Cause = Cause("pcie");
@@ -71,17 +71,14 @@ pub(super) fn finding(
     advice: &str,
 ) -> Finding {
     let sum = |figure: &str| lost.noted(figure).iter().sum::<f64>();
-    let (bytes, time, exposed) = (sum("bytes"), sum("sized_ns"), sum("exposed_ns"));
-    let high = lost.high();
+    let (bytes, time) = (sum("bytes"), sum("sized_ns"));
     let pinned = profile.limits.of(&PINNED_RATE);
-    let (mut low, mut more) = (high * profile.limits.of(&CERTAIN_HOST), Vec::new());
+    let mut more = Vec::new();
     if bytes > 0.0 && time > 0.0 {
         let rate = bytes / (time * 1e-9);
         more.push(evidence("copy_rate", rate, "bytes/s", Some(pinned)));
-        let stays = exposed * (rate / pinned).min(1.0);
-        low = (high - stays / lost.span()).max(0.0);
     }
-    lost.finding(low, statement, &[advice], more)
+    lost.finding(1.0, statement, &[advice], more)
 }
 
 /// Charges copies over the link under which nothing was computed, of pageable memory or of other.
@@ -91,22 +88,29 @@ pub(super) fn charge_copies(
     wanted: fn(bool) -> bool,
     ledger: &mut Ledger<'_>,
 ) {
-    let copies: Vec<(&Work, Option<u64>)> = copies(rank, wanted).collect();
-    let union = Intervals::union(copies.iter().map(|(w, _)| (w.start_ns, w.end_ns)));
+    let copies: Vec<Copied> = copies(rank, wanted).collect();
+    let union = Intervals::union(copies.iter().map(|copy| (copy.start, copy.end)));
+    let rate = rank.limits.of(&PINNED_RATE);
+    let certain = rank.limits.of(&CERTAIN_HOST);
     let exposed = union
         .without(&rank.ordered.computing)
         .without(&rank.ordered.communicating);
     let (mut sized, mut sized_ns, mut exposed_ns) = (0_u64, 0, 0);
     let mut until = i64::MIN;
-    for (work, bytes) in copies {
-        let start = work.start_ns.max(until);
-        until = until.max(work.end_ns);
-        let ns = exposed.overlap_range(start, work.end_ns.max(start));
-        ledger.charge(cause, work.start_ns, work.end_ns, ns, work.name);
+    for copy in copies {
+        let start = copy.start.max(until);
+        until = until.max(copy.end);
+        let ns = exposed.overlap_range(start, copy.end.max(start));
+        // What is slower than the link goes for certain; without bytes nothing says how much that is.
+        let slow = copy.bytes.map_or(certain, |bytes| {
+            let took = ((copy.end - copy.start) as f64).max(1.0);
+            (1.0 - bytes as f64 / rate * 1e9 / took).max(0.0)
+        });
+        ledger.charge_work(cause, copy.place, ns, (ns as f64 * slow) as i64);
         exposed_ns += ns;
-        if let Some(bytes) = bytes {
+        if let Some(bytes) = copy.bytes {
             sized = sized.saturating_add(bytes);
-            sized_ns += work.end_ns - work.start_ns;
+            sized_ns += copy.end - copy.start;
         }
     }
     ledger.note(cause, "bytes", sized as f64);
@@ -114,13 +118,23 @@ pub(super) fn charge_copies(
     ledger.note(cause, "exposed_ns", exposed_ns as f64);
 }
 
-/// Copies between host and device, with their bytes.
+/// A copy between host and device.
+struct Copied {
+    /// Its place among the pieces.
+    place: usize,
+    start: i64,
+    end: i64,
+    bytes: Option<u64>,
+}
+
+/// Copies between host and device, in order of start.
 fn copies<'a>(
     rank: &'a Rank<'_>,
     wanted: fn(bool) -> bool,
-) -> impl Iterator<Item = (&'a Work, Option<u64>)> {
+) -> impl Iterator<Item = Copied> + 'a {
     let timeline = rank.timeline;
-    rank.ordered.pieces.iter().filter_map(move |&(_, _, index)| {
+    let pieces = rank.ordered.pieces.iter().enumerate();
+    pieces.filter_map(move |(place, &(start, end, index))| {
         let work = timeline.work.get(index as usize)?;
         let Some(Detail::Copy(shape)) = timeline.detail_of(work) else {
             return None;
@@ -131,7 +145,12 @@ fn copies<'a>(
         ) || on_host(shape.source) != on_host(shape.target);
         let pageable = [shape.source, shape.target].contains(&MemoryKind::Pageable);
         let fits = work.class == WorkClass::Copy && over_link && wanted(pageable);
-        fits.then_some((work, shape.bytes))
+        fits.then_some(Copied {
+            place,
+            start,
+            end,
+            bytes: shape.bytes,
+        })
     })
 }
 

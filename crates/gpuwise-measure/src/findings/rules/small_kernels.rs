@@ -51,13 +51,14 @@ pub(super) const RULE: Rule = Rule {
 
 fn find(profile: &Profile<'_>) -> Vec<Finding> {
     Lost::said(profile, CAUSE, &SHARE, |lost| {
-        let low = lost.high() * profile.limits.of(&CERTAIN_HOST);
+        let certain = profile.limits.of(&CERTAIN_HOST);
         let (share, first) = (lost.of_the_time(), lost.first());
         let statement = format!(
             "The GPU waited {share} between small kernels launched as fast as the host can, most of them from {first}"
         );
         let advice = format!(
-            "Fuse them (`torch.compile`, fused or `foreach` optimizers) or replay them as a CUDA graph; first {}.",
+            "{}; first {}.",
+            profile.stack.fuse(),
             lost.listed()
         );
         let count = |figure: &str| {
@@ -65,7 +66,7 @@ fn find(profile: &Profile<'_>) -> Vec<Finding> {
             evidence(figure, count, "count", None)
         };
         let more = vec![count("kernels"), count("small_kernels")];
-        lost.finding(low, statement, &[&advice], more)
+        lost.finding(certain, statement, &[&advice], more)
     })
 }
 
@@ -73,9 +74,9 @@ fn find(profile: &Profile<'_>) -> Vec<Finding> {
 fn charge(rank: &Rank<'_>, ledger: &mut Ledger<'_>) {
     let small = rank.limits.of(&SMALL);
     let (mut all, mut smaller) = (0.0, 0.0);
-    for (work, _) in rank.ordered.kernels(rank.timeline) {
+    for kernel in rank.ordered.kernels(rank.timeline) {
         all += 1.0;
-        if ((work.end_ns - work.start_ns) as f64) < small {
+        if (kernel.duration() as f64) < small {
             smaller += 1.0;
         }
     }

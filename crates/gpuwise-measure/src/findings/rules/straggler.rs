@@ -1,8 +1,9 @@
 //! A rank for which the others wait.
 
+use super::communication;
 use crate::findings::{
     Signals,
-    lost::{PLACES, percent, time},
+    lost::{PLACES, elsewhere, percent, time},
     rule::{CERTAIN_HOST, Profile, Row, Rule, evidence},
 };
 use gpuwise_domain::profile::{
@@ -51,6 +52,7 @@ fn find(profile: &Profile<'_>) -> Vec<Finding> {
 fn said(straggler: &Straggler<'_>, profile: &Profile<'_>) -> Finding {
     let Straggler { rank, share, .. } = straggler;
     let (number, caused) = (rank.rank, rank.caused_ns as f64);
+    let places = places(straggler.found, number);
     let limit = |row| Some(profile.limits.of(row));
     Finding {
         class: RULE.definition.class.to_owned(),
@@ -70,10 +72,11 @@ fn said(straggler: &Straggler<'_>, profile: &Profile<'_>) -> Finding {
             evidence("straggler", *share, "share of the span", limit(&SHARE)),
             evidence("last_share", straggler.last, "share of collectives", limit(&LAST_SHARE)),
             evidence("caused_ns", caused, "ns", None),
+            elsewhere(caused, &places),
         ],
-        places: places(straggler.found, number),
+        places,
         gain: Gain::Time {
-            low: share * profile.limits.of(&CERTAIN_HOST),
+            low: (straggler.on_path(profile) * profile.limits.of(&CERTAIN_HOST)).min(*share),
             high: *share,
         },
         advice: vec![format!(
@@ -95,9 +98,26 @@ pub(super) struct Straggler<'a> {
 }
 
 impl Straggler<'_> {
+    /// What the other ranks waited for it where that made them longer, as a share of the span: of waits
+    /// that hide behind a slow host nothing is gained.
+    fn on_path(&self, profile: &Profile<'_>) -> f64 {
+        let others = profile.signals.iter().enumerate();
+        let others = others.filter(|(place, one)| number(*place, one) != self.rank.rank);
+        let shares = others.map(|(place, one)| {
+            let waited = self.waited(profile, place, one) / (one.span_ns as f64).max(1.0);
+            let charged = one.charges.get(&communication::CAUSE);
+            let counts = charged.and_then(|charged| {
+                Some(charged.gained?.high_ns as f64 / (charged.ns as f64).max(1.0))
+            });
+            waited * counts.unwrap_or(1.0).min(1.0)
+        });
+        let shares: Vec<f64> = shares.collect();
+        shares.iter().sum::<f64>() / (shares.len() as f64).max(1.0)
+    }
+
     /// What a rank waited for the straggler.
     pub(super) fn waited(&self, profile: &Profile<'_>, place: usize, of: &Signals) -> f64 {
-        let number = of.rank.unwrap_or(u32::try_from(place).unwrap_or(u32::MAX));
+        let number = number(place, of);
         let ranks = profile.figures.stragglers.iter().flat_map(|found| &found.ranks);
         let own = ranks
             .filter(|rank| rank.rank == number)
@@ -107,10 +127,20 @@ impl Straggler<'_> {
     }
 }
 
+/// The number of a rank, or else its place.
+fn number(place: usize, of: &Signals) -> u32 {
+    of.rank.unwrap_or(u32::try_from(place).unwrap_or(u32::MAX))
+}
+
 /// The rank that is late usually, or that causes most of what is waited for.
 pub(super) fn slowest<'a>(profile: &Profile<'a>) -> Option<Straggler<'a>> {
     let found = profile.figures.stragglers.as_ref()?;
     let rank = found.ranks.iter().max_by_key(|rank| rank.caused_ns)?;
+    let alike = found.ranks.iter().filter(|one| one.caused_ns == rank.caused_ns);
+    if alike.count() > 1 {
+        // Nobody is later than the others.
+        return None;
+    }
     let all: i64 = found.ranks.iter().map(|rank| rank.caused_ns).sum();
     let span = profile.signals.iter().map(|one| one.span_ns).max()?;
     if all <= 0 || span <= 0 || rank.count == 0 {
@@ -134,7 +164,7 @@ fn places(found: &Stragglers, rank: u32) -> Vec<Place> {
     let mut late: Vec<_> = found
         .collectives
         .iter()
-        .filter(|collective| collective.last_rank == rank)
+        .filter(|collective| collective.last_rank == Some(rank))
         .collect();
     late.sort_by_key(|collective| Reverse(collective.lateness_ns));
     let place = |one: &&MatchedCollective| Place {
@@ -142,6 +172,7 @@ fn places(found: &Stragglers, rank: u32) -> Vec<Place> {
         device: None,
         start_ns: one.start_ns,
         end_ns: one.end_ns,
+        lost_ns: Some(one.lateness_ns),
         what: format!(
             "{}: the others waited up to {}",
             one.name,

@@ -1,8 +1,10 @@
 //! The device waits because the host had waited for it.
 
 use crate::findings::{
+    host::Wait,
     ledger::Cause,
     lost::Lost,
+    stack::Framework,
     rule::{CERTAIN_HOST, Profile, Row, Rule},
 };
 use gpuwise_domain::profile::finding::{Finding, FindingDefinition};
@@ -37,23 +39,29 @@ pub(super) const RULE: Rule = Rule {
     thresholds: &[SHARE, RESTART, CERTAIN_HOST],
     
     find,
+    waits: Some(Wait::Synchronisation),
     
     ..Rule::EMPTY
 };
 
 fn find(profile: &Profile<'_>) -> Vec<Finding> {
     Lost::said(profile, CAUSE, &SHARE, |lost| {
-        let low = lost.high() * profile.limits.of(&CERTAIN_HOST);
+        let certain = profile.limits.of(&CERTAIN_HOST);
 
         let (share, first) = (lost.of_the_time(), lost.first());
         let statement = format!(
             "The GPU stood idle {share} because the host waited for it, mostly in {first}, and had to start anew"
         );
         let advice = format!(
-            "Calls that waited: {}. Take `.item()`, `.cpu()`, `print` of tensors and explicit synchronisation out of the loop, or do them every n steps.",
-            lost.listed()
+            "Calls that waited: {}. Take {} and explicit synchronisation out of the loop, or do them every n steps.",
+            lost.listed(),
+            match profile.stack.framework {
+                Some(Framework::PyTorch) => "`.item()`, `.cpu()`, `print` of tensors",
+                Some(Framework::Xla) => "`block_until_ready`, `device_get`, `print` of arrays",
+                None => "blocking copies",
+            }
         );
-        lost.finding(low, statement, &[&advice], Vec::new())
+        lost.finding(certain, statement, &[&advice], Vec::new())
     })
 }
 

@@ -43,22 +43,23 @@ pub(super) const RULE: Rule = Rule {
 
 fn find(profile: &Profile<'_>) -> Vec<Finding> {
     Lost::said(profile, CAUSE, &SHARE, |lost| {
-        let low = lost.high() * profile.limits.of(&CERTAIN_KERNEL);
         let statement = format!(
             "Kernels such as {} do not use tensor cores, though their operands fit: up to {} could go",
             lost.first(),
             lost.of_the_time()
         );
         let advice = format!(
-            "For {}: dimensions in multiples of 8, channels-last, a current cuBLAS or cuDNN.",
-            lost.listed()
+            "For {}: dimensions in multiples of 8, channels-last, {}.",
+            lost.listed(),
+            profile.stack.libraries()
         );
-        lost.finding(low, statement, &[&advice], Vec::new())
+        lost.finding(1.0, statement, &[&advice], Vec::new())
     })
 }
 
 fn charge(rank: &Rank<'_>, ledger: &mut Ledger<'_>) {
-    charge_kernels(rank, CAUSE, Operands::Narrow, ledger);
+    let certain = rank.limits.of(&CERTAIN_KERNEL);
+    charge_kernels(rank, CAUSE, Operands::Narrow, certain, ledger);
 }
 
 /// Whether operands are of a type of 16 bits or fewer; where that is not stated FP32 is assumed, as
@@ -74,16 +75,17 @@ pub(super) fn charge_kernels(
     rank: &Rank<'_>,
     cause: Cause,
     wanted: Operands,
+    certain: f64,
     ledger: &mut Ledger<'_>,
 ) {
-    for (work, traits) in rank.ordered.kernels(rank.timeline) {
-        if traits.tensor_cores == TensorCores::Unused
-            && has_tensor_cores(rank.timeline, work)
-            && operands(rank.timeline, work) == wanted
+    for kernel in rank.ordered.kernels(rank.timeline) {
+        if kernel.traits.tensor_cores == TensorCores::Unused
+            && has_tensor_cores(rank.timeline, kernel.work)
+            && operands(rank.timeline, kernel.work) == wanted
         {
-            let duration = (work.end_ns - work.start_ns) as f64 * rank.alone;
+            let duration = kernel.duration() as f64 * rank.alone;
             let lost = duration * (1.0 - 1.0 / TENSOR_RATIO);
-            ledger.charge(cause, work.start_ns, work.end_ns, lost as i64, work.name);
+            ledger.charge_work(cause, kernel.place, lost as i64, (lost * certain) as i64);
         }
     }
 }

@@ -1,14 +1,17 @@
 //! Kernels ran slower than the same kernels did elsewhere in the trace.
 
-use crate::findings::{
-    ledger::{Cause, Ledger},
-    lost::Lost,
-    rule::{Profile, Rank, Row, Rule, Thresholds, evidence},
-    work::{Ordered, launch_of},
+use crate::{
+    figures::{intervals::Intervals, names::Remembered},
+    findings::{
+        ledger::{Cause, Ledger},
+        lost::Lost,
+        rule::{Profile, Rank, Row, Rule, Thresholds, evidence},
+        work::{Ordered, launch_of},
+    },
 };
 use gpuwise_domain::profile::{
-    finding::{Finding, FindingDefinition},
-    timeline::{Index, NameId, Timeline, Work},
+    finding::{Evidence, Finding, FindingDefinition},
+    timeline::{Index, NameId, Timeline},
 };
 use std::collections::BTreeMap;
 
@@ -34,8 +37,8 @@ const RATIO_DOUBTFUL: Row = Row {
     name: "throttle_ratio_doubtful",
     value: 1.3,
     unit: "ratio",
-    meaning: "the same where communication ran beside most kernels, or their shapes are not stated",
-    source: "untouched traces: 1.24 in deepseek-ai/profile-data beside communication, 1.17 in a graph replay without shapes",
+    meaning: "the same where the shapes of most kernels are not stated",
+    source: "untouched traces: 1.17 in a graph replay without shapes",
 };
 
 const BREADTH: Row = Row {
@@ -50,7 +53,15 @@ const CERTAIN: Row = Row {
     name: "certain_clock",
     value: 0.8,
     unit: "share of the gain",
-    meaning: "what a clock that is no longer held back is known to bring",
+    meaning: "what a clock that is no longer held back is known to bring, where the trace has its clock",
+    source: "-",
+};
+
+const CERTAIN_UNRECORDED: Row = Row {
+    name: "certain_clock_unrecorded",
+    value: 0.5,
+    unit: "share of the gain",
+    meaning: "the same where the trace has no clock: the kernels ran slower for certain, the reason is likely",
     source: "-",
 };
 
@@ -61,16 +72,19 @@ const REPEATS: usize = 3;
 /// Shorter kernels differ by the profiler's resolution.
 const STEADY_NS: i64 = 3_000;
 
+/// Communication beside a kernel for less than this part of its time is no reason for its slowness.
+const ALONE: i64 = 10;
+
 pub(super) const RULE: Rule = Rule {
     definition: FindingDefinition {
         class: "throttled_clock",
         title: "throttled clock",
-        signal: "The same kernels (name, grid, block) took `throttle_ratio` longer or more (`throttle_ratio_doubtful` beside communication or without stated shapes) in a part of the trace than in its fastest part, and `throttle_breadth` of the part's kernel time did; the loss is `throttle_share` or more.",
+        signal: "Kernels beside which nothing else ran took `throttle_ratio` longer or more than the same kernels (name, grid, block) in the fastest part of the trace (`throttle_ratio_doubtful` without stated shapes), and `throttle_breadth` of the part's kernel time did; the loss is `throttle_share` or more. Where the trace has clocks, the clock was lower as well; kernels beside communication or another stream's share multiprocessors, and are left out.",
         advice: "Look at clocks, power cap, temperature and at who shares the GPU in that time.",
-        gain: "high: time beyond that of the fastest part; low: `certain_clock` of it.",
+        gain: "high: time beyond that of the fastest part; low: `certain_clock` of it where the trace has clocks, else `certain_clock_unrecorded`.",
         source: "NVML clock event reasons; Meta, Zoomer (2025)",
     },
-    thresholds: &[RATIO, RATIO_DOUBTFUL, BREADTH, SHARE, CERTAIN],
+    thresholds: &[RATIO, RATIO_DOUBTFUL, BREADTH, SHARE, CERTAIN, CERTAIN_UNRECORDED],
     charge,
     find,
     same_kernels: true,
@@ -79,52 +93,41 @@ pub(super) const RULE: Rule = Rule {
 
 fn find(profile: &Profile<'_>) -> Vec<Finding> {
     Lost::said(profile, CAUSE, &SHARE, |lost| {
-        let low = lost.high() * profile.limits.of(&CERTAIN);
-        let statement = format!(
-            "The same kernels ran slower in part of the trace: {} was lost to it",
-            lost.of_the_time()
-        );
         let ratio = Some(profile.limits.of(&RATIO));
         let slower = lost.noted("slower").iter();
-        let more = slower.map(|one| evidence("slower", *one, "ratio", ratio)).collect();
-        let advice = "Look at clock, power cap and temperature of that time (`nvidia-smi -q -d CLOCK,PERFORMANCE`), and at who shares the GPU.";
-        lost.finding(low, statement, &[advice], more)
+        let mut more: Vec<Evidence> = slower
+            .map(|one| evidence("slower", *one, "ratio", ratio))
+            .collect();
+        let clock = mean(lost.noted("clock")).zip(mean(lost.noted("clock_usual")));
+        let (certain, why) = match clock {
+            Some((now, usual)) => {
+                more.push(evidence("clock", now, "MHz", None));
+                more.push(evidence("clock_usual", usual, "MHz", None));
+                let why = format!("the clock was {now:.0} MHz there and {usual:.0} MHz elsewhere");
+                (profile.limits.of(&CERTAIN), why)
+            }
+            None => (
+                profile.limits.of(&CERTAIN_UNRECORDED),
+                "nothing ran beside them, which leaves the clock; the trace does not record it"
+                    .to_owned(),
+            ),
+        };
+        let statement = format!(
+            "The same kernels ran slower in part of the trace: {} was lost to it; {why}",
+            lost.of_the_time()
+        );
+        let advice = profile.stack.clocks();
+        lost.finding(certain, statement, &[&advice], more)
     })
 }
 
-fn charge(rank: &Rank<'_>, ledger: &mut Ledger<'_>) {
-    if let Some(slower) = charge_slow_parts(rank, ledger) {
-        ledger.note(CAUSE, "slower", slower);
-    }
+fn mean(values: &[f64]) -> Option<f64> {
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
-/// Time lost because the same kernels ran slower in some part of the rank than in the fastest one.
-/// Gives how much slower, over the parts that were.
-fn charge_slow_parts(rank: &Rank<'_>, ledger: &mut Ledger<'_>) -> Option<f64> {
-    let &Rank { timeline, ordered, limits, .. } = rank;
-    let (from, to) = ordered.busy.hull()?;
-    let width = ((to - from) / PARTS).max(1);
-    let medians = medians(timeline, ordered);
-    let mut parts: Vec<Part> = (0..PARTS).map(|_| Part::default()).collect();
-    for (work, _) in ordered.kernels(timeline) {
-        let duration = work.end_ns - work.start_ns;
-        let Some(&usual) = medians.get(&(work.name, work.detail)) else {
-            continue;
-        };
-        let place = ((work.start_ns - from) / width).min(PARTS - 1);
-        let part = usize::try_from(place).unwrap_or(0);
-        if let Some(part) = parts.get_mut(part) {
-            part.kernels.push((duration, usual));
-            part.took += duration;
-            part.usual += usual;
-            if doubtful(timeline, ordered, work) {
-                part.doubtful += duration;
-            }
-            if duration > part.longest.0 {
-                part.longest = (duration, Some(work.name));
-            }
-        }
-    }
+fn charge(rank: &Rank<'_>, ledger: &mut Ledger<'_>) {
+    let &Rank { timeline, limits, .. } = rank;
+    let Some(parts) = parts(rank) else { return };
     let all: i64 = parts.iter().map(|part| part.took).sum();
     let mut ratios: Vec<(f64, i64)> = parts
         .iter()
@@ -132,38 +135,123 @@ fn charge_slow_parts(rank: &Rank<'_>, ledger: &mut Ledger<'_>) -> Option<f64> {
         .map(|part| (part.ratio(), part.usual))
         .collect();
     ratios.sort_unstable_by(|one, other| one.0.total_cmp(&other.0));
-    let fastest = fastest(&ratios)?;
-    let (mut took, mut lost) = (0.0, 0.0);
-    for (place, part) in (0_i64..).zip(&parts) {
+    let Some(fastest) = fastest(&ratios) else { return };
+    let clocks = Clocks::new(timeline);
+    let usual = clocks.highest(&parts, fastest);
+    let (mut took, mut lost, mut low) = (0.0, 0.0, Vec::new());
+    for part in &parts {
         let slower = part.ratio() / fastest;
         let least = part.least(limits);
         if part.took == 0 || slower < least || !part.broad(fastest, least, limits) {
             continue;
         }
-        let beyond = part.took as f64 * (1.0 - 1.0 / slower);
+        let clock = clocks.within(part.from, part.to);
+        if let Some((clock, usual)) = clock.zip(usual) {
+            // Kernels that are bound by memory follow the clock in part.
+            if clock * (1.0 + (slower - 1.0) / 2.0) > usual {
+                continue;
+            }
+            low.push(clock);
+        }
+        let beyond = 1.0 - 1.0 / slower;
         took += part.took as f64;
-        lost += beyond;
-        let start = from + place * width;
-        let name = part.longest.1.unwrap_or(NameId(0));
-        ledger.charge(
-            CAUSE,
-            start,
-            start + width,
-            (beyond * rank.alone) as i64,
-            name,
-        );
+        lost += part.took as f64 * beyond;
+        for &(place, duration, _) in &part.kernels {
+            let ns = (duration as f64 * beyond * rank.alone) as i64;
+            ledger.charge_work(CAUSE, place, ns, ns);
+        }
     }
-    (lost > 0.0).then(|| took / (took - lost))
+    if lost > 0.0 {
+        ledger.note(CAUSE, "slower", took / (took - lost));
+        if let (Some(usual), Some(clock)) = (usual, mean(&low)) {
+            ledger.note(CAUSE, "clock", clock);
+            ledger.note(CAUSE, "clock_usual", usual);
+        }
+    }
 }
 
-/// Whether a kernel may be slower for another reason: it shared the device with communication, or
-/// without a shape the same name may stand for other work.
-fn doubtful(timeline: &Timeline, ordered: &Ordered, work: &Work) -> bool {
-    let shape = launch_of(timeline, work).and_then(|launch| launch.grid);
-    let beside = ordered
-        .communicating
-        .overlap_range(work.start_ns, work.end_ns);
-    shape.is_none() || beside * 2 > work.end_ns - work.start_ns
+/// The trace in parts of equal length, with the kernels that ran alone in each.
+fn parts(rank: &Rank<'_>) -> Option<Vec<Part>> {
+    let &Rank { timeline, ordered, .. } = rank;
+    let (from, to) = ordered.busy.hull()?;
+    let width = ((to - from) / PARTS).max(1);
+    let medians = medians(timeline, ordered);
+    let shared = shared(ordered);
+    let mut parts: Vec<Part> = (0..PARTS)
+        .map(|place| Part {
+            from: from + place * width,
+            to: from + (place + 1) * width,
+            ..Part::default()
+        })
+        .collect();
+    for kernel in ordered.kernels(timeline) {
+        let duration = kernel.duration();
+        let Some(&usual) = medians.get(&(kernel.work.name, kernel.work.detail)) else {
+            continue;
+        };
+        if shared.overlap_range(kernel.start, kernel.end) * ALONE > duration {
+            continue;
+        }
+        let place = ((kernel.start - from) / width).min(PARTS - 1);
+        let part = usize::try_from(place).unwrap_or(0);
+        if let Some(part) = parts.get_mut(part) {
+            part.kernels.push((kernel.place, duration, usual));
+            part.took += duration;
+            part.usual += usual;
+            let shape = launch_of(timeline, kernel.work).and_then(|launch| launch.grid);
+            if shape.is_none() {
+                part.doubtful += duration;
+            }
+        }
+    }
+    Some(parts)
+}
+
+/// When more than one kernel ran, of communication or of another stream: they share multiprocessors.
+fn shared(ordered: &Ordered) -> Intervals {
+    let mut two = Vec::new();
+    let mut latest = i64::MIN;
+    for &(start, end, _) in &ordered.pieces {
+        if start < latest.min(end) {
+            two.push((start, latest.min(end)));
+        }
+        latest = latest.max(end);
+    }
+    Intervals::union(two)
+}
+
+/// Samples of the clock of multiprocessors, in order of time.
+struct Clocks(Vec<(i64, f64)>);
+
+impl Clocks {
+    fn new(timeline: &Timeline) -> Self {
+        let mut known = Remembered::new(&timeline.names);
+        let is_clock = |name: &str| {
+            let name = name.to_ascii_lowercase();
+            name.contains("clock") && (name.contains("gpc") || name.contains("sm"))
+        };
+        let samples = timeline.samples.iter();
+        let mut clocks: Vec<(i64, f64)> = samples
+            .filter(|sample| known.of(sample.name, is_clock) && sample.value > 0.0)
+            .map(|sample| (sample.at_ns, sample.value))
+            .collect();
+        clocks.sort_by_key(|sample| sample.0);
+        Self(clocks)
+    }
+
+    fn within(&self, from: i64, to: i64) -> Option<f64> {
+        let first = self.0.partition_point(|sample| sample.0 < from);
+        let after = self.0.partition_point(|sample| sample.0 < to);
+        let values: Vec<f64> = self.0.get(first..after)?.iter().map(|s| s.1).collect();
+        mean(&values)
+    }
+
+    /// That of the fast parts: the highest among them.
+    fn highest(&self, parts: &[Part], fastest: f64) -> Option<f64> {
+        let fast = parts.iter().filter(|part| part.took > 0 && part.ratio() <= fastest * 1.02);
+        fast.filter_map(|part| self.within(part.from, part.to))
+            .max_by(f64::total_cmp)
+    }
 }
 
 /// The ratio below which a twentieth of the work lies: one part alone may be fast by chance.
@@ -179,12 +267,14 @@ fn fastest(sorted: &[(f64, i64)]) -> Option<f64> {
 
 #[derive(Debug, Default)]
 struct Part {
-    kernels: Vec<(i64, i64)>,
+    from: i64,
+    to: i64,
+    /// Place, duration and usual duration.
+    kernels: Vec<(usize, i64, i64)>,
     took: i64,
     usual: i64,
-    /// Of kernels that may be slower for another reason than the clock.
+    /// Of kernels whose shape is not stated: the same name may stand for other work.
     doubtful: i64,
-    longest: (i64, Option<NameId>),
 }
 
 impl Part {
@@ -208,10 +298,10 @@ impl Part {
     /// Whether most kernels of the part are slower, not only some of them.
     fn broad(&self, fastest: f64, least: f64, limits: &Thresholds) -> bool {
         let least = 1.0 + (least - 1.0) / 2.0;
-        let slower = self.kernels.iter().filter(|(duration, usual)| {
+        let slower = self.kernels.iter().filter(|(_, duration, usual)| {
             *usual > 0 && *duration as f64 / *usual as f64 / fastest >= least
         });
-        let time: i64 = slower.map(|(duration, _)| duration).sum();
+        let time: i64 = slower.map(|(_, duration, _)| duration).sum();
         time as f64 >= limits.of(&BREADTH) * self.took as f64
     }
 }
@@ -219,9 +309,9 @@ impl Part {
 /// The usual duration of each kernel that ran often, by name and shape.
 fn medians(timeline: &Timeline, ordered: &Ordered) -> BTreeMap<(NameId, Index), i64> {
     let mut groups: BTreeMap<(NameId, Index), Vec<i64>> = BTreeMap::new();
-    for (work, _) in ordered.kernels(timeline) {
-        let durations = groups.entry((work.name, work.detail)).or_default();
-        durations.push(work.end_ns - work.start_ns);
+    for kernel in ordered.kernels(timeline) {
+        let key = (kernel.work.name, kernel.work.detail);
+        groups.entry(key).or_default().push(kernel.duration());
     }
     groups
         .into_iter()
@@ -237,7 +327,7 @@ fn medians(timeline: &Timeline, ordered: &Ordered) -> BTreeMap<(NameId, Index), 
 #[cfg(test)]
 mod tests {
 use crate::findings::testing::{check, Made};
-    use gpuwise_domain::profile::timeline::{Detail, LaunchShape};
+    use gpuwise_domain::profile::timeline::{CounterSample, Detail, LaunchShape};
 #[test]
 fn throttled_clock() {
     let slower = |made: &mut Made, same: bool| {
@@ -262,6 +352,32 @@ fn throttled_clock() {
         "throttled_clock",
         |made| slower(made, true),
         |made| slower(made, false),
+    );
+    // Communication beside the slow ones: they share multiprocessors.
+    check(
+        "throttled_clock",
+        |made| slower(made, true),
+        |made| {
+            slower(made, true);
+            made.kernel("ncclDevKernel_AllGather_RING_LL", 5010, 14_010, 500).stream = 1;
+        },
+    );
+    let recorded = |made: &mut Made, then: f64| {
+        slower(made, true);
+        let name = made.name("GPC Clock Frequency [MHz]");
+        for at in 0..140 {
+            made.0.samples.push(CounterSample {
+                at_ns: at * 100_000,
+                device: 0,
+                name,
+                value: if at < 50 { 1980.0 } else { then },
+            });
+        }
+    };
+    check(
+        "throttled_clock",
+        |made| recorded(made, 1100.0),
+        |made| recorded(made, 1980.0),
     );
 }
 }

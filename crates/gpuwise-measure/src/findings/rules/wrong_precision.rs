@@ -4,6 +4,7 @@ use super::tensor_cores_unused::{Operands, SHARE, charge_kernels};
 use crate::findings::{
     ledger::{Cause, Ledger},
     lost::Lost,
+    stack::Framework,
     rule::{Profile, Rank, Row, Rule},
 };
 use gpuwise_domain::profile::finding::{Finding, FindingDefinition};
@@ -36,18 +37,36 @@ pub(super) const RULE: Rule = Rule {
 
 fn find(profile: &Profile<'_>) -> Vec<Finding> {
     Lost::said(profile, CAUSE, &SHARE, |lost| {
-        let low = lost.high() * certain(profile);
+        let certain = certain(profile);
         let statement = format!(
             "Kernels such as {} compute in FP32 without tensor cores: up to {} could go",
             lost.first(),
             lost.of_the_time()
         );
         let advice = format!(
-            "For {}: `torch.autocast` with BF16 or FP16, or TF32 where the GPU has it (`torch.backends.cuda.matmul.allow_tf32 = True`, `cudnn.allow_tf32`).",
-            lost.listed()
+            "For {}: {}.",
+            lost.listed(),
+            switches(profile)
         );
-        lost.finding(low, statement, &[&advice], Vec::new())
+        lost.finding(certain, statement, &[&advice], Vec::new())
     })
+}
+
+/// How a lower precision is asked for, where accuracy allows it.
+fn switches(profile: &Profile<'_>) -> &'static str {
+    let tf32 = certain(profile) > 0.0 && !profile.stack.is_amd();
+    match (profile.stack.framework, tf32) {
+        (Some(Framework::PyTorch), true) => {
+            "TF32 (`torch.backends.cuda.matmul.allow_tf32 = True`, `cudnn.allow_tf32`), or `torch.autocast` with BF16 or FP16"
+        }
+        (Some(Framework::PyTorch), false) => "`torch.autocast` with BF16 or FP16",
+        (Some(Framework::Xla), true) => {
+            "`jax.default_matmul_precision(\"tensorfloat32\")`, or BF16 operands"
+        }
+        (Some(Framework::Xla), false) => "BF16 operands",
+        (None, true) => "TF32, or BF16 or FP16 operands",
+        (None, false) => "BF16 or FP16 operands",
+    }
 }
 
 /// TF32 is a switch where the device has it; before, precision must change in the model, and nothing
@@ -55,7 +74,7 @@ fn find(profile: &Profile<'_>) -> Vec<Finding> {
 fn certain(profile: &Profile<'_>) -> f64 {
     let capabilities = profile.signals.iter().map(|one| one.compute_capability);
     let mut has_tf32 = capabilities.map(|one| one.is_some_and(|(major, _)| major >= 8));
-    if has_tf32.all(|has| has) {
+    if !profile.stack.is_amd() && has_tf32.all(|has| has) {
         profile.limits.of(&CERTAIN_TF32)
     } else {
         0.0
@@ -63,7 +82,8 @@ fn certain(profile: &Profile<'_>) -> f64 {
 }
 
 fn charge(rank: &Rank<'_>, ledger: &mut Ledger<'_>) {
-    charge_kernels(rank, CAUSE, Operands::Wide, ledger);
+    // How much of it is certain depends on all ranks' devices.
+    charge_kernels(rank, CAUSE, Operands::Wide, 1.0, ledger);
 }
 
 #[cfg(test)]

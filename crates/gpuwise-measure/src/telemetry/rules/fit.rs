@@ -1,7 +1,7 @@
 //! GPUs that are idle, too large, too small, or could be shared: by the judge of an audit, over minutes in
 //! place of days.
 
-use super::{Look, evidence, gib, judged::Shown, percent};
+use super::{Look, evidence, gib, is_amd, judged::Shown, percent};
 use gpuwise_domain::{
     profile::finding::{Finding, Gain},
     telemetry::Quantity,
@@ -173,6 +173,13 @@ fn memory_full(look: &Look<'_>, shown: &Shown<'_, '_>) -> Option<Finding> {
     Some(finding)
 }
 
+/// Whether a row is the smallest part that its board is divided into.
+fn is_smallest(look: &Look<'_>) -> bool {
+    let instance = look.row.subject.instance.as_ref();
+    let profile = instance.and_then(|instance| instance.profile.as_deref());
+    profile.is_some_and(|profile| profile.starts_with("1g.") || profile.starts_with("1c."))
+}
+
 /// Some kernel always runs, and fills little of the GPU.
 pub(super) fn busy_low(look: &Look<'_>) -> Option<Finding> {
     let limit = look.limit("busy_low_util")?;
@@ -213,7 +220,13 @@ pub(super) fn busy_low(look: &Look<'_>) -> Option<Finding> {
             percent(share)
         ),
         gain,
-        &["raise the batch, run several streams or processes side by side (MPS), or take a smaller GPU"],
+        &[if is_smallest(look) {
+            "raise the batch, or run several streams or processes side by side"
+        } else if is_amd(look) {
+            "raise the batch, run several streams or processes side by side, or take a smaller GPU or partition"
+        } else {
+            "raise the batch, run several streams or processes side by side (MPS), or take a smaller GPU"
+        }],
     );
     finding
         .evidence

@@ -1,6 +1,6 @@
 //! Clocks held down, errors, links below what they can.
 
-use super::{Look, evidence, percent};
+use super::{Look, evidence, is_amd, percent};
 use gpuwise_domain::{
     profile::finding::{Finding, Gain},
     telemetry::{FaultClass, Quantity},
@@ -146,7 +146,11 @@ pub(super) fn power(look: &Look<'_>) -> Option<Finding> {
     } else if lowered.is_some() {
         (
             "A power limit below the shipped one held clocks down",
-            "raise the limit with `nvidia-smi -pl` if time matters more than power",
+            if is_amd(look) {
+                "raise the limit with `amd-smi set --power-cap` if time matters more than power"
+            } else {
+                "raise the limit with `nvidia-smi -pl` if time matters more than power"
+            },
         )
     } else {
         (

@@ -80,12 +80,12 @@ pub fn findings(
     let judged = judged::all(&looks, state, &neighbours, facts);
     out.extend(judged.iter().flat_map(fit::findings));
     out.extend(serving::findings(state, limits));
-    out.sort_by(|a, b| weight(b).total_cmp(&weight(a)));
+    out.sort_by(|a, b| finding_weight(b).total_cmp(&finding_weight(a)));
     out
 }
 
-/// For order alone: faults first, then the middle of what is gained.
-pub fn weight(finding: &Finding) -> f64 {
+/// For order alone: safety first, then the middle of what is gained.
+pub fn finding_weight(finding: &Finding) -> f64 {
     match finding.gain {
         Gain::Safety => 2.0,
         Gain::Time { low, high } | Gain::Device { low, high } => f64::midpoint(low, high),
@@ -252,6 +252,12 @@ fn evidence(figure: &str, value: f64, unit: &str, threshold: Option<f64>) -> Evi
         unit: unit.into(),
         threshold,
     }
+}
+
+/// Whether the GPU is AMD's, as its product says.
+fn is_amd(look: &Look<'_>) -> bool {
+    let product = look.row.subject.gpu.product.as_deref().unwrap_or_default();
+    ["AMD", "Instinct", "Radeon"].iter().any(|word| product.contains(word))
 }
 
 /// A share as people read it.

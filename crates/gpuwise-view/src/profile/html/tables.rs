@@ -406,7 +406,7 @@ pub(super) fn late(stragglers: &Stragglers) -> Table {
             Cell::text(one.name.clone()),
             Cell::of(one.group.clone(), Cell::text),
             Cell::count(one.order),
-            Cell::text(format!("rank {}", one.last_rank)),
+            Cell::of(one.last_rank, |rank| Cell::text(format!("rank {rank}"))),
             time_cell(one.lateness_ns),
             time_cell(one.transfer_ns),
             Cell::of(one.bus_bandwidth, rate_cell),

@@ -4,8 +4,8 @@ use super::{Shown, cut};
 use crate::figures::{TimeUnit, count, number};
 use crate::profile::kernel_name;
 use crate::table::{Cell, Column, Table};
-use gpuwise_domain::profile::kernel_counters::Bound;
-use gpuwise_domain::profile::sources::{CountedFigures, CountersSource};
+use gpuwise_domain::profile::kernel_counters::{Bound, CountedLaunch};
+use gpuwise_domain::profile::sources::{CountedFigures, CounterNote, CountersSource};
 use std::collections::BTreeMap;
 
 /// Launches that are listed, the longest first.
@@ -33,7 +33,7 @@ struct Optional {
     value: fn(&CountedFigures) -> Option<f64>,
 }
 
-const OPTIONAL: [Optional; 4] = [
+const OPTIONAL: [Optional; 5] = [
     Optional {
         key: "dram_pct",
         title: "DRAM",
@@ -65,6 +65,14 @@ const OPTIONAL: [Optional; 4] = [
         priority: 20,
         scale: 1.0,
         value: CountedFigures::arithmetic_intensity,
+    },
+    Optional {
+        key: "l2_hit_pct",
+        title: "L2 hits",
+        unit: "%",
+        priority: 45,
+        scale: 1.0,
+        value: |figures| figures.l2_hit_percent,
     },
 ];
 
@@ -137,6 +145,9 @@ pub(super) fn counters(source: &CountersSource) -> Shown {
         }));
         table.push(row);
     }
+    for line in notes(&order, source.roofs.ridge()) {
+        table.footnote(line);
+    }
     let more = order.len().saturating_sub(LAUNCHES);
     if more > 0 {
         table.footnote(format!(
@@ -158,6 +169,49 @@ pub(super) fn counters(source: &CountersSource) -> Shown {
     shown.table("Kernels", table);
     shown.losses(&source.counters.losses);
     shown
+}
+
+/// Notes that are listed, of the longest launches.
+const NOTES: usize = 6;
+
+/// What caches and the roofline say of single kernels, the longest first.
+fn notes(order: &[(&CountedLaunch, &CountedFigures)], ridge: Option<f64>) -> Vec<String> {
+    let mut lines = Vec::new();
+    for (launch, figures) in order {
+        let name = cut(&kernel_name(&launch.kernel), NAME_WIDTH);
+        for note in &figures.notes {
+            lines.push(match note {
+                CounterNote::BankConflicts => format!(
+                    "{name}: {} bank conflicts of shared memory: pad or swizzle its tiles so that threads of a warp read different banks",
+                    count(figures.bank_conflicts.unwrap_or(0.0) as u64)
+                ),
+                CounterNote::LowL2Hits => format!(
+                    "{name}: L2 has {} % of what it asks for, device memory gives the rest: blocks that run together should read the same data",
+                    number(figures.l2_hit_percent.unwrap_or(0.0))
+                ),
+            });
+        }
+        if let (Some(side), Some(ridge), Some(intensity)) =
+            (figures.side, ridge, figures.arithmetic_intensity())
+        {
+            lines.push(format!(
+                "{name}: on the roofline's {} side: {} FLOP/byte, the roofs meet at {}",
+                words(side),
+                number(intensity),
+                number(ridge)
+            ));
+        }
+    }
+    let more = lines.len().saturating_sub(NOTES);
+    lines.truncate(NOTES);
+    if more > 0 {
+        lines.push(format!("{more} more notes are in --format json"));
+    }
+    let intensity = |one: &(&CountedLaunch, &CountedFigures)| one.1.arithmetic_intensity();
+    if ridge.is_none() && order.iter().any(|one| intensity(one).is_some()) {
+        lines.push("the roofline's side needs the GPU's peaks: name it with --gpu, or collect `--set roofline`".to_owned());
+    }
+    lines
 }
 
 /// How many launches, and which share of their time is limited by what.

@@ -60,7 +60,7 @@ pub(super) fn nsight(nsight: &NsightSource) -> Shown {
                 Cell::new(percent(idle / 100.0), idle)
             }),
             time_cell(device.computation_ns, unit),
-            time_cell(device.nccl_ns, unit),
+            Cell::of(device.nccl_ns, |ns| time_cell(ns, unit)),
             Cell::new(cut(name, 30), name),
         ]);
     }

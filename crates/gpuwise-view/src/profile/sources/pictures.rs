@@ -222,9 +222,9 @@ fn kernels(source: &CountersSource, id: &str) -> String {
     let caption = match (roofs.memory, roofs.fp32) {
         (Some(_), Some(_)) => "Operations outside tensor cores; roofs as the counters state them.",
         (Some(_), None) => {
-            "The slope is what device memory gives; the peak of compute is not among the counters."
+            "The slope is what device memory gives; the peak of compute is not among the counters: name the GPU with `--gpu`."
         }
-        _ => "The counters do not tell the roofs: collect them with `--set roofline`.",
+        _ => "The counters do not tell the roofs: name the GPU with `--gpu`, or collect `--set roofline`.",
     };
     let pictures = [
         svg::roofline(&on_roofline, roofs.memory, roofs.fp32, &format!("{id}-roofline")).map(|picture| figure(&picture, caption)),

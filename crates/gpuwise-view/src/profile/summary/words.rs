@@ -6,7 +6,7 @@ use crate::{
 };
 use gpuwise_domain::profile::{
     figure::Summary,
-    figures::{DeviceFigures, ProfileFigures, RankFigures},
+    figures::{DeviceFigures, ProfileFigures, RankFigures, Stragglers},
     finding::{Finding, Gain},
 };
 use gpuwise_units::Bytes;
@@ -100,15 +100,10 @@ pub(super) fn facts(figures: &ProfileFigures, summary: &Summary) -> Vec<String> 
         of_rank(rank, &mut lines);
     }
     if let Some(stragglers) = &figures.stragglers {
-        let worst = stragglers.ranks.iter().max_by_key(|rank| rank.caused_ns);
-        if let Some(worst) = worst.filter(|_| !stragglers.collectives.is_empty()) {
-            lines.push(format!(
-                "collectives: {} laid beside one another; rank {} was the straggler in {}, others waited {} for it",
-                stragglers.collectives.len(),
-                worst.rank,
-                worst.last_count,
-                duration(worst.caused_ns)
-            ));
+        if !stragglers.collectives.is_empty() {
+            let all = stragglers.collectives.len();
+            let who = latest(stragglers);
+            lines.push(format!("collectives: {all} laid beside one another; {who}"));
         }
         if stragglers.unmatched > 0 {
             lines.push(format!(
@@ -118,6 +113,22 @@ pub(super) fn facts(figures: &ProfileFigures, summary: &Summary) -> Vec<String> 
         }
     }
     lines
+}
+
+/// Who came last, where one did.
+fn latest(stragglers: &Stragglers) -> String {
+    let most = stragglers.ranks.iter().map(|rank| rank.caused_ns).max();
+    let ranks = stragglers.ranks.iter();
+    let worst: Vec<_> = ranks.filter(|rank| Some(rank.caused_ns) == most).collect();
+    match worst.as_slice() {
+        [one] => format!(
+            "rank {} was the straggler in {}, others waited {} for it",
+            one.rank,
+            one.last_count,
+            duration(one.caused_ns)
+        ),
+        _ => "no rank is later than the others".to_owned(),
+    }
 }
 
 fn of_rank(rank: &RankFigures, lines: &mut Vec<String>) {
@@ -166,11 +177,25 @@ fn of_rank(rank: &RankFigures, lines: &mut Vec<String>) {
             known(whole.sm_efficiency_percent.map(|weighted| weighted.mean))
         ));
     }
-    if let Some(hfu) = rank.flops.hfu {
+    let flops = &rank.flops;
+    let counted = share(flops.counted_kernel_ns, flops.kernel_ns);
+    if let Some(hfu) = flops.hfu {
+        let hfu = percent(hfu);
         lines.push(format!(
-            "FLOPs: {} of the dense peak (HFU), from operators with {} of the computing time",
-            percent(hfu),
-            share(rank.flops.counted_kernel_ns, rank.flops.kernel_ns)
+            "FLOPs: {hfu} of the dense peak (HFU), from operators with {counted} of the computing time"
+        ));
+    } else if let Some(least) = flops.at_least {
+        let least = percent(least);
+        lines.push(format!(
+            "FLOPs: at least {least} of the dense peak: operators with {counted} of the computing time state their shapes"
+        ));
+    }
+    if whole.idle.overhead_ns > 0 {
+        lines.push(format!(
+            "profiler's own overhead: {} of the idle time; idle {} of the span with it, {} without",
+            duration(whole.idle.overhead_ns),
+            share(whole.idle_ns, whole.span_ns()),
+            share(whole.idle_ns - whole.idle.overhead_ns, whole.span_ns())
         ));
     }
     if let Some(path) = &rank.critical_path {

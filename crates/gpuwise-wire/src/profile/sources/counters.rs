@@ -58,6 +58,14 @@ written! {
         bound: Option<&'static str> = figures.bound.map(Bound::name),
         /// Whether compute or memory is near its peak.
         near_peak: Option<bool> = figures.near_peak,
+        /// Accesses that the L2 cache had, in percent.
+        l2_hit_pct: Option<f64> = figures.l2_hit_percent,
+        /// Conflicts of banks of shared memory.
+        bank_conflicts: Option<f64> = figures.bank_conflicts,
+        /// The side of the roofline, `compute` or `memory`; null where a roof or the intensity is not known.
+        roofline_side: Option<&'static str> = figures.side.map(Bound::name),
+        /// What of the caches is worth a look: `bank_conflicts`, `low_l2_hits`.
+        notes: Vec<&'static str> = figures.notes.iter().map(|note| note.name()).collect(),
         /// Metrics without which `bound` cannot be told.
         needed: Vec<String> = figures.needed.clone(),
         metrics: Vec<MetricDocument> = forms(launch.metrics.iter().map(|metric| (&counters.names, metric))),

@@ -34,8 +34,10 @@ written! {
         idle_pct: Option<f64> = percent(device.span_ns - device.busy_ns, device.span_ns),
         kernel_sum_ns: i64 = device.kernel_sum_ns,
         comp_union_ns: i64 = device.computation_ns,
-        nccl_union_ns: i64 = device.nccl_ns,
-        n_nccl: u64 = device.nccl_count,
+        /// Null where the export has no names.
+        nccl_union_ns: Option<i64> = device.nccl_ns,
+        /// Null where the export has no names.
+        n_nccl: Option<u64> = device.nccl_count,
         /// Kernels by short name: name, summed nanoseconds, count; the longest five.
         #[schema(value_type = Vec<Object>)]
         top5: Vec<(String, i64, u64)> = device.kernels.iter().take(TOP_KERNELS).cloned().collect(),
