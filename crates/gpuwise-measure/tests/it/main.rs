@@ -20,7 +20,6 @@ mod findings;
 mod hung;
 mod kernel_counters;
 mod learn;
-mod matmul;
 mod memory_snapshot;
 mod planes;
 mod proof;

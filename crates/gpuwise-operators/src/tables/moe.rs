@@ -226,6 +226,7 @@ pub fn work(
             log(width),
             log(layer.hidden),
         ]),
+        product: None,
     }
 }
 

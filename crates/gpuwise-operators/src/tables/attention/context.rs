@@ -157,6 +157,7 @@ pub fn work(
             libm::log2(heads.queries / heads.keys),
             heads.window_place(length),
         ]),
+        product: None,
     }
 }
 
