@@ -1,6 +1,6 @@
 //! Workloads as they were profiled on one tier, and rules that say which tier fits.
 
-use crate::profile::matmul::MatmulPrecision;
+use crate::profile::matmul::{MatmulPrecision, MatmulShape};
 use alloc::{string::String, vec::Vec};
 use gpuwise_units::Bytes;
 
@@ -31,6 +31,8 @@ pub struct Job {
     pub operations: Option<f64>,
     /// Bytes of device memory moved in a unit of work, per GPU.
     pub bytes: Option<f64>,
+    /// Matrix products of a unit of work, per GPU, each with how often it is computed.
+    pub matmuls: Vec<(MatmulShape, f64)>,
     /// Kernels launched in a unit of work, per GPU.
     pub kernels: Option<f64>,
     pub peak_memory: Option<Bytes>,

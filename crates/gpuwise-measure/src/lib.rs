@@ -13,7 +13,6 @@ pub mod findings;
 pub mod hung;
 pub mod kernel_counters;
 pub mod learn;
-pub mod matmul;
 pub mod memory_snapshot;
 pub mod nsight;
 pub mod operators;

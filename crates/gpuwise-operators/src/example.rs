@@ -448,6 +448,7 @@ mod tests {
             int8: 2e15,
             bandwidth: 3e12,
             units: 132.0,
+            clock: 1.8e9,
             l2: 5e7,
             link: 4.5e11,
         };

@@ -1,17 +1,19 @@
 //! Fits the functions to rows, and says how well rows that were kept out are met.
 
 mod check;
+mod law;
 mod solve;
 mod tree;
 
 pub use check::{Group, KeptOut, errors, ranges};
 
 use crate::{
-    Functions, Lane, OperatorError, Row, Silicon,
+    Functions, GemmFormat, Lane, OperatorError, Prediction, Row, Silicon,
     functions::Known,
-    tables::{Operator, Work},
+    tables::{Operator, Weights, Work, gemm},
 };
-use alloc::{collections::BTreeMap, string::String, vec::Vec};
+use alloc::{collections::BTreeMap, format, string::String, vec::Vec};
+use gpuwise_domain::engine::EngineKind;
 use gpuwise_units::math::{FNV1A, fnv1a};
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -58,6 +60,43 @@ impl Samples {
         }
     }
 
+    /// Takes a product of tokens, outputs and inputs that was timed.
+    pub fn product(
+        &mut self,
+        silicon: &Silicon,
+        engine: EngineKind,
+        format: GemmFormat,
+        sizes: [f64; 3],
+        seconds: f64,
+    ) {
+        let lane = self.lane(Lane::new(format.label(), engine.name(), "", "", silicon));
+        let shape = sizes.map(|size| format!("{size}"));
+        let sample = Sample {
+            lane,
+            work: gemm::work(silicon, format, Weights::Rotated, sizes),
+            seconds,
+            shape: shape.iter().fold(HASH_START, |hash, text| hashed(hash, text)),
+            model: self.model(String::new()),
+        };
+        self.rows.push(sample);
+    }
+
+    fn lane(&mut self, lane: Lane) -> u32 {
+        let next = self.lanes.len() as u32;
+        *self.numbers.entry(lane).or_insert_with_key(|lane| {
+            self.lanes.push(lane.clone());
+            next
+        })
+    }
+
+    fn model(&mut self, model: String) -> u32 {
+        let next = self.models.len() as u32;
+        *self.model_numbers.entry(model).or_insert_with_key(|model| {
+            self.models.push(model.clone());
+            next
+        })
+    }
+
     /// Takes a row of the table.
     ///
     /// # Errors
@@ -68,31 +107,20 @@ impl Samples {
             *self.left_out.entry(reason).or_default() += 1;
             return Ok(());
         }
-        let lane = lane_of(row, &case.format, silicon)?;
-        let next = self.lanes.len() as u32;
-        let number = *self.numbers.entry(lane).or_insert_with_key(|lane| {
-            self.lanes.push(lane.clone());
-            next
-        });
+        let lane = self.lane(lane_of(row, &case.format, silicon)?);
         let hash = |columns: &[&str]| {
             let fields = columns
                 .iter()
                 .map(|column| row.optional(column).unwrap_or(""));
             fields.fold(FNV1A, hashed)
         };
-        let next = self.models.len() as u32;
-        let model = *self
-            .model_numbers
-            .entry(case.model)
-            .or_insert_with_key(|model| {
-                self.models.push(model.clone());
-                next
-            });
+        let shape = hash(self.operator.shape);
+        let model = self.model(case.model);
         self.rows.push(Sample {
-            lane: number,
+            lane,
             work: case.work,
             seconds: row.size("latency_ms")? / 1e3,
-            shape: hash(self.operator.shape),
+            shape,
             model,
         });
         Ok(())
@@ -124,6 +152,28 @@ fn hashed(hash: u64, text: &str) -> u64 {
 pub(crate) fn known(samples: &Samples, keep: impl Fn(&Sample) -> bool) -> Known {
     let rows: Vec<&Sample> = samples.rows.iter().filter(|row| keep(row)).collect();
     tree::grown(samples, &rows)
+}
+
+/// The functions of some rows of a table, by their place; without ranges.
+pub fn kept(samples: &Samples, keep: impl Fn(usize) -> bool) -> Functions {
+    let rows: Vec<&Sample> = (samples.rows.iter().enumerate())
+        .filter(|(at, _)| keep(*at))
+        .map(|(_, row)| row)
+        .collect();
+    let mut functions = Functions::default();
+    let known = tree::grown(samples, &rows);
+    functions.known.insert(samples.operator.name, known);
+    functions
+}
+
+impl Functions {
+    /// What these functions say of a row of samples: seconds, and what they rest on.
+    pub fn of_sample(&self, samples: &Samples, row: &Sample) -> Option<Prediction> {
+        let lane = samples.lanes.get(row.lane as usize)?;
+        let model = samples.models.get(row.model as usize)?;
+        let known = self.known.get(samples.operator.name)?;
+        Some(known.bound(lane, model)?.predict(&row.work))
+    }
 }
 
 /// The functions of tables, with the ranges that rows kept out in turn ask for.

@@ -9,6 +9,7 @@ use crate::{
     fit::lane_of,
     grid::{Corners, Grid},
     lane::{CLASS, MAJOR},
+    law::Law,
     tables::{
         Case, Operator, Weights, Work, gemm,
         moe::{self, ExpertLoad, Experts, MoeFormat},
@@ -55,6 +56,8 @@ pub struct Prediction {
 pub(crate) struct Known {
     pub(crate) operator: &'static Operator,
     pub(crate) grids: Vec<Grid>,
+    /// What products take by physics, by format; the surfaces are what it leaves.
+    pub(crate) laws: BTreeMap<String, Law>,
     /// Deviations by path, each on those of the shorter paths.
     pub(crate) surfaces: BTreeMap<String, Surface>,
     /// What was measured, with how many rows.
@@ -82,6 +85,7 @@ impl Known {
                 .iter()
                 .map(|tensors| Grid::new(tensors))
                 .collect(),
+            laws: BTreeMap::new(),
             surfaces: BTreeMap::new(),
             lanes: BTreeMap::new(),
             models: BTreeSet::new(),
@@ -103,10 +107,20 @@ impl Known {
         let surfaces = paths.filter_map(|path| self.surfaces.get(&path)).collect();
         Some(Bound {
             grids: &self.grids,
+            law: self.law(found.lane.part(0)),
             surfaces,
             share: self.best_share(&found),
             spread: self.spread(basis, found.lane.part(0), asked),
         })
+    }
+
+    /// What a work would take at full rates: by the law of its format where it is a product.
+    pub(crate) fn ideal(&self, format: &str, work: &Work) -> f64 {
+        ideal(self.law(format), work)
+    }
+
+    fn law(&self, format: &str) -> Option<&Law> {
+        self.laws.get(format)
     }
 
     fn best_share(&self, found: &Found<'_>) -> f64 {
@@ -143,6 +157,7 @@ impl Known {
 #[derive(Debug, Clone)]
 pub(crate) struct Bound<'a> {
     grids: &'a [Grid],
+    law: Option<&'a Law>,
     surfaces: Vec<&'a Surface>,
     share: f64,
     pub(crate) spread: Spread,
@@ -161,7 +176,7 @@ impl Bound<'_> {
                 }
             }
         }
-        (work.ideal * libm::exp(log))
+        (ideal(self.law, work) * libm::exp(log))
             .max(work.compute / self.share)
             .max(work.memory / MEMORY_SHARE)
     }
@@ -180,6 +195,13 @@ impl Bound<'_> {
             high: seconds * self.spread.high,
             basis: self.spread.basis,
         }
+    }
+}
+
+fn ideal(law: Option<&Law>, work: &Work) -> f64 {
+    match (law, &work.product) {
+        (Some(law), Some(product)) => law.seconds(product),
+        _ => work.ideal,
     }
 }
 
@@ -236,6 +258,22 @@ impl Functions {
             table: table.to_string(),
         };
         self.table(table)?.bound(lane, model).ok_or_else(missing)
+    }
+
+    /// One GEMM of m tokens, n outputs and k inputs, weights read from memory.
+    ///
+    /// # Errors
+    /// When nothing is known of GEMMs.
+    pub fn product(
+        &self,
+        silicon: &Silicon,
+        engine: EngineKind,
+        format: GemmFormat,
+        sizes: [f64; 3],
+    ) -> Result<Prediction, OperatorError> {
+        let lane = Lane::new(format.label(), engine.name(), "", "", silicon);
+        let bound = self.bound(gemm::GEMM.name, &lane, "")?;
+        Ok(bound.predict(&gemm::work(silicon, format, Weights::Cold, sizes)))
     }
 
     /// GEMMs of n outputs and k inputs against tokens, weights read from memory.

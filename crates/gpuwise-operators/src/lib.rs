@@ -19,6 +19,7 @@ pub mod fit;
 mod functions;
 mod grid;
 mod lane;
+mod law;
 mod memo;
 mod operators;
 mod plane;

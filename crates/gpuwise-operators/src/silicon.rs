@@ -36,6 +36,8 @@ pub struct Silicon {
     pub bandwidth: f64,
     /// Streaming multiprocessors or compute units.
     pub units: f64,
+    /// Clocks a second at which the dense peak is stated.
+    pub clock: f64,
     /// Second-level cache; 0 where unknown, so that nothing counts on it.
     pub l2: f64,
     /// Bandwidth to peers of the node, one direction; the host's link where there is no other.
@@ -48,6 +50,26 @@ const L2_PER_UNIT: f64 = 45e9;
 
 /// Bytes per second that one unit can ask of memory: about 64 KB in flight over a latency of 0.65 µs.
 const IN_FLIGHT: f64 = 100e9;
+
+/// Clocks a second of a unit that multiplies so many FLOP a second in BF16: what tensor cores of its
+/// architecture do in a clock is in NVIDIA's white papers. Cards of which half is switched off come out
+/// at half their clock.
+fn clock(capability: Option<(u8, u8)>, rate: f64) -> f64 {
+    let each = match capability {
+        Some((8, 0)) => 2048.0,
+        Some((9, _)) => 4096.0,
+        Some((10, _)) => 8192.0,
+        Some(_) => 1024.0,
+        None => return USUAL_CLOCK,
+    };
+    let clock = rate / each;
+    let clock = if clock < LEAST_CLOCK { 2.0 * clock } else { clock };
+    clock.clamp(LEAST_CLOCK, MOST_CLOCK)
+}
+
+const USUAL_CLOCK: f64 = 1.8e9;
+const LEAST_CLOCK: f64 = 1.3e9;
+const MOST_CLOCK: f64 = 3e9;
 
 impl Silicon {
     /// That of a device, by its catalogue row.
@@ -65,16 +87,19 @@ impl Silicon {
             None => (gpu.generation.clone(), gpu.generation.clone()),
         };
         let share = device.bandwidth_share();
+        let half = peak(Compute::Half);
+        let units = device.units().map_or(100.0, f64::from);
         Self {
             name: device.name(),
             class,
             architecture,
-            half: peak(Compute::Half),
+            half,
             fp8: peak(Compute::Fp8),
             fp4: peak(Compute::Fp4),
             int8: peak(Compute::Int8),
             bandwidth: device.bandwidth().get(),
-            units: device.units().map_or(100.0, f64::from),
+            units,
+            clock: clock(gpu.compute_capability, half / units),
             l2: gpu.l2.map_or(0.0, |bytes| bytes.as_f64() * share),
             link: gpu
                 .scale_up

@@ -1,4 +1,5 @@
-//! Tables of timed matrix products: `system, gemm_dtype (or dtype), m, n, k, latency_ms (or ms)`.
+//! Tables of timed matrix products: `system, gemm_dtype (or dtype), m, n, k, latency_ms (or ms)`. Of a
+//! table that names engines, those of vLLM are read: its kernels are those of the vendors' libraries.
 
 use crate::table_error;
 use gpuwise_domain::profile::matmul::{MatmulPrecision, MatmulShape, TimedMatmul};
@@ -18,7 +19,7 @@ pub struct MatmulTableError {
 pub struct MatmulTable {
     /// The rows, in order.
     pub rows: Vec<TimedMatmul>,
-    /// Rows of precisions that are not known here, by precision, each with its count.
+    /// Rows of precisions that are not known here and of other engines, by name, each with its count.
     pub skipped: Vec<(String, u64)>,
 }
 
@@ -30,6 +31,16 @@ const COLUMNS: [(&str, &[&str]); 6] = [
     ("k", &["k"]),
     ("latency_ms", &["latency_ms", "ms", "latency"]),
 ];
+
+/// The engine whose rows are read of a table that names engines.
+const ENGINE: &str = "vllm";
+
+fn skip(skipped: &mut Vec<(String, u64)>, name: &str) {
+    match skipped.iter_mut().find(|(known, _)| known == name) {
+        Some((_, count)) => *count += 1,
+        None => skipped.push((name.into(), 1)),
+    }
+}
 
 /// Reads a table of timed products.
 ///
@@ -56,6 +67,7 @@ pub fn read_matmuls(text: &str) -> Result<MatmulTable, MatmulTableError> {
                 ),
             })?;
     }
+    let engine = headers.iter().position(|header| header == "engine");
     let mut table = MatmulTable::default();
     for record in reader.records() {
         let record = record.map_err(|error| broken(&error))?;
@@ -72,12 +84,14 @@ pub fn read_matmuls(text: &str) -> Result<MatmulTable, MatmulTableError> {
                 .filter(|size| *size > 0)
                 .ok_or_else(|| wrong(what, cell))
         };
-        let Some(precision) = MatmulPrecision::by_name(dtype) else {
-            match table.skipped.iter_mut().find(|(name, _)| name == dtype) {
-                Some((_, count)) => *count += 1,
-                None => table.skipped.push((dtype.into(), 1)),
+        let engine = engine.and_then(|place| record.get(place));
+        let other = engine.filter(|engine| *engine != ENGINE);
+        let precision = match (other, MatmulPrecision::by_name(dtype)) {
+            (None, Some(precision)) => precision,
+            (other, _) => {
+                skip(&mut table.skipped, other.unwrap_or(dtype));
+                continue;
             }
-            continue;
         };
         let milliseconds = time
             .parse::<f64>()

@@ -1,11 +1,8 @@
-//! Learning from rows of numbers: regression trees on binned features, grown into forests or boosted,
-//! and interpolation between neighbours.
+//! Learning from rows of numbers: regression trees on binned features, grown into forests.
 //!
 //! Everything is a function of its rows, settings and seed, and the same to the byte on every machine.
 
-pub mod boost;
 pub mod forest;
-pub mod nearby;
 mod table;
 pub mod tree;
 

@@ -2,37 +2,16 @@
 //! architecture.
 
 use super::{
+    carried::WIDEST,
     choice::Cost,
-    products::{Prediction, cases, decide, decide_each, measured, said},
+    products::{Prediction, Stated, cases, decide, decide_each, measured, said},
     regret::{Decided, Judgement, judge, risk_coverage},
+    timings::{Timings, roofline},
+    unseen::{ByShape, LeftOut, Unseen, by_shape, fold, unseen},
 };
-use crate::{
-    learn::{median, quantile},
-    matmul::{
-        Settings, Timings,
-        elsewhere::{Carry, kin},
-        physics,
-        validation::{ByShape, Unseen, by_shape, unseen_processors, unseen_shapes},
-    },
-};
+use crate::learn::{median, quantile};
 use gpuwise_domain::profile::matmul::MatmulPrecision;
-
-gpuwise_units::named! {
-    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-    pub enum LeftOut:
-        /// The words for people.
-        name
-    {
-        /// Whole shapes, a fifth at a time, on every GPU and in every precision at once.
-        Shapes = "shapes",
-        /// Whole GPUs, one at a time.
-        Gpus = "a GPU",
-        /// Whole architectures, one at a time.
-        Architectures = "an architecture",
-        /// Whole GPUs and shapes at once.
-        GpusAndShapes = "a GPU and shapes",
-    }
-}
+use gpuwise_operators::Basis;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct ErrorRow {
@@ -82,55 +61,37 @@ pub struct ProductJudgement {
     pub risks: Vec<RiskRow>,
 }
 
-const FOLDS: u64 = 5;
 /// Shares of decisions at which the risk is told.
 pub const SHARES: [f64; 5] = [1.0, 0.9, 0.75, 0.5, 0.25];
-/// Least spread of a predicted time, which no neighbour's agreement undercuts.
-const LEAST_SPREAD: f64 = 0.01;
-/// Standard deviations from end to end of an 80 % range of a normal.
-const EIGHTY: f64 = 2.563_103_131;
 
 /// Judges times and choices. `prices` are USD an hour of each processor.
 pub fn judge_products(timings: &Timings, prices: &[Option<f64>], seed: u64) -> ProductJudgement {
-    let settings = Settings {
-        seed,
-        ..Settings::default()
-    };
-    let carry = Carry::default();
+    let samples = timings.samples();
     let actual = by_shape(timings);
-    let shapes = unseen_shapes(timings, FOLDS, &settings);
-    let gpus = ranged(timings, &actual, &carry, &|_, _| false);
-    let alike = |a: usize, b: usize| kin(&timings.processors[a], &timings.processors[b]);
-    let architectures = ranged(timings, &actual, &carry, &alike);
     let mut out = ProductJudgement::default();
-    let stated = shape_ranges(timings, &shapes);
-    errors(&mut out, LeftOut::Shapes, timings, &stated);
-    errors(&mut out, LeftOut::Gpus, timings, &gpus);
-    errors(&mut out, LeftOut::Architectures, timings, &architectures);
-
-    let power: Vec<Option<f64>> = timings.processors.iter().map(|p| p.power).collect();
-    let by_shapes = said(timings, shapes.iter().map(Option::as_ref), LEAST_SPREAD);
-    // Where the shape is unseen too, donors' times are those predicted of it.
-    let donors: ByShape = by_shapes
-        .iter()
-        .map(|(key, row)| (*key, row.iter().map(|cost| cost.map(|c| c.value)).collect()))
-        .collect();
-    let both = ranged(timings, &donors, &carry, &|_, _| false);
+    let stated = LeftOut::ALL.map(|left_out| {
+        let unseen = unseen(timings, &samples, left_out, seed);
+        let stated = ranged(timings, &unseen, left_out, seed);
+        errors(&mut out, left_out, timings, &stated);
+        said(timings, &stated)
+    });
+    let [shapes, ..] = &stated;
     let known = measured(&actual);
+    let power: Vec<Option<f64>> = timings.processors.iter().map(|p| p.power).collect();
     for (cost, rates) in [("power × time", &power[..]), ("price × time", prices)] {
         for precision in MatmulPrecision::ALL {
             let candidates = (timings, precision, rates);
-            let chosen = decide(&by_shapes, &actual, precision, rates);
-            add(&mut out, LeftOut::Shapes, cost, precision, &chosen);
-            others(&mut out, cost, candidates, &actual);
-            for (left_out, elsewhere, known) in [
-                (LeftOut::Gpus, &gpus, &known),
-                (LeftOut::Architectures, &architectures, &known),
-                (LeftOut::GpusAndShapes, &both, &by_shapes),
-            ] {
-                let elsewhere = by_key(timings, elsewhere);
-                let chosen = each_left_out(candidates, known, &elsewhere, &actual);
+            for (left_out, stated) in LeftOut::ALL.into_iter().zip(&stated) {
+                let chosen = match left_out {
+                    LeftOut::Shapes => decide(stated, &actual, precision, rates),
+                    // Where the shape is unseen too, the others' times are those predicted of it.
+                    LeftOut::GpusAndShapes => each_left_out(candidates, shapes, stated, &actual),
+                    _ => each_left_out(candidates, &known, stated, &actual),
+                };
                 add(&mut out, left_out, cost, precision, &chosen);
+                if left_out == LeftOut::Shapes {
+                    others(&mut out, cost, candidates, &actual);
+                }
             }
         }
     }
@@ -196,20 +157,20 @@ fn others(
             });
         }
     };
-    let mut roofline = Prediction::new();
+    let mut plain = Prediction::new();
     for (precision, shape) in actual.keys() {
         let costs = timings.processors.iter().map(|processor| {
-            let value = physics::plain(processor, *precision, *shape)?;
+            let value = roofline(processor, *precision, *shape)?;
             Some(Cost { value, spread: 0.0 })
         });
-        roofline.insert((*precision, *shape), costs.collect());
+        plain.insert((*precision, *shape), costs.collect());
     }
     push(
         "roofline".into(),
-        &decide(&roofline, actual, precision, rates),
+        &decide(&plain, actual, precision, rates),
     );
     let always = timings.names.iter().enumerate().map(|(at, name)| {
-        let decided: Vec<Decided> = cases(&roofline, actual, precision, rates)
+        let decided: Vec<Decided> = cases(&plain, actual, precision, rates)
             .filter(|case| case.actual.get(at).copied().flatten().is_some())
             .filter_map(|case| case.judge(at, 0.0))
             .collect();
@@ -224,122 +185,68 @@ fn others(
     }
 }
 
-/// A predicted time with its 80 % range.
-type Stated = Option<(f64, f64, f64)>;
-
-/// Ranges of times on unseen shapes: the roughness around a shape times what covered 80 % of the rows
-/// of other folds in the same precision. Folds are those of the prediction.
-fn shape_ranges(timings: &Timings, unseen: &[Option<Unseen>]) -> Vec<Stated> {
-    let scaled: Vec<Option<f64>> = timings
+/// Predictions with ranges that 80 % of the errors of others lie between that stood alike: on the same
+/// GPU in other folds where shapes were left out, on other chips of which as near a one was seen where
+/// chips were. Where the range is too wide nothing is said.
+fn ranged(
+    timings: &Timings,
+    unseen: &[Option<Unseen>],
+    left_out: LeftOut,
+    seed: u64,
+) -> Vec<Stated> {
+    let shapes = left_out == LeftOut::Shapes;
+    let near = |basis: Basis| basis <= Basis::Generation;
+    let told: Vec<(usize, MatmulPrecision, bool, u64, f64)> = timings
+        .rows
+        .iter()
+        .zip(unseen)
+        .filter_map(|(row, said)| {
+            let said = said.as_ref()?;
+            let error = libm::log(row.seconds / said.seconds);
+            let fold = fold(row.shape, seed);
+            Some((row.processor, row.precision, near(said.basis), fold, error))
+        })
+        .collect();
+    let mut known = std::collections::BTreeMap::new();
+    let mut range = |processor: usize, precision: MatmulPrecision, near: bool, left: u64| {
+        let key = (processor, precision, near, if shapes { left } else { 0 });
+        *known.entry(key).or_insert_with(|| {
+            let of = |alike: &dyn Fn(usize, bool, u64) -> bool| -> Vec<f64> {
+                told.iter()
+                    .filter(|(_, of, ..)| *of == precision)
+                    .filter(|(of, _, near, fold, _)| alike(*of, *near, *fold))
+                    .map(|(.., error)| *error)
+                    .collect()
+            };
+            let alike = of(&|of, stood, fold| {
+                if shapes {
+                    of == processor && fold != left
+                } else {
+                    stood == near && !timings.twins(of, processor)
+                }
+            });
+            let others = if alike.is_empty() {
+                of(&|of, _, _| !timings.twins(of, processor))
+            } else {
+                alike
+            };
+            (quantile(&others, 0.1), quantile(&others, 0.9))
+        })
+    };
+    timings
         .rows
         .iter()
         .zip(unseen)
         .map(|(row, said)| {
             let said = said.as_ref()?;
-            let rough = said.roughness.max(LEAST_SPREAD);
-            Some(libm::log(row.seconds / said.seconds).abs() / rough)
-        })
-        .collect();
-    let fold = |at: usize| crate::matmul::validation::fold(timings.rows[at].shape, FOLDS, 0);
-    let folds: Vec<u64> = (0..timings.rows.len()).map(fold).collect();
-    let factor = |precision: MatmulPrecision, left: u64| {
-        let others: Vec<f64> = timings
-            .rows
-            .iter()
-            .zip(&folds)
-            .zip(&scaled)
-            .filter(|((row, fold), _)| row.precision == precision && **fold != left)
-            .filter_map(|(_, scaled)| *scaled)
-            .collect();
-        quantile(&others, 0.8)
-    };
-    let factors: Vec<Vec<f64>> = MatmulPrecision::ALL
-        .iter()
-        .map(|precision| (0..FOLDS).map(|left| factor(*precision, left)).collect())
-        .collect();
-    unseen
-        .iter()
-        .enumerate()
-        .map(|(at, said)| {
-            let said = said.as_ref()?;
-            let factor = factors[timings.rows[at].precision as usize][folds[at] as usize];
-            let wide = libm::exp(factor * said.roughness.max(LEAST_SPREAD));
-            Some((said.seconds, said.seconds / wide, said.seconds * wide))
-        })
-        .collect()
-}
-
-/// Times on unseen GPUs with ranges that 80 % of the errors on *other* GPUs lie between, of those that
-/// have kin among the donors or of those that have not.
-fn ranged(
-    timings: &Timings,
-    seconds: &ByShape,
-    carry: &Carry,
-    same: &dyn Fn(usize, usize) -> bool,
-) -> Vec<Stated> {
-    let unseen = unseen_processors(timings, seconds, carry, same);
-    let count = timings.processors.len();
-    let has_kin: Vec<bool> = (0..count)
-        .map(|target| {
-            (0..count).any(|donor| {
-                donor != target
-                    && !same(donor, target)
-                    && kin(&timings.processors[donor], &timings.processors[target])
+            let fold = fold(row.shape, seed);
+            let (low, high) = range(row.processor, row.precision, near(said.basis), fold);
+            let ends = (libm::exp(low.min(0.0)), libm::exp(high.max(0.0)));
+            (ends.1 / ends.0 <= WIDEST).then(|| {
+                (said.seconds, said.seconds * ends.0, said.seconds * ends.1)
             })
         })
-        .collect();
-    let mut errors: Vec<Vec<Vec<f64>>> = vec![vec![Vec::new(); count]; 3];
-    for (row, said) in timings.rows.iter().zip(&unseen) {
-        if let Ok(said) = said {
-            errors[row.precision as usize][row.processor]
-                .push(libm::log(row.seconds / said.seconds));
-        }
-    }
-    let range = |precision: usize, target: usize| {
-        let alike: Vec<f64> = (0..count)
-            .filter(|other| *other != target && has_kin[*other] == has_kin[target])
-            .flat_map(|other| errors[precision][other].iter().copied())
-            .collect();
-        // Where nothing like it was judged, the widest of all errors is taken on both sides.
-        if alike.is_empty() {
-            let all: Vec<f64> = errors[precision]
-                .iter()
-                .flatten()
-                .map(|e| e.abs())
-                .collect();
-            let wide = quantile(&all, 0.95).max(LEAST_SPREAD);
-            return (-wide, wide);
-        }
-        (quantile(&alike, 0.1), quantile(&alike, 0.9))
-    };
-    let ranges: Vec<Vec<(f64, f64)>> = (0..3)
-        .map(|precision| (0..count).map(|target| range(precision, target)).collect())
-        .collect();
-    timings
-        .rows
-        .iter()
-        .zip(&unseen)
-        .map(|(row, said)| {
-            let said = said.as_ref().ok()?;
-            let (low, high) = ranges[row.precision as usize][row.processor];
-            let at = |log: f64| said.seconds * libm::exp(log);
-            Some((said.seconds, at(low), at(high)))
-        })
         .collect()
-}
-
-fn by_key(timings: &Timings, stated: &[Stated]) -> Prediction {
-    let mut out = Prediction::new();
-    for (row, stated) in timings.rows.iter().zip(stated) {
-        let costs = out
-            .entry((row.precision, row.shape))
-            .or_insert_with(|| vec![None; timings.processors.len()]);
-        costs[row.processor] = stated.map(|(value, low, high)| Cost {
-            value,
-            spread: (libm::log(high / low) / EIGHTY).max(LEAST_SPREAD),
-        });
-    }
-    out
 }
 
 /// Errors in all and GPU by GPU.
@@ -363,7 +270,7 @@ fn errors(out: &mut ProductJudgement, left_out: LeftOut, timings: &Timings, stat
                 relative.push((value / row.seconds - 1.0).abs());
                 inside += f64::from(u8::from((*low..=*high).contains(&row.seconds)));
                 let processor = &timings.processors[row.processor];
-                if let Some(seconds) = physics::plain(processor, precision, row.shape) {
+                if let Some(seconds) = roofline(processor, precision, row.shape) {
                     plain.push((seconds / row.seconds - 1.0).abs());
                 }
             }

@@ -50,6 +50,62 @@ pub fn choose(candidates: &[Option<Cost>]) -> Option<Choice> {
     })
 }
 
+/// Costs so near the least are told apart by no prediction: what keeps the SLO surest is taken of them.
+pub const NEAR: f64 = 0.1;
+
+/// As [`choose`], of candidates that keep their SLO with these chances: those that rather miss it are
+/// left out, and of those that cost up to [`NEAR`] more than the least, the surest is chosen. Where all
+/// rather miss it, the surest of all.
+pub fn choose_under_slo(candidates: &[Option<Cost>], keeps: &[f64]) -> Option<Choice> {
+    let chance = |at: usize| keeps.get(at).copied().unwrap_or(0.0);
+    let likely: Vec<Option<Cost>> = candidates
+        .iter()
+        .enumerate()
+        .map(|(at, cost)| cost.filter(|_| chance(at) >= 0.5))
+        .collect();
+    let (among, most) = match choose(&likely).and_then(|choice| likely[choice.chosen]) {
+        Some(least) => (likely.as_slice(), least.value * (1.0 + NEAR)),
+        None => (candidates, f64::INFINITY),
+    };
+    let (chosen, _) = among
+        .iter()
+        .enumerate()
+        .filter_map(|(at, cost)| Some((at, (*cost)?.value)))
+        .filter(|(_, cost)| cost.is_finite() && *cost > 0.0 && *cost <= most)
+        .max_by(|a, b| {
+            let surer = chance(a.0).total_cmp(&chance(b.0));
+            surer.then(b.1.total_cmp(&a.1)).then(b.0.cmp(&a.0))
+        })?;
+    let choice = choose(among)?;
+    Some(Choice {
+        chosen,
+        runner_up: if choice.chosen == chosen {
+            choice.runner_up
+        } else {
+            Some(choice.chosen)
+        },
+        ..choice
+    })
+}
+
+/// The chance of a time within a limit, of a log-normal with this middle and 80 % range: of each side
+/// its own spread.
+pub fn keeps((value, low, high): (f64, f64, f64), limit: f64) -> f64 {
+    let apart = libm::log(limit / value);
+    let spread = if apart >= 0.0 {
+        libm::log(high / value)
+    } else {
+        libm::log(value / low)
+    } / EIGHTY;
+    if spread <= 0.0 || !spread.is_finite() {
+        return f64::from(u8::from(value <= limit));
+    }
+    0.5 * libm::erfc(-apart / spread * core::f64::consts::FRAC_1_SQRT_2)
+}
+
+/// Standard deviations between the middle and the end of an 80 % range of a normal.
+const EIGHTY: f64 = 1.281_551_565_5;
+
 /// E[max(0, x)] of a normal x of this mean and spread.
 fn expected_excess(mean: f64, spread: f64) -> f64 {
     if spread <= 0.0 || !spread.is_finite() {

@@ -1,23 +1,30 @@
-//! The decision: rules and a learned forest side by side, each with its reasons; where both abstain,
-//! scaled times decide.
+//! The decision: a learned forest, scaled times and rules side by side, each with its reasons. The first
+//! that is sure decides, in this order; a user's own rules come before scaled times. Where none is sure,
+//! the least scaled cost decides.
 
 use super::{
-    choice::{Choice, Cost, choose},
+    carried::Ratios,
+    choice::{Choice, Cost, choose_under_slo, keeps},
     learned::{FEATURES, correct, features},
     rules::{Fired, burden, fire},
     scaling::{Scaled, Tier, Unscaled, scale},
 };
 use crate::learn::forest::Forest;
 use gpuwise_domain::tier::{Job, TierRules};
+use gpuwise_operators::Functions;
 
 /// What decides, and how sure it must be.
 #[derive(Debug, Clone, Copy)]
 pub struct Deciders<'a> {
     /// Rules, and how well times carry over.
     pub rules: &'a TierRules,
+    /// Whether rules come before scaled times that are sure enough: those of the user's own do.
+    pub rules_first: bool,
+    /// What prices a job's kernels.
+    pub functions: &'a Functions,
     /// A forest, where one was learned.
     pub forest: Option<&'a Forest>,
-    /// The forest abstains where it expects to lose more than this share of the cost.
+    /// Forest and scaled times abstain where they expect to lose more than this share of the cost.
     pub most_regret: f64,
 }
 
@@ -108,15 +115,19 @@ pub fn decide(job: &Job, now: &Tier, tiers: &[Tier], by: &Deciders<'_>) -> Decis
         }
     }
     candidates.sort_by(|a, b| a.cost.0.total_cmp(&b.cost.0).then(a.tier.cmp(&b.tier)));
-    let physics = physics(&candidates, tiers);
+    let (physics, sure) = physics(&candidates, tiers, by.most_regret);
     let rule = rule(job, now, tiers, by, &candidates);
     let forest = forest(job, now, tiers, by, &candidates);
+    let by_physics = (Decider::Physics, &physics);
+    let sure_physics = (sure && !by.rules_first).then_some(by_physics);
     let decided = [
-        (Decider::Forest, &forest),
-        (Decider::Rule, &rule),
-        (Decider::Physics, &physics),
+        Some((Decider::Forest, &forest)),
+        sure_physics,
+        Some((Decider::Rule, &rule)),
+        Some(by_physics),
     ]
     .into_iter()
+    .flatten()
     .find_map(|(decider, opinion)| Some((decider, *opinion.candidate.as_ref().ok()?)));
     Decision {
         candidates,
@@ -137,7 +148,7 @@ fn candidate(
 ) -> Result<Candidate, Refused> {
     let scaling = &by.rules.scaling;
     memory(job, now, tier, scaling.memory_headroom)?;
-    let scaled = scale(job, now, tier, scaling)?;
+    let scaled = scale(job, now, tier, scaling, by.functions)?;
     let hourly = tier.hourly.ok_or(Refused::Price)?;
     let mut seconds = (scaled.seconds, scaled.low, scaled.high);
     let mut unlearned = Some("everything");
@@ -152,7 +163,7 @@ fn candidate(
             seconds = (corrected.seconds, corrected.low, corrected.high);
         }
     }
-    let miss = job.slo.map_or(0.0, |slo| miss_chance(seconds, slo));
+    let miss = job.slo.map_or(0.0, |slo| 1.0 - keeps(seconds, slo));
     if miss > 0.5 {
         return Err(Refused::Slow(gpuwise_units::significant(seconds.0, 3)));
     }
@@ -189,48 +200,50 @@ fn memory(job: &Job, now: &Tier, tier: &Tier, headroom: f64) -> Result<(), Refus
     })
 }
 
-/// The chance of a time above a limit, of a log-normal with this 80 % range.
-fn miss_chance((value, low, high): (f64, f64, f64), limit: f64) -> f64 {
-    let spread = libm::log(high / low) / (2.0 * EIGHTY);
-    if spread <= 0.0 || !spread.is_finite() {
-        return f64::from(u8::from(value > limit));
-    }
-    let z = libm::log(limit / value) / spread;
-    0.5 * libm::erfc(z * core::f64::consts::FRAC_1_SQRT_2)
-}
-
 fn spread(range: (f64, f64, f64)) -> f64 {
     libm::log(range.2 / range.1) / (2.0 * EIGHTY)
 }
 
-fn chosen(candidates: &[Candidate]) -> Option<Choice> {
+/// The choice by these times; each tier costs so much an hour.
+fn chosen(
+    candidates: &[Candidate],
+    tiers: &[Tier],
+    seconds: impl Fn(&Candidate) -> (f64, f64, f64),
+) -> Option<Choice> {
     let costs: Vec<Option<Cost>> = candidates
         .iter()
         .map(|candidate| {
+            let range = seconds(candidate);
             Some(Cost {
-                value: candidate.cost.0,
-                spread: spread(candidate.seconds),
+                value: range.0 * tiers.get(candidate.tier)?.hourly?,
+                spread: spread(range),
             })
         })
         .collect();
-    choose(&costs)
+    let keeps: Vec<f64> = candidates.iter().map(|one| 1.0 - one.miss).collect();
+    choose_under_slo(&costs, &keeps)
 }
 
 const NONE_FITS: &str = "no tier fits";
 
-fn physics(candidates: &[Candidate], tiers: &[Tier]) -> Opinion {
-    let best = candidates.iter().enumerate().min_by(|(_, a), (_, b)| {
-        let cost = |candidate: &Candidate| {
-            candidate.scaled.seconds * tiers[candidate.tier].hourly.unwrap_or(f64::INFINITY)
-        };
-        cost(a).total_cmp(&cost(b))
-    });
-    let Some((at, candidate)) = best else {
-        return Opinion {
+/// What scaled times say, and whether they expect to lose no more than so much.
+fn physics(candidates: &[Candidate], tiers: &[Tier], most_regret: f64) -> (Opinion, bool) {
+    let scaled = |candidate: &Candidate| {
+        let scaled = &candidate.scaled;
+        (scaled.seconds, scaled.low, scaled.high)
+    };
+    let choice = chosen(candidates, tiers, scaled);
+    let Some((choice, candidate)) =
+        choice.and_then(|choice| Some((choice, candidates.get(choice.chosen)?)))
+    else {
+        let none = Opinion {
             candidate: Err(NONE_FITS.into()),
             reasons: Vec::new(),
         };
+        return (none, false);
     };
+    let at = choice.chosen;
+    let sure = choice.expected_regret <= most_regret;
     let parts = candidate.scaled.parts;
     let mut shares = [
         ("computing", parts.compute),
@@ -241,7 +254,7 @@ fn physics(candidates: &[Candidate], tiers: &[Tier]) -> Opinion {
         ("the host", parts.host),
     ];
     shares.sort_by(|a, b| b.1.total_cmp(&a.1));
-    let reasons = shares
+    let mut reasons: Vec<String> = shares
         .iter()
         .filter(|(_, seconds)| *seconds > 0.0)
         .map(|(name, seconds)| {
@@ -252,10 +265,30 @@ fn physics(candidates: &[Candidate], tiers: &[Tier]) -> Opinion {
             )
         })
         .collect();
-    Opinion {
+    reasons.extend(candidate.scaled.carried.map(|ratios| {
+        let of = if ratios.own {
+            "its products"
+        } else {
+            "products that are bound as its kernels are"
+        };
+        format!("by operator times of {of}, {}", basis(ratios))
+    }));
+    if !sure {
+        let expected = gpuwise_units::significant(100.0 * choice.expected_regret, 2);
+        reasons.push(format!(
+            "tiers lie too close together to be sure: {expected} % more than the best is to be expected"
+        ));
+    }
+    let opinion = Opinion {
         candidate: Ok(at),
         reasons,
-    }
+    };
+    (opinion, sure)
+}
+
+/// What the less well known of both times rests on.
+fn basis(ratios: Ratios) -> &'static str {
+    ratios.compute.basis.max(ratios.memory.basis).name()
 }
 
 fn rule(
@@ -321,7 +354,7 @@ fn forest(
     let Some(forest) = by.forest else {
         return silent("none was learned".into());
     };
-    let Some(choice) = chosen(candidates) else {
+    let Some(choice) = chosen(candidates, tiers, |candidate| candidate.seconds) else {
         return silent(NONE_FITS.into());
     };
     if choice.expected_regret > by.most_regret {

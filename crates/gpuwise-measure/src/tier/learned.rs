@@ -9,6 +9,7 @@ use gpuwise_domain::{
     profile::matmul::MatmulPrecision,
     tier::{Job, Scaling},
 };
+use gpuwise_operators::Functions;
 
 /// What the forest looks at. Names of GPUs and models are not among them, nor any time on the target.
 pub const FEATURES: [&str; 16] = [
@@ -78,14 +79,14 @@ pub struct Lesson<'a> {
 /// of one job are drawn together.
 pub fn learn(
     lessons: &[Lesson<'_>],
-    scaling: &Scaling,
+    (scaling, functions): (&Scaling, &Functions),
     settings: &ForestSettings,
     seed: u64,
 ) -> (Forest, usize) {
     let mut table = Table::new(&FEATURES);
     let (mut target, mut groups, mut names) = (Vec::new(), Vec::new(), Vec::<&str>::new());
     for lesson in lessons {
-        let Ok(scaled) = scale(lesson.job, lesson.from, lesson.to, scaling) else {
+        let Ok(scaled) = scale(lesson.job, lesson.from, lesson.to, scaling, functions) else {
             continue;
         };
         let correction = libm::log(lesson.seconds / scaled.seconds);

@@ -4,6 +4,7 @@
 //! is said where being wrong would cost too much. What a choice costs is [judged](regret) in money.
 
 pub mod accuracy;
+pub mod carried;
 pub mod choice;
 pub mod engine;
 pub mod learned;
@@ -12,4 +13,6 @@ pub mod products;
 pub mod regret;
 pub mod rules;
 pub mod scaling;
+pub mod timings;
+pub mod unseen;
 pub mod workloads;

@@ -3,37 +3,36 @@
 use super::{
     choice::Cost,
     regret::{Case, Decided},
+    timings::Timings,
+    unseen::ByShape,
 };
-use crate::matmul::{
-    Timings,
-    validation::{ByShape, Unseen},
-};
+
 use gpuwise_domain::profile::matmul::{MatmulPrecision, MatmulShape};
 use std::collections::BTreeMap;
 
 /// Spread of a time that was measured.
 const MEASURED: f64 = 0.01;
-/// Spread of a predicted time over how rough the times are around it: 1.48 makes a normal's spread of
-/// its median |error| (1/Φ⁻¹(¾)).
-const SPREAD: f64 = 1.48;
+/// Least spread of a time that was predicted.
+const LEAST: f64 = 0.01;
+/// Standard deviations from end to end of an 80 % range of a normal.
+const EIGHTY: f64 = 2.563_103_131;
 
 /// Predicted seconds with their spread, by precision and shape, processor by processor.
 pub type Prediction = BTreeMap<(MatmulPrecision, MatmulShape), Vec<Option<Cost>>>;
 
-/// What was said of each row, by shape; `least` is the least spread of what was predicted.
-pub fn said<'a>(
-    timings: &Timings,
-    unseen: impl Iterator<Item = Option<&'a Unseen>>,
-    least: f64,
-) -> Prediction {
+/// A predicted time with its 80 % range; `None` where nothing is said.
+pub type Stated = Option<(f64, f64, f64)>;
+
+/// What was said of each row, by shape.
+pub fn said(timings: &Timings, stated: &[Stated]) -> Prediction {
     let mut out = Prediction::new();
-    for (row, unseen) in timings.rows.iter().zip(unseen) {
+    for (row, stated) in timings.rows.iter().zip(stated) {
         let costs = out
             .entry((row.precision, row.shape))
             .or_insert_with(|| vec![None; timings.processors.len()]);
-        costs[row.processor] = unseen.map(|unseen| Cost {
-            value: unseen.seconds,
-            spread: (SPREAD * unseen.roughness).max(least),
+        costs[row.processor] = stated.map(|(value, low, high)| Cost {
+            value,
+            spread: (libm::log(high / low) / EIGHTY).max(LEAST),
         });
     }
     out

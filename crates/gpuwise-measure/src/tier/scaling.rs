@@ -1,13 +1,16 @@
 //! From a profile on one tier to the time on another: each part scales with what bounds it.
 //!
-//! Computing scales with the peak, memory-bound time with the bandwidth, both and copies with the
-//! number of GPUs too; communication with the link between GPUs, copies with the link to the host.
-//! Launches and the host's own time stay. What ran on one GPU is not spread over several.
+//! Computing and memory-bound time scale as [operator functions](super::carried) say of products that are
+//! so bound, or of the job's own; with peak and bandwidth where these say nothing. Both and copies scale
+//! with the number of GPUs too; communication with the link between GPUs, copies with the link to the
+//! host. Launches and the host's own time stay. What ran on one GPU is not spread over several.
 
+use super::carried::{Ratios, ratios};
 use gpuwise_domain::{
-    profile::matmul::{MatmulPrecision, Processor},
+    profile::matmul::{MatmulPrecision, MatmulShape, Processor},
     tier::{Job, Scaling},
 };
+use gpuwise_operators::{Functions, Silicon};
 use gpuwise_units::Bytes;
 
 /// Something that can be rented and run on.
@@ -17,6 +20,8 @@ pub struct Tier {
     pub name: String,
     /// The GPU's, or the slice's, figures.
     pub processor: Processor,
+    /// The same as operators look at it; nothing is asked of them without.
+    pub silicon: Option<Silicon>,
     pub memory: Option<Bytes>,
     /// Whether it is a slice of a GPU.
     pub slice: bool,
@@ -55,6 +60,8 @@ pub struct Scaled {
     pub low: f64,
     pub high: f64,
     pub parts: Parts,
+    /// What operator functions say of its kernels; peaks and bandwidths alone where they say nothing.
+    pub carried: Option<Ratios>,
 }
 
 /// Why a time cannot be scaled.
@@ -103,11 +110,12 @@ pub fn parts(job: &Job, on: &Processor) -> Result<Parts, Unscaled> {
         parts.host += rest;
         return Ok(parts);
     }
+    let precision = job.precision.unwrap_or(MatmulPrecision::Bf16);
     let (operations, bytes) = match (job.operations, job.bytes) {
-        (None, None) => return Err(Unscaled::Parts),
+        (None, None) if job.matmuls.is_empty() => return Err(Unscaled::Parts),
+        (None, None) => products(job, precision),
         (operations, bytes) => (stated(operations), stated(bytes)),
     };
-    let precision = job.precision.unwrap_or(MatmulPrecision::Bf16);
     let peak = on
         .peak(precision)
         .ok_or_else(|| Unscaled::Precision(job.gpu.clone()))?;
@@ -123,11 +131,29 @@ pub fn parts(job: &Job, on: &Processor) -> Result<Parts, Unscaled> {
     Ok(parts)
 }
 
+/// Operations and bytes of a job's products.
+fn products(job: &Job, precision: MatmulPrecision) -> (f64, f64) {
+    let sum = |of: &dyn Fn(MatmulShape) -> f64| {
+        let products = job.matmuls.iter();
+        products.map(|(shape, count)| count * of(*shape)).sum()
+    };
+    (
+        sum(&MatmulShape::operations),
+        sum(&|shape| shape.bytes(precision)),
+    )
+}
+
 /// A job's time on another tier.
 ///
 /// # Errors
 /// When it cannot be told, and why.
-pub fn scale(job: &Job, from: &Tier, to: &Tier, scaling: &Scaling) -> Result<Scaled, Unscaled> {
+pub fn scale(
+    job: &Job,
+    from: &Tier,
+    to: &Tier,
+    scaling: &Scaling,
+    functions: &Functions,
+) -> Result<Scaled, Unscaled> {
     let old = parts(job, &from.processor)?;
     if from.processor.vendor != to.processor.vendor {
         return Err(Unscaled::Vendor(
@@ -161,23 +187,51 @@ pub fn scale(job: &Job, from: &Tier, to: &Tier, scaling: &Scaling) -> Result<Sca
         (Some(from), Some(to)) => from / to,
         _ => 1.0,
     };
+    let carried = ratios(job, from, to, functions);
+    let bandwidths = from.processor.bandwidth / to.processor.bandwidth;
+    let (compute, memory) = carried.map_or((peaks, bandwidths), |ratios| {
+        (ratios.compute.value, ratios.memory.value)
+    });
     let new = Parts {
-        compute: old.compute * spread_out * peaks,
-        memory: old.memory * spread_out * from.processor.bandwidth / to.processor.bandwidth,
+        compute: old.compute * spread_out * compute,
+        memory: old.memory * spread_out * memory,
         launch: old.launch,
         communication,
         copies: old.copies * spread_out * host_link,
         host: old.host,
     };
-    let (low, high) = range(from, to, scaling);
-    let moved = new.compute + new.memory + new.communication + new.copies;
-    let still = new.launch + new.host;
+    let (low, high) = ends(&new, carried.as_ref(), range(from, to, scaling));
     Ok(Scaled {
-        seconds: moved + still,
-        low: moved * low + still,
-        high: moved * high + still,
+        seconds: new.total(),
+        low,
+        high,
         parts: new,
+        carried,
     })
+}
+
+/// The ends of a time's range. What operators say of the job's own products is known as well as they
+/// know it; of kernels that are only bound alike, no better than scaled times are.
+fn ends(new: &Parts, carried: Option<&Ratios>, scaled: (f64, f64)) -> (f64, f64) {
+    let moved = new.communication + new.copies;
+    let still = new.launch + new.host;
+    let kernels = |of: fn(&Ratios) -> (f64, f64)| match carried {
+        None => scaled,
+        Some(ratios) if ratios.own => of(ratios),
+        Some(ratios) => {
+            let (low, high) = of(ratios);
+            (low.min(scaled.0), high.max(scaled.1))
+        }
+    };
+    let compute = kernels(|r| (r.compute.low / r.compute.value, r.compute.high / r.compute.value));
+    let memory = kernels(|r| (r.memory.low / r.memory.value, r.memory.high / r.memory.value));
+    let end = |compute: f64, memory: f64, others: f64| {
+        new.compute * compute + new.memory * memory + moved * others + still
+    };
+    (
+        end(compute.0, memory.0, scaled.0),
+        end(compute.1, memory.1, scaled.1),
+    )
 }
 
 /// Between what bounds actual over scaled times lie.

@@ -1,7 +1,7 @@
 //! Tier choice judged on whole workloads: what was measured of one workload on several GPUs.
 
 use super::{
-    choice::Cost,
+    choice::{Cost, choose_under_slo, keeps},
     regret::{Case, Decided},
 };
 use std::collections::BTreeMap;
@@ -27,29 +27,26 @@ pub struct Performance {
     pub rate: f64,
     /// Latencies, in the order of the SLO's limits; seconds.
     pub latencies: Vec<f64>,
-    /// What latencies hardly exceed: the upper ends of their ranges where they are predicted.
-    pub cautious: Vec<f64>,
+    /// 80 % ranges of the latencies: both ends the latency itself where it was measured.
+    pub ranges: Vec<(f64, f64)>,
     /// Spread of ln(actual/predicted) of the rate.
     pub spread: f64,
 }
 
 impl Performance {
-    fn keeps(&self, limits: &[f64], cautious: bool) -> bool {
-        let latencies = if cautious {
-            &self.cautious
-        } else {
-            &self.latencies
-        };
+    /// The chance that all latencies keep to their limits.
+    fn keeps(&self, limits: &[f64]) -> f64 {
+        let latencies = self.latencies.iter().zip(&self.ranges).zip(limits);
         latencies
-            .iter()
-            .zip(limits)
-            .all(|(latency, limit)| latency <= limit)
+            .map(|((latency, (low, high)), limit)| keeps((*latency, *low, *high), *limit))
+            .product()
     }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Chooser {
-    /// The cheapest by prediction among those predicted to keep the SLO.
+    /// The cheapest by prediction among those that are likely to keep the SLO, the surest of those that
+    /// cost about as much.
     Prediction,
     /// The lowest price an hour on which the workload fits, whatever becomes of it.
     CheapestThatFits,
@@ -87,13 +84,13 @@ pub fn decide(trials: &[Trial], limits: &[f64], least: usize, chooser: Chooser) 
             if measured_on < least || different(&trials) < 2 {
                 return None;
             }
-            let case = case(&trials, limits, true);
+            let case = case(&trials, limits);
             case.actual.iter().flatten().next()?;
             let decided = match chooser {
-                // Where nothing is sure to keep the SLO, what is likely to.
-                Chooser::Prediction => case
-                    .decide()
-                    .or_else(|| self::case(&trials, limits, false).decide()),
+                Chooser::Prediction => {
+                    let chosen = choose_under_slo(&case.predicted, &chances(&trials, limits));
+                    chosen.and_then(|choice| case.judge(choice.chosen, choice.expected_regret))
+                }
                 Chooser::CheapestThatFits => first(&trials).and_then(|at| case.judge(at, 0.0)),
                 Chooser::Always(prefix) => {
                     always(&trials, limits, prefix).and_then(|at| case.judge(at, 0.0))
@@ -107,12 +104,11 @@ pub fn decide(trials: &[Trial], limits: &[f64], least: usize, chooser: Chooser) 
         .collect()
 }
 
-/// Costs of a unit of work, where the SLO is kept; predictions must keep it at the upper ends of
-/// their ranges where `cautious`.
-fn case(trials: &[&Trial], limits: &[f64], cautious: bool) -> Case {
-    let cost = |trial: &Trial, performance: &Performance, cautious: bool| {
+/// Costs of a unit of work: predicted ones of all, and of those that kept the SLO what they cost.
+fn case(trials: &[&Trial], limits: &[f64]) -> Case {
+    let cost = |trial: &Trial, performance: &Performance| {
         let cost = trial.hourly? / 3600.0 / performance.rate;
-        (performance.keeps(limits, cautious) && cost.is_finite() && cost > 0.0).then_some(cost)
+        (cost.is_finite() && cost > 0.0).then_some(cost)
     };
     Case {
         predicted: trials
@@ -120,16 +116,25 @@ fn case(trials: &[&Trial], limits: &[f64], cautious: bool) -> Case {
             .map(|trial| {
                 let performance = trial.predicted.as_ref()?;
                 Some(Cost {
-                    value: cost(trial, performance, cautious)?,
+                    value: cost(trial, performance)?,
                     spread: performance.spread,
                 })
             })
             .collect(),
         actual: trials
             .iter()
-            .map(|trial| cost(trial, &trial.measured, false))
+            .map(|trial| {
+                let kept = trial.measured.keeps(limits) >= 0.5;
+                cost(trial, &trial.measured).filter(|_| kept)
+            })
             .collect(),
     }
+}
+
+/// Chances that trials keep the SLO, as predicted.
+fn chances(trials: &[&Trial], limits: &[f64]) -> Vec<f64> {
+    let chance = |trial: &&Trial| trial.predicted.as_ref().map_or(0.0, |p| p.keeps(limits));
+    trials.iter().map(chance).collect()
 }
 
 /// What a chooser takes who predicts nothing: the first of the lowest price an hour.
@@ -144,13 +149,14 @@ fn first(trials: &[&Trial]) -> Option<usize> {
 
 /// The cheapest by prediction among trials on one GPU, else the first of them.
 fn always(trials: &[&Trial], limits: &[f64], prefix: &str) -> Option<usize> {
-    let mut own = case(trials, limits, false);
+    let mut own = case(trials, limits);
     for (trial, predicted) in trials.iter().zip(&mut own.predicted) {
         if !trial.gpu.starts_with(prefix) {
             *predicted = None;
         }
     }
-    let cheapest = super::choice::choose(&own.predicted).map(|choice| choice.chosen);
+    let chosen = choose_under_slo(&own.predicted, &chances(trials, limits));
+    let cheapest = chosen.map(|choice| choice.chosen);
     cheapest.or_else(|| {
         trials
             .iter()

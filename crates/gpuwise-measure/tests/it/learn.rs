@@ -1,11 +1,8 @@
-//! Trees, forests, boosting and neighbours.
+//! Trees and forests.
 
 use gpuwise_measure::learn::{
     Table,
-    boost::{BoostSettings, Boosted},
     forest::{Forest, ForestSettings},
-    median,
-    nearby::{KnownPoint, NearbySettings, interpolate},
     tree::{Node, Tree, TreeSettings},
 };
 use gpuwise_units::RandomStream;
@@ -133,68 +130,6 @@ fn what_lies_outside_what_was_learned_is_said() {
     assert_eq!(forest.predict(&[0.5, 1.5, -2.0]).outside, vec![1, 2]);
 }
 
-#[test]
-fn boosting_learns_a_product_and_holds_outliers() {
-    let all = rows(2000);
-    let truth = |row: &[f64; 3]| row[0] * row[1];
-    let target: Vec<f64> = all
-        .iter()
-        .enumerate()
-        .map(|(at, row)| truth(row) + if at % 50 == 0 { 1000.0 } else { 0.0 })
-        .collect();
-    let settings = BoostSettings {
-        rounds: 150,
-        rate: 0.1,
-        outlier: 0.05,
-        rows: 0.7,
-        tree: TREE,
-    };
-    let boosted = Boosted::fit(&table(&all), &target, &settings, 1);
-    let errors: Vec<f64> = rows(300)
-        .iter()
-        .map(|row| (boosted.predict(row) - truth(row)).abs())
-        .collect();
-    assert!(median(&errors) < 0.03, "{}", median(&errors));
-}
-
-const NEARBY: NearbySettings = NearbySettings {
-    lengths: [2.0, 2.0, 2.0],
-    noise: 1e-9,
-    neighbours: 10,
-};
-
-fn known(places: &[[f64; 3]], value: impl Fn(&[f64; 3]) -> f64) -> Vec<KnownPoint> {
-    let at = |place: &[f64; 3]| KnownPoint {
-        place: *place,
-        value: value(place),
-    };
-    places.iter().map(at).collect()
-}
-
-#[test]
-fn neighbours_give_back_what_is_known() {
-    let places = rows(60);
-    let known = known(&places, |p| p[0] + 2.0 * p[1]);
-    for one in &known {
-        let (value, near) = interpolate(&known, &one.place, None, &NEARBY).unwrap();
-        assert!((value - one.value).abs() < 1e-6);
-        assert_eq!(known[near[0]].place, one.place);
-    }
-}
-
-#[test]
-fn one_that_is_left_out_does_not_help_itself() {
-    let mut places = known(&[[0.0; 3], [1.0, 0.0, 0.0]], |_| 1.0);
-    places.push(KnownPoint {
-        place: [0.5, 0.0, 0.0],
-        value: 100.0,
-    });
-    let (value, near) = interpolate(&places, &[0.5, 0.0, 0.0], Some(2), &NEARBY).unwrap();
-    assert!((value - 1.0).abs() < 1e-9);
-    assert!(!near.contains(&2));
-    assert_eq!(interpolate(&places[..1], &[0.0; 3], Some(0), &NEARBY), None);
-}
-
 proptest! {
     #[test]
     fn contributions_sum_to_what_the_forest_says(a in 0.0..1.0f64, b in 0.0..1.0f64) {
@@ -206,12 +141,5 @@ proptest! {
         let (base, moved) = forest.contributions(&row);
         let sum = base + moved.iter().sum::<f64>();
         prop_assert!((sum - forest.predict(&row).value).abs() < 1e-9);
-    }
-
-    #[test]
-    fn a_constant_is_a_constant_everywhere(x in -5.0..5.0f64, value in -10.0..10.0f64) {
-        let known = known(&rows(20), |_| value);
-        let (said, _) = interpolate(&known, &[x, 0.0, x], None, &NEARBY).unwrap();
-        prop_assert!((said - value).abs() < 1e-9);
     }
 }

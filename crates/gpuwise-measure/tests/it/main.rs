@@ -21,7 +21,6 @@ mod findings;
 mod hung;
 mod kernel_counters;
 mod learn;
-mod matmul;
 mod memory_snapshot;
 mod operators;
 mod planes;

@@ -3,3 +3,4 @@
 mod deciding;
 mod judging;
 mod moving;
+mod timings;

@@ -20,7 +20,7 @@ impl Band {
         }
     }
 
-    fn add(&mut self, i: usize, j: usize, value: f64) {
+    pub(super) fn add(&mut self, i: usize, j: usize, value: f64) {
         let (row, column) = if i >= j { (i, j) } else { (j, i) };
         self.cells[row * (self.width + 1) + self.width + column - row] += value;
     }

@@ -1,6 +1,6 @@
 //! Surfaces down the levels: each is fitted to what those above it leave.
 
-use super::{Sample, Samples, solve};
+use super::{Sample, Samples, law, solve};
 use crate::{
     LEVELS,
     code::{Surface, rounded},
@@ -32,9 +32,13 @@ pub(super) fn grown(samples: &Samples, rows: &[&Sample]) -> Known {
             known.models.insert(model.clone());
         }
     }
+    known.laws = law::fitted(samples, rows);
     let mut rest: Vec<f64> = rows
         .iter()
-        .map(|row| libm::log(row.seconds / row.work.ideal))
+        .map(|row| {
+            let format = samples.lanes[row.lane as usize].part(0);
+            libm::log(row.seconds / known.ideal(format, &row.work))
+        })
         .collect();
     let everything: Vec<u32> = (0..rows.len() as u32).collect();
     for group in split(samples, rows, &everything, 0).values() {

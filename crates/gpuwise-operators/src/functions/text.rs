@@ -4,6 +4,7 @@ use super::{Basis, Functions, Known};
 use crate::{
     Lane, OperatorError,
     code::{self, Coded, Surface},
+    law::{Law, TERMS},
     tables,
 };
 use alloc::{
@@ -62,6 +63,16 @@ impl Functions {
                 let ends = (number(low)?, number(high)?);
                 known.spreads.insert((basis, (*key).to_string()), ends);
             }
+            ("law", terms) if terms.len() == TERMS => {
+                let mut law = Law::prior();
+                for (term, text) in law.0.iter_mut().zip(terms) {
+                    *term = number(text)?;
+                    if *term <= 0.0 {
+                        return Err(format!("{text:?} is not above 0"));
+                    }
+                }
+                known.laws.insert((*key).to_string(), law);
+            }
             ("surface", pairs) if pairs.len() == 2 * known.grids.len() => {
                 let parts = pairs.chunks_exact(2).zip(&known.grids);
                 let surface: Result<Surface, String> = parts
@@ -90,6 +101,13 @@ impl Functions {
             }
             for model in &known.models {
                 line(&mut out, format_args!("{table},model,{model}"));
+            }
+            for (format, law) in &known.laws {
+                let mut terms = String::new();
+                for term in law.0 {
+                    let _ = write!(terms, ",{term:.4e}");
+                }
+                line(&mut out, format_args!("{table},law,{format}{terms}"));
             }
             for (path, share) in &known.shares {
                 line(&mut out, format_args!("{table},share,{path},{share:.3}"));

@@ -96,6 +96,7 @@ pub fn work(
         compute: 0.0,
         memory: bytes * collective.least(gpus) / silicon.link,
         at: Point::new([libm::log2(bytes), libm::log2(gpus)]),
+        product: None,
     }
 }
 

@@ -153,6 +153,7 @@ pub fn work(silicon: &Silicon, exchange: &Exchange, tokens: f64) -> Work {
             libm::log2(ranks),
             libm::log2(sms),
         ]),
+        product: None,
     }
 }
 

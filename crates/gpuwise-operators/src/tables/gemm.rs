@@ -1,7 +1,11 @@
 //! y = x·Wᵀ, activations in bf16 at both ends.
 
 use super::{Case, Operator, Point, Weights, Work};
-use crate::{OperatorError, Row, Silicon, grid::Tensors};
+use crate::{
+    OperatorError, Row, Silicon,
+    grid::Tensors,
+    law::{Law, Product},
+};
 use alloc::string::ToString as _;
 use gpuwise_domain::precision::Compute;
 
@@ -87,47 +91,31 @@ impl GemmFormat {
     }
 }
 
-/// One kernel of a CUDA graph: the floor of the bf16 rows.
-const LAUNCH: f64 = 2e-6;
-/// Copies of the weights that the collector reads in turn.
-const COPIES: f64 = 6.0;
-/// Share of the second-level cache that holds what will be read again.
-const CACHED: f64 = 0.6;
-
 /// The work of m tokens through n outputs of k inputs.
 pub fn work(silicon: &Silicon, format: GemmFormat, weights: Weights, [m, n, k]: [f64; 3]) -> Work {
-    let compute = 2.0 * m * n * k / silicon.peak(format.compute());
+    let peak = silicon.peak(format.compute());
     let matrix = format.weight_bytes() * n * k;
     let activations = 2.0 * m * (k + n);
-    let missed = match weights {
-        Weights::Cold => 1.0,
-        Weights::Rotated => {
-            (1.0 - CACHED * silicon.l2 / (COPIES * matrix + activations)).clamp(0.0, 1.0)
-        }
-    };
-    let traffic = |missed: f64| missed * silicon.memory() + (1.0 - missed) / silicon.l2_bandwidth();
-    let (quantise, launches) = match format.quantised() {
-        Some(bytes) => {
-            let spills = if 2.0 * activations > silicon.l2 {
-                1.0
-            } else {
-                0.0
-            };
-            ((2.0 + bytes) * m * k * traffic(spills), 2.0 * LAUNCH)
-        }
-        None => (0.0, LAUNCH),
-    };
     // What is beyond twice the cache must come from memory.
     let memory = match weights {
         Weights::Cold => matrix,
         Weights::Rotated if matrix + activations > 2.0 * silicon.l2 => matrix,
         Weights::Rotated => 0.0,
     };
+    let product = Product::new(
+        silicon,
+        [m, n, k],
+        format.weight_bytes(),
+        format.quantised(),
+        peak,
+        weights,
+    );
     Work {
-        ideal: compute + (matrix + activations) * traffic(missed) + quantise + launches,
-        compute,
+        ideal: Law::prior().seconds(&product),
+        compute: 2.0 * m * n * k / peak,
         memory: memory / silicon.bandwidth,
         at: Point::new([libm::log2(m), libm::log2(n), libm::log2(k)]),
+        product: Some(product),
     }
 }
 

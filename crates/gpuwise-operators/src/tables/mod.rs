@@ -7,7 +7,7 @@ pub mod gemm;
 pub mod moe;
 
 pub use crate::grid::Point;
-use crate::{OperatorError, Row, Silicon, grid::Tensors};
+use crate::{OperatorError, Row, Silicon, grid::Tensors, law::Product};
 use alloc::string::String;
 
 /// A kind of operator, and the table that measures it.
@@ -77,6 +77,8 @@ pub struct Work {
     /// Its bytes that cannot come out of a cache at the peak of the memory.
     pub memory: f64,
     pub at: Point,
+    /// The product that it is, which a law prices in the ideal's stead.
+    pub(crate) product: Option<Product>,
 }
 
 /// Whether weights may still be in the cache.

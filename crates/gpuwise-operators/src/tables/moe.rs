@@ -202,6 +202,7 @@ pub fn work(
             log(width),
             log(layer.hidden),
         ]),
+        product: None,
     }
 }
 

@@ -3,13 +3,13 @@
 use super::TierFileError;
 use crate::table_error;
 use gpuwise_domain::{
-    profile::matmul::MatmulPrecision,
+    profile::matmul::{MatmulPrecision, MatmulShape},
     tier::{Job, MeasuredTier},
 };
 use gpuwise_units::Bytes;
 
 /// Every column, in the order in which errors name them.
-const COLUMNS: [&str; 22] = [
+const COLUMNS: [&str; 23] = [
     "job",
     "gpu",
     "gpus",
@@ -24,6 +24,7 @@ const COLUMNS: [&str; 22] = [
     "flops",
     "bytes",
     "kernels",
+    "matmuls",
     "peak_memory_gib",
     "busy",
     "slo_s",
@@ -130,6 +131,35 @@ impl Cells<'_> {
     }
 }
 
+/// `m x n x k * count; …`: a count that is not stated is 1.
+fn matmuls(cells: &Cells<'_>) -> Result<Vec<(MatmulShape, f64)>, TierFileError> {
+    let one = |text: &str| {
+        let (sizes, count) = text.split_once('*').unwrap_or((text, "1"));
+        let mut sizes = sizes
+            .split(['x', '×'])
+            .map(|size| size.trim().parse::<u32>().ok().filter(|size| *size > 0));
+        let shape = MatmulShape {
+            m: sizes.next()??,
+            n: sizes.next()??,
+            k: sizes.next()??,
+        };
+        let count = count.trim().parse::<f64>().ok();
+        let count = count.filter(|count| count.is_finite() && *count > 0.0)?;
+        sizes.next().is_none().then_some((shape, count))
+    };
+    let all = cells.text("matmuls").split(';').map(str::trim);
+    all.filter(|text| !text.is_empty())
+        .map(|text| {
+            one(text).ok_or_else(|| {
+                cells.wrong(
+                    "matmuls",
+                    "products as tokens x outputs x inputs * count, such as 4096x28672x8192*80, between semicolons",
+                )
+            })
+        })
+        .collect()
+}
+
 fn job(cells: &Cells<'_>) -> Result<Job, TierFileError> {
     let positive = |column: &str| cells.number(column, 1e-12, 1e30);
     let part = |column: &str| cells.number(column, 0.0, 1e30);
@@ -172,6 +202,7 @@ fn job(cells: &Cells<'_>) -> Result<Job, TierFileError> {
         operations: part("flops")?,
         bytes: part("bytes")?,
         kernels: part("kernels")?,
+        matmuls: matmuls(cells)?,
         peak_memory: cells
             .number("peak_memory_gib", 0.0, 1e9)?
             .map(|gib| Bytes::from_f64(gib * (1u64 << 30) as f64)),

@@ -82,7 +82,7 @@ const PLACES: &[Place] = &[
     Place {
         name: "gpuwise-measure",
         ring: Ring::Pure,
-        may_name: &["gpuwise-domain", "gpuwise-size"],
+        may_name: &["gpuwise-domain", "gpuwise-operators", "gpuwise-size"],
     },
     Place {
         name: "gpuwise-lab",

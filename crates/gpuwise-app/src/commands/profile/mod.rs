@@ -16,10 +16,11 @@ use super::{Context, Exit};
 use crate::{
     catalogue,
     error::Problem,
+    names,
     profiles::{self, Everything, ProfileQuery, Unusable},
     settings::Format,
 };
-use gpuwise_domain::{gpu::Gpu, profile::figures::Window};
+use gpuwise_domain::profile::figures::Window;
 use gpuwise_measure::figures::definitions::{FIGURES, definition};
 use gpuwise_view::profile::{sources as of_sources, summary as view};
 #[cfg(all(feature = "bench", feature = "cuda", feature = "database"))]
@@ -44,7 +45,7 @@ pub struct Flags {
     #[arg(long, value_name = "NUMBER")]
     device: Option<i64>,
     /// The GPU, by its name in the catalogue, where a file does not name it or its peaks: for FLOPs
-    /// utilisation and the roofline of counters
+    /// utilisation, operators and the roofline of counters
     #[arg(long, value_name = "NAME")]
     gpu: Option<String>,
     /// Say how each figure that is shown is computed, and where its definition is from
@@ -57,9 +58,6 @@ pub struct Flags {
     /// each
     #[arg(long, conflicts_with_all = ["compat", "explain"])]
     operators: bool,
-    /// The GPU that the work ran on, where the file does not say it or says it otherwise
-    #[arg(long, value_name = "GPU", requires = "operators")]
-    gpu: Option<String>,
     #[command(flatten)]
     written: written::Flags,
     /// Each file is a job of its own: one line for each
@@ -131,10 +129,12 @@ pub fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
     let mut wanted = ProfileQuery::new(&loaded)?;
     wanted.window = flags.window;
     wanted.device = flags.device;
-    wanted.gpu = flags.gpu.as_deref().map(|name| product(&loaded, name)).transpose()?;
+    let gpu = flags.gpu.as_deref();
+    let gpu = gpu.map(|name| names::gpu(&loaded.catalogue, "--gpu", name));
+    wanted.gpu = gpu.transpose()?.cloned();
     let files = profiles::expand(&flags.files)?;
     if flags.operators {
-        return operators::run(context, &files, flags.gpu.as_deref(), &loaded, &wanted);
+        return operators::run(context, &files, &loaded, &wanted);
     }
     #[cfg(feature = "database")]
     {
@@ -202,16 +202,6 @@ pub fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
         flags.keep.keep(&concluded, &wanted)?;
     }
     Ok(Exit::Yes)
-}
-
-/// A GPU of the catalogue.
-fn product(loaded: &catalogue::Loaded, name: &str) -> anyhow::Result<Gpu> {
-    let known = loaded.catalogue.gpu(name).cloned();
-    known.ok_or_else(|| {
-        Problem::new(format!("the catalogue has no GPU {name}"))
-            .hint("`gpuwise gpus` lists those it has")
-            .into()
-    })
 }
 
 /// The error of a run without any usable file.

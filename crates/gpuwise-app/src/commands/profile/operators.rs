@@ -3,7 +3,6 @@
 use super::{Context, Exit, none};
 use crate::{
     catalogue::Loaded,
-    names,
     operators::measured,
     profiles::{self, ProfileQuery},
     progress,
@@ -35,12 +34,9 @@ const ENGINES: [EngineKind; 3] = [EngineKind::Vllm, EngineKind::Sglang, EngineKi
 pub(super) fn run(
     context: &Context,
     files: &[PathBuf],
-    gpu: Option<&str>,
     loaded: &Loaded,
     wanted: &ProfileQuery,
 ) -> anyhow::Result<Exit> {
-    let stated = gpu.map(|name| names::gpu(&loaded.catalogue, "--gpu", name));
-    let stated = stated.transpose()?;
     let everything = profiles::measure(files, wanted);
     if everything.profiled.is_empty() {
         return Err(none(everything.unusable, files.len()));
@@ -52,7 +48,7 @@ pub(super) fn run(
     let operators = measured()?;
     let gpus = Gpus {
         rows: &by_name,
-        stated,
+        stated: wanted.gpu.as_ref(),
         measured: &|gpu, product| least(&operators, gpu, product),
     };
     let all = everything.profiled.iter();

@@ -12,14 +12,15 @@ use crate::{
     knowledge, progress,
     questions::{Rows, answers, models_of, read_tables, read_text, with_known},
 };
-use gpuwise_domain::profile::matmul::Processor;
+use gpuwise_domain::{gpu::Device, profile::matmul::Processor};
 use gpuwise_lab::{fit::LeaveOut, fitting};
-use gpuwise_measure::{
-    matmul::Timings,
-    tier::workloads::{Chooser, Trial, decide},
+use gpuwise_measure::tier::{
+    timings::Timings,
+    workloads::{Chooser, Trial, decide},
 };
+use gpuwise_operators::Silicon;
 use gpuwise_view::table::{Cell, Column, Table};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// What tier choice is judged on.
 #[derive(Debug, clap::Args)]
@@ -33,15 +34,6 @@ pub(crate) struct AccuracyFlags {
     /// Predict workloads by constants refitted without their group (takes many minutes)
     #[arg(long, value_enum, value_name = "GROUP", requires = "workloads")]
     leave_out: Option<LeaveOut>,
-    /// Hold SLOs against what lies so far from the predicted latency (0) to the upper end of its
-    /// range (1): more misses fewer SLOs, and costs more
-    #[arg(
-        long,
-        value_name = "SHARE",
-        default_value_t = 0.0,
-        requires = "workloads"
-    )]
-    caution: f64,
 }
 
 const SLOS: &str = include_str!("../../../../../catalogue/tier_slos.csv");
@@ -57,8 +49,8 @@ pub(super) fn run(
             .into());
     }
     let mut text = String::from(page::HEAD);
-    for file in &judged.matmuls {
-        text += &products(loaded, file, context.app.seed)?;
+    if !judged.matmuls.is_empty() {
+        text += &products(loaded, &judged.matmuls, context.app.seed)?;
     }
     if !judged.workloads.is_empty() {
         text += &whole(loaded, judged)?;
@@ -68,26 +60,33 @@ pub(super) fn run(
 }
 
 /// Products: errors, choices, risk and coverage.
-fn products(loaded: &Loaded, file: &Path, seed: u64) -> anyhow::Result<String> {
-    let table = gpuwise_read::matmul::read_matmuls(&read_text(file)?)
-        .map_err(|error| Problem::new(format!("{}", file.display())).because(error))?;
+fn products(loaded: &Loaded, files: &[PathBuf], seed: u64) -> anyhow::Result<String> {
+    let mut rows = Vec::new();
+    for file in files {
+        let table = gpuwise_read::matmul::read_matmuls(&read_text(file)?)
+            .map_err(|error| Problem::new(format!("{}", file.display())).because(error))?;
+        for (what, skipped) in &table.skipped {
+            progress::say(&format!("{skipped} rows of {what} are left out"));
+        }
+        rows.extend(table.rows);
+    }
     let mut prices = Vec::new();
-    let timings = Timings::new(&table.rows, |system| {
+    let timings = Timings::new(&rows, |system| {
         let gpu = loaded.catalogue.gpu(&system.replace('_', " "))?;
         prices.push(price_of(&loaded.catalogue.offers, &gpu.name).map(|(each, _)| each));
-        Some(Processor::of(gpu))
+        Some((Processor::of(gpu), Silicon::of(&Device::whole(gpu))))
     });
-    for (system, rows) in timings.unknown.iter().chain(&table.skipped) {
+    for (system, rows) in &timings.unknown {
         progress::say(&format!(
             "{rows} rows of {system} are left out: not known here"
         ));
     }
     if timings.rows.is_empty() {
-        return Err(Problem::new(format!("{} holds no row to judge by", file.display())).into());
+        return Err(Problem::new("the tables of products hold no row to judge by").into());
     }
     progress::say("predicting products on shapes and GPUs that are left out");
     let judgement = gpuwise_measure::tier::accuracy::judge_products(&timings, &prices, seed);
-    Ok(page::products(&judgement))
+    Ok(page::products(&timings, &judgement))
 }
 
 struct Slo {
@@ -143,7 +142,7 @@ fn whole(loaded: &Loaded, judged: &AccuracyFlags) -> anyhow::Result<String> {
         Column::right("missed", "SLO missed"),
     ]);
     let rates = throughputs(&asked, &predicted, loaded);
-    let served = latencies(&asked, &predicted, loaded, judged.caution);
+    let served = latencies(&asked, &predicted, loaded);
     for source in sources(&rates) {
         let own: Vec<Trial> = of_source(&rates, &source);
         rows(&mut table, &source, "none", &own, &[]);

@@ -14,6 +14,7 @@ use crate::{
     catalogue::{self, Loaded, OwnRows},
     error::Problem,
     names,
+    operators::functions,
     questions::read_text,
     write::Pending,
 };
@@ -27,6 +28,7 @@ use gpuwise_measure::{
         scaling::Tier,
     },
 };
+use gpuwise_operators::Functions;
 use gpuwise_read::tier::{read_jobs, read_rules};
 use std::path::{Path, PathBuf};
 
@@ -36,7 +38,7 @@ pub struct Flags {
     /// Workloads as they were profiled, one a row (CSV, also .gz; `-` is standard input)
     #[arg(value_name = "JOBS", required_unless_present_any = ["evaluate", "save"])]
     jobs: Option<PathBuf>,
-    /// Rules of your own in place of those that gpuwise brings (TOML)
+    /// Rules of your own, which decide before operator times do (TOML)
     #[arg(long, value_name = "FILE")]
     rules: Option<PathBuf>,
     /// Learn a forest from workloads that were measured on two tiers (columns measured_gpu, measured_s)
@@ -48,7 +50,7 @@ pub struct Flags {
     /// Use a forest that was learned before
     #[arg(long, value_name = "FILE", conflicts_with = "learn")]
     forest: Option<PathBuf>,
-    /// The forest abstains where it expects to lose more than this, in percent of the cost
+    /// Forest and operator times abstain where they expect to lose more than this, in percent of the cost
     #[arg(long, value_name = "PERCENT", default_value_t = 10.0)]
     abstain_above: f64,
     /// Choose only among these GPUs
@@ -73,11 +75,15 @@ pub fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
         return evaluate::run(context, &loaded, &flags.judged);
     }
     let rules = rules(flags.rules.as_deref(), &loaded)?;
+    let functions = functions()?;
     let saved = flags.save.as_deref().map(Pending::new).transpose()?;
     let forest = match &flags.forest {
         Some(file) => Some(model_file::read(file)?),
         None if flags.learn.is_empty() => None,
-        None => Some(learned(&loaded, &flags.learn, &rules, context.app.seed)?),
+        None => {
+            let by = (&rules, &functions);
+            Some(learned(&loaded, &flags.learn, by, context.app.seed)?)
+        }
     };
     if let (Some(file), Some(forest)) = (saved, &forest) {
         file.finish(&model_file::write(forest)?)?;
@@ -92,6 +98,8 @@ pub fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
         .collect::<anyhow::Result<Vec<String>>>()?;
     let by = Deciders {
         rules: &rules,
+        rules_first: flags.rules.is_some(),
+        functions: &functions,
         forest: forest.as_ref(),
         most_regret: flags.abstain_above / 100.0,
     };
@@ -169,7 +177,7 @@ const LEAST_LESSONS: usize = 20;
 fn learned(
     loaded: &Loaded,
     files: &[PathBuf],
-    rules: &TierRules,
+    (rules, functions): (&TierRules, &Functions),
     seed: u64,
 ) -> anyhow::Result<Forest> {
     let mut taught = Vec::new();
@@ -194,12 +202,17 @@ fn learned(
             seconds: *seconds,
         })
         .collect();
-    let (forest, rows) = learn(&lessons, &rules.scaling, &ForestSettings::default(), seed);
+    let (forest, rows) = learn(
+        &lessons,
+        (&rules.scaling, functions),
+        &ForestSettings::default(),
+        seed,
+    );
     if rows < LEAST_LESSONS {
         return Err(Problem::new(format!(
             "only {rows} rows can be learned from, {LEAST_LESSONS} are needed"
         ))
-        .hint("a row needs measured_gpu, measured_s, and where its time goes (compute_s and memory_s, or flops and bytes)")
+        .hint("a row needs measured_gpu, measured_s, and where its time goes (compute_s and memory_s, flops and bytes, or matmuls)")
         .into());
     }
     Ok(forest)

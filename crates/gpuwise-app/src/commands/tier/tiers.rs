@@ -7,6 +7,7 @@ use gpuwise_domain::{
     profile::matmul::Processor,
 };
 use gpuwise_measure::tier::scaling::Tier;
+use gpuwise_operators::Silicon;
 
 /// Numbers of GPUs that are tried.
 const COUNTS: [u32; 7] = [1, 2, 4, 8, 16, 32, 64];
@@ -34,6 +35,7 @@ pub(super) fn whole(loaded: &Loaded, gpu: &Gpu, gpus: u32) -> Tier {
     Tier {
         name: gpu.name.clone(),
         processor: Processor::of(gpu),
+        silicon: Some(Silicon::of(&Device::whole(gpu))),
         memory: gpu.memory_visible.or(gpu.memory_reported),
         slice: false,
         gpus,
@@ -66,6 +68,7 @@ fn slice(loaded: &Loaded, gpu: &Gpu, profile: &MigProfile) -> Tier {
     Tier {
         name: device.name(),
         processor,
+        silicon: Some(Silicon::of(&device)),
         memory: Some(profile.memory),
         slice: true,
         hourly: board.hourly.map(|hourly| hourly * priced),

@@ -9,6 +9,9 @@ use std::collections::BTreeMap;
 /// A predicted value with its 80 % range.
 pub(super) type Predicted = Option<(f64, f64, f64)>;
 
+/// A value with its 80 % range.
+type Range = (f64, f64, f64);
+
 /// Standard deviations from end to end of an 80 % range of a normal.
 const EIGHTY: f64 = 2.563_103_131;
 
@@ -50,13 +53,11 @@ pub(super) fn throughputs(
 }
 
 /// Rows of mean first-token and per-token times at so many concurrent requests; the SLO has two
-/// limits, in this order, and is held against what lies `caution` of the way to the upper ends of the
-/// ranges.
+/// limits, in this order.
 pub(super) fn latencies(
     asked: &[QuestionRow],
     predicted: &[Predicted],
     loaded: &Loaded,
-    caution: f64,
 ) -> Vec<Trial> {
     let mut pairs: BTreeMap<(String, String), [Option<Sum>; 2]> = BTreeMap::new();
     for (row, predicted) in asked.iter().zip(predicted) {
@@ -92,34 +93,33 @@ pub(super) fn latencies(
     }
     pairs
         .into_iter()
-        .filter_map(|((group, _), [first, each])| pair(group, &first?, &each?, loaded, caution))
+        .filter_map(|((group, _), [first, each])| pair(group, &first?, &each?, loaded))
         .collect()
 }
 
-fn pair(group: String, first: &Sum, each: &Sum, loaded: &Loaded, caution: f64) -> Option<Trial> {
+fn pair(group: String, first: &Sum, each: &Sum, loaded: &Loaded) -> Option<Trial> {
     let in_flight = in_flight(&first.question.load)?;
     let output = first.question.output?;
-    let performance = |ttft: f64, tpot: f64, highs: [f64; 2], spread: f64| Performance {
-        rate: in_flight * output / (ttft + (output - 1.0).max(0.0) * tpot),
-        latencies: vec![ttft, tpot],
-        cautious: vec![ttft * highs[0], tpot * highs[1]],
-        spread,
-    };
-    let measured = performance(
-        first.measured() * 1e-3,
-        each.measured() * 1e-3,
-        [1.0; 2],
-        0.0,
-    );
-    let predicted = first.predicted().zip(each.predicted()).map(|(a, b)| {
+    let performance = |ttft: Range, tpot: Range| Performance {
+        rate: in_flight * output / (ttft.0 + (output - 1.0).max(0.0) * tpot.0),
+        latencies: vec![ttft.0, tpot.0],
+        ranges: [ttft, tpot].map(|(_, low, high)| (low, high)).to_vec(),
         // Most of a request is its output: the per-token range is the rate's.
-        performance(
-            a.0 * 1e-3,
-            b.0 * 1e-3,
-            [a.2.powf(caution), b.2.powf(caution)],
-            b.1,
-        )
-    });
+        spread: (tpot.2 / tpot.1).ln() / EIGHTY,
+    };
+    let seconds = |milliseconds: f64| milliseconds * 1e-3;
+    let exact = |sum: &Sum| {
+        let value = seconds(sum.measured());
+        (value, value, value)
+    };
+    let measured = performance(exact(first), exact(each));
+    let ranged = |sum: &Sum| {
+        let (value, low, high) = sum.predicted()?;
+        Some((seconds(value), seconds(low), seconds(high)))
+    };
+    let predicted = ranged(first)
+        .zip(ranged(each))
+        .map(|(ttft, tpot)| performance(ttft, tpot));
     let mut trial = first.trial(group, loaded);
     trial.measured = measured;
     trial.predicted = predicted;
@@ -157,7 +157,7 @@ struct Sum {
     measured: f64,
     rows: f64,
     predicted: f64,
-    spread: f64,
+    low: f64,
     high: f64,
     said: f64,
 }
@@ -169,7 +169,7 @@ impl Sum {
             measured: 0.0,
             rows: 0.0,
             predicted: 0.0,
-            spread: 0.0,
+            low: 0.0,
             high: 0.0,
             said: 0.0,
         }
@@ -185,8 +185,8 @@ impl Sum {
             predicted.filter(|(value, low, _)| *value > 0.0 && *low > 0.0)
         {
             self.predicted += value.ln();
-            self.spread += (high / low).ln() / EIGHTY;
-            self.high += (high / value).ln();
+            self.low += low.ln();
+            self.high += high.ln();
             self.said += 1.0;
         }
     }
@@ -195,15 +195,9 @@ impl Sum {
         (self.measured / self.rows).exp()
     }
 
-    /// The value, its spread, and the upper end of its range over it.
-    fn predicted(&self) -> Option<(f64, f64, f64)> {
-        (self.said > 0.0).then(|| {
-            (
-                (self.predicted / self.said).exp(),
-                self.spread / self.said,
-                (self.high / self.said).exp(),
-            )
-        })
+    fn predicted(&self) -> Predicted {
+        let mean = |sum: f64| (sum / self.said).exp();
+        (self.said > 0.0).then(|| (mean(self.predicted), mean(self.low), mean(self.high)))
     }
 
     fn trial(&self, group: String, loaded: &Loaded) -> Trial {
@@ -214,7 +208,7 @@ impl Sum {
         let rate = |rate: f64, spread: f64| Performance {
             rate,
             latencies: Vec::new(),
-            cautious: Vec::new(),
+            ranges: Vec::new(),
             spread,
         };
         Trial {
@@ -225,7 +219,7 @@ impl Sum {
             measured: rate(self.measured(), 0.0),
             predicted: self
                 .predicted()
-                .map(|(value, spread, _)| rate(value, spread)),
+                .map(|(value, low, high)| rate(value, (high / low).ln() / EIGHTY)),
         }
     }
 }

@@ -1,8 +1,7 @@
 //! From a profile to a tier.
 
-use crate::matmul::processor;
 use gpuwise_domain::{
-    profile::matmul::MatmulPrecision,
+    profile::matmul::{MatmulPrecision, MatmulShape, Processor},
     tier::{Job, JobFigure, TierRules},
 };
 use gpuwise_measure::{
@@ -14,16 +13,53 @@ use gpuwise_measure::{
         scaling::{Tier, Unscaled, parts, scale},
     },
 };
+use gpuwise_operators::{Class, Functions, Silicon};
 use gpuwise_read::tier::{DEFAULT_RULES, read_rules};
 use gpuwise_units::Bytes;
 use proptest::prelude::*;
+use std::sync::LazyLock;
 
 const GIB: u64 = 1 << 30;
+
+pub(super) fn processor(generation: &str, peak: f64, bandwidth: f64) -> Processor {
+    Processor {
+        vendor: "NVIDIA".into(),
+        generation: generation.into(),
+        capability: Some((if generation == "Hopper" { 9 } else { 8 }, 0)),
+        peak_bf16: Some(peak),
+        peak_fp8: Some(2.0 * peak),
+        bandwidth,
+        units: Some(4),
+        power: Some(700.0),
+        host_link: Some(6.3e10),
+    }
+}
+
+pub(super) fn silicon(name: &str, peak: f64, bandwidth: f64) -> Silicon {
+    Silicon {
+        name: name.into(),
+        class: Class::Hbm,
+        architecture: ("sm9x".into(), "sm90".into()),
+        half: peak,
+        fp8: 2.0 * peak,
+        fp4: 0.0,
+        int8: 0.0,
+        bandwidth,
+        units: 132.0,
+        clock: 1.8e9,
+        l2: 5e7,
+        link: 4e11,
+    }
+}
+
+/// Nothing is known of operators: times scale with peaks and bandwidths.
+static NOTHING: LazyLock<Functions> = LazyLock::new(Functions::default);
 
 fn tier(generation: &str, peak: f64, bandwidth: f64, gib: u64, gpus: u32, hourly: f64) -> Tier {
     Tier {
         name: format!("{generation} {gib} GiB"),
         processor: processor(generation, peak, bandwidth),
+        silicon: None,
         memory: Some(Bytes::new(gib * GIB)),
         slice: false,
         gpus,
@@ -73,6 +109,8 @@ fn rules() -> TierRules {
 fn by(rules: &TierRules) -> Deciders<'_> {
     Deciders {
         rules,
+        rules_first: true,
+        functions: &NOTHING,
         forest: None,
         most_regret: 0.1,
     }
@@ -97,7 +135,7 @@ fn each_part_scales_with_what_bounds_it() {
         ..tier("Hopper", 2e15, 1.5e12, 80, 4, 9.0)
     };
     to.processor.host_link = Some(3.15e10);
-    let parts = scale(&job, &from, &to, &rules().scaling).unwrap().parts;
+    let parts = scale(&job, &from, &to, &rules().scaling, &NOTHING).unwrap().parts;
     for (what, is, wanted) in [
         // Half the work each, at twice the peak.
         ("compute", parts.compute, 0.2),
@@ -113,7 +151,7 @@ fn each_part_scales_with_what_bounds_it() {
     ] {
         assert!((is - wanted).abs() < 1e-12, "{what}: {is}");
     }
-    let single = scale(&job, &from, &Tier { gpus: 1, ..to }, &rules().scaling).unwrap();
+    let single = scale(&job, &from, &Tier { gpus: 1, ..to }, &rules().scaling, &NOTHING).unwrap();
     assert_eq!(single.parts.communication, 0.0);
 }
 
@@ -272,6 +310,68 @@ fn what_does_not_fit_is_refused_with_its_reason() {
     assert!(decision.refused.contains(&(1, Refused::UnknownMemory)));
 }
 
+/// The functions that gpuwise brings.
+fn shipped() -> Functions {
+    Functions::parse(include_str!("../../../../../catalogue/operators.csv")).unwrap()
+}
+
+#[test]
+fn a_job_s_own_products_scale_as_operators_say() {
+    let functions = shipped();
+    let tier = |name: &str, peak: f64, bandwidth: f64| Tier {
+        silicon: Some(silicon(name, peak, bandwidth)),
+        ..tier("Hopper", peak, bandwidth, 80, 1, 4.0)
+    };
+    let here = tier("H100 SXM5 80GB", 989e12, 3.35e12);
+    let there = tier("H200 SXM 141GB", 989e12, 4.8e12);
+    let with = |shape: &[(u32, u32, u32)]| Job {
+        matmuls: shape
+            .iter()
+            .map(|(m, n, k)| (MatmulShape { m: *m, n: *n, k: *k }, 10.0))
+            .collect(),
+        ..job()
+    };
+    let scaled = |job: &Job| scale(job, &here, &there, &rules().scaling, &functions).unwrap();
+    // One token through a large matrix waits for the memory, which is 1.43 times as fast there; many
+    // wait for the peak, which is the same.
+    let read = scaled(&with(&[(1, 16384, 16384)])).carried.unwrap();
+    assert!((0.65..0.85).contains(&read.compute.value), "{read:?}");
+    let computed = scaled(&with(&[(8192, 8192, 8192)])).carried.unwrap();
+    assert!((0.9..1.15).contains(&computed.compute.value), "{computed:?}");
+    assert!(read.own && read.memory == read.compute);
+    // Figures alone are known no better than scaled times are.
+    let figures = scaled(&job());
+    let own = scaled(&with(&[(1, 16384, 16384)]));
+    assert!(!figures.carried.unwrap().own);
+    assert!(figures.high / figures.low > own.high / own.low);
+    // The same board takes the same time.
+    let same = scale(&job(), &here, &here, &rules().scaling, &functions).unwrap();
+    assert!((same.seconds - 1.0).abs() < 1e-9 && (same.high - same.low).abs() < 1e-9);
+}
+
+#[test]
+fn scaled_times_that_are_sure_come_before_the_rules_that_gpuwise_brings() {
+    let rules = rules();
+    let small = Job {
+        busy: Some(0.2),
+        peak_memory: Some(Bytes::new(5 * GIB)),
+        compute: Some(0.05),
+        memory: Some(0.1),
+        ..job()
+    };
+    let decided = |rules_first: bool, most_regret: f64| {
+        let by = Deciders {
+            rules_first,
+            most_regret,
+            ..by(&rules)
+        };
+        decide(&small, &now(), &tiers(), &by).decided.map(|d| d.0)
+    };
+    assert_eq!(decided(true, 10.0), Some(Decider::Rule));
+    assert_eq!(decided(false, 10.0), Some(Decider::Physics));
+    assert_eq!(decided(false, 0.0), Some(Decider::Rule));
+}
+
 /// Jobs measured on the small tier, where memory-bound ones took twice what was scaled.
 fn lessons() -> Vec<(Job, f64)> {
     (0..60u32)
@@ -285,7 +385,7 @@ fn lessons() -> Vec<(Job, f64)> {
                 ..job()
             };
             let to = &tiers()[1];
-            let scaled = scale(&job, &now(), to, &rules().scaling).unwrap().seconds;
+            let scaled = scale(&job, &now(), to, &rules().scaling, &NOTHING).unwrap().seconds;
             let slower = if memory > 0.5 { 2.0 } else { 1.0 };
             (job, scaled * slower)
         })
@@ -304,7 +404,7 @@ fn learned() -> Forest {
             seconds: *seconds,
         })
         .collect();
-    let (forest, rows) = learn(&lessons, &rules().scaling, &ForestSettings::default(), 1);
+    let (forest, rows) = learn(&lessons, (&rules().scaling, &NOTHING), &ForestSettings::default(), 1);
     assert_eq!(rows, 60);
     forest
 }
@@ -314,6 +414,8 @@ fn a_forest_corrects_scaled_times_and_says_why() {
     let (rules, forest) = (rules(), learned());
     let by = Deciders {
         rules: &rules,
+        rules_first: true,
+        functions: &NOTHING,
         forest: Some(&forest),
         most_regret: 0.5,
     };
@@ -357,6 +459,8 @@ fn a_forest_that_expects_to_lose_too_much_abstains() {
     let decide_with = |most_regret: f64| {
         let by = Deciders {
             rules: &rules,
+            rules_first: true,
+            functions: &NOTHING,
             forest: Some(&forest),
             most_regret,
         };

@@ -1,7 +1,7 @@
 //! Choices and what they cost.
 
 use gpuwise_measure::tier::{
-    choice::{Cost, choose},
+    choice::{Cost, choose, choose_under_slo, keeps},
     regret::{Case, Decided, judge, risk_coverage},
     workloads::{Chooser, Performance, Trial, decide},
 };
@@ -99,10 +99,10 @@ fn fewer_decisions_of_less_expected_regret_cost_less() {
 }
 
 fn trial(gpu: &str, hourly: Option<f64>, measured: (f64, f64), predicted: (f64, f64)) -> Trial {
-    let performance = |(rate, latency): (f64, f64)| Performance {
+    let performance = |(rate, latency): (f64, f64), wide: f64| Performance {
         rate,
         latencies: vec![latency],
-        cautious: vec![1.1 * latency],
+        ranges: vec![(latency / wide, latency * wide)],
         spread: 0.1,
     };
     Trial {
@@ -110,8 +110,8 @@ fn trial(gpu: &str, hourly: Option<f64>, measured: (f64, f64), predicted: (f64, 
         gpu: gpu.into(),
         gpus: 1,
         hourly,
-        measured: performance(measured),
-        predicted: Some(performance(predicted)),
+        measured: performance(measured, 1.0),
+        predicted: Some(performance(predicted, 1.1)),
     }
 }
 
@@ -138,6 +138,27 @@ fn whole_workloads_are_judged_under_their_promise() {
     assert_eq!(of(Chooser::Prediction, 0.6).unwrap().regret, Some(0.0));
     assert!(decide(&trials, &[0.1], 3, Chooser::Prediction).is_empty());
     assert!(decide(&trials[..2], &[1.0], 3, Chooser::Prediction).is_empty());
-    // At 0.52 s the H100's 0.5 s are not sure to keep it, but nothing else is likely to.
-    assert_eq!(of(Chooser::Prediction, 0.52).unwrap().regret, Some(0.0));
+}
+
+#[test]
+fn of_costs_that_are_alike_the_surest_to_keep_its_slo_is_taken() {
+    let costs = [cost(1.0, 0.1), cost(1.05, 0.1), cost(1.2, 0.1), cost(0.5, 0.1)];
+    for (keeps, chosen) in [
+        ([0.6, 0.9, 0.99, 0.4], 1),
+        ([0.9, 0.6, 0.99, 0.4], 0),
+        ([0.9, 0.9, 0.99, 0.4], 0),
+        ([0.1, 0.3, 0.2, 0.05], 1),
+    ] {
+        let choice = choose_under_slo(&costs, &keeps).unwrap();
+        assert_eq!(choice.chosen, chosen, "{keeps:?}");
+    }
+    assert_eq!(choose_under_slo(&[None], &[1.0]), None);
+}
+
+#[test]
+fn the_chance_of_keeping_a_limit_follows_the_range() {
+    for (limit, chance) in [(1.0, 0.5), (1.2, 0.9), (0.9, 0.1), (100.0, 1.0)] {
+        assert!((keeps((1.0, 0.9, 1.2), limit) - chance).abs() < 1e-6, "{limit}");
+    }
+    assert_eq!((keeps((1.0, 1.0, 1.0), 1.0), keeps((1.0, 1.0, 1.0), 0.99)), (1.0, 0.0));
 }

@@ -156,6 +156,7 @@ pub fn work(
             libm::log2(heads.queries / heads.keys),
             heads.window_place(length),
         ]),
+        product: None,
     }
 }
 

@@ -53,6 +53,7 @@ pub fn work(silicon: &Silicon, [heads, width]: [f64; 2], [sequences, tokens]: [f
             libm::log2(sequences * heads / silicon.units),
             libm::log2(width),
         ]),
+        product: None,
     }
 }
 

@@ -101,6 +101,7 @@ pub fn work(
             libm::log2(length),
             held(stored, silicon),
         ]),
+        product: None,
     }
 }
 

@@ -83,6 +83,7 @@ pub fn context_work(
             libm::log2(heads),
             held(2.0 * rows, silicon),
         ]),
+        product: None,
     }
 }
 
@@ -114,6 +115,7 @@ pub fn generation_work(
             libm::log2(heads),
             held(stored, silicon),
         ]),
+        product: None,
     }
 }
 

@@ -101,6 +101,7 @@ pub fn work(
             libm::log2(heads),
             libm::log2(sequences / silicon.units),
         ]),
+        product: None,
     }
 }
 

@@ -47,6 +47,7 @@ pub fn work(silicon: &Silicon, format: GemmFormat, [heads, tokens]: [f64; 2]) ->
         compute,
         memory: uncached(bytes, silicon) / silicon.bandwidth,
         at: Point::new([libm::log2(tokens), libm::log2(heads)]),
+        product: None,
     }
 }
 
