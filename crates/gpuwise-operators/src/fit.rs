@@ -75,7 +75,7 @@ impl Samples {
             lane,
             work: gemm::work(silicon, format, Weights::Rotated, sizes),
             seconds,
-            shape: shape.iter().fold(HASH_START, |hash, text| hashed(hash, text)),
+            shape: shape.iter().fold(FNV1A, |hash, text| hashed(hash, text)),
             model: self.model(String::new()),
         };
         self.rows.push(sample);

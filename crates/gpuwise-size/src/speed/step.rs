@@ -38,7 +38,7 @@ pub struct Batch {
 pub enum Peers {
     /// Each computes as many tokens as this one.
     #[default]
-    LayerGroup,
+    Alike,
     /// All groups together, this one included, compute so many tokens.
     Tokens(f64),
 }
@@ -46,7 +46,7 @@ pub enum Peers {
 impl Peers {
     fn divided(self, parts: f64) -> Self {
         match self {
-            Self::LayerGroup => Self::LayerGroup,
+            Self::Alike => Self::Alike,
             Self::Tokens(tokens) => Self::Tokens(tokens / parts),
         }
     }
@@ -78,7 +78,7 @@ impl Batch {
     pub(super) fn at_experts(&self, groups: f64) -> f64 {
         let own = self.decodes + self.prefill;
         match self.peers {
-            Peers::LayerGroup => own * groups,
+            Peers::Alike => own * groups,
             Peers::Tokens(tokens) => tokens.max(own),
         }
     }

@@ -6,7 +6,14 @@ mod fixes;
 mod show;
 
 use super::{App, Context, Exit};
-use crate::{catalogue, engine, error::Problem, layout, model::ResolvedModel, names, settings};
+use crate::{
+    catalogue::{self, Loaded},
+    engine,
+    error::Problem,
+    layout,
+    model::ResolvedModel,
+    names, settings,
+};
 pub use answer::{DeviceMemory, Remembered};
 use anyhow::Context as _;
 use fit::{Demand, Fit};

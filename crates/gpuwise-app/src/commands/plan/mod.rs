@@ -79,7 +79,7 @@ impl Planned {
     /// The report as one self-contained HTML page.
     pub fn page(&self) -> String {
         let starts = self.sizing.ranked.first().and_then(|best| {
-            let text = emit::text(best.engine.name(), best, &self.loaded.catalogue);
+            let text = emit::text(best.engine.name(), best, &self.loaded);
             text.ok()
         });
         gpuwise_view::html::report(&self.sizing, starts.as_deref(), &made())

@@ -45,7 +45,7 @@ pub(super) fn run(
         progress::say(&format!("note: {}: {:#}", file.file, file.error));
     }
     let by_name = by_name(loaded);
-    let operators = measured()?;
+    let operators = measured(loaded)?;
     let gpus = Gpus {
         rows: &by_name,
         stated: wanted.gpu.as_ref(),

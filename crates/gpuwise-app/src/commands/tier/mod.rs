@@ -75,7 +75,7 @@ pub fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
         return evaluate::run(context, &loaded, &flags.judged);
     }
     let rules = rules(flags.rules.as_deref(), &loaded)?;
-    let functions = functions()?;
+    let functions = functions(&loaded)?;
     let saved = flags.save.as_deref().map(Pending::new).transpose()?;
     let forest = match &flags.forest {
         Some(file) => Some(model_file::read(file)?),
