@@ -3,42 +3,31 @@
 //! Input may be hostile or cut short: every reader bounds what it allocates,
 //! checks arithmetic, and names the field or offset that was wrong.
 
-pub mod access_log;
 pub mod bill;
-pub mod catalogue;
-pub mod config;
 pub mod fabric;
 pub mod finding_thresholds;
 pub mod fleet;
-pub mod flight_recorder;
 pub mod gguf;
 pub mod host;
-pub mod hta_rows;
 pub mod kernel_counters;
 pub mod kernel_rules;
-pub mod kineto;
 pub mod launch;
 pub mod matmul;
-pub mod memory_snapshot;
 pub mod metrics;
-pub mod network;
-pub mod pickle;
-mod protobuf;
-pub mod question;
 pub mod reliability;
 pub mod results;
 pub mod safetensors;
 pub mod stored;
-mod table_error;
 pub mod telemetry;
 pub mod tier;
-pub mod trace_viewer;
-pub mod traffic;
 pub mod usage;
 pub mod workload;
-pub mod xplane;
 
-pub use table_error::table_error;
+/// Readers of what every command reads, and of what comes by the gigabyte.
+pub use gpuwise_scan::{
+    access_log, catalogue, config, flight_recorder, hta_rows, kineto, memory_snapshot, network,
+    pickle, question, table_error, trace_viewer, traffic, xplane,
+};
 
 /// The worked example of `docs/concepts/topology.md`, run as a test.
 #[cfg(doctest)]

@@ -1,7 +1,7 @@
 //! Metrics that programs send by OTLP over HTTP, in JSON or in protobuf (opentelemetry-proto,
 //! `ExportMetricsServiceRequest`; field numbers are those of `metrics/v1/metrics.proto`).
 
-use crate::protobuf::{Field, Fields, WireError};
+use gpuwise_scan::protobuf::{Field, Fields, WireError};
 use serde_json::Value;
 use thiserror::Error;
 

@@ -32,6 +32,10 @@ mod matmul;
 mod metrics;
 mod mig;
 mod models;
+// Unit tests.
+#[allow(dead_code, reason = "its list alone is tested")]
+#[path = "../../../gpuwise-scan/src/config/other_kinds.rs"]
+mod other_kinds;
 mod peaks;
 mod pickle;
 mod recipes;

@@ -11,4 +11,8 @@ mod mig;
 mod queues;
 mod report;
 mod restart;
+// Unit tests.
+#[allow(dead_code, reason = "of what it finds, the value alone is tested")]
+#[path = "../../src/mig/simplex.rs"]
+mod simplex;
 mod support;

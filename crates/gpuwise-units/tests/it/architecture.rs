@@ -55,9 +55,14 @@ const PLACES: &[Place] = &[
         may_name: &["gpuwise-domain"],
     },
     Place {
-        name: "gpuwise-read",
+        name: "gpuwise-scan",
         ring: Ring::Pure,
         may_name: &["gpuwise-domain"],
+    },
+    Place {
+        name: "gpuwise-read",
+        ring: Ring::Pure,
+        may_name: &["gpuwise-scan"],
     },
     Place {
         name: "gpuwise-view",
@@ -449,6 +454,53 @@ fn pure_crates_bring_only_what_is_listed() {
 
 fn contains(path: &Path, wanted: &str) -> bool {
     std::fs::read_to_string(path).is_ok_and(|text| text.contains(wanted))
+}
+
+/// Rust files under a folder.
+fn sources(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut found = Vec::new();
+    for path in entries.map(|entry| entry.path()) {
+        if path.is_dir() {
+            found.extend(sources(&path));
+        } else if path.extension().is_some_and(|ending| ending == "rs") {
+            found.push(path);
+        }
+    }
+    found
+}
+
+/// A crate without a unit-test binary says `test = false`; a unit test in it would never run, unless an
+/// integration binary includes its module by path.
+#[test]
+fn unit_tests_are_run() {
+    let root = Metadata::read().root;
+    let mut included = String::new();
+    for place in PLACES {
+        let main = root
+            .join("crates")
+            .join(place.name)
+            .join("tests/it/main.rs");
+        included += &std::fs::read_to_string(main).unwrap_or_default();
+    }
+    let mut wrong = Vec::new();
+    for place in PLACES {
+        let folder = root.join("crates").join(place.name);
+        if !contains(&folder.join("Cargo.toml"), "\ntest = false\n") {
+            continue;
+        }
+        for path in sources(&folder.join("src")) {
+            let within = path.strip_prefix(&folder).unwrap_or(&path);
+            let within = within.to_string_lossy().replace('\\', "/");
+            if contains(&path, "#[test]") && !included.contains(&format!("/{within}\"]")) {
+                wrong.push(format!(
+                    "{}: {within} has unit tests, which no binary runs: move them to tests/it, or include the module there by #[path]",
+                    place.name
+                ));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "\n{}\n", wrong.join("\n"));
 }
 
 #[test]

@@ -13,7 +13,7 @@ mod models;
 mod networks;
 mod recipes;
 mod sharing;
-pub(crate) mod tables;
+pub mod tables;
 mod training;
 
 pub use balance::read_balance;
@@ -35,7 +35,11 @@ pub use training::read_training_facts;
 
 use serde::de::DeserializeOwned;
 
-pub(crate) fn from_toml<T: DeserializeOwned>(file: &str, text: &str) -> Result<T, CatalogueError> {
+/// Reads a TOML file of the catalogue's kind.
+///
+/// # Errors
+/// When the text is not of this form; with the line.
+pub fn from_toml<T: DeserializeOwned>(file: &str, text: &str) -> Result<T, CatalogueError> {
     toml::from_str(text).map_err(|error| {
         let place = format!("line {}", toml_line(text, &error));
         CatalogueError::new(file, place, error.message())
@@ -43,7 +47,7 @@ pub(crate) fn from_toml<T: DeserializeOwned>(file: &str, text: &str) -> Result<T
 }
 
 /// The line, from 1, on which a TOML text is wrong.
-pub(crate) fn toml_line(text: &str, error: &toml::de::Error) -> usize {
+pub fn toml_line(text: &str, error: &toml::de::Error) -> usize {
     let before = error.span().and_then(|span| text.get(..span.start));
     before.map_or(1, |before| before.matches('\n').count() + 1)
 }
@@ -61,7 +65,7 @@ pub struct CatalogueError {
 }
 
 impl CatalogueError {
-    pub(crate) fn new(file: &str, place: impl Into<String>, problem: impl Into<String>) -> Self {
+    pub fn new(file: &str, place: impl Into<String>, problem: impl Into<String>) -> Self {
         Self {
             file: file.into(),
             place: place.into(),

@@ -13,7 +13,7 @@ mod rows;
 mod servegen;
 mod summary;
 mod tables;
-pub(crate) mod timestamp;
+pub mod timestamp;
 
 pub use decompress::{DecompressError, decompress};
 pub use servegen::{LengthTable, LengthWindow, RateSummary, RateTable, RateWindow};

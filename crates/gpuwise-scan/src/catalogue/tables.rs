@@ -12,10 +12,11 @@ use gpuwise_domain::{
 use gpuwise_units::{Bytes, BytesPerSecond, Currency, HourlyPrice, Money};
 use serde::{Deserialize, de::DeserializeOwned};
 
-pub(crate) fn rows<T: DeserializeOwned>(
-    file: &str,
-    text: &str,
-) -> Result<Vec<(u64, T)>, CatalogueError> {
+/// The rows of a CSV table with their lines; the first line names the columns.
+///
+/// # Errors
+/// When a row is not of this form; with the line and the column.
+pub fn rows<T: DeserializeOwned>(file: &str, text: &str) -> Result<Vec<(u64, T)>, CatalogueError> {
     let mut reader = csv::ReaderBuilder::new()
         .trim(csv::Trim::All)
         .from_reader(text.as_bytes());

@@ -4,7 +4,7 @@ use thiserror::Error;
 
 /// Why bytes are no message.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub(crate) enum WireError {
+pub enum WireError {
     /// A field that is no protobuf.
     #[error("{what} at byte {offset}")]
     Damaged { what: &'static str, offset: usize },
@@ -19,15 +19,15 @@ pub(crate) enum WireError {
 
 /// A field of a message.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Field<'a> {
-    pub(crate) number: u64,
-    pub(crate) value: Value<'a>,
+pub struct Field<'a> {
+    pub number: u64,
+    pub value: Value<'a>,
     /// Where its value begins in the file.
-    pub(crate) at: usize,
+    pub at: usize,
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Value<'a> {
+pub enum Value<'a> {
     /// Variable length, or four fixed bytes.
     Number(u64),
     /// Eight fixed bytes.
@@ -38,14 +38,14 @@ pub(crate) enum Value<'a> {
 
 impl<'a> Field<'a> {
     /// A message within, with where it begins in the file.
-    pub(crate) fn message(&self) -> Option<(&'a [u8], usize)> {
+    pub fn message(&self) -> Option<(&'a [u8], usize)> {
         match self.value {
             Value::Bytes(bytes) => Some((bytes, self.at)),
             Value::Number(_) | Value::Fixed(_) => None,
         }
     }
 
-    pub(crate) fn integer(&self) -> Option<i64> {
+    pub fn integer(&self) -> Option<i64> {
         match self.value {
             Value::Number(number) => Some(number.cast_signed()),
             Value::Fixed(_) | Value::Bytes(_) => None,
@@ -53,7 +53,7 @@ impl<'a> Field<'a> {
     }
 
     /// A number of eight bytes with a fraction.
-    pub(crate) fn double(&self) -> Option<f64> {
+    pub fn double(&self) -> Option<f64> {
         match self.value {
             Value::Fixed(bits) => Some(f64::from_bits(bits)),
             Value::Number(_) | Value::Bytes(_) => None,
@@ -61,7 +61,7 @@ impl<'a> Field<'a> {
     }
 
     /// A whole number of eight fixed bytes.
-    pub(crate) fn fixed(&self) -> Option<u64> {
+    pub fn fixed(&self) -> Option<u64> {
         match self.value {
             Value::Fixed(bits) => Some(bits),
             Value::Number(_) | Value::Bytes(_) => None,
@@ -69,7 +69,7 @@ impl<'a> Field<'a> {
     }
 
     /// A text; what is not UTF-8 in it is replaced.
-    pub(crate) fn text(&self) -> Option<String> {
+    pub fn text(&self) -> Option<String> {
         match self.value {
             Value::Bytes(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
             Value::Number(_) | Value::Fixed(_) => None,
@@ -78,7 +78,7 @@ impl<'a> Field<'a> {
 }
 
 /// Fields of a message.
-pub(crate) struct Fields<'a> {
+pub struct Fields<'a> {
     bytes: &'a [u8],
     at: usize,
     base: usize,
@@ -87,7 +87,7 @@ pub(crate) struct Fields<'a> {
 
 impl<'a> Fields<'a> {
     /// Fields of a message that begins at `base` in the file.
-    pub(crate) fn new(bytes: &'a [u8], base: usize) -> Self {
+    pub fn new(bytes: &'a [u8], base: usize) -> Self {
         Self {
             bytes,
             at: 0,

@@ -32,7 +32,7 @@ pub(super) fn decimal(text: &str, places: u32) -> Option<i128> {
 
 /// Nanoseconds from 1970 of `2023-11-16 18:17:03.9799600`, with `T` for the space, and a `Z` or an
 /// offset such as `+00:00` after it if need be.
-pub(crate) fn nanoseconds(text: &str) -> Option<i128> {
+pub fn nanoseconds(text: &str) -> Option<i128> {
     let text = text.trim();
     let (date, time) = text.split_once([' ', 'T'])?;
     let mut parts = date.split('-');
