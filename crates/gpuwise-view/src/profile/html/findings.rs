@@ -2,6 +2,7 @@
 
 use crate::{
     figures::{bytes, number, percent},
+    html::prose,
     markup::escape,
     profile::{Profile, clock::Clock, duration, kernel_name},
     style::State,

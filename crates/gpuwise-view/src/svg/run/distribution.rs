@@ -76,6 +76,14 @@ pub fn distribution(report: &RunReport, metric: Metric, id: &str) -> Option<Pict
         labels.line(&post);
     }
     draw_marks(&mut canvas, &plot, values, (factor, unit), &mut labels);
+    if values.maximum * factor > plot.x.end {
+        let text = format!("highest {} {unit}", number(values.maximum * factor));
+        let tip = (RIGHT + 8.0, TOP);
+        let fill = "fill=\"var(--gw-line)\"";
+        canvas.area(&[(RIGHT, TOP - 4.5), tip, (RIGHT, TOP + 4.5)], fill, &text);
+        labels.mark((RIGHT + 3.0, TOP), 6.0);
+        labels.name(&mut canvas, &text, "m", (RIGHT + 2.0, TOP), 6.0);
+    }
     if let Some(verdict) = verdict.filter(|verdict| verdict.bound <= most) {
         let at = (plot.across(verdict.bound * factor), plot.floor() - 10.0);
         let text = format!("SLO {}", crate::figures::seconds(verdict.bound));
