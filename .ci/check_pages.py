@@ -187,7 +187,7 @@ def check(browser, page, said, pictures):
             where = f"{page.name} at {width} px, {'dark' if dark else 'light'}"
             browser.open(page.as_uri(), width=width, dark=dark)
             if "timeline" in text:
-                browser.wait("!document.querySelector('.tl') || document.querySelector('.tl.live')", limit=120)
+                browser.wait("!document.querySelector('.tl') || !!document.querySelector('.tl.live')", limit=120)
             for bad in dict.fromkeys(browser.evaluate(LOOK)):
                 fail(f"{where}: {bad}")
             if page.suffix == ".html":

@@ -80,7 +80,7 @@ pub fn front(sizing: &Sizing, id: &str) -> Option<Picture> {
         canvas.dot(*at, 5.0, &attributes, &hint(point, &plot));
         labels.mark(*at, 6.0);
     }
-    ranks(&mut canvas, sizing, &plot, &mut labels);
+    let beyond = ranks(&mut canvas, sizing, &plot, &mut labels);
     let unnamed = line
         .iter()
         .filter(|(point, at)| !labels.name(&mut canvas, &cut(&point.label, 250.0), "", *at, 6.0))
@@ -91,6 +91,7 @@ pub fn front(sizing: &Sizing, id: &str) -> Option<Picture> {
         others.len(),
         sizing.charts.points.len() - priced.len(),
         unnamed,
+        &beyond,
     );
     Some(canvas.finish(
         id,
@@ -143,17 +144,16 @@ fn thinned<'a>(others: &[&'a FrontPoint], plot: &Plot) -> Vec<(&'a FrontPoint, (
     out
 }
 
-/// A ring and the rank around each deployment that is recommended.
-fn ranks(canvas: &mut Canvas, sizing: &Sizing, plot: &Plot, labels: &mut Labels) {
-    let mut placed = Vec::new();
+/// A ring and the rank around each deployment that is recommended; ranks that lie beyond the frame.
+fn ranks(canvas: &mut Canvas, sizing: &Sizing, plot: &Plot, labels: &mut Labels) -> Vec<String> {
+    let (mut placed, mut beyond) = (Vec::new(), Vec::new());
     for (index, deployment) in sizing.ranked.iter().enumerate() {
         let per_hour = deployment.cost.per_hour.map(|price| price.0.as_f64());
-        let Some((x, y)) = plot.at(per_hour, deployment.figures.end_to_end.value) else {
+        let at = plot.at(per_hour, deployment.figures.end_to_end.value);
+        let Some((x, y)) = at.filter(|(x, y)| *x <= RIGHT && *y >= TOP) else {
+            beyond.push((index + 1).to_string());
             continue;
         };
-        if x > RIGHT || y < TOP {
-            continue;
-        }
         let attributes = format!(
             "fill=\"none\" stroke=\"{}\" stroke-width=\"2\"",
             colour::VERMILION
@@ -166,6 +166,7 @@ fn ranks(canvas: &mut Canvas, sizing: &Sizing, plot: &Plot, labels: &mut Labels)
     for (rank, at) in placed {
         labels.name(canvas, &rank.to_string(), "b", at, 9.0);
     }
+    beyond
 }
 
 /// What the marks mean and what is not drawn; the height of the last line.
@@ -175,6 +176,7 @@ fn footnotes(
     others: usize,
     unpriced: usize,
     unnamed: usize,
+    beyond: &[String],
 ) -> f64 {
     let mut lines = vec!["blue: none is cheaper and faster; ringed: ranked".to_string()];
     if drawn < others {
@@ -185,6 +187,12 @@ fn footnotes(
     }
     if unpriced > 0 {
         lines.push(format!("{unpriced} without a price are not drawn"));
+    }
+    if !beyond.is_empty() {
+        let ranks = beyond.join(", ");
+        lines.push(format!(
+            "▲ ranked {ranks}: beyond the frame, or without a price"
+        ));
     }
     if unnamed > 0 {
         lines.push(format!(

@@ -18,14 +18,16 @@ const REACH: f64 = 130.0;
 /// A text nearer than this needs no line to its point.
 const NEAR: f64 = 9.0;
 /// What a text on a line costs, in units of distance: near and on a line rather than far away.
-const ON_LINE: f64 = 60.0;
+const ON_LINE: f64 = 200.0;
 
 /// What is drawn already, within which texts are placed.
 #[derive(Debug, Clone)]
 pub(super) struct Labels {
     within: Frame,
-    /// Points and texts, which nothing covers.
-    taken: Vec<Frame>,
+    /// Points, which no text covers.
+    marks: Vec<Frame>,
+    /// Texts, which neither texts nor lines to points cover.
+    texts: Vec<Frame>,
     /// Lines, which are covered where there is no other place near.
     lines: Vec<[(f64, f64); 2]>,
 }
@@ -34,14 +36,15 @@ impl Labels {
     pub(super) fn within(within: Frame) -> Self {
         Self {
             within,
-            taken: Vec::new(),
+            marks: Vec::new(),
+            texts: Vec::new(),
             lines: Vec::new(),
         }
     }
 
     /// A mark is drawn here.
     pub(super) fn mark(&mut self, (x, y): (f64, f64), radius: f64) {
-        self.taken
+        self.marks
             .push((x - radius, y - radius, x + radius, y + radius));
     }
 
@@ -56,7 +59,7 @@ impl Labels {
 
     /// A text is drawn here, its baseline beginning at a place.
     pub(super) fn text(&mut self, (x, base): (f64, f64), text: &str) {
-        self.taken.push(frame((x, base), text_width(text) * WIDER));
+        self.texts.push(frame((x, base), text_width(text) * WIDER));
     }
 
     /// Writes the name of a mark of this radius; says whether there was a place for it.
@@ -97,30 +100,26 @@ impl Labels {
             let share = radius / away.max(radius);
             let from = (at.0 + (to.0 - at.0) * share, at.1 + (to.1 - at.1) * share);
             canvas.line(from, to, "h", "");
+            self.lines.push([from, to]);
         }
         canvas.text(left, base, Anchor::Start, classes, text);
-        self.taken.push(placed);
+        self.texts.push(placed);
         true
     }
 
-    /// Whether a text fits into a box, and a line from there to its mark touches nothing.
+    /// Whether a text fits into a box, and a line from there to its mark touches no other text.
     fn free(&self, placed: Frame, at: (f64, f64), radius: f64) -> bool {
         let inside = placed.0 >= self.within.0
             && placed.1 >= self.within.1
             && placed.2 <= self.within.2
             && placed.3 <= self.within.3;
-        if !inside || self.taken.iter().any(|other| overlap(*other, placed)) {
+        let mut taken = self.marks.iter().chain(&self.texts);
+        if !inside || taken.any(|other| overlap(*other, placed)) {
             return false;
         }
-        if distance(placed, at) - radius <= NEAR {
-            return true;
-        }
-        let to = nearest(placed, at);
-        let own = |frame: &Frame| distance(*frame, at) <= 0.0;
-        !self
-            .taken
-            .iter()
-            .any(|other| !own(other) && crosses([at, to], *other))
+        let line = [at, nearest(placed, at)];
+        distance(placed, at) - radius <= NEAR
+            || !self.texts.iter().any(|other| crosses(line, *other))
     }
 }
 
@@ -227,9 +226,9 @@ mod tests {
         for mark in &marks {
             assert!(labels.name(&mut canvas, "8 × H100", "", *mark, 5.0));
         }
-        for (at, one) in labels.taken.iter().enumerate() {
-            let others = labels.taken.iter().skip(at + 1);
-            assert!(others.clone().all(|other| !overlap(*one, *other)), "{at}");
+        for (at, one) in labels.texts.iter().enumerate() {
+            let mut others = labels.texts.iter().skip(at + 1).chain(&labels.marks);
+            assert!(others.all(|other| !overlap(*one, *other)), "{at}");
         }
         let mut full = Labels::within((0.0, 0.0, 30.0, 30.0));
         assert!(!full.name(&mut canvas, "8 × H100", "", (10.0, 10.0), 5.0));

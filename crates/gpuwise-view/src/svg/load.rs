@@ -77,34 +77,11 @@ pub fn load(sizing: &Sizing, id: &str) -> Option<Picture> {
     for panel in &panels {
         beyond |= draw(&mut canvas, panel, &curve, &loads, (asked, kept));
     }
-    let bottom = FIRST + PANEL * 2.0 + GAP;
-    for mark in &loads.marks {
-        canvas.text(
-            across(&loads, *mark),
-            bottom + 18.0,
-            Anchor::Middle,
-            "m",
-            &number(*mark),
-        );
-    }
     let unit = match sizing.question.workload.traffic {
         Traffic::Open { .. } => "requests/s",
         Traffic::Closed { .. } => "concurrent requests",
     };
-    canvas.text(
-        RIGHT,
-        bottom + 36.0,
-        Anchor::End,
-        "",
-        &format!("load, {unit}"),
-    );
-    canvas.text(LEFT, bottom + 36.0, Anchor::Start, "m", "band: 80 % range");
-    let mut foot = bottom + 46.0;
-    if beyond {
-        let said = "▲: goes on beyond the frame";
-        foot += FONT * 1.4;
-        canvas.text(LEFT, foot - 10.0, Anchor::Start, "m", said);
-    }
+    let foot = level(&mut canvas, &loads, unit, beyond);
     let description = format!(
         "Latency of {} over the load. Asked: {} {unit}; the SLO is kept up to {} {unit}.",
         words::deployment(best),
@@ -112,6 +89,25 @@ pub fn load(sizing: &Sizing, id: &str) -> Option<Picture> {
         number(kept)
     );
     Some(canvas.finish(id, "Load against latency".into(), description, foot))
+}
+
+/// The level axis, and what marks mean; gives where the picture ends.
+fn level(canvas: &mut Canvas, loads: &Axis, unit: &str, beyond: bool) -> f64 {
+    let bottom = FIRST + PANEL * 2.0 + GAP;
+    for mark in &loads.marks {
+        let x = across(loads, *mark);
+        canvas.text(x, bottom + 18.0, Anchor::Middle, "m", &number(*mark));
+    }
+    let title = format!("load, {unit}");
+    canvas.text(RIGHT, bottom + 36.0, Anchor::End, "", &title);
+    canvas.text(LEFT, bottom + 36.0, Anchor::Start, "m", "band: 80 % range");
+    if !beyond {
+        return bottom + 46.0;
+    }
+    let foot = bottom + 36.0 + FONT * 1.4;
+    let said = "▲: goes on beyond the frame";
+    canvas.text(LEFT, foot, Anchor::Start, "m", said);
+    foot + 10.0
 }
 
 fn across(loads: &Axis, load: f64) -> f64 {

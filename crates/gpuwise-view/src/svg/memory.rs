@@ -9,8 +9,8 @@ use gpuwise_domain::deployment::MemoryReport;
 use gpuwise_units::Bytes;
 
 const LEFT: f64 = 8.0;
-const BAR: f64 = 92.0;
-const LABELS: f64 = 130.0;
+const BAR: f64 = 72.0;
+const LABELS: f64 = 106.0;
 const TOP: f64 = 30.0;
 const PITCH: f64 = FONT * 1.5;
 

@@ -8,7 +8,7 @@ use crate::{
 use gpuwise_domain::placement::{GpuId, Health, Holding, Home, JobId, Node, Part};
 
 /// Where GPUs begin: the name of a GPU stands left of it.
-const GPUS: f64 = 132.0;
+const GPUS: f64 = 136.0;
 /// Height of a GPU, and of a row.
 const HIGH: f64 = 27.0;
 const ROW: f64 = 36.0;

@@ -66,21 +66,10 @@ pub fn distribution(report: &RunReport, metric: Metric, id: &str) -> Option<Pict
     );
     let line = line(values, &plot, factor);
     canvas.path(&line, "class=\"l\" stroke-width=\"2\"");
-    let within = (LEFT + 2.0, TOP + 2.0, RIGHT + 12.0, plot.floor() - 2.0);
-    let mut labels = Labels::within(within);
-    labels.line(&line);
-    if let Some(verdict) = verdict.filter(|verdict| verdict.bound <= most) {
-        let x = plot.across(verdict.bound * factor);
-        let post = [(x, plot.top), (x, plot.floor())];
-        canvas.path(&post, &bound_stroke());
-        labels.line(&post);
-    }
-    draw_marks(&mut canvas, &plot, values, (factor, unit), &mut labels);
-    if let Some(verdict) = verdict.filter(|verdict| verdict.bound <= most) {
-        let at = (plot.across(verdict.bound * factor), plot.floor() - 10.0);
-        let text = format!("SLO {}", crate::figures::seconds(verdict.bound));
-        labels.name(&mut canvas, &text, "", at, 1.0);
-    }
+    let shown = verdict
+        .map(|verdict| verdict.bound)
+        .filter(|bound| *bound <= most);
+    names(&mut canvas, &plot, values, (factor, unit), &line, shown);
     Some(canvas.finish(
         id,
         format!("Distribution of {}", metric.name()),
@@ -106,6 +95,39 @@ fn line(values: &Distribution, plot: &Plot, factor: f64) -> Vec<(f64, f64)> {
         points.push(plot.at(values.maximum * factor, 100.0));
     }
     points
+}
+
+/// The bound, the marked percentiles and what lies beyond the frame, with their names.
+fn names(
+    canvas: &mut Canvas,
+    plot: &Plot,
+    values: &Distribution,
+    (factor, unit): (f64, &str),
+    line: &[(f64, f64)],
+    bound: Option<f64>,
+) {
+    let within = (LEFT + 2.0, TOP + 2.0, RIGHT + 12.0, plot.floor() - 2.0);
+    let mut labels = Labels::within(within);
+    labels.line(line);
+    let post = bound.map(|bound| plot.across(bound * factor));
+    if let Some(x) = post {
+        let ends = [(x, plot.top), (x, plot.floor())];
+        canvas.path(&ends, &bound_stroke());
+        labels.line(&ends);
+    }
+    draw_marks(canvas, plot, values, (factor, unit), &mut labels);
+    if values.maximum * factor > plot.x.end {
+        let text = format!("highest {} {unit}", number(values.maximum * factor));
+        let tip = (RIGHT + 8.0, TOP);
+        let fill = "fill=\"var(--gw-line)\"";
+        canvas.area(&[(RIGHT, TOP - 4.5), tip, (RIGHT, TOP + 4.5)], fill, &text);
+        labels.mark((RIGHT + 3.0, TOP), 6.0);
+        labels.name(canvas, &text, "m", (RIGHT + 2.0, TOP), 6.0);
+    }
+    if let (Some(bound), Some(x)) = (bound, post) {
+        let text = format!("SLO {}", crate::figures::seconds(bound));
+        labels.name(canvas, &text, "", (x, plot.floor() - 10.0), 1.0);
+    }
 }
 
 /// Dots with their values.

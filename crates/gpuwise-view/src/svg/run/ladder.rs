@@ -1,12 +1,12 @@
 //! Load against latency as it was run: points that kept the SLO and points that did not, and the
 //! knee between.
 
-use super::plot::Plot;
+use super::plot::{Plot, RIGHT};
 use crate::{
     figures::{TimeUnit, number, seconds},
     plan::words::percentile,
     svg::{
-        canvas::{Axis, Canvas, Picture, colour},
+        canvas::{Anchor, Axis, Canvas, Picture, colour, text_width},
         labels::{self, Labels},
     },
 };
@@ -183,14 +183,11 @@ fn posts(canvas: &mut Canvas, plot: &Plot, ladder: &Ladder, names: &mut Labels, 
         }
         post(canvas, plot, knee.load, "", names);
         if named {
+            // Above the frame, beside nothing else that stands upright.
             let text = format!("kept up to {}", number(knee.load));
-            names.name(
-                canvas,
-                &text,
-                "",
-                (plot.across(knee.load), plot.top + 9.0),
-                1.0,
-            );
+            let width = text_width(&text) * 1.1;
+            let left = (plot.across(knee.load) + 4.0).min(RIGHT - width);
+            canvas.text(left, plot.top - 3.0, Anchor::Start, "", &text);
         }
     }
     if let Some(expected) = ladder.expected.filter(|load| *load <= plot.x.end) {
