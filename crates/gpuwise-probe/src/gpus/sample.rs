@@ -12,6 +12,9 @@ pub trait Sampler {
 
     /// Samples every GPU. What changes seldom (limits, sizes, errors, processes) is read only when
     /// `everything` is asked for.
+    ///
+    /// # Errors
+    /// When no GPU can be asked.
     fn sample(&mut self, everything: bool) -> Result<Vec<GpuSample>, Self::Error>;
 }
 
