@@ -31,6 +31,8 @@ class TrainingPlan:
     #: Bytes of a GPU that a job may fill.
     usable_bytes: int
     step_seconds: Estimate
+    #: Seconds of a step by cause: ``matmuls``, ``rollout``, ``reference log-probs`` and so on.
+    step_parts: Mapping[str, float]
     tokens_per_second_per_gpu: Estimate
     mfu: Optional[Estimate]
     #: Seconds of the whole run, failures included; ``None`` where the job has no number of tokens.
@@ -56,6 +58,7 @@ class TrainingPlan:
             memory_bytes=Estimate.of(data["memory"]["reserved_bytes"]),
             usable_bytes=data["usable_bytes"],
             step_seconds=_known(step, "seconds"),
+            step_parts={part["cause"]: part["seconds"] for part in step["parts"]},
             tokens_per_second_per_gpu=_known(step, "tokens_per_second_per_gpu"),
             mfu=Estimate.of(step["mfu"]),
             run_seconds=_known(run, "total_seconds") if run else None,

@@ -99,6 +99,11 @@ def test_every_command_is_reached() -> None:
     job = gpuwise.train(MODEL, gpus="8xH100", tokens="1B", offline=True)
     assert job.ok and job.best.gpus == 8 and job.best.run_seconds is not None
     assert job.best.cost is None or job.best.cost.per == "all"
+    rollouts = gpuwise.train(
+        MODEL, method="grpo-lora", gpus="8xH100", num_generations=4, vllm_enable_sleep_mode=True, offline=True
+    ).best
+    assert 0 < rollouts.step_parts["rollout"] < rollouts.step_seconds.value
+    assert rollouts.data["setup"]["alignment"]["generations"] == 4
     gpus = gpuwise.ask("gpus", "H100", offline=True)
     assert any(row["gpu"] == "H100 SXM5 80GB" for row in gpus.data["rows"])
     assert "| " in gpus.markdown and "gpu" in gpus.csv

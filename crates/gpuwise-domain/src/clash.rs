@@ -61,8 +61,21 @@ pub enum Clash {
     GlobalBatch {
         batch: u64,
         micro: u64,
+        /// Whole groups of so many make a batch: completions of one prompt.
+        group: u64,
         /// The least and the most that it must be a multiple of, by placement.
         multiple: (u64, u64),
+    },
+    /// The engine that writes completions leaves no GPU to train.
+    NoTrainers {
+        gpus: u64,
+        /// GPUs of the engine.
+        own: u64,
+    },
+    /// Engines of so many ranks cannot be made of the GPUs that train.
+    RolloutRanks {
+        tensor: u32,
+        gpus: u64,
     },
 }
 
@@ -136,12 +149,16 @@ impl fmt::Display for Clash {
             Self::GlobalBatch {
                 batch,
                 micro,
+                group,
                 multiple: (least, most),
             } => {
+                write!(f, "a global batch of {batch} does not divide into ")?;
+                if *group > 1 {
+                    write!(f, "prompts of {group} completions, and ")?;
+                }
                 write!(
                     f,
-                    "a global batch of {batch} does not divide into micro-batches of {micro} over data-parallel \
-                     ranks: it must be a multiple of {least}"
+                    "micro-batches of {micro} over data-parallel ranks: it must be a multiple of {least}"
                 )?;
                 if least == most {
                     Ok(())
@@ -149,6 +166,14 @@ impl fmt::Display for Clash {
                     write!(f, " to {most}")
                 }
             }
+            Self::NoTrainers { gpus, own } => write!(
+                f,
+                "--vllm-mode server takes {own} GPUs to write completions, and of {gpus} none is left to train"
+            ),
+            Self::RolloutRanks { tensor, gpus } => write!(
+                f,
+                "--vllm-tensor-parallel-size {tensor} does not divide the {gpus} GPUs that train"
+            ),
         }
     }
 }

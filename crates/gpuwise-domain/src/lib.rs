@@ -6,6 +6,7 @@
 
 extern crate alloc;
 
+pub mod alignment;
 pub mod answer;
 pub mod balance;
 pub mod bill;

@@ -1,7 +1,10 @@
 //! Training and fine-tuning as sizing sees them: what is trained how, on which layout, what that
 //! holds in memory and how long a step takes. Data only.
 
-use crate::estimate::{Basis, Estimate};
+use crate::{
+    alignment::Alignment,
+    estimate::{Basis, Estimate},
+};
 use alloc::{string::String, vec::Vec};
 use gpuwise_units::{Bytes, Tokens};
 
@@ -9,6 +12,9 @@ use gpuwise_units::{Bytes, Tokens};
 #[derive(Debug, Clone, PartialEq)]
 pub struct TrainingSetup {
     pub method: Method,
+    /// What it learns from beyond given texts; `None`: these alone. Micro-batch and global batch count
+    /// what it does: pairs or completions.
+    pub alignment: Option<Alignment>,
     /// In which numbers it computes.
     pub recipe: Recipe,
     pub optimizer: Optimizer,
@@ -256,6 +262,10 @@ pub enum MemoryCause {
     OptimizerStates,
     /// Adapters with all their states.
     Adapters,
+    /// Frozen weights that the policy is compared with.
+    Reference,
+    /// What the engine that writes completions takes.
+    RolloutEngine,
     /// Weights gathered from other ranks.
     Gathered,
     /// What layers keep for the backward pass.
@@ -281,6 +291,8 @@ pub enum Phase {
     Backward,
     OptimizerStep,
     Evaluation,
+    /// While completions are written.
+    Rollout,
 }
 
 /// Memory of one kind of rank.
@@ -348,6 +360,15 @@ pub enum StepCause {
     /// Moves between host and GPU.
     Offload,
     Data,
+    /// Writing completions.
+    Rollout,
+    /// Moving the trained weights to the engine that writes.
+    WeightSync,
+    Reward,
+    /// Log-probs of the completions under the policy that wrote them.
+    OldLogProbs,
+    /// Log-probs under the reference.
+    Reference,
 }
 
 /// The time of one optimizer step.

@@ -90,6 +90,8 @@ names!(MemoryCause {
     Gradients: "gradients",
     OptimizerStates: "optimizer states",
     Adapters: "adapters",
+    Reference: "reference model",
+    RolloutEngine: "rollout engine",
     Gathered: "gathered weights",
     Activations: "activations",
     Working: "layer at work",
@@ -105,6 +107,7 @@ names!(Phase {
     Backward: "backward",
     OptimizerStep: "optimizer step",
     Evaluation: "evaluation",
+    Rollout: "rollout",
 });
 
 names!(StepCause {
@@ -122,6 +125,11 @@ names!(StepCause {
     Optimizer: "optimizer",
     Offload: "offload",
     Data: "data",
+    Rollout: "rollout",
+    WeightSync: "weights to the engine",
+    Reward: "reward",
+    OldLogProbs: "old log-probs",
+    Reference: "reference log-probs",
 });
 
 impl Sharding {

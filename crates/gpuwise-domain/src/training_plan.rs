@@ -2,6 +2,7 @@
 //! what they ask of storage and network. Data only.
 
 use crate::{
+    alignment::Alignment,
     answer::Answer,
     deployment::{ModelSummary, Rental},
     estimate::{Basis, Derivation, Estimate},
@@ -36,6 +37,8 @@ pub struct TrainingEvaluation {
 #[derive(Debug, Clone, PartialEq)]
 pub struct TrainingAsked {
     pub method: Method,
+    /// What it learns from beyond given texts.
+    pub alignment: Option<Alignment>,
     pub recipe: Recipe,
     /// What updates the weights.
     pub optimizer: Optimizer,

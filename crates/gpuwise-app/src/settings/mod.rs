@@ -44,7 +44,7 @@ pub use simulate::{
 
 pub use table::Table;
 pub use tco::{MoneyFlags, Tco};
-pub use train::{MachineFlags, MethodFlags, OffloadName, ReliabilityFlags, Train};
+pub use train::{AlignmentFlags, MachineFlags, MethodFlags, OffloadName, ReliabilityFlags, Train};
 pub use workload::{FromLog, FromMetrics, Workload, WorkloadFrom};
 
 pub use crate::app::Format;

@@ -11,6 +11,11 @@ pub struct Train {
     pub model: ModelFlags,
     #[command(flatten, next_help_heading = "What is trained")]
     pub method: MethodFlags,
+    #[command(
+        flatten,
+        next_help_heading = "Preference tuning and reinforcement learning"
+    )]
+    pub alignment: AlignmentFlags,
     #[command(flatten, next_help_heading = "How much")]
     pub amount: AmountFlags,
     #[command(flatten, next_help_heading = "Machines")]
@@ -25,7 +30,8 @@ pub struct Train {
 
 #[derive(Debug, Args)]
 pub struct MethodFlags {
-    /// full, lora, qlora, dora, or another method of PEFT
+    /// full, lora, qlora, dora, or another method of PEFT; dpo or grpo as TRL runs them, of every
+    /// weight or of an adapter (dpo-lora, grpo-qlora)
     #[arg(long, value_name = "NAME", default_value = "full")]
     pub method: String,
     /// Rank of adapters, or what the method has in its place [default: 16]
@@ -55,21 +61,61 @@ pub struct MethodFlags {
     pub compile: bool,
 }
 
+/// Settings of DPO and GRPO, by the names that TRL has.
+#[derive(Debug, Args)]
+pub struct AlignmentFlags {
+    /// The reference's log-probs are computed once, before training (DPO)
+    #[arg(long)]
+    pub precompute_ref_log_probs: bool,
+    /// Weight of the KL divergence; above 0 a reference is run beside the policy (GRPO) [default: 0]
+    #[arg(long, value_name = "NUMBER")]
+    pub beta: Option<String>,
+    /// Completions of one prompt (GRPO) [default: 8]
+    #[arg(long, value_name = "N")]
+    pub num_generations: Option<String>,
+    /// Tokens of a prompt (GRPO) [default: 512]
+    #[arg(long, value_name = "TOKENS")]
+    pub prompt_tokens: Option<String>,
+    /// Tokens of a completion (GRPO) [default: 512]
+    #[arg(long, value_name = "TOKENS")]
+    pub max_completion_length: Option<String>,
+    /// Where vLLM writes completions (GRPO): colocate, on the GPUs that train, or server, on GPUs of
+    /// its own among those asked for [default: colocate]
+    #[arg(long, value_name = "NAME")]
+    pub vllm_mode: Option<String>,
+    /// Share of a GPU's memory that vLLM takes (GRPO) [default: 0.3; 0.9 of a server]
+    #[arg(long, value_name = "SHARE")]
+    pub vllm_gpu_memory_utilization: Option<String>,
+    /// Tensor-parallel ranks of one vLLM (GRPO) [default: 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub vllm_tensor_parallel_size: Option<u32>,
+    /// Engines of a server (GRPO) [default: 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub vllm_data_parallel_size: Option<u32>,
+    /// vLLM gives its memory back while the model trains (GRPO)
+    #[arg(long)]
+    pub vllm_enable_sleep_mode: bool,
+    /// Time to reward the completions of a step, such as 2s (GRPO) [default: none]
+    #[arg(long, value_name = "TIME")]
+    pub reward_time: Option<String>,
+}
+
 #[derive(Debug, Args)]
 pub struct AmountFlags {
     /// Tokens to train on in all, such as 2e9, 2B or 500M
     #[arg(long, value_name = "TOKENS")]
     pub tokens: Option<String>,
-    /// Sequences of the data set, in place of tokens
+    /// Sequences of the data set, in place of tokens; pairs of DPO, prompts of GRPO
     #[arg(long, value_name = "N", conflicts_with = "tokens")]
     pub samples: Option<String>,
     /// How often the data set is gone through [default: 1]
     #[arg(long, value_name = "N", requires = "samples")]
     pub epochs: Option<String>,
-    /// Tokens of a sequence
-    #[arg(long, value_name = "TOKENS", default_value = "4096")]
-    pub seq: String,
-    /// Sequences of an optimizer step [default: about 2^20 tokens, 64 for adapters]
+    /// Tokens of a sequence [default: 4096; of GRPO a prompt and its completion]
+    #[arg(long, value_name = "TOKENS")]
+    pub seq: Option<String>,
+    /// Sequences of an optimizer step; pairs of DPO, completions of GRPO [default: about 2^20 tokens,
+    /// 64 for adapters, pairs or prompts]
     #[arg(long, value_name = "N")]
     pub global_batch: Option<String>,
     /// Tokens of one evaluation
@@ -194,7 +240,7 @@ pub struct TrainResultFlags {
     #[arg(long)]
     pub explain: bool,
     /// Print the sizing part of a recipe for the picked plan, and nothing else
-    #[arg(long, value_name = "FORM", value_parser = ["torchtune", "axolotl", "megatron", "accelerate"])]
+    #[arg(long, value_name = "FORM", value_parser = ["torchtune", "axolotl", "megatron", "accelerate", "deepspeed", "trl"])]
     pub emit: Option<String>,
     /// Which of the plans to emit or explain
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=100))]

@@ -11,7 +11,7 @@ pub use command::CommandNote;
 pub use media::MediaNote;
 pub use serving::ServingNote;
 pub use traffic::TrafficNote;
-pub use training::TrainingNote;
+pub use training::{TrainingNote, UsualBatch};
 
 use alloc::string::String;
 use core::fmt;

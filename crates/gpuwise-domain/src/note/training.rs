@@ -3,13 +3,16 @@
 use core::fmt;
 
 /// What a training plan rests on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum TrainingNote {
     /// Nothing states the global batch.
-    GlobalBatch {
-        sequences: u64,
-        /// Whether adapters are trained, and not all weights.
-        adapters: bool,
+    GlobalBatch { sequences: u64, usual: UsualBatch },
+    /// Completions of a rollout.
+    Rollout {
+        /// Tokens of each.
+        completion: u64,
+        /// Seconds of a reward, as stated.
+        reward: Option<f64>,
     },
     /// Hosts of one's own are ranked by time.
     OwnHosts,
@@ -21,23 +24,53 @@ pub enum TrainingNote {
     BeyondContext { sequence: u64, most: u64 },
 }
 
+/// Whose usual batch stands in for one that is not stated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UsualBatch {
+    /// Of pretraining, by its tokens.
+    Tokens,
+    Adapters,
+    Pairs,
+    Prompts {
+        /// Completions of each.
+        generations: u64,
+    },
+}
+
 impl fmt::Display for TrainingNote {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::GlobalBatch {
-                sequences,
-                adapters,
-            } => {
-                let why = if *adapters {
-                    "usual for adapters"
-                } else {
-                    "about 2^20 tokens a step"
+            Self::GlobalBatch { sequences, usual } => {
+                let of = match usual {
+                    UsualBatch::Tokens => "sequences (about 2^20 tokens a step)",
+                    UsualBatch::Adapters => "sequences (usual for adapters)",
+                    UsualBatch::Pairs => "pairs (usual for DPO)",
+                    UsualBatch::Prompts { generations } => {
+                        return write!(
+                            f,
+                            "the global batch is taken to be {sequences} completions ({} prompts of \
+                             {generations}), or the next multiple of the GPUs; --global-batch states it",
+                            sequences / (*generations).max(1)
+                        );
+                    }
                 };
                 write!(
                     f,
-                    "the global batch is taken to be {sequences} sequences ({why}), or the next multiple of the \
-                     GPUs; --global-batch states it"
+                    "the global batch is taken to be {sequences} {of}, or the next multiple of the GPUs; \
+                     --global-batch states it"
                 )
+            }
+            Self::Rollout { completion, reward } => {
+                write!(
+                    f,
+                    "every completion is taken to have {completion} tokens, and the step waits for all of them; "
+                )?;
+                match reward {
+                    Some(seconds) => write!(f, "rewarding a batch takes {seconds} s, as stated"),
+                    None => f.write_str(
+                        "rewarding a batch is taken to take no time; --reward-time states it",
+                    ),
+                }
             }
             Self::OwnHosts => f.write_str(
                 "hosts of your own cost the same busy or idle, so the fastest way to use them comes first; \

@@ -15,6 +15,7 @@ use gpuwise_units::Tokens;
 fn sharded(sequence: u64, micro_batch: u64) -> TrainingSetup {
     TrainingSetup {
         method: Method::Full,
+        alignment: None,
         recipe: Recipe::MixedBf16,
         optimizer: Optimizer::AdamW,
         recompute: Recompute::None,

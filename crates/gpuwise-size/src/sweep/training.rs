@@ -70,6 +70,7 @@ impl Way {
                 Self::Lora => adapter(BaseStorage::SixteenBit),
                 Self::Qlora => adapter(BaseStorage::Nf4 { double: true }),
             },
+            alignment: None,
             recipe: match self {
                 Self::Full => Recipe::MixedBf16,
                 Self::Lora | Self::Qlora => Recipe::PureBf16,
@@ -118,6 +119,7 @@ fn need(entry: &Entry<'_>, ground: &Ground<'_>, way: Way, sequence: u64) -> Resu
     let physics = Formulas {
         architecture: entry.architecture,
         facts: &ground.catalogue.training,
+        knowledge: None,
     };
     let choices = way.choices(sequence);
     let (gpus, best) = fewest(

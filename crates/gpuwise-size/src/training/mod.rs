@@ -2,5 +2,6 @@
 
 pub mod failures;
 pub mod memory;
+pub mod rollout;
 pub mod search;
 pub mod time;

@@ -2,6 +2,7 @@
 
 #![allow(clippy::print_stdout, reason = "tests say how near they came")]
 
+mod alignment;
 mod balance;
 mod bill;
 mod cells;

@@ -275,6 +275,7 @@ fn so_many_gpus_as_the_table_says_are_enough_to_train_and_fewer_are_not() {
             let physics = Formulas {
                 architecture: &architecture,
                 facts: &catalogue.training,
+                knowledge: None,
             };
             // As a user asks: nothing fixed but what is trained.
             let request = train_request(
@@ -334,6 +335,7 @@ fn train_request<'a>(
         },
         choices: TrainChoices {
             method,
+            alignment: None,
             recipe,
             optimizer: Optimizer::AdamW,
             framework: None,

@@ -141,6 +141,7 @@ impl Physics for Toy {
 fn choices(sequence: u64, global_batch: u64) -> TrainChoices {
     TrainChoices {
         method: Method::Full,
+        alignment: None,
         recipe: Recipe::MixedBf16,
         optimizer: Optimizer::AdamW,
         framework: None,
@@ -185,6 +186,7 @@ fn brute_force(
                 }
                 let setup = TrainingSetup {
                     method: choices.method.clone(),
+                    alignment: None,
                     recipe: choices.recipe,
                     optimizer: choices.optimizer,
                     recompute,

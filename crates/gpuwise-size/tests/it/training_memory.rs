@@ -20,6 +20,7 @@ const GB: f64 = 1e9;
 fn one_gpu(sequence: u64, micro_batch: u64) -> TrainingSetup {
     TrainingSetup {
         method: Method::Full,
+        alignment: None,
         recipe: Recipe::PureBf16,
         optimizer: Optimizer::AdamW,
         recompute: Recompute::None,
@@ -315,6 +316,7 @@ fn setups() -> impl Strategy<Value = TrainingSetup> {
                 };
                 TrainingSetup {
                     method: Method::Full,
+                    alignment: None,
                     recipe: [Recipe::MixedBf16, Recipe::PureBf16, Recipe::Fp32][kinds.0],
                     framework: [
                         Framework::HuggingFace,

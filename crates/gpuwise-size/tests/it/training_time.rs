@@ -17,6 +17,7 @@ use std::sync::LazyLock;
 fn megatron(layout: TrainingLayout, sequence: u64, global_batch: u64) -> TrainingSetup {
     TrainingSetup {
         method: Method::Full,
+        alignment: None,
         recipe: Recipe::Fp8,
         optimizer: Optimizer::AdamW,
         recompute: Recompute::None,
@@ -176,6 +177,7 @@ fn a_second_forward_pass_is_a_third_of_a_full_step_and_half_of_one_with_a_frozen
     let share = |method: &Method| {
         let setup = |recompute| TrainingSetup {
             method: method.clone(),
+            alignment: None,
             recipe: Recipe::PureBf16,
             framework: Framework::HuggingFace,
             loss: LossKernel::Eager,
@@ -283,6 +285,7 @@ fn no_range_reaches_beyond_the_peak() {
                     {
                         let setup = TrainingSetup {
                             method: method.clone(),
+                            alignment: None,
                             recipe,
                             framework,
                             recompute,

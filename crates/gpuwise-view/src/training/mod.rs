@@ -111,6 +111,7 @@ fn about(plan: &TrainingPlan, details: bool) -> Vec<(&'static str, String)> {
         lines.push(("Memory", words::memory(plan)));
         lines.push(("Step", words::step(plan)));
     }
+    lines.extend(words::rollout(plan).map(|rollout| ("Rollout", rollout)));
     lines.extend(words::tight(plan).map(|tight| ("Tight", tight)));
     if let Some(run) = &plan.run {
         lines.push(("Run", words::run(run)));

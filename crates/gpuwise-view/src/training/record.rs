@@ -8,6 +8,7 @@ use crate::{
     table::Table,
 };
 use gpuwise_domain::{
+    alignment::{Alignment, Reference},
     price::{Per, Price},
     training::{
         MemoryCause, Method, Offload, Phase, RankMemory, StepCause, StepTime, TrainingLayout,
@@ -47,6 +48,7 @@ impl Record for Job<'_> {
 
     fn fields(of: &mut Fields<'_, Self>) {
         of.part("method", |j| &j.0.method);
+        of.maybe("alignment", |j| j.0.alignment.as_ref());
         of.field("recipe", |j| j.0.recipe.name());
         of.field("optimizer", |j| j.0.optimizer.name());
         of.field("sequence_tokens", |j| j.0.sequence);
@@ -89,6 +91,42 @@ impl Record for Method {
     }
 }
 
+const fn reference(of: Reference) -> &'static str {
+    match of {
+        Reference::Copy => "copy",
+        Reference::Base => "base without adapter",
+    }
+}
+
+impl Record for Alignment {
+    const NAME: &'static str = "Alignment";
+
+    fn fields(of: &mut Fields<'_, Self>) {
+        let grpo = |alignment: &Self| match alignment {
+            Self::Grpo(grpo) => Some(*grpo),
+            Self::Dpo { .. } => None,
+        };
+        of.field("kind", Self::name);
+        of.field("precomputed_reference", |a| match a {
+            Self::Dpo { precomputed } => Some(*precomputed),
+            Self::Grpo(_) => None,
+        });
+        of.field("generations", |a| grpo(a).map(|g| g.generations));
+        of.field("prompt_tokens", |a| grpo(a).map(|g| g.prompt));
+        of.field("completion_tokens", |a| grpo(a).map(|g| g.completion));
+        of.field("beta", |a| grpo(a).map(|g| g.beta));
+        of.field("reward_seconds", |a| grpo(a).map(|g| g.reward));
+        of.field("vllm_mode", |a| grpo(a).map(|g| g.engine.mode.name()));
+        of.field("vllm_memory_share", |a| grpo(a).map(|g| g.engine.share));
+        of.field("vllm_tensor_parallel", |a| {
+            grpo(a).map(|g| u64::from(g.engine.tensor))
+        });
+        of.field("vllm_own_gpus", |a| grpo(a).map(|g| g.engine.own_gpus()));
+        of.field("vllm_sleeps", |a| grpo(a).map(|g| g.engine.sleeps));
+        of.field("vllm_held_bytes", |a| grpo(a).map(|g| g.engine.held));
+    }
+}
+
 impl Record for TrainingPlan {
     const NAME: &'static str = "TrainingPlan";
 
@@ -121,6 +159,8 @@ impl Record for TrainingSetup {
 
     fn fields(of: &mut Fields<'_, Self>) {
         of.part("method", |s| &s.method);
+        of.maybe("alignment", |s| s.alignment.as_ref());
+        of.field("reference", |s| s.reference().map(reference));
         of.field("recipe", |s| s.recipe.name());
         of.field("optimizer", |s| s.optimizer.name());
         of.field("recompute", |s| s.recompute.name());

@@ -2,6 +2,7 @@
 
 use crate::figures::{amount, bytes, currency_sign, number, percent, ranged_seconds, seconds};
 use gpuwise_domain::{
+    alignment::{Alignment, RolloutMode},
     deployment::ModelSummary,
     estimate::Estimate,
     training::StepCause,
@@ -31,18 +32,26 @@ pub fn model(model: &ModelSummary) -> String {
 /// What is trained, in which numbers and batches.
 pub fn job(sizing: &TrainingSizing) -> String {
     let asked = &sizing.question.asked;
+    let learned = asked.alignment.as_ref().map_or_else(
+        || format!("sequences of {} tokens", Tokens(asked.sequence)),
+        |alignment| alignment.words(asked.sequence),
+    );
     let mut out = format!(
-        "{}; {}, {}; sequences of {} tokens",
+        "{}; {}, {}; {learned}",
         asked.method.words(),
         asked.recipe.name(),
         asked.optimizer.name(),
-        Tokens(asked.sequence)
     );
     let batch = asked
         .global_batch
         .or_else(|| Some(sizing.ranked.first()?.setup.global_batch));
     if let Some(batch) = batch {
-        let _ = write!(out, ", {batch} a step");
+        let counted = match asked.alignment {
+            Some(Alignment::Dpo { .. }) => " pairs",
+            Some(Alignment::Grpo(_)) => " completions",
+            None => "",
+        };
+        let _ = write!(out, ", {batch}{counted} a step");
     }
     if let Some(tokens) = sizing.question.job.tokens {
         // Counts of this size read as those of parameters do.
@@ -123,6 +132,40 @@ pub fn step(plan: &TrainingPlan) -> String {
         .map(|(cause, _, share)| format!("{} {}", cause.name(), percent(share)))
         .collect();
     parts.join(", ")
+}
+
+/// What writing completions takes of a step, and which engines do it; `None` where there are none.
+pub fn rollout(plan: &TrainingPlan) -> Option<String> {
+    let grpo = plan.setup.grpo()?;
+    let parts = &plan.step.parts;
+    let part = parts.iter().find(|(c, _)| *c == StepCause::Rollout);
+    let (_, seconds_of) = part?;
+    let engine = &grpo.engine;
+    let (engines, place) = match engine.mode {
+        RolloutMode::Colocate => {
+            let engines = plan.setup.layout.gpus() / u64::from(engine.tensor.max(1));
+            let sleeping = if engine.sleeps {
+                ", asleep while it trains"
+            } else {
+                ", which it keeps while it trains"
+            };
+            let held = format!("{} of each GPU{sleeping}", bytes(engine.held));
+            (engines, held)
+        }
+        RolloutMode::Server { engines } => (
+            u64::from(engines),
+            format!("{} GPUs of their own", engine.own_gpus()),
+        ),
+    };
+    let share = seconds_of / plan.step.step.value.max(1e-12);
+    Some(format!(
+        "{} of a step ({}) writes {} completions for {} prompts: {engines} × vLLM TP{} on {place}",
+        seconds(*seconds_of),
+        percent(share),
+        plan.setup.global_batch,
+        plan.setup.global_batch / grpo.generations.max(1),
+        engine.tensor
+    ))
 }
 
 /// Causes of a step's time with seconds and share, largest first.

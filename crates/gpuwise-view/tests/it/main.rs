@@ -22,3 +22,4 @@ mod sources;
 mod svg;
 mod table;
 mod training;
+mod training_recipes;

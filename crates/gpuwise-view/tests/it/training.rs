@@ -34,9 +34,19 @@ fn dollars(amount: i64) -> Money {
     }
 }
 
-fn setup(layout: TrainingLayout, framework: Framework) -> TrainingSetup {
+pub(crate) fn model() -> ModelSummary {
+    ModelSummary {
+        name: "org/A-model".into(),
+        parameters: 8_030_000_000,
+        layers: 32,
+        ..ModelSummary::default()
+    }
+}
+
+pub(crate) fn setup(layout: TrainingLayout, framework: Framework) -> TrainingSetup {
     TrainingSetup {
         method: Method::Full,
+        alignment: None,
         recipe: Recipe::MixedBf16,
         optimizer: Optimizer::AdamW,
         recompute: Recompute::Full,
@@ -53,7 +63,7 @@ fn setup(layout: TrainingLayout, framework: Framework) -> TrainingSetup {
     }
 }
 
-fn plan(setup: TrainingSetup) -> TrainingPlan {
+pub(crate) fn plan(setup: TrainingSetup) -> TrainingPlan {
     let within = |value: f64| Estimate::with_factors(value, 0.9, 1.1);
     let gpus = setup.layout.gpus();
     TrainingPlan {
@@ -153,14 +163,10 @@ fn plan(setup: TrainingSetup) -> TrainingPlan {
 fn sizing(plans: Vec<TrainingPlan>) -> TrainingSizing {
     TrainingSizing {
         question: TrainingQuestion {
-            model: ModelSummary {
-                name: "org/A-model".into(),
-                parameters: 8_030_000_000,
-                layers: 32,
-                ..ModelSummary::default()
-            },
+            model: model(),
             asked: TrainingAsked {
                 method: Method::Full,
+                alignment: None,
                 recipe: Recipe::MixedBf16,
                 optimizer: Optimizer::AdamW,
                 sequence: 8192,
@@ -275,7 +281,7 @@ fn documents_have_every_figure() {
     insta::assert_snapshot!("training_markdown", view::markdown(&all));
 }
 
-fn adapter(base: BaseStorage, kind: AdapterKind, modules: &[&str]) -> Method {
+pub(crate) fn adapter(base: BaseStorage, kind: AdapterKind, modules: &[&str]) -> Method {
     Method::Adapter(Adapter {
         kind,
         name: None,
@@ -286,13 +292,13 @@ fn adapter(base: BaseStorage, kind: AdapterKind, modules: &[&str]) -> Method {
     })
 }
 
-fn yaml(form: emit::RecipeForm, setup: TrainingSetup) -> Value {
-    let text = emit::recipe(form, &plan(setup), 32).unwrap();
+pub(crate) fn yaml(form: emit::RecipeForm, setup: TrainingSetup) -> Value {
+    let text = emit::recipe(form, &plan(setup), &model()).unwrap();
     serde_saphyr::from_str(&text).unwrap_or_else(|error| panic!("{error}\n{text}"))
 }
 
 /// Values at paths such as `fsdp_config.fsdp_version`.
-fn check(found: &Value, wanted: &[(&str, Value)]) {
+pub(crate) fn check(found: &Value, wanted: &[(&str, Value)]) {
     for (path, value) in wanted {
         let at = path.split('.').fold(found, |at, key| &at[key]);
         assert_eq!(at, value, "{path} of {found}");
@@ -351,7 +357,7 @@ fn torchtune_is_given_what_it_reads() {
         ],
     );
     full.recipe = Recipe::MixedBf16;
-    let refused = emit::recipe(emit::RecipeForm::Torchtune, &plan(full), 32).unwrap_err();
+    let refused = emit::recipe(emit::RecipeForm::Torchtune, &plan(full), &model()).unwrap_err();
     assert!(
         refused.to_string().contains("--recipe pure-bf16"),
         "{refused}"
@@ -395,7 +401,7 @@ fn axolotl_is_given_what_it_reads() {
         ],
     );
     qlora.method = adapter(BaseStorage::SixteenBit, AdapterKind::Boft, &[]);
-    assert!(emit::recipe(emit::RecipeForm::Axolotl, &plan(qlora), 32).is_err());
+    assert!(emit::recipe(emit::RecipeForm::Axolotl, &plan(qlora), &model()).is_err());
 }
 
 #[test]
@@ -441,7 +447,7 @@ fn megatron_is_given_its_flags() {
     full.sharding = Sharding::Optimizer;
     full.loss = LossKernel::VocabularyParallel;
     full.recipe = Recipe::Fp8Block;
-    let text = emit::recipe(emit::RecipeForm::Megatron, &plan(full.clone()), 32).unwrap();
+    let text = emit::recipe(emit::RecipeForm::Megatron, &plan(full.clone()), &model()).unwrap();
     for flag in [
         "--tensor-model-parallel-size 4",
         "--pipeline-model-parallel-size 2",
@@ -464,8 +470,9 @@ fn megatron_is_given_its_flags() {
         assert!(text.contains(flag), "{flag} is missing:\n{text}");
     }
     assert!(!text.contains("--expert-model-parallel-size"));
-    let other = emit::recipe(emit::RecipeForm::Accelerate, &plan(full.clone()), 32).unwrap_err();
+    let other =
+        emit::recipe(emit::RecipeForm::Accelerate, &plan(full.clone()), &model()).unwrap_err();
     assert!(other.to_string().contains("--emit megatron"), "{other}");
     full.method = adapter(BaseStorage::SixteenBit, AdapterKind::Lora, &[]);
-    assert!(emit::recipe(emit::RecipeForm::Megatron, &plan(full), 32).is_err());
+    assert!(emit::recipe(emit::RecipeForm::Megatron, &plan(full), &model()).is_err());
 }

@@ -111,6 +111,58 @@ fn wrong_flags_are_errors_that_name_the_nearest() {
         ("--mtbf 0 --gpus 8xH100", &["--mtbf 0"]),
         ("--storage 20GB", &["--gpus 64xH100"]),
         (
+            "--method dpo-lorra --gpus 8xH100",
+            &["lorra", "did you mean lora"],
+        ),
+        (
+            "--method dpo --rank 8 --gpus 8xH100",
+            &["--rank", "--method dpo-lora"],
+        ),
+        (
+            "--num-generations 4 --gpus 8xH100",
+            &["--num-generations", "--method grpo"],
+        ),
+        (
+            "--method grpo --precompute-ref-log-probs --gpus 8xH100",
+            &["--precompute-ref-log-probs", "--method dpo"],
+        ),
+        (
+            "--method grpo --num-generations 1 --gpus 8xH100",
+            &["--num-generations 1", "2 to"],
+        ),
+        (
+            "--method grpo --seq 4096 --gpus 8xH100",
+            &["--seq 4096", "--prompt-tokens"],
+        ),
+        (
+            "--method grpo --vllm-mode serve --gpus 8xH100",
+            &["serve", "did you mean server"],
+        ),
+        (
+            "--method grpo --vllm-gpu-memory-utilization 1.5 --gpus 8xH100",
+            &["1.5", "up to 1"],
+        ),
+        (
+            "--method grpo --vllm-data-parallel-size 2 --gpus 8xH100",
+            &["--vllm-data-parallel-size", "--vllm-mode server"],
+        ),
+        (
+            "--method grpo --beta=-1 --gpus 8xH100",
+            &["--beta -1", "0 or more"],
+        ),
+        (
+            "--method dpo --framework megatron --gpus 8xH100",
+            &["megatron", "TRL"],
+        ),
+        (
+            "--method dpo --loss fused --gpus 8xH100",
+            &["--loss fused", "--loss eager"],
+        ),
+        (
+            "--method dpo --loss chunked --precompute-ref-log-probs --gpus 8xH100",
+            &["--loss chunked", "--precompute-ref-log-probs"],
+        ),
+        (
             "--emit torchtune --framework megatron --gpus 8xH100",
             &["torchtune", "Megatron"],
         ),
@@ -139,6 +191,34 @@ fn what_does_not_go_is_an_answer_with_the_nearest_that_does() {
             &["1000", "--global-batch 960", "--global-batch 1024"],
         ),
         ("--gpus 8xH100 --ep 2", &["no experts"]),
+        (
+            "--method dpo --gpus 8xH100 --tp 2",
+            &["--tp 2", "data-parallel ranks alone", "--tp 1"],
+        ),
+        (
+            "--method grpo-lora --gpus 8xH100 --global-batch 500",
+            &["prompts of 8", "--global-batch 496", "--global-batch 504"],
+        ),
+        (
+            "--method grpo-lora --gpus 2xH100 --vllm-mode server --vllm-data-parallel-size 2",
+            &["none is left to train", "3 GPUs at least"],
+        ),
+        (
+            "--method grpo-lora --gpus 8xH100 --vllm-tensor-parallel-size 3",
+            &["does not divide", "--vllm-tensor-parallel-size 2"],
+        ),
+        (
+            "--method grpo-lora --gpus 1xH100 --vllm-gpu-memory-utilization 0.15",
+            &["leaves no room", "--vllm-gpu-memory-utilization"],
+        ),
+        (
+            "--method grpo-qlora --base 8bit --gpus 1xH100",
+            &["8-bit integers", "nf4-double"],
+        ),
+        (
+            "--method dpo --gpus 1xH100",
+            &["out of memory", "--precompute-ref-log-probs", "LoRA"],
+        ),
         ("--gpus 1xL4", &["out of memory", "GiB usable", "QLoRA"]),
         ("--gpus 8xT4", &["bf16"]),
         (
@@ -175,6 +255,12 @@ fn recipes_and_documents_are_written() {
             "--method dora --gpus 8xH100 --emit accelerate",
             "num_processes: 8",
         ),
+        ("--method dpo --gpus 8xH100 --emit deepspeed", "\"stage\": "),
+        (
+            "--method grpo-lora --gpus 8xH100 --emit trl",
+            "vllm_mode: colocate",
+        ),
+        ("--method lora --gpus 1xH100 --emit trl", "trl sft --config"),
         (
             "--gpus 64xH100 --tp 4 --emit megatron",
             "--tensor-model-parallel-size 4",
@@ -250,4 +336,55 @@ fn answers_have_pages() {
         );
         assert!(!page.contains("<script"), "{asked}");
     }
+}
+
+/// What reference, pairs and rollouts add stands in the answer, by cause.
+#[test]
+fn preference_tuning_and_rollouts_say_what_they_add() {
+    let plan = |arguments: &str| {
+        let all: Vec<&str> = arguments.split_whitespace().collect();
+        let (code, plan) = first(&[&[MODEL, "--gpus", "8xH100"], &all[..]].concat());
+        assert_eq!(code, 0, "{arguments}");
+        plan
+    };
+    let part = |plan: &serde_json::Value, cause: &str| {
+        let parts = plan["step"]["parts"].as_array().expect("parts").clone();
+        let found = parts.into_iter().find(|part| part["cause"] == cause);
+        found.and_then(|part| part["seconds"].as_f64())
+    };
+    let step = |plan: &serde_json::Value| plan["step"]["seconds"]["value"].as_f64().expect("s");
+    let pairs = plan("--method dpo-lora --seq 1024 --global-batch 64 --samples 6400");
+    assert_eq!(pairs["setup"]["alignment"]["kind"], "dpo");
+    assert_eq!(pairs["setup"]["reference"], "base without adapter");
+    assert_eq!(pairs["run"]["steps"], 100);
+    assert!(part(&pairs, "reference log-probs").is_some());
+    let texts =
+        plan("--method lora --seq 1024 --global-batch 128 --samples 12800 --recompute full");
+    let same =
+        plan("--method dpo-lora --seq 1024 --global-batch 64 --samples 6400 --recompute full");
+    assert_eq!(texts["run"]["steps"], same["run"]["steps"]);
+    assert!(step(&same) > step(&texts));
+    let written = plan("--method grpo-lora --samples 6400 --beta 0.04 --reward-time 2s");
+    // 6400 prompts of 8 completions, 512 a step.
+    assert_eq!(written["run"]["steps"], 100);
+    let whole: f64 = [
+        "rollout",
+        "weights to the engine",
+        "reward",
+        "old log-probs",
+    ]
+    .iter()
+    .map(|cause| part(&written, cause).expect("a part"))
+    .sum();
+    assert!(whole < step(&written));
+    assert_eq!(part(&written, "reward"), Some(2.0));
+    // Fewer GPUs train where a server has its own, and all are paid for.
+    let served = plan("--method grpo-lora --vllm-mode server --vllm-data-parallel-size 2");
+    assert_eq!(
+        (&served["gpus"], &served["setup"]["layout"]["data_parallel"]),
+        (&8.into(), &6.into())
+    );
+    let (_, text, _) = train("--method grpo-lora --gpus 8xH100");
+    assert!(text.contains("Rollout  "), "{text}");
+    assert!(text.contains("--reward-time states it"), "{text}");
 }

@@ -1,23 +1,23 @@
 //! What is trained how, as flags say it.
 
+use super::{alignment, amount};
 use crate::{error::Problem, settings};
 use anyhow::Context as _;
 use gpuwise_domain::{
-    catalogue::{Catalogue, distance},
+    alignment::Alignment,
+    catalogue::distance,
     model::Architecture,
     note::TrainingNote,
     training::{
         Adapter, AdapterKind, BaseStorage, Framework, LossKernel, Method, Offload, Optimizer,
         Recipe, Recompute, Sharding,
     },
-    training_plan::{TrainingEvaluation, TrainingJob},
 };
-use gpuwise_read::workload as quantities;
 use gpuwise_size::training::{
     memory::{self, adapter_named, adapters_like},
     search::{Degrees, TrainChoices},
 };
-use gpuwise_units::{Money, Nanoseconds, Parameters};
+use gpuwise_units::Parameters;
 use gpuwise_view::training::emit::RecipeForm;
 use std::collections::BTreeSet;
 
@@ -34,19 +34,19 @@ pub(super) fn choices(
     architecture: &Architecture,
 ) -> anyhow::Result<TrainChoices> {
     let (what, layout) = (&flags.method, &flags.layout);
-    let method = method(what, architecture)?;
-    let framework = framework(what, form)?;
-    let sequence = quantities::tokens(&flags.amount.seq).context("--seq")?.0;
+    let (kind, name) = alignment::split(what.method.trim());
+    let alignment = alignment::alignment(kind, &flags.alignment)?;
+    let method = method(what, name, architecture)?;
+    let framework = framework(what, form, kind)?;
+    let sequence = amount::sequence(flags.amount.seq.as_deref(), alignment.as_ref())?;
+    let loss = loss(what.loss.as_deref(), alignment.as_ref())?;
     let off = |name| layout.offload.contains(&name);
     Ok(TrainChoices {
         recipe: recipe(what, &method, form)?,
         optimizer: one_of("--optimizer", &what.optimizer, Optimizer::ALL, |o| o.name())?,
         framework,
-        loss: what
-            .loss
-            .as_deref()
-            .map(|text| one_of("--loss", text, LossKernel::ALL, |loss| loss.name()))
-            .transpose()?,
+        loss,
+        alignment,
         recompute: layout
             .recompute
             .as_deref()
@@ -80,8 +80,34 @@ pub(super) fn choices(
     })
 }
 
+/// How logits become a loss; TRL computes those of DPO and GRPO whole, or in Liger's chunks.
+fn loss(stated: Option<&str>, alignment: Option<&Alignment>) -> anyhow::Result<Option<LossKernel>> {
+    let Some(text) = stated else { return Ok(None) };
+    let loss = one_of("--loss", text, LossKernel::ALL, |loss| loss.name())?;
+    let Some(alignment) = alignment else {
+        return Ok(Some(loss));
+    };
+    if !matches!(loss, LossKernel::Eager | LossKernel::Chunked) {
+        return Err(Problem::new(format!(
+            "--loss {}: TRL has no such loss for {}",
+            loss.name(),
+            alignment.name()
+        ))
+        .hint("--loss eager, or chunked (use_liger_kernel)")
+        .into());
+    }
+    if loss == LossKernel::Chunked && *alignment == (Alignment::Dpo { precomputed: true }) {
+        return Err(Problem::new(
+            "--loss chunked: TRL's loss of pairs by Liger takes no precomputed log-probs",
+        )
+        .hint("leave --precompute-ref-log-probs or --loss chunked out")
+        .into());
+    }
+    Ok(Some(loss))
+}
+
 /// A whole number from 1, such as `1024` or `1e6`.
-fn counted(flag: &'static str, text: Option<&str>) -> anyhow::Result<Option<u64>> {
+pub(super) fn counted(flag: &'static str, text: Option<&str>) -> anyhow::Result<Option<u64>> {
     let Some(text) = text else { return Ok(None) };
     let count: Parameters = text.parse().context(flag)?;
     if count.0 == 0 || count.0 > 1_000_000_000_000 {
@@ -102,23 +128,50 @@ fn one_of<T: Copy + 'static>(
         return Ok(*found);
     }
     let names: Vec<&str> = all.iter().map(&name).collect();
-    let nearest = names.iter().min_by_key(|known| distance(known, &wanted));
+    Err(unknown(flag, text, &wanted, &names).into())
+}
+
+/// The name among these.
+pub(super) fn one_of_names(
+    flag: &str,
+    text: &str,
+    names: &[&'static str],
+) -> anyhow::Result<&'static str> {
+    let wanted = text.trim().to_ascii_lowercase();
+    let found = names.iter().find(|name| **name == wanted).copied();
+    found.ok_or_else(|| unknown(flag, text, &wanted, names).into())
+}
+
+fn unknown(flag: &str, text: &str, wanted: &str, names: &[&str]) -> Problem {
+    let nearest = names.iter().min_by_key(|known| distance(known, wanted));
     let like: Vec<String> = nearest.iter().map(|known| (**known).to_string()).collect();
-    Err(Problem::new(format!("{flag} {text}: not known"))
+    Problem::new(format!("{flag} {text}: not known"))
         .did_you_mean(&like)
         .hint(format!("one of {}", names.join(", ")))
-        .into())
 }
 
 fn framework(
     flags: &settings::MethodFlags,
     form: Option<RecipeForm>,
+    aligned: Option<&'static str>,
 ) -> anyhow::Result<Option<Framework>> {
     let stated = flags
         .framework
         .as_deref()
         .map(|text| one_of("--framework", text, Framework::ALL, |f| f.name()))
         .transpose()?;
+    if let Some(kind) = aligned {
+        // TRL's trainers, by transformers and accelerate.
+        return match stated {
+            None | Some(Framework::HuggingFace) => Ok(Some(Framework::HuggingFace)),
+            Some(other) => Err(Problem::new(format!(
+                "--framework {}: {kind} is sized as TRL runs it, on Hugging Face",
+                other.name()
+            ))
+            .hint("leave --framework out")
+            .into()),
+        };
+    }
     let Some(form) = form else { return Ok(stated) };
     let other = stated.filter(|stated| {
         let data_only = |f: Framework| f != Framework::Megatron;
@@ -176,8 +229,11 @@ fn sharding(text: &str) -> anyhow::Result<Sharding> {
 }
 
 /// The method with its size.
-fn method(flags: &settings::MethodFlags, architecture: &Architecture) -> anyhow::Result<Method> {
-    let name = flags.method.trim();
+fn method(
+    flags: &settings::MethodFlags,
+    name: &str,
+    architecture: &Architecture,
+) -> anyhow::Result<Method> {
     let lower = name.to_ascii_lowercase();
     if matches!(
         lower.as_str(),
@@ -192,16 +248,17 @@ fn method(flags: &settings::MethodFlags, architecture: &Architecture) -> anyhow:
                 return Err(Problem::new(format!(
                     "{flag}: every weight is trained, there is no adapter"
                 ))
-                .hint("add --method lora")
+                .hint(format!("add --method {}", with_adapter(&flags.method)))
                 .into());
             }
         }
         return Ok(Method::Full);
     }
     let kind = adapter_named(name).ok_or_else(|| {
-        Problem::new(format!("--method {name}: no such method is known"))
+        let written = flags.method.trim();
+        Problem::new(format!("--method {written}: no such method is known"))
             .did_you_mean(&adapters_like(name))
-            .hint("full, lora, qlora, dora, or another method of PEFT")
+            .hint("full, lora, qlora, dora, or another method of PEFT; dpo, grpo, dpo-lora, grpo-qlora")
     })?;
     let rank = counted("--rank", flags.rank.as_deref())?
         .map(|rank| {
@@ -224,6 +281,14 @@ fn method(flags: &settings::MethodFlags, architecture: &Architecture) -> anyhow:
         trainable: None,
         base: base(flags.base.as_deref(), lower.starts_with('q')),
     }))
+}
+
+/// The method of an adapter that is nearest to one of every weight.
+fn with_adapter(written: &str) -> String {
+    match alignment::split(written.trim()) {
+        (Some(kind), _) => format!("{kind}-lora"),
+        (None, _) => "lora".into(),
+    }
 }
 
 fn base(stated: Option<&str>, quantised: bool) -> BaseStorage {
@@ -271,112 +336,6 @@ fn modules(stated: &[String], architecture: &Architecture) -> anyhow::Result<Vec
     }
     out.dedup();
     Ok(out)
-}
-
-/// Tokens, evaluation, deadline and budget.
-///
-/// # Errors
-/// When a number is wrong, or the budget is in another currency than prices.
-pub(super) fn job(
-    flags: &settings::Train,
-    sequence: u64,
-    catalogue: &Catalogue,
-) -> anyhow::Result<TrainingJob> {
-    let amount = &flags.amount;
-    let tokens = match (&amount.tokens, &amount.samples) {
-        (Some(_), _) => counted_tokens("--tokens", amount.tokens.as_deref())?,
-        (None, Some(_)) => {
-            let samples = counted("--samples", amount.samples.as_deref())?.unwrap_or(0);
-            let epochs = epochs(amount.epochs.as_deref())?;
-            let tokens = samples as f64 * epochs * sequence as f64;
-            Some(tokens.min(1e18) as u64)
-        }
-        (None, None) => None,
-    };
-    let evaluation = counted_tokens("--eval-tokens", amount.eval_tokens.as_deref())?
-        .zip(counted("--eval-every", amount.eval_every.as_deref())?)
-        .map(|(tokens, every)| TrainingEvaluation { tokens, every });
-    let within = amount
-        .within
-        .as_deref()
-        .map(|text| -> anyhow::Result<f64> {
-            let time: Nanoseconds = text.parse().context("--within")?;
-            if time == Nanoseconds(0) {
-                return Err(Problem::new("--within 0: expected a time above 0").into());
-            }
-            Ok(time.seconds().get())
-        })
-        .transpose()?;
-    for (flag, given) in [
-        ("--within", within.is_some()),
-        ("--budget", amount.budget.is_some()),
-    ] {
-        if given && tokens.is_none() {
-            return Err(
-                Problem::new(format!("{flag}: how much is trained is not known"))
-                    .hint("add --tokens 2e9, or --samples and --epochs")
-                    .into(),
-            );
-        }
-    }
-    Ok(TrainingJob {
-        tokens,
-        within,
-        budget: amount
-            .budget
-            .as_deref()
-            .map(|text| budget(text, catalogue))
-            .transpose()?,
-        evaluation,
-    })
-}
-
-/// Tokens of a whole run, such as `2e9`, `15T`.
-fn counted_tokens(flag: &'static str, text: Option<&str>) -> anyhow::Result<Option<u64>> {
-    let Some(text) = text else { return Ok(None) };
-    let count: Parameters = text.parse().map_err(|_| {
-        Problem::new(format!(
-            "{flag} {text}: expected a number of tokens such as 2e9, 500M or 15T"
-        ))
-    })?;
-    if count.0 == 0 || count.0 > 1_000_000_000_000_000_000 {
-        return Err(Problem::new(format!("{flag} {text}: expected 1 to 10^18 tokens")).into());
-    }
-    Ok(Some(count.0))
-}
-
-fn epochs(text: Option<&str>) -> anyhow::Result<f64> {
-    let Some(text) = text else { return Ok(1.0) };
-    let epochs: f64 = text.trim().parse().unwrap_or(f64::NAN);
-    if epochs > 0.0 && epochs <= 1e6 {
-        Ok(epochs)
-    } else {
-        Err(Problem::new(format!("--epochs {text}: expected a number above 0")).into())
-    }
-}
-
-/// An amount in the currency of offers.
-fn budget(text: &str, catalogue: &Catalogue) -> anyhow::Result<Money> {
-    let money: Money = text.parse().context("--budget")?;
-    if money.micros <= 0 {
-        return Err(Problem::new(format!("--budget {text}: expected an amount above 0")).into());
-    }
-    let priced = catalogue
-        .offers
-        .iter()
-        .find_map(|offer| offer.on_demand.or(offer.reserved).or(offer.spot));
-    match priced {
-        Some(price) if price.0.currency != money.currency => Err(Problem::new(format!(
-            "--budget is in {}, prices are in {}",
-            money.currency, price.0.currency
-        ))
-        .hint(format!(
-            "convert the budget to {} at a rate of your choice",
-            price.0.currency
-        ))
-        .into()),
-        _ => Ok(money),
-    }
 }
 
 /// That sequences are longer than the model was made for.

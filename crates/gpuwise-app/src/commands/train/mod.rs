@@ -1,5 +1,7 @@
 //! `gpuwise train`: from a model and a training job to machines, layouts and what they cost.
 
+mod alignment;
+mod amount;
 mod choices;
 mod machines;
 mod show;
@@ -9,11 +11,12 @@ use crate::{
     catalogue::{self, Loaded},
     error::Problem,
     fabric::Joined,
-    host, progress, settings,
+    host, knowledge, progress, settings,
     write::Pending,
 };
 use anyhow::Context as _;
 use gpuwise_domain::{
+    alignment::Alignment,
     balance::Balance,
     estimate::Estimate,
     note::Note,
@@ -65,7 +68,7 @@ impl Trained {
     /// When the form cannot say what the plan does.
     pub fn recipe(&self, form: emit::RecipeForm, pick: u16) -> anyhow::Result<String> {
         let plan = self.picked(pick)?;
-        emit::recipe(form, plan, self.sizing.question.model.layers)
+        emit::recipe(form, plan, &self.sizing.question.model)
             .map_err(|error| Problem::new(format!("--emit {}: {error}", form.name())).into())
     }
 
@@ -97,12 +100,17 @@ pub fn train(app: &App, flags: &settings::Train) -> anyhow::Result<Trained> {
     let form = form(flags);
     let model = super::model(&flags.model, None, &loaded, app)?;
     let choices = choices::choices(flags, form, &model.architecture)?;
-    let job = choices::job(flags, choices.sequence, &loaded.catalogue)?;
+    let job = amount::job(flags, amount::sample_tokens(&choices), &loaded.catalogue)?;
     let machines = machines::machines(&flags.machines, &loaded.catalogue, &composed)?;
     let reliability = reliability(&flags.reliability, &machines)?;
+    let knowledge = match choices.alignment {
+        Some(Alignment::Grpo(_)) => Some(knowledge::load(&loaded)?),
+        _ => None,
+    };
     let physics = Formulas {
         architecture: &model.architecture,
         facts: &loaded.catalogue.training,
+        knowledge: knowledge.as_ref(),
     };
     let request = TrainRequest {
         name: model.name.clone(),

@@ -70,6 +70,7 @@ pub(super) fn read<'a>(
             .is_some_and(|method| method.to_ascii_lowercase().contains("offload"));
     let setup = TrainingSetup {
         method,
+        alignment: None,
         recipe,
         optimizer: optimizer(question).unwrap_or(usual.optimizer),
         recompute: recompute(question, &mut stated).unwrap_or(usual.recompute),

@@ -3,6 +3,7 @@
 
 use super::adapters::Resolved;
 use gpuwise_domain::{
+    alignment::Alignment,
     model::{Architecture, FeedForward, Layer, Mixer, Role},
     training::{Framework, LossKernel, Method, Recipe, Recompute, TrainingSetup},
 };
@@ -349,6 +350,10 @@ pub(super) fn logits(architecture: &Architecture, setup: &TrainingSetup) -> (f64
         setup.framework,
         Framework::Torchtune | Framework::Torchtitan
     );
+    if let Some(alignment) = &setup.alignment {
+        let (forward, backward) = scored(alignment, setup, e);
+        return (forward * vocabulary, backward * vocabulary);
+    }
     let (forward, backward) = match setup.loss {
         // Logits, FP32 and log-softmax; then it, its gradient and that of the logits.
         LossKernel::Eager if own => (e + 8.0, 12.0),
@@ -376,4 +381,26 @@ pub(super) fn logits(architecture: &Architecture, setup: &TrainingSetup) -> (f64
         _ => 1.0,
     };
     (forward * vocabulary / ranks, backward * vocabulary / ranks)
+}
+
+/// Bytes of a logit in TRL's losses at the end of the forward pass and at the height of the backward
+/// pass.
+///
+/// `accelerate` casts logits to FP32 as they leave the model, and `selective_log_softmax` keeps that
+/// copy: no log-softmax is whole. Pairs have the reference's beside them until the loss is known, and a
+/// copy of those of the chosen answers for their mean. Liger computes them for one pair, or one
+/// completion, at a time.
+/// (`huggingface/trl@35def3ee000a87f6839e66f4b7749b06274ed1b3:trl/trainer/{dpo_trainer,grpo_trainer,utils}.py`,
+/// `linkedin/Liger-Kernel@ead96b618e5c67bddc6a6e9bcb99bfe6b5ab661c:src/liger_kernel/chunked_loss`)
+fn scored(alignment: &Alignment, setup: &TrainingSetup, element: f64) -> (f64, f64) {
+    const FULL: f64 = 4.0;
+    let reference = matches!(alignment, Alignment::Dpo { .. }) && setup.reference().is_some();
+    let forward = element + FULL + if reference { FULL } else { 0.0 };
+    // The copy, the gradients of its rows, their sum with that of the chosen tokens, and it as cast.
+    let backward = 3.0 * FULL + element;
+    if setup.loss == LossKernel::Chunked {
+        let one = 1.0 / setup.micro_batch.max(1) as f64;
+        return (backward * one, backward * one);
+    }
+    (forward, backward)
 }

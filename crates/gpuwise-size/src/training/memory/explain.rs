@@ -5,7 +5,7 @@ use super::{
     activations::{kept, logits},
     adapters::Resolved,
     resolved,
-    states::{Parameters, Stage, per_parameter, stages},
+    states::{Parameters, Stage, frozen_copy, per_parameter, stages},
     training_memory,
 };
 use alloc::{
@@ -90,6 +90,23 @@ fn inputs_of(
             });
             share.into_iter().chain([tokens(setup)]).collect()
         }
+        C::Reference => {
+            let parameters = Parameters::of(architecture, stage, setup);
+            let each = Derivation::fact(
+                "bytes a parameter",
+                significant(frozen_copy(setup), 3),
+                "as the policy is loaded, without an FP32 copy beside it",
+            );
+            alloc::vec![parameter_count(&parameters), each]
+        }
+        C::RolloutEngine => setup.grpo().map_or_else(Vec::new, |grpo| {
+            let share = grpo.engine.share;
+            alloc::vec![Derivation::fact(
+                "vllm_gpu_memory_utilization",
+                significant(share, 3),
+                "the setup",
+            )]
+        }),
         C::Logits => {
             let (_, backward) = logits(architecture, setup);
             let one = Derivation::computed(
@@ -98,7 +115,14 @@ fn inputs_of(
                 "vocabulary × bytes of logits, their copies and gradients",
                 Vec::new(),
             );
-            alloc::vec![one, tokens(setup)]
+            let scored = setup.grpo().map(|grpo| {
+                Derivation::fact(
+                    "tokens that are scored",
+                    format!("{} of {}", grpo.completion, setup.sequence.0),
+                    "logits_to_keep: those of the completion",
+                )
+            });
+            [one, tokens(setup)].into_iter().chain(scored).collect()
         }
         _ => Vec::new(),
     }
@@ -109,7 +133,9 @@ fn tokens(setup: &TrainingSetup) -> Derivation {
         "tokens of a micro-batch",
         format!(
             "{} × {} / {} context ranks",
-            setup.micro_batch, setup.sequence.0, setup.layout.context
+            setup.micro_batch * setup.sequences_each(),
+            setup.sequence.0,
+            setup.layout.context
         ),
         "the setup",
     )
@@ -159,6 +185,19 @@ fn words(cause: C, setup: &TrainingSetup) -> (&'static str, String) {
         C::Adapters => (
             "adapters",
             "trained parameters × 4, their moments, and factors that are held".into(),
+        ),
+        C::Reference => (
+            "the reference model",
+            match setup.sharding {
+                Sharding::Full | Sharding::Hybrid { .. } => {
+                    format!("parameters × bytes {sharded}")
+                }
+                _ => "parameters × bytes (whole on every rank)".into(),
+            },
+        ),
+        C::RolloutEngine => (
+            "vLLM beside training",
+            "vllm_gpu_memory_utilization × memory that a program sees".into(),
         ),
         C::Gathered => (
             "gathered weights",

@@ -7,6 +7,7 @@ use alloc::{
     vec::Vec,
 };
 use gpuwise_domain::{
+    alignment::{Alignment, Reference},
     estimate::Estimate,
     model::Architecture,
     training::{
@@ -40,6 +41,11 @@ pub fn fixes(architecture: &Architecture, setup: &TrainingSetup, visible: f64) -
     let now = needed(&now);
     let mut out: Vec<MemoryFix> = Vec::new();
     let mut add = |change: String, cost: &'static str, changed: TrainingSetup| {
+        // Liger's loss of pairs takes no precomputed log-probs.
+        let precomputed = changed.alignment == Some(Alignment::Dpo { precomputed: true });
+        if precomputed && changed.loss == LossKernel::Chunked {
+            return;
+        }
         let Ok(memory) = training_memory(architecture, &changed) else {
             return;
         };
@@ -96,7 +102,7 @@ fn with(setup: &TrainingSetup, change: impl FnOnce(&mut TrainingSetup)) -> Train
 
 /// Changes that cost next to nothing.
 fn free(setup: &TrainingSetup) -> Vec<Change> {
-    let mut out = Vec::new();
+    let mut out = beside_training(setup);
     if setup.loss != LossKernel::Chunked {
         out.push((
             "a loss in chunks (Liger, cut cross entropy)".to_string(),
@@ -122,6 +128,33 @@ fn free(setup: &TrainingSetup) -> Vec<Change> {
         }
     }
     out
+}
+
+/// Changes of what stands beside the model that trains.
+fn beside_training(setup: &TrainingSetup) -> Vec<Change> {
+    let aligned = |change: Alignment| with(setup, |s| s.alignment = Some(change));
+    match &setup.alignment {
+        Some(Alignment::Dpo { precomputed: false })
+            if setup.reference() == Some(Reference::Copy) && setup.loss != LossKernel::Chunked =>
+        {
+            alloc::vec![(
+                "the reference's log-probs computed before training (--precompute-ref-log-probs)"
+                    .into(),
+                "one pass over the data",
+                aligned(Alignment::Dpo { precomputed: true }),
+            )]
+        }
+        Some(Alignment::Grpo(grpo)) if grpo.engine.held.count() > 0 && !grpo.engine.sleeps => {
+            let mut sleeping = *grpo;
+            sleeping.engine.sleeps = true;
+            alloc::vec![(
+                "vLLM asleep while the model trains (--vllm-enable-sleep-mode)".into(),
+                "waking it every step",
+                aligned(Alignment::Grpo(sleeping)),
+            )]
+        }
+        _ => Vec::new(),
+    }
 }
 
 /// Changes that cost speed, the least first.

@@ -25,6 +25,7 @@ pub use modules::{Module, modules};
 use adapters::Resolved;
 use alloc::{string::String, vec::Vec};
 use gpuwise_domain::{
+    alignment::Alignment,
     estimate::Basis,
     model::Architecture,
     training::{Framework, Method, Optimizer, Recipe, TrainingMemory, TrainingSetup},
@@ -159,6 +160,16 @@ fn assumptions(
     if matches!(setup.recipe, Recipe::Fp8 | Recipe::Fp8Block | Recipe::Nvfp4) {
         out.push("inputs of matmuls are kept in FP8, all other activations in BF16".into());
     }
+    match &setup.alignment {
+        Some(Alignment::Dpo { .. }) => out.push(
+            "both sequences of a pair are as long as stated: TRL pads a batch to its longest"
+                .into(),
+        ),
+        Some(Alignment::Grpo(_)) => out.push(
+            "prompts and completions are as long as stated: TRL pads a batch to its longest".into(),
+        ),
+        None => {}
+    }
     out
 }
 
@@ -167,6 +178,9 @@ fn basis(setup: &TrainingSetup) -> Basis {
     let one = setup.layout.gpus() == 1;
     let known = setup.framework == Framework::HuggingFace && setup.recipe == Recipe::PureBf16;
     let foundry = setup.framework == Framework::PyTorch && setup.recipe == Recipe::MixedBf16;
+    if setup.alignment.is_some() {
+        return Basis::Extrapolated;
+    }
     if (one && known) || foundry {
         Basis::Calibrated
     } else {

@@ -65,7 +65,8 @@ impl<'a> Place<'a> {
         let mut states = States::of(&parameters, setup, adapter, architecture);
         let context = f64::from(setup.layout.context.max(1));
         let (before, prefix) = adapter.map_or((0.0, 0.0), |a| (a.virtual_tokens, a.prefix));
-        let tokens = setup.micro_batch as f64 * (setup.sequence.0 as f64 / context + before);
+        let sequences = (setup.micro_batch * setup.sequences_each()) as f64;
+        let tokens = sequences * (setup.sequence.0 as f64 / context + before);
         let (mut one, mut largest) = (0.0, Kept::default());
         for (count, layer) in &stage.layers {
             let layer_kept = kept(architecture, layer, setup, adapter);
@@ -127,7 +128,8 @@ impl<'a> Place<'a> {
             return (0.0, 0.0);
         }
         let (forward, backward) = logits(self.architecture, self.setup);
-        (forward * self.tokens, backward * self.tokens)
+        let tokens = self.tokens * self.setup.scored_share();
+        (forward * tokens, backward * tokens)
     }
 
     /// Causes at each phase.
@@ -154,17 +156,18 @@ impl<'a> Place<'a> {
         // The loss comes before the last layer is computed again.
         let at_loss = passing(backward, 0.0);
         let in_layers = passing(0.0, working);
+        let forward = self.beside_reference(passing(forward, 0.0));
         let mut stepping = self.always();
         add_gradients(&mut stepping, self.gradients(), &self.states);
         stepping.push((C::OptimizerTemporaries, self.states.temporary));
         let mut evaluating = self.always();
         evaluating.extend([
             (C::Gathered, self.states.gathered),
-            (C::Logits, forward),
+            (C::Logits, self.logits().0),
             (C::Working, self.evaluation()),
         ]);
-        alloc::vec![
-            (Phase::Forward, passing(forward, 0.0)),
+        let mut phases = alloc::vec![
+            (Phase::Forward, forward),
             (
                 Phase::Backward,
                 if total(&at_loss) >= total(&in_layers) {
@@ -175,22 +178,55 @@ impl<'a> Place<'a> {
             ),
             (Phase::OptimizerStep, stepping),
             (Phase::Evaluation, evaluating),
-        ]
+        ];
+        if let Some(grpo) = self.setup.grpo() {
+            let mut writing = self.between_steps();
+            writing.push((C::RolloutEngine, grpo.engine.held.as_f64()));
+            phases.push((Phase::Rollout, writing));
+        }
+        phases
     }
 
-    /// What one layer makes of a micro-batch when nothing is kept.
+    /// The end of the forward pass of preference pairs: the reference runs, layer by layer, while what
+    /// the policy keeps is there. In reinforcement learning it runs before the policy does.
+    fn beside_reference(&self, mut causes: Vec<(C, f64)>) -> Vec<(C, f64)> {
+        if self.setup.reference().is_some() && self.setup.grpo().is_none() {
+            causes.push((C::Working, self.passing_layer()));
+            causes.retain(|(cause, _)| *cause != C::Gathered);
+            let gathered = self.states.gathered.max(self.states.reference_gathered);
+            causes.push((C::Gathered, gathered));
+        }
+        causes
+    }
+
+    /// What one layer makes of a micro-batch where nothing is kept.
+    fn passing_layer(&self) -> f64 {
+        8.0 * element(self.setup.recipe) * self.architecture.hidden as f64 * self.tokens
+    }
+
     fn evaluation(&self) -> f64 {
-        let e = element(self.setup.recipe);
-        let hidden = self.architecture.hidden as f64;
-        self.working.max(8.0 * e * hidden * self.tokens)
+        self.working.max(self.passing_layer())
     }
 
     fn always(&self) -> Vec<(C, f64)> {
+        let mut causes = self.between_steps();
+        causes.push((C::RolloutEngine, self.engine()));
+        causes
+    }
+
+    /// What an engine that does not sleep keeps while the model trains.
+    fn engine(&self) -> f64 {
+        let awake = self.setup.grpo().filter(|grpo| !grpo.engine.sleeps);
+        awake.map_or(0.0, |grpo| grpo.engine.held.as_f64())
+    }
+
+    fn between_steps(&self) -> Vec<(C, f64)> {
         alloc::vec![
             (C::Weights, self.states.weights),
             (C::MasterWeights, self.states.master),
             (C::OptimizerStates, self.states.moments),
             (C::Adapters, self.states.adapters),
+            (C::Reference, self.states.reference),
             (C::Communication, self.collectives()),
             (C::Context, CONTEXT),
         ]
@@ -236,7 +272,7 @@ fn prefix_bytes(setup: &TrainingSetup, stage: &Stage<'_>, prefix: f64) -> f64 {
         })
         .sum::<f64>()
         * prefix
-        * setup.micro_batch as f64
+        * (setup.micro_batch * setup.sequences_each()) as f64
 }
 
 /// Moves to the host what is offloaded; the bytes that lie there.
@@ -268,6 +304,11 @@ fn offload(
         setup.framework,
         Framework::PyTorch | Framework::Torchtune | Framework::Torchtitan
     );
+    if setup.offload.parameters {
+        // The reference is prepared as the policy is.
+        host += states.reference;
+        states.reference = 0.0;
+    }
     if setup.offload.parameters && fsdp {
         // FSDP keeps whole shards on the host, and steps there; what it gathers stays as it is.
         host += states.weights + states.master + states.moments + states.gradients;
@@ -334,7 +375,9 @@ pub(super) fn rank(place: &Place<'_>) -> RankMemory {
         } else {
             0.0
         };
-    let moving = peak - place.base().min(peak);
+    let engine = causes.iter().find(|(cause, _)| *cause == C::RolloutEngine);
+    let exact = place.base() + engine.map_or(0.0, |(_, bytes)| *bytes);
+    let moving = peak - exact.min(peak);
     let basis = basis(place.setup);
     RankMemory {
         stage: place.stage.index,

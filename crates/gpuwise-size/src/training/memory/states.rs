@@ -4,6 +4,7 @@
 use super::{TrainingMemoryError, activations::element, adapters::Resolved};
 use alloc::vec::Vec;
 use gpuwise_domain::{
+    alignment::Reference,
     model::{Architecture, Layer, LayerRun, Role, Tensor},
     training::{BaseStorage, Framework, Method, Optimizer, Recipe, Sharding, TrainingSetup},
 };
@@ -246,6 +247,10 @@ pub(super) struct States {
     pub(super) temporary: f64,
     /// Adapters with everything of theirs but gradients.
     pub(super) adapters: f64,
+    /// A frozen copy of the model.
+    pub(super) reference: f64,
+    /// What is gathered while that runs: its layers, and what stands outside of layers in both.
+    pub(super) reference_gathered: f64,
     pub(super) adapter_gradients: f64,
     /// Weights gathered from other ranks.
     pub(super) gathered: f64,
@@ -299,6 +304,9 @@ impl States {
         let gathers =
             matches!(setup.sharding, Sharding::Full | Sharding::Hybrid { .. }) && dense_ranks > 1.0;
         let mut out = Self::default();
+        if setup.reference() == Some(Reference::Copy) {
+            out.reference = frozen_copy(setup) * whole_or(parameters, setup, weights);
+        }
         if let (Method::Adapter(kind), Some(resolved)) = (&setup.method, adapter) {
             let stored = base_bytes(parameters, kind.base, e);
             out.weights = weights / parameters.all().max(1.0) * stored;
@@ -345,6 +353,9 @@ impl States {
                     e * units * parameters.layer + ((e + 4.0) * head).max(4.0 * parameters.layer);
             }
         }
+        if gathers && setup.reference() == Some(Reference::Copy) {
+            out.reference_gathered = 2.0 * e * (parameters.layer + parameters.outside);
+        }
         if setup.step_in_backward {
             let largest = parameters.matrix.max(parameters.largest_outside);
             out.gradients = out.gradients.min(e * largest);
@@ -353,7 +364,28 @@ impl States {
     }
 
     pub(super) fn held(&self) -> f64 {
-        self.weights + self.master + self.moments + self.adapters
+        self.weights + self.master + self.moments + self.adapters + self.reference
+    }
+}
+
+/// Bytes of a parameter of a frozen copy: as the policy is loaded, without an FP32 copy beside it.
+pub(super) fn frozen_copy(setup: &TrainingSetup) -> f64 {
+    let bytes = per_parameter(setup);
+    match setup.recipe {
+        Recipe::PureBf16 => 2.0,
+        // DeepSpeed casts it with everything else; under autocast it stays in FP32.
+        _ if bytes.master > 0.0 && bytes.weight >= 2.0 => 2.0,
+        _ => 4.0,
+    }
+}
+
+/// Parameters of a copy on one rank. It is sharded where the policy's weights are, else whole:
+/// `prepare_deepspeed` runs it in ZeRO-3 or without ZeRO.
+/// (`huggingface/trl@35def3ee000a87f6839e66f4b7749b06274ed1b3:trl/models/utils.py`)
+fn whole_or(parameters: &Parameters, setup: &TrainingSetup, sharded: f64) -> f64 {
+    match setup.sharding {
+        Sharding::Full | Sharding::Hybrid { .. } => sharded,
+        _ => parameters.all(),
     }
 }
 

@@ -135,6 +135,10 @@ pub fn best(
     physics: &dyn Physics,
 ) -> SearchResult {
     let mut found = SearchResult::default();
+    let choices = &choices.on(cluster);
+    let Some(cluster) = &choices.trainers(cluster) else {
+        return found;
+    };
     let batch = space::global_batch(choices, cluster.gpus);
     let usable = physics.usable(cluster).count() as f64;
     for placement in space::placements(shape, choices, cluster) {

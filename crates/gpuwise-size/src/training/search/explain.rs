@@ -75,7 +75,10 @@ fn total(request: &TrainRequest<'_>, plan: &TrainingPlan, run: &TrainingRun) -> 
     let steps = Derivation::computed(
         "steps",
         format!("{}", run.steps),
-        "⌈tokens / (global batch · sequence)⌉",
+        match setup.sequences_each() {
+            1 => "⌈tokens / (global batch · sequence)⌉",
+            _ => "⌈tokens / (global batch · 2 sequences)⌉",
+        },
         vec![
             Derivation::fact("tokens", format!("{tokens}"), "as asked"),
             Derivation::fact(

@@ -2,10 +2,12 @@
 
 use super::{Cluster, Physics};
 use crate::{
+    knowledge::Knowledge,
     memory::visible_memory,
     training::{
         memory::{self, training_memory},
-        time::{TrainingSystem, explain_step, recipe_peak, step_time_on},
+        rollout::{Rollout, rollout},
+        time::{TrainingSystem, explain_step, recipe_peak, with_rollout},
     },
 };
 use alloc::{
@@ -29,6 +31,8 @@ pub struct Formulas<'a> {
     pub architecture: &'a Architecture,
     /// Constants and what was timed.
     pub facts: &'a TrainingFacts,
+    /// What engines reach: rollouts alone ask for it.
+    pub knowledge: Option<&'a Knowledge>,
 }
 
 /// Share of the link to the host that GPUs of a host reach between one another over it.
@@ -78,6 +82,22 @@ impl Formulas<'_> {
     }
 }
 
+impl Formulas<'_> {
+    /// The rollout of a setup that has one.
+    fn rollout(
+        &self,
+        setup: &TrainingSetup,
+        cluster: &Cluster<'_>,
+    ) -> Result<Option<Rollout>, String> {
+        let (Some(grpo), Some(knowledge)) = (setup.grpo(), self.knowledge) else {
+            return Ok(None);
+        };
+        rollout(self.architecture, setup, grpo, cluster.gpu, knowledge)
+            .map(Some)
+            .map_err(|error| error.to_string())
+    }
+}
+
 impl Physics for Formulas<'_> {
     fn memory(
         &self,
@@ -91,12 +111,14 @@ impl Physics for Formulas<'_> {
     fn step(&self, setup: &TrainingSetup, cluster: &Cluster<'_>) -> Result<StepTime, String> {
         supported(setup, cluster)?;
         let system = self.system(cluster);
-        Ok(step_time_on(
+        let rollout = self.rollout(setup, cluster)?;
+        Ok(with_rollout(
             self.architecture,
             setup,
             cluster.gpu,
             &system,
             self.facts,
+            rollout.as_ref(),
         ))
     }
 
@@ -123,7 +145,16 @@ impl Physics for Formulas<'_> {
 
     fn derivations(&self, setup: &TrainingSetup, cluster: &Cluster<'_>) -> Vec<Derivation> {
         let system = self.system(cluster);
-        let step = explain_step(self.architecture, setup, cluster.gpu, &system, self.facts);
+        // A plan's rollout was found before.
+        let rollout = self.rollout(setup, cluster).ok().flatten();
+        let step = explain_step(
+            self.architecture,
+            setup,
+            cluster.gpu,
+            &system,
+            self.facts,
+            rollout.as_ref(),
+        );
         memory::explain(self.architecture, setup)
             .into_iter()
             .chain([step])

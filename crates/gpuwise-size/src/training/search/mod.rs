@@ -2,6 +2,7 @@
 
 mod best;
 mod dropped;
+mod engines;
 mod explain;
 mod fewest;
 mod formulas;

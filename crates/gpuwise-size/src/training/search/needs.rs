@@ -31,6 +31,8 @@ pub(crate) fn computing(step: &StepTime) -> f64 {
                     | StepCause::Loss
                     | StepCause::Recompute
                     | StepCause::Launch
+                    | StepCause::Reference
+                    | StepCause::OldLogProbs
             )
         })
         .map(|(_, seconds)| seconds)
@@ -248,7 +250,11 @@ fn data(
     // gradients; elsewhere both are done once a step, behind one micro-batch.
     let (bytes, behind) = match setup.sharding {
         Sharding::Full | Sharding::Hybrid { .. } => {
-            ((2.0 * base + trained) * width * rank.micro_batches, compute)
+            // Log-probs of the reference, and of the policy that wrote, are forward passes of their own.
+            let passes = [setup.reference().is_some(), setup.grpo().is_some()];
+            let forward = passes.iter().filter(|runs| **runs).count() as f64;
+            let gathered = (2.0 + forward) * base + trained;
+            (gathered * width * rank.micro_batches, compute)
         }
         Sharding::Gradients => (
             (base.min(trained) + trained) * width * rank.micro_batches,

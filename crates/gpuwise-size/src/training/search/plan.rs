@@ -17,11 +17,12 @@ use crate::{
 };
 use alloc::{format, string::String, vec::Vec};
 use gpuwise_domain::{
+    alignment::Alignment,
     deployment::{Rental, Test},
     estimate::Basis,
     gpu::Device,
     limit::Limit,
-    note::{Note, TrainingNote},
+    note::{Note, TrainingNote, UsualBatch},
     reason::Reason,
     training::Method,
     training_plan::{TrainingAsked, TrainingPlan, TrainingQuestion, TrainingSizing},
@@ -45,6 +46,7 @@ pub fn train(request: &TrainRequest<'_>, physics: &dyn Physics) -> TrainingSizin
             model: model_summary(&request.name, &request.origin, request.architecture),
             asked: TrainingAsked {
                 method: request.choices.method.clone(),
+                alignment: request.choices.alignment,
                 recipe: request.choices.recipe,
                 optimizer: request.choices.optimizer,
                 sequence: request.choices.sequence,
@@ -360,7 +362,20 @@ fn notes(request: &TrainRequest<'_>) -> Vec<Note> {
     if choices.global_batch.is_none() {
         notes.push(TrainingNote::GlobalBatch {
             sequences: space::global_batch(choices, 1),
-            adapters: matches!(choices.method, Method::Adapter(_)),
+            usual: match (&choices.alignment, &choices.method) {
+                (Some(Alignment::Dpo { .. }), _) => UsualBatch::Pairs,
+                (Some(Alignment::Grpo(grpo)), _) => UsualBatch::Prompts {
+                    generations: grpo.generations,
+                },
+                (None, Method::Adapter(_)) => UsualBatch::Adapters,
+                (None, Method::Full) => UsualBatch::Tokens,
+            },
+        });
+    }
+    if let Some(Alignment::Grpo(grpo)) = &choices.alignment {
+        notes.push(TrainingNote::Rollout {
+            completion: grpo.completion,
+            reward: (grpo.reward > 0.0).then_some(grpo.reward),
         });
     }
     if let Machines::Offered(market) = &request.machines

@@ -2,6 +2,7 @@
 
 use super::{
     Cluster,
+    engines::{no_trainers, rollout_ranks},
     request::TrainChoices,
     shape::{Shape, divisors},
     space,
@@ -21,7 +22,7 @@ pub struct Refusal {
     pub nearest: Vec<Fix>,
 }
 
-const fn refusal(why: Clash, nearest: Vec<Fix>) -> Refusal {
+pub(super) const fn refusal(why: Clash, nearest: Vec<Fix>) -> Refusal {
     Refusal { why, nearest }
 }
 
@@ -29,6 +30,10 @@ const fn refusal(why: Clash, nearest: Vec<Fix>) -> Refusal {
 /// exists.
 pub fn refusals(shape: &Shape, choices: &TrainChoices, cluster: &Cluster<'_>) -> Vec<Refusal> {
     let mut out = Vec::new();
+    let Some(cluster) = &choices.trainers(cluster) else {
+        return alloc::vec![no_trainers(choices, cluster)];
+    };
+    out.extend(rollout_ranks(choices, cluster));
     out.extend(framework(choices));
     out.extend(offload(choices));
     out.extend(tensor(shape, choices, cluster));
@@ -64,11 +69,19 @@ fn framework(choices: &TrainChoices) -> Option<Refusal> {
         degree,
         framework,
     };
-    Some(refusal(why, alloc::vec![Fix::Framework("megatron")]))
+    // TRL, which pairs and rollouts are sized for, has no other framework.
+    let fix = match choices.alignment {
+        Some(_) => Fix::Flag {
+            flag,
+            value: Some(1),
+        },
+        None => Fix::Framework("megatron"),
+    };
+    Some(refusal(why, alloc::vec![fix]))
 }
 
 /// The two numbers of a list that lie around one.
-fn around(all: impl Iterator<Item = u64>, stated: u64) -> Vec<u64> {
+pub(super) fn around(all: impl Iterator<Item = u64>, stated: u64) -> Vec<u64> {
     let (mut below, mut above) = (None, None);
     for number in all {
         if number < stated {
@@ -80,7 +93,7 @@ fn around(all: impl Iterator<Item = u64>, stated: u64) -> Vec<u64> {
     below.into_iter().chain(above).collect()
 }
 
-fn flags(flag: &'static str, numbers: Vec<u64>) -> Vec<Fix> {
+pub(super) fn flags(flag: &'static str, numbers: Vec<u64>) -> Vec<Fix> {
     let fix = |number| Fix::Flag {
         flag,
         value: Some(number),
@@ -223,21 +236,20 @@ fn batch(shape: &Shape, choices: &TrainChoices, cluster: &Cluster<'_>) -> Option
         return None;
     }
     // A rank takes whole micro-batches; the smallest batch is one for each rank.
-    let least = placements
-        .iter()
-        .map(|placement| u64::from(placement.layout.data) * micro)
-        .min()
-        .unwrap_or(1);
-    let most = placements
-        .iter()
-        .map(|placement| u64::from(placement.layout.data) * micro)
-        .max()
-        .unwrap_or(1);
+    let group = choices.group();
+    let multiples = || {
+        placements
+            .iter()
+            .map(|placement| space::least_common(u64::from(placement.layout.data) * micro, group))
+    };
+    let least = multiples().min().unwrap_or(1);
+    let most = multiples().max().unwrap_or(1);
     let below = (1..batch).rev().take(4096).find(|b| takes(*b));
     let above = (batch + 1..).take(4096).find(|b| takes(*b));
     let why = Clash::GlobalBatch {
         batch,
         micro,
+        group,
         multiple: (least, most),
     };
     Some(refusal(

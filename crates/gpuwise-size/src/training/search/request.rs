@@ -1,14 +1,17 @@
 //! What a training run is asked for, and what may be chosen.
 
+use crate::memory::visible_memory;
 use alloc::{string::String, vec::Vec};
 use gpuwise_domain::{
+    alignment::{Alignment, RolloutMode},
     catalogue::Catalogue,
-    gpu::Gpu,
+    gpu::{Device, Gpu},
     model::Architecture,
     offer::Terms,
     training::{Framework, LossKernel, Method, Offload, Optimizer, Recipe, Recompute, Sharding},
     training_plan::{Reliability, TrainingJob},
 };
+use gpuwise_units::Bytes;
 
 /// A model, a job, machines, and what may be chosen.
 #[derive(Debug, Clone)]
@@ -44,6 +47,8 @@ pub enum RankBy {
 #[derive(Debug, Clone, PartialEq)]
 pub struct TrainChoices {
     pub method: Method,
+    /// What it learns from beyond given texts.
+    pub alignment: Option<Alignment>,
     pub recipe: Recipe,
     /// What updates the weights.
     pub optimizer: Optimizer,
@@ -67,6 +72,32 @@ pub struct TrainChoices {
     pub global_batch: Option<u64>,
     /// Degrees of parallelism that are fixed.
     pub degrees: Degrees,
+}
+
+impl TrainChoices {
+    /// Whole groups of so many make a batch.
+    pub(crate) fn group(&self) -> u64 {
+        self.alignment.map_or(1, |one| one.group()).max(1)
+    }
+
+    /// What of a cluster trains: all but GPUs that write completions alone. `None`: nothing.
+    pub(crate) fn trainers<'a>(&self, cluster: &super::Cluster<'a>) -> Option<super::Cluster<'a>> {
+        let own = self.alignment.map_or(0, |one| one.own_gpus());
+        let gpus = cluster.gpus.checked_sub(own).filter(|gpus| *gpus > 0)?;
+        Some(super::Cluster { gpus, ..*cluster })
+    }
+
+    /// The same where an engine beside training knows what it takes of these GPUs.
+    pub(crate) fn on(&self, cluster: &super::Cluster<'_>) -> Self {
+        let mut out = self.clone();
+        if let Some(Alignment::Grpo(grpo)) = &mut out.alignment
+            && grpo.engine.mode == RolloutMode::Colocate
+        {
+            let (visible, _) = visible_memory(&Device::whole(cluster.gpu));
+            grpo.engine.held = Bytes::from_f64(grpo.engine.share * visible);
+        }
+        out
+    }
 }
 
 /// Degrees of parallelism; what is `None` is searched.

@@ -28,7 +28,7 @@ pub(crate) fn run(
     rental: Option<&Rental>,
 ) -> Option<TrainingRun> {
     let tokens = request.job.tokens?;
-    let per_step = setup.global_batch.saturating_mul(setup.sequence.0).max(1);
+    let per_step = setup.step_tokens().max(1);
     let steps = tokens.div_ceil(per_step);
     let stepping = step.step.scaled(steps as f64);
     let evaluating = request.job.evaluation.map_or(0.0, |evaluation| {
@@ -158,11 +158,15 @@ fn energy(cluster: &Cluster<'_>, step: &StepTime, total: &Estimate) -> Option<Es
             StepCause::Elementwise,
             StepCause::Optimizer,
             StepCause::Loss,
+            // Decode steps read weights and cache.
+            StepCause::Rollout,
         ]),
         compute: share(&[
             StepCause::Matmul,
             StepCause::Attention,
             StepCause::Recompute,
+            StepCause::Reference,
+            StepCause::OldLogProbs,
         ]),
     };
     let watts = power::watts(&Device::whole(cluster.gpu), activity)? * cluster.gpus as f64;

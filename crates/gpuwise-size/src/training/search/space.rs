@@ -13,7 +13,8 @@ use gpuwise_units::Tokens;
 
 /// Tokens of an optimizer step where no batch is stated and every weight is trained.
 const FULL_STEP_TOKENS: u64 = 1 << 20;
-/// Sequences of an optimizer step where no batch is stated, at least; adapters: exactly.
+/// Sequences of an optimizer step where no batch is stated, at least; adapters: exactly, and so many
+/// pairs or prompts.
 const LEAST_BATCH: u64 = 64;
 /// The largest micro-batch that is tried.
 const MOST_MICRO: u64 = 256;
@@ -30,15 +31,23 @@ pub(crate) struct Placement {
     pub(crate) sharding: Sharding,
 }
 
-/// Sequences of an optimizer step on so many GPUs.
+/// Sequences of an optimizer step (pairs, completions) on so many GPUs that train.
 pub fn global_batch(choices: &TrainChoices, gpus: u64) -> u64 {
     choices.global_batch.unwrap_or_else(|| {
-        let usual = match choices.method {
-            Method::Full => (FULL_STEP_TOKENS / choices.sequence.max(1)).max(LEAST_BATCH),
-            Method::Adapter(_) => LEAST_BATCH,
+        let group = choices.group();
+        let usual = match (&choices.alignment, &choices.method) {
+            (Some(_), _) => LEAST_BATCH * group,
+            (None, Method::Full) => (FULL_STEP_TOKENS / choices.sequence.max(1)).max(LEAST_BATCH),
+            (None, Method::Adapter(_)) => LEAST_BATCH,
         };
-        usual.next_multiple_of(gpus.max(1))
+        usual.next_multiple_of(least_common(gpus.max(1), group))
     })
+}
+
+/// The least number that both divide.
+pub(crate) fn least_common(a: u64, b: u64) -> u64 {
+    let shared = divisors(a.min(b)).filter(|d| a.max(b).is_multiple_of(*d));
+    (a / shared.max().unwrap_or(1)).saturating_mul(b)
 }
 
 /// Frameworks that may be chosen.
@@ -48,6 +57,7 @@ pub(crate) fn frameworks(choices: &TrainChoices) -> Vec<Framework> {
     }
     let megatron_only = choices.degrees.beyond_data().is_some();
     match &choices.method {
+        _ if choices.alignment.is_some() => vec![Framework::HuggingFace],
         _ if megatron_only => vec![Framework::Megatron],
         Method::Full => vec![Framework::PyTorch, Framework::Megatron],
         Method::Adapter(_) => vec![Framework::HuggingFace],
@@ -240,7 +250,7 @@ pub(crate) fn divides_sequence(sequence: u64, context: u32) -> bool {
 /// Micro-batches that divide a rank's share of the global batch, ascending.
 pub(crate) fn micro_batches(choices: &TrainChoices, placement: &Placement, batch: u64) -> Vec<u64> {
     let data = u64::from(placement.layout.data);
-    if batch == 0 || !batch.is_multiple_of(data) {
+    if batch == 0 || !batch.is_multiple_of(data) || !batch.is_multiple_of(choices.group()) {
         return Vec::new();
     }
     let share = batch / data;
@@ -290,6 +300,7 @@ pub(crate) fn setup(
     };
     TrainingSetup {
         method: choices.method.clone(),
+        alignment: choices.alignment,
         recipe: choices.recipe,
         optimizer: choices.optimizer,
         recompute,

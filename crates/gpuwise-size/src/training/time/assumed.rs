@@ -21,6 +21,8 @@ pub enum Assumed {
     WiderMatmuls { gpu: String, recipe: Recipe },
     /// Towers and encoders are not counted.
     TextAlone,
+    /// A rollout is learned from once.
+    OneUpdate,
     /// No rows of this framework were fitted.
     UnfittedFramework(Framework),
 }
@@ -50,6 +52,10 @@ impl fmt::Display for Assumed {
             Self::TextAlone => {
                 f.write_str("towers and encoders are not counted: text tokens alone")
             }
+            Self::OneUpdate => f.write_str(
+                "each rollout is learned from once (num_iterations 1), and corrected for the engine's own \
+                 log-probs (vllm_importance_sampling_correction)",
+            ),
             Self::UnfittedFramework(framework) => write!(
                 f,
                 "{} was fitted on no rows: constants of FSDP runs, passes counted in its code",

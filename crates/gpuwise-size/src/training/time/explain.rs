@@ -1,10 +1,12 @@
 //! How the time of a step came about.
 
 use super::{
+    beside::Beside,
     constants_of, set_of, step_parts,
     system::TrainingSystem,
     work::{StepWork, passes},
 };
+use crate::training::rollout::Rollout;
 use alloc::{format, string::String, vec, vec::Vec};
 use gpuwise_domain::{
     estimate::Derivation,
@@ -21,23 +23,31 @@ pub fn explain_step(
     gpu: &Gpu,
     system: &TrainingSystem,
     facts: &TrainingFacts,
+    rollout: Option<&Rollout>,
 ) -> Derivation {
-    let work = StepWork::new(architecture, setup, system);
+    let plain = setup.plain();
+    let work = StepWork::new(architecture, &plain, system).scored(setup.scored_share());
     let constants = constants_of(setup.framework, facts);
-    let parts = step_parts(&work, setup, system, &constants);
-    let total = parts.total();
-    let mut inputs: Vec<Derivation> = parts
-        .parts
-        .iter()
-        .map(|(cause, seconds)| {
-            Derivation::computed(
-                name(*cause),
-                format!("{seconds:.4} s"),
-                formula(*cause),
-                amounts(*cause, &work),
-            )
-        })
-        .collect();
+    let parts = step_parts(&work, &plain, system, &constants);
+    let beside = Beside::new(architecture, setup, &work, system, facts, rollout);
+    let written = rollout.map(|rollout| (StepCause::Rollout, rollout.seconds.value));
+    let causes = parts.parts.iter().copied().chain(written);
+    let causes = causes.chain(beside.stated).chain(beside.passes);
+    let mut total = 0.0;
+    let mut inputs: Vec<Derivation> = Vec::new();
+    for (cause, seconds) in causes {
+        total += seconds;
+        let amounts = match (cause, rollout) {
+            (StepCause::Rollout, Some(rollout)) => completions(rollout),
+            _ => amounts(cause, &work),
+        };
+        inputs.push(Derivation::computed(
+            name(cause),
+            format!("{seconds:.4} s"),
+            formula(cause),
+            amounts,
+        ));
+    }
     inputs.push(Derivation::fact(
         "matmuls of this GPU, timed alone",
         format!("{:.0} TFLOP/s in BF16", system.half / 1e12),
@@ -61,6 +71,46 @@ pub fn explain_step(
     Derivation::computed("step", format!("{total:.4} s"), "sum of its causes", inputs)
 }
 
+/// What a rollout follows from.
+fn completions(rollout: &Rollout) -> Vec<Derivation> {
+    let fact = |name: &str, value: String, formula: &str| {
+        Derivation::computed(name, value, formula, Vec::new())
+    };
+    vec![
+        fact(
+            "waves",
+            format!("{:.0}", rollout.waves),
+            "⌈completions / capacity⌉",
+        ),
+        fact(
+            "completions of one engine",
+            format!("{:.0}", rollout.completions),
+            "global batch / engines",
+        ),
+        fact(
+            "capacity",
+            format!("{:.0}", rollout.capacity),
+            "cache of an engine / cache of a prompt with its completion; of a server max_num_seqs at most",
+        ),
+        fact("cache of a rank", format!("{}", rollout.cache), ""),
+        fact(
+            "prompts of a wave",
+            format!("{:.4} s", rollout.prefill),
+            "each prompt of a group once, by the serving model of vLLM",
+        ),
+        fact(
+            "a decode step",
+            format!("{:.5} s", rollout.decode),
+            "all completions of a wave at their mean context, by the serving model of vLLM",
+        ),
+        fact(
+            "decode steps",
+            format!("{:.0}", rollout.steps),
+            "completion - 1",
+        ),
+    ]
+}
+
 fn name(cause: StepCause) -> &'static str {
     match cause {
         StepCause::Matmul => "matmuls",
@@ -77,6 +127,11 @@ fn name(cause: StepCause) -> &'static str {
         StepCause::Optimizer => "optimizer",
         StepCause::Offload => "host and back",
         StepCause::Data => "data",
+        StepCause::Rollout => "rollout",
+        StepCause::WeightSync => "weights to the engine",
+        StepCause::Reward => "reward",
+        StepCause::OldLogProbs => "old log-probs",
+        StepCause::Reference => "reference log-probs",
     }
 }
 
@@ -111,7 +166,14 @@ fn formula(cause: StepCause) -> &'static str {
         }
         StepCause::Optimizer => "30 bytes a parameter of this rank / (bandwidth x optimizer_rate)",
         StepCause::Offload => "bytes / (0.85 x host link)",
-        StepCause::Data => "stated",
+        StepCause::Data | StepCause::Reward => "stated",
+        StepCause::Rollout => "waves x (prompts + decode steps x a decode step) + front end",
+        StepCause::WeightSync => {
+            "2 bytes a parameter: gathered / (link x gather_link) where sharded, sent / (link x gather_link) to a server, and written / (0.85 x bandwidth)"
+        }
+        StepCause::OldLogProbs | StepCause::Reference => {
+            "micro-batches x a forward pass: shares of matmuls, of attention and of all else, and weights gathered once"
+        }
     }
 }
 
@@ -148,6 +210,14 @@ fn amounts(cause: StepCause, work: &StepWork) -> Vec<Derivation> {
         ],
         StepCause::Optimizer => vec![giga("bytes", work.optimizer)],
         StepCause::Offload => vec![giga("bytes", work.offloaded)],
+        StepCause::OldLogProbs | StepCause::Reference => {
+            let share = |name: &str, of: f64| fact(name, format!("{:.1} %", 100.0 * of));
+            vec![
+                share("of matmuls and head", work.forward.weights),
+                share("of attention", work.forward.attention),
+                share("of all else", work.forward.rest),
+            ]
+        }
         StepCause::Recompute => {
             let share = |name: &str, of: f64| fact(name, format!("{:.1} %", 100.0 * of));
             vec![

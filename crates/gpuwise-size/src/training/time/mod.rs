@@ -6,6 +6,7 @@
 //! ([`TrainingConstants`]).
 
 mod assumed;
+mod beside;
 mod constants;
 mod explain;
 mod flops;
@@ -24,7 +25,9 @@ pub use parts::{STREAM, StepParts, step_parts};
 pub use system::{TrainingSystem, recipe_peak};
 pub use work::{Again, StepWork};
 
+use crate::training::rollout::Rollout;
 use alloc::{string::ToString, vec::Vec};
+use beside::Beside;
 use gpuwise_domain::{
     estimate::{Basis, Estimate},
     gpu::Gpu,
@@ -86,7 +89,8 @@ pub fn step_time(
     step_time_on(architecture, setup, gpu, &system, facts)
 }
 
-/// The same on a stated system.
+/// The same on a stated system, with what stands beside training; of rollouts what is not the
+/// engine's: [`with_rollout`] adds that.
 pub fn step_time_on(
     architecture: &Architecture,
     setup: &TrainingSetup,
@@ -94,16 +98,43 @@ pub fn step_time_on(
     system: &TrainingSystem,
     facts: &TrainingFacts,
 ) -> StepTime {
-    let work = StepWork::new(architecture, setup, system);
+    with_rollout(architecture, setup, gpu, system, facts, None)
+}
+
+/// The same with the completions that an engine writes.
+pub fn with_rollout(
+    architecture: &Architecture,
+    setup: &TrainingSetup,
+    gpu: &Gpu,
+    system: &TrainingSystem,
+    facts: &TrainingFacts,
+    rollout: Option<&Rollout>,
+) -> StepTime {
+    let plain = setup.plain();
+    let work = StepWork::new(architecture, &plain, system).scored(setup.scored_share());
+    let trained = trained(architecture, &plain, &work, gpu, system, facts);
+    let beside = Beside::new(architecture, setup, &work, system, facts, rollout);
+    beside.with(trained, &work, recipe_peak(gpu, setup))
+}
+
+/// The step of a plain setup whose work is known.
+fn trained(
+    architecture: &Architecture,
+    setup: &TrainingSetup,
+    work: &StepWork,
+    gpu: &Gpu,
+    system: &TrainingSystem,
+    facts: &TrainingFacts,
+) -> StepTime {
     let constants = constants_of(setup.framework, facts);
     let near = residual(architecture, setup, gpu, facts);
-    let mut parts = step_parts(&work, setup, system, &constants);
+    let mut parts = step_parts(work, setup, system, &constants);
     parts.scale(libm::exp(near.unwrap_or(0.0)));
     let basis = basis(setup, gpu, system, facts);
     let (below, above) = range(architecture, setup, (basis, near.is_some()), facts);
     let peak = recipe_peak(gpu, setup);
     let half_peak = gpu.peak.of(Compute::Half).map_or(0.0, FlopPerSecond::get);
-    let least = least_seconds(&work, setup, system, peak, half_peak);
+    let least = least_seconds(work, setup, system, peak, half_peak);
     // What runs nearby took less than all parts together never goes below what their matmuls take.
     parts.scale((least / parts.total().max(f64::MIN_POSITIVE)).max(1.0));
     let seconds = parts.total();
@@ -113,24 +144,43 @@ pub fn step_time_on(
         low: (seconds / above).max(least).min(seconds),
         high: seconds / below,
     };
-    let tokens = work.tokens / work.gpus;
-    let speed = step.inverse(tokens);
-    let operations = work.model_operations();
-    let flops = step.inverse(operations);
-    let mfu = peak.map(|peak| flops.scaled(1.0 / peak));
-    let again = 1.0 + work.repeated_operations() / operations.max(1.0);
+    let shares = Shares::of(&step, work, 0.0, work.gpus, peak);
     StepTime {
         parts: parts.parts,
         step,
-        tokens_per_second_per_gpu: speed,
-        model_flops_per_gpu: flops,
-        mfu,
-        hfu: mfu.map(|share| share.scaled(again)),
+        tokens_per_second_per_gpu: shares.tokens,
+        model_flops_per_gpu: shares.flops,
+        mfu: shares.mfu,
+        hfu: shares.hfu,
         basis,
         assumptions: assumptions(architecture, setup, gpu, system)
             .iter()
             .map(ToString::to_string)
             .collect(),
+    }
+}
+
+/// What a step of this time reaches, for each GPU.
+struct Shares {
+    tokens: Estimate,
+    flops: Estimate,
+    mfu: Option<Estimate>,
+    hfu: Option<Estimate>,
+}
+
+impl Shares {
+    /// Of work on so many GPUs in all; `more` operations of a GPU that trains come beside it.
+    fn of(step: &Estimate, work: &StepWork, more: f64, gpus: f64, peak: Option<f64>) -> Self {
+        let operations = work.model_operations();
+        let flops = step.inverse(operations * (work.gpus / gpus));
+        let mfu = peak.map(|peak| flops.scaled(1.0 / peak));
+        let again = 1.0 + (work.repeated_operations() + more) / operations.max(1.0);
+        Self {
+            tokens: step.inverse(work.tokens / gpus),
+            flops,
+            mfu,
+            hfu: mfu.map(|share| share.scaled(again)),
+        }
     }
 }
 

@@ -47,6 +47,8 @@ struct Micro {
     sends: f64,
     exchange: f64,
     again: f64,
+    /// All of a forward pass, weights that are gathered for it apart.
+    forward: f64,
 }
 
 impl Micro {
@@ -130,12 +132,17 @@ fn micro(
     // The ring exchanges while it attends.
     let exchange = (exchange - attention).max(0.0) + 0.1 * exchange;
     let again = &work.again;
+    let (head, loss) = (work.head / half, work.loss / memory);
+    let once = &work.forward;
     Micro {
+        forward: once.weights * (matmul + experts + written_out + head)
+            + once.attention * attention
+            + once.rest * (elements + copies + dispatch + launch + loss),
         matmul,
-        head: work.head / half,
+        head,
         attention,
         elements: elements + written_out,
-        loss: work.loss / memory,
+        loss,
         experts,
         copies,
         dispatch,
@@ -147,6 +154,29 @@ fn micro(
             + again.attention * attention
             + again.rest * (elements + copies + dispatch + launch),
     }
+}
+
+/// Seconds of one forward pass over all sequences of a step, with the weights gathered for it.
+pub(super) fn forward_seconds(
+    work: &StepWork,
+    setup: &TrainingSetup,
+    system: &TrainingSystem,
+    constants: &TrainingConstants,
+) -> f64 {
+    let busy = micro(work, setup, system, constants).forward;
+    let link = system.shared_link(work.gpus, 1.0) * constants.get(P::GatherLink);
+    let gather = work.forward_gathers / link;
+    let offload = work.forward_offloaded / (system.host * STREAM);
+    work.micro_batches * (busy + exposed(busy, gather, constants) + offload)
+}
+
+/// Seconds of a gather that computing does not hide.
+fn exposed(busy: f64, gather: f64, constants: &TrainingConstants) -> f64 {
+    if gather <= 0.0 {
+        return 0.0;
+    }
+    let cubes = busy * busy * busy + gather * gather * gather;
+    libm::cbrt(cubes) - busy + constants.get(P::GatherExposed) * busy.min(gather)
 }
 
 /// Seconds that no step of this work falls below: its operations at what large matmuls reach alone,
@@ -207,12 +237,7 @@ pub fn step_parts(
         _ => system.shared_link(group, inner),
     } * get(P::GatherLink);
     let gather = work.gathers / link;
-    let cubes = busy * busy * busy + gather * gather * gather;
-    let gathers = if gather > 0.0 {
-        libm::cbrt(cubes) - busy + get(P::GatherExposed) * busy.min(gather)
-    } else {
-        0.0
-    };
+    let gathers = exposed(busy, gather, constants);
     let between = system.shared_link(group, inner) * get(P::GatherLink);
     let data = all * gathers + get(P::GatherExposed) * work.reductions / between;
     let memory = system.memory * get(P::OptimizerRate);

@@ -68,6 +68,12 @@ pub struct StepWork {
     pub head_on_fullest: bool,
     /// What is computed again.
     pub again: Again,
+    /// What a forward pass alone is of forward and backward.
+    pub forward: Again,
+    /// Bytes of weights gathered in a forward pass alone, each micro-batch.
+    pub forward_gathers: f64,
+    /// Bytes of weights from the host in a forward pass alone, each micro-batch.
+    pub forward_offloaded: f64,
     /// Waiting of the pipeline, as a share of its work.
     pub bubble: f64,
     /// Tokens of a step.
@@ -105,11 +111,16 @@ impl Again {
                 rest: 1.0 / 3.0,
             },
             Recompute::None | Recompute::Selective => Self::default(),
-            Recompute::Full => Self {
-                weights: FORWARD / passes(method),
-                attention: 1.0 / ATTENTION_PASSES,
-                rest: 1.0 / 3.0,
-            },
+            Recompute::Full => Self::forward(method),
+        }
+    }
+
+    /// A forward pass.
+    fn forward(method: &Method) -> Self {
+        Self {
+            weights: FORWARD / passes(method),
+            attention: 1.0 / ATTENTION_PASSES,
+            rest: 1.0 / 3.0,
         }
     }
 }
@@ -146,6 +157,22 @@ impl StepWork {
         let again = &self.again;
         self.micro_batches
             * (again.weights * (self.matmul + self.expert) + again.attention * self.attention)
+    }
+
+    /// Operations of a GPU in one forward pass over all sequences of a step.
+    pub fn forward_operations(&self) -> f64 {
+        let once = &self.forward;
+        self.micro_batches
+            * (once.weights * (self.matmul + self.expert + self.head)
+                + once.attention * self.attention)
+    }
+
+    /// The same work where logits of this share of tokens are computed.
+    #[must_use]
+    pub fn scored(mut self, share: f64) -> Self {
+        self.head *= share;
+        self.loss *= share;
+        self
     }
 
     /// The work of a setup.
@@ -193,6 +220,7 @@ impl StepWork {
             width: hidden / tensor,
             micro_batches: (setup.global_batch as f64 / (data * setup.micro_batch as f64)).max(1.0),
             again: Again::of(setup),
+            forward: Again::forward(&setup.method),
             tokens: setup.global_batch as f64 * sequence,
             gpus: layout.gpus() as f64,
             ..Self::default()
@@ -285,9 +313,13 @@ impl StepWork {
             let shared = |ranks: f64| (ranks - 1.0).max(0.0) / ranks.max(1.0);
             let expert_replicas = (tensor * replicas / expert).max(1.0);
             match setup.sharding {
-                Sharding::Full => self.gathers = 6.0 * held * shared(replicas),
+                Sharding::Full => {
+                    self.gathers = 6.0 * held * shared(replicas);
+                    self.forward_gathers = self.gathers / 3.0;
+                }
                 Sharding::Hybrid { group } => {
                     self.gathers = 6.0 * held * shared(f64::from(group.max(1)));
+                    self.forward_gathers = self.gathers / 3.0;
                     self.reductions = 4.0 * held / f64::from(group.max(1));
                 }
                 Sharding::Gradients | Sharding::Optimizer | Sharding::None => {
@@ -312,6 +344,7 @@ impl StepWork {
             }
             if setup.offload.parameters {
                 self.offloaded += 4.0 * held / replicas * self.micro_batches;
+                self.forward_offloaded = 2.0 * held / replicas;
             }
             return;
         };
@@ -330,6 +363,7 @@ impl StepWork {
         if matches!(setup.sharding, Sharding::Full) && replicas > 1.0 {
             // Gathered as they are stored, forward and backward.
             self.gathers = 2.0 * stored * held;
+            self.forward_gathers = stored * held;
         }
         if setup.offload.parameters {
             let sharing = match setup.sharding {
@@ -337,6 +371,7 @@ impl StepWork {
                 _ => 1.0,
             };
             self.offloaded += 2.0 * stored * held / sharing * self.micro_batches;
+            self.forward_offloaded = stored * held / sharing;
         }
         if setup.offload.optimizer {
             self.offloaded += 16.0 * trained;

@@ -21,11 +21,11 @@ pub(super) fn recipe(plan: &TrainingPlan) -> Result<String, EmitError> {
     yaml.plain(0, "compute_environment", "LOCAL_MACHINE");
     let (hosts, _) = hosts(plan);
     yaml.plain(0, "num_machines", hosts);
-    yaml.plain(0, "num_processes", plan.gpus);
+    yaml.plain(0, "num_processes", setup.layout.gpus());
     precision(&mut yaml, setup)?;
     match setup.sharding {
         Sharding::None => {
-            let alone = if plan.gpus == 1 {
+            let alone = if setup.layout.gpus() == 1 {
                 "\"NO\""
             } else {
                 "MULTI_GPU"
@@ -48,6 +48,9 @@ fn script(setup: &TrainingSetup) -> String {
         setup.accumulation(),
         setup.optimizer.name()
     );
+    if let Some(alignment) = &setup.alignment {
+        let _ = write!(out, ", {}", alignment.words(setup.sequence.0));
+    }
     if let Method::Adapter(adapter) = &setup.method {
         let name = adapter.name.as_deref().unwrap_or(adapter.kind.name());
         let _ = write!(out, ", method {}", name.replace(char::is_control, " "));

@@ -2,11 +2,11 @@
 //! `src/axolotl/utils/schemas/{config,training,peft,fsdp,enums}.py`, `integrations/liger`; names of
 //! optimizers are those of transformers' `OptimizerNames`.
 
-use super::{EmitError, Yaml, cannot, heading, hosts, only_data};
+use super::{EmitError, Yaml, cannot, heading, hosts, only_data, only_texts, optimizer_name};
 use gpuwise_domain::{
     training::{
-        Adapter, AdapterKind, BaseStorage, LossKernel, Method, Optimizer, Recipe, Recompute,
-        Sharding, TrainingSetup,
+        Adapter, AdapterKind, BaseStorage, LossKernel, Method, Recipe, Recompute, Sharding,
+        TrainingSetup,
     },
     training_plan::TrainingPlan,
 };
@@ -15,6 +15,7 @@ const TOOL: &str = "Axolotl";
 
 pub(super) fn recipe(plan: &TrainingPlan) -> Result<String, EmitError> {
     let setup = &plan.setup;
+    only_texts(TOOL, setup)?;
     only_data(TOOL, setup)?;
     let mut yaml = Yaml::default();
     heading(&mut yaml, plan, "Axolotl 0.18.0");
@@ -32,7 +33,12 @@ pub(super) fn recipe(plan: &TrainingPlan) -> Result<String, EmitError> {
     if let Method::Adapter(adapter) = &setup.method {
         adapters(&mut yaml, adapter)?;
     }
-    yaml.plain(0, "optimizer", optimizer(setup.optimizer));
+    // Axolotl brings a Muon of its own.
+    yaml.plain(
+        0,
+        "optimizer",
+        optimizer_name(setup.optimizer).unwrap_or("muon"),
+    );
     precision(&mut yaml, setup)?;
     match setup.recompute {
         Recompute::None => yaml.plain(0, "gradient_checkpointing", false),
@@ -111,19 +117,6 @@ fn adapters(yaml: &mut Yaml, adapter: &Adapter) -> Result<(), EmitError> {
         yaml.plain(0, "peft_use_dora", true);
     }
     Ok(())
-}
-
-fn optimizer(optimizer: Optimizer) -> &'static str {
-    match optimizer {
-        Optimizer::AdamW => "adamw_torch_fused",
-        Optimizer::AdamW8bit => "adamw_bnb_8bit",
-        Optimizer::PagedAdamW => "paged_adamw_32bit",
-        Optimizer::PagedAdamW8bit => "paged_adamw_8bit",
-        Optimizer::Adafactor => "adafactor",
-        Optimizer::Muon => "muon",
-        Optimizer::Lion => "lion_32bit",
-        Optimizer::Sgd => "sgd",
-    }
 }
 
 fn precision(yaml: &mut Yaml, setup: &TrainingSetup) -> Result<(), EmitError> {

@@ -2,7 +2,7 @@
 //! `megatron/training/arguments.py`, and those that it makes of the fields of
 //! `megatron/core/transformer/transformer_config.py` and `megatron/training/config/training_config.py`.
 
-use super::{EmitError, cannot, hosts};
+use super::{EmitError, cannot, hosts, only_texts};
 use gpuwise_domain::{
     training::{LossKernel, Method, Optimizer, Recipe, Recompute, Sharding, TrainingSetup},
     training_plan::TrainingPlan,
@@ -13,6 +13,7 @@ const TOOL: &str = "Megatron-LM";
 
 pub(super) fn recipe(plan: &TrainingPlan, layers: u64) -> Result<String, EmitError> {
     let setup = &plan.setup;
+    only_texts(TOOL, setup)?;
     if let Method::Adapter(adapter) = &setup.method {
         return Err(cannot(
             TOOL,

@@ -8,11 +8,14 @@
 
 mod accelerate;
 mod axolotl;
+mod deepspeed;
 mod megatron;
 mod torchtune;
+mod trl;
 
 use gpuwise_domain::{
-    training::{Framework, Method, TrainingSetup},
+    deployment::ModelSummary,
+    training::{Framework, Method, Optimizer, TrainingSetup},
     training_plan::TrainingPlan,
 };
 
@@ -26,14 +29,20 @@ pub enum RecipeForm {
     Megatron,
     /// Hugging Face accelerate: the configuration of `accelerate launch`.
     Accelerate,
+    /// DeepSpeed: its configuration in JSON.
+    DeepSpeed,
+    /// TRL: the configuration of `trl sft`, `trl dpo` or `trl grpo`.
+    Trl,
 }
 
 impl RecipeForm {
-    pub const ALL: [Self; 4] = [
+    pub const ALL: [Self; 6] = [
         Self::Torchtune,
         Self::Axolotl,
         Self::Megatron,
         Self::Accelerate,
+        Self::DeepSpeed,
+        Self::Trl,
     ];
 
     /// Its name in flags.
@@ -43,6 +52,8 @@ impl RecipeForm {
             Self::Axolotl => "axolotl",
             Self::Megatron => "megatron",
             Self::Accelerate => "accelerate",
+            Self::DeepSpeed => "deepspeed",
+            Self::Trl => "trl",
         }
     }
 
@@ -55,7 +66,9 @@ impl RecipeForm {
     pub const fn framework(self) -> Framework {
         match self {
             Self::Torchtune => Framework::PyTorch,
-            Self::Axolotl | Self::Accelerate => Framework::HuggingFace,
+            Self::Axolotl | Self::Accelerate | Self::DeepSpeed | Self::Trl => {
+                Framework::HuggingFace
+            }
             Self::Megatron => Framework::Megatron,
         }
     }
@@ -79,23 +92,55 @@ fn cannot(tool: &'static str, what: impl Into<String>, instead: impl Into<String
     }
 }
 
-/// The sizing part of a plan's recipe for a model of so many layers.
+/// The sizing part of a plan's recipe for a model.
 ///
 /// # Errors
 /// When the tool cannot express the setup.
-pub fn recipe(form: RecipeForm, plan: &TrainingPlan, layers: u64) -> Result<String, EmitError> {
+pub fn recipe(
+    form: RecipeForm,
+    plan: &TrainingPlan,
+    model: &ModelSummary,
+) -> Result<String, EmitError> {
     match form {
         RecipeForm::Torchtune => torchtune::recipe(plan),
         RecipeForm::Axolotl => axolotl::recipe(plan),
-        RecipeForm::Megatron => megatron::recipe(plan, layers),
+        RecipeForm::Megatron => megatron::recipe(plan, model.layers),
         RecipeForm::Accelerate => accelerate::recipe(plan),
+        RecipeForm::DeepSpeed => deepspeed::recipe(plan),
+        RecipeForm::Trl => trl::recipe(plan, &model.name),
     }
 }
 
-/// Hosts, and processes on each.
+/// Given texts alone: recipes of DPO and GRPO are those of TRL here.
+fn only_texts(tool: &'static str, setup: &TrainingSetup) -> Result<(), EmitError> {
+    setup.alignment.map_or(Ok(()), |alignment| {
+        Err(cannot(
+            tool,
+            format!("recipe of {} that is written here", alignment.name()),
+            "--emit trl has, and --emit accelerate or deepspeed have its launch",
+        ))
+    })
+}
+
+/// transformers' name of an optimizer (`OptimizerNames` of 5.0.0, which has no Muon).
+const fn optimizer_name(optimizer: Optimizer) -> Option<&'static str> {
+    match optimizer {
+        Optimizer::AdamW => Some("adamw_torch_fused"),
+        Optimizer::AdamW8bit => Some("adamw_bnb_8bit"),
+        Optimizer::PagedAdamW => Some("paged_adamw_32bit"),
+        Optimizer::PagedAdamW8bit => Some("paged_adamw_8bit"),
+        Optimizer::Adafactor => Some("adafactor"),
+        Optimizer::Muon => None,
+        Optimizer::Lion => Some("lion_32bit"),
+        Optimizer::Sgd => Some("sgd"),
+    }
+}
+
+/// Hosts, and processes that train on each.
 fn hosts(plan: &TrainingPlan) -> (u64, u64) {
-    let each = u64::from(plan.gpus_per_host.max(1)).min(plan.gpus);
-    (plan.gpus.div_ceil(each.max(1)), each)
+    let gpus = plan.setup.layout.gpus();
+    let each = u64::from(plan.gpus_per_host.max(1)).min(gpus);
+    (gpus.div_ceil(each.max(1)), each)
 }
 
 /// Only data-parallel ranks: what tools other than Megatron-LM are written for here.

@@ -2,7 +2,7 @@
 //! `recipes/{full_finetune,lora_finetune}_distributed.py`, `recipes/configs/llama3_1/8B_lora.yaml`,
 //! `recipes/configs/llama3/8B_dora.yaml`.
 
-use super::{EmitError, Yaml, cannot, heading, hosts, only_data};
+use super::{EmitError, Yaml, cannot, heading, hosts, only_data, only_texts};
 use gpuwise_domain::{
     training::{
         Adapter, AdapterKind, BaseStorage, LossKernel, Method, Optimizer, Recipe, Recompute,
@@ -15,6 +15,7 @@ const TOOL: &str = "torchtune";
 
 pub(super) fn recipe(plan: &TrainingPlan) -> Result<String, EmitError> {
     let setup = &plan.setup;
+    only_texts(TOOL, setup)?;
     only_data(TOOL, setup)?;
     let mut yaml = Yaml::default();
     heading(&mut yaml, plan, "torchtune 0.7.0");
