@@ -193,7 +193,7 @@ fn what_does_not_go_is_an_answer_with_the_nearest_that_does() {
         ("--gpus 8xH100 --ep 2", &["no experts"]),
         (
             "--method dpo --gpus 8xH100 --tp 2",
-            &["--tp 2", "data-parallel ranks alone"],
+            &["--tp 2", "data-parallel ranks alone", "--tp 1"],
         ),
         (
             "--method grpo-lora --gpus 8xH100 --global-batch 500",

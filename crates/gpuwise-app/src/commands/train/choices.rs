@@ -251,7 +251,8 @@ fn method(
         return Ok(Method::Full);
     }
     let kind = adapter_named(name).ok_or_else(|| {
-        Problem::new(format!("--method {name}: no such method is known"))
+        let written = flags.method.trim();
+        Problem::new(format!("--method {written}: no such method is known"))
             .did_you_mean(&adapters_like(name))
             .hint("full, lora, qlora, dora, or another method of PEFT; dpo, grpo, dpo-lora, grpo-qlora")
     })?;

@@ -69,7 +69,15 @@ fn framework(choices: &TrainChoices) -> Option<Refusal> {
         degree,
         framework,
     };
-    Some(refusal(why, alloc::vec![Fix::Framework("megatron")]))
+    // TRL, which pairs and rollouts are sized for, has no other framework.
+    let fix = match choices.alignment {
+        Some(_) => Fix::Flag {
+            flag,
+            value: Some(1),
+        },
+        None => Fix::Framework("megatron"),
+    };
+    Some(refusal(why, alloc::vec![fix]))
 }
 
 /// The two numbers of a list that lie around one.

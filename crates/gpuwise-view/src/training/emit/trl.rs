@@ -70,14 +70,11 @@ const fn command(setup: &TrainingSetup) -> &'static str {
 fn comments(yaml: &mut Yaml, plan: &TrainingPlan, model: &str) {
     let setup = &plan.setup;
     yaml.comment(&format!("trl {} --config THIS", command(setup)));
-    let more = if setup.grpo().is_some() {
-        ", reward_funcs"
+    yaml.comment(if setup.grpo().is_some() {
+        "Add dataset_name, reward_funcs, learning_rate and output_dir."
     } else {
-        ""
-    };
-    yaml.comment(&format!(
-        "Add dataset_name, learning_rate and output_dir{more}."
-    ));
+        "Add dataset_name, learning_rate and output_dir."
+    });
     let (hosts, _) = hosts(plan);
     if hosts > 1 {
         yaml.comment(
