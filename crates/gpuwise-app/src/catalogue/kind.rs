@@ -122,7 +122,7 @@ pub(super) fn is_other(path: &Path) -> bool {
 pub(super) fn unknown_kind(file: &Path) -> Problem {
     let mut by_ending: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for (begin, ending, _) in NAMES {
-        by_ending.entry(ending).or_default().push(begin);
+        by_ending.entry(*ending).or_default().push(*begin);
     }
     let ways = by_ending
         .iter()

@@ -213,7 +213,7 @@ fn unknown_names() {
         ),
         (
             vec!["plan", "llama-3.1-8b", "--region", "moon"],
-            vec!["--region moon", "regions are"],
+            vec!["--region moon", "lists offers with their regions"],
         ),
         (
             vec!["plan", "llama-3.1-8b", "--engine", "vlmm"],

@@ -160,7 +160,7 @@ fn what_cannot_be_sent() {
     );
     refused(
         &["--concurrency", "4", "--growth", "10%"],
-        &["--growth", "kept in flight", "--rate"],
+        &["--growth", "a concurrency is kept", "--rate"],
     );
 }
 

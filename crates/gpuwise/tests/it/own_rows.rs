@@ -38,7 +38,7 @@ const CASES: &[(&str, &str, &str, &[&str])] = &[
         "offers.csv",
         "hyperstack",
         "hyperstock",
-        &["offers", "L40S"],
+        &["offers", "H100"],
     ),
     (
         "quality.csv",
@@ -118,8 +118,8 @@ const CASES: &[(&str, &str, &str, &[&str])] = &[
     ),
     (
         "telemetry_fields.csv",
-        ",utilization.gpu,",
-        ",utilization.other,",
+        ",utilization.gpu,gpu_util,",
+        ",utilization.gpu,memory_util,",
         &["watch", "--once", "--file", "hot.csv"],
     ),
     (
@@ -180,7 +180,7 @@ fn inputs(place: &Place) {
     let labels = "{gpu=\"0\",UUID=\"GPU-1\",modelName=\"NVIDIA L4\"}";
     place.write(
         "page.txt",
-        format!("DCGM_FI_DEV_GPU_TEMP{labels} 61\nDCGM_FI_DEV_XID_ERRORS{labels} 79\n"),
+        format!("DCGM_FI_DEV_OTHER_TEMP{labels} 61\nDCGM_FI_DEV_XID_ERRORS{labels} 79\n"),
     );
     let plan = [
         "plan",

@@ -124,7 +124,7 @@ fn what_cannot_be_read_is_told_with_what_to_do() {
         "evil.pickle",
         evil,
         "STACK_GLOBAL (0x93) at byte 17 is refused",
-        "profiles.md",
+        "traces of the PyTorch profiler",
     );
     check("list.pickle", b"\x80\x04]\x94.", "segment", "");
     check(
@@ -149,19 +149,19 @@ fn what_cannot_be_read_is_told_with_what_to_do() {
         "notes.csv",
         b"a,b\n1,2\n",
         "no header with \"ID\" and \"Kernel Name\"",
-        "profiles.md",
+        "traces of the PyTorch profiler",
     );
     check(
         "cut.xplane.pb",
         b"\x0a\x20\x08\x01\x12\x0d/device:GPU:0",
         "cut off",
-        "profiles.md",
+        "traces of the PyTorch profiler",
     );
     check(
         "memory.json",
         b"[[1, 9, 3, 4]]",
         "action 9 is none of 1 to 4",
-        "profiles.md",
+        "traces of the PyTorch profiler",
     );
 }
 

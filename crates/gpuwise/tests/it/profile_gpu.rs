@@ -42,7 +42,7 @@ fn wrong_sizes_are_refused() {
         assert!(ran.err.contains(expect), "{arguments:?}: {}", ran.err);
     };
     check(&["--weights", "4096"], "such as 14336x4096");
-    check(&["--tokens", "0"], "0 is not in");
+    check(&["--tokens", "0"], "it must be from 1");
     check(&["--precisions", "fp4"], "fp16");
     check(&["--repeats", "0"], "0 is not in");
 }

@@ -198,11 +198,12 @@ fn reliability(
     machines: &Machines<'_>,
     loaded: &Loaded,
 ) -> anyhow::Result<Reliability> {
-    let (carried, text) = catalogue::file(&Loaded::default(), OwnRows::Reliability);
-    let mut known = read_reliability(carried, text, None)?;
-    for (file, text) in loaded.own(OwnRows::Reliability) {
-        known = read_reliability(file, text, Some(&known))?;
+    let mut known = None;
+    for (file, text) in catalogue::files(loaded, OwnRows::Reliability) {
+        known = Some(read_reliability(file, text, known.as_ref())?);
     }
+    let mut known =
+        known.ok_or_else(|| Problem::new("the catalogue has no figures of failures"))?;
     if let Some(file) = &flags.reliability {
         known = own(file, &known)?;
     }

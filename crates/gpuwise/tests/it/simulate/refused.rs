@@ -218,7 +218,7 @@ fn flags_that_contradict() {
         ),
         (
             &["--beside", "d.json", "--concurrency", "4"],
-            &["--beside", "kept in flight"],
+            &["--beside", "a concurrency is kept"],
         ),
         (
             &["--turns", "3", "--prefix-hit", "0.5"],
@@ -226,7 +226,7 @@ fn flags_that_contradict() {
         ),
         (
             &["--concurrency", "4", "--growth", "10%"],
-            &["--growth", "kept in flight"],
+            &["--growth", "a concurrency is kept"],
         ),
         (
             &["--rate", "5", "--concurrency", "5"],
