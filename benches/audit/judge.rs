@@ -9,10 +9,10 @@ use gpuwise_domain::{
     catalogue::Catalogue,
     usage::{Fleet, Window, proposal::Judgement, rules::Rules},
 };
-use gpuwise_measure::audit::{Market, depends_on_percentiles, judge, totals};
+use gpuwise_measure::audit::{Market, judge, totals, unclear};
 use gpuwise_probe::{
     prometheus::{Client, Settings as Server},
-    usage::{Settings, collect},
+    usage::{Settings, Unclear, collect},
 };
 use gpuwise_read::{
     catalogue::{read_gpus, read_mig_profiles, read_offers},
@@ -66,9 +66,14 @@ fn main() -> Result<(), Failure> {
     let candidates: Vec<String> = prices.keys().cloned().collect();
     let market = Market::new(&catalogue, &candidates, &prices);
     let depends = |fleet: &Fleet| {
-        let all = fleet.workloads.iter();
-        let unclear = all.filter(|usage| depends_on_percentiles(usage, window, &rules, &market));
-        unclear.map(|usage| usage.holder.clone()).collect()
+        let mut found = Unclear::default();
+        for usage in &fleet.workloads {
+            let one = unclear(usage, window, &rules, &market);
+            let holder = Some(usage.holder.clone());
+            found.compute.extend(holder.clone().filter(|_| one.compute));
+            found.bandwidth.extend(holder.filter(|_| one.bandwidth));
+        }
+        found
     };
     let fleet = collect(&client, &names.vocabulary, &settings, &depends, &|_| {})?;
     let said: Vec<Judgement> = fleet

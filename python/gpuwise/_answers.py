@@ -44,7 +44,7 @@ class Price:
 
     amount: float
     currency: str
-    #: ``hour``, ``month``, ``million tokens``, ``unit``, or ``all`` for all of it.
+    #: ``hour``, ``month``, ``year``, ``million tokens``, ``unit``, or ``all`` for all of it.
     per: str
     #: The day of the price list, where it says one.
     priced_at: Optional[str] = None

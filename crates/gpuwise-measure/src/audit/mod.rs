@@ -96,23 +96,27 @@ pub fn judge(usage: &Usage, window: Window, rules: &Rules, market: &Market<'_>) 
     }
 }
 
-/// Whether what is said of a workload may depend on where exactly its percentiles lie below those that
-/// are known: whether something else would be proposed if they were the least that they can be, or rests
-/// on memory bandwidth that is not known.
-pub fn depends_on_percentiles(
-    usage: &Usage,
-    window: Window,
-    rules: &Rules,
-    market: &Market<'_>,
-) -> bool {
-    let mut least = usage.clone();
-    least.dram_p95 = Some(0.0);
-    let most = usage.compute_hourly.iter().copied().fold(f32::NAN, f32::max);
+/// Exact percentiles on which what is said of a workload depends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Unclear {
+    pub compute: bool,
+    pub bandwidth: bool,
+}
+
+/// Whether what is said of a workload depends on where exactly its compute lies below what is known of it
+/// at the most: whether something else would be proposed if it were the least that it can be; and whether
+/// it rests on memory bandwidth that is not known.
+pub fn unclear(usage: &Usage, window: Window, rules: &Rules, market: &Market<'_>) -> Unclear {
+    let mut most = usage.clone();
+    most.dram_p95 = Some(usage.dram_p95.unwrap_or(0.0));
+    let mut least = most.clone();
+    let hourly = usage.compute_hourly.iter().copied();
+    let largest = f64::from(hourly.fold(f32::NAN, f32::max));
     if let Some(compute) = &mut least.compute {
         // No more than a twentieth of samples lies above the percentile, and none above the largest:
         // mean <= 0.95 p95 + 0.05 max.
         let mean = compute.average.unwrap_or(0.0);
-        let p95 = ((mean - 0.05 * f64::from(most)) / 0.95).max(0.0);
+        let p95 = ((mean - 0.05 * largest) / 0.95).max(0.0);
         compute.p95 = compute.p95.map(|known| known.min(p95));
         // The replica that is busier than the mean bears as much alone.
         compute.p95_sum = compute.p95_sum.map(|known| known.min(p95));
@@ -121,14 +125,17 @@ pub fn depends_on_percentiles(
         let proposal = judge(usage, window, rules, market).proposal?;
         Some(proposal.change)
     };
-    let at_least = change(&least);
+    let (at_most, at_least) = (change(&most), change(&least));
     let fewer = at_least.iter().flat_map(Change::parts).any(|part| {
         matches!(
             part,
             Change::Slice { .. } | Change::OtherGpu { .. } | Change::Replicas { .. }
         )
     });
-    fewer && usage.dram_p95.is_none() || change(usage) != at_least
+    Unclear {
+        compute: at_most != at_least,
+        bandwidth: fewer && usage.dram_p95.is_none(),
+    }
 }
 
 impl Case<'_> {

@@ -5,9 +5,7 @@ use super::{
     idle::busy_hours,
     search::{Plan, changes_of},
 };
-use gpuwise_domain::usage::proposal::{
-    Alternative, Change, Proposal, Risk, Saving, Verdict,
-};
+use gpuwise_domain::usage::proposal::{Alternative, Change, Proposal, Risk, Saving, Verdict};
 use gpuwise_units::{HourlyPrice, Money, significant};
 
 /// What so many boards cost an hour.
@@ -71,53 +69,63 @@ impl Case<'_> {
     }
 
     fn title(&self, plan: &Plan<'_>) -> String {
-        let parts = changes_of(plan, self, &[]).into_iter().map(|one| match one {
-            Change::Replicas { from, to } => format!("{to} replicas in place of {from}"),
-            Change::Gpus { from, to: 1 } => format!("1 GPU for each in place of {from}"),
-            Change::Gpus { from, to } => format!("{to} GPUs for each in place of {from}"),
-            Change::Slice { gpu, profile } => format!("{profile} of {gpu}"),
-            Change::OtherGpu { gpu } => gpu,
-            _ => "give the GPU back while nothing happens".into(),
-        });
+        let parts = changes_of(plan, self, &[])
+            .into_iter()
+            .map(|one| match one {
+                Change::Replicas { from, to } => format!("{to} replicas in place of {from}"),
+                Change::Gpus { from, to: 1 } => format!("1 GPU for each in place of {from}"),
+                Change::Gpus { from, to } => format!("{to} GPUs for each in place of {from}"),
+                Change::Slice { gpu, profile } => format!("{profile} of {gpu}"),
+                Change::OtherGpu { gpu } => gpu,
+                _ => "give the GPU back while nothing happens".into(),
+            });
         parts.collect::<Vec<_>>().join("; ")
     }
 
     fn reason(&self, plan: &Plan<'_>) -> String {
         let usage = self.usage;
-        let parts = changes_of(plan, self, &[]).into_iter().map(|one| match one {
-            Change::Replicas { from, to } => {
-                let sum = usage.compute.as_ref().and_then(|c| c.p95_sum).unwrap_or(0.0);
-                let each = if plan.device.is_none() {
-                    format!(" at {:.0} %", sum / f64::from(to) * 100.0)
-                } else {
-                    String::new()
-                };
-                format!(
-                    "{from} replicas with {:.0} % at p95 together: {to} would bear it{each}",
-                    sum * 100.0
-                )
-            }
-            Change::Gpus { from, to } => format!(
-                "{} of {from} GPUs of each replica did nothing in {:.0} h",
-                from - to,
-                usage.hours
-            ),
-            Change::Slice { .. } | Change::OtherGpu { .. } => {
-                let measure = usage.compute.as_ref().map_or("", |c| c.measure.title());
-                let held = self.held.map_or(String::new(), |held| format!(" of {}", held.memory));
-                let peak = usage.memory_peak.unwrap_or_default();
-                let p95 = self.p95().unwrap_or(0.0) * 100.0;
-                let cache = usage.engine.as_ref().and_then(|engine| engine.cache_peak);
-                match cache.filter(|_| self.takes_all()) {
-                    Some(cache) => format!(
-                        "{measure} {p95:.0} % at p95, its cache up to {:.0} % full",
-                        cache * 100.0
-                    ),
-                    None => format!("peaks at {peak}{held}, {measure} {p95:.0} % at p95"),
+        let parts = changes_of(plan, self, &[])
+            .into_iter()
+            .map(|one| match one {
+                Change::Replicas { from, to } => {
+                    let sum = usage
+                        .compute
+                        .as_ref()
+                        .and_then(|c| c.p95_sum)
+                        .unwrap_or(0.0);
+                    let each = if plan.device.is_none() {
+                        format!(" at {:.0} %", sum / f64::from(to) * 100.0)
+                    } else {
+                        String::new()
+                    };
+                    format!(
+                        "{from} replicas with {:.0} % at p95 together: {to} would bear it{each}",
+                        sum * 100.0
+                    )
                 }
-            }
-            _ => self.slept(),
-        });
+                Change::Gpus { from, to } => format!(
+                    "{} of {from} GPUs of each replica did nothing in {:.0} h",
+                    from - to,
+                    usage.hours
+                ),
+                Change::Slice { .. } | Change::OtherGpu { .. } => {
+                    let measure = usage.compute.as_ref().map_or("", |c| c.measure.title());
+                    let held = self
+                        .held
+                        .map_or(String::new(), |held| format!(" of {}", held.memory));
+                    let peak = usage.memory_peak.unwrap_or_default();
+                    let p95 = self.p95().unwrap_or(0.0) * 100.0;
+                    let cache = usage.engine.as_ref().and_then(|engine| engine.cache_peak);
+                    match cache.filter(|_| self.takes_all()) {
+                        Some(cache) => format!(
+                            "{measure} {p95:.0} % at p95, its cache up to {:.0} % full",
+                            cache * 100.0
+                        ),
+                        None => format!("peaks at {peak}{held}, {measure} {p95:.0} % at p95"),
+                    }
+                }
+                _ => self.slept(),
+            });
         parts.collect::<Vec<_>>().join("; ")
     }
 
@@ -183,9 +191,8 @@ impl Case<'_> {
         // What an engine took says nothing of what it needs.
         let device = plan.device.filter(|_| !self.takes_all());
         let room = device.map_or(f64::INFINITY, |device| device.memory.as_f64());
-        let at = |values: &[f32], hour: usize| {
-            values.get(hour).copied().map_or(f64::NAN, f64::from)
-        };
+        let at =
+            |values: &[f32], hour: usize| values.get(hour).copied().map_or(f64::NAN, f64::from);
         let hours = usage.compute_hourly.len().max(usage.memory_hourly.len());
         let hours = (0..hours).map(|hour| {
             (
@@ -202,7 +209,11 @@ impl Case<'_> {
         let known = !seen.is_empty() && (!plan.scheduled || !usage.compute_hourly.is_empty());
         Risk {
             hours_short: known.then_some(short + surprises),
-            hours_seen: if known { seen.len() as u32 } else { usage.hours as u32 },
+            hours_seen: if known {
+                seen.len() as u32
+            } else {
+                usage.hours as u32
+            },
             note: self.beware(plan),
         }
     }
@@ -226,9 +237,7 @@ impl Case<'_> {
             }
         }
         if plan.replicas < self.usage.asked.replicas {
-            notes.push(
-                "latency rises with the load of each; an autoscaler sustains peaks".into(),
-            );
+            notes.push("latency rises with the load of each; an autoscaler sustains peaks".into());
         }
         if plan.gpus < self.usage.asked.devices {
             notes.push("it may hold them for a stage that did not come in these days".into());

@@ -234,9 +234,7 @@ impl<'a> Case<'a> {
             let smaller = || {
                 let mut all = self.other_devices().into_iter();
                 let most = 1.0 - self.rules.least_saving;
-                all.any(|(device, scale, cost)| {
-                    cost <= most && self.bears(&device, scale, 1.0)
-                })
+                all.any(|(device, scale, cost)| cost <= most && self.bears(&device, scale, 1.0))
             };
             Untold {
                 why: "it spans several GPUs: whether fewer suffice cannot be told from here",
@@ -254,9 +252,7 @@ impl<'a> Case<'a> {
         for device in market.devices_beside(&held) {
             let same_board = device.gpu.name == held.gpu.name;
             let scale = match (held.device().units(), device.device().units()) {
-                (Some(from), Some(to)) if same_board && to > 0 => {
-                    f64::from(from) / f64::from(to)
-                }
+                (Some(from), Some(to)) if same_board && to > 0 => f64::from(from) / f64::from(to),
                 _ if same_board => held.share / device.share.max(1e-9),
                 _ => match (held.rate(), device.rate()) {
                     (Some(from), Some(to)) => from / to.max(1.0),

@@ -327,7 +327,7 @@ fn replicas_that_could_go() {
     // What is left would have to read twice as much from memory as it can.
     let streams = |u: &mut Usage| {
         many(1.0)(u);
-        u.dram_p95 = Some(0.6);
+        u.dram_p95 = Some(0.7);
     };
     check(streams, Verdict::Unknown, "");
     // What a cache holds must fit into those that are left.

@@ -20,18 +20,95 @@ const H100: (f64, f64) = (989.4 / 132.0, 3350.0 / 8.0);
 /// Slices cost the larger of their shares of seven compute and eight memory slices.
 const DEVICES: [Row; 16] = [
     ("A100 SXM4 80GB", "", 81920.0, 2.0, 312.0, 2039.0),
-    ("A100 SXM4 80GB", "1g.10gb", 9856.0, 2.0 / 7.0, 14.0 * A100.0, A100.1),
-    ("A100 SXM4 80GB", "1g.20gb", 19968.0, 0.5, 14.0 * A100.0, 2.0 * A100.1),
-    ("A100 SXM4 80GB", "2g.20gb", 19968.0, 4.0 / 7.0, 28.0 * A100.0, 2.0 * A100.1),
-    ("A100 SXM4 80GB", "3g.40gb", 40192.0, 1.0, 42.0 * A100.0, 4.0 * A100.1),
-    ("A100 SXM4 80GB", "4g.40gb", 40192.0, 8.0 / 7.0, 56.0 * A100.0, 4.0 * A100.1),
-    ("A100 SXM4 80GB", "7g.80gb", 80384.0, 2.0, 98.0 * A100.0, 2039.0),
+    (
+        "A100 SXM4 80GB",
+        "1g.10gb",
+        9856.0,
+        2.0 / 7.0,
+        14.0 * A100.0,
+        A100.1,
+    ),
+    (
+        "A100 SXM4 80GB",
+        "1g.20gb",
+        19968.0,
+        0.5,
+        14.0 * A100.0,
+        2.0 * A100.1,
+    ),
+    (
+        "A100 SXM4 80GB",
+        "2g.20gb",
+        19968.0,
+        4.0 / 7.0,
+        28.0 * A100.0,
+        2.0 * A100.1,
+    ),
+    (
+        "A100 SXM4 80GB",
+        "3g.40gb",
+        40192.0,
+        1.0,
+        42.0 * A100.0,
+        4.0 * A100.1,
+    ),
+    (
+        "A100 SXM4 80GB",
+        "4g.40gb",
+        40192.0,
+        8.0 / 7.0,
+        56.0 * A100.0,
+        4.0 * A100.1,
+    ),
+    (
+        "A100 SXM4 80GB",
+        "7g.80gb",
+        80384.0,
+        2.0,
+        98.0 * A100.0,
+        2039.0,
+    ),
     ("H100 SXM5 80GB", "", 81559.0, 3.0, 989.4, 3350.0),
-    ("H100 SXM5 80GB", "1g.10gb", 9984.0, 3.0 / 7.0, 16.0 * H100.0, H100.1),
-    ("H100 SXM5 80GB", "1g.20gb", 20096.0, 0.75, 26.0 * H100.0, 2.0 * H100.1),
-    ("H100 SXM5 80GB", "2g.20gb", 20096.0, 6.0 / 7.0, 32.0 * H100.0, 2.0 * H100.1),
-    ("H100 SXM5 80GB", "3g.40gb", 40448.0, 1.5, 60.0 * H100.0, 4.0 * H100.1),
-    ("H100 SXM5 80GB", "4g.40gb", 40448.0, 12.0 / 7.0, 64.0 * H100.0, 4.0 * H100.1),
+    (
+        "H100 SXM5 80GB",
+        "1g.10gb",
+        9984.0,
+        3.0 / 7.0,
+        16.0 * H100.0,
+        H100.1,
+    ),
+    (
+        "H100 SXM5 80GB",
+        "1g.20gb",
+        20096.0,
+        0.75,
+        26.0 * H100.0,
+        2.0 * H100.1,
+    ),
+    (
+        "H100 SXM5 80GB",
+        "2g.20gb",
+        20096.0,
+        6.0 / 7.0,
+        32.0 * H100.0,
+        2.0 * H100.1,
+    ),
+    (
+        "H100 SXM5 80GB",
+        "3g.40gb",
+        40448.0,
+        1.5,
+        60.0 * H100.0,
+        4.0 * H100.1,
+    ),
+    (
+        "H100 SXM5 80GB",
+        "4g.40gb",
+        40448.0,
+        12.0 / 7.0,
+        64.0 * H100.0,
+        4.0 * H100.1,
+    ),
     ("H100 SXM5 80GB", "7g.80gb", 81152.0, 3.0, 989.4, 3350.0),
     ("L40S", "", 46068.0, 1.2, 362.0, 864.0),
     ("T4", "", 15360.0, 0.6, 65.0, 320.0),
@@ -77,14 +154,17 @@ fn cheapest(seen: &Seen) -> f64 {
                     };
                     let asleep = seen.asleep as f64 / 24.0;
                     let wrong = [
-                        gpus != seen.gpus && (seen.idle_gpus == 0 || gpus != seen.gpus - seen.idle_gpus),
+                        gpus != seen.gpus
+                            && (seen.idle_gpus == 0 || gpus != seen.gpus - seen.idle_gpus),
                         sleeps && asleep < 0.25,
                         fewer && (!seen.deployment || replicas < 2),
                         fewer && sum * slower / f64::from(replicas) > 0.7,
                         !fewer && other && seen.p95 * slower > 0.8,
                         other && gpus > 1,
                         other && need.is_none_or(|need| need * 1.1 > mib),
-                        other && seen.dram.unwrap_or(seen.p95) * more * held_bandwidth > 0.8 * bandwidth,
+                        other
+                            && seen.dram.unwrap_or(seen.p95) * more * held_bandwidth
+                                > 0.8 * bandwidth,
                         fewer && !other && seen.dram.unwrap_or(0.0) * more > 0.8,
                         fewer && !other && seen.engine.is_some_and(|(cache, _)| cache * more > 0.9),
                     ];
@@ -117,7 +197,13 @@ fn usage(seen: &Seen) -> Usage {
     if let Some(compute) = &mut usage.compute {
         compute.p95_sum = Some(seen.even * seen.p95 * f64::from(seen.replicas));
     }
-    let awake = |hour: usize| if hour % 24 < seen.asleep { 0.0 } else { seen.p95.max(0.02) as f32 };
+    let awake = |hour: usize| {
+        if hour % 24 < seen.asleep {
+            0.0
+        } else {
+            seen.p95.max(0.02) as f32
+        }
+    };
     usage.compute_hourly = (0..336).map(awake).collect();
     usage.dram_p95 = seen.dram;
     usage.engine = seen.engine.map(|(cache, gib)| EngineUse {
@@ -133,7 +219,12 @@ fn with_all<T>(run: impl FnOnce(&Market<'_>) -> T) -> T {
     let catalogue = catalogue();
     let priced = DEVICES.iter().filter(|row| row.1.is_empty());
     let prices: BTreeMap<String, HourlyPrice> = priced
-        .map(|row| (row.0.to_owned(), HourlyPrice::usd(&row.3.to_string()).expect("a price")))
+        .map(|row| {
+            (
+                row.0.to_owned(),
+                HourlyPrice::usd(&row.3.to_string()).expect("a price"),
+            )
+        })
         .collect();
     let names: Vec<String> = prices.keys().cloned().collect();
     run(&Market::new(&catalogue, &names, &prices))
@@ -147,10 +238,8 @@ fn saved(seen: &Seen) -> f64 {
 
 fn seen() -> impl Strategy<Value = Seen> {
     let load = (1.0..90.0_f64, 0.01..0.95_f64, 0.2..1.0_f64);
-    let engine = proptest::option::weighted(
-        0.3,
-        (0.0..1.0_f64, proptest::option::of(1.0..40.0_f64)),
-    );
+    let engine =
+        proptest::option::weighted(0.3, (0.0..1.0_f64, proptest::option::of(1.0..40.0_f64)));
     (
         0..DEVICES.len(),
         (1..8_u32, 1..4_u32, 0..3_u32, any::<bool>()),
@@ -159,19 +248,28 @@ fn seen() -> impl Strategy<Value = Seen> {
         engine,
         prop_oneof![Just(0_usize), Just(5), Just(8), Just(16)],
     )
-        .prop_map(|(held, (replicas, gpus, idle, deployment), (full, p95, even), dram, engine, asleep)| Seen {
-            held,
-            replicas,
-            gpus,
-            idle_gpus: idle.min(gpus - 1),
-            deployment,
-            mib: DEVICES[held].2 * full / 100.0,
-            p95,
-            even,
-            dram,
-            engine,
-            asleep,
-        })
+        .prop_map(
+            |(
+                held,
+                (replicas, gpus, idle, deployment),
+                (full, p95, even),
+                dram,
+                engine,
+                asleep,
+            )| Seen {
+                held,
+                replicas,
+                gpus,
+                idle_gpus: idle.min(gpus - 1),
+                deployment,
+                mib: DEVICES[held].2 * full / 100.0,
+                p95,
+                even,
+                dram,
+                engine,
+                asleep,
+            },
+        )
 }
 
 proptest! {
@@ -207,7 +305,10 @@ fn fewer_before_others() {
     assert!((proposal.saving.gpus - 4.0).abs() < 1e-9, "{proposal:?}");
     assert!((saved(&six) - 12.0).abs() < 1e-6, "{proposal:?}");
     // A swap is told beside it, and frees no GPU.
-    let swap = proposal.alternatives.iter().find(|other| other.title.contains("A100"));
+    let swap = proposal
+        .alternatives
+        .iter()
+        .find(|other| other.title.contains("A100"));
     let swap = swap.expect("six A100s would do too").saving;
     assert!(swap.gpus.abs() < 1e-9 && swap.hourly.is_some_and(|money| money.micros == 6_000_000));
     // Small ones may be fewer and smaller at once, and give back their nights.
@@ -220,7 +321,12 @@ fn fewer_before_others() {
     };
     let said = with_all(|market| judge(&usage(&small), WINDOW, &rules(), market));
     let proposal = said.proposal.expect("all three");
-    let kinds: Vec<_> = proposal.change.parts().iter().map(|part| part.kind().name()).collect();
+    let kinds: Vec<_> = proposal
+        .change
+        .parts()
+        .iter()
+        .map(|part| part.kind().name())
+        .collect();
     assert_eq!(kinds, ["replicas", "slice", "schedule"], "{proposal:?}");
 }
 
@@ -243,12 +349,19 @@ fn an_engine_that_hardly_works() {
     };
     let said = judged(little(None));
     assert_eq!((said.verdict, &said.proposal), (Verdict::Unknown, &None));
-    assert!(said.reason.contains("cache up to 5 % full"), "{}", said.reason);
+    assert!(
+        said.reason.contains("cache up to 5 % full"),
+        "{}",
+        said.reason
+    );
     assert!(said.reason.contains("gpuwise plan"), "{}", said.reason);
     // 15 GiB of weights and 5 % of 72 GiB, with a tenth on top: 20.5 GiB.
     let said = judged(little(Some(15.0)));
     assert_eq!(said.verdict, Verdict::OverProvisioned, "{said:?}");
-    assert_eq!(said.proposal.map(|p| p.title), Some("3g.40gb of A100 SXM4 80GB".into()));
+    assert_eq!(
+        said.proposal.map(|p| p.title),
+        Some("3g.40gb of A100 SXM4 80GB".into())
+    );
     // Its cache is in use: it needs the memory.
     let full = |u: &mut Usage| {
         little(None)(u);
@@ -293,5 +406,8 @@ fn gpus_that_never_work_beside_others_that_do() {
     let said = judged(half);
     let proposal = said.proposal.expect("two of four");
     assert_eq!(proposal.change, Change::Gpus { from: 4, to: 2 });
-    assert_eq!(proposal.saving.hourly.map(|money| money.micros), Some(4_000_000));
+    assert_eq!(
+        proposal.saving.hourly.map(|money| money.micros),
+        Some(4_000_000)
+    );
 }

@@ -19,7 +19,6 @@ pub(super) struct Member {
     pub(super) slice: String,
     pub(super) container: String,
     pub(super) memory_hourly: Vec<f32>,
-    pub(super) memory_average: Mean,
     pub(super) measure: Option<ComputeMeasure>,
     pub(super) compute_hourly: Vec<f32>,
     pub(super) compute_average: Mean,
@@ -168,7 +167,8 @@ impl Collected {
             (Quantity::MemoryUsed, Values::Hours(hours)) => {
                 highest(&mut member.memory_hourly, &hours);
             }
-            (Quantity::MemoryUsed, Values::One(value)) => member.memory_average.add(value, 1.0),
+            // Its mean is that of the hours.
+            (Quantity::MemoryUsed, Values::One(_)) => {}
             (Quantity::DramActive, Values::One(value)) => higher(&mut member.dram_p95, value),
             (Quantity::TensorActive, Values::One(value)) => member.tensor_average.add(value, 1.0),
             (_, Values::Hours(hours)) => highest(&mut member.compute_hourly, &hours),
@@ -297,7 +297,9 @@ fn is_gpu(resource: &str) -> bool {
 fn profile(resource: &str) -> Option<String> {
     let mut parts = resource.strip_prefix("nvidia_com_mig_")?.splitn(3, '_');
     let (compute, memory) = (parts.next()?, parts.next()?);
-    let extras = parts.next().map_or(String::new(), |extras| format!("+{extras}"));
+    let extras = parts
+        .next()
+        .map_or(String::new(), |extras| format!("+{extras}"));
     Some(format!("{compute}.{memory}{extras}"))
 }
 

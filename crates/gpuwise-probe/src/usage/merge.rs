@@ -4,17 +4,18 @@ use super::{
     Settings,
     ask::Place,
     collected::{Collected, EngineFacts, Mean, Member, Pod, PodFacts, higher, highest},
+    compute::compute,
     shared::{idle_devices, shared},
 };
 use gpuwise_domain::usage::{
-    ComputeUse, Declared, EngineUse, Fleet, Holder, ResourceRequest, Scope, Usage,
+    Declared, EngineUse, Fleet, Holder, ResourceRequest, Scope, Usage,
     vocabulary::{Quantity, Vocabulary},
 };
 use gpuwise_units::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// One device that its holder has.
-type Held<'a> = (&'a Place, &'a Member);
+pub(super) type Held<'a> = (&'a Place, &'a Member);
 
 /// Memory of a device from which on somebody has it, MiB: more than a driver keeps.
 const SOMEBODYS_MIB: f32 = 1024.0;
@@ -49,13 +50,26 @@ pub fn fleet_of(collected: &Collected, vocabulary: &Vocabulary, settings: &Setti
             usage
         })
         .collect();
-    let declared = declared(collected);
     let mut notes = collected.notes.clone();
     if unnamed > 0 {
         notes.push(format!(
             "{unnamed} GPUs are in use though no label names a pod or job: they stand by host and device"
         ));
     }
+    notes.extend(not_known(collected, vocabulary));
+    Fleet {
+        scope: Scope::default(),
+        declared: declared(collected),
+        window: settings.window,
+        workloads,
+        unheld_devices: unheld,
+        notes,
+    }
+}
+
+/// What is not known of anybody, for want of metrics.
+fn not_known(collected: &Collected, vocabulary: &Vocabulary) -> Vec<String> {
+    let mut notes = Vec::new();
     for (quantity, without) in [
         (
             Quantity::MemoryUsed,
@@ -95,14 +109,7 @@ pub fn fleet_of(collected: &Collected, vocabulary: &Vocabulary, settings: &Setti
     } else if !collected.tasks.contains(&Quantity::SmActive) {
         notes.push("SM activity (DCGM 1002) is not exported: a weaker measure stands for it, which shows GPUs as busier than they are".into());
     }
-    Fleet {
-        scope: Scope::default(),
-        declared,
-        window: settings.window,
-        workloads,
-        unheld_devices: unheld,
-        notes,
-    }
+    notes
 }
 
 /// Controllers as kube-state-metrics lists them.
@@ -124,11 +131,26 @@ fn declared(collected: &Collected) -> Declared {
     }
 }
 
-/// Whether something was done on it or lay in its memory.
+/// Whether something was done on it or lay in its memory for long: between two pods a sample may still show
+/// what the one did, or already what the other does.
 fn is_used(member: &Member, idle_below: f64) -> bool {
-    let busy = |value: &f32| f64::from(*value) >= idle_below;
-    member.compute_hourly.iter().any(busy)
-        || member.memory_hourly.iter().any(|mib| *mib >= SOMEBODYS_MIB)
+    let long = |hourly: &[f32], used: &dyn Fn(f32) -> bool| {
+        let known = hourly.iter().filter(|value| !value.is_nan()).count();
+        let in_use = hourly.iter().filter(|value| used(**value)).count();
+        in_use >= 3 && in_use * 4 >= known
+    };
+    long(&member.compute_hourly, &|share| {
+        f64::from(share) >= idle_below
+    }) || long(&member.memory_hourly, &|mib| mib >= SOMEBODYS_MIB)
+}
+
+/// Of the hours that are known.
+fn mean(hourly: &[f32]) -> f64 {
+    let known = hourly.iter().filter(|value| !value.is_nan());
+    let (sum, count) = known.fold((0.0, 0.0), |(sum, count), value| {
+        (sum + f64::from(*value), count + 1.0)
+    });
+    sum / count
 }
 
 /// Whether it was seen in the last two hours.
@@ -166,7 +188,10 @@ fn seen(members: &[&Member], hours: usize) -> (f64, f64) {
 impl Collected {
     /// Pods of these holders, by namespace and name; nothing where one of their devices has no pod.
     pub(super) fn pods_of(&self, wanted: impl Fn(&Holder) -> bool) -> Option<BTreeSet<Pod>> {
-        let places = self.members.keys().filter(|place| wanted(&self.holder(place)));
+        let places = self
+            .members
+            .keys()
+            .filter(|place| wanted(&self.holder(place)));
         places
             .map(|place| {
                 let pod = (place.namespace.clone(), place.pod.clone());
@@ -227,7 +252,7 @@ impl Collected {
             device_hours_seen += seen(&[member], hours).0;
             highest(&mut memory_hourly, &member.memory_hourly);
             highest(&mut compute_hourly, &member.compute_hourly);
-            memory.add(member.memory_average.get().unwrap_or(f64::NAN), span);
+            memory.add(mean(&member.memory_hourly), span);
             tensor.add(member.tensor_average.get().unwrap_or(f64::NAN), span);
             higher(&mut dram, member.dram_p95.unwrap_or(f64::NAN));
         }
@@ -398,57 +423,4 @@ impl Collected {
             answer_tokens: of_request(answers),
         })
     }
-}
-
-/// By the best measure of its devices.
-fn compute(
-    members: &[Held<'_>],
-    counted: &[Held<'_>],
-    span_of: impl Fn(&Member) -> f64,
-) -> Option<ComputeUse> {
-    let measure = members
-        .iter()
-        .filter_map(|(_, member)| member.measure)
-        .max()?;
-    let mut average = Mean::default();
-    let mut p95 = None;
-    for (_, member) in members {
-        average.add(
-            member.compute_average.get().unwrap_or(f64::NAN),
-            span_of(member),
-        );
-        higher(&mut p95, percentile(member).unwrap_or(f64::NAN));
-    }
-    let mut pods: BTreeMap<&str, f64> = BTreeMap::new();
-    let mut whole = true;
-    for (place, member) in counted {
-        match percentile(member) {
-            Some(p95) => {
-                let known = pods.entry(place.pod.as_str()).or_insert(p95);
-                *known = known.max(p95);
-            }
-            None => whole = false,
-        }
-    }
-    Some(ComputeUse {
-        measure,
-        average: average.get(),
-        p95,
-        p95_sum: (whole && !pods.is_empty()).then(|| pods.values().sum()),
-        of_hours: members.iter().any(|(_, member)| member.compute_p95.is_none()),
-    })
-}
-
-/// The 95th percentile of all samples where it was asked for, else that of the largest of each hour.
-fn percentile(member: &Member) -> Option<f64> {
-    member.compute_p95.or_else(|| {
-        let known = member.compute_hourly.iter().filter(|value| !value.is_nan());
-        let mut known: Vec<f32> = known.copied().collect();
-        let rank = (known.len() as f64 * 0.95).ceil().max(1.0) as usize - 1;
-        if rank >= known.len() {
-            return None;
-        }
-        let (_, value, _) = known.select_nth_unstable_by(rank, f32::total_cmp);
-        Some(f64::from(*value))
-    })
 }

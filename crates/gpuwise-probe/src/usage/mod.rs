@@ -3,6 +3,7 @@
 
 mod ask;
 mod collected;
+mod compute;
 mod merge;
 mod owner;
 mod select;
@@ -35,9 +36,16 @@ pub struct Settings {
     pub idle_below: f64,
 }
 
-/// Workloads of which what is said depends on their exact percentiles, which are costly to ask for: those
-/// of the largest sample of each hour are known already, and are never lower.
-pub type Depends<'a> = &'a dyn Fn(&Fleet) -> BTreeSet<Holder>;
+/// Workloads of which what is said depends on their exact percentiles, which are costly to ask for. Those
+/// of the largest sample of each hour are known of compute already, and are never lower.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Unclear {
+    pub compute: BTreeSet<Holder>,
+    pub bandwidth: BTreeSet<Holder>,
+}
+
+/// Says of a fleet what is unclear without exact percentiles.
+pub type Depends<'a> = &'a dyn Fn(&Fleet) -> Unclear;
 
 /// What is asked of hosts, pods, controllers and engines.
 const HOSTS: &[(Quantity, Aggregate)] = &[
@@ -90,10 +98,7 @@ pub fn collect(
     }
     let mut collected = Collected::default();
     let measures = compute_measures(vocabulary, &present);
-    let mut tasks = vec![
-        (Quantity::MemoryUsed, Aggregate::HourlyMax),
-        (Quantity::MemoryUsed, Aggregate::Average),
-    ];
+    let mut tasks = vec![(Quantity::MemoryUsed, Aggregate::HourlyMax)];
     if let Some(best) = measures.first() {
         tasks.extend(compute_tasks(*best));
     }
@@ -161,24 +166,33 @@ fn percentiles(
     depends: Depends<'_>,
     fleet: &dyn Fn(&Collected) -> Fleet,
 ) -> Result<(), PrometheusError> {
-    if !devices.asker.tasks(Quantity::DramActive, Aggregate::P95, devices.present).is_empty() {
+    if !devices
+        .asker
+        .tasks(Quantity::DramActive, Aggregate::P95, devices.present)
+        .is_empty()
+    {
         collected.known(Quantity::DramActive);
     }
-    let undecided = depends(&fleet(collected));
-    if undecided.is_empty() {
-        return Ok(());
+    let Unclear { compute, bandwidth } = depends(&fleet(collected));
+    let compute_p95: Vec<_> = measures.iter().map(|of| (*of, Aggregate::P95)).collect();
+    for (holders, wanted) in [
+        (compute, compute_p95),
+        (bandwidth, vec![(Quantity::DramActive, Aggregate::P95)]),
+    ] {
+        if holders.is_empty() {
+            continue;
+        }
+        let all = collected.pods_of(|_| true);
+        let pods = collected.pods_of(|holder| holders.contains(holder));
+        // What has no pod cannot be named; and naming most costs more than asking for all.
+        let named = pods.filter(|pods| all.is_none_or(|all| pods.len() * 3 < all.len() * 2));
+        let run = Run {
+            pods: named.as_ref(),
+            ..*devices
+        };
+        run.all(&wanted, collected)?;
     }
-    let all = collected.pods_of(|_| true);
-    let pods = collected.pods_of(|holder| undecided.contains(holder));
-    // What has no pod cannot be named; and naming most costs more than asking for all.
-    let named = pods.filter(|pods| all.is_none_or(|all| pods.len() * 3 < all.len() * 2));
-    let mut wanted: Vec<_> = measures.iter().map(|of| (*of, Aggregate::P95)).collect();
-    wanted.push((Quantity::DramActive, Aggregate::P95));
-    let run = Run {
-        pods: named.as_ref(),
-        ..*devices
-    };
-    run.all(&wanted, collected)
+    Ok(())
 }
 
 fn compute_tasks(quantity: Quantity) -> Vec<(Quantity, Aggregate)> {
@@ -244,7 +258,10 @@ impl Run<'_> {
         let (title, metric) = (task.aggregate.title(), &task.metric);
         match self.pods {
             Some(pods) => {
-                (self.said)(&format!("asking for {title} {metric} of {} pods", pods.len()));
+                (self.said)(&format!(
+                    "asking for {title} {metric} of {} pods",
+                    pods.len()
+                ));
                 self.asker.answer_of(task, pods)
             }
             None => {

@@ -24,7 +24,10 @@ pub(super) fn shared<'a>(
     let mut devices: BTreeMap<Device<'_>, Vec<(&'a Place, &'a Member)>> = BTreeMap::new();
     for (place, member) in members {
         if !place.pod.is_empty() && !place.device.is_empty() && is_present(member, hours) {
-            devices.entry(device(place)).or_default().push((place, member));
+            devices
+                .entry(device(place))
+                .or_default()
+                .push((place, member));
         }
     }
     let mut found = BTreeMap::new();
@@ -71,6 +74,8 @@ pub(super) fn idle_devices(members: &[(&Place, &Member)], idle_below: f64, hours
         counts.0 += 1;
         counts.1 += u32::from(idle);
     }
-    let idle = pods.values().map(|(all, idle)| if idle < all { *idle } else { 0 });
+    let idle = pods
+        .values()
+        .map(|(all, idle)| if idle < all { *idle } else { 0 });
     idle.min().unwrap_or(0)
 }

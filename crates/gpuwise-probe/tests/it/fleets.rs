@@ -14,12 +14,12 @@ mod signals;
 
 use gpuwise_domain::{
     catalogue::Catalogue,
-    usage::{Fleet, Holder, Window, rules::Rules},
+    usage::{Fleet, Window, rules::Rules},
 };
-use gpuwise_measure::audit::{Market, depends_on_percentiles, judge};
+use gpuwise_measure::audit::{Market, judge, unclear};
 use gpuwise_probe::{
     prometheus::{Client, PrometheusError, Settings as Server},
-    usage::{Settings, collect},
+    usage::{Settings, Unclear, collect},
 };
 use gpuwise_read::{
     catalogue::{read_gpus, read_mig_profiles},
@@ -27,7 +27,7 @@ use gpuwise_read::{
 };
 use gpuwise_units::{Currency, HourlyPrice, Money};
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     io::{BufRead, BufReader},
     net::TcpListener,
     path::Path,
@@ -144,15 +144,20 @@ fn collected(server: &Prometheus, matchers: Option<&str>) -> Result<Fleet, Prome
         namespaces: std::collections::BTreeSet::new(),
         idle_below: 0.01,
     };
-    collect(&client, &names.vocabulary, &settings, &unclear, &|_| {})
+    collect(&client, &names.vocabulary, &settings, &depends, &|_| {})
 }
 
 /// Workloads of which something depends on their exact percentiles.
-fn unclear(fleet: &Fleet) -> BTreeSet<Holder> {
+fn depends(fleet: &Fleet) -> Unclear {
     with_market(|rules, market| {
-        let all = fleet.workloads.iter();
-        let unclear = all.filter(|of| depends_on_percentiles(of, fleet.window, rules, market));
-        unclear.map(|usage| usage.holder.clone()).collect()
+        let mut found = Unclear::default();
+        for usage in &fleet.workloads {
+            let one = unclear(usage, fleet.window, rules, market);
+            let holder = Some(usage.holder.clone());
+            found.compute.extend(holder.clone().filter(|_| one.compute));
+            found.bandwidth.extend(holder.filter(|_| one.bandwidth));
+        }
+        found
     })
 }
 

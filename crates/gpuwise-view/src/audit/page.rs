@@ -84,11 +84,7 @@ fn head(report: &Report<'_>) -> String {
         let range = if totals.saved_low == totals.saved_high {
             String::new()
         } else {
-            format!(
-                "{} to {}",
-                year(totals.saved_low),
-                year(totals.saved_high)
-            )
+            format!("{} to {}", year(totals.saved_low), year(totals.saved_high))
         };
         add(
             "saving a year",

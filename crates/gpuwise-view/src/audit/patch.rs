@@ -194,7 +194,10 @@ fn pod_template(
             Change::Replicas { to, .. } => replicas = Some(*to),
             Change::Gpus { to, .. } => {
                 gpus = *to;
-                if !changes.iter().any(|one| matches!(one, Change::Slice { .. })) {
+                if !changes
+                    .iter()
+                    .any(|one| matches!(one, Change::Slice { .. }))
+                {
                     both(&mut resources, &format!("{old}: {gpus}"));
                 }
             }
@@ -217,7 +220,10 @@ fn pod_template(
                     );
                 }
                 if usage.asked.slice.is_some() {
-                    both(&mut resources, &format!("{old}: null, nvidia.com/gpu: {gpus}"));
+                    both(
+                        &mut resources,
+                        &format!("{old}: null, nvidia.com/gpu: {gpus}"),
+                    );
                 }
             }
             _ => {}

@@ -170,7 +170,9 @@ impl Record for Workload<'_> {
         });
         of.field("compute_average", |w| w.0.compute.as_ref()?.average);
         of.field("compute_p95", |w| w.0.compute.as_ref()?.p95);
-        of.field("compute_p95_of_hours", |w| Some(w.0.compute.as_ref()?.of_hours));
+        of.field("compute_p95_of_hours", |w| {
+            Some(w.0.compute.as_ref()?.of_hours)
+        });
         of.field("tensor_active_average", |w| w.0.tensor_average);
         of.field("dram_active_p95", |w| w.0.dram_p95);
         of.field("cpus", |w| w.0.asked.cpus);
@@ -202,7 +204,9 @@ impl Record for Changed<'_> {
         of.field("hours_seen", |c| c.1.risk.hours_seen);
         of.field("beware", |c| &c.1.risk.note);
         of.field("container", |c| c.0.asked.container.as_ref());
-        of.made("alternatives", |c| c.1.alternatives.iter().map(Other).collect());
+        of.made("alternatives", |c| {
+            c.1.alternatives.iter().map(Other).collect()
+        });
     }
 }
 

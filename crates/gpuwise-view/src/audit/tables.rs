@@ -75,7 +75,11 @@ pub(super) fn proposals(rows: &[(&Usage, &Judgement)], top: usize) -> Table {
             Cell::text(proposal.title.clone()),
             Cell::text(said.reason.clone()),
             Cell::new(gpus(saving.gpus), saving.gpus),
-            money(saving.hourly.map(|hourly| hourly.times(super::YEAR as i64, 1))),
+            money(
+                saving
+                    .hourly
+                    .map(|hourly| hourly.times(super::YEAR as i64, 1)),
+            ),
             Cell::of(proposal.risk.hours_short, |hours| {
                 Cell::count(u64::from(hours))
             }),

@@ -145,10 +145,26 @@ fn several_changes_are_applied_together() {
     let made = patches(&usage, &said, product);
     let names: Vec<&str> = made.iter().map(|patch| patch.file.as_str()).collect();
     assert_eq!(names, ["team-model.yaml", "team-model-schedule.yaml"]);
-    let body: Vec<&str> = made[0].text.lines().filter(|l| !l.starts_with('#')).collect();
-    assert_eq!(body[..3], ["spec:", "  replicas: 2", "  template:"], "{body:?}");
-    assert!(made[0].text.contains("nvidia.com/mig-1g.10gb: 1"), "{}", made[0].text);
-    assert!(made[1].text.contains("desiredReplicas: \"2\""), "{}", made[1].text);
+    let body: Vec<&str> = made[0]
+        .text
+        .lines()
+        .filter(|l| !l.starts_with('#'))
+        .collect();
+    assert_eq!(
+        body[..3],
+        ["spec:", "  replicas: 2", "  template:"],
+        "{body:?}"
+    );
+    assert!(
+        made[0].text.contains("nvidia.com/mig-1g.10gb: 1"),
+        "{}",
+        made[0].text
+    );
+    assert!(
+        made[1].text.contains("desiredReplicas: \"2\""),
+        "{}",
+        made[1].text
+    );
 }
 
 #[test]

@@ -149,14 +149,30 @@ fn the_cheapest_that_would_do_and_what_cannot_be_told() {
          t,right,Pod,A100 SXM4 80GB,,1,,2,1,20000,0.3,0.1,0,0,,\n\
          t,four,Pod,A100 SXM4 80GB,,4,3,,1,70000,0.9,0.3,0,0,,\n",
     );
-    let fixed = ["audit", "fleet.csv", "--end", "2025-11-21", "--forget", "--format", "json"];
-    let prices = ["--price", "A100 SXM4 80GB=2USD", "--price", "H100 SXM5 80GB=3USD"];
+    let fixed = [
+        "audit",
+        "fleet.csv",
+        "--end",
+        "2025-11-21",
+        "--forget",
+        "--format",
+        "json",
+    ];
+    let prices = [
+        "--price",
+        "A100 SXM4 80GB=2USD",
+        "--price",
+        "H100 SXM5 80GB=3USD",
+    ];
     let ran = place.run(&[&fixed[..], &prices, &["--patches", "p"]].concat());
     assert_eq!(ran.code, 0, "{}", ran.err);
     let said = json(&ran.out);
     let of = |name: &str| {
         let all = said["workloads"].as_array().expect("workloads");
-        all.iter().find(|row| row["workload"] == name).expect("it").clone()
+        all.iter()
+            .find(|row| row["workload"] == name)
+            .expect("it")
+            .clone()
     };
     let six = of("six");
     assert_eq!(six["proposal"], "2 replicas in place of 6", "{six}");
@@ -165,8 +181,17 @@ fn the_cheapest_that_would_do_and_what_cannot_be_told() {
     assert_eq!(six["saving_per_year"]["amount"], 105_120.0);
     let all = of("all");
     assert_eq!(all["change"]["kind"], "combined", "{all}");
-    assert_eq!(all["change"]["parts"], serde_json::json!(["replicas", "slice", "schedule"]));
-    assert_eq!((&all["change"]["to"], &all["change"]["mig_profile"]), (&2.0.into(), &"1g.10gb".into()));
+    assert_eq!(
+        all["change"]["parts"],
+        serde_json::json!(["replicas", "slice", "schedule"])
+    );
+    assert_eq!(
+        (
+            &all["change"]["details"]["to"],
+            &all["change"]["details"]["mig_profile"]
+        ),
+        (&2.0.into(), &"1g.10gb".into())
+    );
     let simpler = all["change"]["alternatives"].as_array().map(Vec::len);
     assert_eq!(simpler, Some(3), "replicas, slice, schedule: {all}");
     assert!(place.path("p/t-all.yaml").exists() && place.path("p/t-all-schedule.yaml").exists());
@@ -177,14 +202,27 @@ fn the_cheapest_that_would_do_and_what_cannot_be_told() {
         ("left", "1 other pod on the same GPU"),
     ] {
         let row = of(name);
-        assert_eq!((&row["verdict"], &row["proposal"]), (&"unknown".into(), &Value::Null), "{row}");
-        assert!(row["reason"].as_str().is_some_and(|reason| reason.contains(why)), "{row}");
+        assert_eq!(
+            (&row["verdict"], &row["proposal"]),
+            (&"unknown".into(), &Value::Null),
+            "{row}"
+        );
+        assert!(
+            row["reason"]
+                .as_str()
+                .is_some_and(|reason| reason.contains(why)),
+            "{row}"
+        );
     }
-    assert_eq!(of("four")["change"]["gpus_to"], 1);
+    assert_eq!(of("four")["change"]["details"]["gpus_to"], 1);
     // Six, six, two engines, a seventh at least, one that two share, four.
     let gpus = said["total"]["gpus"].as_f64().expect("GPUs");
     assert!((gpus - (19.0 + 1.0 / 7.0)).abs() < 1e-6, "{gpus}");
     assert_eq!(said["total"]["workloads_with_slices_of_untold_size"], 1);
     let ran = place.run(&["audit", "fleet.csv", "--only", "a=\"b\""]);
-    assert!(ran.code == 2 && ran.err.contains("--only asks a server"), "{}", ran.err);
+    assert!(
+        ran.code == 2 && ran.err.contains("--only asks a server"),
+        "{}",
+        ran.err
+    );
 }

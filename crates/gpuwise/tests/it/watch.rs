@@ -341,12 +341,18 @@ fn with_history(samples: usize) -> String {
             let past = String::from_utf8_lossy(&asked[..length]).contains("5B300s");
             let row = |metric: &str, value: &str| {
                 let count = if past { samples } else { 1 };
-                let points = (0..count).rev().map(|age| {
-                    format!("[{},\"{value}\"]", 1_790_000_000 - 15 * age)
-                });
+                let points = (0..count)
+                    .rev()
+                    .map(|age| format!("[{},\"{value}\"]", 1_790_000_000 - 15 * age));
                 let points = points.collect::<Vec<_>>().join(",");
-                let points = if past { format!("\"values\":[{points}]") } else { format!("\"value\":{points}") };
-                format!("{{\"metric\":{{\"__name__\":\"{metric}\",\"gpu\":\"0\",\"UUID\":\"GPU-1\",\"modelName\":\"NVIDIA L40S\",\"exported_namespace\":\"t\",\"exported_pod\":\"p\"}},{points}}}")
+                let points = if past {
+                    format!("\"values\":[{points}]")
+                } else {
+                    format!("\"value\":{points}")
+                };
+                format!(
+                    "{{\"metric\":{{\"__name__\":\"{metric}\",\"gpu\":\"0\",\"UUID\":\"GPU-1\",\"modelName\":\"NVIDIA L40S\",\"exported_namespace\":\"t\",\"exported_pod\":\"p\"}},{points}}}"
+                )
             };
             let rows = [
                 row("DCGM_FI_PROF_GR_ENGINE_ACTIVE", "0"),
@@ -382,5 +388,8 @@ fn once_with_what_a_server_holds() {
     let (fault, idle) = (whole.find("XID 79"), whole.find("Idle for 5 min"));
     assert!(fault.is_some() && idle.is_some() && fault < idle, "{whole}");
     let short = look(3);
-    assert!(short.contains("XID 79") && !short.contains("Idle"), "{short}");
+    assert!(
+        short.contains("XID 79") && !short.contains("Idle"),
+        "{short}"
+    );
 }

@@ -8,12 +8,22 @@ use super::{Context, Exit};
 #[cfg(feature = "database")]
 use crate::commands::runs::store::DatabaseFlags;
 use crate::{
-    catalogue, error::Problem, made::made, progress, prometheus::ServerFlags, settings::Format,
-    usage_rules, write::Pending,
+    catalogue::{self, Loaded},
+    error::Problem,
+    made::made,
+    progress,
+    prometheus::ServerFlags,
+    settings::Format,
+    usage_rules,
+    write::Pending,
 };
 use clap::Args;
-use gpuwise_domain::{catalogue::Catalogue, usage::{Fleet, Usage}};
-use gpuwise_measure::audit::{Market, depends_on_percentiles, judge, totals};
+use gpuwise_domain::{
+    catalogue::Catalogue,
+    usage::{Fleet, Usage, rules::Rules},
+};
+use gpuwise_measure::audit::{Market, judge, totals, unclear};
+use gpuwise_probe::usage::Unclear;
 use gpuwise_read::catalogue::ModelCatalogue;
 use gpuwise_units::{HourlyPrice, Money};
 use gpuwise_view::{audit as view, record};
@@ -92,17 +102,7 @@ pub fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
     let namespaces = proposed(flags)?;
     // GPUs by name are refused before anybody is asked.
     candidates(flags, catalogue, &[])?;
-    let depends = |fleet: &Fleet| {
-        let mut fleet = fleet.clone();
-        weigh(&mut fleet, &loaded.models);
-        let candidates = candidates(flags, catalogue, &fleet.workloads).unwrap_or_default();
-        let market = Market::new(catalogue, &candidates, &own_prices);
-        let unclear = fleet
-            .workloads
-            .iter()
-            .filter(|usage| depends_on_percentiles(usage, fleet.window, &rules, &market));
-        unclear.map(|usage| usage.holder.clone()).collect()
-    };
+    let depends = |fleet: &Fleet| depends(fleet.clone(), flags, &loaded, &own_prices, &rules);
     let known = (&names.vocabulary, &rules);
     let mut fleet = source::fleet(context, flags, known, namespaces, &depends)?;
     weigh(&mut fleet, &loaded.models);
@@ -214,10 +214,36 @@ fn own_prices(
     Ok(prices)
 }
 
+/// Workloads of which something depends on their exact percentiles.
+fn depends(
+    mut fleet: Fleet,
+    flags: &Flags,
+    loaded: &Loaded,
+    own_prices: &BTreeMap<String, HourlyPrice>,
+    rules: &Rules,
+) -> Unclear {
+    weigh(&mut fleet, &loaded.models);
+    let catalogue = &loaded.catalogue;
+    let candidates = candidates(flags, catalogue, &fleet.workloads).unwrap_or_default();
+    let market = Market::new(catalogue, &candidates, own_prices);
+    let mut found = Unclear::default();
+    for usage in fleet.workloads {
+        let one = unclear(&usage, fleet.window, rules, &market);
+        let holder = Some(usage.holder);
+        found.compute.extend(holder.clone().filter(|_| one.compute));
+        found.bandwidth.extend(holder.filter(|_| one.bandwidth));
+    }
+    found
+}
+
 /// How much the weights of models take that engines name, where the catalogue knows them.
 fn weigh(fleet: &mut Fleet, models: &ModelCatalogue) {
     let mut known = BTreeMap::new();
-    for engine in fleet.workloads.iter_mut().filter_map(|usage| usage.engine.as_mut()) {
+    for engine in fleet
+        .workloads
+        .iter_mut()
+        .filter_map(|usage| usage.engine.as_mut())
+    {
         let Some(model) = &engine.model else { continue };
         let weights = known.entry(model.clone());
         engine.weights = *weights.or_insert_with(|| usage_rules::weights(model, models));

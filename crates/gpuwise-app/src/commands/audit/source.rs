@@ -2,9 +2,7 @@
 
 use super::{Context, Flags};
 use crate::{error::Problem, progress, prometheus::problem};
-use gpuwise_domain::usage::{
-    Declared, Fleet, Scope, Window, rules::Rules, vocabulary::Vocabulary,
-};
+use gpuwise_domain::usage::{Declared, Fleet, Scope, Window, rules::Rules, vocabulary::Vocabulary};
 use gpuwise_probe::usage::{Depends, Settings, collect};
 use gpuwise_read::usage::read_usage;
 use jiff::{Timestamp, civil::DateTime, tz::TimeZone};

@@ -63,7 +63,9 @@ impl Knowledge {
     /// Looks products and models up that were not seen before.
     pub(super) fn learn(&mut self, state: &State) {
         for ((_, model, _), _) in state.replicas() {
-            let Some(model) = model.as_ref().filter(|one| !self.facts.weights.contains_key(*one))
+            let Some(model) = model
+                .as_ref()
+                .filter(|one| !self.facts.weights.contains_key(*one))
             else {
                 continue;
             };

@@ -130,7 +130,9 @@ impl Server {
             });
             said_now = whole.unwrap_or(said_now);
         }
-        if said_now.iter().all(|one| one.subjects.is_empty() && one.serving.is_empty())
+        if said_now
+            .iter()
+            .all(|one| one.subjects.is_empty() && one.serving.is_empty())
             && let Some(newest) = said_now.last_mut()
         {
             newest
@@ -214,7 +216,9 @@ impl Server {
 /// Its labels as one text.
 fn identity(series: &Series<'_>) -> String {
     let labels = series.labels.iter();
-    labels.map(|(name, value)| format!("{name}={value:?},")).collect()
+    labels
+        .map(|(name, value)| format!("{name}={value:?},"))
+        .collect()
 }
 
 fn owned(metric: &str, labels: &[(String, String)], value: f64, at: f64) -> Sample<'static> {

@@ -48,7 +48,10 @@ pub(super) fn findings(shown: &Shown<'_, '_>) -> Vec<Finding> {
         (Verdict::OverProvisioned, [Change::Slice { .. } | Change::OtherGpu { .. }]) => {
             let of_row = |look: &Look<'_>| {
                 let proposal = proposal?;
-                Some([Some(over(look, shown, proposal)?), slice(look, shown, proposal)])
+                Some([
+                    Some(over(look, shown, proposal)?),
+                    slice(look, shown, proposal),
+                ])
             };
             let found = shown.looks.iter().filter_map(|look| of_row(look));
             found.flatten().flatten().collect()
@@ -91,8 +94,16 @@ fn idle_gpu(look: &Look<'_>, shown: &Shown<'_, '_>) -> Option<Finding> {
 fn seen(finding: &mut Finding, shown: &Shown<'_, '_>) {
     let usage = &shown.usage;
     for (name, value, unit) in [
-        ("compute_p95", usage.compute.as_ref().and_then(|c| c.p95), "ratio"),
-        ("memory_used_max", usage.memory_peak.map(|peak| peak.as_f64()), "bytes"),
+        (
+            "compute_p95",
+            usage.compute.as_ref().and_then(|c| c.p95),
+            "ratio",
+        ),
+        (
+            "memory_used_max",
+            usage.memory_peak.map(|peak| peak.as_f64()),
+            "bytes",
+        ),
         ("dram_active_p95", usage.dram_p95, "ratio"),
     ] {
         let known = value.map(|value| evidence(name, value, unit, None));
@@ -167,9 +178,12 @@ fn memory_full(look: &Look<'_>, shown: &Shown<'_, '_>) -> Option<Finding> {
         ],
     );
     let share = used / total;
-    finding
-        .evidence
-        .push(evidence("memory_used_share_max", share, "ratio", Some(limit)));
+    finding.evidence.push(evidence(
+        "memory_used_share_max",
+        share,
+        "ratio",
+        Some(limit),
+    ));
     Some(finding)
 }
 

@@ -52,7 +52,11 @@ impl Shown<'_, '_> {
             (Some(saved), Some(price)) => saved.as_f64() / (price.0.as_f64() * held),
             _ => proposal.saving.gpus / held,
         };
-        if part.is_finite() { part.clamp(0.0, 1.0) } else { 0.0 }
+        if part.is_finite() {
+            part.clamp(0.0, 1.0)
+        } else {
+            0.0
+        }
     }
 }
 
@@ -115,8 +119,14 @@ fn is_idle(look: &Look<'_>, rules: &Rules) -> bool {
 
 /// Seconds that samples of a row stand for: each for the time to the next.
 fn covered(look: &Look<'_>) -> f64 {
-    let quantities = [compute(look).map(|(_, quantity)| quantity), Some(Quantity::MemoryUsed)];
-    let tracks = quantities.into_iter().flatten().filter_map(|one| look.track(one));
+    let quantities = [
+        compute(look).map(|(_, quantity)| quantity),
+        Some(Quantity::MemoryUsed),
+    ];
+    let tracks = quantities
+        .into_iter()
+        .flatten()
+        .filter_map(|one| look.track(one));
     let seconds = tracks.filter(|track| track.len() > 1).map(|track| {
         let samples = track.len() as f64;
         track.span() * samples / (samples - 1.0)
@@ -173,11 +183,17 @@ fn usage(
         }),
         compute_hourly: Vec::new(),
         // It is idle as a whole while none of its devices does anything.
-        idle: idle.and_then(|shares| shares.into_iter().reduce(f64::min)).map(|share| IdleUse {
-            hours: share * hours,
-            ..IdleUse::default()
-        }),
-        idle_devices: if idle_rows < looks.len() { idle_rows as u32 } else { 0 },
+        idle: idle
+            .and_then(|shares| shares.into_iter().reduce(f64::min))
+            .map(|share| IdleUse {
+                hours: share * hours,
+                ..IdleUse::default()
+            }),
+        idle_devices: if idle_rows < looks.len() {
+            idle_rows as u32
+        } else {
+            0
+        },
         tensor_average: None,
         dram_p95: most(&|look| look.track(Quantity::DramActive)?.quantile(0.95)),
         cpu_share: None,
@@ -209,7 +225,10 @@ fn asked(looks: &[&Look<'_>], neighbours: &Neighbours<'_>) -> ResourceRequest {
         gpu: subjects().find_map(|subject| subject.gpu.product.clone()),
         slice_untold: slice.is_none() && instances().next().is_some(),
         slice,
-        shared_by: subjects().map(|subject| neighbours.holders_of(subject)).max().unwrap_or(1),
+        shared_by: subjects()
+            .map(|subject| neighbours.holders_of(subject))
+            .max()
+            .unwrap_or(1),
         devices: looks.len() as u32,
         replicas: 1,
         ..ResourceRequest::default()

@@ -144,7 +144,9 @@ impl<'a> Neighbours<'a> {
     /// How many hold the same GPU or slice.
     fn holders_of(&self, subject: &Subject) -> u32 {
         let place = (key(subject), subject.instance.as_ref());
-        self.holders.get(&place).map_or(1, |holders| holders.len() as u32)
+        self.holders
+            .get(&place)
+            .map_or(1, |holders| holders.len() as u32)
     }
 }
 

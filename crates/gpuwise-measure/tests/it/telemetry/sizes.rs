@@ -146,11 +146,18 @@ proptest! {
 /// Ten seconds are no idling: a holder is judged when it was seen for the whole window.
 #[test]
 fn idling_needs_its_window() {
-    let nothing = [(Q::EngineActive, 0.0), (Q::MemoryUsed, 20.0 * GIB), (Q::MemoryTotal, 80.0 * GIB)];
+    let nothing = [
+        (Q::EngineActive, 0.0),
+        (Q::MemoryUsed, 20.0 * GIB),
+        (Q::MemoryTotal, 80.0 * GIB),
+    ];
     let after = |seconds: u32| {
         let mut state = State::new(300.0);
         for at in (0..=seconds).step_by(5) {
-            state.take(&said(&super::subject(), 1000.0 + f64::from(at), &nothing), 0.0);
+            state.take(
+                &said(&super::subject(), 1000.0 + f64::from(at), &nothing),
+                0.0,
+            );
         }
         super::found(&state)
     };
@@ -168,10 +175,17 @@ fn who_of_two_pods_uses_a_gpu_is_not_told() {
         subject
     };
     let look = |sm: f64| {
-        let values = [(Q::SmActive, sm), (Q::MemoryUsed, 6.0 * GIB), (Q::MemoryTotal, 80.0 * GIB)];
+        let values = [
+            (Q::SmActive, sm),
+            (Q::MemoryUsed, 6.0 * GIB),
+            (Q::MemoryTotal, 80.0 * GIB),
+        ];
         let mut state = steady(&pod("a"), &values);
         for step in 0..6 {
-            state.take(&said(&pod("b"), 1000.0 + 12.0 * f64::from(step), &values), 0.0);
+            state.take(
+                &said(&pod("b"), 1000.0 + 12.0 * f64::from(step), &values),
+                0.0,
+            );
         }
         super::found(&state)
     };
@@ -201,5 +215,8 @@ fn half_empty_is_the_right_size_where_nothing_smaller_is_to_be_had() {
     };
     // A seventh of an A100 costs less than the T4 that would do as well.
     let seventh = Some("1g.10gb of A100 SXM4 80GB".to_owned());
-    assert_eq!((watched(&small), audited(&small)), (seventh.clone(), seventh));
+    assert_eq!(
+        (watched(&small), audited(&small)),
+        (seventh.clone(), seventh)
+    );
 }

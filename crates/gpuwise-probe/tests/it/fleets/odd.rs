@@ -16,26 +16,37 @@ const SM: &str = "DCGM_FI_PROF_SM_ACTIVE";
 type Steady = (Vec<(String, String)>, f64);
 
 fn series(name: &str, labels: &[(&str, &str)], value: f64) -> Steady {
-    let all = labels.iter().chain([&("__name__", name)]);
-    let mut all: Vec<_> = all.map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect();
+    let all = labels.iter().copied().chain([("__name__", name)]);
+    let mut all: Vec<_> = all.map(|(a, b)| (a.to_owned(), b.to_owned())).collect();
     all.sort();
     (all, value)
 }
 
 /// Memory in MiB and compute of a device, as its exporter shows them.
 fn device(out: &mut Vec<Steady>, uuid: &str, more: &[(&str, &str)], mib: f64, sm: f64) {
-    let base = [("UUID", uuid), ("Hostname", "a"), ("modelName", "NVIDIA A100-SXM4-80GB")];
+    let base = [
+        ("UUID", uuid),
+        ("Hostname", "a"),
+        ("modelName", "NVIDIA A100-SXM4-80GB"),
+    ];
     let labels = [&base, more].concat();
     out.push(series(MEMORY, &labels, mib));
     out.push(series(SM, &labels, sm));
 }
 
 fn pod(name: &str) -> [(&'static str, &str); 3] {
-    [("exported_namespace", "team"), ("exported_pod", name), ("exported_container", "main")]
+    [
+        ("exported_namespace", "team"),
+        ("exported_pod", name),
+        ("exported_container", "main"),
+    ]
 }
 
-const EXPORTER: [(&str, &str); 3] =
-    [("namespace", "ops"), ("pod", "dcgm-exporter-1"), ("container", "nvidia-dcgm-exporter")];
+const EXPORTER: [(&str, &str); 3] = [
+    ("namespace", "ops"),
+    ("pod", "dcgm-exporter-1"),
+    ("container", "nvidia-dcgm-exporter"),
+];
 
 fn planted() -> Vec<Steady> {
     let mut out = Vec::new();
@@ -58,13 +69,23 @@ fn planted() -> Vec<Steady> {
     device(&mut out, "GPU-empty", &EXPORTER, 500.0, 0.0);
     // A replica at 5 % that holds what engines hold.
     device(&mut out, "GPU-engine", &pod("chat"), 75_000.0, 0.05);
-    let vllm = [("namespace", "team"), ("pod", "chat"), ("model_name", "a/model-of-ours")];
+    let vllm = [
+        ("namespace", "team"),
+        ("pod", "chat"),
+        ("model_name", "a/model-of-ours"),
+    ];
     out.push(series("vllm:kv_cache_usage_perc", &vllm, 0.05));
     out.push(series("vllm:num_requests_waiting", &vllm, 0.0));
     // Four GPUs of one pod, of which one works.
     for index in 0..4 {
         let busy = if index == 0 { 0.9 } else { 0.0 };
-        device(&mut out, &format!("GPU-of-four-{index}"), &pod("four"), 70_000.0, busy);
+        device(
+            &mut out,
+            &format!("GPU-of-four-{index}"),
+            &pod("four"),
+            70_000.0,
+            busy,
+        );
     }
     out
 }
@@ -82,7 +103,9 @@ fn write(folder: &std::path::Path) {
         .iter()
         .map(|(labels, _)| {
             let pairs = labels.iter();
-            pairs.map(|(a, b)| (symbols.number(a), symbols.number(b))).collect()
+            pairs
+                .map(|(a, b)| (symbols.number(a), symbols.number(b)))
+                .collect()
         })
         .collect();
     let ulid = "01HXAVD7T0000000000000000A";
@@ -108,7 +131,9 @@ fn looked_at() -> Option<(Fleet, Vec<Judgement>, f64)> {
     let fleet = collected(&server, None).expect("it answers");
     let (said, gpus) = with_market(|rules, market| {
         let all = fleet.workloads.iter();
-        let said: Vec<_> = all.map(|of| judge(of, fleet.window, rules, market)).collect();
+        let said: Vec<_> = all
+            .map(|of| judge(of, fleet.window, rules, market))
+            .collect();
         let gpus = totals(&fleet.workloads, &said, market).0.gpus;
         (said, gpus)
     });
@@ -127,7 +152,11 @@ fn odd_holders_get_a_verdict_that_holds_or_none_by_name() {
         ("untold", Verdict::Unknown, "profile of its MIG instance"),
         ("asked", Verdict::RightSized, "of 9.62 GiB"),
         ("a/GPU-unnamed", Verdict::RightSized, "80 %"),
-        ("chat", Verdict::Unknown, "its engine takes memory at the start"),
+        (
+            "chat",
+            Verdict::Unknown,
+            "its engine takes memory at the start",
+        ),
         ("four", Verdict::OverProvisioned, "3 of 4 GPUs"),
     ] {
         let found = of(&said, name);
@@ -135,7 +164,15 @@ fn odd_holders_get_a_verdict_that_holds_or_none_by_name() {
         assert!(found.reason.contains(why), "{name}: {}", found.reason);
     }
     assert_eq!(fleet.unheld_devices, 1, "the one that does nothing");
-    assert!(fleet.notes.iter().any(|note| note.contains("1 GPUs are in use though no label")));
+    assert!(
+        fleet
+            .notes
+            .iter()
+            .any(|note| note.contains("1 GPUs are in use though no label"))
+    );
     // One shared, a seventh asked for and at least a seventh untold, one unnamed, the engine's, and four.
-    assert!((gpus - (1.0 + 2.0 / 7.0 + 1.0 + 1.0 + 4.0)).abs() < 1e-6, "{gpus}");
+    assert!(
+        (gpus - (1.0 + 2.0 / 7.0 + 1.0 + 1.0 + 4.0)).abs() < 1e-6,
+        "{gpus}"
+    );
 }
