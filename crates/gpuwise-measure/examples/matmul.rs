@@ -31,7 +31,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         Some((Processor::of(gpu), Silicon::of(&Device::whole(gpu))))
     });
     for (system, precision, rows) in &timings.host_bound {
-        println!("{rows} rows of {system} in {} are the host's", precision.name());
+        println!(
+            "{rows} rows of {system} in {} are the host's",
+            precision.name()
+        );
     }
     let prices = vec![None; timings.processors.len()];
     let judged = judge_products(&timings, &prices, 0);

@@ -134,7 +134,19 @@ const COPIES: f64 = 6.0;
 impl Law {
     /// Seconds of a product.
     pub(crate) fn seconds(&self, product: &Product) -> f64 {
-        let [launch, latency, _, _, memory, halves, whole, .., quantise, bytes, clocks] = self.0;
+        let [
+            launch,
+            latency,
+            _,
+            _,
+            memory,
+            halves,
+            whole,
+            ..,
+            quantise,
+            bytes,
+            clocks,
+        ] = self.0;
         let sharp = self.0[8];
         let cache = self.0[11];
         let [m, n, k] = product.sizes;
@@ -148,13 +160,11 @@ impl Law {
             Weights::Cold => 1.0,
             Weights::Rotated => (1.0 - l2 / (COPIES * matrix + activations)).clamp(0.0, 1.0),
         };
-        let reading =
-            (matrix + activations) * (missed * from_memory + (1.0 - missed) * from_cache);
+        let reading = (matrix + activations) * (missed * from_memory + (1.0 - missed) * from_cache);
         let computing = self.computing(product);
         let longer = computing.max(reading);
         let shorter = computing.min(reading);
-        let together =
-            longer * libm::pow(1.0 + libm::pow(shorter / longer, sharp), 1.0 / sharp);
+        let together = longer * libm::pow(1.0 + libm::pow(shorter / longer, sharp), 1.0 / sharp);
         let quantising = if product.quantised {
             let moved = 3.0 * m * k;
             let spilled = (1.0 - l2 / moved).clamp(0.0, 1.0);
@@ -184,8 +194,8 @@ impl Law {
             loop {
                 let inputs = libm::ceil(k / parts / STEP) * STEP;
                 let waves = libm::ceil(tiles * parts / units);
-                let mut seconds = waves * inputs * input
-                    + ((waves - 1.0) * wave + inputs / STEP * step) / clock;
+                let mut seconds =
+                    waves * inputs * input + ((waves - 1.0) * wave + inputs / STEP * step) / clock;
                 if parts > 1.0 {
                     let partial = 8.0 * parts * m * n;
                     seconds += sums * partial / (units * clock * cache) + split / clock;

@@ -63,7 +63,11 @@ fn clock(capability: Option<(u8, u8)>, rate: f64) -> f64 {
         None => return USUAL_CLOCK,
     };
     let clock = rate / each;
-    let clock = if clock < LEAST_CLOCK { 2.0 * clock } else { clock };
+    let clock = if clock < LEAST_CLOCK {
+        2.0 * clock
+    } else {
+        clock
+    };
     clock.clamp(LEAST_CLOCK, MOST_CLOCK)
 }
 

@@ -165,10 +165,7 @@ fn others(
         });
         plain.insert((*precision, *shape), costs.collect());
     }
-    push(
-        "roofline".into(),
-        &decide(&plain, actual, precision, rates),
-    );
+    push("roofline".into(), &decide(&plain, actual, precision, rates));
     let always = timings.names.iter().enumerate().map(|(at, name)| {
         let decided: Vec<Decided> = cases(&plain, actual, precision, rates)
             .filter(|case| case.actual.get(at).copied().flatten().is_some())
@@ -242,9 +239,8 @@ fn ranged(
             let fold = fold(row.shape, seed);
             let (low, high) = range(row.processor, row.precision, near(said.basis), fold);
             let ends = (libm::exp(low.min(0.0)), libm::exp(high.max(0.0)));
-            (ends.1 / ends.0 <= WIDEST).then(|| {
-                (said.seconds, said.seconds * ends.0, said.seconds * ends.1)
-            })
+            (ends.1 / ends.0 <= WIDEST)
+                .then(|| (said.seconds, said.seconds * ends.0, said.seconds * ends.1))
         })
         .collect()
 }

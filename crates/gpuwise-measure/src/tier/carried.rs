@@ -68,7 +68,11 @@ fn own(job: &Job, precision: MatmulPrecision) -> Option<Products> {
     if !job.matmuls.is_empty() {
         let sizes = |shape: MatmulShape| [shape.m, shape.n, shape.k].map(f64::from);
         let products = job.matmuls.iter();
-        return Some(products.map(|(shape, count)| (sizes(*shape), *count)).collect());
+        return Some(
+            products
+                .map(|(shape, count)| (sizes(*shape), *count))
+                .collect(),
+        );
     }
     let kernels = job.kernels.filter(|kernels| *kernels >= 1.0)?;
     let (operations, bytes) = (job.operations? / kernels, job.bytes? / kernels);
@@ -84,7 +88,10 @@ fn own(job: &Job, precision: MatmulPrecision) -> Option<Products> {
     } else {
         [libm::cbrt(operations / 2.0); 3]
     };
-    Some(vec![(sizes.map(libm::round).map(|size| size.max(1.0)), kernels)])
+    Some(vec![(
+        sizes.map(libm::round).map(|size| size.max(1.0)),
+        kernels,
+    )])
 }
 
 fn ratio(

@@ -223,8 +223,18 @@ fn ends(new: &Parts, carried: Option<&Ratios>, scaled: (f64, f64)) -> (f64, f64)
             (low.min(scaled.0), high.max(scaled.1))
         }
     };
-    let compute = kernels(|r| (r.compute.low / r.compute.value, r.compute.high / r.compute.value));
-    let memory = kernels(|r| (r.memory.low / r.memory.value, r.memory.high / r.memory.value));
+    let compute = kernels(|r| {
+        (
+            r.compute.low / r.compute.value,
+            r.compute.high / r.compute.value,
+        )
+    });
+    let memory = kernels(|r| {
+        (
+            r.memory.low / r.memory.value,
+            r.memory.high / r.memory.value,
+        )
+    });
     let end = |compute: f64, memory: f64, others: f64| {
         new.compute * compute + new.memory * memory + moved * others + still
     };

@@ -122,7 +122,11 @@ impl Timings {
     pub fn twins(&self, a: usize, b: usize) -> bool {
         let chip = |at: usize| {
             let processor = &self.processors[at];
-            (&processor.vendor, &processor.generation, processor.capability)
+            (
+                &processor.vendor,
+                &processor.generation,
+                processor.capability,
+            )
         };
         a == b || chip(a) == chip(b)
     }

@@ -1,7 +1,10 @@
-//! Rows kept out: shapes by their hash, and GPUs one by one.
+//! Rows kept out: shapes by their hash, GPUs one by one, and all that have a chip.
 
 use super::{Sample, Samples, known};
-use crate::{Basis, lane::GPU};
+use crate::{
+    Basis,
+    lane::{GPU, MINOR},
+};
 use alloc::{
     collections::{BTreeMap, BTreeSet},
     string::{String, ToString as _},
@@ -16,7 +19,7 @@ const FOLDS: u32 = 4;
 /// Errors of rows kept out together.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Group {
-    /// What was kept out: `shapes`, `models`, or a GPU.
+    /// What was kept out: `shapes`, `models`, a GPU, or a chip.
     pub kept_out: String,
     pub gpu: String,
     /// Engine as the table names it: `vllm`, `sglang`, `trtllm`.
@@ -59,7 +62,7 @@ pub enum KeptOut {
     Shapes,
     /// All shapes of models, where the table has such.
     Models,
-    /// GPUs, one by one.
+    /// GPUs, one by one, and chips that several have.
     Gpus,
 }
 
@@ -87,15 +90,31 @@ pub fn errors(samples: &Samples, kinds: &[KeptOut]) -> Vec<Group> {
             });
         }
     }
-    let gpus: BTreeSet<&str> = samples.lanes.iter().map(|lane| lane.part(GPU)).collect();
-    for gpu in gpus {
-        let on = |row: &Sample| samples.lanes[row.lane as usize].part(GPU) == gpu;
-        if kinds.contains(&KeptOut::Gpus) {
+    if kinds.contains(&KeptOut::Gpus) {
+        for (level, part) in alone(samples) {
+            let on = |row: &Sample| samples.lanes[row.lane as usize].part(level) == part;
             let kept = known(samples, |row| thin(row) && !on(row));
-            judge(&mut groups, samples, &kept, gpu, |row| thin(row) && on(row));
+            judge(&mut groups, samples, &kept, part, |row| {
+                thin(row) && on(row)
+            });
         }
     }
     groups
+}
+
+/// GPUs, and chips that several of them have: of boards on one chip, one tells of the other.
+fn alone(samples: &Samples) -> Vec<(usize, &str)> {
+    let mut chips: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for lane in &samples.lanes {
+        chips
+            .entry(lane.part(MINOR))
+            .or_default()
+            .insert(lane.part(GPU));
+    }
+    let twins = chips.iter().filter(|(_, gpus)| gpus.len() > 1);
+    let twins = twins.map(|(chip, _)| (MINOR, *chip));
+    let gpus = chips.values().flatten().map(|gpu| (GPU, *gpu));
+    gpus.chain(twins).collect()
 }
 
 fn judge(

@@ -121,7 +121,9 @@ impl Fit {
             }
         };
         let rows: f64 = left.iter().zip(weights).map(|(x, w)| w * size(*x)).sum();
-        let held: f64 = (0..TERMS).map(|i| self.pull(terms, i) * (terms[i] - self.prior[i])).sum();
+        let held: f64 = (0..TERMS)
+            .map(|i| self.pull(terms, i) * (terms[i] - self.prior[i]))
+            .sum();
         rows + held / 2.0
     }
 
@@ -142,7 +144,11 @@ impl Fit {
                     let mut moved = terms;
                     moved[i] += SLOPE;
                     let there = self.left(&moved);
-                    there.iter().zip(&left).map(|(a, b)| (a - b) / SLOPE).collect()
+                    there
+                        .iter()
+                        .zip(&left)
+                        .map(|(a, b)| (a - b) / SLOPE)
+                        .collect()
                 })
                 .collect();
             let before = cost;

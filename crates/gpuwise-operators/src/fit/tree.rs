@@ -6,7 +6,7 @@ use crate::{
     code::{Surface, rounded},
     functions::{COMPUTE_SHARE, Known},
     grid::Corners,
-    lane::{ENGINE, MAJOR},
+    lane::{CLASS, ENGINE, MAJOR},
 };
 use alloc::{collections::BTreeMap, string::String, vec::Vec};
 use solve::Pull;
@@ -72,6 +72,12 @@ fn grow(
     level: usize,
 ) {
     let [first, ..] = group else { return };
+    // What was seen of one generation alone is that generation's, and tells nothing of its family.
+    let level = if level == CLASS && split(samples, rows, group, MAJOR).len() == 1 {
+        MAJOR
+    } else {
+        level
+    };
     let path = samples.lanes[rows[*first as usize].lane as usize].path(level);
     take_off(known, rows, rest, group, (path, level));
     if level + 1 == LEVELS.len() {

@@ -77,6 +77,11 @@ pub(crate) fn resolve<'a>(known: &'a Known, asked: &Lane) -> Option<Found<'a>> {
     let level = (CLASS..=VERSION)
         .find(|level| differs(lane, *level) && *level < VERSION)
         .map_or(VERSION, |level| level - 1);
+    let level = if level == CLASS && alone(known, lane) {
+        CLASS - 1
+    } else {
+        level
+    };
     let basis = match () {
         () if differs(lane, 0) => Basis::OtherFormat,
         () if differs(lane, ENGINE) => Basis::OtherEngine,
@@ -89,6 +94,16 @@ pub(crate) fn resolve<'a>(known: &'a Known, asked: &Lane) -> Option<Found<'a>> {
         },
     };
     Some(Found { lane, level, basis })
+}
+
+/// Whether one generation is all that was seen of a family, and its surface is its own: it tells nothing
+/// of the others.
+fn alone(known: &Known, lane: &Lane) -> bool {
+    let family = |other: &&Lane| (0..=CLASS).all(|level| other.part(level) == lane.part(level));
+    let mut kin = known.lanes.keys().filter(family);
+    kin.all(|other| other.part(MAJOR) == lane.part(MAJOR))
+        && known.surfaces.contains_key(&lane.path(MAJOR))
+        && !known.surfaces.contains_key(&lane.path(CLASS))
 }
 
 /// The numbers of a version, for which is newer.

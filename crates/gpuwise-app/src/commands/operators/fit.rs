@@ -24,6 +24,7 @@ const HEAD: &str = "\
 # Operator functions: a roofline by specs over measured shares; written by `gpuwise operators fit`, not by hand.
 # Source: operator times of PyPI aiconfigurator-core 0.12.0 (NVIDIA, Apache-2.0), values only, thinned.
 # table,lane,format|engine|kernel|class|major|minor|GPU|version,rows
+# table,law,format,terms: what products take by physics; the surfaces are what it leaves
 # table,share,path,best share of the dense peak
 # table,spread,format,basis,low,high: logarithms of measured over predicted, 10 and 90 %
 # table,surface,path,step,digits: logarithm of time over ideal at the knots, by what shorter paths leave

@@ -38,7 +38,9 @@ pub(super) fn products(timings: &Timings, judged: &ProductJudgement) -> String {
     text += "By operator functions that were fitted without what is left out: the same by which `tier` and `plan` price, and fitted in the same way. Where 80 % of the errors on others span more than three times, nothing is said.\n\n";
     for (system, precision, rows) in &timings.host_bound {
         let precision = precision.name();
-        text += &format!("{rows} rows of {system} in {precision} are not judged: they were timed launch by launch, and are the host's.\n");
+        text += &format!(
+            "{rows} rows of {system} in {precision} are not judged: they were timed launch by launch, and are the host's.\n"
+        );
     }
     text += "\n";
     text += &errors(judged, false).to_markdown();

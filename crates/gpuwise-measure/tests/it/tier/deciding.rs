@@ -135,7 +135,9 @@ fn each_part_scales_with_what_bounds_it() {
         ..tier("Hopper", 2e15, 1.5e12, 80, 4, 9.0)
     };
     to.processor.host_link = Some(3.15e10);
-    let parts = scale(&job, &from, &to, &rules().scaling, &NOTHING).unwrap().parts;
+    let parts = scale(&job, &from, &to, &rules().scaling, &NOTHING)
+        .unwrap()
+        .parts;
     for (what, is, wanted) in [
         // Half the work each, at twice the peak.
         ("compute", parts.compute, 0.2),
@@ -151,7 +153,14 @@ fn each_part_scales_with_what_bounds_it() {
     ] {
         assert!((is - wanted).abs() < 1e-12, "{what}: {is}");
     }
-    let single = scale(&job, &from, &Tier { gpus: 1, ..to }, &rules().scaling, &NOTHING).unwrap();
+    let single = scale(
+        &job,
+        &from,
+        &Tier { gpus: 1, ..to },
+        &rules().scaling,
+        &NOTHING,
+    )
+    .unwrap();
     assert_eq!(single.parts.communication, 0.0);
 }
 
@@ -327,7 +336,16 @@ fn a_job_s_own_products_scale_as_operators_say() {
     let with = |shape: &[(u32, u32, u32)]| Job {
         matmuls: shape
             .iter()
-            .map(|(m, n, k)| (MatmulShape { m: *m, n: *n, k: *k }, 10.0))
+            .map(|(m, n, k)| {
+                (
+                    MatmulShape {
+                        m: *m,
+                        n: *n,
+                        k: *k,
+                    },
+                    10.0,
+                )
+            })
             .collect(),
         ..job()
     };
@@ -337,7 +355,10 @@ fn a_job_s_own_products_scale_as_operators_say() {
     let read = scaled(&with(&[(1, 16384, 16384)])).carried.unwrap();
     assert!((0.65..0.85).contains(&read.compute.value), "{read:?}");
     let computed = scaled(&with(&[(8192, 8192, 8192)])).carried.unwrap();
-    assert!((0.9..1.15).contains(&computed.compute.value), "{computed:?}");
+    assert!(
+        (0.9..1.15).contains(&computed.compute.value),
+        "{computed:?}"
+    );
     assert!(read.own && read.memory == read.compute);
     // Figures alone are known no better than scaled times are.
     let figures = scaled(&job());
@@ -385,7 +406,9 @@ fn lessons() -> Vec<(Job, f64)> {
                 ..job()
             };
             let to = &tiers()[1];
-            let scaled = scale(&job, &now(), to, &rules().scaling, &NOTHING).unwrap().seconds;
+            let scaled = scale(&job, &now(), to, &rules().scaling, &NOTHING)
+                .unwrap()
+                .seconds;
             let slower = if memory > 0.5 { 2.0 } else { 1.0 };
             (job, scaled * slower)
         })
@@ -404,7 +427,12 @@ fn learned() -> Forest {
             seconds: *seconds,
         })
         .collect();
-    let (forest, rows) = learn(&lessons, (&rules().scaling, &NOTHING), &ForestSettings::default(), 1);
+    let (forest, rows) = learn(
+        &lessons,
+        (&rules().scaling, &NOTHING),
+        &ForestSettings::default(),
+        1,
+    );
     assert_eq!(rows, 60);
     forest
 }

@@ -142,7 +142,12 @@ fn whole_workloads_are_judged_under_their_promise() {
 
 #[test]
 fn of_costs_that_are_alike_the_surest_to_keep_its_slo_is_taken() {
-    let costs = [cost(1.0, 0.1), cost(1.05, 0.1), cost(1.2, 0.1), cost(0.5, 0.1)];
+    let costs = [
+        cost(1.0, 0.1),
+        cost(1.05, 0.1),
+        cost(1.2, 0.1),
+        cost(0.5, 0.1),
+    ];
     for (keeps, chosen) in [
         ([0.6, 0.9, 0.99, 0.4], 1),
         ([0.9, 0.6, 0.99, 0.4], 0),
@@ -158,7 +163,13 @@ fn of_costs_that_are_alike_the_surest_to_keep_its_slo_is_taken() {
 #[test]
 fn the_chance_of_keeping_a_limit_follows_the_range() {
     for (limit, chance) in [(1.0, 0.5), (1.2, 0.9), (0.9, 0.1), (100.0, 1.0)] {
-        assert!((keeps((1.0, 0.9, 1.2), limit) - chance).abs() < 1e-6, "{limit}");
+        assert!(
+            (keeps((1.0, 0.9, 1.2), limit) - chance).abs() < 1e-6,
+            "{limit}"
+        );
     }
-    assert_eq!((keeps((1.0, 1.0, 1.0), 1.0), keeps((1.0, 1.0, 1.0), 0.99)), (1.0, 0.0));
+    assert_eq!(
+        (keeps((1.0, 1.0, 1.0), 1.0), keeps((1.0, 1.0, 1.0), 0.99)),
+        (1.0, 0.0)
+    );
 }

@@ -95,10 +95,19 @@ fn boards_on_one_chip_are_left_out_together() {
     let samples = timings.samples();
     let said = unseen(&timings, &samples, LeftOut::Gpus, 0);
     // With its twin left out, nothing of its compute capability was seen.
-    assert!(said.iter().flatten().all(|said| said.basis > Basis::Architecture));
+    assert!(
+        said.iter()
+            .flatten()
+            .all(|said| said.basis > Basis::Architecture)
+    );
     assert!(said.iter().all(Option::is_some));
     let shapes = unseen(&timings, &samples, LeftOut::Shapes, 0);
-    assert!(shapes.iter().flatten().all(|said| said.basis == Basis::Measured));
+    assert!(
+        shapes
+            .iter()
+            .flatten()
+            .all(|said| said.basis == Basis::Measured)
+    );
     let folds = rows.iter().map(|row| fold(row.shape, 0));
     assert_eq!(folds.collect::<std::collections::BTreeSet<_>>().len(), 5);
 }
