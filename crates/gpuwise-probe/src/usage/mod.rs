@@ -256,18 +256,13 @@ impl Run<'_> {
 
     fn one(&self, task: &Task) -> Result<(Vec<Row>, Vec<String>), PrometheusError> {
         let (title, metric) = (task.aggregate.title(), &task.metric);
-        match self.pods {
-            Some(pods) => {
-                (self.said)(&format!(
-                    "asking for {title} {metric} of {} pods",
-                    pods.len()
-                ));
-                self.asker.answer_of(task, pods)
-            }
-            None => {
-                (self.said)(&format!("asking for {title} {metric}"));
-                self.asker.answer(task)
-            }
+        if let Some(pods) = self.pods {
+            let count = pods.len();
+            (self.said)(&format!("asking for {title} {metric} of {count} pods"));
+            self.asker.answer_of(task, pods)
+        } else {
+            (self.said)(&format!("asking for {title} {metric}"));
+            self.asker.answer(task)
         }
     }
 }

@@ -8,7 +8,7 @@ use gpuwise_read::{
     metrics::{Exposition, Sample},
     telemetry::{FieldNames, SampleReader, engine_metrics, is_engine_metric, serving_samples},
 };
-use std::{borrow::Cow, collections::BTreeSet, time::Duration};
+use std::{borrow::Cow, collections::BTreeSet, fmt::Write as _, time::Duration};
 
 /// What rows show and rules need; other quantities are not asked for.
 const ASKED: &[Quantity] = &[
@@ -215,10 +215,11 @@ impl Server {
 
 /// Its labels as one text.
 fn identity(series: &Series<'_>) -> String {
-    let labels = series.labels.iter();
-    labels
-        .map(|(name, value)| format!("{name}={value:?},"))
-        .collect()
+    let mut text = String::new();
+    for (name, value) in series.labels {
+        let _ = write!(text, "{name}={value:?},");
+    }
+    text
 }
 
 fn owned(metric: &str, labels: &[(String, String)], value: f64, at: f64) -> Sample<'static> {

@@ -1,12 +1,17 @@
 //! GPUs that are idle, too large, too small, or could be shared: by the judge of an audit, over minutes in
 //! place of days.
 
-use super::{Look, evidence, gib, is_amd, judged::Shown, percent};
+use super::{
+    Look, evidence, gib, is_amd,
+    judged::{Shown, compute},
+    percent,
+};
 use gpuwise_domain::{
     profile::finding::{Finding, Gain},
     telemetry::Quantity,
     usage::proposal::{Change, Proposal, Verdict},
 };
+use gpuwise_units::Bytes;
 
 /// Whether somebody has it: a holder is named, a process is on it, or memory is in use.
 pub(super) fn allocated(look: &Look<'_>) -> Option<String> {
@@ -65,7 +70,7 @@ pub(super) fn findings(shown: &Shown<'_, '_>) -> Vec<Finding> {
 }
 
 fn idle_gpu(look: &Look<'_>, shown: &Shown<'_, '_>) -> Option<Finding> {
-    let (_, quantity) = shown.compute(look)?;
+    let (_, quantity) = compute(look)?;
     let track = look.track(quantity)?;
     let (share, span) = (track.quantile(0.95)?, duration(track.span()));
     let by = allocated(look)?;
@@ -101,7 +106,7 @@ fn seen(finding: &mut Finding, shown: &Shown<'_, '_>) {
         ),
         (
             "memory_used_max",
-            usage.memory_peak.map(|peak| peak.as_f64()),
+            usage.memory_peak.map(Bytes::as_f64),
             "bytes",
         ),
         ("dram_active_p95", usage.dram_p95, "ratio"),

@@ -35,10 +35,6 @@ pub(super) struct Shown<'l, 'a> {
 }
 
 impl Shown<'_, '_> {
-    pub(super) fn compute(&self, look: &Look<'_>) -> Option<(ComputeMeasure, Quantity)> {
-        compute(look)
-    }
-
     /// Whether a row of it did nothing.
     pub(super) fn is_idle(&self, look: &Look<'_>) -> bool {
         is_idle(look, self.sizing.rules)
@@ -101,7 +97,7 @@ pub(super) fn all<'l, 'a>(
 }
 
 /// By which quantity its compute is told, with enough samples.
-fn compute(look: &Look<'_>) -> Option<(ComputeMeasure, Quantity)> {
+pub(super) fn compute(look: &Look<'_>) -> Option<(ComputeMeasure, Quantity)> {
     let mut measures = MEASURES.into_iter();
     measures.find(|(_, quantity)| look.track(*quantity).is_some())
 }
