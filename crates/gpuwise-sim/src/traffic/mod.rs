@@ -51,6 +51,9 @@ pub trait Source: Iterator<Item = Request> {
     }
 
     /// The same with a change made; changes are made in the order in which they are given.
+    ///
+    /// # Errors
+    /// When a number of the change cannot be.
     fn changed(self, change: Change) -> Result<Changed<Self>, TrafficError>
     where
         Self: Sized,
