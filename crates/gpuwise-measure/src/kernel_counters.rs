@@ -118,7 +118,10 @@ pub fn counted_figures(
     if conflicts.is_some_and(many) {
         figures.notes.push(CounterNote::BankConflicts);
     }
-    if figures.l2_hit_percent.is_some_and(|hits| hits < rules.limits.l2_hit) {
+    if figures
+        .l2_hit_percent
+        .is_some_and(|hits| hits < rules.limits.l2_hit)
+    {
         figures.notes.push(CounterNote::LowL2Hits);
     }
     let highest = [figures.compute_percent, figures.memory_percent];

@@ -302,7 +302,11 @@ fn measured(file: &Path, name: String, mut timeline: Timeline, wanted: &ProfileQ
         });
     }
     if let Some(gpu) = &wanted.gpu {
-        for device in timeline.devices.iter_mut().filter(|device| device.name.is_none()) {
+        for device in timeline
+            .devices
+            .iter_mut()
+            .filter(|device| device.name.is_none())
+        {
             device.name = Some(gpu.name.clone());
         }
     }

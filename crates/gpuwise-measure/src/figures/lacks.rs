@@ -60,9 +60,7 @@ pub fn sentence(lack: &Lack) -> String {
             "busy and idle time, communication and all that follows from kernels are not told, and nothing is found"
         }
         Needed::Copies => "copies are not told; busy time counts none",
-        Needed::Calls => {
-            "which call launched what is not told, nor why the GPU idled"
-        }
+        Needed::Calls => "which call launched what is not told, nor why the GPU idled",
         Needed::Names => {
             "kernels and calls have no names: communication, tensor cores and kinds of work are not told, and nothing is found"
         }

@@ -141,27 +141,52 @@ fn of_rank(rank: &RankFigures, list: &mut Vec<Figure>) {
 fn needs(figure: &str) -> &'static [Needed] {
     use Needed::{Calls, Copies, Kernels, Names};
     match figure {
-        "span_ns" | "busy_ns" | "idle_ns" | "idle_pct" | "idle_overhead_ns"
-        | "idle_without_overhead_ns" | "sub_us_kernels" | "lt_10us_kernels" | "kernel_time_ns"
-        | "occupancy_pct" | "sm_efficiency_pct" | "concurrency_mean" | "two_or_more_ns" => {
-            &[Kernels]
-        }
-        "idle_host_wait_ns" | "idle_in_call_ns" | "idle_kernel_wait_ns" | "idle_other_ns"
-        | "idle_unlinked_ns" | "launch_bound_pct" => &[Kernels, Calls],
+        "span_ns"
+        | "busy_ns"
+        | "idle_ns"
+        | "idle_pct"
+        | "idle_overhead_ns"
+        | "idle_without_overhead_ns"
+        | "sub_us_kernels"
+        | "lt_10us_kernels"
+        | "kernel_time_ns"
+        | "occupancy_pct"
+        | "sm_efficiency_pct"
+        | "concurrency_mean"
+        | "two_or_more_ns" => &[Kernels],
+        "idle_host_wait_ns"
+        | "idle_in_call_ns"
+        | "idle_kernel_wait_ns"
+        | "idle_other_ns"
+        | "idle_unlinked_ns"
+        | "launch_bound_pct" => &[Kernels, Calls],
         "host_wait_loader_ns"
         | "host_wait_synchronisation_ns"
         | "host_wait_copy_calls_ns"
         | "host_wait_framework_ns"
         | "critical_path_ns" => &[Kernels, Calls, Names],
-        "comm_union_ns" | "comm_pct" | "comm_comp_overlap_ns" | "comm_overlap_pct"
-        | "exposed_comm_ns" | "comp_union_ns" | "kind_time_ns" | "tensor_core_pct"
-        | "tensor_core_unused_pct" | "tensor_core_unknown_pct" | "collective_time_ns"
-        | "collective_bus_bytes_per_s" | "flops_counted_pct" | "flops_covered_pct"
-        | "utilisation_at_least_pct" | "hfu_pct" | "mfu_pct" => &[Kernels, Names],
+        "comm_union_ns"
+        | "comm_pct"
+        | "comm_comp_overlap_ns"
+        | "comm_overlap_pct"
+        | "exposed_comm_ns"
+        | "comp_union_ns"
+        | "kind_time_ns"
+        | "tensor_core_pct"
+        | "tensor_core_unused_pct"
+        | "tensor_core_unknown_pct"
+        | "collective_time_ns"
+        | "collective_bus_bytes_per_s"
+        | "flops_counted_pct"
+        | "flops_covered_pct"
+        | "utilisation_at_least_pct"
+        | "hfu_pct"
+        | "mfu_pct" => &[Kernels, Names],
         "mem_union_ns" => &[Copies],
         "exposed_mem_ns" => &[Kernels, Copies],
-        "launch_calls" | "launch_call_ns" | "synchronisation_calls"
-        | "synchronisation_call_ns" => &[Calls, Names],
+        "launch_calls" | "launch_call_ns" | "synchronisation_calls" | "synchronisation_call_ns" => {
+            &[Calls, Names]
+        }
         "loader_wait_ns" | "loader_wait_pct" => &[Names],
         _ => &[],
     }

@@ -112,8 +112,7 @@ impl Host {
         long.sort_unstable();
         host.loader = Intervals::union(loader.iter().copied()).without(&host.overhead);
         active.extend(loader);
-        host.rests =
-            rests(&Intervals::union(active), limits, step_ns).without(&host.overhead);
+        host.rests = rests(&Intervals::union(active), limits, step_ns).without(&host.overhead);
         host.long = long;
         host.disjoint();
         host.framework = host.rest_of(timeline);
@@ -123,9 +122,10 @@ impl Host {
     /// What the profiler did itself.
     fn profiler(&mut self, timeline: &Timeline, names: &Classifier) {
         let mut own = Remembered::new(&timeline.names);
-        let spans = timeline.overhead.iter().filter(|span| {
-            own.of(span.name, |name| names.is_profilers(name))
-        });
+        let spans = timeline
+            .overhead
+            .iter()
+            .filter(|span| own.of(span.name, |name| names.is_profilers(name)));
         let mut ranges = Vec::new();
         let mut longest = 0;
         for span in spans {

@@ -143,8 +143,15 @@ impl<'a> Ledger<'a> {
         }
     }
 
-    /// Charges what a piece of work lost, `at_least` of which every fix takes away.
-    pub(super) fn charge_work(&mut self, cause: Cause, place: usize, ns: i64, at_least: i64) {
+    /// Charges what a piece of work lost, `at_least` of which every fix takes away, and at most `all` of
+    /// the piece, where what of it hid behind other work goes as well.
+    pub(super) fn charge_work(
+        &mut self,
+        cause: Cause,
+        place: usize,
+        ns: i64,
+        (at_least, all): (i64, i64),
+    ) {
         let Some(&(start, end, index)) = self.ordered.pieces.get(place) else {
             return;
         };
@@ -158,7 +165,7 @@ impl<'a> Ledger<'a> {
             name: work.name,
         };
         if let (Some(account), Ok(place)) = (self.add(cause, spot), u32::try_from(place)) {
-            account.removed.work.push((place, at_least, ns));
+            account.removed.work.push((place, at_least, all));
         }
     }
 

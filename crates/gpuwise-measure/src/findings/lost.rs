@@ -86,8 +86,10 @@ impl<'a> Lost<'a> {
                 high_ns: charged.ns,
             });
             lost.ns += beyond(charged.ns);
-            lost.gained.0 += beyond(gained.low_ns);
-            lost.gained.1 += beyond(gained.high_ns);
+            // Of the gain, the same part is another finding's.
+            let own = beyond(charged.ns) / (charged.ns as f64).max(1.0);
+            lost.gained.0 += gained.low_ns as f64 * own;
+            lost.gained.1 += gained.high_ns as f64 * own;
             lost.charged = lost.charged.saturating_add(charged.ns);
             lost.idle_ns = lost.idle_ns.saturating_add(charged.idle_ns);
             lost.count += charged.count;
@@ -169,7 +171,11 @@ impl<'a> Lost<'a> {
         }
         // What another finding answers for is taken out of all places alike.
         let own = self.ns / (self.charged as f64).max(1.0);
-        for lost in self.places.iter_mut().filter_map(|place| place.lost_ns.as_mut()) {
+        for lost in self
+            .places
+            .iter_mut()
+            .filter_map(|place| place.lost_ns.as_mut())
+        {
             *lost = (*lost as f64 * own) as i64;
         }
         shown.push(elsewhere(self.ns, &self.places));

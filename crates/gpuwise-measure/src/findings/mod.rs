@@ -94,7 +94,9 @@ pub fn signals(
         alone: ordered.alone(timeline),
     };
     // Without kernels nothing tells busy from idle, and without names nothing is told apart.
-    let told = lacks(timeline).iter().all(|lack| !matches!(lack.needed, Needed::Kernels | Needed::Names));
+    let told = lacks(timeline)
+        .iter()
+        .all(|lack| !matches!(lack.needed, Needed::Kernels | Needed::Names));
     if told {
         gaps::charge(&rank, &mut ledger);
         for rule in RULES {

@@ -12,6 +12,7 @@ use super::{
     rule::Rank,
 };
 use crate::figures::intervals::Intervals;
+use gpuwise_domain::profile::timeline::HostSpan;
 
 /// Work that begins this soon after the end of another stream's work is taken to have waited for it.
 const CLOSE_NS: i64 = 15_000;
@@ -25,8 +26,8 @@ const BETWEEN_NS: i64 = 1_000;
 /// What a piece was seen to wait for.
 #[derive(Debug, Clone, Copy)]
 enum Bound {
-    /// Its launch, after so much.
-    Launch(i64),
+    /// An instant of the host, in its launching call or at its return, and so much after it.
+    Launch(i64, i64),
     /// The piece before it on its stream, after so much.
     Stream(i64),
     /// A piece of another stream, after so much.
@@ -56,8 +57,9 @@ struct Waiting {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
-    Piece(u32),
+    // What is launched when a call returns comes after it.
     Wait(u32),
+    Piece(u32),
 }
 
 /// What happened in a rank, ready to be played again.
@@ -132,8 +134,10 @@ impl Replay {
         whole: Whole<'_>,
         unwaiting: Option<Wait>,
     ) -> Gained {
-        let charged = Intervals::union(removed.host.iter().copied());
-        let none = Intervals::default();
+        let waited = self.waited(unwaiting);
+        let all = removed.host.iter().chain(waited.ranges()).copied();
+        let charged = Intervals::union(all);
+        let none = waited;
         let (least, most) = match whole {
             Whole::Charged if unwaiting.is_some() => (&none, &charged),
             Whole::Charged => (&charged, &charged),
@@ -164,6 +168,13 @@ impl Replay {
         Gained { low_ns, high_ns }
     }
 
+    /// Time in calls that wait no more, but for what such a call takes by itself.
+    fn waited(&self, unwaiting: Option<Wait>) -> Intervals {
+        let calls = self.waits.iter().map(|wait| &wait.call);
+        let calls = calls.filter(|call| Some(call.why) == unwaiting);
+        Intervals::union(calls.map(|call| ((call.start + CALL_NS).min(call.end), call.end)))
+    }
+
     /// The span of the rank after a change.
     fn play(&self, change: &Change<'_>) -> i64 {
         let mut clock = Clock::new(change.host);
@@ -182,9 +193,10 @@ impl Replay {
                     }
                 }
                 Event::Wait(place) => {
-                    if let Some(wait) = self.waits.get(place as usize) {
-                        let free = change.unwaiting == Some(wait.call.why);
-                        let returned = self.returned(wait, free, &clock, &times);
+                    let wait = self.waits.get(place as usize);
+                    if let Some(wait) = wait.filter(|wait| change.unwaiting != Some(wait.call.why))
+                    {
+                        let returned = self.returned(wait, &clock, &times);
                         clock.arrive(wait.call.end, returned);
                     }
                 }
@@ -202,15 +214,19 @@ impl Replay {
         };
         let end_of = |place: u32| times.get(place as usize).map(|time| time.1);
         let launched = piece.launched.map(|at| clock.at(at));
-        let quickest = piece.launched.map_or(0, |at| (piece.start - at).clamp(0, LAUNCH_NS));
+        let quickest = piece
+            .launched
+            .map_or(0, |at| (piece.start - at).clamp(0, LAUNCH_NS));
         let after_launch = launched.map(|at| at + quickest);
         let old_before = piece.before.and_then(|p| self.pieces.get(p as usize));
-        let after_stream = old_before.zip(piece.before.and_then(end_of)).map(|(old, end)| {
-            let gap = (piece.start - old.end).min(BETWEEN_NS);
-            end + gap
-        });
+        let after_stream = old_before
+            .zip(piece.before.and_then(end_of))
+            .map(|(old, end)| {
+                let gap = (piece.start - old.end).min(BETWEEN_NS);
+                end + gap
+            });
         let bound = match piece.bound {
-            Bound::Launch(after) => launched.map(|at| at + after),
+            Bound::Launch(at, after) => Some(clock.at(at) + after),
             Bound::Stream(after) => piece.before.and_then(end_of).map(|end| end + after),
             Bound::Other(other, after) => end_of(other).map(|end| end + after),
             Bound::Host => Some(clock.at(piece.start)),
@@ -220,16 +236,13 @@ impl Replay {
     }
 
     /// When a call that waits returns now.
-    fn returned(&self, wait: &Waiting, free: bool, clock: &Clock<'_>, times: &[(i64, i64)]) -> i64 {
+    fn returned(&self, wait: &Waiting, clock: &Clock<'_>, times: &[(i64, i64)]) -> i64 {
         let call = &wait.call;
         let begun = clock.at(call.start);
         let length = call.end - call.start;
-        let target = wait.piece.and_then(|place| {
-            Some((self.pieces.get(place as usize)?, times.get(place as usize)?))
-        });
-        if free {
-            return begun + length.min(CALL_NS);
-        }
+        let target = wait
+            .piece
+            .and_then(|place| Some((self.pieces.get(place as usize)?, times.get(place as usize)?)));
         match target {
             Some((old, new)) if old.end > call.start => {
                 (begun + length.min(CALL_NS)).max(new.1 + (call.end - old.end).min(length))
@@ -275,7 +288,9 @@ impl<'c> Clock<'c> {
             return 0;
         };
         let before = self.sums.get(last).copied().unwrap_or(0);
-        ranges.get(last).map_or(before, |range| before + at.min(range.1) - range.0)
+        ranges
+            .get(last)
+            .map_or(before, |range| before + at.min(range.1) - range.0)
     }
 
     fn at(&self, old: i64) -> i64 {
@@ -324,16 +339,24 @@ fn pieces(rank: &Rank<'_>) -> Vec<Piece> {
         }
         let work = timeline.work.get(index as usize);
         let stream = work.map_or(0, |work| work.stream);
-        let launched = work.and_then(|work| timeline.call_of(work)).map(|call| call.start_ns);
-        let before = last.get_mut(stream as usize).and_then(|slot| slot.replace(place));
-        let old_before = before.and_then(|before| pieces.get(before as usize)).copied();
-        let recent = ends.iter().rev().take_while(|end| start - end.0 <= CLOSE_NS);
+        let call = work.and_then(|work| timeline.call_of(work));
+        let launched = call.map(|call| call.start_ns);
+        let before = last
+            .get_mut(stream as usize)
+            .and_then(|slot| slot.replace(place));
+        let old_before = before
+            .and_then(|before| pieces.get(before as usize))
+            .copied();
+        let recent = ends
+            .iter()
+            .rev()
+            .take_while(|end| start - end.0 <= CLOSE_NS);
         let other = recent.copied().find(|&(_, other)| {
             let piece = rank.ordered.pieces.get(other as usize);
             let work = piece.and_then(|piece| timeline.work.get(piece.2 as usize));
             work.is_some_and(|work| work.stream != stream)
         });
-        let bound = bound(start, launched, old_before.as_ref(), other);
+        let bound = bound(start, call, old_before.as_ref(), other);
         let mut key = launched.unwrap_or(start);
         if let Some(before) = old_before {
             key = key.max(before.key);
@@ -355,23 +378,33 @@ fn pieces(rank: &Rank<'_>) -> Vec<Piece> {
 
 fn bound(
     start: i64,
-    launched: Option<i64>,
+    call: Option<&HostSpan>,
     before: Option<&Piece>,
     other: Option<(i64, u32)>,
 ) -> Bound {
-    let Some(launched) = launched else {
-        return match before {
-            Some(before) if start - before.end <= CLOSE_NS => Bound::Stream(start - before.end),
+    let Some(call) = call else {
+        return match (before, other) {
+            (Some(before), _) if start - before.end <= CLOSE_NS => {
+                Bound::Stream(start - before.end)
+            }
+            (_, Some((end, other))) => Bound::Other(other, start - end),
             _ => Bound::Host,
         };
     };
+    let launched = call.start_ns;
+    // Of a long call the kernel waits to the end: it goes with the call.
+    let at = call.end_ns.min(start).max(launched);
     let queued = before.filter(|before| before.end > launched);
     let behind = other.filter(|other| other.0 > launched);
-    match (queued, behind) {
+    // It came long after the work before it, while its call was held: the call is what it waited for.
+    let held = queued.is_some_and(|before| {
+        start - before.end > CLOSE_NS && call.end_ns > before.end.saturating_add(CLOSE_NS)
+    });
+    match (queued.filter(|_| !held), behind.filter(|_| !held)) {
         (Some(before), Some((end, other))) if end > before.end => Bound::Other(other, start - end),
         (Some(before), _) => Bound::Stream(start - before.end),
         (None, Some((end, other))) => Bound::Other(other, start - end),
-        (None, None) => Bound::Launch(start - launched),
+        (None, None) => Bound::Launch(at, start - at),
     }
 }
 
@@ -420,7 +453,10 @@ mod tests {
                 host: Vec::new(),
                 work: vec![(0, 90_000, 90_000)],
             };
-            assert_eq!(Replay::new(rank).gained(&removed, Whole::Charged, None), kept(0));
+            assert_eq!(
+                Replay::new(rank).gained(&removed, Whole::Charged, None),
+                kept(0)
+            );
         });
     }
 
@@ -432,7 +468,8 @@ mod tests {
         made.kernel("second", 165, 265, 10);
         with_rank(&made.0, |rank| {
             let removed = Removed::default();
-            let gained = Replay::new(rank).gained(&removed, Whole::Charged, Some(Wait::Synchronisation));
+            let gained =
+                Replay::new(rank).gained(&removed, Whole::Charged, Some(Wait::Synchronisation));
             // Launched 101 µs earlier, but the first kernel runs until 110 µs.
             assert_eq!(gained, kept(54_000));
         });

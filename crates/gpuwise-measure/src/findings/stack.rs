@@ -76,9 +76,7 @@ impl Stack {
                 .then_some(Framework::PyTorch),
         };
         Self {
-            vendor: of_devices
-                .or(of_calls)
-                .or(nsight.then_some(Vendor::Nvidia)),
+            vendor: of_devices.or(of_calls).or(nsight.then_some(Vendor::Nvidia)),
             framework,
             compiled: names().any(|name| COMPILED.iter().any(|known| name.contains(known))),
             graphs: names().any(|name| name.contains("GraphLaunch")),
@@ -153,9 +151,9 @@ impl Stack {
             Some(Framework::PyTorch) if self.compiled => format!(
                 "Fuse those that `torch.compile` left apart (`TORCH_LOGS=graph_breaks`; fused or `foreach` optimizers), or {replay}"
             ),
-            Some(Framework::PyTorch) => format!(
-                "Fuse them (`torch.compile`, fused or `foreach` optimizers) or {replay}"
-            ),
+            Some(Framework::PyTorch) => {
+                format!("Fuse them (`torch.compile`, fused or `foreach` optimizers) or {replay}")
+            }
             Some(Framework::Xla) => {
                 "Put them under one `jax.jit` or `tf.function`, so that XLA fuses them".to_owned()
             }

@@ -3,7 +3,11 @@
 use crate::{
     figures::{Classifier, Input, Measured, Settings, of_profile, of_rank},
     findings::{
-        self, Signals, Thresholds, host::Host, ledger::Removed, replay::{Replay, Whole}, rule::Rank,
+        self, Signals, Thresholds,
+        host::Host,
+        ledger::Removed,
+        replay::{Replay, Whole},
+        rule::Rank,
         work::Ordered,
     },
 };
@@ -11,8 +15,8 @@ use gpuwise_domain::profile::{
     figures::ProfileFigures,
     finding::{Finding, Gain},
     timeline::{
-        CopyShape, Detail, Device, Direction, HostSpan, Index, MemoryEvent, MemoryKind, NameId,
-        Lack, Needed, Operands, Stream, Thread, Timeline, Work, WorkClass,
+        CopyShape, Detail, Device, Direction, HostSpan, Index, Lack, MemoryEvent, MemoryKind,
+        NameId, Needed, Operands, Stream, Thread, Timeline, Work, WorkClass,
     },
 };
 use proptest::prelude::*;
@@ -280,7 +284,10 @@ fn laws(signals: &Signals, idle_ns: i64) -> Result<(), String> {
         if one.idle_ns == one.ns {
             idle.extend(one.places.iter().map(|p| (p.start_ns, p.end_ns)));
         }
-        if one.gained.is_some_and(|g| g.low_ns > g.high_ns || g.high_ns > signals.span_ns) {
+        if one
+            .gained
+            .is_some_and(|g| g.low_ns > g.high_ns || g.high_ns > signals.span_ns)
+        {
             return Err(format!("{cause:?}: {:?} of {}", one.gained, one.ns));
         }
     }
@@ -296,7 +303,12 @@ fn the_profilers_own_pause_is_nobodys_fault() {
         let mut made = Made::new();
         for round in 0..10 {
             let at = round * 1000 + if round >= 5 { 6000 } else { 0 };
-            made.kernel("some_kernel", at + 10, at + 1000, if round == 5 { 6 } else { 500 });
+            made.kernel(
+                "some_kernel",
+                at + 10,
+                at + 1000,
+                if round == 5 { 6 } else { 500 },
+            );
         }
         let span = made.span(name, 5000, 11_004);
         made.0.overhead.push(span);
@@ -311,7 +323,7 @@ fn the_profilers_own_pause_is_nobodys_fault() {
     // The driver loads code without a profiler, too.
     let driver = with("Lazy Function Loading");
     assert_eq!(idle(&driver).overhead_ns, 0);
-    assert_eq!(classes(&[driver]), ["idle"]);
+    assert_eq!(classes(&[driver]), ["host_bound"]);
 }
 
 #[test]

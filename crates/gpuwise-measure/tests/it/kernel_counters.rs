@@ -140,6 +140,8 @@ fn kernels_are_classed_by_their_two_throughputs() {
         near_peak: 80.0,
         balanced: 10.0,
         waves: 1.0,
+        l2_hit: 50.0,
+        bank_conflicts: 10.0,
     };
     for (compute, memory, waves, class) in [
         (97.0, 40.0, None, Bound::Compute),

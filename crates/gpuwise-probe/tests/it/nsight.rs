@@ -398,7 +398,9 @@ fn tables_that_are_missing_are_named() {
     let lacks = || -> Vec<(Needed, String)> {
         let export = read_export(file.path()).expect("an export");
         let lacks = export.processes[0].timeline.lacks.iter();
-        lacks.map(|lack| (lack.needed, lack.place.clone())).collect()
+        lacks
+            .map(|lack| (lack.needed, lack.place.clone()))
+            .collect()
     };
     assert_eq!(lacks(), []);
     let connection = Connection::open(file.path()).expect("SQLite");

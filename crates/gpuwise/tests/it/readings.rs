@@ -80,7 +80,9 @@ fn first_findings_are_those_that_a_person_read() {
         // The page says what is said; where it parts from the reading it says so.
         let written = said.split('`').nth(1).map(str::to_owned);
         if found != written || found.as_deref() != class && !said.contains("disagrees") {
-            wrong.push(format!("{name}: read {bold}, said {found:?}, the page says {written:?}"));
+            wrong.push(format!(
+                "{name}: read {bold}, said {found:?}, the page says {written:?}"
+            ));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));

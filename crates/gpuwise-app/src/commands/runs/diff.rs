@@ -79,9 +79,11 @@ fn known(store: &Store, asked: &str) -> anyhow::Result<StoredRun> {
     let rows = store.list(&Filter::default())?;
     match rows.iter().find(|row| row.name == asked) {
         Some(row) => Ok(store.run(&row.id)?),
-        None => Err(Problem::new(format!("no run has an id that begins with {asked:?}, or that name"))
-            .hint("`gpuwise runs list` shows ids and names")
-            .into()),
+        None => Err(Problem::new(format!(
+            "no run has an id that begins with {asked:?}, or that name"
+        ))
+        .hint("`gpuwise runs list` shows ids and names")
+        .into()),
     }
 }
 

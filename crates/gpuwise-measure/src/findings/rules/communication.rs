@@ -76,7 +76,8 @@ fn charge(rank: &Rank<'_>, ledger: &mut Ledger<'_>) {
             until = until.max(end);
             let exposed = &rank.ordered.only_communicating;
             let ns = exposed.overlap_range(from, end.max(from));
-            ledger.charge_work(CAUSE, place, ns, (ns as f64 * certain) as i64);
+            let at_least = (ns as f64 * certain) as i64;
+            ledger.charge_work(CAUSE, place, ns, (at_least, end - start));
         }
     }
 }

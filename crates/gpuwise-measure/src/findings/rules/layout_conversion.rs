@@ -60,7 +60,7 @@ fn charge(rank: &Rank<'_>, ledger: &mut Ledger<'_>) {
         let name = kernel.work.name;
         if known.of(name, |name| NAMES.iter().any(|one| name.contains(one))) {
             let time = kernel.duration() as f64 * rank.alone;
-            ledger.charge_work(CAUSE, kernel.place, time as i64, (time * certain) as i64);
+            ledger.charge_work(CAUSE, kernel.place, time as i64, ((time * certain) as i64, time as i64));
         }
     }
 }

@@ -72,7 +72,7 @@ fn charge(rank: &Rank<'_>, ledger: &mut Ledger<'_>) {
         let duration = kernel.duration() as f64;
         if let Some(blocks) = blocks.filter(|blocks| *blocks < fewest && duration >= small) {
             let lost = duration * rank.alone * (1.0 - blocks.max(0.0));
-            ledger.charge_work(CAUSE, kernel.place, lost as i64, (lost * certain) as i64);
+            ledger.charge_work(CAUSE, kernel.place, lost as i64, ((lost * certain) as i64, lost as i64));
         }
     }
 }

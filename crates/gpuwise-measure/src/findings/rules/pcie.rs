@@ -106,7 +106,8 @@ pub(super) fn charge_copies(
             let took = ((copy.end - copy.start) as f64).max(1.0);
             (1.0 - bytes as f64 / rate * 1e9 / took).max(0.0)
         });
-        ledger.charge_work(cause, copy.place, ns, (ns as f64 * slow) as i64);
+        let all = copy.end - copy.start;
+        ledger.charge_work(cause, copy.place, ns, ((ns as f64 * slow) as i64, all));
         exposed_ns += ns;
         if let Some(bytes) = copy.bytes {
             sized = sized.saturating_add(bytes);

@@ -85,7 +85,7 @@ pub(super) fn charge_kernels(
         {
             let duration = kernel.duration() as f64 * rank.alone;
             let lost = duration * (1.0 - 1.0 / TENSOR_RATIO);
-            ledger.charge_work(cause, kernel.place, lost as i64, (lost * certain) as i64);
+            ledger.charge_work(cause, kernel.place, lost as i64, ((lost * certain) as i64, lost as i64));
         }
     }
 }

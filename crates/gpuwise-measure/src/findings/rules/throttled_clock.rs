@@ -146,6 +146,10 @@ fn charge(rank: &Rank<'_>, ledger: &mut Ledger<'_>) {
             continue;
         }
         let clock = clocks.within(part.from, part.to);
+        // Without a clock, most of the part must speak for it.
+        if clock.is_none() && part.took * 2 < part.all {
+            continue;
+        }
         if let Some((clock, usual)) = clock.zip(usual) {
             // Kernels that are bound by memory follow the clock in part.
             if clock * (1.0 + (slower - 1.0) / 2.0) > usual {
@@ -156,9 +160,12 @@ fn charge(rank: &Rank<'_>, ledger: &mut Ledger<'_>) {
         let beyond = 1.0 - 1.0 / slower;
         took += part.took as f64;
         lost += part.took as f64 * beyond;
-        for &(place, duration, _) in &part.kernels {
-            let ns = (duration as f64 * beyond * rank.alone) as i64;
-            ledger.charge_work(CAUSE, place, ns, ns);
+        // The clock is that of all kernels, also of those that say nothing of it.
+        let within = |start| part.from <= start && (start < part.to || part.last);
+        let kernels = rank.ordered.kernels(timeline);
+        for kernel in kernels.filter(|kernel| within(kernel.start)) {
+            let ns = (kernel.duration() as f64 * beyond * rank.alone) as i64;
+            ledger.charge_work(CAUSE, kernel.place, ns, (ns, ns));
         }
     }
     if lost > 0.0 {
@@ -181,21 +188,25 @@ fn parts(rank: &Rank<'_>) -> Option<Vec<Part>> {
         .map(|place| Part {
             from: from + place * width,
             to: from + (place + 1) * width,
+            last: place + 1 == PARTS,
             ..Part::default()
         })
         .collect();
     for kernel in ordered.kernels(timeline) {
         let duration = kernel.duration();
+        let place = ((kernel.start - from) / width).min(PARTS - 1);
+        let place = usize::try_from(place).unwrap_or(0);
+        if let Some(part) = parts.get_mut(place) {
+            part.all += duration;
+        }
         let Some(&usual) = medians.get(&(kernel.work.name, kernel.work.detail)) else {
             continue;
         };
         if shared.overlap_range(kernel.start, kernel.end) * ALONE > duration {
             continue;
         }
-        let place = ((kernel.start - from) / width).min(PARTS - 1);
-        let part = usize::try_from(place).unwrap_or(0);
-        if let Some(part) = parts.get_mut(part) {
-            part.kernels.push((kernel.place, duration, usual));
+        if let Some(part) = parts.get_mut(place) {
+            part.kernels.push((duration, usual));
             part.took += duration;
             part.usual += usual;
             let shape = launch_of(timeline, kernel.work).and_then(|launch| launch.grid);
@@ -269,9 +280,13 @@ fn fastest(sorted: &[(f64, i64)]) -> Option<f64> {
 struct Part {
     from: i64,
     to: i64,
-    /// Place, duration and usual duration.
-    kernels: Vec<(usize, i64, i64)>,
+    /// What begins later belongs to it as well.
+    last: bool,
+    /// Duration and usual duration.
+    kernels: Vec<(i64, i64)>,
     took: i64,
+    /// Of all its kernels, also of those that shared the device.
+    all: i64,
     usual: i64,
     /// Of kernels whose shape is not stated: the same name may stand for other work.
     doubtful: i64,
@@ -298,10 +313,10 @@ impl Part {
     /// Whether most kernels of the part are slower, not only some of them.
     fn broad(&self, fastest: f64, least: f64, limits: &Thresholds) -> bool {
         let least = 1.0 + (least - 1.0) / 2.0;
-        let slower = self.kernels.iter().filter(|(_, duration, usual)| {
+        let slower = self.kernels.iter().filter(|(duration, usual)| {
             *usual > 0 && *duration as f64 / *usual as f64 / fastest >= least
         });
-        let time: i64 = slower.map(|(_, duration, _)| duration).sum();
+        let time: i64 = slower.map(|(duration, _)| duration).sum();
         time as f64 >= limits.of(&BREADTH) * self.took as f64
     }
 }

@@ -259,7 +259,9 @@ fn evidence(figure: &str, value: f64, unit: &str, threshold: Option<f64>) -> Evi
 /// Whether the GPU is AMD's, as its product says.
 fn is_amd(look: &Look<'_>) -> bool {
     let product = look.row.subject.gpu.product.as_deref().unwrap_or_default();
-    ["AMD", "Instinct", "Radeon"].iter().any(|word| product.contains(word))
+    ["AMD", "Instinct", "Radeon"]
+        .iter()
+        .any(|word| product.contains(word))
 }
 
 /// A share as people read it.

@@ -224,7 +224,9 @@ fn kernels(source: &CountersSource, id: &str) -> String {
         (Some(_), None) => {
             "The slope is what device memory gives; the peak of compute is not among the counters: name the GPU with `--gpu`."
         }
-        _ => "The counters do not tell the roofs: name the GPU with `--gpu`, or collect `--set roofline`.",
+        _ => {
+            "The counters do not tell the roofs: name the GPU with `--gpu`, or collect `--set roofline`."
+        }
     };
     let pictures = [
         svg::roofline(&on_roofline, roofs.memory, roofs.fp32, &format!("{id}-roofline")).map(|picture| figure(&picture, caption)),
