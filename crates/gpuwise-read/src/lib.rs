@@ -25,8 +25,8 @@ pub mod workload;
 
 /// Readers of what every command reads, and of what comes by the gigabyte.
 pub use gpuwise_scan::{
-    access_log, catalogue, config, flight_recorder, hta_rows, json_error, kineto, memory_snapshot, network,
-    pickle, question, table_error, trace_viewer, traffic, xplane,
+    access_log, catalogue, config, flight_recorder, hta_rows, json_error, kineto, memory_snapshot,
+    network, pickle, question, table_error, trace_viewer, traffic, xplane,
 };
 
 /// The worked example of `docs/concepts/topology.md`, run as a test.

@@ -17,7 +17,8 @@ pub use host::{
     MemoryFigures, PathCause, PathSegment, Step, StepFigures, StepSource,
 };
 pub use operators::{
-    BestBasis, BestTime, NodeKind, OperatorNode, OperatorTree, OperatorWork, RooflineSide, Shortfall,
+    BestBasis, BestTime, NodeKind, OperatorNode, OperatorTree, OperatorWork, RooflineSide,
+    Shortfall,
 };
 pub use ranks::{
     CollectiveKind, MatchedCollective, ProfileFigures, RankFigures, RankLateness, Stragglers,

@@ -65,9 +65,9 @@ pub fn of_rank(
     let wanted = |work: &&(usize, &Work)| {
         let (_, work) = **work;
         let number = timeline.device_of(work).map(|device| device.number);
-        let within = settings.window.is_none_or(|window| {
-            (window.start_ns..window.end_ns).contains(&work.start_ns)
-        });
+        let within = settings
+            .window
+            .is_none_or(|window| (window.start_ns..window.end_ns).contains(&work.start_ns));
         work.class == WorkClass::Kernel
             && within
             && (settings.device.is_none() || settings.device == number)
@@ -117,7 +117,11 @@ pub fn of_rank(
     let operator = |key: &Key, sum: &Sum| OperatorNode {
         parent: None,
         depth: 0,
-        kind: if key.is_kernel { NodeKind::Kernel } else { NodeKind::Operator },
+        kind: if key.is_kernel {
+            NodeKind::Kernel
+        } else {
+            NodeKind::Operator
+        },
         name: timeline.names.text(key.name).to_owned(),
         count: sum.count,
         kernel_count: sum.kernel_count,

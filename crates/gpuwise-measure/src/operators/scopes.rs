@@ -41,7 +41,9 @@ impl Scopes {
         let mut count = 0_usize;
         for (place, work) in (0_u32..).zip(work) {
             count += 1;
-            let call = timeline.call_of(work).or_else(|| timeline.operator_of(work));
+            let call = timeline
+                .call_of(work)
+                .or_else(|| timeline.operator_of(work));
             if let Some(call) = call {
                 launches.push((call.thread, call.start_ns, place));
             }
@@ -128,7 +130,10 @@ impl<'t> Builder<'t> {
         if let Some(known) = self.known.get(&(holder, plain)) {
             return *known;
         }
-        let depth = self.scopes.get(holder as usize).map_or(0, |scope| scope.depth);
+        let depth = self
+            .scopes
+            .get(holder as usize)
+            .map_or(0, |scope| scope.depth);
         if depth >= MOST_DEPTH {
             return holder;
         }
@@ -150,7 +155,11 @@ fn without_number(name: &str) -> String {
     let name = name.strip_prefix(MODULE).unwrap_or(name);
     let base = name.trim_end_matches(|c: char| c.is_ascii_digit());
     let counted = base.len() < name.len() && base.ends_with(['_', '#', ' ', '.', ':']);
-    if counted { format!("{base}*") } else { name.to_owned() }
+    if counted {
+        format!("{base}*")
+    } else {
+        name.to_owned()
+    }
 }
 
 #[cfg(test)]

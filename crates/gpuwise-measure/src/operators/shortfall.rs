@@ -54,7 +54,9 @@ pub(super) fn of(
         found.push(Shortfall::MatrixUnitsUnused);
     }
     if let (Some(product), Some(multiple)) = (product, precision.and_then(multiple)) {
-        let odd = product.into_iter().find(|size| size % multiple as f64 != 0.0);
+        let odd = product
+            .into_iter()
+            .find(|size| size % multiple as f64 != 0.0);
         if let Some(dimension) = odd {
             found.push(Shortfall::Misaligned {
                 dimension: dimension as u64,
@@ -112,8 +114,14 @@ mod tests {
         let check = |name: &str, expected: Option<&str>| {
             assert_eq!(generation(name).map(|(name, _)| name), expected, "{name}");
         };
-        check("turing_fp16_s1688gemm_fp16_128x128_ldg8_f2f_tn", Some("Turing"));
-        check("void cutlass::Kernel2<cutlass_80_tensorop_bf16_s16816gemm>", Some("Ampere"));
+        check(
+            "turing_fp16_s1688gemm_fp16_128x128_ldg8_f2f_tn",
+            Some("Turing"),
+        );
+        check(
+            "void cutlass::Kernel2<cutlass_80_tensorop_bf16_s16816gemm>",
+            Some("Ampere"),
+        );
         check("sm90_xmma_gemm_bf16bf16_bf16f32", Some("Hopper"));
         check("nvjet_tst_128x256_64x4_1x2_h_bz_coopA_TNT", None);
     }
@@ -121,8 +129,19 @@ mod tests {
     #[test]
     fn the_last_wave_counts_while_there_are_few() {
         assert_eq!(waves(132, 132), None);
-        assert_eq!(waves(133, 132), Some(Shortfall::WaveQuantization { waves: 133.0 / 132.0 }));
-        assert_eq!(waves(60, 132), Some(Shortfall::FewBlocks { blocks: 60, multiprocessors: 132 }));
+        assert_eq!(
+            waves(133, 132),
+            Some(Shortfall::WaveQuantization {
+                waves: 133.0 / 132.0
+            })
+        );
+        assert_eq!(
+            waves(60, 132),
+            Some(Shortfall::FewBlocks {
+                blocks: 60,
+                multiprocessors: 132
+            })
+        );
         assert_eq!(waves(132 * 20 + 1, 132), None);
     }
 }

@@ -69,9 +69,9 @@ pub(super) fn of(
         RooflineSide::Memory
     });
     let roofline = (computing / MOST_COMPUTE).max(moving / MOST_BANDWIDTH);
-    let measured = sizes.zip(precision).and_then(|([m, n, k], precision)| {
-        reach.measured(Product { m, n, k, precision })
-    });
+    let measured = sizes
+        .zip(precision)
+        .and_then(|([m, n, k], precision)| reach.measured(Product { m, n, k, precision }));
     let (seconds, basis) = match measured {
         Some(seconds) => (seconds.max(roofline), BestBasis::Measured),
         None => (roofline.max(LAUNCH_NS * 1e-9), BestBasis::Roofline),
@@ -90,7 +90,10 @@ pub(super) fn of(
 /// m, n and k of an operator that is one product.
 fn product(name: &str, operands: &Operands) -> Option<[f64; 3]> {
     let (_, left, right) = PRODUCTS.iter().find(|(known, ..)| *known == name)?;
-    match (operands.shapes.get(*left)?.as_slice(), operands.shapes.get(*right)?.as_slice()) {
+    match (
+        operands.shapes.get(*left)?.as_slice(),
+        operands.shapes.get(*right)?.as_slice(),
+    ) {
         ([m, k], [rows, n]) if k == rows => Some([*m as f64, *n as f64, *k as f64]),
         _ => None,
     }
@@ -141,9 +144,7 @@ fn bytes(name: &str, operands: &Operands) -> Option<f64> {
         "mm" | "bmm" | "_scaled_mm" | "_int_mm" => {
             read + written(shape(0)?, shape(1)?) * result_width(each)
         }
-        "addmm" | "_addmm_activation" | "baddbmm" => {
-            read + written(shape(1)?, shape(2)?) * each
-        }
+        "addmm" | "_addmm_activation" | "baddbmm" => read + written(shape(1)?, shape(2)?) * each,
         name if name.contains("attention") => read + elements(shape(0)?) * each,
         "convolution_backward" => read + (elements(shape(1)?) + elements(shape(2)?)) * each,
         name if name.contains("conv") => {

@@ -197,7 +197,12 @@ fn no_best_time_beats_the_silicon() {
             assert_eq!((product.m, product.n, product.k), (1000.0, 1000.0, 1000.0));
             Some(seconds)
         });
-        tree.nodes[0].work.as_ref().and_then(|work| work.best).unwrap().ns
+        tree.nodes[0]
+            .work
+            .as_ref()
+            .and_then(|work| work.best)
+            .unwrap()
+            .ns
     };
     assert!((best(30e-6) - 30_000.0).abs() < 1e-6);
     assert!((best(1e-6) - 2e9 / 0.89e14 * 1e9).abs() < 1e-6);
@@ -208,7 +213,13 @@ fn no_best_time_beats_the_silicon() {
 fn what_falls_short_is_said() {
     let mut trace = Trace::new();
     let kernel = "ampere_bf16_s16816gemm_bf16_128x128_ldg8_f2f_stages_32x5_tn";
-    trace.operator("aten::mm", &[[1001, 1000], [1000, 1000]], kernel, 20, 80_000);
+    trace.operator(
+        "aten::mm",
+        &[[1001, 1000], [1000, 1000]],
+        kernel,
+        20,
+        80_000,
+    );
     trace.0.details.push(Detail::Launch(LaunchShape {
         grid: Some([130, 1, 1]),
         ..LaunchShape::default()
@@ -219,8 +230,13 @@ fn what_falls_short_is_said() {
     assert_eq!(
         work.shortfalls,
         [
-            Shortfall::OlderKernel { generation: "Ampere" },
-            Shortfall::Misaligned { dimension: 1001, multiple: 8 },
+            Shortfall::OlderKernel {
+                generation: "Ampere"
+            },
+            Shortfall::Misaligned {
+                dimension: 1001,
+                multiple: 8
+            },
             Shortfall::WaveQuantization { waves: 1.3 },
         ]
     );

@@ -27,7 +27,11 @@ const LEAST_SHARE: f64 = 0.005;
 
 /// Engines whose measured products of matrices say what a GPU reaches: each calls the libraries that
 /// frameworks call.
-const ENGINES: [EngineKind; 3] = [EngineKind::Vllm, EngineKind::Sglang, EngineKind::TensorRtLlm];
+const ENGINES: [EngineKind; 3] = [
+    EngineKind::Vllm,
+    EngineKind::Sglang,
+    EngineKind::TensorRtLlm,
+];
 
 /// # Errors
 /// When no file can be used, or the GPU is not known.

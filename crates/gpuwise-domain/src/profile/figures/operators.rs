@@ -123,15 +123,9 @@ pub enum Shortfall {
     /// Matrix units could compute it and its kernel uses none.
     MatrixUnitsUnused,
     /// A dimension of the product is no multiple of what matrix units take at once.
-    Misaligned {
-        dimension: u64,
-        multiple: u64,
-    },
+    Misaligned { dimension: u64, multiple: u64 },
     /// Its blocks fill fewer multiprocessors than there are.
-    FewBlocks {
-        blocks: u64,
-        multiprocessors: u64,
-    },
+    FewBlocks { blocks: u64, multiprocessors: u64 },
     /// The last wave of blocks leaves most multiprocessors empty.
     WaveQuantization {
         /// Blocks over multiprocessors.
@@ -166,7 +160,11 @@ impl fmt::Display for Shortfall {
                 multiprocessors,
             } => write!(f, "{blocks} blocks for {multiprocessors} SMs"),
             Self::WaveQuantization { waves } => {
-                write!(f, "{} waves: the last is nearly empty", significant(*waves, 3))
+                write!(
+                    f,
+                    "{} waves: the last is nearly empty",
+                    significant(*waves, 3)
+                )
             }
         }
     }
