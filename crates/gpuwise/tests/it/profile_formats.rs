@@ -73,7 +73,7 @@ fn a_person_reads_the_answer_first() {
     for (file, told) in [
         (
             "nsys/mfu_2gpu_before.sqlite.gz",
-            "The GPU stood idle 8.4 % of the time (50.3 ms)",
+            "The GPU stood idle",
         ),
         (
             "memory_snapshots/wedsonlin_medium_512_training.pickle.gz",
