@@ -20,7 +20,7 @@ use gpuwise_domain::{
 };
 use std::fmt::Write as _;
 
-pub(crate) use shell::{Live, Page, Section, code, facts, figure, prose};
+pub(crate) use shell::{Live, Page, Section, code, facts, figure, prose, spoken};
 
 /// Rows of what is not there that are seen without unfolding.
 const NEAREST: usize = 8;

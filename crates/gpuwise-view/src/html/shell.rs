@@ -92,9 +92,14 @@ impl Page {
     }
 }
 
-/// Sentences within a paragraph: marks of state in their colours, names as code.
+/// Sentences within a paragraph: marks of state in their colours.
 pub(crate) fn prose(text: &str) -> String {
     crate::table::marked(&escape(text))
+}
+
+/// Sentences of ours: what stands between backticks as code too.
+pub(crate) fn spoken(text: &str) -> String {
+    crate::table::code(&prose(text))
 }
 
 /// Lines of a command or a file as they stand.

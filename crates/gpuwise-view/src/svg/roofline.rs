@@ -78,9 +78,8 @@ pub(crate) fn roofline(
         );
         let name = format!("FP32 peak {} {unit}", number(compute));
         let (x, y) = plot.at(plot.x.end, compute);
-        let left = x - text_width(&name) * 1.1;
-        canvas.text(left, y - 6.0, Anchor::Start, "m", &name);
-        labels.text((left, y - 6.0), &name);
+        canvas.text(x, y - 6.0, Anchor::End, "m", &name);
+        labels.text((x - text_width(&name) * 1.1, y - 6.0), &name);
     }
     dots(&mut canvas, &plot, spots, scale, &mut labels);
     let foot = numbers(&mut canvas, &plot, spots, scale, &mut labels);
@@ -110,9 +109,8 @@ fn slope(
         begin.0 + (end.0 - begin.0) * down,
         begin.1 + (end.1 - begin.1) * down,
     );
-    let left = x - 12.0 - text_width(name);
-    canvas.text(left, y, Anchor::Start, "m", name);
-    labels.text((left, y), name);
+    canvas.text(x - 12.0, y, Anchor::End, "m", name);
+    labels.text((x - 12.0 - text_width(name) * 1.1, y), name);
 }
 
 /// Compute against memory, each in percent of its peak, with the limits of the classes.

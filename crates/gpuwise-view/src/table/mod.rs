@@ -4,7 +4,7 @@ mod fit;
 mod html;
 mod text;
 
-pub(crate) use html::marked;
+pub(crate) use html::{code, marked};
 
 use crate::{figures::MISSING, markup::escape_markdown, style::clean};
 use serde_json::{Map, Value};

@@ -2,7 +2,7 @@
 
 use crate::{
     figures::{bytes, number, percent},
-    html::prose,
+    html::spoken,
     markup::escape,
     profile::{Profile, clock::Clock, duration, kernel_name},
     style::State,
@@ -42,14 +42,14 @@ fn one(profile: &Profile, finding: &Finding, clock: &Clock, first_rank: usize, i
     let mut out = format!(
         "<li id=\"{id}\" class=\"{class}\"><h3><span class=\"{class}\">{}</span> {}</h3>\n<p class=\"gain\">{}{}</p>\n",
         state.mark(),
-        prose(&finding.statement),
+        spoken(&finding.statement),
         escape(&gain(finding.gain)),
         escape(&scope(profile, finding))
     );
     if !finding.advice.is_empty() {
         out += "<ul class=\"advice\">\n";
         for advice in &finding.advice {
-            let _ = writeln!(out, "<li>{}</li>", prose(advice));
+            let _ = writeln!(out, "<li>{}</li>", spoken(advice));
         }
         out += "</ul>\n";
     }
