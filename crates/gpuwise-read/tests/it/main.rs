@@ -25,6 +25,10 @@ mod fleet;
 mod flight_recorder;
 mod gguf;
 mod host;
+// Unit tests.
+#[allow(dead_code, reason = "what it says of a whole file alone is tested")]
+#[path = "../../../gpuwise-scan/src/json_error.rs"]
+mod json_error;
 mod kernel_counters;
 mod kineto;
 mod launch;
@@ -32,10 +36,6 @@ mod matmul;
 mod metrics;
 mod mig;
 mod models;
-// Unit tests.
-#[allow(dead_code, reason = "its list alone is tested")]
-#[path = "../../../gpuwise-scan/src/config/other_kinds.rs"]
-mod other_kinds;
 mod peaks;
 mod pickle;
 mod recipes;

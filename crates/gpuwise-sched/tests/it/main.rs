@@ -13,6 +13,6 @@ mod report;
 mod restart;
 // Unit tests.
 #[allow(dead_code, reason = "of what it finds, the value alone is tested")]
-#[path = "../../src/mig/simplex.rs"]
-mod simplex;
+#[path = "../../src/linear.rs"]
+mod linear;
 mod support;

@@ -9,9 +9,6 @@ mod figures;
 mod fixture;
 mod fleet;
 mod html;
-// Unit tests.
-#[path = "../../src/profile/kernel_name.rs"]
-mod kernel_name;
 mod launch;
 mod launch_forms;
 mod memory;
