@@ -18,20 +18,3 @@ pub fn json_error(error: &serde_json::Error) -> String {
 pub fn with_line(error: &serde_json::Error) -> String {
     format!("line {}: {}", error.line().max(1), json_error(error))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::with_line;
-
-    #[test]
-    fn problems_are_told_in_plain_words() {
-        for (text, told) in [
-            ("{\"a\":", "line 1: the text ends within a value"),
-            ("", "line 1: the text ends within a value"),
-            ("{\n\"a\": x}", "line 2: no JSON value begins here"),
-        ] {
-            let error = serde_json::from_str::<serde_json::Value>(text).unwrap_err();
-            assert_eq!(with_line(&error), told);
-        }
-    }
-}

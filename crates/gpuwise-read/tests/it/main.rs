@@ -25,9 +25,6 @@ mod fleet;
 mod flight_recorder;
 mod gguf;
 mod host;
-// Unit tests.
-#[allow(dead_code, reason = "what it says of a whole file alone is tested")]
-#[path = "../../../gpuwise-scan/src/json_error.rs"]
 mod json_error;
 mod kernel_counters;
 mod kineto;

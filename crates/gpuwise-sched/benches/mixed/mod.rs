@@ -1,8 +1,8 @@
 //! A fleet of mixed ages and jobs that share GPUs: what rates of decisions are measured on.
 
 use gpuwise_domain::placement::{
-    Fleet, FleetGpu, Gang, GpuAsk, GpuId, GpuKind, Health, Home, Isolation, Job, JobId, KindId,
-    Kinds, Need, Node, NodeId, Preemption, WorkerAsk,
+    Fleet, FleetGpu, GpuAsk, GpuId, GpuKind, Home, Isolation, Job, JobId, KindId, Kinds, Need,
+    Node, NodeId, WorkerAsk,
 };
 use gpuwise_units::{Nanoseconds, RandomStream};
 

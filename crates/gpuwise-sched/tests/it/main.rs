@@ -6,13 +6,10 @@ mod forecast;
 mod fraction;
 mod index;
 mod kernel;
+mod linear;
 mod lint;
 mod mig;
 mod queues;
 mod report;
 mod restart;
-// Unit tests.
-#[allow(dead_code, reason = "of what it finds, the value alone is tested")]
-#[path = "../../src/linear.rs"]
-mod linear;
 mod support;

@@ -2,7 +2,7 @@
 
 use gpuwise_domain::placement::{
     Fleet, FleetGpu, Gang, GpuAsk, GpuId, GpuKind, Health, Home, Isolation, Job, JobId, KindId,
-    Kinds, Need, Node, NodeId, Preemption, WorkerAsk,
+    Kinds, Need, Node, NodeId, WorkerAsk,
 };
 use gpuwise_units::Nanoseconds;
 

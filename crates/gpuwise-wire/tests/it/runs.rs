@@ -345,26 +345,28 @@ fn report() -> impl Strategy<Value = RunReport> {
 }
 
 fn ladder() -> impl Strategy<Value = Ladder> {
-    let rung = (
-        text(),
-        real(),
-        any::<[Option<bool>; 2]>(),
-        option::of(real()),
-    )
-        .prop_map(|(name, load, [kept, saturated], figure)| Rung {
-            name: Some(name),
-            load,
-            delivered: figure,
-            ttft: figure,
-            tpot: None,
-            end_to_end: figure,
-            goodput: figure,
-            output_tokens: None,
-            in_flight: figure,
-            unserved: load,
-            kept,
-            saturated,
-        });
+    let rung = || {
+        (
+            text(),
+            real(),
+            any::<[Option<bool>; 2]>(),
+            option::of(real()),
+        )
+            .prop_map(|(name, load, [kept, saturated], figure)| Rung {
+                name: Some(name),
+                load,
+                delivered: figure,
+                ttft: figure,
+                tpot: None,
+                end_to_end: figure,
+                goodput: figure,
+                output_tokens: None,
+                in_flight: figure,
+                unserved: load,
+                kept,
+                saturated,
+            })
+    };
     let knee = (real(), real(), real(), any::<u64>(), text()).prop_map(
         |(load, low, high, seeds, gives_way)| Knee {
             load,
@@ -378,8 +380,8 @@ fn ladder() -> impl Strategy<Value = Ladder> {
     (
         select(vec![LoadUnit::RequestsPerSecond, LoadUnit::InFlight]),
         option::of(percentile()),
-        vec(rung.clone(), 0..3),
-        vec(rung, 0..2),
+        vec(rung(), 0..3),
+        vec(rung(), 0..2),
         option::of(real()),
         option::of(knee),
     )

@@ -233,7 +233,6 @@ impl Session<'_> {
     /// Asks every source once; whether any answered.
     fn look(&mut self, sources: &mut [Source], now: f64, number: u64) -> bool {
         let mut answered = false;
-        let window = self.state.window();
         let mut own = Vec::new();
         let window = self.state.window();
         for (source, failing) in sources.iter_mut().zip(&mut self.failing) {
