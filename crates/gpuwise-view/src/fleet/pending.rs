@@ -6,6 +6,7 @@ use crate::{
 };
 use gpuwise_domain::placement::{Fleet, GpuAsk, Job, Kinds, SliceAsk};
 use gpuwise_units::Bytes;
+use std::fmt::Write as _;
 
 /// Rows that people are shown.
 const SHOWN: usize = 40;
@@ -80,11 +81,11 @@ fn gpus(fleet: &Fleet, ask: GpuAsk) -> String {
 fn size(slice: SliceAsk) -> String {
     let mut out = String::new();
     if slice.compute > 0 {
-        out += &format!(" {}g", slice.compute);
+        let _ = write!(out, " {}g", slice.compute);
     }
     if slice.memory_mib > 0 {
         let bytes = Bytes::from_mib(u64::from(slice.memory_mib));
-        out += &format!(" with {} or more", figures::bytes(bytes));
+        let _ = write!(out, " with {} or more", figures::bytes(bytes));
     }
     out
 }

@@ -6,6 +6,9 @@ use super::canvas::{Anchor, Canvas, FONT, short, text_width};
 /// A box: left, top, right, bottom.
 pub(super) type Frame = (f64, f64, f64, f64);
 
+/// A place in a picture.
+pub(super) type Point = (f64, f64);
+
 /// Height of a line of text above and below its baseline.
 const ASCENT: f64 = FONT * 0.85;
 const DESCENT: f64 = FONT * 0.25;
@@ -175,7 +178,7 @@ fn crosses([from, to]: [(f64, f64); 2], frame: Frame) -> bool {
 
 /// What of a line lies at or below the top of a frame: beyond it the line is cut where it leaves.
 /// The second part is where it leaves, if it does.
-pub(super) fn below(points: &[(f64, f64)], top: f64) -> (Vec<(f64, f64)>, Option<(f64, f64)>) {
+pub(super) fn below(points: &[Point], top: f64) -> (Vec<Point>, Option<Point>) {
     let mut out = Vec::with_capacity(points.len() + 2);
     let mut leaves = None;
     let mut before: Option<(f64, f64)> = None;

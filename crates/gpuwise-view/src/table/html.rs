@@ -154,9 +154,9 @@ pub(crate) fn code(text: &str) -> String {
     let mut parts = text.split('`');
     let mut out = parts.next().unwrap_or_default().to_owned();
     while let Some(within) = parts.next() {
-        out += &match parts.next() {
-            Some(after) => format!("<code>{within}</code>{after}"),
-            None => format!("`{within}"),
+        let _ = match parts.next() {
+            Some(after) => write!(out, "<code>{within}</code>{after}"),
+            None => write!(out, "`{within}"),
         };
     }
     out

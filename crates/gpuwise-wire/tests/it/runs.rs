@@ -380,18 +380,22 @@ fn ladder() -> impl Strategy<Value = Ladder> {
     (
         select(vec![LoadUnit::RequestsPerSecond, LoadUnit::InFlight]),
         option::of(percentile()),
+<<<<<<< ours
         vec(rung(), 0..3),
         vec(rung(), 0..2),
+=======
+        vec(rung, 0..5),
+>>>>>>> theirs
         option::of(real()),
         option::of(knee),
     )
-        .prop_map(|(unit, at, rungs, near, expected, knee)| Ladder {
+        .prop_map(|(unit, at, mut rungs, expected, knee)| Ladder {
             unit,
             ttft_at: at,
             tpot_at: None,
             end_to_end_at: at,
+            near: rungs.split_off(rungs.len() / 2),
             rungs,
-            near,
             expected,
             knee,
         })

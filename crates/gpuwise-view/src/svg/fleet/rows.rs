@@ -293,10 +293,10 @@ fn slices(scene: &Scene<'_>, gpus: &[GpuId], wide: f64) -> Vec<String> {
         let named: Vec<String> = parts
             .iter()
             .filter_map(|(_, shape, whose)| {
-                let shape = board.shape(*shape)?;
-                let room = share(shape.size) * (wide - 2.0);
-                narrow |= !fits(&shape.profile, room);
-                Some(format!("{} {whose}", shape.profile))
+                let row = board.shape(*shape)?;
+                let room = share(row.size) * (wide - 2.0);
+                narrow |= !fits(&row.profile, room);
+                Some(format!("{} {whose}", row.profile))
             })
             .collect();
         let index = scene.gpu(*gpu)?.index;

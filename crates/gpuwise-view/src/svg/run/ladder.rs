@@ -124,28 +124,28 @@ fn draw(
         .collect();
     let (line, _) = labels::below(&places, top);
     canvas.path(&line, "class=\"l\" stroke-width=\"2\"");
-    let mut names = plot.labels();
-    names.line(&line);
+    let mut around = plot.labels();
+    around.line(&line);
     let mut beyond = Vec::new();
     for ((rung, value), (x, y)) in points.iter().zip(&places) {
         let hint = format!("{}: {}", number(sent(rung)), seconds(*value));
         if *y < top {
             let fill = format!("fill=\"{}\"", colour::VERMILION);
             labels::arrow(canvas, (*x, top), &fill, &hint);
-            names.mark((*x, top + 4.0), 5.0);
+            around.mark((*x, top + 4.0), 5.0);
             beyond.push((seconds(*value), *x));
         } else {
             mark(canvas, (*x, *y), rung.kept, &hint);
-            names.mark((*x, *y), 5.0);
+            around.mark((*x, *y), 5.0);
         }
     }
-    posts(canvas, &plot, ladder, &mut names, named);
+    posts(canvas, &plot, ladder, &mut around, named);
     if let Some(bound) = bound {
         let text = format!("SLO {}", seconds(bound));
-        plot.bound(canvas, &mut names, bound * factor, &text);
+        plot.bound(canvas, &mut around, bound * factor, &text);
     }
     for (text, x) in beyond {
-        names.name(canvas, &text, "m", (x, top + 4.0), 5.0);
+        around.name(canvas, &text, "m", (x, top + 4.0), 5.0);
     }
     Some(plot)
 }
@@ -170,7 +170,7 @@ fn mark(canvas: &mut Canvas, (x, y): (f64, f64), kept: Option<bool>, hint: &str)
 }
 
 /// Where one is expected to be, and up to where the SLO is kept with its range.
-fn posts(canvas: &mut Canvas, plot: &Plot, ladder: &Ladder, names: &mut Labels, named: bool) {
+fn posts(canvas: &mut Canvas, plot: &Plot, ladder: &Ladder, around: &mut Labels, named: bool) {
     if let Some(knee) = ladder.knee.as_ref().filter(|knee| knee.load <= plot.x.end) {
         let (low, high) = (plot.across(knee.low), plot.across(knee.high));
         if high - low > 1.0 {
@@ -181,7 +181,7 @@ fn posts(canvas: &mut Canvas, plot: &Plot, ladder: &Ladder, names: &mut Labels, 
                 "range of the knee",
             );
         }
-        post(canvas, plot, knee.load, "", names);
+        post(canvas, plot, knee.load, "", around);
         if named {
             // Above the frame, beside nothing else that stands upright.
             let text = format!("kept up to {}", number(knee.load));
@@ -191,20 +191,20 @@ fn posts(canvas: &mut Canvas, plot: &Plot, ladder: &Ladder, names: &mut Labels, 
         }
     }
     if let Some(expected) = ladder.expected.filter(|load| *load <= plot.x.end) {
-        post(canvas, plot, expected, "1 3", names);
+        post(canvas, plot, expected, "1 3", around);
         if named {
             let foot = (plot.across(expected), plot.floor() - 9.0);
-            names.name(canvas, "expected", "", foot, 1.0);
+            around.name(canvas, "expected", "", foot, 1.0);
         }
     }
 }
 
 /// A line upright through the frame.
-fn post(canvas: &mut Canvas, plot: &Plot, load: f64, dashes: &str, names: &mut Labels) {
+fn post(canvas: &mut Canvas, plot: &Plot, load: f64, dashes: &str, around: &mut Labels) {
     let x = plot.across(load);
     let ends = [(x, plot.top), (x, plot.floor())];
     canvas.line(ends[0], ends[1], "a", dashes);
-    names.line(&ends);
+    around.line(&ends);
 }
 
 fn goodput(canvas: &mut Canvas, rungs: &[&Rung], loads: &Axis, top: f64, ladder: &Ladder) -> Plot {
