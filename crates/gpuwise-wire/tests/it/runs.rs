@@ -380,12 +380,7 @@ fn ladder() -> impl Strategy<Value = Ladder> {
     (
         select(vec![LoadUnit::RequestsPerSecond, LoadUnit::InFlight]),
         option::of(percentile()),
-<<<<<<< ours
-        vec(rung(), 0..3),
-        vec(rung(), 0..2),
-=======
         vec(rung, 0..5),
->>>>>>> theirs
         option::of(real()),
         option::of(knee),
     )
