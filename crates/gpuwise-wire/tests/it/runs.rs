@@ -380,7 +380,7 @@ fn ladder() -> impl Strategy<Value = Ladder> {
     (
         select(vec![LoadUnit::RequestsPerSecond, LoadUnit::InFlight]),
         option::of(percentile()),
-        vec(rung, 0..5),
+        vec(rung(), 0..5),
         option::of(real()),
         option::of(knee),
     )
