@@ -224,8 +224,8 @@ impl Sharding {
             Self::None => "nothing sharded".into(),
             Self::Optimizer => "optimizer sharded".into(),
             Self::Gradients => "optimizer and gradients sharded".into(),
-            Self::Full => "FSDP (ZeRO-3)".into(),
-            Self::Hybrid { group } => format!("FSDP (ZeRO-3) in groups of {group}"),
+            Self::Full => "full shard (ZeRO-3)".into(),
+            Self::Hybrid { group } => format!("full shard (ZeRO-3) in groups of {group}"),
         }
     }
 }

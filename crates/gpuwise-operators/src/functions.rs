@@ -26,8 +26,8 @@ pub use attention::{Context, Generation};
 pub use resolve::Basis;
 pub(crate) use resolve::{Found, resolve};
 
-/// Shares of peaks that nothing passes, whatever was measured.
-pub(crate) const COMPUTE_SHARE: f64 = 0.9;
+/// Shares of peaks that nothing passes, whatever was measured: those that bound every step of a plan.
+pub(crate) const COMPUTE_SHARE: f64 = 0.89;
 pub(crate) const MEMORY_SHARE: f64 = 0.95;
 
 /// The middle 80 % of measured over predicted.
@@ -177,7 +177,7 @@ impl Bound<'_> {
             }
         }
         (ideal(self.law, work) * libm::exp(log))
-            .max(work.compute / self.share)
+            .max(work.compute / self.share.min(COMPUTE_SHARE))
             .max(work.memory / MEMORY_SHARE)
     }
 

@@ -72,7 +72,7 @@ pub enum Command {
     /// time by cause, days, money and energy; checkpoints, failures and what they ask of network and
     /// storage.
     ///
-    /// Exit code 0: it can be done. 1: it cannot; what is short and the cheapest fixs are said. 2: the
+    /// Exit code 0: it can be done. 1: it cannot; what is short and the cheapest fixes are said. 2: the
     /// input is wrong.
     Train(Box<Train>),
     /// Say what fills a GPU's memory, byte by byte, and whether a model fits

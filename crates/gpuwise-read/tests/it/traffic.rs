@@ -173,7 +173,7 @@ fn what_cannot_be_is_named_with_its_line() {
         &MOONCAKE.replace("[4]", "[-4]"),
         "error: line 4: column 79: invalid value",
     );
-    check("{", "error: line 1: column 1: EOF");
+    check("{", "error: line 1: column 1: the text ends within a value");
     check("[1]", "error: line 1: invalid type");
     check(&"[".repeat(100_000), "error: line 1: ");
 }

@@ -428,7 +428,7 @@ fn where_no_allowed_gpu_will_do_the_best_of_all_is_named() {
         sizing
             .notes
             .iter()
-            .any(|note| note.to_string().contains("the best that will do is")),
+            .any(|note| note.to_string().contains("the best that suffices is")),
         "{:?}",
         sizing.notes
     );

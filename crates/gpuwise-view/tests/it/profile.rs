@@ -458,7 +458,7 @@ fn an_annotated_trace_has_the_same_work() {
     assert_eq!(after.host.launches, before.host.launches);
     let events = json["traceEvents"].as_array().unwrap();
     let named = |name: &str| events.iter().filter(|event| event["name"] == name).count();
-    assert!(named("running at once") > 100);
+    assert!(named("running concurrently") > 100);
     assert!(named("memory, bytes") > 10);
     let found = events
         .iter()

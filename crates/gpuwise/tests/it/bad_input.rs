@@ -233,7 +233,7 @@ fn unknown_names() {
         ),
         (
             vec!["memory", "llama-3.1-8b", "--gpu", "L40S 1g.10gb"],
-            vec!["no MIG profile", "cannot be cut"],
+            vec!["no MIG profile", "cannot be partitioned"],
         ),
         (
             vec!["memory", "llama-3.1-8b", "--gpu", "A100 SXM4 80GB 9g.10gb"],

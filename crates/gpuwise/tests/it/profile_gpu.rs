@@ -44,5 +44,5 @@ fn wrong_sizes_are_refused() {
     check(&["--weights", "4096"], "such as 14336x4096");
     check(&["--tokens", "0"], "it must be from 1");
     check(&["--precisions", "fp4"], "fp16");
-    check(&["--repeats", "0"], "0 is not in");
+    check(&["--repeats", "0"], "it must be from 1");
 }

@@ -83,6 +83,7 @@ const ASKED: &[&str] = &[
     "audit --proof",
     "watch --file smi.csv",
     "workload from-metrics metrics.prom --for 2h",
+    "profile loop.json --operators",
     "schema gpus",
 ];
 

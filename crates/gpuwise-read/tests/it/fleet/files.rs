@@ -258,7 +258,7 @@ fn wrong_fleets_are_told_what_and_where() {
         (format!("{NODE}mig = {{ 9 = [] }}\n"), "mig names GPU 9"),
         (
             NODE.replace("H100", "L40S") + "mig = true\n",
-            "mig: nothing is known of how L40S is cut",
+            "mig: nothing is known of how L40S is partitioned",
         ),
         (
             format!("{NODE}gpu_health = {{ 3 = \"ill\" }}\n"),
