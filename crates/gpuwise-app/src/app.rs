@@ -65,6 +65,9 @@ pub struct Form {
 /// Where answers go.
 pub trait Sink: Send + Sync {
     /// Takes a part of an answer.
+    ///
+    /// # Errors
+    /// When it can go nowhere.
     fn data(&self, text: &str) -> anyhow::Result<()>;
 }
 

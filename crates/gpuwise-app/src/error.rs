@@ -47,13 +47,12 @@ impl Problem {
 fn plain(error: anyhow::Error) -> anyhow::Error {
     let told = if let Some(error) = error.downcast_ref::<io::Error>() {
         system(error)
-    } else if let Some(error) = error.downcast_ref::<FromUtf8Error>() {
-        Some(format!(
-            "byte {} is of no character",
-            error.utf8_error().valid_up_to() + 1
-        ))
     } else {
-        None
+        let text = error.downcast_ref::<FromUtf8Error>();
+        text.map(|error| {
+            let at = error.utf8_error().valid_up_to() + 1;
+            format!("byte {at} is of no character")
+        })
     };
     told.map_or(error, anyhow::Error::msg)
 }

@@ -9,7 +9,7 @@ pub fn spread<T: Send>(threads: usize, work: impl Fn(usize) -> Vec<T> + Sync) ->
         let workers: Vec<_> = (0..threads)
             .map(|number| scope.spawn(move || work(number)))
             .collect();
-        let made = workers.into_iter().map(|worker| worker.join());
+        let made = workers.into_iter().map(std::thread::ScopedJoinHandle::join);
         made.flat_map(|made| made.unwrap_or_else(|panic| resume_unwind(panic)))
             .collect()
     })

@@ -71,7 +71,7 @@ mod tests {
 
     fn said(line: &str) -> Option<String> {
         let words: Vec<String> = line.split(' ').map(Into::into).collect();
-        let error = definition().try_get_matches_from(&words).unwrap_err();
+        let error = definition().try_get_matches_from(&words).err()?;
         told(&error, &words)
     }
 

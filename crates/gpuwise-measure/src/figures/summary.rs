@@ -270,7 +270,11 @@ fn of_device(rank: Option<u32>, device: &DeviceFigures, list: &mut Vec<Figure>) 
         Value::Integer(device.concurrency.two_or_more_ns),
     );
     drop(add);
-    let scope = (rank, device.device);
+    of_parts((rank, device.device), device, list);
+}
+
+/// Kernels by kind and copies by direction.
+fn of_parts(scope: (Option<u32>, Option<i64>), device: &DeviceFigures, list: &mut Vec<Figure>) {
     for kind in &device.kinds {
         part(
             list,

@@ -117,15 +117,14 @@ impl<'t> Builder<'t> {
     }
 
     fn scope(&mut self, holder: u32, name: NameId, kind: NodeKind) -> u32 {
-        let plain = match self.plain.get(&name) {
-            Some(known) => *known,
-            None => {
-                let text = without_number(self.timeline.names.text(name));
-                let next = self.plains.len() as u32;
-                let plain = *self.plains.entry(text).or_insert(next);
-                self.plain.insert(name, plain);
-                plain
-            }
+        let plain = if let Some(known) = self.plain.get(&name) {
+            *known
+        } else {
+            let text = without_number(self.timeline.names.text(name));
+            let next = self.plains.len() as u32;
+            let plain = *self.plains.entry(text).or_insert(next);
+            self.plain.insert(name, plain);
+            plain
         };
         if let Some(known) = self.known.get(&(holder, plain)) {
             return *known;

@@ -135,12 +135,8 @@ fn bytes(name: &str, operands: &Operands) -> Option<f64> {
     let plain = name.strip_prefix("aten::").unwrap_or(name);
     let shape = |place: usize| operands.shapes.get(place).filter(|shape| !shape.is_empty());
     Some(match plain {
-        // The target of a copy is written and not read, and stands first.
-        "copy_" => read,
-        "sum" | "mean" => read,
-        "add_" | "mul_" | "sub_" | "div_" | "relu_" | "masked_fill_" | "clamp_min_" => {
-            read + count * each
-        }
+        // The target of a copy is written and not read, and stands first; a sum is small.
+        "copy_" | "sum" | "mean" => read,
         "mm" | "bmm" | "_scaled_mm" | "_int_mm" => {
             read + written(shape(0)?, shape(1)?) * result_width(each)
         }

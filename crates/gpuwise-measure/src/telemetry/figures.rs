@@ -49,7 +49,7 @@ pub fn figures(state: &State) -> Vec<Figure> {
                     push(format!("{name}_max"), track.max(), *quantity);
                 }
                 MetricType::Counter => {
-                    push(format!("{name}_increase"), track.increase(), *quantity)
+                    push(format!("{name}_increase"), track.increase(), *quantity);
                 }
                 MetricType::State => push(name.into(), track.last(), *quantity),
             }

@@ -239,8 +239,11 @@ fn ranged(
             let fold = fold(row.shape, seed);
             let (low, high) = range(row.processor, row.precision, near(said.basis), fold);
             let ends = (libm::exp(low.min(0.0)), libm::exp(high.max(0.0)));
-            (ends.1 / ends.0 <= WIDEST)
-                .then(|| (said.seconds, said.seconds * ends.0, said.seconds * ends.1))
+            (ends.1 / ends.0 <= WIDEST).then_some((
+                said.seconds,
+                said.seconds * ends.0,
+                said.seconds * ends.1,
+            ))
         })
         .collect()
 }

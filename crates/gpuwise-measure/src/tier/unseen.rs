@@ -92,15 +92,15 @@ pub fn unseen(
 ) -> Vec<Option<Unseen>> {
     let mut out = vec![None; timings.rows.len()];
     for part in parts(timings, left_out, seed) {
-        let seen: Vec<bool> = timings.rows.iter().map(|row| (part.seen)(row)).collect();
+        let known: Vec<bool> = timings.rows.iter().map(|row| (part.seen)(row)).collect();
         let vendors: BTreeSet<&str> = timings
             .rows
             .iter()
-            .zip(&seen)
-            .filter(|(_, seen)| **seen)
+            .zip(&known)
+            .filter(|(_, known)| **known)
             .map(|(row, _)| timings.processors[row.processor].vendor.as_str())
             .collect();
-        let functions = kept(samples, |at| seen[at]);
+        let functions = kept(samples, |at| known[at]);
         let rows = timings.rows.iter().zip(&samples.rows).zip(&mut out);
         for ((row, sample), out) in rows.filter(|((row, _), _)| (part.judged)(row)) {
             let vendor = timings.processors[row.processor].vendor.as_str();

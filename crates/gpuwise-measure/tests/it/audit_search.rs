@@ -233,7 +233,7 @@ fn with_all<T>(run: impl FnOnce(&Market<'_>) -> T) -> T {
 fn saved(seen: &Seen) -> f64 {
     let said = with_all(|market| judge(&usage(seen), WINDOW, &rules(), market));
     let saving = said.proposal.and_then(|proposal| proposal.saving.hourly);
-    saving.map_or(0.0, |money| money.as_f64())
+    saving.map_or(0.0, gpuwise_units::Money::as_f64)
 }
 
 fn seen() -> impl Strategy<Value = Seen> {

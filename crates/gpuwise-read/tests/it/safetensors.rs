@@ -264,7 +264,10 @@ fn indices() {
     );
     for (hostile, expect) in [
         ("", "not a safetensors header"),
-        ("{}", "not a safetensors header: line 1: missing field `weight_map`"),
+        (
+            "{}",
+            "not a safetensors header: line 1: missing field `weight_map`",
+        ),
         (
             r#"{"weight_map":{"a":1}}"#,
             "not a safetensors header: invalid type",

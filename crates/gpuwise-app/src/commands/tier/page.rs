@@ -6,6 +6,7 @@ use gpuwise_measure::tier::{
     unseen::LeftOut,
 };
 use gpuwise_view::table::{Cell, Column, Table};
+use std::fmt::Write as _;
 
 pub(super) const HEAD: &str = "# How good tier choice is
 
@@ -38,8 +39,9 @@ pub(super) fn products(timings: &Timings, judged: &ProductJudgement) -> String {
     text += "By operator functions that were fitted without what is left out: the same by which `tier` and `plan` price, and fitted in the same way. Where 80 % of the errors on others span more than three times, nothing is said.\n\n";
     for (system, precision, rows) in &timings.host_bound {
         let precision = precision.name();
-        text += &format!(
-            "{rows} rows of {system} in {precision} are not judged: they were timed launch by launch, and are the host's.\n"
+        let _ = writeln!(
+            text,
+            "{rows} rows of {system} in {precision} are not judged: they were timed launch by launch, and are the host's."
         );
     }
     text += "\n";

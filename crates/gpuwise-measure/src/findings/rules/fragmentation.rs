@@ -47,8 +47,8 @@ fn find(profile: &Profile<'_>) -> Vec<Finding> {
         .collect()
 }
 
-fn said(one: &DeviceMemory<'_>, slack: u64, limits: (f64, f64), stack: Stack) -> Option<Finding> {
-    let variable = if stack.is_amd() {
+fn said(one: &DeviceMemory<'_>, slack: u64, limits: (f64, f64), software: Stack) -> Option<Finding> {
+    let variable = if software.is_amd() {
         "PYTORCH_HIP_ALLOC_CONF"
     } else {
         "PYTORCH_CUDA_ALLOC_CONF"
