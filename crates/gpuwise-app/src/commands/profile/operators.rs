@@ -121,6 +121,7 @@ fn least(operators: &Operators, gpu: &Gpu, product: Product) -> Option<f64> {
     ENGINES.into_iter().filter_map(of).min_by(f64::total_cmp)
 }
 
+#[cfg(all(feature = "bench", feature = "cuda", feature = "database"))]
 pub(super) fn schema(name: &'static str) -> String {
     record::rows_schema::<OperatorRow<'_>>(name, "Modules, ranges and operators of a profile")
 }
