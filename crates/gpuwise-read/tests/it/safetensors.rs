@@ -270,7 +270,7 @@ fn indices() {
         ),
         (
             r#"{"weight_map":{"a":1}}"#,
-            "not a safetensors header: invalid type",
+            "not a safetensors header: line 1: invalid type",
         ),
         (
             r#"{"weight_map":{"a":"../../etc/passwd"}}"#,

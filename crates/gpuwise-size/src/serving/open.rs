@@ -85,6 +85,16 @@ impl OpenLoop {
 
     /// That rate, and how many sequences decode at it, whatever the rate of this load is.
     pub fn largest(&self, cycle: &Cycle) -> Largest {
+        let found = self.largest_of_flow(cycle);
+        // The operations of a request take their time at what silicon reaches, whatever the flow says.
+        let most = 1.0 / cycle.least(&self.lengths).work;
+        Largest {
+            rate: found.rate.min(most),
+            ..found
+        }
+    }
+
+    fn largest_of_flow(&self, cycle: &Cycle) -> Largest {
         let capacity = self.capacity.max(1.0);
         if self.lengths.after_first() < 1e-6 {
             let lump = cycle.lump(&self.lengths, capacity, 0.0);

@@ -16,10 +16,7 @@ use gpuwise_domain::{
 };
 use gpuwise_measure::operators::{Gpus, Product};
 use gpuwise_operators::{GemmFormat, On, Operators, Silicon};
-use gpuwise_view::{
-    profile::operators::{OperatorRow, rows},
-    record,
-};
+use gpuwise_view::{profile::operators::rows, record};
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
 /// Share of the kernel time below which people are not shown a row; programs are.
@@ -123,5 +120,8 @@ fn least(operators: &Operators, gpu: &Gpu, product: Product) -> Option<f64> {
 
 #[cfg(all(feature = "bench", feature = "cuda", feature = "database"))]
 pub(super) fn schema(name: &'static str) -> String {
-    record::rows_schema::<OperatorRow<'_>>(name, "Modules, ranges and operators of a profile")
+    record::rows_schema::<gpuwise_view::profile::operators::OperatorRow<'_>>(
+        name,
+        "Modules, ranges and operators of a profile",
+    )
 }
