@@ -81,15 +81,16 @@ fn head(report: &Report<'_>) -> String {
     let year = |money: gpuwise_units::Money| figures::amount(money.as_f64() * super::YEAR);
     if totals.saved.micros > 0 {
         let currency = totals.saved.currency.code();
-        let range = if totals.saved_low == totals.saved_high {
-            String::new()
-        } else {
-            format!("{} to {}", year(totals.saved_low), year(totals.saved_high))
-        };
+        let month = figures::amount(totals.saved.as_f64() * super::YEAR / 12.0);
+        let mut more = format!("{month} {currency} a month");
+        if totals.saved_low != totals.saved_high {
+            let (low, high) = (year(totals.saved_low), year(totals.saved_high));
+            more = format!("{more}; {low} to {high} a year");
+        }
         add(
             "saving a year",
             &format!("{} {currency}", year(totals.saved)),
-            &range,
+            &more,
         );
     }
     add(
