@@ -53,7 +53,7 @@ impl<'a> OperatorRow<'a> {
             _ => self.node.name.clone(),
         };
         let shapes = self.node.work.as_ref().map_or("", |work| &work.shapes);
-        let indent = "  ".repeat(usize::from(self.node.depth));
+        let indent = "·".repeat(usize::from(self.node.depth));
         let mut line = format!("{indent}{name}");
         if !shapes.is_empty() {
             line = format!("{line} {shapes}");

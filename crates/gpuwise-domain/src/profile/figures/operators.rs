@@ -149,7 +149,7 @@ impl Shortfall {
 impl fmt::Display for Shortfall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::OlderKernel { generation } => write!(f, "a {generation} kernel"),
+            Self::OlderKernel { generation } => write!(f, "{generation} kernel"),
             Self::MatrixUnitsUnused => f.write_str("no tensor cores"),
             Self::Misaligned {
                 dimension,
