@@ -53,10 +53,12 @@ pub mod write;
 pub use anyhow::Error;
 pub use app::{App, Context, Exit, Form, Format, Sink, TextSink};
 pub use commands::{
+    audit::{Audited, audit},
     check::{Checked, check},
     memory::{DeviceMemory, Remembered, memory},
     place::{Placed, place},
     plan::{MediaPlanned, Planned, media_plan, plan},
+    profile::{Concluded, profile},
     simulate::simulate,
     tco::tco,
     train::{Trained, train},

@@ -99,7 +99,7 @@ impl Case<'_> {
                         String::new()
                     };
                     format!(
-                        "{from} replicas with {:.0} % at p95 together: {to} would bear it{each}",
+                        "{from} replicas with {:.0} % at p95 together: {to} would suffice{each}",
                         sum * 100.0
                     )
                 }

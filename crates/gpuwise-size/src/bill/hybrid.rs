@@ -46,7 +46,7 @@ pub(super) fn hybrid(
         &hosts(
             "base_hosts",
             "hosts to own as base",
-            "level up to which hosts are owned · hosts that bear the load, rounded down, and the one above; none where the break-even use is above the share of hours within which the load falls; never fewer than before; none arrive within the lead time",
+            "level up to which hosts are owned · hosts that carry the load, rounded down, and the one above; none where the break-even use is above the share of hours within which the load falls; never fewer than before; none arrive within the lead time",
         ),
         base.months,
         |month, row| {

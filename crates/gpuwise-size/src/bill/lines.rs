@@ -206,7 +206,7 @@ fn hosts(
     let needed = book.series(
         &line(
             "needed",
-            "hosts that bear the load",
+            "hosts that carry the load",
             "hosts beyond the load + step · load / (load a host sustains · step), rounded up",
         ),
         months,
@@ -376,7 +376,7 @@ fn footprint(
     let monthly = book.series(
         &Line {
             key: "energy",
-            what: "energy of hosts that bear the load",
+            what: "energy of hosts that carry the load",
             unit: "kWh",
             decimals: MONEY,
             words: "hosts · mean power · PUE · hours",

@@ -34,7 +34,7 @@ pub(super) fn calendar(
         &hosts(
             "short",
             "hosts that are short",
-            "hosts that bear the load less those in service, at least 0",
+            "hosts that carry the load less those in service, at least 0",
         ),
         base.months,
         |month, _| {

@@ -196,7 +196,7 @@ fn rate(sizing: &MediaSizing) -> String {
 pub fn deployments(sizing: &MediaSizing) -> Table {
     let list = &sizing.ranked;
     let mut table = rows::table(&ranked(sizing)).when_empty("Nothing keeps the SLO.");
-    table.footnote("ranges: 80 %, from rows of GPUs that the constants had not seen; load: the rate over what full batches bear");
+    table.footnote("ranges: 80 %, from rows of GPUs that the constants had not seen; load: the rate over what full batches sustain");
     let eight = |one: &&MediaDeployment| ["fp8", "int8"].contains(&one.precision.as_str());
     let first = list.first().map(|one| one.precision.as_str());
     if list

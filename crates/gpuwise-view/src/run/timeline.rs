@@ -152,7 +152,7 @@ fn latency(record: &RequestRecord) -> String {
         if record.outcome == Outcome::Completed {
             "end to end"
         } else {
-            "given up after"
+            "aborted after"
         },
         seconds(record.end_to_end().seconds().get())
     ));

@@ -71,7 +71,7 @@ fn one_request() {
     };
     let text = run::timeline(&refused, &[], at(60));
     assert!(
-        text.contains("rejected") && text.contains("given up after 1 ms"),
+        text.contains("rejected") && text.contains("aborted after 1 ms"),
         "{text}"
     );
     let never = RequestRecord {

@@ -5,6 +5,7 @@ mod proof;
 mod source;
 
 use super::{Context, Exit};
+use crate::App;
 #[cfg(feature = "database")]
 use crate::commands::runs::store::DatabaseFlags;
 use crate::{
@@ -20,7 +21,7 @@ use crate::{
 use clap::Args;
 use gpuwise_domain::{
     catalogue::Catalogue,
-    usage::{Fleet, Usage, rules::Rules},
+    usage::{Fleet, Usage, proposal::Judgement, rules::Rules, totals::Totals},
 };
 use gpuwise_measure::audit::{Market, judge, totals, unclear};
 use gpuwise_probe::usage::Unclear;
@@ -32,6 +33,38 @@ use std::{
     fs,
     path::{Path, PathBuf},
 };
+
+/// What an audit found.
+#[derive(Debug)]
+pub struct Audited {
+    /// Workloads, and the days that were looked at.
+    pub fleet: Fleet,
+    /// What is said of each workload, in the same order.
+    pub judgements: Vec<Judgement>,
+    /// All workloads that are there at the end.
+    pub totals: Totals,
+    /// The same by tenant, by name.
+    pub tenants: Vec<Totals>,
+    /// Where prices come from.
+    pub prices: &'static str,
+    /// GPUs that could be proposed.
+    candidates: Vec<String>,
+}
+
+impl Audited {
+    fn report(&self) -> view::Report<'_> {
+        view::Report {
+            window: self.fleet.window,
+            workloads: &self.fleet.workloads,
+            said: &self.judgements,
+            totals: &self.totals,
+            tenants: &self.tenants,
+            unheld: self.fleet.unheld_devices,
+            notes: &self.fleet.notes,
+            prices: self.prices,
+        }
+    }
+}
 
 /// `gpuwise audit`.
 #[derive(Debug, Args)]
@@ -89,37 +122,71 @@ pub struct Flags {
     database: DatabaseFlags,
 }
 
+/// Who holds too much, too little, or nothing at all. Nothing is remembered or written.
+///
+/// # Errors
+/// When a setting names what is not known, or usage cannot be had.
+pub fn audit(app: &App, flags: &Flags) -> anyhow::Result<Audited> {
+    let loaded = catalogue::load(&app.overrides.with_prices(&flags.prices))?;
+    let own_prices = own_prices(flags, &loaded.catalogue)?;
+    audited(app, flags, &loaded, &own_prices)
+}
+
+fn audited(
+    app: &App,
+    flags: &Flags,
+    loaded: &Loaded,
+    own_prices: &BTreeMap<String, HourlyPrice>,
+) -> anyhow::Result<Audited> {
+    let names = usage_rules::names(loaded, flags.rules.as_deref())?;
+    let rules = usage_rules::rules(&names)?;
+    let catalogue = &loaded.catalogue;
+    let namespaces = proposed(flags)?;
+    // GPUs by name are refused before anybody is asked.
+    candidates(flags, catalogue, &[])?;
+    let depends = |fleet: &Fleet| depends(fleet.clone(), flags, loaded, own_prices, &rules);
+    let known = (&names.vocabulary, &rules);
+    let mut fleet = source::fleet(app, flags, known, namespaces, &depends)?;
+    weigh(&mut fleet, &loaded.models);
+    let candidates = candidates(flags, catalogue, &fleet.workloads)?;
+    let market = Market::new(catalogue, &candidates, own_prices);
+    let judgements: Vec<_> = fleet
+        .workloads
+        .iter()
+        .map(|usage| judge(usage, fleet.window, &rules, &market))
+        .collect();
+    let (totals, tenants) = totals(&fleet.workloads, &judgements, &market);
+    let prices = if own_prices.is_empty() && flags.prices.is_empty() {
+        "lowest on-demand offer of each GPU in the catalogue; slices by their larger share of the board"
+    } else {
+        "yours, then the lowest on-demand offer of each GPU; slices by their larger share of the board"
+    };
+    Ok(Audited {
+        fleet,
+        judgements,
+        totals,
+        tenants,
+        prices,
+        candidates,
+    })
+}
+
 pub fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
     let html = flags.html.as_deref().map(Pending::new).transpose()?;
     let loaded = catalogue::load(&context.app.overrides.with_prices(&flags.prices))?;
-    let names = usage_rules::names(&loaded, flags.rules.as_deref())?;
-    let rules = usage_rules::rules(&names)?;
     let catalogue = &loaded.catalogue;
     let own_prices = own_prices(flags, catalogue)?;
     if flags.proof && flags.files.is_empty() && flags.server.prometheus.is_none() {
         return remembered(context, flags);
     }
-    let namespaces = proposed(flags)?;
-    // GPUs by name are refused before anybody is asked.
-    candidates(flags, catalogue, &[])?;
-    let depends = |fleet: &Fleet| depends(fleet.clone(), flags, &loaded, &own_prices, &rules);
-    let known = (&names.vocabulary, &rules);
-    let mut fleet = source::fleet(context, flags, known, namespaces, &depends)?;
-    weigh(&mut fleet, &loaded.models);
-    let candidates = candidates(flags, catalogue, &fleet.workloads)?;
-    let market = Market::new(catalogue, &candidates, &own_prices);
-    let said: Vec<_> = fleet
-        .workloads
-        .iter()
-        .map(|usage| judge(usage, fleet.window, &rules, &market))
-        .collect();
-    let (all, tenants) = totals(&fleet.workloads, &said, &market);
+    let audited = audited(&context.app, flags, &loaded, &own_prices)?;
     if let Some(directory) = &flags.patches {
-        patches(directory, &fleet, &said, catalogue)?;
+        patches(directory, &audited.fleet, &audited.judgements, catalogue)?;
     }
     #[cfg(feature = "database")]
     if flags.proof || !flags.forget {
-        let done = proof::follow(context, flags, &fleet, &said, &market);
+        let market = Market::new(catalogue, &audited.candidates, &own_prices);
+        let done = proof::follow(context, flags, &audited.fleet, &audited.judgements, &market);
         match done {
             Ok(Some(answer)) => return Ok(answer),
             Ok(None) => {}
@@ -128,21 +195,7 @@ pub fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
             Err(error) => return Err(error),
         }
     }
-    let prices = if own_prices.is_empty() && flags.prices.is_empty() {
-        "lowest on-demand offer of each GPU in the catalogue; slices by their larger share of the board"
-    } else {
-        "yours, then the lowest on-demand offer of each GPU; slices by their larger share of the board"
-    };
-    let report = view::Report {
-        window: fleet.window,
-        workloads: &fleet.workloads,
-        said: &said,
-        totals: &all,
-        tenants: &tenants,
-        unheld: fleet.unheld_devices,
-        notes: &fleet.notes,
-        prices,
-    };
+    let report = audited.report();
     if let Some(file) = html {
         let made = made();
         file.finish(&view::page(&report, product(catalogue), &made))?;
@@ -288,7 +341,7 @@ fn product(catalogue: &Catalogue) -> impl Fn(&str) -> Option<String> {
 fn patches(
     directory: &Path,
     fleet: &Fleet,
-    said: &[gpuwise_domain::usage::proposal::Judgement],
+    said: &[Judgement],
     catalogue: &Catalogue,
 ) -> anyhow::Result<()> {
     let cannot = |what: &Path, error| {

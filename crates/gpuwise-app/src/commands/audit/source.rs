@@ -1,7 +1,7 @@
 //! Where usage comes from: a Prometheus server, or tables.
 
-use super::{Context, Flags};
-use crate::{error::Problem, progress, prometheus::problem};
+use super::Flags;
+use crate::{App, error::Problem, progress, prometheus::problem};
 use gpuwise_domain::usage::{Declared, Fleet, Scope, Window, rules::Rules, vocabulary::Vocabulary};
 use gpuwise_probe::usage::{Depends, Settings, collect};
 use gpuwise_read::usage::read_usage;
@@ -15,7 +15,7 @@ use std::{
 /// The fleet, with what is declared in these namespaces also where nothing there holds a GPU; exact
 /// percentiles of those workloads alone of which something depends on them.
 pub(super) fn fleet(
-    context: &Context,
+    app: &App,
     flags: &Flags,
     (names, rules): (&Vocabulary, &Rules),
     namespaces: BTreeSet<String>,
@@ -31,7 +31,7 @@ pub(super) fn fleet(
             .hint("gpuwise audit usage.csv; `gpuwise example usage.csv` prints such a table")
             .into());
     };
-    let client = flags.server.client(address, context.app.offline)?;
+    let client = flags.server.client(address, app.offline)?;
     let settings = Settings {
         window,
         matchers: flags.only.clone(),

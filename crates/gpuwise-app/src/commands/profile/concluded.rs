@@ -1,6 +1,6 @@
 //! What is concluded from the files of one profile.
 
-use crate::profiles::{Profiled, Unusable};
+use crate::profiles::{Everything, Profiled};
 use gpuwise_domain::profile::{
     figure::Summary,
     figures::ProfileFigures,
@@ -15,10 +15,13 @@ use std::collections::BTreeSet;
 
 /// A profile of one or many files.
 #[derive(Debug)]
-pub(crate) struct Concluded {
+pub struct Concluded {
     /// What each file holds, in the order of the figures' ranks.
     pub timelines: Vec<Timeline>,
+    /// Figures by rank and device.
     pub figures: ProfileFigures,
+    /// What is in files that hold no timeline: memory snapshots, counters of kernels, flight recorders.
+    pub sources: Vec<Source>,
     /// What is printed, kept and compared.
     pub summary: Summary,
     /// What the profile is known by, where that was asked for: the content of all that it was made of.
@@ -26,17 +29,17 @@ pub(crate) struct Concluded {
         not(feature = "database"),
         expect(dead_code, reason = "only what is kept is known again")
     )]
-    pub contents: Vec<String>,
+    pub(crate) contents: Vec<String>,
 }
 
 /// Puts files beside one another, by rank where each has one of its own.
-pub(crate) fn from(
-    mut profiled: Vec<Profiled>,
-    sources: &[Source],
-    contents: &[String],
-    unusable: &[Unusable],
-    limits: &Thresholds,
-) -> Concluded {
+pub(super) fn from(everything: Everything, limits: &Thresholds) -> Concluded {
+    let Everything {
+        mut profiled,
+        sources,
+        contents,
+        unusable,
+    } = everything;
     let rank = |profiled: &Profiled| profiled.measured.figures.rank;
     let ranks: BTreeSet<u32> = profiled.iter().filter_map(rank).collect();
     if ranks.len() == profiled.len() {
@@ -64,7 +67,7 @@ pub(crate) fn from(
     for one in &mut profiled {
         one.signals.rank = one.measured.figures.rank;
     }
-    let contents = together(&profiled, contents);
+    let contents = together(&profiled, &contents);
     let signals: Vec<Signals> = profiled.iter().map(|one| one.signals.clone()).collect();
     let (timelines, measured): (Vec<Timeline>, Vec<Measured>) = profiled
         .into_iter()
@@ -90,7 +93,7 @@ pub(crate) fn from(
         software: once(timelines.iter().flat_map(|one| one.software.clone())),
         figures: summary::figures(&figures)
             .into_iter()
-            .chain(gpuwise_measure::sources::figures(sources))
+            .chain(gpuwise_measure::sources::figures(&sources))
             .collect(),
         findings: findings::of_profile(&signals, &figures, limits),
         missing,
@@ -98,6 +101,7 @@ pub(crate) fn from(
     Concluded {
         timelines,
         figures,
+        sources,
         summary,
         contents,
     }

@@ -47,14 +47,20 @@ pub(super) fn run(
             first_error.get_or_insert(file.error);
         }
         let mut runs: Vec<NewRun> = Vec::new();
-        let with_work = profiled
-            .into_iter()
-            .map(|one| concluded::from(vec![one], &[], &[], &[], &wanted.limits));
-        let without = sources.chunks(1).enumerate().map(|(place, one)| {
-            let hash = contents.get(place..=place).unwrap_or_default();
-            concluded::from(Vec::new(), one, hash, &[], &wanted.limits)
+        let with_work = profiled.into_iter().map(|one| Everything {
+            profiled: vec![one],
+            ..Everything::default()
         });
-        for concluded in with_work.chain(without) {
+        let without = sources
+            .into_iter()
+            .enumerate()
+            .map(|(place, one)| Everything {
+                sources: vec![one],
+                contents: contents.get(place..=place).unwrap_or_default().to_vec(),
+                ..Everything::default()
+            });
+        for file in with_work.chain(without) {
+            let concluded = concluded::from(file, &wanted.limits);
             runs.push(flags.keep.run(&concluded, "profile", wanted, &[]));
             rows.push(Job(concluded.summary));
         }

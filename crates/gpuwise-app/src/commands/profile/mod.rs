@@ -12,12 +12,15 @@ mod keep;
 mod operators;
 mod written;
 
+pub use concluded::Concluded;
+
 use super::{Context, Exit};
 use crate::{
-    catalogue,
+    App,
+    catalogue::{self, Loaded},
     error::Problem,
     names,
-    profiles::{self, Everything, ProfileQuery, Unusable},
+    profiles::{self, ProfileQuery, Unusable},
     settings::Format,
 };
 use gpuwise_domain::profile::figures::Window;
@@ -114,6 +117,40 @@ fn window(text: &str) -> Result<Window, String> {
     }
 }
 
+/// What a job did on its GPUs, by its files: figures, findings, what is missing.
+///
+/// # Errors
+/// When no file can be used, or a setting names what is not known.
+pub fn profile(app: &App, flags: &Flags) -> anyhow::Result<Concluded> {
+    let loaded = catalogue::load(&app.overrides)?;
+    let files = profiles::expand(&flags.files)?;
+    concluded(&files, &query(flags, &loaded)?)
+}
+
+/// What is asked of the files.
+fn query(flags: &Flags, loaded: &Loaded) -> anyhow::Result<ProfileQuery> {
+    let mut query = ProfileQuery::new(loaded)?;
+    query.window = flags.window;
+    query.device = flags.device;
+    let gpu = flags.gpu.as_deref();
+    let gpu = gpu.map(|name| names::gpu(&loaded.catalogue, "--gpu", name));
+    query.gpu = gpu.transpose()?.cloned();
+    #[cfg(feature = "database")]
+    {
+        query.identified = flags.keep.save;
+        query.apart = flags.each;
+    }
+    Ok(query)
+}
+
+fn concluded(files: &[PathBuf], query: &ProfileQuery) -> anyhow::Result<Concluded> {
+    let everything = profiles::measure(files, query);
+    if everything.profiled.is_empty() && everything.sources.is_empty() {
+        return Err(none(everything.unusable, files.len()));
+    }
+    Ok(concluded::from(everything, &query.limits))
+}
+
 pub fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
     match &flags.command {
         #[cfg(all(feature = "database", feature = "bench"))]
@@ -126,38 +163,19 @@ pub fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
         return compat::run(context, &flags.files, tool);
     }
     let loaded = catalogue::load(&context.app.overrides)?;
-    let mut wanted = ProfileQuery::new(&loaded)?;
-    wanted.window = flags.window;
-    wanted.device = flags.device;
-    let gpu = flags.gpu.as_deref();
-    let gpu = gpu.map(|name| names::gpu(&loaded.catalogue, "--gpu", name));
-    wanted.gpu = gpu.transpose()?.cloned();
+    let wanted = query(flags, &loaded)?;
     let files = profiles::expand(&flags.files)?;
     if flags.operators {
         return operators::run(context, &files, &loaded, &wanted);
     }
     #[cfg(feature = "database")]
-    {
-        wanted.identified = flags.keep.save;
-        wanted.apart = flags.each;
-    }
-    #[cfg(feature = "database")]
     if flags.each {
         return each::run(context, flags, &files, &wanted);
     }
-    let everything = profiles::measure(&files, &wanted);
-    if everything.profiled.is_empty() && everything.sources.is_empty() {
-        return Err(none(everything.unusable, files.len()));
-    }
-    let Everything {
-        profiled,
-        sources,
-        contents,
-        unusable,
-    } = everything;
-    let concluded = concluded::from(profiled, &sources, &contents, &unusable, &wanted.limits);
-    written.finish(&concluded, &sources, &flags.files, &wanted)?;
+    let concluded = concluded(&files, &wanted)?;
+    written.finish(&concluded, &flags.files, &wanted)?;
     let (figures, summary) = (&concluded.figures, &concluded.summary);
+    let sources = concluded.sources.as_slice();
     match context.form.format {
         Format::Table => {
             let style = context.form.style;
@@ -168,7 +186,7 @@ pub fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
                     text.push('\n');
                 }
             }
-            text += &of_sources::text(&sources, style);
+            text += &of_sources::text(sources, style);
             if figures.ranks.is_empty() {
                 for line in &summary.missing {
                     text.push('\n');
@@ -181,7 +199,7 @@ pub fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
             }
             context.data(&text)?;
         }
-        Format::Json => context.data(&profile_to_json(figures, &sources, summary))?,
+        Format::Json => context.data(&profile_to_json(figures, sources, summary))?,
         Format::Csv => context.table(&view::figures(&summary.figures, |name| {
             definition(name).map_or("", |figure| figure.unit)
         }))?,
@@ -190,7 +208,7 @@ pub fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
             if !figures.ranks.is_empty() || sources.is_empty() {
                 text += &view::markdown(figures, summary);
             }
-            text += &of_sources::markdown(&sources);
+            text += &of_sources::markdown(sources);
             if flags.explain {
                 text += &explained(summary);
             }

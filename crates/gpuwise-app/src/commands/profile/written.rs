@@ -4,12 +4,12 @@ use super::concluded::{self, Concluded};
 use crate::{
     error::Problem,
     made::made,
-    profiles::{self, Everything, ProfileQuery},
+    profiles::{self, ProfileQuery},
     write::Pending,
 };
 use flate2::{Compression, write::GzEncoder};
-use gpuwise_domain::profile::{figures::Gap, sources::Source};
-use gpuwise_view::profile::{Profile, perfetto, report, sources};
+use gpuwise_domain::profile::figures::Gap;
+use gpuwise_view::profile::{Profile, perfetto, report, sources as no_work};
 use std::{
     io::BufWriter,
     path::{Path, PathBuf},
@@ -62,7 +62,6 @@ impl<'a> Written<'a> {
     pub(super) fn finish(
         self,
         concluded: &Concluded,
-        of_sources: &[Source],
         files: &[PathBuf],
         wanted: &ProfileQuery,
     ) -> anyhow::Result<()> {
@@ -103,11 +102,12 @@ impl<'a> Written<'a> {
                 .map(|other| of(other, &other_gaps, &other_label, &kind_of));
             let made = made();
             // Without a trace the page is that of the other files.
-            let has_work = !concluded.timelines.is_empty() || of_sources.is_empty();
+            let sources = &concluded.sources;
+            let has_work = !concluded.timelines.is_empty() || sources.is_empty();
             let page = if has_work || against.is_some() {
                 report(&profile, against.as_ref(), &made)
             } else {
-                sources::report(of_sources, &concluded.summary, &label, &made)
+                no_work::report(sources, &concluded.summary, &label, &made)
             };
             file.finish(&page)?;
         }
@@ -146,27 +146,16 @@ fn of<'a>(
 /// The profile that is laid beside.
 fn beside(places: &[PathBuf], wanted: &ProfileQuery) -> anyhow::Result<Concluded> {
     let files = profiles::expand(places)?;
-    let Everything {
-        profiled,
-        sources,
-        mut unusable,
-        ..
-    } = profiles::measure(&files, wanted);
-    if profiled.is_empty() {
-        return Err(match unusable.pop() {
+    let mut everything = profiles::measure(&files, wanted);
+    if everything.profiled.is_empty() {
+        return Err(match everything.unusable.pop() {
             Some(file) => file.error,
             None => Problem::new("nothing to compare with")
                 .hint("name a profile")
                 .into(),
         });
     }
-    Ok(concluded::from(
-        profiled,
-        &sources,
-        &[],
-        &unusable,
-        &wanted.limits,
-    ))
+    Ok(concluded::from(everything, &wanted.limits))
 }
 
 /// What a profile is called: its first file without directories and usual endings.

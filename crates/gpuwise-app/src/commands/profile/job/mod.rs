@@ -11,7 +11,7 @@ use crate::{
     catalogue,
     commands::{Context, Exit},
     error::Problem,
-    profiles::{self, Everything, ProfileQuery},
+    profiles::{self, ProfileQuery},
     progress,
 };
 use child::Ended;
@@ -173,25 +173,17 @@ fn concluded_of(
     let mut files = profiles::expand(&[folder.to_path_buf()]).unwrap_or_default();
     // Nsight Systems leaves its own report beside the export that is read.
     files.retain(|file| file.extension().is_none_or(|ending| ending != "nsys-rep"));
-    let Everything {
-        profiled,
-        sources,
-        contents,
-        unusable,
-    } = profiles::measure(&files, wanted);
-    if profiled.is_empty() && ended.sampled.is_empty() {
-        for file in &unusable {
+    let everything = profiles::measure(&files, wanted);
+    let without_work = everything.profiled.is_empty();
+    if without_work && ended.sampled.is_empty() {
+        for file in &everything.unusable {
             progress::say(&format!("note: {}: {:#}", file.file, file.error));
         }
         progress::say(&format!("note: {}", hook::why_nothing(folder, flags.steps)));
         return Ok(None);
     }
-    let source = if profiled.is_empty() {
-        "sampling"
-    } else {
-        "profile"
-    };
-    let mut concluded = concluded::from(profiled, &sources, &contents, &unusable, &wanted.limits);
+    let source = if without_work { "sampling" } else { "profile" };
+    let mut concluded = concluded::from(everything, &wanted.limits);
     // Each time is a run of its own, whatever it wrote.
     concluded
         .contents
