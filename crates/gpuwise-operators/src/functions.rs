@@ -8,7 +8,7 @@ use crate::{
     code::Surface,
     fit::lane_of,
     grid::{Corners, Grid},
-    lane::{CLASS, MAJOR, MINOR},
+    lane::{CLASS, MAJOR},
     law::Law,
     tables::{
         Case, Operator, Weights, Work, gemm,
@@ -56,8 +56,7 @@ pub struct Prediction {
 pub(crate) struct Known {
     pub(crate) operator: &'static Operator,
     pub(crate) grids: Vec<Grid>,
-    /// What products take by physics, by format, and by path for chips that have terms of their own;
-    /// the surfaces are what it leaves.
+    /// What products take by physics, by format; the surfaces are what it leaves.
     pub(crate) laws: BTreeMap<String, Law>,
     /// Deviations by path, each on those of the shorter paths.
     pub(crate) surfaces: BTreeMap<String, Surface>,
@@ -108,7 +107,7 @@ impl Known {
         let surfaces = paths.filter_map(|path| self.surfaces.get(&path)).collect();
         Some(Bound {
             grids: &self.grids,
-            law: self.nearest_law(&found),
+            law: self.law(found.lane.part(0)),
             surfaces,
             share: self.best_share(&found),
             spread: self.spread(basis, found.lane.part(0), asked),
@@ -122,13 +121,6 @@ impl Known {
 
     fn law(&self, format: &str) -> Option<&Law> {
         self.laws.get(format)
-    }
-
-    /// The chip's own terms where they were fitted, those of all silicon elsewhere.
-    fn nearest_law(&self, found: &Found<'_>) -> Option<&Law> {
-        let own = |level| self.laws.get(&found.lane.path(level));
-        let own = (MINOR..=found.level).rev().find_map(own);
-        own.or_else(|| self.law(found.lane.part(0)))
     }
 
     fn best_share(&self, found: &Found<'_>) -> f64 {

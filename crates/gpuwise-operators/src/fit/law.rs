@@ -32,34 +32,6 @@ const STEPS: usize = 8;
 const SLOPE: f64 = 0.02;
 const STRIDE: f64 = 0.5;
 
-/// How far a chip's own terms may stand from those of all, as a standard deviation of logarithms.
-const OWN_FREEDOM: f64 = 0.2;
-
-/// The terms of one chip, from those of all silicon: rows, each with the logarithm of its time over the
-/// law of all and what else is known of it.
-pub(super) fn own(shared: &Law, rows: &[(&Sample, f64)]) -> Law {
-    let mut rows: Vec<&(&Sample, f64)> = rows.iter().collect();
-    rows.sort_by_key(|(row, _)| (row.shape, row.lane));
-    rows.truncate(ROWS);
-    let seen = |(row, rest): &&(&Sample, f64)| {
-        let product = row.work.product?;
-        Some(Seen {
-            seconds: shared.seconds(&product) * libm::exp(*rest),
-            product,
-            die: 0,
-            weight: 1.0,
-        })
-    };
-    let prior = shared.0.map(libm::log);
-    let fit = Fit {
-        rows: rows.iter().filter_map(seen).collect(),
-        prior,
-        freedom: [OWN_FREEDOM; TERMS],
-    };
-    let weights = vec![1.0; fit.rows.len()];
-    Law(fit.descend(prior, &weights).map(libm::exp))
-}
-
 struct Seen {
     product: Product,
     seconds: f64,

@@ -2,11 +2,11 @@
 
 use super::{Sample, Samples, law, solve};
 use crate::{
-    LEVELS, Lane,
+    LEVELS,
     code::{Surface, rounded},
     functions::{COMPUTE_SHARE, Known},
     grid::Corners,
-    lane::{CLASS, ENGINE, MAJOR, MINOR},
+    lane::{CLASS, ENGINE, MAJOR},
 };
 use alloc::{collections::BTreeMap, string::String, vec::Vec};
 use solve::Pull;
@@ -78,9 +78,8 @@ fn grow(
     } else {
         level
     };
-    let lane = &samples.lanes[rows[*first as usize].lane as usize];
-    own_law(known, rows, rest, group, (lane, level));
-    take_off(known, rows, rest, group, (lane.path(level), level));
+    let path = samples.lanes[rows[*first as usize].lane as usize].path(level);
+    take_off(known, rows, rest, group, (path, level));
     if level + 1 == LEVELS.len() {
         return;
     }
@@ -97,43 +96,6 @@ fn grow(
     for part in parts.values() {
         grow(known, samples, rows, rest, part, next);
     }
-}
-
-/// Fits the law's terms anew to what is left of a chip, and takes off by how much they move it: waves
-/// and tiles make steps that no smooth surface has.
-fn own_law(
-    known: &mut Known,
-    rows: &[&Sample],
-    rest: &mut [f64],
-    group: &[u32],
-    (lane, level): (&Lane, usize),
-) {
-    let has_one = || (MINOR..level).any(|at| known.laws.contains_key(&lane.path(at)));
-    if level < MINOR || group.len() < LEAST || has_one() {
-        return;
-    }
-    let Some(shared) = known.laws.get(lane.part(0)).copied() else {
-        return;
-    };
-    let left: Vec<(&Sample, f64)> = (group.iter())
-        .map(|i| (rows[*i as usize], rest[*i as usize]))
-        .collect();
-    let own = law::own(&shared, &left);
-    let moved = |row: &Sample| {
-        let product = row.work.product.as_ref();
-        product.map_or(0.0, |product| {
-            libm::log(own.seconds(product) / shared.seconds(product))
-        })
-    };
-    let after: Vec<f64> = left.iter().map(|(row, rest)| rest - moved(row)).collect();
-    let before: Vec<f64> = left.iter().map(|(_, rest)| *rest).collect();
-    if mean_size(&before) - mean_size(&after) < WORTH {
-        return;
-    }
-    for (i, after) in group.iter().zip(after) {
-        rest[*i as usize] = after;
-    }
-    known.laws.insert(lane.path(level), own);
 }
 
 /// Fits a surface to what is left of a group, and takes it off.
