@@ -212,18 +212,14 @@ impl OpenLoop {
         } = largest;
         let load = self.rate / largest.max(1e-12);
         let rate = self.rate.min(largest);
-        let gaps = self.burstiness / libm::sqrt(among.groups);
-        let variability = 0.5 * (gaps + self.input_variation);
-        let front = cycle.fronted(self.lengths.input);
-        let run = self.requests.unwrap_or(0.0);
-        let grown = 0.5 * run * (1.0 / rate - 1.0 / self.rate).max(0.0);
         if self.lengths.after_first() < 1e-6 {
             let lump = cycle.lump(&self.lengths, 1.0, 0.0);
             let busy = (rate / largest * BUSIEST).min(BUSIEST);
-            let wait = busy / (1.0 - busy) * lump.service() * variability + grown;
+            let wait =
+                busy / (1.0 - busy) * lump.service() * self.variability(among) + self.grown(rate);
             return Quantiles {
                 mean: Latency {
-                    ttft: front + lump.service() + wait,
+                    ttft: cycle.fronted(self.lengths.input) + lump.service() + wait,
                     tpot: cycle.decode(1.0, self.lengths.context()),
                     running: 0.0,
                     requests: rate,
@@ -241,6 +237,40 @@ impl OpenLoop {
             most
         };
         let flow = self.flow(cycle, decodes.max(1e-9));
+        self.state(cycle, among, largest, (decodes, &flow))
+    }
+
+    /// The load under which so many sequences decode, in requests a second, and latencies at it; `None`
+    /// where answers end with their first token, and nothing decodes.
+    pub(crate) fn decoding_so_many(
+        &self,
+        cycle: &Cycle,
+        among: &RouterPeers,
+        largest: Largest,
+        decodes: f64,
+    ) -> Option<(f64, Quantiles)> {
+        let answer = self.lengths.after_first();
+        if answer < 1e-6 {
+            return None;
+        }
+        let flow = self.flow(cycle, decodes);
+        let rate = decodes / (answer * flow.tpot);
+        let at = Self { rate, ..*self };
+        Some((rate, at.state(cycle, among, largest.rate, (decodes, &flow))))
+    }
+
+    /// Latencies where so many sequences decode.
+    fn state(
+        &self,
+        cycle: &Cycle,
+        among: &RouterPeers,
+        largest: f64,
+        (decodes, flow): (f64, &Flow),
+    ) -> Quantiles {
+        let load = self.rate / largest.max(1e-12);
+        let rate = self.rate.min(largest);
+        let variability = self.variability(among);
+        let front = cycle.fronted(self.lengths.input);
         let (mixed_share, mixed_extra) = flow.lump.hits(flow.prompts);
         let queue = flow.wait(variability).min(1e6);
         let answer = self.lengths.after_first();
@@ -252,8 +282,8 @@ impl OpenLoop {
         let life = flow.lump.service() + queue + answer * (flow.tpot + behind);
         let place = self.place(life * rate, life, among);
         // Waiting for other prompts and for places is as good as exponential; steps have an end.
-        let wait = queue + place + grown;
-        let admission = cycle.admission(&flow, decodes);
+        let wait = queue + place + self.grown(rate);
+        let admission = cycle.admission(flow, decodes);
         Quantiles {
             mean: Latency {
                 ttft: front + flow.lump.service() + admission + wait,
@@ -272,6 +302,18 @@ impl OpenLoop {
 }
 
 impl OpenLoop {
+    /// That of gaps and of prompt lengths, as queues feel it.
+    fn variability(&self, among: &RouterPeers) -> f64 {
+        let gaps = self.burstiness / libm::sqrt(among.groups);
+        0.5 * (gaps + self.input_variation)
+    }
+
+    /// Mean seconds by which a run of so many requests queues longer, where this is served of it.
+    fn grown(&self, rate: f64) -> f64 {
+        let run = self.requests.unwrap_or(0.0);
+        0.5 * run * (1.0 / rate - 1.0 / self.rate).max(0.0)
+    }
+
     /// Mean seconds that requests wait for a place, where so many are held (Sakasegawa 1977): few
     /// places are all taken now and then, long before they are on average.
     fn place(&self, held: f64, life: f64, among: &RouterPeers) -> f64 {

@@ -6,7 +6,7 @@ use crate::{
     micro,
     setup::Setup,
 };
-use alloc::{format, string::String, sync::Arc};
+use alloc::{format, string::String, sync::Arc, vec::Vec};
 use gpuwise_domain::{derivation::Unit, model::Window, precision::Compute};
 
 /// A peak of the silicon, and the fitted share of it that is reached.
@@ -224,10 +224,9 @@ pub(crate) fn smooth_max(a: f64, b: f64, power: f64) -> f64 {
     large * libm::pow(1.0 + libm::pow(ratio, power), 1.0 / power)
 }
 
-/// The share of compute units that a matmul's tiles keep busy: tiles of 128 × 128 over the units,
-/// softened by an exponent, because kernels split the inner dimension when tiles are few.
-pub(super) fn tile_use(tokens: f64, rows: f64, units: f64, exponent: f64) -> f64 {
-    let tiles = libm::ceil(tokens / TILE) * libm::ceil(rows / TILE);
+/// The share of compute units that tiles of 128 × 128 keep busy, softened by an exponent, because
+/// kernels split the inner dimension when tiles are few.
+fn tile_use(tiles: f64, units: f64, exponent: f64) -> f64 {
     if tiles >= units {
         1.0
     } else {
@@ -235,11 +234,27 @@ pub(super) fn tile_use(tokens: f64, rows: f64, units: f64, exponent: f64) -> f64
     }
 }
 
+/// The [shares](tile_use) of one device under one exponent, by tiles: a search asks for millions.
+#[derive(Debug, Clone)]
+pub(super) struct TileUse(Vec<f64>);
+
+impl TileUse {
+    pub(super) fn new(units: f64, exponent: f64) -> Self {
+        let shares = |tiles: u32| tile_use(f64::from(tiles), units, exponent);
+        Self((0..libm::ceil(units) as u32).map(shares).collect())
+    }
+
+    pub(super) fn of(&self, tiles: f64) -> f64 {
+        self.0.get(tiles as usize).copied().unwrap_or(1.0)
+    }
+}
+
 /// Token rows that a matmul takes the time of: padded to tiles, over the share of units that the
 /// tiles keep busy. One more row can start a further row of tiles that spreads over idle units, but
 /// it is never computed faster than the rows before it alone.
-pub(super) fn computed_rows(tokens: f64, rows: f64, units: f64, exponent: f64) -> f64 {
-    let at = |tokens: f64| padded(tokens) / tile_use(tokens, rows, units, exponent);
+pub(super) fn computed_rows(tokens: f64, rows: f64, used: impl Fn(f64) -> f64) -> f64 {
+    let columns = libm::ceil(rows / TILE);
+    let at = |tokens: f64| padded(tokens) / used(libm::ceil(tokens / TILE) * columns);
     let here = at(tokens);
     let full = (libm::ceil(tokens / TILE) - 1.0) * TILE;
     if full > 0.0 && here < at(full) {
@@ -271,7 +286,8 @@ pub(crate) fn matmul_seconds(
     let bytes = (m * k + k * n) * element + m * n * 2.0;
     let reading = bytes / (device.bandwidth().get() * get(P::MemoryRate));
     let units = f64::from(device.units().unwrap_or(100));
-    let rows = computed_rows(m, n, units, get(P::TileExponent).min(1.0));
+    let exponent = get(P::TileExponent).min(1.0);
+    let rows = computed_rows(m, n, |tiles| tile_use(tiles, units, exponent));
     let computing = 2.0 * rows * n * k / (peak * rate);
     smooth_max(reading, computing, get(P::Overlap))
 }

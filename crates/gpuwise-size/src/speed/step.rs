@@ -4,7 +4,7 @@ use super::{
     collective::Links,
     local::Local,
     measured::Measured,
-    rates::{Fitted, Rates},
+    rates::{Fitted, Rates, TileUse},
     roofline::Peaks,
     work::StepShape,
 };
@@ -194,7 +194,7 @@ pub struct StepModel {
     pub(super) links: Links,
     pub(super) layout: Layout,
     pub(super) hidden: f64,
-    pub(super) units: f64,
+    pub(super) tile_use: TileUse,
     /// Prompt tokens that engines pass to the first stage at once.
     pub(super) chunk: f64,
     pub(super) eager: bool,
@@ -218,7 +218,10 @@ impl StepModel {
             links: Links::new(setup, constants, place),
             layout,
             hidden: setup.architecture.hidden as f64,
-            units: f64::from(setup.device.units().unwrap_or(100)),
+            tile_use: TileUse::new(
+                f64::from(setup.device.units().unwrap_or(100)),
+                rates.tile_exponent,
+            ),
             chunk: setup.settings.batched_tokens.max(1) as f64,
             eager: setup.settings.eager,
             local: setup

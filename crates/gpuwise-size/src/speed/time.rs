@@ -283,7 +283,7 @@ impl StepModel {
             compute = compute * self.constant(P::WeightOnlyCompute, rates.weight_only_compute);
         }
         let reading = input::<A>(matmul.bytes, "weights", Unit::Bytes, SHAPES) / memory;
-        let rows = computed_rows(tokens, matmul.rows, self.units, rates.tile_exponent);
+        let rows = computed_rows(tokens, matmul.rows, |tiles| self.tile_use.of(tiles));
         let computing = input::<A>(matmul.flop, "operations of a token", Unit::Flop, SHAPES)
             * input(
                 rows,

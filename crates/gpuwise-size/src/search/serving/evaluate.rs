@@ -253,6 +253,28 @@ impl<'c> Group<'c> {
         }
     }
 
+    /// What is searched over: sequences that decode where requests arrive (a rate that brings so many
+    /// is one look at the flow; so many that a rate brings are many), concurrent requests, or a rate
+    /// where nothing decodes. From little to most.
+    fn states(&self) -> (f64, f64) {
+        match self.largest {
+            Some(largest) if largest.decodes > 0.0 => (largest.decodes * ALONE, largest.decodes),
+            _ => (self.little(), self.ceiling()),
+        }
+    }
+
+    /// The load at such a state, and the group under it.
+    fn state(&self, state: f64) -> (f64, Service) {
+        let (cycle, demand, capacity) = (self.cycle, self.demand, self.capacity);
+        let decoding = |largest: Largest| {
+            let decodes = (largest.decodes > 0.0).then_some(state)?;
+            Service::decoding(cycle, demand, decodes, capacity, largest)
+        };
+        self.largest
+            .and_then(decoding)
+            .unwrap_or_else(|| (state, self.at(state)))
+    }
+
     /// The largest load that is planned for.
     fn ceiling(&self) -> f64 {
         let planned = |largest: Largest| largest.rate * LARGEST_LOAD * 0.999;
@@ -281,23 +303,27 @@ fn most(group: &Group<'_>, workload: &Workload) -> Result<(f64, Test), Failure> 
     let Some(Broken { mut test, .. }) = service.broken(slo) else {
         return Ok((ceiling, if open { Test::Throughput } else { Test::Memory }));
     };
-    let (mut low, mut high) = (alone, ceiling);
+    let mut sustains = alone;
+    let (mut low, mut high) = group.states();
     for _ in 0..BISECTIONS {
         let middle = if high > 8.0 * low {
             libm::sqrt(low * high)
         } else {
             0.5 * (low + high)
         };
-        let service = at(middle);
+        let (load, service) = group.state(middle);
         match service.broken(slo) {
-            None if service.stable() => low = middle,
+            None if service.stable() => {
+                low = middle;
+                sustains = sustains.max(load);
+            }
             broken => {
                 test = broken.map_or(Test::Throughput, |broken| broken.test);
                 high = middle;
             }
         }
     }
-    Ok((low, test))
+    Ok((sustains, test))
 }
 
 /// A setup that fits, at so little load that requests meet no other.

@@ -73,6 +73,13 @@ impl Demand {
         }
     }
 
+    fn peers(&self) -> RouterPeers {
+        RouterPeers {
+            groups: self.groups,
+            output_variation: self.output_variation,
+        }
+    }
+
     /// Tokens that the cache holds of a running request under an engine's rule of admission.
     pub(crate) fn held(&self, engine: EngineKind) -> f64 {
         held(
@@ -109,14 +116,24 @@ impl Service {
             rate,
             ..demand.open(capacity)
         };
-        let among = RouterPeers {
-            groups: demand.groups,
-            output_variation: demand.output_variation,
-        };
         Self {
-            kind: Kind::Open(one.solve_below(cycle, &among, largest)),
+            kind: Kind::Open(one.solve_below(cycle, &demand.peers(), largest)),
             demand,
         }
+    }
+
+    /// Requests a second under which so many sequences decode, and the group at them.
+    pub(crate) fn decoding(
+        cycle: &Cycle,
+        demand: Demand,
+        decodes: f64,
+        capacity: f64,
+        largest: Largest,
+    ) -> Option<(f64, Self)> {
+        let one = demand.open(capacity);
+        let (rate, found) = one.decoding_so_many(cycle, &demand.peers(), largest, decodes)?;
+        let kind = Kind::Open(found);
+        Some((rate, Self { kind, demand }))
     }
 
     pub(crate) fn closed(cycle: &Cycle, demand: Demand, concurrency: f64, capacity: f64) -> Self {
