@@ -128,7 +128,7 @@ impl Mixer {
                 rotary_dim,
                 ..
             } => kv_rank + rotary_dim,
-            _ => 0,
+            Self::Attention { .. } | Self::Compressed { .. } | Self::Recurrent(_) | Self::None => 0,
         }
     }
 
@@ -144,7 +144,7 @@ impl Mixer {
                 ..
             } => kv_heads * (key_dim + value_dim),
             Self::Compressed { dim, .. } => dim,
-            _ => 0,
+            Self::Attention { .. } | Self::Latent { .. } | Self::Recurrent(_) | Self::None => 0,
         }
     }
 }
@@ -191,7 +191,9 @@ impl Mixer {
     pub const fn heads(&self) -> Option<u64> {
         match self {
             Self::Recurrent(state) => Some(state.heads),
-            _ => self.attention_heads(),
+            Self::Attention { .. } | Self::Latent { .. } | Self::Compressed { .. } | Self::None => {
+                self.attention_heads()
+            }
         }
     }
 
@@ -236,7 +238,7 @@ impl Mixer {
                 ..
             } => kv_heads * (key_dim + value_dim),
             Self::Compressed { dim, .. } => 2 * dim,
-            _ => self.attention_width(),
+            Self::Latent { .. } | Self::Recurrent(_) | Self::None => self.attention_width(),
         }
     }
 
@@ -245,7 +247,7 @@ impl Mixer {
         match *self {
             Self::Attention { window, .. } => window,
             Self::Compressed { window, .. } => Window::Sliding(window),
-            _ => Window::Full,
+            Self::Latent { .. } | Self::Recurrent(_) | Self::None => Window::Full,
         }
     }
 }

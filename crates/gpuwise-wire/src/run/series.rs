@@ -30,7 +30,7 @@ document! {
         /// Output tokens in it.
         output_tokens(output_tokens): Option<Real>,
         /// Requests in flight, on average.
-        in_flight(in_flight): Real,
+        concurrent(concurrent): Real,
         /// Sequences in batches, on average.
         running(running): Option<Real>,
         /// Requests that waited, on average.

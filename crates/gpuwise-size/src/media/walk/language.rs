@@ -130,7 +130,7 @@ fn mix(tracer: &mut Tracer, name: &str, mixer: &Mixer, span: Span, unknown: &mut
             tracer.attention(&format!("{name}.attention"), &size);
         }
         Mixer::None => {}
-        _ => {
+        Mixer::Latent { .. } | Mixer::Compressed { .. } | Mixer::Recurrent(_) => {
             let line = format!("{name}: products of state or latent attention are not counted");
             if !unknown.contains(&line) {
                 unknown.push(line);

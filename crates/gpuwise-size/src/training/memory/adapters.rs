@@ -235,7 +235,7 @@ fn attention_width(layer: &Layer) -> f64 {
         Mixer::Attention {
             heads, value_dim, ..
         } => (heads * value_dim) as f64,
-        _ => 0.0,
+        Mixer::Latent { .. } | Mixer::Compressed { .. } | Mixer::Recurrent(_) | Mixer::None => 0.0,
     }
 }
 
@@ -248,7 +248,7 @@ fn key_values(layer: &Layer) -> f64 {
             value_dim,
             ..
         } => (kv_heads * (key_dim + value_dim)) as f64,
-        _ => 0.0,
+        Mixer::Latent { .. } | Mixer::Compressed { .. } | Mixer::Recurrent(_) | Mixer::None => 0.0,
     }
 }
 

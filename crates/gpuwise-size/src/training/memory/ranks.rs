@@ -10,7 +10,7 @@ use super::{
 use alloc::vec::Vec;
 use gpuwise_domain::{
     estimate::{Basis, Estimate},
-    model::Architecture,
+    model::{Architecture, Mixer},
     training::{Framework, MemoryCause as C, Method, Phase, RankMemory, Recompute, TrainingSetup},
 };
 use gpuwise_units::Bytes;
@@ -256,7 +256,7 @@ fn prefix_bytes(setup: &TrainingSetup, stage: &Stage<'_>, prefix: f64) -> f64 {
         .iter()
         .map(|(count, layer)| {
             let (own, repeated) = match layer.mixer {
-                gpuwise_domain::model::Mixer::Attention {
+                Mixer::Attention {
                     heads,
                     kv_heads,
                     key_dim,
@@ -266,7 +266,10 @@ fn prefix_bytes(setup: &TrainingSetup, stage: &Stage<'_>, prefix: f64) -> f64 {
                     kv_heads * (key_dim + value_dim),
                     heads * (key_dim + value_dim),
                 ),
-                _ => (0, 0),
+                Mixer::Latent { .. }
+                | Mixer::Compressed { .. }
+                | Mixer::Recurrent(_)
+                | Mixer::None => (0, 0),
             };
             count * (e * (own + repeated) as f64 + (4.0 + e) * own as f64)
         })
