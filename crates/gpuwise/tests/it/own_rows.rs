@@ -180,8 +180,8 @@ const CASES: &[(&str, &str, &str, &[&str])] = &[
     ),
     (
         "operators.csv",
-        "gemm,share,bfloat16,0.900",
-        "gemm,share,bfloat16,0.500",
+        "gemm,law,bfloat16,6.5005e-7",
+        "gemm,law,bfloat16,6.5005e-6",
         &["predict", "questions.csv"],
     ),
     (
@@ -239,7 +239,7 @@ const CASES: &[(&str, &str, &str, &[&str])] = &[
 /// Questions about runs of benchmarks: which lengths, pictures and settings these have.
 const OF_BENCHMARKS: &str = "id,model,gpu,num_gpus,tp,dp,precision,engine,isl,osl,batch_or_concurrency,metric,unit,extra
 a,llama2-70b,H100 SXM5 80GB,8,,,fp8,vllm,,,,output_throughput,tokens/s,division=closed; scenario=Offline; benchmark=llama2-70b
-b,resnet50,H100 SXM5 80GB,8,,,int8,TensorRT,,,,throughput,samples/s,division=closed; scenario=Offline; benchmark=resnet50
+b,resnet50,H100 SXM5 80GB,8,,,int8,TensorRT,,,,sample_throughput,samples/s,division=closed; scenario=Offline; benchmark=resnet50
 c,meta-llama/Llama-3.1-8B,H100 SXM5 80GB,1,1,1,bf16,vllm 0.15.1,1024,1024,64,tpot_mean,ms,mode=agg
 ";
 
