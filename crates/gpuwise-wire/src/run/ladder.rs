@@ -56,7 +56,7 @@ document! {
         goodput_per_second(goodput): Option<Real>,
         /// Output tokens a second.
         output_tokens_per_second(output_tokens): Option<Real>,
-        /// Requests in flight on average.
+        /// Concurrent requests on average.
         mean_concurrent(concurrent): Option<Real>,
         /// Share of requests that were not served (0 to 1).
         unserved_share(unserved): Real,

@@ -132,7 +132,7 @@ document! {
         requests_per_second(offered): Option<RateNumber>,
         /// Requests a second that were due in the steady window.
         delivered_per_second(delivered): Option<RateNumber>,
-        /// Requests in flight at most.
+        /// Concurrent requests at most.
         concurrent(concurrent): Option<u64>,
         /// Requests that were due.
         requests(requests): u64,
@@ -214,7 +214,7 @@ document! {
         input_tokens_per_second(input_tokens): Option<RateNumber>,
         /// Output tokens a second.
         output_tokens_per_second(output_tokens): Option<RateNumber>,
-        /// Requests in flight on average.
+        /// Concurrent requests on average.
         mean_concurrent(concurrent): Option<Real>,
     }
 }
@@ -409,7 +409,7 @@ document! {
 document! {
     /// Signs that more came than was served.
     SaturationDocument = Saturation {
-        /// Of the requests in flight.
+        /// Of the concurrent requests.
         concurrent(concurrent): SlopeDocument,
         /// Of the time to first token, in seconds a second.
         ttft(ttft): SlopeDocument,

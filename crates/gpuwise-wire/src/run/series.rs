@@ -29,7 +29,7 @@ document! {
         unserved(unserved): u64,
         /// Output tokens in it.
         output_tokens(output_tokens): Option<Real>,
-        /// Requests in flight, on average.
+        /// Concurrent requests, on average.
         concurrent(concurrent): Real,
         /// Sequences in batches, on average.
         running(running): Option<Real>,
