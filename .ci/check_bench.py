@@ -96,7 +96,7 @@ def lengths(check, what, runs, rows):
     check.that(
         all(sum(one.values()) == one["completed"] > 0 for one in outcomes), f"{what}: no errors: {outcomes}"
     )
-    wrong = [row for row in rows if (row["input"], row["output"]) != (row["asked_input"], row["asked_output"])]
+    wrong = [row for row in rows if (row["input"], row["output"]) != (row["requested_input"], row["requested_output"])]
     check.that(not wrong, f"{what}: {len(rows)} requests are as long as asked, by the server's count")
     uneven = [row for row in rows if row["pieces"] not in ("0", row["output"])]
     check.that(not uneven, f"{what}: a piece for every token")
@@ -107,8 +107,8 @@ def concurrencies(check, gpuwise, wide):
     lengths(check, "1, 4 and 16 in flight", runs, rows)
     rungs = runs["ladder"]["rungs"]
     check.that(
-        all(0.7 * rung["load"] <= rung["mean_in_flight"] <= 1.001 * rung["load"] for rung in rungs),
-        f"as many in flight as asked: {[rung['mean_in_flight'] for rung in rungs]}",
+        all(0.7 * rung["load"] <= rung["mean_concurrent"] <= 1.001 * rung["load"] for rung in rungs),
+        f"as many concurrent requests as asked: {[rung['mean_concurrent'] for rung in rungs]}",
     )
     firsts = [rung["ttft_seconds"] for rung in rungs]
     check.that(firsts[0] < firsts[2], f"more in flight wait longer: {firsts}")
@@ -121,7 +121,7 @@ def rates(check, gpuwise, wide):
     lengths(check, "10 and 30 requests/s", runs, rows)
     check.that(all(run["attainment"]["kept"] for run in runs["runs"]), "an easy promise is kept")
     _, again, _ = bench(gpuwise, wide, "--rate", "10,30", "--isl", f"constant:{ISL}", "--osl", f"constant:{OSL}", "--duration", "6s")
-    due = lambda list: sorted((float(row["due_s"]), row["asked_output"]) for row in list)
+    due = lambda list: sorted((float(row["due_s"]), row["requested_output"]) for row in list)
     check.that(due(rows) == due(again), "the same seed gives the same schedule")
     late = [float(row["sent_s"]) - float(row["due_s"]) for row in rows]
     check.that(min(late) >= 0, "nothing is sent before it is due")

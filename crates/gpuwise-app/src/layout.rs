@@ -1,10 +1,7 @@
 //! Parallel layouts as flags state them.
 
 use crate::{error::Problem, settings::LayoutFlags};
-use gpuwise_domain::{
-    layout::Layout,
-    model::{Architecture, Mixer},
-};
+use gpuwise_domain::{layout::Layout, model::Architecture};
 use gpuwise_size::search::LayoutWish;
 
 /// The layout that flags state; `None` where they state none.
@@ -116,12 +113,7 @@ fn possible(
 pub fn heads_divide(architecture: &Architecture) -> impl Fn(u32) -> bool + use<> {
     let heads: Vec<u64> = architecture
         .attention_layers()
-        .filter_map(|(_, mixer)| match mixer {
-            Mixer::Attention { heads, .. }
-            | Mixer::Latent { heads, .. }
-            | Mixer::Compressed { heads, .. } => Some(*heads),
-            _ => None,
-        })
+        .filter_map(|(_, mixer)| mixer.attention_heads())
         .collect();
     move |ranks| {
         heads

@@ -1,6 +1,6 @@
 //! What stands at the foot of a page: what made it, when, and with which command.
 
-use gpuwise_view::plan::words::quoted;
+use gpuwise_view::launch::quoted;
 use jiff::{Timestamp, civil::Date, tz::TimeZone};
 use std::{env, path::Path};
 

@@ -32,7 +32,7 @@ gpuwise_units::named! {
         FlopPerSecond = "FLOP/s",
         Watts = "W",
         RequestsPerSecond = "requests/s",
-        RequestsInFlight = "concurrent requests",
+        ConcurrentRequests = "concurrent requests",
         /// Currency units an hour.
         MoneyPerHour = "money/h",
     }
@@ -57,7 +57,7 @@ impl Unit {
             Self::FlopPerSecond => in_unit(1e12, "TFLOP/s"),
             Self::Watts => in_unit(1.0, "W"),
             Self::RequestsPerSecond => in_unit(1.0, "requests/s"),
-            Self::RequestsInFlight => in_unit(1.0, "concurrent requests"),
+            Self::ConcurrentRequests => in_unit(1.0, "concurrent requests"),
         }
     }
 }

@@ -164,16 +164,3 @@ impl<'a> Device<'a> {
         self.slice.map_or(self.gpu.units, |slice| Some(slice.units))
     }
 }
-
-/// A measured collective: what a link reaches for a message of a size.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Collective {
-    /// The system as the source names it.
-    pub system: String,
-    /// `all_reduce`, `all_gather`, `reduce_scatter` or `alltoall`.
-    pub operation: String,
-    pub gpus: u32,
-    pub message: Bytes,
-    pub bus_bandwidth: BytesPerSecond,
-    pub source: String,
-}

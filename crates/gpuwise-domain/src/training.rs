@@ -18,7 +18,7 @@ pub struct TrainingSetup {
     /// In which numbers it computes.
     pub recipe: Recipe,
     pub optimizer: Optimizer,
-    /// What of the forward pass is computed again in the backward pass.
+    /// Activation checkpointing: what of the forward pass is recomputed in the backward pass.
     pub recompute: Recompute,
     pub loss: LossKernel,
     pub framework: Framework,
@@ -186,7 +186,7 @@ pub enum Optimizer {
     Sgd,
 }
 
-/// What of the forward pass is computed again.
+/// Activation checkpointing: what of the forward pass is recomputed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Recompute {
     None,

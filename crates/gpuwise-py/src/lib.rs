@@ -47,7 +47,7 @@ fn answered(arguments: Vec<String>, settings: bool) -> Result<(bool, String), Fa
     let global = Global::from_arg_matches(&matches)?;
     let command = Command::from_arg_matches(&matches)?;
     let form = Form {
-        format: global.format,
+        format: global.format.unwrap_or_else(|| command.usual_format()),
         style: Style {
             width: WIDTH,
             colour: false,

@@ -4,8 +4,8 @@
 use divan::{Bencher, black_box, counter::BytesCount};
 use gpuwise_read::{
     catalogue::{
-        ModelCatalogue, read_benchmarks, read_collectives, read_engine_facts, read_evidence,
-        read_gpus, read_hosts, read_mig_profiles, read_offers, read_quality,
+        ModelCatalogue, read_benchmarks, read_engine_facts, read_evidence, read_gpus, read_hosts,
+        read_mig_profiles, read_offers, read_quality,
     },
     config::read_config,
     gguf, kineto, safetensors,
@@ -141,11 +141,6 @@ const FILES: [(&str, &str, Reader); 8] = [
     ("hosts.csv", catalogue!("hosts.csv"), |file, text| {
         read_hosts(file, text).expect("hosts").len()
     }),
-    (
-        "collectives.csv",
-        catalogue!("collectives.csv"),
-        |file, text| read_collectives(file, text).expect("collectives").len(),
-    ),
     ("offers.csv", catalogue!("offers.csv"), |file, text| {
         read_offers(file, text).expect("offers").len()
     }),

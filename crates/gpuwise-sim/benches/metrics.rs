@@ -48,7 +48,7 @@ fn frame() -> Frame {
         words: String::new(),
         open: true,
         offered: None,
-        in_flight: None,
+        concurrent: None,
         spent: Spent::default(),
         tokens: None,
         engine: None,

@@ -237,7 +237,7 @@ fn run(
         words: "a file of arrivals".into(),
         open: true,
         offered: None,
-        in_flight: None,
+        concurrent: None,
         spent: Spent::default(),
         tokens: None,
         engine: None,

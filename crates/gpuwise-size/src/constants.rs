@@ -171,7 +171,7 @@ parameters! {
     LocalExpert = "local_expert", 100.0, 0.7, 0.0, 0.5, "µs", "llama.cpp: time of starting the matmuls of one expert";
     LocalLink = "local_link_rate", 0.22, 0.6, 0.14, 0.3, "share of host link", "llama.cpp: achieved share of the host link between GPUs";
     LocalSync = "local_sync", 20.0, 0.6, 0.1, 0.3, "µs", "llama.cpp: wait for another GPU";
-    LocalOverlap = "local_overlap", 0.75, 0.15, 0.0, 0.0, "share", "llama.cpp: share of a prompt's chunks that GPUs with layers of their own compute at once";
+    LocalOverlap = "local_overlap", 0.75, 0.15, 0.0, 0.0, "share", "llama.cpp: share of a prompt's chunks that GPUs with layers of their own compute concurrently";
     LocalRemote = "local_remote_rate", 0.80, 0.3, 0.0, 0.0, "share of host link", "llama.cpp on Intel: achieved share of the host link at which layers of other GPUs are read";
     BucketPrefill = "bucket_prefill", 1.0, 0.0, 0.03, 0.15, "factor", "prefill time of an engine version bucket over the model";
     RunMatmul = "run_matmul", 1.0, 0.1, 0.05, 0.05, "factor", "time of a matmul in a running engine over that measured of it alone";

@@ -241,11 +241,3 @@ fn gguf(quantization: &Quantization) -> Option<Quantization> {
         ],
     })
 }
-
-/// Whether a role's tensors are read in every decode step.
-pub const fn read_when_decoding(role: Role) -> bool {
-    !matches!(
-        role,
-        Role::Embedding | Role::Position | Role::Tower | Role::Projector
-    )
-}

@@ -417,7 +417,7 @@ words! {
         FlopPerSecond = "FLOP/s",
         Watts = "W",
         RequestsPerSecond = "requests/s",
-        RequestsInFlight = "concurrent requests",
+        ConcurrentRequests = "concurrent requests",
         MoneyPerHour = "money/h",
     }
 }

@@ -78,8 +78,8 @@ const FOLDERS: &[(&str, &str, Kind)] = &[
     ("engines", "toml", Kind::Own(OwnRows::EngineFacts)),
 ];
 
-/// Files of a catalogue that are the sources of its figures, and are not read.
-const SOURCES: &[&str] = &["collectives.csv", "tier_slos.csv"];
+/// Files of the repository's catalogue that no answer reads: what rules of `tier` were judged by.
+const SOURCES: &[&str] = &["tier_slos.csv"];
 
 impl Kind {
     /// `gpus-of-ours.toml` holds GPUs, `offers.csv` offers, `networks.json` and the files of a folder
@@ -176,7 +176,7 @@ mod tests {
     fn only_what_is_no_table_is_passed_over() {
         for (name, other) in [
             ("README.md", true),
-            ("collectives.csv", true),
+            ("tier_slos.csv", true),
             ("gpu.toml", false),
         ] {
             assert_eq!(is_other(Path::new(name)), other, "{name}");

@@ -37,7 +37,7 @@ pub mod workload;
 
 use crate::schemas::AnswerName;
 use crate::{
-    app::{App, Context},
+    app::{App, Context, Format},
     catalogue::Loaded,
     error::Problem,
     model::{self, ResolvedModel},
@@ -268,6 +268,14 @@ pub enum Command {
 }
 
 impl Command {
+    /// The form of its answer where none is asked for: many rows of answers are for programs.
+    pub const fn usual_format(&self) -> Format {
+        match self {
+            Self::Predict(_) => Format::Csv,
+            _ => Format::Table,
+        }
+    }
+
     /// What the JSON of its answer is called; commands with several kinds of answers name the others
     /// where they give them.
     const fn answer(&self) -> AnswerName {

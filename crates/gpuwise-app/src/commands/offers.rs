@@ -150,9 +150,9 @@ gpuwise_view::record!(Row<'_>, "Offer", |of| {
         .title("per GPU")
         .unit("USD/h")
         .priority(85);
-    let date = of.noun().map(|r| date(&r.offer.date));
+    let date = of.noun().map(|r| date(r.offer));
     of.field("date", |r| &r.offer.date)
-        .title("prices of")
+        .title("price as of")
         .priority(55)
         .seen(date);
     let source = of.noun().map(|r| format!("[{}]", r.source).into());
@@ -185,11 +185,11 @@ fn table(offers: &[&Offer]) -> Table {
     table
 }
 
-/// The day of a price list; what is no day is said in one word.
-fn date(text: &str) -> Shown {
-    match text.split_once('(') {
-        _ if text.is_empty() => Shown::Missing,
-        Some((word, _)) => word.into(),
-        None => text.into(),
+/// The day of a price list, where it is known.
+fn date(offer: &Offer) -> Shown {
+    match day(offer) {
+        _ if offer.date.is_empty() => Shown::Missing,
+        Some(day) => day.into(),
+        None => "(unknown)".into(),
     }
 }

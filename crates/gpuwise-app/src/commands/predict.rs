@@ -4,7 +4,6 @@ use super::{Context, Exit};
 use crate::{
     catalogue, knowledge,
     questions::{Rows, answers, models_of, read_rows, with_stated_gpus},
-    settings::Format,
     simulation::{Simulate, simulated},
 };
 use gpuwise_lab::answer::Answer;
@@ -58,11 +57,7 @@ pub fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
             answer,
         ));
     }
-    match context.form.format {
-        // A table of many rows is for programs.
-        Format::Table | Format::Csv => context.data(&table.to_csv())?,
-        _ => context.table(&table)?,
-    }
+    context.table(&table)?;
     Ok(Exit::Yes)
 }
 

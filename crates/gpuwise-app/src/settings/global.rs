@@ -16,9 +16,16 @@ pub struct Global {
         help_heading = "Global options"
     )]
     pub offline: bool,
-    /// Form of the result
-    #[arg(long, global = true, value_enum, default_value_t = Format::Table, env = "GPUWISE_FORMAT", hide_env_values = true, help_heading = "Global options")]
-    pub format: Format,
+    /// Form of the result [default: table; of predict: csv]
+    #[arg(
+        long,
+        global = true,
+        value_enum,
+        env = "GPUWISE_FORMAT",
+        hide_env_values = true,
+        help_heading = "Global options"
+    )]
+    pub format: Option<Format>,
     /// Whether to colour; `auto` colours on terminals unless NO_COLOR is set
     #[arg(long, global = true, value_enum, default_value_t = Colour::Auto, help_heading = "Global options")]
     pub color: Colour,

@@ -208,7 +208,7 @@ fn report(
         words: String::new(),
         open: false,
         offered: None,
-        in_flight: None,
+        concurrent: None,
         spent: Spent::default(),
         tokens: None,
         engine: None,

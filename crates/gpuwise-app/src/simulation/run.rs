@@ -257,7 +257,7 @@ fn frame(run: &Run<'_>) -> Frame {
         );
     }
     notes.extend(run.simulated.notes.iter().cloned());
-    let in_flight = match run.sent.workload.traffic {
+    let concurrent = match run.sent.workload.traffic {
         workload::Traffic::Open { .. } => None,
         workload::Traffic::Closed { concurrency } => {
             Some((concurrency as f64 * run.load).round() as u64)
@@ -284,7 +284,7 @@ fn frame(run: &Run<'_>) -> Frame {
         words,
         open: !run.sent.is_closed(),
         offered: offered(run),
-        in_flight,
+        concurrent,
         spent: Spent::default(),
         tokens: None,
         engine: None,

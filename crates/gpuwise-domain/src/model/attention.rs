@@ -128,7 +128,7 @@ impl Mixer {
                 rotary_dim,
                 ..
             } => kv_rank + rotary_dim,
-            _ => 0,
+            Self::Attention { .. } | Self::Compressed { .. } | Self::Recurrent(_) | Self::None => 0,
         }
     }
 
@@ -144,7 +144,7 @@ impl Mixer {
                 ..
             } => kv_heads * (key_dim + value_dim),
             Self::Compressed { dim, .. } => dim,
-            _ => 0,
+            Self::Attention { .. } | Self::Latent { .. } | Self::Recurrent(_) | Self::None => 0,
         }
     }
 }
@@ -184,6 +184,23 @@ impl FeedForward {
     }
 }
 
+/// Heads of attention that computes, for each of its heads, keys and values of its own width.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HeadShape {
+    pub heads: u64,
+    pub kv_heads: u64,
+    /// Dimension of queries and keys.
+    pub key_dim: u64,
+    pub value_dim: u64,
+}
+
+impl HeadShape {
+    /// Elements of keys and values of one token.
+    pub const fn keys_and_values(self) -> u64 {
+        self.kv_heads * (self.key_dim + self.value_dim)
+    }
+}
+
 /// Shapes of a token mixer as layouts and training ask for them; memory and speed of serving, which
 /// differ in more than shape, read the variants themselves.
 impl Mixer {
@@ -191,7 +208,9 @@ impl Mixer {
     pub const fn heads(&self) -> Option<u64> {
         match self {
             Self::Recurrent(state) => Some(state.heads),
-            _ => self.attention_heads(),
+            Self::Attention { .. } | Self::Latent { .. } | Self::Compressed { .. } | Self::None => {
+                self.attention_heads()
+            }
         }
     }
 
@@ -202,6 +221,25 @@ impl Mixer {
             | Self::Latent { heads, .. }
             | Self::Compressed { heads, .. } => Some(*heads),
             Self::Recurrent(_) | Self::None => None,
+        }
+    }
+
+    /// Heads of multi-head, grouped-query or multi-query attention; `None` of everything else.
+    pub const fn head_shape(&self) -> Option<HeadShape> {
+        match *self {
+            Self::Attention {
+                heads,
+                kv_heads,
+                key_dim,
+                value_dim,
+                ..
+            } => Some(HeadShape {
+                heads,
+                kv_heads,
+                key_dim,
+                value_dim,
+            }),
+            Self::Latent { .. } | Self::Compressed { .. } | Self::Recurrent(_) | Self::None => None,
         }
     }
 
@@ -236,7 +274,7 @@ impl Mixer {
                 ..
             } => kv_heads * (key_dim + value_dim),
             Self::Compressed { dim, .. } => 2 * dim,
-            _ => self.attention_width(),
+            Self::Latent { .. } | Self::Recurrent(_) | Self::None => self.attention_width(),
         }
     }
 
@@ -245,7 +283,7 @@ impl Mixer {
         match *self {
             Self::Attention { window, .. } => window,
             Self::Compressed { window, .. } => Window::Sliding(window),
-            _ => Window::Full,
+            Self::Latent { .. } | Self::Recurrent(_) | Self::None => Window::Full,
         }
     }
 }

@@ -3,7 +3,7 @@
 mod attention;
 mod tensor;
 
-pub use attention::{FeedForward, Mixer, RecurrentState, Window};
+pub use attention::{FeedForward, HeadShape, Mixer, RecurrentState, Window};
 pub use tensor::{Role, Split, Tensor};
 
 use crate::precision::{Quantization, WeightFormat};

@@ -67,8 +67,8 @@ impl fmt::Display for ServingNote {
             ),
             Self::HostCache { bytes, tokens } => write!(
                 f,
-                "{bytes} of host memory a GPU keeps prefixes of {} tokens for reuse; it lets no more requests run \
-                 at once, and prompts gain from it what --prefix-hit says",
+                "{bytes} of host memory a GPU keeps prefixes of {} tokens for reuse; it allows no more \
+                 concurrent requests, and prompts gain from it what --prefix-hit says",
                 significant(*tokens, 6)
             ),
             Self::Drafts {

@@ -9,7 +9,7 @@ gpuwise_units::named! {
         name
     {
         RequestsPerSecond = "requests/s",
-        InFlight = "concurrent requests",
+        Concurrent = "concurrent requests",
     }
 }
 
@@ -52,7 +52,7 @@ pub struct Rung {
     /// Output tokens a second, over the steady window.
     pub output_tokens: Option<f64>,
     /// Concurrent requests on average.
-    pub in_flight: Option<f64>,
+    pub concurrent: Option<f64>,
     /// Share of requests that were not served (0 to 1).
     pub unserved: f64,
     /// Whether the SLO is kept; `None` where no SLO was given.
@@ -74,6 +74,6 @@ pub struct Knee {
     pub high: f64,
     /// Runs with seeds of their own on which the range rests; 1 where it is the next load that fails.
     pub seeds: u64,
-    /// What gives way first, in a clause: `TTFT p95, as the queue of prefills grows`.
-    pub gives_way: String,
+    /// What limits it beyond, in a clause: `TTFT p95, as the queue of prefills grows`.
+    pub limited_by: String,
 }

@@ -119,7 +119,7 @@ pub struct RunTraffic {
     /// number was in flight, or the window is empty.
     pub delivered: Option<PerSecond>,
     /// Concurrent requests at most; `None` where nothing was held back.
-    pub in_flight: Option<u64>,
+    pub concurrent: Option<u64>,
     /// Requests that were due.
     pub requests: u64,
     /// Mean tokens of a prompt; `None` without requests.
@@ -322,16 +322,16 @@ pub struct Throughput {
     /// Output tokens a second, those of unserved requests included.
     pub output_tokens: Option<PerSecond>,
     /// Concurrent requests on average.
-    pub in_flight: Option<f64>,
+    pub concurrent: Option<f64>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TokenCounts {
     /// Prompt tokens that were meant to be sent; `None` where nobody meant a number.
-    pub asked_input: Option<u64>,
+    pub requested_input: Option<u64>,
     /// Prompt tokens that the server says it had.
     pub served_input: Option<u64>,
-    pub asked_output: Option<u64>,
+    pub requested_output: Option<u64>,
     /// Output tokens that the server says it made.
     pub served_output: Option<u64>,
     /// Output tokens of the same requests counted by chunks; `None` where nobody counted.
@@ -412,7 +412,7 @@ impl Slope {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Saturation {
     /// Of the concurrent requests.
-    pub in_flight: Slope,
+    pub concurrent: Slope,
     /// Of the time to first token, in seconds a second.
     pub ttft: Slope,
     /// Whether both rise, by more than a run of this length must show: the longer it ran, the slower

@@ -24,7 +24,7 @@ pub struct Bucket {
     /// Output tokens in it; `None` where nobody knows how many were generated.
     pub output_tokens: Option<f64>,
     /// Requests that were due and had not ended, on average.
-    pub in_flight: f64,
+    pub concurrent: f64,
     /// Sequences that engines had in their batches, on average.
     pub running: Option<f64>,
     /// Requests that waited for a place, on average.

@@ -1,8 +1,8 @@
 //! A catalogue file of a user's own: the first byte says which.
 
 use gpuwise_read::catalogue::{
-    CatalogueError, ModelCatalogue, read_benchmarks, read_collectives, read_costs,
-    read_engine_facts, read_gpus, read_hosts, read_mig_profiles, read_offers, read_quality,
+    CatalogueError, ModelCatalogue, read_benchmarks, read_costs, read_engine_facts, read_gpus,
+    read_hosts, read_mig_profiles, read_offers, read_quality, read_recipes,
 };
 
 type Reader = fn(&str) -> Result<(), CatalogueError>;
@@ -11,7 +11,7 @@ const READERS: [Reader; 10] = [
     |text| read_gpus("f", text).map(drop),
     |text| read_mig_profiles("f", text).map(drop),
     |text| read_hosts("f", text).map(drop),
-    |text| read_collectives("f", text).map(drop),
+    |text| read_recipes("f", text).map(drop),
     |text| read_offers("f", text).map(drop),
     |text| read_quality("f", text).map(drop),
     |text| read_benchmarks("f", text).map(drop),

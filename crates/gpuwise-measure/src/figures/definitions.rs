@@ -49,7 +49,7 @@ figures! {
     "lt_10us_kernels", "count", LOWER, "Kernels, copies and fills under 10 µs.", "count(duration < 10,000 ns)", "TraceLens short kernel report";
     "comm_union_ns", "ns", LOWER, "Time in which some kernel communicated, by the wide list of names.", "|U(communication)|", "names in catalogue/kernels.toml";
     "comm_pct", "%", LOWER, "Communication of the span.", "100 · comm_union_ns / span_ns", "ours";
-    "comm_comp_overlap_ns", "ns", None, "Time in which it communicated and computed at once.", "|U(communication) & U(computation)|", "HolisticTraceAnalysis comm_comp_overlap";
+    "comm_comp_overlap_ns", "ns", None, "Time in which communication and computation ran concurrently.", "|U(communication) & U(computation)|", "HolisticTraceAnalysis comm_comp_overlap";
     "comm_overlap_pct", "%", HIGHER, "Communication that is hidden under computation.", "100 · comm_comp_overlap_ns / comm_union_ns", "HolisticTraceAnalysis comm_comp_overlap";
     "exposed_comm_ns", "ns", LOWER, "Communication under which nothing was computed.", "comm_union_ns − comm_comp_overlap_ns", "PyTorch profiler TensorBoard plugin, distributed view";
     "comp_union_ns", "ns", None, "Time in which some kernel computed.", "|U(kernels that do not communicate)|", "ours";
@@ -62,8 +62,8 @@ figures! {
     "tensor_core_unknown_pct", "%", None, "Kernel time for which the name does not tell.", "100 · Σ duration / kernel_time_ns", "names in catalogue/kernels.toml";
     "occupancy_pct", "%", HIGHER, "Estimated achieved occupancy, weighted by time over kernels that state it.", "Σ occupancy · duration / Σ duration", "PyTorch profiler TensorBoard plugin, gpu_utilization.md";
     "sm_efficiency_pct", "%", HIGHER, "Share of multiprocessors with a block, weighted by time over kernels that state it.", "Σ 100 · min(blocks / multiprocessors, 1) · duration / Σ duration", "PyTorch profiler TensorBoard plugin, gpu_utilization.md";
-    "concurrency_mean", "count", None, "Pieces of work at once, while anything ran.", "Σ duration / busy_ns", "ours";
-    "two_or_more_ns", "ns", None, "Time in which two or more pieces of work ran.", "|{t : two or more pieces hold t}|", "ours";
+    "concurrency_mean", "count", None, "Kernels and copies that ran concurrently, averaged over the time in which anything ran.", "Σ duration / busy_ns", "ours";
+    "two_or_more_ns", "ns", None, "Time in which two or more kernels or copies ran concurrently.", "|{t : two or more kernels or copies hold t}|", "ours";
     "copy_count", "count", None, "Copies of one direction and kinds of memory (part).", "count", "ours";
     "copy_time_ns", "ns", LOWER, "Sum of the durations of those copies.", "Σ duration", "ours";
     "copy_bytes", "bytes", None, "Bytes of those copies that state them.", "Σ bytes", "ours";

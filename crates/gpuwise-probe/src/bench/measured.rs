@@ -20,9 +20,9 @@ pub struct Measured {
     /// What the server says that it took, where it does.
     pub timings: Option<Timings>,
     /// Tokens of the prompt that were asked for.
-    pub asked_input: u32,
+    pub requested_input: u32,
     /// Tokens that were asked to be generated.
-    pub asked_output: u32,
+    pub requested_output: u32,
     /// How long its connection took to make, where it needed one of its own; latencies hold it.
     pub connect: Option<Nanoseconds>,
     pub failure: Option<Failure>,

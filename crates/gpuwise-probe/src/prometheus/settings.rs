@@ -1,6 +1,7 @@
 //! How a server is asked: its address, who we say we are, whom we trust.
 
 use super::error::PrometheusError;
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use std::time::Duration;
 use ureq::tls::{PemItem, RootCerts, parse_pem};
 
@@ -117,28 +118,7 @@ pub(super) fn authorization(by: &Authentication) -> Result<Option<String>, Prome
         }
         Authentication::Basic { user, password } => {
             let pair = format!("{user}:{password}");
-            Ok(Some(format!("Basic {}", base64(pair.as_bytes()))))
+            Ok(Some(format!("Basic {}", STANDARD.encode(pair))))
         }
     }
-}
-
-/// RFC 4648, section 4.
-fn base64(bytes: &[u8]) -> String {
-    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut out = String::new();
-    for chunk in bytes.chunks(3) {
-        let byte = |at: usize| u32::from(chunk.get(at).copied().unwrap_or(0));
-        let group = byte(0) << 16 | byte(1) << 8 | byte(2);
-        for position in 0..4 {
-            let letter = (group >> (18 - 6 * position) & 63) as usize;
-            out.push(if position <= chunk.len() {
-                LETTERS
-                    .get(letter)
-                    .map_or('=', |letter| char::from(*letter))
-            } else {
-                '='
-            });
-        }
-    }
-    out
 }

@@ -179,7 +179,7 @@ fn prompts_are_as_long_as_the_server_counts() {
     assert_eq!(prepared.calibration, Some(expected));
     let (measured, _) = sent(&prepared, load(requests(1, 47, 2), AS_DUE));
     assert_eq!(
-        (measured[0].asked_input, measured[0].record.input),
+        (measured[0].requested_input, measured[0].record.input),
         (47, 47)
     );
     assert_eq!(server.of_load()[0].words(), 20);

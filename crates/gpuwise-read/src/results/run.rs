@@ -44,7 +44,7 @@ pub fn of_any_run(report: &RunReport) -> Result<Measurement, ResultsError> {
             .offered
             .or(report.traffic.delivered)
             .map(PerSecond::get),
-        cap: report.traffic.in_flight.map(|most| most as f64),
+        cap: report.traffic.concurrent.map(|most| most as f64),
         requests: report.traffic.requests as f64,
         seconds: Some(report.span.whole().get()),
         end_to_end: Some(answered.mean),

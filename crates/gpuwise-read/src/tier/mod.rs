@@ -4,7 +4,7 @@ mod jobs;
 mod rules;
 
 pub use jobs::read_jobs;
-pub use rules::{DEFAULT_RULES, read_rules};
+pub use rules::read_rules;
 
 /// What is wrong with a table of workloads or a file of rules.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -4,9 +4,6 @@ use super::TierFileError;
 use gpuwise_domain::tier::{JobFigure, Preference, Scaling, TierCondition, TierRule, TierRules};
 use serde::Deserialize;
 
-/// The rules that gpuwise brings.
-pub const DEFAULT_RULES: &str = include_str!("../../../../catalogue/tier_rules.toml");
-
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {

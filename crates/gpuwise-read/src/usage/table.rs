@@ -26,7 +26,7 @@ pub const COLUMNS: [(&str, &str); 29] = [
     ),
     (
         "shared_by",
-        "workloads that hold each of its GPUs at once (time-slicing, MPS), itself among them; 1 where empty",
+        "workloads that share each of its GPUs concurrently (time-slicing, MPS), itself among them; 1 where empty",
     ),
     (
         "replicas",

@@ -1,8 +1,10 @@
 //! Tables of workloads and files of rules.
 
 use gpuwise_domain::tier::{JobFigure, Preference};
-use gpuwise_read::tier::{DEFAULT_RULES, read_jobs, read_rules};
+use gpuwise_read::tier::{read_jobs, read_rules};
 use proptest::prelude::*;
+
+const DEFAULT_RULES: &str = include_str!("../../../../catalogue/tier_rules.toml");
 
 #[test]
 fn a_workload_is_read_with_what_is_stated() {

@@ -28,8 +28,7 @@ pub use networks::{NetworkCatalogue, NetworkEntry, PartEntry};
 pub use recipes::read_recipes;
 pub use sharing::{read_sharing_means, read_vgpu_profiles};
 pub use tables::{
-    read_benchmarks, read_collectives, read_hosts, read_mig_profiles, read_offers, read_quality,
-    read_size_classes,
+    read_benchmarks, read_hosts, read_mig_profiles, read_offers, read_quality, read_size_classes,
 };
 pub use training::read_training_facts;
 

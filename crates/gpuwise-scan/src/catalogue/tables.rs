@@ -4,12 +4,12 @@ use super::{CatalogueError, nouns, row};
 use crate::table_error;
 use gpuwise_domain::{
     catalogue::SizeClass,
-    gpu::{Collective, MigProfile},
+    gpu::MigProfile,
     offer::{Host, Offer},
     quality::QualityRow,
     question::Benchmark,
 };
-use gpuwise_units::{Bytes, BytesPerSecond, Currency, HourlyPrice, Money};
+use gpuwise_units::{Bytes, Currency, HourlyPrice, Money};
 use serde::{Deserialize, de::DeserializeOwned};
 
 /// The rows of a CSV table with their lines; the first line names the columns.
@@ -94,36 +94,6 @@ pub fn read_mig_profiles(file: &str, text: &str) -> Result<Vec<MigProfile>, Cata
         });
     }
     Ok(out)
-}
-
-#[derive(Deserialize)]
-struct CollectiveRow {
-    system: String,
-    operation: String,
-    gpus: u32,
-    message_bytes: Option<u64>,
-    bus_gbs: String,
-    source: String,
-}
-
-/// Reads `collectives.csv`. Rows that state no size or a range of bandwidths are left out: they are
-/// there for people to compare.
-///
-/// # Errors
-/// When a row is not of this form.
-pub fn read_collectives(file: &str, text: &str) -> Result<Vec<Collective>, CatalogueError> {
-    let convert = |(_, row): (u64, CollectiveRow)| {
-        let bandwidth: f64 = row.bus_gbs.parse().ok()?;
-        Some(Collective {
-            system: row.system,
-            operation: row.operation,
-            gpus: row.gpus,
-            message: Bytes::new(row.message_bytes?),
-            bus_bandwidth: BytesPerSecond::new(bandwidth * 1e9),
-            source: row.source,
-        })
-    };
-    Ok(rows(file, text)?.into_iter().filter_map(convert).collect())
 }
 
 row! {

@@ -56,7 +56,7 @@ pub struct Frame {
     /// meant.
     pub offered: Option<PerSecond>,
     /// Concurrent requests at most.
-    pub in_flight: Option<u64>,
+    pub concurrent: Option<u64>,
     /// What it took; its tokens are filled in.
     pub spent: Spent,
     /// How tokens were counted; `None` as the records say.
@@ -95,7 +95,7 @@ struct Sums {
     asked_cache: u64,
     cached: u64,
     preemptions: u64,
-    in_flight: u128,
+    concurrent: u128,
 }
 
 /// Hears of a run and keeps what its report needs, in bounded memory.
@@ -307,7 +307,7 @@ impl Recorder {
                 words: frame.words,
                 offered: frame.offered,
                 delivered,
-                in_flight: frame.in_flight,
+                concurrent: frame.concurrent,
                 requests: sums.requests,
                 input: mean(sums.input, sums.requests),
                 output: mean(sums.served_output, self.all.outcomes.completed),
@@ -345,7 +345,7 @@ impl Recorder {
         sums.input += u64::from(record.input);
         sums.output += u64::from(record.output);
         sums.preemptions += u64::from(record.preemptions);
-        sums.in_flight += u128::from(lasted);
+        sums.concurrent += u128::from(lasted);
         if let Some(cached) = record.cached {
             sums.asked_cache += u64::from(record.input);
             sums.cached += u64::from(cached);
@@ -385,7 +385,7 @@ impl Recorder {
             requests: rate(self.all.outcomes.completed as f64),
             input_tokens: rate(self.sums.served_input as f64),
             output_tokens: rate(self.sums.output as f64),
-            in_flight: (seconds > 0.0).then(|| self.sums.in_flight as f64 / 1e9 / seconds),
+            concurrent: (seconds > 0.0).then(|| self.sums.concurrent as f64 / 1e9 / seconds),
         }
     }
 
@@ -400,7 +400,7 @@ impl Recorder {
             requests: served,
             input_tokens: served.map(|rate| PerSecond::new(rate.get() * input)),
             output_tokens: over(within.tokens).map(PerSecond::new),
-            in_flight: over(within.in_flight / 1e9),
+            concurrent: over(within.concurrent / 1e9),
         };
         (throughput, self.cohorts.met(window))
     }

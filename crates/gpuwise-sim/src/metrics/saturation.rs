@@ -14,17 +14,20 @@ pub(super) fn signs(timeline: &Timeline, from: u64, to: u64) -> Option<Saturatio
         return None;
     }
     let times: Vec<f64> = points.iter().map(|(time, ..)| time / 1e9).collect();
-    let in_flight: Vec<f64> = points.iter().map(|(_, in_flight, _)| *in_flight).collect();
+    let concurrent: Vec<f64> = points
+        .iter()
+        .map(|(_, concurrent, _)| *concurrent)
+        .collect();
     let ttft: Vec<f64> = points.iter().map(|(.., wait)| wait / 1e9).collect();
     let span = (to - from) as f64 / 1e9;
-    let (flight, flight_mean) = slope(&times, &in_flight)?;
+    let (flight, flight_mean) = slope(&times, &concurrent)?;
     let (wait, wait_mean) = slope(&times, &ttft)?;
     // A queue that grows from nothing rises by twice its mean over the window; one that only swings
     // rises by far less.
     let grows = |slope: &Slope, mean: f64| slope.rises() && slope.per_second * span > mean * 0.5;
     Some(Saturation {
         saturated: grows(&flight, flight_mean) && grows(&wait, wait_mean),
-        in_flight: flight,
+        concurrent: flight,
         ttft: wait,
     })
 }

@@ -39,7 +39,7 @@ impl Level {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Quantity {
-    InFlight,
+    Concurrent,
     /// Output tokens a nanosecond, in fractions.
     Tokens,
     Running,
@@ -87,7 +87,7 @@ pub(super) struct Timeline {
 pub(super) struct Stretch {
     pub tokens: f64,
     /// Concurrent requests times nanoseconds.
-    pub in_flight: f64,
+    pub concurrent: f64,
 }
 
 impl Default for Timeline {
@@ -111,13 +111,13 @@ impl Timeline {
         } else {
             cell.unserved += 1;
         }
-        self.hold(Quantity::InFlight, due, end.max(due), 1);
+        self.hold(Quantity::Concurrent, due, end.max(due), 1);
         self.cell(due).offered += 1;
     }
 
     /// A request that was due and had not ended when the run did.
     pub(super) fn open(&mut self, due: u64, end: u64) {
-        self.hold(Quantity::InFlight, due, end, 1);
+        self.hold(Quantity::Concurrent, due, end, 1);
         self.cell(due).offered += 1;
     }
 
@@ -218,7 +218,7 @@ impl Timeline {
                 let share = inside as f64 / self.width() as f64;
                 let held = |quantity: Quantity| held(&before, &after, quantity, start, end);
                 out.tokens += (cell.tokens as f64 + held(Quantity::Tokens) as f64) * share / TOKEN;
-                out.in_flight += held(Quantity::InFlight) as f64 * share;
+                out.concurrent += held(Quantity::Concurrent) as f64 * share;
             }
             before = after;
         }
@@ -242,9 +242,9 @@ impl Timeline {
             }
             let (start, end) = (at as u64 * self.width(), (at + step) as u64 * self.width());
             if waits > 0 {
-                let in_flight = self.between(start, end).in_flight / (end - start) as f64;
+                let concurrent = self.between(start, end).concurrent / (end - start) as f64;
                 let middle = (start + end) as f64 / 2.0;
-                out.push((middle, in_flight, sum as f64 / waits as f64));
+                out.push((middle, concurrent, sum as f64 / waits as f64));
             }
             at += step;
         }
@@ -283,7 +283,7 @@ impl Timeline {
                 completed: sum.completed,
                 unserved: sum.unserved,
                 output_tokens: Some((sum.tokens as f64 + flow) / TOKEN),
-                in_flight: mean(Quantity::InFlight),
+                concurrent: mean(Quantity::Concurrent),
                 running: told(Quantity::Running),
                 waiting: told(Quantity::Waiting),
                 cache_use: told(Quantity::Cache)

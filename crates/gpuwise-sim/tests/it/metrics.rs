@@ -206,7 +206,7 @@ pub(crate) fn frame() -> Frame {
         words: String::new(),
         open: true,
         offered: None,
-        in_flight: None,
+        concurrent: None,
         spent: Spent::default(),
         tokens: None,
         engine: None,
@@ -284,7 +284,7 @@ fn an_even_run() {
         1e-12
     ));
     // Little: a request a second that stays 1.2 s.
-    assert!(close(report.steady.in_flight.unwrap(), 1.2, 0.01));
+    assert!(close(report.steady.concurrent.unwrap(), 1.2, 0.01));
     assert!(close(
         report.steady.output_tokens.unwrap().get(),
         11.0,
@@ -574,13 +574,13 @@ proptest! {
         prop_assert!(close(sum(|b| b.output_tokens.unwrap()), tokens, 1e-9));
         // The last stretch ends with the run.
         let width = series.width.0;
-        let mut in_flight = 0.0;
+        let mut concurrent = 0.0;
         for (at, bucket) in series.buckets.iter().enumerate() {
             let end = ((at as u64 + 1) * width).min(report.span.end.0.max(at as u64 * width + 1));
-            in_flight += bucket.in_flight * (end - at as u64 * width) as f64;
+            concurrent += bucket.concurrent * (end - at as u64 * width) as f64;
         }
-        prop_assert!(close(in_flight, lasted, 1e-9), "{} {}", in_flight, lasted);
-        let whole = report.whole.in_flight.unwrap_or(0.0) * report.span.whole().get() * 1e9;
+        prop_assert!(close(concurrent, lasted, 1e-9), "{} {}", concurrent, lasted);
+        let whole = report.whole.concurrent.unwrap_or(0.0) * report.span.whole().get() * 1e9;
         prop_assert!(close(whole, lasted, 1e-9));
     }
 }

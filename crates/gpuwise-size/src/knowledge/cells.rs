@@ -43,27 +43,38 @@ gpuwise_units::named! {
 impl ArchitectureClass {
     /// The class of an architecture, by the part that is hardest to run.
     pub fn of(architecture: &Architecture) -> Self {
-        let has = |wanted: fn(&Mixer) -> bool| {
+        let has = |class: &Self| {
             let mut mixers = architecture.attention_layers();
-            mixers.any(|(_, mixer)| wanted(mixer))
+            mixers.any(|(_, mixer)| Self::of_mixer(mixer) == Some(*class))
         };
-        if has(|mixer| matches!(mixer, Mixer::Recurrent(_))) {
-            Self::Recurrent
-        } else if has(|mixer| matches!(mixer, Mixer::Compressed { .. })) {
-            Self::Compressed
-        } else if has(|mixer| match mixer {
-            Mixer::Attention { top_tokens, .. } | Mixer::Latent { top_tokens, .. } => {
-                *top_tokens > 0
+        let hardest = [
+            Self::Recurrent,
+            Self::Compressed,
+            Self::Indexed,
+            Self::Latent,
+        ];
+        hardest.into_iter().find(has).unwrap_or_else(|| {
+            if architecture.has_experts() {
+                Self::Experts
+            } else {
+                Self::Dense
             }
-            _ => false,
-        }) {
-            Self::Indexed
-        } else if has(|mixer| matches!(mixer, Mixer::Latent { .. })) {
-            Self::Latent
-        } else if architecture.has_experts() {
-            Self::Experts
-        } else {
-            Self::Dense
+        })
+    }
+
+    /// The class of architectures with such a layer; `None` where the layer makes no class.
+    const fn of_mixer(mixer: &Mixer) -> Option<Self> {
+        match mixer {
+            Mixer::Recurrent(_) => Some(Self::Recurrent),
+            Mixer::Compressed { .. } => Some(Self::Compressed),
+            Mixer::Attention {
+                top_tokens: 1.., ..
+            }
+            | Mixer::Latent {
+                top_tokens: 1.., ..
+            } => Some(Self::Indexed),
+            Mixer::Latent { .. } => Some(Self::Latent),
+            Mixer::Attention { .. } | Mixer::None => None,
         }
     }
 

@@ -12,14 +12,11 @@ use crate::fixture;
 use gpuwise_domain::{
     engine::{Engine, EngineKind},
     fabric::{Fabric, FabricHost, FabricLink, PcieConstants, PeerToPeer, Pool},
-    gpu::{Collective, Device},
+    gpu::Device,
     layout::Layout,
     precision::CacheFormat,
 };
-use gpuwise_read::{
-    catalogue::read_collectives,
-    fabric::{PCIE_CONSTANTS, read_pcie_constants},
-};
+use gpuwise_read::fabric::{PCIE_CONSTANTS, read_pcie_constants};
 use gpuwise_size::{
     composed::{Load, all_reduce, layouts, share},
     engines,
@@ -41,25 +38,39 @@ fn link(gigabytes: f64, peer_to_peer: PeerToPeer) -> FabricLink {
     }
 }
 
-fn measured(system: &str, gpus: &[u32]) -> Vec<Collective> {
-    let path = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../../catalogue/collectives.csv"
-    );
-    let text = std::fs::read_to_string(path).unwrap();
-    let mut rows = read_collectives("collectives.csv", &text).unwrap();
-    rows.retain(|row| {
-        row.system.starts_with(system) && row.operation == "all_reduce" && gpus.contains(&row.gpus)
-    });
-    rows
+/// Bus bandwidths of all-reduces of so many bytes, as `nccl-tests` told them.
+const ROWS: &str = include_str!("data/collectives.csv");
+
+#[derive(Clone, Copy)]
+struct Measured {
+    gpus: f64,
+    bytes: f64,
+    bus_bandwidth: f64,
+}
+
+fn measured(system: &str, gpus: &[u32]) -> Vec<Measured> {
+    let rows = ROWS.lines().filter(|line| line.starts_with(system));
+    rows.filter_map(|line| {
+        let mut cells = line.split(',').skip(1);
+        let reduces = cells.next() == Some("all_reduce");
+        let mut number = || cells.next().unwrap().parse::<f64>().unwrap();
+        let row = Measured {
+            gpus: number(),
+            bytes: number(),
+            bus_bandwidth: number() * 1e9,
+        };
+        let wanted = gpus.iter().any(|gpus| f64::from(*gpus) == row.gpus);
+        (reduces && wanted).then_some(row)
+    })
+    .collect()
 }
 
 /// The largest error of a link over measured rows.
-fn worst(link: &FabricLink, rows: &[Collective]) -> f64 {
-    let off = |row: &Collective| {
-        let (n, bytes) = (f64::from(row.gpus), row.message.as_f64());
-        let seconds = 2.0 * (n - 1.0) / n * bytes / row.bus_bandwidth.get();
-        (all_reduce(link, n, bytes) / seconds - 1.0).abs()
+fn worst(link: &FabricLink, rows: &[Measured]) -> f64 {
+    let off = |row: &Measured| {
+        let n = row.gpus;
+        let seconds = 2.0 * (n - 1.0) / n * row.bytes / row.bus_bandwidth;
+        (all_reduce(link, n, row.bytes) / seconds - 1.0).abs()
     };
     rows.iter().map(off).fold(0.0, f64::max)
 }
@@ -74,10 +85,7 @@ fn measured_collectives_are_met_within_the_error_that_the_constants_state() {
     assert!(worst(&link(63.0, PeerToPeer::Fabric), &pro) <= error);
     assert!(worst(&link(31.5, PeerToPeer::Fabric), &l40s) <= error);
     // Through host memory only large messages were fitted.
-    let large: Vec<Collective> = staged
-        .into_iter()
-        .filter(|row| row.message.count() > 10_000_000)
-        .collect();
+    let large: Vec<Measured> = staged.into_iter().filter(|row| row.bytes > 1e7).collect();
     assert!(worst(&link(31.5, PeerToPeer::None), &large) <= error);
 }
 

@@ -1,6 +1,7 @@
 //! Proposals as changes that a person can apply: strategic-merge patches for `kubectl patch`, lines for
 //! Slurm.
 
+use crate::launch::quoted as shell_word;
 use gpuwise_domain::usage::{
     Usage,
     proposal::{Change, Judgement, Proposal},
@@ -122,16 +123,6 @@ fn quoted(text: &str) -> String {
     json!(text).to_string()
 }
 
-/// A word of a shell command.
-fn word(text: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_' | '/');
-    if !text.is_empty() && text.chars().all(plain) {
-        text.into()
-    } else {
-        format!("'{}'", text.replace('\'', r"'\''"))
-    }
-}
-
 /// The patch of one change or of several that are applied together, and the command that applies it.
 fn kubernetes(
     usage: &Usage,
@@ -142,9 +133,9 @@ fn kubernetes(
     let kind = holder.kind.to_lowercase();
     let of = format!(
         "-n {} {} {}",
-        word(&holder.namespace),
-        word(&kind),
-        word(&holder.name)
+        shell_word(&holder.namespace),
+        shell_word(&kind),
+        shell_word(&holder.name)
     );
     let patched = format!("kubectl patch {of} --patch-file FILE");
     // Pods, and templates of jobs, cannot be changed once they run.
@@ -381,7 +372,7 @@ fn crons(busy: &[u8]) -> Vec<(String, String)> {
 /// A line for the batch script, or a command.
 fn slurm(usage: &Usage, change: &Change) -> String {
     let count = usage.asked.devices.max(1);
-    let job = word(&usage.holder.name);
+    let job = shell_word(&usage.holder.name);
     match change {
         Change::ScaleToZero => format!("scancel {job}\n"),
         Change::Slice { profile, .. } => format!("#SBATCH --gres=gpu:{profile}:{count}\n"),

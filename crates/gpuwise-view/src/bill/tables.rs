@@ -99,8 +99,8 @@ pub(super) fn duty(bill: &Bill) -> Option<Fraction> {
 /// What to know of a strategy whose price is known.
 pub(super) const fn note(strategy: Strategy) -> &'static str {
     match strategy {
-        Strategy::Following => "at best: hosts start and stop at once",
-        Strategy::Hybrid => "at best: rented hosts start and stop at once",
+        Strategy::Following => "at best: hosts start and stop instantly",
+        Strategy::Hybrid => "at best: rented hosts start and stop instantly",
         Strategy::Spot => "may be taken away",
         Strategy::Reserved => "for the whole horizon",
         _ => "",

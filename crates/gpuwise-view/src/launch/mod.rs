@@ -14,6 +14,8 @@ mod shell;
 mod skypilot;
 mod yaml;
 
+pub use shell::quoted;
+
 use gpuwise_domain::{
     deployment::Deployment,
     engine::EngineKind,

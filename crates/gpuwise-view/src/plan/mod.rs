@@ -10,6 +10,7 @@ pub use why_not::{why_not, why_not_markdown};
 
 use crate::{
     answer::{self, Document, noted},
+    launch::quoted,
     rejected,
     style::Style,
 };
@@ -184,8 +185,8 @@ pub(crate) fn next_steps(sizing: &Sizing, best: &Deployment) -> [(&'static str, 
             "Proof",
             format!(
                 "gpuwise evidence {} --gpu {}",
-                words::quoted(&sizing.question.model.name),
-                words::quoted(&best.gpu)
+                quoted(&sizing.question.model.name),
+                quoted(&best.gpu)
             ),
         ),
         ("Start", start),

@@ -73,7 +73,11 @@ fn seen(of: &mut Fields<'_, Ranked<'_>>) {
         percent(r.deployment.figures.utilization).into()
     });
     of.shown(right("price").unit("¤/h"), |r| {
-        let mark = if undated(r.deployment) { UNDATED } else { "" };
+        let mark = if of_unknown_day(r.deployment) {
+            UNKNOWN_DAY
+        } else {
+            ""
+        };
         let hour = r.deployment.cost.per_hour.map(|price| price.0.as_f64());
         money(r.deployment, hour, mark)
     });
@@ -109,13 +113,13 @@ fn lower_mark(deployment: &Deployment) -> &'static str {
 }
 
 /// Whether a price is of a list that does not say its day.
-fn undated(deployment: &Deployment) -> bool {
+fn of_unknown_day(deployment: &Deployment) -> bool {
     let rental = deployment.rental.as_ref();
     rental.is_some_and(|rental| rental.price.is_some() && rental.priced_at().is_none())
 }
 
 /// The mark of a price as of an unknown day.
-const UNDATED: &str = "?";
+const UNKNOWN_DAY: &str = "?";
 
 /// The mark of a lower precision than published.
 const LOWER: &str = "↓";
@@ -150,10 +154,10 @@ fn footnotes(sizing: &Sizing, table: &mut Table) {
     if list.iter().any(|d| d.cost.per_million_output.is_some()) {
         reading += " Token prices at full duty.";
     }
-    if list.iter().any(undated) {
+    if list.iter().any(of_unknown_day) {
         let _ = write!(
             reading,
-            " {UNDATED} price as of (unknown): ask before relying on it."
+            " {UNKNOWN_DAY} price as of (unknown): ask before relying on it."
         );
     }
     for (index, deployment) in list.iter().enumerate() {

@@ -1,7 +1,7 @@
 //! Why a GPU is not among the deployments.
 
 use super::words;
-use crate::rejected;
+use crate::{launch::quoted, rejected};
 use crate::{markup::escape_markdown, style::Style};
 use gpuwise_domain::deployment::{Dropped, Sizing};
 use std::fmt::Write as _;
@@ -63,7 +63,7 @@ fn findings<'a>(sizing: &'a Sizing, gpu: &str) -> (String, Vec<&'a Dropped>) {
         format!(
             "{gpu} was not among the {} candidates looked at; `gpuwise gpus {}` shows what the catalogue has.",
             crate::figures::count(sizing.considered),
-            words::quoted(gpu)
+            quoted(gpu)
         )
     };
     (head, list)

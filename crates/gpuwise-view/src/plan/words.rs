@@ -248,11 +248,12 @@ fn priced(rental: &Rental) -> String {
         return String::new();
     }
     let said = rental.date.trim();
-    // Rows write `undated(2025H2-2026)`: when it was collected.
-    let about = said
-        .strip_prefix("undated(")
-        .and_then(|rest| rest.strip_suffix(')'))
-        .unwrap_or(if said == "undated" { "" } else { said });
+    // Rows write `unknown (about 2025H2-2026)`: when it was collected.
+    let about = match said.split_once('(') {
+        Some((_, about)) => about.trim_end_matches(')').trim_start_matches("about "),
+        None if said == "unknown" => "",
+        None => said,
+    };
     if about.is_empty() {
         ", price as of (unknown)".into()
     } else {
@@ -369,13 +370,4 @@ pub fn currency(deployments: &[Deployment]) -> Option<String> {
 pub fn per(currency: Option<&str>, what: &str) -> String {
     let sign = currency.map_or_else(String::new, figures::currency_sign);
     format!("{}/{what}", sign.trim_end())
-}
-
-pub fn quoted(name: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@+,".contains(c);
-    if !name.is_empty() && name.chars().all(plain) {
-        name.into()
-    } else {
-        format!("'{}'", name.replace('\'', r"'\''"))
-    }
 }

@@ -10,7 +10,7 @@ use crate::{
 use gpuwise_domain::run::{Ladder, Rung};
 use std::fmt::Write as _;
 
-/// One sentence that answers: up to which load the SLO is kept, and what gives way.
+/// One sentence that answers: up to which load the SLO is kept, and what limits it beyond.
 pub fn ladder_answer(ladder: &Ladder) -> String {
     let unit = ladder.unit.name();
     let Some(knee) = &ladder.knee else {
@@ -68,8 +68,8 @@ pub fn ladder_answer(ladder: &Ladder) -> String {
         ),
         _ => format!("The SLO is kept up to {} {unit}{range}", number(knee.load)),
     };
-    if !knee.gives_way.is_empty() {
-        let _ = write!(out, "; then gives way: {}", knee.gives_way);
+    if !knee.limited_by.is_empty() {
+        let _ = write!(out, "; limited by: {}", knee.limited_by);
     }
     if knee.seeds > 1 {
         let _ = write!(out, " ({} seeds)", knee.seeds);
@@ -107,7 +107,7 @@ pub fn ladder(ladder: &Ladder) -> Table {
             .unit("tokens/s")
             .priority(80),
         Column::right("goodput", "goodput").unit("requests/s"),
-        Column::right("in_flight", "concurrent").priority(50),
+        Column::right("concurrent", "concurrent").priority(50),
         Column::right("unserved", "unserved").priority(90),
         Column::left("kept", "SLO"),
     ];
@@ -132,7 +132,7 @@ pub fn ladder(ladder: &Ladder) -> Table {
             time(rung.end_to_end, whole),
             Cell::of(rung.output_tokens, Cell::number),
             Cell::of(rung.goodput, Cell::number),
-            Cell::of(rung.in_flight, Cell::number),
+            Cell::of(rung.concurrent, Cell::number),
             Cell::new(percent(rung.unserved), rung.unserved),
             Cell::text(state(rung)),
         ];

@@ -76,7 +76,7 @@ pub fn telling(runs: &RunSet) -> Option<&RunReport> {
         let traffic = &report.traffic;
         let rate = traffic.offered.or(traffic.delivered);
         let rate = rate.map(gpuwise_units::PerSecond::get);
-        rate.or_else(|| Some(traffic.in_flight? as f64))
+        rate.or_else(|| Some(traffic.concurrent? as f64))
     };
     let distance = |report: &RunReport| match (aim, load(report)) {
         (Some(aim), Some(load)) => (load - aim).abs(),

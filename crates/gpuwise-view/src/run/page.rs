@@ -208,7 +208,7 @@ fn caption(metric: Metric) -> &'static str {
 
 fn panel_caption(panel: svg::Panel) -> &'static str {
     match panel {
-        svg::Panel::InFlight => {
+        svg::Panel::Concurrent => {
             "Requests in the engine. Grey is warm-up and drain, left out of the figures."
         }
         svg::Panel::Ttft => "A wait that keeps rising means that more comes than is served.",
@@ -246,7 +246,7 @@ fn repeat(report: &RunReport) -> String {
     let words: Vec<String> = repeat
         .arguments
         .iter()
-        .map(|word| crate::plan::words::quoted(word))
+        .map(|word| crate::launch::quoted(word))
         .collect();
     format!(
         "<p><code>{}</code></p>\n{}",

@@ -244,7 +244,7 @@ fn whole_rows(table: &mut Table, run: &str, report: &RunReport) {
         push("requests", name, "requests/s", rate(found.requests));
         push("input_tokens", name, "tokens/s", rate(found.input_tokens));
         push("output_tokens", name, "tokens/s", rate(found.output_tokens));
-        push("in_flight", name, "requests", found.in_flight);
+        push("concurrent", name, "requests", found.concurrent);
     }
     push(
         "goodput",

@@ -41,7 +41,7 @@ pub fn answer(report: &RunReport) -> String {
     };
     let mut out = match attainment.kept {
         Some(true) => format!(
-            "{} SLO kept: {}",
+            "{} SLO attained: {}",
             State::Good.mark(),
             clauses(Some(true)).join(", ")
         ),
@@ -51,7 +51,7 @@ pub fn answer(report: &RunReport) -> String {
             let rest = if kept.is_empty() {
                 String::new()
             } else {
-                format!("; kept: {}", kept.join(", "))
+                format!("; attained: {}", kept.join(", "))
             };
             format!("{} SLO missed: {missed}{rest}", State::Bad.mark())
         }
@@ -184,7 +184,7 @@ pub fn traffic(report: &RunReport) -> String {
     if let Some(output) = traffic.output {
         let _ = write!(out, ", {} out", number(output));
     }
-    if let Some(most) = traffic.in_flight {
+    if let Some(most) = traffic.concurrent {
         let _ = write!(out, ", at most {} concurrent", count(most));
     }
     out
@@ -262,8 +262,8 @@ pub fn throughput(found: &Throughput, report: &RunReport) -> String {
         rate(found.output_tokens),
         rate(found.input_tokens)
     );
-    if let Some(in_flight) = found.in_flight {
-        let _ = write!(out, ", {} concurrent", number(in_flight));
+    if let Some(concurrent) = found.concurrent {
+        let _ = write!(out, ", {} concurrent", number(concurrent));
     }
     if let Some(gpus) = report.subject.gpus.filter(|gpus| *gpus > 1)
         && let Some(tokens) = found.output_tokens
@@ -326,7 +326,7 @@ fn saturation(report: &RunReport) -> Option<String> {
             "{} more came than was served: TTFT rose by {} a minute, concurrent requests by {}; the longer the run, the slower",
             State::Warning.mark(),
             seconds(signs.ttft.per_second * 60.0),
-            number(signs.in_flight.per_second * 60.0)
+            number(signs.concurrent.per_second * 60.0)
         )
     })
 }
@@ -387,8 +387,12 @@ fn tokens(report: &RunReport) -> Option<String> {
             )
         })
     };
-    parts.extend(differ(found.asked_input, found.served_input, "input"));
-    parts.extend(differ(found.asked_output, found.served_output, "output"));
+    parts.extend(differ(found.requested_input, found.served_input, "input"));
+    parts.extend(differ(
+        found.requested_output,
+        found.served_output,
+        "output",
+    ));
     if let (Some(served), Some(chunks)) = (found.served_output, found.chunks)
         && served != chunks
     {

@@ -323,7 +323,7 @@ fn more_than_fits_is_said() {
     let timelines = [made::made(60_000)];
     with(&timelines, &Summary::default(), |profile| {
         let page = report_within(profile, None, "made", 6000);
-        assert!(page.contains("pieces of work are drawn together with their neighbours"));
+        assert!(page.contains("kernels and copies are drawn together with their neighbours"));
         assert!(page.contains("shortest spans of host threads are not drawn"));
         let header = Unpacked::of(&page).header;
         let tracks = header["tracks"].as_array().unwrap().iter();

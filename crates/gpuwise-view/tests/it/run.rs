@@ -232,7 +232,7 @@ fn pictures_lie_within_their_frame() {
 fn what_cannot_be_drawn_is_not() {
     let empty = run_fixture::empty();
     assert!(svg::distribution(&empty, Metric::Ttft, "d").is_none());
-    assert!(svg::over_time(&empty, Panel::InFlight, "t").is_none());
+    assert!(svg::over_time(&empty, Panel::Concurrent, "t").is_none());
     let measured = run_fixture::overloaded();
     assert!(svg::over_time(&measured, Panel::Cache, "t").is_none());
     let mut ladder = run_fixture::ladder();
@@ -250,7 +250,7 @@ fn ladders_say_what_they_found() {
     };
     check(
         |_| {},
-        "✓ The SLO is kept up to 11.3 requests/s (10.9–11.7, nominal 11.2), 1.41 × the expected 8; then gives way: TTFT p95",
+        "✓ The SLO is kept up to 11.3 requests/s (10.9–11.7, nominal 11.2), 1.41 × the expected 8; limited by: TTFT p95",
     );
     check(
         |ladder| ladder.expected = Some(12.0),

@@ -92,7 +92,7 @@ fn series() -> Series {
             completed: 23,
             unserved: u64::from(at % 40 == 7),
             output_tokens: Some(5100.0 * wave.min(1.25) * drain),
-            in_flight: running + waiting,
+            concurrent: running + waiting,
             running: Some(running),
             waiting: Some(waiting),
             cache_use: Some((running / 95.0).min(0.98)),
@@ -196,7 +196,7 @@ fn traffic() -> RunTraffic {
         words: "Poisson, 8 requests/s".into(),
         offered: Some(PerSecond::new(8.0)),
         delivered: Some(PerSecond::new(8.04)),
-        in_flight: None,
+        concurrent: None,
         requests: 4000,
         input: Some(1155.2),
         output: Some(210.8),
@@ -237,13 +237,13 @@ pub(crate) fn report() -> RunReport {
             requests: rate(7.67),
             input_tokens: rate(8860.0),
             output_tokens: rate(1616.0),
-            in_flight: Some(41.0),
+            concurrent: Some(41.0),
         },
         steady: Throughput {
             requests: rate(7.98),
             input_tokens: rate(9218.0),
             output_tokens: rate(1682.0),
-            in_flight: Some(42.6),
+            concurrent: Some(42.6),
         },
         reasons: reasons(),
         groups: vec![group(Part::All, outcomes(), 1.0, Some(0.9858))],
@@ -261,7 +261,7 @@ pub(crate) fn report() -> RunReport {
         },
         series: Some(series()),
         saturation: Some(Saturation {
-            in_flight: Slope {
+            concurrent: Slope {
                 per_second: 0.001,
                 low: -0.02,
                 high: 0.022,
@@ -321,7 +321,7 @@ pub(crate) fn overloaded() -> RunReport {
     (tpot.found, tpot.attained) = (Some(0.0391), Some(0.96));
     (report.attainment.kept, report.attainment.share) = (Some(false), Some(0.308));
     report.saturation = Some(Saturation {
-        in_flight: Slope {
+        concurrent: Slope {
             per_second: 1.3,
             low: 1.1,
             high: 1.5,
@@ -334,9 +334,9 @@ pub(crate) fn overloaded() -> RunReport {
         saturated: true,
     });
     report.tokens = TokenCounts {
-        asked_input: Some(2_700_000),
+        requested_input: Some(2_700_000),
         served_input: Some(2_712_400),
-        asked_output: Some(480_000),
+        requested_output: Some(480_000),
         served_output: Some(480_000),
         chunks: Some(311_000),
         uncounted: 12,
@@ -350,7 +350,7 @@ pub(crate) fn overloaded() -> RunReport {
         bucket.running = None;
         bucket.waiting = None;
         bucket.cache_use = None;
-        bucket.in_flight = 40.0 + at as f64 * 3.9;
+        bucket.concurrent = 40.0 + at as f64 * 3.9;
         let rise = 1.0 + at as f64 * 0.06;
         bucket.ttft_p50 = bucket.ttft_p50.map(|value| value * rise);
         bucket.ttft_p95 = bucket.ttft_p95.map(|value| value * rise);
@@ -405,7 +405,7 @@ pub(crate) fn ladder() -> Ladder {
                 11.0 - (load - 11.0) * 1.8
             }),
             output_tokens: Some(load * 211.0),
-            in_flight: Some(load * 2.7 * strain),
+            concurrent: Some(load * 2.7 * strain),
             unserved: if kept { 0.0 } else { 0.04 },
             kept: Some(kept),
             saturated: Some(load > 13.0),
@@ -421,7 +421,7 @@ pub(crate) fn ladder() -> Ladder {
         end_to_end: Some(14.0),
         goodput: Some(2.2),
         output_tokens: Some(1500.0),
-        in_flight: Some(130.0),
+        concurrent: Some(130.0),
         unserved: 0.08,
         kept: Some(false),
         saturated: Some(true),
@@ -440,7 +440,7 @@ pub(crate) fn ladder() -> Ladder {
             low: 10.9,
             high: 11.7,
             seeds: 5,
-            gives_way: "TTFT p95, as prompts wait for prefill".into(),
+            limited_by: "TTFT p95, as prompts wait for prefill".into(),
         }),
     }
 }

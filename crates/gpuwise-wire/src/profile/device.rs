@@ -58,9 +58,9 @@ written! {
         idle_split: Option<IdleDocument> = worked(device, (&device.idle).into()),
         /// Communication, computation and copies: by `nccl` and `rccl` alone, and by the wide list.
         comm_classes: Option<BTreeMap<&'static str, ClassDocument>> = device.window.is_some().then(|| classes(device)),
-        /// Pieces of work under 1 µs.
+        /// Kernels, copies and fills under 1 µs.
         sub_us_kernels: Option<u64> = worked(device, device.below_1us),
-        /// Pieces of work under 10 µs.
+        /// Kernels, copies and fills under 10 µs.
         lt_10us_kernels: Option<u64> = worked(device, device.below_10us),
         /// Time lost to launching, of the span.
         launch_bound_pct: Option<f64> = percent(device.launch_bound_ns(), device.span_ns()),
@@ -78,7 +78,7 @@ written! {
         occupancy: Option<WeightedDocument> = device.occupancy_percent.map(WeightedDocument::from),
         /// Multiprocessors with a block, in percent.
         sm_efficiency: Option<WeightedDocument> = device.sm_efficiency_percent.map(WeightedDocument::from),
-        /// Pieces of work at once while anything ran.
+        /// Kernels and copies that ran concurrently, averaged over the time in which anything ran.
         concurrency_mean: f64 = device.concurrency.mean,
         /// Time in which two or more ran.
         two_or_more_ns: i64 = device.concurrency.two_or_more_ns,

@@ -10,7 +10,7 @@ words! {
     /// In what loads are counted.
     LoadUnitWord = LoadUnit {
         RequestsPerSecond = "requests_per_second",
-        InFlight = "in_flight",
+        Concurrent = "concurrent",
     }
 }
 
@@ -56,8 +56,8 @@ document! {
         goodput_per_second(goodput): Option<Real>,
         /// Output tokens a second.
         output_tokens_per_second(output_tokens): Option<Real>,
-        /// Requests in flight on average.
-        mean_in_flight(in_flight): Option<Real>,
+        /// Concurrent requests on average.
+        mean_concurrent(concurrent): Option<Real>,
         /// Share of requests that were not served (0 to 1).
         unserved_share(unserved): Real,
         /// Whether the SLO is kept.
@@ -80,7 +80,7 @@ document! {
         high(high): Real,
         /// Seeds on which the range rests.
         seeds(seeds): u64,
-        /// What gives way first, in a clause.
-        gives_way(gives_way): String,
+        /// What limits it beyond, in a clause.
+        limited_by(limited_by): String,
     }
 }

@@ -132,8 +132,8 @@ document! {
         requests_per_second(offered): Option<RateNumber>,
         /// Requests a second that were due in the steady window.
         delivered_per_second(delivered): Option<RateNumber>,
-        /// Requests in flight at most.
-        in_flight(in_flight): Option<u64>,
+        /// Concurrent requests at most.
+        concurrent(concurrent): Option<u64>,
         /// Requests that were due.
         requests(requests): u64,
         /// Mean tokens of a prompt.
@@ -214,8 +214,8 @@ document! {
         input_tokens_per_second(input_tokens): Option<RateNumber>,
         /// Output tokens a second.
         output_tokens_per_second(output_tokens): Option<RateNumber>,
-        /// Requests in flight on average.
-        mean_in_flight(in_flight): Option<Real>,
+        /// Concurrent requests on average.
+        mean_concurrent(concurrent): Option<Real>,
     }
 }
 
@@ -330,11 +330,11 @@ document! {
     /// How tokens were counted.
     TokenCountsDocument = TokenCounts {
         /// Prompt tokens that were meant to be sent.
-        asked_input(asked_input): Option<u64>,
+        requested_input(requested_input): Option<u64>,
         /// Prompt tokens that the server says it had.
         served_input(served_input): Option<u64>,
         /// Output tokens that were asked for.
-        asked_output(asked_output): Option<u64>,
+        requested_output(requested_output): Option<u64>,
         /// Output tokens that the server says it made.
         served_output(served_output): Option<u64>,
         /// Output tokens of the same requests counted by chunks.
@@ -409,8 +409,8 @@ document! {
 document! {
     /// Signs that more came than was served.
     SaturationDocument = Saturation {
-        /// Of the requests in flight.
-        in_flight(in_flight): SlopeDocument,
+        /// Of the concurrent requests.
+        concurrent(concurrent): SlopeDocument,
         /// Of the time to first token, in seconds a second.
         ttft(ttft): SlopeDocument,
         /// Whether both rise.

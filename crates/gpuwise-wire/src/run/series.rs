@@ -29,8 +29,8 @@ document! {
         unserved(unserved): u64,
         /// Output tokens in it.
         output_tokens(output_tokens): Option<Real>,
-        /// Requests in flight, on average.
-        in_flight(in_flight): Real,
+        /// Concurrent requests, on average.
+        concurrent(concurrent): Real,
         /// Sequences in batches, on average.
         running(running): Option<Real>,
         /// Requests that waited, on average.

@@ -193,12 +193,12 @@ fn series() -> impl Strategy<Value = Series> {
         option::of(real()),
     )
         .prop_map(
-            |([offered, completed, unserved], output_tokens, in_flight, running, ttft)| Bucket {
+            |([offered, completed, unserved], output_tokens, concurrent, running, ttft)| Bucket {
                 offered,
                 completed,
                 unserved,
                 output_tokens: Some(output_tokens),
-                in_flight,
+                concurrent,
                 running,
                 waiting: running,
                 cache_use: ttft,
@@ -240,11 +240,11 @@ fn report() -> impl Strategy<Value = RunReport> {
     ];
     let throughput = || {
         (rate(), rate(), rate(), option::of(real())).prop_map(
-            |(requests, input_tokens, output_tokens, in_flight)| Throughput {
+            |(requests, input_tokens, output_tokens, concurrent)| Throughput {
                 requests,
                 input_tokens,
                 output_tokens,
-                in_flight,
+                concurrent,
             },
         )
     };
@@ -256,8 +256,8 @@ fn report() -> impl Strategy<Value = RunReport> {
         })
     };
     let saturation =
-        (slope(), slope(), any::<bool>()).prop_map(|(in_flight, ttft, saturated)| Saturation {
-            in_flight,
+        (slope(), slope(), any::<bool>()).prop_map(|(concurrent, ttft, saturated)| Saturation {
+            concurrent,
             ttft,
             saturated,
         });
@@ -271,9 +271,9 @@ fn report() -> impl Strategy<Value = RunReport> {
     );
     let words = (text(), option::of(text()), vec(text(), 0..3), any::<u64>());
     let tokens = any::<[Option<u64>; 5]>().prop_map(|[a, b, c, d, chunks]| TokenCounts {
-        asked_input: a,
+        requested_input: a,
         served_input: b,
-        asked_output: c,
+        requested_output: c,
         served_output: d,
         chunks,
         uncounted: a.unwrap_or(7),
@@ -315,7 +315,7 @@ fn report() -> impl Strategy<Value = RunReport> {
                         words: model,
                         offered,
                         delivered: offered,
-                        in_flight: Some(seed),
+                        concurrent: Some(seed),
                         requests: seed,
                         input: mean,
                         output: mean,
@@ -361,24 +361,24 @@ fn ladder() -> impl Strategy<Value = Ladder> {
                 end_to_end: figure,
                 goodput: figure,
                 output_tokens: None,
-                in_flight: figure,
+                concurrent: figure,
                 unserved: load,
                 kept,
                 saturated,
             })
     };
     let knee = (real(), real(), real(), any::<u64>(), text()).prop_map(
-        |(load, low, high, seeds, gives_way)| Knee {
+        |(load, low, high, seeds, limited_by)| Knee {
             load,
             nominal: (seeds > 5).then_some(low),
             low,
             high,
             seeds,
-            gives_way,
+            limited_by,
         },
     );
     (
-        select(vec![LoadUnit::RequestsPerSecond, LoadUnit::InFlight]),
+        select(vec![LoadUnit::RequestsPerSecond, LoadUnit::Concurrent]),
         option::of(percentile()),
         vec(rung(), 0..5),
         option::of(real()),

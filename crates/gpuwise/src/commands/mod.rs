@@ -6,15 +6,19 @@ use crate::{
     cli::{Cli, Invocation},
     output::{Stdout, form},
 };
-use gpuwise_app::{App, Context, Exit, commands as cases};
+use gpuwise_app::{App, Context, Exit, Format, commands as cases};
 use std::sync::Arc;
 
 /// Runs the command.
 pub(crate) fn run(arguments: Cli) -> anyhow::Result<Exit> {
     let global = arguments.global;
+    let usual = match &arguments.command {
+        Invocation::Ask(command) => command.usual_format(),
+        _ => Format::Table,
+    };
     let context = Context::new(
         App::from_environment(global.offline, global.seed),
-        form(global.format, global.color),
+        form(global.format.unwrap_or(usual), global.color),
         Arc::new(Stdout),
     );
     match &arguments.command {

@@ -312,6 +312,27 @@ fn scripts_and_pages_for_shells() {
     assert!(page.out.contains("\\-\\-ttft"), "{}", page.out);
 }
 
+/// Without a word about the form, many answers are for programs.
+#[test]
+fn answers_to_questions_are_csv_unless_a_table_is_asked_for() {
+    let place = Place::new();
+    place.write("q.csv", place.run(&["example", "questions.csv"]).out);
+    let of = |form: &[&str]| place.run(&[&["predict", "q.csv"], form].concat());
+    let (usual, csv) = (of(&[]), of(&["--format", "csv"]));
+    assert!(
+        usual
+            .out
+            .starts_with("id,metric,value,low,high,unit,basis,reason\n")
+    );
+    assert_eq!(usual.out, csv.out);
+    let table = of(&["--format", "table"]).out;
+    assert!(
+        table.contains("────") && table.starts_with("id "),
+        "{table}"
+    );
+    assert!(table.lines().all(|line| line.chars().count() <= 100));
+}
+
 #[test]
 fn help_fits_a_hundred_columns() {
     let place = Place::new();

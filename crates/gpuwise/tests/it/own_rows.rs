@@ -5,7 +5,8 @@ use std::fs;
 
 const MODEL: &str = "meta-llama/Llama-3.1-8B-Instruct";
 
-/// Files of the catalogue, what is changed in them, and the command whose answer must move.
+/// Files of the catalogue, what is changed in them (everything, where it says nothing), and the command
+/// whose answer must move.
 const CASES: &[(&str, &str, &str, &[&str])] = &[
     (
         "gpus.toml",
@@ -158,17 +159,139 @@ const CASES: &[(&str, &str, &str, &[&str])] = &[
         "value = 0.5",
         &["memory", MODEL, "--gpu", "L4"],
     ),
+    (
+        "models/llama.json",
+        "\"num_hidden_layers\": 32",
+        "\"num_hidden_layers\": 30",
+        &["memory", MODEL, "--gpu", "L4"],
+    ),
+    (
+        "networks/diffusion.json",
+        "\"num_layers\": 19",
+        "\"num_layers\": 9",
+        &[
+            "plan",
+            "black-forest-labs/FLUX.1-dev",
+            "--images",
+            "1/s",
+            "--gpu",
+            "H100",
+        ],
+    ),
+    (
+        "operators.csv",
+        "gemm,law,bfloat16,6.5005e-7",
+        "gemm,law,bfloat16,6.5005e-6",
+        &["predict", "questions.csv"],
+    ),
+    (
+        "benchmarks.csv",
+        "llama2-70b,155,294,",
+        "llama2-70b,1550,294,",
+        &["predict", "benchmark.csv"],
+    ),
+    (
+        "media_benchmarks.csv",
+        "resnet50,microsoft/resnet-50,224,224,",
+        "resnet50,microsoft/resnet-50,448,448,",
+        &["predict", "benchmark.csv"],
+    ),
+    (
+        "recipes.csv",
+        "",
+        "benchmark,engine,mode,since,model,precision,gpu,tensor,attention,in_flight,cache,memory_fraction,batched_tokens,batched_per_input,batched_per_request,sequences,gather_steps,balanced,layout,source\n\
+         InferenceX,vllm,agg,,Llama,,,,,,,,,,,8,,,,ours\n",
+        &["predict", "benchmark.csv"],
+    ),
+    (
+        "evidence.csv",
+        "",
+        "model,gpu,gpus,tp,dp,precision,engine,isl,osl,load,metric,unit,value,runs,note,source\n\
+         meta-llama/Llama-3.1-8B-Instruct,L4,1,1,,bf16,vLLM,500,100,8,output_throughput,tokens/s,101,1,,ours\n",
+        &["evidence", MODEL, "--gpu", "L4"],
+    ),
+    (
+        "findings.toml",
+        "",
+        "[[threshold]]\nname = \"host_bound_share\"\nvalue = 0.99\n",
+        &["profile", "trace.json"],
+    ),
+    (
+        "kernel_counters.toml",
+        "latency = 60.0",
+        "latency = 20.0",
+        &["profile", "counters.csv"],
+    ),
+    (
+        "isolation.toml",
+        "most = 48",
+        "most = 2",
+        &["place", "fleet.toml", "shared.toml"],
+    ),
+    (
+        "vgpu_profiles.csv",
+        "L40S-8C,8192,6,4,",
+        "L40S-8C,8192,2,2,",
+        &["place", "fleet.toml", "shared.toml"],
+    ),
 ];
+
+/// Questions about runs of benchmarks: which lengths, pictures and settings these have.
+const OF_BENCHMARKS: &str = "id,model,gpu,num_gpus,tp,dp,precision,engine,isl,osl,batch_or_concurrency,metric,unit,extra
+a,llama2-70b,H100 SXM5 80GB,8,,,fp8,vllm,,,,output_throughput,tokens/s,division=closed; scenario=Offline; benchmark=llama2-70b
+b,resnet50,H100 SXM5 80GB,8,,,int8,TensorRT,,,,sample_throughput,samples/s,division=closed; scenario=Offline; benchmark=resnet50
+c,meta-llama/Llama-3.1-8B,H100 SXM5 80GB,1,1,1,bf16,vllm 0.15.1,1024,1024,64,tpot_mean,ms,mode=agg
+";
+
+/// Jobs that share GPUs.
+const SHARED: &str = "[[job]]
+name = \"clients\"
+count = 60
+types = \"H100\"
+fraction = { share = 0.01, isolation = \"mps\" }
+memory = \"1GiB\"
+
+[[job]]
+name = \"desktops\"
+count = 24
+types = \"L40S\"
+fraction = { share = 0.01, memory = \"8GiB\", isolation = \"vgpu\" }
+memory = \"1GiB\"
+";
 
 /// What commands of the cases read.
 fn inputs(place: &Place) {
-    for name in ["usage.csv", "jobs.csv", "questions.csv", "fabric.toml"] {
+    for name in [
+        "usage.csv",
+        "jobs.csv",
+        "questions.csv",
+        "fabric.toml",
+        "fleet.toml",
+    ] {
         place.write(name, place.run(&["example", name]).out);
     }
+    place.write("benchmark.csv", OF_BENCHMARKS);
+    place.write("shared.toml", SHARED);
+    place.write(
+        "counters.csv",
+        "\"ID\",\"Kernel Name\",\"gpu__time_duration.sum\",\"sm__throughput.avg.pct_of_peak_sustained_elapsed\",\
+         \"gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed\"\n\
+         \"\",\"\",\"us\",\"%\",\"%\"\n\"0\",\"k\",\"2\",\"50\",\"30\"\n",
+    );
+    // Kernels of 2 µs, each launched 20 µs after the one before.
+    let launched: Vec<String> = (0..200)
+        .map(|at| {
+            format!(
+                r#"{{"ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":1,"tid":1,"ts":{},"dur":8,"args":{{"correlation":{at}}}}},
+                {{"ph":"X","cat":"kernel","name":"softmax_warp","pid":0,"tid":7,"ts":{},"dur":2,"args":{{"device":0,"stream":7,"correlation":{at}}}}}"#,
+                20 * at,
+                20 * at + 11,
+            )
+        })
+        .collect();
     place.write(
         "trace.json",
-        r#"{"traceEvents":[{"ph":"X","cat":"kernel","name":"softmax_warp","pid":0,"tid":7,"ts":1,"dur":10,
-            "args":{"device":0,"stream":7,"correlation":1}}]}"#,
+        format!("{{\"traceEvents\":[{}]}}", launched.join(",")),
     );
     place.write(
         "hot.csv",
@@ -204,10 +327,14 @@ fn a_changed_value_of_every_kind_moves_an_answer() {
     inputs(&place);
     let mut still = Vec::new();
     for (name, from, to, arguments) in CASES {
-        let carried = place.run(&["example", name]).out;
-        assert!(carried.contains(from), "{name}: {from}");
         let own = format!("mine/{name}");
-        place.write(&own, carried.replace(from, to));
+        if from.is_empty() {
+            place.write(&own, to);
+        } else {
+            let carried = place.run(&["example", name]).out;
+            assert!(carried.contains(from), "{name}: {from}");
+            place.write(&own, carried.replace(from, to));
+        }
         let checked = place.run(&["gpus", "--check", "mine"]);
         assert_eq!(checked.code, 0, "{name}: {}{}", checked.out, checked.err);
         let before = place.run(arguments);

@@ -296,7 +296,10 @@ fn host_memory_for_prefixes_is_said_saved_and_emitted() {
         64u64 << 30
     );
     let said = value["notes"].to_string();
-    assert!(said.contains("lets no more requests run at once"), "{said}");
+    assert!(
+        said.contains("allows no more concurrent requests"),
+        "{said}"
+    );
     let shown = place.run(&with(&flags));
     assert!(
         shown.out.contains("64 GiB of host memory a GPU"),

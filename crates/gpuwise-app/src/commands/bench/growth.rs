@@ -11,7 +11,7 @@ const ANSWERED: f64 = 30.0;
 pub(super) struct Growth {
     /// What is before, in seconds, is left out.
     from: f64,
-    in_flight: Line,
+    concurrent: Line,
     ttft: Line,
 }
 
@@ -25,9 +25,9 @@ impl Growth {
     }
 
     /// So many are in flight at a time, in seconds.
-    pub(super) fn in_flight(&mut self, at: f64, count: f64) {
+    pub(super) fn concurrent(&mut self, at: f64, count: f64) {
         if at >= self.from {
-            self.in_flight.add(at, count);
+            self.concurrent.add(at, count);
         }
     }
 
@@ -40,10 +40,10 @@ impl Growth {
 
     /// Whether both rose beyond chance and at least doubled.
     pub(super) fn saturated(&self) -> bool {
-        self.in_flight.count >= FEWEST
+        self.concurrent.count >= FEWEST
             && self.ttft.count >= ANSWERED
-            && self.in_flight.span() >= SHORTEST
-            && self.in_flight.rises()
+            && self.concurrent.span() >= SHORTEST
+            && self.concurrent.rises()
             && self.ttft.rises()
     }
 }
@@ -100,10 +100,10 @@ mod tests {
     fn seen(value: impl Fn(f64) -> f64) -> bool {
         let mut growth = Growth::since(2.0);
         // What is before does not count, however steep.
-        growth.in_flight(0.0, 1e6);
+        growth.concurrent(0.0, 1e6);
         for tick in 0..100 {
             let at = f64::from(tick) * 0.2;
-            growth.in_flight(at, value(at));
+            growth.concurrent(at, value(at));
             growth.first_token(at, value(at) / 10.0);
         }
         growth.saturated()

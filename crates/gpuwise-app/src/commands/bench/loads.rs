@@ -36,7 +36,7 @@ impl Loads {
                 })
             }
             (None, Some(limit)) if many(&limit) => {
-                read("--concurrency", LoadUnit::InFlight, limit, |text| {
+                read("--concurrency", LoadUnit::Concurrent, limit, |text| {
                     let count: u32 = text
                         .parse()
                         .map_err(|_| "expected whole numbers".to_owned())?;
@@ -126,7 +126,7 @@ pub(crate) fn next(unit: LoadUnit, low: f64, high: f64, tried: &[Trial], most: u
 /// A load that is said in a few digits.
 fn rounded(unit: LoadUnit, load: f64) -> f64 {
     match unit {
-        LoadUnit::InFlight => load.round(),
+        LoadUnit::Concurrent => load.round(),
         LoadUnit::RequestsPerSecond => {
             let digits = 10f64.powf(2.0 - load.log10().floor());
             (load * digits).round() / digits
@@ -146,7 +146,7 @@ pub(crate) fn knee(tried: &[Trial]) -> Option<(f64, Option<f64>)> {
 #[cfg(test)]
 mod tests {
     use super::{Loads, Trial, knee, next};
-    use gpuwise_domain::run::LoadUnit::{InFlight, RequestsPerSecond};
+    use gpuwise_domain::run::LoadUnit::{Concurrent, RequestsPerSecond};
 
     #[track_caller]
     fn check(rate: Option<&str>, concurrency: Option<&str>, expected: Result<Loads, &str>) {
@@ -179,7 +179,11 @@ mod tests {
             None,
             Ok(Loads::List(RequestsPerSecond, vec![2.0, 8.0])),
         );
-        check(None, Some("1,4"), Ok(Loads::List(InFlight, vec![1.0, 4.0])));
+        check(
+            None,
+            Some("1,4"),
+            Ok(Loads::List(Concurrent, vec![1.0, 4.0])),
+        );
         check(None, Some("1.5,4"), Err("whole numbers"));
         check(Some("0..4"), None, Err("sends nothing"));
         check(Some("40..2"), None, Err("the range is empty"));

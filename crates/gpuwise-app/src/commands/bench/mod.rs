@@ -129,7 +129,7 @@ fn only_whole(slo: &Slo) -> anyhow::Result<()> {
 fn stop() -> Stop {
     if let Err(error) = bench::allow_connections() {
         progress::say(&format!(
-            "note: few connections can be open at once: {error}"
+            "note: few concurrent connections can be open: {error}"
         ));
     }
     let stop = Stop::default();

@@ -125,7 +125,7 @@ impl Session<'_> {
             words: point.words,
             open: point.open,
             offered: point.offered,
-            in_flight: match point.pacing {
+            concurrent: match point.pacing {
                 Pacing::Scheduled { cap } => cap.map(u64::from),
                 Pacing::InFlight(count) => Some(u64::from(count)),
             },
@@ -151,7 +151,7 @@ impl Session<'_> {
             words: said.words,
             open: said.open,
             offered: said.offered,
-            in_flight: said.in_flight,
+            concurrent: said.concurrent,
             spent: Spent::default(),
             tokens: Some(sums.counts),
             engine: None,
@@ -167,7 +167,7 @@ struct LoadSummary {
     /// Requests come at a rate.
     open: bool,
     offered: Option<PerSecond>,
-    in_flight: Option<u64>,
+    concurrent: Option<u64>,
     notes: Vec<String>,
 }
 
@@ -239,8 +239,14 @@ impl Sums {
         self.completed += 1;
         let add = |sum: &mut Option<u64>, more: u64| *sum = Some(sum.unwrap_or(0) + more);
         let counts = &mut self.counts;
-        add(&mut counts.asked_input, u64::from(measured.asked_input));
-        add(&mut counts.asked_output, u64::from(measured.asked_output));
+        add(
+            &mut counts.requested_input,
+            u64::from(measured.requested_input),
+        );
+        add(
+            &mut counts.requested_output,
+            u64::from(measured.requested_output),
+        );
         let usage = measured.usage.unwrap_or_default();
         if let Some(prompt) = usage.prompt {
             add(&mut counts.served_input, prompt);
@@ -253,7 +259,7 @@ impl Sums {
             add(&mut counts.chunks, measured.pieces.len() as u64);
         }
         let known = measured.doubt != Some(Doubt::Unknown);
-        if known && measured.record.output < measured.asked_output {
+        if known && measured.record.output < measured.requested_output {
             self.short += 1;
         }
         if let Some(doubt) = measured.doubt {
@@ -338,7 +344,7 @@ impl Live {
 
     fn tick(&mut self, progress: &Progress, words: &str, outcomes: Outcomes) {
         let elapsed = progress.elapsed.seconds().get();
-        self.growth.in_flight(elapsed, progress.in_flight as f64);
+        self.growth.concurrent(elapsed, progress.in_flight as f64);
         let (before, pieces) = self.before;
         let speed = (progress.pieces - pieces) as f64 / (elapsed - before).max(1e-3);
         self.before = (elapsed, progress.pieces);

@@ -5,7 +5,7 @@ use gpuwise_probe::bench::Measured;
 use gpuwise_units::Nanoseconds;
 use std::io::Write as _;
 
-const HEADER: &str = "request,stage,tenant,session,due_s,sent_s,first_token_s,end_s,asked_input,input,cached,asked_output,output,pieces,retries,connect_s,server_prompt_s,server_token_s,outcome,reason\n";
+const HEADER: &str = "request,stage,tenant,session,due_s,sent_s,first_token_s,end_s,requested_input,input,cached,requested_output,output,pieces,retries,connect_s,server_prompt_s,server_token_s,outcome,reason\n";
 
 /// Lines of CSV, one for each request, in the order in which they ended; on disk from the first, so
 /// that a long run needs no memory for them.
@@ -42,10 +42,10 @@ impl Records {
                 time(record.sent),
                 maybe(record.first_token),
                 time(record.end),
-                measured.asked_input,
+                measured.requested_input,
                 record.input,
                 number(record.cached),
-                measured.asked_output,
+                measured.requested_output,
                 record.output,
                 measured.pieces.len(),
                 record.retries,

@@ -39,7 +39,7 @@ pub(super) fn ladder(
             end_to_end: value(report, Metric::EndToEnd, end_to_end_at),
             goodput: report.attainment.goodput.map(PerSecond::get),
             output_tokens: report.steady.output_tokens.map(PerSecond::get),
-            in_flight: report.steady.in_flight,
+            concurrent: report.steady.concurrent,
             unserved: unserved(report),
             kept: report.attainment.kept,
             saturated: report.saturation.map(|signs| signs.saturated),
@@ -89,9 +89,9 @@ fn knee(pairs: &[(f64, RunReport)], tried: &[Trial]) -> Option<Knee> {
     };
     let carried = delivered(at(load)).unwrap_or(load);
     let failed = delivered(failing).or(next).unwrap_or(carried);
-    let gives_way = failing.map_or_else(
-        || "nothing: the highest load that was tried is carried".to_owned(),
-        |(_, report)| gives_way(report),
+    let limited_by = failing.map_or_else(
+        || "nothing up to the highest load that was tried".to_owned(),
+        |(_, report)| limited_by(report),
     );
     Some(Knee {
         load: carried,
@@ -99,12 +99,12 @@ fn knee(pairs: &[(f64, RunReport)], tried: &[Trial]) -> Option<Knee> {
         low: carried.min(failed),
         high: carried.max(failed),
         seeds: 1,
-        gives_way,
+        limited_by,
     })
 }
 
 /// What fails first where the SLO does.
-fn gives_way(report: &RunReport) -> String {
+fn limited_by(report: &RunReport) -> String {
     let missed = |verdict: &&Verdict| verdict.kept == Some(false);
     match report.attainment.verdicts.iter().find(missed) {
         Some(verdict) => {

@@ -175,7 +175,7 @@ fn stated(flags: &Bench, load: Option<(LoadUnit, f64)>) -> anyhow::Result<Traffi
             traffic.rate = Some(format!("{rate}/s"));
             traffic.concurrency = None;
         }
-        Some((LoadUnit::InFlight, count)) => {
+        Some((LoadUnit::Concurrent, count)) => {
             traffic.concurrency = Some(format!("{count:.0}"));
             traffic.rate = None;
         }

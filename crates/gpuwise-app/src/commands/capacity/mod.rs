@@ -18,7 +18,7 @@ use std::fmt::Write as _;
 struct Capacity {
     waiting: usize,
     placed: usize,
-    asked_milli: u64,
+    requested_milli: u64,
     placed_milli: u64,
     most_milli: u64,
     add: Vec<AdditionRow>,
@@ -79,7 +79,7 @@ fn look(estate: &FleetState, decided: &Decided, policy: &mut Policy, most_nodes:
     Capacity {
         waiting: before.len(),
         placed: before.len() - left.len(),
-        asked_milli: before.iter().map(counts).sum(),
+        requested_milli: before.iter().map(counts).sum(),
         placed_milli: before.iter().map(has).sum(),
         most_milli: most_placed(world, &before),
         add: add.iter().map(|one| row(world, one, left.len())).collect(),
@@ -124,7 +124,7 @@ fn show(context: &Context, estate: &FleetState, found: &Capacity) -> anyhow::Res
             "fleet": estate.fleet.name,
             "asking": found.waiting,
             "placed": found.placed,
-            "asked_gpus": found.asked_milli as f64 / 1000.0,
+            "requested_gpus": found.requested_milli as f64 / 1000.0,
             "placed_gpus": found.placed_milli as f64 / 1000.0,
             "placed_gpus_at_most": found.most_milli as f64 / 1000.0,
             "add": add.to_json(),
@@ -202,12 +202,12 @@ fn summary(found: &Capacity) -> String {
     } else {
         format!("{} of {} jobs placed", found.placed, found.waiting)
     };
-    if found.asked_milli > 0 {
+    if found.requested_milli > 0 {
         let _ = write!(
             text,
             ": {} of the {} GPUs that they ask for; no policy can place more than {}",
             gpus_text(found.placed_milli),
-            gpus_text(found.asked_milli),
+            gpus_text(found.requested_milli),
             gpus_text(found.most_milli)
         );
     }

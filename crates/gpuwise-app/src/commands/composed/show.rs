@@ -131,7 +131,7 @@ fn layouts(compared: &Compared) -> Table {
 fn layout_notes(table: &mut Table, compared: &Compared) {
     let load = &compared.load;
     table.footnote(format!(
-        "{} on {} × {}; a decode step of {} concurrent requests with {} tokens each; what a prompt of {} adds to one; requests served with so many at once, answers of {}; own link: {}",
+        "{} on {} × {}; a decode step of {} concurrent requests with {} tokens each; what a prompt of {} adds to one; requests served with so many of them, answers of {}; own link: {}",
         compared.deployment.model,
         compared.gpus,
         compared.gpu,

@@ -163,7 +163,7 @@ gpuwise_view::record!(DeviceMemory, "DeviceMemory", |of| {
         .priority(75);
     of.field("concurrent_requests", |d| d.requests)
         .title("requests")
-        .unit("at once")
+        .unit("fit")
         .said_of(|requests| figures::number((requests * 10.0).floor() / 10.0));
     let short = of.noun().map(|d| {
         if d.fits {

@@ -150,7 +150,7 @@ impl Assumptions {
             _ => None,
         };
         if let Some((Some(low), Some(value), Some(high), source)) = known {
-            self.put(undated(CostKey::Power, [low, value, high], source));
+            self.put(without_day(CostKey::Power, [low, value, high], source));
         }
     }
 
@@ -168,7 +168,7 @@ impl Assumptions {
                 host.high.plain(3),
                 host.source
             );
-            self.put(undated(CostKey::PeakPower, [most; 3], source));
+            self.put(without_day(CostKey::PeakPower, [most; 3], source));
         }
     }
 
@@ -182,7 +182,7 @@ impl Assumptions {
         };
         self.put(CostRow {
             currency: given.currency,
-            ..undated(key, [given.low, given.value, given.high], source)
+            ..without_day(key, [given.low, given.value, given.high], source)
         });
         Ok(())
     }
@@ -275,7 +275,7 @@ impl Assumptions {
 }
 
 /// A row of no day and no GPU.
-fn undated(key: CostKey, [low, value, high]: [Fraction; 3], source: String) -> CostRow {
+fn without_day(key: CostKey, [low, value, high]: [Fraction; 3], source: String) -> CostRow {
     CostRow {
         input: CostInput {
             key,

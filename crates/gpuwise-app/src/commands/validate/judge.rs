@@ -1,4 +1,4 @@
-//! What a run of the ladder says: whether it holds, its row, what gives way.
+//! What a run of the ladder says: whether it holds, its row, what limits it beyond.
 
 use gpuwise_domain::run::{Metric, RunReport, Rung, SloMetric};
 use gpuwise_domain::workload::{Slo, Target};
@@ -35,7 +35,7 @@ pub(super) fn rung(name: Option<String>, load: f64, report: &RunReport, slo: &Sl
             .steady
             .output_tokens
             .map(gpuwise_units::PerSecond::get),
-        in_flight: report.steady.in_flight,
+        concurrent: report.steady.concurrent,
         unserved: outcomes.unserved() as f64 / (outcomes.total() as f64).max(1.0),
         kept: report.attainment.kept,
         saturated: report.saturation.map(|sign| sign.saturated),
@@ -43,7 +43,7 @@ pub(super) fn rung(name: Option<String>, load: f64, report: &RunReport, slo: &Sl
 }
 
 /// What breaks first in a run that does not hold, and why.
-pub(super) fn gives_way(report: &RunReport) -> String {
+pub(super) fn limited_by(report: &RunReport) -> String {
     let first = report
         .attainment
         .verdicts

@@ -2,7 +2,7 @@
 
 use super::{
     CLIMB, HIGHEST, LOWEST, Trial,
-    judge::{gives_way, holds, rung},
+    judge::{holds, limited_by, rung},
 };
 use gpuwise_domain::run::{Knee, RunReport, Rung};
 use gpuwise_units::PerSecond;
@@ -165,7 +165,7 @@ impl Trial<'_> {
             low: knees.first()?.delivered,
             high: knees.last()?.delivered,
             seeds: knees.len() as u64,
-            gives_way: gives_way(gave_way),
+            limited_by: limited_by(gave_way),
         })
     }
 }

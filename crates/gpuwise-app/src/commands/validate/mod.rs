@@ -218,7 +218,7 @@ impl Trial<'_> {
         let at = |target: Option<Target>| target.and_then(|target| target.percentile);
         Ladder {
             unit: if self.sent.is_closed() {
-                LoadUnit::InFlight
+                LoadUnit::Concurrent
             } else {
                 LoadUnit::RequestsPerSecond
             },

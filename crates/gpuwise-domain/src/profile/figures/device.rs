@@ -89,7 +89,7 @@ pub struct ClassFigures {
     pub computation_ns: i64,
     /// Time in which some copy or fill ran.
     pub memory_ns: i64,
-    /// Time in which communication and computation ran at once.
+    /// Time in which communication and computation ran concurrently.
     pub overlap_ns: i64,
     /// Time in which nothing but copies and fills ran.
     pub exposed_memory_ns: i64,
@@ -195,13 +195,13 @@ pub enum GapPart {
     Overhead,
 }
 
-/// How much ran at once on a device.
+/// How much ran concurrently on a device.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Concurrency {
-    /// Time in which two or more pieces of work ran.
+    /// Time in which two or more kernels or copies ran concurrently.
     pub two_or_more_ns: i64,
-    /// Pieces of work at once, averaged over the busy time.
+    /// Kernels and copies that ran concurrently, averaged over the busy time.
     pub mean: f64,
-    /// The most at once.
+    /// The most that ran concurrently.
     pub peak: u32,
 }

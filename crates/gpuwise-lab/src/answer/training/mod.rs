@@ -145,7 +145,7 @@ pub struct Stated {
     pub layout: bool,
     /// Sequences of a micro-batch.
     pub micro_batch: bool,
-    /// What is computed again.
+    /// What is recomputed.
     pub recompute: bool,
     pub recipe: bool,
     pub sharding: bool,

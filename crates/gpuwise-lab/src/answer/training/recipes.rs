@@ -167,7 +167,7 @@ impl Techniques {
             .find(|name| self.words.iter().any(|word| word.as_str() == *name))
     }
 
-    /// What is computed again, where it is named.
+    /// What is recomputed, where it is named.
     fn recompute(&self) -> Option<Recompute> {
         let exactly = |names: &[&str]| self.words.iter().any(|w| names.contains(&w.as_str()));
         if self.any(&["selective"]) || exactly(&["sac"]) {

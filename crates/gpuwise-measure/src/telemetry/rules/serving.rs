@@ -153,7 +153,7 @@ impl Replica<'_> {
             part(self.key),
             "preemption",
             format!(
-                "{lost:.0} requests were preempted while {ended:.0} ended; their prompts are computed again."
+                "{lost:.0} requests were preempted while {ended:.0} ended; their prompts are recomputed."
             ),
             Gain::Time {
                 low: 0.0,

@@ -14,11 +14,12 @@ use gpuwise_measure::{
     },
 };
 use gpuwise_operators::{Class, Functions, Silicon};
-use gpuwise_read::tier::{DEFAULT_RULES, read_rules};
+use gpuwise_read::tier::read_rules;
 use gpuwise_units::Bytes;
 use proptest::prelude::*;
 use std::sync::LazyLock;
 
+const DEFAULT_RULES: &str = include_str!("../../../../../catalogue/tier_rules.toml");
 const GIB: u64 = 1 << 30;
 
 pub(super) fn processor(generation: &str, peak: f64, bandwidth: f64) -> Processor {

@@ -9,7 +9,7 @@ use serde::Deserialize;
 #[derive(Debug, Clone, Deserialize)]
 #[serde(
     untagged,
-    expecting = "expected a value in quotes or a table as docs/reference/fleet-file.md shows it, or a list of them"
+    expecting = "expected a value in quotes or a table as `gpuwise example fleet.toml` and `gpuwise example jobs.toml` show it, or a list of them"
 )]
 pub(in crate::fleet) enum Many<T> {
     One(T),

@@ -110,31 +110,20 @@ pub(super) fn layers(
 }
 
 fn mix(tracer: &mut Tracer, name: &str, mixer: &Mixer, span: Span, unknown: &mut Vec<String>) {
-    match *mixer {
-        Mixer::Attention {
-            heads,
-            kv_heads,
-            key_dim,
-            value_dim,
-            window,
-            ..
-        } => {
-            let size = Attention {
-                queries: span.tokens,
-                keys: libm::round(window.visible(span.context)) as u64,
-                heads,
-                key_width: key_dim,
-                value_width: value_dim,
-                kv_heads,
-            };
-            tracer.attention(&format!("{name}.attention"), &size);
-        }
-        Mixer::None => {}
-        _ => {
-            let line = format!("{name}: products of state or latent attention are not counted");
-            if !unknown.contains(&line) {
-                unknown.push(line);
-            }
+    if let Some(shape) = mixer.head_shape() {
+        let size = Attention {
+            queries: span.tokens,
+            keys: libm::round(mixer.window().visible(span.context)) as u64,
+            heads: shape.heads,
+            key_width: shape.key_dim,
+            value_width: shape.value_dim,
+            kv_heads: shape.kv_heads,
+        };
+        tracer.attention(&format!("{name}.attention"), &size);
+    } else if !matches!(mixer, Mixer::None) {
+        let line = format!("{name}: products of state or latent attention are not counted");
+        if !unknown.contains(&line) {
+            unknown.push(line);
         }
     }
 }

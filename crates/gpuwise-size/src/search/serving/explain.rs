@@ -132,7 +132,7 @@ fn replicas(request: &Request<'_>, feasible: &Feasible<'_>) -> Term {
     let evaluated = &feasible.evaluated;
     let (unit, asked) = match request.workload.traffic {
         Traffic::Open { rate, .. } => (Unit::RequestsPerSecond, rate.get()),
-        Traffic::Closed { concurrency } => (Unit::RequestsInFlight, concurrency as f64),
+        Traffic::Closed { concurrency } => (Unit::ConcurrentRequests, concurrency as f64),
     };
     let asked = Term::input(asked, || said("asked load", unit).from("as asked"));
     let sustains = Term::input(evaluated.sustains * evaluated.groups(), || {

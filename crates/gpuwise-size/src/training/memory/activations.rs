@@ -39,7 +39,7 @@ impl Kept {
         }
     }
 
-    /// Bytes of the layer that is computed again.
+    /// Bytes of the layer that is recomputed.
     pub(super) fn again(&self, recompute: Recompute, tokens: f64) -> f64 {
         match recompute {
             Recompute::Full => self.token * tokens + self.fixed,
@@ -158,7 +158,7 @@ impl Rules {
                 heads * value_dim,
                 heads,
             ),
-            _ => (0, 0, 0, 0),
+            Mixer::Compressed { .. } | Mixer::Recurrent(_) | Mixer::None => (0, 0, 0, 0),
         };
         let attention = e * (hidden + out as f64) + 4.0 * heads as f64;
         if matches!(recipe, Recipe::Fp8 | Recipe::Fp8Block | Recipe::Nvfp4) {

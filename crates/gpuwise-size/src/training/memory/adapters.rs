@@ -11,7 +11,7 @@ use alloc::{
     vec::Vec,
 };
 use gpuwise_domain::{
-    model::{Architecture, Layer, Mixer, Role},
+    model::{Architecture, Layer, Role},
     training::{Adapter, AdapterKind as K, Framework},
 };
 
@@ -231,25 +231,14 @@ impl Resolved {
 }
 
 fn attention_width(layer: &Layer) -> f64 {
-    match layer.mixer {
-        Mixer::Attention {
-            heads, value_dim, ..
-        } => (heads * value_dim) as f64,
-        _ => 0.0,
-    }
+    let shape = layer.mixer.head_shape();
+    shape.map_or(0.0, |shape| (shape.heads * shape.value_dim) as f64)
 }
 
 /// Elements of keys and values of one token.
 fn key_values(layer: &Layer) -> f64 {
-    match layer.mixer {
-        Mixer::Attention {
-            kv_heads,
-            key_dim,
-            value_dim,
-            ..
-        } => (kv_heads * (key_dim + value_dim)) as f64,
-        _ => 0.0,
-    }
+    let shape = layer.mixer.head_shape();
+    shape.map_or(0.0, |shape| shape.keys_and_values() as f64)
 }
 
 fn norms(layer: &Layer) -> f64 {

@@ -175,12 +175,12 @@ fn slower(setup: &TrainingSetup) -> Vec<Change> {
     }
     if setup.recompute != Recompute::Full {
         out.push((
-            "layers computed again in the backward pass".to_string(),
+            "activation checkpointing of every layer".to_string(),
             "up to a third of the speed",
             with(setup, |s| s.recompute = Recompute::Full),
         ));
         out.push((
-            "layers computed again, and a loss in chunks".to_string(),
+            "activation checkpointing of every layer, and a loss in chunks".to_string(),
             "up to a third of the speed",
             with(setup, |s| {
                 s.recompute = Recompute::Full;
@@ -217,7 +217,7 @@ fn otherwise(setup: &TrainingSetup) -> Vec<Change> {
         }
         if setup.recipe == Recipe::MixedBf16 {
             out.push((
-                "weights and moments in BF16 alone, layers computed again".to_string(),
+                "weights and moments in BF16 alone, activation checkpointing".to_string(),
                 "quality of long runs",
                 with(setup, |s| {
                     s.recipe = Recipe::PureBf16;
@@ -237,7 +237,7 @@ fn otherwise(setup: &TrainingSetup) -> Vec<Change> {
     );
     if !quantized {
         out.push((
-            "QLoRA: LoRA on a base in NF4, layers computed again, loss in chunks".to_string(),
+            "QLoRA: LoRA on a base in NF4, activation checkpointing, loss in chunks".to_string(),
             "speed, and what adapters can learn",
             with(setup, |s| {
                 s.method = match &setup.method {
@@ -256,7 +256,7 @@ fn otherwise(setup: &TrainingSetup) -> Vec<Change> {
     }
     if setup.method == Method::Full && !setup.offload.optimizer {
         out.push((
-            "optimizer in host memory, layers computed again".to_string(),
+            "optimizer in host memory, activation checkpointing".to_string(),
             "most of the speed at small batches",
             with(setup, |s| {
                 s.offload = Offload {
@@ -316,7 +316,7 @@ fn more_gpus(
     let again = if found.recompute == setup.recompute {
         ""
     } else {
-        ", layers computed again, loss in chunks"
+        ", activation checkpointing, loss in chunks"
     };
     Some((
         format!(

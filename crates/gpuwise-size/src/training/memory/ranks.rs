@@ -255,19 +255,11 @@ fn prefix_bytes(setup: &TrainingSetup, stage: &Stage<'_>, prefix: f64) -> f64 {
         .layers
         .iter()
         .map(|(count, layer)| {
-            let (own, repeated) = match layer.mixer {
-                gpuwise_domain::model::Mixer::Attention {
-                    heads,
-                    kv_heads,
-                    key_dim,
-                    value_dim,
-                    ..
-                } => (
-                    kv_heads * (key_dim + value_dim),
-                    heads * (key_dim + value_dim),
-                ),
-                _ => (0, 0),
+            let Some(shape) = layer.mixer.head_shape() else {
+                return 0.0;
             };
+            let own = shape.keys_and_values();
+            let repeated = shape.heads * (shape.key_dim + shape.value_dim);
             count * (e * (own + repeated) as f64 + (4.0 + e) * own as f64)
         })
         .sum::<f64>()

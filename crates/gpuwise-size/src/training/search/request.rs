@@ -56,7 +56,7 @@ pub struct TrainChoices {
     pub framework: Option<Framework>,
     /// How logits become a loss; `None`: as the framework does by default.
     pub loss: Option<LossKernel>,
-    /// What is computed again.
+    /// What is recomputed.
     pub recompute: Option<Recompute>,
     /// How states are divided.
     pub sharding: Option<Sharding>,

@@ -66,7 +66,7 @@ pub struct StepWork {
     pub fullest_layers: f64,
     /// Whether the fullest stage also has the head.
     pub head_on_fullest: bool,
-    /// What is computed again.
+    /// What is recomputed.
     pub again: Again,
     /// What a forward pass alone is of forward and backward.
     pub forward: Again,

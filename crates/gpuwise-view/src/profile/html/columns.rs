@@ -1,5 +1,6 @@
 //! Columns of integers in few bytes, and bytes as text of a page.
 
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use flate2::{Compression, write::DeflateEncoder};
 use std::io::Write as _;
 
@@ -55,27 +56,6 @@ impl Columns {
         let _ = encoder.write_all(&length.to_le_bytes());
         let _ = encoder.write_all(header.as_bytes());
         let _ = encoder.write_all(&self.bytes);
-        base64(&encoder.finish().unwrap_or_default())
+        STANDARD.encode(encoder.finish().unwrap_or_default())
     }
-}
-
-const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-
-/// Bytes as base64 with padding.
-fn base64(bytes: &[u8]) -> String {
-    let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for chunk in bytes.chunks(3) {
-        let byte = |at: usize| u32::from(chunk.get(at).copied().unwrap_or(0));
-        let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
-        for place in 0..4 {
-            let letter = (bits >> (18 - 6 * place)) & 63;
-            let letter = LETTERS.get(letter as usize).copied().unwrap_or(b'=');
-            out.push(if place > chunk.len() {
-                '='
-            } else {
-                char::from(letter)
-            });
-        }
-    }
-    out
 }

@@ -190,7 +190,7 @@ impl Packer<'_> {
                             WorkClass::Set => fills.number(work.name, &mut self.names),
                         },
                         (count, _) => self.names.number(
-                            &format!("{count} short pieces of work"),
+                            &format!("{count} short kernels and copies"),
                             palette::COMPUTATION,
                         ),
                     })
@@ -289,7 +289,7 @@ impl Packer<'_> {
         let mut notes = Vec::new();
         if self.merged > 0 {
             notes.push(format!(
-                "{} pieces of work are drawn together with their neighbours to keep this page small; all figures count each.",
+                "{} kernels and copies are drawn together with their neighbours to keep this page small; all figures count each.",
                 crate::figures::count(self.merged as u64)
             ));
         }

@@ -219,7 +219,7 @@ impl<W: Write> Trace<'_, W> {
                 let last = changes.get(at + 1).is_none_or(|next| next.0 != change.0);
                 if last && running != told {
                     told = running;
-                    let args = format!("{{\"pieces of work\":{running}}}");
+                    let args = format!("{{\"kernels and copies\":{running}}}");
                     self.counter(
                         rank,
                         device_number(rank, device.number),

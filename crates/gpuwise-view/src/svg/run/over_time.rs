@@ -14,7 +14,7 @@ const HEIGHT: f64 = 130.0;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Panel {
     /// Concurrent requests: running, and waiting on top.
-    InFlight,
+    Concurrent,
     /// Share of the key-value cache in use.
     Cache,
     /// Time to first token: median and 95th percentile.
@@ -25,7 +25,7 @@ pub enum Panel {
 
 impl Panel {
     /// All, in the order of reports.
-    pub const ALL: [Self; 4] = [Self::InFlight, Self::Ttft, Self::Cache, Self::Throughput];
+    pub const ALL: [Self; 4] = [Self::Concurrent, Self::Ttft, Self::Cache, Self::Throughput];
 }
 
 /// What happened over time; `None` where it is not known.
@@ -36,7 +36,7 @@ pub fn over_time(report: &RunReport, panel: Panel, id: &str) -> Option<Picture> 
     }
     let time = Time::new(series, report);
     match panel {
-        Panel::InFlight => in_flight(series, &time, id),
+        Panel::Concurrent => concurrent(series, &time, id),
         Panel::Cache => cache(series, &time, id),
         Panel::Ttft => ttft(series, &time, report, id),
         Panel::Throughput => throughput(series, &time, id),
@@ -152,8 +152,8 @@ fn fill(canvas: &mut Canvas, lower: &Line, upper: &Line, hue: &str, hint: &str) 
     );
 }
 
-fn in_flight(series: &Series, time: &Time, id: &str) -> Option<Picture> {
-    let all: Vec<f64> = series.buckets.iter().map(|b| b.in_flight).collect();
+fn concurrent(series: &Series, time: &Time, id: &str) -> Option<Picture> {
+    let all: Vec<f64> = series.buckets.iter().map(|b| b.concurrent).collect();
     let parts: Option<Vec<(f64, f64)>> = series
         .buckets
         .iter()

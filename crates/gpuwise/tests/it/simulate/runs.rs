@@ -15,7 +15,7 @@ fn the_exit_code_says_whether_the_promise_is_kept() {
     let kept = simulate(&place, &["--requests", "100"]);
     assert_eq!(kept.code, 0, "{kept:?}");
     assert!(
-        kept.out.starts_with("✓ SLO kept: TTFT p95 "),
+        kept.out.starts_with("✓ SLO attained: TTFT p95 "),
         "{}",
         kept.out
     );
@@ -87,7 +87,7 @@ fn the_screen_fits_its_width_and_has_its_parts() {
 }
 
 const SCREEN: &str = "\
-✓ SLO kept: TTFT p# # ms ≤ # s, TPOT p# # ms ≤ # ms; # % of requests met every target.
+✓ SLO attained: TTFT p# # ms ≤ # s, TPOT p# # ms ≤ # ms; # % of requests met every target.
 Served meta-llama/Llama-#-#B on # × L#S, # GPU, bf# weights, vllm #; simulated, seed #
 Traffic Poisson, # requests/s: # requests, delivered at #/s, # tokens in, # out
 
@@ -128,8 +128,8 @@ fn loads_of_each_kind() {
     let place = place();
     let mean = |report: &RunReport, metric| report.distribution(metric).expect("values").mean;
     let closed = report(&place, 0, &["--concurrency", "6", "--requests", "60"]);
-    assert_eq!(closed.traffic.in_flight, Some(6));
-    let held = closed.steady.in_flight.expect("a mean");
+    assert_eq!(closed.traffic.concurrent, Some(6));
+    let held = closed.steady.concurrent.expect("a mean");
     assert!((5.0..=6.01).contains(&held), "{held}");
     let lasting = report(&place, 0, &["--duration", "10s"]);
     assert!((20..=60).contains(&lasting.traffic.requests), "{lasting:?}");

@@ -66,7 +66,7 @@ fn the_largest_load_lies_between_what_holds_and_what_breaks() {
             .any(|rung| rung.name.as_deref() == Some("nothing shared: a cold cache"))
     );
     let closed = found(&place, 0, &["--concurrency", "4"]);
-    assert_eq!(closed.unit, LoadUnit::InFlight);
+    assert_eq!(closed.unit, LoadUnit::Concurrent);
 }
 
 #[test]
@@ -183,12 +183,12 @@ fn traces_are_validated_too() {
     );
     // Heavier loads keep more in flight, and nothing comes in bursts then.
     let closed = found(&place, 0, &["--trace", "t.csv", "--concurrency", "2"]);
-    assert_eq!(closed.unit, LoadUnit::InFlight);
+    assert_eq!(closed.unit, LoadUnit::Concurrent);
     let named = closed.rungs.iter().filter_map(|rung| rung.name.as_deref());
     assert!(!named.clone().any(|name| name == "bursts"));
     let held: Vec<f64> = (closed.rungs.iter())
         .filter(|rung| rung.name.is_none())
-        .filter_map(|rung| rung.in_flight)
+        .filter_map(|rung| rung.concurrent)
         .collect();
     assert!(held.windows(2).all(|pair| pair[0] <= pair[1]), "{held:?}");
     let said = validate(&place, &["--trace", "t.csv", "--concurrency", "2"]);
