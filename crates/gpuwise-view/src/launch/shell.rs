@@ -61,7 +61,7 @@ pub(super) fn command(words: &[String], server: &Server) -> String {
 }
 
 /// A word as a shell reads it back unchanged.
-pub(super) fn quoted(word: &str) -> String {
+pub(crate) fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,@+%".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
         return word.into();
