@@ -73,6 +73,7 @@ answers! {
     Replay: "replay",
     Run: "run",
     RunsDiff: "runs-diff",
+    RunsDiffOperators: "runs-diff-operators",
     RunsExport: "runs-export",
     RunsList: "runs-list",
     RunsPrune: "runs-prune",
@@ -115,7 +116,7 @@ pub fn declared() -> Vec<(&'static str, String)> {
     let audit = record::document_schema::<Report<'_>>("audit", "Who holds too much of a fleet");
     let proof = record::rows_schema::<ProofRow>("audit-proof", "What became of proposals");
     #[cfg_attr(
-        not(all(feature = "bench", feature = "cuda", feature = "database")),
+        not(feature = "database"),
         expect(unused_mut, reason = "all that there is")
     )]
     let mut all = vec![
@@ -142,5 +143,7 @@ pub fn declared() -> Vec<(&'static str, String)> {
     ];
     #[cfg(all(feature = "bench", feature = "cuda", feature = "database"))]
     all.extend(commands::profile::schemas());
+    #[cfg(feature = "database")]
+    all.extend(commands::runs::schemas());
     all
 }

@@ -7,6 +7,7 @@ pub mod audit;
 pub mod compat_hta;
 #[cfg(doctest)]
 mod concepts;
+pub mod difference;
 pub mod drift;
 pub mod figures;
 pub mod findings;

@@ -7,7 +7,7 @@ use std::{
 };
 
 /// What a run is known by: 16 hexadecimal digits of the hash of what it is.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RunId(pub(crate) i64);
 
 impl RunId {

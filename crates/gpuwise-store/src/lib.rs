@@ -12,6 +12,7 @@ mod proposals;
 mod runs;
 mod save;
 mod series;
+mod times;
 
 pub use connect::without_password as shown;
 pub use error::StoreError;
@@ -19,7 +20,7 @@ pub use hash::{RunId, content_hash};
 pub use proposals::StoredProposal;
 pub use runs::{Filter, RunRow, StoredRun};
 pub use save::{NewRun, Saved};
-pub use series::Point;
+pub use series::Series;
 
 use sqlx::AnyPool;
 use tokio::runtime::Runtime;

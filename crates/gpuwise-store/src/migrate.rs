@@ -7,7 +7,10 @@ use crate::{
 use sqlx::{AnyPool, Row as _};
 
 /// Versions and their texts, oldest first. A text that was released is never changed.
-const MIGRATIONS: &[(i64, &str)] = &[(1, include_str!("../migrations/0001_runs.sql"))];
+const MIGRATIONS: &[(i64, &str)] = &[
+    (1, include_str!("../migrations/0001_runs.sql")),
+    (2, include_str!("../migrations/0002_kernel_times.sql")),
+];
 
 /// Applies what is missing.
 pub(crate) async fn up_to_date(pool: &AnyPool) -> Result<(), StoreError> {
@@ -83,4 +86,36 @@ fn statements(text: &str) -> Vec<String> {
         .filter(|statement| !statement.is_empty())
         .map(str::to_owned)
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_an_older_release_kept_stays_when_tables_are_added() {
+        sqlx::any::install_default_drivers();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .expect("a runtime");
+        let runs: i64 = runtime.block_on(async {
+            let options = sqlx::any::AnyPoolOptions::new().max_connections(1);
+            let pool = options.connect("sqlite::memory:").await.expect("opens");
+            for (oldest, newest) in MIGRATIONS.iter().zip(MIGRATIONS.iter().skip(1)) {
+                assert!(oldest.0 < newest.0);
+            }
+            up_to(&pool, &MIGRATIONS[..1]).await.expect("applies");
+            let run = "INSERT INTO runs (run, id, source, name, imported_at_ns, files, missing, measured) \
+                       VALUES (1, '01', 'profile', 'a', 1, '[]', '[]', '')";
+            sqlx::query(run).execute(&pool).await.expect("inserts");
+            for _ in 0..2 {
+                up_to_date(&pool).await.expect("applies");
+            }
+            let both = "SELECT COUNT(*) FROM runs r LEFT JOIN kernel_times t ON t.run = r.run";
+            let row = sqlx::query(both).fetch_one(&pool).await.expect("reads");
+            row.try_get(0).expect("a count")
+        });
+        assert_eq!(runs, 1);
+    }
 }

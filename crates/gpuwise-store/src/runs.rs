@@ -1,7 +1,7 @@
 //! Reading runs back, and letting them go.
 
 use crate::{
-    Store,
+    RunId, Store,
     error::{StoreError, failed},
 };
 use gpuwise_domain::profile::figure::{Figure, Scope, Value};
@@ -26,6 +26,7 @@ pub struct Filter {
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunRow {
+    pub run: RunId,
     pub id: String,
     pub source: String,
     pub name: String,
@@ -75,6 +76,12 @@ impl Filter {
             last += 2;
         }
         (text, last)
+    }
+
+    /// A query on its condition whose last parameter is its limit.
+    fn limited(&self, sql: String) -> sqlx::query::Query<'_, sqlx::Any, sqlx::any::AnyArguments> {
+        self.bind(sqlx::query(sqlx::AssertSqlSafe(sql)))
+            .bind(self.limit.map_or(i64::MAX, i64::from))
     }
 
     /// Binds what [`Filter::condition`] asks for.
@@ -136,6 +143,19 @@ impl Store {
         })
     }
 
+    /// Names and versions of the software under which a run ran.
+    ///
+    /// # Errors
+    /// When the database refuses.
+    pub fn software(&self, run: RunId) -> Result<Vec<(String, String)>, StoreError> {
+        self.runtime
+            .block_on(async {
+                let mut connection = self.pool.acquire().await?;
+                software(&mut connection, run.0).await
+            })
+            .map_err(failed("reading software of a run"))
+    }
+
     /// Forgets runs and all that is kept of them; says how many.
     ///
     /// # Errors
@@ -154,7 +174,8 @@ impl Store {
                 }
                 sqlx::query(
                     "DELETE FROM names WHERE name NOT IN (SELECT figure FROM figures) \
-                     AND name NOT IN (SELECT part FROM figures WHERE part IS NOT NULL)",
+                     AND name NOT IN (SELECT part FROM figures WHERE part IS NOT NULL) \
+                     AND name NOT IN (SELECT name FROM kernel_times WHERE name IS NOT NULL)",
                 )
                 .execute(&mut *transaction)
                 .await?;
@@ -173,47 +194,50 @@ async fn list(connection: &mut AnyConnection, filter: &Filter) -> Result<Vec<Run
          FROM runs r WHERE {condition} ORDER BY r.imported_at_ns DESC, r.id LIMIT ${}",
         last + 1
     );
-    let query = filter
-        .bind(sqlx::query(sqlx::AssertSqlSafe(sql)))
-        .bind(filter.limit.map_or(i64::MAX, i64::from));
-    let rows = query.fetch_all(&mut *connection).await?;
+    let rows = filter.limited(sql).fetch_all(&mut *connection).await?;
     let mut runs = Vec::with_capacity(rows.len());
-    for row in rows {
-        let key: i64 = row.try_get(0)?;
-        runs.push(run_row(connection, key, &row).await?);
+    for row in &rows {
+        runs.push(run_row(row)?);
+    }
+    // What each has several of, over all of them at once.
+    let of_these = format!(
+        "JOIN (SELECT r.run FROM runs r WHERE {condition} \
+         ORDER BY r.imported_at_ns DESC, r.id LIMIT ${}) k ON k.run = l.run",
+        last + 1
+    );
+    let places: BTreeMap<RunId, usize> = (0..).zip(&runs).map(|(at, run)| (run.run, at)).collect();
+    let labels = format!("SELECT l.run, l.name, l.value FROM run_labels l {of_these}");
+    let products =
+        format!("SELECT l.run, l.product FROM run_hardware l {of_these} ORDER BY l.product");
+    for row in filter.limited(labels).fetch_all(&mut *connection).await? {
+        if let Some(run) = of_row(&row, &places)?.and_then(|at| runs.get_mut(at)) {
+            run.labels.insert(row.try_get(1)?, row.try_get(2)?);
+        }
+    }
+    for row in filter.limited(products).fetch_all(&mut *connection).await? {
+        if let Some(run) = of_row(&row, &places)?.and_then(|at| runs.get_mut(at)) {
+            run.hardware.push(row.try_get(1)?);
+        }
     }
     Ok(runs)
 }
 
-async fn run_row(
-    connection: &mut AnyConnection,
-    key: i64,
-    row: &AnyRow,
-) -> Result<RunRow, sqlx::Error> {
-    let mut labels = BTreeMap::new();
-    for label in sqlx::query("SELECT name, value FROM run_labels WHERE run = $1 ORDER BY name")
-        .bind(key)
-        .fetch_all(&mut *connection)
-        .await?
-    {
-        labels.insert(label.try_get(0)?, label.try_get(1)?);
-    }
-    let mut hardware = Vec::new();
-    for product in sqlx::query("SELECT product FROM run_hardware WHERE run = $1 ORDER BY product")
-        .bind(key)
-        .fetch_all(&mut *connection)
-        .await?
-    {
-        hardware.push(product.try_get(0)?);
-    }
+/// Which of the runs a row is of.
+fn of_row(row: &AnyRow, places: &BTreeMap<RunId, usize>) -> Result<Option<usize>, sqlx::Error> {
+    Ok(places.get(&RunId(row.try_get(0)?)).copied())
+}
+
+/// A run without its labels and products.
+fn run_row(row: &AnyRow) -> Result<RunRow, sqlx::Error> {
     Ok(RunRow {
+        run: RunId(row.try_get(0)?),
         id: row.try_get(1)?,
         source: row.try_get(2)?,
         name: row.try_get(3)?,
         started_at_ns: row.try_get(4)?,
         imported_at_ns: row.try_get(5)?,
-        labels,
-        hardware,
+        labels: BTreeMap::new(),
+        hardware: Vec::new(),
         first_finding: row.try_get(6)?,
     })
 }
@@ -231,15 +255,7 @@ async fn stored(connection: &mut AnyConnection, key: i64) -> Result<StoredRun, s
     let texts = |text: &str| {
         serde_json::from_str::<Vec<String>>(text).map_err(|error| sqlx::Error::Decode(error.into()))
     };
-    let mut software = Vec::new();
-    for row in
-        sqlx::query("SELECT name, version FROM run_software WHERE run = $1 ORDER BY name, version")
-            .bind(key)
-            .fetch_all(&mut *connection)
-            .await?
-    {
-        software.push((row.try_get(0)?, row.try_get(1)?));
-    }
+    let software = software(connection, key).await?;
     let mut findings = Vec::new();
     for row in sqlx::query("SELECT document FROM findings WHERE run = $1 ORDER BY position")
         .bind(key)
@@ -255,8 +271,45 @@ async fn stored(connection: &mut AnyConnection, key: i64) -> Result<StoredRun, s
         figures: figures(connection, key).await?,
         findings,
         measured: row.try_get(9)?,
-        row: run_row(connection, key, &row).await?,
+        row: with_lists(connection, key, run_row(&row)?).await?,
     })
+}
+
+/// A run with its labels and products.
+async fn with_lists(
+    connection: &mut AnyConnection,
+    key: i64,
+    mut run: RunRow,
+) -> Result<RunRow, sqlx::Error> {
+    for label in sqlx::query("SELECT name, value FROM run_labels WHERE run = $1 ORDER BY name")
+        .bind(key)
+        .fetch_all(&mut *connection)
+        .await?
+    {
+        run.labels.insert(label.try_get(0)?, label.try_get(1)?);
+    }
+    for product in sqlx::query("SELECT product FROM run_hardware WHERE run = $1 ORDER BY product")
+        .bind(key)
+        .fetch_all(&mut *connection)
+        .await?
+    {
+        run.hardware.push(product.try_get(0)?);
+    }
+    Ok(run)
+}
+
+async fn software(
+    connection: &mut AnyConnection,
+    key: i64,
+) -> Result<Vec<(String, String)>, sqlx::Error> {
+    let rows =
+        sqlx::query("SELECT name, version FROM run_software WHERE run = $1 ORDER BY name, version")
+            .bind(key)
+            .fetch_all(&mut *connection)
+            .await?;
+    rows.iter()
+        .map(|row| Ok((row.try_get(0)?, row.try_get(1)?)))
+        .collect()
 }
 
 async fn figures(connection: &mut AnyConnection, key: i64) -> Result<Vec<Figure>, sqlx::Error> {

@@ -4,8 +4,12 @@ use crate::{
     Store,
     error::{StoreError, failed},
     hash::{self, RunId},
+    times,
 };
-use gpuwise_domain::profile::figure::{Figure, Summary, Value};
+use gpuwise_domain::profile::{
+    figure::{Figure, Summary, Value},
+    figures::NamedTime,
+};
 use sqlx::{Any, AnyConnection, query::Query};
 use std::collections::BTreeMap;
 
@@ -20,6 +24,8 @@ pub struct NewRun {
     pub imported_at_ns: i64,
     pub labels: BTreeMap<String, String>,
     pub summary: Summary,
+    /// Kernel time by operator and by kernel; empty where there is none.
+    pub times: Vec<NamedTime>,
     /// Findings as documents, in the order of `summary.findings`.
     pub finding_documents: Vec<String>,
     /// What it measured that predictions can be held against: a table of questions with their values
@@ -37,7 +43,7 @@ pub enum Saved {
 }
 
 /// Rows of one statement; SQLite takes 32,766 values, PostgreSQL 65,535.
-const ROWS: usize = 100;
+pub(crate) const ROWS: usize = 100;
 
 impl Store {
     /// Keeps a run. One that is there already gets the labels that are new, and nothing else.
@@ -121,8 +127,9 @@ async fn save(connection: &mut AnyConnection, run: &NewRun) -> Result<Saved, sql
         .execute(&mut *connection)
         .await?;
     }
-    names(connection, &summary.figures).await?;
+    names(connection, run).await?;
     figures(connection, key, &summary.figures).await?;
+    times::save(connection, key, &run.times).await?;
     for (position, (finding, document)) in summary
         .findings
         .iter()
@@ -143,13 +150,13 @@ async fn save(connection: &mut AnyConnection, run: &NewRun) -> Result<Saved, sql
     Ok(Saved::New)
 }
 
-/// Names of figures and parts that are not there yet.
-async fn names(connection: &mut AnyConnection, figures: &[Figure]) -> Result<(), sqlx::Error> {
-    let mut texts: Vec<&str> = figures
-        .iter()
-        .flat_map(|figure| [Some(figure.name.as_str()), figure.scope.part.as_deref()])
-        .flatten()
-        .collect();
+/// Names of figures, parts and times that are not there yet.
+async fn names(connection: &mut AnyConnection, run: &NewRun) -> Result<(), sqlx::Error> {
+    let of_figures = run.summary.figures.iter();
+    let of_figures =
+        of_figures.flat_map(|figure| [Some(figure.name.as_str()), figure.scope.part.as_deref()]);
+    let of_times = run.times.iter().map(|time| time.name.as_deref());
+    let mut texts: Vec<&str> = of_figures.chain(of_times).flatten().collect();
     texts.sort_unstable();
     texts.dedup();
     for chunk in texts.chunks(ROWS) {
@@ -216,12 +223,12 @@ fn bound<'q>(
 }
 
 /// A place in a list as a column has it.
-fn place(index: usize) -> i64 {
+pub(crate) fn place(index: usize) -> i64 {
     i64::try_from(index).unwrap_or(i64::MAX)
 }
 
 /// `INSERT INTO table (columns) VALUES ($1, $2), ($3, $4)…`
-fn insert(table: &str, columns: &[&str], rows: usize) -> String {
+pub(crate) fn insert(table: &str, columns: &[&str], rows: usize) -> String {
     let mut sql = format!("INSERT INTO {table} ({}) VALUES ", columns.join(", "));
     for row in 0..rows {
         sql.push_str(if row == 0 { "(" } else { ", (" });

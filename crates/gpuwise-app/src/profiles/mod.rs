@@ -5,8 +5,12 @@ mod files;
 mod formats;
 #[cfg(feature = "nsight")]
 mod nsight;
+#[cfg(feature = "database")]
+mod shard;
 
 pub use files::{expand, rank_in_name};
+#[cfg(feature = "database")]
+pub use shard::{Shard, ShardSpec};
 
 use crate::{
     catalogue::{self, Loaded, OwnRows},
@@ -14,6 +18,8 @@ use crate::{
     progress,
 };
 use anyhow::Context as _;
+#[cfg(feature = "database")]
+use gpuwise_domain::profile::figures::{NamedTime, ProfileFigures};
 use gpuwise_domain::{
     gpu::{Gpu, PeakRates},
     profile::{
@@ -26,6 +32,8 @@ use gpuwise_domain::{
     },
 };
 use gpuwise_lab::spread;
+#[cfg(feature = "database")]
+use gpuwise_measure::operators::Times;
 use gpuwise_measure::{
     figures::{Classifier, Input, Measured, Settings, gaps, of_rank},
     findings::{self, Signals, Thresholds},
@@ -107,6 +115,18 @@ impl ProfileQuery {
     /// Time by module and operator of a file.
     pub fn operators(&self, file: &str, timeline: &Timeline, gpus: &Gpus<'_>) -> OperatorTree {
         of_operators(file, timeline, &self.settings(timeline), gpus)
+    }
+
+    /// Kernel time of all files by operator and by kernel, in rows few enough to keep; figures are of
+    /// the same files in the same order.
+    #[cfg(feature = "database")]
+    pub fn times(&self, timelines: &[Timeline], figures: &ProfileFigures) -> Vec<NamedTime> {
+        let mut times = Times::default();
+        for (timeline, rank) in timelines.iter().zip(&figures.ranks) {
+            let steps = rank.steps.as_ref().map_or(&[][..], |of| &of.steps);
+            times.add(timeline, &self.settings(timeline), steps);
+        }
+        times.rows()
     }
 
     /// What is measured of a file; a window counts from its first work on.

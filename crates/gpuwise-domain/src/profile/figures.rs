@@ -7,6 +7,7 @@ mod device;
 mod host;
 mod operators;
 mod ranks;
+mod times;
 mod work;
 
 pub use device::{
@@ -23,4 +24,5 @@ pub use operators::{
 pub use ranks::{
     CollectiveKind, MatchedCollective, ProfileFigures, RankFigures, RankLateness, Stragglers,
 };
+pub use times::{NamedTime, StepTime, TimedBy};
 pub use work::{CopyFigures, KernelFigures, KernelGroup, TensorCoreTime, TensorCores, Weighted};

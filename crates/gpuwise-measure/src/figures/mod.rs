@@ -32,7 +32,7 @@ use gpuwise_domain::{
     gpu::PeakRates,
     profile::{
         figures::{DeviceFigures, Gap, ProfileFigures, RankFigures, Window},
-        timeline::{Needed, Timeline},
+        timeline::{Needed, Timeline, Work},
     },
 };
 use host::HostTimes;
@@ -49,6 +49,19 @@ pub struct Settings<'a> {
     pub device: Option<i64>,
     /// Dense peaks of devices, by their name as files state it.
     pub peaks: &'a BTreeMap<String, PeakRates>,
+}
+
+impl Settings<'_> {
+    /// Whether a piece of work is of the device and began within the window.
+    pub(crate) fn holds(&self, timeline: &Timeline, work: &Work) -> bool {
+        let number = timeline.device_of(work).map(|device| device.number);
+        self.holds_time(work.start_ns) && (self.device.is_none() || self.device == number)
+    }
+
+    pub(crate) fn holds_time(&self, at_ns: i64) -> bool {
+        let window = self.window;
+        window.is_none_or(|window| (window.start_ns..window.end_ns).contains(&at_ns))
+    }
 }
 
 /// One file to be measured.

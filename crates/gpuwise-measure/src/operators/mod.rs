@@ -4,12 +4,15 @@
 //! was open on its thread when it launched. Instances of a module are taken together (`Linear_*`), as
 //! are calls of an operator on operands of equal shapes.
 
+mod moments;
 mod reach;
 mod scopes;
 mod shortfall;
+mod times;
 mod work;
 
 pub use reach::{Gpus, Product};
+pub use times::Times;
 
 use crate::figures::{Classifier, Settings};
 use gpuwise_domain::profile::{
@@ -64,13 +67,7 @@ pub fn of_rank(
 ) -> OperatorTree {
     let wanted = |work: &&(usize, &Work)| {
         let (_, work) = **work;
-        let number = timeline.device_of(work).map(|device| device.number);
-        let within = settings
-            .window
-            .is_none_or(|window| (window.start_ns..window.end_ns).contains(&work.start_ns));
-        work.class == WorkClass::Kernel
-            && within
-            && (settings.device.is_none() || settings.device == number)
+        work.class == WorkClass::Kernel && settings.holds(timeline, work)
     };
     let all: Vec<(usize, &Work)> = timeline.work.iter().enumerate().collect();
     let kernels: Vec<(usize, &Work)> = all.iter().filter(wanted).copied().collect();

@@ -4,7 +4,10 @@ use crate::support::classifier;
 use gpuwise_domain::{
     gpu::{Gpu, PeakRates},
     profile::{
-        figures::{BestBasis, NodeKind, OperatorNode, OperatorTree, RooflineSide, Shortfall},
+        figures::{
+            BestBasis, NamedTime, NodeKind, OperatorNode, OperatorTree, RooflineSide, Shortfall,
+            Step, TimedBy,
+        },
         timeline::{
             Detail, Device, HostSpan, Index, LaunchShape, Operands, Stream, Timeline, Work,
             WorkClass,
@@ -13,7 +16,7 @@ use gpuwise_domain::{
 };
 use gpuwise_measure::{
     figures::Settings,
-    operators::{Gpus, Product, of_rank},
+    operators::{Gpus, Product, Times, of_rank},
 };
 use gpuwise_units::{BytesPerSecond, FlopPerSecond};
 use proptest::prelude::*;
@@ -271,6 +274,82 @@ proptest! {
             if scope.kind == NodeKind::Module {
                 prop_assert_eq!(inner.map(|node| node.kernel_ns).sum::<i64>(), scope.kernel_ns);
             }
+        }
+    }
+}
+
+fn times(trace: &Trace, steps: &[(i64, i64)]) -> Vec<NamedTime> {
+    let names = classifier();
+    let settings = Settings {
+        names: &names,
+        window: None,
+        device: None,
+        peaks: &BTreeMap::new(),
+    };
+    let steps: Vec<Step> = steps
+        .iter()
+        .map(|(start_ns, end_ns)| Step {
+            start_ns: *start_ns,
+            end_ns: *end_ns,
+            ..Step::default()
+        })
+        .collect();
+    let mut times = Times::default();
+    times.add(&trace.0, &settings, &steps);
+    times.rows()
+}
+
+/// Three steps: the product runs in each, the other operator in one; devices lag behind.
+#[test]
+fn what_a_step_spends_is_what_it_launched() {
+    let mut trace = Trace::new();
+    for (at, ns) in [(10, 3_000), (1_010, 4_000), (2_010, 8_000)] {
+        trace.operator("aten::mm", &[], "gemm", at, ns);
+    }
+    trace.operator("aten::add", &[], "elementwise", 1_050, 600);
+    trace.operator("aten::add", &[], "elementwise", 5_000, 900);
+    let rows = times(&trace, &[(0, 1_000), (1_000, 2_000), (2_000, 3_000)]);
+    let of = |by, name: &str| {
+        let found = rows
+            .iter()
+            .find(|row| row.by == by && row.name.as_deref() == Some(name));
+        found.unwrap_or_else(|| panic!("{name}")).clone()
+    };
+    let product = of(TimedBy::Operator, "aten::mm");
+    assert_eq!((product.calls, product.sum_ns), (3, 15_000));
+    let steps = product.steps.expect("steps");
+    assert_eq!(steps.count, 3);
+    assert!((steps.mean_ns - 5_000.0).abs() < 1e-6);
+    // (2² + 1² + 3²) × 10⁶ / 2.
+    assert!((steps.variance - 7e6).abs() < 1e-3, "{steps:?}");
+    // 600 in one step of three, and 900 in none.
+    let other = of(TimedBy::Kernel, "elementwise");
+    assert_eq!((other.calls, other.sum_ns), (2, 1_500));
+    let steps = other.steps.expect("steps");
+    assert!((steps.mean_ns - 200.0).abs() < 1e-6);
+    assert!((steps.variance - 120_000.0).abs() < 1e-3, "{steps:?}");
+    assert!((other.call_variance.expect("two calls") - 45_000.0).abs() < 1e-3);
+    assert!(
+        times(&trace, &[(0, 1_000)])
+            .iter()
+            .all(|row| row.steps.is_none())
+    );
+}
+
+proptest! {
+    /// However many names there are, rows are few and their times sum to all.
+    #[test]
+    fn rows_are_few_and_sum_to_all(kernels in prop::collection::vec((0_u32..300, 1_i64..10_000), 1..400)) {
+        let mut trace = Trace::new();
+        for ((name, ns), at) in kernels.iter().zip((0..).step_by(20)) {
+            trace.operator("aten::op", &[], &format!("kernel_{name}"), at, *ns);
+        }
+        let rows = times(&trace, &[(0, 1_000), (1_000, 2_000)]);
+        prop_assert!(rows.len() <= 100);
+        let all: i64 = kernels.iter().map(|(_, ns)| ns).sum();
+        for by in TimedBy::ALL {
+            let of = rows.iter().filter(|row| row.by == by);
+            prop_assert_eq!(of.map(|row| row.sum_ns).sum::<i64>(), all);
         }
     }
 }

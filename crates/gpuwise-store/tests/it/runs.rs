@@ -2,7 +2,7 @@
 
 use crate::support::{Fresh, figure, on_each, run};
 use gpuwise_domain::profile::figure::{Scope, Value};
-use gpuwise_store::{Filter, Saved, Store, StoreError, StoredProposal};
+use gpuwise_store::{Filter, NewRun, Saved, Store, StoreError, StoredProposal};
 
 #[test]
 fn a_run_comes_back_as_it_went_in() {
@@ -19,6 +19,8 @@ fn a_run_comes_back_as_it_went_in() {
         assert_eq!(read.row.labels, saved.labels);
         assert_eq!(read.row.started_at_ns, saved.summary.started_at_ns);
         assert_eq!(read.row.first_finding.as_deref(), Some("data_loading"));
+        let times = store.times(&read.row.id).expect("reads");
+        assert_eq!(times, saved.times);
     });
 }
 
@@ -74,15 +76,23 @@ fn filters() {
             rank: Some(0),
             ..Scope::default()
         };
-        let busy: Vec<f64> = store
-            .series("busy_ns", &scope, &team)
-            .expect("reads")
-            .iter()
-            .map(|point| point.value)
-            .collect();
-        assert_eq!(busy, [10.0, 30.0]);
-        let unknown = store.series("mfu", &scope, &Filter::default());
-        assert!(unknown.expect("reads").is_empty());
+        let series = |filter: &Filter, names: &[&str], parts| {
+            let all = store
+                .series(filter, names, parts)
+                .expect("reads")
+                .into_iter();
+            all.map(|one| (one.figure, one.scope, one.values.into_values().collect()))
+                .collect::<Vec<(String, Scope, Vec<Option<f64>>)>>()
+        };
+        let mut busy = series(&team, &["busy_ns"], false);
+        busy[0].2.sort_by(|a, b| a.partial_cmp(b).expect("numbers"));
+        let both = vec![Some(10.0), Some(30.0)];
+        assert_eq!(busy, [("busy_ns".into(), scope.clone(), both)]);
+        let unknown = series(&Filter::default(), &["mfu", "kernel_ns"], false);
+        assert_eq!(unknown, [("mfu".into(), scope, vec![None; 3])]);
+        let part = &series(&team, &["kernel_ns"], true)[0];
+        assert_eq!(part.1.part.as_deref(), Some("gemm \"a\""));
+        assert_eq!(series(&team, &[], true).len(), 3);
     });
 }
 
@@ -102,6 +112,12 @@ fn what_is_forgotten_is_gone_whole() {
         store.tidy().expect("tidies");
         let read = store.run(&saved[1].id.to_string()).expect("is there");
         assert_eq!(read.figures.len(), 3);
+        let times = |run: &NewRun| store.times(&run.id.to_string()).expect("reads");
+        // Names that both had are still there for the one that is left.
+        assert_eq!(
+            (times(&saved[0]), times(&saved[1])),
+            (vec![], saved[1].times.clone())
+        );
     });
 }
 

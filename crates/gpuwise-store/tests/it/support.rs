@@ -2,6 +2,7 @@
 
 use gpuwise_domain::profile::{
     figure::{Figure, Scope, Summary, Value},
+    figures::{NamedTime, StepTime, TimedBy},
     finding::{Finding, Gain},
 };
 use gpuwise_store::{NewRun, RunId, Store};
@@ -59,6 +60,21 @@ pub(crate) fn figure(name: &str, part: Option<&str>, value: Value) -> Figure {
     }
 }
 
+fn time(by: TimedBy, name: Option<&str>, variance: Option<f64>) -> NamedTime {
+    NamedTime {
+        by,
+        name: name.map(Into::into),
+        calls: 3,
+        sum_ns: 42,
+        call_variance: variance,
+        steps: variance.map(|variance| StepTime {
+            count: 2,
+            mean_ns: 21.0,
+            variance,
+        }),
+    }
+}
+
 /// A run at an hour, with one busy time.
 pub(crate) fn run(hour: i64, busy_ns: i64, labels: &[(&str, &str)]) -> NewRun {
     const HOUR_NS: i64 = 3_600_000_000_000;
@@ -95,6 +111,11 @@ pub(crate) fn run(hour: i64, busy_ns: i64, labels: &[(&str, &str)]) -> NewRun {
             }],
             missing: vec![],
         },
+        times: vec![
+            time(TimedBy::Operator, Some("aten::mm"), Some(1.5)),
+            time(TimedBy::Kernel, Some("gemm \"a\""), None),
+            time(TimedBy::Kernel, None, Some(0.0)),
+        ],
         finding_documents: vec!["{\"class\":\"data_loading\"}".into()],
         measured: "id,value\na,1\n".into(),
     }

@@ -10,9 +10,9 @@ mod llmd;
 mod lws;
 mod ollama;
 mod pods;
-mod shell;
+pub(crate) mod shell;
 mod skypilot;
-mod yaml;
+pub(crate) mod yaml;
 
 pub use shell::quoted;
 

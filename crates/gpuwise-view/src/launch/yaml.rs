@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 use std::fmt::Write as _;
 
 /// A document, or a part of one, that ends with a line end.
-pub(super) fn document(value: &Value) -> String {
+pub(crate) fn document(value: &Value) -> String {
     let mut out = String::new();
     match value {
         Value::Object(keys) => mapping(&mut out, keys, 0, false),

@@ -2,12 +2,14 @@
 
 mod clock;
 mod detail;
+pub mod differences;
 pub mod hta;
 mod html;
 mod kernel_name;
 pub mod operators;
 mod palette;
 mod perfetto;
+pub mod shards;
 pub mod sources;
 pub mod summary;
 mod tracks;

@@ -18,6 +18,7 @@ mod profile;
 mod replay;
 mod run;
 mod run_fixture;
+mod shards;
 mod sources;
 mod svg;
 mod table;

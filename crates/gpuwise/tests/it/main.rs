@@ -39,6 +39,7 @@ mod readings;
 mod runs;
 #[cfg(all(feature = "database", feature = "bench"))]
 mod schemas;
+mod shards;
 mod simulate;
 mod support;
 mod tco;

@@ -29,6 +29,7 @@ fn kept(store: &Store, hour: i64, idle: f64, driver: &str) -> String {
             ],
             ..Summary::default()
         },
+        times: vec![],
         finding_documents: vec![],
         measured: "id,value\na,1\n".into(),
     };

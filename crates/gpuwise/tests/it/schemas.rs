@@ -64,6 +64,7 @@ const ASKED: &[&str] = &[
     "profile loop.json --save --name train",
     "runs list",
     "runs export",
+    "runs diff train train --operators",
     "runs prune --keep-days 0",
     "runs show FIRST --database runs.db",
     "runs diff FIRST LAST --all --database runs.db",

@@ -4,7 +4,7 @@ use super::{Context, Flags, concluded, keep::keep_all};
 use crate::schemas::AnswerName;
 use crate::{
     commands::Exit,
-    profiles::{self, Everything, ProfileQuery},
+    profiles::{self, Everything, ProfileQuery, ShardSpec},
     progress,
 };
 use gpuwise_domain::profile::figure::{Scope, Summary};
@@ -33,6 +33,14 @@ pub(super) fn run(
         .save
         .then(|| flags.keep.database.open())
         .transpose()?;
+    let shard = flags.sharding.shard.map(ShardSpec::resolve).transpose()?;
+    let mine = |file: &&PathBuf| shard.is_none_or(|shard| shard.reads(file));
+    let all = files.len();
+    let files: Vec<PathBuf> = files.iter().filter(mine).cloned().collect();
+    if let Some(shard) = shard {
+        let (index, count, mine) = (shard.index, shard.count, files.len());
+        progress::say(&format!("shard {index} of {count}: {mine} of {all} files"));
+    }
     let mut rows = Vec::new();
     let mut first_error = None;
     for batch in files.chunks(BATCH) {

@@ -58,6 +58,7 @@ impl KeepFlags {
             name: self.name.clone().unwrap_or_else(|| named(&summary.files)),
             imported_at_ns: now_ns(),
             labels,
+            times: wanted.times(&concluded.timelines, &concluded.figures),
             finding_documents: summary.findings.iter().map(finding_to_json).collect(),
             measured: String::new(),
             summary,

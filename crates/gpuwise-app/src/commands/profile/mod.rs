@@ -10,6 +10,8 @@ mod job;
 #[cfg(feature = "database")]
 mod keep;
 mod operators;
+#[cfg(feature = "database")]
+mod shards;
 mod written;
 
 pub use concluded::Concluded;
@@ -65,8 +67,11 @@ pub struct Flags {
     written: written::Flags,
     /// Each file is a job of its own: one line for each
     #[cfg(feature = "database")]
-    #[arg(long, conflicts_with = "explain")]
+    #[arg(long, conflicts_with_all = ["explain", "compat", "operators", "written"])]
     each: bool,
+    #[cfg(feature = "database")]
+    #[command(flatten)]
+    sharding: shards::ShardFlags,
     #[cfg(feature = "database")]
     #[command(flatten)]
     keep: keep::KeepFlags,
@@ -157,6 +162,10 @@ pub fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
         Some(Command::Run(flags)) => return job::run(context, flags),
         Some(Command::Gpu(flags)) => return gpu::run(context, flags),
         None => {}
+    }
+    #[cfg(feature = "database")]
+    if let Some(done) = shards::emitted(context, flags)? {
+        return Ok(done);
     }
     let written = Written::new(&flags.written)?;
     if let Some(tool) = flags.compat {

@@ -1,9 +1,12 @@
 //! `gpuwise runs diff`.
 
-use super::{Context, DatabaseFlags, Exit, list, words};
-use crate::{error::Problem, settings::Format};
+use super::{Context, DatabaseFlags, Exit, list, times, words};
+use crate::{error::Problem, schemas::AnswerName, settings::Format};
 use clap::Args;
-use gpuwise_domain::profile::figure::{Scope, Value};
+use gpuwise_domain::profile::{
+    figure::{Scope, Value},
+    figures::TimedBy,
+};
 use gpuwise_store::{Filter, Store, StoreError, StoredRun};
 use gpuwise_view::table::{Cell, Column, Table};
 use std::collections::BTreeMap;
@@ -16,9 +19,15 @@ pub(super) struct Flags {
     /// The run after
     #[arg(value_name = "B")]
     after: String,
-    /// Also figures that changed by less than 1 %
+    /// Also figures that changed by less than 1 %, and names whose time did by less than 0.1 % of all
     #[arg(long)]
-    all: bool,
+    pub all: bool,
+    /// Compare the kernel time of operators instead, with the 95 % interval of each difference
+    #[arg(long)]
+    operators: bool,
+    /// The same by the names of kernels
+    #[arg(long, conflicts_with = "operators")]
+    kernels: bool,
     #[command(flatten)]
     database: DatabaseFlags,
 }
@@ -61,6 +70,15 @@ pub(super) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
     let store = flags.database.open()?;
     let before = known(&store, &flags.before)?;
     let after = known(&store, &flags.after)?;
+    if flags.operators || flags.kernels {
+        let by = if flags.operators {
+            TimedBy::Operator
+        } else {
+            TimedBy::Kernel
+        };
+        return times::run(context, flags, &store, by, [&before, &after]);
+    }
+    let context = &context.answering(AnswerName::RunsDiff);
     let rows = rows(&before, &after);
     if context.form.format == Format::Table {
         context.data(&head(&before, &after))?;
@@ -120,7 +138,7 @@ fn rows(before: &StoredRun, after: &StoredRun) -> Vec<Row> {
 }
 
 /// What is different besides the figures.
-fn head(before: &StoredRun, after: &StoredRun) -> String {
+pub(super) fn head(before: &StoredRun, after: &StoredRun) -> String {
     let mut lines = Vec::new();
     for (title, run) in [("before", before), ("after", after)] {
         let id = run.row.id.get(..list::SHORT).unwrap_or(&run.row.id);

@@ -77,6 +77,7 @@ fn kept(flags: &Flags, path: &Path, asked: &[QuestionRow]) -> anyhow::Result<New
             figures: asked.iter().filter_map(figure).collect(),
             ..Summary::default()
         },
+        times: Vec::new(),
         finding_documents: Vec::new(),
         measured,
     })

@@ -8,6 +8,7 @@ mod prune;
 mod regress;
 mod show;
 pub mod store;
+mod times;
 mod words;
 
 use super::{Context, Exit};
@@ -140,12 +141,18 @@ pub fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
     match &flags.command {
         Command::List(flags) => list::run(&context.answering(AnswerName::RunsList), flags),
         Command::Show(flags) => show::run(&context.answering(AnswerName::RunsShow), flags),
-        Command::Diff(flags) => diff::run(&context.answering(AnswerName::RunsDiff), flags),
+        Command::Diff(flags) => diff::run(context, flags),
         Command::Regress(flags) => regress::run(&context.answering(AnswerName::RunsRegress), flags),
         Command::Import(flags) => import::run(flags),
         Command::Export(flags) => export::run(&context.answering(AnswerName::RunsExport), flags),
         Command::Prune(flags) => prune::run(&context.answering(AnswerName::RunsPrune), flags),
     }
+}
+
+/// Schemas of its answers that are rows.
+pub(crate) fn schemas() -> [(&'static str, String); 1] {
+    let times = "runs-diff-operators";
+    [(times, times::schema(times))]
 }
 
 /// What to say where no run matches.

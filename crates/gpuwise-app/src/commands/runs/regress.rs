@@ -2,12 +2,12 @@
 
 use super::{Context, DatabaseFlags, Exit, FilterFlags, list, none, words};
 use clap::Args;
-use gpuwise_domain::profile::figure::{Better, Figure, Scope};
+use gpuwise_domain::profile::figure::{Better, Scope};
 use gpuwise_measure::{
-    figures::definitions::definition,
+    figures::definitions::{FIGURES, definition},
     regress::{Change, Settings, changes},
 };
-use gpuwise_store::{Filter, Point, RunRow, Store};
+use gpuwise_store::{Filter, RunId, RunRow, Series, Store};
 use gpuwise_view::table::{Cell, Column, Table};
 use std::collections::BTreeMap;
 
@@ -41,7 +41,8 @@ struct Regression {
     figure: String,
     scope: Scope,
     change: Change,
-    point: Point,
+    run: String,
+    at_ns: i64,
     worse: bool,
     software: String,
 }
@@ -53,29 +54,35 @@ pub(super) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
     if runs.is_empty() {
         return Err(none(&flags.database).into());
     }
-    let mut groups: BTreeMap<(String, String), Vec<RunRow>> = BTreeMap::new();
-    for run in runs {
+    let mut groups: BTreeMap<(&str, String), Vec<&RunRow>> = BTreeMap::new();
+    for run in &runs {
         groups
-            .entry((run.name.clone(), run.hardware.join(", ")))
+            .entry((&run.name, run.hardware.join(", ")))
             .or_default()
             .push(run);
     }
+    let watched = watched(&store, &filter, flags)?;
+    let mut software = Software {
+        store: &store,
+        known: BTreeMap::new(),
+    };
     let mut found = Vec::new();
     for ((name, hardware), runs) in &groups {
-        for (figure, scope) in watched(&store, runs, flags)? {
-            let points = points(&store, &filter, runs, &figure, &scope)?;
-            for (change, worse) in moved(&points, &figure, flags) {
+        for series in &watched {
+            let points = points(series, runs);
+            for (change, worse) in moved(&points, &series.figure, flags) {
                 let Some(point) = points.get(change.at) else {
                     continue;
                 };
                 let before = points.get(change.at - 1).unwrap_or(point);
                 found.push(Regression {
-                    name: name.clone(),
+                    name: (*name).to_owned(),
                     hardware: hardware.clone(),
-                    software: software(&store, before, point)?,
-                    figure: figure.clone(),
-                    scope: scope.clone(),
-                    point: point.clone(),
+                    software: software.changed(before.row.run, point.row.run)?,
+                    figure: series.figure.clone(),
+                    scope: series.scope.clone(),
+                    run: point.row.id.clone(),
+                    at_ns: point.at_ns(),
                     change,
                     worse,
                 });
@@ -84,47 +91,54 @@ pub(super) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
     }
     found.sort_by(|a, b| b.change.strength.total_cmp(&a.change.strength));
     let worse = found.iter().any(|found| found.worse);
-    context.table(&table(&found, &groups))?;
+    context.table(&table(&found, runs.len(), groups.len()))?;
     Ok(if worse { Exit::No } else { Exit::Yes })
 }
 
-/// The figures to hold against one another: those of the newest run of the group.
-fn watched(store: &Store, runs: &[RunRow], flags: &Flags) -> anyhow::Result<Vec<(String, Scope)>> {
-    let Some(newest) = runs.first() else {
-        return Ok(Vec::new());
-    };
-    let wanted = |figure: &Figure| {
-        let whole = figure.scope.part.is_none() && figure.scope.device.is_none();
-        let named = flags.figure.contains(&figure.name);
-        let known = || definition(&figure.name).is_some_and(|known| known.better.is_some());
-        (flags.parts || whole || named) && (named || (flags.figure.is_empty() && known()))
-    };
-    Ok(store
-        .run(&newest.id)?
-        .figures
-        .into_iter()
-        .filter(wanted)
-        .map(|figure| (figure.name, figure.scope))
-        .collect())
+/// A run of a series, and the value that it gives it.
+#[derive(Debug, Clone, Copy)]
+struct Point<'a> {
+    row: &'a RunRow,
+    value: f64,
 }
 
-/// The series of one figure over the runs of one group.
-fn points(
-    store: &Store,
-    filter: &Filter,
-    runs: &[RunRow],
-    figure: &str,
-    scope: &Scope,
-) -> anyhow::Result<Vec<Point>> {
-    let of_group: std::collections::BTreeSet<&str> =
-        runs.iter().map(|run| run.id.as_str()).collect();
-    let mut points = store.series(figure, scope, filter)?;
-    points.retain(|point| of_group.contains(point.run.as_str()));
-    Ok(points)
+impl Point<'_> {
+    /// When it ran, or was brought where that is not known.
+    fn at_ns(&self) -> i64 {
+        self.row.started_at_ns.unwrap_or(self.row.imported_at_ns)
+    }
+}
+
+/// Every figure that is held against others, over all runs at once.
+fn watched(store: &Store, filter: &Filter, flags: &Flags) -> anyhow::Result<Vec<Series>> {
+    let named = !flags.figure.is_empty();
+    let names: Vec<&str> = if named {
+        flags.figure.iter().map(String::as_str).collect()
+    } else {
+        let all = FIGURES.iter().filter(|figure| figure.better.is_some());
+        all.map(|figure| figure.name).collect()
+    };
+    Ok(store.series(filter, &names, named || flags.parts)?)
+}
+
+/// The series over the runs of one group, in the order in which they ran; none where the newest run
+/// no longer has the figure.
+fn points<'a>(series: &Series, runs: &[&'a RunRow]) -> Vec<Point<'a>> {
+    let of = |row: &RunRow| series.values.get(&row.run);
+    if runs.first().and_then(|newest| of(newest)).is_none() {
+        return Vec::new();
+    }
+    let point = |row: &&'a RunRow| {
+        let value = of(row).copied().flatten()?;
+        Some(Point { row, value })
+    };
+    let mut points: Vec<Point<'_>> = runs.iter().filter_map(point).collect();
+    points.sort_by(|a, b| (a.at_ns(), &a.row.id).cmp(&(b.at_ns(), &b.row.id)));
+    points
 }
 
 /// Changes of a series that are to be told, each with whether it is for the worse.
-fn moved(points: &[Point], figure: &str, flags: &Flags) -> Vec<(Change, bool)> {
+fn moved(points: &[Point<'_>], figure: &str, flags: &Flags) -> Vec<(Change, bool)> {
     let better =
         definition(figure)
             .and_then(|known| known.better)
@@ -146,21 +160,35 @@ fn moved(points: &[Point], figure: &str, flags: &Flags) -> Vec<(Change, bool)> {
 }
 
 /// Software whose version is another in the first run of the new level than in the last of the old.
-fn software(store: &Store, before: &Point, after: &Point) -> anyhow::Result<String> {
-    let old: BTreeMap<_, _> = store.run(&before.run)?.software.into_iter().collect();
-    let new = store.run(&after.run)?.software;
-    let changed: Vec<String> = new
-        .into_iter()
-        .filter_map(|(name, version)| match old.get(&name) {
-            Some(was) if *was != version => Some(format!("{name} {was} → {version}")),
-            _ => None,
-        })
-        .collect();
-    Ok(changed.join(", "))
+struct Software<'a> {
+    store: &'a Store,
+    known: BTreeMap<RunId, BTreeMap<String, String>>,
 }
 
-fn table(found: &[Regression], groups: &BTreeMap<(String, String), Vec<RunRow>>) -> Table {
-    let runs: usize = groups.values().map(Vec::len).sum();
+impl Software<'_> {
+    fn of(&mut self, run: RunId) -> anyhow::Result<BTreeMap<String, String>> {
+        if let Some(known) = self.known.get(&run) {
+            return Ok(known.clone());
+        }
+        let read: BTreeMap<_, _> = self.store.software(run)?.into_iter().collect();
+        self.known.insert(run, read.clone());
+        Ok(read)
+    }
+
+    fn changed(&mut self, before: RunId, after: RunId) -> anyhow::Result<String> {
+        let (old, new) = (self.of(before)?, self.of(after)?);
+        let changed: Vec<String> = new
+            .into_iter()
+            .filter_map(|(name, version)| match old.get(&name) {
+                Some(was) if *was != version => Some(format!("{name} {was} → {version}")),
+                _ => None,
+            })
+            .collect();
+        Ok(changed.join(", "))
+    }
+}
+
+fn table(found: &[Regression], runs: usize, groups: usize) -> Table {
     let mut table = Table::new(vec![
         Column::left("name", "name").wrap(12),
         Column::left("figure", "figure").wrap(12),
@@ -177,10 +205,7 @@ fn table(found: &[Regression], groups: &BTreeMap<(String, String), Vec<RunRow>>)
         Column::raw("worse"),
         Column::raw("strength"),
     ])
-    .when_empty(format!(
-        "No level moved in {runs} runs of {} jobs.",
-        groups.len()
-    ));
+    .when_empty(format!("No level moved in {runs} runs of {groups} jobs.",));
     for found in found {
         let level = |value: f64| Cell::new(words::value(&found.figure, value), value);
         table.push(vec![
@@ -192,8 +217,8 @@ fn table(found: &[Regression], groups: &BTreeMap<(String, String), Vec<RunRow>>)
             Cell::of(found.change.share(), |share| {
                 Cell::new(format!("{:+.1} %", share * 100.0), share)
             }),
-            list::short(&found.point.run),
-            words::time_cell(Some(found.point.at_ns)),
+            list::short(&found.run),
+            words::time_cell(Some(found.at_ns)),
             Cell::text(&found.software),
             Cell::text(&found.hardware),
             Cell::new("", found.worse),

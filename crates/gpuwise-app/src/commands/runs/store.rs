@@ -36,6 +36,11 @@ impl DatabaseFlags {
         }
     }
 
+    /// Where it is said to be.
+    pub fn address(&self) -> Option<&str> {
+        self.database.as_deref()
+    }
+
     /// As messages name it, without a password.
     pub fn shown(&self) -> String {
         match &self.database {

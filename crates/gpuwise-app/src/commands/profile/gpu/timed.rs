@@ -206,6 +206,7 @@ fn kept(flags: &Flags, report: &Report, started: i64) -> gpuwise_store::NewRun {
             .unwrap_or_else(|| device.name.clone()),
         imported_at_ns: crate::commands::runs::store::now_ns(),
         labels: flags.keep.labels.iter().cloned().collect(),
+        times: Vec::new(),
         finding_documents: Vec::new(),
         measured: String::new(),
         summary,
