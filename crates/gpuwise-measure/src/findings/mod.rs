@@ -10,9 +10,11 @@ mod gaps;
 mod host;
 mod ledger;
 mod lost;
+mod products;
 mod replay;
 mod rule;
 mod rules;
+mod sequences;
 mod stack;
 #[cfg(test)]
 mod testing;
@@ -24,6 +26,7 @@ pub use rule::{Row, Thresholds, ThresholdsError};
 pub use stack::{Framework, Stack, Vendor};
 
 use crate::figures::{Settings, lacks};
+use crate::operators::{Gpus, device};
 use gpuwise_domain::profile::{
     figures::{ProfileFigures, StepFigures},
     finding::{Finding, FindingDefinition, Gain},
@@ -73,8 +76,24 @@ pub fn thresholds() -> impl Iterator<Item = Row> {
 }
 
 /// Charges the time of one rank, within the window and on the device of `settings`. `steps` are
-/// those of its figures.
+/// those of its figures. Of its device no more is known than the file says.
 pub fn signals(
+    timeline: &Timeline,
+    steps: Option<&StepFigures>,
+    settings: &Settings<'_>,
+    limits: &Thresholds,
+) -> Signals {
+    let unknown = Gpus {
+        rows: &BTreeMap::new(),
+        stated: None,
+        measured: &|_, _| None,
+    };
+    signals_on(&unknown, timeline, steps, settings, limits)
+}
+
+/// The same where `gpus` say what its device reaches: what kernels would take that move fewer bytes.
+pub fn signals_on(
+    gpus: &Gpus<'_>,
     timeline: &Timeline,
     steps: Option<&StepFigures>,
     settings: &Settings<'_>,
@@ -92,6 +111,8 @@ pub fn signals(
         host: &host,
         limits,
         alone: ordered.alone(timeline),
+        names: settings.names,
+        reach: device(timeline, &ordered.works(timeline), gpus),
     };
     // Without kernels nothing tells busy from idle, and without names nothing is told apart.
     let told = lacks(timeline)

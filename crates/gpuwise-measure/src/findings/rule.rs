@@ -8,6 +8,7 @@ use super::{
     stack::Stack,
     work::Ordered,
 };
+use crate::{figures::Classifier, operators::Reach};
 use gpuwise_domain::profile::{
     figures::ProfileFigures,
     finding::{Evidence, Finding, FindingDefinition, Threshold},
@@ -92,6 +93,9 @@ pub(super) struct Rank<'a> {
     /// Time in which anything was computed over the sum of kernels' durations: where kernels ran
     /// beside one another each is charged its part.
     pub(super) alone: f64,
+    pub(super) names: &'a Classifier,
+    /// What its devices reach, where they are of one product that is known.
+    pub(super) reach: Option<Reach<'a>>,
 }
 
 /// All ranks, of which something is found.

@@ -10,6 +10,7 @@ use crate::{
         rule::Rank,
         work::Ordered,
     },
+    operators::Gpus,
 };
 use gpuwise_domain::profile::{
     figures::ProfileFigures,
@@ -162,6 +163,8 @@ pub(super) fn with_rank<T>(timeline: &Timeline, look: impl FnOnce(&Rank<'_>) -> 
         host: &host,
         limits: &limits,
         alone: ordered.alone(timeline),
+        names: &names,
+        reach: None,
     })
 }
 
@@ -243,6 +246,65 @@ pub(super) fn products(made: &mut Made, operand: &str, capability: (u32, u32)) {
         );
         work.operator = operator;
     }
+}
+
+/// A kernel of an operator on BF16 tensors of these shapes, launched long before.
+pub(super) fn shaped(
+    made: &mut Made,
+    operator: &str,
+    shapes: &[&[u64]],
+    kernel: &str,
+    from: i64,
+    to: i64,
+) {
+    made.0.operands.push(Operands {
+        types: vec!["c10::BFloat16".to_owned(); shapes.len()],
+        shapes: shapes.iter().map(|shape| shape.to_vec()).collect(),
+        values: Vec::new(),
+    });
+    let operands = Index::of(made.0.operands.len() - 1);
+    let index = made.operator(operator, from - 500, from - 490);
+    made.0.operators[index.get().expect("added")].operands = operands;
+    made.kernel(kernel, from, to, 500).operator = index;
+}
+
+/// The gain of a finding on a GPU of the catalogue, at least and at most.
+pub(super) fn found_on(gpu: &str, made: Made, class: &str) -> (f64, f64) {
+    let found = all_on(gpu, made);
+    let finding = found.iter().find(|one| one.class == class);
+    match finding.map(|finding| finding.gain) {
+        Some(Gain::Time { low, high }) => (low, high),
+        other => panic!("{class}: {other:?}"),
+    }
+}
+
+/// What is found on a GPU of the catalogue.
+pub(super) fn classes_on(gpu: &str, made: Made) -> Vec<String> {
+    all_on(gpu, made).into_iter().map(|one| one.class).collect()
+}
+
+fn all_on(gpu: &str, mut made: Made) -> Vec<Finding> {
+    let text = include_str!("../../../../catalogue/gpus.toml");
+    let rows = gpuwise_read::catalogue::read_gpus("gpus.toml", text).expect("usable rows");
+    let row = rows.iter().find(|row| row.name == gpu).expect("a row");
+    made.0.devices[0].compute_capability = row
+        .compute_capability
+        .map(|(major, minor)| (u32::from(major), u32::from(minor)));
+    let (names, limits) = (classifier(), Thresholds::default());
+    let one = measured(&made.0, &names);
+    let settings = Settings {
+        names: &names,
+        window: None,
+        device: None,
+        peaks: &BTreeMap::new(),
+    };
+    let gpus = Gpus {
+        rows: &BTreeMap::new(),
+        stated: Some(row),
+        measured: &|_, _| None,
+    };
+    let signals = findings::signals_on(&gpus, &made.0, None, &settings, &limits);
+    findings::of_profile(&[signals], &of_profile(vec![one]), &limits)
 }
 
 /// What the allocator holds of a device of 1 GiB.

@@ -10,6 +10,9 @@ mod shortfall;
 mod work;
 
 pub use reach::{Gpus, Product};
+pub(crate) use reach::{Reach, device};
+pub(crate) use shortfall::{generation, multiple};
+pub(crate) use work::{LAUNCH_NS, bytes, elements, product, width};
 
 use crate::figures::{Classifier, Settings};
 use gpuwise_domain::profile::{
