@@ -88,7 +88,7 @@ impl ProfileQuery {
             counters,
             names: Classifier::new(&rules),
             peaks: gpus.iter().map(|(name, gpu)| (name.clone(), gpu.peak)).collect(),
-            reached: Reached::new(gpus, loaded),
+            reached: Reached::new(gpus, loaded)?,
             window: None,
             device: None,
             gpu: None,

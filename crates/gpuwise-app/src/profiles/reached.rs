@@ -1,7 +1,10 @@
 //! What GPUs reach: their rows of the catalogue, and measured times of matrix products.
 
 use super::ProfileQuery;
-use crate::{catalogue::Loaded, operators};
+use crate::{
+    catalogue::{Loaded, OwnRows},
+    operators,
+};
 use gpuwise_domain::{
     engine::EngineKind,
     gpu::{Device, Gpu},
@@ -18,22 +21,28 @@ use std::{
 pub(super) struct Reached {
     /// By every name that a file may state.
     gpus: BTreeMap<String, Gpu>,
-    loaded: Loaded,
-    /// `None` where a user's file cannot be read, which those say that need it.
     operators: OnceLock<Option<Arc<Operators>>>,
 }
 
 impl Reached {
-    pub(super) fn new(gpus: BTreeMap<String, Gpu>, loaded: &Loaded) -> Self {
-        Self {
-            gpus,
-            loaded: loaded.clone(),
-            operators: OnceLock::new(),
+    /// # Errors
+    /// When a user's file of operator functions is not of its form.
+    pub(super) fn new(gpus: BTreeMap<String, Gpu>, loaded: &Loaded) -> anyhow::Result<Self> {
+        let own = loaded.own(OwnRows::Operators).next().is_some();
+        let operators = own.then(|| operators::measured(loaded)).transpose()?;
+        let known = OnceLock::new();
+        if operators.is_some() {
+            known.get_or_init(|| operators);
         }
+        Ok(Self {
+            gpus,
+            operators: known,
+        })
     }
 
     fn operators(&self) -> Option<&Operators> {
-        let read = || operators::measured(&self.loaded).ok();
+        // Those that the binary carries are read where a profile asks for them.
+        let read = || operators::measured(&Loaded::default()).ok();
         self.operators.get_or_init(read).as_deref()
     }
 }

@@ -6,6 +6,7 @@
 //! of all ranks ([`of_profile`]). Idle time belongs to one cause only; what kernels lost may overlap,
 //! which the findings say.
 
+mod cpu;
 mod gaps;
 mod host;
 mod ledger;
@@ -32,6 +33,7 @@ use gpuwise_domain::profile::{
     finding::{Finding, FindingDefinition, Gain},
     timeline::{Needed, Timeline},
 };
+use cpu::Cpu;
 use host::Host;
 use ledger::Ledger;
 use replay::Replay;
@@ -100,6 +102,7 @@ pub fn signals_on(
     limits: &Thresholds,
 ) -> Signals {
     let ordered = Ordered::new(timeline, settings);
+    let cpu = Cpu::of(timeline, settings.names, steps);
     let step_ns = steps.map_or_else(|| ordered.span(), |steps| steps.median_ns);
     let host = Host::new(timeline, settings.names, limits, step_ns);
     let steps = steps.into_iter().flat_map(|figures| &figures.steps);
@@ -113,6 +116,7 @@ pub fn signals_on(
         alone: ordered.alone(timeline),
         names: settings.names,
         reach: device(timeline, &ordered.works(timeline), gpus),
+        cpu: cpu.as_ref(),
     };
     // Without kernels nothing tells busy from idle, and without names nothing is told apart.
     let told = lacks(timeline)
@@ -123,7 +127,9 @@ pub fn signals_on(
         for rule in RULES {
             (rule.charge)(&rank, &mut ledger);
         }
-        played_again(&rank, &mut ledger);
+        if cpu.is_none() {
+            played_again(&rank, &mut ledger);
+        }
     }
     let rank = timeline.rank.as_ref().map(|rank| rank.number);
     let device = match timeline.devices.as_slice() {
@@ -137,7 +143,7 @@ pub fn signals_on(
         rank,
         device,
         compute_capability,
-        span_ns: ordered.span(),
+        span_ns: cpu.as_ref().map_or_else(|| ordered.span(), Cpu::span),
         stack: Stack::of(timeline),
         charges,
         steps,

@@ -2,6 +2,7 @@
 
 use super::{
     Signals,
+    cpu::Cpu,
     host::{Host, Wait},
     ledger::Ledger,
     replay::Whole,
@@ -96,6 +97,8 @@ pub(super) struct Rank<'a> {
     pub(super) names: &'a Classifier,
     /// What its devices reach, where they are of one product that is known.
     pub(super) reach: Option<Reach<'a>>,
+    /// Where it uses no GPU: what its CPU did.
+    pub(super) cpu: Option<&'a Cpu>,
 }
 
 /// All ranks, of which something is found.

@@ -134,7 +134,7 @@ pub fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
     wanted.gpu = gpu.transpose()?.cloned();
     let files = profiles::expand(&flags.files)?;
     if flags.operators {
-        return operators::run(context, &files, &loaded, &wanted);
+        return operators::run(context, &files, &wanted);
     }
     #[cfg(feature = "database")]
     {

@@ -2,8 +2,6 @@
 
 use super::{Context, Exit, none};
 use crate::{
-    catalogue::Loaded,
-    operators::measured,
     profiles::{self, ProfileQuery},
     progress,
     schemas::AnswerName,
@@ -21,7 +19,6 @@ const LEAST_SHARE: f64 = 0.005;
 pub(super) fn run(
     context: &Context,
     files: &[PathBuf],
-    loaded: &Loaded,
     wanted: &ProfileQuery,
 ) -> anyhow::Result<Exit> {
     let everything = profiles::measure(files, wanted);
@@ -31,8 +28,6 @@ pub(super) fn run(
     for file in &everything.unusable {
         progress::say(&format!("note: {}: {:#}", file.file, file.error));
     }
-    // Said here where it cannot be read.
-    measured(loaded)?;
     let all = everything.profiled.iter();
     let trees: Vec<OperatorTree> = wanted.on_gpus(|gpus| {
         all.map(|one| wanted.operators(&one.file, &one.timeline, gpus))

@@ -108,7 +108,7 @@ fn alignment(name: &str) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use crate::findings::testing::{Made, classes_on, found_on, shaped};
+    use crate::findings::testing::{EARLY, Made, classes_on, found_on, shaped};
 
     /// The last layer of a language model of 50,257 words, or of 50,304.
     fn head(words: u64, kernel: &str) -> Made {
@@ -117,7 +117,7 @@ mod tests {
             let at = round * 10_000 + 10;
             let shapes: [&[u64]; 2] = [&[8192, 768], &[768, words]];
             shaped(&mut made, "aten::mm", &shapes, kernel, at, at + 4000);
-            made.kernel("some_kernel", at + 4000, at + 10_000, 500);
+            made.kernel("some_kernel", at + 4000, at + 10_000, EARLY);
         }
         made
     }

@@ -149,14 +149,15 @@ fn is_older(rank: &Rank<'_>, kernel: &Kernel<'_>) -> bool {
     else {
         return false;
     };
-    // AMD's count otherwise.
-    let nvidia = rank.timeline.device_of(kernel.at.work).and_then(|one| one.name.as_deref());
-    built_for / 10 < major && !nvidia.is_some_and(|name| name.contains("AMD"))
+    // AMD's generations are numbered otherwise.
+    let device = rank.timeline.device_of(kernel.at.work);
+    let amd = device.and_then(|device| device.name.as_deref()).is_some_and(|name| name.contains("AMD"));
+    built_for / 10 < major && !amd
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::findings::testing::{Made, check, found_on, shaped};
+    use crate::findings::testing::{EARLY, Made, check, found_on, shaped};
 
     fn kernels(made: &mut Made, name: &str) {
         made.0.devices[0].compute_capability = Some((9, 0));
@@ -188,7 +189,7 @@ mod tests {
             let at = round * 500 + 10;
             let kernel = "cutlass_80_tensorop_bf16_s16816gemm_bf16_128x128_tn_align8";
             shaped(&mut made, "aten::mm", &shapes, kernel, at, at + 300);
-            made.kernel("some_kernel", at + 300, at + 500, 500);
+            made.kernel("some_kernel", at + 300, at + 500, EARLY);
         }
         let (low, high) = found_on("H100 SXM5 80GB", made, "older_kernels");
         assert!((high - (300.0 - 156.1) / 500.0).abs() < 0.002 && low == 0.0, "{low} {high}");
