@@ -5,6 +5,7 @@ mod files;
 mod formats;
 #[cfg(feature = "nsight")]
 mod nsight;
+mod reached;
 #[cfg(feature = "database")]
 mod shard;
 
@@ -41,6 +42,7 @@ use gpuwise_measure::{
     operators::{Gpus, of_rank as of_operators},
 };
 use gpuwise_read::{kernel_counters::read_counter_rules, kernel_rules};
+use reached::Reached;
 use std::{
     collections::BTreeMap,
     num::NonZero,
@@ -53,6 +55,7 @@ use std::{
 pub struct ProfileQuery {
     names: Classifier,
     peaks: BTreeMap<String, PeakRates>,
+    reached: Reached,
     counters: CounterRules,
     /// What findings are held against.
     pub limits: Thresholds,
@@ -82,16 +85,21 @@ impl ProfileQuery {
         let limits = Thresholds::replaced_by(&loaded.finding_thresholds)
             .context("findings.toml of your catalogue")?;
         let gpus = loaded.catalogue.gpus.iter();
+        let gpus: BTreeMap<String, Gpu> = gpus
+            .flat_map(|gpu| {
+                let names = std::iter::once(&gpu.name).chain(&gpu.aliases);
+                names.map(|name| (name.clone(), gpu.clone()))
+            })
+            .collect();
         Ok(Self {
             limits,
             counters,
             names: Classifier::new(&rules),
             peaks: gpus
-                .flat_map(|gpu| {
-                    let names = std::iter::once(&gpu.name).chain(&gpu.aliases);
-                    names.map(|name| (name.clone(), gpu.peak))
-                })
+                .iter()
+                .map(|(name, gpu)| (name.clone(), gpu.peak))
                 .collect(),
+            reached: Reached::new(gpus, loaded)?,
             window: None,
             device: None,
             gpu: None,
@@ -340,7 +348,8 @@ fn measured(file: &Path, name: String, mut timeline: Timeline, wanted: &ProfileQ
         &settings,
     );
     let steps = measured.figures.steps.as_ref();
-    let signals = findings::signals(&timeline, steps, &settings, &wanted.limits);
+    let signals = wanted
+        .on_gpus(|gpus| findings::signals_on(gpus, &timeline, steps, &settings, &wanted.limits));
     Profiled {
         file: name,
         content: None,

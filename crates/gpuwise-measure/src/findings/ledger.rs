@@ -5,7 +5,10 @@ use gpuwise_domain::profile::{
     finding::Place,
     timeline::{NameId, Timeline},
 };
-use std::{cmp::Reverse, collections::BTreeMap};
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet},
+};
 
 /// How many places of each cause are kept.
 const PLACES: usize = 24;
@@ -96,6 +99,8 @@ pub(super) struct Ledger<'a> {
     ordered: &'a Ordered,
     accounts: BTreeMap<Cause, Account>,
     steps: Vec<StepCharges>,
+    /// Places of work that would be spared by a fix that was charged already.
+    spared: BTreeSet<usize>,
 }
 
 impl<'a> Ledger<'a> {
@@ -116,6 +121,7 @@ impl<'a> Ledger<'a> {
                     by_cause: BTreeMap::new(),
                 })
                 .collect(),
+            spared: BTreeSet::new(),
         }
     }
 
@@ -167,6 +173,42 @@ impl<'a> Ledger<'a> {
         if let (Some(account), Ok(place)) = (self.add(cause, spot), u32::try_from(place)) {
             account.removed.work.push((place, at_least, all));
         }
+    }
+
+    /// Charges time of the host of a process that uses no GPU.
+    pub(super) fn charge_host(&mut self, cause: Cause, (start, end): (i64, i64), name: NameId) {
+        let ns = end - start;
+        self.add(
+            cause,
+            Spot {
+                start,
+                end,
+                ns,
+                name,
+            },
+        );
+    }
+
+    /// Charges kernels that one fix shortens together, each with what it spares of it at least and at
+    /// most, in ns; `alone` is the part of it that other kernels beside it leave. They are charged to
+    /// no other fix: [`Self::is_spared`] is asked first.
+    pub(super) fn charge_spared(
+        &mut self,
+        cause: Cause,
+        alone: f64,
+        kernels: impl Iterator<Item = (usize, f64, f64)>,
+    ) {
+        for (place, low, high) in kernels {
+            self.spared.insert(place);
+            let high = high.max(0.0) * alone;
+            let at_least = (low * alone).clamp(0.0, high);
+            self.charge_work(cause, place, high as i64, (at_least as i64, high as i64));
+        }
+    }
+
+    /// Whether a piece of work is shortened by a fix that was charged already.
+    pub(super) fn is_spared(&self, place: usize) -> bool {
+        self.spared.contains(&place)
     }
 
     fn add(&mut self, cause: Cause, spot: Spot) -> Option<&mut Account> {

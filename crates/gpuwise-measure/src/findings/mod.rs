@@ -6,13 +6,16 @@
 //! of all ranks ([`of_profile`]). Idle time belongs to one cause only; what kernels lost may overlap,
 //! which the findings say.
 
+mod cpu;
 mod gaps;
 mod host;
 mod ledger;
 mod lost;
+mod products;
 mod replay;
 mod rule;
 mod rules;
+mod sequences;
 mod stack;
 #[cfg(test)]
 mod testing;
@@ -24,6 +27,8 @@ pub use rule::{Row, Thresholds, ThresholdsError};
 pub use stack::{Framework, Stack, Vendor};
 
 use crate::figures::{Settings, lacks};
+use crate::operators::{Gpus, device};
+use cpu::Cpu;
 use gpuwise_domain::profile::{
     figures::{ProfileFigures, StepFigures},
     finding::{Finding, FindingDefinition, Gain},
@@ -73,14 +78,31 @@ pub fn thresholds() -> impl Iterator<Item = Row> {
 }
 
 /// Charges the time of one rank, within the window and on the device of `settings`. `steps` are
-/// those of its figures.
+/// those of its figures. Of its device no more is known than the file says.
 pub fn signals(
     timeline: &Timeline,
     steps: Option<&StepFigures>,
     settings: &Settings<'_>,
     limits: &Thresholds,
 ) -> Signals {
+    let unknown = Gpus {
+        rows: &BTreeMap::new(),
+        stated: None,
+        measured: &|_, _| None,
+    };
+    signals_on(&unknown, timeline, steps, settings, limits)
+}
+
+/// The same where `gpus` say what its device reaches: what kernels would take that move fewer bytes.
+pub fn signals_on(
+    gpus: &Gpus<'_>,
+    timeline: &Timeline,
+    steps: Option<&StepFigures>,
+    settings: &Settings<'_>,
+    limits: &Thresholds,
+) -> Signals {
     let ordered = Ordered::new(timeline, settings);
+    let cpu = Cpu::of(timeline, settings.names, steps);
     let step_ns = steps.map_or_else(|| ordered.span(), |steps| steps.median_ns);
     let host = Host::new(timeline, settings.names, limits, step_ns);
     let steps = steps.into_iter().flat_map(|figures| &figures.steps);
@@ -92,6 +114,9 @@ pub fn signals(
         host: &host,
         limits,
         alone: ordered.alone(timeline),
+        names: settings.names,
+        reach: device(timeline, &ordered.works(timeline), gpus),
+        cpu: cpu.as_ref(),
     };
     // Without kernels nothing tells busy from idle, and without names nothing is told apart.
     let told = lacks(timeline)
@@ -102,7 +127,9 @@ pub fn signals(
         for rule in RULES {
             (rule.charge)(&rank, &mut ledger);
         }
-        played_again(&rank, &mut ledger);
+        if cpu.is_none() {
+            played_again(&rank, &mut ledger);
+        }
     }
     let rank = timeline.rank.as_ref().map(|rank| rank.number);
     let device = match timeline.devices.as_slice() {
@@ -116,7 +143,7 @@ pub fn signals(
         rank,
         device,
         compute_capability,
-        span_ns: ordered.span(),
+        span_ns: cpu.as_ref().map_or_else(|| ordered.span(), Cpu::span),
         stack: Stack::of(timeline),
         charges,
         steps,

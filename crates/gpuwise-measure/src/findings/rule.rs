@@ -2,12 +2,14 @@
 
 use super::{
     Signals,
+    cpu::Cpu,
     host::{Host, Wait},
     ledger::Ledger,
     replay::Whole,
     stack::Stack,
     work::Ordered,
 };
+use crate::{figures::Classifier, operators::Reach};
 use gpuwise_domain::profile::{
     figures::ProfileFigures,
     finding::{Evidence, Finding, FindingDefinition, Threshold},
@@ -92,6 +94,11 @@ pub(super) struct Rank<'a> {
     /// Time in which anything was computed over the sum of kernels' durations: where kernels ran
     /// beside one another each is charged its part.
     pub(super) alone: f64,
+    pub(super) names: &'a Classifier,
+    /// What its devices reach, where they are of one product that is known.
+    pub(super) reach: Option<Reach<'a>>,
+    /// Where it uses no GPU: what its CPU did.
+    pub(super) cpu: Option<&'a Cpu>,
 }
 
 /// All ranks, of which something is found.

@@ -10,6 +10,7 @@ use crate::{
         rule::Rank,
         work::Ordered,
     },
+    operators::Gpus,
 };
 use gpuwise_domain::profile::{
     figures::ProfileFigures,
@@ -162,6 +163,9 @@ pub(super) fn with_rank<T>(timeline: &Timeline, look: impl FnOnce(&Rank<'_>) -> 
         host: &host,
         limits: &limits,
         alone: ordered.alone(timeline),
+        names: &names,
+        reach: None,
+        cpu: None,
     })
 }
 
@@ -243,6 +247,75 @@ pub(super) fn products(made: &mut Made, operand: &str, capability: (u32, u32)) {
         );
         work.operator = operator;
     }
+}
+
+/// A kernel of an operator on BF16 tensors of these shapes.
+pub(super) fn shaped(
+    made: &mut Made,
+    operator: &str,
+    shapes: &[&[u64]],
+    kernel: &str,
+    from: i64,
+    to: i64,
+) {
+    made.0.operands.push(Operands {
+        types: vec!["c10::BFloat16".to_owned(); shapes.len()],
+        shapes: shapes.iter().map(|shape| shape.to_vec()).collect(),
+        values: Vec::new(),
+    });
+    let operands = Index::of(made.0.operands.len() - 1);
+    let index = made.operator(operator, from - EARLY, from - EARLY + 10);
+    made.0.operators[index.get().expect("added")].operands = operands;
+    made.kernel(kernel, from, to, EARLY).operator = index;
+}
+
+/// Launched so long before that no kernel waits for the host.
+pub(super) const EARLY: i64 = 100_000;
+
+/// The gain of a finding on a GPU of the catalogue, at least and at most.
+pub(super) fn found_on(gpu: &str, made: Made, class: &str) -> (f64, f64) {
+    let found = all_on(gpu, made);
+    let finding = found.iter().find(|one| one.class == class);
+    match finding.map(|finding| finding.gain) {
+        Some(Gain::Time { low, high }) => (low, high),
+        other => panic!("{class}: {other:?}"),
+    }
+}
+
+/// What is found on a GPU of the catalogue.
+pub(super) fn classes_on(gpu: &str, made: Made) -> Vec<String> {
+    all_on(gpu, made).into_iter().map(|one| one.class).collect()
+}
+
+fn all_on(gpu: &str, made: Made) -> Vec<Finding> {
+    let (signals, one) = signals_on(gpu, made);
+    findings::of_profile(&[signals], &of_profile(vec![one]), &Thresholds::default())
+}
+
+fn signals_on(gpu: &str, mut made: Made) -> (Signals, Measured) {
+    let text = include_str!("../../../../catalogue/gpus.toml");
+    let rows = gpuwise_read::catalogue::read_gpus("gpus.toml", text).expect("usable rows");
+    let row = rows.iter().find(|row| row.name == gpu).expect("a row");
+    made.0.devices[0].compute_capability = row
+        .compute_capability
+        .map(|(major, minor)| (u32::from(major), u32::from(minor)));
+    let (names, limits) = (classifier(), Thresholds::default());
+    let one = measured(&made.0, &names);
+    let settings = Settings {
+        names: &names,
+        window: None,
+        device: None,
+        peaks: &BTreeMap::new(),
+    };
+    let gpus = Gpus {
+        rows: &BTreeMap::new(),
+        stated: Some(row),
+        measured: &|_, _| None,
+    };
+    (
+        findings::signals_on(&gpus, &made.0, None, &settings, &limits),
+        one,
+    )
 }
 
 /// What the allocator holds of a device of 1 GiB.
@@ -390,6 +463,42 @@ proptest! {
             let here: i64 = finding.places.iter().filter_map(|place| place.lost_ns).sum();
             prop_assert!((here as f64 + of("elsewhere_ns") - of("lost_ns")).abs() <= finding.places.len() as f64);
         }
+    }
+
+    /// Whatever kernels follow one another, no fix is charged one that another would spare, nor more of it
+    /// than there is.
+    #[test]
+    fn a_kernel_is_spared_once(kernels in proptest::collection::vec((0_usize..7, 3_i64..300), 1..24)) {
+        const KINDS: [(&str, &[&[u64]], &str); 7] = [
+            ("aten::bmm", &[&[16, 512, 64], &[16, 64, 512]], "cutlass_80_tensorop_bf16_gemm_align8"),
+            ("aten::_softmax", &[&[16, 512, 512]], "softmax_warp_forward"),
+            ("aten::bmm", &[&[16, 512, 512], &[16, 512, 64]], "sm90_xmma_gemm_bf16bf16"),
+            ("aten::mul", &[&[16, 512, 512], &[]], "vectorized_elementwise_kernel<MulFunctor>"),
+            ("aten::add", &[&[16, 512, 512], &[16, 512, 512]], "vectorized_elementwise_kernel<CUDAFunctor_add>"),
+            ("aten::mm", &[&[8, 4099], &[4099, 4099]], "cutlass_80_tensorop_bf16_gemm_align1"),
+            ("aten::_flash_attention_forward", &[&[1, 512, 16, 64]], "flash::flash_fwd_kernel<Flash_fwd_kernel_traits>"),
+        ];
+        let mut made = Made::new();
+        let mut at = 0;
+        for (kind, long) in &kernels {
+            let (operator, shapes, kernel) = KINDS[*kind];
+            shaped(&mut made, operator, shapes, kernel, at, at + long);
+            at += long;
+        }
+        made.range("Optimizer.step#Adam.step", -EARLY + 500, -EARLY + 1500);
+        let (signals, measured) = signals_on("H100 SXM5 80GB", made);
+        prop_assert_eq!(laws(&signals, measured.figures.whole.idle_ns), Ok(()));
+        let spares = ["unfused_attention", "unfused_optimizer", "unfused_elementwise", "gemm_shapes", "older_kernels", "small_batch"];
+        let charges = signals.charges.iter().filter(|(cause, _)| spares.contains(&cause.class()));
+        let mut places: Vec<(i64, i64)> = Vec::new();
+        for place in charges.flat_map(|(_, charged)| &charged.places) {
+            prop_assert!(place.lost_ns.is_some_and(|ns| ns <= place.end_ns - place.start_ns));
+            places.push((place.start_ns, place.end_ns));
+        }
+        let all = places.len();
+        places.sort_unstable();
+        places.dedup();
+        prop_assert_eq!(all, places.len());
     }
 
     /// Launches in order, calls that wait for what was launched: played again without a change, every

@@ -97,6 +97,15 @@ impl Ordered {
         }
     }
 
+    /// Kernels, with their places in the timeline.
+    pub(super) fn works<'a>(&self, timeline: &'a Timeline) -> Vec<(usize, &'a Work)> {
+        let places = self.pieces.iter().map(|piece| piece.2 as usize);
+        let works = places.filter_map(|place| Some((place, timeline.work.get(place)?)));
+        works
+            .filter(|(_, work)| work.class == WorkClass::Kernel)
+            .collect()
+    }
+
     /// Kernels that compute, in order of start.
     pub(super) fn kernels<'a>(
         &'a self,

@@ -12,7 +12,10 @@ mod times;
 mod work;
 
 pub use reach::{Gpus, Product};
+pub(crate) use reach::{Reach, device};
+pub(crate) use shortfall::{generation, multiple};
 pub use times::Times;
+pub(crate) use work::{LAUNCH_NS, bytes, elements, product, width};
 
 use crate::figures::{Classifier, Settings};
 use gpuwise_domain::profile::{

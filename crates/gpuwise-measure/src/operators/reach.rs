@@ -28,23 +28,23 @@ pub struct Gpus<'a> {
 }
 
 /// The device whose operators are measured.
-pub(super) struct Reach<'a> {
-    pub(super) gpu: &'a Gpu,
+pub(crate) struct Reach<'a> {
+    pub(crate) gpu: &'a Gpu,
     pub(super) device: Option<&'a Device>,
     measured: &'a dyn Fn(&Gpu, Product) -> Option<f64>,
 }
 
 impl Reach<'_> {
-    pub(super) fn measured(&self, product: Product) -> Option<f64> {
+    pub(crate) fn measured(&self, product: Product) -> Option<f64> {
         (self.measured)(self.gpu, product)
     }
 
     /// Dense peak in operations a second.
-    pub(super) fn peak(&self, precision: &str) -> Option<f64> {
+    pub(crate) fn peak(&self, precision: &str) -> Option<f64> {
         peak(&self.gpu.peak, precision)
     }
 
-    pub(super) fn bandwidth(&self) -> f64 {
+    pub(crate) fn bandwidth(&self) -> f64 {
         self.gpu.bandwidth.get()
     }
 
@@ -68,7 +68,7 @@ pub(crate) fn peak(rates: &PeakRates, precision: &str) -> Option<f64> {
 }
 
 /// The product of the devices that worked, where it is one.
-pub(super) fn device<'a>(
+pub(crate) fn device<'a>(
     timeline: &'a Timeline,
     kernels: &[(usize, &Work)],
     gpus: &Gpus<'a>,

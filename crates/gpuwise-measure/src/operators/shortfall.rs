@@ -73,7 +73,7 @@ pub(super) fn of(
 }
 
 /// The generation that a kernel's name states, and its compute capability times ten.
-fn generation(name: &str) -> Option<(&'static str, u32)> {
+pub(crate) fn generation(name: &str) -> Option<(&'static str, u32)> {
     let name = name.to_ascii_lowercase();
     let known = GENERATIONS.iter().find(|(part, ..)| name.contains(part));
     known.map(|(_, generation, capability)| (*generation, *capability))
@@ -81,7 +81,7 @@ fn generation(name: &str) -> Option<(&'static str, u32)> {
 
 /// What matrix units take at once of a dimension: 16 bytes.
 /// Source: NVIDIA, Matrix Multiplication Background User's Guide, tensor core requirements.
-fn multiple(precision: &str) -> Option<u64> {
+pub(crate) fn multiple(precision: &str) -> Option<u64> {
     match precision {
         "fp16" | "bf16" => Some(8),
         "tf32" => Some(4),

@@ -14,7 +14,7 @@ use gpuwise_size::speed::{MOST_BANDWIDTH, MOST_COMPUTE};
 
 /// Kernels take this long whatever they do: launch, and the first access to memory.
 /// Source: the floor of measured GEMM times in `catalogue/operators.csv`.
-const LAUNCH_NS: f64 = 2000.0;
+pub(crate) const LAUNCH_NS: f64 = 2000.0;
 
 /// Tensors that are listed of an operator.
 const TENSORS: usize = 3;
@@ -88,7 +88,7 @@ pub(super) fn of(
 }
 
 /// m, n and k of an operator that is one product.
-fn product(name: &str, operands: &Operands) -> Option<[f64; 3]> {
+pub(crate) fn product(name: &str, operands: &Operands) -> Option<[f64; 3]> {
     let (_, left, right) = PRODUCTS.iter().find(|(known, ..)| *known == name)?;
     match (
         operands.shapes.get(*left)?.as_slice(),
@@ -100,7 +100,7 @@ fn product(name: &str, operands: &Operands) -> Option<[f64; 3]> {
 }
 
 /// Bytes of an element, by the file's spelling of its type.
-fn width(kind: &str) -> Option<f64> {
+pub(crate) fn width(kind: &str) -> Option<f64> {
     Some(match kind {
         "double" | "long int" | "long" | "int64_t" => 8.0,
         "float" | "int" => 4.0,
@@ -111,12 +111,12 @@ fn width(kind: &str) -> Option<f64> {
     })
 }
 
-fn elements(shape: &[u64]) -> f64 {
+pub(crate) fn elements(shape: &[u64]) -> f64 {
     shape.iter().map(|size| *size as f64).product()
 }
 
 /// Bytes of operands and result, each once.
-fn bytes(name: &str, operands: &Operands) -> Option<f64> {
+pub(crate) fn bytes(name: &str, operands: &Operands) -> Option<f64> {
     let tensors = operands.shapes.iter().zip(&operands.types);
     let mut read = 0.0;
     let mut largest = (0.0, 0.0);

@@ -175,7 +175,7 @@ pub fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
     let wanted = query(flags, &loaded)?;
     let files = profiles::expand(&flags.files)?;
     if flags.operators {
-        return operators::run(context, &files, &loaded, &wanted);
+        return operators::run(context, &files, &wanted);
     }
     #[cfg(feature = "database")]
     if flags.each {
