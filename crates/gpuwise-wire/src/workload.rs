@@ -39,9 +39,9 @@ variants! {
             /// Squared coefficient of variation of the gaps between requests.
             burstiness(burstiness): Real,
         }
-        /// A fixed number in flight.
+        /// A fixed number of concurrent requests.
         Closed {
-            /// Requests in flight.
+            /// Concurrent requests.
             concurrency(concurrency): u64,
         }
     }

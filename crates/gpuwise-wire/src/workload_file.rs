@@ -59,7 +59,7 @@ pub(crate) struct WorkloadFile {
     rate: Option<Scalar>,
     /// Squared coefficient of variation of the gaps between them; 1 (Poisson) if absent.
     burstiness: Option<Scalar>,
-    /// Requests in flight, instead of a rate.
+    /// Concurrent requests, instead of a rate.
     concurrency: Option<Scalar>,
     /// Mean tokens of a prompt: `2000`, `2k`.
     isl: Option<Scalar>,

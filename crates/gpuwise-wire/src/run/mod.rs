@@ -128,7 +128,7 @@ document! {
     RunTrafficDocument = RunTraffic {
         /// In words.
         words(words): String,
-        /// Requests a second as they were meant to come; null where a fixed number was in flight.
+        /// Requests a second as they were meant to come; null where the number of concurrent requests was fixed.
         requests_per_second(offered): Option<RateNumber>,
         /// Requests a second that were due in the steady window.
         delivered_per_second(delivered): Option<RateNumber>,
