@@ -87,7 +87,10 @@ impl ProfileQuery {
             limits,
             counters,
             names: Classifier::new(&rules),
-            peaks: gpus.iter().map(|(name, gpu)| (name.clone(), gpu.peak)).collect(),
+            peaks: gpus
+                .iter()
+                .map(|(name, gpu)| (name.clone(), gpu.peak))
+                .collect(),
             reached: Reached::new(gpus, loaded)?,
             window: None,
             device: None,

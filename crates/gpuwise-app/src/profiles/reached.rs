@@ -50,8 +50,7 @@ impl Reached {
 impl ProfileQuery {
     /// Hands over what is known of GPUs, and of the times of matrix products on them.
     pub fn on_gpus<T>(&self, look: impl FnOnce(&Gpus<'_>) -> T) -> T {
-        let measured =
-            |gpu: &Gpu, product| least(self.reached.operators()?, gpu, product);
+        let measured = |gpu: &Gpu, product| least(self.reached.operators()?, gpu, product);
         look(&Gpus {
             rows: &self.reached.gpus,
             stated: self.gpu.as_ref(),

@@ -178,7 +178,15 @@ impl<'a> Ledger<'a> {
     /// Charges time of the host of a process that uses no GPU.
     pub(super) fn charge_host(&mut self, cause: Cause, (start, end): (i64, i64), name: NameId) {
         let ns = end - start;
-        self.add(cause, Spot { start, end, ns, name });
+        self.add(
+            cause,
+            Spot {
+                start,
+                end,
+                ns,
+                name,
+            },
+        );
     }
 
     /// Charges kernels that one fix shortens together, each with what it spares of it at least and at

@@ -6,6 +6,7 @@
 //! of all ranks ([`of_profile`]). Idle time belongs to one cause only; what kernels lost may overlap,
 //! which the findings say.
 
+mod attention;
 mod cpu;
 mod gaps;
 mod host;
@@ -28,12 +29,12 @@ pub use stack::{Framework, Stack, Vendor};
 
 use crate::figures::{Settings, lacks};
 use crate::operators::{Gpus, device};
+use cpu::Cpu;
 use gpuwise_domain::profile::{
     figures::{ProfileFigures, StepFigures},
     finding::{Finding, FindingDefinition, Gain},
     timeline::{Needed, Timeline},
 };
-use cpu::Cpu;
 use host::Host;
 use ledger::Ledger;
 use replay::Replay;

@@ -52,7 +52,11 @@ pub(super) fn products<'a>(rank: &Rank<'a>, ledger: &Ledger<'_>) -> Vec<Product<
                     }
                 }
                 _ if kernel.is_gemm() && !ledger.is_spared(kernel.at.place) => {
-                    found.push(Product { kernel, ns, sizes: sizes(&kernel) });
+                    found.push(Product {
+                        kernel,
+                        ns,
+                        sizes: sizes(&kernel),
+                    });
                 }
                 _ => {}
             }
@@ -69,7 +73,14 @@ fn sizes(kernel: &Kernel<'_>) -> Option<Sizes> {
         Some([m, n, k]) => [1.0, m, n, k],
         None => batched(name, operands)?,
     };
-    Some(Sizes { batch, m, n, k, width, precision })
+    Some(Sizes {
+        batch,
+        m,
+        n,
+        k,
+        width,
+        precision,
+    })
 }
 
 fn batched(name: &str, operands: &gpuwise_domain::profile::timeline::Operands) -> Option<[f64; 4]> {
@@ -78,7 +89,10 @@ fn batched(name: &str, operands: &gpuwise_domain::profile::timeline::Operands) -
         "aten::baddbmm" => 1,
         _ => return None,
     };
-    match (operands.shapes.get(from)?.as_slice(), operands.shapes.get(from + 1)?.as_slice()) {
+    match (
+        operands.shapes.get(from)?.as_slice(),
+        operands.shapes.get(from + 1)?.as_slice(),
+    ) {
         ([batch, m, k], [_, rows, n]) if k == rows => {
             Some([*batch as f64, *m as f64, *n as f64, *k as f64])
         }
@@ -104,11 +118,17 @@ impl Sizes {
         let roofline = (computing.max(moving) * 1e9).max(LAUNCH_NS);
         let (m, n, k) = (self.m, self.n, self.k);
         let precision = self.precision;
-        let one = (self.batch == 1.0).then_some(operators::Product { m, n, k, precision });
+        let one = (self.batch < 1.5).then_some(operators::Product { m, n, k, precision });
         let measured = one.and_then(|product| reach.measured(product));
         Some(match measured {
-            Some(seconds) => Least { ns: roofline.max(seconds * 1e9), measured: true },
-            None => Least { ns: roofline, measured: false },
+            Some(seconds) => Least {
+                ns: roofline.max(seconds * 1e9),
+                measured: true,
+            },
+            None => Least {
+                ns: roofline,
+                measured: false,
+            },
         })
     }
 }

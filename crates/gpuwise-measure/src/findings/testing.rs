@@ -312,7 +312,10 @@ fn signals_on(gpu: &str, mut made: Made) -> (Signals, Measured) {
         stated: Some(row),
         measured: &|_, _| None,
     };
-    (findings::signals_on(&gpus, &made.0, None, &settings, &limits), one)
+    (
+        findings::signals_on(&gpus, &made.0, None, &settings, &limits),
+        one,
+    )
 }
 
 /// What the allocator holds of a device of 1 GiB.
