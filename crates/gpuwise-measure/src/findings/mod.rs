@@ -6,6 +6,7 @@
 //! of all ranks ([`of_profile`]). Idle time belongs to one cause only; what kernels lost may overlap,
 //! which the findings say.
 
+mod attention;
 mod cpu;
 mod gaps;
 mod host;

@@ -118,7 +118,7 @@ impl Sizes {
         let roofline = (computing.max(moving) * 1e9).max(LAUNCH_NS);
         let (m, n, k) = (self.m, self.n, self.k);
         let precision = self.precision;
-        let one = (self.batch == 1.0).then_some(operators::Product { m, n, k, precision });
+        let one = (self.batch < 1.5).then_some(operators::Product { m, n, k, precision });
         let measured = one.and_then(|product| reach.measured(product));
         Some(match measured {
             Some(seconds) => Least {

@@ -21,13 +21,16 @@ const SHARE: Row = Row {
 /// Workers beyond which others of the machine are rather short of cores.
 const MOST_WORKERS: f64 = 4.0;
 
+/// Two fetch at once on any machine with two cores, as the training process waits meanwhile.
+const CERTAIN_WORKERS: f64 = 2.0;
+
 pub(super) const RULE: Rule = Rule {
     definition: FindingDefinition {
         class: "cpu_data_loading",
         title: "data loading, CPU only",
         signal: "In a trace of the PyTorch profiler without any GPU work, time under a data loader's range (`enumerate(DataLoader)#…`) is `cpu_loader_share` of the span or more.",
         advice: "Workers that fetch beside the computation.",
-        gain: "of the median step, high: its time less the longer of computing and fetching / workers; low: `certain_host` of the same with one worker.",
+        gain: "of the median step, high: that time; low: `certain_host` of what two workers leave of it, which fetch beside the computation.",
         source: "pytorch/kineto tb_plugin data.py; PyTorch documentation, torch.utils.data",
     },
     thresholds: &[SHARE, CERTAIN_HOST],
@@ -60,7 +63,9 @@ fn find(profile: &Profile<'_>) -> Vec<Finding> {
 fn charge(rank: &Rank<'_>, ledger: &mut Ledger<'_>) {
     let Some(cpu) = rank.cpu else { return };
     let loading = cpu.in_steps(&cpu.loader);
-    let Some(name) = rank.host.loader_name else { return };
+    let Some(name) = rank.host.loader_name else {
+        return;
+    };
     let all: f64 = loading.length() as f64;
     let computing = (cpu.span() as f64 - all).max(1.0);
     let workers = (all / computing).ceil().clamp(2.0, MOST_WORKERS);
@@ -69,9 +74,8 @@ fn charge(rank: &Rank<'_>, ledger: &mut Ledger<'_>) {
     }
     ledger.note(CAUSE, "workers", workers);
     let remains = |part: Part| {
-        let rest = part.step - part.removed;
-        let with = |workers: f64| (part.removed / workers - rest).max(0.0);
-        (with(workers), with(1.0))
+        let computing = part.step - part.removed;
+        (0.0, (part.removed / CERTAIN_WORKERS - computing).max(0.0))
     };
     ledger.gained(CAUSE, cpu.gained(&loading, remains));
 }
@@ -84,14 +88,22 @@ mod tests {
         for round in 0..10 {
             let at = round * 1000;
             made.range("ProfilerStep#1", at, at + 1000);
-            made.range("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", at, at + fetching);
+            made.range(
+                "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__",
+                at,
+                at + fetching,
+            );
             made.operator("aten::mm", at + fetching, at + 1000);
         }
     }
 
     #[test]
     fn cpu_data_loading() {
-        check("cpu_data_loading", |made| steps(made, 500), |made| steps(made, 20));
+        check(
+            "cpu_data_loading",
+            |made| steps(made, 500),
+            |made| steps(made, 20),
+        );
         check(
             "cpu_data_loading",
             |made| steps(made, 500),

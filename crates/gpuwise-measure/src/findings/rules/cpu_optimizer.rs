@@ -59,7 +59,10 @@ fn find(profile: &Profile<'_>) -> Vec<Finding> {
     Lost::said(profile, CAUSE, &SHARE, |lost| {
         let most = |figure: &str| lost.noted(figure).iter().copied().fold(0.0, f64::max);
         let (operators, parameters) = (most("operators"), most("parameters"));
-        let name = FUSED.iter().find(|name| most(name) > 0.0).unwrap_or(&"Adam");
+        let name = FUSED
+            .iter()
+            .find(|name| most(name) > 0.0)
+            .unwrap_or(&"Adam");
         let statement = format!(
             "CPU only: {name} called {operators:.0} small operators a step for {parameters:.0} parameters, {}",
             lost.of_the_time()
@@ -82,9 +85,13 @@ fn charge(rank: &Rank<'_>, ledger: &mut Ledger<'_>) {
     let (mut counts, mut parameters, mut typical) = (Vec::new(), Vec::new(), Vec::new());
     for range in &rank.timeline.annotations {
         let text = rank.timeline.names.text(range.name);
-        let name = text.strip_prefix("Optimizer.step#").and_then(|name| name.strip_suffix(".step"));
+        let name = text
+            .strip_prefix("Optimizer.step#")
+            .and_then(|name| name.strip_suffix(".step"));
         let known = FUSED.into_iter().find(|known| Some(*known) == name);
-        let (Some(known), Some(work)) = (known, small(rank, cpu, range)) else { continue };
+        let (Some(known), Some(work)) = (known, small(rank, cpu, range)) else {
+            continue;
+        };
         ranges.push(((range.start_ns, range.end_ns), range.name));
         counts.push(work.operators);
         parameters.push(work.parameters);
@@ -92,7 +99,9 @@ fn charge(rank: &Rank<'_>, ledger: &mut Ledger<'_>) {
         ledger.note(CAUSE, known, 1.0);
     }
     let all = cpu.in_steps(&Intervals::union(ranges.iter().map(|(range, _)| *range)));
-    let Some(&(_, name)) = ranges.first() else { return };
+    let Some(&(_, name)) = ranges.first() else {
+        return;
+    };
     for &range in all.ranges() {
         ledger.charge_host(CAUSE, range, name);
     }
@@ -164,7 +173,12 @@ mod tests {
     fn cpu_optimizer() {
         check(
             "cpu_optimizer",
-            |made| steps(made, &["aten::lerp_", "aten::mul_", "aten::addcmul_", "aten::sqrt"]),
+            |made| {
+                steps(
+                    made,
+                    &["aten::lerp_", "aten::mul_", "aten::addcmul_", "aten::sqrt"],
+                )
+            },
             |made| steps(made, &["aten::_fused_adam_"]),
         );
     }

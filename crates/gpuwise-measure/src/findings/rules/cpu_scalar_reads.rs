@@ -32,6 +32,9 @@ const PACE: Row = Row {
     source: "-",
 };
 
+/// Taking a tensor apart is followed by so many times the usual pause: Python makes an object of each part.
+const AFTER_UNBIND: i64 = 20;
+
 /// Fewer reads are no loop over a tensor.
 const FEWEST: usize = 16;
 
@@ -67,9 +70,15 @@ fn find(profile: &Profile<'_>) -> Vec<Finding> {
 fn charge(rank: &Rank<'_>, ledger: &mut Ledger<'_>) {
     let Some(cpu) = rank.cpu else { return };
     let (loops, reads) = loops(rank.timeline, cpu, rank.limits.of(&PACE) as i64);
-    let ranges = Intervals::union(loops.iter().map(|(first, last)| (first.start_ns, last.end_ns)));
+    let ranges = Intervals::union(
+        loops
+            .iter()
+            .map(|(first, last)| (first.start_ns, last.end_ns)),
+    );
     let ranges = cpu.in_steps(&ranges);
-    let Some((_, last)) = loops.first() else { return };
+    let Some((_, last)) = loops.first() else {
+        return;
+    };
     for &range in ranges.ranges() {
         ledger.charge_host(CAUSE, range, last.name);
     }
@@ -82,6 +91,7 @@ fn charge(rank: &Rank<'_>, ledger: &mut Ledger<'_>) {
 enum Use {
     Read,
     Take,
+    TakeApart,
     Other,
 }
 
@@ -90,6 +100,7 @@ fn loops(timeline: &Timeline, cpu: &Cpu, pace: i64) -> (Vec<(HostSpan, HostSpan)
     let mut uses = Remembered::new(&timeline.names);
     let mut found = Vec::new();
     let (mut open, mut reads, mut all): (Vec<HostSpan>, usize, usize) = (Vec::new(), 0, 0);
+    let mut before = Use::Other;
     let mut close = |open: &mut Vec<HostSpan>, reads: &mut usize| {
         if let (true, Some(first), Some(last)) = (*reads >= FEWEST, open.first(), open.last()) {
             found.push((*first, *last));
@@ -101,10 +112,19 @@ fn loops(timeline: &Timeline, cpu: &Cpu, pace: i64) -> (Vec<(HostSpan, HostSpan)
     for operator in &cpu.top {
         let used = uses.of(operator.name, |name| match name {
             "aten::item" | "aten::_local_scalar_dense" => Use::Read,
-            "aten::select" | "aten::unbind" | "aten::detach" => Use::Take,
+            "aten::unbind" => Use::TakeApart,
+            "aten::select" | "aten::detach" => Use::Take,
             _ => Use::Other,
         });
-        let late = open.last().is_some_and(|last| operator.start_ns - last.end_ns > pace);
+        let pause = if before == Use::TakeApart {
+            pace * AFTER_UNBIND
+        } else {
+            pace
+        };
+        let late = open
+            .last()
+            .is_some_and(|last| operator.start_ns - last.end_ns > pause);
+        before = used;
         if late || used == Use::Other {
             close(&mut open, &mut reads);
         }
@@ -135,6 +155,10 @@ mod tests {
 
     #[test]
     fn cpu_scalar_reads() {
-        check("cpu_scalar_reads", |made| steps(made, 50), |made| steps(made, 2));
+        check(
+            "cpu_scalar_reads",
+            |made| steps(made, 50),
+            |made| steps(made, 2),
+        );
     }
 }

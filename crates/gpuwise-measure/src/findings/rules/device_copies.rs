@@ -46,11 +46,15 @@ fn find(profile: &Profile<'_>) -> Vec<Finding> {
         let (bytes, across) = (sum("bytes"), sum("across"));
         let each = bytes / (lost.count as f64).max(1.0);
         let statement = format!(
-            "{} copies {} took {}, {:.1} KB each on average, with nothing computed beside them",
+            "{} copies {} took {}, {} each on average, with nothing computed beside them",
             lost.count,
-            if across > 0.0 { "from one GPU to another or within one" } else { "within the GPU" },
+            if across > 0.0 {
+                "from one GPU to another or within one"
+            } else {
+                "within the GPU"
+            },
             lost.of_the_time(),
-            each / 1e3
+            size(each)
         );
         let pytorch = profile.stack.framework == Some(Framework::PyTorch);
         let mut advice = Vec::new();
@@ -68,6 +72,13 @@ fn find(profile: &Profile<'_>) -> Vec<Finding> {
         ];
         lost.finding(1.0, statement, &advice, more)
     })
+}
+
+fn size(bytes: f64) -> String {
+    match bytes {
+        many if many >= 1e6 => format!("{:.1} MB", many / 1e6),
+        few => format!("{:.1} KB", few / 1e3),
+    }
 }
 
 /// A copy on the device's side alone.
@@ -164,6 +175,10 @@ mod tests {
 
     #[test]
     fn device_copies() {
-        check("device_copies", |made| copies(made, 0), |made| copies(made, 1));
+        check(
+            "device_copies",
+            |made| copies(made, 0),
+            |made| copies(made, 1),
+        );
     }
 }

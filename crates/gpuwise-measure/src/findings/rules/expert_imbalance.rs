@@ -52,7 +52,11 @@ pub(super) const RULE: Rule = Rule {
 fn find(profile: &Profile<'_>) -> Vec<Finding> {
     let of = |signals: &crate::findings::Signals| {
         let charged = signals.charges.get(&CAUSE)?;
-        charged.noted.get("experts_ns").copied().filter(|ns| *ns > 0.0)
+        charged
+            .noted
+            .get("experts_ns")
+            .copied()
+            .filter(|ns| *ns > 0.0)
     };
     let ranks: Option<Vec<f64>> = profile.signals.iter().map(of).collect();
     let Some(ranks) = ranks.filter(|ranks| ranks.len() >= 2) else {
@@ -60,10 +64,16 @@ fn find(profile: &Profile<'_>) -> Vec<Finding> {
     };
     let mean = ranks.iter().sum::<f64>() / ranks.len() as f64;
     let longest = ranks.iter().copied().fold(0.0, f64::max);
-    let span = profile.signals.iter().map(|one| one.span_ns).max().unwrap_or(0) as f64;
+    let span = profile
+        .signals
+        .iter()
+        .map(|one| one.span_ns)
+        .max()
+        .unwrap_or(0) as f64;
     let (share, least) = ((longest - mean) / span.max(1.0), profile.limits.of(&SHARE));
-    let slowest = ranks.iter().position(|ns| *ns == longest);
-    let rank = slowest.and_then(|place| profile.signals.get(place)?.rank);
+    let places = ranks.iter().zip(profile.signals);
+    let slowest = places.max_by(|one, other| one.0.total_cmp(other.0));
+    let rank = slowest.and_then(|(_, signals)| signals.rank);
     if share < least {
         return Vec::new();
     }
@@ -96,7 +106,9 @@ fn charge(rank: &Rank<'_>, ledger: &mut Ledger<'_>) {
     let mut known = Remembered::new(&rank.timeline.names);
     let mut sum = 0.0;
     for kernel in rank.ordered.kernels(rank.timeline) {
-        if known.of(kernel.work.name, |name| EXPERTS.iter().any(|part| name.contains(part))) {
+        if known.of(kernel.work.name, |name| {
+            EXPERTS.iter().any(|part| name.contains(part))
+        }) {
             sum += kernel.duration() as f64;
         }
     }

@@ -73,8 +73,12 @@ fn charge(rank: &Rank<'_>, ledger: &mut Ledger<'_>) {
     let Some(reach) = &rank.reach else { return };
     let mut most = (0.0, 0.0, 0.0);
     for product in products(rank, ledger) {
-        let Some((dimension, multiple, padded)) = padded(&product) else { continue };
-        let Some(least) = padded.least(reach) else { continue };
+        let Some((dimension, multiple, padded)) = padded(&product) else {
+            continue;
+        };
+        let Some(least) = padded.least(reach) else {
+            continue;
+        };
         if product.charge_over(least, CAUSE, rank, ledger) && product.ns - least.ns > most.0 {
             most = (product.ns - least.ns, dimension, multiple);
         }
@@ -93,16 +97,25 @@ fn padded(product: &Product<'_>) -> Option<(f64, f64, Sizes)> {
     if aligned || (loads.is_none() && !odd(sizes.n)) {
         return None;
     }
-    let dimension = [sizes.n, sizes.k, sizes.m].into_iter().find(|size| odd(*size))?;
+    let dimension = [sizes.n, sizes.k, sizes.m]
+        .into_iter()
+        .find(|size| odd(*size))?;
     let whole = |size: f64| (size / multiple).ceil() * multiple;
-    let padded = Sizes { m: whole(sizes.m), n: whole(sizes.n), k: whole(sizes.k), ..sizes };
+    let padded = Sizes {
+        m: whole(sizes.m),
+        n: whole(sizes.n),
+        k: whole(sizes.k),
+        ..sizes
+    };
     Some((dimension, multiple, padded))
 }
 
 /// Elements that a kernel of CUTLASS loads at once, by its name.
 fn alignment(name: &str) -> Option<f64> {
     let (_, after) = name.split_once("align")?;
-    let digits = after.find(|c: char| !c.is_ascii_digit()).unwrap_or(after.len());
+    let digits = after
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(after.len());
     after.get(..digits)?.parse().ok()
 }
 

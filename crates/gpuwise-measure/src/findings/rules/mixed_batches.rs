@@ -61,7 +61,10 @@ pub(super) const RULE: Rule = Rule {
 
 fn find(profile: &Profile<'_>) -> Vec<Finding> {
     let serving = |one: &&crate::findings::Signals| {
-        let noted = one.charges.get(&CAUSE).and_then(|charged| charged.noted.get("decoding"));
+        let noted = one
+            .charges
+            .get(&CAUSE)
+            .and_then(|charged| charged.noted.get("decoding"));
         noted.is_some_and(|count| *count > 0.0)
     };
     let found = profile.signals.iter().filter(serving).find_map(|one| {
@@ -117,7 +120,9 @@ fn charge(rank: &Rank<'_>, ledger: &mut Ledger<'_>) {
     let mut known = Remembered::new(&rank.timeline.names);
     let kernels = rank.ordered.kernels(rank.timeline);
     let decoding = kernels.filter(|kernel| {
-        known.of(kernel.work.name, |name| DECODING.iter().any(|part| name.contains(part)))
+        known.of(kernel.work.name, |name| {
+            DECODING.iter().any(|part| name.contains(part))
+        })
     });
     ledger.note(CAUSE, "decoding", decoding.count() as f64);
 }

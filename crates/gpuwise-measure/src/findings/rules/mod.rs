@@ -32,6 +32,8 @@ findings! {
     device_copies,
     recomputation,
     small_batch,
+    expert_imbalance,
+    mixed_batches,
     cpu_data_loading,
     cpu_scalar_reads,
     cpu_optimizer,

@@ -101,12 +101,19 @@ fn charge(rank: &Rank<'_>, ledger: &mut Ledger<'_>) {
         if kernel.at.traits.tensor_cores != TensorCores::Used || !is_older(rank, &kernel) {
             continue;
         }
-        let least = rank.reach.as_ref().and_then(|reach| product.sizes?.least(reach));
+        let least = rank
+            .reach
+            .as_ref()
+            .and_then(|reach| product.sizes?.least(reach));
         if let Some(least) = least {
             product.charge_over(least, CAUSE, rank, ledger);
         } else if capability(rank, &kernel).is_some_and(|(major, _)| major == 9) {
             let high = kernel.duration() * (1.0 - hopper_old);
-            ledger.charge_spared(CAUSE, rank.alone, [(kernel.at.place, 0.0, high)].into_iter());
+            ledger.charge_spared(
+                CAUSE,
+                rank.alone,
+                [(kernel.at.place, 0.0, high)].into_iter(),
+            );
         } else {
             continue;
         }
@@ -119,7 +126,11 @@ fn charge(rank: &Rank<'_>, ledger: &mut Ledger<'_>) {
         let hopper = capability(rank, &kernel).is_some_and(|(major, _)| major == 9);
         if hopper && is_flash_2(kernel.name) && !ledger.is_spared(kernel.at.place) {
             let high = kernel.duration() * (1.0 - flash);
-            ledger.charge_spared(CAUSE, rank.alone, [(kernel.at.place, 0.0, high)].into_iter());
+            ledger.charge_spared(
+                CAUSE,
+                rank.alone,
+                [(kernel.at.place, 0.0, high)].into_iter(),
+            );
             charged += kernel.duration();
         }
     }
@@ -151,7 +162,9 @@ fn is_older(rank: &Rank<'_>, kernel: &Kernel<'_>) -> bool {
     };
     // AMD's generations are numbered otherwise.
     let device = rank.timeline.device_of(kernel.at.work);
-    let amd = device.and_then(|device| device.name.as_deref()).is_some_and(|name| name.contains("AMD"));
+    let amd = device
+        .and_then(|device| device.name.as_deref())
+        .is_some_and(|name| name.contains("AMD"));
     built_for / 10 < major && !amd
 }
 
@@ -170,13 +183,33 @@ mod tests {
     fn older_kernels() {
         check(
             "older_kernels",
-            |made| kernels(made, "cutlass_80_tensorop_bf16_s16816gemm_bf16_128x128_tn_align8"),
-            |made| kernels(made, "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64"),
+            |made| {
+                kernels(
+                    made,
+                    "cutlass_80_tensorop_bf16_s16816gemm_bf16_128x128_tn_align8",
+                )
+            },
+            |made| {
+                kernels(
+                    made,
+                    "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64",
+                )
+            },
         );
         check(
             "older_kernels",
-            |made| kernels(made, "void flash::flash_fwd_kernel<Flash_fwd_kernel_traits<128>>"),
-            |made| kernels(made, "void flash::flash_fwd_splitkv_kernel<Flash_fwd_kernel_traits<128>>"),
+            |made| {
+                kernels(
+                    made,
+                    "void flash::flash_fwd_kernel<Flash_fwd_kernel_traits<128>>",
+                )
+            },
+            |made| {
+                kernels(
+                    made,
+                    "void flash::flash_fwd_splitkv_kernel<Flash_fwd_kernel_traits<128>>",
+                )
+            },
         );
     }
 
@@ -192,6 +225,9 @@ mod tests {
             made.kernel("some_kernel", at + 300, at + 500, EARLY);
         }
         let (low, high) = found_on("H100 SXM5 80GB", made, "older_kernels");
-        assert!((high - (300.0 - 156.1) / 500.0).abs() < 0.002 && low == 0.0, "{low} {high}");
+        assert!(
+            (high - (300.0 - 156.1) / 500.0).abs() < 0.002 && low == 0.0,
+            "{low} {high}"
+        );
     }
 }

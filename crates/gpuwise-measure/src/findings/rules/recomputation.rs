@@ -48,7 +48,12 @@ pub(super) const RULE: Rule = Rule {
 
 fn find(profile: &Profile<'_>) -> Vec<Finding> {
     Lost::said(profile, CAUSE, &SHARE, |lost| {
-        let least = |figure: &str| lost.noted(figure).iter().copied().fold(f64::INFINITY, f64::min);
+        let least = |figure: &str| {
+            lost.noted(figure)
+                .iter()
+                .copied()
+                .fold(f64::INFINITY, f64::min)
+        };
         let (room, fits) = (least("room"), least("fits").min(1.0));
         let statement = format!(
             "Work of the forward pass ran again for {}, though {:.1} GB were free at the peak",
@@ -99,7 +104,11 @@ fn charge(rank: &Rank<'_>, ledger: &mut Ledger<'_>) {
 fn room(rank: &Rank<'_>) -> Option<f64> {
     let free = 1.0 - rank.limits.of(&FREE);
     let devices = rank.timeline.devices.iter().filter_map(|device| {
-        let events = rank.timeline.memory.iter().filter(|one| one.device == Some(device.number));
+        let events = rank
+            .timeline
+            .memory
+            .iter()
+            .filter(|one| one.device == Some(device.number));
         let peak = events.filter_map(|one| one.reserved).max()?;
         Some(device.total_memory? as f64 * free - peak as f64)
     });
@@ -111,7 +120,10 @@ fn again(timeline: &Timeline) -> Intervals {
     let mut kinds = Remembered::new(&timeline.names);
     let mut kind = |span: &HostSpan| {
         kinds.of(span.name, |name| {
-            (name.contains("CheckpointFunctionBackward"), name.contains("evaluate_function"))
+            (
+                name.contains("CheckpointFunctionBackward"),
+                name.contains("evaluate_function"),
+            )
         })
     };
     let (mut checkpoints, mut nodes) = (Vec::new(), Vec::new());
@@ -131,11 +143,16 @@ fn again(timeline: &Timeline) -> Intervals {
     for checkpoint in &checkpoints {
         let after = nodes.partition_point(|node| node.start_ns <= checkpoint.start_ns);
         let first = nodes.get(after).filter(|node| within(node, checkpoint));
-        ranges.push((checkpoint.start_ns, first.map_or(checkpoint.end_ns, |node| node.start_ns)));
+        ranges.push((
+            checkpoint.start_ns,
+            first.map_or(checkpoint.end_ns, |node| node.start_ns),
+        ));
     }
     for module in &timeline.modules {
         let after = nodes.partition_point(|node| node.start_ns <= module.start_ns);
-        let near = nodes.get(after.saturating_sub(4)..after).unwrap_or_default();
+        let near = nodes
+            .get(after.saturating_sub(4)..after)
+            .unwrap_or_default();
         if near.iter().any(|node| within(module, node)) {
             ranges.push((module.start_ns, module.end_ns));
         }
@@ -172,7 +189,11 @@ mod tests {
             let at = round * 1000;
             let host = at - EARLY;
             made.operator("CheckpointFunctionBackward", host, host + 100);
-            made.operator("autograd::engine::evaluate_function: MmBackward0", host + 50, host + 90);
+            made.operator(
+                "autograd::engine::evaluate_function: MmBackward0",
+                host + 50,
+                host + 90,
+            );
             made.kernel("some_kernel", at, at + 300, EARLY - 10);
             made.kernel("some_kernel", at + 300, at + 1000, EARLY - 360);
             made.0.memory.push(MemoryEvent {

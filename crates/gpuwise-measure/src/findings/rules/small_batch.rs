@@ -35,7 +35,12 @@ pub(super) const RULE: Rule = Rule {
 };
 
 /// Operators that multiply activations, their first matrix, by weights.
-const BY_WEIGHTS: [&str; 4] = ["aten::mm", "aten::addmm", "aten::_addmm_activation", "aten::_scaled_mm"];
+const BY_WEIGHTS: [&str; 4] = [
+    "aten::mm",
+    "aten::addmm",
+    "aten::_addmm_activation",
+    "aten::_scaled_mm",
+];
 
 fn find(profile: &Profile<'_>) -> Vec<Finding> {
     Lost::said(profile, CAUSE, &SHARE, |lost| {
@@ -61,9 +66,16 @@ fn charge(rank: &Rank<'_>, ledger: &mut Ledger<'_>) {
     let Some(reach) = &rank.reach else { return };
     let mut most = (0.0, 0.0, 0.0);
     for product in products(rank, ledger) {
-        let by_weights = product.kernel.operator.is_some_and(|name| BY_WEIGHTS.contains(&name));
-        let (Some(sizes), true) = (product.sizes, by_weights) else { continue };
-        let Some(peak) = reach.peak(sizes.precision) else { continue };
+        let by_weights = product
+            .kernel
+            .operator
+            .is_some_and(|name| BY_WEIGHTS.contains(&name));
+        let (Some(sizes), true) = (product.sizes, by_weights) else {
+            continue;
+        };
+        let Some(peak) = reach.peak(sizes.precision) else {
+            continue;
+        };
         let enough = peak * sizes.width / (2.0 * reach.bandwidth());
         // Gradients of weights have few columns of activations as well, and large results.
         if sizes.m >= enough || sizes.m * 8.0 > sizes.k.min(sizes.n) {
@@ -71,7 +83,11 @@ fn charge(rank: &Rank<'_>, ledger: &mut Ledger<'_>) {
         }
         let kernel = product.kernel;
         let high = kernel.duration() * (1.0 - sizes.m / enough);
-        ledger.charge_spared(CAUSE, rank.alone, [(kernel.at.place, 0.0, high)].into_iter());
+        ledger.charge_spared(
+            CAUSE,
+            rank.alone,
+            [(kernel.at.place, 0.0, high)].into_iter(),
+        );
         if high > most.0 {
             most = (high, sizes.m, enough);
         }
@@ -89,14 +105,22 @@ mod tests {
         for round in 0..10 {
             let at = round * 100 + 10;
             let shapes: [&[u64]; 2] = [&[rows, 8192], &[8192, 8192]];
-            shaped(&mut made, "aten::mm", &shapes, "sm90_xmma_gemm_bf16bf16", at, at + 100);
+            shaped(
+                &mut made,
+                "aten::mm",
+                &shapes,
+                "sm90_xmma_gemm_bf16bf16",
+                at,
+                at + 100,
+            );
         }
         made
     }
 
     #[test]
     fn small_batch() {
-        let said = |rows| classes_on("H100 SXM5 80GB", layers(rows)).contains(&"small_batch".to_owned());
+        let said =
+            |rows| classes_on("H100 SXM5 80GB", layers(rows)).contains(&"small_batch".to_owned());
         assert!(said(8));
         assert!(!said(512));
     }
@@ -105,6 +129,9 @@ mod tests {
     #[test]
     fn the_gain_is_bounded_by_the_ridge() {
         let (low, high) = found_on("H100 SXM5 80GB", layers(8), "small_batch");
-        assert!((high - (1.0 - 8.0 / 295.2)).abs() < 0.002 && low == 0.0, "{low} {high}");
+        assert!(
+            (high - (1.0 - 8.0 / 295.2)).abs() < 0.002 && low == 0.0,
+            "{low} {high}"
+        );
     }
 }

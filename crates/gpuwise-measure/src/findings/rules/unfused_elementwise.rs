@@ -87,7 +87,9 @@ fn charge(rank: &Rank<'_>, ledger: &mut Ledger<'_>) {
             is_chained(kernel) && !ledger.is_spared(kernel.at.place)
         };
         let mut close = |chain: Chain<'_>, ledger: &mut Ledger<'_>| {
-            let Some((low, high)) = chain.spared(rank) else { return };
+            let Some((low, high)) = chain.spared(rank) else {
+                return;
+            };
             chains += 1.0;
             kernels += chain.0.len() as f64;
             bytes += chain.between().unwrap_or(0.0);
@@ -119,7 +121,9 @@ fn charge(rank: &Rank<'_>, ledger: &mut Ledger<'_>) {
 fn is_chained(kernel: &Kernel<'_>) -> bool {
     let fits = match kernel.kind {
         "elementwise" | "norm" | "random" | "softmax" => true,
-        "layout" => kernel.name.contains("direct_copy_kernel") || kernel.name.contains("copy_kernel"),
+        "layout" => {
+            kernel.name.contains("direct_copy_kernel") || kernel.name.contains("copy_kernel")
+        }
         _ => false,
     };
     fits && !kernel.name.starts_with("triton_") && !kernel.name.contains("Fill")
@@ -130,7 +134,7 @@ fn follows(before: &Kernel<'_>, kernel: &Kernel<'_>) -> bool {
         return true;
     }
     match (before.largest(), kernel.largest()) {
-        (Some((one, _)), Some((other, _))) => one == other,
+        (Some((one, _)), Some((other, _))) => (one - other).abs() < 0.5,
         (None, None) => before.launch.is_some() && before.launch == kernel.launch,
         _ => false,
     }
@@ -146,7 +150,9 @@ impl Chain<'_> {
         (0..self.0.len()).filter_map(|at| {
             let kernel = self.0.get(at)?;
             let before = at.checked_sub(1).and_then(|before| self.0.get(before));
-            before.is_none_or(|before| !before.same_operator(kernel)).then_some(kernel)
+            before
+                .is_none_or(|before| !before.same_operator(kernel))
+                .then_some(kernel)
         })
     }
 
@@ -194,18 +200,32 @@ mod tests {
                 shaped(made, operator, &LARGE[..tensors], kernel, at, at + long);
                 at += long;
             };
-            next("aten::sigmoid", 1, "vectorized_elementwise_kernel<sigmoid>", 200);
+            next(
+                "aten::sigmoid",
+                1,
+                "vectorized_elementwise_kernel<sigmoid>",
+                200,
+            );
             if apart {
                 next("aten::mm", 2, "sm90_xmma_gemm", 300);
             }
             next("aten::mul", 2, "vectorized_elementwise_kernel<mul>", 300);
-            next("aten::mm", 2, "sm90_xmma_gemm", if apart { 200 } else { 500 });
+            next(
+                "aten::mm",
+                2,
+                "sm90_xmma_gemm",
+                if apart { 200 } else { 500 },
+            );
         }
     }
 
     #[test]
     fn unfused_elementwise() {
-        check("unfused_elementwise", |made| chains(made, false), |made| chains(made, true));
+        check(
+            "unfused_elementwise",
+            |made| chains(made, false),
+            |made| chains(made, true),
+        );
     }
 
     /// Of the five times that a tensor of 128 MiB is moved two are between them.

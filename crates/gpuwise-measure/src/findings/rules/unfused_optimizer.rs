@@ -113,18 +113,23 @@ fn charge(rank: &Rank<'_>, ledger: &mut Ledger<'_>) {
     }
     for kernel in sequences(rank).into_iter().flatten() {
         let launched = rank.timeline.call_of(kernel.at.work);
-        let Some(at) = launched.map(|call| call.start_ns) else { continue };
+        let Some(at) = launched.map(|call| call.start_ns) else {
+            continue;
+        };
         let after = steps.partition_point(|step| step.start <= at);
         let step = after.checked_sub(1).and_then(|place| steps.get_mut(place));
         if let Some(step) = step.filter(|step| at < step.end)
             && matches!(kernel.kind, "elementwise" | "optimizer")
+            && !ledger.is_spared(kernel.at.place)
         {
             step.kernels.push(kernel);
         }
     }
     let (mut count, mut kernels, mut passes) = (0.0, 0.0, 0.0);
     for step in &steps {
-        let Some((slow, fast, times)) = step.fused() else { continue };
+        let Some((slow, fast, times)) = step.fused() else {
+            continue;
+        };
         count += 1.0;
         kernels += step.kernels.len() as f64;
         passes += times;
@@ -146,9 +151,17 @@ fn charge(rank: &Rank<'_>, ledger: &mut Ledger<'_>) {
 fn steps<'a>(rank: &Rank<'_>) -> Vec<Step<'a>> {
     let ranges = rank.timeline.annotations.iter().filter_map(|range| {
         let name = rank.timeline.names.text(range.name);
-        let name = name.strip_prefix("Optimizer.step#")?.strip_suffix(".step")?;
+        let name = name
+            .strip_prefix("Optimizer.step#")?
+            .strip_suffix(".step")?;
         let (name, tensors) = PASSES.into_iter().find(|(known, _)| *known == name)?;
-        Some(Step { start: range.start_ns, end: range.end_ns, name, tensors, kernels: Vec::new() })
+        Some(Step {
+            start: range.start_ns,
+            end: range.end_ns,
+            name,
+            tensors,
+            kernels: Vec::new(),
+        })
     });
     let mut steps: Vec<Step<'a>> = ranges.collect();
     steps.sort_by_key(|step| step.start);
@@ -177,12 +190,25 @@ impl Step<'_> {
         // Each operation launches as often for every time that it passes over the parameters.
         let most = operations.values().map(|sum| sum.1).fold(0.0, f64::max);
         let regular = operations.values().filter(|sum| sum.1 * 8.0 >= most);
-        let launches = regular.clone().map(|sum| sum.1).fold(f64::INFINITY, f64::min);
-        let of_one = regular.clone().map(|(ns, count, tensors)| ns / (tensors * count / launches));
+        let launches = regular
+            .clone()
+            .map(|sum| sum.1)
+            .fold(f64::INFINITY, f64::min);
+        let of_one = regular
+            .clone()
+            .map(|(ns, count, tensors)| ns / (tensors * count / launches));
         let slowest = of_one.clone().fold(0.0, f64::max);
         let fastest = of_one.fold(f64::INFINITY, f64::min);
-        let moved: f64 = regular.map(|(_, count, tensors)| tensors * count / launches).sum();
-        (slowest > 0.0).then(|| (self.tensors * slowest, self.tensors * fastest, moved / self.tensors))
+        let moved: f64 = regular
+            .map(|(_, count, tensors)| tensors * count / launches)
+            .sum();
+        (slowest > 0.0).then(|| {
+            (
+                self.tensors * slowest,
+                self.tensors * fastest,
+                moved / self.tensors,
+            )
+        })
     }
 }
 
@@ -217,7 +243,12 @@ mod tests {
         check(
             "unfused_optimizer",
             |made| adam(made, &LOOP),
-            |made| adam(made, &[("multi_tensor_apply_kernel<FusedAdamMathFunctor<float>>", 70)]),
+            |made| {
+                adam(
+                    made,
+                    &[("multi_tensor_apply_kernel<FusedAdamMathFunctor<float>>", 70)],
+                )
+            },
         );
     }
 
@@ -227,8 +258,15 @@ mod tests {
         let mut made = Made::new();
         adam(&mut made, &LOOP);
         let found = found(&[made]);
-        let finding = found.iter().find(|one| one.class == "unfused_optimizer").expect("said");
-        let lost = finding.evidence.iter().find(|one| one.figure == "lost_ns").expect("told");
+        let finding = found
+            .iter()
+            .find(|one| one.class == "unfused_optimizer")
+            .expect("said");
+        let lost = finding
+            .evidence
+            .iter()
+            .find(|one| one.figure == "lost_ns")
+            .expect("told");
         assert!((lost.value - 1_400_000.0).abs() < 1000.0, "{}", lost.value);
     }
 }

@@ -85,14 +85,16 @@ class Profile:
     def start(self):
         profiler = self.torch.profiler
         kinds = [profiler.ProfilerActivity.CPU]
-        if self.torch.cuda.is_available():
+        gpu = self.torch.cuda.is_available()
+        if gpu:
             kinds.append(profiler.ProfilerActivity.CUDA)
+        # Without a GPU nothing is told by shapes and allocations, and recording them takes the CPU's time.
         # With a schedule, steps are named in the trace.
         self.recorder = profiler.profile(
             activities=kinds,
             schedule=lambda step: profiler.ProfilerAction.RECORD,
-            record_shapes=True,
-            profile_memory=True,
+            record_shapes=gpu,
+            profile_memory=gpu,
         )
         self.recorder.start()
 
