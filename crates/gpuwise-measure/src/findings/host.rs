@@ -10,7 +10,7 @@ use crate::figures::{
     names::{HostPurpose, Remembered},
 };
 use gpuwise_domain::profile::timeline::{
-    Detail, Direction, HostSpan, MemoryKind, NameId, Timeline, Work, WorkClass,
+    Detail, Direction, HostSpan, MemoryKind, NameId, Needed, Timeline, Work, WorkClass,
 };
 
 /// A rest is at least this many times the usual pause between operators.
@@ -112,7 +112,9 @@ impl Host {
         long.sort_unstable();
         host.loader = Intervals::union(loader.iter().copied()).without(&host.overhead);
         active.extend(loader);
-        host.rests = rests(&Intervals::union(active), limits, step_ns).without(&host.overhead);
+        if !is_sample(timeline) {
+            host.rests = rests(&Intervals::union(active), limits, step_ns).without(&host.overhead);
+        }
         host.long = long;
         host.disjoint();
         host.framework = host.rest_of(timeline);
@@ -179,6 +181,12 @@ impl Host {
     }
 }
 
+/// Whether the file holds a part of what happened alone: nothing says then that the host rested.
+pub(super) fn is_sample(timeline: &Timeline) -> bool {
+    let mut lacks = timeline.lacks.iter();
+    lacks.any(|lack| lack.needed == Needed::Events)
+}
+
 /// The copy that each call made, where it made one.
 fn copies_by_call(timeline: &Timeline) -> Vec<Option<u32>> {
     let mut copies = vec![None; timeline.calls.len()];
@@ -203,8 +211,11 @@ fn wait(
         return Some(Wait::Synchronisation);
     }
     let copy = copy?;
-    let waited = span.end_ns - span.start_ns >= SHORT_CALL
+    let length = span.end_ns - span.start_ns;
+    // One that goes on long after its copy has ended does something else.
+    let waited = length >= SHORT_CALL
         && span.end_ns >= copy.end_ns - RETURNS_WITHIN
+        && (span.end_ns - copy.end_ns) * 2 <= length.max(RETURNS_WITHIN)
         && span.start_ns <= copy.start_ns;
     if !waited {
         return None;

@@ -40,6 +40,9 @@ use work::Ordered;
 /// Causes that took a smaller share of a rank are not played again: no finding speaks of them.
 const WORTH: f64 = 0.01;
 
+/// A finding that gains less is not said: it would read 0 %.
+const GAIN: f64 = 0.005;
+
 /// Waiting for a data loader.
 pub const DATA_LOADING: Cause = rules::data_loading::CAUSE;
 
@@ -53,6 +56,8 @@ pub struct Signals {
     pub compute_capability: Option<(u32, u32)>,
     /// From the first work to the last.
     pub span_ns: i64,
+    /// The file holds a sample of what happened: nothing is certain of idle time.
+    pub is_sample: bool,
     /// What it runs on, and uses already.
     pub stack: Stack,
     pub charges: BTreeMap<Cause, Charged>,
@@ -117,6 +122,7 @@ pub fn signals(
         device,
         compute_capability,
         span_ns: ordered.span(),
+        is_sample: host::is_sample(timeline),
         stack: Stack::of(timeline),
         charges,
         steps,
@@ -155,7 +161,9 @@ pub fn of_profile(
     };
     let mut found: Vec<(&Rule, Finding)> = Vec::new();
     for rule in RULES {
-        found.extend((rule.find)(&profile).into_iter().map(|one| (rule, one)));
+        let said = (rule.find)(&profile).into_iter();
+        let gains = |one: &Finding| !matches!(one.gain, Gain::Time { high, .. } if high < GAIN);
+        found.extend(said.filter(gains).map(|one| (rule, one)));
     }
     overlaps(&mut found);
     let exhausted = found.iter().any(|(rule, _)| rule.ends_run);

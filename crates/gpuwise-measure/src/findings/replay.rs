@@ -3,8 +3,9 @@
 //!
 //! The host is one line of time: what is taken from it moves all that follows. A call that waited for the
 //! device waits again. A piece of work begins after its launch, after the work before it on its stream,
-//! and after work of another stream that it followed closely; where a gap on a stream has no reason in
-//! the trace, it stays. Without a change every piece lies where it lay.
+//! and after work of another stream that it followed closely, or in the tail of a kernel that had filled
+//! the device; where a gap on a stream has no reason in the trace, it stays. Without a change every piece
+//! lies where it lay.
 
 use super::{
     host::{Blocking, Wait},
@@ -12,16 +13,23 @@ use super::{
     rule::Rank,
 };
 use crate::figures::intervals::Intervals;
-use gpuwise_domain::profile::timeline::HostSpan;
+use gpuwise_domain::profile::timeline::{HostSpan, WorkClass};
 
 /// Work that begins this soon after the end of another stream's work is taken to have waited for it.
 const CLOSE_NS: i64 = 15_000;
+/// So does work that waited this many times as long as it began after that end: what is left is the way
+/// of the event between streams.
+const TIMES: i64 = 10;
+/// So many ends are looked at.
+const ENDS: usize = 64;
+/// Work that follows the work before it on its stream within this waited for nothing else.
+const FOLLOWS_NS: i64 = 5_000;
 /// What a call that waits for the device takes where it has nothing to wait for.
 const CALL_NS: i64 = 4_000;
 /// The way from a launching call to an idle device.
 const LAUNCH_NS: i64 = 4_000;
 /// Between two kernels of a stream that are both launched.
-const BETWEEN_NS: i64 = 1_000;
+pub(super) const BETWEEN_NS: i64 = 1_000;
 
 /// What a piece was seen to wait for.
 #[derive(Debug, Clone, Copy)]
@@ -322,7 +330,9 @@ fn pieces(rank: &Rank<'_>) -> Vec<Piece> {
     let timeline = rank.timeline;
     let mut last: Vec<Option<u32>> = vec![None; timeline.streams.len()];
     let mut pieces: Vec<Piece> = Vec::with_capacity(rank.ordered.pieces.len());
-    // The piece that ended last so far, and the one that did on any other stream.
+    // Kernels that compute and had not ended when the last piece began.
+    let mut running: Vec<u32> = Vec::new();
+    // Pieces in the order in which they ended.
     let mut ends: Vec<(i64, u32)> = Vec::new();
     let mut order: Vec<(i64, u32)> = (0..)
         .zip(&rank.ordered.pieces)
@@ -347,15 +357,45 @@ fn pieces(rank: &Rank<'_>) -> Vec<Piece> {
         let old_before = before
             .and_then(|before| pieces.get(before as usize))
             .copied();
+        let since = old_before.map(|before: Piece| before.end).max(launched);
+        let waited = since.map_or(0, |since| start - since);
         let recent = ends
             .iter()
             .rev()
-            .take_while(|end| start - end.0 <= CLOSE_NS);
-        let other = recent.copied().find(|&(_, other)| {
+            .take_while(|end| start - end.0 <= CLOSE_NS.max(waited / TIMES));
+        let elsewhere = |other: u32| {
             let piece = rank.ordered.pieces.get(other as usize);
             let work = piece.and_then(|piece| timeline.work.get(piece.2 as usize));
             work.is_some_and(|work| work.stream != stream)
+        };
+        // Of several, the one that is least likely to have ended then by chance: the longest for its
+        // distance. A stream of short kernels has one that ends at any time.
+        let mut other = recent
+            .take(ENDS)
+            .copied()
+            .filter(|&(_, other)| elsewhere(other))
+            .min_by(|one, two| {
+                let chance = |&(end, place): &(i64, u32)| {
+                    let length = pieces
+                        .get(place as usize)
+                        .map_or(0, |piece| piece.end - piece.start);
+                    (start - end + BETWEEN_NS) as f64 / length.max(1) as f64
+                };
+                chance(one).total_cmp(&chance(two))
+            });
+        let kernel = work.is_some_and(|work| {
+            let traits = rank.ordered.traits_of(work);
+            work.class == WorkClass::Kernel && traits.is_some_and(|traits| !traits.communication)
         });
+        running.retain(|place| pieces.get(*place as usize).is_some_and(|one| one.end > start));
+        if kernel && other.is_none() && waited > CLOSE_NS {
+            let beside = running.iter().filter(|place| elsewhere(**place));
+            let beside = beside.filter_map(|place| Some((pieces.get(*place as usize)?, *place)));
+            other = in_tail(start, waited, beside);
+        }
+        if kernel {
+            running.push(place);
+        }
         let bound = bound(start, call, old_before.as_ref(), other);
         let mut key = launched.unwrap_or(start);
         if let Some(before) = old_before {
@@ -376,6 +416,21 @@ fn pieces(rank: &Rank<'_>) -> Vec<Piece> {
     pieces
 }
 
+/// The kernel in whose tail a piece began: it ran all the time in which the piece, launched and first on its
+/// stream, waited, and was nearly over. Its blocks had filled the device until then.
+fn in_tail<'p>(
+    start: i64,
+    waited: i64,
+    running: impl Iterator<Item = (&'p Piece, u32)>,
+) -> Option<(i64, u32)> {
+    let tails = running.filter(|(kernel, _)| {
+        let left = kernel.end - start;
+        kernel.start <= start - waited && left <= (kernel.end - kernel.start) / TIMES
+    });
+    let first = tails.min_by_key(|(kernel, _)| kernel.end);
+    first.map(|(kernel, place)| (kernel.end, place))
+}
+
 fn bound(
     start: i64,
     call: Option<&HostSpan>,
@@ -394,14 +449,22 @@ fn bound(
     let launched = call.start_ns;
     // Of a long call the kernel waits to the end: it goes with the call.
     let at = call.end_ns.min(start).max(launched);
-    let queued = before.filter(|before| before.end > launched);
-    let behind = other.filter(|other| other.0 > launched);
+    // What begins as soon after its launch as launches do waited for that, unless it follows at once.
+    let quick = start - launched <= CLOSE_NS;
+    let queued = before.filter(|before| {
+        before.end > launched && !(quick && start - before.end > BETWEEN_NS)
+    });
+    let behind = other.filter(|other| other.0 > launched && !quick);
     // It came long after the work before it, while its call was held: the call is what it waited for.
     let held = queued.is_some_and(|before| {
         start - before.end > CLOSE_NS && call.end_ns > before.end.saturating_add(CLOSE_NS)
     });
     match (queued.filter(|_| !held), behind.filter(|_| !held)) {
-        (Some(before), Some((end, other))) if end > before.end => Bound::Other(other, start - end),
+        (Some(before), Some((end, other)))
+            if end > before.end && start - before.end > FOLLOWS_NS =>
+        {
+            Bound::Other(other, start - end)
+        }
         (Some(before), _) => Bound::Stream(start - before.end),
         (None, Some((end, other))) => Bound::Other(other, start - end),
         (None, None) => Bound::Launch(at, start - at),

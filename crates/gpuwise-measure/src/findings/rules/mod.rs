@@ -25,6 +25,7 @@ findings! {
     low_occupancy,
     layout_conversion,
     idle,
+    dependency,
     memory_capacity,
     fragmentation,
     compute_bound,
