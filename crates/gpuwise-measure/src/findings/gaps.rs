@@ -175,16 +175,17 @@ impl Walk<'_> {
             left.take(first_use::CAUSE, &long, true, name);
         }
         let Some(call) = call else { return };
+        let longest_way = self.limits.of(&dependency::LONGEST_WAY);
         if end - returned > KERNEL_WAIT_NS {
             // Launched, and not begun for longer than the way takes: the host is not what it waits for.
             let launched = Intervals::union([(returned, end)]);
-            if (end - returned) as f64 >= self.limits.of(&dependency::LONGEST_WAY) {
+            if (end - returned) as f64 >= longest_way {
                 left.take(dependency::CAUSE, &launched, false, self.operator(next));
             } else {
                 left.ranges = left.ranges.without(&launched);
             }
-        } else if start - call.end_ns > KERNEL_WAIT_NS {
-            // It had been queued before the device was free: what is between two such is the device's.
+        } else if (start - call.end_ns) as f64 >= longest_way {
+            // It was queued before the device was free: what is between two such is the device's.
             return;
         }
         self.launching((start, begun), &mut left, (place, next), previous);
@@ -202,7 +203,8 @@ impl Walk<'_> {
         if self.paced(next, previous) {
             left.take_all(small_kernels::CAUSE, operator);
             // Where two become one, what lies between any two goes as well.
-            left.ledger.may_shorten(small_kernels::CAUSE, place, BETWEEN_NS);
+            left.ledger
+                .may_shorten(small_kernels::CAUSE, place, BETWEEN_NS);
             return;
         }
         if let Some((restarts, name)) = self.restarts(gap) {

@@ -3,6 +3,7 @@
 use super::{
     rule::Thresholds,
     rules::{first_use, idle},
+    work::Ordered,
 };
 use crate::figures::{
     Classifier,
@@ -12,6 +13,7 @@ use crate::figures::{
 use gpuwise_domain::profile::timeline::{
     Detail, Direction, HostSpan, MemoryKind, NameId, Needed, Timeline, Work, WorkClass,
 };
+use std::collections::BTreeMap;
 
 /// A rest is at least this many times the usual pause between operators.
 const USUAL_RESTS: i64 = 20;
@@ -65,6 +67,7 @@ pub(super) struct Host {
 impl Host {
     pub(super) fn new(
         timeline: &Timeline,
+        ordered: &Ordered,
         names: &Classifier,
         limits: &Thresholds,
         step_ns: i64,
@@ -88,6 +91,7 @@ impl Host {
             }
         }
         let copies = copies_by_call(timeline);
+        let ended = ended_before(timeline, ordered);
         let long_call = limits.of(&first_use::CALL);
         let mut long = Vec::new();
         for (index, span) in timeline.calls.iter().enumerate() {
@@ -96,7 +100,11 @@ impl Host {
             let purpose = of(span);
             let copy = copies.get(index).copied().flatten();
             let work = copy.and_then(|copy| timeline.work.get(copy as usize));
-            if let Some(why) = wait(timeline, span, purpose, work.copied()) {
+            // Behind nothing, a long call takes the time itself.
+            let ended = copy.and_then(|copy| ended.get(&copy));
+            let own = length as f64 >= long_call && ended.is_some_and(|end| *end <= span.start_ns);
+            let waits = wait(timeline, span, purpose, work.copied());
+            if let Some(why) = waits.filter(|_| !own || purpose == HostPurpose::Synchronisation) {
                 host.blocking.push(Blocking {
                     start: span.start_ns,
                     end: span.end_ns,
@@ -182,7 +190,7 @@ impl Host {
 }
 
 /// Whether the file holds a part of what happened alone: nothing says then that the host rested.
-pub(super) fn is_sample(timeline: &Timeline) -> bool {
+fn is_sample(timeline: &Timeline) -> bool {
     let mut lacks = timeline.lacks.iter();
     lacks.any(|lack| lack.needed == Needed::Events)
 }
@@ -198,6 +206,24 @@ fn copies_by_call(timeline: &Timeline) -> Vec<Option<u32>> {
         }
     }
     copies
+}
+
+/// When the work before each copy on its stream had ended.
+fn ended_before(timeline: &Timeline, ordered: &Ordered) -> BTreeMap<u32, i64> {
+    let mut last = vec![i64::MIN; timeline.streams.len()];
+    let mut ended = BTreeMap::new();
+    for &(_, end, index) in &ordered.pieces {
+        let Some(work) = timeline.work.get(index as usize) else {
+            continue;
+        };
+        if let Some(before) = last.get_mut(work.stream as usize) {
+            if work.class == WorkClass::Copy {
+                ended.insert(index, *before);
+            }
+            *before = end.max(*before);
+        }
+    }
+    ended
 }
 
 /// Whether a call held the host until the device was ready, and why.

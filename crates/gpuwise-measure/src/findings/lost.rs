@@ -156,9 +156,6 @@ impl<'a> Lost<'a> {
         advice: &[&str],
         more: Vec<Evidence>,
     ) -> Finding {
-        // Of a sample's idle time, what it left out may have filled any part.
-        let sampled = self.idle_ns > 0 && self.signals.iter().any(|one| one.is_sample);
-        let certain = if sampled { 0.0 } else { certain };
         let high = self.gained.1.min(1.0);
         let low = (self.gained.0 * certain).clamp(0.0, high);
         let steps = step_without(self.cause, self.signals);

@@ -56,8 +56,6 @@ pub struct Signals {
     pub compute_capability: Option<(u32, u32)>,
     /// From the first work to the last.
     pub span_ns: i64,
-    /// The file holds a sample of what happened: nothing is certain of idle time.
-    pub is_sample: bool,
     /// What it runs on, and uses already.
     pub stack: Stack,
     pub charges: BTreeMap<Cause, Charged>,
@@ -87,7 +85,7 @@ pub fn signals(
 ) -> Signals {
     let ordered = Ordered::new(timeline, settings);
     let step_ns = steps.map_or_else(|| ordered.span(), |steps| steps.median_ns);
-    let host = Host::new(timeline, settings.names, limits, step_ns);
+    let host = Host::new(timeline, &ordered, settings.names, limits, step_ns);
     let steps = steps.into_iter().flat_map(|figures| &figures.steps);
     let steps = steps.map(|step| (step.start_ns, step.end_ns));
     let mut ledger = Ledger::new(timeline, &ordered, steps);
@@ -122,7 +120,6 @@ pub fn signals(
         device,
         compute_capability,
         span_ns: ordered.span(),
-        is_sample: host::is_sample(timeline),
         stack: Stack::of(timeline),
         charges,
         steps,

@@ -24,6 +24,8 @@ const TIMES: i64 = 10;
 const ENDS: usize = 64;
 /// Work that follows the work before it on its stream within this waited for nothing else.
 const FOLLOWS_NS: i64 = 5_000;
+/// Work that begins later after its launch waited for something else.
+const LONGEST_WAY_NS: i64 = 100_000;
 /// What a call that waits for the device takes where it has nothing to wait for.
 const CALL_NS: i64 = 4_000;
 /// The way from a launching call to an idle device.
@@ -61,6 +63,8 @@ struct Piece {
 struct Waiting {
     call: Blocking,
     piece: Option<u32>,
+    /// Most of it was a wait for other ranks: without it the collective would take as much longer.
+    for_others: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -95,8 +99,15 @@ struct Change<'c> {
     host: &'c Intervals,
     /// For each piece, by how much it is shorter.
     shorter: &'c [i64],
-    /// Calls that no longer wait.
+    /// Calls that no longer wait, and whether those go on that waited for other ranks.
     unwaiting: Option<Wait>,
+    others_wait: bool,
+}
+
+impl Change<'_> {
+    fn waits(&self, wait: &Waiting) -> bool {
+        self.unwaiting != Some(wait.call.why) || self.others_wait && wait.for_others
+    }
 }
 
 impl Replay {
@@ -114,9 +125,14 @@ impl Replay {
         by_work.sort_unstable();
         let calls = rank.host.blocking.iter();
         let waits: Vec<Waiting> = calls
-            .map(|&call| Waiting {
-                call,
-                piece: waited_for(&call, &by_end, &by_work),
+            .map(|&call| {
+                let others = &rank.ordered.only_communicating;
+                Waiting {
+                    call,
+                    piece: waited_for(&call, &by_end, &by_work),
+                    for_others: others.overlap_range(call.start, call.end) * 2
+                        >= call.end - call.start,
+                }
             })
             .collect();
         let of_pieces = (0..).zip(&pieces);
@@ -142,17 +158,17 @@ impl Replay {
         whole: Whole<'_>,
         unwaiting: Option<Wait>,
     ) -> Gained {
-        let waited = self.waited(unwaiting);
-        let all = removed.host.iter().chain(waited.ranges()).copied();
+        let waited = self.waited(unwaiting, true);
+        let (least_waited, most_waited) = (self.waited(unwaiting, false), waited);
+        let all = removed.host.iter().chain(most_waited.ranges()).copied();
         let charged = Intervals::union(all);
-        let none = waited;
         let (least, most) = match whole {
-            Whole::Charged if unwaiting.is_some() => (&none, &charged),
+            Whole::Charged if unwaiting.is_some() => (&least_waited, &charged),
             Whole::Charged => (&charged, &charged),
             Whole::Always(all) => (all, all),
             Whole::AtMost(all) => (&charged, all),
         };
-        let with = |host: &Intervals, part: fn(&(u32, i64, i64)) -> i64| {
+        let with = |host: &Intervals, others_wait, part: fn(&(u32, i64, i64)) -> i64| {
             let mut shorter = vec![0; self.pieces.len()];
             for one in &removed.work {
                 if let Some(by) = shorter.get_mut(one.0 as usize) {
@@ -164,22 +180,26 @@ impl Replay {
                     host,
                     shorter: &shorter,
                     unwaiting,
+                    others_wait,
                 })
         };
-        let high_ns = with(most, |one| one.2);
+        let high_ns = with(most, false, |one| one.2);
         let same = std::ptr::eq(least, most) && removed.work.iter().all(|one| one.1 == one.2);
         let low_ns = if same {
             high_ns
         } else {
-            with(least, |one| one.1)
+            with(least, true, |one| one.1)
         };
         Gained { low_ns, high_ns }
     }
 
-    /// Time in calls that wait no more, but for what such a call takes by itself.
-    fn waited(&self, unwaiting: Option<Wait>) -> Intervals {
-        let calls = self.waits.iter().map(|wait| &wait.call);
-        let calls = calls.filter(|call| Some(call.why) == unwaiting);
+    /// Time in calls that wait no more, but for what such a call takes by itself; `all` of them, or those
+    /// that did not wait for other ranks.
+    fn waited(&self, unwaiting: Option<Wait>, all: bool) -> Intervals {
+        let waits = self.waits.iter();
+        let waits = waits.filter(|wait| Some(wait.call.why) == unwaiting);
+        let waits = waits.filter(|wait| all || !wait.for_others);
+        let calls = waits.map(|wait| &wait.call);
         Intervals::union(calls.map(|call| ((call.start + CALL_NS).min(call.end), call.end)))
     }
 
@@ -202,8 +222,7 @@ impl Replay {
                 }
                 Event::Wait(place) => {
                     let wait = self.waits.get(place as usize);
-                    if let Some(wait) = wait.filter(|wait| change.unwaiting != Some(wait.call.why))
-                    {
+                    if let Some(wait) = wait.filter(|wait| change.waits(wait)) {
                         let returned = self.returned(wait, &clock, &times);
                         clock.arrive(wait.call.end, returned);
                     }
@@ -325,9 +344,26 @@ fn waited_for(call: &Blocking, by_end: &[(i64, u32)], by_work: &[(u32, u32)]) ->
     by_end.get(after.checked_sub(1)?).map(|known| known.1)
 }
 
+/// How long work that finds the device idle takes from its launching call on in this trace, at most: one
+/// and a half times the median.
+fn usual_way(rank: &Rank<'_>) -> i64 {
+    let mut ways = Vec::new();
+    let mut busy_until = i64::MIN;
+    for &(start, end, index) in &rank.ordered.pieces {
+        let work = rank.timeline.work.get(index as usize);
+        let call = work.and_then(|work| rank.timeline.call_of(work));
+        ways.extend(call.filter(|call| busy_until < call.start_ns).map(|call| start - call.start_ns));
+        busy_until = busy_until.max(end);
+    }
+    ways.sort_unstable();
+    let median = ways.get(ways.len() / 2).copied().unwrap_or(0);
+    CLOSE_NS.max((median + median / 2).min(LONGEST_WAY_NS))
+}
+
 /// What each piece waited for.
 fn pieces(rank: &Rank<'_>) -> Vec<Piece> {
     let timeline = rank.timeline;
+    let way = usual_way(rank);
     let mut last: Vec<Option<u32>> = vec![None; timeline.streams.len()];
     let mut pieces: Vec<Piece> = Vec::with_capacity(rank.ordered.pieces.len());
     // Kernels that compute and had not ended when the last piece began.
@@ -387,7 +423,11 @@ fn pieces(rank: &Rank<'_>) -> Vec<Piece> {
             let traits = rank.ordered.traits_of(work);
             work.class == WorkClass::Kernel && traits.is_some_and(|traits| !traits.communication)
         });
-        running.retain(|place| pieces.get(*place as usize).is_some_and(|one| one.end > start));
+        running.retain(|place| {
+            pieces
+                .get(*place as usize)
+                .is_some_and(|one| one.end > start)
+        });
         if kernel && other.is_none() && waited > CLOSE_NS {
             let beside = running.iter().filter(|place| elsewhere(**place));
             let beside = beside.filter_map(|place| Some((pieces.get(*place as usize)?, *place)));
@@ -396,7 +436,7 @@ fn pieces(rank: &Rank<'_>) -> Vec<Piece> {
         if kernel {
             running.push(place);
         }
-        let bound = bound(start, call, old_before.as_ref(), other);
+        let bound = bound(way, start, call, old_before.as_ref(), other);
         let mut key = launched.unwrap_or(start);
         if let Some(before) = old_before {
             key = key.max(before.key);
@@ -432,6 +472,7 @@ fn in_tail<'p>(
 }
 
 fn bound(
+    way: i64,
     start: i64,
     call: Option<&HostSpan>,
     before: Option<&Piece>,
@@ -450,10 +491,9 @@ fn bound(
     // Of a long call the kernel waits to the end: it goes with the call.
     let at = call.end_ns.min(start).max(launched);
     // What begins as soon after its launch as launches do waited for that, unless it follows at once.
-    let quick = start - launched <= CLOSE_NS;
-    let queued = before.filter(|before| {
-        before.end > launched && !(quick && start - before.end > BETWEEN_NS)
-    });
+    let quick = start - launched <= way;
+    let queued = before
+        .filter(|before| before.end > launched && !(quick && start - before.end > BETWEEN_NS));
     let behind = other.filter(|other| other.0 > launched && !quick);
     // It came long after the work before it, while its call was held: the call is what it waited for.
     let held = queued.is_some_and(|before| {

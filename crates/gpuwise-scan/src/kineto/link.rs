@@ -43,7 +43,11 @@ fn sample(builder: &Builder<'_>) -> Option<Lack> {
         numbers.sort_unstable();
         numbers.dedup();
         let next = numbers.iter().skip(1);
-        let mut steps: Vec<u64> = numbers.iter().zip(next).map(|(one, next)| next - one).collect();
+        let mut steps: Vec<u64> = numbers
+            .iter()
+            .zip(next)
+            .map(|(one, next)| next - one)
+            .collect();
         steps.sort_unstable();
         steps.truncate(steps.len() - steps.len() / JUMPS);
         let made: f64 = steps.iter().map(|step| *step as f64).sum();

@@ -84,7 +84,11 @@ fn figures_that_need_a_missing_table_are_not_told() {
         place.json(&["profile", "lacking.sqlite"])
     };
     for (table, untold, told) in [
-        ("CUPTI_ACTIVITY_KIND_KERNEL", ["busy_ns", "comm_pct"], "launch_calls"),
+        (
+            "CUPTI_ACTIVITY_KIND_KERNEL",
+            ["busy_ns", "comm_pct"],
+            "launch_calls",
+        ),
         ("StringIds", ["comm_pct", "tensor_core_pct"], "busy_ns"),
     ] {
         let document = lacking(table);
@@ -94,7 +98,14 @@ fn figures_that_need_a_missing_table_are_not_told() {
             let why = figure["unknown"].as_str().unwrap_or_default();
             assert!(why.contains(table), "{table}: {figure}");
         }
-        assert!(figure(&document, told)["count"].is_number(), "{table}: {told}");
-        assert_eq!(document["summary"]["findings"], serde_json::json!([]), "{table}");
+        assert!(
+            figure(&document, told)["count"].is_number(),
+            "{table}: {told}"
+        );
+        assert_eq!(
+            document["summary"]["findings"],
+            serde_json::json!([]),
+            "{table}"
+        );
     }
 }

@@ -210,7 +210,14 @@ fn a_sample_is_told_by_its_numbers() {
         let of = |at: u64| {
             let after = if at >= 300 { jump } else { 0 };
             let operator = span("cpu_op", "External id", at * 9, after + at * operators);
-            operator + "," + &span("cuda_runtime", "correlation", at * 9 + 4, after + at * calls)
+            operator
+                + ","
+                + &span(
+                    "cuda_runtime",
+                    "correlation",
+                    at * 9 + 4,
+                    after + at * calls,
+                )
         };
         let events: Vec<String> = (1..=600).map(of).collect();
         let text = format!(r#"{{"traceEvents":[{}]}}"#, events.join(","));
@@ -220,7 +227,10 @@ fn a_sample_is_told_by_its_numbers() {
     let sample = "98 % of the operators that their numbers count (it has 600)";
     assert_eq!(lacks(50, 90, 0), [sample]);
     for (operators, calls, jump) in [(1, 9, 0), (50, 9, 0), (1, 90, 0), (2, 90, 1_000_000)] {
-        assert!(lacks(operators, calls, jump).is_empty(), "{operators} {calls} {jump}");
+        assert!(
+            lacks(operators, calls, jump).is_empty(),
+            "{operators} {calls} {jump}"
+        );
     }
 }
 
