@@ -100,11 +100,15 @@ impl Host {
             let purpose = of(span);
             let copy = copies.get(index).copied().flatten();
             let work = copy.and_then(|copy| timeline.work.get(copy as usize));
-            // Behind nothing, a long call takes the time itself.
-            let ended = copy.and_then(|copy| ended.get(&copy));
-            let own = length as f64 >= long_call && ended.is_some_and(|end| *end <= span.start_ns);
-            let waits = wait(timeline, span, purpose, work.copied());
-            if let Some(why) = waits.filter(|_| !own || purpose == HostPurpose::Synchronisation) {
+            let behind = copy.and_then(|copy| ended.get(&copy));
+            let waits = wait(timeline, span, purpose, work.copied()).filter(|why| {
+                // Behind nothing, a long call for a short copy takes the time itself.
+                let idle = behind.is_some_and(|end| *end <= span.start_ns)
+                    && work.is_some_and(|copy| (copy.end_ns - copy.start_ns) * 2 < length);
+                let own = idle && length as f64 >= long_call;
+                !own || *why == Wait::Pageable || purpose == HostPurpose::Synchronisation
+            });
+            if let Some(why) = waits {
                 host.blocking.push(Blocking {
                     start: span.start_ns,
                     end: span.end_ns,

@@ -352,7 +352,10 @@ fn usual_way(rank: &Rank<'_>) -> i64 {
     for &(start, end, index) in &rank.ordered.pieces {
         let work = rank.timeline.work.get(index as usize);
         let call = work.and_then(|work| rank.timeline.call_of(work));
-        ways.extend(call.filter(|call| busy_until < call.start_ns).map(|call| start - call.start_ns));
+        ways.extend(
+            call.filter(|call| busy_until < call.start_ns)
+                .map(|call| start - call.start_ns),
+        );
         busy_until = busy_until.max(end);
     }
     ways.sort_unstable();
