@@ -17,7 +17,8 @@ use gpuwise_domain::profile::timeline::{HostSpan, NameId, Timeline, Work, WorkCl
 /// Idle time under the profiler's own overhead: nobody's fault, and no finding.
 pub(super) const OVERHEAD: Cause = Cause("profiler_overhead");
 
-/// What is left of a gap after its call returned is the way to the device when it is no longer.
+/// What is left of a gap after its call returned is the way to the device when it is no longer, or no longer
+/// than usual in this trace.
 const KERNEL_WAIT_NS: i64 = 10_000;
 
 /// Charges every gap. A call that waited for the device held the host back by as long as the device
@@ -176,7 +177,8 @@ impl Walk<'_> {
         }
         let Some(call) = call else { return };
         let longest_way = self.limits.of(&dependency::LONGEST_WAY);
-        if end - returned > KERNEL_WAIT_NS {
+        let way = self.ordered.way_ns.max(KERNEL_WAIT_NS);
+        if end - returned > way.min(longest_way as i64) {
             // Launched, and not begun for longer than the way takes: the host is not what it waits for.
             let launched = Intervals::union([(returned, end)]);
             if (end - returned) as f64 >= longest_way {

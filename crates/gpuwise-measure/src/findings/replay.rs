@@ -344,29 +344,10 @@ fn waited_for(call: &Blocking, by_end: &[(i64, u32)], by_work: &[(u32, u32)]) ->
     by_end.get(after.checked_sub(1)?).map(|known| known.1)
 }
 
-/// How long work that finds the device idle takes from its launching call on in this trace, at most: one
-/// and a half times the median.
-fn usual_way(rank: &Rank<'_>) -> i64 {
-    let mut ways = Vec::new();
-    let mut busy_until = i64::MIN;
-    for &(start, end, index) in &rank.ordered.pieces {
-        let work = rank.timeline.work.get(index as usize);
-        let call = work.and_then(|work| rank.timeline.call_of(work));
-        ways.extend(
-            call.filter(|call| busy_until < call.start_ns)
-                .map(|call| start - call.start_ns),
-        );
-        busy_until = busy_until.max(end);
-    }
-    ways.sort_unstable();
-    let median = ways.get(ways.len() / 2).copied().unwrap_or(0);
-    CLOSE_NS.max((median + median / 2).min(LONGEST_WAY_NS))
-}
-
 /// What each piece waited for.
 fn pieces(rank: &Rank<'_>) -> Vec<Piece> {
     let timeline = rank.timeline;
-    let way = usual_way(rank);
+    let way = rank.ordered.way_ns.clamp(CLOSE_NS, LONGEST_WAY_NS);
     let mut last: Vec<Option<u32>> = vec![None; timeline.streams.len()];
     let mut pieces: Vec<Piece> = Vec::with_capacity(rank.ordered.pieces.len());
     // Kernels that compute and had not ended when the last piece began.
@@ -578,6 +559,36 @@ mod tests {
                 Replay::new(rank).gained(&removed, Whole::Charged, Some(Wait::Synchronisation));
             // Launched 101 µs earlier, but the first kernel runs until 110 µs.
             assert_eq!(gained, kept(54_000));
+        });
+    }
+
+    /// Whoever runs ahead to a collective waits there for the others: that gains nothing for certain.
+    #[test]
+    fn a_wait_for_other_ranks_is_theirs() {
+        let mut made = Made::new();
+        made.kernel("ncclDevKernel_AllReduce_Sum_f32_RING_LL", 10, 1010, 6);
+        made.call("cudaStreamSynchronize", 10, 1015);
+        made.kernel("second", 1065, 1165, 10);
+        with_rank(&made.0, |rank| {
+            let waits = Some(Wait::Synchronisation);
+            let gained = Replay::new(rank).gained(&Removed::default(), Whole::Charged, waits);
+            assert_eq!((gained.low_ns, gained.high_ns), (0, 54_000));
+        });
+    }
+
+    /// A kernel of another stream, launched early, begins 20 µs before the end of one that fills the device.
+    #[test]
+    fn a_kernel_that_began_in_the_tail_of_another_goes_with_it() {
+        let mut made = Made::new();
+        made.kernel("wide", 10, 1010, 6);
+        made.kernel("narrow", 990, 1090, 970).stream = 1;
+        with_rank(&made.0, |rank| {
+            let removed = Removed {
+                host: Vec::new(),
+                work: vec![(0, 500_000, 500_000)],
+            };
+            let gained = Replay::new(rank).gained(&removed, Whole::Charged, None);
+            assert_eq!(gained, kept(500_000));
         });
     }
 }

@@ -151,16 +151,26 @@ fn calls(builder: &mut Builder<'_>) {
         links.sort_unstable();
     }
     let mut hint = 0;
+    let calls = &builder.timeline.calls;
     for (work, (correlation, _)) in builder.timeline.work.iter_mut().zip(&builder.work_links) {
         if *correlation == 0 {
             continue;
         }
-        if let Some(at) = position(links, hint, *correlation)
-            && let Some((_, call)) = links.get(at)
-        {
-            hint = at;
-            work.call = Index::of(*call as usize);
+        let Some(at) = position(links, hint, *correlation) else {
+            continue;
+        };
+        hint = at;
+        let same = links.get(at..).unwrap_or_default().iter();
+        let mut same = same.take_while(|link| link.0 == *correlation).map(|link| link.1);
+        let mut chosen = same.next();
+        // Several have the number where profiles were joined: the last one begun by then.
+        for call in same {
+            let begun = calls.get(call as usize).map(|call| call.start_ns);
+            if begun.is_some_and(|begun| begun <= work.start_ns) {
+                chosen = Some(call);
+            }
         }
+        work.call = chosen.map_or(Index::NONE, |call| Index::of(call as usize));
     }
 }
 
