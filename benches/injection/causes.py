@@ -5,6 +5,7 @@ Shares no code with gpuwise.
 """
 
 from bisect import bisect_right
+import itertools
 
 from kineto import Event
 from retime import Change, is_collective
@@ -24,9 +25,12 @@ class Planted:
 class Scribe:
     """Adds events to a trace, in its own style."""
 
+    blocks = itertools.count()
+
     def __init__(self, trace):
         self.trace = trace
-        self.number = 900_000_000
+        # Two causes in one trace number their calls apart.
+        self.number = 900_000_000 + 1_000_000 * next(self.blocks)
         self.thread = trace.main_thread() or (0, 0)
         self.made = []
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Plants causes in real traces by seed, asks `gpuwise profile` what it finds, and scores the answers.
 
-    run.py plant --traces /data/profile/traces --out CASES [--groups a,b] [--jobs 2]
+    run.py plant --traces /data/profile/traces --out CASES [--groups a,b] [--jobs 2] [--seeds 2,3]
     run.py score --traces /data/profile/traces --out CASES --binary target/release/gpuwise [--half judge]
 
 Even seeds are for development, odd seeds for judging. See README.md for what counts.
@@ -34,7 +34,7 @@ def causes_of(group):
 
 
 def plant_group(task):
-    name, traces, out = task
+    name, traces, out, seeds = task
     made, refused = [], {}
     able = []
     # A fresh reading for each case: planting renames and moves what it plants in.
@@ -42,7 +42,7 @@ def plant_group(task):
     place = sorted(inject.GROUPS).index(name)
     for index, cause in enumerate(causes_of(group)):
         # Large traces carry each cause once, with even and odd seeds in turn.
-        for seed in [(place + index) % 2] if name in LARGE else SINGLE_SEEDS:
+        for seed in [seeds[(place + index) % 2]] if name in LARGE else seeds:
             planted = inject.plant(group, [cause], seed)
             if isinstance(planted, str):
                 refused[cause] = planted
@@ -52,9 +52,10 @@ def plant_group(task):
             inject.write(group, *planted, folder)
             made.append(folder)
             group = inject.Group(name, traces)
-    random = chance.Random(f"pairs {name}")
-    number = 0
-    wanted = PAIRS_LARGE if name in LARGE else PAIRS
+    # Other seeds give other pairs, numbered apart.
+    number = 0 if seeds == SINGLE_SEEDS else 100 * seeds[0]
+    random = chance.Random(f"pairs {name}" + (f" {number}" if number else ""))
+    wanted = number + (PAIRS_LARGE if name in LARGE else PAIRS)
     for _ in range(0 if len(able) < 2 else PAIR_TRIES):
         names = random.sample(able, 2)
         if number >= wanted or not inject.allowed(names):
@@ -79,7 +80,8 @@ def squeeze(folder):
 
 def plant_all(given):
     names = given.groups.split(",") if given.groups else list(inject.GROUPS)
-    tasks = [(name, given.traces, given.out) for name in names]
+    seeds = tuple(int(seed) for seed in given.seeds.split(","))
+    tasks = [(name, given.traces, given.out, seeds) for name in names]
     with multiprocessing.Pool(given.jobs, maxtasksperchild=1) as pool:
         for name, made, refused in pool.imap_unordered(plant_group, tasks, chunksize=1):
             for folder in made:
@@ -203,6 +205,7 @@ def main():
     parser.add_argument("--half", choices=["develop", "judge", "both"], default="both")
     parser.add_argument("--only", help="cases whose name holds this")
     parser.add_argument("--groups")
+    parser.add_argument("--seeds", default="0,1", help="an even and an odd one; others than 0,1 plant new cases")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--json")
     parser.add_argument("--verbose", action="store_true")

@@ -16,9 +16,9 @@ fn a_trace_answers_in_figures_and_findings() {
     let concluded = profile(&App::shipped(), &parse([trace]).expect("flags")).expect("a trace");
     let figures = &concluded.summary.figures;
     let whole = |name: &str| {
+        let of_all = |scope: &Scope| scope.device.is_none() && scope.part.is_none();
         let mut named = figures.iter().filter(|figure| figure.name == name);
-        let figure = named.find(|figure| figure.scope == Scope::default());
-        figure.and_then(|figure| figure.value.real())
+        named.find(|figure| of_all(&figure.scope))?.value.real()
     };
     let (span, busy) = (whole("span_ns"), whole("busy_ns"));
     assert!(span >= busy && busy > Some(0.0), "{span:?} {busy:?}");

@@ -339,6 +339,8 @@ pub enum Needed {
     Calls,
     /// Texts of names.
     Names,
+    /// Every event: the file is a sample, and what stands between two events is unknown.
+    Events,
 }
 
 /// A kind of events that a file has not, and where they would be.

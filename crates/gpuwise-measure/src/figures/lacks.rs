@@ -64,6 +64,7 @@ pub fn sentence(lack: &Lack) -> String {
         Needed::Names => {
             "kernels and calls have no names: communication, tensor cores and kinds of work are not told, and nothing is found"
         }
+        Needed::Events => "it is a sample, and what looks idle may be work that it left out",
     };
     format!("the file has not {}: {what}", lack.place)
 }

@@ -1,11 +1,13 @@
 //! Idle time of a device, each nanosecond charged to one cause.
 
 use super::{
-    host::{Host, Wait},
+    host::{Blocking, Host, Wait},
     ledger::{Cause, Ledger},
+    replay::BETWEEN_NS,
     rule::{Rank, Thresholds},
     rules::{
-        data_loading, first_use, host_bound, idle, pageable_copies, small_kernels, synchronisation,
+        data_loading, dependency, first_use, host_bound, idle, pageable_copies, small_kernels,
+        synchronisation,
     },
     work::Ordered,
 };
@@ -15,7 +17,8 @@ use gpuwise_domain::profile::timeline::{HostSpan, NameId, Timeline, Work, WorkCl
 /// Idle time under the profiler's own overhead: nobody's fault, and no finding.
 pub(super) const OVERHEAD: Cause = Cause("profiler_overhead");
 
-/// What is left of a gap after its call returned is the way to the device when it is no longer.
+/// What is left of a gap after its call returned is the way to the device when it is no longer, or no longer
+/// than usual in this trace.
 const KERNEL_WAIT_NS: i64 = 10_000;
 
 /// Charges every gap. A call that waited for the device held the host back by as long as the device
@@ -34,6 +37,7 @@ pub(super) fn charge(rank: &Rank<'_>, ledger: &mut Ledger<'_>) {
         host,
         limits,
         next_blocking: 0,
+        open: Vec::new(),
         owed_synchronisation: (0, None),
         owed_pageable: (0, None),
     };
@@ -43,16 +47,14 @@ pub(super) fn charge(rank: &Rank<'_>, ledger: &mut Ledger<'_>) {
     for &(start, end) in ordered.busy.ranges() {
         let pieces = ordered.pieces.get(next..).unwrap_or_default();
         let skipped = pieces.partition_point(|piece| piece.0 < start);
-        if let Some(piece) = next.checked_add(skipped).and_then(|at| {
-            previous = before(timeline, ordered, at).or(previous);
-            ordered.pieces.get(at)
-        }) {
+        next += skipped;
+        if let Some(piece) = ordered.pieces.get(next) {
+            previous = before(timeline, ordered, next).or(previous);
             let work = timeline.work.get(piece.2 as usize);
             if let (Some(from), Some(work)) = (end_of_last, work) {
-                walk.gap(from, start, work, previous, ledger);
+                walk.gap((from, start), (next, work), previous, ledger);
             }
         }
-        next += skipped;
         end_of_last = Some(end_of_last.map_or(end, |last| last.max(end)));
     }
 }
@@ -69,6 +71,8 @@ struct Walk<'a> {
     host: &'a Host,
     limits: &'a Thresholds,
     next_blocking: usize,
+    /// Waiting calls that were under way when the gap began, or began in it.
+    open: Vec<Blocking>,
     /// What waiting calls still owe: nanoseconds, and the last such call.
     owed_synchronisation: (i64, Option<NameId>),
     owed_pageable: (i64, Option<NameId>),
@@ -119,16 +123,15 @@ impl Left<'_, '_> {
 impl Walk<'_> {
     fn gap(
         &mut self,
-        start: i64,
-        end: i64,
-        next: &Work,
+        (start, end): (i64, i64),
+        (place, next): (usize, &Work),
         previous: Option<&HostSpan>,
         ledger: &mut Ledger<'_>,
     ) {
         if end <= start {
             return;
         }
-        self.remember(end);
+        self.remember(start, end);
         let call = self.timeline.call_of(next);
         let returned = call.map_or(end, |call| call.end_ns.clamp(start, end));
         let begun = call.map_or(end, |call| call.start_ns.clamp(start, end));
@@ -137,6 +140,7 @@ impl Walk<'_> {
             ranges: Intervals::union([(start, end)]),
             ledger,
         };
+        let launched_by = call.map_or(end, |call| call.end_ns);
         let overhead = host.overhead.within(start, end);
         left.take(
             OVERHEAD,
@@ -150,15 +154,19 @@ impl Walk<'_> {
             true,
             host.loader_name.unwrap_or(next.name),
         );
+        let waited = |why, all: &Intervals| {
+            let within = all.within(start, returned);
+            within.intersection(&self.returned_by(launched_by, why))
+        };
         left.take(
             synchronisation::CAUSE,
-            &host.synchronisation.within(start, end),
+            &waited(Wait::Synchronisation, &host.synchronisation),
             false,
             self.owed_synchronisation.1.unwrap_or(next.name),
         );
         left.take(
             pageable_copies::CAUSE,
-            &host.pageable.within(start, end),
+            &waited(Wait::Pageable, &host.pageable),
             false,
             self.owed_pageable.1.unwrap_or(next.name),
         );
@@ -167,13 +175,22 @@ impl Walk<'_> {
             let name = host.long_call(start, returned).unwrap_or(next.name);
             left.take(first_use::CAUSE, &long, true, name);
         }
-        if call.is_none() {
+        let Some(call) = call else { return };
+        let longest_way = self.limits.of(&dependency::LONGEST_WAY);
+        let way = self.ordered.way_ns.max(KERNEL_WAIT_NS);
+        if end - returned > way.min(longest_way as i64) {
+            // Launched, and not begun for longer than the way takes: the host is not what it waits for.
+            let launched = Intervals::union([(returned, end)]);
+            if (end - returned) as f64 >= longest_way {
+                left.take(dependency::CAUSE, &launched, false, self.operator(next));
+            } else {
+                left.ranges = left.ranges.without(&launched);
+            }
+        } else if (start - call.end_ns) as f64 >= longest_way {
+            // It was queued before the device was free: what is between two such is the device's.
             return;
         }
-        if end - returned > KERNEL_WAIT_NS {
-            left.ranges = left.ranges.within(start, returned);
-        }
-        self.launching((start, begun), &mut left, next, previous);
+        self.launching((start, begun), &mut left, (place, next), previous);
     }
 
     /// What is left of a gap: the host was not there yet, and launched at `gap.1`.
@@ -181,12 +198,15 @@ impl Walk<'_> {
         &mut self,
         gap: (i64, i64),
         left: &mut Left<'_, '_>,
-        next: &Work,
+        (place, next): (usize, &Work),
         previous: Option<&HostSpan>,
     ) {
         let operator = self.operator(next);
         if self.paced(next, previous) {
             left.take_all(small_kernels::CAUSE, operator);
+            // Where two become one, what lies between any two goes as well.
+            left.ledger
+                .may_shorten(small_kernels::CAUSE, place, BETWEEN_NS);
             return;
         }
         if let Some((restarts, name)) = self.restarts(gap) {
@@ -242,13 +262,25 @@ impl Walk<'_> {
         name.map(|name| (Intervals::union(ranges), name))
     }
 
-    /// Takes up calls that began before `until`.
-    fn remember(&mut self, until: i64) {
+    /// When calls held the host that had returned by the time of a launch. One that outlasts the launch
+    /// did not delay it: it was made by another thread, or before.
+    fn returned_by(&self, launched: i64, why: Wait) -> Intervals {
+        let calls = self.open.iter();
+        let calls = calls.filter(|call| call.why == why && call.end <= launched);
+        Intervals::union(calls.map(|call| (call.start, call.end)))
+    }
+
+    /// Takes up calls that began before `until`, and lets go of those that ended before `from`.
+    fn remember(&mut self, from: i64, until: i64) {
+        self.open.retain(|call| call.end > from);
         while let Some(call) = self.host.blocking.get(self.next_blocking) {
             if call.start >= until {
                 break;
             }
             self.next_blocking += 1;
+            if call.end > from {
+                self.open.push(*call);
+            }
             let ordered = self.ordered;
             let busy = ordered.busy.overlap_range(call.start, call.end)
                 - ordered

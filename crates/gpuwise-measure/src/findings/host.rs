@@ -3,6 +3,7 @@
 use super::{
     rule::Thresholds,
     rules::{first_use, idle},
+    work::Ordered,
 };
 use crate::figures::{
     Classifier,
@@ -10,8 +11,9 @@ use crate::figures::{
     names::{HostPurpose, Remembered},
 };
 use gpuwise_domain::profile::timeline::{
-    Detail, Direction, HostSpan, MemoryKind, NameId, Timeline, Work, WorkClass,
+    Detail, Direction, HostSpan, MemoryKind, NameId, Needed, Timeline, Work, WorkClass,
 };
+use std::collections::BTreeMap;
 
 /// A rest is at least this many times the usual pause between operators.
 const USUAL_RESTS: i64 = 20;
@@ -65,6 +67,7 @@ pub(super) struct Host {
 impl Host {
     pub(super) fn new(
         timeline: &Timeline,
+        ordered: &Ordered,
         names: &Classifier,
         limits: &Thresholds,
         step_ns: i64,
@@ -88,6 +91,7 @@ impl Host {
             }
         }
         let copies = copies_by_call(timeline);
+        let ended = ended_before(timeline, ordered);
         let long_call = limits.of(&first_use::CALL);
         let mut long = Vec::new();
         for (index, span) in timeline.calls.iter().enumerate() {
@@ -96,7 +100,15 @@ impl Host {
             let purpose = of(span);
             let copy = copies.get(index).copied().flatten();
             let work = copy.and_then(|copy| timeline.work.get(copy as usize));
-            if let Some(why) = wait(timeline, span, purpose, work.copied()) {
+            let behind = copy.and_then(|copy| ended.get(&copy));
+            let waits = wait(timeline, span, purpose, work.copied()).filter(|why| {
+                // Behind nothing, a long call for a short copy takes the time itself.
+                let idle = behind.is_some_and(|end| *end <= span.start_ns)
+                    && work.is_some_and(|copy| (copy.end_ns - copy.start_ns) * 2 < length);
+                let own = idle && length as f64 >= long_call;
+                !own || *why == Wait::Pageable || purpose == HostPurpose::Synchronisation
+            });
+            if let Some(why) = waits {
                 host.blocking.push(Blocking {
                     start: span.start_ns,
                     end: span.end_ns,
@@ -112,7 +124,9 @@ impl Host {
         long.sort_unstable();
         host.loader = Intervals::union(loader.iter().copied()).without(&host.overhead);
         active.extend(loader);
-        host.rests = rests(&Intervals::union(active), limits, step_ns).without(&host.overhead);
+        if !is_sample(timeline) {
+            host.rests = rests(&Intervals::union(active), limits, step_ns).without(&host.overhead);
+        }
         host.long = long;
         host.disjoint();
         host.framework = host.rest_of(timeline);
@@ -179,6 +193,12 @@ impl Host {
     }
 }
 
+/// Whether the file holds a part of what happened alone: nothing says then that the host rested.
+fn is_sample(timeline: &Timeline) -> bool {
+    let mut lacks = timeline.lacks.iter();
+    lacks.any(|lack| lack.needed == Needed::Events)
+}
+
 /// The copy that each call made, where it made one.
 fn copies_by_call(timeline: &Timeline) -> Vec<Option<u32>> {
     let mut copies = vec![None; timeline.calls.len()];
@@ -192,6 +212,24 @@ fn copies_by_call(timeline: &Timeline) -> Vec<Option<u32>> {
     copies
 }
 
+/// When the work before each copy on its stream had ended.
+fn ended_before(timeline: &Timeline, ordered: &Ordered) -> BTreeMap<u32, i64> {
+    let mut last = vec![i64::MIN; timeline.streams.len()];
+    let mut ended = BTreeMap::new();
+    for &(_, end, index) in &ordered.pieces {
+        let Some(work) = timeline.work.get(index as usize) else {
+            continue;
+        };
+        if let Some(before) = last.get_mut(work.stream as usize) {
+            if work.class == WorkClass::Copy {
+                ended.insert(index, *before);
+            }
+            *before = end.max(*before);
+        }
+    }
+    ended
+}
+
 /// Whether a call held the host until the device was ready, and why.
 fn wait(
     timeline: &Timeline,
@@ -203,8 +241,11 @@ fn wait(
         return Some(Wait::Synchronisation);
     }
     let copy = copy?;
-    let waited = span.end_ns - span.start_ns >= SHORT_CALL
+    let length = span.end_ns - span.start_ns;
+    // One that goes on long after its copy has ended does something else.
+    let waited = length >= SHORT_CALL
         && span.end_ns >= copy.end_ns - RETURNS_WITHIN
+        && (span.end_ns - copy.end_ns) * 2 <= length.max(RETURNS_WITHIN)
         && span.start_ns <= copy.start_ns;
     if !waited {
         return None;

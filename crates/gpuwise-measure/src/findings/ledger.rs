@@ -211,6 +211,13 @@ impl<'a> Ledger<'a> {
         self.spared.contains(&place)
     }
 
+    /// A fix may take so much of a piece of work away, though nothing of it is charged.
+    pub(super) fn may_shorten(&mut self, cause: Cause, place: usize, ns: i64) {
+        if let (Some(account), Ok(place)) = (self.accounts.get_mut(&cause), u32::try_from(place)) {
+            account.removed.work.push((place, 0, ns));
+        }
+    }
+
     fn add(&mut self, cause: Cause, spot: Spot) -> Option<&mut Account> {
         if spot.ns <= 0 {
             return None;

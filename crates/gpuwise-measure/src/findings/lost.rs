@@ -150,8 +150,28 @@ impl<'a> Lost<'a> {
     /// The finding. `certain` is the part of the gain that a fix is known to bring; `more` evidence
     /// stands behind the time lost.
     pub(super) fn finding(
-        mut self,
+        self,
         certain: f64,
+        statement: String,
+        advice: &[&str],
+        more: Vec<Evidence>,
+    ) -> Finding {
+        let high = self.gained.1.min(1.0);
+        let low = (self.gained.0 * certain).clamp(0.0, high);
+        let steps = step_without(self.cause, self.signals);
+        let mut finding = self.with_gain(Gain::Time { low, high }, statement, advice, more);
+        if let Some((now, then)) = steps {
+            let of = |figure, ns: i64| evidence(figure, ns as f64, "ns", None);
+            finding.evidence.push(of("step_median_ns", now));
+            finding.evidence.push(of("step_median_without_ns", then));
+        }
+        finding
+    }
+
+    /// The finding, where what a fix would gain is not the replay's to say.
+    pub(super) fn with_gain(
+        mut self,
+        gain: Gain,
         statement: String,
         advice: &[&str],
         more: Vec<Evidence>,
@@ -180,19 +200,13 @@ impl<'a> Lost<'a> {
         }
         shown.push(elsewhere(self.ns, &self.places));
         shown.extend(more);
-        if let Some((now, then)) = step_without(self.cause, self.signals) {
-            shown.push(evidence("step_median_ns", now as f64, "ns", None));
-            shown.push(evidence("step_median_without_ns", then as f64, "ns", None));
-        }
-        let high = self.gained.1.min(1.0);
-        let low = (self.gained.0 * certain).clamp(0.0, high);
         Finding {
             class: self.cause.0.to_owned(),
             scope: scope(self.signals),
             statement,
             evidence: shown,
             places: self.places,
-            gain: Gain::Time { low, high },
+            gain,
             advice: advice.iter().map(|text| (*text).to_owned()).collect(),
         }
     }

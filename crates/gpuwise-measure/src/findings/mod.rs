@@ -46,6 +46,9 @@ use work::Ordered;
 /// Causes that took a smaller share of a rank are not played again: no finding speaks of them.
 const WORTH: f64 = 0.01;
 
+/// A finding that gains less is not said: it would read 0 %.
+const GAIN: f64 = 0.005;
+
 /// Waiting for a data loader.
 pub const DATA_LOADING: Cause = rules::data_loading::CAUSE;
 
@@ -105,7 +108,7 @@ pub fn signals_on(
     let ordered = Ordered::new(timeline, settings);
     let cpu = Cpu::of(timeline, settings.names, steps);
     let step_ns = steps.map_or_else(|| ordered.span(), |steps| steps.median_ns);
-    let host = Host::new(timeline, settings.names, limits, step_ns);
+    let host = Host::new(timeline, &ordered, settings.names, limits, step_ns);
     let steps = steps.into_iter().flat_map(|figures| &figures.steps);
     let steps = steps.map(|step| (step.start_ns, step.end_ns));
     let mut ledger = Ledger::new(timeline, &ordered, steps);
@@ -183,7 +186,9 @@ pub fn of_profile(
     };
     let mut found: Vec<(&Rule, Finding)> = Vec::new();
     for rule in RULES {
-        found.extend((rule.find)(&profile).into_iter().map(|one| (rule, one)));
+        let said = (rule.find)(&profile).into_iter();
+        let gains = |one: &Finding| !matches!(one.gain, Gain::Time { high, .. } if high < GAIN);
+        found.extend(said.filter(gains).map(|one| (rule, one)));
     }
     overlaps(&mut found);
     let exhausted = found.iter().any(|(rule, _)| rule.ends_run);

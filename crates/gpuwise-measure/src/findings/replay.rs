@@ -3,8 +3,9 @@
 //!
 //! The host is one line of time: what is taken from it moves all that follows. A call that waited for the
 //! device waits again. A piece of work begins after its launch, after the work before it on its stream,
-//! and after work of another stream that it followed closely; where a gap on a stream has no reason in
-//! the trace, it stays. Without a change every piece lies where it lay.
+//! and after work of another stream that it followed closely, or in the tail of a kernel that had filled
+//! the device; where a gap on a stream has no reason in the trace, it stays. Without a change every piece
+//! lies where it lay.
 
 use super::{
     host::{Blocking, Wait},
@@ -12,16 +13,25 @@ use super::{
     rule::Rank,
 };
 use crate::figures::intervals::Intervals;
-use gpuwise_domain::profile::timeline::HostSpan;
+use gpuwise_domain::profile::timeline::{HostSpan, WorkClass};
 
 /// Work that begins this soon after the end of another stream's work is taken to have waited for it.
 const CLOSE_NS: i64 = 15_000;
+/// So does work that waited this many times as long as it began after that end: what is left is the way
+/// of the event between streams.
+const TIMES: i64 = 10;
+/// So many ends are looked at.
+const ENDS: usize = 64;
+/// Work that follows the work before it on its stream within this waited for nothing else.
+const FOLLOWS_NS: i64 = 5_000;
+/// Work that begins later after its launch waited for something else.
+const LONGEST_WAY_NS: i64 = 100_000;
 /// What a call that waits for the device takes where it has nothing to wait for.
 const CALL_NS: i64 = 4_000;
 /// The way from a launching call to an idle device.
 const LAUNCH_NS: i64 = 4_000;
 /// Between two kernels of a stream that are both launched.
-const BETWEEN_NS: i64 = 1_000;
+pub(super) const BETWEEN_NS: i64 = 1_000;
 
 /// What a piece was seen to wait for.
 #[derive(Debug, Clone, Copy)]
@@ -53,6 +63,8 @@ struct Piece {
 struct Waiting {
     call: Blocking,
     piece: Option<u32>,
+    /// Most of it was a wait for other ranks: without it the collective would take as much longer.
+    for_others: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -87,8 +99,15 @@ struct Change<'c> {
     host: &'c Intervals,
     /// For each piece, by how much it is shorter.
     shorter: &'c [i64],
-    /// Calls that no longer wait.
+    /// Calls that no longer wait, and whether those go on that waited for other ranks.
     unwaiting: Option<Wait>,
+    others_wait: bool,
+}
+
+impl Change<'_> {
+    fn waits(&self, wait: &Waiting) -> bool {
+        self.unwaiting != Some(wait.call.why) || self.others_wait && wait.for_others
+    }
 }
 
 impl Replay {
@@ -106,9 +125,14 @@ impl Replay {
         by_work.sort_unstable();
         let calls = rank.host.blocking.iter();
         let waits: Vec<Waiting> = calls
-            .map(|&call| Waiting {
-                call,
-                piece: waited_for(&call, &by_end, &by_work),
+            .map(|&call| {
+                let others = &rank.ordered.only_communicating;
+                Waiting {
+                    call,
+                    piece: waited_for(&call, &by_end, &by_work),
+                    for_others: others.overlap_range(call.start, call.end) * 2
+                        >= call.end - call.start,
+                }
             })
             .collect();
         let of_pieces = (0..).zip(&pieces);
@@ -134,17 +158,17 @@ impl Replay {
         whole: Whole<'_>,
         unwaiting: Option<Wait>,
     ) -> Gained {
-        let waited = self.waited(unwaiting);
-        let all = removed.host.iter().chain(waited.ranges()).copied();
+        let waited = self.waited(unwaiting, true);
+        let (least_waited, most_waited) = (self.waited(unwaiting, false), waited);
+        let all = removed.host.iter().chain(most_waited.ranges()).copied();
         let charged = Intervals::union(all);
-        let none = waited;
         let (least, most) = match whole {
-            Whole::Charged if unwaiting.is_some() => (&none, &charged),
+            Whole::Charged if unwaiting.is_some() => (&least_waited, &charged),
             Whole::Charged => (&charged, &charged),
             Whole::Always(all) => (all, all),
             Whole::AtMost(all) => (&charged, all),
         };
-        let with = |host: &Intervals, part: fn(&(u32, i64, i64)) -> i64| {
+        let with = |host: &Intervals, others_wait, part: fn(&(u32, i64, i64)) -> i64| {
             let mut shorter = vec![0; self.pieces.len()];
             for one in &removed.work {
                 if let Some(by) = shorter.get_mut(one.0 as usize) {
@@ -156,22 +180,26 @@ impl Replay {
                     host,
                     shorter: &shorter,
                     unwaiting,
+                    others_wait,
                 })
         };
-        let high_ns = with(most, |one| one.2);
+        let high_ns = with(most, false, |one| one.2);
         let same = std::ptr::eq(least, most) && removed.work.iter().all(|one| one.1 == one.2);
         let low_ns = if same {
             high_ns
         } else {
-            with(least, |one| one.1)
+            with(least, true, |one| one.1)
         };
         Gained { low_ns, high_ns }
     }
 
-    /// Time in calls that wait no more, but for what such a call takes by itself.
-    fn waited(&self, unwaiting: Option<Wait>) -> Intervals {
-        let calls = self.waits.iter().map(|wait| &wait.call);
-        let calls = calls.filter(|call| Some(call.why) == unwaiting);
+    /// Time in calls that wait no more, but for what such a call takes by itself; `all` of them, or those
+    /// that did not wait for other ranks.
+    fn waited(&self, unwaiting: Option<Wait>, all: bool) -> Intervals {
+        let waits = self.waits.iter();
+        let waits = waits.filter(|wait| Some(wait.call.why) == unwaiting);
+        let waits = waits.filter(|wait| all || !wait.for_others);
+        let calls = waits.map(|wait| &wait.call);
         Intervals::union(calls.map(|call| ((call.start + CALL_NS).min(call.end), call.end)))
     }
 
@@ -194,8 +222,7 @@ impl Replay {
                 }
                 Event::Wait(place) => {
                     let wait = self.waits.get(place as usize);
-                    if let Some(wait) = wait.filter(|wait| change.unwaiting != Some(wait.call.why))
-                    {
+                    if let Some(wait) = wait.filter(|wait| change.waits(wait)) {
                         let returned = self.returned(wait, &clock, &times);
                         clock.arrive(wait.call.end, returned);
                     }
@@ -320,9 +347,12 @@ fn waited_for(call: &Blocking, by_end: &[(i64, u32)], by_work: &[(u32, u32)]) ->
 /// What each piece waited for.
 fn pieces(rank: &Rank<'_>) -> Vec<Piece> {
     let timeline = rank.timeline;
+    let way = rank.ordered.way_ns.clamp(CLOSE_NS, LONGEST_WAY_NS);
     let mut last: Vec<Option<u32>> = vec![None; timeline.streams.len()];
     let mut pieces: Vec<Piece> = Vec::with_capacity(rank.ordered.pieces.len());
-    // The piece that ended last so far, and the one that did on any other stream.
+    // Kernels that compute and had not ended when the last piece began.
+    let mut running: Vec<u32> = Vec::new();
+    // Pieces in the order in which they ended.
     let mut ends: Vec<(i64, u32)> = Vec::new();
     let mut order: Vec<(i64, u32)> = (0..)
         .zip(&rank.ordered.pieces)
@@ -347,16 +377,50 @@ fn pieces(rank: &Rank<'_>) -> Vec<Piece> {
         let old_before = before
             .and_then(|before| pieces.get(before as usize))
             .copied();
+        let since = old_before.map(|before: Piece| before.end).max(launched);
+        let waited = since.map_or(0, |since| start - since);
         let recent = ends
             .iter()
             .rev()
-            .take_while(|end| start - end.0 <= CLOSE_NS);
-        let other = recent.copied().find(|&(_, other)| {
+            .take_while(|end| start - end.0 <= CLOSE_NS.max(waited / TIMES));
+        let elsewhere = |other: u32| {
             let piece = rank.ordered.pieces.get(other as usize);
             let work = piece.and_then(|piece| timeline.work.get(piece.2 as usize));
             work.is_some_and(|work| work.stream != stream)
+        };
+        // Of several, the one that is least likely to have ended then by chance: the longest for its
+        // distance. A stream of short kernels has one that ends at any time.
+        let mut other = recent
+            .take(ENDS)
+            .copied()
+            .filter(|&(_, other)| elsewhere(other))
+            .min_by(|one, two| {
+                let chance = |&(end, place): &(i64, u32)| {
+                    let length = pieces
+                        .get(place as usize)
+                        .map_or(0, |piece| piece.end - piece.start);
+                    (start - end + BETWEEN_NS) as f64 / length.max(1) as f64
+                };
+                chance(one).total_cmp(&chance(two))
+            });
+        let kernel = work.is_some_and(|work| {
+            let traits = rank.ordered.traits_of(work);
+            work.class == WorkClass::Kernel && traits.is_some_and(|traits| !traits.communication)
         });
-        let bound = bound(start, call, old_before.as_ref(), other);
+        running.retain(|place| {
+            pieces
+                .get(*place as usize)
+                .is_some_and(|one| one.end > start)
+        });
+        if kernel && other.is_none() && waited > CLOSE_NS {
+            let beside = running.iter().filter(|place| elsewhere(**place));
+            let beside = beside.filter_map(|place| Some((pieces.get(*place as usize)?, *place)));
+            other = in_tail(start, waited, beside);
+        }
+        if kernel {
+            running.push(place);
+        }
+        let bound = bound(way, start, call, old_before.as_ref(), other);
         let mut key = launched.unwrap_or(start);
         if let Some(before) = old_before {
             key = key.max(before.key);
@@ -376,7 +440,23 @@ fn pieces(rank: &Rank<'_>) -> Vec<Piece> {
     pieces
 }
 
+/// The kernel in whose tail a piece began: it ran all the time in which the piece, launched and first on its
+/// stream, waited, and was nearly over. Its blocks had filled the device until then.
+fn in_tail<'p>(
+    start: i64,
+    waited: i64,
+    running: impl Iterator<Item = (&'p Piece, u32)>,
+) -> Option<(i64, u32)> {
+    let tails = running.filter(|(kernel, _)| {
+        let left = kernel.end - start;
+        kernel.start <= start - waited && left <= (kernel.end - kernel.start) / TIMES
+    });
+    let first = tails.min_by_key(|(kernel, _)| kernel.end);
+    first.map(|(kernel, place)| (kernel.end, place))
+}
+
 fn bound(
+    way: i64,
     start: i64,
     call: Option<&HostSpan>,
     before: Option<&Piece>,
@@ -394,14 +474,21 @@ fn bound(
     let launched = call.start_ns;
     // Of a long call the kernel waits to the end: it goes with the call.
     let at = call.end_ns.min(start).max(launched);
-    let queued = before.filter(|before| before.end > launched);
-    let behind = other.filter(|other| other.0 > launched);
+    // What begins as soon after its launch as launches do waited for that, unless it follows at once.
+    let quick = start - launched <= way;
+    let queued = before
+        .filter(|before| before.end > launched && !(quick && start - before.end > BETWEEN_NS));
+    let behind = other.filter(|other| other.0 > launched && !quick);
     // It came long after the work before it, while its call was held: the call is what it waited for.
     let held = queued.is_some_and(|before| {
         start - before.end > CLOSE_NS && call.end_ns > before.end.saturating_add(CLOSE_NS)
     });
     match (queued.filter(|_| !held), behind.filter(|_| !held)) {
-        (Some(before), Some((end, other))) if end > before.end => Bound::Other(other, start - end),
+        (Some(before), Some((end, other)))
+            if end > before.end && start - before.end > FOLLOWS_NS =>
+        {
+            Bound::Other(other, start - end)
+        }
         (Some(before), _) => Bound::Stream(start - before.end),
         (None, Some((end, other))) => Bound::Other(other, start - end),
         (None, None) => Bound::Launch(at, start - at),
@@ -472,6 +559,36 @@ mod tests {
                 Replay::new(rank).gained(&removed, Whole::Charged, Some(Wait::Synchronisation));
             // Launched 101 µs earlier, but the first kernel runs until 110 µs.
             assert_eq!(gained, kept(54_000));
+        });
+    }
+
+    /// Whoever runs ahead to a collective waits there for the others: that gains nothing for certain.
+    #[test]
+    fn a_wait_for_other_ranks_is_theirs() {
+        let mut made = Made::new();
+        made.kernel("ncclDevKernel_AllReduce_Sum_f32_RING_LL", 10, 1010, 6);
+        made.call("cudaStreamSynchronize", 10, 1015);
+        made.kernel("second", 1065, 1165, 10);
+        with_rank(&made.0, |rank| {
+            let waits = Some(Wait::Synchronisation);
+            let gained = Replay::new(rank).gained(&Removed::default(), Whole::Charged, waits);
+            assert_eq!((gained.low_ns, gained.high_ns), (0, 54_000));
+        });
+    }
+
+    /// A kernel of another stream, launched early, begins 20 µs before the end of one that fills the device.
+    #[test]
+    fn a_kernel_that_began_in_the_tail_of_another_goes_with_it() {
+        let mut made = Made::new();
+        made.kernel("wide", 10, 1010, 6);
+        made.kernel("narrow", 990, 1090, 970).stream = 1;
+        with_rank(&made.0, |rank| {
+            let removed = Removed {
+                host: Vec::new(),
+                work: vec![(0, 500_000, 500_000)],
+            };
+            let gained = Replay::new(rank).gained(&removed, Whole::Charged, None);
+            assert_eq!(gained, kept(500_000));
         });
     }
 }

@@ -156,7 +156,7 @@ pub(super) fn with_rank<T>(timeline: &Timeline, look: impl FnOnce(&Rank<'_>) -> 
         peaks: &BTreeMap::new(),
     };
     let ordered = Ordered::new(timeline, &settings);
-    let host = Host::new(timeline, &names, &limits, ordered.span());
+    let host = Host::new(timeline, &ordered, &names, &limits, ordered.span());
     look(&Rank {
         timeline,
         ordered: &ordered,

@@ -25,6 +25,9 @@ pub(super) struct Ordered {
     pub(super) communicating: Intervals,
     /// Communication under which nothing was computed.
     pub(super) only_communicating: Intervals,
+    /// How long work that finds the device idle takes from its launching call on, usually: one and a half
+    /// times the median, 0 where too few did. 10 µs with CUDA, 35 with ROCm.
+    pub(super) way_ns: i64,
 }
 
 impl Ordered {
@@ -74,6 +77,7 @@ impl Ordered {
         ordered.computing = Intervals::union(computing);
         ordered.communicating = Intervals::union(communicating);
         ordered.only_communicating = ordered.communicating.without(&ordered.computing);
+        ordered.way_ns = usual_way(timeline, &ordered.pieces);
         ordered
     }
 
@@ -123,6 +127,26 @@ impl Ordered {
                 traits,
             })
         })
+    }
+}
+
+fn usual_way(timeline: &Timeline, pieces: &[Piece]) -> i64 {
+    const FEWEST: usize = 8;
+    let mut ways = Vec::new();
+    let mut busy_until = i64::MIN;
+    for &(start, end, index) in pieces {
+        let work = timeline.work.get(index as usize);
+        let call = work.and_then(|work| timeline.call_of(work));
+        let idle = call.filter(|call| busy_until < call.start_ns);
+        ways.extend(idle.map(|call| start - call.start_ns));
+        busy_until = busy_until.max(end);
+    }
+    ways.sort_unstable();
+    let median = ways.get(ways.len() / 2).copied().unwrap_or(0);
+    if ways.len() < FEWEST {
+        0
+    } else {
+        median + median / 2
     }
 }
 

@@ -3,7 +3,7 @@
 use super::{
     Limits,
     args::{self, WorkArgs},
-    event::{Event, MODULE},
+    event::{Event, MEMORY, MODULE},
     lex::Text,
     losses::{Losses, Place},
     names::{Interner, text},
@@ -110,7 +110,7 @@ impl<'v> Builder<'v> {
     pub(super) fn event(&mut self, event: &Event<'_>, place: Place) {
         match event.phase {
             b'X' => self.span(event, place),
-            b'i' | b'I' | b'R' if event.name.raw == b"[memory]" => self.memory(event, place),
+            b'i' | b'I' | b'R' if event.name.raw == MEMORY => self.memory(event, place),
             b'M' => self.metadata(event),
             b'C' => self.counter(event, place),
             b'B' | b'E' => self

@@ -24,6 +24,9 @@ pub(super) struct Event<'a> {
 /// Source: output_json.cpp of pytorch/kineto; torch/profiler's `with_modules` and `with_stack`.
 pub(super) const MODULE: &[u8] = b"nn.Module: ";
 
+/// What the allocator did, the only instants that say something here.
+pub(super) const MEMORY: &[u8] = b"[memory]";
+
 /// Spans of Python functions: most of a trace `with_stack`, and in no figure but those of modules.
 pub(super) const PYTHON_FUNCTION: &[u8] = b"python_function";
 
@@ -57,7 +60,13 @@ pub(super) fn event<'a>(cursor: &mut Cursor<'a>) -> Result<Event<'a>, Stop> {
                     return skip(cursor, event);
                 }
             }
-            b"name" if is_text => event.name = cursor.text()?,
+            b"name" if is_text => {
+                event.name = cursor.text()?;
+                let is_instant = matches!(event.phase, b'i' | b'I' | b'R');
+                if is_instant && event.name.raw != MEMORY {
+                    return skip(cursor, event);
+                }
+            }
             b"pid" => event.process = cursor.value()?,
             b"tid" => event.thread = cursor.value()?,
             b"ts" => event.start = Some(cursor.value()?),

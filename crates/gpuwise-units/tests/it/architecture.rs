@@ -199,6 +199,7 @@ const ALLOWED: &[(&str, bool, &str)] = &[
     ("itoa", false, "prints integers for serde_json and csv"),
     ("zmij", false, "prints reals for serde_json"),
     ("ryu", false, "prints reals for csv"),
+    ("base64", false, "bytes as text, both ways, in memory"),
     ("memchr", false, "finds bytes"),
     ("quick-xml", false, "pulls events out of XML text in memory"),
     (

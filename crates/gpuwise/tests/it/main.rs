@@ -34,6 +34,8 @@ mod profile_formats;
 mod profile_gpu;
 mod profile_job;
 #[cfg(feature = "nsight")]
+mod profile_told;
+#[cfg(feature = "nsight")]
 mod readings;
 #[cfg(feature = "database")]
 mod runs;

@@ -71,7 +71,10 @@ fn a_person_reads_the_answer_first() {
         return;
     };
     for (file, told) in [
-        ("nsys/mfu_2gpu_before.sqlite.gz", "The GPU stood idle"),
+        (
+            "nsys/mfu_2gpu_before.sqlite.gz",
+            "because the host waited for it, mostly in `cudaStreamSynchronize_v3020`",
+        ),
         (
             "memory_snapshots/wedsonlin_medium_512_training.pickle.gz",
             "at most 11.6 GiB in use",

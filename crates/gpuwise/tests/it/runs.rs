@@ -96,6 +96,25 @@ fn two_runs_are_compared() {
     assert!(!ran.out.contains("span_ns"), "did not change: {}", ran.out);
 }
 
+/// A run by its name: the newest that is called so.
+#[test]
+fn runs_are_compared_by_name() {
+    let place = Place::new();
+    let ids = history(&place);
+    let diff = |before: &str, after: &str| {
+        let ran = place.run(&["runs", "diff", before, after, "--database", "runs.db"]);
+        assert_eq!(ran.code, 0, "{before} {after}: {}", ran.err);
+        ran.out
+    };
+    let newest = ids.last().expect("runs");
+    assert_eq!(diff(&ids[0], "train"), diff(&ids[0], newest));
+    assert_ne!(diff(&ids[0], "train"), diff(&ids[0], &ids[1]));
+    let nobody = ["runs", "diff", "trian", "train", "--database", "runs.db"];
+    let ran = place.run(&nobody);
+    assert_eq!(ran.code, 2, "{}", ran.out);
+    assert!(ran.err.contains("trian"), "{}", ran.err);
+}
+
 #[test]
 fn lists_filters_and_exports() {
     let place = Place::new();

@@ -68,6 +68,7 @@ fn find(profile: &Profile<'_>) -> Vec<Finding> {
 #[cfg(test)]
 mod tests {
 use crate::findings::testing::{check, Made};
+use gpuwise_domain::profile::timeline::MemoryKind;
 #[test]
 fn first_use() {
     let launch = |made: &mut Made, length: i64| {
@@ -79,6 +80,23 @@ fn first_use() {
         "first_use",
         |made| launch(made, 5000),
         |made| launch(made, 200),
+    );
+}
+
+/// A copy of a few bytes, behind nothing, whose call takes 5 ms: it did not wait for the device.
+#[test]
+fn a_long_call_for_a_short_copy_behind_nothing() {
+    let copying = |made: &mut Made, behind: i64| {
+        made.kernel("first", 10, behind, 6);
+        made.copy(5100, 5101, 4, MemoryKind::Pinned);
+        let call = made.call("cudaMemcpyAsync", 100, 5103);
+        made.0.work.last_mut().expect("a copy").call = call;
+        made.kernel("second", 5150, 6000, 6);
+    };
+    check(
+        "first_use",
+        |made| copying(made, 20),
+        |made| copying(made, 5090),
     );
 }
 }

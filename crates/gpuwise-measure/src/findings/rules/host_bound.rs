@@ -12,10 +12,10 @@ pub(in crate::findings) const CAUSE: Cause = Cause("host_bound");
 
 const CERTAIN: Row = Row {
     name: "certain_launch",
-    value: 0.5,
+    value: 0.44,
     unit: "share of the gain",
-    meaning: "what graphs, a compiler or larger batches are known to bring at least of the time that the device waits for launches",
-    source: "-",
+    meaning: "what launching all at once is known to bring at least of the time that the device waits for launches: the least favourable case, kernels of 2.9 µs one behind another from C, takes 3.8 µs each, and 3.4 µs in a graph",
+    source: "NVIDIA, Getting Started with CUDA Graphs (2019)",
 };
 
 const SHARE: Row = Row {

@@ -38,6 +38,7 @@ findings! {
     cpu_scalar_reads,
     cpu_optimizer,
     idle,
+    dependency,
     memory_capacity,
     fragmentation,
     compute_bound,

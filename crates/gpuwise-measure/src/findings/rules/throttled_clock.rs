@@ -138,24 +138,15 @@ fn charge(rank: &Rank<'_>, ledger: &mut Ledger<'_>) {
     let Some(fastest) = fastest(&ratios) else { return };
     let clocks = Clocks::new(timeline);
     let usual = clocks.highest(&parts, fastest);
-    let (mut took, mut lost, mut low) = (0.0, 0.0, Vec::new());
-    for part in &parts {
-        let slower = part.ratio() / fastest;
-        let least = part.least(limits);
-        if part.took == 0 || slower < least || !part.broad(fastest, least, limits) {
+    let mut low = Vec::new();
+    let said: Vec<Option<f64>> = parts
+        .iter()
+        .map(|part| part.says(fastest, &clocks, usual, limits, &mut low))
+        .collect();
+    let (mut took, mut lost) = (0.0, 0.0);
+    for (part, slower) in parts.iter().zip(between(&said)) {
+        if slower <= 1.0 {
             continue;
-        }
-        let clock = clocks.within(part.from, part.to);
-        // Without a clock, most of the part must speak for it.
-        if clock.is_none() && part.took * 2 < part.all {
-            continue;
-        }
-        if let Some((clock, usual)) = clock.zip(usual) {
-            // Kernels that are bound by memory follow the clock in part.
-            if clock * (1.0 + (slower - 1.0) / 2.0) > usual {
-                continue;
-            }
-            low.push(clock);
         }
         let beyond = 1.0 - 1.0 / slower;
         took += part.took as f64;
@@ -175,6 +166,26 @@ fn charge(rank: &Rank<'_>, ledger: &mut Ledger<'_>) {
             ledger.note(CAUSE, "clock_usual", usual);
         }
     }
+}
+
+/// How much slower each part was. A clock that is held back stays so for a while: a part that says nothing
+/// between two that were slow, or beside one at an end of the trace, is as slow as they are.
+fn between(said: &[Option<f64>]) -> Vec<f64> {
+    let of = |place: usize| {
+        let (before, after) = said.split_at(place);
+        if let Some(own) = after.first().copied().flatten() {
+            return own;
+        }
+        let around = (
+            before.iter().rev().find_map(|one| *one),
+            after.iter().find_map(|one| *one),
+        );
+        match around {
+            (Some(one), Some(other)) => one.min(other),
+            (one, other) => one.or(other).unwrap_or(1.0),
+        }
+    };
+    (0..said.len()).map(of).collect()
 }
 
 /// The trace in parts of equal length, with the kernels that ran alone in each.
@@ -299,6 +310,35 @@ impl Part {
         } else {
             1.0
         }
+    }
+
+    /// How much slower than the fastest it was, 1 where it was not; nothing where most of it says nothing.
+    fn says(
+        &self,
+        fastest: f64,
+        clocks: &Clocks,
+        usual: Option<f64>,
+        limits: &Thresholds,
+        low: &mut Vec<f64>,
+    ) -> Option<f64> {
+        let clock = clocks.within(self.from, self.to);
+        // Without a clock, most of the part must speak for it.
+        if self.took == 0 || clock.is_none() && self.took * 2 < self.all {
+            return None;
+        }
+        let slower = self.ratio() / fastest;
+        let least = self.least(limits);
+        if slower < least || !self.broad(fastest, least, limits) {
+            return Some(1.0);
+        }
+        if let Some((clock, usual)) = clock.zip(usual) {
+            // Kernels that are bound by memory follow the clock in part.
+            if clock * (1.0 + (slower - 1.0) / 2.0) > usual {
+                return Some(1.0);
+            }
+            low.push(clock);
+        }
+        Some(slower)
     }
 
     /// How much slower it must be.

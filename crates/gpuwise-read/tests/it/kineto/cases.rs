@@ -197,6 +197,43 @@ fn names_with_bare_quotes() {
     check(&escaped, "0/7 a \"b\" é [5000, 7000)");
 }
 
+/// A file that keeps few of the operators and calls that their numbers count is a sample; CUPTI numbers
+/// many calls that are never recorded, and joined windows leave a jump.
+#[test]
+fn a_sample_is_told_by_its_numbers() {
+    let lacks = |operators: u64, calls: u64, jump: u64| -> Vec<String> {
+        let span = |category: &str, key: &str, at: u64, number: u64| {
+            format!(
+                r#"{{"ph":"X","cat":"{category}","name":"x","pid":1,"tid":1,"ts":{at},"dur":1,"args":{{"{key}":{number}}}}}"#
+            )
+        };
+        let of = |at: u64| {
+            let after = if at >= 300 { jump } else { 0 };
+            let operator = span("cpu_op", "External id", at * 9, after + at * operators);
+            operator
+                + ","
+                + &span(
+                    "cuda_runtime",
+                    "correlation",
+                    at * 9 + 4,
+                    after + at * calls,
+                )
+        };
+        let events: Vec<String> = (1..=600).map(of).collect();
+        let text = format!(r#"{{"traceEvents":[{}]}}"#, events.join(","));
+        let lacks = read_text(&text).expect("a trace").lacks;
+        lacks.into_iter().map(|lack| lack.place).collect()
+    };
+    let sample = "98 % of the operators that their numbers count (it has 600)";
+    assert_eq!(lacks(50, 90, 0), [sample]);
+    for (operators, calls, jump) in [(1, 9, 0), (50, 9, 0), (1, 90, 0), (2, 90, 1_000_000)] {
+        assert!(
+            lacks(operators, calls, jump).is_empty(),
+            "{operators} {calls} {jump}"
+        );
+    }
+}
+
 #[test]
 fn the_last_of_equal_keys_counts() {
     check(

@@ -2,6 +2,7 @@
 //!
 //! The folder is not part of the repository: `GPUWISE_DATA` names it.
 
+use gpuwise_domain::profile::timeline::Needed;
 use gpuwise_read::kineto::read_bytes;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -54,6 +55,10 @@ fn compare(name: &str, bytes: &[u8], exact: &Value) {
         "{name}: {gpus:?} {devices:?}"
     );
     assert_eq!(timeline.streams.len() as u64, number("n_streams"), "{name}");
+    // One name says it; all others are whole.
+    let mut lacks = timeline.lacks.iter();
+    let sample = lacks.any(|lack| lack.needed == Needed::Events);
+    assert_eq!(sample, name.starts_with("hta_sampled"), "{name}");
     for (category, count) in exact["categories"].as_object().expect("an object") {
         let found = timeline
             .categories

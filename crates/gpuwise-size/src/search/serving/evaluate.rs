@@ -21,7 +21,7 @@ use gpuwise_domain::{
 };
 
 /// Steps of a bisection: finer than any range.
-const BISECTIONS: usize = 12;
+const BISECTIONS: usize = 16;
 /// Of the most that is borne, the share at which requests meet no other.
 const ALONE: f64 = 1e-3;
 /// More GPUs than this for one model are an answer to another question.
