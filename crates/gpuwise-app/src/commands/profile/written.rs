@@ -145,7 +145,7 @@ fn of<'a>(
 
 /// The profile that is laid beside.
 fn beside(places: &[PathBuf], wanted: &ProfileQuery) -> anyhow::Result<Concluded> {
-    let files = profiles::expand(places)?;
+    let files = profiles::expand(places, wanted.offline)?;
     let Everything {
         profiled,
         sources,
