@@ -5,6 +5,8 @@
 
 pub mod app;
 #[doc(hidden)]
+#[cfg(feature = "hub")]
+mod buckets;
 pub mod catalogue;
 #[doc(hidden)]
 pub mod commands;

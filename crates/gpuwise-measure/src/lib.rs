@@ -21,5 +21,6 @@ pub mod planes;
 pub mod proof;
 pub mod regress;
 pub mod sources;
+pub mod streams;
 pub mod telemetry;
 pub mod tier;

@@ -53,6 +53,9 @@ pub enum StoreError {
     /// There is none, or more than one, by this name.
     #[error("{count} runs have an id that begins with `{prefix}`")]
     Which { prefix: String, count: usize },
+    /// Another program was faster.
+    #[error("some of these runs were forgotten meanwhile by another program; nothing was changed")]
+    Meanwhile,
     #[error("the database driver cannot be started")]
     Runtime(#[source] std::io::Error),
 }

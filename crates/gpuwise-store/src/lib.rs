@@ -5,6 +5,7 @@
 //! that callers need none. A run is known by a hash of what it is: bringing it twice keeps one.
 
 mod connect;
+mod daily;
 mod error;
 mod hash;
 mod migrate;
@@ -15,6 +16,7 @@ mod series;
 mod times;
 
 pub use connect::without_password as shown;
+pub use daily::{DailyFigure, DailyGroup};
 pub use error::StoreError;
 pub use hash::{RunId, content_hash};
 pub use proposals::StoredProposal;

@@ -10,6 +10,7 @@ use sqlx::{AnyPool, Row as _};
 const MIGRATIONS: &[(i64, &str)] = &[
     (1, include_str!("../migrations/0001_runs.sql")),
     (2, include_str!("../migrations/0002_kernel_times.sql")),
+    (3, include_str!("../migrations/0003_daily.sql")),
 ];
 
 /// Applies what is missing.

@@ -1,7 +1,7 @@
 //! Reading runs back, and letting them go.
 
 use crate::{
-    RunId, Store,
+    DailyGroup, RunId, Store, daily,
     error::{StoreError, failed},
 };
 use gpuwise_domain::profile::figure::{Figure, Scope, Value};
@@ -156,33 +156,43 @@ impl Store {
             .map_err(failed("reading software of a run"))
     }
 
-    /// Forgets runs and all that is kept of them; says how many.
+    /// Forgets runs with all that is theirs, and keeps these summaries of them; how many were there.
     ///
     /// # Errors
-    /// When the database refuses; then none is forgotten.
-    pub fn forget(&self, ids: &[String]) -> Result<u64, StoreError> {
-        self.runtime
-            .block_on(async {
-                let mut transaction = self.pool.begin().await?;
-                let mut gone = 0;
-                for id in ids {
-                    gone += sqlx::query("DELETE FROM runs WHERE id = $1")
-                        .bind(id)
-                        .execute(&mut *transaction)
-                        .await?
-                        .rows_affected();
-                }
-                sqlx::query(
-                    "DELETE FROM names WHERE name NOT IN (SELECT figure FROM figures) \
-                     AND name NOT IN (SELECT part FROM figures WHERE part IS NOT NULL) \
-                     AND name NOT IN (SELECT name FROM kernel_times WHERE name IS NOT NULL)",
-                )
-                .execute(&mut *transaction)
-                .await?;
-                transaction.commit().await?;
-                Ok(gone)
-            })
-            .map_err(failed("forgetting runs"))
+    /// When the database refuses, or some of the runs are not there any more: then nothing is changed.
+    pub fn forget(&self, ids: &[String], summaries: &[DailyGroup]) -> Result<u64, StoreError> {
+        let deed = || failed("forgetting runs");
+        self.runtime.block_on(async {
+            let mut transaction = self.pool.begin().await.map_err(deed())?;
+            let mut gone = 0;
+            for id in ids {
+                gone += sqlx::query("DELETE FROM runs WHERE id = $1")
+                    .bind(id)
+                    .execute(&mut *transaction)
+                    .await
+                    .map_err(deed())?
+                    .rows_affected();
+            }
+            if gone < ids.len() as u64 {
+                // Whoever forgot them has their summaries.
+                return Err(StoreError::Meanwhile);
+            }
+            for summary in summaries {
+                daily::save(&mut transaction, summary)
+                    .await
+                    .map_err(deed())?;
+            }
+            sqlx::query(
+                "DELETE FROM names WHERE name NOT IN (SELECT figure FROM figures) \
+                 AND name NOT IN (SELECT part FROM figures WHERE part IS NOT NULL) \
+                 AND name NOT IN (SELECT name FROM kernel_times WHERE name IS NOT NULL)",
+            )
+            .execute(&mut *transaction)
+            .await
+            .map_err(deed())?;
+            transaction.commit().await.map_err(deed())?;
+            Ok(gone)
+        })
     }
 }
 

@@ -6,7 +6,7 @@ use crate::{
     hash,
     save::{ROWS, insert, place},
 };
-use gpuwise_domain::profile::figures::{NamedTime, StepTime, TimedBy};
+use gpuwise_domain::profile::figures::{NamedTime, StepKind, StepTime, TimedBy};
 use sqlx::{AnyConnection, Row as _, any::AnyRow};
 
 const COLUMNS: &[&str] = &[
@@ -17,6 +17,7 @@ const COLUMNS: &[&str] = &[
     "calls",
     "time_ns",
     "call_variance",
+    "step_kind",
     "step_count",
     "step_mean_ns",
     "step_variance",
@@ -40,6 +41,7 @@ pub(crate) async fn save(
                 .bind(i64::try_from(time.calls).unwrap_or(i64::MAX))
                 .bind(time.sum_ns)
                 .bind(time.call_variance)
+                .bind(steps.map(|steps| steps.kind.name()))
                 .bind(steps.map(|steps| i64::try_from(steps.count).unwrap_or(i64::MAX)))
                 .bind(steps.map(|steps| steps.mean_ns))
                 .bind(steps.map(|steps| steps.variance));
@@ -58,7 +60,7 @@ impl Store {
     pub fn times(&self, id: &str) -> Result<Vec<NamedTime>, StoreError> {
         let query = sqlx::query(
             "SELECT t.kind, n.text, t.calls, t.time_ns, t.call_variance, t.step_count, \
-             t.step_mean_ns, t.step_variance \
+             t.step_mean_ns, t.step_variance, t.step_kind \
              FROM kernel_times t LEFT JOIN names n ON n.name = t.name \
              WHERE t.run = (SELECT run FROM runs WHERE id = $1) ORDER BY t.position",
         );
@@ -81,14 +83,17 @@ fn time(row: &AnyRow) -> Result<NamedTime, sqlx::Error> {
         .ok_or_else(|| sqlx::Error::Decode(format!("times by {kind:?}").into()))?;
     let (calls, step_count): (i64, Option<i64>) = (row.try_get(2)?, row.try_get(5)?);
     let (mean, variance): (Option<f64>, Option<f64>) = (row.try_get(6)?, row.try_get(7)?);
-    let steps = step_count.zip(mean).zip(variance);
+    let kind: Option<String> = row.try_get(8)?;
+    let kind = kind.and_then(|kind| StepKind::ALL.into_iter().find(|one| one.name() == kind));
+    let steps = kind.zip(step_count).zip(mean.zip(variance));
     Ok(NamedTime {
         by,
         name: row.try_get(1)?,
         calls: calls.unsigned_abs(),
         sum_ns: row.try_get(3)?,
         call_variance: row.try_get(4)?,
-        steps: steps.map(|((count, mean_ns), variance)| StepTime {
+        steps: steps.map(|((kind, count), (mean_ns, variance))| StepTime {
+            kind,
             count: count.unsigned_abs(),
             mean_ns,
             variance,

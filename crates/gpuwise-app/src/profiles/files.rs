@@ -1,5 +1,6 @@
 //! Files of profiles: directories opened, ranks told by names.
 
+use super::bucket;
 use crate::error::Problem;
 use std::{
     fs,
@@ -23,10 +24,14 @@ const ENDINGS: &[&str] = &[
 /// numbers as numbers.
 ///
 /// # Errors
-/// When a place does not exist, or a directory holds no profile.
-pub fn expand(places: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
+/// When a place does not exist, a directory or bucket holds no profile, or a bucket cannot be asked.
+pub fn expand(places: &[PathBuf], offline: bool) -> anyhow::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for place in places {
+        if bucket::is_in_one(place) {
+            files.extend(of_bucket(place, offline)?);
+            continue;
+        }
         if !place.is_dir() {
             files.push(place.clone());
             continue;
@@ -36,28 +41,41 @@ pub fn expand(places: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
         let mut found = Vec::new();
         for entry in fs::read_dir(place).map_err(cannot)? {
             let path = entry.map_err(cannot)?.path();
-            let name = path
-                .file_name()
-                .map(|name| name.to_string_lossy().into_owned());
-            let fits = name.is_some_and(|name| ENDINGS.iter().any(|ending| name.ends_with(ending)));
-            if fits && path.is_file() {
+            if is_profile(&path) && path.is_file() {
                 found.push(path);
             }
         }
         if found.is_empty() {
-            return Err(
-                Problem::new(format!("{}: no profile is in it", place.display()))
-                    .hint(format!(
-                        "name files, or a directory with files that end in {}",
-                        ENDINGS.join(", ")
-                    ))
-                    .into(),
-            );
+            return Err(nothing_in(place).into());
         }
         found.sort_by_key(|path| by_number(&path.to_string_lossy()));
         files.extend(found);
     }
     Ok(files)
+}
+
+/// Whether a file looks like a profile by its name.
+fn is_profile(path: &Path) -> bool {
+    let name = path.file_name().map(|name| name.to_string_lossy());
+    name.is_some_and(|name| ENDINGS.iter().any(|ending| name.ends_with(ending)))
+}
+
+fn nothing_in(place: &Path) -> Problem {
+    Problem::new(format!("{}: no profile is in it", place.display())).hint(format!(
+        "name files, or a directory with files that end in {}",
+        ENDINGS.join(", ")
+    ))
+}
+
+/// Profiles of a bucket whose keys begin so.
+fn of_bucket(place: &Path, offline: bool) -> anyhow::Result<Vec<PathBuf>> {
+    let mut found = bucket::list(place, offline)?;
+    found.retain(|file| is_profile(file));
+    if found.is_empty() {
+        return Err(nothing_in(place).into());
+    }
+    found.sort_by_key(|path| by_number(&path.to_string_lossy()));
+    Ok(found)
 }
 
 /// A name in pieces, numbers as numbers: `rank10` after `rank9`.

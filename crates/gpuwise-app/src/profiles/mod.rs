@@ -1,5 +1,6 @@
 //! Profiles from files: which, of what format, read and measured over all cores.
 
+pub mod bucket;
 mod content;
 mod files;
 mod formats;
@@ -39,7 +40,8 @@ use gpuwise_measure::{
     figures::{Classifier, Input, Measured, Settings, gaps, of_rank},
     findings::{self, Signals, Thresholds},
     kernel_counters::under,
-    operators::{Gpus, of_rank as of_operators},
+    operators::{Gpus, RangeUse, of_rank as of_operators},
+    streams::{SeriesOf, StreamUse},
 };
 use gpuwise_read::{kernel_counters::read_counter_rules, kernel_rules};
 use reached::Reached;
@@ -64,6 +66,8 @@ pub struct ProfileQuery {
     pub device: Option<i64>,
     /// What files do not name.
     pub gpu: Option<Gpu>,
+    /// Whether no bucket may be asked.
+    pub offline: bool,
     /// Whether each file is told apart from others by its content, which takes another look at it.
     pub identified: bool,
     /// Whether each file is a job of its own, also dumps that would say more together.
@@ -103,6 +107,7 @@ impl ProfileQuery {
             window: None,
             device: None,
             gpu: None,
+            offline: false,
             identified: false,
             apart: false,
         })
@@ -131,10 +136,29 @@ impl ProfileQuery {
     pub fn times(&self, timelines: &[Timeline], figures: &ProfileFigures) -> Vec<NamedTime> {
         let mut times = Times::default();
         for (timeline, rank) in timelines.iter().zip(&figures.ranks) {
-            let steps = rank.steps.as_ref().map_or(&[][..], |of| &of.steps);
-            times.add(timeline, &self.settings(timeline), steps);
+            times.add(timeline, &self.settings(timeline), rank);
         }
         times.rows()
+    }
+
+    /// What each stream of a file did.
+    pub fn streams(&self, timeline: &Timeline) -> Vec<StreamUse> {
+        gpuwise_measure::streams::of_rank(timeline, &self.settings(timeline))
+    }
+
+    /// Ranges of a file by the work that was launched within them.
+    pub fn ranges(&self, timeline: &Timeline) -> Vec<RangeUse> {
+        gpuwise_measure::operators::ranges(timeline, &self.settings(timeline))
+    }
+
+    /// How much waits in the queue of each stream.
+    pub fn queues(&self, timeline: &Timeline) -> Vec<SeriesOf> {
+        gpuwise_measure::streams::queues(timeline, &self.settings(timeline))
+    }
+
+    /// Bytes a second of copies by direction.
+    pub fn bandwidth(&self, timeline: &Timeline) -> Vec<SeriesOf> {
+        gpuwise_measure::streams::bandwidth(timeline, &self.settings(timeline))
     }
 
     /// What is measured of a file; a window counts from its first work on.
@@ -251,7 +275,9 @@ struct Read {
 }
 
 fn one(file: &Path, wanted: &ProfileQuery) -> anyhow::Result<Read> {
-    let mut opened = formats::read(file, &wanted.counters)?;
+    let here = bucket::here(file, wanted.offline)?;
+    let local = here.path(file);
+    let mut opened = formats::read(local, &wanted.counters)?;
     if let (Some(gpu), Some(SourceContent::Counters(counters))) = (&wanted.gpu, &mut opened.content)
     {
         let roofs = Roofs {
@@ -260,7 +286,7 @@ fn one(file: &Path, wanted: &ProfileQuery) -> anyhow::Result<Read> {
         };
         under(counters, roofs);
     }
-    let hash = wanted.identified.then(|| hashed(file)).transpose()?;
+    let hash = wanted.identified.then(|| hashed(local)).transpose()?;
     let timelines = opened.timelines.into_iter();
     let profiled = timelines.map(|(process, timeline)| {
         let name = match &process {

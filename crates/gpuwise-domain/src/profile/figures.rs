@@ -7,6 +7,7 @@ mod device;
 mod host;
 mod operators;
 mod ranks;
+mod sequence;
 mod times;
 mod work;
 
@@ -24,5 +25,6 @@ pub use operators::{
 pub use ranks::{
     CollectiveKind, MatchedCollective, ProfileFigures, RankFigures, RankLateness, Stragglers,
 };
-pub use times::{NamedTime, StepTime, TimedBy};
+pub use sequence::{InnerSequence, SequenceFigures};
+pub use times::{NamedTime, StepKind, StepTime, TimedBy};
 pub use work::{CopyFigures, KernelFigures, KernelGroup, TensorCoreTime, TensorCores, Weighted};

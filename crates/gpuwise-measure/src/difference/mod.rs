@@ -7,15 +7,15 @@
 
 mod student;
 
-use gpuwise_domain::profile::figures::{NamedTime, TimedBy};
+use gpuwise_domain::profile::figures::{NamedTime, StepKind, TimedBy};
 use std::collections::BTreeMap;
 
 /// What is compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Basis {
-    /// The time of a step of one rank.
-    Step,
-    /// The time of the whole profile: one of the runs marks no steps.
+    /// The time of a step of one rank, of this kind in both runs.
+    Step(StepKind),
+    /// The time of the whole profile: steps are not known of both.
     Profile,
 }
 
@@ -68,7 +68,7 @@ struct Amount {
 impl Amount {
     fn of(time: &NamedTime, basis: Basis) -> Self {
         let (ns, error) = match (basis, &time.steps) {
-            (Basis::Step, Some(steps)) => {
+            (Basis::Step(_), Some(steps)) => {
                 let count = steps.count as f64;
                 (steps.mean_ns, Some((steps.variance / count, count - 1.0)))
             }
@@ -116,12 +116,13 @@ pub fn of_times(
 ) -> (Basis, Vec<TimeDifference>) {
     let before: Vec<&NamedTime> = before.iter().filter(|time| time.by == by).collect();
     let after: Vec<&NamedTime> = after.iter().filter(|time| time.by == by).collect();
-    let mut all = before.iter().chain(&after);
-    let basis = if all.all(|time| time.steps.is_some()) {
-        Basis::Step
-    } else {
-        Basis::Profile
-    };
+    let kind = |time: &&NamedTime| time.steps.as_ref().map(|steps| steps.kind);
+    let mut kinds = before.iter().chain(&after).map(kind);
+    let first = kinds
+        .next()
+        .flatten()
+        .filter(|first| kinds.all(|kind| kind == Some(*first)));
+    let basis = first.map_or(Basis::Profile, Basis::Step);
     let mut names: BTreeMap<Option<&str>, [Option<Amount>; 2]> = BTreeMap::new();
     for (place, list) in [(0, &before), (1, &after)] {
         for time in list {
@@ -196,6 +197,7 @@ mod tests {
             sum_ns: (mean * count) as i64,
             call_variance: Some(squares / (count - 1.0)),
             steps: Some(StepTime {
+                kind: StepKind::Step,
                 count: samples.len() as u64,
                 mean_ns: mean,
                 variance: squares / (count - 1.0),
@@ -210,7 +212,7 @@ mod tests {
         let before = time(Some("a"), &[16.0, 18.0, 20.0, 22.0, 24.0]);
         let after = time(Some("a"), &[20.0, 24.0, 26.0, 28.0, 32.0]);
         let (basis, rows) = of_times(&[before], &[after], TimedBy::Operator);
-        assert_eq!((basis, rows.len()), (Basis::Step, 1));
+        assert_eq!((basis, rows.len()), (Basis::Step(StepKind::Step), 1));
         let (low, high) = rows[0].interval_ns.expect("an interval");
         assert!((rows[0].change_ns - 6.0).abs() < 1e-9);
         assert!((high - 6.0 - 2.351 * 6.0_f64.sqrt()).abs() < 0.01, "{high}");

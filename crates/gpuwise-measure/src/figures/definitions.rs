@@ -75,6 +75,10 @@ figures! {
     "loader_wait_ns", "ns", LOWER, "Time under data loaders' ranges.", "|U(enumerate(DataLoader)#…)|", "PyTorch profiler TensorBoard plugin, data.py";
     "loader_wait_pct", "%", LOWER, "Data loading of the steps' time.", "100 · |U(loader) & U(steps)| / |U(steps)|", "PyTorch profiler TensorBoard plugin, data.py";
     "steps", "count", None, "Steps.", "ProfilerStep#n ranges, else ranges that users name; steps within steps are left out", "torch/profiler/profiler.py";
+    "sequence_kernels", "count", None, "Kernels of the sequence that the busiest stream repeats.", "the shortest distance at which the same kernels stand about as surely as at any other, among those at which runs of 6 kernels recur most; where what it misses recurs at a longer one, that one, and so on outwards", "ours";
+    "sequence_count", "count", None, "How often that sequence ran.", "count(its most regular run of 6 kernels)", "ours";
+    "sequence_covered_pct", "%", None, "Kernels of that stream that lie in repeats of about that length.", "100 · kernels of repeats that are at most 5 % and two kernels longer or shorter / kernels of the stream", "ours";
+    "sequence_median_ns", "ns", LOWER, "Median time from one repeat to the next: of a step, where nothing marks steps.", "median(start of the next repeat − start)", "ours";
     "step_median_ns", "ns", LOWER, "Median duration of a step.", "median(end − start) on the host", "ours";
     "step_spread", "ratio", LOWER, "Interquartile range of steps over their median.", "(q75 − q25) / median, linear interpolation, from 4 steps on", "ours";
     "step_outliers", "count", LOWER, "Steps much longer than the others.", "count(duration > q75 + max(1.5 · (q75 − q25), 0.05 · q75))", "Tukey, Exploratory Data Analysis, 1977";

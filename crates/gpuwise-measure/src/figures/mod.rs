@@ -18,6 +18,7 @@ mod memory;
 pub mod names;
 mod ordered;
 mod path;
+mod sequence;
 mod steps;
 pub mod summary;
 
@@ -124,6 +125,7 @@ pub fn of_rank(input: &Input<'_>, settings: &Settings<'_>) -> Measured {
         devices: devices.into_iter().map(|(figures, _)| figures).collect(),
         host: host::figures(timeline, &host, stepping.as_ref(), settings.names),
         steps: steps::figures(source, marked, &times, &host),
+        sequence: sequence::figures(timeline, &ordered),
         flops: flops::figures(timeline, &ordered, &host, settings),
         memory: memory::figures(timeline),
         collectives: collectives::kinds(&collectives),
@@ -134,6 +136,7 @@ pub fn of_rank(input: &Input<'_>, settings: &Settings<'_>) -> Measured {
     if figures.lack(Needed::Names).is_some() {
         // Which kernels communicate is told by their names.
         figures.collectives.clear();
+        figures.sequence = None;
         collectives.clear();
     }
     Measured {

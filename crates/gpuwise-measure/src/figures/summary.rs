@@ -83,6 +83,7 @@ fn of_rank(rank: &RankFigures, list: &mut Vec<Figure>) {
     let from = list.len();
     of_device(rank.rank, &rank.whole, list);
     of_host(rank.rank, &rank.host, rank.steps.as_ref(), list);
+    of_sequence(rank, list);
     of_flops(rank, list);
     for memory in &rank.memory {
         let mut add = adder(list, rank.rank, memory.device);
@@ -172,6 +173,10 @@ fn needs(figure: &str) -> &'static [Needed] {
         | "exposed_comm_ns"
         | "comp_union_ns"
         | "kind_time_ns"
+        | "sequence_kernels"
+        | "sequence_count"
+        | "sequence_covered_pct"
+        | "sequence_median_ns"
         | "tensor_core_pct"
         | "tensor_core_unused_pct"
         | "tensor_core_unknown_pct"
@@ -344,6 +349,29 @@ fn of_host(
         None => unknown("fewer than 4 steps"),
     };
     add("step_outliers", outliers);
+}
+
+/// What the busiest stream repeats.
+fn of_sequence(rank: &RankFigures, list: &mut Vec<Figure>) {
+    let sequence = rank.sequence.as_ref();
+    let mut add = adder(list, rank.rank, None);
+    let mut known = |name: &str, value: Option<Value>| {
+        add(
+            name,
+            value.unwrap_or_else(|| unknown("no sequence of kernels repeats")),
+        );
+    };
+    known(
+        "sequence_kernels",
+        sequence.map(|of| count(of.kernels.into())),
+    );
+    known("sequence_count", sequence.map(|of| count(of.count.into())));
+    let covered = sequence.map(|of| Value::Real(100.0 * of.covered));
+    known("sequence_covered_pct", covered);
+    known(
+        "sequence_median_ns",
+        sequence.map(|of| Value::Integer(of.median_ns)),
+    );
 }
 
 fn of_flops(rank: &RankFigures, list: &mut Vec<Figure>) {

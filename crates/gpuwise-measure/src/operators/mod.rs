@@ -5,12 +5,14 @@
 //! are calls of an operator on operands of equal shapes.
 
 mod moments;
+mod ranges;
 mod reach;
 mod scopes;
 mod shortfall;
 mod times;
 mod work;
 
+pub use ranges::{RangeUse, ranges};
 pub use reach::{Gpus, Product};
 pub(crate) use reach::{Reach, device};
 pub(crate) use shortfall::{generation, multiple};

@@ -150,7 +150,7 @@ impl<'t> Builder<'t> {
 
 /// `nn.Module: Linear_12` as `Linear_*`, `ProfilerStep#7` as `ProfilerStep#*`: a number that counts
 /// instances stands for all of them.
-fn without_number(name: &str) -> String {
+pub(super) fn without_number(name: &str) -> String {
     let name = name.strip_prefix(MODULE).unwrap_or(name);
     let base = name.trim_end_matches(|c: char| c.is_ascii_digit());
     let counted = base.len() < name.len() && base.ends_with(['_', '#', ' ', '.', ':']);

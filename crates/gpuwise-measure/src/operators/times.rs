@@ -3,7 +3,7 @@
 use super::moments::Moments;
 use crate::figures::Settings;
 use gpuwise_domain::profile::{
-    figures::{NamedTime, Step, StepTime, TimedBy},
+    figures::{NamedTime, RankFigures, StepKind, StepTime, TimedBy},
     timeline::{Timeline, Work, WorkClass},
 };
 use rustc_hash::FxHashMap;
@@ -26,19 +26,62 @@ pub struct Times {
     operators: BTreeMap<String, Sum>,
     kernels: BTreeMap<String, Sum>,
     step_count: u64,
+    /// What steps are; those of files in which they are another thing are not counted.
+    kind: Option<StepKind>,
+}
+
+/// Steps of one file: from when to when, in order, on the host or, repeats, on the device.
+struct Steps {
+    kind: StepKind,
+    spans: Vec<(i64, i64)>,
+}
+
+impl Steps {
+    /// Those that are marked, or else repeats; whole ones alone.
+    fn of(figures: &RankFigures, settings: &Settings<'_>) -> Option<Self> {
+        let (kind, mut spans) = match (&figures.steps, &figures.sequence) {
+            (Some(steps), _) => {
+                let steps = steps.steps.iter();
+                let spans = steps.map(|step| (step.start_ns, step.end_ns)).collect();
+                (StepKind::Step, spans)
+            }
+            (None, Some(sequence)) => (StepKind::Repeat, sequence.repeats.clone()),
+            (None, None) => return None,
+        };
+        // Half a step is no sample of one.
+        spans.retain(|(from, to)| settings.holds_time(*from) && settings.holds_time(*to));
+        Some(Self { kind, spans })
+    }
+
+    /// The step that launched a piece of work: devices lag behind the host. Where the launch is not
+    /// known, the step in which it ran.
+    fn holding(&self, timeline: &Timeline, work: &Work) -> Option<usize> {
+        let call = timeline
+            .call_of(work)
+            .or_else(|| timeline.operator_of(work));
+        let at = match (self.kind, call) {
+            (StepKind::Step, Some(call)) => call.start_ns,
+            _ => work.start_ns,
+        };
+        let after = self.spans.partition_point(|(from, _)| *from <= at);
+        let place = after.checked_sub(1)?;
+        self.spans
+            .get(place)
+            .filter(|(_, to)| at < *to)
+            .map(|_| place)
+    }
 }
 
 /// A launch: kernels of one call of an operator are one; others are each their own.
 type Launch = (u32, Option<usize>);
 
 impl Times {
-    /// Adds what a file's devices did; `steps` are those of its host, in order of time.
-    pub fn add(&mut self, timeline: &Timeline, settings: &Settings<'_>, steps: &[Step]) {
-        // Half a step is no sample of one.
-        let whole =
-            |step: &&Step| settings.holds_time(step.start_ns) && settings.holds_time(step.end_ns);
-        let steps: Vec<Step> = steps.iter().filter(whole).copied().collect();
-        self.step_count += steps.len() as u64;
+    /// Adds what a file's devices did.
+    pub fn add(&mut self, timeline: &Timeline, settings: &Settings<'_>, figures: &RankFigures) {
+        let steps = Steps::of(figures, settings)
+            .filter(|steps| *self.kind.get_or_insert(steps.kind) == steps.kind);
+        self.step_count += steps.as_ref().map_or(0, |steps| steps.spans.len() as u64);
+        let steps = steps.as_ref();
         let kernels: Vec<&Work> = timeline
             .work
             .iter()
@@ -49,13 +92,14 @@ impl Times {
             None => (work.name.0, None),
         };
         let kernel = |work: &Work| (work.name.0, None);
-        sum(timeline, &steps, &kernels, operator, &mut self.operators);
-        sum(timeline, &steps, &kernels, kernel, &mut self.kernels);
+        sum(timeline, steps, &kernels, operator, &mut self.operators);
+        sum(timeline, steps, &kernels, kernel, &mut self.kernels);
     }
 
     /// The rows: of each kind the names that take most, and one of all others, where there are any.
     pub fn rows(self) -> Vec<NamedTime> {
-        let steps = (self.step_count >= 2).then_some(self.step_count);
+        let kind = self.kind.filter(|_| self.step_count >= 2);
+        let steps = kind.map(|kind| (kind, self.step_count));
         let mut rows = Vec::new();
         for (by, sums) in [
             (TimedBy::Operator, self.operators),
@@ -70,7 +114,7 @@ impl Times {
                 calls: sum.calls.count(),
                 sum_ns: sum.ns,
                 call_variance: sum.calls.variance(),
-                steps: steps.map(|count| of_steps(sum.steps, count)),
+                steps: steps.map(|steps| of_steps(sum.steps, steps)),
             };
             rows.extend(sums.iter().map(|(name, sum)| row(Some(name.clone()), sum)));
             if !others.is_empty() {
@@ -82,9 +126,10 @@ impl Times {
 }
 
 /// Over so many steps: in those in which a name was not, it took no time.
-fn of_steps(mut steps: Moments, count: u64) -> StepTime {
+fn of_steps(mut steps: Moments, (kind, count): (StepKind, u64)) -> StepTime {
     steps.add_zeros(count.saturating_sub(steps.count()));
     StepTime {
+        kind,
         count,
         mean_ns: steps.mean(),
         variance: steps.variance().unwrap_or(0.0),
@@ -93,14 +138,19 @@ fn of_steps(mut steps: Moments, count: u64) -> StepTime {
 
 /// All other names. How their steps and calls differ together is not kept by name: they are taken as
 /// independent of one another.
-fn rest<'s>(by: TimedBy, sums: impl Iterator<Item = &'s Sum>, steps: Option<u64>) -> NamedTime {
+fn rest<'s>(
+    by: TimedBy,
+    sums: impl Iterator<Item = &'s Sum>,
+    steps: Option<(StepKind, u64)>,
+) -> NamedTime {
     let mut row = NamedTime {
         by,
         name: None,
         calls: 0,
         sum_ns: 0,
         call_variance: None,
-        steps: steps.map(|count| StepTime {
+        steps: steps.map(|(kind, count)| StepTime {
+            kind,
             count,
             mean_ns: 0.0,
             variance: 0.0,
@@ -111,8 +161,8 @@ fn rest<'s>(by: TimedBy, sums: impl Iterator<Item = &'s Sum>, steps: Option<u64>
         row.calls += sum.calls.count();
         row.sum_ns = row.sum_ns.saturating_add(sum.ns);
         calls.merge(sum.calls);
-        if let (Some(all), Some(count)) = (&mut row.steps, steps) {
-            let one = of_steps(sum.steps, count);
+        if let (Some(all), Some(steps)) = (&mut row.steps, steps) {
+            let one = of_steps(sum.steps, steps);
             all.mean_ns += one.mean_ns;
             all.variance += one.variance;
         }
@@ -124,7 +174,7 @@ fn rest<'s>(by: TimedBy, sums: impl Iterator<Item = &'s Sum>, steps: Option<u64>
 /// Sums kernels by the name of their launch.
 fn sum(
     timeline: &Timeline,
-    steps: &[Step],
+    steps: Option<&Steps>,
     kernels: &[&Work],
     launch: impl Fn(&Work) -> Launch,
     sums: &mut BTreeMap<String, Sum>,
@@ -141,7 +191,7 @@ fn sum(
             Some(_) => *launches.entry((name, call)).or_default() += ns,
             None => sum.calls.add(ns as f64),
         }
-        if let Some(step) = step_of(timeline, steps, work) {
+        if let Some(step) = steps.and_then(|steps| steps.holding(timeline, work)) {
             *in_steps.entry((name, step)).or_default() += ns;
         }
     }
@@ -164,19 +214,4 @@ fn sum(
 
 fn ordered<K: Ord, V>(map: FxHashMap<K, V>) -> BTreeMap<K, V> {
     map.into_iter().collect()
-}
-
-/// The step that launched a piece of work: devices lag behind the host. Where the launch is not
-/// known, the step in which it ran.
-fn step_of(timeline: &Timeline, steps: &[Step], work: &Work) -> Option<usize> {
-    let call = timeline
-        .call_of(work)
-        .or_else(|| timeline.operator_of(work));
-    let at = call.map_or(work.start_ns, |call| call.start_ns);
-    let after = steps.partition_point(|step| step.start_ns <= at);
-    let place = after.checked_sub(1)?;
-    steps
-        .get(place)
-        .filter(|step| at < step.end_ns)
-        .map(|_| place)
 }

@@ -27,6 +27,8 @@ mod planes;
 mod proof;
 mod regress;
 mod sample_data;
+mod sequence;
+mod streams;
 mod support;
 mod telemetry;
 mod tier;

@@ -5,8 +5,8 @@ use gpuwise_domain::{
     gpu::{Gpu, PeakRates},
     profile::{
         figures::{
-            BestBasis, NamedTime, NodeKind, OperatorNode, OperatorTree, RooflineSide, Shortfall,
-            Step, TimedBy,
+            BestBasis, NamedTime, NodeKind, OperatorNode, OperatorTree, RankFigures, RooflineSide,
+            Shortfall, Step, StepFigures, StepSource, TimedBy,
         },
         timeline::{
             Detail, Device, HostSpan, Index, LaunchShape, Operands, Stream, Timeline, Work,
@@ -294,8 +294,18 @@ fn times(trace: &Trace, steps: &[(i64, i64)]) -> Vec<NamedTime> {
             ..Step::default()
         })
         .collect();
+    let figures = RankFigures {
+        steps: Some(StepFigures {
+            source: StepSource::Annotation,
+            steps,
+            median_ns: 0,
+            spread: None,
+            outliers: Vec::new(),
+        }),
+        ..RankFigures::default()
+    };
     let mut times = Times::default();
-    times.add(&trace.0, &settings, &steps);
+    times.add(&trace.0, &settings, &figures);
     times.rows()
 }
 

@@ -2,7 +2,9 @@
 
 use crate::support::{Fresh, figure, on_each, run};
 use gpuwise_domain::profile::figure::{Scope, Value};
-use gpuwise_store::{Filter, NewRun, Saved, Store, StoreError, StoredProposal};
+use gpuwise_store::{
+    DailyFigure, DailyGroup, Filter, NewRun, Saved, Store, StoreError, StoredProposal,
+};
 
 #[test]
 fn a_run_comes_back_as_it_went_in() {
@@ -96,13 +98,33 @@ fn filters() {
     });
 }
 
+const TEN: DailyFigure = DailyFigure {
+    count: 1,
+    least: 10.0,
+    median: 10.0,
+    p90: 10.0,
+    most: 10.0,
+};
+
 #[test]
 fn what_is_forgotten_is_gone_whole() {
     on_each(|fresh| {
         let store = fresh.open();
         let saved = [run(1, 10, &[]), run(2, 20, &[])];
         store.save_all(&saved).expect("saves");
-        let gone = store.forget(&[saved[0].id.to_string()]).expect("forgets");
+        let summary = DailyGroup {
+            day: 20_000,
+            name: "job \"at\" 1".into(),
+            source: "profile".into(),
+            hardware: vec!["NVIDIA H100".into()],
+            labels: [("team".to_owned(), "a".to_owned())].into(),
+            forgotten_at_ns: 9,
+            runs: 1,
+            figures: [("busy_ns".to_owned(), TEN)].into(),
+        };
+        let gone = store
+            .forget(&[saved[0].id.to_string()], std::slice::from_ref(&summary))
+            .expect("forgets");
         assert_eq!(gone, 1);
         assert_eq!(store.list(&Filter::default()).expect("lists").len(), 1);
         assert!(matches!(
@@ -118,6 +140,16 @@ fn what_is_forgotten_is_gone_whole() {
             (times(&saved[0]), times(&saved[1])),
             (vec![], saved[1].times.clone())
         );
+        // What is gone already is not summed up twice.
+        let again = store.forget(&[saved[0].id.to_string()], std::slice::from_ref(&summary));
+        assert!(matches!(again, Err(StoreError::Meanwhile)));
+        let daily = |name| store.daily(name, &["busy_ns"]).expect("reads");
+        assert_eq!(daily(None), [summary.clone()]);
+        assert_eq!(daily(Some(&summary.name)), [summary.clone()]);
+        assert_eq!(daily(Some("another")), []);
+        assert_eq!(store.forget_daily(20_000).expect("forgets"), 0);
+        assert_eq!(store.forget_daily(20_001).expect("forgets"), 1);
+        assert_eq!(daily(None), []);
     });
 }
 

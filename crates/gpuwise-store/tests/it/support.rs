@@ -2,7 +2,7 @@
 
 use gpuwise_domain::profile::{
     figure::{Figure, Scope, Summary, Value},
-    figures::{NamedTime, StepTime, TimedBy},
+    figures::{NamedTime, StepKind, StepTime, TimedBy},
     finding::{Finding, Gain},
 };
 use gpuwise_store::{NewRun, RunId, Store};
@@ -68,6 +68,7 @@ fn time(by: TimedBy, name: Option<&str>, variance: Option<f64>) -> NamedTime {
         sum_ns: 42,
         call_variance: variance,
         steps: variance.map(|variance| StepTime {
+            kind: StepKind::Repeat,
             count: 2,
             mean_ns: 21.0,
             variance,

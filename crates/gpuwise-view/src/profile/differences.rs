@@ -17,7 +17,8 @@ pub struct DifferenceRow {
     pub by: TimedBy,
     /// None: all names that were not kept by themselves.
     pub name: Option<String>,
-    pub per_step: bool,
+    /// `step`, `repeat` (of the kernels' sequence) or `profile` (all of it).
+    pub basis: &'static str,
     pub before_ns: Option<f64>,
     pub after_ns: Option<f64>,
     pub calls_before: Option<u64>,
@@ -75,7 +76,7 @@ impl Record for DifferenceRow {
         let line = of.noun().map(DifferenceRow::line);
         of.column("name", "name", |r| r.name.clone())
             .seen(line.map(Shown::from));
-        of.field("per_step", |r| r.per_step);
+        of.field("basis", |r| r.basis.to_owned());
         of.field("calls_before", |r| r.calls_before);
         of.field("calls_after", |r| r.calls_after);
         let time = |ns: f64| duration(ns.round() as i64);

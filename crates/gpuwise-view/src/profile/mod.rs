@@ -11,6 +11,7 @@ mod palette;
 mod perfetto;
 pub mod shards;
 pub mod sources;
+pub mod streams;
 pub mod summary;
 mod tracks;
 

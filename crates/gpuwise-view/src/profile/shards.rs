@@ -2,6 +2,7 @@
 
 use crate::launch::{shell::quoted, yaml};
 use serde_json::{Value, json};
+use std::fmt::Write as _;
 
 /// Cores of each shard: files are read over all of them.
 const CORES: u32 = 2;
@@ -25,6 +26,12 @@ pub struct ShardedJob<'a> {
 #[derive(Debug, Clone, Copy)]
 pub struct Container<'a> {
     pub image: &'a str,
+    /// Where they lie; a bucket needs no volume.
+    pub volume: Option<Volume<'a>>,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub struct Volume<'a> {
     /// The claim of the volume that holds the files.
     pub claim: &'a str,
     /// The folder that the command reads, at which the volume is mounted.
@@ -42,12 +49,16 @@ impl ShardedJob<'_> {
             },
             |address| json!({"name": "GPUWISE_DATABASE", "value": address}),
         );
-        let comment = match self.database {
-            Some(_) => "",
-            None => {
-                "# kubectl create secret generic gpuwise-database --from-literal=url=postgres://user:password@host/name\n"
-            }
+        let mut comment = String::new();
+        let mut secret = |name: &str, keys: &str| {
+            let _ = writeln!(comment, "# kubectl create secret generic {name} {keys}");
         };
+        if self.database.is_none() {
+            secret(
+                "gpuwise-database",
+                "--from-literal=url=postgres://user:password@host/name",
+            );
+        }
         // `$(NAME)` would be a variable.
         let words: Vec<String> = self
             .words
@@ -55,21 +66,27 @@ impl ShardedJob<'_> {
             .map(|word| word.replace('$', "$$"))
             .collect();
         let asked = json!({"cpu": CORES, "memory": format!("{MEMORY_GIB}Gi")});
-        let pod = json!({
-            "restartPolicy": "Never",
-            "containers": [{
-                "name": "gpuwise",
-                "image": container.image,
-                "command": words,
-                "env": [database],
-                "resources": {"requests": asked, "limits": {"memory": format!("{MEMORY_GIB}Gi")}},
-                "volumeMounts": [{"name": "profiles", "mountPath": container.folder, "readOnly": true}],
-            }],
-            "volumes": [{
-                "name": "profiles",
-                "persistentVolumeClaim": {"claimName": container.claim, "readOnly": true},
-            }],
+        let mut one = json!({
+            "name": "gpuwise",
+            "image": container.image,
+            "command": words,
+            "env": [database],
+            "resources": {"requests": asked, "limits": {"memory": format!("{MEMORY_GIB}Gi")}},
         });
+        let mut pod = json!({"restartPolicy": "Never"});
+        if let Some(Volume { claim, folder }) = container.volume {
+            one["volumeMounts"] =
+                json!([{"name": "profiles", "mountPath": folder, "readOnly": true}]);
+            let claimed = json!({"claimName": claim, "readOnly": true});
+            pod["volumes"] = json!([{"name": "profiles", "persistentVolumeClaim": claimed}]);
+        } else {
+            secret(
+                "gpuwise-bucket",
+                "--from-literal=AWS_ACCESS_KEY_ID=… --from-literal=AWS_SECRET_ACCESS_KEY=… --from-literal=AWS_REGION=…",
+            );
+            one["envFrom"] = json!([{"secretRef": {"name": "gpuwise-bucket"}}]);
+        }
+        pod["containers"] = json!([one]);
         let job: Value = json!({
             "apiVersion": "batch/v1",
             "kind": "Job",

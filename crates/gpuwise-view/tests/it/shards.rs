@@ -1,6 +1,6 @@
 //! Jobs that read profiles in shards, read back as their schedulers read them.
 
-use gpuwise_view::profile::shards::{Container, ShardedJob};
+use gpuwise_view::profile::shards::{Container, ShardedJob, Volume};
 use serde_json::{Value, json};
 
 const SECRET: Option<&str> = None;
@@ -27,8 +27,10 @@ fn kubernetes(database: Option<&str>) -> Value {
     };
     let text = job.kubernetes(&Container {
         image: "registry.example/gpuwise:1",
-        claim: "traces",
-        folder: "/traces of $ME",
+        volume: Some(Volume {
+            claim: "traces",
+            folder: "/traces of $ME",
+        }),
     });
     serde_saphyr::from_str(&text).unwrap_or_else(|error| panic!("{error}\n{text}"))
 }

@@ -115,6 +115,71 @@ fn runs_are_compared_by_name() {
     assert!(ran.err.contains("trian"), "{}", ran.err);
 }
 
+/// A thousand runs of ten names whose figures scatter by 1 %; one name's level moves at one run.
+#[test]
+fn of_a_thousand_runs_the_one_at_which_a_level_moved_is_named() {
+    let place = Place::new();
+    let store = Store::open(place.path("runs.db").to_str().expect("a path")).expect("opens");
+    let mut random = gpuwise_units::RandomStream::new(1, "history", 0);
+    let names = [
+        "idle_pct",
+        "span_ns",
+        "step_median_ns",
+        "exposed_comm_ns",
+        "comm_pct",
+    ];
+    let runs: Vec<NewRun> = (0..1_000_i64)
+        .map(|hour| {
+            let job = hour % 10;
+            let level = if job == 3 && hour >= 603 {
+                106.0
+            } else {
+                100.0
+            };
+            let figure = |name: &&str| {
+                let scatter: f64 = (0..12).map(|_| random.uniform()).sum::<f64>() - 6.0;
+                Figure {
+                    name: (*name).into(),
+                    scope: Scope::default(),
+                    value: Value::Real(if *name == "span_ns" { level } else { 100.0 } + scatter),
+                }
+            };
+            NewRun {
+                id: RunId::of(&hour.to_be_bytes()),
+                source: "profile".into(),
+                name: format!("job {job}"),
+                imported_at_ns: hour * HOUR_NS,
+                labels: [].into(),
+                summary: Summary {
+                    figures: names.iter().map(figure).collect(),
+                    ..Summary::default()
+                },
+                times: vec![],
+                finding_documents: vec![],
+                measured: String::new(),
+            }
+        })
+        .collect();
+    store.save_all(&runs).expect("saves");
+    let ran = place.run(&[
+        "runs",
+        "regress",
+        "--database",
+        "runs.db",
+        "--format",
+        "json",
+    ]);
+    assert_eq!(ran.code, 1, "{}", ran.err);
+    let found: serde_json::Value = serde_json::from_str(&ran.out).expect("JSON");
+    let rows = found["rows"].as_array().expect("rows");
+    assert_eq!(rows.len(), 1, "{}", ran.out);
+    assert_eq!(
+        (&rows[0]["name"], &rows[0]["figure"]),
+        (&"job 3".into(), &"span_ns".into())
+    );
+    assert_eq!(rows[0]["since_run"], runs[603].id.to_string());
+}
+
 #[test]
 fn lists_filters_and_exports() {
     let place = Place::new();
@@ -156,6 +221,145 @@ fn pruning_is_tried_before_it_is_done() {
     );
     let left = place.run(&["runs", "list", "--database", "runs.db", "--format", "csv"]);
     assert_eq!(left.out.lines().count(), 5);
+    // All sixteen ran on the first day of 1970: twelve are summed up, four are there.
+    let trend = [
+        "runs",
+        "trend",
+        "train",
+        "--figure",
+        "idle_pct",
+        "--database",
+        "runs.db",
+    ];
+    let rows = place.json(&trend);
+    let day = &rows["rows"][0];
+    assert_eq!(
+        (&day["day"], &day["runs"]),
+        (&"1970-01-01".into(), &16.into())
+    );
+    assert_eq!((&day["forgotten"], &day["parts"]), (&12.into(), &2.into()));
+    let (least, most) = (day["least"].as_f64(), day["most"].as_f64());
+    assert_eq!((least, most), (Some(9.8), Some(14.3)));
+    let none = place.run(&["runs", "trend", "other", "--database", "runs.db"]);
+    assert_eq!(none.code, 2);
+    assert!(none.err.contains("names of runs: train"), "{}", none.err);
+    let regress = place.run(&["runs", "regress", "--database", "runs.db"]);
+    assert!(
+        regress.err.contains("runs of 1 days were forgotten"),
+        "{}",
+        regress.err
+    );
+    let daily = [
+        "runs",
+        "prune",
+        "--keep-daily",
+        "30",
+        "--apply",
+        "--database",
+        "runs.db",
+    ];
+    let forgotten = place.run(&daily);
+    assert!(
+        forgotten.err.contains("daily summaries forgotten: 1"),
+        "{}",
+        forgotten.err
+    );
+    let left = place.json(&trend);
+    assert_eq!(left["rows"][0]["runs"], 4);
+}
+
+/// Steps of one product and, after, of a slower one; their names and what they launch.
+fn steps(product_us: [u32; 4]) -> String {
+    let mut events = Vec::new();
+    for (number, length) in (1..).zip(product_us) {
+        let at = number * 10_000;
+        events.push(format!(
+            r#"{{"ph":"X","cat":"user_annotation","name":"ProfilerStep#{number}","pid":1,"tid":1,"ts":{at},"dur":9000}}"#
+        ));
+        for (place, (name, kernel, length)) in
+            [("aten::mm", "gemm", length), ("aten::add", "add", 20)]
+                .into_iter()
+                .enumerate()
+        {
+            let (at, id) = (at + 100 * (1 + place as u32), 2 * number + place as u32);
+            events.push(format!(
+                r#"{{"ph":"X","cat":"cpu_op","name":"{name}","pid":1,"tid":1,"ts":{at},"dur":50,"args":{{"External id":{id}}}}}"#
+            ));
+            events.push(format!(
+                r#"{{"ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":1,"tid":1,"ts":{at},"dur":10,"args":{{"correlation":{id},"External id":{id}}}}}"#
+            ));
+            events.push(format!(
+                r#"{{"ph":"X","cat":"kernel","name":"{kernel}","pid":0,"tid":7,"ts":{},"dur":{length},"args":{{"device":0,"stream":7,"correlation":{id},"External id":{id}}}}}"#,
+                at + 4_000 * (1 + place as u32)
+            ));
+        }
+    }
+    format!(r#"{{"traceEvents":[{}]}}"#, events.join(","))
+}
+
+#[test]
+fn two_runs_are_compared_by_operator_and_by_kernel() {
+    let place = Place::new();
+    place.write("before.json", steps([1_000, 1_010, 990, 1_000]));
+    place.write("after.json", steps([1_200, 1_190, 1_210, 1_200]));
+    for name in ["before", "after"] {
+        let file = format!("{name}.json");
+        let kept = place.run(&["profile", "--save", &file]);
+        assert_eq!(kept.code, 0, "{}", kept.err);
+    }
+    for (by, name, other) in [
+        ("--operators", "aten::mm", "aten::add"),
+        ("--kernels", "gemm", "add"),
+    ] {
+        let rows = place.json(&["runs", "diff", "before", "after", by]);
+        let row = &rows["rows"][0];
+        assert_eq!(
+            (&row["name"], &row["basis"]),
+            (&name.into(), &"step".into())
+        );
+        assert_eq!(
+            (&row["before_ns"], &row["change_ns"]),
+            (&1e6.into(), &2e5.into())
+        );
+        assert_eq!(row["sure"], true);
+        // Standard deviations of 8.165 µs, four steps each: t of 6 degrees is 2.447.
+        let low = row["change_low_ns"].as_f64().expect("a number");
+        assert!(
+            (low - (2e5 - 2.447 * 8_165.0 / 2.0_f64.sqrt())).abs() < 20.0,
+            "{low}"
+        );
+        let calm = &rows["rows"][1];
+        assert_eq!(
+            (&calm["name"], &calm["change_ns"]),
+            (&other.into(), &0.0.into())
+        );
+        assert_eq!(calm["sure"], false);
+    }
+    let text = place.run(&["runs", "diff", "before", "after", "--operators"]);
+    assert!(
+        text.out.contains("+200 µs") && text.out.contains("+20 %"),
+        "{}",
+        text.out
+    );
+    assert!(
+        text.out.lines().all(|line| line.chars().count() <= 100),
+        "{}",
+        text.out
+    );
+    let store = Store::open(
+        place
+            .path(".local/share/gpuwise/runs.db")
+            .to_str()
+            .expect("a path"),
+    );
+    kept(&store.expect("opens"), 1, 10.0, "570");
+    let without = place.run(&["runs", "diff", "before", "train", "--operators"]);
+    assert_eq!(without.code, 2);
+    assert!(
+        without.err.contains("no times of operators"),
+        "{}",
+        without.err
+    );
 }
 
 #[test]

@@ -65,6 +65,7 @@ const ASKED: &[&str] = &[
     "runs list",
     "runs export",
     "runs diff train train --operators",
+    "runs trend train",
     "runs prune --keep-days 0",
     "runs show FIRST --database runs.db",
     "runs diff FIRST LAST --all --database runs.db",
@@ -85,6 +86,10 @@ const ASKED: &[&str] = &[
     "watch --file smi.csv",
     "workload from-metrics metrics.prom --for 2h",
     "profile loop.json --operators",
+    "profile loop.json --streams",
+    "profile loop.json --ranges",
+    "profile loop.json --series queue",
+    "profile loop.json --series bandwidth",
     "schema gpus",
 ];
 

@@ -99,3 +99,26 @@ fn a_job_is_printed_and_what_it_lacks_is_named() {
     );
     check(&["--shard", "8/8"], 2, "numbered from 0 to 7");
 }
+
+#[test]
+fn a_job_on_a_bucket_needs_no_volume() {
+    let place = Place::new();
+    let done = place.run(&[
+        "profile",
+        "s3://traces/today/",
+        "--each",
+        "--save",
+        "--shard",
+        "auto/8",
+        "--emit",
+        "k8s",
+        "--image",
+        "x",
+    ]);
+    assert_eq!(done.code, 0, "{}", done.err);
+    assert!(
+        done.out.contains("gpuwise-bucket") && !done.out.contains("volume"),
+        "{}",
+        done.out
+    );
+}

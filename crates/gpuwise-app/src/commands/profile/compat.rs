@@ -4,7 +4,7 @@ use super::{Context, Exit};
 use crate::schemas::AnswerName;
 use crate::{
     error::Problem,
-    profiles::{expand, rank_in_name},
+    profiles::{bucket, expand, rank_in_name},
     progress,
     settings::Format,
 };
@@ -28,14 +28,16 @@ pub(super) fn run(context: &Context, places: &[PathBuf], compat: Compat) -> anyh
 }
 
 fn hta(context: &Context, places: &[PathBuf]) -> anyhow::Result<Exit> {
-    let files = expand(places)?;
+    let offline = context.app.offline;
+    let files = expand(places, offline)?;
     let mut traces: Vec<(u32, HtaTrace)> = Vec::new();
     for (place, path) in (0..).zip(&files) {
         progress::doing(&format!("{} of {} files", place + 1, files.len()));
         let cannot = |error: anyhow::Error| {
             Problem::new(format!("cannot read {}", path.display())).because(error)
         };
-        let file = File::open(path).map_err(|error| cannot(error.into()))?;
+        let here = bucket::here(path, offline)?;
+        let file = File::open(here.path(path)).map_err(|error| cannot(error.into()))?;
         let trace = hta_rows::read(kineto::open(BufReader::new(file)))
             .map_err(|error| cannot(error.into()))?;
         traces.push((rank_in_name(path).unwrap_or(place), trace));

@@ -12,6 +12,7 @@ mod keep;
 mod operators;
 #[cfg(feature = "database")]
 mod shards;
+mod streams;
 mod written;
 
 pub use concluded::Concluded;
@@ -29,7 +30,7 @@ use gpuwise_domain::profile::figures::Window;
 use gpuwise_measure::figures::definitions::{FIGURES, definition};
 use gpuwise_view::profile::{sources as of_sources, summary as view};
 #[cfg(all(feature = "bench", feature = "cuda", feature = "database"))]
-use gpuwise_view::record;
+use gpuwise_view::{profile::streams as view_streams, record};
 use gpuwise_wire::profile_to_json;
 use std::{fmt::Write as _, path::PathBuf};
 use written::Written;
@@ -40,7 +41,8 @@ use written::Written;
 pub struct Flags {
     #[command(subcommand)]
     command: Option<Command>,
-    /// Profiles of one or many ranks, or directories of them; the format is told by the content
+    /// Profiles of one or many ranks, directories of them, or s3://BUCKET/PREFIX; the format is told by
+    /// the content
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Only this range of time, in milliseconds from the first GPU work on, such as 100..250
@@ -61,13 +63,24 @@ pub struct Flags {
     compat: Option<compat::Compat>,
     /// Give time, FLOP, bytes and rates by module, range and operator, beside what the GPU reaches for
     /// each
-    #[arg(long, conflicts_with_all = ["compat", "explain"])]
+    #[arg(long, group = "part", conflicts_with_all = ["compat", "explain", "written"])]
     operators: bool,
+    /// Give what each stream did: busy and idle time, why it stood still, how much waited in its queue
+    #[arg(long, group = "part", conflicts_with_all = ["compat", "explain", "written"])]
+    streams: bool,
+    /// Give ranges (NVTX, record_function) by the work that was launched within them, and their pace,
+    /// of each rank beside the others
+    #[arg(long, group = "part", conflicts_with_all = ["compat", "explain", "written"])]
+    ranges: bool,
+    /// Give every change of a series: how much waits in the queue of each stream, or bytes a second of
+    /// copies by direction
+    #[arg(long, value_enum, value_name = "WHAT", group = "part", conflicts_with_all = ["compat", "explain", "written"])]
+    series: Option<streams::SeriesKind>,
     #[command(flatten)]
     written: written::Flags,
     /// Each file is a job of its own: one line for each
     #[cfg(feature = "database")]
-    #[arg(long, conflicts_with_all = ["explain", "compat", "operators", "written"])]
+    #[arg(long, conflicts_with_all = ["explain", "compat", "part", "written"])]
     each: bool,
     #[cfg(feature = "database")]
     #[command(flatten)]
@@ -128,13 +141,14 @@ fn window(text: &str) -> Result<Window, String> {
 /// When no file can be used, or a setting names what is not known.
 pub fn profile(app: &App, flags: &Flags) -> anyhow::Result<Concluded> {
     let loaded = catalogue::load(&app.overrides)?;
-    let files = profiles::expand(&flags.files)?;
-    concluded(&files, &query(flags, &loaded)?)
+    let files = profiles::expand(&flags.files, app.offline)?;
+    concluded(&files, &query(app.offline, flags, &loaded)?)
 }
 
 /// What is asked of the files.
-fn query(flags: &Flags, loaded: &Loaded) -> anyhow::Result<ProfileQuery> {
+fn query(offline: bool, flags: &Flags, loaded: &Loaded) -> anyhow::Result<ProfileQuery> {
     let mut query = ProfileQuery::new(loaded)?;
+    query.offline = offline;
     query.window = flags.window;
     query.device = flags.device;
     let gpu = flags.gpu.as_deref();
@@ -172,10 +186,20 @@ pub fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
         return compat::run(context, &flags.files, tool);
     }
     let loaded = catalogue::load(&context.app.overrides)?;
-    let wanted = query(flags, &loaded)?;
-    let files = profiles::expand(&flags.files)?;
+    let wanted = query(context.app.offline, flags, &loaded)?;
+    let part = streams::Table::of(flags.streams, flags.ranges, flags.series);
+    #[cfg(feature = "database")]
+    if flags.keep.save && (flags.operators || part.is_some()) {
+        return Err(Problem::new("--save keeps a profile, not one table of it")
+            .hint("keep it by a run without --operators, --streams, --ranges or --series")
+            .into());
+    }
+    let files = profiles::expand(&flags.files, wanted.offline)?;
     if flags.operators {
         return operators::run(context, &files, &wanted);
+    }
+    if let Some(part) = part {
+        return streams::run(context, &files, &wanted, part);
     }
     #[cfg(feature = "database")]
     if flags.each {
@@ -265,7 +289,7 @@ fn explained(summary: &gpuwise_domain::profile::figure::Summary) -> String {
 
 /// Schemas of its answers that are rows.
 #[cfg(all(feature = "bench", feature = "cuda", feature = "database"))]
-pub(crate) fn schemas() -> [(&'static str, String); 4] {
+pub(crate) fn schemas() -> [(&'static str, String); 7] {
     let each = record::rows_schema::<each::Job>("profile-each", "Files, each a job of its own");
     let variants = record::rows_schema::<job::Outcome>("profile-variants", "Variants of a job");
     let timed = gpu::schema("profile-gpu");
@@ -274,5 +298,23 @@ pub(crate) fn schemas() -> [(&'static str, String); 4] {
         ("profile-variants", variants),
         ("profile-gpu", timed),
         ("profile-operators", operators::schema("profile-operators")),
+        (
+            "profile-streams",
+            record::rows_schema::<view_streams::StreamRow>(
+                "profile-streams",
+                "Streams of a profile",
+            ),
+        ),
+        (
+            "profile-ranges",
+            record::rows_schema::<view_streams::RangeRow>("profile-ranges", "Ranges of a profile"),
+        ),
+        (
+            "profile-series",
+            record::rows_schema::<view_streams::SampleRow>(
+                "profile-series",
+                "A series of a profile",
+            ),
+        ),
     ]
 }

@@ -4,9 +4,9 @@ use super::Flags;
 use crate::{
     commands::{Context, Exit},
     error::Problem,
-    profiles::ShardSpec,
+    profiles::{ShardSpec, bucket},
 };
-use gpuwise_view::profile::shards::{Container, ShardedJob};
+use gpuwise_view::profile::shards::{Container, ShardedJob, Volume};
 use std::path::Path;
 
 const HEADING: &str = "Many readers";
@@ -123,13 +123,31 @@ fn container(flags: &Flags) -> anyhow::Result<Container<'_>> {
         Problem::new(format!("--emit k8s: {flag} is missing")).hint(what.to_owned())
     };
     let image = flags.sharding.image.as_deref();
+    Ok(Container {
+        image: image.ok_or_else(|| missing("--image", "name an image with gpuwise in it"))?,
+        volume: volume(flags, missing)?,
+    })
+}
+
+/// The volume with the files; none of what lies in buckets.
+fn volume(
+    flags: &Flags,
+    missing: impl Fn(&str, &str) -> Problem,
+) -> anyhow::Result<Option<Volume<'_>>> {
     let claim = flags.sharding.claim.as_deref();
+    if flags.files.iter().all(|file| bucket::is_in_one(file)) {
+        return match claim {
+            None => Ok(None),
+            Some(_) => {
+                Err(Problem::new("--claim is for files in a volume, not in a bucket").into())
+            }
+        };
+    }
     let folder = match flags.files.as_slice() {
         [one] => one.to_str().filter(|_| Path::new(one).is_absolute()),
         _ => None,
     };
-    Ok(Container {
-        image: image.ok_or_else(|| missing("--image", "name an image with gpuwise in it"))?,
+    Ok(Some(Volume {
         claim: claim.ok_or_else(|| {
             missing(
                 "--claim",
@@ -140,5 +158,5 @@ fn container(flags: &Flags) -> anyhow::Result<Container<'_>> {
             Problem::new("--emit k8s: files are named as one directory, by its whole path")
                 .hint("such as /traces: the volume is mounted there")
         })?,
-    })
+    }))
 }

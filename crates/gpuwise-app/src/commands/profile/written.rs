@@ -145,7 +145,7 @@ fn of<'a>(
 
 /// The profile that is laid beside.
 fn beside(places: &[PathBuf], wanted: &ProfileQuery) -> anyhow::Result<Concluded> {
-    let files = profiles::expand(places)?;
+    let files = profiles::expand(places, wanted.offline)?;
     let mut everything = profiles::measure(&files, wanted);
     if everything.profiled.is_empty() {
         return Err(match everything.unusable.pop() {

@@ -1,5 +1,6 @@
 //! `gpuwise runs`: what was measured before, compared.
 
+mod daily;
 mod diff;
 mod export;
 mod import;
@@ -9,6 +10,7 @@ mod regress;
 mod show;
 pub mod store;
 mod times;
+mod trend;
 mod words;
 
 use super::{Context, Exit};
@@ -48,7 +50,9 @@ enum Command {
     Import(import::Flags),
     /// Write figures of runs as rows, for spreadsheets and other programs
     Export(export::Flags),
-    /// Forget old runs; without --apply, only say which
+    /// Show figures of the runs of a name day by day, also of those that were forgotten
+    Trend(trend::Flags),
+    /// Forget old runs, and keep what they said day by day; without --apply, only say which
     Prune(prune::Flags),
 }
 
@@ -145,14 +149,15 @@ pub fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
         Command::Regress(flags) => regress::run(&context.answering(AnswerName::RunsRegress), flags),
         Command::Import(flags) => import::run(flags),
         Command::Export(flags) => export::run(&context.answering(AnswerName::RunsExport), flags),
+        Command::Trend(flags) => trend::run(context, flags),
         Command::Prune(flags) => prune::run(&context.answering(AnswerName::RunsPrune), flags),
     }
 }
 
 /// Schemas of its answers that are rows.
-pub(crate) fn schemas() -> [(&'static str, String); 1] {
-    let times = "runs-diff-operators";
-    [(times, times::schema(times))]
+pub(crate) fn schemas() -> [(&'static str, String); 2] {
+    let (times, trend) = ("runs-diff-operators", "runs-trend");
+    [(times, times::schema(times)), (trend, trend::schema(trend))]
 }
 
 /// What to say where no run matches.

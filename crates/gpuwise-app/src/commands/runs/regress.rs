@@ -1,6 +1,7 @@
 //! `gpuwise runs regress`.
 
 use super::{Context, DatabaseFlags, Exit, FilterFlags, list, none, words};
+use crate::progress;
 use clap::Args;
 use gpuwise_domain::profile::figure::{Better, Scope};
 use gpuwise_measure::{
@@ -9,7 +10,7 @@ use gpuwise_measure::{
 };
 use gpuwise_store::{Filter, RunId, RunRow, Series, Store};
 use gpuwise_view::table::{Cell, Column, Table};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Debug, Args)]
 pub(super) struct Flags {
@@ -88,6 +89,18 @@ pub(super) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
                 });
             }
         }
+    }
+    let names: BTreeSet<&str> = runs.iter().map(|run| run.name.as_str()).collect();
+    let forgotten = store.daily(None, &[])?;
+    let forgotten = forgotten
+        .iter()
+        .filter(|group| names.contains(group.name.as_str()));
+    let days: BTreeSet<i64> = forgotten.map(|group| group.day).collect();
+    if !days.is_empty() {
+        progress::say(&format!(
+            "runs of {} days were forgotten: what is left of them, day by day (`gpuwise runs trend NAME`), is not held against runs",
+            days.len()
+        ));
     }
     found.sort_by(|a, b| b.change.strength.total_cmp(&a.change.strength));
     let worse = found.iter().any(|found| found.worse);

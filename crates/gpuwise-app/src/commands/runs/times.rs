@@ -2,7 +2,7 @@
 
 use super::{Context, Exit, diff};
 use crate::{error::Problem, progress, schemas::AnswerName, settings::Format};
-use gpuwise_domain::profile::figures::TimedBy;
+use gpuwise_domain::profile::figures::{StepKind, TimedBy};
 use gpuwise_measure::difference::{Basis, TimeDifference, of_times};
 use gpuwise_store::{Store, StoredRun};
 use gpuwise_view::{profile::differences::DifferenceRow, record};
@@ -46,10 +46,13 @@ pub(super) fn run(
     let context = context.answering(AnswerName::RunsDiffOperators);
     if people {
         let what = match basis {
-            Basis::Step => {
+            Basis::Step(StepKind::Repeat) => {
+                "Kernel time of a repeat of the kernels' sequence, as steps are not marked; intervals by how much repeats of a run differ."
+            }
+            Basis::Step(StepKind::Step) => {
                 "Kernel time of a step of one rank; intervals by how much steps of a run differ."
             }
-            Basis::Profile => "Kernel time of whole profiles, since not both mark steps.",
+            Basis::Profile => "Kernel time of whole profiles, since steps are not known of both.",
         };
         context.data(&format!("{}{what}\n\n", diff::head(before, after)))?;
     }
@@ -67,7 +70,10 @@ fn row(by: TimedBy, basis: Basis, of: &TimeDifference) -> DifferenceRow {
     DifferenceRow {
         by,
         name: of.name.clone(),
-        per_step: basis == Basis::Step,
+        basis: match basis {
+            Basis::Step(kind) => kind.name(),
+            Basis::Profile => "profile",
+        },
         before_ns: of.before.ns,
         after_ns: of.after.ns,
         calls_before: of.before.calls,

@@ -3,6 +3,7 @@
 use super::{
     device::DeviceFigures,
     host::{CriticalPath, FlopFigures, HostFigures, MemoryFigures, StepFigures},
+    sequence::SequenceFigures,
 };
 use crate::profile::timeline::{Format, Lack, Needed};
 use alloc::{string::String, vec::Vec};
@@ -40,6 +41,8 @@ pub struct RankFigures {
     pub host: HostFigures,
     /// Steps, where the file marks them.
     pub steps: Option<StepFigures>,
+    /// What the busiest stream repeats, where it repeats anything.
+    pub sequence: Option<SequenceFigures>,
     pub flops: FlopFigures,
     /// Memory by device, where the file has the allocator's events.
     pub memory: Vec<MemoryFigures>,

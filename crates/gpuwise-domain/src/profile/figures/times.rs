@@ -27,13 +27,29 @@ pub struct NamedTime {
     pub sum_ns: i64,
     /// How much single calls differ: the variance of their times, in ns².
     pub call_variance: Option<f64>,
-    /// What a step of one rank spends on it, where the files mark two steps at least.
+    /// What a step of one rank spends on it, where the files mark two steps at least, or repeat a
+    /// sequence of kernels so often.
     pub steps: Option<StepTime>,
+}
+
+gpuwise_units::named! {
+    /// What is taken for a step.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum StepKind:
+        /// Its name in answers.
+        name
+    {
+        /// What the file marks as one.
+        Step = "step",
+        /// A repeat of the busiest stream's sequence of kernels.
+        Repeat = "repeat",
+    }
 }
 
 /// Time in the steps of all ranks.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct StepTime {
+    pub kind: StepKind,
     /// Steps, of each rank its own.
     pub count: u64,
     pub mean_ns: f64,

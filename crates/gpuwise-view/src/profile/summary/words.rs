@@ -143,6 +143,17 @@ fn of_rank(rank: &RankFigures, lines: &mut Vec<String>) {
             duration(steps.median_ns)
         ));
     }
+    if let Some(sequence) = &rank.sequence {
+        let inner = sequence.inner.map_or_else(String::new, |inner| {
+            format!("; in it {} kernels {} times", inner.kernels, inner.count)
+        });
+        lines.push(format!(
+            "sequence: {} kernels repeat {} times, median {}{inner}",
+            sequence.kernels,
+            sequence.count,
+            duration(sequence.median_ns)
+        ));
+    }
     let classes = &whole.classes;
     if classes.communication_count > 0 {
         lines.push(format!(

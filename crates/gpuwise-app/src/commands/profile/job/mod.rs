@@ -170,7 +170,7 @@ fn concluded_of(
     ended: &Ended,
     store: Option<&gpuwise_store::Store>,
 ) -> anyhow::Result<Option<Summary>> {
-    let mut files = profiles::expand(&[folder.to_path_buf()]).unwrap_or_default();
+    let mut files = profiles::expand(&[folder.to_path_buf()], true).unwrap_or_default();
     // Nsight Systems leaves its own report beside the export that is read.
     files.retain(|file| file.extension().is_none_or(|ending| ending != "nsys-rep"));
     let everything = profiles::measure(&files, wanted);

@@ -1,0 +1,184 @@
+//! `gpuwise profile --streams`, `--ranges`, `--series`: what files say of streams and ranges.
+
+use super::{Context, Exit, none};
+use crate::{
+    profiles::{self, ProfileQuery, Profiled},
+    progress,
+    schemas::AnswerName,
+    settings::Format,
+};
+use gpuwise_measure::streams::{Sample, SeriesOf};
+use gpuwise_units::math;
+use gpuwise_view::{
+    profile::streams::{RangeRow, SampleRow, StreamRow},
+    record,
+};
+use std::{collections::BTreeMap, path::PathBuf};
+
+/// Rows of a series that people are shown.
+const MOST_SHOWN: usize = 40;
+
+/// Of what every change is given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum SeriesKind {
+    /// Launches that wait in the queue of each stream
+    Queue,
+    /// Bytes a second of copies and fills, by device and direction
+    Bandwidth,
+}
+
+/// What is asked of streams and ranges.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Table {
+    Streams,
+    Ranges,
+    Series(SeriesKind),
+}
+
+impl Table {
+    pub(super) fn of(streams: bool, ranges: bool, series: Option<SeriesKind>) -> Option<Self> {
+        if streams {
+            Some(Self::Streams)
+        } else if ranges {
+            Some(Self::Ranges)
+        } else {
+            series.map(Self::Series)
+        }
+    }
+}
+
+/// # Errors
+/// When no file can be used.
+pub(super) fn run(
+    context: &Context,
+    files: &[PathBuf],
+    wanted: &ProfileQuery,
+    table: Table,
+) -> anyhow::Result<Exit> {
+    let everything = profiles::measure(files, wanted);
+    if everything.profiled.is_empty() {
+        return Err(none(everything.unusable, files.len()));
+    }
+    for file in &everything.unusable {
+        progress::say(&format!("note: {}: {:#}", file.file, file.error));
+    }
+    let mut profiled = everything.profiled;
+    profiled.sort_by_key(|one| one.measured.figures.rank);
+    match table {
+        Table::Streams => {
+            let rows: Vec<StreamRow> = profiled
+                .iter()
+                .flat_map(|one| streams(wanted, one))
+                .collect();
+            let table = record::table(&rows).when_empty("No stream had work.");
+            context
+                .answering(AnswerName::ProfileStreams)
+                .table(&table)?;
+        }
+        Table::Ranges => {
+            let rows = ranges(wanted, &profiled);
+            let table = record::table(&rows).when_empty(
+                "No range of the files launched a kernel: NVTX or record_function name them.",
+            );
+            context.answering(AnswerName::ProfileRanges).table(&table)?;
+        }
+        Table::Series(kind) => {
+            let mut rows: Vec<SampleRow> = profiled
+                .iter()
+                .flat_map(|one| samples(wanted, one, kind))
+                .collect();
+            let all = rows.len();
+            if context.form.format == Format::Table && all > MOST_SHOWN {
+                rows.truncate(MOST_SHOWN);
+                progress::say(&format!(
+                    "{} more rows: --format csv has them",
+                    all - MOST_SHOWN
+                ));
+            }
+            let table = record::table(&rows)
+                .when_empty("Nothing in the files changes: no launches, or no copies with bytes.");
+            context.answering(AnswerName::ProfileSeries).table(&table)?;
+        }
+    }
+    Ok(Exit::Yes)
+}
+
+fn streams(wanted: &ProfileQuery, one: &Profiled) -> Vec<StreamRow> {
+    let all = wanted.streams(&one.timeline).into_iter();
+    all.map(|of| StreamRow {
+        file: one.file.clone(),
+        rank: one.measured.figures.rank,
+        device: of.device,
+        stream: of.stream,
+        kernels: of.kernels,
+        copies: of.copies,
+        span_ns: of.span_ns,
+        busy_ns: of.busy_ns,
+        idle_ns: of.idle_ns(),
+        host_wait_ns: of.host_wait_ns,
+        launched_wait_ns: of.launched_wait_ns,
+        unlinked_ns: of.unlinked_ns,
+        longest_gap_ns: of.longest_gap_ns,
+        queue_mean: of.queue.map(|queue| queue.mean),
+        queue_most: of.queue.map(|queue| queue.most),
+        queue_full_ns: of.queue.map(|queue| queue.full_ns),
+    })
+    .collect()
+}
+
+/// Ranges of all ranks, those of a name beside one another.
+fn ranges(wanted: &ProfileQuery, profiled: &[Profiled]) -> Vec<RangeRow> {
+    let mut order: Vec<String> = Vec::new();
+    let mut by_name: BTreeMap<String, Vec<RangeRow>> = BTreeMap::new();
+    for one in profiled {
+        for of in wanted.ranges(&one.timeline) {
+            if !by_name.contains_key(&of.name) {
+                order.push(of.name.clone());
+            }
+            by_name.entry(of.name.clone()).or_default().push(RangeRow {
+                file: one.file.clone(),
+                rank: one.measured.figures.rank,
+                name: of.name,
+                count: of.count,
+                kernels: of.kernels,
+                kernel_ns: of.kernel_ns,
+                host_median_ns: of.host_median_ns,
+                device_median_ns: of.device_median_ns,
+                pace_median_ns: of.pace_median_ns,
+                pace_spread_ns: of.pace_spread_ns,
+                beside_ranks: None,
+            });
+        }
+    }
+    for rows in by_name.values_mut().filter(|rows| rows.len() > 1) {
+        let mut medians: Vec<f64> = rows.iter().map(|row| row.device_median_ns).collect();
+        medians.sort_unstable_by(f64::total_cmp);
+        if let Some(usual) = math::median(&medians).filter(|usual| *usual > 0.0) {
+            for row in rows {
+                row.beside_ranks = Some(row.device_median_ns / usual - 1.0);
+            }
+        }
+    }
+    let of = |name: &String| by_name.remove(name).unwrap_or_default();
+    order.iter().flat_map(of).collect()
+}
+
+fn samples(wanted: &ProfileQuery, one: &Profiled, kind: SeriesKind) -> Vec<SampleRow> {
+    let (series, all) = match kind {
+        SeriesKind::Queue => ("queue", wanted.queues(&one.timeline)),
+        SeriesKind::Bandwidth => ("bandwidth", wanted.bandwidth(&one.timeline)),
+    };
+    let rows = |of: &SeriesOf| {
+        let row = |sample: &Sample| SampleRow {
+            file: one.file.clone(),
+            rank: one.measured.figures.rank,
+            device: of.device,
+            series,
+            of: of.of.clone(),
+            at_ns: sample.at_ns,
+            value: sample.value,
+        };
+        of.samples.iter().map(row).collect::<Vec<_>>()
+    };
+    all.iter().flat_map(rows).collect()
+}
