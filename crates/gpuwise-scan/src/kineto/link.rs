@@ -161,7 +161,9 @@ fn calls(builder: &mut Builder<'_>) {
         };
         hint = at;
         let same = links.get(at..).unwrap_or_default().iter();
-        let mut same = same.take_while(|link| link.0 == *correlation).map(|link| link.1);
+        let mut same = same
+            .take_while(|link| link.0 == *correlation)
+            .map(|link| link.1);
         let mut chosen = same.next();
         // Several have the number where profiles were joined: the last one begun by then.
         for call in same {
