@@ -187,8 +187,11 @@ impl Walk<'_> {
                 left.ranges = left.ranges.without(&launched);
             }
         } else if (start - call.end_ns) as f64 >= longest_way {
-            // It was queued before the device was free: what is between two such is the device's.
-            return;
+            // It was queued before the device was free: what is between two such is the device's, and
+            // goes where two small ones become one.
+            if !self.paced(next, previous) {
+                return;
+            }
         }
         self.launching((start, begun), &mut left, (place, next), previous);
     }

@@ -2,7 +2,7 @@
 
 use super::{
     rule::Thresholds,
-    rules::{first_use, idle},
+    rules::{first_use, idle, small_kernels},
     work::Ordered,
 };
 use crate::figures::{
@@ -60,6 +60,9 @@ pub(super) struct Host {
     pub(super) rests: Intervals,
     /// All other time: the framework, Python, calls that launch.
     pub(super) framework: Intervals,
+    /// From launch to launch where small kernels follow one another as fast as the host can launch: of this,
+    /// one launch for all of them leaves nothing. Part of the framework's time.
+    pub(super) launching: Intervals,
     /// Long calls by their start, for their names.
     long: Vec<(i64, i64, NameId)>,
 }
@@ -130,6 +133,7 @@ impl Host {
         host.long = long;
         host.disjoint();
         host.framework = host.rest_of(timeline);
+        host.launching = launching(timeline, ordered, limits).intersection(&host.framework);
         host
     }
 
@@ -210,6 +214,29 @@ fn copies_by_call(timeline: &Timeline) -> Vec<Option<u32>> {
         }
     }
     copies
+}
+
+/// See [`Host::launching`].
+fn launching(timeline: &Timeline, ordered: &Ordered, limits: &Thresholds) -> Intervals {
+    let (small, pace) = (
+        limits.of(&small_kernels::SMALL),
+        limits.of(&small_kernels::PACE),
+    );
+    let mut paced = Vec::new();
+    let mut previous: Option<i64> = None;
+    for &(start, end, index) in &ordered.pieces {
+        let work = timeline.work.get(index as usize);
+        let Some((work, call)) = work.and_then(|work| Some((work, timeline.call_of(work)?))) else {
+            continue;
+        };
+        let small = work.class == WorkClass::Kernel && ((end - start) as f64) < small;
+        let interval = previous.map_or(0, |previous| call.start_ns - previous);
+        if small && interval > 0 && interval as f64 <= pace {
+            paced.push((call.start_ns - interval, call.start_ns));
+        }
+        previous = Some(call.start_ns);
+    }
+    Intervals::union(paced)
 }
 
 /// When the work before each copy on its stream had ended.

@@ -3,6 +3,7 @@
 use crate::findings::{
     ledger::{Cause, Ledger},
     lost::Lost,
+    replay::Whole,
     rule::{CERTAIN_HOST, Profile, Rank, Row, Rule, evidence},
 };
 use gpuwise_domain::profile::finding::{Finding, FindingDefinition};
@@ -39,12 +40,13 @@ pub(super) const RULE: Rule = Rule {
         title: "small kernels",
         signal: "Waiting before kernels shorter than `small_kernel_ns` whose launches follow one another within `launch_pace_ns` is `small_kernels_share` or more: the host launches as fast as it can, and there are too many launches.",
         advice: "Fuse them (torch.compile, foreach optimizers, fused kernels) or replay them as a CUDA graph.",
-        gain: "high: that waiting; low: `certain_host` of it.",
+        gain: "high: the trace played again with one launch for those that follow one another so; low: `certain_host` of what it gains without the waiting.",
         source: "AMD-AGI/TraceLens short-kernel analysis",
     },
     thresholds: &[SHARE, SMALL, PACE, CERTAIN_HOST],
     charge,
     find,
+    whole: |host| Whole::AtMost(&host.launching),
     
     ..Rule::EMPTY
 };
