@@ -50,7 +50,7 @@ impl<'a> Attention<'a> {
         if let (Some(made), Some(read)) = (batched(&first), batched(&second)) {
             found.sizes = Some(sizes(made, read)?);
         }
-        if let Some(scores) = found.sizes.map(|sizes| sizes.scores()) {
+        if let Some(scores) = found.sizes.map(Sizes::scores) {
             // Copies of values and the like stay.
             found
                 .between

@@ -162,9 +162,9 @@ mod tests {
             made.range("ProfilerStep#1", at, at + 1000);
             made.operator("aten::mm", at, at + 500);
             made.range("Optimizer.step#Adam.step", at + 500, at + 1000);
-            let each = 500 / (10 * operators.len() as i64);
-            for place in 0..10 * operators.len() as i64 {
-                let name = operators[place as usize % operators.len()];
+            let calls = operators.iter().cycle().take(10 * operators.len());
+            let each = 500 / (10 * i64::try_from(operators.len()).expect("few"));
+            for (place, name) in (0..).zip(calls) {
                 let from = at + 500 + place * each;
                 made.operator(name, from, from + each / 2);
             }
@@ -179,7 +179,7 @@ mod tests {
                 steps(
                     made,
                     &["aten::lerp_", "aten::mul_", "aten::addcmul_", "aten::sqrt"],
-                )
+                );
             },
             |made| steps(made, &["aten::_fused_adam_"]),
         );

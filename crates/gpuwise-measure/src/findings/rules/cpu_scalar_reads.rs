@@ -140,9 +140,9 @@ impl Loops {
 
 /// The place after the last operator of a loop that may begin at one.
 fn end(cpu: &Cpu, uses: &[Use], from: usize, pace: i64) -> usize {
-    let mut place = from;
-    while let (Some(operator), Some(used)) = (cpu.top.get(place), uses.get(place)) {
-        let before = place.checked_sub(1).filter(|before| *before >= from);
+    let mut at = from;
+    while let (Some(operator), Some(used)) = (cpu.top.get(at), uses.get(at)) {
+        let before = at.checked_sub(1).filter(|before| *before >= from);
         let late = before.is_some_and(|before| {
             let apart = uses.get(before) == Some(&Use::TakeApart);
             let pause = if apart { pace * MAKING } else { pace };
@@ -153,9 +153,9 @@ fn end(cpu: &Cpu, uses: &[Use], from: usize, pace: i64) -> usize {
         if late || *used == Use::Other {
             break;
         }
-        place += 1;
+        at += 1;
     }
-    place
+    at
 }
 
 /// From the operator before a loop to the one after it, where they are near.

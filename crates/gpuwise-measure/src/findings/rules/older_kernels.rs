@@ -187,13 +187,13 @@ mod tests {
                 kernels(
                     made,
                     "cutlass_80_tensorop_bf16_s16816gemm_bf16_128x128_tn_align8",
-                )
+                );
             },
             |made| {
                 kernels(
                     made,
                     "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64",
-                )
+                );
             },
         );
         check(
@@ -202,13 +202,13 @@ mod tests {
                 kernels(
                     made,
                     "void flash::flash_fwd_kernel<Flash_fwd_kernel_traits<128>>",
-                )
+                );
             },
             |made| {
                 kernels(
                     made,
                     "void flash::flash_fwd_splitkv_kernel<Flash_fwd_kernel_traits<128>>",
-                )
+                );
             },
         );
     }

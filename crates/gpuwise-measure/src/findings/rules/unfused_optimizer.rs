@@ -247,7 +247,7 @@ mod tests {
                 adam(
                     made,
                     &[("multi_tensor_apply_kernel<FusedAdamMathFunctor<float>>", 70)],
-                )
+                );
             },
         );
     }
