@@ -45,12 +45,12 @@ impl<'a> Attention<'a> {
             between,
             second,
             sizes: None,
-            backward: softmax.name.to_ascii_lowercase().contains("backward"),
+            backward: softmax.name().to_ascii_lowercase().contains("backward"),
         };
         if let (Some(made), Some(read)) = (batched(&first), batched(&second)) {
             found.sizes = Some(sizes(made, read)?);
         }
-        if let Some(scores) = found.sizes.map(|sizes| sizes.scores()) {
+        if let Some(scores) = found.sizes.map(Sizes::scores) {
             // Copies of values and the like stay.
             found
                 .between
@@ -132,12 +132,12 @@ impl Sizes {
 
 /// A softmax, but not that of a loss.
 fn is_softmax(kernel: &Kernel<'_>) -> bool {
-    let name = kernel.name.to_ascii_lowercase();
+    let name = kernel.name().to_ascii_lowercase();
     let loss = |name: &str| name.contains("logsoftmax") || name.contains("log_softmax");
     name.contains("softmax")
         && !loss(&name)
-        && !kernel.operator.is_some_and(loss)
-        && kernel.kind != "attention"
+        && !kernel.operator().is_some_and(loss)
+        && kernel.kind() != "attention"
 }
 
 /// The next matrix product and the kernels before it, where those could work on scores.
@@ -147,11 +147,13 @@ fn product_and_between<'k, 'a: 'k>(
     let mut between = Vec::new();
     for kernel in kernels {
         if kernel.is_gemm() {
-            let batched = kernel.operator.is_none_or(|name| PRODUCTS.contains(&name));
+            let batched = kernel
+                .operator()
+                .is_none_or(|name| PRODUCTS.contains(&name));
             return batched.then_some((*kernel, between));
         }
         let works_on_scores = matches!(
-            kernel.kind,
+            kernel.kind(),
             "elementwise" | "layout" | "random" | "indexing"
         );
         if !works_on_scores || between.len() == MOST_BETWEEN {
@@ -167,8 +169,8 @@ const PRODUCTS: [&str; 4] = ["aten::bmm", "aten::baddbmm", "aten::matmul", "aten
 
 /// Batch, rows and columns of both operands.
 fn batched(kernel: &Kernel<'_>) -> Option<[[f64; 3]; 2]> {
-    let shapes = &kernel.operands?.shapes;
-    let from = usize::from(kernel.operator == Some("aten::baddbmm"));
+    let shapes = &kernel.operands()?.shapes;
+    let from = usize::from(kernel.operator() == Some("aten::baddbmm"));
     let of = |place: usize| match shapes.get(place)?.as_slice() {
         [batch, rows, columns] => Some([*batch as f64, *rows as f64, *columns as f64]),
         _ => None,

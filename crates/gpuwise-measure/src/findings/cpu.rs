@@ -12,22 +12,6 @@ use gpuwise_domain::profile::{
 };
 use std::collections::BTreeMap;
 
-/// Operators that do nothing but call another: what they take beyond it is what recording takes.
-/// Source: aten/src/ATen/native/TensorShape.cpp, Scalar.cpp, TensorConversions.cpp of PyTorch 2.7.
-const WRAPPERS: [&str; 6] = [
-    "aten::item",
-    "aten::t",
-    "aten::select",
-    "aten::transpose",
-    "aten::to",
-    "aten::_to_copy",
-];
-
-/// Recording takes so many times what it shows within the recorded times: the rest lies outside of them.
-/// Source: CPU time of loops of `aten::item` and of AdamW with and without the profiler, PyTorch 2.14 on two
-/// cores: 1.0 to 1.3 times; as much again is allowed for.
-const OUTSIDE: f64 = 2.0;
-
 /// The thread of a process that computes.
 #[derive(Debug)]
 pub(super) struct Cpu {
@@ -37,20 +21,15 @@ pub(super) struct Cpu {
     pub(super) top: Vec<HostSpan>,
     /// When it fetched data.
     pub(super) loader: Intervals,
-    /// When each of its operators began, in order.
-    starts: Vec<i64>,
     /// Steps; the span where there are none.
     steps: Vec<(i64, i64)>,
-    /// What the profiler takes to record an operator, in ns.
-    recording: f64,
 }
 
-/// What a step takes, as recorded or without the recording, in ns.
+/// What of a step a fix takes out, and what it leaves of that, in ns as recorded.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Part {
     /// Of the step in all.
     pub(super) step: f64,
-    /// Of what a fix takes out.
     pub(super) removed: f64,
 }
 
@@ -75,7 +54,6 @@ impl Cpu {
         let own = timeline.operators.iter().filter(|one| one.thread == thread);
         let mut own: Vec<HostSpan> = own.copied().collect();
         own.sort_by_key(|one| (one.start_ns, std::cmp::Reverse(one.end_ns)));
-        let recording = recording(timeline, &own);
         let steps = steps.into_iter().flat_map(|figures| &figures.steps);
         let mut steps: Vec<(i64, i64)> = steps.map(|one| (one.start_ns, one.end_ns)).collect();
         let ends = own.iter().map(|one| (one.start_ns, one.end_ns));
@@ -86,10 +64,8 @@ impl Cpu {
         Some(Self {
             span,
             loader: loader(timeline, names),
-            starts: own.iter().map(|one| one.start_ns).collect(),
             top: outermost(own),
             steps,
-            recording: recording * OUTSIDE,
         })
     }
 
@@ -102,51 +78,39 @@ impl Cpu {
         ranges.intersection(&Intervals::union(self.steps.iter().copied()))
     }
 
-    fn count(&self, from: i64, to: i64) -> f64 {
-        let before = |at| self.starts.partition_point(|start| *start < at);
-        (before(to) - before(from)) as f64
-    }
-
     /// By how much the span gets shorter without `removed`, of which `remains` says how much a fix
-    /// leaves, at least and at most. Of the median step, since a step that something else of the machine
-    /// held up says nothing; without the time that recording took, and with it.
+    /// leaves, at least and at most, and which takes at most `slowed` times as long as without the
+    /// profiler: as in the tenth of steps in which it takes the least, and the most, since others use the
+    /// machine as well.
     pub(super) fn gained(
         &self,
         removed: &Intervals,
+        slowed: f64,
         remains: impl Fn(Part) -> (f64, f64),
     ) -> Gained {
         let (mut low, mut high) = (Vec::new(), Vec::new());
         for &(start, end) in &self.steps {
-            let here = removed.within(start, end);
-            let ranges = here.ranges().iter();
-            let recorded: f64 = ranges.map(|(from, to)| self.count(*from, *to)).sum();
-            let with = Part {
-                step: (end - start) as f64,
-                removed: here.length() as f64,
+            let part = Part {
+                step: ((end - start) as f64).max(1.0),
+                removed: removed.within(start, end).length() as f64,
             };
-            let without = Part {
-                step: (with.step - self.count(start, end) * self.recording).max(1.0),
-                removed: (with.removed - recorded * self.recording).max(0.0),
-            };
-            let share = |part: Part, remains: f64| (part.removed - remains).max(0.0) / part.step;
-            let of = [with, without].map(|part| {
-                let (least, most) = remains(part);
-                (share(part, most), share(part, least))
-            });
-            low.push(of[0].0.min(of[1].0));
-            high.push(of[0].1.max(of[1].1));
+            let (least, most) = remains(part);
+            high.push((part.removed - least).max(0.0) / part.step);
+            let unrecorded = part.step - part.removed + part.removed / slowed;
+            low.push((part.removed - most).max(0.0) / slowed / unrecorded.max(1.0));
         }
-        let ns = |shares: &mut Vec<f64>| (median(shares).min(1.0) * self.span() as f64) as i64;
+        let ns = |share: f64| (share.min(1.0) * self.span() as f64) as i64;
         Gained {
-            low_ns: ns(&mut low),
-            high_ns: ns(&mut high),
+            low_ns: ns(quantile(&mut low, 0.1)),
+            high_ns: ns(quantile(&mut high, 0.9)),
         }
     }
 }
 
-fn median(values: &mut [f64]) -> f64 {
+fn quantile(values: &mut [f64], share: f64) -> f64 {
     values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(0.0)
+    let place = (values.len() as f64 * share) as usize;
+    values.get(place).copied().unwrap_or(0.0)
 }
 
 /// Operators within no other.
@@ -161,23 +125,6 @@ fn outermost(all: Vec<HostSpan>) -> Vec<HostSpan> {
         is_outer
     });
     outer
-}
-
-/// The median of what operators that only call another take beyond it.
-fn recording(timeline: &Timeline, own: &[HostSpan]) -> f64 {
-    let mut wraps = Remembered::new(&timeline.names);
-    let mut beyond: Vec<f64> = own
-        .windows(2)
-        .filter_map(|pair| match pair {
-            [outer, inner] if inner.end_ns <= outer.end_ns => {
-                let wraps = wraps.of(outer.name, |name| WRAPPERS.contains(&name));
-                let own = (outer.end_ns - outer.start_ns) - (inner.end_ns - inner.start_ns);
-                wraps.then_some(own as f64)
-            }
-            _ => None,
-        })
-        .collect();
-    median(&mut beyond)
 }
 
 fn loader(timeline: &Timeline, names: &Classifier) -> Intervals {

@@ -66,7 +66,7 @@ pub(super) fn products<'a>(rank: &Rank<'a>, ledger: &Ledger<'_>) -> Vec<Product<
 }
 
 fn sizes(kernel: &Kernel<'_>) -> Option<Sizes> {
-    let (name, operands) = (kernel.operator?, kernel.operands?);
+    let (name, operands) = (kernel.operator()?, kernel.operands()?);
     let precision = kernel.precision()?;
     let (_, width) = kernel.largest()?;
     let [batch, m, n, k] = match product(name, operands) {

@@ -3,27 +3,47 @@
 
 use super::{rule::Rank, work::Computing};
 use crate::{
-    figures::{flops, launch_of},
+    figures::{Classifier, flops, launch_of},
     operators::{bytes, elements, width},
 };
-use gpuwise_domain::profile::timeline::{Operands, WorkClass};
+use gpuwise_domain::profile::timeline::{Operands, Timeline, WorkClass};
 
 /// A kernel that computes.
 #[derive(Clone, Copy)]
 pub(super) struct Kernel<'a> {
     pub(super) at: Computing<'a>,
-    pub(super) name: &'a str,
-    /// As the catalogue's rules tell kinds of kernels.
-    pub(super) kind: &'a str,
-    /// The operator that launched it.
-    pub(super) operator: Option<&'a str>,
-    /// What it was given, where shapes were recorded.
-    pub(super) operands: Option<&'a Operands>,
-    /// Blocks and threads of its launch.
-    pub(super) launch: Option<([u32; 3], [u32; 3])>,
+    timeline: &'a Timeline,
+    names: &'a Classifier,
 }
 
-impl Kernel<'_> {
+impl<'a> Kernel<'a> {
+    pub(super) fn name(&self) -> &'a str {
+        self.timeline.names.text(self.at.work.name)
+    }
+
+    /// As the catalogue's rules tell kinds of kernels.
+    pub(super) fn kind(&self) -> &'a str {
+        self.names.kind_name(self.at.traits.kind)
+    }
+
+    /// The operator that launched it.
+    pub(super) fn operator(&self) -> Option<&'a str> {
+        let operator = self.timeline.operator_of(self.at.work)?;
+        Some(self.timeline.names.text(operator.name))
+    }
+
+    /// What it was given, where shapes were recorded.
+    pub(super) fn operands(&self) -> Option<&'a Operands> {
+        let operator = self.timeline.operator_of(self.at.work)?;
+        self.timeline.operands.get(operator.operands.get()?)
+    }
+
+    /// Blocks and threads of its launch.
+    pub(super) fn launch(&self) -> Option<([u32; 3], [u32; 3])> {
+        let launch = launch_of(self.timeline.detail_of(self.at.work))?;
+        Some((launch.grid?, launch.block?))
+    }
+
     /// Nanoseconds.
     pub(super) fn duration(&self) -> f64 {
         self.at.duration() as f64
@@ -31,7 +51,7 @@ impl Kernel<'_> {
 
     /// Elements of the largest tensor of its operator, and the bytes of one.
     pub(super) fn largest(&self) -> Option<(f64, f64)> {
-        let operands = self.operands?;
+        let operands = self.operands()?;
         let tensors = operands.shapes.iter().zip(&operands.types);
         let sized = tensors
             .filter(|(shape, _)| !shape.is_empty())
@@ -41,16 +61,16 @@ impl Kernel<'_> {
 
     /// Bytes that its operator reads and writes, each tensor once.
     pub(super) fn bytes(&self) -> Option<f64> {
-        bytes(self.operator?, self.operands?)
+        bytes(self.operator()?, self.operands()?)
     }
 
     /// In which it computes, as the catalogue names it.
     pub(super) fn precision(&self) -> Option<&'static str> {
-        flops::precision(self.operands?, self.at.traits.tensor_cores)
+        flops::precision(self.operands()?, self.at.traits.tensor_cores)
     }
 
     pub(super) fn is_gemm(&self) -> bool {
-        self.kind == "gemm"
+        self.kind() == "gemm"
     }
 
     /// Whether both were launched by the same call of an operator.
@@ -80,8 +100,6 @@ pub(super) fn sequences<'a>(rank: &Rank<'a>) -> Vec<Vec<Kernel<'a>>> {
             closed.push(std::mem::take(sequence));
             continue;
         }
-        let operator = timeline.operator_of(work);
-        let launch = launch_of(timeline.detail_of(work));
         sequence.push(Kernel {
             at: Computing {
                 place,
@@ -90,11 +108,8 @@ pub(super) fn sequences<'a>(rank: &Rank<'a>) -> Vec<Vec<Kernel<'a>>> {
                 work,
                 traits,
             },
-            name: timeline.names.text(work.name),
-            kind: rank.names.kind_name(traits.kind),
-            operator: operator.map(|operator| timeline.names.text(operator.name)),
-            operands: operator.and_then(|one| timeline.operands.get(one.operands.get()?)),
-            launch: launch.and_then(|launch| Some((launch.grid?, launch.block?))),
+            timeline,
+            names: rank.names,
         });
     }
     closed.extend(open);

@@ -30,7 +30,7 @@ pub(super) const RULE: Rule = Rule {
         title: "data loading, CPU only",
         signal: "In a trace of the PyTorch profiler without any GPU work, time under a data loader's range (`enumerate(DataLoader)#…`) is `cpu_loader_share` of the span or more.",
         advice: "Workers that fetch beside the computation.",
-        gain: "of the median step, high: that time; low: `certain_host` of what two workers leave of it, which fetch beside the computation.",
+        gain: "high: that time in the steps in which it takes the most; low, in those in which it takes the least: `certain_host` of what two workers leave of it, which fetch beside the computation.",
         source: "pytorch/kineto tb_plugin data.py; PyTorch documentation, torch.utils.data",
     },
     thresholds: &[SHARE, CERTAIN_HOST],
@@ -77,7 +77,7 @@ fn charge(rank: &Rank<'_>, ledger: &mut Ledger<'_>) {
         let computing = part.step - part.removed;
         (0.0, (part.removed / CERTAIN_WORKERS - computing).max(0.0))
     };
-    ledger.gained(CAUSE, cpu.gained(&loading, remains));
+    ledger.gained(CAUSE, cpu.gained(&loading, 1.0, remains));
 }
 
 #[cfg(test)]

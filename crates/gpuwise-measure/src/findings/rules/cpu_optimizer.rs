@@ -1,5 +1,6 @@
 //! Without a GPU: an optimizer that calls operators for each parameter.
 
+use super::cpu_scalar_reads::RECORDING;
 use crate::{
     figures::intervals::Intervals,
     findings::{
@@ -46,10 +47,10 @@ pub(super) const RULE: Rule = Rule {
         title: "optimizer of small operators, CPU only",
         signal: "In a trace of the PyTorch profiler without any GPU work, `Optimizer.step#…` of Adam, AdamW, SGD or Adagrad calls operators whose median is under `cpu_small_operator_ns` for each parameter, for `cpu_optimizer_share` of the span or more.",
         advice: "`fused=True`.",
-        gain: "of the median step, high: that time, less one operator for each parameter; low: `certain_host` of it without the time that recording took, less 3.5 operators for each parameter (seven tensors are moved where one operator moves two).",
+        gain: "high: that time in the steps in which it takes the most, less one operator for each parameter; low, in those in which it takes the least: `certain_host` of it at a `cpu_recording`th of what was recorded, less 3.5 operators for each parameter (seven tensors are moved where one operator moves two).",
         source: "PyTorch documentation, torch.optim, foreach and fused implementations",
     },
-    thresholds: &[SHARE, SMALL, CERTAIN_HOST],
+    thresholds: &[SHARE, SMALL, RECORDING, CERTAIN_HOST],
     charge,
     find,
     ..Rule::EMPTY
@@ -108,8 +109,9 @@ fn charge(rank: &Rank<'_>, ledger: &mut Ledger<'_>) {
     let (parameters, typical) = (median(parameters), median(typical));
     ledger.note(CAUSE, "operators", median(counts));
     ledger.note(CAUSE, "parameters", parameters);
+    let slowed = rank.limits.of(&RECORDING);
     let remains = |_: Part| (parameters * typical, parameters * typical * PASSES);
-    ledger.gained(CAUSE, cpu.gained(&all, remains));
+    ledger.gained(CAUSE, cpu.gained(&all, slowed, remains));
 }
 
 /// What a step of an optimizer calls.
@@ -160,9 +162,9 @@ mod tests {
             made.range("ProfilerStep#1", at, at + 1000);
             made.operator("aten::mm", at, at + 500);
             made.range("Optimizer.step#Adam.step", at + 500, at + 1000);
-            let each = 500 / (10 * operators.len() as i64);
-            for place in 0..10 * operators.len() as i64 {
-                let name = operators[place as usize % operators.len()];
+            let calls = operators.iter().cycle().take(10 * operators.len());
+            let each = 500 / (10 * i64::try_from(operators.len()).expect("few"));
+            for (place, name) in (0..).zip(calls) {
                 let from = at + 500 + place * each;
                 made.operator(name, from, from + each / 2);
             }
@@ -177,7 +179,7 @@ mod tests {
                 steps(
                     made,
                     &["aten::lerp_", "aten::mul_", "aten::addcmul_", "aten::sqrt"],
-                )
+                );
             },
             |made| steps(made, &["aten::_fused_adam_"]),
         );

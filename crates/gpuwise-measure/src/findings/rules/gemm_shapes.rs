@@ -92,7 +92,7 @@ fn padded(product: &Product<'_>) -> Option<(f64, f64, Sizes)> {
     let sizes = product.sizes?;
     let multiple = multiple(sizes.precision)? as f64;
     let odd = |size: f64| size % multiple != 0.0;
-    let loads = alignment(product.kernel.name);
+    let loads = alignment(product.kernel.name());
     let aligned = loads.is_some_and(|loads| loads >= multiple);
     if aligned || (loads.is_none() && !odd(sizes.n)) {
         return None;

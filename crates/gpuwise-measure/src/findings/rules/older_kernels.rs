@@ -124,7 +124,7 @@ fn charge(rank: &Rank<'_>, ledger: &mut Ledger<'_>) {
     let mut charged = 0.0;
     for kernel in sequences(rank).into_iter().flatten() {
         let hopper = capability(rank, &kernel).is_some_and(|(major, _)| major == 9);
-        if hopper && is_flash_2(kernel.name) && !ledger.is_spared(kernel.at.place) {
+        if hopper && is_flash_2(kernel.name()) && !ledger.is_spared(kernel.at.place) {
             let high = kernel.duration() * (1.0 - flash);
             ledger.charge_spared(
                 CAUSE,
@@ -156,7 +156,7 @@ fn capability(rank: &Rank<'_>, kernel: &Kernel<'_>) -> Option<(u32, u32)> {
 
 fn is_older(rank: &Rank<'_>, kernel: &Kernel<'_>) -> bool {
     let (Some((major, _)), Some((_, built_for))) =
-        (capability(rank, kernel), generation(kernel.name))
+        (capability(rank, kernel), generation(kernel.name()))
     else {
         return false;
     };
@@ -187,13 +187,13 @@ mod tests {
                 kernels(
                     made,
                     "cutlass_80_tensorop_bf16_s16816gemm_bf16_128x128_tn_align8",
-                )
+                );
             },
             |made| {
                 kernels(
                     made,
                     "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64",
-                )
+                );
             },
         );
         check(
@@ -202,13 +202,13 @@ mod tests {
                 kernels(
                     made,
                     "void flash::flash_fwd_kernel<Flash_fwd_kernel_traits<128>>",
-                )
+                );
             },
             |made| {
                 kernels(
                     made,
                     "void flash::flash_fwd_splitkv_kernel<Flash_fwd_kernel_traits<128>>",
-                )
+                );
             },
         );
     }

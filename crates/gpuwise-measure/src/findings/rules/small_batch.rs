@@ -68,7 +68,7 @@ fn charge(rank: &Rank<'_>, ledger: &mut Ledger<'_>) {
     for product in products(rank, ledger) {
         let by_weights = product
             .kernel
-            .operator
+            .operator()
             .is_some_and(|name| BY_WEIGHTS.contains(&name));
         let (Some(sizes), true) = (product.sizes, by_weights) else {
             continue;

@@ -150,7 +150,7 @@ mod tests {
                     made,
                     "cunn_SoftMaxForward<LogSoftMaxForwardEpilogue>",
                     "aten::bmm",
-                )
+                );
             },
         );
     }

@@ -119,14 +119,14 @@ fn charge(rank: &Rank<'_>, ledger: &mut Ledger<'_>) {
 
 /// Whether a compiler would put it together with others of its kind.
 fn is_chained(kernel: &Kernel<'_>) -> bool {
-    let fits = match kernel.kind {
+    let fits = match kernel.kind() {
         "elementwise" | "norm" | "random" | "softmax" => true,
         "layout" => {
-            kernel.name.contains("direct_copy_kernel") || kernel.name.contains("copy_kernel")
+            kernel.name().contains("direct_copy_kernel") || kernel.name().contains("copy_kernel")
         }
         _ => false,
     };
-    fits && !kernel.name.starts_with("triton_") && !kernel.name.contains("Fill")
+    fits && !kernel.name().starts_with("triton_") && !kernel.name().contains("Fill")
 }
 
 fn follows(before: &Kernel<'_>, kernel: &Kernel<'_>) -> bool {
@@ -135,7 +135,7 @@ fn follows(before: &Kernel<'_>, kernel: &Kernel<'_>) -> bool {
     }
     match (before.largest(), kernel.largest()) {
         (Some((one, _)), Some((other, _))) => (one - other).abs() < 0.5,
-        (None, None) => before.launch.is_some() && before.launch == kernel.launch,
+        (None, None) => before.launch().is_some() && before.launch() == kernel.launch(),
         _ => false,
     }
 }

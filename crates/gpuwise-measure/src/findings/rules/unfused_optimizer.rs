@@ -119,7 +119,7 @@ fn charge(rank: &Rank<'_>, ledger: &mut Ledger<'_>) {
         let after = steps.partition_point(|step| step.start <= at);
         let step = after.checked_sub(1).and_then(|place| steps.get_mut(place));
         if let Some(step) = step.filter(|step| at < step.end)
-            && matches!(kernel.kind, "elementwise" | "optimizer")
+            && matches!(kernel.kind(), "elementwise" | "optimizer")
             && !ledger.is_spared(kernel.at.place)
         {
             step.kernels.push(kernel);
@@ -172,7 +172,7 @@ impl Step<'_> {
     /// Nanoseconds of one pass at the rate of the slowest operation and of the fastest, and how many
     /// times as many tensors are moved now. Nothing where it is fused, or what is computed is not known.
     fn fused(&self) -> Option<(f64, f64, f64)> {
-        let fused = |kernel: &Kernel<'_>| FUSED.iter().any(|part| kernel.name.contains(part));
+        let fused = |kernel: &Kernel<'_>| FUSED.iter().any(|part| kernel.name().contains(part));
         if self.kernels.iter().any(fused) {
             return None;
         }
@@ -180,7 +180,7 @@ impl Step<'_> {
         for kernel in &self.kernels {
             let known = OPERATIONS
                 .iter()
-                .find(|(parts, ..)| parts.iter().all(|part| kernel.name.contains(part)));
+                .find(|(parts, ..)| parts.iter().all(|part| kernel.name().contains(part)));
             if let Some((_, operation, tensors)) = known {
                 let sum = operations.entry(operation).or_insert((0.0, 0.0, *tensors));
                 sum.0 += kernel.duration();
@@ -247,7 +247,7 @@ mod tests {
                 adam(
                     made,
                     &[("multi_tensor_apply_kernel<FusedAdamMathFunctor<float>>", 70)],
-                )
+                );
             },
         );
     }
