@@ -23,13 +23,15 @@ use crate::{
     profiles::{self, Everything, ProfileQuery, Unusable},
     settings::Format,
 };
-use gpuwise_domain::profile::figures::Window;
+use concluded::Concluded;
+use gpuwise_domain::profile::{figures::Window, sources::Source};
 use gpuwise_measure::figures::definitions::{FIGURES, definition};
 use gpuwise_view::profile::{sources as of_sources, summary as view};
 #[cfg(all(feature = "bench", feature = "cuda", feature = "database"))]
 use gpuwise_view::{profile::streams as view_streams, record};
 use gpuwise_wire::profile_to_json;
 use std::{fmt::Write as _, path::PathBuf};
+use streams::Part;
 use written::Written;
 
 /// Flags of `gpuwise profile`.
@@ -58,21 +60,8 @@ pub struct Flags {
     /// Give the figures of another tool instead, by its own definitions (traces of the PyTorch profiler)
     #[arg(long, value_enum, value_name = "TOOL", conflicts_with_all = ["window", "device", "explain"])]
     compat: Option<compat::Compat>,
-    /// Give time, FLOP, bytes and rates by module, range and operator, beside what the GPU reaches for
-    /// each
-    #[arg(long, group = "part", conflicts_with_all = ["compat", "explain", "written"])]
-    operators: bool,
-    /// Give what each stream did: busy and idle time, why it stood still, how much waited in its queue
-    #[arg(long, group = "part", conflicts_with_all = ["compat", "explain", "written"])]
-    streams: bool,
-    /// Give ranges (NVTX, record_function) by the work that was launched within them, and their pace,
-    /// of each rank beside the others
-    #[arg(long, group = "part", conflicts_with_all = ["compat", "explain", "written"])]
-    ranges: bool,
-    /// Give every change of a series: how much waits in the queue of each stream, or bytes a second of
-    /// copies by direction
-    #[arg(long, value_enum, value_name = "WHAT", group = "part", conflicts_with_all = ["compat", "explain", "written"])]
-    series: Option<streams::SeriesKind>,
+    #[command(flatten)]
+    part: streams::PartFlags,
     #[command(flatten)]
     written: written::Flags,
     /// Each file is a job of its own: one line for each
@@ -155,19 +144,18 @@ pub fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
     let gpu = gpu.map(|name| names::gpu(&loaded.catalogue, "--gpu", name));
     wanted.gpu = gpu.transpose()?.cloned();
     wanted.offline = context.app.offline;
-    let part = streams::Table::of(flags.streams, flags.ranges, flags.series);
+    let part = flags.part.part();
     #[cfg(feature = "database")]
-    if flags.keep.save && (flags.operators || part.is_some()) {
+    if flags.keep.save && part.is_some() {
         return Err(Problem::new("--save keeps a profile, not one table of it")
             .hint("keep it by a run without --operators, --streams, --ranges or --series")
             .into());
     }
     let files = profiles::expand(&flags.files, wanted.offline)?;
-    if flags.operators {
-        return operators::run(context, &files, &loaded, &wanted);
-    }
-    if let Some(part) = part {
-        return streams::run(context, &files, &wanted, part);
+    match part {
+        Some(Part::Operators) => return operators::run(context, &files, &loaded, &wanted),
+        Some(part) => return streams::run(context, &files, &wanted, part),
+        None => {}
     }
     #[cfg(feature = "database")]
     {
@@ -190,6 +178,21 @@ pub fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
     } = everything;
     let concluded = concluded::from(profiled, &sources, &contents, &unusable, &wanted.limits);
     written.finish(&concluded, &sources, &flags.files, &wanted)?;
+    answer(context, &concluded, &sources, flags.explain)?;
+    #[cfg(feature = "database")]
+    if flags.keep.save {
+        flags.keep.keep(&concluded, &wanted)?;
+    }
+    Ok(Exit::Yes)
+}
+
+/// What was concluded, in the form that was asked for.
+fn answer(
+    context: &Context,
+    concluded: &Concluded,
+    sources: &[Source],
+    explain: bool,
+) -> anyhow::Result<()> {
     let (figures, summary) = (&concluded.figures, &concluded.summary);
     match context.form.format {
         Format::Table => {
@@ -201,7 +204,7 @@ pub fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
                     text.push('\n');
                 }
             }
-            text += &of_sources::text(&sources, style);
+            text += &of_sources::text(sources, style);
             if figures.ranks.is_empty() {
                 for line in &summary.missing {
                     text.push('\n');
@@ -209,12 +212,12 @@ pub fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
                     text.push('\n');
                 }
             }
-            if flags.explain {
+            if explain {
                 text += &explained(summary);
             }
             context.data(&text)?;
         }
-        Format::Json => context.data(&profile_to_json(figures, &sources, summary))?,
+        Format::Json => context.data(&profile_to_json(figures, sources, summary))?,
         Format::Csv => context.table(&view::figures(&summary.figures, |name| {
             definition(name).map_or("", |figure| figure.unit)
         }))?,
@@ -223,18 +226,14 @@ pub fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
             if !figures.ranks.is_empty() || sources.is_empty() {
                 text += &view::markdown(figures, summary);
             }
-            text += &of_sources::markdown(&sources);
-            if flags.explain {
+            text += &of_sources::markdown(sources);
+            if explain {
                 text += &explained(summary);
             }
             context.data(&text)?;
         }
     }
-    #[cfg(feature = "database")]
-    if flags.keep.save {
-        flags.keep.keep(&concluded, &wanted)?;
-    }
-    Ok(Exit::Yes)
+    Ok(())
 }
 
 /// The error of a run without any usable file.
