@@ -11,6 +11,7 @@ const MIGRATIONS: &[(i64, &str)] = &[
     (1, include_str!("../migrations/0001_runs.sql")),
     (2, include_str!("../migrations/0002_kernel_times.sql")),
     (3, include_str!("../migrations/0003_daily.sql")),
+    (4, include_str!("../migrations/0004_runs_by_name.sql")),
 ];
 
 /// Applies what is missing.

@@ -12,6 +12,8 @@ use std::{collections::BTreeMap, fmt::Write as _};
 pub struct Filter {
     /// Those with all of these labels.
     pub labels: BTreeMap<String, String>,
+    /// Those of this name.
+    pub name: Option<String>,
     /// Those from one source (`profile`).
     pub source: Option<String>,
     /// Those that ran on this product.
@@ -64,6 +66,11 @@ impl Filter {
     pub(crate) fn condition(&self) -> (String, usize) {
         let mut text = MATCHING.to_owned();
         let mut last = 4;
+        if self.name.is_some() {
+            last += 1;
+            // Writing to a text cannot fail.
+            let _ = write!(text, " AND r.name = ${last}");
+        }
         for _ in &self.labels {
             // Writing to a text cannot fail.
             let _ = write!(
@@ -94,6 +101,9 @@ impl Filter {
             .bind(self.hardware.as_deref())
             .bind(self.since_ns)
             .bind(self.before_ns);
+        if let Some(name) = &self.name {
+            query = query.bind(name);
+        }
         for (name, value) in &self.labels {
             query = query.bind(name).bind(value);
         }

@@ -166,6 +166,9 @@ fn own_offers(catalogue: &Catalogue, file: &str, text: &str) -> anyhow::Result<V
 }
 
 /// The catalogue files at a place: itself, or those of a directory in the order of their names.
+///
+/// # Errors
+/// When the place cannot be read.
 pub fn files_of(place: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let unreadable = |error| {
         Problem::new(format!("cannot read the catalogue at {}", place.display())).because(error)

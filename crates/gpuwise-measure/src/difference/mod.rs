@@ -67,16 +67,14 @@ struct Amount {
 
 impl Amount {
     fn of(time: &NamedTime, basis: Basis) -> Self {
-        let (ns, error) = match (basis, &time.steps) {
-            (Basis::Step(_), Some(steps)) => {
-                let count = steps.count as f64;
-                (steps.mean_ns, Some((steps.variance / count, count - 1.0)))
-            }
-            _ => {
-                let calls = time.calls as f64;
-                let of = |variance: f64| (variance * calls, calls - 1.0);
-                (time.sum_ns as f64, time.call_variance.map(of))
-            }
+        let steps = time.steps.filter(|_| matches!(basis, Basis::Step(_)));
+        let (ns, error) = if let Some(steps) = steps {
+            let count = steps.count as f64;
+            (steps.mean_ns, Some((steps.variance / count, count - 1.0)))
+        } else {
+            let calls = time.calls as f64;
+            let of = |variance: f64| (variance * calls, calls - 1.0);
+            (time.sum_ns as f64, time.call_variance.map(of))
         };
         Self {
             ns,

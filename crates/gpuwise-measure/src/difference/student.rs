@@ -43,13 +43,14 @@ fn fraction(x: f64, a: f64, b: f64) -> f64 {
     const TERMS: u32 = 400;
     let mut value = 1.0;
     for term in (1..=TERMS).rev() {
-        let m = f64::from(term / 2);
-        let d = if term % 2 == 0 {
-            m * (b - m) * x / ((a + 2.0 * m - 1.0) * (a + 2.0 * m))
+        let half = f64::from(term / 2);
+        let next = a + 2.0 * half;
+        let factor = if term % 2 == 0 {
+            half * (b - half) / ((next - 1.0) * next)
         } else {
-            -(a + m) * (a + b + m) * x / ((a + 2.0 * m) * (a + 2.0 * m + 1.0))
+            -(a + half) * (a + b + half) / (next * (next + 1.0))
         };
-        value = 1.0 + d / value;
+        value = 1.0 + factor * x / value;
     }
     value
 }

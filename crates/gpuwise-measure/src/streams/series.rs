@@ -12,6 +12,9 @@ pub struct Sample {
     pub value: f64,
 }
 
+/// When a value changes, and by how much.
+type Changes = Vec<(i64, f64)>;
+
 /// The series of one stream, or of one kind of copies.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SeriesOf {
@@ -40,7 +43,7 @@ pub fn queues(timeline: &Timeline, settings: &Settings<'_>) -> Vec<SeriesOf> {
             *start = (*start).min(work.start_ns);
         }
     }
-    let mut changes: BTreeMap<u32, Vec<(i64, f64)>> = BTreeMap::new();
+    let mut changes: BTreeMap<u32, Changes> = BTreeMap::new();
     for ((stream, call), start) in starts {
         if let Some(call) = timeline.calls.get(call) {
             let of = changes.entry(stream).or_default();
@@ -67,7 +70,7 @@ pub fn queues(timeline: &Timeline, settings: &Settings<'_>) -> Vec<SeriesOf> {
 /// bytes or time the file does not state are not in it. As HolisticTraceAnalysis
 /// (`get_memory_bw_time_series`).
 pub fn bandwidth(timeline: &Timeline, settings: &Settings<'_>) -> Vec<SeriesOf> {
-    let mut changes: BTreeMap<(Option<i64>, &str), Vec<(i64, f64)>> = BTreeMap::new();
+    let mut changes: BTreeMap<(Option<i64>, &str), Changes> = BTreeMap::new();
     for work in timeline
         .work
         .iter()
@@ -113,7 +116,7 @@ fn direction(direction: Option<Direction>) -> &'static str {
 }
 
 /// What changes come to, one sample for each time at which something changed.
-fn summed(mut changes: Vec<(i64, f64)>) -> Vec<Sample> {
+fn summed(mut changes: Changes) -> Vec<Sample> {
     changes.sort_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)));
     let (mut value, mut running) = (0.0, 0_i64);
     let mut samples = Vec::new();

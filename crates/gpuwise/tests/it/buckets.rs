@@ -5,6 +5,7 @@ use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::{Digest as _, Sha256};
 use std::{
     collections::BTreeMap,
+    fmt::Write as _,
     io::{BufRead as _, BufReader, Write as _},
     net::{TcpListener, TcpStream},
     thread,
@@ -116,12 +117,13 @@ fn answer(path: &str, query: &str, files: &Files) -> (&'static str, String) {
     let mut body = String::from("<ListBucketResult>");
     for key in all.iter().skip(from).take(2) {
         let key = key.replace('/', "%2F").replace(' ', "+");
-        body += &format!("<Contents><Key>{key}</Key><Size>1</Size></Contents>");
+        let _ = write!(body, "<Contents><Key>{key}</Key><Size>1</Size></Contents>");
     }
-    if from + 2 < all.len() {
-        body += &format!(
-            "<NextContinuationToken>{}</NextContinuationToken>",
-            from + 2
+    let next = from + 2;
+    if next < all.len() {
+        let _ = write!(
+            body,
+            "<NextContinuationToken>{next}</NextContinuationToken>"
         );
     }
     ("200 OK", body + "</ListBucketResult>")

@@ -199,6 +199,8 @@ fn lists_filters_and_exports() {
     assert_eq!(lines(&["list", "--last", "3"]), (0, 4));
     assert_eq!(lines(&["list", "--label", "branch=main"]), (0, 17));
     assert_eq!(lines(&["list", "--label", "branch=other"]).0, 1);
+    assert_eq!(lines(&["list", "--name", "train"]), (0, 17));
+    assert_eq!(lines(&["list", "--name", "other"]).0, 1);
     assert_eq!(lines(&["export", "--figure", "idle_pct"]), (0, 17));
 }
 

@@ -33,6 +33,7 @@ use gpuwise_view::profile::{sources as of_sources, summary as view};
 use gpuwise_view::{profile::streams as view_streams, record};
 use gpuwise_wire::profile_to_json;
 use std::{fmt::Write as _, path::PathBuf};
+use streams::Part;
 use written::Written;
 
 /// Flags of `gpuwise profile`.
@@ -61,21 +62,8 @@ pub struct Flags {
     /// Give the figures of another tool instead, by its own definitions (traces of the PyTorch profiler)
     #[arg(long, value_enum, value_name = "TOOL", conflicts_with_all = ["window", "device", "explain"])]
     compat: Option<compat::Compat>,
-    /// Give time, FLOP, bytes and rates by module, range and operator, beside what the GPU reaches for
-    /// each
-    #[arg(long, group = "part", conflicts_with_all = ["compat", "explain", "written"])]
-    operators: bool,
-    /// Give what each stream did: busy and idle time, why it stood still, how much waited in its queue
-    #[arg(long, group = "part", conflicts_with_all = ["compat", "explain", "written"])]
-    streams: bool,
-    /// Give ranges (NVTX, record_function) by the work that was launched within them, and their pace,
-    /// of each rank beside the others
-    #[arg(long, group = "part", conflicts_with_all = ["compat", "explain", "written"])]
-    ranges: bool,
-    /// Give every change of a series: how much waits in the queue of each stream, or bytes a second of
-    /// copies by direction
-    #[arg(long, value_enum, value_name = "WHAT", group = "part", conflicts_with_all = ["compat", "explain", "written"])]
-    series: Option<streams::SeriesKind>,
+    #[command(flatten)]
+    part: streams::PartFlags,
     #[command(flatten)]
     written: written::Flags,
     /// Each file is a job of its own: one line for each
@@ -187,19 +175,18 @@ pub fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
     }
     let loaded = catalogue::load(&context.app.overrides)?;
     let wanted = query(context.app.offline, flags, &loaded)?;
-    let part = streams::Table::of(flags.streams, flags.ranges, flags.series);
+    let part = flags.part.part();
     #[cfg(feature = "database")]
-    if flags.keep.save && (flags.operators || part.is_some()) {
+    if flags.keep.save && part.is_some() {
         return Err(Problem::new("--save keeps a profile, not one table of it")
             .hint("keep it by a run without --operators, --streams, --ranges or --series")
             .into());
     }
     let files = profiles::expand(&flags.files, wanted.offline)?;
-    if flags.operators {
-        return operators::run(context, &files, &wanted);
-    }
-    if let Some(part) = part {
-        return streams::run(context, &files, &wanted, part);
+    match part {
+        Some(Part::Operators) => return operators::run(context, &files, &wanted),
+        Some(part) => return streams::run(context, &files, &wanted, part),
+        None => {}
     }
     #[cfg(feature = "database")]
     if flags.each {

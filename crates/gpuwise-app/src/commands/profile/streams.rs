@@ -27,22 +27,45 @@ pub(super) enum SeriesKind {
     Bandwidth,
 }
 
-/// What is asked of streams and ranges.
+/// One table of a profile instead of what limits it.
+#[derive(Debug, Clone, clap::Args)]
+pub(super) struct PartFlags {
+    /// Give time, FLOP, bytes and rates by module, range and operator, beside what the GPU reaches for
+    /// each
+    #[arg(long, group = "part", conflicts_with_all = ["compat", "explain", "written"])]
+    operators: bool,
+    /// Give what each stream did: busy and idle time, why it stood still, how much waited in its queue
+    #[arg(long, group = "part", conflicts_with_all = ["compat", "explain", "written"])]
+    streams: bool,
+    /// Give ranges (NVTX, record_function) by the work that was launched within them, and their pace,
+    /// of each rank beside the others
+    #[arg(long, group = "part", conflicts_with_all = ["compat", "explain", "written"])]
+    ranges: bool,
+    /// Give every change of a series: how much waits in the queue of each stream, or bytes a second of
+    /// copies by direction
+    #[arg(long, value_enum, value_name = "WHAT", group = "part", conflicts_with_all = ["compat", "explain", "written"])]
+    series: Option<SeriesKind>,
+}
+
+/// Which table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Table {
+pub(super) enum Part {
+    Operators,
     Streams,
     Ranges,
     Series(SeriesKind),
 }
 
-impl Table {
-    pub(super) fn of(streams: bool, ranges: bool, series: Option<SeriesKind>) -> Option<Self> {
-        if streams {
-            Some(Self::Streams)
-        } else if ranges {
-            Some(Self::Ranges)
+impl PartFlags {
+    pub(super) fn part(&self) -> Option<Part> {
+        if self.operators {
+            Some(Part::Operators)
+        } else if self.streams {
+            Some(Part::Streams)
+        } else if self.ranges {
+            Some(Part::Ranges)
         } else {
-            series.map(Self::Series)
+            self.series.map(Part::Series)
         }
     }
 }
@@ -53,7 +76,7 @@ pub(super) fn run(
     context: &Context,
     files: &[PathBuf],
     wanted: &ProfileQuery,
-    table: Table,
+    part: Part,
 ) -> anyhow::Result<Exit> {
     let everything = profiles::measure(files, wanted);
     if everything.profiled.is_empty() {
@@ -64,8 +87,9 @@ pub(super) fn run(
     }
     let mut profiled = everything.profiled;
     profiled.sort_by_key(|one| one.measured.figures.rank);
-    match table {
-        Table::Streams => {
+    match part {
+        Part::Operators => {}
+        Part::Streams => {
             let rows: Vec<StreamRow> = profiled
                 .iter()
                 .flat_map(|one| streams(wanted, one))
@@ -75,14 +99,14 @@ pub(super) fn run(
                 .answering(AnswerName::ProfileStreams)
                 .table(&table)?;
         }
-        Table::Ranges => {
+        Part::Ranges => {
             let rows = ranges(wanted, &profiled);
             let table = record::table(&rows).when_empty(
                 "No range of the files launched a kernel: NVTX or record_function name them.",
             );
             context.answering(AnswerName::ProfileRanges).table(&table)?;
         }
-        Table::Series(kind) => {
+        Part::Series(kind) => {
             let mut rows: Vec<SampleRow> = profiled
                 .iter()
                 .flat_map(|one| samples(wanted, one, kind))

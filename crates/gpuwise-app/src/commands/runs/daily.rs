@@ -21,7 +21,7 @@ fn day(run: &RunRow) -> i64 {
         .div_euclid(DAY_NS)
 }
 
-/// Sums runs up by day; `figures` are the names that count, all where it is empty. Runs without any of
+/// Sums runs up by day; where all are of one name, `name` says so; `figures` are the names that count, all where it is empty. Runs without any of
 /// them are left out.
 ///
 /// # Errors
@@ -29,6 +29,7 @@ fn day(run: &RunRow) -> i64 {
 pub(super) fn of_runs(
     store: &Store,
     runs: &[&RunRow],
+    name: Option<&str>,
     figures: &[&str],
     forgotten_at_ns: i64,
 ) -> anyhow::Result<Vec<DailyGroup>> {
@@ -40,6 +41,7 @@ pub(super) fn of_runs(
         .collect();
     for import_day in imported {
         let within = Filter {
+            name: name.map(Into::into),
             since_ns: Some(import_day.saturating_mul(DAY_NS)),
             before_ns: Some(import_day.saturating_add(1).saturating_mul(DAY_NS)),
             ..Filter::default()

@@ -94,8 +94,12 @@ fn known(store: &Store, asked: &str) -> anyhow::Result<StoredRun> {
         found => return Ok(found?),
     }
     // The newest stands first.
-    let rows = store.list(&Filter::default())?;
-    match rows.iter().find(|row| row.name == asked) {
+    let newest = Filter {
+        name: Some(asked.into()),
+        limit: Some(1),
+        ..Filter::default()
+    };
+    match store.list(&newest)?.first() {
         Some(row) => Ok(store.run(&row.id)?),
         None => Err(Problem::new(format!(
             "no run has an id that begins with {asked:?}, or that name"

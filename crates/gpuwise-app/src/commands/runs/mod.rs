@@ -59,6 +59,9 @@ enum Command {
 /// Which runs.
 #[derive(Debug, Clone, Args)]
 pub struct FilterFlags {
+    /// Only runs of this name
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
     /// Only runs with this label; several must all hold
     #[arg(long = "label", value_name = "NAME=VALUE", value_parser = label)]
     labels: Vec<(String, String)>,
@@ -81,6 +84,7 @@ impl FilterFlags {
     fn filter(&self) -> Filter {
         Filter {
             labels: self.labels.iter().cloned().collect::<BTreeMap<_, _>>(),
+            name: self.name.clone(),
             source: self.source.clone(),
             hardware: self.hardware.clone(),
             since_ns: self.days.map(|days| days_before(now_ns(), days)),

@@ -59,7 +59,7 @@ pub(super) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
     }
     if flags.apply {
         let ids: Vec<String> = gone.iter().map(|run| run.id.clone()).collect();
-        let summaries = daily::of_runs(&store, &gone, &[], now_ns)?;
+        let summaries = daily::of_runs(&store, &gone, None, &[], now_ns)?;
         let count = store.forget(&ids, &summaries)?;
         store.tidy()?;
         progress::say(&format!(

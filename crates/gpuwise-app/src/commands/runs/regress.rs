@@ -125,13 +125,13 @@ impl Point<'_> {
 /// Every figure that is held against others, over all runs at once.
 fn watched(store: &Store, filter: &Filter, flags: &Flags) -> anyhow::Result<Vec<Series>> {
     let named = !flags.figure.is_empty();
-    let names: Vec<&str> = if named {
+    let wanted: Vec<&str> = if named {
         flags.figure.iter().map(String::as_str).collect()
     } else {
         let all = FIGURES.iter().filter(|figure| figure.better.is_some());
         all.map(|figure| figure.name).collect()
     };
-    Ok(store.series(filter, &names, named || flags.parts)?)
+    Ok(store.series(filter, &wanted, named || flags.parts)?)
 }
 
 /// The series over the runs of one group, in the order in which they ran; none where the newest run
@@ -218,7 +218,7 @@ fn table(found: &[Regression], runs: usize, groups: usize) -> Table {
         Column::raw("worse"),
         Column::raw("strength"),
     ])
-    .when_empty(format!("No level moved in {runs} runs of {groups} jobs.",));
+    .when_empty(format!("No level moved in {runs} runs of {groups} jobs."));
     for found in found {
         let level = |value: f64| Cell::new(words::value(&found.figure, value), value);
         table.push(vec![

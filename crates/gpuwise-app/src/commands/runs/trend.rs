@@ -36,7 +36,7 @@ pub(super) struct Flags {
 }
 
 /// A figure on a day.
-struct Day {
+struct Row {
     day: i64,
     figure: String,
     runs: u64,
@@ -79,13 +79,14 @@ pub(super) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
 /// Days of runs that are kept and of those that were forgotten.
 fn groups(store: &Store, flags: &Flags, names: &[&str]) -> anyhow::Result<Vec<(bool, DailyGroup)>> {
     let filter = Filter {
+        name: Some(flags.name.clone()),
         labels: flags.labels.iter().cloned().collect(),
         hardware: flags.hardware.clone(),
         ..Filter::default()
     };
     let kept = store.list(&filter)?;
-    let kept: Vec<&RunRow> = kept.iter().filter(|run| run.name == flags.name).collect();
-    let kept = daily::of_runs(store, &kept, names, 0)?;
+    let kept: Vec<&RunRow> = kept.iter().collect();
+    let kept = daily::of_runs(store, &kept, Some(&flags.name), names, 0)?;
     let holds = |group: &DailyGroup| {
         let product = flags.hardware.as_ref();
         product.is_none_or(|product| group.hardware.contains(product))
@@ -104,8 +105,8 @@ fn groups(store: &Store, flags: &Flags, names: &[&str]) -> anyhow::Result<Vec<(b
 }
 
 /// One row for each figure and day, in the order of the names, the oldest first.
-fn days(groups: &[(bool, DailyGroup)], names: &[&str]) -> Vec<Day> {
-    let mut all: BTreeMap<(usize, i64), Day> = BTreeMap::new();
+fn days(groups: &[(bool, DailyGroup)], names: &[&str]) -> Vec<Row> {
+    let mut all: BTreeMap<(usize, i64), Row> = BTreeMap::new();
     for (forgotten, group) in groups {
         for (place, name) in names.iter().enumerate() {
             let Some(values) = group.figures.get(*name) else {
@@ -119,7 +120,7 @@ fn days(groups: &[(bool, DailyGroup)], names: &[&str]) -> Vec<Day> {
                     day.values = daily::together(day.values, *values);
                     day.parts += 1;
                 })
-                .or_insert_with(|| Day {
+                .or_insert_with(|| Row {
                     day: group.day,
                     figure: (*name).to_owned(),
                     runs: group.runs,
@@ -141,7 +142,7 @@ fn date(day: i64) -> String {
     )
 }
 
-impl Record for Day {
+impl Record for Row {
     const NAME: &'static str = "DayOfRuns";
 
     fn fields(of: &mut Fields<'_, Self>) {
@@ -166,5 +167,5 @@ impl Record for Day {
 
 /// The schema of its rows.
 pub(super) fn schema(answer: &str) -> String {
-    record::rows_schema::<Day>(answer, "Figures of runs day by day")
+    record::rows_schema::<Row>(answer, "Figures of runs day by day")
 }
