@@ -39,14 +39,9 @@ pub(super) fn event<'a>(cursor: &mut Cursor<'a>) -> Result<Event<'a>, Stop> {
         return Ok(event);
     }
     loop {
-        let key = cursor.text()?;
-        // No key has a bare quote: a colon is missing.
-        if key.repaired {
-            return Err(Stop::Bad);
-        }
-        cursor.expect(b':')?;
+        let key = cursor.key()?;
         let is_text = cursor.peek()? == b'"';
-        match key.raw {
+        match key {
             b"ph" if is_text => {
                 event.phase = cursor.text()?.raw.first().copied().unwrap_or(0);
                 if matches!(event.phase, b's' | b'f' | b't') {

@@ -40,6 +40,7 @@ const fn ends_scalar(byte: u8) -> bool {
 
 /// Place of the first quote, backslash or line break. Most texts are shorter than a call of memchr is
 /// worth: their first 32 bytes are looked at eight by eight.
+#[inline]
 fn text_mark(bytes: &[u8]) -> Option<usize> {
     const LOW: u64 = 0x0101_0101_0101_0101;
     const HIGH: u64 = 0x8080_8080_8080_8080;
@@ -133,6 +134,28 @@ impl<'a> Cursor<'a> {
                 _ => return Err(Stop::Bad),
             }
         }
+    }
+
+    /// Passes a key and its colon. Where the colon follows at once, as in every file of the profiler, nothing
+    /// else need be asked of the text.
+    #[inline]
+    pub(super) fn key(&mut self) -> Result<&'a [u8], Stop> {
+        if self.peek()? == b'"'
+            && let Some(rest) = self.bytes.get(self.at + 1..)
+            && let Some(end) = text_mark(rest)
+            && rest.get(end..end + 2) == Some(b"\":")
+            && let Some(key) = rest.get(..end)
+        {
+            self.at += end + 3;
+            return Ok(key);
+        }
+        let key = self.text()?;
+        // No key has a bare quote: a colon is missing.
+        if key.repaired {
+            return Err(Stop::Bad);
+        }
+        self.expect(b':')?;
+        Ok(key.raw)
     }
 
     /// Whether `, "key":` follows; nothing is passed.
@@ -239,12 +262,9 @@ pub(super) fn fields_while<'a>(object: &'a [u8], mut each: impl FnMut(&'a [u8], 
         return;
     }
     while let Ok(b'"') = cursor.peek() {
-        let Ok(key) = cursor.text() else { return };
-        if cursor.expect(b':').is_err() {
-            return;
-        }
+        let Ok(key) = cursor.key() else { return };
         let Ok(value) = cursor.value() else { return };
-        if !each(key.raw, value) || cursor.expect(b',').is_err() {
+        if !each(key, value) || cursor.expect(b',').is_err() {
             return;
         }
     }
