@@ -379,30 +379,13 @@ fn pieces(rank: &Rank<'_>) -> Vec<Piece> {
             .copied();
         let since = old_before.map(|before: Piece| before.end).max(launched);
         let waited = since.map_or(0, |since| start - since);
-        let recent = ends
-            .iter()
-            .rev()
-            .take_while(|end| start - end.0 <= CLOSE_NS.max(waited / TIMES));
         let elsewhere = |other: u32| {
             let piece = rank.ordered.pieces.get(other as usize);
             let work = piece.and_then(|piece| timeline.work.get(piece.2 as usize));
             work.is_some_and(|work| work.stream != stream)
         };
-        // Of several, the one that is least likely to have ended then by chance: the longest for its
-        // distance. A stream of short kernels has one that ends at any time.
-        let mut other = recent
-            .take(ENDS)
-            .copied()
-            .filter(|&(_, other)| elsewhere(other))
-            .min_by(|one, two| {
-                let chance = |&(end, place): &(i64, u32)| {
-                    let length = pieces
-                        .get(place as usize)
-                        .map_or(0, |piece| piece.end - piece.start);
-                    (start - end + BETWEEN_NS) as f64 / length.max(1) as f64
-                };
-                chance(one).total_cmp(&chance(two))
-            });
+        let within = CLOSE_NS.max(waited / TIMES);
+        let mut other = followed(start, within, &ends, &pieces, elsewhere);
         let kernel = work.is_some_and(|work| {
             let traits = rank.ordered.traits_of(work);
             work.class == WorkClass::Kernel && traits.is_some_and(|traits| !traits.communication)
@@ -421,23 +404,47 @@ fn pieces(rank: &Rank<'_>) -> Vec<Piece> {
             running.push(place);
         }
         let bound = bound(way, start, call, old_before.as_ref(), other);
-        let mut key = launched.unwrap_or(start);
-        if let Some(before) = old_before {
-            key = key.max(before.key);
-        }
-        if let Bound::Other(other, _) = bound {
-            key = key.max(pieces.get(other as usize).map_or(key, |piece| piece.key));
-        }
         pieces.push(Piece {
             start,
             end,
             launched,
             before,
             bound,
-            key,
+            key: known_from(launched.unwrap_or(start), old_before, bound, &pieces),
         });
     }
     pieces
+}
+
+/// From when on everything that a piece waits for is known.
+fn known_from(launched: i64, before: Option<Piece>, bound: Bound, pieces: &[Piece]) -> i64 {
+    let other = match bound {
+        Bound::Other(other, _) => pieces.get(other as usize).copied(),
+        _ => None,
+    };
+    let keys = [before, other].into_iter().flatten().map(|piece| piece.key);
+    keys.fold(launched, i64::max)
+}
+
+/// The piece of another stream that a piece followed within so much. Of several, the one that is least likely
+/// to have ended then by chance, the longest for its distance: a stream of short kernels has one that ends
+/// at any time.
+fn followed(
+    start: i64,
+    within: i64,
+    ends: &[(i64, u32)],
+    pieces: &[Piece],
+    elsewhere: impl Fn(u32) -> bool,
+) -> Option<(i64, u32)> {
+    let chance = |&(end, place): &(i64, u32)| {
+        let piece = pieces.get(place as usize);
+        let length = piece.map_or(0, |piece| piece.end - piece.start);
+        (start - end + BETWEEN_NS) as f64 / length.max(1) as f64
+    };
+    let recent = ends.iter().rev();
+    let recent = recent.take_while(|end| start - end.0 <= within).take(ENDS);
+    let others = recent.copied().filter(|end| elsewhere(end.1));
+    others.min_by(|one, two| chance(one).total_cmp(&chance(two)))
 }
 
 /// The kernel in whose tail a piece began: it ran all the time in which the piece, launched and first on its
