@@ -54,8 +54,9 @@ pub mod write;
 
 pub use anyhow::Error;
 pub use app::{App, Context, Exit, Form, Format, Sink, TextSink};
+#[cfg(feature = "bench")]
+pub use commands::audit::{Audited, audit};
 pub use commands::{
-    audit::{Audited, audit},
     check::{Checked, check},
     memory::{DeviceMemory, Remembered, memory},
     place::{Placed, place},

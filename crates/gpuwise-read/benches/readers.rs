@@ -129,7 +129,7 @@ fn gguf_header_of_1000_tensors_and_a_vocabulary(bencher: Bencher<'_, '_>) {
 type Reader = fn(&str, &str) -> usize;
 
 /// What each command reads at its start.
-const FILES: [(&str, &str, Reader); 8] = [
+const FILES: [(&str, &str, Reader); 7] = [
     ("gpus.toml", catalogue!("gpus.toml"), |file, text| {
         read_gpus(file, text).expect("GPUs").len()
     }),

@@ -1,7 +1,9 @@
 //! What was measured, asked from a program: a trace, a table of usage.
 
+#[cfg(feature = "bench")]
+use gpuwise_app::audit;
 use gpuwise_app::settings::parse;
-use gpuwise_app::{App, audit, profile};
+use gpuwise_app::{App, profile};
 use gpuwise_domain::profile::figure::Scope;
 use std::path::Path;
 
@@ -33,6 +35,7 @@ fn a_file_that_is_not_there_is_an_error_that_names_it() {
 }
 
 #[test]
+#[cfg(feature = "bench")]
 fn a_table_of_usage_answers_in_judgements_and_totals() {
     let flags = parse([file("docs/guides/files/usage.csv")]).expect("flags");
     let audited = audit(&App::shipped(), &flags).expect("a table");

@@ -43,7 +43,7 @@ const ROWS: &str = include_str!("data/collectives.csv");
 
 #[derive(Clone, Copy)]
 struct Measured {
-    gpus: f64,
+    gpus: u32,
     bytes: f64,
     bus_bandwidth: f64,
 }
@@ -55,11 +55,11 @@ fn measured(system: &str, gpus: &[u32]) -> Vec<Measured> {
         let reduces = cells.next() == Some("all_reduce");
         let mut number = || cells.next().unwrap().parse::<f64>().unwrap();
         let row = Measured {
-            gpus: number(),
+            gpus: number() as u32,
             bytes: number(),
             bus_bandwidth: number() * 1e9,
         };
-        let wanted = gpus.iter().any(|gpus| f64::from(*gpus) == row.gpus);
+        let wanted = gpus.contains(&row.gpus);
         (reduces && wanted).then_some(row)
     })
     .collect()
@@ -68,7 +68,7 @@ fn measured(system: &str, gpus: &[u32]) -> Vec<Measured> {
 /// The largest error of a link over measured rows.
 fn worst(link: &FabricLink, rows: &[Measured]) -> f64 {
     let off = |row: &Measured| {
-        let n = row.gpus;
+        let n = f64::from(row.gpus);
         let seconds = 2.0 * (n - 1.0) / n * row.bytes / row.bus_bandwidth;
         (all_reduce(link, n, row.bytes) / seconds - 1.0).abs()
     };
