@@ -1,10 +1,6 @@
 //! JSON Schemas of what is answered and saved.
 
-use crate::{commands, error::Problem};
-use gpuwise_view::{
-    audit::{ProofRow, Report},
-    record,
-};
+use crate::error::Problem;
 
 macro_rules! answers {
     ($($answer:ident: $name:literal,)*) => {
@@ -111,43 +107,4 @@ pub fn schema(name: &str) -> anyhow::Result<&'static str> {
             .hint("`gpuwise schema` lists all")
     })?;
     Ok(found.1)
-}
-
-/// Those that follow from the declaration of an answer's fields.
-///
-/// Some need features that not every build has.
-pub fn declared() -> Vec<(&'static str, String)> {
-    let audit = record::document_schema::<Report<'_>>("audit", "Who holds too much of a fleet");
-    let proof = record::rows_schema::<ProofRow>("audit-proof", "What became of proposals");
-    #[cfg_attr(
-        not(feature = "database"),
-        expect(unused_mut, reason = "all that there is")
-    )]
-    let mut all = vec![
-        ("audit", audit),
-        ("audit-proof", proof),
-        ("serving-plan", commands::plan::schema("serving-plan")),
-        ("media-plan", commands::plan::media_schema("media-plan")),
-        ("train", commands::train::schema("train")),
-        ("memory", commands::memory::schema("memory")),
-        ("check", commands::check::schema("check")),
-        ("check-host", commands::check::host_schema("check-host")),
-        ("tco", commands::tco::schema("tco")),
-        (
-            "tco-explain",
-            commands::tco::explained_schema("tco-explain"),
-        ),
-        ("tier", commands::tier::schema("tier")),
-        (
-            "calibrate-cross-validation",
-            commands::calibrate::cross_validation_schema("calibrate-cross-validation"),
-        ),
-        ("gpus", commands::gpus::schema("gpus")),
-        ("offers", commands::offers::schema("offers")),
-    ];
-    #[cfg(all(feature = "bench", feature = "cuda", feature = "database"))]
-    all.extend(commands::profile::schemas());
-    #[cfg(feature = "database")]
-    all.extend(commands::runs::schemas());
-    all
 }

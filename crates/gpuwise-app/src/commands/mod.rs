@@ -10,6 +10,7 @@ pub mod capacity;
 pub mod check;
 pub mod compare;
 pub mod composed;
+pub mod declared;
 pub mod evidence;
 pub mod fleet;
 pub mod gpus;

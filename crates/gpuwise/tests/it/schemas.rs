@@ -4,7 +4,7 @@
 //! of the others from what they answer here, over what is committed.
 
 use crate::{runs::history, support::Place};
-use gpuwise_app::schemas;
+use gpuwise_app::{commands::declared, schemas};
 use serde_json::{Map, Value, json};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -197,7 +197,7 @@ fn named(answer: &Value) -> Option<&str> {
 /// Whether the schema follows from a declaration: of an answer, or of a document that is saved.
 fn declared(name: &str) -> bool {
     let documents = ["deployment", "plan", "profile", "run", "workload"];
-    documents.contains(&name) || schemas::declared().iter().any(|(known, _)| *known == name)
+    documents.contains(&name) || declared::schemas().iter().any(|(known, _)| *known == name)
 }
 
 fn committed(name: &str) -> Value {
@@ -207,7 +207,7 @@ fn committed(name: &str) -> Value {
 
 #[test]
 fn committed_schemas_are_those_of_the_declarations() {
-    for (name, schema) in schemas::declared() {
+    for (name, schema) in declared::schemas() {
         if updating() {
             fs::write(path(name), &schema).unwrap();
         }
