@@ -52,7 +52,8 @@ impl Catalogue {
         let wanted = folded(name);
         let known_as = |wanted: &str| {
             self.gpus.iter().find(|gpu| {
-                folded(&gpu.name) == wanted || gpu.aliases.iter().any(|a| folded(a) == wanted)
+                let mut spellings = core::iter::once(&gpu.name).chain(&gpu.aliases);
+                spellings.any(|spelling| is_spelled(spelling, wanted))
             })
         };
         let bare = VENDORS.iter().fold(wanted.as_str(), |rest, vendor| {
@@ -62,7 +63,7 @@ impl Catalogue {
             let digits = run_together(bare);
             let mut like = self.gpus.iter().filter(|gpu| {
                 let mut spellings = core::iter::once(&gpu.name).chain(&gpu.aliases);
-                spellings.any(|s| run_together(s) == digits)
+                spellings.any(|s| letters(s).eq(digits.chars()))
             });
             let only = like.next()?;
             like.next().is_none().then_some(only)
@@ -112,10 +113,29 @@ const VENDORS: [&str; 7] = [
 /// is not `opt-13b` and `qwen2-57b` is not `qwen25-7b`. A plus is a word: `command-r+`.
 pub fn folded(name: &str) -> String {
     let mut out = String::with_capacity(name.len());
+    each_folded(name, |c| {
+        out.push(c);
+        true
+    });
+    out
+}
+
+/// Whether a name is one that was [folded](folded): most differ in the first letters.
+fn is_spelled(name: &str, folded: &str) -> bool {
+    let mut rest = folded.chars();
+    each_folded(name, |c| rest.next() == Some(c)) && rest.next().is_none()
+}
+
+/// The letters of a folded name in turn, until one is refused; whether all were taken.
+fn each_folded(name: &str, mut take: impl FnMut(char) -> bool) -> bool {
     let mut separator = None;
+    let mut last = ' ';
     for c in name.chars() {
         if c == '+' {
-            out.push_str("plus");
+            last = 's';
+            if !"plus".chars().all(&mut take) {
+                return false;
+            }
             continue;
         }
         if !c.is_alphanumeric() {
@@ -126,22 +146,30 @@ pub fn folded(name: &str) -> String {
         }
         if let Some(between) = separator.take()
             && c.is_ascii_digit()
-            && out.ends_with(|before: char| before.is_ascii_digit())
+            && last.is_ascii_digit()
+            && !take(between)
         {
-            out.push(between);
+            return false;
         }
-        out.extend(c.to_lowercase());
+        for lower in c.to_lowercase() {
+            last = lower;
+            if !take(lower) {
+                return false;
+            }
+        }
     }
-    out
+    true
 }
 
 /// A name without any separator. Different names may agree in it: what is found by it counts only
 /// where it is the one.
 pub fn run_together(name: &str) -> String {
-    name.chars()
-        .filter(|c| c.is_alphanumeric())
-        .flat_map(char::to_lowercase)
-        .collect()
+    letters(name).collect()
+}
+
+fn letters(name: &str) -> impl Iterator<Item = char> {
+    let all = name.chars().filter(|c| c.is_alphanumeric());
+    all.flat_map(char::to_lowercase)
 }
 
 /// Edit distance, where leaving out a character of the longer name costs little:
@@ -164,7 +192,7 @@ pub fn distance(known: &str, typed: &str) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::folded;
+    use super::{folded, is_spelled};
 
     #[test]
     fn one_name_in_many_spellings() {
@@ -178,6 +206,7 @@ mod tests {
             ("command-r+", "command-r-plus"),
         ] {
             assert_eq!(folded(a), folded(b), "{a} and {b}");
+            assert!(is_spelled(a, &folded(b)), "{a} and {b}");
         }
     }
 
@@ -191,6 +220,7 @@ mod tests {
             ("command-r+", "command-r"),
         ] {
             assert_ne!(folded(a), folded(b), "{a} and {b}");
+            assert!(!is_spelled(a, &folded(b)), "{a} and {b}");
         }
     }
 }
