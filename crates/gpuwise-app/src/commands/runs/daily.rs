@@ -21,8 +21,8 @@ fn day(run: &RunRow) -> i64 {
         .div_euclid(DAY_NS)
 }
 
-/// Sums runs up by day; where all are of one name, `name` says so; `figures` are the names that count, all where it is empty. Runs without any of
-/// them are left out.
+/// Sums runs up by day; where all are of one name, `name` says so; `figures` are the names that count,
+/// all where it is empty. Runs without any of them are left out.
 ///
 /// # Errors
 /// When the database refuses.

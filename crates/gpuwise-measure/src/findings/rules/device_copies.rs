@@ -19,7 +19,7 @@ const CAUSE: Cause = Cause("device_copies");
 
 const SHARE: Row = Row {
     name: "device_copies_share",
-    value: 0.02,
+    value: 0.03,
     unit: "share of the span",
     meaning: "exposed copies within or between devices, from which it is said",
     source: "-",
