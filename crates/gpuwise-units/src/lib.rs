@@ -28,7 +28,7 @@ pub use bytes::Bytes;
 pub use count::{Parameters, Tokens};
 pub use error::ParseQuantityError;
 pub use fraction::Fraction;
-pub use money::{Currency, HourlyPrice, Money};
+pub use money::{Currency, HourlyPrice, Money, half_even};
 pub use percentile::Percentile;
 pub use real::{BytesPerSecond, FlopPerSecond, Joules, PerSecond, Seconds, Watts};
 pub use stream::RandomStream;

@@ -38,7 +38,7 @@ impl FromStr for Currency {
 
 /// An amount of money in millionths of a currency's unit.
 ///
-/// Products with quantities are taken in `i128` and rounded once, to the nearest.
+/// Products with quantities are taken in `i128` and rounded once, by [`half_even`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Money {
     /// Millionths of the currency's unit.
@@ -92,7 +92,7 @@ impl Money {
         self.micros as f64 / 1e6
     }
 
-    /// `self × numerator / denominator`, rounded once to the nearest; half away from zero.
+    /// `self × numerator / denominator`, rounded once by [`half_even`].
     ///
     /// # Panics
     /// When `denominator` is 0.
@@ -100,18 +100,36 @@ impl Money {
     pub fn times(self, numerator: i64, denominator: i64) -> Self {
         assert!(denominator != 0, "a price is per a quantity that is not 0");
         let product = i128::from(self.micros) * i128::from(numerator);
-        let denominator = i128::from(denominator);
-        let half = denominator.abs() / 2;
-        let adjusted = if (product < 0) == (denominator < 0) {
-            product.abs() + half
-        } else {
-            -(product.abs() + half)
-        };
-        let quotient = adjusted / denominator.abs();
+        let quotient = half_even(product, i128::from(denominator));
         Self {
             micros: quotient.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64,
             currency: self.currency,
         }
+    }
+}
+
+/// `numerator / denominator` as the nearest whole number; of two that are equally near, the even one.
+/// The one rule by which amounts of money are rounded: halves do not drift upwards in long sums.
+///
+/// # Panics
+/// When `denominator` is 0.
+#[must_use]
+pub const fn half_even(numerator: i128, denominator: i128) -> i128 {
+    let (floor, rest) = (
+        numerator.div_euclid(denominator),
+        numerator.rem_euclid(denominator).unsigned_abs(),
+    );
+    let whole = denominator.unsigned_abs();
+    let above = match (rest * 2 > whole, rest * 2 == whole) {
+        (true, _) => true,
+        (false, tie) => tie && floor % 2 != 0,
+    };
+    // Euclid's quotient leaves a rest that is not negative, so that the next whole number lies upwards,
+    // or downwards where the denominator is negative.
+    match (above, denominator < 0) {
+        (false, _) => floor,
+        (true, false) => floor + 1,
+        (true, true) => floor - 1,
     }
 }
 

@@ -1,0 +1,151 @@
+//! Currencies with their decimals, amounts of quantities, and parts that sum to the whole.
+
+use gpuwise_units::{Currency, Money, half_even};
+
+/// Codes of ISO 4217 by their minor unit's decimals.
+/// Source: SIX Financial Information, list one of ISO 4217 (currencies and funds), as of 2024-06.
+const CODES: [(u32, &str); 4] = [
+    (
+        0,
+        "BIF CLP DJF GNF ISK JPY KMF KRW PYG RWF UGX UYI VND VUV XAF XOF XPF",
+    ),
+    (
+        2,
+        "AED AFN ALL AMD ANG AOA ARS AUD AWG AZN BAM BBD BDT BGN BMD BND BOB BOV BRL BSD BTN BWP BYN \
+         BZD CAD CDF CHE CHF CHW CNY COP COU CRC CUC CUP CVE CZK DKK DOP DZD EGP ERN ETB EUR FJD FKP \
+         GBP GEL GHS GIP GMD GTQ GYD HKD HNL HTG HUF IDR ILS INR IRR JMD KES KGS KHR KPW KYD KZT LAK \
+         LBP LKR LRD LSL MAD MDL MGA MKD MMK MNT MOP MRU MUR MVR MWK MXN MXV MYR MZN NAD NGN NIO NOK \
+         NPR NZD PAB PEN PGK PHP PKR PLN QAR RON RSD RUB SAR SBD SCR SDG SEK SGD SHP SLE SOS SRD SSP \
+         STN SVC SYP SZL THB TJS TMT TOP TRY TTD TWD TZS UAH USD USN UYU UZS VED VES WST XCD YER ZAR \
+         ZMW ZWL",
+    ),
+    (3, "BHD IQD JOD KWD LYD OMR TND"),
+    (4, "CLF UYW"),
+];
+
+/// Credits: a unit of one's own, kept to its µ-unit. ISO 4217 gives the code to nobody.
+pub fn credits() -> Currency {
+    // Three capital letters always parse.
+    "CRD".parse().unwrap_or(Currency::USD)
+}
+
+/// Decimals of a currency's smallest unit; 6 for [`credits`]; `None`: ISO 4217 does not have the code.
+pub fn decimals(currency: Currency) -> Option<u32> {
+    if currency == credits() {
+        return Some(6);
+    }
+    let has = |codes: &str| codes.split(' ').any(|code| code == currency.code());
+    CODES
+        .iter()
+        .find(|(_, codes)| has(codes))
+        .map(|(decimals, _)| *decimals)
+}
+
+/// `price × numerator / denominator` in µ-units, rounded once, half to even; `None` where it, or what it
+/// is computed from, is beyond what is kept.
+pub fn amount(price: Money, numerator: i128, denominator: i128) -> Option<Money> {
+    let micros = i128::from(price.micros);
+    let product = match micros.checked_mul(numerator) {
+        Some(product) => half_even(product, positive(denominator)?),
+        None => {
+            let common = common_divisor(numerator, positive(denominator)?);
+            half_even(
+                micros.checked_mul(numerator / common)?,
+                denominator / common,
+            )
+        }
+    };
+    Some(Money {
+        micros: i64::try_from(product).ok()?,
+        currency: price.currency,
+    })
+}
+
+fn positive(denominator: i128) -> Option<i128> {
+    (denominator > 0).then_some(denominator)
+}
+
+pub(crate) const fn common_divisor(left: i128, right: i128) -> i128 {
+    let (mut left, mut right) = (left.unsigned_abs(), right.unsigned_abs());
+    while right != 0 {
+        (left, right) = (right, left % right);
+    }
+    if left == 0 { 1 } else { left.cast_signed() }
+}
+
+/// An amount to the currency's smallest unit, half to even; currencies without known decimals keep µ-units.
+pub fn payable(amount: Money) -> Money {
+    let finer = 6_u32.saturating_sub(decimals(amount.currency).unwrap_or(6));
+    let unit = 10_i64.pow(finer);
+    let units = half_even(i128::from(amount.micros), i128::from(unit));
+    Money {
+        // Rounding leaves 64 bits only at their very ends, where µ-units stay.
+        micros: i64::try_from(units * i128::from(unit)).unwrap_or(amount.micros),
+        currency: amount.currency,
+    }
+}
+
+/// A whole number in parts by weights that sum to it exactly: each gets its share rounded down, what is
+/// left goes one by one to the largest remainders, of equal ones to the first (Hamilton's method).
+/// Without any weight, the first part gets all; without parts there is nothing to give.
+///
+/// ```
+/// use gpuwise_account::money::split;
+/// assert_eq!(split(100, &[1, 1, 1]), [34, 33, 33]);
+/// assert_eq!(split(-5, &[1, 1]), [-3, -2]);
+/// ```
+pub fn split(total: i128, weights: &[u64]) -> Vec<i128> {
+    let sum: u128 = weights.iter().copied().map(u128::from).sum();
+    // Sums beyond 64 bits are weighed by their leading bits, so that products stay within 128.
+    let finer = (u128::BITS - sum.leading_zeros()).saturating_sub(u64::BITS);
+    let whole: u128 = weights
+        .iter()
+        .map(|weight| u128::from(weight >> finer))
+        .sum();
+    let mut parts = vec![0_i128; weights.len()];
+    if whole == 0 {
+        if let Some(first) = parts.first_mut() {
+            *first = total;
+        }
+        return parts;
+    }
+    let magnitude = total.unsigned_abs();
+    let mut given = 0;
+    let mut rests: Vec<(u128, usize)> = Vec::with_capacity(weights.len());
+    for (index, weight) in weights.iter().enumerate() {
+        let (part, rest) = share(magnitude, u128::from(weight >> finer), whole);
+        parts[index] = part.cast_signed();
+        given += part;
+        rests.push((rest, index));
+    }
+    rests.sort_by(|left, right| right.0.cmp(&left.0).then(left.1.cmp(&right.1)));
+    for (_, index) in rests.iter().take((magnitude - given) as usize) {
+        parts[*index] += 1;
+    }
+    if total < 0 {
+        parts.iter_mut().for_each(|part| *part = -*part);
+    }
+    parts
+}
+
+/// `total × weight / whole`, and what remains of it; products beyond 128 bits are taken in two steps.
+fn share(total: u128, weight: u128, whole: u128) -> (u128, u128) {
+    if let Some(product) = total.checked_mul(weight) {
+        return (product / whole, product % whole);
+    }
+    let (times, rest) = (total / whole, total % whole);
+    // `rest` and `weight` are at most `whole`, which is below 2⁶⁴.
+    let product = rest * weight;
+    (times * weight + product / whole, product % whole)
+}
+
+/// An amount in parts by weights that sum to it to the µ-unit, as [`split`].
+pub fn divide(amount: Money, weights: &[u64]) -> Vec<Money> {
+    let parts = split(i128::from(amount.micros), weights);
+    let money = |part| Money {
+        // No part is larger than the whole.
+        micros: part as i64,
+        currency: amount.currency,
+    };
+    parts.into_iter().map(money).collect()
+}

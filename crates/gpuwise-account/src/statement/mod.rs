@@ -1,0 +1,119 @@
+//! What a tenant is charged for a month: granted and used side by side.
+
+mod build;
+mod total;
+
+pub use total::Total;
+
+use crate::{
+    books::Books,
+    period::{Interval, Month},
+    prices::Metered,
+    usage::{Amounts, Granted, Sharing},
+};
+use gpuwise_domain::offer::Terms;
+use gpuwise_units::{Currency, Fraction, Money};
+use std::collections::BTreeMap;
+
+/// A month of a tenant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Statement {
+    pub tenant: String,
+    pub month: Month,
+    pub lines: Vec<Line>,
+}
+
+/// One charge. Its amount is rounded once, here, and never again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Line {
+    pub cause: Cause,
+    /// From the first moment charged to the last, within the month.
+    pub interval: Interval,
+    /// What it is for; `None`: a share of a cost, for nothing in particular.
+    pub item: Option<Item>,
+    /// By the price that this tenant pays.
+    pub charge: Result<Money, Unpriced>,
+    /// By the list price; `None`: there is none.
+    pub list: Option<Money>,
+}
+
+/// What was sold.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Item {
+    pub lease: String,
+    pub kind: String,
+    pub granted: Granted,
+    pub isolation: Sharing,
+    pub class: Terms,
+    pub metered: Metered,
+    /// Devices that the lease had parts of.
+    pub devices: u32,
+    /// The price's entry in the book; `None`: it has none.
+    pub price: Option<PriceName>,
+    /// The list price's entry.
+    pub list: Option<PriceName>,
+    /// Time for which it was held, in nanoseconds, summed over devices.
+    pub granted_ns: u64,
+    /// Time that minimum and steps of the price add to it.
+    pub added_ns: u64,
+    /// What is charged, in units of [`Metered::unit`]: GPU-hours, 10⁶ tokens, kWh.
+    pub quantity: Fraction,
+    /// What was used of it, whether it is charged or not.
+    pub used: Amounts,
+}
+
+/// An entry of the price book, as lines keep it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PriceName {
+    pub id: String,
+    pub sku: String,
+    /// The price of a unit: [`Metered::unit`].
+    pub unit_price: Fraction,
+    pub currency: Currency,
+}
+
+/// Why there is a line.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Cause {
+    Usage,
+    /// Takes back a line of a month that was stated before.
+    Reversal(Month),
+    /// Puts another in its place.
+    Restated(Month),
+    /// A part of a cost that is shared.
+    Shared(String),
+}
+
+gpuwise_units::named! {
+    /// Why a line has no amount.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum Unpriced:
+        name,
+        /// In a sentence.
+        sentence
+    {
+        NoPrice = "no-price", "the price book has no price for this: add an entry, and it is charged",
+        TooLarge = "too-large", "the amount is beyond 9 × 10¹² units of the currency",
+    }
+}
+
+impl Statement {
+    /// What a tenant used in a month, at the prices of the book as it is.
+    pub fn of(books: &Books, tenant: &str, month: Month) -> Self {
+        Self {
+            tenant: tenant.into(),
+            month,
+            lines: build::lines(books, tenant, month.interval()),
+        }
+    }
+
+    /// Sums by currency.
+    pub fn totals(&self) -> BTreeMap<Currency, Total> {
+        total::of(&self.lines)
+    }
+
+    /// Lines that have no amount.
+    pub fn unpriced(&self) -> impl Iterator<Item = &Line> {
+        self.lines.iter().filter(|line| line.charge.is_err())
+    }
+}

@@ -1,0 +1,269 @@
+//! Takes records in whichever order they come and keeps what they come to.
+
+use super::{Grid, Series, UsageRecord, ids::Ids};
+use crate::period::{DAY, Interval, Month};
+use gpuwise_units::Nanoseconds;
+use std::collections::BTreeMap;
+
+/// What a meter takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// So long after its end a month stays open: what comes later is a correction.
+    pub grace: Nanoseconds,
+    /// So far ahead of the clock a record may end.
+    pub ahead: Nanoseconds,
+    /// So long ago a record may have ended.
+    pub behind: Nanoseconds,
+    /// So long a record may last.
+    pub longest: Nanoseconds,
+}
+
+impl Default for Limits {
+    /// Three days of grace; five minutes ahead; a quarter back; a quarter long.
+    fn default() -> Self {
+        Self {
+            grace: Nanoseconds(3 * DAY),
+            ahead: Nanoseconds(300_000_000_000),
+            behind: Nanoseconds(92 * DAY),
+            longest: Nanoseconds(92 * DAY),
+        }
+    }
+}
+
+gpuwise_units::named! {
+    /// Why a record does not count.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum Reason:
+        name,
+        /// In a sentence.
+        sentence
+    {
+        Negative = "negative", "it ends before it starts: the source's clock went back",
+        Ahead = "ahead", "it ends in the future: the source's clock is ahead",
+        TooOld = "too-old", "it ended longer ago than records are taken",
+        TooLong = "too-long", "it lasts longer than records may",
+        Impossible = "impossible", "it grants more than the whole of a device, or a part of nothing",
+        TooLarge = "too-large", "its amounts leave 64 bits",
+        Nameless = "nameless", "its source, id, tenant or lease is empty",
+    }
+}
+
+/// What became of a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// It changes months that are open.
+    Counted,
+    /// It changes a month that was closed, the first such: the month's statement is corrected.
+    Correction(Month),
+    /// It was counted before.
+    Duplicate,
+    /// It is kept aside and counts for nothing, until the source sends it again in order.
+    Aside(Reason),
+}
+
+/// A record that does not count, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Aside {
+    pub record: UsageRecord,
+    pub reason: Reason,
+    /// When it came.
+    pub at: Nanoseconds,
+}
+
+/// The state of metering: a function of the records, of the grid and of when each record came.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Meter {
+    limits: Limits,
+    grid: Grid,
+    series: Vec<Series>,
+    /// By lease and device; places in `series`.
+    places: BTreeMap<String, BTreeMap<String, Vec<u32>>>,
+    /// By tenant; places in `series`.
+    tenants: BTreeMap<String, Vec<u32>>,
+    /// By the month in which records end, and source.
+    counted: BTreeMap<Month, BTreeMap<String, Ids>>,
+    aside: BTreeMap<(String, String), Aside>,
+    duplicates: BTreeMap<String, u64>,
+}
+
+impl Meter {
+    pub fn new(limits: Limits) -> Self {
+        Self {
+            limits,
+            ..Self::default()
+        }
+    }
+
+    pub const fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    /// Takes a record at a moment of the broker's clock.
+    pub fn record(&mut self, now: Nanoseconds, record: &UsageRecord) -> Outcome {
+        if self.is_counted(record) {
+            self.count_duplicate(&record.source);
+            return Outcome::Duplicate;
+        }
+        if let Some(reason) = self.fault(now, record) {
+            return self.set_aside(now, record, reason);
+        }
+        let interval = Interval::new(record.start, record.end);
+        let place = self.place(record);
+        if !self.series[place].add(interval, record.used, &self.grid) {
+            return self.set_aside(now, record, Reason::TooLarge);
+        }
+        let month = Month::of(record.end);
+        let sources = self.counted.entry(month).or_default();
+        if let Some(ids) = sources.get_mut(&record.source) {
+            ids.insert(&record.id);
+        } else {
+            let ids = sources.entry(record.source.clone()).or_default();
+            ids.insert(&record.id);
+        }
+        if !self.aside.is_empty() {
+            self.aside
+                .remove(&(record.source.clone(), record.id.clone()));
+        }
+        let begun = Month::of(record.start);
+        if self.is_closed(begun, now) {
+            Outcome::Correction(begun)
+        } else {
+            Outcome::Counted
+        }
+    }
+
+    /// Whether a month's grace is over.
+    pub fn is_closed(&self, month: Month, now: Nanoseconds) -> bool {
+        month.interval().end + self.limits.grace <= now
+    }
+
+    fn is_counted(&self, record: &UsageRecord) -> bool {
+        self.counted.values().rev().any(|sources| {
+            let ids = sources.get(&record.source);
+            ids.is_some_and(|ids| ids.contains(&record.id))
+        })
+    }
+
+    fn fault(&self, now: Nanoseconds, record: &UsageRecord) -> Option<Reason> {
+        let names = [&record.source, &record.id, &record.tenant, &record.lease];
+        let length = record.end.0.saturating_sub(record.start.0);
+        [
+            (names.iter().any(|name| name.is_empty()), Reason::Nameless),
+            (record.end < record.start, Reason::Negative),
+            (record.end > now + self.limits.ahead, Reason::Ahead),
+            (record.end + self.limits.behind < now, Reason::TooOld),
+            (length > self.limits.longest.0, Reason::TooLong),
+            (!record.granted.is_possible(), Reason::Impossible),
+        ]
+        .into_iter()
+        .find_map(|(is, reason)| is.then_some(reason))
+    }
+
+    fn set_aside(&mut self, at: Nanoseconds, record: &UsageRecord, reason: Reason) -> Outcome {
+        let key = (record.source.clone(), record.id.clone());
+        let record = record.clone();
+        self.aside.insert(key, Aside { record, reason, at });
+        Outcome::Aside(reason)
+    }
+
+    fn count_duplicate(&mut self, source: &str) {
+        match self.duplicates.get_mut(source) {
+            Some(count) => *count += 1,
+            None => {
+                self.duplicates.insert(source.into(), 1);
+            }
+        }
+    }
+
+    /// Where a record's series lies; it is made if it is not there.
+    fn place(&mut self, record: &UsageRecord) -> usize {
+        let devices = self.places.get(&record.lease);
+        let places = devices.and_then(|devices| devices.get(&record.device));
+        let found = places.into_iter().flatten();
+        for place in found {
+            if self.series[*place as usize].holds(record) {
+                return *place as usize;
+            }
+        }
+        let place = self.series.len();
+        self.series.push(Series::new(record));
+        self.index(place);
+        place
+    }
+
+    fn index(&mut self, place: usize) {
+        let series = &self.series[place];
+        let devices = self.places.entry(series.lease.clone()).or_default();
+        let places = devices.entry(series.device.clone()).or_default();
+        places.push(place as u32);
+        let places = self.tenants.entry(series.tenant.clone()).or_default();
+        places.push(place as u32);
+    }
+
+    /// Keeps amounts apart at these moments too, besides those at which it does already.
+    pub fn regrid(&mut self, finer: &Grid) {
+        let mut grid = self.grid.clone();
+        grid.cuts.extend(&finer.cuts);
+        grid.daily.extend(&finer.daily);
+        if grid == self.grid {
+            return;
+        }
+        for series in &mut self.series {
+            series.regrid(&self.grid, &grid);
+        }
+        self.grid = grid;
+    }
+
+    /// Forgets what ended before a month, once its statements are kept elsewhere. Ids are kept as long
+    /// as records of their time are taken.
+    pub fn forget(&mut self, before: Month, now: Nanoseconds) {
+        let start = before.start();
+        for series in &mut self.series {
+            series.forget(start);
+        }
+        self.series.retain(|series| !series.is_empty());
+        self.places.clear();
+        self.tenants.clear();
+        for place in 0..self.series.len() {
+            self.index(place);
+        }
+        let behind = self.limits.behind;
+        self.counted
+            .retain(|month, _| month.interval().end + behind >= now);
+    }
+
+    /// All series, in the order in which they began to be known.
+    pub fn series(&self) -> &[Series] {
+        &self.series
+    }
+
+    /// Tenants that have any.
+    pub fn tenants(&self) -> impl Iterator<Item = &str> {
+        self.tenants.keys().map(String::as_str)
+    }
+
+    /// A tenant's series.
+    pub fn of_tenant(&self, tenant: &str) -> impl Iterator<Item = &Series> {
+        let places = self.tenants.get(tenant).into_iter().flatten();
+        places.map(|place| &self.series[*place as usize])
+    }
+
+    /// Records that do not count, by source and id.
+    pub fn aside(&self) -> impl Iterator<Item = &Aside> {
+        self.aside.values()
+    }
+
+    /// How many records of each reason do not count.
+    pub fn aside_counts(&self) -> BTreeMap<Reason, u64> {
+        let mut counts = BTreeMap::new();
+        for aside in self.aside.values() {
+            *counts.entry(aside.reason).or_default() += 1;
+        }
+        counts
+    }
+
+    /// How many records came again, by source.
+    pub const fn duplicates(&self) -> &BTreeMap<String, u64> {
+        &self.duplicates
+    }
+}

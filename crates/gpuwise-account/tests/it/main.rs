@@ -1,0 +1,6 @@
+//! Tests of accounting.
+
+mod money;
+mod statement;
+mod support;
+mod usage;

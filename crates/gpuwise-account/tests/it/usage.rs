@@ -1,0 +1,141 @@
+//! Records late, repeated, out of order and wrong.
+
+use crate::support::{SECOND, at, record};
+use gpuwise_account::{
+    period::{DAY, HOUR, Interval, Month},
+    usage::{Grid, Limits, Meter, Outcome, Quantity, Reason, Spans, Used},
+};
+use gpuwise_units::Nanoseconds;
+
+fn november() -> Month {
+    "2026-11".parse().unwrap()
+}
+
+#[test]
+fn a_record_counts_once() {
+    let mut meter = Meter::new(Limits::default());
+    let now = at(2, 0);
+    let one = record("a-1", at(1, 0), at(1, 600));
+    assert_eq!(meter.record(now, &one), Outcome::Counted);
+    for id in ["a-1", "a-2", "a-01", "0c5b8a6e-5f4a-4b6c-9d3e-2f1a0b9c8d7e"] {
+        let mut again = one.clone();
+        again.id = id.into();
+        let wanted = if id == "a-1" {
+            Outcome::Duplicate
+        } else {
+            Outcome::Counted
+        };
+        assert_eq!(meter.record(now, &again), wanted, "{id}");
+        assert_eq!(meter.record(now, &again), Outcome::Duplicate, "{id}");
+    }
+    // The same id of another source is another record.
+    let mut other = one;
+    other.source = "node-2".into();
+    assert_eq!(meter.record(now, &other), Outcome::Counted);
+    assert_eq!(meter.duplicates()["node-1"], 5);
+    // Granted time is a union: the same ten minutes.
+    let held = meter.series()[0].spans.length_within(november().interval());
+    assert_eq!(held, 600 * SECOND);
+}
+
+#[test]
+fn wrong_records_are_kept_aside_by_name() {
+    let mut meter = Meter::new(Limits::default());
+    let now = at(20, 0);
+    let long_ago = Nanoseconds(at(20, 0).0 - 93 * DAY);
+    let cases = [
+        (at(10, 60), at(10, 0), Reason::Negative),
+        (at(20, 0), at(20, 301), Reason::Ahead),
+        (long_ago, Nanoseconds(long_ago.0 + HOUR), Reason::TooOld),
+        (Nanoseconds(0), at(10, 0), Reason::TooLong),
+    ];
+    for (index, (start, end, reason)) in cases.into_iter().enumerate() {
+        let wrong = record(&format!("w-{index}"), start, end);
+        assert_eq!(meter.record(now, &wrong), Outcome::Aside(reason));
+        // Again: it is the same one that is aside.
+        assert_eq!(meter.record(now, &wrong), Outcome::Aside(reason));
+    }
+    assert_eq!(meter.aside().count(), 4);
+    assert_eq!(meter.aside_counts()[&Reason::Negative], 1);
+    assert!(meter.series().is_empty());
+    // The source puts it right under the same id.
+    let right = record("w-0", at(10, 0), at(10, 60));
+    assert_eq!(meter.record(now, &right), Outcome::Counted);
+    assert_eq!(meter.aside().count(), 3);
+}
+
+#[test]
+fn what_comes_after_the_grace_is_a_correction() {
+    let mut meter = Meter::new(Limits::default());
+    let late = record("late", at(30, 0), at(30, 60));
+    let in_grace = Nanoseconds(at(1, 0).0 + 32 * DAY);
+    let after = Nanoseconds(at(1, 0).0 + 33 * DAY);
+    assert_eq!(meter.record(in_grace, &late), Outcome::Counted);
+    let later = record("later", at(30, 60), at(30, 120));
+    assert_eq!(meter.record(after, &later), Outcome::Correction(november()));
+}
+
+#[test]
+fn order_does_not_matter() {
+    let spans = [
+        (0, 10),
+        (20, 30),
+        (10, 20),
+        (5, 7),
+        (40, 50),
+        (29, 41),
+        (60, 61),
+    ];
+    let mut forward = Spans::default();
+    let mut backward = Spans::default();
+    let interval = |(a, b)| Interval::new(Nanoseconds(a), Nanoseconds(b));
+    for span in spans {
+        forward.insert(interval(span));
+    }
+    for span in spans.into_iter().rev() {
+        backward.insert(interval(span));
+    }
+    assert_eq!(forward, backward);
+    assert_eq!(
+        forward.iter().collect::<Vec<_>>(),
+        [interval((0, 50)), interval((60, 61))]
+    );
+}
+
+#[test]
+fn amounts_are_divided_by_time_and_sum_to_the_record() {
+    let mut meter = Meter::new(Limits::default());
+    let mut grid = Grid::default();
+    grid.cut(at(1, 3600 + 1200));
+    meter.regrid(&grid);
+    // From half past midnight to three: half an hour, 20 and 40 minutes, an hour.
+    let mut long = record("long", at(1, 1800), at(1, 3 * 3600));
+    long.used = Used {
+        energy_mj: Some(1000),
+        ..Used::default()
+    };
+    meter.record(at(2, 0), &long);
+    let cells = meter.series()[0].cells(november().interval());
+    let energy: Vec<_> = cells
+        .iter()
+        .map(|cell| cell.used.get(Quantity::Energy))
+        .collect();
+    assert_eq!(energy, [Some(200), Some(133), Some(267), Some(400)]);
+    assert_eq!(
+        cells[0].used.get(Quantity::TokensIn),
+        None,
+        "nobody measured it"
+    );
+    // A cut that comes later divides what is there.
+    grid.cut(at(1, 2 * 3600 + 900));
+    meter.regrid(&grid);
+    let cells = meter.series()[0].cells(november().interval());
+    let energy: Vec<_> = cells
+        .iter()
+        .map(|cell| cell.used.get(Quantity::Energy))
+        .collect();
+    assert_eq!(
+        energy,
+        [Some(200), Some(133), Some(267), Some(100), Some(300)]
+    );
+}
