@@ -1,23 +1,28 @@
-//! Meter and prices together, so that the meter's grid follows the prices.
+//! Meter, prices and what was stated, together: one state that records and months move.
 
 use crate::{
+    period::Month,
     prices::PriceBook,
+    statement::{Line, Parts, SharedCost, Stated, Statement},
     usage::{Limits, Meter, Outcome, UsageRecord},
 };
 use gpuwise_units::Nanoseconds;
+use std::collections::{BTreeMap, BTreeSet};
 
-/// What was used and what it costs.
+/// What was used, what it costs and what was stated of it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Books {
     meter: Meter,
     prices: PriceBook,
+    shared: BTreeMap<Month, Vec<SharedCost>>,
+    stated: Stated,
 }
 
 impl Books {
     pub fn new(limits: Limits) -> Self {
         Self {
             meter: Meter::new(limits),
-            prices: PriceBook::default(),
+            ..Self::default()
         }
     }
 
@@ -26,20 +31,93 @@ impl Books {
         self.meter.record(now, record)
     }
 
-    /// From now on these prices hold, for the past too. A price change within an hour that was metered
-    /// already divides what was used in that hour by the time that was held on each side; granted time is
-    /// always exact.
+    /// From now on these prices hold, for the past too: closed months are corrected. A price change within
+    /// an hour that was metered already divides what was used in that hour by the time that was held on
+    /// each side; granted time is always exact.
     pub fn set_prices(&mut self, prices: PriceBook) {
         self.meter.regrid(&prices.grid());
         self.prices = prices;
     }
 
-    pub const fn meter(&self) -> &Meter {
-        &self.meter
+    /// Shares a cost of a month among its tenants, in place of one of the same name.
+    pub fn share(&mut self, month: Month, cost: SharedCost) {
+        let costs = self.shared.entry(month).or_default();
+        costs.retain(|other| other.name != cost.name);
+        costs.push(cost);
     }
 
-    pub const fn meter_mut(&mut self) -> &mut Meter {
-        &mut self.meter
+    /// Costs of a month that are shared.
+    pub fn shared(&self, month: Month) -> &[SharedCost] {
+        self.shared.get(&month).map_or(&[], Vec::as_slice)
+    }
+
+    /// A tenant's statement of a month: as it was closed, or as it stands. In the first month that is not
+    /// closed, closed ones are corrected by what came since.
+    pub fn statement(&self, tenant: &str, month: Month) -> Statement {
+        if let Some(closed) = self.stated.statement(tenant, month) {
+            return closed;
+        }
+        let months = self.stated.corrected().chain([month]);
+        let shared = Parts::of(self, months);
+        self.open_statement(tenant, month, &shared).0
+    }
+
+    /// A statement of a month that is not closed, and what earlier months would be stated as now.
+    fn open_statement(
+        &self,
+        tenant: &str,
+        month: Month,
+        shared: &Parts,
+    ) -> (Statement, Vec<(Month, Vec<Line>)>) {
+        let mut statement = Statement::with(self, tenant, month, shared);
+        if self.stated.open() != Some(month) {
+            return (statement, Vec::new());
+        }
+        let right = self.stated.right(self, tenant, shared);
+        let corrections = self.stated.corrections(tenant, &right);
+        statement.lines.extend(corrections);
+        (statement, right)
+    }
+
+    /// Closes a month, and those before it that are open, for all tenants: statements stay as they are
+    /// now, and what comes later is corrected in the first month that is open.
+    pub fn close(&mut self, month: Month) {
+        let mut next = self.stated.open().unwrap_or(month);
+        while next <= month {
+            self.close_next(next);
+            next = next.next();
+        }
+    }
+
+    fn close_next(&mut self, month: Month) {
+        let of_meter = self.meter.tenants();
+        let tenants: BTreeSet<&str> = of_meter.chain(self.stated.tenants()).collect();
+        let shared = Parts::of(self, self.stated.corrected().chain([month]));
+        let closed = tenants
+            .into_iter()
+            .map(|tenant| self.open_statement(tenant, month, &shared))
+            .collect();
+        self.stated.close(month, closed);
+    }
+
+    /// The first month that is not closed; `None`: none was ever.
+    pub const fn open_month(&self) -> Option<Month> {
+        self.stated.open()
+    }
+
+    /// Forgets records that ended before a month, if all before it is closed: it stays as it was stated
+    /// and is not corrected any more. `false`: it is open, and nothing is forgotten.
+    pub fn forget(&mut self, before: Month, now: Nanoseconds) -> bool {
+        if self.stated.open().is_none_or(|open| before > open) {
+            return false;
+        }
+        self.stated.settle(before);
+        self.meter.forget(before, now);
+        true
+    }
+
+    pub const fn meter(&self) -> &Meter {
+        &self.meter
     }
 
     pub const fn prices(&self) -> &PriceBook {

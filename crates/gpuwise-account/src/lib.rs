@@ -8,13 +8,25 @@
 //! - [`usage`]: interval records and the [`usage::Meter`] that keeps what they come to;
 //! - [`prices`]: the price book;
 //! - [`books`]: both together, held to one grid of hours and price changes;
-//! - [`statement`]: what a tenant is charged for a month.
+//! - [`statement`]: what a tenant is charged for a month;
+//! - [`budget`]: what a tenant may spend, reserved before it is spent;
+//! - [`ledger`]: double entry;
+//! - [`conserve`]: granted, idle and the system's are the whole, for each GPU and hour;
+//! - [`focus`]: statements as rows of FOCUS 1.2;
+//! - [`slo`]: error budgets and burn rates.
 //!
 //! [`Money`]: gpuwise_units::Money
 
 pub mod books;
+pub mod budget;
+#[cfg(doctest)]
+mod concepts;
+pub mod conserve;
+pub mod focus;
+pub mod ledger;
 pub mod money;
 pub mod period;
 pub mod prices;
+pub mod slo;
 pub mod statement;
 pub mod usage;

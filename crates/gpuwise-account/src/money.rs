@@ -1,6 +1,6 @@
 //! Currencies with their decimals, amounts of quantities, and parts that sum to the whole.
 
-use gpuwise_units::{Currency, Money, half_even};
+use gpuwise_units::{Currency, Fraction, Money, half_even};
 
 /// Codes of ISO 4217 by their minor unit's decimals.
 /// Source: SIX Financial Information, list one of ISO 4217 (currencies and funds), as of 2024-06.
@@ -85,23 +85,37 @@ pub fn payable(amount: Money) -> Money {
     }
 }
 
+/// An amount with all its decimals, such as `12.5 USD`.
+pub fn exact(amount: Money) -> String {
+    format!(
+        "{} {}",
+        Fraction::of_money(amount).plain(6),
+        amount.currency
+    )
+}
+
 /// A whole number in parts by weights that sum to it exactly: each gets its share rounded down, what is
 /// left goes one by one to the largest remainders, of equal ones to the first (Hamilton's method).
 /// Without any weight, the first part gets all; without parts there is nothing to give.
 ///
 /// ```
 /// use gpuwise_account::money::split;
-/// assert_eq!(split(100, &[1, 1, 1]), [34, 33, 33]);
-/// assert_eq!(split(-5, &[1, 1]), [-3, -2]);
+/// assert_eq!(split(100, &[1_u64, 1, 1]), [34, 33, 33]);
+/// assert_eq!(split(-5, &[1_u64, 1]), [-3, -2]);
 /// ```
-pub fn split(total: i128, weights: &[u64]) -> Vec<i128> {
-    let sum: u128 = weights.iter().copied().map(u128::from).sum();
-    // Sums beyond 64 bits are weighed by their leading bits, so that products stay within 128.
-    let finer = (u128::BITS - sum.leading_zeros()).saturating_sub(u64::BITS);
-    let whole: u128 = weights
-        .iter()
-        .map(|weight| u128::from(weight >> finer))
-        .sum();
+pub fn split<W: Copy + Into<u128>>(total: i128, weights: &[W]) -> Vec<i128> {
+    let sum = |finer: u32| -> Option<u128> {
+        let mut weights = weights.iter().map(|weight| (*weight).into() >> finer);
+        weights.try_fold(0_u128, |sum, weight| sum.checked_add(weight))
+    };
+    // A sum beyond 126 bits is weighed by leading bits, so that twice a remainder stays within 128.
+    let small = |sum: &u128| *sum < 1 << 126;
+    let finer = if sum(0).is_some_and(|sum| small(&sum)) {
+        0
+    } else {
+        66
+    };
+    let whole = sum(finer).unwrap_or(0);
     let mut parts = vec![0_i128; weights.len()];
     if whole == 0 {
         if let Some(first) = parts.first_mut() {
@@ -113,7 +127,7 @@ pub fn split(total: i128, weights: &[u64]) -> Vec<i128> {
     let mut given = 0;
     let mut rests: Vec<(u128, usize)> = Vec::with_capacity(weights.len());
     for (index, weight) in weights.iter().enumerate() {
-        let (part, rest) = share(magnitude, u128::from(weight >> finer), whole);
+        let (part, rest) = share(magnitude, (*weight).into() >> finer, whole);
         parts[index] = part.cast_signed();
         given += part;
         rests.push((rest, index));
@@ -128,19 +142,24 @@ pub fn split(total: i128, weights: &[u64]) -> Vec<i128> {
     parts
 }
 
-/// `total × weight / whole`, and what remains of it; products beyond 128 bits are taken in two steps.
+/// `total × weight / whole`, and what remains of it, of a weight that is not above the whole; bit by bit
+/// where the product is beyond 128 bits.
 fn share(total: u128, weight: u128, whole: u128) -> (u128, u128) {
     if let Some(product) = total.checked_mul(weight) {
         return (product / whole, product % whole);
     }
-    let (times, rest) = (total / whole, total % whole);
-    // `rest` and `weight` are at most `whole`, which is below 2⁶⁴.
-    let product = rest * weight;
-    (times * weight + product / whole, product % whole)
+    let (mut quotient, mut rest) = (0, 0);
+    for bit in (0..u128::BITS - total.leading_zeros()).rev() {
+        let more = if total >> bit & 1 == 1 { weight } else { 0 };
+        rest = rest * 2 + more;
+        quotient = quotient * 2 + rest / whole;
+        rest %= whole;
+    }
+    (quotient, rest)
 }
 
 /// An amount in parts by weights that sum to it to the µ-unit, as [`split`].
-pub fn divide(amount: Money, weights: &[u64]) -> Vec<Money> {
+pub fn divide<W: Copy + Into<u128>>(amount: Money, weights: &[W]) -> Vec<Money> {
     let parts = split(i128::from(amount.micros), weights);
     let money = |part| Money {
         // No part is larger than the whole.

@@ -168,10 +168,19 @@ impl Every {
     }
 }
 
-fn date_of(at: Nanoseconds) -> Date {
+/// A moment as ISO 8601 has it, in UTC and whole seconds: `2026-11-01T00:00:00Z`.
+pub fn moment(at: Nanoseconds) -> String {
+    let moment = Timestamp::from_second(seconds(at)).unwrap_or(Timestamp::MAX);
+    moment.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+fn seconds(at: Nanoseconds) -> i64 {
     // 2⁶⁴ ns end in the year 2554, which is within jiff's.
-    let seconds = i64::try_from(at.0 / 1_000_000_000).unwrap_or(i64::MAX);
-    Timestamp::from_second(seconds)
+    i64::try_from(at.0 / 1_000_000_000).unwrap_or(i64::MAX)
+}
+
+fn date_of(at: Nanoseconds) -> Date {
+    Timestamp::from_second(seconds(at))
         .map_or(Date::MAX, |moment| TimeZone::UTC.to_datetime(moment).date())
 }
 

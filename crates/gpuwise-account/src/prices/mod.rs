@@ -2,6 +2,7 @@
 
 mod book;
 mod pieces;
+mod quote;
 mod window;
 
 pub use book::{BookError, PriceBook};

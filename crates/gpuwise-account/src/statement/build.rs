@@ -42,10 +42,14 @@ type Lines<'b> = BTreeMap<Key<'b>, Grown<'b>>;
 /// Pieces by what they were asked for: leases of a kind share them.
 type Known<'b> = BTreeMap<(Asked<'b>, Metered), Vec<Piece<'b>>>;
 
-pub(super) fn lines(books: &Books, tenant: &str, within: Interval) -> Vec<Line> {
+pub(super) fn lines<'b>(
+    books: &'b Books,
+    of: impl Iterator<Item = &'b Series>,
+    within: Interval,
+) -> Vec<Line> {
     let mut lines = Lines::new();
     let mut known = Known::new();
-    for series in books.meter().of_tenant(tenant) {
+    for series in of {
         for metered in Metered::ALL {
             let pieces = known
                 .entry((series.into(), metered))
@@ -126,7 +130,7 @@ fn time<'b>(series: &'b Series, pieces: &[Piece<'b>], within: Interval, lines: &
         let Some((piece, entry)) = piece.and_then(|piece| Some((piece, piece.price?))) else {
             continue;
         };
-        let added = billed(entry, span.length()) - span.length();
+        let added = entry.added(span.length());
         if added > 0 {
             let grown = grow(
                 lines,
@@ -139,13 +143,6 @@ fn time<'b>(series: &'b Series, pieces: &[Piece<'b>], within: Interval, lines: &
             grown.quantity += u128::from(added);
         }
     }
-}
-
-/// How long a holding is charged for, in nanoseconds.
-fn billed(entry: &PriceEntry, length: u64) -> u64 {
-    let step = entry.granularity_ns.max(1);
-    let steps = length.max(entry.minimum_ns).div_ceil(step);
-    steps.saturating_mul(step).max(length)
 }
 
 fn used_within(series: &Series, interval: Interval) -> Amounts {
@@ -180,7 +177,11 @@ fn amounts<'b>(
         let interval = Interval::new(first.start, end.min(piece.interval.end)).within(within);
         let grown = grow(lines, series, metered, piece, interval);
         grown.quantity += u128::from(amount);
-        grown.used = grown.used.plus(&used).unwrap_or(grown.used);
+        // What a lease used of GPUs stands beside what it was granted of them, once.
+        if series.granted == Granted::Nothing {
+            let used = used.only(counted(metered));
+            grown.used = grown.used.plus(&used).unwrap_or(grown.used);
+        }
     }
 }
 
@@ -194,10 +195,7 @@ const fn counted(metered: Metered) -> Quantity {
 }
 
 fn line(key: &Key<'_>, grown: &Grown<'_>) -> Line {
-    let share = |entry: &PriceEntry| match key.metered {
-        Metered::GpuTime => entry.basis.share(key.granted),
-        _ => Share { part: 1, of: 1 },
-    };
+    let share = |entry: &PriceEntry| entry.share(key.granted);
     let charged = |entry: &PriceEntry| {
         let share = share(entry);
         let quantity = i128::try_from(grown.quantity).ok()?;

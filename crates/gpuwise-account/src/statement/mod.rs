@@ -1,15 +1,21 @@
 //! What a tenant is charged for a month: granted and used side by side.
 
 mod build;
+mod correct;
+mod shared;
+mod stated;
 mod total;
 
+pub(crate) use shared::Parts;
+pub use shared::{SharedBy, SharedCost, shares};
+pub(crate) use stated::Stated;
 pub use total::Total;
 
 use crate::{
     books::Books,
     period::{Interval, Month},
     prices::Metered,
-    usage::{Amounts, Granted, Sharing},
+    usage::{Amounts, Granted, Quantity, Sharing},
 };
 use gpuwise_domain::offer::Terms;
 use gpuwise_units::{Currency, Fraction, Money};
@@ -97,13 +103,61 @@ gpuwise_units::named! {
     }
 }
 
+impl Item {
+    /// What of the quantity was held or used itself, without what minimum and steps add.
+    pub fn consumed(&self) -> Fraction {
+        let held = i128::from(self.granted_ns);
+        let share = Fraction::new(held, held + i128::from(self.added_ns));
+        (share.and_then(|share| self.quantity.times(share))).unwrap_or(self.quantity)
+    }
+
+    /// The part of the granted compute that lay idle, of the time for which it was measured; `None`: it
+    /// was not. Below 0 where more was used than granted, as time slices without a limit can.
+    pub fn idle_share(&self) -> Option<Fraction> {
+        let share = self.granted.compute();
+        let used = i128::from(self.used.get(Quantity::SmTime)?);
+        let granted = i128::from(self.used.measured_ns) * i128::from(share.part);
+        let used = Fraction::new(used * i128::from(share.of), granted)?;
+        Fraction::ONE.minus(used)
+    }
+}
+
+impl Line {
+    /// Whether it takes back or restates a month that was stated before.
+    pub const fn is_correction(&self) -> bool {
+        matches!(self.cause, Cause::Reversal(_) | Cause::Restated(_))
+    }
+}
+
+/// What a lease comes to over a time that need not be a month, line by line.
+pub fn of_lease(books: &Books, lease: &str, within: Interval) -> Vec<Line> {
+    build::lines(books, books.meter().of_lease(lease), within)
+}
+
 impl Statement {
-    /// What a tenant used in a month, at the prices of the book as it is.
+    /// What a tenant used in a month at the prices of the book as it is, and its part of shared costs;
+    /// without corrections of other months, which [`Books::statement`] has.
     pub fn of(books: &Books, tenant: &str, month: Month) -> Self {
+        Self::with(books, tenant, month, &Parts::of(books, [month]))
+    }
+
+    pub(crate) fn with(books: &Books, tenant: &str, month: Month, shared: &Parts) -> Self {
+        let of = books.meter().of_tenant(tenant);
+        let mut lines = build::lines(books, of, month.interval());
+        lines.extend(shared.lines(tenant, month));
         Self {
             tenant: tenant.into(),
             month,
-            lines: build::lines(books, tenant, month.interval()),
+            lines,
+        }
+    }
+
+    /// Nothing.
+    pub(crate) fn empty(tenant: &str, month: Month) -> Self {
+        Self {
+            tenant: tenant.into(),
+            month,
+            lines: Vec::new(),
         }
     }
 

@@ -78,6 +78,8 @@ pub struct Meter {
     series: Vec<Series>,
     /// By lease and device; places in `series`.
     places: BTreeMap<String, BTreeMap<String, Vec<u32>>>,
+    /// By device; places in `series`.
+    devices: BTreeMap<String, Vec<u32>>,
     /// By tenant; places in `series`.
     tenants: BTreeMap<String, Vec<u32>>,
     /// By the month in which records end, and source.
@@ -196,6 +198,8 @@ impl Meter {
         let devices = self.places.entry(series.lease.clone()).or_default();
         let places = devices.entry(series.device.clone()).or_default();
         places.push(place as u32);
+        let places = self.devices.entry(series.device.clone()).or_default();
+        places.push(place as u32);
         let places = self.tenants.entry(series.tenant.clone()).or_default();
         places.push(place as u32);
     }
@@ -223,6 +227,7 @@ impl Meter {
         }
         self.series.retain(|series| !series.is_empty());
         self.places.clear();
+        self.devices.clear();
         self.tenants.clear();
         for place in 0..self.series.len() {
             self.index(place);
@@ -246,6 +251,22 @@ impl Meter {
     pub fn of_tenant(&self, tenant: &str) -> impl Iterator<Item = &Series> {
         let places = self.tenants.get(tenant).into_iter().flatten();
         places.map(|place| &self.series[*place as usize])
+    }
+
+    /// What a lease was granted and used.
+    pub fn of_lease(&self, lease: &str) -> impl Iterator<Item = &Series> {
+        let places = self
+            .places
+            .get(lease)
+            .into_iter()
+            .flat_map(BTreeMap::values);
+        places.flatten().map(|place| &self.series[*place as usize])
+    }
+
+    /// What was granted of a device, with each one's place in [`Meter::series`].
+    pub fn of_device(&self, device: &str) -> impl Iterator<Item = (usize, &Series)> {
+        let places = self.devices.get(device).into_iter().flatten();
+        places.map(|place| (*place as usize, &self.series[*place as usize]))
     }
 
     /// Records that do not count, by source and id.

@@ -24,6 +24,16 @@ impl Amounts {
         Some(self.sums[quantity as usize])
     }
 
+    /// One of them alone.
+    pub(crate) fn only(&self, quantity: Quantity) -> Self {
+        let mut only = Self::default();
+        if let Some(sum) = self.get(quantity) {
+            only.sums[quantity as usize] = sum;
+            only.known = 1 << quantity as u8;
+        }
+        only
+    }
+
     /// Adds; `None` where a sum is beyond 64 bits.
     pub(crate) fn plus(mut self, other: &Self) -> Option<Self> {
         for (sum, more) in self.sums.iter_mut().zip(other.sums) {

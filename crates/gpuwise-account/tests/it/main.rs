@@ -1,6 +1,14 @@
 //! Tests of accounting.
 
+mod budget;
+mod closing;
+mod conserve;
+mod everything;
+mod focus;
+mod ledger;
 mod money;
+mod oracle;
+mod slo;
 mod statement;
 mod support;
 mod usage;

@@ -103,7 +103,7 @@ proptest! {
     }
 
     #[test]
-    fn weights_of_any_size_have_parts(total: i64, weights: Vec<u64>) {
+    fn weights_of_any_size_have_parts(total: i64, weights: Vec<u128>) {
         let sum: i128 = split(i128::from(total), &weights).iter().sum();
         prop_assert_eq!(sum, if weights.is_empty() { 0 } else { i128::from(total) });
     }

@@ -1,0 +1,19 @@
+//! Prints the FOCUS file of a month that has all there is: what the FinOps Foundation's validator is run on.
+//! `cargo run -p gpuwise-account --example focus > statement.csv`
+#![expect(clippy::print_stdout, reason = "a file is what it makes")]
+
+use gpuwise_account::focus::{Account, FocusError, csv, rows};
+
+#[path = "../tests/it/everything.rs"]
+mod everything;
+#[path = "../tests/it/support.rs"]
+mod support;
+
+fn main() -> Result<(), FocusError> {
+    let statement = everything::everything().statement("vision", everything::month());
+    let mut account = Account::of("Example Lab");
+    account.region = Some(("eu-1".into(), "Europe 1".into()));
+    account.tags.insert("project".into(), "pose".into());
+    print!("{}", csv(&rows(&statement, &account)?)?);
+    Ok(())
+}

@@ -1,0 +1,4 @@
+//! The worked examples of `docs/concepts` that are about accounting, run as tests.
+
+#[doc = include_str!("../../../docs/concepts/money.md")]
+mod money {}

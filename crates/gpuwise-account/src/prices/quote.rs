@@ -1,0 +1,100 @@
+//! What something would cost at most.
+
+use super::{Asked, Metered, PriceBook, PriceEntry};
+use crate::{
+    budget::Expected,
+    period::{Interval, Month},
+    statement::Unpriced,
+    usage::{Granted, Share},
+};
+use gpuwise_units::Money;
+
+impl PriceBook {
+    /// What holding a part of a device over an interval costs at most, by month and price: each amount is
+    /// rounded up, so that no statement is above it. Minimum and steps of the price count.
+    ///
+    /// # Errors
+    /// Where some of the time has no price, or an amount is too large to be kept.
+    pub fn quote(&self, asked: &Asked<'_>, within: Interval) -> Result<Vec<Expected>, Unpriced> {
+        let mut expected: Vec<Expected> = Vec::new();
+        let mut start = within.start;
+        while start < within.end {
+            let part = within.within(Month::of(start).interval());
+            for piece in self.pieces(asked, Metered::GpuTime, part) {
+                let entry = piece.price.ok_or(Unpriced::NoPrice)?;
+                let length = piece.interval.length();
+                let ends = piece.interval.end == within.end;
+                let added = if ends {
+                    entry.added(within.length())
+                } else {
+                    0
+                };
+                expected.push(Expected {
+                    interval: piece.interval,
+                    amount: at_most(entry, asked, u128::from(length) + u128::from(added))?,
+                });
+            }
+            start = part.end;
+        }
+        Ok(expected)
+    }
+
+    /// What so many tokens, or so much energy, cost at most at any time of an interval.
+    ///
+    /// # Errors
+    /// Where some of the time has no price, or the amount is too large to be kept.
+    pub fn quote_amount(
+        &self,
+        asked: &Asked<'_>,
+        metered: Metered,
+        quantity: u64,
+        within: Interval,
+    ) -> Result<Expected, Unpriced> {
+        let mut most: Option<Money> = None;
+        for piece in self.pieces(asked, metered, within) {
+            let entry = piece.price.ok_or(Unpriced::NoPrice)?;
+            let amount = at_most(entry, asked, u128::from(quantity))?;
+            if most.is_none_or(|most| amount.micros > most.micros) {
+                most = Some(amount);
+            }
+        }
+        Ok(Expected {
+            interval: within,
+            amount: most.ok_or(Unpriced::NoPrice)?,
+        })
+    }
+}
+
+impl PriceEntry {
+    /// The part of a GPU that an hour of this is charged as.
+    pub(crate) fn share(&self, granted: &Granted) -> Share {
+        match self.metered {
+            Metered::GpuTime => self.basis.share(granted),
+            _ => Share { part: 1, of: 1 },
+        }
+    }
+
+    /// What minimum and steps add to a holding, in nanoseconds.
+    pub(crate) fn added(&self, length: u64) -> u64 {
+        let step = self.granularity_ns.max(1);
+        let steps = length.max(self.minimum_ns).div_ceil(step);
+        steps.saturating_mul(step).saturating_sub(length)
+    }
+}
+
+fn at_most(entry: &PriceEntry, asked: &Asked<'_>, quantity: u128) -> Result<Money, Unpriced> {
+    let share = entry.share(asked.granted);
+    let rounded_up = || -> Option<i64> {
+        let quantity = i128::try_from(quantity).ok()?;
+        let product = quantity
+            .checked_mul(i128::from(share.part))?
+            .checked_mul(i128::from(entry.amount.micros))?;
+        let denominator = i128::from(entry.per) * i128::from(share.of);
+        let up = product / denominator + i128::from(product % denominator > 0);
+        i64::try_from(up).ok()
+    };
+    Ok(Money {
+        micros: rounded_up().ok_or(Unpriced::TooLarge)?,
+        currency: entry.amount.currency,
+    })
+}

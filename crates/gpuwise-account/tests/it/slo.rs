@@ -1,0 +1,147 @@
+//! Error budgets.
+
+use crate::support::at;
+use gpuwise_account::{
+    period::{DAY, HOUR, Interval},
+    slo::{Counter, Indicator, Objective, Observation, Rule, ServiceLevel, Severity},
+};
+use gpuwise_units::{Fraction, Nanoseconds};
+
+const MINUTE: u64 = 60;
+
+/// A day of samples a minute apart, with so many of a hundred events bad in each of its last minutes.
+fn level(bad_minutes: u64, bad: u64) -> ServiceLevel {
+    let mut level = ServiceLevel::new(Objective::new(999_000).unwrap());
+    let (mut good, mut all) = (0, 0);
+    for minute in 0..=1440 {
+        assert!(level.sample(at(1, minute * MINUTE), good, all));
+        all += 100;
+        good += if minute >= 1440 - bad_minutes {
+            100 - bad
+        } else {
+            100
+        };
+    }
+    level
+}
+
+#[test]
+fn both_windows_must_burn() {
+    let broken = |level: &ServiceLevel| -> Vec<Rule> {
+        level
+            .alerts(at(2, 0))
+            .iter()
+            .map(|alert| alert.rule)
+            .collect()
+    };
+    // 2 % of errors are 20 times what 99.9 % allows; an hour of it is the page, and not yet a ticket's.
+    assert_eq!(broken(&level(60, 2)), [Rule::Hour]);
+    assert_eq!(Rule::Hour.severity(), Severity::Page);
+    // Ten minutes of it do not fill the hour.
+    assert_eq!(broken(&level(10, 2)), []);
+    // A day at seven times breaks six hours, the day and what there is of three days.
+    assert_eq!(
+        broken(&level(1440, 1)),
+        [Rule::SixHours, Rule::Day, Rule::ThreeDays]
+    );
+    // What is over does not call anybody: the short window is quiet.
+    let mut over = level(60, 2);
+    let (good, all) = (144_000 - 120, 144_000);
+    for minute in 1..=10 {
+        over.sample(
+            at(2, minute * MINUTE),
+            good + minute * 100,
+            all + minute * 100,
+        );
+    }
+    assert_eq!(over.alerts(at(2, 600)), []);
+    assert_eq!(
+        over.burn_rate(at(2, 600), Nanoseconds(300_000_000_000)),
+        Fraction::ZERO
+    );
+}
+
+#[test]
+fn without_traffic_there_is_no_error() {
+    let mut level = ServiceLevel::new(Objective::new(990_000).unwrap());
+    assert_eq!(level.alerts(at(1, 0)), []);
+    level.sample(at(1, 0), 0, 0);
+    level.sample(at(1, 600), 0, 0);
+    assert_eq!(
+        level.burn_rate(at(1, 600), Rule::Hour.long()),
+        Fraction::ZERO
+    );
+    assert_eq!(level.error_budget(at(1, 600)).left, Fraction::ONE);
+    assert!(Objective::new(1_000_000).is_none());
+}
+
+#[test]
+fn a_budget_is_spent() {
+    // 120 bad of 144,000, of which 144 may be.
+    let budget = level(60, 2).error_budget(at(2, 0));
+    assert_eq!((budget.bad, budget.events), (120, 144_000));
+    assert_eq!(budget.left, Fraction::new(1, 6).unwrap());
+}
+
+#[test]
+fn counters_begin_anew_as_prometheus_reads_them() {
+    let mut counter = Counter::new(Nanoseconds(30 * DAY));
+    for (second, value) in [(0, 40), (30, 50), (60, 5), (90, 9), (120, 0), (150, 2)] {
+        assert!(counter.sample(at(1, second), value));
+    }
+    assert!(!counter.sample(at(1, 150), 3) && !counter.sample(at(1, 90), 3));
+    let increase = |from, to| counter.increase(Interval::new(at(1, from), at(1, to)));
+    // 10, then 5 after a reset, 4, nothing, 2.
+    assert_eq!(increase(0, 150), 21);
+    assert_eq!(increase(60, 150), 6);
+    assert_eq!(increase(61, 89), 0);
+}
+
+#[test]
+fn what_is_old_stands_farther_apart_and_counts_the_same() {
+    let mut counter = Counter::new(Nanoseconds(30 * DAY));
+    let start = at(1, 0).0;
+    for sample in 0..20_000 {
+        counter.sample(Nanoseconds(start + sample * 30_000_000_000), sample);
+    }
+    let now = start + 19_999 * 30_000_000_000;
+    let within =
+        |length| counter.increase(Interval::new(Nanoseconds(now - length), Nanoseconds(now)));
+    assert_eq!(within(HOUR), 120);
+    for (hours, whole) in [(6, 720), (72, 8640)] {
+        let found = within(hours * HOUR);
+        assert!((whole - 20..=whole).contains(&found), "{found} of {whole}");
+    }
+}
+
+#[test]
+fn observations_are_judged() {
+    let ms = |ms: u64| Nanoseconds(ms * 1_000_000);
+    let goodput = Indicator::Goodput {
+        ttft: ms(500),
+        tpot: ms(50),
+    };
+    let answered = |ttft, tpot: Option<u64>| Observation::Answered {
+        ttft: ms(ttft),
+        tpot: tpot.map(ms),
+    };
+    let lease = Indicator::TimeToLease { within: ms(1000) };
+    for (indicator, seen, good) in [
+        (goodput, answered(500, Some(50)), Some(true)),
+        (goodput, answered(501, Some(50)), Some(false)),
+        (goodput, answered(500, Some(51)), Some(false)),
+        (goodput, answered(500, None), Some(true)),
+        (goodput, Observation::Failed, Some(false)),
+        (goodput, Observation::Kept, None),
+        (lease, Observation::Started { waited: ms(1000) }, Some(true)),
+        (lease, Observation::Waiting { waited: ms(1000) }, None),
+        (
+            lease,
+            Observation::Waiting { waited: ms(1001) },
+            Some(false),
+        ),
+        (Indicator::LeaseSurvival, Observation::Broken, Some(false)),
+    ] {
+        assert_eq!(indicator.judge(seen), good, "{indicator:?} {seen:?}");
+    }
+}
