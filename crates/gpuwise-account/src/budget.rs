@@ -150,7 +150,11 @@ impl Budgets {
         worst: &[Expected],
     ) -> Result<Vec<Warning>, Refusal> {
         let held = self.held(id, tenant, worst)?;
-        let warnings = self.change(&held, |sums, micros| sums.reserved += micros);
+        let changes = held.iter().map(|(place, micros)| {
+            let reserved = *micros;
+            (place.clone(), Sums { spent: 0, reserved })
+        });
+        let warnings = self.change(changes.collect());
         self.reservations.insert(id.into(), held);
         Ok(warnings)
     }
@@ -181,7 +185,7 @@ impl Budgets {
             let tenant = tenant.into();
             return Err(Refusal::OtherCurrency { tenant, currency });
         }
-        let held = self.by_period(tenant, worst);
+        let held = by_period(&self.budgets, self.of.get(tenant), worst);
         for ((id, start), needed) in &held {
             let Some(budget) = self.budgets.get(id).filter(|budget| budget.hard) else {
                 continue;
@@ -206,25 +210,29 @@ impl Budgets {
     /// Counts what was spent. As much of the reservation is freed, in the same periods; what was spent
     /// beyond it, or without one, counts as well.
     pub fn settle(&mut self, id: &str, tenant: &str, spent: &[Expected]) -> Vec<Warning> {
-        let spent = self.by_period(tenant, spent);
-        let mut freed = BTreeMap::new();
-        if let Some(held) = self.reservations.get_mut(id) {
-            for (place, micros) in &spent {
-                if let Some(left) = held.get_mut(place) {
-                    let part = (*micros).clamp(0, *left);
-                    *left -= part;
-                    freed.insert(place.clone(), part);
-                }
-            }
+        let mut changes: BTreeMap<Place, Sums> = BTreeMap::new();
+        let mut held = self.reservations.get_mut(id);
+        for (place, spent) in by_period(&self.budgets, self.of.get(tenant), spent) {
+            let left = held.as_mut().and_then(|held| held.get_mut(&place));
+            let freed = left.map_or(0, |left| {
+                let part = spent.clamp(0, *left);
+                *left -= part;
+                part
+            });
+            let reserved = -freed;
+            changes.insert(place, Sums { spent, reserved });
         }
-        self.change(&freed, |sums, micros| sums.reserved -= micros);
-        self.change(&spent, |sums, micros| sums.spent += micros)
+        self.change(changes)
     }
 
     /// Frees what a reservation still holds; one that is not there holds nothing.
     pub fn release(&mut self, id: &str) {
         if let Some(held) = self.reservations.remove(id) {
-            self.change(&held, |sums, micros| sums.reserved -= micros);
+            let freed = held.into_iter().map(|(place, micros)| {
+                let reserved = -micros;
+                (place, Sums { spent: 0, reserved })
+            });
+            self.change(freed.collect());
         }
     }
 
@@ -250,51 +258,48 @@ impl Budgets {
         self.sums.get(place).copied().unwrap_or_default()
     }
 
-    /// What amounts come to in each period of each budget of their currency. An amount whose time reaches
-    /// over several periods is divided by time, to the µ-unit.
-    fn by_period(&self, tenant: &str, amounts: &[Expected]) -> BTreeMap<Place, i128> {
-        let mut sums = BTreeMap::new();
-        for budget in self.of_tenant(tenant) {
-            for expected in amounts {
-                if expected.amount.currency != budget.amount.currency {
-                    continue;
-                }
-                let parts = periods(budget.every, expected.interval);
-                let lengths: Vec<u64> = parts.iter().map(|part| part.length()).collect();
-                let divided = divide(expected.amount, &lengths);
-                for (part, amount) in parts.iter().zip(divided) {
-                    let start = budget.every.period_of(part.start).start;
-                    *sums.entry((budget.id.clone(), start)).or_default() +=
-                        i128::from(amount.micros);
-                }
-            }
-        }
-        sums
-    }
-
-    fn change(
-        &mut self,
-        changes: &BTreeMap<Place, i128>,
-        set: impl Fn(&mut Sums, i128),
-    ) -> Vec<Warning> {
+    fn change(&mut self, changes: BTreeMap<Place, Sums>) -> Vec<Warning> {
         let mut warnings = Vec::new();
-        for (place, micros) in changes {
-            let before = self.sums_of(place);
-            let mut after = before;
-            set(&mut after, *micros);
-            self.sums.insert(place.clone(), after);
-            let Some(budget) = self.budgets.get(&place.0) else {
-                continue;
+        for (place, change) in changes {
+            let before = self.sums_of(&place);
+            let after = Sums {
+                spent: before.spent + change.spent,
+                reserved: before.reserved + change.reserved,
             };
-            let period = budget.every.period_of(place.1);
-            for crossed in Crossed::ALL {
-                if !is_over(budget, before, crossed) && is_over(budget, after, crossed) {
-                    warnings.push(warning(budget, period, after, crossed));
-                }
+            if let Some(budget) = self.budgets.get(&place.0) {
+                let period = budget.every.period_of(place.1);
+                let crossed = Crossed::ALL.into_iter().filter(|crossed| {
+                    !is_over(budget, before, *crossed) && is_over(budget, after, *crossed)
+                });
+                warnings.extend(crossed.map(|crossed| warning(budget, period, after, crossed)));
             }
+            self.sums.insert(place, after);
         }
         warnings
     }
+}
+
+/// What amounts come to in each period of each budget of their currency. An amount whose time reaches over
+/// several periods is divided by time, to the µ-unit.
+fn by_period(
+    budgets: &BTreeMap<String, Budget>,
+    of: Option<&BTreeSet<String>>,
+    amounts: &[Expected],
+) -> BTreeMap<Place, i128> {
+    let mut sums = BTreeMap::new();
+    for budget in of.into_iter().flatten().filter_map(|id| budgets.get(id)) {
+        let currency = budget.amount.currency;
+        let amounts = amounts.iter();
+        for expected in amounts.filter(|expected| expected.amount.currency == currency) {
+            let parts = periods(budget.every, expected.interval);
+            let lengths: Vec<u64> = parts.iter().map(|part| part.length()).collect();
+            for (part, amount) in parts.iter().zip(divide(expected.amount, &lengths)) {
+                let start = budget.every.period_of(part.start).start;
+                *sums.entry((budget.id.clone(), start)).or_default() += i128::from(amount.micros);
+            }
+        }
+    }
+    sums
 }
 
 /// An interval in the periods that it reaches over; an empty one stands in the period of its start.

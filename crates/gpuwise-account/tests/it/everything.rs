@@ -20,7 +20,7 @@ pub(crate) fn everything() -> Books {
     let mut books = Books::new(Limits::default());
     let mut agreed = price("h100-agreed", "1.95");
     agreed.applies.tenant = Some("vision".into());
-    agreed.valid.start = at(31 + 9, 1801);
+    agreed.valid.start = at(30 + 9, 1801);
     let mut spot = price("h100-spot", "0.70");
     spot.applies.class = Some(Terms::Spot);
     spot.granularity_ns = 60 * SECOND;
@@ -28,11 +28,11 @@ pub(crate) fn everything() -> Books {
     (tokens.metered, tokens.per) = (Metered::TokensOut, 1_000_000);
     (tokens.sku, tokens.applies.kind) = ("llama-3.1-8b-out".into(), Some("llama-3.1-8b".into()));
     books.set_prices(PriceBook::new(vec![price("h100", "2.49"), agreed, spot, tokens]).unwrap());
-    let now = at(31 + 30, 0);
+    let now = at(30 + 30, 0);
     books.record(at(30, 0), &record("n-1", at(1, 0), at(1, 3601)));
     books.close("2026-11".parse().unwrap());
     books.record(now, &record("n-2", at(1, 7200), at(1, 7777)));
-    let day = |day, second| at(31 + day, second);
+    let day = |day: u64, second| at(30 + day, second);
     let mut held = record("d-1", day(9, 1), day(9, 7200));
     held.used = Used {
         sm_ns: Some(3_000_000_000_000),

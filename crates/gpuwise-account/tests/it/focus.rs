@@ -48,7 +48,8 @@ fn rows_sum_to_the_statement() {
     let wanted = [
         // 30 minutes at the list price, then the agreed one; 3,000 of 7,199 s were used.
         "Usage||0.5|1.245|1.245|0.583275",
-        "Usage||1.499722051282|2.924458|3.734308|0.583275",
+        // The list cost is that of a quantity that gives the agreed one to the µ-unit.
+        "Usage||1.4997220512820513|2.924458|3.734307907692308|0.583275",
     ];
     for wanted in wanted {
         assert!(
