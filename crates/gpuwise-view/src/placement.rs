@@ -1,6 +1,7 @@
 //! Plans of placement: who runs where, who waits and why, what would help, what does not hold.
 
 use crate::table::{Cell, Column, Table};
+use gpuwise_domain::placement::Weighed;
 use gpuwise_units::{Money, Nanoseconds};
 use serde_json::json;
 
@@ -25,7 +26,7 @@ pub struct PlacedRow {
     /// Nodes that had room.
     pub candidates: u32,
     /// What was weighed, by name.
-    pub weighed: Vec<(&'static str, i64)>,
+    pub weighed: Vec<Weighed>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

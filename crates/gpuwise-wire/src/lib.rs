@@ -8,6 +8,7 @@
 //! The same types give the JSON Schemas for editors and other programs.
 
 mod deployment;
+pub mod live;
 mod mirror;
 mod plan;
 mod profile;
@@ -21,15 +22,19 @@ mod workload_file;
 use deployment::DeploymentDocument;
 use gpuwise_domain::deployment::Saved;
 use gpuwise_domain::run::RunSet;
-use mirror::Mirror;
 use run::RunSetDocument;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use utoipa::ToSchema;
 use workload::WorkloadDocument;
 
+pub use mirror::Mirror;
 pub use plan::{PLAN_SCHEMA, PlanFile, StateDocument, plan_from_json, plan_to_json};
 pub use profile::{PROFILE_SCHEMA, finding_to_json, profile_to_json};
-pub use schema::{deployment_schema, plan_schema, profile_schema, run_schema, workload_schema};
+pub use quantities::{HourlyPriceText, MoneyText};
+pub use schema::{
+    decisions_schema, deployment_schema, event_schema, inventory_schema, job_schema,
+    numbered_plan_schema, plan_schema, profile_schema, run_schema, workload_schema,
+};
 
 /// The schema of saved deployments.
 pub const DEPLOYMENT_SCHEMA: &str = "gpuwise.deployment/v1";
@@ -143,6 +148,11 @@ fn written(document: &impl Serialize) -> String {
     let mut text = serde_json::to_string_pretty(document).unwrap_or_default();
     text.push('\n');
     text
+}
+
+/// As [`written`], on one line and without a line end: a log has many.
+fn line(document: &impl Serialize) -> String {
+    serde_json::to_string(document).unwrap_or_default()
 }
 
 /// Only the version of a document, whatever else it holds.

@@ -1,7 +1,7 @@
 //! Documents as mirrors of nouns: one list of fields gives the form and both directions.
 
-/// A document type and the noun that it is the form of.
-pub(crate) trait Mirror: Sized {
+/// A document type and the noun that it is the form of: what is read back is what was written.
+pub trait Mirror: Sized {
     /// The noun.
     type Noun;
     /// Its form.
@@ -23,12 +23,22 @@ macro_rules! same {
         }
     )*};
 }
-same!(bool, i64, u32, u64, String);
+same!(bool, i32, i64, u8, u16, u32, u64, String);
 
 impl<M: Mirror> Mirror for Option<M> {
     type Noun = Option<M::Noun>;
     fn of(noun: &Self::Noun) -> Self {
         noun.as_ref().map(M::of)
+    }
+    fn noun(self) -> Self::Noun {
+        self.map(M::noun)
+    }
+}
+
+impl<M: Mirror, const N: usize> Mirror for [M; N] {
+    type Noun = [M::Noun; N];
+    fn of(noun: &Self::Noun) -> Self {
+        noun.each_ref().map(M::of)
     }
     fn noun(self) -> Self::Noun {
         self.map(M::noun)
@@ -47,14 +57,17 @@ impl<M: Mirror> Mirror for Vec<M> {
 
 /// A struct: `key (field of the noun): type of the document`.
 macro_rules! document {
-    ($(#[$doc:meta])* $name:ident = $noun:ident {
+    ($(#[$doc:meta])* pub $($rest:tt)*) => {
+        crate::mirror::document! { @ (pub) $(#[$doc])* $($rest)* }
+    };
+    (@ ($($vis:tt)*) $(#[$doc:meta])* $name:ident = $noun:ident {
         $($(#[$field_doc:meta])* $key:ident ($field:ident): $kind:ty,)*
     }) => {
-        $(#[$doc])*
         #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize, utoipa::ToSchema)]
+        $(#[$doc])*
         #[serde(deny_unknown_fields)]
         #[allow(clippy::struct_field_names, reason = "keys of documents name their units")]
-        pub(crate) struct $name {
+        $($vis)* struct $name {
             $($(#[$field_doc])* pub(crate) $key: $kind,)*
         }
 
@@ -68,16 +81,22 @@ macro_rules! document {
             }
         }
     };
+    ($($rest:tt)*) => {
+        crate::mirror::document! { @ (pub(crate)) $($rest)* }
+    };
 }
 
 /// An enumeration by its words.
 macro_rules! words {
-    ($(#[$doc:meta])* $name:ident = $noun:ident {
+    ($(#[$doc:meta])* pub $($rest:tt)*) => {
+        crate::mirror::words! { @ (pub) $(#[$doc])* $($rest)* }
+    };
+    (@ ($($vis:tt)*) $(#[$doc:meta])* $name:ident = $noun:ident {
         $($(#[$variant_doc:meta])* $variant:ident = $word:tt,)*
     }) => {
         $(#[$doc])*
         #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, serde::Deserialize, utoipa::ToSchema)]
-        pub(crate) enum $name {
+        $($vis)* enum $name {
             $($(#[$variant_doc])* #[serde(rename = $word)] $variant,)*
         }
 
@@ -91,12 +110,18 @@ macro_rules! words {
             }
         }
     };
+    ($($rest:tt)*) => {
+        crate::mirror::words! { @ (pub(crate)) $($rest)* }
+    };
 }
 
 /// An enumeration with fields: `Variant { key (field of the noun): type of the document }`; the field
 /// of a tuple is its number.
 macro_rules! variants {
-    ($(#[$doc:meta])* $name:ident = $noun:ident {
+    ($(#[$doc:meta])* pub $($rest:tt)*) => {
+        crate::mirror::variants! { @ (pub) $(#[$doc])* $($rest)* }
+    };
+    (@ ($($vis:tt)*) $(#[$doc:meta])* $name:ident = $noun:ident {
         $($(#[$variant_doc:meta])* $variant:ident {
             $($(#[$field_doc:meta])* $key:ident ($field:tt): $kind:ty,)*
         })*
@@ -104,7 +129,7 @@ macro_rules! variants {
         #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize, utoipa::ToSchema)]
         $(#[$doc])*
         #[serde(rename_all = "snake_case", deny_unknown_fields)]
-        pub(crate) enum $name {
+        $($vis)* enum $name {
             $($(#[$variant_doc])* $variant { $($(#[$field_doc])* $key: $kind,)* },)*
         }
 
@@ -125,6 +150,9 @@ macro_rules! variants {
                 )*}
             }
         }
+    };
+    ($($rest:tt)*) => {
+        crate::mirror::variants! { @ (pub(crate)) $($rest)* }
     };
 }
 

@@ -170,11 +170,11 @@ number! {
 
 /// A quantity as a text.
 macro_rules! text {
-    ($(#[$doc:meta])* $name:ident = $noun:ty, $pattern:literal, $expected:literal, $out:expr, $back:expr;) => {
+    ($(#[$doc:meta])* $vis:vis $name:ident = $noun:ty, $pattern:literal, $expected:literal, $out:expr, $back:expr;) => {
         $(#[$doc])*
         #[derive(Debug, Clone, Copy, PartialEq, ToSchema)]
         #[schema(value_type = String, pattern = $pattern)]
-        pub(crate) struct $name($noun);
+        $vis struct $name($noun);
 
         impl Mirror for $name {
             type Noun = $noun;
@@ -207,7 +207,7 @@ macro_rules! text {
 
 text! {
     /// An engine by its name, such as `vllm`.
-    EngineName = EngineKind,
+    pub(crate) EngineName = EngineKind,
     "^(vllm|sglang|trtllm|llamacpp|lmdeploy|transformers|deepspeed-mii)$",
     "an engine: vllm, sglang, trtllm, llamacpp, transformers or deepspeed-mii",
     |engine| engine.name().into(),
@@ -215,7 +215,7 @@ text! {
 }
 text! {
     /// A release: `0.33.0`, or a build number of llama.cpp, `b11434`.
-    ReleaseText = Release,
+    pub(crate) ReleaseText = Release,
     "^([0-9]+(\\.[0-9]+){2}|b[0-9]+)$",
     "a release such as 0.33.0 or b11434",
     |release| match release.numbers {
@@ -226,7 +226,7 @@ text! {
 }
 text! {
     /// A price an hour: a decimal number and a currency, `98.32 USD`.
-    HourlyPriceText = HourlyPrice,
+    pub HourlyPriceText = HourlyPrice,
     "^-?[0-9]+(\\.[0-9]{1,6})? [A-Z]{3}$",
     "a price such as \"98.32 USD\", with at most six decimals",
     |price| decimal(price.0),
@@ -234,7 +234,7 @@ text! {
 }
 text! {
     /// An amount: a decimal number and a currency, `98.32 USD`.
-    MoneyText = Money,
+    pub MoneyText = Money,
     "^-?[0-9]+(\\.[0-9]{1,6})? [A-Z]{3}$",
     "an amount such as \"98.32 USD\", with at most six decimals",
     |money| decimal(*money),
@@ -242,7 +242,7 @@ text! {
 }
 text! {
     /// A percentile, `p95`.
-    PercentileText = Percentile,
+    pub(crate) PercentileText = Percentile,
     "^p[0-9]{1,2}(\\.[0-9]{1,2})?$",
     "a percentile such as p95 or p99.9",
     |percentile| percentile.to_string(),
@@ -250,7 +250,7 @@ text! {
 }
 text! {
     /// Of a distribution over requests: a percentile, `p95`, or `mean`.
-    Statistic = Option<Percentile>,
+    pub(crate) Statistic = Option<Percentile>,
     "^(mean|p[0-9]{1,2}(\\.[0-9]{1,2})?)$",
     "a percentile such as p95 or p99.9, or mean",
     |at| at.map_or_else(|| "mean".into(), |percentile| percentile.to_string()),

@@ -2,7 +2,12 @@
 
 use crate::{
     DEPLOYMENT_SCHEMA, DeploymentFile, PLAN_SCHEMA, PROFILE_SCHEMA, PlanFile, RUN_SCHEMA, RunFile,
-    profile::ProfileFile, workload_file::WorkloadFile,
+    live::{
+        EVENT_SCHEMA, EventFile, INVENTORY_SCHEMA, InventoryFile, JOB_SCHEMA, JobFile,
+        NUMBERED_PLAN_SCHEMA, NumberedPlanFile, REPORT_SCHEMA, ReportFile,
+    },
+    profile::ProfileFile,
+    workload_file::WorkloadFile,
 };
 use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
@@ -36,6 +41,31 @@ pub fn profile_schema() -> String {
 /// The JSON Schema of workload files, indented, with a line end.
 pub fn workload_schema() -> String {
     schema::<WorkloadFile>("A workload", WORKLOAD_SCHEMA)
+}
+
+/// The JSON Schema of resolved fleets, indented, with a line end.
+pub fn inventory_schema() -> String {
+    schema::<InventoryFile>("A fleet with everything resolved", INVENTORY_SCHEMA)
+}
+
+/// The JSON Schema of jobs, indented, with a line end.
+pub fn job_schema() -> String {
+    schema::<JobFile>("A job", JOB_SCHEMA)
+}
+
+/// The JSON Schema of events of a fleet, indented, with a line end.
+pub fn event_schema() -> String {
+    schema::<EventFile>("An event of a fleet", EVENT_SCHEMA)
+}
+
+/// The JSON Schema of plans by numbers, indented, with a line end.
+pub fn numbered_plan_schema() -> String {
+    schema::<NumberedPlanFile>("A plan by numbers", NUMBERED_PLAN_SCHEMA)
+}
+
+/// The JSON Schema of what the scheduler says beside a plan, indented, with a line end.
+pub fn decisions_schema() -> String {
+    schema::<ReportFile>("What was decided and why", REPORT_SCHEMA)
 }
 
 /// A type with everything that it refers to, `version` being what its `schema` field says.

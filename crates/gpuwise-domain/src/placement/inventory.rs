@@ -2,9 +2,9 @@
 
 use super::{
     DomainId, GpuId, IslandId, KindId, MigGeometry, NodeId, PoolId, Queue, QueueId, Scheduling,
-    Sharing,
+    Sharing, Uid,
 };
-use alloc::{string::String, vec::Vec};
+use alloc::{format, string::String, vec::Vec};
 use gpuwise_units::{HourlyPrice, Nanoseconds};
 
 /// A fleet as its files describe it.
@@ -30,6 +30,22 @@ pub struct Fleet {
     pub sharing: Sharing,
     /// In which order those who wait are taken, and who may go ahead.
     pub scheduling: Scheduling,
+}
+
+impl Fleet {
+    /// Gives lasting ids, made from names, to nodes and GPUs that have none.
+    pub fn name_uids(&mut self) {
+        for node in &mut self.nodes {
+            node.name_uid();
+        }
+        for gpu in &mut self.gpus {
+            let home = match gpu.home {
+                Home::Node(node) => self.nodes.get(node.index()).map(|node| node.uid.as_str()),
+                Home::Pool(pool) => self.pools.get(pool.index()).map(|pool| pool.name.as_str()),
+            };
+            gpu.name_uid(home.unwrap_or("?"));
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -68,6 +84,8 @@ impl GpuKind {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Node {
     pub name: String,
+    /// What it is called for as long as it exists; where nobody gave it one, its name.
+    pub uid: Uid,
     /// Processor time in thousandths of a core; [`Node::CPU_UNKNOWN`]: it is not known.
     pub cpu_milli: u64,
     /// Memory in MiB; [`Node::MEMORY_UNKNOWN`]: it is not known.
@@ -84,6 +102,13 @@ pub struct Node {
 }
 
 impl Node {
+    /// Gives it its name as its lasting id, where it has none.
+    pub fn name_uid(&mut self) {
+        if self.uid.is_empty() {
+            self.uid = self.name.as_str().into();
+        }
+    }
+
     /// Stands for processor time that is not known: more than any node has, so that it limits nobody.
     pub const CPU_UNKNOWN: u64 = 1 << 30;
     /// Stands for memory that is not known: more than any node has, so that it limits nobody.
@@ -111,6 +136,8 @@ impl Node {
 #[derive(Debug, Clone, PartialEq)]
 pub struct FleetGpu {
     pub kind: KindId,
+    /// The driver's UUID of it; where that is not known, `NODE/INDEX` or `POOL/INDEX`.
+    pub uid: Uid,
     pub home: Home,
     /// Its number in its node or pool, as the driver counts.
     pub index: u32,
@@ -126,10 +153,18 @@ pub struct FleetGpu {
 }
 
 impl FleetGpu {
+    /// Gives it a lasting id made from its home's, where it has none.
+    pub fn name_uid(&mut self, home: &str) {
+        if self.uid.is_empty() {
+            self.uid = format!("{home}/{}", self.index).into();
+        }
+    }
+
     /// One that is up, with MIG off, of whose surroundings nothing is known.
-    pub const fn new(kind: KindId, home: Home, index: u32) -> Self {
+    pub fn new(kind: KindId, home: Home, index: u32) -> Self {
         Self {
             kind,
+            uid: Uid::default(),
             home,
             index,
             numa: None,

@@ -14,6 +14,7 @@ mod replay;
 mod report;
 mod serving;
 mod sharing;
+mod uid;
 
 pub use ask::{
     DurationEstimate, Gang, GpuAsk, Isolation, Job, Need, Preemption, SliceAsk, Spread,
@@ -31,10 +32,11 @@ pub use queue::{
 };
 pub use replay::ReplayRow;
 pub use report::{
-    Decision, Figures, Fix, Outcome, QuotaLimit, QuotaShort, Remedy, Report, Shortage,
+    Decision, Figures, Fix, Outcome, QuotaLimit, QuotaShort, Remedy, Report, Shortage, Weighed,
 };
 pub use serving::{ServingDay, ServingHolder, ServingRequest};
 pub use sharing::{IsolationLevel, SharingMeans, VgpuProfile, mps_milli, smallest_vgpu};
+pub use uid::Uid;
 
 use core::fmt;
 

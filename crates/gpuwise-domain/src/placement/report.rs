@@ -1,7 +1,7 @@
 //! What a decision weighed, and what is short where the answer is no.
 
 use super::{Action, JobId, KindId, Kinds, Level, NodeId, QueueId};
-use alloc::{string::String, vec::Vec};
+use alloc::{borrow::Cow, string::String, vec::Vec};
 use gpuwise_units::{Money, Nanoseconds};
 
 /// What the kernel says beside a plan.
@@ -22,8 +22,11 @@ pub struct Decision {
     /// Nodes that had room.
     pub candidates: u32,
     /// What was weighed for the choice, by name: its score, and the parts that it is made of.
-    pub weighed: Vec<(&'static str, i64)>,
+    pub weighed: Vec<Weighed>,
 }
+
+/// Something that was weighed, by name, and how much it counted.
+pub type Weighed = (Cow<'static, str>, i64);
 
 /// What became of a job.
 #[derive(Debug, Clone, PartialEq)]

@@ -322,7 +322,10 @@ fn preempted_for(job: JobId, victims: &Victims) -> Decided {
         job,
         outcome: Outcome::Placed,
         candidates: 1,
-        weighed: vec![("disruptions", disrupted), ("lost GPU-seconds", lost)],
+        weighed: vec![
+            ("disruptions".into(), disrupted),
+            ("lost GPU-seconds".into(), lost),
+        ],
     }
 }
 

@@ -25,13 +25,13 @@ pub(super) fn select(
             ..search
         };
         if let Some(mut choice) = cheapest(world, job, policy, near) {
-            choice.weighed.push(("has its data", 1));
+            choice.weighed.push(("has its data".into(), 1));
             return Some(choice);
         }
     }
     let mut choice = cheapest(world, job, policy, search)?;
     if !job.near.is_empty() {
-        choice.weighed.push(("has its data", 0));
+        choice.weighed.push(("has its data".into(), 0));
     }
     Some(choice)
 }

@@ -3,7 +3,7 @@
 use super::{Policy, eligible, in_time, rails};
 use crate::{fit::Scope, policy::Search, world::World};
 use gpuwise_domain::placement::{
-    Action, Assignment, DomainId, Event, IslandId, Job, Level, NodeId, TimestampedEvent,
+    Action, Assignment, DomainId, Event, IslandId, Job, Level, NodeId, TimestampedEvent, Weighed,
 };
 use std::{borrow::Cow, collections::BTreeMap};
 
@@ -11,7 +11,7 @@ pub(super) struct GangPlacement {
     pub(super) assignments: Vec<Assignment>,
     pub(super) prepare: Vec<Action>,
     pub(super) candidates: u32,
-    pub(super) weighed: Vec<(&'static str, i64)>,
+    pub(super) weighed: Vec<Weighed>,
 }
 
 /// Assignments for as many workers as are preferred, at least for as many as it needs; within one domain

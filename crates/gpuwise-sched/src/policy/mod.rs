@@ -30,7 +30,7 @@ use crate::{
     fit::{Candidate, Scope},
     world::World,
 };
-use gpuwise_domain::placement::{NodeId, WorkerAsk};
+use gpuwise_domain::placement::{NodeId, Weighed, WorkerAsk};
 
 /// All policies, in the order in which they are listed.
 const POLICIES: &[Registered] = &[
@@ -52,7 +52,7 @@ pub struct Choice {
     /// Nodes that had room.
     pub candidates: u32,
     /// What was weighed, by name.
-    pub weighed: Vec<(&'static str, i64)>,
+    pub weighed: Vec<Weighed>,
 }
 
 #[derive(Debug, Clone, Copy)]

@@ -285,13 +285,16 @@ impl World {
         let first = self.gpus.len() as u32;
         let id = NodeId(self.nodes.len() as u32);
         let mut node = node.clone();
+        node.name_uid();
         node.gpus = (0..gpus.len() as u32).map(|at| GpuId(first + at)).collect();
         for gpu in gpus {
             let home = Home::Node(id);
-            self.gpus.push(GpuState::new(&FleetGpu {
+            let mut gpu = FleetGpu {
                 home,
                 ..gpu.clone()
-            }));
+            };
+            gpu.name_uid(&node.uid);
+            self.gpus.push(GpuState::new(&gpu));
         }
         self.nodes.push(NodeState::new(&node));
         self.enlist(id);

@@ -148,6 +148,9 @@ pub struct Instance {
 impl World {
     /// A world in which nothing runs.
     pub fn new(fleet: &Fleet) -> Self {
+        let mut named = fleet.clone();
+        named.name_uids();
+        let fleet = &named;
         let gpus = fleet.gpus.iter().map(GpuState::new).collect();
         let mut world = Self {
             name: fleet.name.clone(),

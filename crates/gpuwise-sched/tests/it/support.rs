@@ -2,7 +2,7 @@
 
 use gpuwise_domain::placement::{
     Fleet, FleetGpu, Gang, GpuAsk, GpuId, GpuKind, Health, Home, Isolation, Job, JobId, KindId,
-    Kinds, Need, Node, NodeId, WorkerAsk,
+    Kinds, Need, Node, NodeId, Uid, WorkerAsk,
 };
 use gpuwise_units::Nanoseconds;
 
@@ -25,6 +25,7 @@ pub(crate) fn fleet(gpus: &[u32]) -> Fleet {
         let first = fleet.gpus.len() as u32;
         fleet.gpus.extend((0..*count).map(|index| FleetGpu {
             kind: KindId(0),
+            uid: Uid::default(),
             home: Home::Node(NodeId(id)),
             index,
             numa: None,

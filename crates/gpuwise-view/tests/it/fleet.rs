@@ -2,7 +2,7 @@
 
 use gpuwise_domain::placement::{
     Domain, DomainId, Fleet, FleetGpu, GpuId, GpuKind, Health, Holding, Home, IslandId, Isolation,
-    JobId, KindId, Level, MigGeometry, MigShape, Moment, Node, NodeId, Part,
+    JobId, KindId, Level, MigGeometry, MigShape, Moment, Node, NodeId, Part, Uid,
 };
 use gpuwise_view::{
     Style,
@@ -51,6 +51,7 @@ fn fleet(count: u32) -> Fleet {
         for index in 0..4 {
             fleet.gpus.push(FleetGpu {
                 kind: KindId(0),
+                uid: Uid::default(),
                 home: Home::Node(NodeId(node)),
                 index,
                 numa: Some(index / 2),

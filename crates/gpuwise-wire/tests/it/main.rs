@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod documents;
+mod live;
 mod nouns;
 mod plans;
 mod proposals;

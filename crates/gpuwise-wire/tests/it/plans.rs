@@ -2,7 +2,7 @@
 
 use gpuwise_domain::placement::{
     Action, Assignment, Cause, FabricPool, Fleet, FleetGpu, GpuId, GpuKind, GpuShare, Health, Home,
-    Isolation, JobId, KindId, MigGeometry, MigShape, Node, NodeId, Part, Plan, PoolId,
+    Isolation, JobId, KindId, MigGeometry, MigShape, Node, NodeId, Part, Plan, PoolId, Uid,
 };
 use gpuwise_units::Nanoseconds;
 use gpuwise_wire::{StateDocument, plan_from_json, plan_to_json};
@@ -11,6 +11,7 @@ use gpuwise_wire::{StateDocument, plan_from_json, plan_to_json};
 fn fleet() -> Fleet {
     let gpu = |home, index| FleetGpu {
         kind: KindId(0),
+        uid: Uid::default(),
         home,
         index,
         numa: None,

@@ -3,7 +3,8 @@
 use crate::nouns;
 use gpuwise_read::workload::read_fields;
 use gpuwise_wire::{
-    deployment_schema, plan_schema, profile_schema, run_schema, to_json, workload_schema,
+    decisions_schema, deployment_schema, event_schema, inventory_schema, job_schema,
+    numbered_plan_schema, plan_schema, profile_schema, run_schema, to_json, workload_schema,
 };
 use serde_json::Value;
 use std::{collections::BTreeSet, env, fs, path::PathBuf};
@@ -17,6 +18,11 @@ fn committed_schemas_are_those_of_the_code() {
         ("plan.v1.json", plan_schema()),
         ("profile.v1.json", profile_schema()),
         ("workload.v1.json", workload_schema()),
+        ("inventory.v1.json", inventory_schema()),
+        ("job.v1.json", job_schema()),
+        ("event.v1.json", event_schema()),
+        ("numbered-plan.v1.json", numbered_plan_schema()),
+        ("decisions.v1.json", decisions_schema()),
     ] {
         let path = folder.join(name);
         if env::var_os("GPUWISE_UPDATE_DOCS").is_some() {

@@ -6,7 +6,7 @@ use gpuwise_domain::{
     catalogue::Catalogue,
     placement::{
         Event, Fleet, FleetGpu, GpuKind, Health, Home, KindId, Kinds, Node, NodeId,
-        TimestampedEvent,
+        TimestampedEvent, Uid,
     },
 };
 
@@ -129,6 +129,7 @@ fn joined(estate: &FleetState, like: NodeId, gpus: Option<(u32, KindId)>, number
     let mut members: Vec<FleetGpu> = own.cloned().collect();
     let mut node = Node {
         name: format!("what-if-{number}"),
+        uid: Uid::default(),
         health: Health::Up,
         ..template
     };
@@ -151,6 +152,7 @@ fn joined(estate: &FleetState, like: NodeId, gpus: Option<(u32, KindId)>, number
     }
     for gpu in &mut members {
         (gpu.island, gpu.health) = (None, Health::Up);
+        gpu.uid = Uid::default();
     }
     Event::NodeJoined {
         node,

@@ -86,6 +86,7 @@ pub fn read_fleet(
     build.sort(text, fabric);
     build.doubts();
     build.problems.finish()?;
+    build.out.fleet.name_uids();
     Ok(build.out)
 }
 

@@ -9,7 +9,7 @@ use crate::fleet::text::{
     Found, TableText, counted_gpu, cpu_milli, expand, health, memory_mib, parts,
 };
 use gpuwise_domain::placement::{
-    Action, FleetGpu, GpuId, Health, Home, IslandId, KindId, Node, NodeId,
+    Action, FleetGpu, GpuId, Health, Home, IslandId, KindId, Node, NodeId, Uid,
 };
 
 struct Pattern {
@@ -81,6 +81,7 @@ impl Build<'_> {
             self.lines.nodes.push(piece.line);
             self.out.fleet.nodes.push(Node {
                 name,
+                uid: Uid::default(),
                 cpu_milli: pattern.cpu_milli,
                 memory_mib: pattern.memory_mib,
                 gpus,
@@ -178,6 +179,7 @@ impl Build<'_> {
             let spot = |list: &[Option<u32>]| list.get(at).copied().flatten();
             self.out.fleet.gpus.push(FleetGpu {
                 kind: *kind,
+                uid: Uid::default(),
                 home: Home::Node(node),
                 index: at as u32,
                 numa: spot(&pattern.numa),

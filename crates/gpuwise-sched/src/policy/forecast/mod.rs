@@ -377,8 +377,8 @@ impl NodeSelector for ForecastPacking {
             candidate,
             candidates,
             weighed: vec![
-                ("placement score", best.way.loss.into()),
-                ("placement score with forecast arrivals", best.cost),
+                ("placement score".into(), best.way.loss.into()),
+                ("placement score with forecast arrivals".into(), best.cost),
             ],
         })
     }

@@ -342,7 +342,7 @@ fn choice(points: i32, candidate: Candidate, candidates: u32) -> Choice {
     Choice {
         candidate,
         candidates,
-        weighed: vec![("score", i64::from(points))],
+        weighed: vec![("score".into(), i64::from(points))],
     }
 }
 

@@ -4,7 +4,7 @@ use super::{Costs, Trial, event, share};
 use crate::report::capacity::shapes;
 use crate::world::{Tenancy, World};
 use gpuwise_domain::placement::{
-    Action, Event, FleetGpu, GpuAsk, GpuId, Health, IslandId, Node, NodeId, QueueId, Remedy,
+    Action, Event, FleetGpu, GpuAsk, GpuId, Health, IslandId, Node, NodeId, QueueId, Remedy, Uid,
 };
 use gpuwise_units::{Currency, Money};
 
@@ -44,8 +44,12 @@ fn shape(world: &mut World, like: NodeId, number: u32) -> Option<(Node, Vec<Flee
         });
         gpu.island = Some(new);
     }
+    for gpu in &mut gpus {
+        gpu.uid = Uid::default();
+    }
     let node = Node {
         name: format!("{} new {number}", template.name),
+        uid: Uid::default(),
         health: Health::Up,
         ..template
     };

@@ -3,7 +3,8 @@
 use gpuwise_domain::placement::{
     Action, Domain, DomainId, DurationEstimate, FabricPool, Fleet, FleetGpu, Gang, GpuAsk, GpuId,
     GpuKind, Health, Home, IslandId, Isolation, Job, JobId, KindId, Kinds, Level, MigGeometry,
-    MigShape, Need, Node, NodeId, PoolId, Preemption, SliceAsk, Spread, TopologyWish, WorkerAsk,
+    MigShape, Need, Node, NodeId, PoolId, Preemption, SliceAsk, Spread, TopologyWish, Uid,
+    WorkerAsk,
 };
 use gpuwise_units::{Nanoseconds, RandomStream};
 
@@ -81,6 +82,7 @@ fn kind(name: &str, mig: Option<MigGeometry>) -> GpuKind {
 fn gpu(kind: u32, home: Home, index: u32, island: Option<u32>, mig_on: bool) -> FleetGpu {
     FleetGpu {
         kind: KindId(kind),
+        uid: Uid::default(),
         home,
         index,
         numa: Some(index / 2),
@@ -129,6 +131,7 @@ pub(super) fn fleet(random: &mut RandomStream) -> Fleet {
         }
         fleet.nodes.push(Node {
             name: format!("n{id}"),
+            uid: Uid::default(),
             cpu_milli: 4000 + 4000 * u64::from(count),
             memory_mib: 65_536 * u64::from(count),
             gpus: (first..first + count).map(GpuId).collect(),
