@@ -13,6 +13,15 @@ const BUSY: Duration = Duration::from_secs(30);
 /// How long a server may take to answer at all.
 const ACQUIRE: Duration = Duration::from_secs(15);
 
+/// What a commit survives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Durability {
+    /// The end of the program.
+    Crash,
+    /// The end of the machine.
+    PowerLoss,
+}
+
 static DRIVERS: Once = Once::new();
 
 impl Store {
@@ -23,6 +32,18 @@ impl Store {
     /// When there is no such database, its driver is not built in, it refuses, or a newer program has
     /// written it.
     pub fn open(address: &str) -> Result<Self, StoreError> {
+        Self::open_as(address, Durability::Crash)
+    }
+
+    /// The same for a log: what was written stays, whatever happens to the machine.
+    ///
+    /// # Errors
+    /// As [`Store::open`].
+    pub fn open_durable(address: &str) -> Result<Self, StoreError> {
+        Self::open_as(address, Durability::PowerLoss)
+    }
+
+    fn open_as(address: &str, durability: Durability) -> Result<Self, StoreError> {
         DRIVERS.call_once(sqlx::any::install_default_drivers);
         let shown = without_password(address);
         let (url, kind) = url_of(address).ok_or_else(|| StoreError::Address {
@@ -41,7 +62,9 @@ impl Store {
         };
         let options = AnyConnectOptions::from_str(&url).map_err(open)?;
         // A pool tries again until its time is up, and then says only that; one connection says why.
-        runtime.block_on(tried(&options, kind)).map_err(open)?;
+        runtime
+            .block_on(tried(&options, kind, durability))
+            .map_err(open)?;
         let connections = match kind {
             Kind::Sqlite => 1,
             Kind::Postgres => 4,
@@ -53,8 +76,8 @@ impl Store {
                     .acquire_timeout(ACQUIRE)
                     .after_connect(move |connection, _| {
                         Box::pin(async move {
-                            for setting in settings(kind) {
-                                sqlx::query(*setting).execute(&mut *connection).await?;
+                            for setting in settings(kind, durability) {
+                                sqlx::query(setting).execute(&mut *connection).await?;
                             }
                             Ok(())
                         })
@@ -89,25 +112,33 @@ impl Store {
 }
 
 /// Opens one connection, tells it what each is told, and closes it.
-async fn tried(options: &AnyConnectOptions, kind: Kind) -> Result<(), sqlx::Error> {
+async fn tried(
+    options: &AnyConnectOptions,
+    kind: Kind,
+    durability: Durability,
+) -> Result<(), sqlx::Error> {
     let mut connection = AnyConnection::connect_with(options).await?;
-    for setting in settings(kind) {
-        sqlx::query(*setting).execute(&mut connection).await?;
+    for setting in settings(kind, durability) {
+        sqlx::query(setting).execute(&mut connection).await?;
     }
     connection.close().await
 }
 
 /// What each connection is told first. SQLite: readers beside a writer, foreign keys as declared.
-fn settings(kind: Kind) -> &'static [&'static str] {
+fn settings(kind: Kind, durability: Durability) -> Vec<&'static str> {
     const _: () = assert!(BUSY.as_millis() == 30_000, "as in the text below");
     match kind {
-        Kind::Sqlite => &[
+        Kind::Sqlite => vec![
             "PRAGMA busy_timeout = 30000",
             "PRAGMA journal_mode = WAL",
-            "PRAGMA synchronous = NORMAL",
+            match durability {
+                Durability::Crash => "PRAGMA synchronous = NORMAL",
+                Durability::PowerLoss => "PRAGMA synchronous = FULL",
+            },
             "PRAGMA foreign_keys = ON",
         ],
-        Kind::Postgres => &["SET client_min_messages TO warning"],
+        // A server's own default is durable.
+        Kind::Postgres => vec!["SET client_min_messages TO warning"],
     }
 }
 

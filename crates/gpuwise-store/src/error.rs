@@ -56,6 +56,13 @@ pub enum StoreError {
     /// Another program was faster.
     #[error("some of these runs were forgotten meanwhile by another program; nothing was changed")]
     Meanwhile,
+    /// Another program writes the log now.
+    #[error(
+        "the log is written by another gpuwise now: epoch {epoch}, which this one holds, is over"
+    )]
+    Fenced { epoch: i64 },
+    #[error("the log has a gap: event {expected} is missing before event {found}")]
+    Gap { expected: u64, found: u64 },
     #[error("the database driver cannot be started")]
     Runtime(#[source] std::io::Error),
 }

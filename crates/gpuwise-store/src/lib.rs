@@ -1,4 +1,4 @@
-//! Keeps runs, figures, findings and proposals, in SQLite by default or, with the feature
+//! Keeps runs, figures, findings and proposals, and the log of the broker, in SQLite by default or, with the feature
 //! `postgres`, in PostgreSQL by URL.
 //!
 //! One SQL text serves both. Everything here blocks: the driver runs on a runtime of its own, so
@@ -8,6 +8,7 @@ mod connect;
 mod daily;
 mod error;
 mod hash;
+mod log;
 mod migrate;
 mod proposals;
 mod runs;
@@ -19,6 +20,7 @@ pub use connect::without_password as shown;
 pub use daily::{DailyFigure, DailyGroup};
 pub use error::StoreError;
 pub use hash::{RunId, content_hash};
+pub use log::{Epoch, Leader, LogEntry, Snapshot};
 pub use proposals::StoredProposal;
 pub use runs::{Filter, RunRow, StoredRun};
 pub use save::{NewRun, Saved};

@@ -12,6 +12,7 @@ const MIGRATIONS: &[(i64, &str)] = &[
     (2, include_str!("../migrations/0002_kernel_times.sql")),
     (3, include_str!("../migrations/0003_daily.sql")),
     (4, include_str!("../migrations/0004_runs_by_name.sql")),
+    (5, include_str!("../migrations/0005_log.sql")),
 ];
 
 /// Applies what is missing.

@@ -1,0 +1,266 @@
+//! The broker's log: events in order, snapshots of what they come to, and who may write.
+//!
+//! One program writes at a time: it holds an epoch, and every append is a transaction that proves it. A
+//! program that was thought dead and wakes up holds an older epoch and is refused.
+
+use crate::{
+    Store,
+    error::{StoreError, failed},
+    save::{ROWS, insert},
+};
+use sqlx::{AnyConnection, Row as _, any::AnyRow};
+
+/// An event as it is kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogEntry {
+    /// Its place in the log, from 1, without gaps.
+    pub seq: u64,
+    /// When it happened: nanoseconds since 1970, UTC.
+    pub at_ns: i64,
+    /// Which kind of event; the body says it, too.
+    pub kind: String,
+    /// The event as a JSON document.
+    pub body: String,
+}
+
+/// The right to write the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Epoch(pub i64);
+
+/// Who holds the right to write, as the database has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Leader {
+    pub epoch: Epoch,
+    /// Its name, for people.
+    pub holder: String,
+    /// Goes up while it is alive.
+    pub beat: i64,
+}
+
+/// A state as of an event.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Snapshot {
+    /// The last event that is in it.
+    pub seq: u64,
+    /// Which program's form it has; another program makes its own from the log.
+    pub form: String,
+    pub body: String,
+}
+
+const LEADER: &str = "SELECT epoch, holder, beat FROM log_leader WHERE one = 1";
+
+impl Store {
+    /// Who may write the log; `None`: nobody ever has.
+    ///
+    /// # Errors
+    /// When the database refuses.
+    pub fn leader(&self) -> Result<Option<Leader>, StoreError> {
+        self.runtime
+            .block_on(async {
+                let row = sqlx::query(LEADER).fetch_optional(&self.pool).await?;
+                row.map(|row| leader(&row)).transpose()
+            })
+            .map_err(failed("asking who writes the log"))
+    }
+
+    /// Takes the right to write from whoever was seen to hold it; `None`: somebody was faster.
+    ///
+    /// # Errors
+    /// When the database refuses.
+    pub fn lead(&self, seen: Option<&Leader>, holder: &str) -> Result<Option<Epoch>, StoreError> {
+        let next = seen.map_or(1, |leader| leader.epoch.0 + 1);
+        let taken = self.runtime.block_on(async {
+            let query = match seen {
+                None => sqlx::query(
+                    "INSERT INTO log_leader (one, epoch, holder, beat) VALUES (1, $1, $2, 0) \
+                     ON CONFLICT DO NOTHING",
+                )
+                .bind(next)
+                .bind(holder),
+                Some(leader) => sqlx::query(
+                    "UPDATE log_leader SET epoch = $1, holder = $2, beat = 0 \
+                     WHERE one = 1 AND epoch = $3 AND beat = $4",
+                )
+                .bind(next)
+                .bind(holder)
+                .bind(leader.epoch.0)
+                .bind(leader.beat),
+            };
+            query.execute(&self.pool).await
+        });
+        let rows = taken.map_err(failed("taking the log"))?.rows_affected();
+        Ok((rows == 1).then_some(Epoch(next)))
+    }
+
+    /// Says that the writer is alive.
+    ///
+    /// # Errors
+    /// When the database refuses, or somebody else writes now.
+    pub fn beat(&self, epoch: Epoch) -> Result<(), StoreError> {
+        let beaten = self.runtime.block_on(
+            sqlx::query("UPDATE log_leader SET beat = beat + 1 WHERE one = 1 AND epoch = $1")
+                .bind(epoch.0)
+                .execute(&self.pool),
+        );
+        match beaten
+            .map_err(failed("saying that we are alive"))?
+            .rows_affected()
+        {
+            1 => Ok(()),
+            _ => Err(StoreError::Fenced { epoch: epoch.0 }),
+        }
+    }
+
+    /// Adds events to the log in one transaction, durably: all of them or none.
+    ///
+    /// # Errors
+    /// When the database refuses, or somebody else writes now; then none is kept.
+    pub fn append(&self, epoch: Epoch, entries: &[LogEntry]) -> Result<(), StoreError> {
+        self.runtime.block_on(async {
+            let deed = "adding to the log";
+            let mut transaction = self.pool.begin().await.map_err(failed(deed))?;
+            // The row is locked until the end: nobody takes the log in between.
+            let ours =
+                sqlx::query("UPDATE log_leader SET epoch = epoch WHERE one = 1 AND epoch = $1")
+                    .bind(epoch.0)
+                    .execute(&mut *transaction)
+                    .await
+                    .map_err(failed(deed))?;
+            if ours.rows_affected() != 1 {
+                return Err(StoreError::Fenced { epoch: epoch.0 });
+            }
+            for chunk in entries.chunks(ROWS) {
+                add(&mut transaction, chunk).await.map_err(failed(deed))?;
+            }
+            transaction.commit().await.map_err(failed(deed))
+        })
+    }
+
+    /// Events after one, in order; at most so many.
+    ///
+    /// # Errors
+    /// When the database refuses, or the log has a gap.
+    pub fn events_after(&self, seq: u64, most: u32) -> Result<Vec<LogEntry>, StoreError> {
+        let read = self.runtime.block_on(async {
+            let rows = sqlx::query(
+                "SELECT seq, at_ns, kind, body FROM log_events WHERE seq > $1 ORDER BY seq LIMIT $2",
+            )
+            .bind(number(seq))
+            .bind(i64::from(most))
+            .fetch_all(&self.pool)
+            .await?;
+            rows.iter().map(entry).collect::<Result<Vec<_>, _>>()
+        });
+        let read = read.map_err(failed("reading the log"))?;
+        for (expected, entry) in (seq + 1..).zip(&read) {
+            if entry.seq != expected {
+                return Err(StoreError::Gap {
+                    expected,
+                    found: entry.seq,
+                });
+            }
+        }
+        Ok(read)
+    }
+
+    /// The number of the last event; 0: there is none.
+    ///
+    /// # Errors
+    /// When the database refuses.
+    pub fn last_event(&self) -> Result<u64, StoreError> {
+        self.runtime
+            .block_on(async {
+                let row = sqlx::query("SELECT COALESCE(MAX(seq), 0) FROM log_events")
+                    .fetch_one(&self.pool)
+                    .await?;
+                row.try_get::<i64, _>(0)
+            })
+            .map(i64::unsigned_abs)
+            .map_err(failed("reading the log"))
+    }
+
+    /// Keeps a snapshot, and forgets older ones.
+    ///
+    /// # Errors
+    /// When the database refuses.
+    pub fn keep_snapshot(&self, snapshot: &Snapshot) -> Result<(), StoreError> {
+        self.runtime
+            .block_on(async {
+                let mut transaction = self.pool.begin().await?;
+                sqlx::query("DELETE FROM log_snapshots")
+                    .execute(&mut *transaction)
+                    .await?;
+                sqlx::query("INSERT INTO log_snapshots (seq, form, body) VALUES ($1, $2, $3)")
+                    .bind(number(snapshot.seq))
+                    .bind(&snapshot.form)
+                    .bind(&snapshot.body)
+                    .execute(&mut *transaction)
+                    .await?;
+                transaction.commit().await
+            })
+            .map_err(failed("keeping a snapshot"))
+    }
+
+    /// The last snapshot.
+    ///
+    /// # Errors
+    /// When the database refuses.
+    pub fn snapshot(&self) -> Result<Option<Snapshot>, StoreError> {
+        self.runtime
+            .block_on(async {
+                let row = sqlx::query(
+                    "SELECT seq, form, body FROM log_snapshots ORDER BY seq DESC LIMIT 1",
+                )
+                .fetch_optional(&self.pool)
+                .await?;
+                row.map(|row| {
+                    Ok(Snapshot {
+                        seq: row.try_get::<i64, _>(0)?.unsigned_abs(),
+                        form: row.try_get(1)?,
+                        body: row.try_get(2)?,
+                    })
+                })
+                .transpose()
+            })
+            .map_err(failed("reading a snapshot"))
+    }
+}
+
+async fn add(connection: &mut AnyConnection, entries: &[LogEntry]) -> Result<(), sqlx::Error> {
+    let sql = insert(
+        "log_events",
+        &["seq", "at_ns", "kind", "body"],
+        entries.len(),
+    );
+    let mut query = sqlx::query(sqlx::AssertSqlSafe(sql));
+    for entry in entries {
+        query = query
+            .bind(number(entry.seq))
+            .bind(entry.at_ns)
+            .bind(&entry.kind)
+            .bind(&entry.body);
+    }
+    query.execute(connection).await.map(|_| ())
+}
+
+fn entry(row: &AnyRow) -> Result<LogEntry, sqlx::Error> {
+    Ok(LogEntry {
+        seq: row.try_get::<i64, _>(0)?.unsigned_abs(),
+        at_ns: row.try_get(1)?,
+        kind: row.try_get(2)?,
+        body: row.try_get(3)?,
+    })
+}
+
+fn leader(row: &AnyRow) -> Result<Leader, sqlx::Error> {
+    Ok(Leader {
+        epoch: Epoch(row.try_get(0)?),
+        holder: row.try_get(1)?,
+        beat: row.try_get(2)?,
+    })
+}
+
+/// A number as a column has it.
+fn number(seq: u64) -> i64 {
+    i64::try_from(seq).unwrap_or(i64::MAX)
+}
