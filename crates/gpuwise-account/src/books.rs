@@ -39,6 +39,27 @@ impl Books {
         self.prices = prices;
     }
 
+    /// The same of one tenant's records alone, to which others can be added without changing these.
+    #[must_use]
+    pub fn of_tenant(&self, tenant: &str) -> Self {
+        self.with(self.meter.only(self.meter.of_tenant(tenant)))
+    }
+
+    /// The same of one lease's records alone.
+    #[must_use]
+    pub fn of_lease(&self, lease: &str) -> Self {
+        self.with(self.meter.only(self.meter.of_lease(lease)))
+    }
+
+    fn with(&self, meter: Meter) -> Self {
+        Self {
+            meter,
+            prices: self.prices.clone(),
+            shared: self.shared.clone(),
+            stated: self.stated.clone(),
+        }
+    }
+
     /// Shares a cost of a month among its tenants, in place of one of the same name.
     pub fn share(&mut self, month: Month, cost: SharedCost) {
         let costs = self.shared.entry(month).or_default();

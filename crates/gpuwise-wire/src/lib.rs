@@ -7,6 +7,7 @@
 //!
 //! The same types give the JSON Schemas for editors and other programs.
 
+pub mod broker;
 mod deployment;
 pub mod live;
 mod mirror;

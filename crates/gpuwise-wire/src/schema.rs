@@ -99,6 +99,24 @@ fn schema<T: ToSchema>(title: &str, version: &str) -> String {
     text
 }
 
+/// The schema of an answer of the command line, which says its own in `schema` before all else.
+pub(crate) fn answer<T: ToSchema>(name: &str, title: &str) -> String {
+    let text = schema::<T>(title, &format!("gpuwise.{name}/v1"));
+    let Ok(Value::Object(mut root)) = serde_json::from_str::<Value>(&text) else {
+        return text;
+    };
+    if let Some(fields) = root.get_mut("properties").and_then(Value::as_object_mut) {
+        let said = json!({"const": format!("gpuwise.{name}/v1")});
+        fields.shift_insert(0, "schema".into(), said);
+    }
+    if let Some(required) = root.get_mut("required").and_then(Value::as_array_mut) {
+        required.insert(0, "schema".into());
+    }
+    let mut text = serde_json::to_string_pretty(&Value::Object(root)).unwrap_or_default();
+    text.push('\n');
+    text
+}
+
 /// Parts that are put together into one object do not each close it: the whole does.
 fn open_parts(root: &mut Value) {
     let mut named = Vec::new();

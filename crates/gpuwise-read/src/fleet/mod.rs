@@ -18,7 +18,7 @@ pub use gavel::{
 };
 pub use genai::{GenaiTexts, read_genai_day};
 pub use inventory::{FindGpu, FleetFile, KnownGpu, KnownParts, fabric_of, read_fleet};
-pub use jobs::{JobsFile, read_jobs};
+pub use jobs::{JobsFile, read_ask, read_jobs, read_quota};
 pub use openb::{read_openb_nodes, read_openb_tasks};
 pub use openb_order::{SeededOrder, read_openb_orders};
 pub use philly::{is_philly_trace, read_philly};

@@ -10,9 +10,11 @@ mod wishes;
 use super::{
     FindGpu,
     inventory::kinds::Kinds,
-    text::{FleetProblems, Problems, TableText, expand_braces, pieces},
+    text::{FleetProblems, Problems, TableText, counted_gpu, expand_braces, pieces},
 };
-use gpuwise_domain::placement::{Action, Fleet, Job, JobId, NodeId, QueueId};
+use gpuwise_domain::placement::{
+    Action, Fleet, GpuKind, Job, JobId, Kinds as KindSet, NodeId, QueueId,
+};
 use gpuwise_units::Nanoseconds;
 use std::collections::BTreeMap;
 use tables::{Head, JobTable};
@@ -269,4 +271,68 @@ fn names(table: &JobTable) -> Field<Vec<String>> {
             .collect();
     }
     Ok(names)
+}
+
+/// Reads one job of a fleet that is there, from the fields of a `[[job]]`; its name, number and queue are
+/// for the caller to say.
+///
+/// # Errors
+/// With the field that is wrong, and what is wrong with it. A GPU that the fleet does not have is wrong.
+pub fn read_ask(
+    mut fields: toml::Table,
+    kinds: &[GpuKind],
+    find: &FindGpu<'_>,
+) -> Result<Job, (String, String)> {
+    fields.entry("name").or_insert_with(|| "ask".into());
+    let table: JobTable = fields
+        .try_into()
+        .map_err(|error: toml::de::Error| (String::new(), error.message().to_owned()))?;
+    let fleet = Fleet {
+        kinds: kinds.to_vec(),
+        ..Fleet::default()
+    };
+    let mut build = Build {
+        problems: Problems::new("ask"),
+        nodes: BTreeMap::new(),
+        queues: BTreeMap::new(),
+        kinds: Kinds::of(kinds, find),
+        fleet: &fleet,
+        out: JobsFile::default(),
+        given: Vec::new(),
+        lines: Vec::new(),
+    };
+    let job = build
+        .template(&table)
+        .map_err(|(field, problem)| (field.to_owned(), problem))?;
+    if let Some(other) = build.kinds.finish().get(kinds.len()) {
+        let names: Vec<&str> = kinds.iter().map(|kind| kind.name.as_str()).collect();
+        let what = format!(
+            "the fleet has no {}; it has {}",
+            other.name,
+            names.join(", ")
+        );
+        return Err(("gpus".into(), what));
+    }
+    Ok(job)
+}
+
+/// A quota such as `16xH100`, or `16` of any kind: kinds, and thousandths of GPUs.
+///
+/// # Errors
+/// When it is none, or names a GPU that the fleet does not have.
+pub fn read_quota(
+    text: &str,
+    kinds: &[GpuKind],
+    find: &FindGpu<'_>,
+) -> Result<(KindSet, u64), String> {
+    if let Ok(count) = text.trim().parse::<u32>() {
+        return Ok((KindSet::ANY, u64::from(count) * 1000));
+    }
+    let (count, name) = counted_gpu("quota", text)?;
+    let mut known = Kinds::of(kinds, find);
+    let kind = known.named(&name)?;
+    if kind.index() >= kinds.len() {
+        return Err(format!("the fleet has no {name}"));
+    }
+    Ok((KindSet::one(kind), u64::from(count) * 1000))
 }

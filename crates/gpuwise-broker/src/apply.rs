@@ -1,0 +1,382 @@
+//! Events make the state: the only way in which it changes.
+
+use crate::{
+    Broken, Broker, Lease, Tenant, Token,
+    executor::Work,
+    grants::Grants,
+    lease::{Over, lease_id},
+    money::Accounts,
+};
+use gpuwise_account::period::Month;
+use gpuwise_domain::placement::{
+    Action, Ended, Event, Fleet, GpuId, Job, JobId, Kinds, Part, Plan, Queue, TimestampedEvent,
+};
+use gpuwise_sched::world::{Phase, World};
+use gpuwise_units::{Money, Nanoseconds};
+use gpuwise_wire::{
+    Mirror as _,
+    broker::{BrokerEvent, EndedHow, LoggedEvent, PlacedReason},
+};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// How long what runs has to end once it is told to.
+const GRACE: Nanoseconds = Nanoseconds(30_000_000_000);
+
+impl Broker {
+    /// The state after the first event of a log.
+    ///
+    /// # Errors
+    /// When it is not the one that a log begins with.
+    pub fn begin(first: &LoggedEvent) -> Result<Self, Broken> {
+        let BrokerEvent::Began {
+            fleet,
+            present,
+            policy,
+        } = &first.event
+        else {
+            return Err(Broken::NotBegun);
+        };
+        let at = Nanoseconds(first.at_ns);
+        let mut fleet: Fleet = fleet.clone().noun();
+        let budgets: Vec<(String, Option<Money>)> = fleet
+            .queues
+            .iter_mut()
+            // Money is held here, not by the kernel, so that it is held once.
+            .map(|queue| (queue.name.clone(), queue.budget.take()))
+            .collect();
+        let mut world = World::new(&fleet);
+        for event in present {
+            let event = event.clone().noun();
+            world.apply(&TimestampedEvent { at, event })?;
+        }
+        let tenant = |(name, budget): (String, Option<Money>)| {
+            let tenant = Tenant {
+                name: name.clone(),
+                created: at,
+                budget,
+            };
+            (name, tenant)
+        };
+        let mut accounts = Accounts::new(at, &fleet);
+        for (tenant, budget) in &budgets {
+            accounts.set_budget(tenant, *budget);
+        }
+        Ok(Self {
+            world,
+            policy: policy.clone(),
+            tenants: budgets.into_iter().map(tenant).collect(),
+            tokens: BTreeMap::new(),
+            leases: BTreeMap::new(),
+            open: BTreeSet::new(),
+            open_of: BTreeMap::new(),
+            present: fleet
+                .gpus
+                .iter()
+                .fold(Kinds::NONE, |kinds, gpu| kinds.with(gpu.kind)),
+            ends: BTreeSet::new(),
+            keys: BTreeMap::new(),
+            orders: BTreeMap::new(),
+            started_by: BTreeMap::new(),
+            last_order: 0,
+            grants: Grants::default(),
+            month: Month::of(at),
+            accounts,
+            stale: 0,
+            now: at,
+        })
+    }
+
+    /// Applies an event.
+    ///
+    /// # Errors
+    /// When it cannot have happened after those before it: the log does not fit together.
+    pub fn apply(&mut self, logged: &LoggedEvent) -> Result<(), Broken> {
+        let at = Nanoseconds(logged.at_ns);
+        self.now = self.now.max(at);
+        match &logged.event {
+            BrokerEvent::Began { .. } => return Err(Broken::Twice),
+            BrokerEvent::PolicySet { policy } => self.policy.clone_from(policy),
+            BrokerEvent::TenantSet { tenant } => {
+                let queue: Queue = tenant.queue.clone().noun();
+                let budget = tenant.budget.as_deref().map(money).transpose()?;
+                self.set_tenant(at, queue, budget)?;
+            }
+            BrokerEvent::TokenAdded { token } => {
+                let known = Token {
+                    name: token.name.clone(),
+                    role: token.role,
+                    tenant: token.tenant.clone(),
+                    expires: token.expires_ns.map(Nanoseconds),
+                };
+                self.tokens.insert(token.hash.clone(), known);
+            }
+            BrokerEvent::TokenRevoked { name, tenant } => {
+                let same = |one: &Token| one.name == *name && one.tenant == *tenant;
+                self.tokens.retain(|_, one| !same(one));
+            }
+            BrokerEvent::LeaseRequested {
+                lease,
+                ask,
+                job,
+                size,
+                length_ns,
+                key,
+                reserved,
+            } => {
+                let job: Job = job.clone().noun();
+                let requested = Lease {
+                    number: *lease,
+                    ask: ask.clone(),
+                    size: size.clone(),
+                    requested: at,
+                    length: length_ns.map(Nanoseconds),
+                    started: None,
+                    place: Vec::new(),
+                    weighed: Vec::new(),
+                    candidates: 0,
+                    failed_starts: 0,
+                    draining: None,
+                    over: None,
+                };
+                if self.leases.contains_key(lease) {
+                    return Err(Broken::SecondLease(*lease));
+                }
+                self.happen(at, Event::Submitted(job))?;
+                if let Some((key, hash)) = key {
+                    let key = (ask.tenant.clone(), key.clone());
+                    self.keys.insert(key, (hash.clone(), *lease));
+                }
+                if let Some(reserved) = reserved {
+                    self.reserve(at, &requested, money(reserved)?);
+                }
+                self.leases.insert(*lease, requested);
+                self.open.insert(*lease);
+                let own = self.open_of.entry(ask.tenant.clone()).or_default();
+                own.insert(*lease);
+            }
+            BrokerEvent::MonthBegan { reserved } => self.month_began(at, reserved)?,
+            BrokerEvent::Planned { plan, placed } => {
+                let plan: Plan = plan.clone().noun();
+                self.planned(at, &plan, placed)?;
+            }
+            BrokerEvent::Fleet { event } => self.fleet_event(at, event.clone().noun())?,
+            BrokerEvent::Draining { lease, reason } => self.drain(at, *lease, reason)?,
+            BrokerEvent::Ended {
+                lease,
+                how,
+                reason,
+                exit_code,
+            } => {
+                let over = Over {
+                    at,
+                    how: *how,
+                    reason: reason.clone(),
+                    exit_code: *exit_code,
+                };
+                self.end(at, *lease, over)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn happen(&mut self, at: Nanoseconds, event: Event) -> Result<(), Broken> {
+        self.world.apply(&TimestampedEvent { at, event })?;
+        Ok(())
+    }
+
+    fn set_tenant(
+        &mut self,
+        at: Nanoseconds,
+        queue: Queue,
+        budget: Option<Money>,
+    ) -> Result<(), Broken> {
+        let name = queue.name.clone();
+        self.happen(at, Event::QueueSet(queue))?;
+        let created = self.tenants.get(&name).map_or(at, |tenant| tenant.created);
+        let tenant = Tenant {
+            name: name.clone(),
+            created,
+            budget,
+        };
+        self.accounts.set_budget(&name, budget);
+        self.tenants.insert(name, tenant);
+        Ok(())
+    }
+
+    fn planned(
+        &mut self,
+        at: Nanoseconds,
+        plan: &Plan,
+        placed: &[PlacedReason],
+    ) -> Result<(), Broken> {
+        self.world.accept(plan)?;
+        for action in &plan.actions {
+            self.order(Work::Act {
+                action: action.clone(),
+            });
+            self.follow(at, action);
+        }
+        for reason in placed {
+            if let Some(lease) = self.leases.get_mut(&reason.lease) {
+                lease.candidates = reason.candidates;
+                lease.weighed.clone_from(&reason.weighed);
+            }
+        }
+        Ok(())
+    }
+
+    /// Another month's budgets hold what leases may cost in it.
+    fn month_began(&mut self, at: Nanoseconds, reserved: &[(u32, String)]) -> Result<(), Broken> {
+        self.month = Month::of(at);
+        for (number, amount) in reserved {
+            let lease = self.leases.get(number).cloned();
+            let lease = lease.ok_or(Broken::NoSuchLease(*number))?;
+            self.accounts.budgets.release(&lease.id());
+            self.reserve(at, &lease, money(amount)?);
+        }
+        Ok(())
+    }
+
+    fn fleet_event(&mut self, at: Nanoseconds, event: Event) -> Result<(), Broken> {
+        let answered = match &event {
+            Event::Done(action) | Event::Failed(action) => Some(action.clone()),
+            _ => None,
+        };
+        if let Event::Failed(Action::Place { job, .. }) = &event
+            && let Some(lease) = self.leases.get_mut(&job.0)
+        {
+            lease.failed_starts += 1;
+        }
+        if let Event::NodeJoined { gpus, .. } = &event {
+            let joined = gpus
+                .iter()
+                .fold(self.present, |kinds, gpu| kinds.with(gpu.kind));
+            self.present = joined;
+        }
+        self.happen(at, event)?;
+        match answered {
+            Some(action) => {
+                let same =
+                    |work: &Work| matches!(work, Work::Act { action: one } if *one == action);
+                self.orders.retain(|_, work| !same(work));
+                self.follow(at, &action);
+            }
+            // Somebody may have lost his place.
+            None => {
+                for lease in self.grants.leases() {
+                    self.meter(at, lease);
+                }
+            }
+        }
+        self.drop_orders();
+        Ok(())
+    }
+
+    /// Forgets orders whose actions are no longer under way: what they were for was lost.
+    fn drop_orders(&mut self) {
+        let world = &self.world;
+        self.orders.retain(|_, work| match work {
+            Work::Act { action } => world.is_under_way(action),
+            Work::Stop { job, .. } => world.job(*job).is_some(),
+        });
+    }
+
+    /// What an action that began or ended means for its lease.
+    fn follow(&mut self, at: Nanoseconds, action: &Action) {
+        let job = match action {
+            Action::Place { job, .. }
+            | Action::Preempt { job, .. }
+            | Action::Move { job, .. }
+            | Action::Resize { job, .. }
+            | Action::Reclaim { job }
+            | Action::Restore { job, .. } => *job,
+            Action::SetMig { .. }
+            | Action::CreateInstance { .. }
+            | Action::DestroyInstance { .. }
+            | Action::Attach { .. }
+            | Action::Detach { .. } => return,
+        };
+        let (number, running) = (job.0, self.is_running(job));
+        let place = self.world.job(job).map(|state| state.assignments.clone());
+        if let Some(lease) = self.leases.get_mut(&number) {
+            if let Some(place) = place.filter(|place| !place.is_empty()) {
+                lease.place = place;
+            }
+            if running {
+                lease.failed_starts = 0;
+            }
+            if running && lease.started.is_none() {
+                lease.started = Some(at);
+                if let Some(end) = lease.ends() {
+                    self.ends.insert((end, number));
+                }
+            }
+        }
+        self.meter(at, number);
+    }
+
+    fn is_running(&self, job: JobId) -> bool {
+        let state = self.world.job(job);
+        state.is_some_and(|state| matches!(state.phase, Phase::Running { .. }))
+    }
+
+    /// Meters what a lease has from now on.
+    fn meter(&mut self, at: Nanoseconds, lease: u32) {
+        let parts = self.parts(JobId(lease));
+        let over = self.grants.set(at, lease, parts);
+        if let Some(lease) = self.leases.get(&lease) {
+            self.accounts.add(&self.world, lease, &over);
+        }
+    }
+
+    /// What a job that runs has, in the order of its workers.
+    fn parts(&self, job: JobId) -> Vec<(GpuId, Part)> {
+        let state = self.world.job(job).filter(|_| self.is_running(job));
+        let assignments = state.map_or(&[][..], |state| &state.assignments);
+        let shares = assignments.iter().flat_map(|one| &one.gpus);
+        shares.map(|share| (share.gpu, share.part)).collect()
+    }
+
+    fn drain(&mut self, at: Nanoseconds, number: u32, reason: &str) -> Result<(), Broken> {
+        let lease = self.leases.get_mut(&number);
+        let lease = lease.ok_or(Broken::NoSuchLease(number))?;
+        lease.draining = Some((at, reason.to_owned()));
+        let job = lease.job();
+        if let Some(end) = lease.ends() {
+            self.ends.remove(&(end, number));
+        }
+        self.order(Work::Stop { job, grace: GRACE });
+        Ok(())
+    }
+
+    fn end(&mut self, at: Nanoseconds, number: u32, over: Over) -> Result<(), Broken> {
+        let lease = self.leases.get_mut(&number);
+        let lease = lease.ok_or(Broken::NoSuchLease(number))?;
+        let (job, end) = (lease.job(), lease.ends());
+        let how = match over.how {
+            EndedHow::Ended => Ended::Finished,
+            EndedHow::Failed => Ended::Failed,
+        };
+        lease.over = Some(over);
+        self.happen(at, Event::Ended { job, how })?;
+        if let Some(end) = end {
+            self.ends.remove(&(end, number));
+        }
+        self.meter(at, number);
+        self.accounts.budgets.release(&lease_id(number));
+        self.open.remove(&number);
+        if let Some(own) = self.leases.get(&number).map(|lease| &lease.ask.tenant)
+            && let Some(own) = self.open_of.get_mut(own)
+        {
+            own.remove(&number);
+        }
+        self.started_by.remove(&number);
+        self.drop_orders();
+        Ok(())
+    }
+}
+
+fn money(text: &str) -> Result<Money, Broken> {
+    text.parse()
+        .map_err(|error| Broken::Document(format!("an event of the log: {error}")))
+}

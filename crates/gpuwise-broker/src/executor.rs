@@ -1,0 +1,54 @@
+//! The port of executors: what they are told, and what they tell.
+//!
+//! An order is known by what it is about and by its attempt; told twice, it is carried out once. What is
+//! observed names the order that it answers; an answer to an order that is over changes nothing.
+
+use gpuwise_domain::placement::{Action, JobId};
+use gpuwise_units::Nanoseconds;
+
+/// Which order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct OrderId(pub u64);
+
+/// Something to do.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Order {
+    pub id: OrderId,
+    pub work: Work,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum Work {
+    /// An action of the kernel's plan: place, preempt, move, MIG, attach.
+    Act { action: Action },
+    /// A lease ends: what runs of it is stopped.
+    Stop {
+        job: JobId,
+        /// How long it has to save what it did.
+        grace: Nanoseconds,
+    },
+}
+
+/// What an executor tells.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Observation {
+    Done(OrderId),
+    Failed {
+        order: OrderId,
+        reason: String,
+    },
+    /// What ran on a lease has ended by itself.
+    Exited {
+        job: JobId,
+        /// The order that had started it.
+        order: OrderId,
+        /// `None`: it was ended by a signal.
+        code: Option<i32>,
+        reason: String,
+    },
+    /// How busy the GPUs of a job were.
+    Busy {
+        job: JobId,
+        milli: u32,
+    },
+}

@@ -1,0 +1,76 @@
+//! What leases were granted, to the nanosecond: from when a GPU was theirs until it was not.
+
+use gpuwise_domain::placement::{GpuId, Part};
+use gpuwise_units::Nanoseconds;
+use std::collections::BTreeMap;
+
+/// One lease had one part of one GPU, from its start until its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Grant {
+    pub lease: u32,
+    pub gpu: GpuId,
+    pub part: Part,
+    pub start: Nanoseconds,
+    pub end: Nanoseconds,
+}
+
+/// Grants that go on.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Grants {
+    open: BTreeMap<u32, Open>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+struct Open {
+    since: Nanoseconds,
+    parts: Vec<(GpuId, Part)>,
+}
+
+impl Grants {
+    /// A lease has these parts from now on, and no others. What it had until now, where that changes.
+    pub(crate) fn set(
+        &mut self,
+        at: Nanoseconds,
+        lease: u32,
+        parts: Vec<(GpuId, Part)>,
+    ) -> Vec<Grant> {
+        if self.open.get(&lease).map_or(&[][..], |open| &open.parts) == parts.as_slice() {
+            return Vec::new();
+        }
+        let before = self.open.remove(&lease);
+        if !parts.is_empty() {
+            self.open.insert(lease, Open { since: at, parts });
+        }
+        before.map_or_else(Vec::new, |open| grants(lease, &open, at))
+    }
+
+    /// Leases that have something.
+    pub(crate) fn leases(&self) -> Vec<u32> {
+        self.open.keys().copied().collect()
+    }
+
+    /// What goes on, as of now.
+    pub fn so_far(&self, now: Nanoseconds) -> impl Iterator<Item = Grant> {
+        let each = self.open.iter();
+        each.flat_map(move |(lease, open)| grants(*lease, open, now))
+    }
+
+    /// What a lease has, as of now.
+    pub fn of(&self, lease: u32, now: Nanoseconds) -> Vec<Grant> {
+        let open = self.open.get(&lease);
+        open.map_or_else(Vec::new, |open| grants(lease, open, now))
+    }
+}
+
+fn grants(lease: u32, open: &Open, end: Nanoseconds) -> Vec<Grant> {
+    let grant = |(gpu, part): &(GpuId, Part)| Grant {
+        lease,
+        gpu: *gpu,
+        part: *part,
+        start: open.since,
+        end,
+    };
+    // A grant that began this very moment lasted no time.
+    let lasted = open.since < end;
+    open.parts.iter().filter(|_| lasted).map(grant).collect()
+}

@@ -1,0 +1,119 @@
+//! Decisions: who of those who wait gets a place now.
+
+use crate::Broker;
+use gpuwise_domain::placement::{JobId, Outcome, Report};
+use gpuwise_sched::{
+    decide::{Effort, Policy, decide},
+    report::{deepen, shortage_words},
+};
+use gpuwise_units::Nanoseconds;
+use gpuwise_wire::{
+    Mirror as _,
+    broker::{BrokerEvent, PlacedReason},
+    live::NumberedPlanDocument,
+};
+
+/// Why a lease waits, and what would help.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Explanation {
+    /// What is short, in words; empty: it does not wait.
+    pub reason: String,
+    /// When it is expected to start, where that can be told.
+    pub start: Option<Nanoseconds>,
+    /// What would help, cheapest first.
+    pub fixes: Vec<String>,
+}
+
+impl Broker {
+    /// Jobs that wait for a place, or were idle and have work again.
+    fn waiting(&self) -> Vec<JobId> {
+        let open = self.open();
+        let seeks = |job: &JobId| self.world.job(*job).is_some_and(|state| state.seeks());
+        open.filter(|lease| lease.draining.is_none())
+            .map(crate::Lease::job)
+            .filter(seeks)
+            .collect()
+    }
+
+    /// Decides who gets a place now. What has happened then; nothing where nobody can be helped.
+    pub fn decide(&self, now: Nanoseconds, policy: &mut Policy) -> Vec<BrokerEvent> {
+        let waiting = self.waiting();
+        if waiting.is_empty() {
+            return Vec::new();
+        }
+        let (plan, report) = decide(now, &self.world, &waiting, policy, Effort::BARE);
+        if plan.actions.is_empty() {
+            return Vec::new();
+        }
+        let placed = report.decisions.iter();
+        let placed = placed.filter(|one| matches!(one.outcome, Outcome::Placed));
+        let reason = |one: &gpuwise_domain::placement::Decision| PlacedReason {
+            lease: one.job.0,
+            candidates: one.candidates,
+            weighed: one
+                .weighed
+                .iter()
+                .map(|(name, score)| (name.clone().into_owned(), *score))
+                .collect(),
+        };
+        vec![BrokerEvent::Planned {
+            placed: placed.map(reason).collect(),
+            plan: NumberedPlanDocument::of(&plan),
+        }]
+    }
+
+    /// Why a lease waits, looked at anew: what is short now, and with `fixes` what would help.
+    pub fn explain(
+        &self,
+        now: Nanoseconds,
+        number: u32,
+        policy: &mut Policy,
+        fixes: bool,
+    ) -> Explanation {
+        let job = JobId(number);
+        let waits = self.world.job(job).is_some_and(|state| state.seeks());
+        if !waits {
+            return Explanation::default();
+        }
+        // Only in the order of all who wait can it be told whose turn it is.
+        let waiting = self.waiting();
+        let (_, report) = decide(now, &self.world, &waiting, policy, Effort::BARE);
+        let one = report.decisions.into_iter().find(|one| one.job == job);
+        let mut report = Report {
+            decisions: one.into_iter().collect(),
+            steps: 0,
+        };
+        deepen(
+            &self.world,
+            &mut report,
+            policy,
+            Effort::ORDINARY,
+            usize::from(fixes),
+        );
+        let Some(decision) = report.decisions.pop() else {
+            return Explanation {
+                reason: "somebody who waits before it goes first".into(),
+                ..Explanation::default()
+            };
+        };
+        match decision.outcome {
+            Outcome::Placed => Explanation {
+                reason: "it is next: a place is free".into(),
+                ..Explanation::default()
+            },
+            Outcome::Waits {
+                shortage,
+                start,
+                fixes,
+            } => {
+                let state = self.world.job(job);
+                let words = state.map(|state| shortage_words(&self.world, &state.job, &shortage));
+                Explanation {
+                    reason: words.unwrap_or_default(),
+                    start,
+                    fixes: fixes.into_iter().map(|fix| fix.what).collect(),
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,26 @@
+//! The broker: tenants lease GPUs, the kernel places, executors act, grants are metered.
+//!
+//! One state, [`Broker`], that [`Broker::apply`] alone changes, event by event: the log of events is
+//! the record, and the state can be made from it at any time. What is asked of the broker gives events
+//! or a [`Refusal`], and changes nothing until they are applied. Nothing here reads a clock or a file.
+
+mod apply;
+mod ask;
+mod executor;
+mod grants;
+mod kernel;
+mod lease;
+mod money;
+mod refusal;
+mod state;
+mod tenants;
+mod time;
+
+pub use ask::Asked;
+pub use executor::{Observation, Order, OrderId, Work};
+pub use grants::{Grant, Grants};
+pub use kernel::Explanation;
+pub use lease::{Lease, LeaseState, Over, lease_id, lease_number};
+pub use refusal::Refusal;
+pub use state::{Broken, Broker};
+pub use tenants::{Tenant, Token, exact};

@@ -1,0 +1,422 @@
+//! Grants become usage records and money; budgets are held before money is spent.
+
+use crate::{Broker, Lease, Refusal, grants::Grant};
+use gpuwise_account::{
+    books::Books,
+    budget::{self, Budget, Budgets, Expected},
+    money::amount,
+    period::{Every, HOUR, Interval, Month},
+    prices::{Applies, Asked, Basis, Metered, PriceBook, PriceEntry},
+    statement::Statement,
+    usage::{Granted, Limits, Sharing, UsageRecord, Used},
+};
+use gpuwise_domain::{
+    offer::Terms,
+    placement::{Fleet, GpuAsk, GpuId, Job, KindId, Part},
+};
+use gpuwise_sched::world::World;
+use gpuwise_units::{Money, Nanoseconds};
+
+/// Who says what was granted: the broker itself.
+const SOURCE: &str = "grants";
+
+/// Thousandths of a budget from which on it is warned.
+const SOFT: u32 = 800;
+
+/// What was granted, what it costs, and what budgets hold.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Accounts {
+    pub(crate) books: Books,
+    pub(crate) budgets: Budgets,
+    records: u64,
+}
+
+/// A grant as accounting sees it.
+struct Seen {
+    device: String,
+    kind: String,
+    granted: Granted,
+    isolation: Sharing,
+    class: Terms,
+}
+
+impl Accounts {
+    /// With the prices of a fleet's kinds of GPU, from a moment on.
+    pub(crate) fn new(at: Nanoseconds, fleet: &Fleet) -> Self {
+        // A fleet's own grants are never late, and last as long as leases do.
+        let limits = Limits {
+            longest: Nanoseconds(u64::MAX),
+            behind: Nanoseconds(u64::MAX >> 1),
+            ..Limits::default()
+        };
+        let mut books = Books::new(limits);
+        let entries = fleet.kinds.iter().filter_map(|kind| {
+            Some(PriceEntry {
+                id: format!("fleet/{}", kind.name),
+                sku: format!("gpu/{}", kind.name),
+                metered: Metered::GpuTime,
+                basis: Basis::Larger,
+                applies: Applies {
+                    kind: Some(kind.name.clone()),
+                    ..Applies::default()
+                },
+                valid: Interval::since(at),
+                window: None,
+                amount: kind.price?.0,
+                per: HOUR,
+                minimum_ns: 0,
+                granularity_ns: 0,
+            })
+        });
+        // Names of kinds are different, so that no two entries are for the same.
+        if let Ok(prices) = PriceBook::new(entries.collect()) {
+            books.set_prices(prices);
+        }
+        Self {
+            books,
+            budgets: Budgets::default(),
+            records: 0,
+        }
+    }
+
+    /// Records what a lease had.
+    pub(crate) fn add(&mut self, world: &World, lease: &Lease, grants: &[Grant]) {
+        for grant in grants {
+            self.records += 1;
+            let Some(record) = record(world, lease, grant, self.records) else {
+                continue;
+            };
+            let spent = self.cost(&record);
+            self.budgets.settle(&record.lease, &record.tenant, &spent);
+            self.books.record(grant.end, &record);
+        }
+    }
+
+    /// What a record costs, price by price; each rounded up, so that a budget never holds too little.
+    fn cost(&self, record: &UsageRecord) -> Vec<Expected> {
+        let asked = Asked {
+            tenant: &record.tenant,
+            kind: &record.kind,
+            granted: &record.granted,
+            isolation: record.isolation,
+            class: record.class,
+        };
+        let whole = Interval::new(record.start, record.end);
+        let pieces = self.books.prices().pieces(&asked, Metered::GpuTime, whole);
+        let priced = pieces.iter().filter_map(|piece| {
+            let price = piece.price?;
+            let share = price.basis.share(&record.granted);
+            let time = i128::from(piece.interval.length()) * i128::from(share.part);
+            let per = i128::from(price.per) * i128::from(share.of);
+            let cost = amount(price.amount, time, per)?;
+            Some(Expected {
+                interval: piece.interval,
+                amount: Money {
+                    micros: cost.micros.saturating_add(1),
+                    currency: cost.currency,
+                },
+            })
+        });
+        priced.collect()
+    }
+
+    /// A tenant's budget is this from now on; `None`: it has none any more.
+    pub(crate) fn set_budget(&mut self, tenant: &str, amount: Option<Money>) {
+        // One that has been taken away bounds nothing.
+        let Some(amount) = amount else {
+            return;
+        };
+        self.budgets.set(Budget {
+            id: tenant.to_owned(),
+            tenant: tenant.to_owned(),
+            amount,
+            every: Every::Month,
+            soft_milli: Some(SOFT),
+            hard: true,
+        });
+    }
+}
+
+fn record(world: &World, lease: &Lease, grant: &Grant, number: u64) -> Option<UsageRecord> {
+    let seen = seen(world, lease, grant.gpu, grant.part)?;
+    Some(UsageRecord {
+        source: SOURCE.into(),
+        id: format!("{}/{number}", lease.id()),
+        sequence: number,
+        tenant: lease.ask.tenant.clone(),
+        lease: lease.id(),
+        device: seen.device,
+        kind: seen.kind,
+        granted: seen.granted,
+        isolation: seen.isolation,
+        class: seen.class,
+        start: grant.start,
+        end: grant.end,
+        used: Used::default(),
+    })
+}
+
+fn seen(world: &World, lease: &Lease, gpu: GpuId, part: Part) -> Option<Seen> {
+    let state = world.gpu(gpu)?;
+    let kind = world.kind(state.gpu.kind)?;
+    let (granted, isolation) = match part {
+        Part::Whole => (Granted::Whole, Sharing::Exclusive),
+        Part::Fraction {
+            milli,
+            memory_mib,
+            isolation,
+        } => {
+            let granted = Granted::Fraction {
+                compute_milli: milli,
+                memory_mib,
+                of_mib: kind.memory_mib.unwrap_or(memory_mib).max(1),
+            };
+            (granted, isolation.into())
+        }
+        Part::Slice { shape, .. } => {
+            let mig = kind.mig.as_ref()?;
+            let shape = mig.shape(shape)?;
+            let granted = Granted::Slice {
+                profile: shape.profile.clone(),
+                compute: shape.compute,
+                of_compute: mig.compute_slices,
+                memory: shape.size,
+                of_memory: mig.memory_slices,
+            };
+            (granted, Sharing::Mig)
+        }
+    };
+    Some(Seen {
+        device: state.gpu.uid.to_string(),
+        kind: kind.name.clone(),
+        granted,
+        isolation,
+        class: class(lease),
+    })
+}
+
+/// Under which terms a lease is: one that may be stopped for others is spot.
+fn class(lease: &Lease) -> Terms {
+    if lease.ask.preemptible == Some(true) {
+        Terms::Spot
+    } else {
+        Terms::OnDemand
+    }
+}
+
+impl Broker {
+    /// What was granted and what it costs, with what goes on counted up to now.
+    pub fn books(&self, now: Nanoseconds, tenant: &str) -> Books {
+        let mut books = self.accounts.books.of_tenant(tenant);
+        let mut numbers = u64::MAX / 2..;
+        for lease in self.open_of(tenant) {
+            for (grant, number) in self.grants.of(lease.number, now).iter().zip(&mut numbers) {
+                if let Some(record) = record(&self.world, lease, grant, number) {
+                    books.record(now, &record);
+                }
+            }
+        }
+        books
+    }
+
+    /// A tenant's month, up to now.
+    pub fn statement(&self, now: Nanoseconds, tenant: &str, month: Month) -> Statement {
+        Statement::of(&self.books(now, tenant), tenant, month)
+    }
+
+    /// What a tenant has spent this month and what is reserved for what its leases may still cost, both in
+    /// µ-units of its budget's currency; `None`: it has no budget.
+    pub fn spending(&self, now: Nanoseconds, tenant: &str) -> Option<(i128, i128)> {
+        let standing = self.accounts.budgets.standing(tenant, now)?;
+        let (spent, reserved) = (standing.spent.micros, standing.reserved.micros);
+        let month = Month::of(now).interval();
+        let mut going_on = 0;
+        for lease in self.open_of(tenant) {
+            for grant in self.grants.of(lease.number, now) {
+                let record = record(&self.world, lease, &grant, 0);
+                let costs = record.map_or_else(Vec::new, |record| self.accounts.cost(&record));
+                let this = costs.iter().filter(|cost| cost.interval.overlaps(month));
+                going_on += this
+                    .map(|cost| i128::from(cost.amount.micros))
+                    .sum::<i128>();
+            }
+        }
+        let reserved = i128::from(reserved) - going_on;
+        Some((i128::from(spent) + going_on, reserved.max(0)))
+    }
+
+    /// The most that a job can cost over an interval; `None`: a kind that it may get has no price.
+    fn worst(&self, spot: bool, job: &Job, within: Interval) -> Option<Money> {
+        let length = i128::from(within.length());
+        let each = (0..).map(KindId).zip(self.world.kinds());
+        let wanted = job.worker.gpu.kinds().and(self.present);
+        let mut most: Option<Money> = None;
+        for (id, kind) in each.filter(|(id, _)| wanted.has(*id)) {
+            let (granted, isolation, count) = granted(&self.world, id, &job.worker.gpu)?;
+            let asked = Asked {
+                tenant: &job.tenant,
+                kind: &kind.name,
+                granted: &granted,
+                isolation,
+                class: if spot { Terms::Spot } else { Terms::OnDemand },
+            };
+            let prices = self.accounts.books.prices();
+            let pieces = prices.pieces(&asked, Metered::GpuTime, within);
+            let workers = i128::from(job.gang.most.max(1)) * i128::from(count);
+            for piece in pieces {
+                let price = piece.price?;
+                let share = price.basis.share(&granted);
+                let time = length * workers * i128::from(share.part);
+                let per = i128::from(price.per) * i128::from(share.of);
+                let cost = amount(price.amount, time, per)?;
+                // What was granted is rounded up each time: at most once a worker's part, and piece.
+                let micros = cost
+                    .micros
+                    .saturating_add(i64::try_from(workers).unwrap_or(i64::MAX));
+                if most.is_none_or(|most| most.micros < micros) {
+                    most = Some(Money {
+                        micros,
+                        currency: cost.currency,
+                    });
+                }
+            }
+        }
+        most
+    }
+
+    /// From when to when a lease may cost something: its length from now, or what is left of the month.
+    pub(crate) fn span(now: Nanoseconds, length: Option<Nanoseconds>) -> Interval {
+        let end = length.map_or_else(|| Month::of(now).interval().end, |length| now + length);
+        Interval::new(now, end)
+    }
+
+    /// What the budget holds back for a lease; `None`: its tenant has no budget, or it can cost nothing.
+    pub(crate) fn hold_back(
+        &self,
+        at: Nanoseconds,
+        spot: bool,
+        job: &Job,
+        length: Option<Nanoseconds>,
+    ) -> Result<Option<Money>, Refusal> {
+        let bounded = self.accounts.budgets.budget(&job.tenant).is_some();
+        if !bounded || matches!(job.worker.gpu, GpuAsk::None) {
+            return Ok(None);
+        }
+        let interval = Self::span(at, length);
+        let Some(amount) = self.worst(spot, job, interval) else {
+            return Err(Refusal::Unpriced {
+                tenant: job.tenant.clone(),
+                what: "a GPU that the lease may get has no price: add one to the fleet".into(),
+            });
+        };
+        let worst = [Expected { interval, amount }];
+        let could = self.accounts.budgets.could_reserve("", &job.tenant, &worst);
+        could.map_err(|refusal| refused(&job.tenant, &refusal))?;
+        Ok(Some(amount))
+    }
+
+    /// Reserves what was held back for a lease.
+    pub(crate) fn reserve(&mut self, at: Nanoseconds, lease: &Lease, amount: Money) {
+        let interval = Self::span(at, lease.length);
+        let worst = [Expected { interval, amount }];
+        // Whether it fits was asked when it was admitted.
+        let _ = self
+            .accounts
+            .budgets
+            .reserve(&lease.id(), &lease.ask.tenant, &worst);
+    }
+
+    /// What a lease has cost and costs an hour now, in µ-units of the currency of its prices.
+    pub fn cost_of(&self, now: Nanoseconds, lease: &Lease) -> Option<Money> {
+        let mut books = self.accounts.books.of_lease(&lease.id());
+        for (number, grant) in (u64::MAX / 2..).zip(self.grants.of(lease.number, now)) {
+            if let Some(record) = record(&self.world, lease, &grant, number) {
+                books.record(now, &record);
+            }
+        }
+        let mut total: Option<Money> = None;
+        let mut month = Month::of(lease.started?);
+        let last = Month::of(lease.over.as_ref().map_or(now, |over| over.at));
+        while month <= last {
+            for line in Statement::of(&books, &lease.ask.tenant, month).lines {
+                if let Ok(charge) = line.charge {
+                    let before = total.map_or(0, |total| total.micros);
+                    total = Some(Money {
+                        micros: before.saturating_add(charge.micros),
+                        currency: charge.currency,
+                    });
+                }
+            }
+            month = month.next();
+        }
+        total
+    }
+}
+
+fn refused(tenant: &str, refusal: &budget::Refusal) -> Refusal {
+    match refusal {
+        budget::Refusal::Exceeded {
+            period,
+            amount,
+            left,
+            needed,
+            ..
+        } => Refusal::Budget {
+            tenant: tenant.to_owned(),
+            month: Month::of(period.start).to_string(),
+            budget: *amount,
+            left: *left,
+            needed: *needed,
+        },
+        other => Refusal::Unpriced {
+            tenant: tenant.to_owned(),
+            what: other.to_string(),
+        },
+    }
+}
+
+/// What an ask is granted of a kind at most, and how many such parts a worker gets.
+fn granted(world: &World, kind: KindId, ask: &GpuAsk) -> Option<(Granted, Sharing, u32)> {
+    let kind = world.kind(kind)?;
+    Some(match ask {
+        GpuAsk::None => (Granted::Nothing, Sharing::Exclusive, 0),
+        GpuAsk::Whole { count, .. } => (Granted::Whole, Sharing::Exclusive, *count),
+        GpuAsk::Fraction {
+            milli,
+            memory_mib,
+            isolation,
+            ..
+        } => {
+            let granted = Granted::Fraction {
+                compute_milli: *milli,
+                memory_mib: memory_mib.unwrap_or(0),
+                of_mib: kind.memory_mib.or(*memory_mib).unwrap_or(1).max(1),
+            };
+            (granted, (*isolation).into(), 1)
+        }
+        // Which profile it gets is the kernel's choice: at most the whole.
+        GpuAsk::Slice { slice, .. } => {
+            let mig = kind.mig.as_ref()?;
+            let fits = |shape: &&gpuwise_domain::placement::MigShape| {
+                (slice.compute == 0 || shape.compute == slice.compute)
+                    && (slice.memory_slices == 0 || shape.size == slice.memory_slices)
+                    && shape.memory_mib.is_none_or(|mib| mib >= slice.memory_mib)
+            };
+            let mut shapes: Vec<_> = mig.shapes.iter().filter(fits).collect();
+            if slice.compute == 0 && slice.memory_slices == 0 {
+                shapes = mig.shapes.iter().collect();
+            }
+            let largest = shapes
+                .iter()
+                .max_by_key(|shape| (shape.compute, shape.size))?;
+            let granted = Granted::Slice {
+                profile: largest.profile.clone(),
+                compute: largest.compute,
+                of_compute: mig.compute_slices,
+                memory: largest.size,
+                of_memory: mig.memory_slices,
+            };
+            (granted, Sharing::Mig, 1)
+        }
+    })
+}

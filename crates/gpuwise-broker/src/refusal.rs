@@ -1,0 +1,56 @@
+//! Why something that is asked for is not done.
+
+use gpuwise_units::Money;
+
+/// Why the broker says no. Nothing has changed then.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// What was asked for is wrong.
+    #[error("{field}: {problem}")]
+    Invalid { field: String, problem: String },
+    #[error("there is no tenant {0:?}")]
+    NoSuchTenant(String),
+    #[error("there is a tenant {0:?} already")]
+    TenantExists(String),
+    #[error("there is no lease {0}")]
+    NoSuchLease(String),
+    #[error("lease {0} is over")]
+    LeaseOver(String),
+    #[error("there is no token {0:?}")]
+    NoSuchToken(String),
+    #[error("there is a token {0:?} already")]
+    TokenExists(String),
+    /// The fleet could never hold it, or its tenant may never have so much.
+    #[error("it can never start: {0}")]
+    Infeasible(String),
+    /// The budget has too little left. It is final: asking again does not help before the next month.
+    #[error(
+        "the budget of tenant {tenant:?} for {month} has {left} left of {budget}; this lease may cost \
+         {needed} of it"
+    )]
+    Budget {
+        tenant: String,
+        /// Such as `2026-11`.
+        month: String,
+        budget: Money,
+        left: Money,
+        needed: Money,
+    },
+    /// It cannot be held against a budget.
+    #[error("the budget of tenant {tenant:?} cannot be held: {what}")]
+    Unpriced { tenant: String, what: String },
+    /// The same key was used for something else.
+    #[error("the idempotency key was used before, for another request")]
+    KeyReused,
+    #[error("there are no more numbers for leases")]
+    Full,
+}
+
+impl Refusal {
+    pub(crate) fn invalid(field: &str, problem: impl Into<String>) -> Self {
+        Self::Invalid {
+            field: field.into(),
+            problem: problem.into(),
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! The state, and what can be asked of it.
+
+use crate::{
+    Lease, LeaseState, Order, OrderId, Tenant, Token, executor::Work, grants::Grants,
+    money::Accounts,
+};
+use gpuwise_account::period::Month;
+use gpuwise_domain::placement::{Action, Kinds};
+use gpuwise_sched::world::{Phase, Refused, World};
+use gpuwise_units::Nanoseconds;
+use gpuwise_wire::broker::PolicyDocument;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Everything that is so: who may ask, who holds what, until when, what it has cost.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Broker {
+    pub(crate) world: World,
+    pub(crate) policy: PolicyDocument,
+    pub(crate) tenants: BTreeMap<String, Tenant>,
+    /// By their hashes.
+    pub(crate) tokens: BTreeMap<String, Token>,
+    pub(crate) leases: BTreeMap<u32, Lease>,
+    /// Leases that are not over.
+    pub(crate) open: BTreeSet<u32>,
+    /// The same by tenant.
+    pub(crate) open_of: BTreeMap<String, BTreeSet<u32>>,
+    /// Kinds of which the fleet has a GPU.
+    pub(crate) present: Kinds,
+    /// Ends of leases that have one and are active.
+    pub(crate) ends: BTreeSet<(Nanoseconds, u32)>,
+    /// What was asked under which key of which tenant: its hash, and the lease.
+    pub(crate) keys: BTreeMap<(String, String), (String, u32)>,
+    /// What executors are to do and have not answered.
+    pub(crate) orders: BTreeMap<OrderId, Work>,
+    /// The order that started what runs of each lease.
+    pub(crate) started_by: BTreeMap<u32, OrderId>,
+    pub(crate) last_order: u64,
+    pub(crate) grants: Grants,
+    pub(crate) accounts: Accounts,
+    /// The month whose budgets hold what leases may cost.
+    pub(crate) month: Month,
+    /// Answers that came for orders that were over.
+    pub(crate) stale: u64,
+    pub(crate) now: Nanoseconds,
+}
+
+/// The log does not fit together: an event cannot have happened after those before it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Broken {
+    #[error("the log does not begin with a fleet")]
+    NotBegun,
+    #[error("the log begins a second time")]
+    Twice,
+    #[error("the fleet cannot have changed so")]
+    World(#[from] Refused),
+    #[error("{0}")]
+    Document(String),
+    #[error("there is no lease L-{0}")]
+    NoSuchLease(u32),
+    #[error("there is a lease L-{0} already")]
+    SecondLease(u32),
+}
+
+impl Broker {
+    /// The time of the last event.
+    pub const fn now(&self) -> Nanoseconds {
+        self.now
+    }
+
+    pub const fn world(&self) -> &World {
+        &self.world
+    }
+
+    /// By what the scheduler goes.
+    pub const fn policy(&self) -> &PolicyDocument {
+        &self.policy
+    }
+
+    pub fn tenants(&self) -> impl Iterator<Item = &Tenant> {
+        self.tenants.values()
+    }
+
+    pub fn tenant(&self, name: &str) -> Option<&Tenant> {
+        self.tenants.get(name)
+    }
+
+    pub fn tokens(&self) -> impl Iterator<Item = &Token> {
+        self.tokens.values()
+    }
+
+    /// The token of a hash, where it may be used now.
+    pub fn token(&self, hash: &str, now: Nanoseconds) -> Option<&Token> {
+        let token = self.tokens.get(hash)?;
+        token.expires.is_none_or(|end| now < end).then_some(token)
+    }
+
+    /// All leases, by number.
+    pub fn leases(&self) -> impl DoubleEndedIterator<Item = &Lease> {
+        self.leases.values()
+    }
+
+    /// Leases that are not over, by number.
+    pub fn open(&self) -> impl Iterator<Item = &Lease> {
+        self.open
+            .iter()
+            .filter_map(|number| self.leases.get(number))
+    }
+
+    /// A tenant's leases that are not over, by number.
+    pub fn open_of(&self, tenant: &str) -> impl Iterator<Item = &Lease> {
+        let numbers = self.open_of.get(tenant).into_iter().flatten();
+        numbers.filter_map(|number| self.leases.get(number))
+    }
+
+    pub fn lease(&self, number: u32) -> Option<&Lease> {
+        self.leases.get(&number)
+    }
+
+    /// Answers that came for orders that were over, and changed nothing.
+    pub const fn stale(&self) -> u64 {
+        self.stale
+    }
+
+    pub const fn grants(&self) -> &Grants {
+        &self.grants
+    }
+
+    /// Where a lease is in its life, and since when.
+    pub fn state(&self, lease: &Lease) -> (LeaseState, Nanoseconds) {
+        use gpuwise_wire::broker::EndedHow;
+        if let Some(over) = &lease.over {
+            let state = match over.how {
+                EndedHow::Ended => LeaseState::Ended,
+                EndedHow::Failed => LeaseState::Failed,
+            };
+            return (state, over.at);
+        }
+        if let Some((since, _)) = &lease.draining {
+            return (LeaseState::Draining, *since);
+        }
+        let Some(job) = self.world.job(lease.job()) else {
+            return (LeaseState::Requested, lease.requested);
+        };
+        let since = job.phase.since();
+        let state = match job.phase {
+            Phase::Waiting { .. } if lease.started.is_some() => LeaseState::Suspended,
+            Phase::Waiting { .. } => LeaseState::Requested,
+            Phase::Reclaimed { .. } => LeaseState::Suspended,
+            Phase::Running { .. } => LeaseState::Active,
+            Phase::Starting { .. } if self.is_ready(lease) => LeaseState::Starting,
+            Phase::Starting { .. } => LeaseState::Reserved,
+        };
+        (state, since)
+    }
+
+    /// Whether nothing is missing for what a lease is to start on.
+    fn is_ready(&self, lease: &Lease) -> bool {
+        let order = self.started_by.get(&lease.number);
+        let work = order.and_then(|order| self.orders.get(order));
+        work.is_some_and(|work| match work {
+            Work::Act { action } => self.world.can_start(action),
+            Work::Stop { .. } => false,
+        })
+    }
+
+    /// What executors are to do now, in order: what can start, and has not been answered.
+    pub fn orders(&self) -> impl Iterator<Item = Order> {
+        let ready = self.orders.iter().filter(|(_, work)| match work {
+            Work::Act { action } => self.world.can_start(action),
+            Work::Stop { .. } => true,
+        });
+        ready.map(|(id, work)| Order {
+            id: *id,
+            work: work.clone(),
+        })
+    }
+
+    /// Whether an order is still wanted.
+    pub fn wants(&self, id: OrderId) -> bool {
+        self.orders.contains_key(&id)
+    }
+
+    pub(crate) fn order(&mut self, work: Work) -> OrderId {
+        self.last_order += 1;
+        let id = OrderId(self.last_order);
+        if let Work::Act {
+            action:
+                Action::Place { job, .. }
+                | Action::Move { job, .. }
+                | Action::Resize { job, .. }
+                | Action::Restore { job, .. },
+        } = &work
+        {
+            self.started_by.insert(job.0, id);
+        }
+        self.orders.insert(id, work);
+        id
+    }
+}

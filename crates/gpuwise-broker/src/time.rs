@@ -1,0 +1,175 @@
+//! What time and executors make of leases.
+
+use crate::{Broker, LeaseState, Observation, OrderId, ask::ended, executor::Work, tenants::exact};
+use gpuwise_account::period::Month;
+use gpuwise_domain::placement::{Action, Event, JobId};
+use gpuwise_units::Nanoseconds;
+use gpuwise_wire::{
+    Mirror as _,
+    broker::{BrokerEvent, EndedHow},
+    live::EventDocument,
+};
+
+/// A lease that could not be started so often in a row has failed.
+const STARTS: u32 = 3;
+
+impl Broker {
+    /// When time alone changes something; `None`: never.
+    pub fn wake_at(&self) -> Option<Nanoseconds> {
+        let month = (!self.open.is_empty()).then(|| self.month.next().start());
+        let end = self.ends.first().map(|(end, _)| *end);
+        month.into_iter().chain(end).min()
+    }
+
+    /// What has happened by now because time went on: leases whose time is over, and months that begin.
+    pub fn due(&self, now: Nanoseconds) -> Vec<BrokerEvent> {
+        let mut due = self.over(now);
+        if Month::of(now) > self.month {
+            due.extend(self.another_month(now));
+        }
+        due
+    }
+
+    /// Budgets of a month that begins hold what leases may cost that have no end, or have not begun. Who
+    /// finds too little left is told to end.
+    fn another_month(&self, now: Nanoseconds) -> Vec<BrokerEvent> {
+        const REASON: &str = "the budget of the new month has too little left for it";
+        let mut budgets = self.clone();
+        let (mut reserved, mut ended) = (Vec::new(), Vec::new());
+        for lease in self.open() {
+            let begun = lease.started.is_some() && lease.length.is_some();
+            let held = !begun && self.accounts.budgets.budget(&lease.ask.tenant).is_some();
+            let Some(job) = self.world.job(lease.job()).filter(|_| held) else {
+                continue;
+            };
+            if lease.draining.is_some() {
+                continue;
+            }
+            budgets.accounts.budgets.release(&lease.id());
+            let spot = lease.ask.preemptible == Some(true);
+            match budgets.hold_back(now, spot, &job.job, lease.length) {
+                Ok(Some(amount)) => {
+                    budgets.reserve(now, lease, amount);
+                    reserved.push((lease.number, exact(amount)));
+                }
+                Ok(None) => {}
+                Err(_) => ended.extend(self.release(lease.number, REASON).unwrap_or_default()),
+            }
+        }
+        let began = BrokerEvent::MonthBegan { reserved };
+        [began].into_iter().chain(ended).collect()
+    }
+
+    fn over(&self, now: Nanoseconds) -> Vec<BrokerEvent> {
+        const REASON: &str = "its time is over";
+        let over = self.ends.iter().take_while(|(end, _)| *end <= now);
+        let leases = over.filter_map(|(_, number)| self.lease(*number));
+        leases
+            .map(|lease| match self.state(lease).0 {
+                LeaseState::Suspended => ended(lease, REASON),
+                _ => BrokerEvent::Draining {
+                    lease: lease.number,
+                    reason: REASON.into(),
+                },
+            })
+            .collect()
+    }
+
+    /// What an executor has told means. Answers to orders that are over mean nothing.
+    pub fn observe(&self, observation: &Observation) -> Vec<BrokerEvent> {
+        match observation {
+            Observation::Done(order) => self.done(*order),
+            Observation::Failed { order, reason } => self.failed(*order, reason),
+            Observation::Exited {
+                job,
+                order,
+                code,
+                reason,
+            } => self.exited(*job, *order, *code, reason),
+            Observation::Busy { job, milli } => {
+                let event = Event::Measured {
+                    job: *job,
+                    busy_milli: *milli,
+                };
+                let known = self.world.job(*job).is_some();
+                known.then(|| fleet(&event)).into_iter().collect()
+            }
+        }
+    }
+
+    fn done(&self, order: OrderId) -> Vec<BrokerEvent> {
+        match self.orders.get(&order) {
+            None => Vec::new(),
+            Some(Work::Act { action }) if self.world.can_start(action) => {
+                vec![fleet(&Event::Done(action.clone()))]
+            }
+            Some(Work::Act { .. }) => Vec::new(),
+            Some(Work::Stop { job, .. }) => {
+                let lease = self.lease(job.0);
+                let reason = |lease: &crate::Lease| {
+                    let why = lease.draining.as_ref().map(|(_, reason)| reason.clone());
+                    ended(lease, &why.unwrap_or_default())
+                };
+                lease
+                    .filter(|lease| lease.over.is_none())
+                    .map(reason)
+                    .into_iter()
+                    .collect()
+            }
+        }
+    }
+
+    fn failed(&self, order: OrderId, reason: &str) -> Vec<BrokerEvent> {
+        match self.orders.get(&order) {
+            Some(Work::Act { action }) if self.world.is_under_way(action) => {
+                let mut events = vec![fleet(&Event::Failed(action.clone()))];
+                if let Action::Place { job, .. } = action
+                    && let Some(lease) = self.lease(job.0)
+                    && lease.failed_starts + 1 >= STARTS
+                {
+                    events.push(BrokerEvent::Ended {
+                        lease: lease.number,
+                        how: EndedHow::Failed,
+                        reason: reason.to_owned(),
+                        exit_code: None,
+                    });
+                }
+                events
+            }
+            // What could not be stopped still runs, and is told again.
+            _ => Vec::new(),
+        }
+    }
+
+    fn exited(
+        &self,
+        job: JobId,
+        order: OrderId,
+        code: Option<i32>,
+        reason: &str,
+    ) -> Vec<BrokerEvent> {
+        let lease = self.lease(job.0).filter(|lease| lease.over.is_none());
+        let current = self.started_by.get(&job.0) == Some(&order);
+        let Some(lease) = lease.filter(|_| current) else {
+            return Vec::new();
+        };
+        let drained = lease.draining.as_ref().map(|(_, reason)| reason.as_str());
+        let how = match code {
+            Some(0) => EndedHow::Ended,
+            _ if drained.is_some() => EndedHow::Ended,
+            _ => EndedHow::Failed,
+        };
+        vec![BrokerEvent::Ended {
+            lease: lease.number,
+            how,
+            reason: drained.unwrap_or(reason).to_owned(),
+            exit_code: code,
+        }]
+    }
+}
+
+fn fleet(event: &Event) -> BrokerEvent {
+    BrokerEvent::Fleet {
+        event: EventDocument::of(event),
+    }
+}

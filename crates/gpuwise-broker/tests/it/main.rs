@@ -1,0 +1,6 @@
+//! Tests of the broker.
+
+mod faults;
+mod lives;
+mod money;
+mod support;

@@ -1,0 +1,265 @@
+//! What the broker answers.
+
+use super::{LeaseAsk, LeaseSize, QuotaAsk, Role};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// Why something was not done (RFC 9457).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ProblemAnswer {
+    /// Which kind of problem, such as `https://gpuwise.dev/problems/budget`.
+    #[serde(rename = "type")]
+    pub kind: String,
+    pub title: String,
+    /// The HTTP status.
+    pub status: u16,
+    /// What was wrong and what to do.
+    pub detail: String,
+    /// The field that is wrong.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub field: Option<String>,
+}
+
+/// A lease.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct LeaseAnswer {
+    /// `L-42`.
+    pub id: String,
+    pub tenant: String,
+    pub name: String,
+    /// `requested`, `reserved`, `starting`, `active`, `suspended`, `draining`, `ended` or `failed`.
+    pub state: String,
+    /// Since when (RFC 3339).
+    pub since: String,
+    /// Why it is in that state.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    pub requested_at: String,
+    /// When it was first active.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<String>,
+    /// When its time is over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ends_at: Option<String>,
+    /// What it has; its last place once it is over.
+    pub gpus: Vec<HeldGpu>,
+    /// What was asked for.
+    pub ask: LeaseAsk,
+    /// How a model was sized.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size: Option<LeaseSize>,
+    /// What it has cost, such as `12.5 USD`; left out where nothing has a price.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
+}
+
+/// A GPU, or a part of one, that a lease has.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct HeldGpu {
+    pub node: String,
+    /// Its number in its node.
+    pub index: u32,
+    /// Its lasting id.
+    pub uid: String,
+    /// Its kind.
+    pub gpu: String,
+    /// `whole`, a share such as `0.25`, or a MIG profile.
+    pub part: String,
+}
+
+/// Leases, and where the next ones begin.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct LeaseList {
+    pub items: Vec<LeaseAnswer>,
+    /// The cursor of the next page; left out on the last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
+}
+
+/// Why a lease is where it is, or waits.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct ExplanationAnswer {
+    pub id: String,
+    pub state: String,
+    pub since: String,
+    /// In words.
+    pub reason: String,
+    /// When it is expected to start, where that can be told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expected_start: Option<String>,
+    /// What would help, cheapest first.
+    pub fixes: Vec<String>,
+    /// Nodes that had room when it was placed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub candidates: Option<u32>,
+    /// What was weighed for the choice, by name.
+    pub weighed: Vec<(String, i64)>,
+}
+
+/// A tenant.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct TenantAnswer {
+    pub name: String,
+    pub created_at: String,
+    pub quota: Vec<QuotaAsk>,
+    pub weight: f64,
+    /// Money for a calendar month; left out: no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget: Option<String>,
+    /// Spent this month.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spent: Option<String>,
+    /// Held back for what its leases may still cost this month.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reserved: Option<String>,
+    /// GPUs that it holds.
+    pub gpus: f64,
+    /// Leases that are not over.
+    pub leases: u32,
+}
+
+/// Tenants.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct TenantList {
+    pub items: Vec<TenantAnswer>,
+}
+
+/// A token; what it is, is said once, when it is made.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct TokenAnswer {
+    pub name: String,
+    pub role: Role,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<String>,
+    /// The token itself: only where it was just made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token: Option<String>,
+}
+
+/// Tokens.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct TokenList {
+    pub items: Vec<TokenAnswer>,
+}
+
+/// The fleet and who holds what of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct FleetAnswer {
+    pub name: String,
+    /// The broker's time.
+    pub now: String,
+    pub nodes: Vec<NodeAnswer>,
+}
+
+/// A node.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct NodeAnswer {
+    pub name: String,
+    pub uid: String,
+    pub health: String,
+    pub gpus: Vec<GpuAnswer>,
+}
+
+/// A GPU.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct GpuAnswer {
+    pub index: u32,
+    pub uid: String,
+    pub gpu: String,
+    pub health: String,
+    pub holders: Vec<HolderAnswer>,
+}
+
+/// Who holds a GPU or a part of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct HolderAnswer {
+    pub lease: String,
+    pub tenant: String,
+    pub part: String,
+}
+
+/// What a tenant is charged for a month.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct StatementAnswer {
+    pub tenant: String,
+    /// Such as `2026-11`.
+    pub month: String,
+    /// Up to when it counts: the broker's time, or the month's end.
+    pub until: String,
+    pub lines: Vec<StatementLine>,
+    pub totals: Vec<StatementTotal>,
+}
+
+/// One charge: its amount is rounded once, here.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct StatementLine {
+    /// `usage`, `reversal`, `restated` or `shared`.
+    pub cause: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lease: Option<String>,
+    /// Kind of GPU, or the model where tokens are charged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpu: Option<String>,
+    /// `whole`, a share such as `0.25`, or a MIG profile.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub part: Option<String>,
+    /// `exclusive`, `mig`, `vgpu`, `mps` or `time-slice`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub isolation: Option<String>,
+    /// `on demand`, `spot` or `reserved`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub class: Option<String>,
+    pub from: String,
+    pub to: String,
+    /// Hours of parts of GPUs that were granted, as a decimal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub granted_hours: Option<String>,
+    /// GPU-hours in which the multiprocessors worked, where somebody measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub used_hours: Option<String>,
+    /// What is charged, as a decimal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quantity: Option<String>,
+    /// `GPU-hour`, `1M tokens` or `kWh`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unit: Option<String>,
+    /// For a unit, with its currency.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unit_price: Option<String>,
+    /// What is charged, with its currency; left out where there is no price.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub charge: Option<String>,
+    /// Why nothing is charged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unpriced: Option<String>,
+}
+
+/// What the lines of one currency come to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct StatementTotal {
+    pub currency: String,
+    /// The sum of the lines.
+    pub charge: String,
+    /// To the currency's smallest unit.
+    pub payable: String,
+}
+
+/// Who holds, who waits, what it costs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct TopAnswer {
+    /// The fleet's name.
+    pub fleet: String,
+    /// The broker's time.
+    pub now: String,
+    /// GPUs of the fleet.
+    pub gpus: u32,
+    /// Of them: those that somebody holds, or a part of them.
+    pub held: u32,
+    pub tenants: Vec<TenantAnswer>,
+    /// Leases that are not over.
+    pub leases: Vec<LeaseAnswer>,
+}

@@ -1,0 +1,113 @@
+//! What is asked of the broker.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use utoipa::ToSchema;
+
+/// A lease that is asked for: GPUs by name, or a model and an SLO that are sized.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LeaseAsk {
+    /// Who asks: the tenant that pays.
+    pub tenant: String,
+    /// A name for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// GPUs of each worker: `H100`, `4xH100`, `0.25xL40S` for a share of one by time, or a MIG profile
+    /// such as `1g.10gb`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpu: Option<String>,
+    /// How many workers, all at once; 1 where it is left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workers: Option<u32>,
+    /// All workers within one `nvlink`, `node`, `rack`, `block` or `zone`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub within: Option<String>,
+    /// Processor cores of each worker.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<f64>,
+    /// Memory of each worker, such as `64GiB`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<String>,
+    /// Higher goes first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priority: Option<i32>,
+    /// Whether it may be stopped for others and wait again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preemptible: Option<bool>,
+    /// For how long, such as `12h`; left out: until it is released, or its command ends.
+    #[serde(default, rename = "for", skip_serializing_if = "Option::is_none")]
+    pub length: Option<String>,
+    /// A model to be sized, as `gpuwise plan` names it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// Arrivals, such as `8` or `600/min`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<String>,
+    /// Concurrent requests, in place of a rate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub concurrency: Option<String>,
+    /// Input sequence length in tokens.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub isl: Option<String>,
+    /// Output sequence length in tokens.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub osl: Option<String>,
+    /// Target of the time to first token, such as `p95:1s`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ttft: Option<String>,
+    /// Target of the time per output token, such as `p95:40ms`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tpot: Option<String>,
+    /// A command that runs on what is leased; the lease ends when it does.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub command: Vec<String>,
+    /// Environment of the command.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub env: BTreeMap<String, String>,
+}
+
+/// A tenant that is to be created or changed.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TenantAsk {
+    pub name: String,
+    /// Money for a calendar month (UTC), such as `20000 USD`; left out: no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget: Option<String>,
+    /// GPUs of its own; left out: no limit of its own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub quota: Vec<QuotaAsk>,
+    /// Its weight when what is left over is shared.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub weight: Option<f64>,
+}
+
+/// A quota of a tenant.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct QuotaAsk {
+    /// Nominal quota: `16xH100`, or `16` of any kind.
+    pub gpus: String,
+    /// Borrowing limit in GPUs; left out: no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub borrow: Option<f64>,
+    /// Lending limit in GPUs; left out: no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lend: Option<f64>,
+}
+
+/// A token that is to be made.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TokenAsk {
+    /// A name for people.
+    pub name: String,
+    pub role: super::Role,
+    /// The tenant that it is for; left out for administrators, operators and auditors of the whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<String>,
+    /// For how long it is valid, such as `30d`; left out: until it is revoked.
+    #[serde(default, rename = "for", skip_serializing_if = "Option::is_none")]
+    pub length: Option<String>,
+}

@@ -1,0 +1,201 @@
+//! What happened, as the log keeps it.
+
+use super::LeaseAsk;
+use crate::live::{
+    EventDocument, FleetDocument, JobDocument, NumberedPlanDocument, QueueDocument,
+    SchedulingDocument,
+};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// An event of the broker and when it happened.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LoggedEvent {
+    /// Nanoseconds since 1970, UTC.
+    pub at_ns: u64,
+    pub event: BrokerEvent,
+}
+
+/// What happened.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "the first event alone holds a fleet"
+)]
+pub enum BrokerEvent {
+    /// The broker begins with this fleet.
+    Began {
+        fleet: FleetDocument,
+        /// MIG instances that are there already.
+        present: Vec<EventDocument>,
+        policy: PolicyDocument,
+    },
+    /// The scheduler goes by another policy.
+    PolicySet { policy: PolicyDocument },
+    /// A tenant is new, or has changed.
+    TenantSet { tenant: TenantDocument },
+    /// A token may be used.
+    TokenAdded { token: TokenDocument },
+    TokenRevoked {
+        /// Its name.
+        name: String,
+        tenant: Option<String>,
+    },
+    /// A lease was asked for and admitted.
+    LeaseRequested {
+        /// Its number: `L-42` is 42.
+        lease: u32,
+        ask: LeaseAsk,
+        /// What the kernel is asked for.
+        job: JobDocument,
+        /// How a model was sized.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        size: Option<LeaseSize>,
+        /// For how long, in nanoseconds.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        length_ns: Option<u64>,
+        /// The key under which it was asked for, and a hash of what was asked.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        key: Option<(String, String)>,
+        /// What the budget holds back for it: µ-units of its currency.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reserved: Option<String>,
+    },
+    /// A calendar month begins: its budgets hold what leases may cost in it.
+    MonthBegan {
+        /// Leases that have no end or have not begun, and what is held back for each.
+        reserved: Vec<(u32, String)>,
+    },
+    /// The kernel's plan is the target: its actions have begun.
+    Planned {
+        plan: NumberedPlanDocument,
+        /// What was weighed for those who were placed.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        placed: Vec<PlacedReason>,
+    },
+    /// Something of the fleet changed: an action is done or has failed, health, what was measured.
+    Fleet { event: EventDocument },
+    /// A lease is told to end.
+    Draining { lease: u32, reason: String },
+    /// A lease has ended; its GPUs are free.
+    Ended {
+        lease: u32,
+        how: EndedHow,
+        reason: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        exit_code: Option<i32>,
+    },
+}
+
+impl BrokerEvent {
+    /// Its tag in documents.
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::Began { .. } => "began",
+            Self::PolicySet { .. } => "policy_set",
+            Self::TenantSet { .. } => "tenant_set",
+            Self::TokenAdded { .. } => "token_added",
+            Self::TokenRevoked { .. } => "token_revoked",
+            Self::LeaseRequested { .. } => "lease_requested",
+            Self::MonthBegan { .. } => "month_began",
+            Self::Planned { .. } => "planned",
+            Self::Fleet { .. } => "fleet",
+            Self::Draining { .. } => "draining",
+            Self::Ended { .. } => "ended",
+        }
+    }
+}
+
+/// Why a lease was placed where it is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PlacedReason {
+    pub lease: u32,
+    /// Nodes that had room.
+    pub candidates: u32,
+    /// What was weighed for the choice, by name: its score, and the parts that it is made of.
+    pub weighed: Vec<(String, i64)>,
+}
+
+/// How a lease ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum EndedHow {
+    Ended,
+    Failed,
+}
+
+/// By what the scheduler goes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PolicyDocument {
+    /// How nodes are chosen: the name of a policy.
+    pub selector: String,
+    /// Whether jobs that allow it are preempted, moved or shrunk for those of higher priority.
+    pub preempt: bool,
+    /// Who goes first, who may go ahead, who has waited too long.
+    pub scheduling: SchedulingDocument,
+}
+
+/// A tenant.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TenantDocument {
+    /// Its queue: name, quota, weight.
+    pub queue: QueueDocument,
+    /// Money for a calendar month, with its currency.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget: Option<String>,
+}
+
+/// A token, without what it is: its hash alone is kept.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TokenDocument {
+    pub name: String,
+    /// SHA-256 of the token, in hexadecimal.
+    pub hash: String,
+    pub role: Role,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<String>,
+    /// When it ends: nanoseconds since 1970, UTC.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_ns: Option<u64>,
+}
+
+gpuwise_units::named! {
+    /// What a token may do.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum Role:
+        name
+    {
+        /// Everything.
+        Administrator = "administrator",
+        /// The fleet and its leases, not tenants, tokens or prices.
+        Operator = "operator",
+        /// All of one tenant.
+        TenantAdmin = "tenant-admin",
+        /// Leases of one tenant.
+        Member = "member",
+        /// Reads everything, changes nothing; of one tenant where it is for one.
+        Auditor = "auditor",
+    }
+}
+
+/// How a model was sized.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LeaseSize {
+    /// The deployment in words: GPUs, layout, precision.
+    pub deployment: String,
+    /// What gives the same answer on the command line.
+    pub command: String,
+    /// Replicas.
+    pub replicas: u32,
+    /// Most requests a second that are sustained.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sustained: Option<f64>,
+}

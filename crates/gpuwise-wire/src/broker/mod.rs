@@ -1,0 +1,77 @@
+//! Documents of the broker: what is asked of it, what happened, what it answers.
+//!
+//! Money is written as a decimal text with its currency (`"12.50 USD"`), time as RFC 3339 in UTC in
+//! answers and as nanoseconds since 1970 in the log.
+
+mod answer;
+mod ask;
+mod event;
+
+pub use answer::{
+    ExplanationAnswer, FleetAnswer, GpuAnswer, HeldGpu, HolderAnswer, LeaseAnswer, LeaseList,
+    NodeAnswer, ProblemAnswer, StatementAnswer, StatementLine, StatementTotal, TenantAnswer,
+    TenantList, TokenAnswer, TokenList, TopAnswer,
+};
+pub use ask::{LeaseAsk, QuotaAsk, TenantAsk, TokenAsk};
+pub use event::{
+    BrokerEvent, EndedHow, LeaseSize, LoggedEvent, PlacedReason, PolicyDocument, Role,
+    TenantDocument, TokenDocument,
+};
+
+use serde_json::{Map, Value};
+use utoipa::ToSchema;
+
+/// JSON Schemas of what is asked and answered, by name: one of OpenAPI's components each.
+pub fn schemas() -> Map<String, Value> {
+    let mut all = Map::new();
+    with::<LeaseAsk>(&mut all);
+    with::<TenantAsk>(&mut all);
+    with::<TokenAsk>(&mut all);
+    with::<ProblemAnswer>(&mut all);
+    with::<LeaseAnswer>(&mut all);
+    with::<LeaseList>(&mut all);
+    with::<ExplanationAnswer>(&mut all);
+    with::<TenantAnswer>(&mut all);
+    with::<TenantList>(&mut all);
+    with::<TokenAnswer>(&mut all);
+    with::<TokenList>(&mut all);
+    with::<FleetAnswer>(&mut all);
+    with::<StatementAnswer>(&mut all);
+    all.sort_keys();
+    all
+}
+
+/// JSON Schemas of what the command line prints, by the names of answers.
+pub fn answer_schemas() -> Vec<(&'static str, String)> {
+    use crate::schema::answer;
+    vec![
+        ("lease", answer::<LeaseAnswer>("lease", "A lease")),
+        ("leases", answer::<LeaseList>("leases", "Leases")),
+        (
+            "lease-explanation",
+            answer::<ExplanationAnswer>("lease-explanation", "Why a lease waits or is where it is"),
+        ),
+        (
+            "statement",
+            answer::<StatementAnswer>("statement", "What a tenant is charged"),
+        ),
+        ("tenant", answer::<TenantAnswer>("tenant", "A tenant")),
+        ("tenants", answer::<TenantList>("tenants", "Tenants")),
+        ("token", answer::<TokenAnswer>("token", "A token")),
+        ("tokens", answer::<TokenList>("tokens", "Tokens")),
+        (
+            "top",
+            answer::<TopAnswer>("top", "Who holds, who waits, what it costs"),
+        ),
+    ]
+}
+
+/// A type and all that it refers to.
+fn with<T: ToSchema>(all: &mut Map<String, Value>) {
+    let mut parts = Vec::new();
+    T::schemas(&mut parts);
+    parts.push((T::name().into_owned(), T::schema()));
+    for (name, part) in parts {
+        all.insert(name, serde_json::to_value(part).unwrap_or_default());
+    }
+}
