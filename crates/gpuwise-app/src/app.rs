@@ -2,7 +2,6 @@
 
 use crate::catalogue::Overrides;
 use crate::schemas::AnswerName;
-use clap::ValueEnum;
 use gpuwise_view::{Style, table::Table};
 use serde_json::{Map, Value};
 use std::{
@@ -41,7 +40,7 @@ impl App {
 }
 
 /// In which form an answer is written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// Text for a terminal
     Table,
@@ -60,6 +59,8 @@ pub struct Form {
     pub format: Format,
     /// Width and colour of text.
     pub style: Style,
+    /// Whether CSV has the columns of FOCUS, where an answer can have them.
+    pub focus: bool,
 }
 
 /// Where answers go.

@@ -30,6 +30,7 @@ inputs! {
     "node.toml" "--host of check and train",
     "fabric.toml" "--fabric, composed",
     "fleet.toml" "fleet, place, capacity, lint",
+    "lab.toml" "serve --fleet, fleet, place",
     "jobs.toml" "place, capacity, fleet check --jobs",
     "jobs.csv" "tier",
     "lessons.csv" "tier --learn",

@@ -30,6 +30,15 @@ pub fn read(path: &Path, catalogue: &Catalogue) -> anyhow::Result<FleetFile> {
     fleet::read_fleet(&shown, &text, fabric.as_ref(), &find).map_err(wrong)
 }
 
+/// Reads a fleet from a text that names no fabric file; `shown` is what keeps it.
+///
+/// # Errors
+/// As [`read`].
+pub fn of_text(shown: &str, text: &str, catalogue: &Catalogue) -> anyhow::Result<FleetFile> {
+    let find = |name: &str| known(catalogue, name);
+    fleet::read_fleet(shown, text, None, &find).map_err(wrong)
+}
+
 /// Reads a job file for a fleet; kinds of GPU that the fleet lacks are added to it.
 ///
 /// # Errors
@@ -144,6 +153,22 @@ fn parts(catalogue: &Catalogue, gpu: &str) -> KnownParts {
     }
 }
 
+/// Takes the health of nodes and GPUs out of a fleet, as events that come once everything else is there.
+pub fn states(fleet: &mut Fleet) -> Vec<Event> {
+    let mut states = Vec::new();
+    for (at, node) in fleet.nodes.iter_mut().enumerate() {
+        let health = std::mem::take(&mut node.health);
+        let node = gpuwise_domain::placement::NodeId(at as u32);
+        states.extend((health != Health::Up).then_some(Event::NodeHealth { node, health }));
+    }
+    for (at, gpu) in fleet.gpus.iter_mut().enumerate() {
+        let health = std::mem::take(&mut gpu.health);
+        let gpu = gpuwise_domain::placement::GpuId(at as u32);
+        states.extend((health != Health::Up).then_some(Event::GpuHealth { gpu, health }));
+    }
+    states
+}
+
 /// The world that a fleet file and a job file describe now: instances are there, jobs that run
 /// are placed, the others wait.
 ///
@@ -151,17 +176,7 @@ fn parts(catalogue: &Catalogue, gpu: &str) -> KnownParts {
 /// When two jobs run on the same GPU, one runs where it does not fit, and the like.
 pub fn world(file: &FleetFile, jobs: Option<&JobsFile>) -> anyhow::Result<World> {
     let mut whole = file.fleet.clone();
-    let mut states = Vec::new();
-    for (at, node) in whole.nodes.iter_mut().enumerate() {
-        let health = std::mem::take(&mut node.health);
-        let node = gpuwise_domain::placement::NodeId(at as u32);
-        states.extend((health != Health::Up).then_some(Event::NodeHealth { node, health }));
-    }
-    for (at, gpu) in whole.gpus.iter_mut().enumerate() {
-        let health = std::mem::take(&mut gpu.health);
-        let gpu = gpuwise_domain::placement::GpuId(at as u32);
-        states.extend((health != Health::Up).then_some(Event::GpuHealth { gpu, health }));
-    }
+    let states = states(&mut whole);
     // A fleet file speaks of times from now; a job file knows when now is.
     let now = jobs.map_or(Nanoseconds(0), |jobs| jobs.now);
     for kept in &mut whole.reservations {

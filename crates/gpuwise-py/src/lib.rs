@@ -6,7 +6,7 @@ use gpuwise_app::{
     App, Context, Exit, Form, TextSink,
     commands::{Command, run},
     error::hints,
-    settings::{Global, file::Files},
+    settings::{FormatName, Global, file::Files},
 };
 use gpuwise_view::Style;
 use pyo3::{create_exception, exceptions::PyException, prelude::*};
@@ -47,7 +47,10 @@ fn answered(arguments: Vec<String>, settings: bool) -> Result<(bool, String), Fa
     let global = Global::from_arg_matches(&matches)?;
     let command = Command::from_arg_matches(&matches)?;
     let form = Form {
-        format: global.format.unwrap_or_else(|| command.usual_format()),
+        format: global
+            .format
+            .map_or_else(|| command.usual_format(), FormatName::format),
+        focus: global.format == Some(FormatName::Focus),
         style: Style {
             width: WIDTH,
             colour: false,

@@ -1,4 +1,4 @@
-use crate::{Currency, Money, ParseQuantityError, half_even};
+use crate::{Currency, Money, ParseQuantityError};
 use alloc::{format, string::String};
 use core::cmp::Ordering;
 
@@ -126,8 +126,7 @@ impl Fraction {
         }
     }
 
-    /// The nearest number of so many decimals, half away from zero, as spreadsheets round; amounts of money
-    /// are rounded by [`half_even`].
+    /// The nearest number of so many decimals, half away from zero.
     pub fn rounded(self, decimals: u32) -> Option<Self> {
         let scale = 10_i128.checked_pow(decimals)?;
         if scale % self.denominator == 0 {
@@ -178,12 +177,11 @@ impl Fraction {
             .flatten()
     }
 
-    /// As money, rounded by [`half_even`] to a µ-unit; `None` beyond what money holds.
+    /// As money, rounded to the nearest µ-unit; `None` beyond what money holds.
     pub fn to_money(self, currency: Currency) -> Option<Money> {
-        let micros = self.times(Self::whole(1_000_000))?;
-        let micros = half_even(micros.numerator, micros.denominator);
+        let micros = self.times(Self::whole(1_000_000))?.rounded(0)?;
         Some(Money {
-            micros: i64::try_from(micros).ok()?,
+            micros: micros.as_whole()?,
             currency,
         })
     }

@@ -66,7 +66,7 @@ pub(crate) struct Example {
 }
 
 /// Commands as a person meets them.
-const GROUPS: [(&str, &[&str]); 7] = [
+const GROUPS: [(&str, &[&str]); 8] = [
     (
         "Plan",
         &[
@@ -83,6 +83,10 @@ const GROUPS: [(&str, &[&str]); 7] = [
         &[
             "fleet", "place", "lint", "capacity", "replay", "watch", "audit",
         ],
+    ),
+    (
+        "Serve",
+        &["serve", "tenant", "lease", "statement", "top", "token"],
     ),
     ("Cost", &["offers", "tco"]),
     (

@@ -1,7 +1,10 @@
 //! The only place that writes: data to stdout, everything else to stderr.
 
 use anstream::stream::IsTerminal as _;
-use gpuwise_app::{Form, Format, Sink, error, settings::Colour};
+use gpuwise_app::{
+    Form, Format, Sink, error,
+    settings::{Colour, FormatName},
+};
 use gpuwise_view::Style;
 use std::{
     io::{self, Write as _},
@@ -9,7 +12,7 @@ use std::{
 };
 
 /// How answers are shown: as the flags, the environment and the terminal have it.
-pub(crate) fn form(format: Format, colour: Colour) -> Form {
+pub(crate) fn form(asked: Option<FormatName>, usual: Format, colour: Colour) -> Form {
     let colour = match colour {
         Colour::Always => true,
         Colour::Never => false,
@@ -19,7 +22,8 @@ pub(crate) fn form(format: Format, colour: Colour) -> Form {
         }
     };
     Form {
-        format,
+        format: asked.map_or(usual, FormatName::format),
+        focus: asked == Some(FormatName::Focus),
         style: Style {
             width: width(),
             colour,

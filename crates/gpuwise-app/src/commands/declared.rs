@@ -38,5 +38,7 @@ pub fn schemas() -> Vec<(&'static str, String)> {
     all.extend(super::profile::schemas());
     #[cfg(feature = "database")]
     all.extend(super::runs::schemas());
+    #[cfg(feature = "serve")]
+    all.extend(gpuwise_wire::broker::answer_schemas());
     all
 }

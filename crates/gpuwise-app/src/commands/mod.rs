@@ -5,6 +5,8 @@ pub mod accuracy;
 pub mod audit;
 #[cfg(feature = "bench")]
 pub mod bench;
+#[cfg(feature = "serve")]
+pub mod broker;
 pub mod calibrate;
 pub mod capacity;
 pub mod check;
@@ -266,6 +268,35 @@ pub enum Command {
     Watch(Box<watch::Flags>),
     /// Write a workload file from the traffic that you have: server metrics or access logs
     Workload(Workload),
+    /// Lease GPUs to tenants: a daemon that places, starts, meters and bills
+    ///
+    /// Who is allowed asks over HTTP (/v1, described at /openapi.json) or by `gpuwise lease`. What happened
+    /// is kept in one log, in SQLite or PostgreSQL, before anybody is answered; a broker that is started
+    /// again goes on where it was. It listens on this machine alone unless --listen says otherwise.
+    ///
+    /// Exit code 0: it was stopped. 2: the input is wrong, or the log cannot be written.
+    #[cfg(feature = "serve")]
+    Serve(Box<broker::Serve>),
+    /// Create and list tenants of a broker: who leases and pays
+    #[cfg(feature = "serve")]
+    #[command(subcommand)]
+    Tenant(broker::TenantCommand),
+    /// Ask a broker for GPUs, or for what a model and an SLO need; list, explain and give back
+    #[cfg(feature = "serve")]
+    #[command(subcommand)]
+    Lease(broker::LeaseCommand),
+    /// Say what a tenant of a broker is charged for a month
+    ///
+    /// Granted and used side by side, each line rounded once; --format focus writes FOCUS 1.2 CSV.
+    #[cfg(feature = "serve")]
+    Statement(broker::StatementFlags),
+    /// Show who holds GPUs of a broker, who waits and what it costs, live
+    #[cfg(feature = "serve")]
+    Top(broker::Top),
+    /// Make, list and revoke tokens of a broker: who may ask it
+    #[cfg(feature = "serve")]
+    #[command(subcommand)]
+    Token(broker::TokenCommand),
 }
 
 impl Command {
@@ -274,6 +305,15 @@ impl Command {
         match self {
             Self::Predict(_) => Format::Csv,
             _ => Format::Table,
+        }
+    }
+
+    /// Whether its answer can be FOCUS.
+    const fn has_focus(&self) -> bool {
+        match self {
+            #[cfg(feature = "serve")]
+            Self::Statement(_) => true,
+            _ => false,
         }
     }
 
@@ -314,6 +354,16 @@ impl Command {
             Self::Runs(_) => AnswerName::RunsList,
             Self::Watch(_) => AnswerName::Watch,
             Self::Workload(_) => AnswerName::Workload,
+            #[cfg(feature = "serve")]
+            Self::Serve(_) | Self::Lease(_) => AnswerName::Lease,
+            #[cfg(feature = "serve")]
+            Self::Tenant(_) => AnswerName::Tenants,
+            #[cfg(feature = "serve")]
+            Self::Statement(_) => AnswerName::Statement,
+            #[cfg(feature = "serve")]
+            Self::Top(_) => AnswerName::Top,
+            #[cfg(feature = "serve")]
+            Self::Token(_) => AnswerName::Tokens,
         }
     }
 }
@@ -324,6 +374,9 @@ impl Command {
 /// When a setting is wrong, or the answer cannot be given.
 pub fn run(context: &Context, command: &Command) -> anyhow::Result<Exit> {
     let context = &context.answering(command.answer());
+    if context.form.focus && !command.has_focus() {
+        return Err(Problem::new("--format focus: only `gpuwise statement` writes FOCUS").into());
+    }
     match command {
         Command::Plan(flags) => plan::run(context, flags),
         Command::Composed(flags) => composed::run(context, flags),
@@ -358,6 +411,18 @@ pub fn run(context: &Context, command: &Command) -> anyhow::Result<Exit> {
         Command::Tier(flags) => tier::run(context, flags),
         Command::Watch(flags) => watch::run(context, flags),
         Command::Workload(flags) => workload::run(context, flags),
+        #[cfg(feature = "serve")]
+        Command::Serve(flags) => broker::serve(context, flags),
+        #[cfg(feature = "serve")]
+        Command::Tenant(command) => broker::tenant(context, command),
+        #[cfg(feature = "serve")]
+        Command::Lease(command) => broker::lease(context, command),
+        #[cfg(feature = "serve")]
+        Command::Statement(flags) => broker::statement(context, flags),
+        #[cfg(feature = "serve")]
+        Command::Top(flags) => broker::top(context, flags),
+        #[cfg(feature = "serve")]
+        Command::Token(command) => broker::token(context, command),
     }
 }
 

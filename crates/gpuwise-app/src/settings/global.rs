@@ -25,7 +25,7 @@ pub struct Global {
         hide_env_values = true,
         help_heading = "Global options"
     )]
-    pub format: Option<Format>,
+    pub format: Option<FormatName>,
     /// Whether to colour; `auto` colours on terminals unless NO_COLOR is set
     #[arg(long, global = true, value_enum, default_value_t = Colour::Auto, help_heading = "Global options")]
     pub color: Colour,
@@ -39,6 +39,32 @@ pub struct Global {
         help_heading = "Global options"
     )]
     pub seed: u64,
+}
+
+/// Forms of answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum FormatName {
+    /// Text for a terminal
+    Table,
+    /// JSON
+    Json,
+    /// CSV
+    Csv,
+    /// Markdown
+    Md,
+    /// FOCUS 1.2 CSV, of `gpuwise statement` alone
+    Focus,
+}
+
+impl FormatName {
+    pub const fn format(self) -> Format {
+        match self {
+            Self::Table => Format::Table,
+            Self::Json => Format::Json,
+            Self::Csv | Self::Focus => Format::Csv,
+            Self::Md => Format::Md,
+        }
+    }
 }
 
 /// When to colour.

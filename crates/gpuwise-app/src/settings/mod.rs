@@ -26,7 +26,7 @@ pub use bench::{Bench, InterfaceName, ServerFlags};
 pub use check::{Check, CurrentFlags, JobFlags};
 pub use composed::{ChoiceName, Composed};
 pub use fleet::{FleetCheck, FleetCommand, FleetImport, FleetMig, ProfilesFlag};
-pub use global::{Colour, Global};
+pub use global::{Colour, FormatName, Global};
 pub use media::MediaFlags;
 pub use memory::{LayoutFlags, Memory};
 pub use operators::{

@@ -106,6 +106,17 @@ const PLACES: &[Place] = &[
         ring: Ring::Seam,
         may_name: &["gpuwise-domain"],
     },
+    // Pure, though it speaks in documents: its log is made of them.
+    Place {
+        name: "gpuwise-broker",
+        ring: Ring::Seam,
+        may_name: &["gpuwise-account", "gpuwise-sched", "gpuwise-wire"],
+    },
+    Place {
+        name: "gpuwise-server",
+        ring: Ring::Edge,
+        may_name: &["gpuwise-broker", "gpuwise-store"],
+    },
     Place {
         name: "gpuwise-probe",
         ring: Ring::Edge,
@@ -146,6 +157,7 @@ const PLACES: &[Place] = &[
             "gpuwise-lab",
             "gpuwise-measure",
             "gpuwise-operators",
+            "gpuwise-server",
             "gpuwise-store",
             "gpuwise-probe",
             "gpuwise-read",

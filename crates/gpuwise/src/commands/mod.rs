@@ -18,7 +18,7 @@ pub(crate) fn run(arguments: Cli) -> anyhow::Result<Exit> {
     };
     let context = Context::new(
         App::from_environment(global.offline, global.seed),
-        form(global.format.unwrap_or(usual), global.color),
+        form(global.format, usual, global.color),
         Arc::new(Stdout),
     );
     match &arguments.command {

@@ -181,6 +181,13 @@ fn pages() -> Vec<PathBuf> {
 }
 
 #[test]
+fn the_api_is_described_as_it_is() {
+    let page = root().join("docs/reference/openapi.json");
+    let shown = fs::read_to_string(&page).unwrap_or_default();
+    hold(&page, &shown, &gpuwise_app::commands::broker::openapi());
+}
+
+#[test]
 fn docs_show_what_is_printed() {
     for page in pages() {
         let text = fs::read_to_string(&page).expect("a readable page");

@@ -16,6 +16,7 @@ mod audit;
 mod bad_input;
 #[cfg(feature = "bench")]
 mod bench;
+mod broker;
 mod buckets;
 mod corrections;
 mod docs;

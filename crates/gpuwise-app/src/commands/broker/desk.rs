@@ -1,0 +1,327 @@
+//! What the broker asks of the catalogue and of the sizing engine.
+
+use crate::{
+    app::App,
+    catalogue::{self, Loaded},
+    commands::{place, plan},
+    fleet, settings,
+};
+use gpuwise_broker::{Broker, Refusal};
+use gpuwise_domain::{
+    deployment::Deployment,
+    placement::{GpuKind, Job, Kinds, Queue, Quota},
+};
+use gpuwise_read::fleet::{read_ask, read_quota};
+use gpuwise_sched::decide::Policy;
+use gpuwise_server::{Desk, Sized};
+use gpuwise_units::{Money, Nanoseconds};
+use gpuwise_wire::{
+    Mirror as _,
+    broker::{LeaseAsk, LeaseSize, TenantAsk},
+};
+use std::{collections::BTreeMap, str::FromStr as _};
+
+/// The catalogue and the sizing engine, as `gpuwise plan` and `gpuwise place` use them.
+#[derive(Debug)]
+pub(super) struct AppDesk {
+    app: App,
+    loaded: Loaded,
+}
+
+impl AppDesk {
+    pub(super) fn new(app: App) -> anyhow::Result<Self> {
+        let loaded = catalogue::load(&app.overrides)?;
+        Ok(Self { app, loaded })
+    }
+
+    /// A job from the fields of a job file.
+    fn job(&self, broker: &Broker, fields: toml::Table) -> Result<Job, Refusal> {
+        let find = |name: &str| fleet::known(&self.loaded.catalogue, name);
+        read_ask(fields, broker.world().kinds(), &find).map_err(|(field, problem)| {
+            let field = match field.as_str() {
+                "gpus" | "slice" | "fraction" | "types" => "gpu".to_owned(),
+                _ => field,
+            };
+            Refusal::Invalid { field, problem }
+        })
+    }
+
+    /// The deployment that a model and an SLO need, on what the fleet has.
+    fn planned(&self, broker: &Broker, ask: &LeaseAsk) -> Result<(Deployment, String), Refusal> {
+        let model = ask.model.clone().unwrap_or_default();
+        let mut flags = vec![model];
+        let said = [
+            ("--rate", &ask.rate),
+            ("--concurrency", &ask.concurrency),
+            ("--isl", &ask.isl),
+            ("--osl", &ask.osl),
+            ("--ttft", &ask.ttft),
+            ("--tpot", &ask.tpot),
+        ];
+        for (flag, value) in said {
+            if let Some(value) = value {
+                flags.extend([flag.to_owned(), value.clone()]);
+            }
+        }
+        let owned = owned(broker, ask.gpu.as_deref());
+        if owned.is_empty() {
+            let problem = "the fleet has no such GPU";
+            return Err(invalid("gpu", problem));
+        }
+        flags.extend(["--owned".to_owned(), owned.join(",")]);
+        let words: Vec<String> = flags
+            .iter()
+            .map(|word| gpuwise_view::launch::quoted(word))
+            .collect();
+        let command = format!("gpuwise plan {}", words.join(" "));
+        let wrong = |error: anyhow::Error| invalid("model", format!("{error:#}"));
+        let flags: settings::Plan = settings::parse(flags).map_err(wrong)?;
+        let planned = plan::plan(&self.app, &flags).map_err(wrong)?;
+        let fits = |one: &&Deployment| {
+            broker
+                .world()
+                .kinds()
+                .iter()
+                .any(|kind| kind.name == one.gpu)
+        };
+        match planned.sizing.ranked.iter().find(fits) {
+            Some(found) => Ok((found.clone(), command)),
+            None => Err(Refusal::Infeasible(format!(
+                "no deployment on this fleet's GPUs keeps the SLO; `{command}` says what is short"
+            ))),
+        }
+    }
+}
+
+/// Kinds of GPU of the fleet and how many it has, as `--owned` takes them.
+fn owned(broker: &Broker, only: Option<&str>) -> Vec<String> {
+    let world = broker.world();
+    let mut counts: BTreeMap<&str, u32> = BTreeMap::new();
+    for state in world.gpus() {
+        if let Some(kind) = world.kind(state.gpu.kind) {
+            *counts.entry(&kind.name).or_default() += 1;
+        }
+    }
+    let wanted =
+        |name: &str| only.is_none_or(|only| name.to_lowercase().contains(&only.to_lowercase()));
+    counts
+        .into_iter()
+        .filter(|(name, _)| wanted(name))
+        .map(|(name, count)| format!("{name}:{count}"))
+        .collect()
+}
+
+fn invalid(field: &str, problem: impl Into<String>) -> Refusal {
+    Refusal::Invalid {
+        field: field.into(),
+        problem: problem.into(),
+    }
+}
+
+/// `--gpu` as fields of a job file: `4xH100`, `0.25xL40S`, `1g.10gb`, `1g.10gb@H100`.
+fn gpu_fields(text: &str, kinds: &[GpuKind], fields: &mut toml::Table) -> Result<(), Refusal> {
+    let text = text.trim();
+    let (profile, kind) = match text.split_once('@') {
+        Some((profile, kind)) => (profile, Some(kind)),
+        None => (text, None),
+    };
+    let is_profile = kinds.iter().any(|one| {
+        let mig = one.mig.as_ref();
+        mig.is_some_and(|mig| mig.named(profile).is_some())
+    });
+    if is_profile {
+        fields.insert("slice".into(), profile.into());
+        if let Some(kind) = kind {
+            fields.insert("types".into(), kind.into());
+        }
+        return Ok(());
+    }
+    let share = text.split_once('x').or_else(|| text.split_once('X'));
+    if let Some((share, kind)) = share
+        && share.contains('.')
+    {
+        let share: f64 = share.trim().parse().map_err(|_| {
+            invalid(
+                "gpu",
+                format!("{text:?}: expected a share such as 0.25xL40S"),
+            )
+        })?;
+        fields.insert("fraction".into(), share.into());
+        fields.insert("types".into(), kind.trim().into());
+        return Ok(());
+    }
+    let counted = text.starts_with(|first: char| first.is_ascii_digit());
+    let text = if counted && share.is_some() {
+        text.to_owned()
+    } else if counted && text.bytes().all(|byte| byte.is_ascii_digit()) {
+        let count: i64 = text.parse().map_err(|_| invalid("gpu", "too many GPUs"))?;
+        fields.insert("gpus".into(), count.into());
+        return Ok(());
+    } else {
+        format!("1x{text}")
+    };
+    fields.insert("gpus".into(), text.into());
+    Ok(())
+}
+
+impl Desk for AppDesk {
+    fn lease(&self, broker: &Broker, ask: &LeaseAsk) -> Result<Sized, Refusal> {
+        let length = ask.length.as_deref();
+        let length = length.map(|text| self.span("for", text)).transpose()?;
+        if length == Some(Nanoseconds(0)) {
+            return Err(invalid("for", "a lease lasts some time"));
+        }
+        let mut fields = toml::Table::new();
+        let mut size = None;
+        match (&ask.model, &ask.gpu) {
+            (Some(_), _) => {
+                let (found, command) = self.planned(broker, ask)?;
+                let (replicas, each) = (found.layout.replicas, found.layout.replica_gpus());
+                match &found.slice {
+                    Some(profile) => {
+                        fields.insert("slice".into(), profile.clone().into());
+                        fields.insert("types".into(), found.gpu.clone().into());
+                    }
+                    None => {
+                        let text = format!("{}x{}", each, found.gpu);
+                        fields.insert("gpus".into(), text.into());
+                    }
+                }
+                let workers = match &found.slice {
+                    Some(_) => u64::from(each) * u64::from(replicas),
+                    None => u64::from(replicas),
+                };
+                fields.insert("workers".into(), i64::try_from(workers).unwrap_or(1).into());
+                size = Some(LeaseSize {
+                    deployment: gpuwise_view::plan::words::deployment(&found),
+                    command,
+                    replicas,
+                    sustained: Some(found.headroom.rate).filter(|rate| rate.is_finite()),
+                });
+            }
+            (None, Some(gpu)) => gpu_fields(gpu, broker.world().kinds(), &mut fields)?,
+            (None, None) => {
+                return Err(invalid(
+                    "gpu",
+                    "say which GPU, or which model is to be sized",
+                ));
+            }
+        }
+        if size.is_none()
+            && let Some(workers) = ask.workers
+        {
+            fields.insert("workers".into(), i64::from(workers).into());
+        }
+        let texts = [("within", &ask.within), ("memory", &ask.memory)];
+        for (name, value) in texts {
+            if let Some(value) = value {
+                fields.insert(name.into(), value.clone().into());
+            }
+        }
+        if let Some(cpu) = ask.cpu {
+            fields.insert("cpu".into(), cpu.into());
+        }
+        if let Some(priority) = ask.priority {
+            fields.insert("priority".into(), i64::from(priority).into());
+        }
+        fields.insert(
+            "preemptible".into(),
+            ask.preemptible.unwrap_or(false).into(),
+        );
+        if let Some(length) = &ask.length {
+            fields.insert("duration".into(), length.clone().into());
+        }
+        let job = self.job(broker, fields)?;
+        Ok(Sized { job, size, length })
+    }
+
+    fn tenant(&self, broker: &Broker, ask: &TenantAsk) -> Result<(Queue, Option<Money>), Refusal> {
+        let find = |name: &str| fleet::known(&self.loaded.catalogue, name);
+        let milli = |field: &str, gpus: f64| {
+            if gpus.is_finite() && (0.0..=1e9).contains(&gpus) {
+                Ok((gpus * 1000.0 + 0.5) as u64)
+            } else {
+                Err(invalid(field, format!("{gpus}: expected a number from 0")))
+            }
+        };
+        let mut quotas = Vec::new();
+        for quota in &ask.quota {
+            let (kinds, nominal_milli) = read_quota(&quota.gpus, broker.world().kinds(), &find)
+                .map_err(|problem| invalid("quota", problem))?;
+            quotas.push(Quota {
+                kinds: if kinds == Kinds::NONE {
+                    Kinds::ANY
+                } else {
+                    kinds
+                },
+                nominal_milli,
+                borrowing_milli: quota.borrow.map(|gpus| milli("borrow", gpus)).transpose()?,
+                lending_milli: quota.lend.map(|gpus| milli("lend", gpus)).transpose()?,
+                cap_milli: None,
+            });
+        }
+        let budget = ask.budget.as_deref().map(budget).transpose()?;
+        let queue = Queue {
+            name: ask.name.clone(),
+            parent: None,
+            quotas,
+            weight_milli: u32::try_from(milli("weight", ask.weight.unwrap_or(1.0))?)
+                .map_err(|_| invalid("weight", "too large"))?,
+            priority: 0,
+            reclaims: true,
+            budget: None,
+            used_milli: 0,
+        };
+        Ok((queue, budget))
+    }
+
+    fn span(&self, field: &str, text: &str) -> Result<Nanoseconds, Refusal> {
+        Nanoseconds::from_str(text).map_err(|error| invalid(field, error.to_string()))
+    }
+
+    fn policy(&self, broker: &Broker) -> Policy {
+        let policy = broker.policy();
+        let how = settings::HowFlags {
+            policy: policy.selector.clone(),
+            preempt: policy.preempt,
+            order: None,
+            backfill: None,
+            starvation: None,
+        };
+        let scheduling = policy.scheduling.clone().noun();
+        let made = place::policy(&how, &scheduling, broker.world(), self.app.seed);
+        // The name was checked before it came into the log; another release may know fewer.
+        made.unwrap_or_else(|_| {
+            let first = gpuwise_sched::policy::policies().first();
+            let context = gpuwise_sched::policy::PolicyContext::default();
+            Policy::new(first.map_or_else(
+                || Box::new(gpuwise_sched::policy::FirstFit) as _,
+                |policy| (policy.make)(&context),
+            ))
+        })
+    }
+}
+
+/// `20000usd/month`, or `20000 USD`.
+fn budget(text: &str) -> Result<Money, Refusal> {
+    let amount = match text.split_once('/') {
+        None => text,
+        Some((amount, "month" | "mo")) => amount,
+        Some((_, period)) => {
+            let problem = format!("{text:?}: a budget is for a month, not for {period:?}");
+            return Err(invalid("budget", problem));
+        }
+    };
+    let amount = amount.trim();
+    let capital = amount
+        .len()
+        .checked_sub(3)
+        .filter(|at| amount.is_char_boundary(*at));
+    let amount = capital.map_or_else(
+        || amount.to_owned(),
+        |at| format!("{}{}", &amount[..at], amount[at..].to_ascii_uppercase()),
+    );
+    amount
+        .parse()
+        .map_err(|error: gpuwise_units::ParseQuantityError| invalid("budget", error.to_string()))
+}

@@ -1,0 +1,20 @@
+//! The broker from the command line: `gpuwise serve`, and what asks it.
+
+mod client;
+mod desk;
+mod lease;
+mod place;
+mod serve;
+mod statement;
+mod tenant;
+mod token;
+mod top;
+
+pub use client::BrokerFlags;
+pub use gpuwise_server::openapi;
+pub use lease::{LeaseCommand, run as lease};
+pub use serve::{Serve, run as serve};
+pub use statement::{StatementFlags, run as statement};
+pub use tenant::{TenantCommand, run as tenant};
+pub use token::{TokenCommand, run as token};
+pub use top::{Top, run as top};

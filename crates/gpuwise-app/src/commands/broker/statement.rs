@@ -1,0 +1,110 @@
+//! `gpuwise statement`: what a tenant is charged.
+
+use super::client::{BrokerFlags, money, shown};
+use crate::{
+    app::{Context, Exit},
+    error::Problem,
+    schemas::AnswerName,
+};
+use clap::Args;
+use gpuwise_view::table::{Cell, Column, Table};
+use gpuwise_wire::broker::StatementAnswer;
+
+#[derive(Debug, Args)]
+pub struct StatementFlags {
+    #[command(flatten)]
+    broker: BrokerFlags,
+    /// Whose
+    #[arg(value_name = "TENANT")]
+    tenant: String,
+    /// Which month (UTC), such as 2026-11 [default: this one]
+    #[arg(long, value_name = "MONTH")]
+    month: Option<String>,
+}
+
+pub fn run(context: &Context, flags: &StatementFlags) -> anyhow::Result<Exit> {
+    let plain = |text: &str| !text.is_empty() && !text.contains(['/', '?', '#', '%', ' ']);
+    if !plain(&flags.tenant) {
+        return Err(Problem::new(format!("there is no tenant {:?}", flags.tenant)).into());
+    }
+    let month = flags.month.clone().unwrap_or_else(this_month);
+    if !plain(&month) {
+        let what = format!("--month {month:?}: expected a month such as 2026-11");
+        return Err(Problem::new(what).into());
+    }
+    let client = flags.broker.client(context.app.offline)?;
+    let path = format!("/v1/tenants/{}/statements/{month}", flags.tenant);
+    if context.form.focus {
+        context.data(&client.text(&format!("{path}?format=focus"))?)?;
+        return Ok(Exit::Yes);
+    }
+    let statement: StatementAnswer = client.get(&path)?;
+    shown(
+        &context.answering(AnswerName::Statement),
+        &statement,
+        || table(&statement),
+    )
+}
+
+fn this_month() -> String {
+    let now = jiff::Timestamp::now().to_zoned(jiff::tz::TimeZone::UTC);
+    format!("{:04}-{:02}", now.year(), now.month())
+}
+
+fn table(statement: &StatementAnswer) -> Table {
+    let mut table = Table::new(vec![
+        Column::left("lease", "Lease"),
+        Column::left("gpu", "GPU"),
+        Column::left("part", "Part"),
+        Column::left("class", "Class").priority(2),
+        Column::right("granted_hours", "Granted").unit("h"),
+        Column::right("used_hours", "Used").unit("h").priority(1),
+        Column::right("quantity", "Charged"),
+        Column::left("unit", "Unit").priority(3),
+        Column::right("unit_price", "Price"),
+        Column::right("charge", "Charge"),
+    ]);
+    let decimal = |text: &str| {
+        let value: f64 = text.parse().unwrap_or(f64::NAN);
+        Cell::new(format!("{value:.2}"), text)
+    };
+    for line in &statement.lines {
+        let text = |text: &Option<String>| Cell::of(text.clone(), Cell::text);
+        table.push(vec![
+            Cell::of(
+                line.lease.clone().or_else(|| Some(line.cause.clone())),
+                Cell::text,
+            ),
+            text(&line.gpu),
+            text(&line.part),
+            text(&line.class),
+            Cell::of(line.granted_hours.as_deref(), decimal),
+            Cell::of(line.used_hours.as_deref(), decimal),
+            Cell::of(line.quantity.as_deref(), decimal),
+            text(&line.unit),
+            Cell::of(line.unit_price.as_deref(), money),
+            match &line.charge {
+                Some(charge) => money(charge),
+                None => Cell::text("unpriced"),
+            },
+        ]);
+    }
+    let totals = statement.totals.iter();
+    let totals: Vec<String> = totals.map(|total| total.payable.clone()).collect();
+    table.footnote(format!(
+        "{}, {} until {}: {}.",
+        statement.tenant,
+        statement.month,
+        statement
+            .until
+            .split_once('.')
+            .map_or(statement.until.as_str(), |(short, _)| short)
+            .replace('T', " "),
+        if totals.is_empty() {
+            "nothing is charged".into()
+        } else {
+            format!("payable {}", totals.join(" and "))
+        }
+    ));
+    table
+}

@@ -1,0 +1,27 @@
+//! Executors: who carries out what the broker decides.
+
+mod local;
+mod simulated;
+
+pub use local::Local;
+pub use simulated::{Delays, Simulated};
+
+use gpuwise_broker::{Broker, Observation, Order};
+use gpuwise_units::Nanoseconds;
+use std::fmt::Debug;
+
+/// Carries out orders. Told twice, an order is carried out once; after a restart it is told all that is
+/// still wanted, and finds out by itself what runs already.
+pub trait Executor: Send + Debug {
+    /// The word of `--executor`.
+    fn name(&self) -> &'static str;
+
+    /// Takes an order on. `broker` says whose job it is and what runs on it.
+    fn take(&mut self, now: Nanoseconds, order: &Order, broker: &Broker);
+
+    /// What has happened since it was last asked.
+    fn observe(&mut self, now: Nanoseconds) -> Vec<Observation>;
+
+    /// When there will be something to observe; `None`: it is told by others.
+    fn wake_at(&self) -> Option<Nanoseconds>;
+}

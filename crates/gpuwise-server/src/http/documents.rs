@@ -1,0 +1,202 @@
+//! What is so, as documents of answers.
+
+use gpuwise_broker::{Broker, Lease, LeaseState, exact};
+use gpuwise_domain::placement::{Assignment, GpuId, Health, Part};
+use gpuwise_sched::{
+    queues::milli_of,
+    world::{Tenancy, World},
+};
+use gpuwise_units::{Money, Nanoseconds};
+use gpuwise_wire::broker::{
+    FleetAnswer, GpuAnswer, HeldGpu, HolderAnswer, LeaseAnswer, NodeAnswer, QuotaAsk, TenantAnswer,
+};
+
+/// A moment as RFC 3339 in UTC, to the millisecond.
+pub(crate) fn time(at: Nanoseconds) -> String {
+    let millis = i64::try_from(at.0 / 1_000_000).unwrap_or(i64::MAX);
+    let moment = jiff::Timestamp::from_millisecond(millis);
+    moment.map_or_else(|_| millis.to_string(), |moment| format!("{moment:.3}"))
+}
+
+pub(crate) fn lease(broker: &Broker, now: Nanoseconds, lease: &Lease) -> LeaseAnswer {
+    let (state, since) = broker.state(lease);
+    LeaseAnswer {
+        id: lease.id(),
+        tenant: lease.ask.tenant.clone(),
+        name: lease.ask.name.clone().unwrap_or_else(|| lease.id()),
+        state: state.name().to_owned(),
+        since: time(since),
+        reason: reason(lease),
+        requested_at: time(lease.requested),
+        started_at: lease.started.map(time),
+        ends_at: lease.ends().map(time),
+        gpus: held(broker.world(), &lease.place),
+        ask: lease.ask.clone(),
+        size: lease.size.clone(),
+        cost: broker.cost_of(now, lease).map(exact),
+        exit_code: lease.over.as_ref().and_then(|over| over.exit_code),
+    }
+}
+
+fn reason(lease: &Lease) -> Option<String> {
+    match (&lease.over, &lease.draining) {
+        (Some(over), _) => Some(over.reason.clone()),
+        (None, Some((_, reason))) => Some(reason.clone()),
+        (None, None) => None,
+    }
+}
+
+fn held(world: &World, place: &[Assignment]) -> Vec<HeldGpu> {
+    let shares = place.iter().flat_map(|one| {
+        let shares = one.gpus.iter();
+        shares.map(move |share| (one.node, share))
+    });
+    shares
+        .filter_map(|(node, share)| {
+            let state = world.gpu(share.gpu)?;
+            Some(HeldGpu {
+                node: world.node(node)?.node.name.clone(),
+                index: state.gpu.index,
+                uid: state.gpu.uid.to_string(),
+                gpu: world.kind(state.gpu.kind)?.name.clone(),
+                part: part(world, share.gpu, share.part),
+            })
+        })
+        .collect()
+}
+
+fn part(world: &World, gpu: GpuId, part: Part) -> String {
+    match part {
+        Part::Whole => "whole".into(),
+        Part::Fraction { milli, .. } => format!("{}", f64::from(milli) / 1000.0),
+        Part::Slice { shape, .. } => {
+            let kind = world.gpu(gpu).and_then(|state| world.kind(state.gpu.kind));
+            let mig = kind.and_then(|kind| kind.mig.as_ref());
+            let shape = mig.and_then(|mig| mig.shape(shape));
+            shape.map_or_else(|| "slice".into(), |shape| shape.profile.clone())
+        }
+    }
+}
+
+pub(crate) fn tenant(broker: &Broker, now: Nanoseconds, name: &str) -> Option<TenantAnswer> {
+    let tenant = broker.tenant(name)?;
+    let world = broker.world();
+    let queue = world.queues().iter().find(|queue| queue.name == name);
+    let quotas = queue.map_or(&[][..], |queue| &queue.quotas);
+    let gpus = |milli: u64| milli as f64 / 1000.0;
+    let quota = quotas.iter().map(|quota| {
+        let kinds = quota.kinds.iter().filter_map(|kind| world.kind(kind));
+        let names: Vec<&str> = kinds.map(|kind| kind.name.as_str()).collect();
+        let nominal = gpus(quota.nominal_milli);
+        QuotaAsk {
+            gpus: match names.as_slice() {
+                _ if names.len() == world.kinds().len() => format!("{nominal}"),
+                names => format!("{nominal}x{}", names.join("|")),
+            },
+            borrow: quota.borrowing_milli.map(gpus),
+            lend: quota.lending_milli.map(gpus),
+        }
+    });
+    let open = || broker.open_of(name);
+    let held = open().filter(|lease| broker.state(lease).0.holds());
+    let held: u64 = held.map(|lease| milli_of(world, &lease.place)).sum();
+    let spending = broker.spending(now, name);
+    let money = |micros: i128| {
+        let currency = tenant.budget?.currency;
+        let micros = i64::try_from(micros).ok()?;
+        Some(exact(Money { micros, currency }))
+    };
+    Some(TenantAnswer {
+        name: name.to_owned(),
+        created_at: time(tenant.created),
+        quota: quota.collect(),
+        weight: queue.map_or(1.0, |queue| f64::from(queue.weight_milli) / 1000.0),
+        budget: tenant.budget.map(exact),
+        spent: spending.and_then(|(spent, _)| money(spent)),
+        reserved: spending.and_then(|(_, reserved)| money(reserved)),
+        gpus: gpus(held),
+        leases: u32::try_from(open().count()).unwrap_or(u32::MAX),
+    })
+}
+
+/// The fleet as somebody may see it: leases that he may not see are held by `-`.
+pub(crate) fn fleet(broker: &Broker, now: Nanoseconds, sees: impl Fn(&str) -> bool) -> FleetAnswer {
+    let world = broker.world();
+    let nodes = world.nodes().iter().map(|state| NodeAnswer {
+        name: state.node.name.clone(),
+        uid: state.node.uid.to_string(),
+        health: health(state.node.health),
+        gpus: state
+            .gpus
+            .iter()
+            .filter_map(|id| gpu(broker, *id, &sees))
+            .collect(),
+    });
+    FleetAnswer {
+        name: world.name().to_owned(),
+        now: time(now),
+        nodes: nodes.collect(),
+    }
+}
+
+fn gpu(broker: &Broker, id: GpuId, sees: &impl Fn(&str) -> bool) -> Option<GpuAnswer> {
+    let world = broker.world();
+    let state = world.gpu(id)?;
+    let holder = |job: gpuwise_domain::placement::JobId, of: Part| {
+        let lease = broker.lease(job.0);
+        let seen = lease.filter(|lease| sees(&lease.ask.tenant));
+        HolderAnswer {
+            lease: seen.map_or_else(|| "-".into(), Lease::id),
+            tenant: seen.map_or_else(|| "-".into(), |lease| lease.ask.tenant.clone()),
+            part: part(world, id, of),
+        }
+    };
+    let holders = match &state.held {
+        Tenancy::Free => Vec::new(),
+        Tenancy::Whole(job) => vec![holder(*job, Part::Whole)],
+        Tenancy::Shared {
+            isolation, holders, ..
+        } => {
+            let each = holders.iter().map(|one| {
+                let of = Part::Fraction {
+                    milli: one.milli,
+                    memory_mib: one.memory_mib,
+                    isolation: *isolation,
+                };
+                holder(one.job, of)
+            });
+            each.collect()
+        }
+        Tenancy::Sliced(instances) => {
+            let each = instances.iter().filter_map(|one| {
+                let (shape, start) = (one.shape, one.start);
+                Some(holder(one.holder?, Part::Slice { shape, start }))
+            });
+            each.collect()
+        }
+    };
+    Some(GpuAnswer {
+        index: state.gpu.index,
+        uid: state.gpu.uid.to_string(),
+        gpu: world.kind(state.gpu.kind)?.name.clone(),
+        health: health(state.gpu.health),
+        holders,
+    })
+}
+
+fn health(health: Health) -> String {
+    match health {
+        Health::Up => "up".into(),
+        Health::Draining => "draining".into(),
+        Health::Maintenance => "maintenance".into(),
+        Health::Lost { xid: 0 } => "lost".into(),
+        Health::Lost { xid } => format!("xid {xid}"),
+    }
+}
+
+/// The state of a name; `None`: there is none.
+pub(crate) fn state(name: &str) -> Option<LeaseState> {
+    LeaseState::ALL
+        .into_iter()
+        .find(|state| state.name() == name)
+}

@@ -1,0 +1,218 @@
+//! Leases: asked for, listed, explained, given back.
+
+use super::{Problem, call::Call, documents, json};
+use crate::{
+    message::{Answer, Command},
+    token::hex,
+};
+use axum::{
+    http::{HeaderValue, StatusCode, header},
+    response::Response,
+};
+use gpuwise_broker::{Asked, Lease, LeaseState, Refusal};
+use gpuwise_wire::broker::{ExplanationAnswer, LeaseAsk, LeaseList};
+use sha2::{Digest as _, Sha256};
+use std::sync::Arc;
+
+/// Characters of an idempotency key at most.
+const KEY: usize = 200;
+
+pub(crate) async fn request(call: Call) -> Result<Response, Problem> {
+    let mut ask: LeaseAsk = call.document()?;
+    if ask.tenant.is_empty() {
+        ask.tenant = call.tenant().unwrap_or_default().to_owned();
+    }
+    if ask.tenant.is_empty() {
+        return Err(Problem::invalid("tenant", "say which tenant leases"));
+    }
+    if !call.sees(&ask.tenant) {
+        return Err(Refusal::NoSuchTenant(ask.tenant).into());
+    }
+    let key = key(&call)?;
+    if let Some(key) = &key
+        && let Some(known) = call.shared.broker().known(&ask.tenant, key)?
+    {
+        return answered(&call, known, StatusCode::OK);
+    }
+    let shared = Arc::clone(&call.shared);
+    let sized = tokio::task::spawn_blocking(move || {
+        // A plan takes a while: nobody who writes waits for it.
+        let broker = shared.broker().clone();
+        let sized = shared.desk.lease(&broker, &ask)?;
+        Ok::<_, Refusal>((ask, sized))
+    });
+    let (ask, sized) = sized.await.map_err(|_| unsized_lease())??;
+    let asked = Asked {
+        ask,
+        job: sized.job,
+        size: sized.size,
+        length: sized.length,
+        key,
+    };
+    match call.shared.ask(Command::Request(Box::new(asked))).await? {
+        Answer::Lease(number, true) => answered(&call, number, StatusCode::CREATED),
+        Answer::Lease(number, false) => answered(&call, number, StatusCode::OK),
+        Answer::Done | Answer::Explanation(_) => Err(unsized_lease()),
+    }
+}
+
+fn unsized_lease() -> Problem {
+    let detail = "the lease could not be sized: this is an error of gpuwise";
+    Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", detail)
+}
+
+/// The key of a request, and a hash of what it asks.
+fn key(call: &Call) -> Result<Option<(String, String)>, Problem> {
+    let Some(given) = call.headers.get("idempotency-key") else {
+        return Ok(None);
+    };
+    let text = given.to_str().ok().filter(|text| {
+        let printable = text.bytes().all(|byte| byte.is_ascii_graphic());
+        !text.is_empty() && text.len() <= KEY && printable
+    });
+    let what = format!("Idempotency-Key is at most {KEY} printable characters without spaces");
+    let text = text.ok_or_else(|| Problem::new(StatusCode::BAD_REQUEST, "key", what))?;
+    Ok(Some((text.to_owned(), hex(&Sha256::digest(&call.body)))))
+}
+
+fn answered(call: &Call, number: u32, status: StatusCode) -> Result<Response, Problem> {
+    let broker = call.shared.broker();
+    let id = gpuwise_broker::lease_id(number);
+    let lease = broker.lease(number).ok_or(Refusal::NoSuchLease(id))?;
+    let document = documents::lease(&broker, call.now(), lease);
+    let mut response = json(status, &document);
+    if let Ok(place) = HeaderValue::from_str(&format!("/v1/leases/{}", lease.id())) {
+        response.headers_mut().insert(header::LOCATION, place);
+    }
+    Ok(response)
+}
+
+/// The lease of the path, where whoever asks may see it.
+fn seen<'b>(call: &Call, broker: &'b gpuwise_broker::Broker) -> Result<&'b Lease, Problem> {
+    let id = call.parameter("lease");
+    let lease = broker.lease_of(id)?;
+    if call.sees(&lease.ask.tenant) {
+        Ok(lease)
+    } else {
+        Err(Refusal::NoSuchLease(id.to_owned()).into())
+    }
+}
+
+pub(crate) async fn show(call: Call) -> Result<Response, Problem> {
+    let broker = call.shared.broker();
+    let document = documents::lease(&broker, call.now(), seen(&call, &broker)?);
+    let text = serde_json::to_string(&document).unwrap_or_default();
+    let tag = format!("\"{}\"", &hex(&Sha256::digest(text.as_bytes()))[..16]);
+    if call.header("if-none-match") == Some(tag.as_str()) {
+        let mut response = Response::default();
+        *response.status_mut() = StatusCode::NOT_MODIFIED;
+        return Ok(response);
+    }
+    let mut response = json(StatusCode::OK, &document);
+    if let Ok(tag) = HeaderValue::from_str(&tag) {
+        response.headers_mut().insert(header::ETAG, tag);
+    }
+    Ok(response)
+}
+
+pub(crate) async fn list(call: Call) -> Result<Response, Problem> {
+    let limit = match call.query("limit") {
+        None => 100,
+        Some(text) => text
+            .parse::<usize>()
+            .ok()
+            .filter(|limit| (1..=1000).contains(limit))
+            .ok_or_else(|| Problem::invalid("limit", format!("{text:?}: expected 1 to 1000")))?,
+    };
+    let before = match call.query("cursor") {
+        None => u32::MAX,
+        Some(text) => text
+            .parse()
+            .map_err(|_| Problem::invalid("cursor", "expected `next` of the page before"))?,
+    };
+    let wanted = wanted(&call)?;
+    let broker = call.shared.broker();
+    let now = call.now();
+    let of = call.query("tenant");
+    let mut found = broker
+        .leases()
+        .rev()
+        .filter(|lease| lease.number < before)
+        .filter(|lease| call.sees(&lease.ask.tenant))
+        .filter(|lease| of.is_none_or(|tenant| tenant == lease.ask.tenant))
+        .filter(|lease| wanted(broker.state(lease).0));
+    let page: Vec<&Lease> = found.by_ref().take(limit).collect();
+    let more = found.next().is_some();
+    let next = page
+        .last()
+        .filter(|_| more)
+        .map(|lease| lease.number.to_string());
+    let items = page
+        .into_iter()
+        .map(|lease| documents::lease(&broker, now, lease));
+    let list = LeaseList {
+        items: items.collect(),
+        next,
+    };
+    Ok(json(StatusCode::OK, &list))
+}
+
+fn wanted(call: &Call) -> Result<impl Fn(LeaseState) -> bool + use<>, Problem> {
+    let (open, one) = match call.query("state") {
+        None => (false, None),
+        Some("open") => (true, None),
+        Some(name) => {
+            let one = documents::state(name).ok_or_else(|| {
+                let names: Vec<&str> = LeaseState::ALL.iter().map(|one| one.name()).collect();
+                let what = format!("{name:?}: expected open, {}", names.join(", "));
+                Problem::invalid("state", what)
+            })?;
+            (false, Some(one))
+        }
+    };
+    Ok(move |state: LeaseState| {
+        !(open && state.is_over()) && one.is_none_or(|wanted| wanted == state)
+    })
+}
+
+pub(crate) async fn release(call: Call) -> Result<Response, Problem> {
+    let number = seen(&call, &call.shared.broker())?.number;
+    let command = Command::Release(number, "released".into());
+    call.shared.ask(command).await?;
+    answered(&call, number, StatusCode::ACCEPTED)
+}
+
+pub(crate) async fn explain(call: Call) -> Result<Response, Problem> {
+    let number = seen(&call, &call.shared.broker())?.number;
+    let Answer::Explanation(why) = call.shared.ask(Command::Explain(number)).await? else {
+        return Err(unsized_lease());
+    };
+    let broker = call.shared.broker();
+    let lease = seen(&call, &broker)?;
+    let document = documents::lease(&broker, call.now(), lease);
+    let placed = !lease.place.is_empty();
+    let reason = match document.reason {
+        Some(reason) => reason,
+        None if why.reason.is_empty() => placed_words(lease),
+        None => why.reason,
+    };
+    let answer = ExplanationAnswer {
+        id: document.id,
+        state: document.state,
+        since: document.since,
+        reason,
+        expected_start: why.start.map(documents::time),
+        fixes: why.fixes,
+        candidates: placed.then_some(lease.candidates),
+        weighed: lease.weighed.clone(),
+    };
+    Ok(json(StatusCode::OK, &answer))
+}
+
+fn placed_words(lease: &Lease) -> String {
+    match lease.candidates {
+        0 => "it has its place".into(),
+        1 => "one node had room, and it got that".into(),
+        nodes => format!("{nodes} nodes had room, and its node scored best"),
+    }
+}

@@ -1,0 +1,189 @@
+//! HTTP: one table of routes, which says path, access, documents and function of each.
+
+mod call;
+mod documents;
+mod events;
+mod fleet;
+mod leases;
+mod metrics;
+mod open;
+mod openapi;
+mod problem;
+mod routes;
+mod statements;
+mod tenants;
+mod tokens;
+
+pub(crate) use metrics::Counters;
+pub use openapi::openapi;
+
+use crate::{
+    clock::Clock,
+    desk::Desk,
+    message::{Answer, Command, Failure, Incoming, Message},
+    serve::ServeError,
+    writer::Shown,
+};
+use axum::{
+    Router,
+    body::{Body, Bytes},
+    extract::Request,
+    http::{Method, StatusCode, header},
+    response::{IntoResponse as _, Response},
+    routing::{MethodFilter, on},
+};
+use call::Call;
+use gpuwise_broker::Broker;
+use gpuwise_store::LogEntry;
+use problem::Problem;
+use routes::{ROUTES, Route};
+use std::{
+    collections::BTreeMap,
+    net::TcpListener,
+    sync::{Arc, PoisonError, RwLockReadGuard, atomic::AtomicBool, mpsc::Sender},
+    time::Duration,
+};
+use tokio::sync::{broadcast, oneshot, watch};
+
+/// A body of a request at most, in bytes.
+const LARGEST: usize = 1 << 20;
+
+/// How long open requests have when the daemon stops.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// What every request may use.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) shown: Shown,
+    pub(crate) inbox: Sender<Incoming>,
+    pub(crate) followers: broadcast::Sender<Arc<LogEntry>>,
+    pub(crate) desk: Arc<dyn Desk>,
+    pub(crate) clock: Clock,
+    /// The address of the log, to read what a follower missed.
+    pub(crate) store: String,
+    pub(crate) executor: &'static str,
+    pub(crate) ready: AtomicBool,
+    pub(crate) counters: metrics::Counters,
+    /// The description of all this.
+    pub(crate) openapi: String,
+}
+
+impl Shared {
+    /// The state that is durable.
+    pub(crate) fn broker(&self) -> RwLockReadGuard<'_, Broker> {
+        self.shown.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Asks the writer.
+    pub(crate) async fn ask(&self, command: Command) -> Result<Answer, Failure> {
+        let (answer, said) = oneshot::channel();
+        let message = Incoming::Asked(Message { command, answer });
+        self.inbox.send(message).map_err(|_| Failure::Closed)?;
+        said.await.map_err(|_| Failure::Closed)?
+    }
+}
+
+/// Answers until it is told to stop, or the writer has ended.
+pub(crate) fn run(
+    listener: TcpListener,
+    shared: Arc<Shared>,
+    mut stop: watch::Receiver<bool>,
+    mut writer_ended: watch::Receiver<bool>,
+) -> Result<(), ServeError> {
+    let thread = |source| ServeError::Thread {
+        what: "the HTTP server",
+        source,
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(thread)?;
+    let result = runtime.block_on(async move {
+        let listener = tokio::net::TcpListener::from_std(listener)?;
+        let mut told = stop.clone();
+        let ended = async move {
+            tokio::select! {
+                _ = told.wait_for(|stop| *stop) => {}
+                _ = writer_ended.wait_for(|ended| *ended) => {}
+            }
+        };
+        let serving = axum::serve(listener, router(shared)).with_graceful_shutdown(ended);
+        let limit = async move {
+            // Followers of events never end by themselves.
+            let _ = stop.wait_for(|stop| *stop).await;
+            tokio::time::sleep(GRACE).await;
+        };
+        tokio::select! {
+            result = serving.into_future() => result,
+            () = limit => Ok(()),
+        }
+    });
+    runtime.shutdown_timeout(GRACE);
+    result.map_err(thread)
+}
+
+fn router(shared: Arc<Shared>) -> Router {
+    let mut paths: BTreeMap<&str, Vec<&'static Route>> = BTreeMap::new();
+    for route in ROUTES {
+        paths.entry(route.path).or_default().push(route);
+    }
+    let mut router = Router::new();
+    for (path, routes) in paths {
+        for route in &routes {
+            let shared = Arc::clone(&shared);
+            let filter = MethodFilter::try_from(route.method()).unwrap_or(MethodFilter::GET);
+            let route: &'static Route = route;
+            let answer = move |request: Request| answer(Arc::clone(&shared), route, request);
+            router = router.route(path, on(filter, answer));
+        }
+    }
+    let shown = Arc::clone(&shared);
+    router
+        .fallback(move || {
+            shown.counters.count("none", StatusCode::NOT_FOUND);
+            let problem = Problem::not_found("there is nothing here; GET /openapi.json lists all");
+            async move { problem.into_response() }
+        })
+        .method_not_allowed_fallback(|method: Method| async move {
+            let what = format!("{method} is not possible here; GET /openapi.json lists all");
+            Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method", what).into_response()
+        })
+}
+
+async fn answer(shared: Arc<Shared>, route: &'static Route, request: Request) -> Response {
+    let response = match called(&shared, route, request).await {
+        Ok(response) => response,
+        Err(problem) => problem.into_response(),
+    };
+    shared.counters.count(route.id, response.status());
+    response
+}
+
+async fn called(
+    shared: &Arc<Shared>,
+    route: &'static Route,
+    request: Request,
+) -> Result<Response, Problem> {
+    let (parts, body) = request.into_parts();
+    let mut call = Call::new(Arc::clone(shared), route, &parts)?;
+    call.body = read(body).await?;
+    (route.run)(call).await
+}
+
+async fn read(body: Body) -> Result<Bytes, Problem> {
+    axum::body::to_bytes(body, LARGEST).await.map_err(|_| {
+        let what = format!("the body is larger than {LARGEST} bytes, or was cut off");
+        Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "body", what)
+    })
+}
+
+/// A JSON answer.
+pub(crate) fn json(status: StatusCode, value: &impl serde::Serialize) -> Response {
+    let text = serde_json::to_string(value).unwrap_or_default();
+    (
+        status,
+        [(header::CONTENT_TYPE, "application/json")],
+        text + "\n",
+    )
+        .into_response()
+}

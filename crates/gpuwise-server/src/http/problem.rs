@@ -1,0 +1,105 @@
+//! Problems as they are answered (RFC 9457).
+
+use crate::message::Failure;
+use axum::{
+    http::{HeaderValue, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use gpuwise_broker::Refusal;
+use gpuwise_wire::broker::ProblemAnswer;
+
+/// Where kinds of problems are described.
+const KINDS: &str = "https://gpuwise.dev/problems/";
+
+#[derive(Debug)]
+pub(crate) struct Problem(Box<ProblemAnswer>, Option<u32>);
+
+impl Problem {
+    pub(crate) fn new(status: StatusCode, kind: &str, detail: impl Into<String>) -> Self {
+        let title = status.canonical_reason().unwrap_or("Problem");
+        Self(
+            Box::new(ProblemAnswer {
+                kind: format!("{KINDS}{kind}"),
+                title: title.to_owned(),
+                status: status.as_u16(),
+                detail: detail.into(),
+                field: None,
+            }),
+            None,
+        )
+    }
+
+    pub(crate) fn not_found(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_FOUND, "not-found", detail)
+    }
+
+    pub(crate) fn invalid(field: &str, detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid", detail).of(field)
+    }
+
+    fn of(mut self, field: &str) -> Self {
+        self.0.field = Some(field.to_owned());
+        self
+    }
+
+    /// It may go better after so many seconds.
+    fn later(mut self, seconds: u32) -> Self {
+        self.1 = Some(seconds);
+        self
+    }
+}
+
+impl From<Refusal> for Problem {
+    fn from(refusal: Refusal) -> Self {
+        let detail = refusal.to_string();
+        let (status, kind) = match &refusal {
+            Refusal::Invalid { field, problem } => return Self::invalid(field, problem.as_str()),
+            Refusal::NoSuchTenant(_) | Refusal::NoSuchLease(_) | Refusal::NoSuchToken(_) => {
+                (StatusCode::NOT_FOUND, "not-found")
+            }
+            Refusal::TenantExists(_) | Refusal::TokenExists(_) => (StatusCode::CONFLICT, "exists"),
+            Refusal::LeaseOver(_) => (StatusCode::CONFLICT, "over"),
+            Refusal::Infeasible(_) => (StatusCode::UNPROCESSABLE_ENTITY, "infeasible"),
+            Refusal::Budget { .. } => (StatusCode::FORBIDDEN, "budget"),
+            Refusal::Unpriced { .. } => (StatusCode::FORBIDDEN, "unpriced"),
+            Refusal::KeyReused => (StatusCode::UNPROCESSABLE_ENTITY, "key-reused"),
+            Refusal::Full => (StatusCode::INSUFFICIENT_STORAGE, "full"),
+        };
+        Self::new(status, kind, detail)
+    }
+}
+
+impl From<Failure> for Problem {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Refused(refusal) => refusal.into(),
+            Failure::Store(error) => {
+                let detail = format!("nothing was done: {error}");
+                Self::new(StatusCode::SERVICE_UNAVAILABLE, "store", detail).later(5)
+            }
+            Failure::Closed => {
+                let detail = "nothing was done: the broker is stopping";
+                Self::new(StatusCode::SERVICE_UNAVAILABLE, "stopping", detail).later(5)
+            }
+        }
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let status = StatusCode::from_u16(self.0.status);
+        let status = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let text = serde_json::to_string(&*self.0).unwrap_or_default();
+        let form = [(header::CONTENT_TYPE, "application/problem+json")];
+        let mut response = (status, form, text + "\n").into_response();
+        let headers = response.headers_mut();
+        if let Some(seconds) = self.1 {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        if status == StatusCode::UNAUTHORIZED {
+            let bearer = HeaderValue::from_static("Bearer");
+            headers.insert(header::WWW_AUTHENTICATE, bearer);
+        }
+        response
+    }
+}

@@ -1,0 +1,21 @@
+//! `gpuwise serve`: the broker as a daemon.
+//!
+//! One thread writes ([`writer`]): it takes what is asked in batches, lets the broker say what has
+//! happened, keeps that in the log in one transaction, and only then answers. Readers see a second copy
+//! of the state, to which the same events are applied once they are durable: they never wait for a
+//! decision and never see what may be lost.
+
+mod clock;
+mod desk;
+mod executor;
+mod http;
+mod lead;
+mod message;
+mod serve;
+mod token;
+mod writer;
+
+pub use desk::{Desk, Sized};
+pub use executor::{Delays, Executor, Local, Simulated};
+pub use http::openapi;
+pub use serve::{ExecutorKind, Said, ServeError, Settings, serve};
