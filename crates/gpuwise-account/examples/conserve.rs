@@ -14,7 +14,7 @@ use gpuwise_account::{
     ledger::{Ledger, of_statement},
     period::{DAY, HOUR, Interval, Month},
     prices::{Applies, Basis, Metered, PriceBook, PriceEntry},
-    usage::{Granted, Limits, Share, Sharing, Spans, UsageRecord, Used},
+    usage::{Granted, Limits, Sharing, Spans, UsageRecord, Used},
 };
 use gpuwise_domain::offer::Terms;
 use gpuwise_units::{Currency, Money, Nanoseconds, RandomStream};
@@ -116,7 +116,8 @@ impl World {
             for (granted, part, of) in parts(&mut stream) {
                 let from = at + stream.below(1 + (block - at) / 4);
                 let to = block - stream.below(1 + (block - from) / 4);
-                let number = device * LEASES_A_DEVICE + count;
+                // A block may go over by two.
+                let number = device * (LEASES_A_DEVICE + 2) + count;
                 self.lease(&mut stream, device, number, &granted, from, to);
                 self.expect(device, part, of, from, to)?;
                 count += 1;
@@ -235,7 +236,8 @@ impl World {
         for month in MONTHS {
             let month: Month = month.parse()?;
             let end = month.interval().end;
-            let ends_here = |record: &&UsageRecord| Month::of(record.end) == month;
+            let last = |record: &UsageRecord| Nanoseconds(record.end.0 - 1);
+            let ends_here = |record: &&UsageRecord| Month::of(last(record)) == month;
             let late = |record: &UsageRecord| record.id.ends_with("7/0");
             let records = self.records.iter().filter(ends_here);
             for record in records.clone().filter(|record| !late(record)) {
@@ -287,15 +289,8 @@ fn hours(world: &World, books: &Books) -> Result<(u64, i128), Box<dyn Error>> {
         let device = Device {
             id: format!("GPU-{device}"),
             present: present.clone(),
-            system: Part {
-                compute: Share { part: 0, of: 1 },
-                memory: Share { part: 1, of: 1000 },
-            },
-            standing: Vec::new(),
-        };
-        let device = Device {
             system: Part::NOTHING,
-            ..device
+            standing: Vec::new(),
         };
         for balance in balances(books.meter(), &device, within)? {
             assert!(balance.compute.holds() && balance.memory.holds());

@@ -1,4 +1,4 @@
-use crate::{Currency, Money, ParseQuantityError};
+use crate::{Currency, Money, ParseQuantityError, half_even};
 use alloc::{format, string::String};
 use core::cmp::Ordering;
 
@@ -126,7 +126,8 @@ impl Fraction {
         }
     }
 
-    /// The nearest number of so many decimals, half away from zero.
+    /// The nearest number of so many decimals, half away from zero, as spreadsheets round; amounts of money
+    /// are rounded by [`half_even`].
     pub fn rounded(self, decimals: u32) -> Option<Self> {
         let scale = 10_i128.checked_pow(decimals)?;
         if scale % self.denominator == 0 {
@@ -177,11 +178,12 @@ impl Fraction {
             .flatten()
     }
 
-    /// As money, rounded to the nearest µ-unit; `None` beyond what money holds.
+    /// As money, rounded by [`half_even`] to a µ-unit; `None` beyond what money holds.
     pub fn to_money(self, currency: Currency) -> Option<Money> {
-        let micros = self.times(Self::whole(1_000_000))?.rounded(0)?;
+        let micros = self.times(Self::whole(1_000_000))?;
+        let micros = half_even(micros.numerator, micros.denominator);
         Some(Money {
-            micros: micros.as_whole()?,
+            micros: i64::try_from(micros).ok()?,
             currency,
         })
     }

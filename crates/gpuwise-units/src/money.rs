@@ -48,7 +48,7 @@ pub struct Money {
 }
 
 impl Money {
-    /// From a decimal text such as `32.77`, exactly; more than six decimals are rounded to the nearest.
+    /// From a decimal text such as `32.77`, exactly; more than six decimals are rounded half to even.
     ///
     /// # Errors
     /// When the text is not a plain decimal number or is beyond 9 × 10¹² units.
@@ -74,7 +74,9 @@ impl Money {
             let digit = fraction.as_bytes().get(position).map_or(0, |b| b - b'0');
             micros = micros * 10 + i64::from(digit);
         }
-        if fraction.as_bytes().get(6).is_some_and(|b| *b >= b'5') {
+        let beyond = fraction.get(6..).unwrap_or("").trim_end_matches('0');
+        // A longer text that begins as the half does is beyond it.
+        if beyond > "5" || (beyond == "5" && micros % 2 == 1) {
             micros += 1;
         }
         let total = whole

@@ -1,8 +1,13 @@
 //! What an hour of a device costs, to those who held it and to its idleness, to the µ-unit.
 
-use super::{Balance, Resource};
-use crate::{money::divide, usage::Meter};
-use gpuwise_units::Money;
+use super::{Balance, Device, Overcommitted, Resource, balances};
+use crate::{
+    money::{amount, divide},
+    period::{HOUR, Interval},
+    usage::Meter,
+};
+use gpuwise_units::{HourlyPrice, Money};
+use std::collections::BTreeMap;
 
 /// Who bears a part of a device's cost.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -58,4 +63,28 @@ pub fn divide_cost(meter: &Meter, balance: &Balance, cost: Money, by: Resource) 
         .map(|((holder, _), cost)| CostPart { holder, cost })
         .filter(|part| part.cost.micros != 0)
         .collect()
+}
+
+/// What a device costs over an interval, by who bears it, in µ-units; the sum is what its hours cost. An
+/// hour that was asked for in part costs that part.
+///
+/// # Errors
+/// When more of the device was granted than there is.
+pub fn costs(
+    meter: &Meter,
+    device: &Device,
+    hourly: HourlyPrice,
+    within: Interval,
+    by: Resource,
+) -> Result<BTreeMap<Holder, i128>, Overcommitted> {
+    let mut costs = BTreeMap::new();
+    for balance in balances(meter, device, within)? {
+        let length = i128::from(balance.hour.length());
+        // A part of an hour's price is not above it, so that it is always kept.
+        let cost = amount(hourly.0, length, i128::from(HOUR)).unwrap_or(hourly.0);
+        for part in divide_cost(meter, &balance, cost, by) {
+            *costs.entry(part.holder).or_default() += i128::from(part.cost.micros);
+        }
+    }
+    Ok(costs)
 }

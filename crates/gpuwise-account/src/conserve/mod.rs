@@ -6,7 +6,7 @@
 mod cost;
 mod sweep;
 
-pub use cost::{CostPart, Holder, divide_cost};
+pub use cost::{CostPart, Holder, costs, divide_cost};
 pub use sweep::balances;
 
 use crate::{

@@ -90,6 +90,11 @@ columns! {
     list_cost: Decimal = "ListCost",
     list_unit_price: Option<Decimal> = "ListUnitPrice",
     pricing_category: Option<String> = "PricingCategory",
+    /// Prices are in the currency of the bill; these columns are there for readers that ask for them.
+    pricing_currency: String = "PricingCurrency",
+    pricing_currency_contracted_unit_price: Option<Decimal> = "PricingCurrencyContractedUnitPrice",
+    pricing_currency_effective_cost: Decimal = "PricingCurrencyEffectiveCost",
+    pricing_currency_list_unit_price: Option<Decimal> = "PricingCurrencyListUnitPrice",
     pricing_quantity: Option<Decimal> = "PricingQuantity",
     pricing_unit: Option<String> = "PricingUnit",
     provider_name: String = "ProviderName",

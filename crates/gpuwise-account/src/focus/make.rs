@@ -57,7 +57,9 @@ fn row(statement: &Statement, account: &Account, line: &Line, usual: Currency) -
         effective_cost: cost.clone(),
         invoice_id: account.invoice_id.clone(),
         invoice_issuer_name: account.invoice_issuer.clone(),
-        list_cost: cost,
+        list_cost: cost.clone(),
+        pricing_currency: charge.currency.code().into(),
+        pricing_currency_effective_cost: cost.clone(),
         provider_name: account.provider.clone(),
         publisher_name: account.publisher.clone(),
         region_id: account.region.as_ref().map(|(id, _)| id.clone()),
@@ -72,6 +74,10 @@ fn row(statement: &Statement, account: &Account, line: &Line, usual: Currency) -
         unpriced: line.charge.err().map(|reason| reason.name().into()),
         ..Row::default()
     };
+    if let Cause::Shared(name) = &line.cause {
+        row.resource_id = Some(format!("shared:{name}"));
+        row.resource_type = Some("Shared cost".into());
+    }
     if let Some(item) = &line.item {
         let sign = match line.cause {
             Cause::Reversal(_) => -1,
@@ -93,9 +99,11 @@ fn priced_usage(row: &mut Row, line: &Line, item: &Item, price: &PriceName, char
     row.consumed_quantity = Some(consumed(item));
     row.consumed_unit = Some(consumed_unit(item.metered).into());
     row.contracted_cost = costs.contracted;
-    row.contracted_unit_price = Some(costs.contracted_unit);
+    row.contracted_unit_price = Some(costs.contracted_unit.clone());
     row.list_cost = costs.list;
-    row.list_unit_price = Some(costs.list_unit);
+    row.list_unit_price = Some(costs.list_unit.clone());
+    row.pricing_currency_contracted_unit_price = Some(costs.contracted_unit);
+    row.pricing_currency_list_unit_price = Some(costs.list_unit);
     row.pricing_category = Some(category(item.class).into());
     row.pricing_quantity = Some(costs.quantity);
     row.pricing_unit = Some(pricing_unit(item.metered).into());

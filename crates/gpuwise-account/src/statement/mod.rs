@@ -91,6 +91,20 @@ pub enum Cause {
 }
 
 gpuwise_units::named! {
+    /// What a statement is for.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+    pub enum Purpose:
+        name
+    {
+        /// It shows what things cost; nobody owes it, and it is not posted.
+        #[default]
+        Showback = "showback",
+        /// It is owed, and posted in the ledger.
+        Chargeback = "chargeback",
+    }
+}
+
+gpuwise_units::named! {
     /// Why a line has no amount.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
     pub enum Unpriced:
@@ -109,6 +123,13 @@ impl Item {
         let held = i128::from(self.granted_ns);
         let share = Fraction::new(held, held + i128::from(self.added_ns));
         (share.and_then(|share| self.quantity.times(share))).unwrap_or(self.quantity)
+    }
+
+    /// The part of the granted time for which somebody measured what was used; the rest is charged by what
+    /// was granted alone.
+    pub fn measured_share(&self) -> Option<Fraction> {
+        let measured = self.used.measured_ns.min(self.granted_ns);
+        Fraction::new(i128::from(measured), i128::from(self.granted_ns))
     }
 
     /// The part of the granted compute that lay idle, of the time for which it was measured; `None`: it

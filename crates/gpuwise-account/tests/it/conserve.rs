@@ -6,6 +6,7 @@ use gpuwise_account::{
     period::Interval,
     usage::{Granted, Limits, Meter, Share, Sharing, Spans, UsageRecord},
 };
+use gpuwise_units::HourlyPrice;
 use proptest::prelude::*;
 
 fn slice(compute: u8, memory: u8) -> Granted {
@@ -100,6 +101,11 @@ fn an_hour_of_slices_by_hand() {
     assert_eq!(sum, 2_000_000);
     let held = costs.iter().find(|part| part.holder == Holder::Held);
     assert_eq!(held.unwrap().cost, usd("0.571429"));
+    // Half an hour more, of which nothing is granted: a dollar that is free and held.
+    let longer = Interval::new(at(1, 0), at(1, 5400));
+    let price = HourlyPrice(usd("2.00"));
+    let costs = gpuwise_account::conserve::costs(&meter, &device, price, longer, Resource::Memory);
+    assert_eq!(costs.unwrap().values().sum::<i128>(), 3_000_000);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Currencies, rounding and parts.
 
 use gpuwise_account::money::{amount, credits, decimals, divide, payable, split};
-use gpuwise_units::{Currency, Money, half_even};
+use gpuwise_units::{Currency, Fraction, Money, half_even};
 use proptest::prelude::*;
 
 fn money(micros: i64, code: &str) -> Money {
@@ -49,6 +49,17 @@ fn halves_go_to_the_even() {
         );
     }
     assert_eq!(money(5, "USD").times(1, 2).micros, 2);
+    for (text, wanted) in [
+        ("0.0000025", 2),
+        ("0.0000035", 4),
+        ("0.00000251", 3),
+        ("-0.0000015", -2),
+    ] {
+        let parsed = Money::from_decimal(text, Currency::USD).unwrap();
+        assert_eq!(parsed.micros, wanted, "{text}");
+    }
+    let half = Fraction::new(5, 2_000_000).unwrap();
+    assert_eq!(half.to_money(Currency::USD), Some(money(2, "USD")));
     assert_eq!(money(-15, "USD").times(1, 10).micros, -2);
 }
 

@@ -89,7 +89,8 @@ fn money_is_exact() {
     assert_eq!(usd("32.77").map(|m| m.micros), Ok(32_770_000));
     assert_eq!(usd("0.54117").map(|m| m.micros), Ok(541_170));
     assert_eq!(usd("19.7996924").map(|m| m.micros), Ok(19_799_692));
-    assert_eq!(usd("0.0000005").map(|m| m.micros), Ok(1));
+    assert_eq!(usd("0.0000005").map(|m| m.micros), Ok(0), "half to even");
+    assert_eq!(usd("0.0000015").map(|m| m.micros), Ok(2));
     assert_eq!(usd("32.77").map(|m| m.times(3, 8).micros), Ok(12_288_750));
     for wrong in ["", ".", "1,000", "1e3", "12$", "99999999999999999999"] {
         assert!(usd(wrong).is_err(), "{wrong}");
