@@ -3,7 +3,7 @@
 //! the least scaled cost decides.
 
 use super::{
-    carried::Ratios,
+    carried::{Ratios, WIDEST, trusted},
     choice::{Choice, Cost, choose_under_slo, keeps},
     learned::{FEATURES, correct, features},
     rules::{Fired, burden, fire},
@@ -51,6 +51,9 @@ pub struct Candidate {
     pub cost: (f64, f64, f64),
     /// The chance that a unit of work takes longer than it may; 0 without an SLO.
     pub miss: f64,
+    /// Whether its time rests on what was timed of its family, on itself or on jobs learned from: only
+    /// then is its place among the others told. Else its range spans [`WIDEST`].
+    pub ranked: bool,
 }
 
 /// Why a tier is no candidate.
@@ -99,6 +102,9 @@ pub struct Decision {
     pub physics: Opinion,
     /// Who decided, and the candidate; `None` where no tier fits.
     pub decided: Option<(Decider, usize)>,
+    /// Candidates that may cost less than the one decided, where one of both is not
+    /// [ranked](Candidate::ranked).
+    pub undecided: Vec<usize>,
 }
 
 /// Standard deviations between the middle and the end of an 80 % range of a normal.
@@ -129,6 +135,7 @@ pub fn decide(job: &Job, now: &Tier, tiers: &[Tier], by: &Deciders<'_>) -> Decis
     .into_iter()
     .flatten()
     .find_map(|(decider, opinion)| Some((decider, *opinion.candidate.as_ref().ok()?)));
+    let undecided = decided.map_or_else(Vec::new, |(_, at)| undecided(&candidates, at));
     Decision {
         candidates,
         refused,
@@ -136,7 +143,21 @@ pub fn decide(job: &Job, now: &Tier, tiers: &[Tier], by: &Deciders<'_>) -> Decis
         forest,
         physics,
         decided,
+        undecided,
     }
+}
+
+/// Candidates whose cost may lie below that of one of them, as far as ranges say, and whose place beside
+/// it nothing that was timed tells.
+fn undecided(candidates: &[Candidate], of: usize) -> Vec<usize> {
+    let Some(chosen) = candidates.get(of) else {
+        return Vec::new();
+    };
+    let may = |(at, other): &(usize, &Candidate)| {
+        *at != of && !(chosen.ranked && other.ranked) && other.cost.1 < chosen.cost.2
+    };
+    let others = candidates.iter().enumerate().filter(may);
+    others.map(|(at, _)| at).collect()
 }
 
 /// One tier: its memory, its time, its price.
@@ -148,7 +169,15 @@ fn candidate(
 ) -> Result<Candidate, Refused> {
     let scaling = &by.rules.scaling;
     memory(job, now, tier, scaling.memory_headroom)?;
-    let scaled = scale(job, now, tier, scaling, by.functions)?;
+    let mut scaled = scale(job, now, tier, scaling, by.functions)?;
+    let family = |ratios: Ratios| trusted(ratios.compute.basis.max(ratios.memory.basis));
+    let timed = tier.processor == now.processor || scaled.carried.is_some_and(family);
+    if !timed {
+        // As good as unknown.
+        let end = WIDEST.sqrt();
+        scaled.low = scaled.low.min(scaled.seconds / end);
+        scaled.high = scaled.high.max(scaled.seconds * end);
+    }
     let hourly = tier.hourly.ok_or(Refused::Price)?;
     let mut seconds = (scaled.seconds, scaled.low, scaled.high);
     let mut unlearned = Some("everything");
@@ -173,6 +202,7 @@ fn candidate(
         scaled,
         seconds,
         unlearned,
+        ranked: timed || unlearned.is_none(),
         cost: (cost(seconds.0), cost(seconds.1), cost(seconds.2)),
         miss,
     })
@@ -243,6 +273,7 @@ fn physics(candidates: &[Candidate], tiers: &[Tier], most_regret: f64) -> (Opini
         return (none, false);
     };
     let at = choice.chosen;
+    let open = undecided(candidates, at);
     let sure = choice.expected_regret <= most_regret;
     let parts = candidate.scaled.parts;
     let mut shares = [
@@ -273,6 +304,9 @@ fn physics(candidates: &[Candidate], tiers: &[Tier], most_regret: f64) -> (Opini
         };
         format!("by operator times of {of}, {}", basis(ratios))
     }));
+    if let Some(first) = open.first() {
+        reasons.push(may_cost_less(candidates, tiers, *first, open.len() - 1));
+    }
     if !sure {
         let expected = gpuwise_units::significant(100.0 * choice.expected_regret, 2);
         reasons.push(format!(
@@ -284,6 +318,17 @@ fn physics(candidates: &[Candidate], tiers: &[Tier], most_regret: f64) -> (Opini
         reasons,
     };
     (opinion, sure)
+}
+
+/// Why a ranking is undecided.
+fn may_cost_less(candidates: &[Candidate], tiers: &[Tier], first: usize, more: usize) -> String {
+    let tier = candidates.get(first).and_then(|one| tiers.get(one.tier));
+    let name = tier.map_or("another tier", |tier| tier.name.as_str());
+    let others = match more {
+        0 => String::new(),
+        more => format!(", or one of {more} others,"),
+    };
+    format!("{name}{others} may cost less: of its family or of the chosen one's nothing was timed")
 }
 
 /// What the less well known of both times rests on.
