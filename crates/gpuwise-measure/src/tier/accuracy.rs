@@ -284,7 +284,10 @@ fn of_chips(timings: &Timings, told: &[Told], of: &Told) -> Option<(f64, f64)> {
     let (mut alike, rest): (Vec<_>, Vec<_>) = others.partition(|other| other.stood == of.stood);
     let mut chips: Vec<usize> = Vec::new();
     for other in &alike {
-        if !chips.iter().any(|chip| timings.twins(*chip, other.processor)) {
+        if !chips
+            .iter()
+            .any(|chip| timings.twins(*chip, other.processor))
+        {
             chips.push(other.processor);
         }
     }

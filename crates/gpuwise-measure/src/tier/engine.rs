@@ -6,6 +6,7 @@ use super::{
     carried::{Ratios, WIDEST, trusted},
     choice::{Choice, Cost, choose_under_slo, keeps},
     learned::{FEATURES, correct, features},
+    ranking::{may_cost_less, undecided},
     rules::{Fired, burden, fire},
     scaling::{Scaled, Tier, Unscaled, scale},
 };
@@ -145,19 +146,6 @@ pub fn decide(job: &Job, now: &Tier, tiers: &[Tier], by: &Deciders<'_>) -> Decis
         decided,
         undecided,
     }
-}
-
-/// Candidates whose cost may lie below that of one of them, as far as ranges say, and whose place beside
-/// it nothing that was timed tells.
-fn undecided(candidates: &[Candidate], of: usize) -> Vec<usize> {
-    let Some(chosen) = candidates.get(of) else {
-        return Vec::new();
-    };
-    let may = |(at, other): &(usize, &Candidate)| {
-        *at != of && !(chosen.ranked && other.ranked) && other.cost.1 < chosen.cost.2
-    };
-    let others = candidates.iter().enumerate().filter(may);
-    others.map(|(at, _)| at).collect()
 }
 
 /// One tier: its memory, its time, its price.
@@ -318,17 +306,6 @@ fn physics(candidates: &[Candidate], tiers: &[Tier], most_regret: f64) -> (Opini
         reasons,
     };
     (opinion, sure)
-}
-
-/// Why a ranking is undecided.
-fn may_cost_less(candidates: &[Candidate], tiers: &[Tier], first: usize, more: usize) -> String {
-    let tier = candidates.get(first).and_then(|one| tiers.get(one.tier));
-    let name = tier.map_or("another tier", |tier| tier.name.as_str());
-    let others = match more {
-        0 => String::new(),
-        more => format!(", or one of {more} others,"),
-    };
-    format!("{name}{others} may cost less: of its family or of the chosen one's nothing was timed")
 }
 
 /// What the less well known of both times rests on.

@@ -220,5 +220,8 @@ fn an_fp8_cache_is_slow_where_silicon_does_not_convert_it() {
     let spared = 64.0 * 1536.0 * 65536.0 / 2.039e12;
     let converted = 84.6e-3;
     let said = more("A100 SXM4 80GB");
-    assert!((converted - 3.0 * spared..converted).contains(&said), "{said}");
+    assert!(
+        (converted - 3.0 * spared..converted).contains(&said),
+        "{said}"
+    );
 }

@@ -273,7 +273,10 @@ fn explanation(one: &Decided) -> String {
             0 => String::new(),
             more => format!(" and {more} more"),
         };
-        let _ = writeln!(text, "  undecided: {first}{more} may cost less; nothing of a family was timed");
+        let _ = writeln!(
+            text,
+            "  undecided: {first}{more} may cost less; nothing of a family was timed"
+        );
     }
     let more = decision.candidates.len().saturating_sub(LISTED);
     if more > 0 {

@@ -396,8 +396,9 @@ fn a_tier_of_a_family_that_nobody_timed_has_no_place_in_the_ranking() {
         };
         tier(silicon, "Ada Lovelace", hourly)
     };
-    // The cheaper it is, the likelier it is to be taken: what is open is the place of the other then.
-    for (hourly, open) in [(2.0, 1), (0.5, 2), (20.0, 0)] {
+    // Dearer than both it may yet cost less than the cheapest; where it is the cheapest, both may; so cheap
+    // or dear that ranges do not meet, nothing is open.
+    for (hourly, open) in [(2.0, 1), (1.2, 2), (0.5, 0), (20.0, 0)] {
         let tiers = [now.clone(), twin.clone(), other(hourly)];
         let decision = decide(&job(), &now, &tiers, &by);
         assert_eq!(decision.undecided.len(), open, "{hourly}: {decision:?}");
