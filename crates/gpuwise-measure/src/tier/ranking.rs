@@ -26,6 +26,7 @@ pub(super) fn may_cost_less(
     let name = tier.map_or("another tier", |tier| tier.name.as_str());
     let others = match more {
         0 => String::new(),
+        1 => ", or another,".into(),
         more => format!(", or one of {more} others,"),
     };
     format!("{name}{others} may cost less: of its family or of the chosen one's nothing was timed")
