@@ -84,10 +84,10 @@ impl Decided {
         };
         let opinion = [forest, rule, physics][decider as usize];
         let mut why = opinion.reasons.first().cloned().unwrap_or_default();
-        match self.decision.undecided.len() {
-            0 => {}
-            1 => why += "; 1 tier may cost less, undecided",
-            more => why += &format!("; {more} tiers may cost less, undecided"),
+        let open = self.decision.undecided.len();
+        if open > 0 {
+            let tiers = if open == 1 { "tier" } else { "tiers" };
+            let _ = write!(why, "; {open} {tiers} may cost less, undecided");
         }
         why
     }
