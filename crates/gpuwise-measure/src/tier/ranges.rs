@@ -65,7 +65,7 @@ pub(super) fn ranged(
         let key = (key, if shapes { of.fold } else { 0 });
         *known.entry(key).or_insert_with(|| {
             if shapes {
-                of_folds(&told, of)
+                Some(of_folds(&told, of))
             } else {
                 of_chips(timings, &told, of)
             }
@@ -96,12 +96,12 @@ struct Told {
 }
 
 /// Of other folds on the same GPU.
-fn of_folds(told: &[Told], of: &Told) -> Option<(f64, f64)> {
+fn of_folds(told: &[Told], of: &Told) -> (f64, f64) {
     let own = told.iter().filter(|other| {
         (other.processor, other.precision) == (of.processor, of.precision) && other.fold != of.fold
     });
     let errors: Vec<f64> = own.map(|other| other.error).collect();
-    Some((quantile(&errors, 0.1), quantile(&errors, 0.9)))
+    (quantile(&errors, 0.1), quantile(&errors, 0.9))
 }
 
 /// Of other chips that stood alike; of all others where none did.
