@@ -2,16 +2,15 @@
 //! architecture.
 
 use super::{
-    carried::WIDEST,
     choice::Cost,
     products::{Prediction, Stated, cases, decide, decide_each, measured, said},
+    ranges::ranged,
     regret::{Decided, Judgement, judge, risk_coverage},
     timings::{Timings, roofline},
-    unseen::{ByShape, LeftOut, Unseen, by_shape, fold, unseen},
+    unseen::{ByShape, LeftOut, by_shape, unseen},
 };
 use crate::learn::{median, quantile};
 use gpuwise_domain::profile::matmul::MatmulPrecision;
-use gpuwise_operators::Basis;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct ErrorRow {
@@ -180,72 +179,6 @@ fn others(
     if let Some((name, _, decided)) = best {
         push(format!("always {name}"), &decided);
     }
-}
-
-/// Predictions with ranges that 80 % of the errors of others lie between that stood alike: on the same
-/// GPU in other folds where shapes were left out, on other chips of which as near a one was seen where
-/// chips were. Where the range is too wide nothing is said.
-fn ranged(
-    timings: &Timings,
-    unseen: &[Option<Unseen>],
-    left_out: LeftOut,
-    seed: u64,
-) -> Vec<Stated> {
-    let shapes = left_out == LeftOut::Shapes;
-    let near = |basis: Basis| basis <= Basis::Generation;
-    let told: Vec<(usize, MatmulPrecision, bool, u64, f64)> = timings
-        .rows
-        .iter()
-        .zip(unseen)
-        .filter_map(|(row, said)| {
-            let said = said.as_ref()?;
-            let error = libm::log(row.seconds / said.seconds);
-            let fold = fold(row.shape, seed);
-            Some((row.processor, row.precision, near(said.basis), fold, error))
-        })
-        .collect();
-    let mut known = std::collections::BTreeMap::new();
-    let mut range = |processor: usize, precision: MatmulPrecision, near: bool, left: u64| {
-        let key = (processor, precision, near, if shapes { left } else { 0 });
-        *known.entry(key).or_insert_with(|| {
-            let of = |alike: &dyn Fn(usize, bool, u64) -> bool| -> Vec<f64> {
-                told.iter()
-                    .filter(|(_, of, ..)| *of == precision)
-                    .filter(|(of, _, near, fold, _)| alike(*of, *near, *fold))
-                    .map(|(.., error)| *error)
-                    .collect()
-            };
-            let alike = of(&|of, stood, fold| {
-                if shapes {
-                    of == processor && fold != left
-                } else {
-                    stood == near && !timings.twins(of, processor)
-                }
-            });
-            let others = if alike.is_empty() {
-                of(&|of, _, _| !timings.twins(of, processor))
-            } else {
-                alike
-            };
-            (quantile(&others, 0.1), quantile(&others, 0.9))
-        })
-    };
-    timings
-        .rows
-        .iter()
-        .zip(unseen)
-        .map(|(row, said)| {
-            let said = said.as_ref()?;
-            let fold = fold(row.shape, seed);
-            let (low, high) = range(row.processor, row.precision, near(said.basis), fold);
-            let ends = (libm::exp(low.min(0.0)), libm::exp(high.max(0.0)));
-            (ends.1 / ends.0 <= WIDEST).then_some((
-                said.seconds,
-                said.seconds * ends.0,
-                said.seconds * ends.1,
-            ))
-        })
-        .collect()
 }
 
 /// Errors in all and GPU by GPU.

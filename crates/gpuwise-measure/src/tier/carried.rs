@@ -34,6 +34,13 @@ pub struct Ratios {
 /// Beyond this, as the high end of a range over the low one, a time is as good as unknown.
 pub const WIDEST: f64 = 3.0;
 
+/// Whether what a time rests on tells enough for a ranking: the GPU, its generation or its family was
+/// timed. Where it was another family alone, predictions of what is left out are off by up to 27 % in the
+/// median, in directions that nothing tells (docs/reference/tier-accuracy.md).
+pub fn trusted(basis: Basis) -> bool {
+    basis <= Basis::Family
+}
+
 /// A large product, which the peak bounds, and one of a few tokens, which the memory bounds.
 const COMPUTE: [f64; 3] = [8192.0, 8192.0, 8192.0];
 const MEMORY: [f64; 3] = [16.0, 8192.0, 8192.0];

@@ -3,9 +3,10 @@
 //! the least scaled cost decides.
 
 use super::{
-    carried::Ratios,
+    carried::{Ratios, WIDEST, trusted},
     choice::{Choice, Cost, choose_under_slo, keeps},
     learned::{FEATURES, correct, features},
+    ranking::{may_cost_less, undecided},
     rules::{Fired, burden, fire},
     scaling::{Scaled, Tier, Unscaled, scale},
 };
@@ -51,6 +52,9 @@ pub struct Candidate {
     pub cost: (f64, f64, f64),
     /// The chance that a unit of work takes longer than it may; 0 without an SLO.
     pub miss: f64,
+    /// Whether its time rests on what was timed of its family, on itself or on jobs learned from: only
+    /// then is its place among the others told. Else its range spans [`WIDEST`].
+    pub ranked: bool,
 }
 
 /// Why a tier is no candidate.
@@ -99,6 +103,9 @@ pub struct Decision {
     pub physics: Opinion,
     /// Who decided, and the candidate; `None` where no tier fits.
     pub decided: Option<(Decider, usize)>,
+    /// Candidates that may cost less than the one decided, where one of both is not
+    /// [ranked](Candidate::ranked).
+    pub undecided: Vec<usize>,
 }
 
 /// Standard deviations between the middle and the end of an 80 % range of a normal.
@@ -129,6 +136,7 @@ pub fn decide(job: &Job, now: &Tier, tiers: &[Tier], by: &Deciders<'_>) -> Decis
     .into_iter()
     .flatten()
     .find_map(|(decider, opinion)| Some((decider, *opinion.candidate.as_ref().ok()?)));
+    let undecided = decided.map_or_else(Vec::new, |(_, at)| undecided(&candidates, at));
     Decision {
         candidates,
         refused,
@@ -136,6 +144,7 @@ pub fn decide(job: &Job, now: &Tier, tiers: &[Tier], by: &Deciders<'_>) -> Decis
         forest,
         physics,
         decided,
+        undecided,
     }
 }
 
@@ -148,7 +157,15 @@ fn candidate(
 ) -> Result<Candidate, Refused> {
     let scaling = &by.rules.scaling;
     memory(job, now, tier, scaling.memory_headroom)?;
-    let scaled = scale(job, now, tier, scaling, by.functions)?;
+    let mut scaled = scale(job, now, tier, scaling, by.functions)?;
+    let family = |ratios: Ratios| trusted(ratios.compute.basis.max(ratios.memory.basis));
+    let timed = tier.processor == now.processor || scaled.carried.is_some_and(family);
+    if !timed {
+        // As good as unknown.
+        let end = WIDEST.sqrt();
+        scaled.low = scaled.low.min(scaled.seconds / end);
+        scaled.high = scaled.high.max(scaled.seconds * end);
+    }
     let hourly = tier.hourly.ok_or(Refused::Price)?;
     let mut seconds = (scaled.seconds, scaled.low, scaled.high);
     let mut unlearned = Some("everything");
@@ -173,6 +190,7 @@ fn candidate(
         scaled,
         seconds,
         unlearned,
+        ranked: timed || unlearned.is_none(),
         cost: (cost(seconds.0), cost(seconds.1), cost(seconds.2)),
         miss,
     })
@@ -243,6 +261,7 @@ fn physics(candidates: &[Candidate], tiers: &[Tier], most_regret: f64) -> (Opini
         return (none, false);
     };
     let at = choice.chosen;
+    let open = undecided(candidates, at);
     let sure = choice.expected_regret <= most_regret;
     let parts = candidate.scaled.parts;
     let mut shares = [
@@ -273,6 +292,9 @@ fn physics(candidates: &[Candidate], tiers: &[Tier], most_regret: f64) -> (Opini
         };
         format!("by operator times of {of}, {}", basis(ratios))
     }));
+    if let Some(first) = open.first() {
+        reasons.push(may_cost_less(candidates, tiers, *first, open.len() - 1));
+    }
     if !sure {
         let expected = gpuwise_units::significant(100.0 * choice.expected_regret, 2);
         reasons.push(format!(

@@ -10,6 +10,8 @@ pub mod engine;
 pub mod learned;
 pub mod online;
 pub mod products;
+mod ranges;
+mod ranking;
 pub mod regret;
 pub mod rules;
 pub mod scaling;

@@ -7,7 +7,12 @@ use crate::{
     setup::Setup,
 };
 use alloc::{format, string::String, sync::Arc, vec::Vec};
-use gpuwise_domain::{derivation::Unit, model::Window, precision::Compute};
+use gpuwise_domain::{
+    derivation::Unit,
+    model::Window,
+    precision::{CacheFormat, Compute},
+};
+use gpuwise_operators::Silicon;
 
 /// A peak of the silicon, and the fitted share of it that is reached.
 #[derive(Debug, Clone, Copy)]
@@ -103,6 +108,8 @@ pub(crate) struct Rates {
     full: Rate,
     pub(super) attention: Rate,
     pub(super) latent: Rate,
+    /// Bytes of the cache that are converted in software, a second; `None` where silicon converts.
+    pub(super) conversion: Option<f64>,
     pub(super) expert_memory: Rate,
     pub(super) expert_compute: f64,
     pub(super) expert_tile: f64,
@@ -171,6 +178,7 @@ impl Rates {
             full: stated(peak(Compute::Full), Peak::Full, P::HalfRate),
             attention: rate(half, Peak::Half, P::AttentionRate),
             latent: rate(half, Peak::Half, P::LatentRate),
+            conversion: conversion(setup),
             expert_memory: rate(bandwidth, Peak::Bandwidth, P::ExpertMemoryRate),
             expert_compute: get(P::ExpertComputeRate),
             expert_tile: get(P::ExpertTile),
@@ -209,6 +217,23 @@ impl Rates {
             Compute::Fp4 => &self.fp4,
         }
     }
+}
+
+/// Clocks of a unit for an FP8 element of the cache on silicon without an instruction for it, which came
+/// with compute capability 8.9 (PTX, `cvt` of `e4m3x2`): some 20 integer operations (the fallback of
+/// `cuda_fp8.hpp`) of which a unit does 64 a clock, once for each of 4 query heads over a key, and
+/// conversions to 32 bits at 16 a clock. Measured on A100 with Llama 3 8B: 1.5 under TensorRT-LLM, 3.0
+/// under vLLM.
+const CONVERSION: f64 = 2.0;
+
+/// Bytes of a setup's cache that are converted in software, a second.
+fn conversion(setup: &Setup<'_>) -> Option<f64> {
+    let capability = setup.device.gpu.compute_capability;
+    let lacks = capability.is_some_and(|at| at < (8, 9));
+    (lacks && setup.cache.name == CacheFormat::FP8.name).then(|| {
+        let silicon = Silicon::of(&setup.device);
+        silicon.units * silicon.clock / CONVERSION
+    })
 }
 
 /// `(a^p + b^p)^(1/p)`: close to the larger, above it where both are alike.

@@ -364,8 +364,9 @@ impl StepModel {
         let seen = entries(near, batch.context, top, ratio);
         let tokens = input::<A>(batch.decodes, "sequences", Unit::Number, BATCH)
             * input(seen, "context that is seen", Unit::Tokens, BATCH);
-        let entry = input(bytes, "cache of a token", Unit::ByteCount, SHAPES);
-        let reading = tokens.clone() * entry / rates.cache.reached(&self.fitted);
+        let entry: A = input(bytes, "cache of a token", Unit::ByteCount, SHAPES);
+        let read = tokens.clone() * entry;
+        let reading = read.clone() / rates.cache.reached(&self.fitted);
         let rate = if latent {
             &rates.latent
         } else {
@@ -378,7 +379,14 @@ impl StepModel {
             SHAPES,
         );
         let computing = tokens * work / rate.reached(&self.fitted);
-        reading.smooth_max(computing, self.constant(P::Overlap, rates.overlap))
+        let done = reading.smooth_max(computing, self.constant(P::Overlap, rates.overlap));
+        match rates.conversion {
+            None => done,
+            Some(rate) => {
+                let name = "FP8 converted in software";
+                done + read / input(rate, name, Unit::BytesPerSecond, "clocks of the units")
+            }
+        }
     }
 
     /// Seconds of attention over prompts, by shares of peaks.

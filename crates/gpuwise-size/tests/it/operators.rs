@@ -198,3 +198,30 @@ fn a_shape_answers_for_the_constants_that_ask() {
     assert_ne!(measured, time(&Constants::prior(&[], &[])));
     assert_eq!(measured, time(&constants(1.0)));
 }
+
+#[test]
+fn an_fp8_cache_is_slow_where_silicon_does_not_convert_it() {
+    let seconds = |gpu: &str, cache: CacheFormat| {
+        let setup = Setup {
+            cache,
+            ..setup(&DENSE, gpu, "vllm@0.20.0", "bf16", Layout::tensor(1))
+        };
+        let batch = Batch {
+            decodes: 64.0,
+            context: 1536.0,
+            ..Batch::default()
+        };
+        steps(&setup, &constants(1.0)).time(&batch).attention
+    };
+    let more = |gpu| seconds(gpu, CacheFormat::FP8) - seconds(gpu, CacheFormat::HALF);
+    assert!(more("H100 SXM5 80GB") < 0.0);
+    // 64 sequences of 1536 tokens, 65,536 elements each, at 2 clocks of 108 units at 1.41 GHz: 84.6 ms,
+    // less the half of the bytes that need not be read.
+    let spared = 64.0 * 1536.0 * 65536.0 / 2.039e12;
+    let converted = 84.6e-3;
+    let said = more("A100 SXM4 80GB");
+    assert!(
+        (converted - 3.0 * spared..converted).contains(&said),
+        "{said}"
+    );
+}

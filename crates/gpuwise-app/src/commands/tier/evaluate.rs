@@ -157,7 +157,7 @@ fn whole(loaded: &Loaded, judged: &AccuracyFlags) -> anyhow::Result<String> {
         "the constants that gpuwise carries, fitted on these rows among others".into(),
         |by| format!("constants refitted without each {} in turn", by.name()),
     );
-    table.footnote("workloads: measured on three or more GPUs, two or more of them with a price, something keeping the SLO; regret: cost of what was chosen over the cheapest that keeps the SLO, less 1; SLOs missed are counted apart");
+    table.footnote("workloads: measured on three or more GPUs, two or more of them with a price, something keeping the SLO; layouts that are not stated stand for none where others of the same GPUs are; regret: cost of what was chosen over the cheapest that keeps the SLO, less 1; SLOs missed are counted apart");
     Ok(format!(
         "\n## Whole workloads, predicted by {way}\n\n{}",
         table.to_markdown()

@@ -15,6 +15,13 @@ was predicted, and each table of workloads says by what it was predicted.
 A *shape* left out is left out on every GPU and in every precision at once; a *GPU* with every board of
 the same chip (H100 with H200, B200 with GB200, B300 with GB300). Regret is the cost of what was chosen
 over the least cost that was to be had, less 1; within 5 % of the best counts as the best.
+
+    gpuwise tier --evaluate --matmuls profile/gemm/gemm_latency.csv.gz --matmuls operators/gemm.csv.gz
+    gpuwise tier --evaluate WORKLOADS
+    gpuwise tier --evaluate WORKLOADS --leave-out model
+
+WORKLOADS: `--workloads` with each of `argonne_llm_inference_bench.csv`, `mlperf_inference.csv` and
+`aic_silicon_inferencex.csv` of `questions/`. Choices are taken by the functions that decide in `tier`.
 ";
 
 fn share(value: f64) -> Cell {
@@ -36,7 +43,7 @@ fn percent(value: f64) -> Cell {
 /// Errors, choices, risk and coverage on matrix products.
 pub(super) fn products(timings: &Timings, judged: &ProductJudgement) -> String {
     let mut text = String::from("\n## Times of matrix products\n\n");
-    text += "By operator functions that were fitted without what is left out: the same by which `tier` and `plan` price, and fitted in the same way. Where 80 % of the errors on others span more than three times, nothing is said.\n\n";
+    text += "By operator functions that were fitted without what is left out: the same by which `tier` and `plan` price, and fitted in the same way. Ranges are what 80 % of the errors, taken both ways, lie between on other chips of which as near a relative was timed (generation, family). Where they span more than three times, nothing is said, and neither of a GPU of whose family nothing was timed where fewer than three others stood so alone: these rows *abstained*, and no choice is judged about them.\n\n";
     for (system, precision, rows) in &timings.host_bound {
         let precision = precision.name();
         let _ = writeln!(

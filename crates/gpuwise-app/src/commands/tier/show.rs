@@ -83,7 +83,21 @@ impl Decided {
             return nothing_fits(self);
         };
         let opinion = [forest, rule, physics][decider as usize];
-        opinion.reasons.first().cloned().unwrap_or_default()
+        let mut why = opinion.reasons.first().cloned().unwrap_or_default();
+        let open = self.decision.undecided.len();
+        if open > 0 {
+            let tiers = if open == 1 { "tier" } else { "tiers" };
+            let _ = write!(why, "; {open} {tiers} may cost less, undecided");
+        }
+        why
+    }
+
+    /// Tiers that may cost less, as nothing tells.
+    fn undecided(&self) -> Vec<String> {
+        let candidates = &self.decision.candidates;
+        let open = self.decision.undecided.iter();
+        open.filter_map(|at| Some(title(&self.tiers[candidates.get(*at)?.tier])))
+            .collect()
     }
 
     /// USD a month that the change saves.
@@ -105,6 +119,7 @@ impl Record for Decided {
         of.field("saving_per_month", |d| {
             Some(Price::new(d.saving()?, Currency::USD, Per::Month))
         });
+        of.field("undecided_against", Self::undecided);
         of.made_part("rule", |d| Said(d, &d.decision.rule));
         of.made_part("forest", |d| Said(d, &d.decision.forest));
         of.made_part("physics", |d| Said(d, &d.decision.physics));
@@ -161,6 +176,7 @@ impl Record for Choice<'_> {
         of.column("cost_change", "cost", |c| change(c.0, c.1))
             .said_of(changed);
         of.field("slo_miss_chance", |c| c.1.miss);
+        of.field("ranked", |c| c.1.ranked);
     }
 }
 
@@ -250,6 +266,16 @@ fn explanation(one: &Decided) -> String {
             significant(1e3 * candidate.cost.0, 3),
             significant(1e3 * candidate.cost.1, 3),
             significant(1e3 * candidate.cost.2, 3),
+        );
+    }
+    if let [first, rest @ ..] = one.undecided().as_slice() {
+        let more = match rest.len() {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let _ = writeln!(
+            text,
+            "  undecided: {first}{more} may cost less; nothing of a family was timed"
         );
     }
     let more = decision.candidates.len().saturating_sub(LISTED);

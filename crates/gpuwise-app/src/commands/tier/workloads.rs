@@ -4,7 +4,7 @@ use super::tiers::price_of;
 use crate::{catalogue::Loaded, questions::QuestionRow};
 use gpuwise_domain::question::{Load, Question};
 use gpuwise_measure::tier::workloads::{Performance, Trial};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A predicted value with its 80 % range.
 pub(super) type Predicted = Option<(f64, f64, f64)>;
@@ -22,7 +22,7 @@ pub(super) fn throughputs(
     predicted: &[Predicted],
     loaded: &Loaded,
 ) -> Vec<Trial> {
-    let mut sums: BTreeMap<(String, String), Sum> = BTreeMap::new();
+    let mut sums: BTreeMap<(String, String, Layout), Sum> = BTreeMap::new();
     for (row, predicted) in asked.iter().zip(predicted) {
         let q = &row.question;
         if !matches!(
@@ -44,12 +44,29 @@ pub(super) fn throughputs(
             whole(q.output).filter(|_| q.extra("scenario").is_none()),
             in_flight(&q.load)
         );
-        let sum = sums.entry((group, key)).or_insert_with(|| Sum::of(q));
-        sum.add(measured, *predicted);
+        let sum = sums.entry((group, key, layout(q)));
+        sum.or_insert_with(|| Sum::of(q)).add(measured, *predicted);
     }
+    let stated: BTreeSet<(String, String)> = (sums.keys())
+        .filter(|(.., layout)| *layout != Layout::default())
+        .map(|(group, key, _)| (group.clone(), key.clone()))
+        .collect();
     sums.into_iter()
-        .map(|((group, _), sum)| sum.trial(group, loaded))
+        .filter_map(|((group, key, layout), sum)| {
+            let told = (group, key);
+            // What stood on several GPUs in a way that is not said is no candidate beside what is said.
+            let vague = layout == Layout::default() && stated.contains(&told);
+            (!vague).then(|| sum.trial(told.0, loaded))
+        })
         .collect()
+}
+
+/// Ranks by tensor, pipeline and data, as far as they are stated.
+type Layout = [Option<u32>; 3];
+
+/// How several GPUs share a model; one GPU has but one layout, stated or not.
+fn layout(q: &Question) -> Layout {
+    [q.tensor, q.pipeline, q.data].map(|ranks| ranks.filter(|_| q.gpus != Some(1)))
 }
 
 /// Rows of mean first-token and per-token times at so many concurrent requests; the SLO has two
@@ -137,8 +154,8 @@ fn in_flight(load: &Load) -> Option<f64> {
     }
 }
 
-/// Rows that are one candidate: a GPU, a count, a layout, a precision and an engine, whoever measured
-/// it. The software is told by its first word, for submitters list versions of everything.
+/// Rows that are one candidate but for their layout: a GPU, a count, a precision and an engine, whoever
+/// measured it. The software is told by its first word, for submitters list versions of everything.
 fn key(q: &Question, loaded: &Loaded) -> Option<String> {
     let gpu = loaded.catalogue.gpu(&q.gpu)?;
     let engine = q.engine.split([' ', ',']).next().unwrap_or_default();

@@ -372,6 +372,45 @@ fn a_job_s_own_products_scale_as_operators_say() {
 }
 
 #[test]
+fn a_tier_of_a_family_that_nobody_timed_has_no_place_in_the_ranking() {
+    let functions = shipped();
+    let rules = rules();
+    let by = Deciders {
+        functions: &functions,
+        ..by(&rules)
+    };
+    let tier = |silicon: Silicon, generation: &str, hourly: f64| Tier {
+        processor: processor(generation, silicon.half, silicon.bandwidth),
+        name: silicon.name.clone(),
+        silicon: Some(silicon),
+        ..tier(generation, 1.0, 1.0, 80, 1, hourly)
+    };
+    let now = tier(silicon("H100 SXM5 80GB", 989e12, 3.35e12), "Hopper", 4.0);
+    let twin = tier(silicon("H200 SXM 141GB", 989e12, 4.8e12), "Hopper", 4.2);
+    let other = |hourly: f64| {
+        let silicon = Silicon {
+            class: Class::Gddr,
+            architecture: ("sm8x".into(), "sm89".into()),
+            units: 142.0,
+            ..silicon("L40S", 362e12, 8.64e11)
+        };
+        tier(silicon, "Ada Lovelace", hourly)
+    };
+    // Dearer than both it may yet cost less than the cheapest; where it is the cheapest, both may; so cheap
+    // or dear that ranges do not meet, nothing is open.
+    for (hourly, open) in [(2.0, 1), (1.2, 2), (0.5, 0), (20.0, 0)] {
+        let tiers = [now.clone(), twin.clone(), other(hourly)];
+        let decision = decide(&job(), &now, &tiers, &by);
+        assert_eq!(decision.undecided.len(), open, "{hourly}: {decision:?}");
+        for candidate in &decision.candidates {
+            assert_eq!(candidate.ranked, candidate.tier != 2);
+            let (_, low, high) = candidate.seconds;
+            assert!(candidate.ranked || high / low >= 2.99);
+        }
+    }
+}
+
+#[test]
 fn scaled_times_that_are_sure_come_before_the_rules_that_gpuwise_brings() {
     let rules = rules();
     let small = Job {
