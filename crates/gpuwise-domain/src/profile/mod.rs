@@ -5,6 +5,7 @@ pub mod figures;
 pub mod finding;
 pub mod flight_recorder;
 pub mod hta;
+pub mod joined;
 pub mod kernel_counters;
 pub mod kernel_rules;
 pub mod matmul;
