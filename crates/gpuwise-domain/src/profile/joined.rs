@@ -151,10 +151,21 @@ pub struct RecordedMean {
     pub most: f64,
 }
 
+/// A device of a rank, among those of a profile.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct JoinedDevice {
+    /// Index of its file among the timelines.
+    pub timeline: usize,
+    /// Its number in that file.
+    pub device: i64,
+}
+
 /// A series of a joined file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct JoinedSeries {
     pub series: RecordedSeries,
+    /// Which device of the trace it is of, where that can be told.
+    pub device: Option<JoinedDevice>,
     /// Within the span of the trace; `None` where there is no finite value.
     pub within: Option<RecordedMean>,
 }

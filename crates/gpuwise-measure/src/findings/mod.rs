@@ -7,6 +7,7 @@
 //! which the findings say.
 
 mod attention;
+mod beside;
 mod cpu;
 mod gaps;
 mod host;

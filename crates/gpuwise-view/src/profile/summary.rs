@@ -3,6 +3,7 @@
 mod tables;
 pub(in crate::profile) mod words;
 
+use super::joined;
 use crate::{Style, table::Table};
 use gpuwise_domain::profile::{
     figure::{Figure, Summary, Value},
@@ -144,6 +145,9 @@ fn sections(figures: &ProfileFigures, summary: &Summary) -> Vec<Section> {
         add(&format!("Collectives{of}"), Some(tables::collectives(rank)));
     }
     let _ = summary;
+    if !figures.joined.is_empty() {
+        add("Recorded beside the trace", Some(joined::means(&figures.joined)));
+    }
     sections
 }
 

@@ -4,11 +4,13 @@
 
 mod device;
 mod file;
+mod joined;
 mod sources;
 mod summary;
 
 use crate::mirror::{Mirror, forms};
 use file::FileDocument;
+use joined::JoinedDocument;
 use gpuwise_domain::profile::{
     figure::Summary, figures::ProfileFigures, finding::Finding, sources::Source,
 };
@@ -31,6 +33,8 @@ pub(crate) struct ProfileFile {
     sources: Vec<SourceDocument>,
     /// Who waited for whom, where two or more ranks are there.
     stragglers: Option<StragglersDocument>,
+    /// What was recorded beside it, where anything was.
+    joined: Option<JoinedDocument>,
     /// What is concluded, kept and compared.
     summary: SummaryDocument,
 }
@@ -41,6 +45,7 @@ pub fn profile_to_json(figures: &ProfileFigures, sources: &[Source], summary: &S
         schema: PROFILE_SCHEMA.into(),
         files: forms(&figures.ranks),
         sources: forms(sources),
+        joined: (!figures.joined.is_empty()).then(|| JoinedDocument::from(&figures.joined)),
         stragglers: figures.stragglers.as_ref().map(StragglersDocument::from),
         summary: summary.into(),
     })

@@ -4,6 +4,7 @@ use crate::profiles::{Everything, Profiled};
 use gpuwise_domain::profile::{
     figure::Summary,
     figures::ProfileFigures,
+    joined::Joined,
     sources::Source,
     timeline::{Rank, Timeline},
 };
@@ -11,7 +12,7 @@ use gpuwise_measure::{
     figures::{Measured, lack_sentence, of_profile, summary},
     findings::{self, Signals, Thresholds},
 };
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, convert::Infallible};
 
 /// A profile of one or many files.
 #[derive(Debug)]
@@ -34,6 +35,23 @@ pub struct Concluded {
 
 /// Puts files beside one another, by rank where each has one of its own.
 pub(super) fn from(everything: Everything, limits: &Thresholds) -> Concluded {
+    let nothing: Result<Concluded, Infallible> =
+        with(everything, limits, |_| Ok(Joined::default()));
+    match nothing {
+        Ok(concluded) => concluded,
+        Err(never) => match never {},
+    }
+}
+
+/// The same with what was recorded beside them, which `join` lays on their time axis.
+///
+/// # Errors
+/// When it cannot.
+pub(super) fn with<E>(
+    everything: Everything,
+    limits: &Thresholds,
+    join: impl FnOnce(&mut [Profiled]) -> Result<Joined, E>,
+) -> Result<Concluded, E> {
     let Everything {
         mut profiled,
         sources,
@@ -64,6 +82,7 @@ pub(super) fn from(everything: Everything, limits: &Thresholds) -> Concluded {
     for one in &profiled {
         losses(one, several, &mut missing);
     }
+    let joined = join(&mut profiled)?;
     for one in &mut profiled {
         one.signals.rank = one.measured.figures.rank;
     }
@@ -75,6 +94,11 @@ pub(super) fn from(everything: Everything, limits: &Thresholds) -> Concluded {
         .unzip();
     absent_ranks(&timelines, &ranks, &mut missing);
     let mut figures = of_profile(measured);
+    let notes = joined.files.iter().flat_map(|file| {
+        file.notes.iter().map(move |note| format!("{}: {note}", file.file))
+    });
+    missing.extend(notes);
+    figures.joined = joined;
     clocks(&timelines, &figures, &mut missing);
     figures.missing.clone_from(&missing);
     let summary = Summary {
@@ -98,13 +122,13 @@ pub(super) fn from(everything: Everything, limits: &Thresholds) -> Concluded {
         findings: findings::of_profile(&signals, &figures, limits),
         missing,
     };
-    Concluded {
+    Ok(Concluded {
         timelines,
         figures,
         sources,
         summary,
         contents,
-    }
+    })
 }
 
 /// What all files are known by: the same files in another order are the same profile.

@@ -5,7 +5,10 @@ use super::{
     host::{CriticalPath, FlopFigures, HostFigures, MemoryFigures, StepFigures},
     sequence::SequenceFigures,
 };
-use crate::profile::timeline::{Format, Lack, Needed};
+use crate::profile::{
+    joined::Joined,
+    timeline::{Format, Lack, Needed},
+};
 use alloc::{string::String, vec::Vec};
 
 /// Everything measured of one profile.
@@ -15,6 +18,8 @@ pub struct ProfileFigures {
     pub ranks: Vec<RankFigures>,
     /// Who waited for whom in collectives, where two or more ranks are there.
     pub stragglers: Option<Stragglers>,
+    /// What was recorded beside it.
+    pub joined: Joined,
     /// What is missing in the input, in words.
     pub missing: Vec<String>,
 }
