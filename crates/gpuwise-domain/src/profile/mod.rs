@@ -11,6 +11,7 @@ pub mod kernel_rules;
 pub mod matmul;
 pub mod memory_snapshot;
 pub mod nsight;
+pub mod parallel;
 pub mod planes;
 pub mod sources;
 pub mod timeline;

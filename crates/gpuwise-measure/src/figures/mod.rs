@@ -183,6 +183,7 @@ pub fn of_profile(measured: Vec<Measured>) -> ProfileFigures {
         ranks: measured.into_iter().map(|one| one.figures).collect(),
         stragglers,
         joined: Joined::default(),
+        layouts: None,
         missing: Vec::new(),
     }
 }

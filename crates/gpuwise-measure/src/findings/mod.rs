@@ -11,6 +11,7 @@ mod beside;
 mod cpu;
 mod gaps;
 mod host;
+pub mod layouts;
 mod ledger;
 mod lost;
 mod products;

@@ -5,12 +5,14 @@
 mod device;
 mod file;
 mod joined;
+mod layouts;
 mod sources;
 mod summary;
 
 use crate::mirror::{Mirror, forms};
 use file::FileDocument;
 use joined::JoinedDocument;
+use layouts::LayoutsDocument;
 use gpuwise_domain::profile::{
     figure::Summary, figures::ProfileFigures, finding::Finding, sources::Source,
 };
@@ -35,6 +37,8 @@ pub(crate) struct ProfileFile {
     stragglers: Option<StragglersDocument>,
     /// What was recorded beside it, where anything was.
     joined: Option<JoinedDocument>,
+    /// Its layout beside others on the same GPUs, where `--model` asked for it.
+    layouts: Option<LayoutsDocument>,
     /// What is concluded, kept and compared.
     summary: SummaryDocument,
 }
@@ -46,6 +50,7 @@ pub fn profile_to_json(figures: &ProfileFigures, sources: &[Source], summary: &S
         files: forms(&figures.ranks),
         sources: forms(sources),
         joined: (!figures.joined.is_empty()).then(|| JoinedDocument::from(&figures.joined)),
+        layouts: figures.layouts.as_ref().map(LayoutsDocument::from),
         stragglers: figures.stragglers.as_ref().map(StragglersDocument::from),
         summary: summary.into(),
     })

@@ -1,10 +1,12 @@
 //! What is concluded from the files of one profile.
 
+use super::layouts;
 use crate::profiles::{Everything, Profiled};
 use gpuwise_domain::profile::{
     figure::Summary,
     figures::ProfileFigures,
     joined::Joined,
+    parallel::LayoutComparison,
     sources::Source,
     timeline::{Rank, Timeline},
 };
@@ -33,17 +35,21 @@ pub struct Concluded {
     pub(crate) contents: Vec<String>,
 }
 
+/// Layouts that were compared, or why there is nothing to compare; `None` where nobody asked.
+pub(super) type Compared = Option<Result<LayoutComparison, String>>;
+
 /// Puts files beside one another, by rank where each has one of its own.
 pub(super) fn from(everything: Everything, limits: &Thresholds) -> Concluded {
     let nothing: Result<Concluded, Infallible> =
-        with(everything, limits, |_| Ok(Joined::default()));
+        with(everything, limits, |_| Ok(Joined::default()), |_, _| Ok(None));
     match nothing {
         Ok(concluded) => concluded,
         Err(never) => match never {},
     }
 }
 
-/// The same with what was recorded beside them, which `join` lays on their time axis.
+/// The same with what was recorded beside them, which `join` lays on their time axis, and other layouts,
+/// which `compare` asks for.
 ///
 /// # Errors
 /// When it cannot.
@@ -51,6 +57,7 @@ pub(super) fn with<E>(
     everything: Everything,
     limits: &Thresholds,
     join: impl FnOnce(&mut [Profiled]) -> Result<Joined, E>,
+    compare: impl FnOnce(&[Timeline], &ProfileFigures) -> Result<Compared, E>,
 ) -> Result<Concluded, E> {
     let Everything {
         mut profiled,
@@ -99,6 +106,14 @@ pub(super) fn with<E>(
     });
     missing.extend(notes);
     figures.joined = joined;
+    match compare(&timelines, &figures)? {
+        Some(Ok(compared)) => {
+            missing.extend(layouts::silent(&compared));
+            figures.layouts = Some(compared);
+        }
+        Some(Err(why)) => missing.push(why),
+        None => {}
+    }
     clocks(&timelines, &figures, &mut missing);
     figures.missing.clone_from(&missing);
     let summary = Summary {

@@ -7,6 +7,7 @@ use super::{
 };
 use crate::profile::{
     joined::Joined,
+    parallel::LayoutComparison,
     timeline::{Format, Lack, Needed},
 };
 use alloc::{string::String, vec::Vec};
@@ -20,6 +21,8 @@ pub struct ProfileFigures {
     pub stragglers: Option<Stragglers>,
     /// What was recorded beside it.
     pub joined: Joined,
+    /// Its layout beside others on the same GPUs, where that was asked for.
+    pub layouts: Option<LayoutComparison>,
     /// What is missing in the input, in words.
     pub missing: Vec<String>,
 }

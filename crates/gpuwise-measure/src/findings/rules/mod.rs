@@ -24,6 +24,7 @@ findings! {
     loss_diverged,
     slower_steps,
     idle_outside,
+    parallel_layout,
     tensor_cores_unused,
     wrong_precision,
     low_occupancy,
