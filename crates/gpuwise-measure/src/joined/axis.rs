@@ -93,10 +93,10 @@ impl Axis {
     fn step(&self, number: i64) -> Option<i64> {
         let (first, last) = (self.steps.first()?, self.steps.last()?);
         if number <= first.0 {
-            return Some(first.1 - (first.0 - number).saturating_mul(self.step_ns));
+            return Some(first.1.saturating_sub(first.0.saturating_sub(number).saturating_mul(self.step_ns)));
         }
         if number >= last.0 {
-            return Some(last.1.saturating_add((number - last.0).saturating_mul(self.step_ns)));
+            return Some(last.1.saturating_add(number.saturating_sub(last.0).saturating_mul(self.step_ns)));
         }
         let after = self.steps.partition_point(|step| step.0 < number);
         self.steps.get(after).map(|step| step.1)
@@ -181,9 +181,10 @@ fn apart(axis: &Axis, clock: RecordingClock, (from, to): (i64, i64)) -> JoinErro
         };
     };
     let middle = i64::midpoint(from, to);
-    let quarters = (axis.span_ns / 2 - middle + ZONE_NS / 2).div_euclid(ZONE_NS);
+    let quarters = (axis.span_ns / 2).saturating_sub(middle).saturating_add(ZONE_NS / 2).div_euclid(ZONE_NS);
     let shift = quarters.saturating_mul(ZONE_NS);
-    let fits = from + shift <= axis.span_ns && to + shift >= 0 && shift.abs() <= FARTHEST_ZONE_NS;
+    let near = (-FARTHEST_ZONE_NS..=FARTHEST_ZONE_NS).contains(&shift);
+    let fits = near && from.saturating_add(shift) <= axis.span_ns && to.saturating_add(shift) >= 0;
     JoinError::Apart {
         file: (start.saturating_add(from), start.saturating_add(to)),
         trace: (start, start.saturating_add(axis.span_ns)),
@@ -223,7 +224,8 @@ fn mean(samples: &[RecordedSample], span_ns: i64) -> Option<RecordedMean> {
     }
     let before = samples.iter().filter(finite).rfind(|sample| sample.at_ns < 0)?;
     let after = samples.iter().filter(finite).find(|sample| sample.at_ns > span_ns)?;
-    let share = (span_ns / 2 - before.at_ns) as f64 / (after.at_ns - before.at_ns) as f64;
+    let share = (span_ns / 2).saturating_sub(before.at_ns) as f64
+        / after.at_ns.saturating_sub(before.at_ns) as f64;
     let mean = before.value + (after.value - before.value) * share;
     Some(RecordedMean {
         samples: 0,

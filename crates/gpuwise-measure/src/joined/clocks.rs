@@ -53,5 +53,5 @@ fn nearest(samples: &[RecordedSample], at: i64) -> Option<f64> {
     let after = samples.partition_point(|sample| sample.at_ns < at);
     let around = [after.checked_sub(1), Some(after)];
     let around = around.into_iter().flatten().filter_map(|place| samples.get(place));
-    around.min_by_key(|sample| (sample.at_ns - at).abs()).map(|sample| sample.value)
+    around.min_by_key(|sample| sample.at_ns.abs_diff(at)).map(|sample| sample.value)
 }

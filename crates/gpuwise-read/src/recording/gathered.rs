@@ -103,7 +103,7 @@ impl Gathered {
         if let Some(last) = series.samples.last()
             && last.at_ns > at_ns
         {
-            let back = (last.at_ns - at_ns) as f64 * 1e-9;
+            let back = last.at_ns.saturating_sub(at_ns) as f64 * 1e-9;
             let of = if series.of.is_empty() {
                 String::new()
             } else {

@@ -107,7 +107,9 @@ pub(super) fn series(
     Ok(recording)
 }
 
-fn made(metric: RecordedMetric, of: String, points: Vec<(i64, f64)>) -> RecordedSeries {
+fn made(metric: RecordedMetric, of: String, mut points: Vec<(i64, f64)>) -> RecordedSeries {
+    points.retain(|point| point.1.is_finite());
+    points.sort_by_key(|point| point.0);
     RecordedSeries {
         metric,
         gpu: None,
@@ -129,7 +131,7 @@ fn rates(points: &[(i64, f64)]) -> Vec<(i64, f64)> {
     let pairs = points.iter().zip(points.iter().skip(1));
     pairs
         .filter(|((before, first), (at, then))| at > before && then >= first)
-        .map(|((before, first), (at, then))| (*at, (then - first) / ((at - before) as f64 * 1e-9)))
+        .map(|((before, first), (at, then))| (*at, (then - first) / (at.saturating_sub(*before) as f64 * 1e-9)))
         .collect()
 }
 

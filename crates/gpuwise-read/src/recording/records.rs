@@ -6,7 +6,10 @@ use super::{
     names::{self, GPUS, HOSTS, Known, PARTS, SKIPPED, STEPS, TIMES, known, other},
     time,
 };
-use crate::telemetry::{FieldNames, value_of};
+use crate::{
+    json_error::json_error,
+    telemetry::{FieldNames, value_of},
+};
 use gpuwise_domain::{
     profile::joined::{
         HostQuantity, RecordedGroup, RecordedMetric, Recording, RecordingClock,
@@ -160,7 +163,9 @@ impl<'n> Records<'n> {
         } else {
             RecordedGroup::Application
         };
-        Meaning::Known(known(bare, unit).unwrap_or_else(|| other(bare, group)))
+        // `tps` is of a disk there.
+        let known = known(bare, unit).filter(|known| !self.sysstat || known.metric.group() == group);
+        Meaning::Known(known.unwrap_or_else(|| other(bare, group)))
     }
 
     /// One record, its fields by name.
@@ -220,7 +225,7 @@ impl<'n> Records<'n> {
                 Meaning::Idle => {
                     let Some(idle) = field.number() else { continue };
                     let used = 1.0 - idle / 100.0 - waits.unwrap_or(0.0);
-                    (RecordedMetric::Host(HostQuantity::CpuUtil), used.max(0.0))
+                    (RecordedMetric::Host(HostQuantity::CpuUtil), if used < 0.0 { 0.0 } else { used })
                 }
                 Meaning::Known(known) => {
                     let Some(value) = self.number(line, name, *field, known)? else {
@@ -230,6 +235,9 @@ impl<'n> Records<'n> {
                 }
                 _ => continue,
             };
+            if !value.is_finite() && !matches!(metric, RecordedMetric::Application(_)) {
+                continue;
+            }
             if matches!(metric, RecordedMetric::Gpu(_)) {
                 self.gathered.push_gpu(metric, &subject, at_ns, value, at)?;
                 continue;
@@ -353,7 +361,7 @@ pub(super) fn json(text: &str, names: &FieldNames) -> Result<Recording, Recordin
     let mut records = Records::new(names);
     let wrong = |line: usize, error: &serde_json::Error| {
         let line = line + error.line().saturating_sub(1);
-        RecordingError::at(line, "", format!("no JSON: {error}")).hint(FORMS)
+        RecordingError::at(line, "", json_error(error)).hint(FORMS)
     };
     let first = text.lines().find(|line| !line.trim().is_empty());
     let by_lines = first.is_some_and(|line| serde_json::from_str::<Value>(line).is_ok_and(|one| one.is_object()))

@@ -67,6 +67,7 @@ fn title(metric: &RecordedMetric) -> String {
         known => {
             let name = known.name().replace('_', " ");
             let upper = ["sm ", "cpu ", "gpu ", "dram ", "pcie ", "numa "];
+            let name = name.replace("nvlink", "NVLink");
             match upper.iter().find(|start| name.starts_with(**start)) {
                 Some(start) => start.to_uppercase() + name.get(start.len()..).unwrap_or(""),
                 None => name,
@@ -190,7 +191,7 @@ pub(super) fn section(profile: &Profile) -> String {
     let mut pictures = String::new();
     let whole = (first, last);
     let trace = (0, joined.span_ns);
-    let zoomed = last - first > joined.span_ns.saturating_mul(LONGER);
+    let zoomed = last.saturating_sub(first) > joined.span_ns.saturating_mul(LONGER);
     let ranges = if zoomed { vec![trace, whole] } else { vec![whole] };
     for (place, range) in ranges.into_iter().enumerate() {
         let lanes = lanes(profile, &metrics, range, range == whole && zoomed);
@@ -245,14 +246,14 @@ fn lanes<'a>(
             lines: lines.collect(),
         });
     }
-    let unit = TimeUnit::of([seconds(to - from)]);
+    let unit = TimeUnit::of([seconds(to.saturating_sub(from))]);
     Lanes {
         title: "Recorded beside the trace",
         description: format!(
             "{} series in {} lanes over {} {}, the trace's first GPU work at 0.",
             metrics.iter().map(|(_, series)| series.len()).sum::<usize>(),
             all.len(),
-            number(seconds(to - from) * unit.per_second()),
+            number(seconds(to.saturating_sub(from)) * unit.per_second()),
             unit.symbol()
         ),
         from: seconds(from),

@@ -9,7 +9,9 @@ const RIGHT: f64 = WIDTH - 6.0;
 /// Height of a lane, without its title.
 const LANE: f64 = 34.0;
 /// From the top of one lane's title to that of the next.
-const PITCH: f64 = LANE + FONT + 14.0;
+const PITCH: f64 = LANE + FONT + GAP + 10.0;
+/// From a title to its lane.
+const GAP: f64 = 8.0;
 /// Points of a line: more are not seen.
 const POINTS: usize = 200;
 
@@ -77,8 +79,9 @@ impl Lanes<'_> {
     }
 
     fn lane(&self, canvas: &mut Canvas, lane: &Lane, top: f64) {
-        let all = || lane.lines.iter().flat_map(|line| &line.points).map(|point| point.1);
-        let finite = || all().filter(|value| value.is_finite());
+        let drawn: Vec<Vec<(f64, f64)>> =
+            lane.lines.iter().map(|line| thinned(&line.points, self.from, self.to)).collect();
+        let finite = || drawn.iter().flatten().map(|point| point.1).filter(|value| value.is_finite());
         let most = finite().fold(f64::NEG_INFINITY, f64::max);
         let least = finite().fold(f64::INFINITY, f64::min);
         let high = lane.top.map_or(most, |top| top.max(most));
@@ -88,8 +91,10 @@ impl Lanes<'_> {
             // A level line lies in the middle.
             _ => (low - 1.0, high + 1.0),
         };
-        let floor = top + FONT + 4.0 + LANE;
-        let range = if least < most {
+        let floor = top + FONT + GAP + LANE;
+        let range = if least > most {
+            "not in this time".to_owned()
+        } else if least < most {
             format!("{} to {}", (lane.show)(least), (lane.show)(most))
         } else {
             (lane.show)(most)
@@ -100,11 +105,10 @@ impl Lanes<'_> {
         canvas.line((LEFT, floor), (RIGHT, floor), "g", "");
         let above = |value: f64| floor - (value - low) / (high - low) * LANE;
         let opacity = if lane.lines.len() > 2 { 0.6 } else { 1.0 };
-        for line in &lane.lines {
-            let points = thinned(&line.points, self.from, self.to);
+        for (line, points) in lane.lines.iter().zip(&drawn) {
             let mut data = String::new();
             let mut pen = 'M';
-            for (at, value) in points {
+            for &(at, value) in points {
                 if value.is_finite() {
                     let _ = write!(data, "{pen}{} {}", short(self.across(at)), short(above(value)));
                     pen = 'L';
@@ -121,7 +125,8 @@ impl Lanes<'_> {
                 colour::BLUE
             );
             canvas.titled(&data, &stroke, &line.hint);
-            let broken = line.points.iter().filter(|point| !point.1.is_finite());
+            let seen = |point: &&(f64, f64)| (self.from..=self.to).contains(&point.0);
+            let broken = line.points.iter().filter(|point| !point.1.is_finite()).filter(seen);
             if let Some((at, _)) = broken.clone().next() {
                 let (x, y) = (self.across(*at), floor - LANE / 2.0);
                 let cross = format!("M{} {}l8 8m0 -8l-8 8", short(x - 4.0), short(y - 4.0));
@@ -159,23 +164,30 @@ fn step(span: f64) -> f64 {
     factors.map(|factor| factor * power).find(|step| *step >= rough * 0.999).unwrap_or(rough)
 }
 
-/// Points within the axis and one beyond each end, where there are many the mean of each stretch.
+/// Points within the axis, and where the line crosses its ends; where there are many, the mean of each
+/// stretch.
 fn thinned(points: &[(f64, f64)], from: f64, to: f64) -> Vec<(f64, f64)> {
-    let first = points.partition_point(|point| point.0 < from).saturating_sub(1);
-    let after = (points.partition_point(|point| point.0 <= to) + 1).min(points.len());
+    let first = points.partition_point(|point| point.0 < from);
+    let after = points.partition_point(|point| point.0 <= to);
+    let crossing = |place: usize, at: f64| {
+        let (before, next) = (points.get(place.checked_sub(1)?)?, points.get(place)?);
+        let share = (at - before.0) / (next.0 - before.0);
+        Some((at, before.1 + (next.1 - before.1) * share))
+    };
     let within = points.get(first..after).unwrap_or_default();
+    let mut out: Vec<(f64, f64)> = crossing(first, from).into_iter().collect();
     if within.len() <= POINTS {
-        return within.to_vec();
-    }
-    let stretches = within.chunks(within.len().div_ceil(POINTS));
-    stretches
-        .filter_map(|stretch| {
+        out.extend(within);
+    } else {
+        let stretches = within.chunks(within.len().div_ceil(POINTS));
+        out.extend(stretches.filter_map(|stretch| {
             let count = stretch.len() as f64;
-            let at = stretch.first()?.0;
             // A value that is no number is not lost in a mean.
-            Some((at, stretch.iter().map(|point| point.1).sum::<f64>() / count))
-        })
-        .collect()
+            Some((stretch.first()?.0, stretch.iter().map(|point| point.1).sum::<f64>() / count))
+        }));
+    }
+    out.extend(crossing(after, to));
+    out
 }
 
 #[cfg(test)]
@@ -203,7 +215,7 @@ mod tests {
         };
         let svg = lanes.picture("a").expect("a picture").to_svg();
         // 408 units are 40 s: the middle is at 10 s; a lane is 34 high.
-        let (floor, middle) = (FONT + 8.0 + FONT + 4.0 + LANE, LEFT + 204.0);
+        let (floor, middle) = (FONT + 8.0 + FONT + GAP + LANE, LEFT + 204.0);
         let path = format!("M6 {floor}L{middle} {}L414 {}", floor - 34.0, floor - 17.0);
         assert!(svg.contains(&path), "{path}\n{svg}");
         // The trace from 0 to 10 s is shaded.

@@ -53,11 +53,11 @@ fn find(profile: &Profile<'_>) -> Vec<Finding> {
         return Vec::new();
     };
     let idle = profile.limits.of(&IDLE);
-    let (mut stood, mut all) = ((0, 0), 0);
+    let (mut stood, mut all) = ((0_i64, 0_i64), 0_i64);
     for one in series {
         let (own, longest, recorded) = outside(joined, one, idle);
-        stood = (stood.0 + own, longest.max(stood.1));
-        all += recorded;
+        stood = (own.saturating_add(stood.0), longest.max(stood.1));
+        all = recorded.saturating_add(all);
     }
     let share = stood.0 as f64 / (all as f64).max(1.0);
     if all == 0 || share < limit {
@@ -85,15 +85,15 @@ fn find(profile: &Profile<'_>) -> Vec<Finding> {
 /// sample counts until the next.
 fn outside(joined: &Joined, one: &JoinedSeries, idle: f64) -> (i64, i64, i64) {
     let samples = &one.series.samples;
-    let (mut stood, mut longest, mut all, mut stretch) = (0, 0, 0, 0);
+    let (mut stood, mut longest, mut all, mut stretch) = (0_i64, 0_i64, 0_i64, 0_i64);
     for (sample, next) in samples.iter().zip(samples.iter().skip(1)) {
-        let whole = next.at_ns - sample.at_ns;
+        let whole = next.at_ns.saturating_sub(sample.at_ns);
         let within = (next.at_ns.min(joined.span_ns) - sample.at_ns.max(0)).max(0);
         let beyond = whole - within;
-        all += beyond;
+        all = beyond.saturating_add(all);
         if sample.value < idle {
-            stood += beyond;
-            stretch += beyond;
+            stood = beyond.saturating_add(stood);
+            stretch = beyond.saturating_add(stretch);
             longest = longest.max(stretch);
         } else {
             stretch = 0;
