@@ -50,7 +50,10 @@ fn offset(text: &str) -> Result<Offset, String> {
         Some((file, number)) => (Some(file.to_owned()), number),
         None => (None, text),
     };
-    let seconds: f64 = number.trim().parse().map_err(|_| format!("{number:?} is no number of seconds"))?;
+    let seconds: f64 = number
+        .trim()
+        .parse()
+        .map_err(|_| format!("{number:?} is no number of seconds"))?;
     if seconds.abs() < 4e9 {
         let ns = (seconds * 1e9).round() as i64;
         Ok(Offset { file, ns })
@@ -61,7 +64,8 @@ fn offset(text: &str) -> Result<Offset, String> {
 
 fn moment(text: &str) -> Result<i64, String> {
     let read: Result<Timestamp, _> = text.trim().parse();
-    let read = read.map_err(|_| "write it with its time zone, as 2026-07-14T09:00:00Z".to_owned())?;
+    let read =
+        read.map_err(|_| "write it with its time zone, as 2026-07-14T09:00:00Z".to_owned())?;
     i64::try_from(read.as_nanosecond()).map_err(|_| "it lies too far away".into())
 }
 
@@ -102,6 +106,11 @@ pub fn joined(
     let names = field_names(loaded)?;
     let figures: Vec<&RankFigures> = profiled.iter().map(|one| &one.measured.figures).collect();
     let timelines: Vec<&Timeline> = profiled.iter().map(|one| &one.timeline).collect();
+    if flags.trace_start.is_some() && timelines.iter().any(|one| one.epoch_ns.is_some()) {
+        return Err(Problem::new("--trace-start: the trace says itself when it was taken")
+            .hint("--offset corrects a clock that is wrong")
+            .into());
+    }
     let axis = Axis::of(&timelines, &figures, flags.trace_start);
     let ranks: Vec<RankFigures> = figures.into_iter().cloned().collect();
     let mut joined = Joined {
@@ -113,7 +122,9 @@ pub fn joined(
         let mut file = one(path, flags, &axis, &names)?;
         assign(&mut file, &ranks);
         if unassigned(&file) {
-            file.notes.push("which of its GPUs is the trace's is not known: findings do not use it".into());
+            file.notes.push(
+                "which of its GPUs is the trace's is not known: findings do not use it".into(),
+            );
         }
         joined.files.push(file);
     }
@@ -127,22 +138,37 @@ pub fn joined(
 
 /// Offsets are of files that are there.
 fn named(flags: &BesideFlags) -> anyhow::Result<()> {
-    let names: Vec<String> = flags.with.iter().map(|path| path.display().to_string()).collect();
+    let names: Vec<String> = flags
+        .with
+        .iter()
+        .map(|path| path.display().to_string())
+        .collect();
     for offset in &flags.offset {
         if let Some(file) = offset.file.as_ref().filter(|file| !names.contains(file)) {
-            return Err(Problem::new(format!("--offset {file}=…: no file of --with has this name"))
-                .hint(format!("there is {}", names.join(", ")))
-                .into());
+            return Err(Problem::new(format!(
+                "--offset {file}=…: no file of --with has this name"
+            ))
+            .hint(format!("there is {}", names.join(", ")))
+            .into());
         }
     }
     Ok(())
 }
 
-fn one(path: &Path, flags: &BesideFlags, axis: &Axis, names: &FieldNames) -> anyhow::Result<JoinedFile> {
+fn one(
+    path: &Path,
+    flags: &BesideFlags,
+    axis: &Axis,
+    names: &FieldNames,
+) -> anyhow::Result<JoinedFile> {
     let shown = path.display().to_string();
-    let text = content(path).map_err(|error| Problem::new(format!("cannot read {shown}")).because(error))?;
+    let text = content(path)
+        .map_err(|error| Problem::new(format!("cannot read {shown}")).because(error))?;
     let recording = recording::read(&text, names).map_err(|error| unreadable(&shown, &error))?;
-    let own = flags.offset.iter().rfind(|offset| offset.file.as_ref() == Some(&shown));
+    let own = flags
+        .offset
+        .iter()
+        .rfind(|offset| offset.file.as_ref() == Some(&shown));
     let all = || flags.offset.iter().rfind(|offset| offset.file.is_none());
     let offset = own.or_else(all).map(|offset| offset.ns);
     join(axis, &shown, recording, offset).map_err(|error| apart(&shown, &error).into())

@@ -212,7 +212,8 @@ impl Joined {
         &'a self,
         metric: &'a RecordedMetric,
     ) -> impl Iterator<Item = &'a JoinedSeries> + 'a {
-        self.series().filter(move |one| one.series.metric == *metric)
+        self.series()
+            .filter(move |one| one.series.metric == *metric)
     }
 
     /// The mean of a host's quantity over its devices within the span.

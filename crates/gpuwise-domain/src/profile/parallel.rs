@@ -29,7 +29,9 @@ impl LayoutEstimate {
             ("DP", layout.data),
         ];
         let told = degrees.iter().filter(|(_, degree)| *degree > 1);
-        let told: Vec<String> = told.map(|(name, degree)| format!("{name}{degree}")).collect();
+        let told: Vec<String> = told
+            .map(|(name, degree)| format!("{name}{degree}"))
+            .collect();
         if told.is_empty() {
             "one GPU".into()
         } else {

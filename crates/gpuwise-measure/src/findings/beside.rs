@@ -2,8 +2,8 @@
 
 use gpuwise_domain::{
     profile::{
-        finding::Finding,
         figure::Scope,
+        finding::Finding,
         joined::{ApplicationQuantity, Joined, JoinedSeries, RecordedMetric, RecordedSample},
     },
     telemetry::Quantity,
@@ -20,12 +20,18 @@ pub(super) const HARDWARE: u64 = 0x08;
 /// Series of a quantity, of GPUs that are the trace's.
 pub(super) fn of_devices(joined: &Joined, quantity: Quantity) -> Vec<&JoinedSeries> {
     let metric = RecordedMetric::Gpu(quantity);
-    joined.series().filter(|one| one.series.metric == metric && one.device.is_some()).collect()
+    joined
+        .series()
+        .filter(|one| one.series.metric == metric && one.device.is_some())
+        .collect()
 }
 
 /// The mean over those devices, within the span.
 pub(super) fn device_mean(joined: &Joined, quantity: Quantity) -> Option<f64> {
-    let means: Vec<f64> = of_devices(joined, quantity).iter().filter_map(|one| Some(one.within?.mean)).collect();
+    let means: Vec<f64> = of_devices(joined, quantity)
+        .iter()
+        .filter_map(|one| Some(one.within?.mean))
+        .collect();
     (!means.is_empty()).then(|| means.iter().sum::<f64>() / means.len() as f64)
 }
 
@@ -36,7 +42,9 @@ pub(super) fn share_with(joined: &Joined, bits: u64) -> Option<f64> {
         let samples = &one.series.samples;
         let first = samples.partition_point(|sample| sample.at_ns < 0);
         let after = samples.partition_point(|sample| sample.at_ns <= joined.span_ns);
-        let within = samples.get(first..after).filter(|within| !within.is_empty());
+        let within = samples
+            .get(first..after)
+            .filter(|within| !within.is_empty());
         let around = || samples.get(first.saturating_sub(1)..(after + 1).min(samples.len()));
         for sample in within.or_else(around).unwrap_or_default() {
             all += 1;
@@ -47,13 +55,22 @@ pub(super) fn share_with(joined: &Joined, bits: u64) -> Option<f64> {
 }
 
 /// All series of what an application says of itself.
-pub(super) fn of_application(joined: &Joined, quantity: ApplicationQuantity) -> impl Iterator<Item = &JoinedSeries> {
-    joined.series().filter(move |one| one.series.metric == RecordedMetric::Application(quantity))
+pub(super) fn of_application(
+    joined: &Joined,
+    quantity: ApplicationQuantity,
+) -> impl Iterator<Item = &JoinedSeries> {
+    joined
+        .series()
+        .filter(move |one| one.series.metric == RecordedMetric::Application(quantity))
 }
 
 /// The median of values, NaN left out.
 pub(super) fn median(samples: &[RecordedSample]) -> Option<f64> {
-    let mut values: Vec<f64> = samples.iter().map(|one| one.value).filter(|value| value.is_finite()).collect();
+    let mut values: Vec<f64> = samples
+        .iter()
+        .map(|one| one.value)
+        .filter(|value| value.is_finite())
+        .collect();
     values.sort_unstable_by(f64::total_cmp);
     math::median(&values)
 }

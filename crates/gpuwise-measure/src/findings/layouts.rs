@@ -30,7 +30,10 @@ pub fn verdict(compared: &LayoutComparison) -> LayoutVerdict<'_> {
             return LayoutVerdict::NotThisJob;
         }
     }
-    let faster = compared.others.iter().filter(|other| other.step.high < now.low);
+    let faster = compared
+        .others
+        .iter()
+        .filter(|other| other.step.high < now.low);
     let best = faster.min_by(|a, b| a.step.value.total_cmp(&b.step.value));
     best.map_or(LayoutVerdict::NoneFaster, LayoutVerdict::Faster)
 }
@@ -44,7 +47,13 @@ pub fn degrees(timeline: &Timeline) -> (Option<u32>, Option<u32>) {
             let lower = name.to_ascii_lowercase();
             let mut parts = lower.split(|c: char| !c.is_ascii_alphanumeric());
             // Groups over several dimensions at once (`tp_dp`) are of neither.
-            let several = ["dp", "cp", "ep", "data", "context", "expert"].iter().any(|other| lower.split(|c: char| !c.is_ascii_alphanumeric()).any(|part| part == *other));
+            let several = ["dp", "cp", "ep", "data", "context", "expert"]
+                .iter()
+                .any(|other| {
+                    lower
+                        .split(|c: char| !c.is_ascii_alphanumeric())
+                        .any(|part| part == *other)
+                });
             !several && parts.any(|part| words.contains(&part))
         });
         named.map(|(_, size)| *size).next()

@@ -55,14 +55,22 @@ pub enum JoinError {
 impl Axis {
     /// That of timelines with their figures, in the same order. `started_at_ns` where it is told
     /// and not read.
-    pub fn of(timelines: &[&Timeline], figures: &[&RankFigures], started_at_ns: Option<i64>) -> Self {
+    pub fn of(
+        timelines: &[&Timeline],
+        figures: &[&RankFigures],
+        started_at_ns: Option<i64>,
+    ) -> Self {
         let mut walls: Vec<(i64, i64)> = Vec::new();
         let mut longest = 0;
         let mut steps = (Vec::new(), 0);
         for (timeline, rank) in timelines.iter().zip(figures) {
-            let Some(window) = rank.whole.window else { continue };
+            let Some(window) = rank.whole.window else {
+                continue;
+            };
             longest = longest.max(window.length());
-            let wall = timeline.epoch_ns.and_then(|epoch| epoch.checked_add(window.start_ns));
+            let wall = timeline
+                .epoch_ns
+                .and_then(|epoch| epoch.checked_add(window.start_ns));
             if let Some(from) = wall {
                 walls.push((from, from.saturating_add(window.length())));
             }
@@ -79,7 +87,9 @@ impl Axis {
         let first = walls.iter().map(|wall| wall.0).min();
         let last = walls.iter().map(|wall| wall.1).max();
         // Clocks that do not agree give no common span.
-        let together = first.zip(last).map(|(first, last)| last.saturating_sub(first));
+        let together = first
+            .zip(last)
+            .map(|(first, last)| last.saturating_sub(first));
         let together = together.filter(|together| *together <= longest.saturating_mul(3));
         Self {
             started_at_ns: started_at_ns.or(first),
@@ -93,10 +103,17 @@ impl Axis {
     fn step(&self, number: i64) -> Option<i64> {
         let (first, last) = (self.steps.first()?, self.steps.last()?);
         if number <= first.0 {
-            return Some(first.1.saturating_sub(first.0.saturating_sub(number).saturating_mul(self.step_ns)));
+            return Some(
+                first
+                    .1
+                    .saturating_sub(first.0.saturating_sub(number).saturating_mul(self.step_ns)),
+            );
         }
         if number >= last.0 {
-            return Some(last.1.saturating_add(number.saturating_sub(last.0).saturating_mul(self.step_ns)));
+            return Some(
+                last.1
+                    .saturating_add(number.saturating_sub(last.0).saturating_mul(self.step_ns)),
+            );
         }
         let after = self.steps.partition_point(|step| step.0 < number);
         self.steps.get(after).map(|step| step.1)
@@ -113,7 +130,12 @@ pub fn join(
     recording: Recording,
     offset_ns: Option<i64>,
 ) -> Result<JoinedFile, JoinError> {
-    let Recording { form, clock, mut series, mut notes } = recording;
+    let Recording {
+        form,
+        clock,
+        mut series,
+        mut notes,
+    } = recording;
     let offset = offset_ns.unwrap_or(0);
     let extent = extent(&series);
     let by = match (clock, axis.started_at_ns, offset_ns) {
@@ -181,7 +203,10 @@ fn apart(axis: &Axis, clock: RecordingClock, (from, to): (i64, i64)) -> JoinErro
         };
     };
     let middle = i64::midpoint(from, to);
-    let quarters = (axis.span_ns / 2).saturating_sub(middle).saturating_add(ZONE_NS / 2).div_euclid(ZONE_NS);
+    let quarters = (axis.span_ns / 2)
+        .saturating_sub(middle)
+        .saturating_add(ZONE_NS / 2)
+        .div_euclid(ZONE_NS);
     let shift = quarters.saturating_mul(ZONE_NS);
     let near = (-FARTHEST_ZONE_NS..=FARTHEST_ZONE_NS).contains(&shift);
     let fits = near && from.saturating_add(shift) <= axis.span_ns && to.saturating_add(shift) >= 0;
@@ -200,8 +225,14 @@ fn moved(series: &mut [RecordedSeries], by_ns: i64) {
 
 /// From the first sample of all to the last.
 fn extent(series: &[RecordedSeries]) -> (i64, i64) {
-    let first = series.iter().filter_map(|one| Some(one.samples.first()?.at_ns)).min();
-    let last = series.iter().filter_map(|one| Some(one.samples.last()?.at_ns)).max();
+    let first = series
+        .iter()
+        .filter_map(|one| Some(one.samples.first()?.at_ns))
+        .min();
+    let last = series
+        .iter()
+        .filter_map(|one| Some(one.samples.last()?.at_ns))
+        .max();
     (first.unwrap_or(0), last.unwrap_or(0))
 }
 
@@ -222,8 +253,14 @@ fn mean(samples: &[RecordedSample], span_ns: i64) -> Option<RecordedMean> {
             most: inside.iter().copied().fold(f64::NEG_INFINITY, f64::max),
         });
     }
-    let before = samples.iter().filter(finite).rfind(|sample| sample.at_ns < 0)?;
-    let after = samples.iter().filter(finite).find(|sample| sample.at_ns > span_ns)?;
+    let before = samples
+        .iter()
+        .filter(finite)
+        .rfind(|sample| sample.at_ns < 0)?;
+    let after = samples
+        .iter()
+        .filter(finite)
+        .find(|sample| sample.at_ns > span_ns)?;
     let share = (span_ns / 2).saturating_sub(before.at_ns) as f64
         / after.at_ns.saturating_sub(before.at_ns) as f64;
     let mean = before.value + (after.value - before.value) * share;

@@ -17,8 +17,15 @@ const ENOUGH: usize = 4;
 /// Adds the recorded clock of the multiprocessors of each device of a timeline, where it was sampled
 /// often enough to say how it went within the trace. Each point has the value of the sample nearest to
 /// it. Whether there are any.
-pub fn give_clocks(joined: &Joined, place: usize, timeline: &mut Timeline, rank: &RankFigures) -> bool {
-    let Some(window) = rank.whole.window else { return false };
+pub fn give_clocks(
+    joined: &Joined,
+    place: usize,
+    timeline: &mut Timeline,
+    rank: &RankFigures,
+) -> bool {
+    let Some(window) = rank.whole.window else {
+        return false;
+    };
     let metric = RecordedMetric::Gpu(Quantity::SmClock);
     let wanted = |one: &&JoinedSeries| one.device.is_some_and(|device| device.timeline == place);
     let clocks: Vec<&JoinedSeries> = joined.of(&metric).filter(wanted).collect();
@@ -29,7 +36,9 @@ pub fn give_clocks(joined: &Joined, place: usize, timeline: &mut Timeline, rank:
     for one in clocks {
         let Some(device) = one.device else { continue };
         let samples = &one.series.samples;
-        let inside = samples.iter().filter(|sample| (from..=from + window.length()).contains(&sample.at_ns));
+        let inside = samples
+            .iter()
+            .filter(|sample| (from..=from + window.length()).contains(&sample.at_ns));
         if inside.count() < ENOUGH {
             continue;
         }
@@ -52,6 +61,11 @@ pub fn give_clocks(joined: &Joined, place: usize, timeline: &mut Timeline, rank:
 fn nearest(samples: &[RecordedSample], at: i64) -> Option<f64> {
     let after = samples.partition_point(|sample| sample.at_ns < at);
     let around = [after.checked_sub(1), Some(after)];
-    let around = around.into_iter().flatten().filter_map(|place| samples.get(place));
-    around.min_by_key(|sample| sample.at_ns.abs_diff(at)).map(|sample| sample.value)
+    let around = around
+        .into_iter()
+        .flatten()
+        .filter_map(|place| samples.get(place));
+    around
+        .min_by_key(|sample| sample.at_ns.abs_diff(at))
+        .map(|sample| sample.value)
 }

@@ -14,7 +14,11 @@ use std::collections::BTreeSet;
 /// machine and devices have numbers of their own; by rank, where it has as many GPUs as there are ranks
 /// that each call their device the same.
 pub fn assign(file: &mut JoinedFile, ranks: &[RankFigures]) {
-    let gpus: BTreeSet<GpuIdentity> = file.series.iter().filter_map(|one| one.series.gpu.clone()).collect();
+    let gpus: BTreeSet<GpuIdentity> = file
+        .series
+        .iter()
+        .filter_map(|one| one.series.gpu.clone())
+        .collect();
     let devices: Vec<JoinedDevice> = ranks
         .iter()
         .enumerate()
@@ -42,15 +46,25 @@ fn of(
     let index = gpu.index.filter(|_| hosts.len() == 1)?;
     let numbers: BTreeSet<i64> = devices.iter().map(|one| one.device).collect();
     if numbers.len() == devices.len() {
-        return devices.iter().find(|one| one.device == i64::from(index)).copied();
+        return devices
+            .iter()
+            .find(|one| one.device == i64::from(index))
+            .copied();
     }
     let same = numbers.len() == 1 && devices.len() == ranks.len() && gpus.len() == ranks.len();
     let place = ranks.iter().position(|rank| rank.rank == Some(index))?;
-    devices.iter().find(|one| same && one.timeline == place).copied()
+    devices
+        .iter()
+        .find(|one| same && one.timeline == place)
+        .copied()
 }
 
 /// Whether the file has GPUs of which none can be told to be one of the trace's.
 pub fn unassigned(file: &JoinedFile) -> bool {
-    let mut gpus = file.series.iter().filter(|one| one.series.gpu.is_some()).peekable();
+    let mut gpus = file
+        .series
+        .iter()
+        .filter(|one| one.series.gpu.is_some())
+        .peekable();
     gpus.peek().is_some() && gpus.all(|one| one.device.is_none())
 }

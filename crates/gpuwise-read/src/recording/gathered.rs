@@ -120,7 +120,9 @@ impl Gathered {
                 line,
                 column: (!column.is_empty()).then(|| column.to_owned()),
                 what,
-                hint: Some("put rows into order of time, and recordings of several hosts or runs into files of their own"),
+                hint: Some(
+                    "put rows into order of time, and recordings of several hosts or runs into files of their own",
+                ),
             });
         }
         series.samples.push(RecordedSample { at_ns, value });
@@ -144,7 +146,9 @@ impl Gathered {
         self.series.retain(|one| !one.samples.is_empty());
         Recording {
             form,
-            clock: self.clock.unwrap_or(RecordingClock::Wall { zoneless: false }),
+            clock: self
+                .clock
+                .unwrap_or(RecordingClock::Wall { zoneless: false }),
             series: self.series,
             notes: self.notes,
         }

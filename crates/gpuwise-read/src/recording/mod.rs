@@ -2,6 +2,8 @@
 //! of the application. The form is told by the content.
 
 mod gathered;
+mod json;
+mod meaning;
 mod names;
 mod prometheus;
 mod records;
@@ -87,11 +89,16 @@ pub fn read(text: &str, names: &FieldNames) -> Result<Recording, RecordingError>
         return Err(RecordingError::whole("it is empty"));
     }
     let recording = if start.starts_with(['{', '[']) {
-        if start.contains("\"resultType\"") || start.contains("\"status\"") && start.contains("\"result\"") {
+        if start.contains("\"resultType\"")
+            || start.contains("\"status\"") && start.contains("\"result\"")
+        {
             let answer = read_answer(start);
-            prometheus::series(answer.map_err(|error| RecordingError::whole(error.to_string()))?, names)?
+            prometheus::series(
+                answer.map_err(|error| RecordingError::whole(error.to_string()))?,
+                names,
+            )?
         } else {
-            records::json(text, names)?
+            json::read(text, names)?
         }
     } else {
         of_lines(text, names)?
@@ -161,19 +168,29 @@ fn of_telemetry(found: &[Telemetry]) -> Result<Recording, RecordingError> {
         ));
     }
     let mut recording = all.finish(form.to_owned());
-    if found.iter().any(|one| one.unread.iter().any(|field| field.problem.is_some())) {
+    if found
+        .iter()
+        .any(|one| one.unread.iter().any(|field| field.problem.is_some()))
+    {
         let problems = found.iter().flat_map(|one| &one.unread);
         let problems = problems.filter(|field| field.problem.is_some()).take(3);
         recording.notes.extend(problems.map(|field| {
             let problem = field.problem.as_deref().unwrap_or("");
-            format!("{}: {problem}, such as {:?} ({} times)", field.field, field.example, field.count)
+            format!(
+                "{}: {problem}, such as {:?} ({} times)",
+                field.field, field.example, field.count
+            )
         }));
     }
     if untimed > 0 {
-        recording.notes.push(format!("{untimed} readings without a time are left out"));
+        recording
+            .notes
+            .push(format!("{untimed} readings without a time are left out"));
     }
     if recording.clock == RecordingClock::Start {
-        recording.notes.push("its rows carry no date: times count from its first row".into());
+        recording
+            .notes
+            .push("its rows carry no date: times count from its first row".into());
     }
     Ok(recording)
 }

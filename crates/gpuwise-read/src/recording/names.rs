@@ -107,7 +107,15 @@ pub(super) fn other(name: &str, group: RecordedGroup) -> Known {
 
 /// Columns that say when.
 pub(super) const TIMES: &[&str] = &[
-    "timestamp", "time", "ts", "datetime", "_timestamp", "_time", "wall_time", "date_time", "t",
+    "timestamp",
+    "time",
+    "ts",
+    "datetime",
+    "_timestamp",
+    "_time",
+    "wall_time",
+    "date_time",
+    "t",
 ];
 /// Columns that number training steps.
 pub(super) const STEPS: &[&str] = &["step", "_step", "global_step", "iteration", "iter"];
@@ -119,5 +127,13 @@ pub(super) const HOSTS: &[&str] = &["hostname", "host", "node", "instance"];
 pub(super) const PARTS: &[&str] = &["dev", "device", "iface", "interface", "numa_node"];
 /// Columns that say nothing over time.
 pub(super) const SKIPPED: &[&str] = &[
-    "interval", "epoch", "learning_rate", "total_flos", "pid", "%user", "%nice", "%system", "%steal",
+    "interval",
+    "epoch",
+    "learning_rate",
+    "total_flos",
+    "pid",
+    "%user",
+    "%nice",
+    "%system",
+    "%steal",
 ];

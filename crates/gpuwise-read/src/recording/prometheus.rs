@@ -6,11 +6,9 @@ use crate::{
     metrics::QuerySeries,
     telemetry::{FieldNames, subject, value_of},
 };
-use gpuwise_domain::{
-    profile::joined::{
-        HostQuantity, RecordedGroup, RecordedMetric, RecordedSample, RecordedSeries, Recording,
-        RecordingClock,
-    },
+use gpuwise_domain::profile::joined::{
+    HostQuantity, RecordedGroup, RecordedMetric, RecordedSample, RecordedSeries, Recording,
+    RecordingClock,
 };
 use std::collections::BTreeMap;
 
@@ -19,8 +17,14 @@ const RATES: &[(&str, HostQuantity)] = &[
     ("node_disk_io_time_seconds_total", HostQuantity::DiskUtil),
     ("node_disk_read_bytes_total", HostQuantity::DiskRead),
     ("node_disk_written_bytes_total", HostQuantity::DiskWrite),
-    ("node_network_receive_bytes_total", HostQuantity::NetworkReceive),
-    ("node_network_transmit_bytes_total", HostQuantity::NetworkTransmit),
+    (
+        "node_network_receive_bytes_total",
+        HostQuantity::NetworkReceive,
+    ),
+    (
+        "node_network_transmit_bytes_total",
+        HostQuantity::NetworkTransmit,
+    ),
     ("node_memory_numa_numa_miss_total", HostQuantity::NumaMiss),
 ];
 
@@ -40,14 +44,26 @@ pub(super) fn series(
         let label = |name: &str| one.labels.get(name).map_or("", String::as_str);
         let (name, host) = (label("__name__").to_owned(), label("instance").to_owned());
         let points = one.points.iter();
-        let points: Vec<(i64, f64)> = points.map(|(at, value)| (time::of_number(*at, false).0, *value)).collect();
+        let points: Vec<(i64, f64)> = points
+            .map(|(at, value)| (time::of_number(*at, false).0, *value))
+            .collect();
         looks += u32::from(points.len() < 2);
         if let Some(field) = known.metric(&name) {
-            let labels: Vec<(&str, &str)> = one.labels.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
+            let labels: Vec<(&str, &str)> = one
+                .labels
+                .iter()
+                .map(|(k, v)| (k.as_str(), v.as_str()))
+                .collect();
             let subject = subject(&labels);
             for (at_ns, value) in points {
                 if let Some(value) = value_of(value, field).known() {
-                    all.push_gpu(RecordedMetric::Gpu(field.quantity), &subject, at_ns, value, None)?;
+                    all.push_gpu(
+                        RecordedMetric::Gpu(field.quantity),
+                        &subject,
+                        at_ns,
+                        value,
+                        None,
+                    )?;
                 }
             }
             continue;
@@ -61,9 +77,12 @@ pub(super) fn series(
             add(cores.entry((host, mode)).or_default(), rates(&points));
             continue;
         }
-        if let Some(place) = ["node_memory_MemAvailable_bytes", "node_memory_MemTotal_bytes"]
-            .iter()
-            .position(|known| *known == name)
+        if let Some(place) = [
+            "node_memory_MemAvailable_bytes",
+            "node_memory_MemTotal_bytes",
+        ]
+        .iter()
+        .position(|known| *known == name)
         {
             if let Some(moments) = memory.entry(host).or_default().get_mut(place) {
                 add(moments, points);
@@ -81,28 +100,56 @@ pub(super) fn series(
         let of = of_labels(&one.labels);
         all.whole(made(metric, of, points));
     }
-    for (host, idle) in cores.iter().filter(|((_, mode), _)| *mode == "idle").map(|((host, _), idle)| (host, idle)) {
+    for (host, idle) in cores
+        .iter()
+        .filter(|((_, mode), _)| *mode == "idle")
+        .map(|((host, _), idle)| (host, idle))
+    {
         let waits = cores.get(&(host.clone(), "iowait"));
-        let mean = |moments: Option<&Moments>, at: i64| moments.and_then(|m| m.get(&at)).map(|(sum, count)| sum / f64::from(*count));
+        let mean = |moments: Option<&Moments>, at: i64| {
+            moments
+                .and_then(|m| m.get(&at))
+                .map(|(sum, count)| sum / f64::from(*count))
+        };
         let used = idle.keys().filter_map(|at| {
             let busy = 1.0 - mean(Some(idle), *at)? - mean(waits, *at).unwrap_or(0.0);
             Some((*at, busy.clamp(0.0, 1.0)))
         });
         let used = used.collect();
-        all.whole(made(RecordedMetric::Host(HostQuantity::CpuUtil), host.clone(), used));
-        let waits = waits.into_iter().flat_map(|waits| waits.keys().filter_map(|at| Some((*at, mean(Some(waits), *at)?))));
+        all.whole(made(
+            RecordedMetric::Host(HostQuantity::CpuUtil),
+            host.clone(),
+            used,
+        ));
+        let waits = waits.into_iter().flat_map(|waits| {
+            waits
+                .keys()
+                .filter_map(|at| Some((*at, mean(Some(waits), *at)?)))
+        });
         let waits = waits.collect();
-        all.whole(made(RecordedMetric::Host(HostQuantity::CpuIowait), host.clone(), waits));
+        all.whole(made(
+            RecordedMetric::Host(HostQuantity::CpuIowait),
+            host.clone(),
+            waits,
+        ));
     }
     for (host, [available, total]) in memory {
-        let used = available.iter().filter_map(|(at, (free, _))| Some((*at, 1.0 - free / total.get(at)?.0)));
+        let used = available
+            .iter()
+            .filter_map(|(at, (free, _))| Some((*at, 1.0 - free / total.get(at)?.0)));
         let used = used.collect();
-        all.whole(made(RecordedMetric::Host(HostQuantity::MemoryUsed), host, used));
+        all.whole(made(
+            RecordedMetric::Host(HostQuantity::MemoryUsed),
+            host,
+            used,
+        ));
     }
     let recording = all.finish("Prometheus query_range".into());
     if recording.series.is_empty() && looks > 0 {
-        return Err(RecordingError::whole("its series have one point each: one look is no series")
-            .hint("ask for query_range with a step, over the time of the trace"));
+        return Err(
+            RecordingError::whole("its series have one point each: one look is no series")
+                .hint("ask for query_range with a step, over the time of the trace"),
+        );
     }
     Ok(recording)
 }
@@ -114,7 +161,10 @@ fn made(metric: RecordedMetric, of: String, mut points: Vec<(i64, f64)>) -> Reco
         metric,
         gpu: None,
         of,
-        samples: points.into_iter().map(|(at_ns, value)| RecordedSample { at_ns, value }).collect(),
+        samples: points
+            .into_iter()
+            .map(|(at_ns, value)| RecordedSample { at_ns, value })
+            .collect(),
     }
 }
 
@@ -131,7 +181,12 @@ fn rates(points: &[(i64, f64)]) -> Vec<(i64, f64)> {
     let pairs = points.iter().zip(points.iter().skip(1));
     pairs
         .filter(|((before, first), (at, then))| at > before && then >= first)
-        .map(|((before, first), (at, then))| (*at, (then - first) / (at.saturating_sub(*before) as f64 * 1e-9)))
+        .map(|((before, first), (at, then))| {
+            (
+                *at,
+                (then - first) / (at.saturating_sub(*before) as f64 * 1e-9),
+            )
+        })
         .collect()
 }
 
@@ -152,10 +207,18 @@ fn otherwise(name: &str, points: Vec<(i64, f64)>) -> (RecordedMetric, Vec<(i64, 
 }
 
 fn of_labels(labels: &BTreeMap<String, String>) -> String {
-    let told = labels.iter().filter(|(name, _)| !matches!(name.as_str(), "__name__" | "job"));
+    let told = labels
+        .iter()
+        .filter(|(name, _)| !matches!(name.as_str(), "__name__" | "job"));
     // The host first, whatever its name.
     let mut told: Vec<(&String, &String)> = told.collect();
-    told.sort_by_key(|(name, _)| !matches!(name.as_str(), "instance" | "host" | "hostname" | "node"));
-    let values: Vec<&str> = told.iter().take(3).map(|(_, value)| value.as_str()).collect();
+    told.sort_by_key(|(name, _)| {
+        !matches!(name.as_str(), "instance" | "host" | "hostname" | "node")
+    });
+    let values: Vec<&str> = told
+        .iter()
+        .take(3)
+        .map(|(_, value)| value.as_str())
+        .collect();
     values.join(" ")
 }

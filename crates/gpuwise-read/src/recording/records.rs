@@ -3,20 +3,15 @@
 use super::{
     FORMS, RecordingError,
     gathered::Gathered,
-    names::{self, GPUS, HOSTS, Known, PARTS, SKIPPED, STEPS, TIMES, known, other},
+    meaning::{self, Meaning},
+    names::{Known, TIMES},
     time,
 };
-use crate::{
-    json_error::json_error,
-    telemetry::{FieldNames, value_of},
-};
+use crate::telemetry::{FieldNames, value_of};
 use gpuwise_domain::{
-    profile::joined::{
-        HostQuantity, RecordedGroup, RecordedMetric, Recording, RecordingClock,
-    },
-    telemetry::{GpuIdentity, MetricType, Quantity, Subject},
+    profile::joined::{HostQuantity, RecordedGroup, RecordedMetric, Recording, RecordingClock},
+    telemetry::{GpuIdentity, Subject},
 };
-use serde_json::Value;
 use std::collections::HashMap;
 
 /// A value of a record.
@@ -43,26 +38,6 @@ impl Field<'_> {
             Self::Number(number) => number.to_string(),
         }
     }
-}
-
-/// What a field of a name is.
-#[derive(Debug, Clone)]
-enum Meaning {
-    Time,
-    /// A date, whose time of day stands in the column beside it.
-    Date,
-    Step,
-    Gpu,
-    Uuid,
-    Host,
-    Part,
-    /// The number of a core, where rows are of single cores.
-    Core,
-    /// Idle time in percent: what is left is use.
-    Idle,
-    Reading(crate::telemetry::Field),
-    Known(Known),
-    Skipped,
 }
 
 /// Records of one file.
@@ -102,7 +77,7 @@ impl<'n> Records<'n> {
         if let Some(known) = self.meanings.get(name) {
             return known.clone();
         }
-        let meaning = self.meant(name);
+        let meaning = meaning::of(name, self.names, self.sysstat);
         if let Meaning::Known(known) = &meaning
             && known.guessed
         {
@@ -110,62 +85,6 @@ impl<'n> Records<'n> {
         }
         self.meanings.insert(name.to_owned(), meaning.clone());
         meaning
-    }
-
-    fn meant(&self, name: &str) -> Meaning {
-        let (bare, unit) = without_unit(name);
-        let lower = bare.to_ascii_lowercase();
-        let among = |list: &[&str]| list.contains(&lower.as_str());
-        if lower == "date" {
-            return Meaning::Date;
-        }
-        if among(TIMES) {
-            return Meaning::Time;
-        }
-        if among(STEPS) {
-            return Meaning::Step;
-        }
-        if self.sysstat && lower == "cpu" {
-            return Meaning::Core;
-        }
-        if lower == "%idle" {
-            return Meaning::Idle;
-        }
-        if let Some(field) = self.names.metric(bare) {
-            return Meaning::Reading(field.clone());
-        }
-        if among(GPUS) {
-            return Meaning::Gpu;
-        }
-        if matches!(lower.as_str(), "uuid" | "gpu_uuid") {
-            return Meaning::Uuid;
-        }
-        if among(HOSTS) {
-            return Meaning::Host;
-        }
-        if among(PARTS) {
-            return Meaning::Part;
-        }
-        if among(SKIPPED) {
-            return Meaning::Skipped;
-        }
-        if let Some(quantity) = Quantity::named(&lower).filter(|q| q.course() != MetricType::Counter)
-        {
-            let percent = unit == "%";
-            return Meaning::Known(Known {
-                metric: RecordedMetric::Gpu(quantity),
-                scale: if percent { 0.01 } else { 1.0 },
-                guessed: !percent && quantity.unit() == "ratio",
-            });
-        }
-        let group = if self.sysstat {
-            RecordedGroup::Host
-        } else {
-            RecordedGroup::Application
-        };
-        // `tps` is of a disk there.
-        let known = known(bare, unit).filter(|known| !self.sysstat || known.metric.group() == group);
-        Meaning::Known(known.unwrap_or_else(|| other(bare, group)))
     }
 
     /// One record, its fields by name.
@@ -207,12 +126,17 @@ impl<'n> Records<'n> {
         });
         let part = of(|one| matches!(one, Meaning::Part)).map(|(_, field)| field.text());
         let at = Some((line, column.as_str()));
-        let waits = meanings.iter().zip(fields).find_map(|(meaning, (_, field))| match meaning {
-            Meaning::Known(known) if known.metric == RecordedMetric::Host(HostQuantity::CpuIowait) => {
-                Some(field.number()? * known.scale)
-            }
-            _ => None,
-        });
+        let waits = meanings
+            .iter()
+            .zip(fields)
+            .find_map(|(meaning, (_, field))| match meaning {
+                Meaning::Known(known)
+                    if known.metric == RecordedMetric::Host(HostQuantity::CpuIowait) =>
+                {
+                    Some(field.number()? * known.scale)
+                }
+                _ => None,
+            });
         for (meaning, (name, field)) in meanings.iter().zip(fields) {
             let (metric, value) = match meaning {
                 Meaning::Reading(field_of) => {
@@ -225,7 +149,10 @@ impl<'n> Records<'n> {
                 Meaning::Idle => {
                     let Some(idle) = field.number() else { continue };
                     let used = 1.0 - idle / 100.0 - waits.unwrap_or(0.0);
-                    (RecordedMetric::Host(HostQuantity::CpuUtil), if used < 0.0 { 0.0 } else { used })
+                    (
+                        RecordedMetric::Host(HostQuantity::CpuUtil),
+                        if used < 0.0 { 0.0 } else { used },
+                    )
                 }
                 Meaning::Known(known) => {
                     let Some(value) = self.number(line, name, *field, known)? else {
@@ -262,7 +189,8 @@ impl<'n> Records<'n> {
     ) -> Result<Option<f64>, RecordingError> {
         let number = field.number();
         let text = field.text();
-        let none = text.is_empty() || ["-", "n/a", "null", "none"].contains(&text.to_ascii_lowercase().as_str());
+        let none = text.is_empty()
+            || ["-", "n/a", "null", "none"].contains(&text.to_ascii_lowercase().as_str());
         if number.is_none() && !none && !matches!(known.metric, RecordedMetric::Other(..)) {
             let what = format!("{text:?} is no number");
             return Err(RecordingError::at(line, name, what).hint("leave what is not known empty"));
@@ -289,9 +217,14 @@ impl<'n> Records<'n> {
             (None, None) => None,
         };
         let Some((name, text)) = timed.filter(|(_, text)| !text.is_empty()) else {
-            let Some((name, step)) = step else { return Ok(None) };
-            let Some(number) = step.number() else { return Ok(None) };
-            self.gathered.clock(Some(line), name, RecordingClock::Steps)?;
+            let Some((name, step)) = step else {
+                return Ok(None);
+            };
+            let Some(number) = step.number() else {
+                return Ok(None);
+            };
+            self.gathered
+                .clock(Some(line), name, RecordingClock::Steps)?;
             return Ok(Some((name.to_owned(), number as i64)));
         };
         let Some((at_ns, clock)) = time::of_text(&text) else {
@@ -323,11 +256,17 @@ impl<'n> Records<'n> {
             self.gathered.notes.push(what);
         }
         if self.cores > 0 {
-            self.gathered.notes.push("rows of single cores are left out".into());
+            self.gathered
+                .notes
+                .push("rows of single cores are left out".into());
         }
         let mut recording = self.gathered.finish(form.to_owned());
         for series in &mut recording.series {
-            let most = series.samples.iter().map(|sample| sample.value).fold(0.0, f64::max);
+            let most = series
+                .samples
+                .iter()
+                .map(|sample| sample.value)
+                .fold(0.0, f64::max);
             if self.guessed.contains(&series.metric) && most > 1.5 {
                 for sample in &mut series.samples {
                     sample.value /= 100.0;
@@ -343,96 +282,6 @@ impl<'n> Records<'n> {
     }
 }
 
-/// `power.draw [W]` and `cpu (%)`: a name, and its unit.
-fn without_unit(name: &str) -> (&str, &str) {
-    let name = name.trim();
-    for (open, close) in [(" [", ']'), (" (", ')')] {
-        if let Some((bare, unit)) = name.split_once(open) {
-            return (bare.trim(), unit.trim_end_matches(close).trim());
-        }
-    }
-    (name, "")
-}
-
-/// JSON: lines of objects, an array of them, or the state of Hugging Face's Trainer.
-pub(super) fn json(text: &str, names: &FieldNames) -> Result<Recording, RecordingError> {
-    // Python writes numbers that JSON has not.
-    let text = spelled(text);
-    let mut records = Records::new(names);
-    let wrong = |line: usize, error: &serde_json::Error| {
-        let line = line + error.line().saturating_sub(1);
-        RecordingError::at(line, "", json_error(error)).hint(FORMS)
-    };
-    let first = text.lines().find(|line| !line.trim().is_empty());
-    let by_lines = first.is_some_and(|line| serde_json::from_str::<Value>(line).is_ok_and(|one| one.is_object()))
-        && text.lines().filter(|line| !line.trim().is_empty()).count() > 1;
-    if by_lines {
-        for (place, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
-            let value = serde_json::from_str(line).map_err(|error| wrong(place + 1, &error))?;
-            object(&mut records, place + 1, &value)?;
-        }
-        return records.finish("JSON lines");
-    }
-    let whole: Value = serde_json::from_str(&text).map_err(|error| wrong(1, &error))?;
-    let history = whole.get("log_history");
-    let form = match (&history, &whole) {
-        (Some(_), _) => "trainer_state.json",
-        (None, Value::Array(_)) => "JSON array",
-        (None, Value::Object(_)) => "JSON lines",
-        _ => return Err(RecordingError::whole("it is JSON of another kind").hint(FORMS)),
-    };
-    match history.unwrap_or(&whole) {
-        Value::Array(all) => {
-            for (place, value) in all.iter().enumerate() {
-                // The Trainer's last words are of the whole run.
-                if value.get("train_runtime").is_none() {
-                    object(&mut records, place + 1, value)?;
-                }
-            }
-        }
-        one => object(&mut records, 1, one)?,
-    }
-    records.finish(form)
-}
-
-fn object(records: &mut Records<'_>, line: usize, value: &Value) -> Result<(), RecordingError> {
-    let Value::Object(fields) = value else {
-        return Err(RecordingError::at(line, "", "it is no object of names and numbers").hint(FORMS));
-    };
-    let mut told: Vec<(&str, Field<'_>)> = Vec::new();
-    for (name, value) in fields {
-        match value {
-            Value::Number(number) => told.extend(number.as_f64().map(|n| (name.as_str(), Field::Number(n)))),
-            Value::String(text) => told.push((name, Field::Text(text))),
-            _ => {}
-        }
-    }
-    records.row(line, &told)
-}
-
-/// The same with `NaN`, `Infinity` and `-Infinity` as texts, where they stand outside of texts.
-fn spelled(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    let (mut quoted, mut escaped) = (false, false);
-    let mut rest = text;
-    while let Some(next) = rest.chars().next() {
-        if !quoted
-            && let Some(word) = ["NaN", "-Infinity", "Infinity"].into_iter().find(|word| rest.starts_with(word))
-        {
-            out.push('"');
-            out.push_str(word);
-            out.push('"');
-            rest = rest.get(word.len()..).unwrap_or("");
-            continue;
-        }
-        quoted ^= next == '"' && !escaped;
-        escaped = quoted && next == '\\' && !escaped;
-        out.push(next);
-        rest = rest.get(next.len_utf8()..).unwrap_or("");
-    }
-    out
-}
-
 /// What nothing is concluded from is the host's where the file has only the host's beside it.
 pub(super) fn grouped(recording: &mut Recording) {
     let groups: Vec<RecordedGroup> = recording
@@ -441,7 +290,10 @@ pub(super) fn grouped(recording: &mut Recording) {
         .filter(|one| !matches!(one.metric, RecordedMetric::Other(..)))
         .map(|one| one.metric.group())
         .collect();
-    let Some(first) = groups.first().filter(|first| groups.iter().all(|one| one == *first)) else {
+    let Some(first) = groups
+        .first()
+        .filter(|first| groups.iter().all(|one| one == *first))
+    else {
         return;
     };
     for series in &mut recording.series {
@@ -449,11 +301,4 @@ pub(super) fn grouped(recording: &mut Recording) {
             *group = *first;
         }
     }
-}
-
-/// Whether a name is known as anything but a column of numbers.
-pub(super) fn says_when(name: &str) -> bool {
-    let lower = without_unit(name).0.to_ascii_lowercase();
-    let lower = lower.as_str();
-    lower == "date" || names::TIMES.contains(&lower) || names::STEPS.contains(&lower)
 }

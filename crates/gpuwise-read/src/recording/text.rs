@@ -2,7 +2,8 @@
 
 use super::{
     RecordingError,
-    records::{Field, Records, grouped, says_when},
+    meaning::says_when,
+    records::{Field, Records, grouped},
 };
 use crate::telemetry::FieldNames;
 use gpuwise_domain::profile::joined::Recording;
@@ -10,7 +11,10 @@ use gpuwise_domain::profile::joined::Recording;
 /// Columns of a header.
 fn columns(header: &str) -> (char, Vec<String>) {
     let header = header.trim_start_matches('#').trim();
-    let delimiter = [';', '\t', ','].into_iter().find(|sign| header.contains(*sign)).unwrap_or(',');
+    let delimiter = [';', '\t', ',']
+        .into_iter()
+        .find(|sign| header.contains(*sign))
+        .unwrap_or(',');
     (delimiter, cells(header, delimiter))
 }
 
@@ -39,7 +43,9 @@ pub(super) fn is_table(header: &str, names: &FieldNames) -> bool {
     columns.len() > 1 && !smi && !header.contains('{') && {
         // A header has no numbers.
         let words = columns.iter().all(|name| name.parse::<f64>().is_err());
-        words && (columns.iter().any(|name| says_when(name)) || header.starts_with('#') && header.contains(';'))
+        words
+            && (columns.iter().any(|name| says_when(name))
+                || header.starts_with('#') && header.contains(';'))
             || words && header.contains(',') && columns.iter().all(|name| !name.is_empty())
     }
 }

@@ -38,7 +38,9 @@ pub(super) fn of_text(text: &str) -> Option<(i64, RecordingClock)> {
         .or_else(|| text.strip_suffix("GMT"));
     let written = bare.unwrap_or(text).trim().replace('/', "-");
     let at_ns = i64::try_from(nanoseconds(&written)?).ok()?;
-    let clock = written.split_once([' ', 'T']).map_or("", |(_, clock)| clock);
+    let clock = written
+        .split_once([' ', 'T'])
+        .map_or("", |(_, clock)| clock);
     let zoned = bare.is_some() || clock.ends_with(['Z', 'z']) || clock.contains(['+', '-']);
     Some((at_ns, RecordingClock::Wall { zoneless: !zoned }))
 }

@@ -10,9 +10,7 @@ use crate::{
 };
 use gpuwise_domain::{
     profile::{
-        joined::{
-            Joined, JoinedFile, JoinedSeries, RecordedGroup, RecordedMean, RecordedMetric,
-        },
+        joined::{Joined, JoinedFile, JoinedSeries, RecordedGroup, RecordedMean, RecordedMetric},
         timeline::Timeline,
     },
     telemetry::Quantity,
@@ -56,8 +54,16 @@ fn reasons(bits: u64) -> String {
         (0x02, "application clocks"),
         (0x01, "idle"),
     ];
-    let said: Vec<&str> = named.iter().filter(|(bit, _)| bits & bit != 0).map(|(_, name)| *name).collect();
-    if said.is_empty() { "none".into() } else { said.join(", ") }
+    let said: Vec<&str> = named
+        .iter()
+        .filter(|(bit, _)| bits & bit != 0)
+        .map(|(_, name)| *name)
+        .collect();
+    if said.is_empty() {
+        "none".into()
+    } else {
+        said.join(", ")
+    }
 }
 
 /// A name without the underscores of JSON.
@@ -80,7 +86,10 @@ fn title(metric: &RecordedMetric) -> String {
 fn by_metric(joined: &Joined) -> Vec<(&RecordedMetric, Vec<&JoinedSeries>)> {
     let mut out: Vec<(&RecordedMetric, Vec<&JoinedSeries>)> = Vec::new();
     for group in RecordedGroup::ALL {
-        for one in joined.series().filter(|one| one.series.metric.group() == group) {
+        for one in joined
+            .series()
+            .filter(|one| one.series.metric.group() == group)
+        {
             let metric = &one.series.metric;
             match out.iter_mut().find(|(known, _)| *known == metric) {
                 Some((_, all)) => all.push(one),
@@ -93,7 +102,10 @@ fn by_metric(joined: &Joined) -> Vec<(&RecordedMetric, Vec<&JoinedSeries>)> {
 
 /// Limits that do not change say nothing over time.
 fn is_limit(metric: &RecordedMetric) -> bool {
-    matches!(metric, RecordedMetric::Gpu(Quantity::SmClockMax | Quantity::PowerLimit))
+    matches!(
+        metric,
+        RecordedMetric::Gpu(Quantity::SmClockMax | Quantity::PowerLimit)
+    )
 }
 
 /// What everything was within the trace, a row for each metric.
@@ -132,7 +144,9 @@ pub(super) fn means(joined: &Joined) -> Table {
         ]);
     }
     if between {
-        table.footnote("Where samples are 0 the trace lies between two samples, whose line is taken.");
+        table.footnote(
+            "Where samples are 0 the trace lies between two samples, whose line is taken.",
+        );
     }
     table
 }
@@ -142,7 +156,11 @@ fn whose(all: &[&JoinedSeries]) -> String {
     match all {
         [only] => only.series.of.clone(),
         many => {
-            let what = if many.iter().all(|one| one.series.gpu.is_some()) { "GPUs" } else { "series" };
+            let what = if many.iter().all(|one| one.series.gpu.is_some()) {
+                "GPUs"
+            } else {
+                "series"
+            };
             format!("{} {what}", many.len())
         }
     }
@@ -185,14 +203,33 @@ pub(super) fn section(profile: &Profile) -> String {
         return String::new();
     }
     let mut out = aligned(joined);
-    let first = joined.files.iter().map(|file| file.start_ns).min().unwrap_or(0).min(0);
-    let last = joined.files.iter().map(|file| file.end_ns).max().unwrap_or(0).max(joined.span_ns);
-    let metrics: Vec<_> = by_metric(joined).into_iter().filter(|(metric, _)| !is_limit(metric)).collect();
+    let first = joined
+        .files
+        .iter()
+        .map(|file| file.start_ns)
+        .min()
+        .unwrap_or(0)
+        .min(0);
+    let last = joined
+        .files
+        .iter()
+        .map(|file| file.end_ns)
+        .max()
+        .unwrap_or(0)
+        .max(joined.span_ns);
+    let metrics: Vec<_> = by_metric(joined)
+        .into_iter()
+        .filter(|(metric, _)| !is_limit(metric))
+        .collect();
     let mut pictures = String::new();
     let whole = (first, last);
     let trace = (0, joined.span_ns);
     let zoomed = last.saturating_sub(first) > joined.span_ns.saturating_mul(LONGER);
-    let ranges = if zoomed { vec![trace, whole] } else { vec![whole] };
+    let ranges = if zoomed {
+        vec![trace, whole]
+    } else {
+        vec![whole]
+    };
     for (place, range) in ranges.into_iter().enumerate() {
         let lanes = lanes(profile, &metrics, range, range == whole && zoomed);
         let caption = if range == whole && zoomed {
@@ -208,7 +245,11 @@ pub(super) fn section(profile: &Profile) -> String {
         let _ = write!(out, "<div class=\"pictures\">\n{pictures}</div>\n");
     }
     if metrics.len() > LANES {
-        let _ = writeln!(out, "<p class=\"note\">{} more are in the table.</p>", metrics.len() - LANES);
+        let _ = writeln!(
+            out,
+            "<p class=\"note\">{} more are in the table.</p>",
+            metrics.len() - LANES
+        );
     }
     out + &means(joined).to_live_html("Means within the trace", &|_| None)
 }
@@ -228,16 +269,32 @@ fn lanes<'a>(
     for (metric, series) in metrics.iter().take(LANES) {
         let lines = series.iter().map(|one| {
             let mean = one.within.map_or_else(String::new, |within| {
-                format!(": mean {} within the trace", shown(within.mean, metric.unit()))
+                format!(
+                    ": mean {} within the trace",
+                    shown(within.mean, metric.unit())
+                )
             });
-            let of = if one.series.of.is_empty() { title(metric) } else { one.series.of.clone() };
+            let of = if one.series.of.is_empty() {
+                title(metric)
+            } else {
+                one.series.of.clone()
+            };
             LaneLine {
                 hint: format!("{of}{mean}"),
-                points: one.series.samples.iter().map(|sample| (seconds(sample.at_ns), sample.value)).collect(),
+                points: one
+                    .series
+                    .samples
+                    .iter()
+                    .map(|sample| (seconds(sample.at_ns), sample.value))
+                    .collect(),
             }
         });
         let of = whose(series);
-        let name = if of.is_empty() { title(metric) } else { format!("{}, {of}", title(metric)) };
+        let name = if of.is_empty() {
+            title(metric)
+        } else {
+            format!("{}, {of}", title(metric))
+        };
         all.push(Lane {
             name,
             show: show_of(metric.unit()),
@@ -251,7 +308,10 @@ fn lanes<'a>(
         title: "Recorded beside the trace",
         description: format!(
             "{} series in {} lanes over {} {}, the trace's first GPU work at 0.",
-            metrics.iter().map(|(_, series)| series.len()).sum::<usize>(),
+            metrics
+                .iter()
+                .map(|(_, series)| series.len())
+                .sum::<usize>(),
             all.len(),
             number(seconds(to.saturating_sub(from)) * unit.per_second()),
             unit.symbol()
@@ -281,13 +341,21 @@ fn show_of(unit: &'static str) -> fn(f64) -> String {
 fn busy(profile: &Profile) -> Lane {
     let joined = &profile.figures.joined;
     let width = (joined.span_ns / STRETCHES).max(1);
-    let lines = profile.timelines.iter().zip(&profile.figures.ranks).enumerate();
+    let lines = profile
+        .timelines
+        .iter()
+        .zip(&profile.figures.ranks)
+        .enumerate();
     let lines = lines.filter_map(|(place, (timeline, rank))| {
         let window = rank.whole.window?;
         let wall = timeline.epoch_ns.zip(joined.started_at_ns);
         let zero = wall.map_or(window.start_ns, |(epoch, start)| start - epoch);
         Some(LaneLine {
-            hint: format!("{}: share of each {} in which its GPU had work", profile.rank_label(place), duration(width)),
+            hint: format!(
+                "{}: share of each {} in which its GPU had work",
+                profile.rank_label(place),
+                duration(width)
+            ),
             points: shares(timeline, zero, width),
         })
     });
@@ -314,7 +382,10 @@ fn shares(timeline: &Timeline, zero: i64, width: i64) -> Vec<(f64, f64)> {
         while at < end {
             let place = at / width;
             let next = ((place + 1) * width).min(end);
-            match usize::try_from(place).ok().and_then(|place| stretches.get_mut(place)) {
+            match usize::try_from(place)
+                .ok()
+                .and_then(|place| stretches.get_mut(place))
+            {
                 Some(stretch) => *stretch += next - at,
                 None => break,
             }
@@ -324,5 +395,7 @@ fn shares(timeline: &Timeline, zero: i64, width: i64) -> Vec<(f64, f64)> {
     }
     let middle = |place: usize| (place as f64 + 0.5) * width as f64 * 1e-9;
     let shares = stretches.iter().enumerate();
-    shares.map(|(place, busy)| (middle(place), *busy as f64 / width as f64)).collect()
+    shares
+        .map(|(place, busy)| (middle(place), *busy as f64 / width as f64))
+        .collect()
 }

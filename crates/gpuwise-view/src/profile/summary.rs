@@ -149,9 +149,15 @@ fn sections(figures: &ProfileFigures, summary: &Summary) -> Vec<Section> {
     }
     let _ = summary;
     if !figures.joined.is_empty() {
-        add("Recorded beside the trace", Some(joined::means(&figures.joined)));
+        add(
+            "Recorded beside the trace",
+            Some(joined::means(&figures.joined)),
+        );
     }
-    add("Layouts on the same GPUs", figures.layouts.as_ref().map(layouts));
+    add(
+        "Layouts on the same GPUs",
+        figures.layouts.as_ref().map(layouts),
+    );
     sections
 }
 
@@ -164,7 +170,8 @@ pub(in crate::profile) fn layouts(compared: &LayoutComparison) -> Table {
         Column::right("low", "from"),
         Column::right("high", "to"),
     ]);
-    let all = std::iter::once((true, &compared.now)).chain(compared.others.iter().map(|one| (false, one)));
+    let all = std::iter::once((true, &compared.now))
+        .chain(compared.others.iter().map(|one| (false, one)));
     for (runs, one) in all {
         let mark = if runs { " (runs)" } else { "" };
         let time = |value: f64| Cell::new(crate::figures::seconds(value), value);
@@ -176,7 +183,10 @@ pub(in crate::profile) fn layouts(compared: &LayoutComparison) -> Table {
             time(one.step.high),
         ]);
     }
-    for (name, one) in [("runs", Some(&compared.now)), ("first of the others", compared.others.first())] {
+    for (name, one) in [
+        ("runs", Some(&compared.now)),
+        ("first of the others", compared.others.first()),
+    ] {
         if let Some(one) = one {
             table.footnote(format!("{name}: {}", one.command));
         }

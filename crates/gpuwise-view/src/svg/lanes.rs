@@ -58,7 +58,10 @@ impl Lanes<'_> {
         let top = FONT + 8.0;
         let floor = top + PITCH * self.lanes.len() as f64;
         if let Some((from, to, name)) = self.band {
-            let (left, right) = (self.across(from), self.across(to).max(self.across(from) + 1.5));
+            let (left, right) = (
+                self.across(from),
+                self.across(to).max(self.across(from) + 1.5),
+            );
             let shade = "fill=\"#808890\" fill-opacity=\"0.22\"";
             canvas.rectangle((left, top), (right - left, floor - top), shade, name);
             let middle = f64::midpoint(left, right);
@@ -70,7 +73,12 @@ impl Lanes<'_> {
             self.lane(&mut canvas, lane, top + PITCH * place as f64);
         }
         self.axis(&mut canvas, top, floor);
-        Some(canvas.finish(id, self.title.into(), self.description.clone(), floor + FONT * 2.6))
+        Some(canvas.finish(
+            id,
+            self.title.into(),
+            self.description.clone(),
+            floor + FONT * 2.6,
+        ))
     }
 
     fn across(&self, seconds: f64) -> f64 {
@@ -79,13 +87,26 @@ impl Lanes<'_> {
     }
 
     fn lane(&self, canvas: &mut Canvas, lane: &Lane, top: f64) {
-        let drawn: Vec<Vec<(f64, f64)>> =
-            lane.lines.iter().map(|line| thinned(&line.points, self.from, self.to)).collect();
-        let finite = || drawn.iter().flatten().map(|point| point.1).filter(|value| value.is_finite());
+        let drawn: Vec<Vec<(f64, f64)>> = lane
+            .lines
+            .iter()
+            .map(|line| thinned(&line.points, self.from, self.to))
+            .collect();
+        let finite = || {
+            drawn
+                .iter()
+                .flatten()
+                .map(|point| point.1)
+                .filter(|value| value.is_finite())
+        };
         let most = finite().fold(f64::NEG_INFINITY, f64::max);
         let least = finite().fold(f64::INFINITY, f64::min);
         let high = lane.top.map_or(most, |top| top.max(most));
-        let low = if lane.from_zero { least.min(0.0) } else { least };
+        let low = if lane.from_zero {
+            least.min(0.0)
+        } else {
+            least
+        };
         let (low, high) = match high - low {
             span if span > 0.0 => (low, high),
             // A level line lies in the middle.
@@ -110,7 +131,12 @@ impl Lanes<'_> {
             let mut pen = 'M';
             for &(at, value) in points {
                 if value.is_finite() {
-                    let _ = write!(data, "{pen}{} {}", short(self.across(at)), short(above(value)));
+                    let _ = write!(
+                        data,
+                        "{pen}{} {}",
+                        short(self.across(at)),
+                        short(above(value))
+                    );
                     pen = 'L';
                 } else {
                     pen = 'M';
@@ -126,12 +152,27 @@ impl Lanes<'_> {
             );
             canvas.titled(&data, &stroke, &line.hint);
             let seen = |point: &&(f64, f64)| (self.from..=self.to).contains(&point.0);
-            let broken = line.points.iter().filter(|point| !point.1.is_finite()).filter(seen);
+            let broken = line
+                .points
+                .iter()
+                .filter(|point| !point.1.is_finite())
+                .filter(seen);
             if let Some((at, _)) = broken.clone().next() {
                 let (x, y) = (self.across(*at), floor - LANE / 2.0);
                 let cross = format!("M{} {}l8 8m0 -8l-8 8", short(x - 4.0), short(y - 4.0));
-                let stroke = format!("fill=\"none\" stroke=\"{}\" stroke-width=\"2\"", colour::VERMILION);
-                canvas.titled(&cross, &stroke, &format!("{}: no number from here, {} times", line.hint, broken.count()));
+                let stroke = format!(
+                    "fill=\"none\" stroke=\"{}\" stroke-width=\"2\"",
+                    colour::VERMILION
+                );
+                canvas.titled(
+                    &cross,
+                    &stroke,
+                    &format!(
+                        "{}: no number from here, {} times",
+                        line.hint,
+                        broken.count()
+                    ),
+                );
             }
         }
     }
@@ -152,7 +193,13 @@ impl Lanes<'_> {
             }
             mark += step;
         }
-        canvas.text(RIGHT, floor + FONT * 2.2 + 2.0, Anchor::End, "m", "s from the trace's first GPU work");
+        canvas.text(
+            RIGHT,
+            floor + FONT * 2.2 + 2.0,
+            Anchor::End,
+            "m",
+            "s from the trace's first GPU work",
+        );
     }
 }
 
@@ -161,7 +208,10 @@ fn step(span: f64) -> f64 {
     let rough = span / 6.0;
     let power = 10_f64.powi(rough.log10().floor() as i32);
     let factors = [1.0, 2.0, 5.0, 10.0].into_iter();
-    factors.map(|factor| factor * power).find(|step| *step >= rough * 0.999).unwrap_or(rough)
+    factors
+        .map(|factor| factor * power)
+        .find(|step| *step >= rough * 0.999)
+        .unwrap_or(rough)
 }
 
 /// Points within the axis, and where the line crosses its ends; where there are many, the mean of each
@@ -183,7 +233,10 @@ fn thinned(points: &[(f64, f64)], from: f64, to: f64) -> Vec<(f64, f64)> {
         out.extend(stretches.filter_map(|stretch| {
             let count = stretch.len() as f64;
             // A value that is no number is not lost in a mean.
-            Some((stretch.first()?.0, stretch.iter().map(|point| point.1).sum::<f64>() / count))
+            Some((
+                stretch.first()?.0,
+                stretch.iter().map(|point| point.1).sum::<f64>() / count,
+            ))
         }));
     }
     out.extend(crossing(after, to));

@@ -11,11 +11,11 @@ mod summary;
 
 use crate::mirror::{Mirror, forms};
 use file::FileDocument;
-use joined::JoinedDocument;
-use layouts::LayoutsDocument;
 use gpuwise_domain::profile::{
     figure::Summary, figures::ProfileFigures, finding::Finding, sources::Source,
 };
+use joined::JoinedDocument;
+use layouts::LayoutsDocument;
 use serde::Serialize;
 use sources::SourceDocument;
 use summary::{FindingDocument, StragglersDocument, SummaryDocument};

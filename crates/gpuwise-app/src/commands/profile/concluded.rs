@@ -40,8 +40,12 @@ pub(super) type Compared = Option<Result<LayoutComparison, String>>;
 
 /// Puts files beside one another, by rank where each has one of its own.
 pub(super) fn from(everything: Everything, limits: &Thresholds) -> Concluded {
-    let nothing: Result<Concluded, Infallible> =
-        with(everything, limits, |_| Ok(Joined::default()), |_, _| Ok(None));
+    let nothing: Result<Concluded, Infallible> = with(
+        everything,
+        limits,
+        |_| Ok(Joined::default()),
+        |_, _| Ok(None),
+    );
     match nothing {
         Ok(concluded) => concluded,
         Err(never) => match never {},
@@ -102,7 +106,9 @@ pub(super) fn with<E>(
     absent_ranks(&timelines, &ranks, &mut missing);
     let mut figures = of_profile(measured);
     let notes = joined.files.iter().flat_map(|file| {
-        file.notes.iter().map(move |note| format!("{}: {note}", file.file))
+        file.notes
+            .iter()
+            .map(move |note| format!("{}: {note}", file.file))
     });
     missing.extend(notes);
     figures.joined = joined;

@@ -30,37 +30,92 @@ pub(super) struct LayoutFlags {
     #[arg(long, value_name = "MODEL", help_heading = "Parallelism")]
     model: Option<String>,
     /// Tensor-parallel ranks that it runs on [default: by the trace's process groups]
-    #[arg(long, value_name = "N", requires = "model", help_heading = "Parallelism")]
+    #[arg(
+        long,
+        value_name = "N",
+        requires = "model",
+        help_heading = "Parallelism"
+    )]
     tp: Option<u32>,
     /// Pipeline stages [default: by the trace's process groups]
-    #[arg(long, value_name = "N", requires = "model", help_heading = "Parallelism")]
+    #[arg(
+        long,
+        value_name = "N",
+        requires = "model",
+        help_heading = "Parallelism"
+    )]
     pp: Option<u32>,
     /// Data-parallel ranks
-    #[arg(long, value_name = "N", requires = "model", help_heading = "Parallelism")]
+    #[arg(
+        long,
+        value_name = "N",
+        requires = "model",
+        help_heading = "Parallelism"
+    )]
     dp: Option<u32>,
     /// GPUs in all [default: the trace's world size]
-    #[arg(long, value_name = "N", requires = "model", help_heading = "Parallelism")]
+    #[arg(
+        long,
+        value_name = "N",
+        requires = "model",
+        help_heading = "Parallelism"
+    )]
     ranks: Option<u32>,
     /// Tokens of a sequence [default: that of train]
-    #[arg(long, value_name = "TOKENS", requires = "model", help_heading = "Parallelism")]
+    #[arg(
+        long,
+        value_name = "TOKENS",
+        requires = "model",
+        help_heading = "Parallelism"
+    )]
     seq: Option<String>,
     /// Sequences of an optimizer step [default: that of train]
-    #[arg(long, value_name = "N", requires = "model", help_heading = "Parallelism")]
+    #[arg(
+        long,
+        value_name = "N",
+        requires = "model",
+        help_heading = "Parallelism"
+    )]
     global_batch: Option<String>,
     /// Sequences of a micro-batch of the layout that runs [default: searched]
-    #[arg(long, value_name = "N", requires = "model", help_heading = "Parallelism")]
+    #[arg(
+        long,
+        value_name = "N",
+        requires = "model",
+        help_heading = "Parallelism"
+    )]
     micro_batch: Option<String>,
     /// huggingface, pytorch (FSDP) or megatron [default: searched]
-    #[arg(long, value_name = "NAME", requires = "model", help_heading = "Parallelism")]
+    #[arg(
+        long,
+        value_name = "NAME",
+        requires = "model",
+        help_heading = "Parallelism"
+    )]
     framework: Option<String>,
     /// What data-parallel ranks divide in the layout that runs, as train has it [default: searched]
-    #[arg(long, value_name = "NAME", requires = "model", help_heading = "Parallelism")]
+    #[arg(
+        long,
+        value_name = "NAME",
+        requires = "model",
+        help_heading = "Parallelism"
+    )]
     sharding: Option<String>,
     /// Activation checkpointing of the layout that runs: none, selective or full [default: searched]
-    #[arg(long, value_name = "NAME", requires = "model", help_heading = "Parallelism")]
+    #[arg(
+        long,
+        value_name = "NAME",
+        requires = "model",
+        help_heading = "Parallelism"
+    )]
     recompute: Option<String>,
     /// full, lora or another method of train [default: full]
-    #[arg(long, value_name = "NAME", requires = "model", help_heading = "Parallelism")]
+    #[arg(
+        long,
+        value_name = "NAME",
+        requires = "model",
+        help_heading = "Parallelism"
+    )]
     method: Option<String>,
 }
 
@@ -86,7 +141,10 @@ pub(super) fn compared(
     let Some(model) = &flags.model else {
         return Ok(None);
     };
-    let world = timelines.iter().filter_map(|one| one.rank.as_ref()?.world_size).max();
+    let world = timelines
+        .iter()
+        .filter_map(|one| one.rank.as_ref()?.world_size)
+        .max();
     let files = u32::try_from(timelines.len()).unwrap_or(1);
     let ranks = flags.ranks.or(world).unwrap_or(files);
     if ranks < 2 {
@@ -100,25 +158,36 @@ pub(super) fn compared(
     let (tp, pp) = match (tp, pp, flags.dp) {
         (tp, pp, Some(dp)) if tp.is_none() && pp.is_none() && dp < ranks => {
             return Err(Problem::new(format!("--dp {dp}: there are {ranks} GPUs"))
-                .hint("say --tp or --pp as well").into());
+                .hint("say --tp or --pp as well")
+                .into());
         }
         (tp, pp, _) => (tp.unwrap_or(1), pp.unwrap_or(1)),
     };
     let Some(gpu) = product(loaded, gpu, figures)? else {
-        return Ok(Some(Err("--model: which GPU it ran on is not in the trace: say --gpu".into())));
+        return Ok(Some(Err(
+            "--model: which GPU it ran on is not in the trace: say --gpu".into(),
+        )));
     };
-    let question = Question { app, flags, model, gpu: &gpu, ranks };
+    let question = Question {
+        app,
+        flags,
+        model,
+        gpu: &gpu,
+        ranks,
+    };
     let now = match question.ask(tp, pp, true)? {
         Ok(now) => now,
         Err(why) => {
-            let said = format!("--model: TP {tp} × PP {pp} on {ranks}x{gpu} is not predicted: {why}");
+            let said =
+                format!("--model: TP {tp} × PP {pp} on {ranks}x{gpu} is not predicted: {why}");
             return Ok(Some(Err(said)));
         }
     };
     let mut others = Vec::new();
     for (tensor, pipeline) in DEGREES.iter().flat_map(|tp| DEGREES.map(|pp| (*tp, pp))) {
         let fits = tensor * pipeline <= ranks && ranks.is_multiple_of(tensor * pipeline);
-        if fits && (tensor, pipeline) != (tp, pp)
+        if fits
+            && (tensor, pipeline) != (tp, pp)
             && let Ok(other) = question.ask(tensor, pipeline, false)?
         {
             others.push(other);
@@ -136,13 +205,21 @@ pub(super) fn compared(
 }
 
 /// The GPU by its name in the catalogue.
-fn product(loaded: &Loaded, stated: Option<&str>, figures: &ProfileFigures) -> anyhow::Result<Option<String>> {
+fn product(
+    loaded: &Loaded,
+    stated: Option<&str>,
+    figures: &ProfileFigures,
+) -> anyhow::Result<Option<String>> {
     if let Some(name) = stated {
-        return Ok(Some(names::gpu(&loaded.catalogue, "--gpu", name)?.name.clone()));
+        return Ok(Some(
+            names::gpu(&loaded.catalogue, "--gpu", name)?.name.clone(),
+        ));
     }
     let mut devices = figures.ranks.iter().flat_map(|rank| &rank.devices);
     let hardware = devices.find_map(|device| device.name.as_deref());
-    Ok(hardware.and_then(|name| loaded.catalogue.gpu(name)).map(|gpu| gpu.name.clone()))
+    Ok(hardware
+        .and_then(|name| loaded.catalogue.gpu(name))
+        .map(|gpu| gpu.name.clone()))
 }
 
 /// What all layouts are asked with.
@@ -163,7 +240,10 @@ impl Question<'_> {
         let trained: Trained = train::train(self.app, &asked.train)?;
         let Some(plan) = trained.sizing.ranked.first() else {
             let first = trained.sizing.dropped.first();
-            return Ok(Err(first.map_or_else(|| "nothing fits".into(), gpuwise_view::rejected::line)));
+            return Ok(Err(first.map_or_else(
+                || "nothing fits".into(),
+                gpuwise_view::rejected::line,
+            )));
         };
         Ok(Ok(LayoutEstimate {
             framework: plan.setup.framework,
@@ -202,8 +282,14 @@ impl Question<'_> {
 /// The command as a shell takes it.
 fn command(words: &[String]) -> String {
     let quoted = words.iter().map(|word| {
-        let plain = word.chars().all(|c| c.is_ascii_alphanumeric() || "-_./:=".contains(c));
-        if plain { word.clone() } else { format!("'{}'", word.replace('\'', "'\\''")) }
+        let plain = word
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || "-_./:=".contains(c));
+        if plain {
+            word.clone()
+        } else {
+            format!("'{}'", word.replace('\'', "'\\''"))
+        }
     });
     format!("gpuwise train {}", quoted.collect::<Vec<_>>().join(" "))
 }

@@ -56,7 +56,11 @@ pub(super) fn all(
     if packed.spans > 0 {
         add("timeline", "Timeline", timeline(packed));
     }
-    add("recorded", "Recorded beside the trace", joined::section(profile));
+    add(
+        "recorded",
+        "Recorded beside the trace",
+        joined::section(profile),
+    );
     add(
         "breakdown",
         "Where the time went",
