@@ -107,9 +107,11 @@ pub fn joined(
     let figures: Vec<&RankFigures> = profiled.iter().map(|one| &one.measured.figures).collect();
     let timelines: Vec<&Timeline> = profiled.iter().map(|one| &one.timeline).collect();
     if flags.trace_start.is_some() && timelines.iter().any(|one| one.epoch_ns.is_some()) {
-        return Err(Problem::new("--trace-start: the trace says itself when it was taken")
-            .hint("--offset corrects a clock that is wrong")
-            .into());
+        return Err(
+            Problem::new("--trace-start: the trace says itself when it was taken")
+                .hint("--offset corrects a clock that is wrong")
+                .into(),
+        );
     }
     let axis = Axis::of(&timelines, &figures, flags.trace_start);
     let ranks: Vec<RankFigures> = figures.into_iter().cloned().collect();
@@ -200,8 +202,14 @@ fn apart(file: &str, error: &JoinError) -> Problem {
         ))
         .hint("call the profiler's step() in the training loop, or record a time with each row"),
         JoinError::Apart { file: span, trace, zone_ns } => {
+            let around = span.0 < trace.0 && span.1 > trace.1;
+            let what = if around {
+                "has no sample near the trace"
+            } else {
+                "does not overlap the trace"
+            };
             let problem = Problem::new(format!(
-                "{file} does not overlap the trace: it spans {}, the trace {}",
+                "{file} {what}: it spans {}, the trace {}",
                 utc(*span),
                 utc(*trace)
             ));

@@ -11,6 +11,8 @@ use gpuwise_domain::profile::{
 
 /// Time zones lie at most so far from UTC, and differ by quarters of an hour.
 const FARTHEST_ZONE_NS: i64 = 14 * 3600 * 1_000_000_000;
+/// Between two samples that lie so many usual gaps apart nothing is known.
+const HOLE: i64 = 4;
 const ZONE_NS: i64 = 900 * 1_000_000_000;
 
 /// Nanoseconds from the first GPU work of a trace.
@@ -163,6 +165,14 @@ pub fn join(
     if start_ns > axis.span_ns || end_ns < 0 {
         return Err(apart(axis, clock, (start_ns, end_ns)));
     }
+    let seen = |one: &RecordedSeries| {
+        let inside = one.samples.iter();
+        let inside = inside.filter(|sample| (0..=axis.span_ns).contains(&sample.at_ns));
+        inside.count() > 0 || mean(&one.samples, axis.span_ns).is_some()
+    };
+    if !series.iter().any(seen) {
+        return Err(apart(axis, clock, (start_ns, end_ns)));
+    }
     let series = series.into_iter().map(|series| JoinedSeries {
         within: mean(&series.samples, axis.span_ns),
         device: None,
@@ -257,10 +267,15 @@ fn mean(samples: &[RecordedSample], span_ns: i64) -> Option<RecordedMean> {
         .iter()
         .filter(finite)
         .rfind(|sample| sample.at_ns < 0)?;
+    let usual = usual_gap(samples)?;
     let after = samples
         .iter()
         .filter(finite)
         .find(|sample| sample.at_ns > span_ns)?;
+    // A hole in the recording says nothing of what lies in it.
+    if after.at_ns.saturating_sub(before.at_ns) > usual.saturating_mul(HOLE) {
+        return None;
+    }
     let share = (span_ns / 2).saturating_sub(before.at_ns) as f64
         / after.at_ns.saturating_sub(before.at_ns) as f64;
     let mean = before.value + (after.value - before.value) * share;
@@ -270,4 +285,14 @@ fn mean(samples: &[RecordedSample], span_ns: i64) -> Option<RecordedMean> {
         least: before.value.min(after.value),
         most: before.value.max(after.value),
     })
+}
+
+/// The median time from one sample to the next.
+fn usual_gap(samples: &[RecordedSample]) -> Option<i64> {
+    let pairs = samples.iter().zip(samples.iter().skip(1));
+    let mut gaps: Vec<i64> = pairs
+        .map(|(one, next)| next.at_ns.saturating_sub(one.at_ns))
+        .collect();
+    gaps.sort_unstable();
+    gaps.get(gaps.len() / 2).copied()
 }

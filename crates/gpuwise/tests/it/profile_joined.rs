@@ -217,6 +217,13 @@ fn what_cannot_be_laid_beside_a_trace_is_refused_by_file_line_and_column() {
             "it spans 2026-07-14T12:00:00.000Z to 2026-07-14T12:00:09.000Z, the trace 2026-07-14T09:00:00.240Z to 2026-07-14T09:00:08",
         ],
     );
+    // A recording that was interrupted spans the trace, and has nothing of it.
+    check(
+        dated,
+        "time,cpu\n2026-07-14T07:00:00Z,1\n2026-07-14T07:00:05Z,1\n2026-07-14T07:00:10Z,1\n2026-07-14T11:00:00Z,1\n",
+        &[],
+        &["other.csv has no sample near the trace"],
+    );
     // In another time zone, said by nobody.
     check(
         dated,
@@ -277,7 +284,7 @@ fn clocks_are_brought_together_by_offset_zone_start_and_step() {
         let file = &document["joined"]["files"][0];
         assert_eq!(file["joined_by"], by, "{text}");
         let found = file["series"][0]["mean"].as_f64().expect("a mean");
-        assert!((found - mean).abs() < 1e-9, "{text}: {found}");
+        assert!((found - mean).abs() < 1e-4, "{text}: {found}");
     };
     let dated = "recorded.json";
     check(
@@ -378,7 +385,12 @@ fn the_page_has_lanes_on_one_axis() {
     ] {
         assert!(page.contains(told), "{told}");
     }
-    assert!(!page.contains("NaN"), "a coordinate is no number");
+    let picture = page.split("recorded-0-title").nth(1).expect("a picture");
+    let picture = picture.split("</svg>").next().expect("its end");
+    assert!(
+        !picture.contains("NaN") && !picture.contains("inf"),
+        "{picture}"
+    );
 }
 
 #[test]
@@ -397,7 +409,7 @@ fn another_layout_is_advised_as_train_predicts_it() {
     // By the trace's process group `mesh_tp`.
     assert_eq!(
         (&layouts["now"]["tensor"], &layouts["of"]),
-        (&8.into(), &"8xH100 SXM".into())
+        (&8.into(), &"8xH100 SXM5 80GB".into())
     );
     let best = &layouts["others"][0];
     assert!(best["step_seconds_high"].as_f64() < layouts["now"]["step_seconds_low"].as_f64());
@@ -411,10 +423,10 @@ fn another_layout_is_advised_as_train_predicts_it() {
     let words = command
         .strip_prefix("gpuwise ")
         .expect("ours")
-        .replace("H100 SXM", "H100_SXM");
+        .replace("H100 SXM5 80GB", "H100_SXM5_80GB");
     let words: Vec<String> = words
         .split(' ')
-        .map(|word| word.replace("H100_SXM", "H100 SXM"))
+        .map(|word| word.replace("H100_SXM5_80GB", "H100 SXM5 80GB"))
         .collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let trained = place.json(&words);
@@ -467,6 +479,6 @@ fn no_layout_is_advised_where_it_cannot_be_told() {
     check(
         "recorded.json",
         &["--global-batch", "16", "--tp", "2", "--dp", "4"],
-        "no other layout on 8xH100 SXM is predicted to be faster",
+        "no other layout on 8xH100 SXM5 80GB is predicted to be faster",
     );
 }
