@@ -38,7 +38,8 @@ pub(super) fn device_mean(joined: &Joined, quantity: Quantity) -> Option<f64> {
 /// The share of samples within the span of which any of these bits is set; between two samples both count.
 pub(super) fn share_with(joined: &Joined, bits: u64) -> Option<f64> {
     let (mut with, mut all) = (0_u32, 0_u32);
-    for one in of_devices(joined, Quantity::ClockReasons) {
+    let told = of_devices(joined, Quantity::ClockReasons).into_iter();
+    for one in told.filter(|one| one.within.is_some()) {
         let samples = &one.series.samples;
         let first = samples.partition_point(|sample| sample.at_ns < 0);
         let after = samples.partition_point(|sample| sample.at_ns <= joined.span_ns);
