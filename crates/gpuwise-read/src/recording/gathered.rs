@@ -5,7 +5,7 @@ use gpuwise_domain::{
     profile::joined::{RecordedMetric, RecordedSample, RecordedSeries, Recording, RecordingClock},
     telemetry::{GpuIdentity, Subject},
 };
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 /// Series of one file; more are left out.
 const MOST_SERIES: usize = 4096;
@@ -13,7 +13,7 @@ const MOST_SERIES: usize = 4096;
 #[derive(Debug, Default)]
 pub(super) struct Gathered {
     series: Vec<RecordedSeries>,
-    places: HashMap<(String, String), usize>,
+    places: BTreeMap<(String, String), usize>,
     clock: Option<RecordingClock>,
     pub(super) notes: Vec<String>,
     beyond: u64,

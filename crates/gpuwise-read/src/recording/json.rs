@@ -64,7 +64,7 @@ fn object(records: &mut Records<'_>, line: usize, value: &Value) -> Result<(), R
     for (name, value) in fields {
         match value {
             Value::Number(number) => {
-                told.extend(number.as_f64().map(|n| (name.as_str(), Field::Number(n))))
+                told.extend(number.as_f64().map(|n| (name.as_str(), Field::Number(n))));
             }
             Value::String(text) => told.push((name, Field::Text(text))),
             _ => {}

@@ -37,7 +37,7 @@ pub(super) fn series(
 ) -> Result<Recording, RecordingError> {
     let mut all = Gathered::default();
     all.clock(None, "", RecordingClock::Wall { zoneless: false })?;
-    let mut cores: BTreeMap<(String, &'static str), Moments> = BTreeMap::new();
+    let mut cores = Cores::new();
     let mut memory: BTreeMap<String, [Moments; 2]> = BTreeMap::new();
     let mut looks = 0;
     for one in answer {
@@ -100,6 +100,22 @@ pub(super) fn series(
         let of = of_labels(&one.labels);
         all.whole(made(metric, of, points));
     }
+    derived(&mut all, &cores, memory);
+    let recording = all.finish("Prometheus query_range".into());
+    if recording.series.is_empty() && looks > 0 {
+        return Err(
+            RecordingError::whole("its series have one point each: one look is no series")
+                .hint("ask for query_range with a step, over the time of the trace"),
+        );
+    }
+    Ok(recording)
+}
+
+/// Cores by mode, of each host.
+type Cores = BTreeMap<(String, &'static str), Moments>;
+
+/// What several series say together: use of all cores, waiting for disks, memory in use.
+fn derived(all: &mut Gathered, cores: &Cores, memory: BTreeMap<String, [Moments; 2]>) {
     for (host, idle) in cores
         .iter()
         .filter(|((_, mode), _)| *mode == "idle")
@@ -144,14 +160,6 @@ pub(super) fn series(
             used,
         ));
     }
-    let recording = all.finish("Prometheus query_range".into());
-    if recording.series.is_empty() && looks > 0 {
-        return Err(
-            RecordingError::whole("its series have one point each: one look is no series")
-                .hint("ask for query_range with a step, over the time of the trace"),
-        );
-    }
-    Ok(recording)
 }
 
 fn made(metric: RecordedMetric, of: String, mut points: Vec<(i64, f64)>) -> RecordedSeries {

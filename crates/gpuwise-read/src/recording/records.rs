@@ -10,9 +10,9 @@ use super::{
 use crate::telemetry::{FieldNames, value_of};
 use gpuwise_domain::{
     profile::joined::{HostQuantity, RecordedGroup, RecordedMetric, Recording, RecordingClock},
-    telemetry::{GpuIdentity, Subject},
+    telemetry::{GpuIdentity, ReadingValue, Subject},
 };
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 /// A value of a record.
 #[derive(Debug, Clone, Copy)]
@@ -43,7 +43,7 @@ impl Field<'_> {
 /// Records of one file.
 pub(super) struct Records<'n> {
     names: &'n FieldNames,
-    meanings: HashMap<String, Meaning>,
+    meanings: BTreeMap<String, Meaning>,
     pub(super) gathered: Gathered,
     /// Rows of cores, beside those of all cores.
     cores: u64,
@@ -58,7 +58,7 @@ impl<'n> Records<'n> {
     pub(super) fn new(names: &'n FieldNames) -> Self {
         Self {
             names,
-            meanings: HashMap::new(),
+            meanings: BTreeMap::new(),
             gathered: Gathered::default(),
             cores: 0,
             untimed: 0,
@@ -141,7 +141,7 @@ impl<'n> Records<'n> {
             let (metric, value) = match meaning {
                 Meaning::Reading(field_of) => {
                     let value = field.number().map(|number| value_of(number, field_of));
-                    let Some(value) = value.and_then(|value| value.known()) else {
+                    let Some(value) = value.and_then(ReadingValue::known) else {
                         continue;
                     };
                     (RecordedMetric::Gpu(field_of.quantity), value)
@@ -155,7 +155,7 @@ impl<'n> Records<'n> {
                     )
                 }
                 Meaning::Known(known) => {
-                    let Some(value) = self.number(line, name, *field, known)? else {
+                    let Some(value) = Self::number(line, name, *field, known)? else {
                         continue;
                     };
                     (known.metric.clone(), value * known.scale)
@@ -169,11 +169,12 @@ impl<'n> Records<'n> {
                 self.gathered.push_gpu(metric, &subject, at_ns, value, at)?;
                 continue;
             }
-            let whose = [subject.gpu.host.clone(), part.clone()];
-            let mut of = whose.into_iter().flatten().collect::<Vec<_>>().join(" ");
-            if let (RecordedMetric::Other(..), Some(index)) = (&metric, subject.gpu.index) {
-                of = format!("{of} GPU {index}").trim().to_owned();
-            }
+            let gpu = match (&metric, subject.gpu.index) {
+                (RecordedMetric::Other(..), Some(index)) => Some(format!("GPU {index}")),
+                _ => None,
+            };
+            let whose = [subject.gpu.host.clone(), part.clone(), gpu];
+            let of = whose.into_iter().flatten().collect::<Vec<_>>().join(" ");
             self.gathered.push(metric, (of, None), at_ns, value, at)?;
         }
         Ok(())
@@ -181,7 +182,6 @@ impl<'n> Records<'n> {
 
     /// The number of a field. Text is of no series where nothing is known by that name.
     fn number(
-        &self,
         line: usize,
         name: &str,
         field: Field<'_>,

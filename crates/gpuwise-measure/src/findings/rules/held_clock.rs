@@ -67,7 +67,7 @@ fn find(profile: &Profile<'_>) -> Vec<Finding> {
     let mut statement = format!("{who} held clocks down in {} of the samples within the trace", percent(share));
     let mut shown = vec![evidence("clock_reasons", share, "share of the samples", Some(limit))];
     if let Some((clock, highest)) = clock.zip(highest) {
-        statement += &format!(": {clock:.0} MHz of {highest:.0}");
+        statement = format!("{statement}: {clock:.0} MHz of {highest:.0}");
         shown.push(evidence("sm_clock_mean", clock, "MHz", None));
         shown.push(evidence("sm_clock_max", highest, "MHz", None));
     }

@@ -58,12 +58,12 @@ fn of_series(one: &JoinedSeries, limit: f64) -> Option<Finding> {
             .filter_map(|five| Some((five.last()?.at_ns, median(five)?)))
             .collect();
         let (_, last) = *medians.last()?;
-        let (at, least) = *medians.iter().min_by(|a, b| a.1.total_cmp(&b.1))?;
-        let growth = last / least;
-        if least <= 0.0 || growth < limit {
+        let (at, lowest) = *medians.iter().min_by(|a, b| a.1.total_cmp(&b.1))?;
+        let growth = last / lowest;
+        if lowest <= 0.0 || growth < limit {
             return None;
         }
-        let statement = format!("`{name}` was {least:.3} {} and is {last:.3} at the end", moment(at));
+        let statement = format!("`{name}` was {lowest:.3} {} and is {last:.3} at the end", moment(at));
         let mut said = finding("loss_diverged", statement, advice);
         said.evidence.push(evidence("loss_growth", growth, "ratio", Some(limit)));
         said
