@@ -12,6 +12,7 @@ pub mod drift;
 pub mod figures;
 pub mod findings;
 pub mod hung;
+pub mod joined;
 pub mod kernel_counters;
 pub mod learn;
 pub mod memory_snapshot;

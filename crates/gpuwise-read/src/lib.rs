@@ -14,6 +14,7 @@ pub mod kernel_rules;
 pub mod launch;
 pub mod matmul;
 pub mod metrics;
+pub mod recording;
 pub mod reliability;
 pub mod results;
 pub mod safetensors;

@@ -1,5 +1,6 @@
 //! Profiles from files: which, of what format, read and measured over all cores.
 
+pub mod beside;
 pub mod bucket;
 mod content;
 mod files;
@@ -139,6 +140,15 @@ impl ProfileQuery {
             times.add(timeline, &self.settings(timeline), rank);
         }
         times.rows()
+    }
+
+    /// Charges the time of a file again, whose timeline has samples that it had not.
+    pub fn conclude_again(&self, one: &mut Profiled) {
+        let settings = self.settings(&one.timeline);
+        let steps = one.measured.figures.steps.as_ref();
+        one.signals = self.on_gpus(|gpus| {
+            findings::signals_on(gpus, &one.timeline, steps, &settings, &self.limits)
+        });
     }
 
     /// What each stream of a file did.

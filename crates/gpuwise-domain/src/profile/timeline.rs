@@ -79,6 +79,8 @@ pub struct Rank {
     pub world_size: Option<u32>,
     /// The communication library, where stated (`nccl`).
     pub backend: Option<String>,
+    /// Process groups that it is in and that say what for, with how many ranks each has.
+    pub groups: Vec<(String, u32)>,
 }
 
 /// A device on which work ran.

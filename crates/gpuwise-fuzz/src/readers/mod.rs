@@ -15,6 +15,7 @@ mod launch;
 mod metrics;
 mod pickle;
 mod questions;
+mod recording;
 mod results;
 mod safetensors_header;
 mod stream;
@@ -45,6 +46,7 @@ pub(crate) const TARGETS: &[(&str, Check)] = &[
     ("metrics", metrics::check),
     ("pickle", pickle::check),
     ("questions", questions::check),
+    ("recording", recording::check),
     ("results", results::check),
     ("safetensors_header", safetensors_header::check),
     ("stream", stream::check),

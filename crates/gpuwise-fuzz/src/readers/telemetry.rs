@@ -3,7 +3,7 @@
 use gpuwise_read::telemetry::{FieldNames, OtlpForm, read, read_condition, read_otlp};
 use std::sync::LazyLock;
 
-static NAMES: LazyLock<FieldNames> = LazyLock::new(|| {
+pub(super) static NAMES: LazyLock<FieldNames> = LazyLock::new(|| {
     let mut names = FieldNames::default();
     names
         .add_fields(

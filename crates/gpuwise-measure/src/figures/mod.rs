@@ -33,6 +33,7 @@ use gpuwise_domain::{
     gpu::PeakRates,
     profile::{
         figures::{DeviceFigures, Gap, ProfileFigures, RankFigures, Window},
+        joined::Joined,
         timeline::{Needed, Timeline, Work},
     },
 };
@@ -181,6 +182,8 @@ pub fn of_profile(measured: Vec<Measured>) -> ProfileFigures {
     ProfileFigures {
         ranks: measured.into_iter().map(|one| one.figures).collect(),
         stragglers,
+        joined: Joined::default(),
+        layouts: None,
         missing: Vec::new(),
     }
 }

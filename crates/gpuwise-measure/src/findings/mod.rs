@@ -7,9 +7,11 @@
 //! which the findings say.
 
 mod attention;
+mod beside;
 mod cpu;
 mod gaps;
 mod host;
+pub mod layouts;
 mod ledger;
 mod lost;
 mod products;

@@ -10,16 +10,19 @@ use crate::{
         rule::Rank,
         work::Ordered,
     },
+    joined::{Axis, assign, join},
     operators::Gpus,
 };
 use gpuwise_domain::profile::{
-    figures::ProfileFigures,
+    figures::{ProfileFigures, RankFigures},
     finding::{Finding, Gain},
+    joined::{Joined, RecordedMetric, RecordedSample, RecordedSeries, Recording, RecordingClock},
     timeline::{
         CopyShape, Detail, Device, Direction, HostSpan, Index, Lack, MemoryEvent, MemoryKind,
         NameId, Needed, Operands, Stream, Thread, Timeline, Work, WorkClass,
     },
 };
+use gpuwise_domain::telemetry::GpuIdentity;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
@@ -199,6 +202,59 @@ pub(super) fn found(ranks: &[Made]) -> Vec<Finding> {
 
 pub(super) fn classes(ranks: &[Made]) -> Vec<String> {
     found(ranks).into_iter().map(|one| one.class).collect()
+}
+
+/// A GPU that works for two seconds, and series of it and its host beside, a sample each second from its
+/// first work on.
+pub(super) fn beside(series: &[(RecordedMetric, Vec<f64>)]) -> ProfileFigures {
+    let mut made = Made::new();
+    made.kernel("some_kernel", 10, 2_000_010, 6);
+    let one = measured(&made.0, &classifier());
+    let mut figures = of_profile(vec![one]);
+    figures.joined = recorded(&made.0, &figures.ranks, series);
+    figures
+}
+
+/// Series a sample each second, laid beside a timeline whose first work ran in 2033.
+pub(super) fn recorded(
+    timeline: &Timeline,
+    ranks: &[RankFigures],
+    series: &[(RecordedMetric, Vec<f64>)],
+) -> Joined {
+    const START: i64 = 2_000_000_000_000_000_000;
+    let series = series.iter().map(|(metric, values)| RecordedSeries {
+        gpu: matches!(metric, RecordedMetric::Gpu(_)).then(GpuIdentity::default),
+        metric: metric.clone(),
+        of: String::new(),
+        samples: (0..)
+            .zip(values)
+            .map(|(second, value)| RecordedSample {
+                at_ns: START + second * 1_000_000_000,
+                value: *value,
+            })
+            .collect(),
+    });
+    let recording = Recording {
+        form: "CSV".into(),
+        clock: RecordingClock::Wall { zoneless: false },
+        series: series.collect(),
+        notes: Vec::new(),
+    };
+    let figures: Vec<&RankFigures> = ranks.iter().collect();
+    let axis = Axis::of(&[timeline], &figures, Some(START));
+    let mut file = join(&axis, "beside.csv", recording, None).expect("it overlaps");
+    assign(&mut file, ranks);
+    Joined {
+        span_ns: axis.span_ns,
+        started_at_ns: axis.started_at_ns,
+        files: vec![file],
+    }
+}
+
+/// What is found of a profile by what was recorded beside it alone.
+pub(super) fn classes_beside(figures: ProfileFigures) -> Vec<String> {
+    let found = findings::of_profile(&[], &figures, &Thresholds::default());
+    found.into_iter().map(|one| one.class).collect()
 }
 
 /// The first finding of `fires` is `class`; `quiet` has none of it.

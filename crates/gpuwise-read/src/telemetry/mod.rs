@@ -25,7 +25,9 @@ pub use condition::{ConditionError, read_condition, read_duration};
 pub use fields::{Combine, Field, FieldNames, read_thresholds, read_xids};
 pub use otlp::{OtlpError, OtlpForm, OtlpMetrics, read_otlp};
 pub use prometheus::SampleReader;
+pub(crate) use prometheus::subject;
 pub use serving::{engine_metrics, is_engine_metric, serving_samples};
+pub(crate) use value::value_of;
 
 use crate::metrics::LARGEST_TEXT;
 use gpuwise_domain::telemetry::Telemetry;

@@ -182,7 +182,7 @@ fn full_uuid(uuid: &str) -> String {
     }
 }
 
-fn subject<L: AsRef<str>>(labels: &[(L, L)]) -> Subject {
+pub(crate) fn subject<L: AsRef<str>>(labels: &[(L, L)]) -> Subject {
     let of = |names: &[&str]| label(labels, names);
     let index = of(&["gpu"]).and_then(|text| text.parse().ok());
     let instance = (of(&["GPU_I_ID"]), of(&["GPU_I_PROFILE"]));

@@ -12,7 +12,7 @@ pub(super) fn value(text: &str, field: &Field) -> ReadingValue {
 }
 
 /// The value of a number in a field's unit, numbers that stand for none apart.
-pub(super) fn value_of(number: f64, field: &Field) -> ReadingValue {
+pub(crate) fn value_of(number: f64, field: &Field) -> ReadingValue {
     if !number.is_finite() {
         return ReadingValue::Unknown(Missing::NotANumber);
     }

@@ -73,8 +73,20 @@ fn distributed(timeline: &mut Timeline, value: &Value) -> bool {
             .and_then(Value::as_str)
             .filter(|backend| !backend.is_empty())
             .map(Into::into),
+        groups: groups(value),
     });
     true
+}
+
+/// Process groups by their description (`pg_config`), at most so many as layouts have.
+fn groups(value: &Value) -> Vec<(String, u32)> {
+    let all = value.get("pg_config").and_then(Value::as_array);
+    let told = all.into_iter().flatten().filter_map(|group| {
+        let description = group.get("pg_desc").and_then(Value::as_str)?;
+        let size = group.get("pg_size").and_then(small)?;
+        (description != "default_pg").then(|| (description.to_owned(), size))
+    });
+    told.take(64).collect()
 }
 
 /// A version under a key, as people write it. CUDA counts 1000 × major + 10 × minor (cuda.h,

@@ -5,6 +5,7 @@ mod detail;
 pub mod differences;
 pub mod hta;
 mod html;
+mod joined;
 mod kernel_name;
 pub mod operators;
 mod palette;

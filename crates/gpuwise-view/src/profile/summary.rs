@@ -3,10 +3,15 @@
 mod tables;
 pub(in crate::profile) mod words;
 
-use crate::{Style, table::Table};
+use super::joined;
+use crate::{
+    Style,
+    table::{Cell, Column, Table},
+};
 use gpuwise_domain::profile::{
     figure::{Figure, Summary, Value},
     figures::{ProfileFigures, RankFigures},
+    parallel::LayoutComparison,
 };
 use std::fmt::Write as _;
 
@@ -79,7 +84,6 @@ pub fn markdown(figures: &ProfileFigures, summary: &Summary) -> String {
 
 /// Every figure as a row; `unit` tells the unit of a figure by its name.
 pub fn figures(list: &[Figure], unit: impl Fn(&str) -> &'static str) -> Table {
-    use crate::table::{Cell, Column};
     let mut table = Table::new(vec![
         Column::left("figure", "figure"),
         Column::right("rank", "rank"),
@@ -144,7 +148,50 @@ fn sections(figures: &ProfileFigures, summary: &Summary) -> Vec<Section> {
         add(&format!("Collectives{of}"), Some(tables::collectives(rank)));
     }
     let _ = summary;
+    if !figures.joined.is_empty() {
+        add(
+            "Recorded beside the trace",
+            Some(joined::means(&figures.joined)),
+        );
+    }
+    add(
+        "Layouts on the same GPUs",
+        figures.layouts.as_ref().map(layouts),
+    );
     sections
+}
+
+/// The layout that runs, and others by their predicted step.
+pub(in crate::profile) fn layouts(compared: &LayoutComparison) -> Table {
+    let mut table = Table::new(vec![
+        Column::left("layout", "layout"),
+        Column::left("framework", "framework"),
+        Column::right("step_seconds", "step, predicted"),
+        Column::right("low", "from"),
+        Column::right("high", "to"),
+    ]);
+    let all = std::iter::once((true, &compared.now))
+        .chain(compared.others.iter().map(|one| (false, one)));
+    for (runs, one) in all {
+        let mark = if runs { " (runs)" } else { "" };
+        let time = |value: f64| Cell::new(crate::figures::seconds(value), value);
+        table.push(vec![
+            Cell::text(format!("{}{mark}", one.written())),
+            Cell::text(one.framework.title()),
+            time(one.step.value),
+            time(one.step.low),
+            time(one.step.high),
+        ]);
+    }
+    for (name, one) in [
+        ("runs", Some(&compared.now)),
+        ("first of the others", compared.others.first()),
+    ] {
+        if let Some(one) = one {
+            table.footnote(format!("{name}: {}", one.command));
+        }
+    }
+    table
 }
 
 /// The rank whose kernels are shown: the first, or the one that the others waited for most.

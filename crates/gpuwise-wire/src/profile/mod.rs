@@ -4,6 +4,8 @@
 
 mod device;
 mod file;
+mod joined;
+mod layouts;
 mod sources;
 mod summary;
 
@@ -12,6 +14,8 @@ use file::FileDocument;
 use gpuwise_domain::profile::{
     figure::Summary, figures::ProfileFigures, finding::Finding, sources::Source,
 };
+use joined::JoinedDocument;
+use layouts::LayoutsDocument;
 use serde::Serialize;
 use sources::SourceDocument;
 use summary::{FindingDocument, StragglersDocument, SummaryDocument};
@@ -31,6 +35,10 @@ pub(crate) struct ProfileFile {
     sources: Vec<SourceDocument>,
     /// Who waited for whom, where two or more ranks are there.
     stragglers: Option<StragglersDocument>,
+    /// What was recorded beside it, where anything was.
+    joined: Option<JoinedDocument>,
+    /// Its layout beside others on the same GPUs, where `--model` asked for it.
+    layouts: Option<LayoutsDocument>,
     /// What is concluded, kept and compared.
     summary: SummaryDocument,
 }
@@ -41,6 +49,8 @@ pub fn profile_to_json(figures: &ProfileFigures, sources: &[Source], summary: &S
         schema: PROFILE_SCHEMA.into(),
         files: forms(&figures.ranks),
         sources: forms(sources),
+        joined: (!figures.joined.is_empty()).then(|| JoinedDocument::from(&figures.joined)),
+        layouts: figures.layouts.as_ref().map(LayoutsDocument::from),
         stragglers: figures.stragglers.as_ref().map(StragglersDocument::from),
         summary: summary.into(),
     })

@@ -35,6 +35,7 @@ mod profile_formats;
 #[cfg(all(feature = "database", feature = "bench"))]
 mod profile_gpu;
 mod profile_job;
+mod profile_joined;
 #[cfg(feature = "nsight")]
 mod profile_told;
 #[cfg(feature = "nsight")]

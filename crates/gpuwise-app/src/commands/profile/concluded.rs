@@ -1,9 +1,12 @@
 //! What is concluded from the files of one profile.
 
+use super::layouts;
 use crate::profiles::{Everything, Profiled};
 use gpuwise_domain::profile::{
     figure::Summary,
     figures::ProfileFigures,
+    joined::Joined,
+    parallel::LayoutComparison,
     sources::Source,
     timeline::{Rank, Timeline},
 };
@@ -11,7 +14,7 @@ use gpuwise_measure::{
     figures::{Measured, lack_sentence, of_profile, summary},
     findings::{self, Signals, Thresholds},
 };
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, convert::Infallible};
 
 /// A profile of one or many files.
 #[derive(Debug)]
@@ -32,8 +35,34 @@ pub struct Concluded {
     pub(crate) contents: Vec<String>,
 }
 
+/// Layouts that were compared, or why there is nothing to compare; `None` where nobody asked.
+pub(super) type Compared = Option<Result<LayoutComparison, String>>;
+
 /// Puts files beside one another, by rank where each has one of its own.
 pub(super) fn from(everything: Everything, limits: &Thresholds) -> Concluded {
+    let nothing: Result<Concluded, Infallible> = with(
+        everything,
+        limits,
+        |_| Ok(Joined::default()),
+        |_, _| Ok(None),
+    );
+    match nothing {
+        Ok(concluded) => concluded,
+        Err(never) => match never {},
+    }
+}
+
+/// The same with what was recorded beside them, which `join` lays on their time axis, and other layouts,
+/// which `compare` asks for.
+///
+/// # Errors
+/// When it cannot.
+pub(super) fn with<E>(
+    everything: Everything,
+    limits: &Thresholds,
+    join: impl FnOnce(&mut [Profiled]) -> Result<Joined, E>,
+    compare: impl FnOnce(&[Timeline], &ProfileFigures) -> Result<Compared, E>,
+) -> Result<Concluded, E> {
     let Everything {
         mut profiled,
         sources,
@@ -64,6 +93,7 @@ pub(super) fn from(everything: Everything, limits: &Thresholds) -> Concluded {
     for one in &profiled {
         losses(one, several, &mut missing);
     }
+    let joined = join(&mut profiled)?;
     for one in &mut profiled {
         one.signals.rank = one.measured.figures.rank;
     }
@@ -75,6 +105,21 @@ pub(super) fn from(everything: Everything, limits: &Thresholds) -> Concluded {
         .unzip();
     absent_ranks(&timelines, &ranks, &mut missing);
     let mut figures = of_profile(measured);
+    let notes = joined.files.iter().flat_map(|file| {
+        file.notes
+            .iter()
+            .map(move |note| format!("{}: {note}", file.file))
+    });
+    missing.extend(notes);
+    figures.joined = joined;
+    match compare(&timelines, &figures)? {
+        Some(Ok(compared)) => {
+            missing.extend(layouts::silent(&compared));
+            figures.layouts = Some(compared);
+        }
+        Some(Err(why)) => missing.push(why),
+        None => {}
+    }
     clocks(&timelines, &figures, &mut missing);
     figures.missing.clone_from(&missing);
     let summary = Summary {
@@ -98,13 +143,13 @@ pub(super) fn from(everything: Everything, limits: &Thresholds) -> Concluded {
         findings: findings::of_profile(&signals, &figures, limits),
         missing,
     };
-    Concluded {
+    Ok(Concluded {
         timelines,
         figures,
         sources,
         summary,
         contents,
-    }
+    })
 }
 
 /// What all files are known by: the same files in another order are the same profile.

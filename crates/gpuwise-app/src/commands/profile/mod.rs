@@ -9,6 +9,7 @@ mod gpu;
 mod job;
 #[cfg(feature = "database")]
 mod keep;
+mod layouts;
 mod operators;
 #[cfg(feature = "database")]
 mod shards;
@@ -23,7 +24,10 @@ use crate::{
     catalogue::{self, Loaded},
     error::Problem,
     names,
-    profiles::{self, ProfileQuery, Unusable},
+    profiles::{
+        self, ProfileQuery, Unusable,
+        beside::{BesideFlags, joined},
+    },
     settings::Format,
 };
 use gpuwise_domain::profile::figures::Window;
@@ -60,15 +64,19 @@ pub struct Flags {
     #[arg(long)]
     explain: bool,
     /// Give the figures of another tool instead, by its own definitions (traces of the PyTorch profiler)
-    #[arg(long, value_enum, value_name = "TOOL", conflicts_with_all = ["window", "device", "explain"])]
+    #[arg(long, value_enum, value_name = "TOOL", conflicts_with_all = ["window", "device", "explain", "beside", "layouts"])]
     compat: Option<compat::Compat>,
     #[command(flatten)]
     part: streams::PartFlags,
     #[command(flatten)]
+    beside: BesideFlags,
+    #[command(flatten)]
+    layouts: layouts::LayoutFlags,
+    #[command(flatten)]
     written: written::Flags,
     /// Each file is a job of its own: one line for each
     #[cfg(feature = "database")]
-    #[arg(long, conflicts_with_all = ["explain", "compat", "part", "written"])]
+    #[arg(long, conflicts_with_all = ["explain", "compat", "part", "written", "beside", "layouts"])]
     each: bool,
     #[cfg(feature = "database")]
     #[command(flatten)]
@@ -130,7 +138,8 @@ fn window(text: &str) -> Result<Window, String> {
 pub fn profile(app: &App, flags: &Flags) -> anyhow::Result<Concluded> {
     let loaded = catalogue::load(&app.overrides)?;
     let files = profiles::expand(&flags.files, app.offline)?;
-    concluded(&files, &query(app.offline, flags, &loaded)?)
+    let query = query(app.offline, flags, &loaded)?;
+    concluded(app, &files, &query, flags, &loaded)
 }
 
 /// What is asked of the files.
@@ -150,12 +159,26 @@ fn query(offline: bool, flags: &Flags, loaded: &Loaded) -> anyhow::Result<Profil
     Ok(query)
 }
 
-fn concluded(files: &[PathBuf], query: &ProfileQuery) -> anyhow::Result<Concluded> {
+fn concluded(
+    app: &App,
+    files: &[PathBuf],
+    query: &ProfileQuery,
+    flags: &Flags,
+    loaded: &Loaded,
+) -> anyhow::Result<Concluded> {
     let everything = profiles::measure(files, query);
     if everything.profiled.is_empty() && everything.sources.is_empty() {
         return Err(none(everything.unusable, files.len()));
     }
-    Ok(concluded::from(everything, &query.limits))
+    let gpu = flags.gpu.as_deref();
+    concluded::with(
+        everything,
+        &query.limits,
+        |profiled| joined(&flags.beside, loaded, profiled, query),
+        |timelines, figures| {
+            layouts::compared(app, &flags.layouts, loaded, gpu, (timelines, figures))
+        },
+    )
 }
 
 pub fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
@@ -192,7 +215,7 @@ pub fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
     if flags.each {
         return each::run(context, flags, &files, &wanted);
     }
-    let concluded = concluded(&files, &wanted)?;
+    let concluded = concluded(&context.app, &files, &wanted, flags, &loaded)?;
     written.finish(&concluded, &flags.files, &wanted)?;
     let (figures, summary) = (&concluded.figures, &concluded.summary);
     let sources = concluded.sources.as_slice();

@@ -32,18 +32,18 @@ pub(super) enum SeriesKind {
 pub(super) struct PartFlags {
     /// Give time, FLOP, bytes and rates by module, range and operator, beside what the GPU reaches for
     /// each
-    #[arg(long, group = "part", conflicts_with_all = ["compat", "explain", "written"])]
+    #[arg(long, group = "part", conflicts_with_all = ["compat", "explain", "written", "beside", "layouts"])]
     operators: bool,
     /// Give what each stream did: busy and idle time, why it stood still, how much waited in its queue
-    #[arg(long, group = "part", conflicts_with_all = ["compat", "explain", "written"])]
+    #[arg(long, group = "part", conflicts_with_all = ["compat", "explain", "written", "beside", "layouts"])]
     streams: bool,
     /// Give ranges (NVTX, record_function) by the work that was launched within them, and their pace,
     /// of each rank beside the others
-    #[arg(long, group = "part", conflicts_with_all = ["compat", "explain", "written"])]
+    #[arg(long, group = "part", conflicts_with_all = ["compat", "explain", "written", "beside", "layouts"])]
     ranges: bool,
     /// Give every change of a series: how much waits in the queue of each stream, or bytes a second of
     /// copies by direction
-    #[arg(long, value_enum, value_name = "WHAT", group = "part", conflicts_with_all = ["compat", "explain", "written"])]
+    #[arg(long, value_enum, value_name = "WHAT", group = "part", conflicts_with_all = ["compat", "explain", "written", "beside", "layouts"])]
     series: Option<SeriesKind>,
 }
 

@@ -4,7 +4,7 @@ use super::{Context, Flags};
 use crate::{
     catalogue::{self, Loaded, OwnRows},
     error::Problem,
-    usage_rules,
+    profiles, usage_rules,
 };
 use gpuwise_domain::{profile::finding::Finding, telemetry::Thresholds, usage::rules::Rules};
 use gpuwise_measure::{
@@ -96,13 +96,7 @@ impl Knowledge {
 }
 
 fn field_names(loaded: &Loaded, flags: &Flags) -> anyhow::Result<FieldNames> {
-    let mut names = FieldNames::default();
-    for (file, text) in catalogue::files(loaded, OwnRows::TelemetryFields) {
-        names.add_fields(file, text)?;
-    }
-    for (file, text) in catalogue::files(loaded, OwnRows::DcgmFields) {
-        names.add_dcgm(file, text)?;
-    }
+    let mut names = profiles::beside::field_names(loaded)?;
     if let Some(path) = &flags.names {
         names.add_fields(&path.display().to_string(), &read(path)?)?;
     }

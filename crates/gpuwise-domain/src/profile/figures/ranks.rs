@@ -5,7 +5,11 @@ use super::{
     host::{CriticalPath, FlopFigures, HostFigures, MemoryFigures, StepFigures},
     sequence::SequenceFigures,
 };
-use crate::profile::timeline::{Format, Lack, Needed};
+use crate::profile::{
+    joined::Joined,
+    parallel::LayoutComparison,
+    timeline::{Format, Lack, Needed},
+};
 use alloc::{string::String, vec::Vec};
 
 /// Everything measured of one profile.
@@ -15,6 +19,10 @@ pub struct ProfileFigures {
     pub ranks: Vec<RankFigures>,
     /// Who waited for whom in collectives, where two or more ranks are there.
     pub stragglers: Option<Stragglers>,
+    /// What was recorded beside it.
+    pub joined: Joined,
+    /// Its layout beside others on the same GPUs, where that was asked for.
+    pub layouts: Option<LayoutComparison>,
     /// What is missing in the input, in words.
     pub missing: Vec<String>,
 }

@@ -3,6 +3,7 @@
 use crate::{
     figures::{intervals::Intervals, names::Remembered},
     findings::{
+        beside::{HARDWARE, HEAT, POWER, share_with},
         ledger::{Cause, Ledger},
         lost::Lost,
         rule::{Profile, Rank, Row, Rule, Thresholds, evidence},
@@ -79,7 +80,7 @@ pub(super) const RULE: Rule = Rule {
     definition: FindingDefinition {
         class: "throttled_clock",
         title: "throttled clock",
-        signal: "Kernels beside which nothing else ran took `throttle_ratio` longer or more than the same kernels (name, grid, block) in the fastest part of the trace (`throttle_ratio_doubtful` without stated shapes), and `throttle_breadth` of the part's kernel time did; the loss is `throttle_share` or more. Where the trace has clocks, the clock was lower as well; kernels beside communication or another stream's share multiprocessors, and are left out.",
+        signal: "Kernels beside which nothing else ran took `throttle_ratio` longer or more than the same kernels (name, grid, block) in the fastest part of the trace (`throttle_ratio_doubtful` without stated shapes), and `throttle_breadth` of the part's kernel time did; the loss is `throttle_share` or more. Where the trace has clocks, or they were recorded beside it often enough (`--with`, four samples within it), the clock was lower as well; kernels beside communication or another stream's share multiprocessors, and are left out.",
         advice: "Look at clocks, power cap, temperature and at who shares the GPU in that time.",
         gain: "high: time beyond that of the fastest part; low: `certain_clock` of it where the trace has clocks, else `certain_clock_unrecorded`.",
         source: "NVML clock event reasons; Meta, Zoomer (2025)",
@@ -112,6 +113,10 @@ fn find(profile: &Profile<'_>) -> Vec<Finding> {
                     .to_owned(),
             ),
         };
+        let held = HEAT | POWER | HARDWARE;
+        if let Some(share) = share_with(&profile.figures.joined, held) {
+            more.push(evidence("clock_reasons", share, "share of the samples", None));
+        }
         let statement = format!(
             "The same kernels ran slower in part of the trace: {} was lost to it; {why}",
             lost.of_the_time()

@@ -4,7 +4,7 @@ use super::{breakdown, compare, findings, pack::Packed, tables};
 use crate::{
     html::{Section, figure},
     markup::escape,
-    profile::{Profile, clock::Clock, duration, palette, tracks},
+    profile::{Profile, clock::Clock, duration, joined, palette, tracks},
     svg,
     table::{Cell, Column, Table},
 };
@@ -56,6 +56,11 @@ pub(super) fn all(
     if packed.spans > 0 {
         add("timeline", "Timeline", timeline(packed));
     }
+    add(
+        "recorded",
+        "Recorded beside the trace",
+        joined::section(profile),
+    );
     add(
         "breakdown",
         "Where the time went",

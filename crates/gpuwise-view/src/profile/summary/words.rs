@@ -239,7 +239,13 @@ pub(super) fn findings(summary: &Summary) -> Vec<String> {
         .map(|found| {
             let advice = found.advice.first();
             let advice = advice.map_or_else(String::new, |advice| format!(" {advice}"));
-            format!("{}{advice}", finding(found))
+            let said = finding(found);
+            let end = if advice.is_empty() || said.ends_with(['.', ':', '?']) {
+                ""
+            } else {
+                "."
+            };
+            format!("{said}{end}{advice}")
         })
         .collect()
 }
