@@ -5,6 +5,7 @@
 //! that is cut or damaged gives what could be read, and [`Timeline::losses`] says what could not.
 
 mod args;
+mod backward;
 mod build;
 mod event;
 mod gzip;
