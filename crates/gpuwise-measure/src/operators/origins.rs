@@ -8,7 +8,7 @@
 use super::scopes::{Builder, Placed, ROOT, without_number};
 use gpuwise_domain::profile::{
     figures::{NodeKind, Pass},
-    timeline::{Index, NameId, Origin},
+    timeline::{Index, NameId, Origin, Timeline},
 };
 use rustc_hash::FxHashMap;
 
@@ -63,6 +63,16 @@ impl Origins {
         self.known.insert(origin, placed);
         placed
     }
+}
+
+/// What the compiler calls the operation that a piece of work was made of: with its scopes where it has
+/// some, else by the compiled program's own name.
+pub(super) fn name(timeline: &Timeline, place: usize) -> Option<NameId> {
+    let origin = timeline.origins.get(place)?;
+    let id = |index: Index| Some(NameId(u32::try_from(index.get()?).ok()?));
+    id(origin.path)
+        .filter(|path| timeline.names.text(*path).contains('/'))
+        .or_else(|| id(origin.operation))
 }
 
 /// What a statement says.

@@ -79,6 +79,13 @@ pub enum KinetoError {
         /// Why the data ends, where the decompressor says so.
         why: Option<String>,
     },
+    #[error("the file ends after {read} bytes, before its first event is whole{}", why.as_ref().map(|why| format!(": {why}")).unwrap_or_default())]
+    CutInFirstEvent {
+        /// Bytes that were read (of the uncompressed text).
+        read: u64,
+        /// Why the data ends, where the decompressor says so.
+        why: Option<String>,
+    },
 }
 
 /// Reads a trace from uncompressed JSON; [`open`] unwraps gzip.

@@ -36,10 +36,10 @@ pub(super) const RULE: Rule = Rule {
         source: "pytorch/kineto tb_plugin data.py; TensorFlow profiler guide",
     },
     thresholds: &[SHARE, CERTAIN],
-    
+
     find,
     whole: |host| Whole::Always(&host.loader),
-    
+
     ..Rule::EMPTY
 };
 
@@ -55,7 +55,9 @@ fn find(profile: &Profile<'_>) -> Vec<Finding> {
                 "Then raise `prefetch_factor`, or make decoding cheaper, until its range is near zero.",
             ]
         } else {
-            &["The loader has workers, and they do not keep up: more of them, a larger `prefetch_factor`, `persistent_workers=True`, or cheaper decoding."]
+            &[
+                "The loader has workers, and they do not keep up: more of them, a larger `prefetch_factor`, `persistent_workers=True`, or cheaper decoding.",
+            ]
         };
         let (share, first) = (lost.of_the_time(), lost.first());
         let statement = format!("The GPU stood idle {share} while {first} fetched data");
@@ -65,19 +67,19 @@ fn find(profile: &Profile<'_>) -> Vec<Finding> {
 
 #[cfg(test)]
 mod tests {
-use crate::findings::testing::{check, gaps};
-#[test]
-fn data_loading() {
-    let loader = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__";
-    check(
-        "data_loading",
-        |made| gaps(made, |made, at| made.range(loader, at, at + 92)),
-        |made| {
-            made.range(loader, 50, 60);
-            gaps(made, |made, at| {
-                made.operator("aten::mm", at, at + 92);
-            });
-        },
-    );
-}
+    use crate::findings::testing::{check, gaps};
+    #[test]
+    fn data_loading() {
+        let loader = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__";
+        check(
+            "data_loading",
+            |made| gaps(made, |made, at| made.range(loader, at, at + 92)),
+            |made| {
+                made.range(loader, 50, 60);
+                gaps(made, |made, at| {
+                    made.operator("aten::mm", at, at + 92);
+                });
+            },
+        );
+    }
 }
