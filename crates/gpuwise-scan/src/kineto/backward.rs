@@ -7,7 +7,7 @@
 //! and `profiler_kineto.cpp` of pytorch/pytorch (`generateForwardBackwardLink`).
 
 use super::{lex::fields, number::count};
-use gpuwise_domain::profile::timeline::{Backward, HostSpan, Index, NameId, Timeline};
+use gpuwise_domain::profile::timeline::{Backward, HostSpan, Index, NameId, Names, Timeline};
 use memchr::memmem;
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -19,6 +19,9 @@ const ENGINE: &str = "autograd::engine::evaluate_function";
 
 /// Threads that are looked at for one number; the limit bounds work on hostile input.
 const MOST_THREADS: usize = 64;
+
+/// Operators that are looked at for the name of one node; the limit bounds work on hostile input.
+const MOST_OPERATORS: usize = 256;
 
 /// An operator with a number of autograd.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,9 +84,10 @@ pub(super) fn of(timeline: &Timeline, numbered: &[Numbered]) -> Vec<Backward> {
     let mut all: Vec<Backward> = behind
         .iter()
         .map(|(number, span)| {
-            let found = threads
-                .get(&number.recorded_by)
-                .and_then(|thread| last_before(&forward, number.sequence, *thread, span.start_ns));
+            let found = threads.get(&number.recorded_by).and_then(|thread| {
+                let node = (number.sequence, *thread);
+                recording(&timeline.names, &forward, node, span, &timeline.operators)
+            });
             Backward {
                 operator: Index::of(number.operator as usize),
                 forward: found.map_or(Index::NONE, |it| Index::of(it.operator as usize)),
@@ -129,14 +133,39 @@ fn recorders(forward: &[Forward], behind: &[(Numbered, &HostSpan)]) -> FxHashMap
     clear.map(|(by, (_, thread, _))| (by, thread)).collect()
 }
 
-/// The operator of a thread that began last with a number before the backward pass came to it: the
-/// innermost of those that recorded the node.
-fn last_before(forward: &[Forward], sequence: u64, thread: u32, by_ns: i64) -> Option<Forward> {
+/// The operator of a thread with a number, begun before the backward pass came to it, that recorded the
+/// node: the last of the node's own name, since operators that record none, those before it and those
+/// within a checkpoint, have its number too; else the last.
+fn recording(
+    names: &Names,
+    forward: &[Forward],
+    (sequence, thread): (u64, u32),
+    span: &HostSpan,
+    operators: &[HostSpan],
+) -> Option<Forward> {
     let end = forward.partition_point(|one| {
-        (one.sequence, one.thread, one.start_ns) <= (sequence, thread, by_ns)
+        (one.sequence, one.thread, one.start_ns) <= (sequence, thread, span.start_ns)
     });
-    let found = forward.get(end.checked_sub(1)?)?;
-    ((found.sequence, found.thread) == (sequence, thread)).then_some(*found)
+    let before = forward.get(..end)?;
+    let same = before.iter().rev();
+    let same = same.take_while(|one| (one.sequence, one.thread) == (sequence, thread));
+    let node = plain(names.text(span.name));
+    let name = |one: &Forward| {
+        let operator = operators.get(one.operator as usize)?;
+        Some(plain(names.text(operator.name)))
+    };
+    let mut nearest = same.clone().take(MOST_OPERATORS);
+    let named = nearest.find(|&one| name(one).as_ref() == Some(&node));
+    named.or_else(|| same.clone().next()).copied()
+}
+
+/// What operator and node are both called: `aten::native_batch_norm`, `NativeBatchNormBackward0`.
+fn plain(name: &str) -> String {
+    let name = name.rsplit(':').next().unwrap_or(name).trim();
+    let name = name.trim_end_matches(|c: char| c.is_ascii_digit());
+    let name = name.strip_suffix("Backward").unwrap_or(name);
+    let letters = name.chars().filter(|c| *c != '_');
+    letters.map(|c| c.to_ascii_lowercase()).collect()
 }
 
 /// Ranges of the engine around nodes without a number.

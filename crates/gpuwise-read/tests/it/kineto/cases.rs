@@ -349,6 +349,19 @@ fn gradients_are_linked_by_the_number_of_their_node() {
             said("OldBackward0@60000", None),
         ]
     );
+    // Under a checkpoint nothing is recorded but the checkpoint: all within has its number.
+    let events = [
+        operator("CheckpointFunction", 4, 10, 7, 0),
+        operator("aten::relu", 4, 20, 7, 0),
+        operator("CheckpointFunctionBackward", 9, 40, 7, 1),
+    ];
+    assert_eq!(
+        gradients(&events),
+        [said(
+            "CheckpointFunctionBackward@40000",
+            Some("CheckpointFunction@10000")
+        )]
+    );
     // Two threads that fit equally well: which one it was is unknown.
     let events = [
         operator("aten::mm", 4, 10, 7, 0),
