@@ -13,6 +13,7 @@ pub mod check;
 pub mod compare;
 pub mod composed;
 pub mod declared;
+mod differences;
 pub mod evidence;
 pub mod fleet;
 pub mod gpus;

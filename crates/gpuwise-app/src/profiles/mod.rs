@@ -21,12 +21,10 @@ use crate::{
     progress,
 };
 use anyhow::Context as _;
-#[cfg(feature = "database")]
-use gpuwise_domain::profile::figures::{NamedTime, ProfileFigures};
 use gpuwise_domain::{
     gpu::{Gpu, PeakRates},
     profile::{
-        figures::{Gap, OperatorTree, Window},
+        figures::{Gap, NamedTime, OperatorTree, ProfileFigures, Window},
         flight_recorder::FlightRecord,
         kernel_counters::CounterRules,
         kernel_rules::KernelRules,
@@ -35,13 +33,11 @@ use gpuwise_domain::{
     },
 };
 use gpuwise_lab::spread;
-#[cfg(feature = "database")]
-use gpuwise_measure::operators::Times;
 use gpuwise_measure::{
     figures::{Classifier, Input, Measured, Settings, gaps, of_rank},
     findings::{self, Signals, Thresholds},
     kernel_counters::under,
-    operators::{Gpus, RangeUse, of_rank as of_operators},
+    operators::{Gpus, RangeUse, Times, of_rank as of_operators},
     streams::{SeriesOf, StreamUse},
 };
 use gpuwise_read::{kernel_counters::read_counter_rules, kernel_rules};
@@ -133,7 +129,6 @@ impl ProfileQuery {
 
     /// Kernel time of all files by operator and by kernel, in rows few enough to keep; figures are of
     /// the same files in the same order.
-    #[cfg(feature = "database")]
     pub fn times(&self, timelines: &[Timeline], figures: &ProfileFigures) -> Vec<NamedTime> {
         let mut times = Times::default();
         for (timeline, rank) in timelines.iter().zip(&figures.ranks) {

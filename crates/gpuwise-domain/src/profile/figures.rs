@@ -19,7 +19,7 @@ pub use host::{
     MemoryFigures, PathCause, PathSegment, Step, StepFigures, StepSource,
 };
 pub use operators::{
-    BestBasis, BestTime, NodeKind, OperatorNode, OperatorTree, OperatorWork, RooflineSide,
+    BestBasis, BestTime, NodeKind, OperatorNode, OperatorTree, OperatorWork, Pass, RooflineSide,
     Shortfall,
 };
 pub use ranks::{

@@ -1,6 +1,6 @@
 //! What a profiler of TensorFlow or JAX saw, plane by plane, exact in picoseconds.
 
-use super::timeline::{Index, Loss, NameId, Names};
+use super::timeline::{Index, Loss, NameId, Names, Origin};
 use alloc::{string::String, vec::Vec};
 
 /// A file of planes (`*.xplane.pb`).
@@ -61,6 +61,8 @@ pub struct PlaneEvent {
     pub correlation: Option<i64>,
     /// How a kernel was launched or what a copy moved, as a text among the plane's names.
     pub detail: Index,
+    /// What the compiler says that it was made of, among the plane's names.
+    pub origin: Origin,
 }
 
 impl Line {

@@ -37,6 +37,11 @@ pub struct Timeline {
     pub annotations: Vec<HostSpan>,
     /// Calls of the model's modules (`nn.Module: Linear_0`), where the file has Python's.
     pub modules: Vec<HostSpan>,
+    /// Where a compiler says that each piece of [`Timeline::work`] comes from, in the same order; empty
+    /// in files of which none says so.
+    pub origins: Vec<Origin>,
+    /// Operators by which autograd computed gradients, in the order of their place.
+    pub backward: Vec<Backward>,
     /// The profiler's own overhead on the host; a gap under it is nobody's fault.
     pub overhead: Vec<HostSpan>,
     /// The allocator's events, where the file has them.
@@ -296,6 +301,36 @@ pub struct HostSpan {
     pub thread: u32,
     /// Index into [`Timeline::operands`], of operators alone.
     pub operands: Index,
+}
+
+/// What a compiler (XLA) says that a piece of work was made of; what it does not say is absent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Origin {
+    /// The program's own name of the operation with the scopes that hold it, among
+    /// [`Timeline::names`]: `jit(train_step)/layer_0/attn/dot_general`.
+    pub path: Index,
+    /// The compiled program (`jit_train_step`), among [`Timeline::names`].
+    pub program: Index,
+    /// The operation in it (`loop_add_fusion.3`), among [`Timeline::names`].
+    pub operation: Index,
+}
+
+impl Origin {
+    pub const NONE: Self = Self {
+        path: Index::NONE,
+        program: Index::NONE,
+        operation: Index::NONE,
+    };
+}
+
+/// An operator of a backward pass.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Backward {
+    /// Index into [`Timeline::operators`] of the operator that ran in the backward pass.
+    pub operator: Index,
+    /// Index into [`Timeline::operators`] of the operator whose gradient it computed, where the file
+    /// tells.
+    pub forward: Index,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

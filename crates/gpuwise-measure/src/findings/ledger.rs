@@ -206,6 +206,11 @@ impl<'a> Ledger<'a> {
         }
     }
 
+    /// Says that a piece of work is shortened by a fix that was charged.
+    pub(super) fn spare(&mut self, place: usize) {
+        self.spared.insert(place);
+    }
+
     /// Whether a piece of work is shortened by a fix that was charged already.
     pub(super) fn is_spared(&self, place: usize) -> bool {
         self.spared.contains(&place)

@@ -5,6 +5,7 @@
 //! are calls of an operator on operands of equal shapes.
 
 mod moments;
+mod origins;
 mod ranges;
 mod reach;
 mod scopes;
@@ -21,7 +22,7 @@ pub(crate) use work::{LAUNCH_NS, bytes, elements, product, width};
 
 use crate::figures::{Classifier, Settings};
 use gpuwise_domain::profile::{
-    figures::{NodeKind, OperatorNode, OperatorTree, TensorCores},
+    figures::{NodeKind, OperatorNode, OperatorTree, Pass, TensorCores},
     timeline::{Index, LaunchShape, NameId, Timeline, Work, WorkClass},
 };
 use rustc_hash::FxHashMap;
@@ -35,10 +36,19 @@ const FALLS_SHORT: f64 = 0.8;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Key {
     scope: u32,
-    /// Of the operator; of the kernel where there is none.
-    name: NameId,
+    name: Name,
     operands: Index,
-    is_kernel: bool,
+    pass: Option<Pass>,
+}
+
+/// What an operator is called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Name {
+    Operator(NameId),
+    /// An operation that a compiler names, by its place in [`Scopes::operations`].
+    Operation(u32),
+    /// The kernel, where there is neither.
+    Kernel(NameId),
 }
 
 /// Sums over the kernels of an operator.
@@ -70,27 +80,30 @@ pub fn of_rank(
     settings: &Settings<'_>,
     gpus: &Gpus<'_>,
 ) -> OperatorTree {
-    let wanted = |work: &&(usize, &Work)| {
-        let (_, work) = **work;
-        work.class == WorkClass::Kernel && settings.holds(timeline, work)
-    };
-    let all: Vec<(usize, &Work)> = timeline.work.iter().enumerate().collect();
-    let kernels: Vec<(usize, &Work)> = all.iter().filter(wanted).copied().collect();
-    let scopes = Scopes::of(timeline, kernels.iter().map(|(_, work)| *work));
+    let all = timeline.work.iter().enumerate();
+    let kernels: Vec<(usize, &Work)> = all
+        .filter(|(_, work)| work.class == WorkClass::Kernel && settings.holds(timeline, work))
+        .collect();
+    let scopes = Scopes::of(timeline, &kernels);
     let mut sums: FxHashMap<Key, Sum> = FxHashMap::default();
     let (mut kernel_ns, mut unlinked_ns) = (0_i64, 0_i64);
-    for ((place, work), scope) in kernels.iter().zip(&scopes.of_work) {
+    for ((place, work), placed) in kernels.iter().zip(&scopes.of_work) {
         let duration = work.end_ns.saturating_sub(work.start_ns);
         kernel_ns = kernel_ns.saturating_add(duration);
         let operator = timeline.operator_of(work);
-        if operator.is_none() {
-            unlinked_ns = unlinked_ns.saturating_add(duration);
-        }
+        let name = match (placed.operation, operator) {
+            (Some(operation), _) => Name::Operation(operation),
+            (None, Some(operator)) => Name::Operator(operator.name),
+            (None, None) => {
+                unlinked_ns = unlinked_ns.saturating_add(duration);
+                Name::Kernel(work.name)
+            }
+        };
         let key = Key {
-            scope: *scope,
-            name: operator.map_or(work.name, |operator| operator.name),
+            scope: placed.scope,
+            name,
             operands: operator.map_or(Index::NONE, |operator| operator.operands),
-            is_kernel: operator.is_none(),
+            pass: placed.pass,
         };
         let sum = sums.entry(key).or_insert_with(|| Sum {
             first: *place,
@@ -116,23 +129,31 @@ pub fn of_rank(
         unlinked_ns,
     };
     let mut under = Under::new(&scopes, sums);
-    let operator = |key: &Key, sum: &Sum| OperatorNode {
-        parent: None,
-        depth: 0,
-        kind: if key.is_kernel {
-            NodeKind::Kernel
-        } else {
-            NodeKind::Operator
-        },
-        name: timeline.names.text(key.name).to_owned(),
-        count: sum.count,
-        kernel_count: sum.kernel_count,
-        kernel_ns: sum.kernel_ns,
-        work: key.operands.get().and_then(|at| {
-            let operands = timeline.operands.get(at)?;
-            let name = timeline.names.text(key.name);
-            Some(work::of(timeline, name, operands, sum, device.as_ref()))
-        }),
+    let operator = |key: &Key, sum: &Sum| {
+        let name = match key.name {
+            Name::Operator(name) | Name::Kernel(name) => timeline.names.text(name),
+            Name::Operation(at) => scopes
+                .operations
+                .get(at as usize)
+                .map_or("", String::as_str),
+        };
+        OperatorNode {
+            parent: None,
+            depth: 0,
+            kind: match key.name {
+                Name::Kernel(_) => NodeKind::Kernel,
+                Name::Operator(_) | Name::Operation(_) => NodeKind::Operator,
+            },
+            name: name.to_owned(),
+            pass: key.pass,
+            count: sum.count,
+            kernel_count: sum.kernel_count,
+            kernel_ns: sum.kernel_ns,
+            work: key.operands.get().and_then(|at| {
+                let operands = timeline.operands.get(at)?;
+                Some(work::of(timeline, name, operands, sum, device.as_ref()))
+            }),
+        }
     };
     under.write(scopes::ROOT, None, 0, &operator, &mut tree.nodes);
     tree
@@ -233,6 +254,7 @@ impl<'s> Under<'s> {
                     depth,
                     kind: known.kind,
                     name: known.name.clone(),
+                    pass: None,
                     count,
                     kernel_count,
                     kernel_ns,

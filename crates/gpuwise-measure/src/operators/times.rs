@@ -82,16 +82,22 @@ impl Times {
             .filter(|steps| *self.kind.get_or_insert(steps.kind) == steps.kind);
         self.step_count += steps.as_ref().map_or(0, |steps| steps.spans.len() as u64);
         let steps = steps.as_ref();
-        let kernels: Vec<&Work> = timeline
+        let kernels: Vec<(usize, &Work)> = timeline
             .work
             .iter()
-            .filter(|work| work.class == WorkClass::Kernel && settings.holds(timeline, work))
+            .enumerate()
+            .filter(|(_, work)| work.class == WorkClass::Kernel && settings.holds(timeline, work))
             .collect();
-        let operator = |work: &Work| match timeline.operator_of(work) {
-            Some(operator) => (operator.name.0, work.operator.get()),
-            None => (work.name.0, None),
+        let operator = |place: usize, work: &Work| {
+            if let Some(name) = super::origins::name(timeline, place) {
+                return (name.0, None);
+            }
+            match timeline.operator_of(work) {
+                Some(operator) => (operator.name.0, work.operator.get()),
+                None => (work.name.0, None),
+            }
         };
-        let kernel = |work: &Work| (work.name.0, None);
+        let kernel = |_: usize, work: &Work| (work.name.0, None);
         sum(timeline, steps, &kernels, operator, &mut self.operators);
         sum(timeline, steps, &kernels, kernel, &mut self.kernels);
     }
@@ -175,16 +181,16 @@ fn rest<'s>(
 fn sum(
     timeline: &Timeline,
     steps: Option<&Steps>,
-    kernels: &[&Work],
-    launch: impl Fn(&Work) -> Launch,
+    kernels: &[(usize, &Work)],
+    launch: impl Fn(usize, &Work) -> Launch,
     sums: &mut BTreeMap<String, Sum>,
 ) {
     let mut of_file: FxHashMap<u32, Sum> = FxHashMap::default();
     let mut launches: FxHashMap<Launch, i64> = FxHashMap::default();
     let mut in_steps: FxHashMap<(u32, usize), i64> = FxHashMap::default();
-    for work in kernels {
+    for (place, work) in kernels {
         let ns = work.end_ns.saturating_sub(work.start_ns);
-        let (name, call) = launch(work);
+        let (name, call) = launch(*place, work);
         let sum = of_file.entry(name).or_default();
         sum.ns = sum.ns.saturating_add(ns);
         match call {

@@ -5,12 +5,12 @@ use gpuwise_domain::{
     gpu::{Gpu, PeakRates},
     profile::{
         figures::{
-            BestBasis, NamedTime, NodeKind, OperatorNode, OperatorTree, RankFigures, RooflineSide,
-            Shortfall, Step, StepFigures, StepSource, TimedBy,
+            BestBasis, NamedTime, NodeKind, OperatorNode, OperatorTree, Pass, RankFigures,
+            RooflineSide, Shortfall, Step, StepFigures, StepSource, TimedBy,
         },
         timeline::{
-            Detail, Device, HostSpan, Index, LaunchShape, Operands, Stream, Timeline, Work,
-            WorkClass,
+            Backward, Detail, Device, HostSpan, Index, LaunchShape, Operands, Origin, Stream,
+            Timeline, Work, WorkClass,
         },
     },
 };
@@ -362,4 +362,99 @@ proptest! {
             prop_assert_eq!(of.map(|row| row.sum_ns).sum::<i64>(), all);
         }
     }
+}
+
+impl Trace {
+    /// The operators at two places as a forward operator and the one that computes its gradient.
+    fn gradient(&mut self, operator: usize, forward: Option<usize>) {
+        self.0.backward.push(Backward {
+            operator: Index::of(operator),
+            forward: forward.map_or(Index::NONE, Index::of),
+        });
+    }
+
+    fn lines(&self) -> Vec<(u16, String, Option<&'static str>, i64)> {
+        let tree = self.tree(&|_, _| None);
+        let nodes = tree.nodes.into_iter();
+        nodes
+            .map(|node| {
+                let pass = node.pass.map(Pass::name);
+                (node.depth, node.name, pass, node.kernel_ns)
+            })
+            .collect()
+    }
+}
+
+/// The gradient of a product stands in the module of the product; that of no operator apart.
+#[test]
+fn gradients_stand_with_what_they_are_of() {
+    let mut trace = Trace::new();
+    trace.module("Block_0", 10, 300);
+    let shape = [[10, 10], [10, 10]];
+    trace.operator("aten::mm", &shape, "gemm", 20, 40);
+    trace.operator("aten::mm", &shape, "gemm", 2000, 90);
+    trace.operator("aten::add_", &shape, "add", 3000, 30);
+    trace.gradient(1, Some(0));
+    trace.gradient(2, None);
+    let expected = [
+        (0, "Block_*", None, 130),
+        (1, "aten::mm", Some("backward"), 90),
+        (1, "aten::mm", None, 40),
+        (0, "backward, not linked", None, 30),
+        (1, "aten::add_", Some("backward, not linked"), 30),
+    ];
+    let expected = expected.map(|(depth, name, pass, ns)| (depth, name.to_owned(), pass, ns));
+    assert_eq!(trace.lines(), expected);
+}
+
+/// With activation checkpointing modules are called again within the backward pass.
+#[test]
+fn what_is_computed_again_stands_in_its_module() {
+    let mut trace = Trace::new();
+    trace.module("Net_0", 0, 300);
+    let shape = [[10, 10], [10, 10]];
+    trace.operator("aten::mm", &shape, "gemm", 20, 40);
+    trace.operator("Checkpoint", &shape, "gemm", 2000, 5);
+    trace.0.operators[1].end_ns = 2900;
+    trace.module("Block_0", 2100, 2800);
+    trace.operator("aten::mm", &shape, "gemm", 2200, 70);
+    trace.gradient(1, Some(0));
+    let expected = [
+        (0, "Net_*", None, 115),
+        (1, "Block_*", None, 70),
+        (2, "aten::mm", Some("recomputation"), 70),
+        (1, "aten::mm", None, 40),
+        (1, "Checkpoint", Some("backward"), 5),
+    ];
+    let expected = expected.map(|(depth, name, pass, ns)| (depth, name.to_owned(), pass, ns));
+    assert_eq!(trace.lines(), expected);
+}
+
+/// What the compiler says goes before what the host ran.
+#[test]
+fn compiled_work_lies_where_the_program_says() {
+    let mut trace = Trace::new();
+    let shape = [[10, 10], [10, 10]];
+    for (at, path, ns) in [
+        (20, "jit(f)/jvp(Net)/layer_0/dot", 40),
+        (40, "jit(f)/jvp(Net)/layer_1/dot", 50),
+        (60, "jit(f)/transpose(jvp(Net))/layer_1/dot", 100),
+    ] {
+        trace.operator("execute", &shape, "fusion", at, ns);
+        trace.named(path);
+        let path = trace.span(path, 0, 0).name;
+        trace.0.origins.push(Origin {
+            path: Index::of(path.0 as usize),
+            ..Origin::NONE
+        });
+    }
+    let expected = [
+        (0, "jit(f)", None, 190),
+        (1, "Net", None, 190),
+        (2, "layer_*", None, 190),
+        (3, "dot", Some("backward"), 100),
+        (3, "dot", None, 90),
+    ];
+    let expected = expected.map(|(depth, name, pass, ns)| (depth, name.to_owned(), pass, ns));
+    assert_eq!(trace.lines(), expected);
 }

@@ -3,7 +3,7 @@
 use crate::sample_data::{expected, unzipped};
 use gpuwise_domain::profile::planes::{Line, Plane, PlaneEvent};
 use gpuwise_domain::profile::sources::PlaneFigures;
-use gpuwise_domain::profile::timeline::{Index, NameId, Timeline};
+use gpuwise_domain::profile::timeline::{Index, NameId, Origin, Timeline};
 use gpuwise_measure::planes::{line_figures, plane_figures, planes_source, top_names};
 use gpuwise_read::trace_viewer::read_trace_viewer;
 use gpuwise_read::xplane::{is_xplane, read_planes, timeline};
@@ -192,6 +192,7 @@ proptest! {
             duration_ps: *duration,
             correlation: None,
             detail: Index::NONE,
+            origin: Origin::NONE,
         });
         let line = Line { timestamp_ns: 3, events: events.collect(), ..Line::default() };
         let placed = || spans.iter().filter(|(_, _, aggregate)| !aggregate);

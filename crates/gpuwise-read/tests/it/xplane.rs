@@ -1,6 +1,6 @@
 //! Files of planes, made by hand and damaged.
 
-use gpuwise_domain::profile::timeline::{Detail, Direction, WorkClass};
+use gpuwise_domain::profile::timeline::{Detail, Direction, Index, NameId, Origin, WorkClass};
 use gpuwise_read::xplane::{XPlaneError, is_xplane, read_planes, timeline};
 use proptest::prelude::*;
 
@@ -52,6 +52,9 @@ fn file() -> Vec<u8> {
             2,
             "regs:32 static_shared:16 dynamic_shared:8 grid:4,2,1 block:128,1,1 occ_pct:50",
         ),
+        detail(7, "XlaModule:"),
+        detail(8, "jit(f)/attn/dot_general"),
+        detail(9, "custom-call.1"),
     ];
     let copy = [
         number(1, 6),
@@ -81,6 +84,9 @@ fn file() -> Vec<u8> {
         named(5, 2, "kernel_details"),
         named(5, 3, "memcpy_details"),
         named(5, 4, "core_count"),
+        named(5, 7, "tf_op"),
+        named(5, 8, "name"),
+        named(5, 9, "hlo_op"),
         bytes(6, [number(1, 4), number(3, 108)].concat()),
     ];
     let call = [
@@ -124,6 +130,22 @@ fn planes_and_timeline_are_read() {
         (timeline.names.text(call.name), call.end_ns),
         ("cuLaunchKernel", 1_010)
     );
+    let text = |index: Index| {
+        let at = u32::try_from(index.get()?).ok()?;
+        Some(timeline.names.text(NameId(at)))
+    };
+    let [of_kernel, of_copy] = &timeline.origins[..] else {
+        panic!("{:?}", timeline.origins)
+    };
+    assert_eq!(
+        (
+            text(of_kernel.path),
+            text(of_kernel.program),
+            text(of_kernel.operation)
+        ),
+        (Some("jit(f)/attn/dot_general"), None, Some("custom-call.1"))
+    );
+    assert_eq!(*of_copy, Origin::NONE);
     let Some(Detail::Launch(shape)) = timeline.detail_of(kernel) else {
         panic!("no launch")
     };

@@ -3,6 +3,7 @@
 use super::{
     Limits,
     args::{self, WorkArgs},
+    backward::{self, Numbered},
     event::{Event, MEMORY, MODULE},
     lex::Text,
     losses::{Losses, Place},
@@ -55,6 +56,8 @@ pub(super) struct Builder<'v> {
     pub(super) call_links: Vec<(u64, u32)>,
     /// External identifier of operators that have one, and their index.
     pub(super) operator_links: Vec<(u64, u32)>,
+    /// Operators with a number of autograd.
+    pub(super) autograd: Vec<Numbered>,
     /// Devices that are no GPUs: number and index of the kind.
     pub(super) other_devices: BTreeMap<(i64, usize), u64>,
     /// Names that had quotes without a backslash.
@@ -101,6 +104,7 @@ impl<'v> Builder<'v> {
             work_links: Vec::new(),
             call_links: Vec::new(),
             operator_links: Vec::new(),
+            autograd: Vec::new(),
             other_devices: BTreeMap::new(),
             repaired: 0,
             kept: 0,
@@ -295,10 +299,13 @@ impl<'v> Builder<'v> {
                     let known = &mut self.timeline.operands;
                     span.operands = self.once.operands(known, operands, event.args.len());
                 }
+                let operator = self.timeline.operators.len() as u32;
                 if let Some(id) = args::link(event.args, [b"External id", b"external id"]) {
-                    self.operator_links
-                        .push((id, self.timeline.operators.len() as u32));
+                    self.operator_links.push((id, operator));
                 }
+                self.autograd.extend(
+                    backward::number(event.args).map(|number| Numbered { operator, ..number }),
+                );
                 self.timeline.operators.push(span);
             }
             Class::Overhead => self.timeline.overhead.push(span),

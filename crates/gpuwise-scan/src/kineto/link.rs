@@ -1,6 +1,9 @@
 //! Work to the calls that launched it and the operators that it belongs to.
 
-use super::build::{Builder, stream_of_device};
+use super::{
+    backward,
+    build::{Builder, stream_of_device},
+};
 use gpuwise_domain::profile::timeline::{Device, HostSpan, Index, Lack, Needed, Timeline};
 use std::collections::BTreeMap;
 
@@ -18,6 +21,7 @@ pub(super) fn finish(mut builder: Builder<'_>, kinds: &[String]) -> Timeline {
     }
     calls(&mut builder);
     operators(&mut builder);
+    builder.timeline.backward = backward::of(&builder.timeline, &builder.autograd);
     epoch(&mut builder.timeline);
     builder.timeline.losses = builder.losses.into_vec();
     builder.timeline

@@ -5,6 +5,7 @@
 //! that is cut or damaged gives what could be read, and [`Timeline::losses`] says what could not.
 
 mod args;
+mod backward;
 mod build;
 mod event;
 mod gzip;
@@ -73,6 +74,13 @@ pub enum KinetoError {
     },
     #[error("the file ends after {read} bytes, before its events (`traceEvents`) begin{}", why.as_ref().map(|why| format!(": {why}")).unwrap_or_default())]
     CutBeforeEvents {
+        /// Bytes that were read (of the uncompressed text).
+        read: u64,
+        /// Why the data ends, where the decompressor says so.
+        why: Option<String>,
+    },
+    #[error("the file ends after {read} bytes, before its first event is whole{}", why.as_ref().map(|why| format!(": {why}")).unwrap_or_default())]
+    CutInFirstEvent {
         /// Bytes that were read (of the uncompressed text).
         read: u64,
         /// Why the data ends, where the decompressor says so.

@@ -70,6 +70,12 @@ pub(super) fn read<R: Read>(
             End::Cut => reading.cut_early(),
         });
     }
+    if matches!(end, End::Cut) && reading.builder.timeline.event_count == 0 {
+        return Err(KinetoError::CutInFirstEvent {
+            read: reading.source.place() + reading.source.window().len() as u64,
+            why: reading.source.cut.clone(),
+        });
+    }
     reading.close(&end)?;
     let kinds: Vec<String> = vocabulary
         .other_devices

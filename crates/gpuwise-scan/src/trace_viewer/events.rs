@@ -1,8 +1,10 @@
 //! Events of the viewer's JSON, read as a stream.
 
 use super::TraceViewerError;
+use crate::xplane::operation;
 use gpuwise_domain::profile::timeline::{
-    Device, Format, HostSpan, Index, Loss, NameId, Stream, Thread, Timeline, Work, WorkClass,
+    Device, Format, HostSpan, Index, Loss, NameId, Origin, Stream, Thread, Timeline, Work,
+    WorkClass,
 };
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
@@ -63,6 +65,23 @@ struct Event<'a> {
 struct Arguments<'a> {
     #[serde(borrow)]
     name: Option<Name<'a>>,
+    #[serde(borrow)]
+    tf_op: Option<Name<'a>>,
+    #[serde(borrow)]
+    hlo_module: Option<Name<'a>>,
+    #[serde(borrow)]
+    hlo_op: Option<Name<'a>>,
+}
+
+impl Arguments<'_> {
+    fn text<'n>(name: Option<&'n Name<'_>>) -> Option<&'n str> {
+        match name? {
+            Name::Text(text) => Some(text)
+                .map(|text| &**text)
+                .filter(|text| !text.is_empty()),
+            Name::Other(_) => None,
+        }
+    }
 }
 
 /// `args.name` of metadata is a text; of other events it may be anything.
@@ -105,6 +124,7 @@ impl Reader {
         if event.ph == "M" {
             if let Some(Arguments {
                 name: Some(Name::Text(name)),
+                ..
             }) = &event.args
             {
                 match &*event.name {
@@ -142,6 +162,8 @@ impl Reader {
                     detail: Index::NONE,
                     class: class(&event.name),
                 });
+                let origin = self.origin(event.args.as_ref());
+                self.timeline.origins.push(origin);
             }
             Some(Place::Host(thread)) if !event.name.starts_with('$') => {
                 let name = self.name(&event.name);
@@ -156,6 +178,23 @@ impl Reader {
             Some(Place::Host(_)) => {}
             Some(Place::Derived) => self.derived += 1,
             None => self.unplaced += 1,
+        }
+    }
+
+    /// What XLA says that a piece of work was made of.
+    fn origin(&mut self, args: Option<&Arguments<'_>>) -> Origin {
+        let mut of = |text: Option<&str>| {
+            text.map_or(Index::NONE, |text| Index::of(self.name(text).0 as usize))
+        };
+        let Some(args) = args else {
+            return Origin::NONE;
+        };
+        let operation = Arguments::text(args.tf_op.as_ref()).map(operation);
+        let path = Arguments::text(args.name.as_ref());
+        Origin {
+            path: of(path.or(operation.filter(|name| !name.is_empty()))),
+            program: of(Arguments::text(args.hlo_module.as_ref())),
+            operation: of(Arguments::text(args.hlo_op.as_ref())),
         }
     }
 
@@ -250,6 +289,9 @@ impl Reader {
             if count > 0 {
                 self.lose(what, count, None);
             }
+        }
+        if self.timeline.origins.iter().all(|one| *one == Origin::NONE) {
+            self.timeline.origins.clear();
         }
         sort_devices(&mut self.timeline);
         Ok(self.timeline)

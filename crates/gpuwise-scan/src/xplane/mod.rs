@@ -6,6 +6,7 @@
 mod planes;
 mod timeline;
 
+pub(crate) use planes::operation;
 pub use planes::read_planes;
 pub use timeline::timeline;
 

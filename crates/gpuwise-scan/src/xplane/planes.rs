@@ -3,7 +3,7 @@
 use super::XPlaneError;
 use crate::protobuf::{Field, Fields, Value, WireError};
 use gpuwise_domain::profile::planes::{Fact, Line, Plane, PlaneEvent, Planes};
-use gpuwise_domain::profile::timeline::{Index, Loss, NameId, Names};
+use gpuwise_domain::profile::timeline::{Index, Loss, NameId, Names, Origin};
 use std::collections::BTreeMap;
 
 pub(super) const SPACE_PLANES: u64 = 1;
@@ -185,6 +185,7 @@ fn event(bytes: &[u8], base: usize, tables: &mut Tables) -> Result<PlaneEvent, X
         duration_ps: 0,
         correlation: None,
         detail: Index::NONE,
+        origin: Origin::NONE,
     };
     for field in Fields::new(bytes, base) {
         let field = field?;
@@ -203,6 +204,7 @@ fn event(bytes: &[u8], base: usize, tables: &mut Tables) -> Result<PlaneEvent, X
                     let id = tables.name(text);
                     event.detail = Index::of(id.0 as usize);
                 }
+                Some((name, Some(Fact::Text(text)))) => origin(&mut event, &name, text, tables),
                 _ => {}
             },
             _ => {}
@@ -213,6 +215,28 @@ fn event(bytes: &[u8], base: usize, tables: &mut Tables) -> Result<PlaneEvent, X
         event.name = *known;
     }
     Ok(event)
+}
+
+/// What XLA says of a piece of work: the program's name of it, and that of the compiled operation.
+fn origin(event: &mut PlaneEvent, name: &str, text: String, tables: &mut Tables) {
+    let origin = &mut event.origin;
+    let (slot, text) = match name {
+        "name" => (&mut origin.path, text.as_str()),
+        // `scope/operation:Type`; compiled programs have their module's kind there.
+        "tf_op" if origin.path == Index::NONE => (&mut origin.path, operation(&text)),
+        "hlo_module" => (&mut origin.program, text.as_str()),
+        "hlo_op" => (&mut origin.operation, text.as_str()),
+        _ => return,
+    };
+    if !text.is_empty() {
+        *slot = Index::of(tables.name(text.to_owned()).0 as usize);
+    }
+}
+
+/// The name in `scope/operation:Type`; empty where it is that of a module as a whole.
+pub(crate) fn operation(tf_op: &str) -> &str {
+    let name = tf_op.rsplit_once(':').map_or(tf_op, |(name, _)| name);
+    if name == "XlaModule" { "" } else { name }
 }
 
 /// A statement of a plane or an event: its name and, where it is of a kind that is kept, its value.

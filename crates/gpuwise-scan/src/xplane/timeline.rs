@@ -3,7 +3,7 @@
 use gpuwise_domain::profile::planes::{Fact, Line, Plane, PlaneEvent, Planes};
 use gpuwise_domain::profile::timeline::{
     CopyShape, Detail, Device, Direction, Format, HostSpan, Index, LaunchShape, Loss, MemoryKind,
-    NameId, Stream, Thread, Timeline, Work, WorkClass,
+    NameId, Origin, Stream, Thread, Timeline, Work, WorkClass,
 };
 use std::collections::BTreeMap;
 
@@ -191,6 +191,16 @@ impl Builder {
                 class,
             };
             self.timeline.work.push(work);
+            let mut named = |index: Index| {
+                let text = plane.names.text(NameId(u32::try_from(index.get()?).ok()?));
+                Some(Index::of(self.name(text).0 as usize))
+            };
+            let origin = Origin {
+                path: named(event.origin.path).unwrap_or(Index::NONE),
+                program: named(event.origin.program).unwrap_or(Index::NONE),
+                operation: named(event.origin.operation).unwrap_or(Index::NONE),
+            };
+            self.timeline.origins.push(origin);
         }
     }
 
@@ -210,6 +220,14 @@ impl Builder {
     }
 
     fn finish(mut self) -> Timeline {
+        if self
+            .timeline
+            .origins
+            .iter()
+            .all(|origin| *origin == Origin::NONE)
+        {
+            self.timeline.origins.clear();
+        }
         if self.aggregates > 0 {
             self.timeline.losses.push(Loss {
                 what: "events that sum up several occurrences and carry no start".into(),

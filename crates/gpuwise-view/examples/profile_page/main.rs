@@ -126,6 +126,8 @@ fn profile<'a>(loaded: &'a Loaded, kind_of: &'a dyn Fn(&str) -> String) -> Profi
         figures: &loaded.figures,
         summary: &loaded.summary,
         gaps: &loaded.gaps,
+        operators: &[],
+        ranges: &[],
         kind_of,
     }
 }

@@ -18,7 +18,7 @@ mod tracks;
 
 use gpuwise_domain::profile::{
     figure::Summary,
-    figures::{Gap, ProfileFigures},
+    figures::{Gap, OperatorTree, ProfileFigures},
     timeline::Timeline,
 };
 
@@ -45,6 +45,10 @@ pub struct Profile<'a> {
     /// For each timeline: why each of its devices stood still, by the device's number, in order of
     /// time. Where it is empty, the longest gaps of the figures are shown.
     pub gaps: &'a [Vec<(i64, Vec<Gap>)>],
+    /// Time by module, range and operator, in the order of the timelines.
+    pub operators: &'a [OperatorTree],
+    /// Ranges of all ranks, those of a name beside one another.
+    pub ranges: &'a [streams::RangeRow],
     /// The kind of a kernel or copy by its name (`gemm`, `communication`, `copy`, `other`).
     pub kind_of: &'a dyn Fn(&str) -> String,
 }

@@ -6,7 +6,7 @@ use crate::{
     record::{Fields, Record},
     table::Column,
 };
-use gpuwise_domain::profile::figures::{NodeKind, OperatorNode, OperatorTree};
+use gpuwise_domain::profile::figures::{NodeKind, OperatorNode, OperatorTree, Pass};
 
 /// Characters of an operator's name for people.
 const NAME_WIDTH: usize = 40;
@@ -53,6 +53,12 @@ impl<'a> OperatorRow<'a> {
             _ => self.node.name.clone(),
         };
         let shapes = self.node.work.as_ref().map_or("", |work| &work.shapes);
+        let name = match self.node.pass {
+            Some(Pass::Backward) => format!("{name} (backward)"),
+            Some(Pass::Recomputation) => format!("{name} (again)"),
+            // The scope that holds it says so.
+            Some(Pass::Unlinked) | None => name,
+        };
         let indent = "·".repeat(usize::from(self.node.depth));
         let mut line = format!("{indent}{name}");
         if !shapes.is_empty() {
@@ -80,6 +86,7 @@ impl Record for OperatorRow<'_> {
         let line = of.noun().map(OperatorRow::line);
         of.column("name", "operator", |r| r.node.name.clone())
             .said_as(|name| line.unwrap_or_else(|| name.to_owned()));
+        of.field("pass", |r| r.node.pass.map(|pass| pass.name().to_owned()));
         of.column("count", "calls", |r| r.node.count);
         of.field("kernel_count", |r| r.node.kernel_count);
         of.column("kernel_ns", "time", |r| r.node.kernel_ns)

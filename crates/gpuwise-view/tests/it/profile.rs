@@ -12,9 +12,12 @@ use gpuwise_domain::profile::{
     finding::{Finding, Gain, Place},
     timeline::{Rank, Timeline},
 };
-use gpuwise_measure::figures::{Classifier, Input, Settings, gaps, of_profile, of_rank};
+use gpuwise_measure::{
+    figures::{Classifier, Input, Settings, gaps, of_profile, of_rank},
+    operators::{Gpus, of_rank as operators_of_rank},
+};
 use gpuwise_read::{kernel_rules, kineto};
-use gpuwise_view::profile::{Profile, perfetto, report, report_within};
+use gpuwise_view::profile::{Profile, perfetto, report, report_within, streams::RangeRow};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use std::{collections::BTreeMap, io::Read as _};
@@ -63,14 +66,89 @@ fn with<R>(timelines: &[Timeline], summary: &Summary, run: impl FnOnce(&Profile)
         .map(|timeline| gaps(timeline, &settings))
         .collect();
     let kind_of = |name: &str| names.kind_name(names.kernel(name).kind).to_owned();
+    let gpus = Gpus {
+        rows: &BTreeMap::new(),
+        stated: None,
+        measured: &|_, _| None,
+    };
+    let trees: Vec<_> = timelines
+        .iter()
+        .map(|timeline| operators_of_rank(HOSTILE, timeline, &settings, &gpus))
+        .collect();
+    let ranges: Vec<RangeRow> = (0..timelines.len() as u32).map(range).collect();
     run(&Profile {
         label: HOSTILE,
         timelines,
         figures: &figures,
         summary,
         gaps: &gaps,
+        operators: &trees,
+        ranges: &ranges,
         kind_of: &kind_of,
     })
+}
+
+/// A range that takes a tenth longer from rank to rank.
+fn range(rank: u32) -> RangeRow {
+    let ns = 1e6 * 1.1_f64.powi(rank as i32);
+    RangeRow {
+        file: HOSTILE.into(),
+        rank: Some(rank),
+        name: HOSTILE.into(),
+        count: 3,
+        kernels: 9,
+        kernel_ns: 1_000_000,
+        host_median_ns: ns,
+        device_median_ns: ns,
+        pace_median_ns: Some(ns),
+        pace_spread_ns: None,
+        beside_ranks: None,
+    }
+}
+
+/// Ranks stand beside one another by shade and figure; a page of one rank has no such map.
+#[test]
+fn a_slow_rank_has_a_darker_shade() {
+    let timelines: Vec<Timeline> = (0..3)
+        .map(|number| Timeline {
+            rank: Some(Rank {
+                number,
+                ..Rank::default()
+            }),
+            ..made::made(200)
+        })
+        .collect();
+    with(&timelines, &summary(), |profile| {
+        let page = report(profile, None, "made");
+        assert!(page.contains("Ranges by rank"));
+        for (class, said) in [("h1", "-9.1"), ("h3", "+0.0"), ("h5", "+10.0")] {
+            let found = page.split("<td class=").any(|cell| {
+                cell.starts_with(&format!("\"{class}\""))
+                    && cell.contains(&format!(">{said}&nbsp;%"))
+            });
+            assert!(found, "{class} {said}");
+        }
+        assert!(page.contains("one each 1.1 ms"));
+    });
+    with(&timelines[..1], &summary(), |profile| {
+        assert!(!report(profile, None, "made").contains("Ranges by rank"));
+    });
+}
+
+/// Each scope folds, and what it holds lies in it.
+#[test]
+fn operators_fold_in_their_scopes() {
+    with(&[made::made(200)], &summary(), |profile| {
+        let page = report(profile, None, "made");
+        let (_, section) = page
+            .split_once("Modules and operators</h2>")
+            .expect("a section");
+        let (tree, _) = section.split_once("</section>").expect("its end");
+        let count = |what: &str| tree.matches(what).count();
+        assert_eq!(count("<details"), count("</details>"));
+        let shown: usize = profile.operators[0].nodes.len();
+        assert!((1..=shown).contains(&count("class=\"op\"")), "{tree}");
+    });
 }
 
 fn summary() -> Summary {

@@ -109,3 +109,153 @@ fn figures_that_need_a_missing_table_are_not_told() {
         );
     }
 }
+
+/// The same product forward and, for its gradient, backward, each on a thread of its own.
+const STEP: &str = r#"{"traceEvents":[
+{"ph":"X","cat":"python_function","name":"nn.Module: Linear_0","pid":1,"tid":1,"ts":0,"dur":40,"args":{}},
+{"ph":"X","cat":"cpu_op","name":"aten::mm","pid":1,"tid":1,"ts":1,"dur":20,"args":{"External id":1,"Sequence number":4,"Fwd thread id":0,"Input Dims":[[4096,4096],[4096,4096]],"Input type":["c10::BFloat16","c10::BFloat16"]}},
+{"ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":1,"tid":1,"ts":5,"dur":5,"args":{"correlation":7,"External id":1}},
+{"ph":"X","cat":"cpu_op","name":"MmBackward0","pid":1,"tid":2,"ts":50,"dur":60,"args":{"External id":2,"Sequence number":4,"Fwd thread id":1}},
+{"ph":"X","cat":"cpu_op","name":"aten::mm","pid":1,"tid":2,"ts":55,"dur":20,"args":{"External id":3,"Input Dims":[[4096,4096],[4096,4096]],"Input type":["c10::BFloat16","c10::BFloat16"]}},
+{"ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":1,"tid":2,"ts":56,"dur":5,"args":{"correlation":8,"External id":3}},
+{"ph":"X","cat":"kernel","name":"sm90_xmma_gemm_bf16bf16_bf16f32","pid":0,"tid":7,"ts":15,"dur":1000,"args":{"device":0,"stream":7,"correlation":7,"External id":1}},
+{"ph":"X","cat":"kernel","name":"sm90_xmma_gemm_bf16bf16_bf16f32","pid":0,"tid":7,"ts":1015,"dur":1500,"args":{"device":0,"stream":7,"correlation":8,"External id":3}}]}"#;
+
+#[test]
+fn gradients_stand_in_the_module_that_they_are_of() {
+    let place = Place::new();
+    place.write("step.json", STEP);
+    let document = place.json(&["profile", "step.json", "--operators", "--gpu", "H100 SXM"]);
+    let rows = document["rows"].as_array().expect("rows");
+    let told: Vec<_> = rows
+        .iter()
+        .map(|row| {
+            (
+                row["path"].clone(),
+                row["pass"].clone(),
+                row["kernel_ns"].clone(),
+            )
+        })
+        .collect();
+    let linear = "Linear_*";
+    assert_eq!(
+        serde_json::json!(told),
+        serde_json::json!([
+            [[linear], null, 2_500_000],
+            [[linear, "aten::mm"], "backward", 1_500_000],
+            [[linear, "aten::mm"], null, 1_000_000],
+        ])
+    );
+}
+
+#[test]
+fn the_page_has_modules_and_operators() {
+    let place = Place::new();
+    place.write("step.json", STEP);
+    let page = [
+        "profile",
+        "step.json",
+        "--gpu",
+        "H100 SXM",
+        "--html",
+        "page.html",
+    ];
+    assert_eq!(place.run(&page).code, 0);
+    let html = std::fs::read_to_string(place.path("page.html")).expect("a page");
+    let (_, section) = html.split_once("id=\"operators\"").expect("the section");
+    let (section, _) = section.split_once("</section>").expect("its end");
+    for told in [
+        "<details open><summary class=\"op\"",
+        "Linear_*",
+        "<small>backward</small>",
+        "<span>bf16</span>",
+        "<span>compute</span>",
+    ] {
+        assert!(section.contains(told), "{told}\n{section}");
+    }
+    // The table and the page at once.
+    let both = place.run(&[&page[..], &["--operators"]].concat());
+    assert!(
+        both.code == 0 && both.out.contains("Linear_*"),
+        "{}",
+        both.err
+    );
+}
+
+/// Files beside one another, and the same two as kept runs: one answer.
+#[test]
+fn two_files_differ_as_two_kept_runs_do() {
+    let place = Place::new();
+    place.write("before.json", STEP);
+    place.write("after.json", &STEP.replace("\"dur\":1500", "\"dur\":900"));
+    let rows = |arguments: &[&str]| {
+        let document = place.json(arguments);
+        assert_eq!(document["schema"], "gpuwise.runs-diff-operators/v1");
+        document["rows"].clone()
+    };
+    let files = rows(&[
+        "profile",
+        "after.json",
+        "--operators",
+        "--compare",
+        "before.json",
+    ]);
+    assert_eq!(files[0]["change_ns"], -600_000.0);
+    for name in ["before", "after"] {
+        let file = format!("{name}.json");
+        let kept = [
+            "profile",
+            &file,
+            "--save",
+            "--name",
+            name,
+            "--database",
+            "runs.db",
+        ];
+        assert_eq!(place.run(&kept).code, 0);
+    }
+    let diff = [
+        "runs",
+        "diff",
+        "before",
+        "after",
+        "--operators",
+        "--database",
+        "runs.db",
+    ];
+    assert_eq!(rows(&diff), files);
+    let text = place.run(&[
+        "profile",
+        "after.json",
+        "--operators",
+        "--compare",
+        "before.json",
+    ]);
+    assert!(text.out.contains("before  before.json"), "{}", text.out);
+    // Without a page or operators nothing shows the two.
+    let alone = place.run(&["profile", "after.json", "--compare", "before.json"]);
+    assert_eq!(alone.code, 2, "{}", alone.err);
+    assert!(alone.err.contains("--html FILE"), "{}", alone.err);
+}
+
+#[test]
+fn a_file_that_ends_in_its_first_event_is_an_error() {
+    let place = Place::new();
+    place.write("cut.json", "[");
+    let ran = place.run(&["profile", "cut.json"]);
+    assert_eq!(ran.code, 2, "{}", ran.err);
+    for told in [
+        "cut.json",
+        "ends after 1 bytes, before its first event is whole",
+    ] {
+        assert!(ran.err.contains(told), "{}", ran.err);
+    }
+    // Later than that, what was read counts, and the cut is said.
+    place.write("later.json", &STEP[..STEP.len() - 200]);
+    let ran = place.run(&["profile", "later.json"]);
+    assert!(
+        ran.code == 0 && ran.out.contains("it is cut off after"),
+        "{}",
+        ran.out
+    );
+}

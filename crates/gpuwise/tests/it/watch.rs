@@ -393,3 +393,19 @@ fn once_with_what_a_server_holds() {
         "{short}"
     );
 }
+
+#[test]
+fn a_place_without_a_flag_is_told_which_one() {
+    let place = Place::new();
+    for (named, flag) in [
+        ("hot.csv", "--file hot.csv"),
+        (
+            "http://gpu-1:9400/metrics",
+            "--dcgm http://gpu-1:9400/metrics",
+        ),
+    ] {
+        let (code, _, err) = run(&place, &["watch", named]);
+        assert_eq!(code, Some(2));
+        assert!(err.contains(flag), "{err}");
+    }
+}

@@ -193,6 +193,13 @@ pub fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
         return Ok(done);
     }
     let written = Written::new(&flags.written)?;
+    if flags.written.compares_nothing(flags.part.part()) {
+        return Err(
+            Problem::new("--compare: nothing shows the two side by side")
+                .hint("--html FILE writes a page of both, --operators compares them by operator")
+                .into(),
+        );
+    }
     if let Some(tool) = flags.compat {
         return compat::run(context, &flags.files, tool);
     }
@@ -207,7 +214,9 @@ pub fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
     }
     let files = profiles::expand(&flags.files, wanted.offline)?;
     match part {
-        Some(Part::Operators) => return operators::run(context, &files, &wanted),
+        Some(Part::Operators) => {
+            return operators::run(context, &files, &flags.files, &wanted, written);
+        }
         Some(part) => return streams::run(context, &files, &wanted, part),
         None => {}
     }

@@ -1,13 +1,21 @@
-//! `gpuwise profile --operators`: time by module and operator, beside what the GPU reaches.
+//! `gpuwise profile --operators`: time by module and operator, beside what the GPU reaches, or beside
+//! another profile.
 
-use super::{Context, Exit, none};
+use super::{
+    Context, Exit,
+    concluded::{self, Concluded},
+    none,
+    written::{self, Written},
+};
 use crate::{
+    commands::differences::{self, Compared},
+    error::Problem,
     profiles::{self, ProfileQuery},
     progress,
     schemas::AnswerName,
     settings::Format,
 };
-use gpuwise_domain::profile::figures::OperatorTree;
+use gpuwise_domain::profile::figures::{OperatorTree, TimedBy};
 use gpuwise_view::{profile::operators::rows, record};
 use std::path::PathBuf;
 
@@ -15,11 +23,13 @@ use std::path::PathBuf;
 const LEAST_SHARE: f64 = 0.005;
 
 /// # Errors
-/// When no file can be used, or the GPU is not known.
+/// When no file can be used, or a page cannot be written.
 pub(super) fn run(
     context: &Context,
     files: &[PathBuf],
+    named: &[PathBuf],
     wanted: &ProfileQuery,
+    written: Written<'_>,
 ) -> anyhow::Result<Exit> {
     let everything = profiles::measure(files, wanted);
     if everything.profiled.is_empty() {
@@ -28,11 +38,13 @@ pub(super) fn run(
     for file in &everything.unusable {
         progress::say(&format!("note: {}: {:#}", file.file, file.error));
     }
-    let all = everything.profiled.iter();
-    let trees: Vec<OperatorTree> = wanted.on_gpus(|gpus| {
-        all.map(|one| wanted.operators(&one.file, &one.timeline, gpus))
-            .collect()
-    });
+    let concluded = concluded::from(everything, &wanted.limits);
+    let beside = written.beside();
+    written.finish(&concluded, named, wanted)?;
+    if !beside.is_empty() {
+        return compared(context, [beside, named], &concluded, wanted);
+    }
+    let trees = trees(&concluded, wanted);
     let people = context.form.format == Format::Table;
     let least_share = if people { LEAST_SHARE } else { 0.0 };
     let shown = rows(&trees, least_share);
@@ -42,6 +54,66 @@ pub(super) fn run(
         notes(&trees, shown.len());
     }
     Ok(Exit::Yes)
+}
+
+/// The trees of all files, in the order of their ranks.
+pub(super) fn trees(concluded: &Concluded, wanted: &ProfileQuery) -> Vec<OperatorTree> {
+    let ranks = concluded.figures.ranks.iter();
+    let all = concluded.timelines.iter().zip(ranks);
+    wanted.on_gpus(|gpus| {
+        all.map(|(timeline, rank)| wanted.operators(&rank.file, timeline, gpus))
+            .collect()
+    })
+}
+
+/// Held against the profile beside, by the same rules as runs that were kept.
+fn compared(
+    context: &Context,
+    [before, after]: [&[PathBuf]; 2],
+    concluded: &Concluded,
+    wanted: &ProfileQuery,
+) -> anyhow::Result<Exit> {
+    let other = written::beside(before, wanted)?;
+    let times = |of: &Concluded| wanted.times(&of.timelines, &of.figures);
+    let (old, new) = (times(&other), times(concluded));
+    for (files, times) in [(before, &old), (after, &new)] {
+        if times.is_empty() {
+            return Err(
+                Problem::new(format!("{}: no kernel ran in it", listed(files)))
+                    .hint("operators are compared by the time of their kernels")
+                    .into(),
+            );
+        }
+    }
+    let mut head = format!("before  {}\nafter   {}\n", listed(before), listed(after));
+    let (was, is) = (&other.summary.hardware, &concluded.summary.hardware);
+    if was != is {
+        head += &format!(
+            "hardware: {} before, {} after: times are not of the same machine\n",
+            was.join(", "),
+            is.join(", ")
+        );
+    }
+    head.push('\n');
+    differences::run(
+        context,
+        &Compared {
+            by: TimedBy::Operator,
+            before: &old,
+            after: &new,
+            head,
+            all: false,
+            rest: "--format csv",
+        },
+    )
+}
+
+fn listed(files: &[PathBuf]) -> String {
+    let names: Vec<String> = files
+        .iter()
+        .map(|file| file.display().to_string())
+        .collect();
+    names.join(", ")
 }
 
 /// What the rows do not show.

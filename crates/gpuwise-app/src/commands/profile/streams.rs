@@ -1,12 +1,13 @@
 //! `gpuwise profile --streams`, `--ranges`, `--series`: what files say of streams and ranges.
 
-use super::{Context, Exit, none};
+use super::{Concluded, Context, Exit, none};
 use crate::{
     profiles::{self, ProfileQuery, Profiled},
     progress,
     schemas::AnswerName,
     settings::Format,
 };
+use gpuwise_domain::profile::timeline::Timeline;
 use gpuwise_measure::streams::{Sample, SeriesOf};
 use gpuwise_units::math;
 use gpuwise_view::{
@@ -31,8 +32,8 @@ pub(super) enum SeriesKind {
 #[derive(Debug, Clone, clap::Args)]
 pub(super) struct PartFlags {
     /// Give time, FLOP, bytes and rates by module, range and operator, beside what the GPU reaches for
-    /// each
-    #[arg(long, group = "part", conflicts_with_all = ["compat", "explain", "written", "beside", "layouts"])]
+    /// each; with --compare the difference of each from another profile, with its 95 % interval
+    #[arg(long, group = "part", conflicts_with_all = ["compat", "explain", "perfetto", "beside", "layouts"])]
     operators: bool,
     /// Give what each stream did: busy and idle time, why it stood still, how much waited in its queue
     #[arg(long, group = "part", conflicts_with_all = ["compat", "explain", "written", "beside", "layouts"])]
@@ -100,7 +101,12 @@ pub(super) fn run(
                 .table(&table)?;
         }
         Part::Ranges => {
-            let rows = ranges(wanted, &profiled);
+            let name = |one: &Profiled| (one.file.clone(), one.measured.figures.rank);
+            let files: Vec<OfFile<'_>> = profiled
+                .iter()
+                .map(|one| (name(one), &one.timeline))
+                .collect();
+            let rows = ranges(wanted, &files);
             let table = record::table(&rows).when_empty(
                 "No range of the files launched a kernel: NVTX or record_function name them.",
             );
@@ -150,18 +156,30 @@ fn streams(wanted: &ProfileQuery, one: &Profiled) -> Vec<StreamRow> {
     .collect()
 }
 
+/// A file by its name and rank, and what it holds.
+pub(super) type OfFile<'a> = ((String, Option<u32>), &'a Timeline);
+
+/// The files of a profile.
+pub(super) fn files(concluded: &Concluded) -> Vec<OfFile<'_>> {
+    let ranks = concluded.figures.ranks.iter();
+    ranks
+        .map(|rank| (rank.file.clone(), rank.rank))
+        .zip(&concluded.timelines)
+        .collect()
+}
+
 /// Ranges of all ranks, those of a name beside one another.
-fn ranges(wanted: &ProfileQuery, profiled: &[Profiled]) -> Vec<RangeRow> {
+pub(super) fn ranges(wanted: &ProfileQuery, files: &[OfFile<'_>]) -> Vec<RangeRow> {
     let mut order: Vec<String> = Vec::new();
     let mut by_name: BTreeMap<String, Vec<RangeRow>> = BTreeMap::new();
-    for one in profiled {
-        for of in wanted.ranges(&one.timeline) {
+    for ((file, rank), timeline) in files {
+        for of in wanted.ranges(timeline) {
             if !by_name.contains_key(&of.name) {
                 order.push(of.name.clone());
             }
             by_name.entry(of.name.clone()).or_default().push(RangeRow {
-                file: one.file.clone(),
-                rank: one.measured.figures.rank,
+                file: file.clone(),
+                rank: *rank,
                 name: of.name,
                 count: of.count,
                 kernels: of.kernels,

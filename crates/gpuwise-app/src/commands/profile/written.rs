@@ -1,6 +1,10 @@
 //! Files that a profile is written into: its page, and its annotated trace.
 
-use super::concluded::{self, Concluded};
+use super::{
+    concluded::{self, Concluded},
+    operators,
+    streams::{self, Part},
+};
 use crate::{
     error::Problem,
     made::made,
@@ -22,12 +26,19 @@ pub(super) struct Flags {
     /// Write one self-contained HTML page: a timeline that zooms, findings that lead to their place
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// On that page, beside this profile of the same work; once for each of its files
-    #[arg(long, value_name = "FILE", requires = "html")]
+    /// Beside this profile of the same work, on the page or by operator; once for each of its files
+    #[arg(long, value_name = "FILE")]
     compare: Vec<PathBuf>,
     /// Write a trace for Perfetto with what was found in it; compressed where the name ends in .gz
     #[arg(long, value_name = "FILE")]
     perfetto: Option<PathBuf>,
+}
+
+impl Flags {
+    /// Whether another profile is named, and neither a page nor a table has it.
+    pub(super) fn compares_nothing(&self, part: Option<Part>) -> bool {
+        !self.compare.is_empty() && self.html.is_none() && part != Some(Part::Operators)
+    }
 }
 
 /// Files that are going to be written.
@@ -53,6 +64,11 @@ impl<'a> Written<'a> {
             compare: &flags.compare,
             perfetto: flags.perfetto.as_ref().map(trace).transpose()?,
         })
+    }
+
+    /// The files of the profile beside, where one is named.
+    pub(super) fn beside(&self) -> &'a [PathBuf] {
+        self.compare
     }
 
     /// Writes them; `files` are the files of the profile as the user named them.
@@ -95,7 +111,19 @@ impl<'a> Written<'a> {
             Vec::new()
         };
         let other_gaps = other.as_ref().map_or_else(Vec::new, gaps);
-        let profile = of(concluded, &shown, &label, &kind_of);
+        let (trees, rows) = if self.html.is_some() {
+            (
+                operators::trees(concluded, wanted),
+                streams::ranges(wanted, &streams::files(concluded)),
+            )
+        } else {
+            (Vec::new(), Vec::new())
+        };
+        let profile = Profile {
+            operators: &trees,
+            ranges: &rows,
+            ..of(concluded, &shown, &label, &kind_of)
+        };
         if let Some(file) = self.html {
             let against = other
                 .as_ref()
@@ -139,12 +167,14 @@ fn of<'a>(
         figures: &concluded.figures,
         summary: &concluded.summary,
         gaps,
+        operators: &[],
+        ranges: &[],
         kind_of,
     }
 }
 
 /// The profile that is laid beside.
-fn beside(places: &[PathBuf], wanted: &ProfileQuery) -> anyhow::Result<Concluded> {
+pub(super) fn beside(places: &[PathBuf], wanted: &ProfileQuery) -> anyhow::Result<Concluded> {
     let files = profiles::expand(places, wanted.offline)?;
     let mut everything = profiles::measure(&files, wanted);
     if everything.profiled.is_empty() {

@@ -161,7 +161,10 @@ pub fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
 /// Schemas of its answers that are rows.
 pub(crate) fn schemas() -> [(&'static str, String); 2] {
     let (times, trend) = ("runs-diff-operators", "runs-trend");
-    [(times, times::schema(times)), (trend, trend::schema(trend))]
+    [
+        (times, super::differences::schema(times)),
+        (trend, trend::schema(trend)),
+    ]
 }
 
 /// What to say where no run matches.

@@ -28,6 +28,9 @@ use std::{
 /// Flags of `gpuwise watch`.
 #[derive(Debug, clap::Args)]
 pub struct Flags {
+    /// What was named without saying what it is
+    #[arg(hide = true, value_name = "FILE")]
+    unsaid: Option<String>,
     /// A Prometheus server that scrapes GPU exporters and serving engines
     #[arg(long, value_name = "URL", help_heading = "Where from")]
     pub(super) prometheus: Option<String>,
@@ -127,7 +130,20 @@ fn duration(text: &str) -> Result<f64, String> {
     read_duration(text).map_err(|error| error.problem)
 }
 
+/// How a place that was named without a flag is watched.
+fn unsaid(place: &str) -> Problem {
+    let flag = if place.starts_with("http://") || place.starts_with("https://") {
+        "--dcgm asks an exporter or an engine, --prometheus a server that scrapes them: --dcgm"
+    } else {
+        "what was recorded is replayed by --file"
+    };
+    Problem::new(format!("{place}: nothing says what it is")).hint(format!("{flag} {place}"))
+}
+
 pub fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
+    if let Some(place) = &flags.unsaid {
+        return Err(unsaid(place).into());
+    }
     if flags.run.is_some()
         && flags.when.is_empty()
         && flags.when_drifts.is_empty()

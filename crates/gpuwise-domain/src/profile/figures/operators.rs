@@ -29,6 +29,8 @@ pub struct OperatorNode {
     pub kind: NodeKind,
     /// The name, its instance's number as `*`: `LlamaMLP_*`, `aten::mm`.
     pub name: String,
+    /// Of an operator: the pass it ran in, where the file tells that it was not the forward pass.
+    pub pass: Option<Pass>,
     /// How often it launched work.
     pub count: u64,
     pub kernel_count: u64,
@@ -53,6 +55,24 @@ gpuwise_units::named! {
         Operator = "operator",
         /// A kernel whose operator the file does not tell.
         Kernel = "kernel",
+        /// What ran in a backward pass for a forward operator that the file does not tell.
+        Unlinked = "unlinked",
+    }
+}
+
+gpuwise_units::named! {
+    /// A pass of training other than the forward pass.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum Pass:
+        /// Its name in answers.
+        name
+    {
+        /// Gradients; the operator stands in the scope of the forward operator that it belongs to.
+        Backward = "backward",
+        /// The forward pass of a module, run again within the backward pass.
+        Recomputation = "recomputation",
+        /// Gradients of a forward operator that the file does not tell.
+        Unlinked = "backward, not linked",
     }
 }
 

@@ -116,10 +116,15 @@ pub(super) fn adjusted<'a>(
     }
     let mut adjusted = architecture.clone();
     for run in &mut adjusted.layers {
-        match (&mut run.layer.mixer, width) {
-            (Mixer::Recurrent(state), Some(width)) => state.state_bytes = width,
-            (Mixer::Attention { window, .. }, _) if whole => *window = Window::Full,
-            _ => {}
+        match &mut run.layer.mixer {
+            Mixer::Recurrent(state) => state.state_bytes = width.unwrap_or(state.state_bytes),
+            Mixer::Attention { window, .. } => {
+                if whole {
+                    *window = Window::Full;
+                }
+            }
+            // Neither has a state whose width the note sets, nor a window that the engine widens.
+            Mixer::Latent { .. } | Mixer::Compressed { .. } | Mixer::None => {}
         }
     }
     Cow::Owned(adjusted)

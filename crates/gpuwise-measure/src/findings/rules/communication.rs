@@ -31,7 +31,7 @@ pub(super) const RULE: Rule = Rule {
     thresholds: &[SHARE, CERTAIN_KERNEL],
     charge,
     find,
-    
+
     ..Rule::EMPTY
 };
 
@@ -71,9 +71,17 @@ fn charge(rank: &Rank<'_>, ledger: &mut Ledger<'_>) {
         let Some(work) = rank.timeline.work.get(index as usize) else {
             continue;
         };
-        if rank.ordered.traits_of(work).is_some_and(|t| t.communication) {
+        if rank
+            .ordered
+            .traits_of(work)
+            .is_some_and(|t| t.communication)
+        {
             let from = start.max(until);
             until = until.max(end);
+            // Waiting of a pipeline's stage is that finding's.
+            if ledger.is_spared(place) {
+                continue;
+            }
             let exposed = &rank.ordered.only_communicating;
             let ns = exposed.overlap_range(from, end.max(from));
             let at_least = (ns as f64 * certain) as i64;
@@ -84,22 +92,22 @@ fn charge(rank: &Rank<'_>, ledger: &mut Ledger<'_>) {
 
 #[cfg(test)]
 mod tests {
-use crate::findings::testing::{check, Made};
-#[test]
-fn communication() {
-    let all_reduce = "ncclDevKernel_AllReduce_Sum_f32_RING_LL";
-    let reducing = |made: &mut Made, hidden: bool| {
-        for round in 0..10 {
-            let at = round * 1000 + 10;
-            made.kernel(all_reduce, at, at + 400, 6).stream = 1;
-            let start = if hidden { at } else { at + 400 };
-            made.kernel("some_kernel", start, at + 995, 500);
-        }
-    };
-    check(
-        "communication",
-        |made| reducing(made, false),
-        |made| reducing(made, true),
-    );
-}
+    use crate::findings::testing::{Made, check};
+    #[test]
+    fn communication() {
+        let all_reduce = "ncclDevKernel_AllReduce_Sum_f32_RING_LL";
+        let reducing = |made: &mut Made, hidden: bool| {
+            for round in 0..10 {
+                let at = round * 1000 + 10;
+                made.kernel(all_reduce, at, at + 400, 6).stream = 1;
+                let start = if hidden { at } else { at + 400 };
+                made.kernel("some_kernel", start, at + 995, 500);
+            }
+        };
+        check(
+            "communication",
+            |made| reducing(made, false),
+            |made| reducing(made, true),
+        );
+    }
 }

@@ -27,9 +27,9 @@ pub(super) const RULE: Rule = Rule {
         source: "Chowdhery et al., PaLM (2022), for what utilisation well-tuned training reaches",
     },
     thresholds: &[HFU],
-    
+
     find,
-    
+
     ..Rule::EMPTY
 };
 
@@ -55,18 +55,21 @@ fn find(profile: &Profile<'_>) -> Vec<Finding> {
 
 #[cfg(test)]
 mod tests {
-use crate::findings::{self, Thresholds, testing::{Made, classifier, measured}};
     use crate::figures::of_profile;
-#[test]
-fn compute_bound() {
-    let with = |hfu| {
-        let mut figures = of_profile(vec![measured(&Made::new().0, &classifier())]);
-        figures.ranks[0].flops.at_least = hfu;
-        let found = findings::of_profile(&[], &figures, &Thresholds::default());
-        found.iter().any(|one| one.class == "compute_bound")
+    use crate::findings::{
+        self, Thresholds,
+        testing::{Made, classifier, measured},
     };
-    assert!(with(Some(0.7)));
-    assert!(!with(Some(0.3)));
-    assert!(!with(None));
-}
+    #[test]
+    fn compute_bound() {
+        let with = |hfu| {
+            let mut figures = of_profile(vec![measured(&Made::new().0, &classifier())]);
+            figures.ranks[0].flops.at_least = hfu;
+            let found = findings::of_profile(&[], &figures, &Thresholds::default());
+            found.iter().any(|one| one.class == "compute_bound")
+        };
+        assert!(with(Some(0.7)));
+        assert!(!with(Some(0.3)));
+        assert!(!with(None));
+    }
 }

@@ -108,7 +108,7 @@ pub(super) const RULE: Rule = Rule {
     
     find,
     whole: |host| Whole::Always(&host.loader),
-    
+
     ..Rule::EMPTY
 };
 
@@ -124,7 +124,9 @@ fn find(profile: &Profile<'_>) -> Vec<Finding> {
                 "Then raise `prefetch_factor`, or make decoding cheaper, until its range is near zero.",
             ]
         } else {
-            &["The loader has workers, and they do not keep up: more of them, a larger `prefetch_factor`, `persistent_workers=True`, or cheaper decoding."]
+            &[
+                "The loader has workers, and they do not keep up: more of them, a larger `prefetch_factor`, `persistent_workers=True`, or cheaper decoding.",
+            ]
         };
         let (share, first) = (lost.of_the_time(), lost.first());
         let holds = Holds::of(profile);

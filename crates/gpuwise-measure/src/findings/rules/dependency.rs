@@ -3,7 +3,7 @@
 use crate::findings::{
     ledger::Cause,
     lost::Lost,
-    rule::{Row, Profile, Rule},
+    rule::{Profile, Row, Rule},
 };
 use gpuwise_domain::profile::finding::{Finding, FindingDefinition, Gain};
 

@@ -37,10 +37,10 @@ pub(super) const RULE: Rule = Rule {
         source: "NVIDIA CUDA programming guide, lazy loading",
     },
     thresholds: &[SHARE, CALL, CERTAIN_HOST],
-    
+
     find,
     whole: |host| Whole::Always(&host.long_calls),
-    
+
     ..Rule::EMPTY
 };
 
@@ -67,36 +67,36 @@ fn find(profile: &Profile<'_>) -> Vec<Finding> {
 
 #[cfg(test)]
 mod tests {
-use crate::findings::testing::{check, Made};
-use gpuwise_domain::profile::timeline::MemoryKind;
-#[test]
-fn first_use() {
-    let launch = |made: &mut Made, length: i64| {
-        made.kernel("first", 10, 20, 6);
-        let call = made.call("cudaLaunchKernel", 30, 30 + length);
-        made.work("second", 34 + length, 1000 + length, call);
-    };
-    check(
-        "first_use",
-        |made| launch(made, 5000),
-        |made| launch(made, 200),
-    );
-}
+    use crate::findings::testing::{Made, check};
+    use gpuwise_domain::profile::timeline::MemoryKind;
+    #[test]
+    fn first_use() {
+        let launch = |made: &mut Made, length: i64| {
+            made.kernel("first", 10, 20, 6);
+            let call = made.call("cudaLaunchKernel", 30, 30 + length);
+            made.work("second", 34 + length, 1000 + length, call);
+        };
+        check(
+            "first_use",
+            |made| launch(made, 5000),
+            |made| launch(made, 200),
+        );
+    }
 
-/// A copy of a few bytes, behind nothing, whose call takes 5 ms: it did not wait for the device.
-#[test]
-fn a_long_call_for_a_short_copy_behind_nothing() {
-    let copying = |made: &mut Made, behind: i64| {
-        made.kernel("first", 10, behind, 6);
-        made.copy(5100, 5101, 4, MemoryKind::Pinned);
-        let call = made.call("cudaMemcpyAsync", 100, 5103);
-        made.0.work.last_mut().expect("a copy").call = call;
-        made.kernel("second", 5150, 6000, 6);
-    };
-    check(
-        "first_use",
-        |made| copying(made, 20),
-        |made| copying(made, 5090),
-    );
-}
+    /// A copy of a few bytes, behind nothing, whose call takes 5 ms: it did not wait for the device.
+    #[test]
+    fn a_long_call_for_a_short_copy_behind_nothing() {
+        let copying = |made: &mut Made, behind: i64| {
+            made.kernel("first", 10, behind, 6);
+            made.copy(5100, 5101, 4, MemoryKind::Pinned);
+            let call = made.call("cudaMemcpyAsync", 100, 5103);
+            made.0.work.last_mut().expect("a copy").call = call;
+            made.kernel("second", 5150, 6000, 6);
+        };
+        check(
+            "first_use",
+            |made| copying(made, 20),
+            |made| copying(made, 5090),
+        );
+    }
 }

@@ -2,8 +2,8 @@
 
 use crate::findings::{
     lost::percent,
-    stack::Stack,
     rule::{Profile, Row, Rule, evidence},
+    stack::Stack,
     work::{DeviceMemory, device_memory},
 };
 use gpuwise_domain::profile::finding::{Finding, FindingDefinition, Gain};
@@ -34,9 +34,9 @@ pub(super) const RULE: Rule = Rule {
         source: "PyTorch documentation, CUDA semantics, memory management",
     },
     thresholds: &[SLACK, PRESSURE],
-    
+
     find,
-    
+
     ..Rule::EMPTY
 };
 
@@ -47,7 +47,12 @@ fn find(profile: &Profile<'_>) -> Vec<Finding> {
         .collect()
 }
 
-fn said(one: &DeviceMemory<'_>, slack: u64, limits: (f64, f64), software: Stack) -> Option<Finding> {
+fn said(
+    one: &DeviceMemory<'_>,
+    slack: u64,
+    limits: (f64, f64),
+    software: Stack,
+) -> Option<Finding> {
     let variable = if software.is_amd() {
         "PYTORCH_HIP_ALLOC_CONF"
     } else {
@@ -81,7 +86,7 @@ fn said(one: &DeviceMemory<'_>, slack: u64, limits: (f64, f64), software: Stack)
 
 #[cfg(test)]
 mod tests {
-use crate::findings::testing::{check, holding};
+    use crate::findings::testing::{check, holding};
 
     #[test]
     fn fragmentation() {

@@ -36,10 +36,10 @@ pub(super) const RULE: Rule = Rule {
         source: "AMD-AGI/TraceLens cpu_idle_analysis; PyTorch performance tuning guide",
     },
     thresholds: &[SHARE, CERTAIN],
-    
+
     find,
     whole: |host| Whole::AtMost(&host.framework),
-    
+
     ..Rule::EMPTY
 };
 
@@ -62,20 +62,20 @@ fn find(profile: &Profile<'_>) -> Vec<Finding> {
 
 #[cfg(test)]
 mod tests {
-use crate::findings::testing::{check, gaps, Made};
-#[test]
-fn host_bound() {
-    let operator = |made: &mut Made, at| {
-        made.operator("aten::mm", at, at + 92);
-    };
-    check(
-        "host_bound",
-        |made| gaps(made, operator),
-        |made| {
-            for round in 0..10 {
-                made.kernel("some_kernel", round * 100 + 1, round * 100 + 100, 500);
-            }
-        },
-    );
-}
+    use crate::findings::testing::{Made, check, gaps};
+    #[test]
+    fn host_bound() {
+        let operator = |made: &mut Made, at| {
+            made.operator("aten::mm", at, at + 92);
+        };
+        check(
+            "host_bound",
+            |made| gaps(made, operator),
+            |made| {
+                for round in 0..10 {
+                    made.kernel("some_kernel", round * 100 + 1, round * 100 + 100, 500);
+                }
+            },
+        );
+    }
 }

@@ -44,10 +44,10 @@ pub(super) const RULE: Rule = Rule {
         source: "-",
     },
     thresholds: &[SHARE, REST, REST_SHARE, CERTAIN_HOST],
-    
+
     find,
     whole: |host| Whole::Always(&host.rests),
-    
+
     ..Rule::EMPTY
 };
 
@@ -73,23 +73,23 @@ fn find(profile: &Profile<'_>) -> Vec<Finding> {
 
 #[cfg(test)]
 mod tests {
-use crate::findings::testing::{check, Made};
-#[test]
-fn host_at_rest() {
-    let resting = |made: &mut Made, busy: bool| {
-        for round in 0..40 {
-            let at = round * 100 + if round >= 20 { 9000 } else { 0 };
-            made.operator("aten::mm", at, at + 95);
-            made.kernel("some_kernel", at + 8, at + 99, 6);
-        }
-        if busy {
-            made.operator("aten::nonzero", 1995, 11_000);
-        }
-    };
-    check(
-        "idle",
-        |made| resting(made, false),
-        |made| resting(made, true),
-    );
-}
+    use crate::findings::testing::{Made, check};
+    #[test]
+    fn host_at_rest() {
+        let resting = |made: &mut Made, busy: bool| {
+            for round in 0..40 {
+                let at = round * 100 + if round >= 20 { 9000 } else { 0 };
+                made.operator("aten::mm", at, at + 95);
+                made.kernel("some_kernel", at + 8, at + 99, 6);
+            }
+            if busy {
+                made.operator("aten::nonzero", 1995, 11_000);
+            }
+        };
+        check(
+            "idle",
+            |made| resting(made, false),
+            |made| resting(made, true),
+        );
+    }
 }

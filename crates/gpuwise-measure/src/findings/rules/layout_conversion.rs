@@ -60,7 +60,12 @@ fn charge(rank: &Rank<'_>, ledger: &mut Ledger<'_>) {
         let name = kernel.work.name;
         if known.of(name, |name| NAMES.iter().any(|one| name.contains(one))) {
             let time = kernel.duration() as f64 * rank.alone;
-            ledger.charge_work(CAUSE, kernel.place, time as i64, ((time * certain) as i64, time as i64));
+            ledger.charge_work(
+                CAUSE,
+                kernel.place,
+                time as i64,
+                ((time * certain) as i64, time as i64),
+            );
         }
     }
 }
@@ -74,7 +79,12 @@ mod tests {
         let convolutions = |made: &mut Made, converted: i64| {
             for round in 0..10 {
                 let at = round * 1000 + 10;
-                made.kernel("cudnn::ops::nchwToNhwcKernel<float>", at, at + converted, 500);
+                made.kernel(
+                    "cudnn::ops::nchwToNhwcKernel<float>",
+                    at,
+                    at + converted,
+                    500,
+                );
                 made.kernel("some_kernel", at + converted, at + 1000, 500);
             }
         };

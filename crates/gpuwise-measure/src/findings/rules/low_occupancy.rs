@@ -72,31 +72,36 @@ fn charge(rank: &Rank<'_>, ledger: &mut Ledger<'_>) {
         let duration = kernel.duration() as f64;
         if let Some(blocks) = blocks.filter(|blocks| *blocks < fewest && duration >= small) {
             let lost = duration * rank.alone * (1.0 - blocks.max(0.0));
-            ledger.charge_work(CAUSE, kernel.place, lost as i64, ((lost * certain) as i64, lost as i64));
+            ledger.charge_work(
+                CAUSE,
+                kernel.place,
+                lost as i64,
+                ((lost * certain) as i64, lost as i64),
+            );
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-use crate::findings::testing::{check, Made};
+    use crate::findings::testing::{Made, check};
     use gpuwise_domain::profile::timeline::{Detail, LaunchShape};
-#[test]
-fn low_occupancy() {
-    let blocks = |made: &mut Made, blocks: f64| {
-        let detail = made.detail(Detail::Launch(LaunchShape {
-            blocks_per_multiprocessor: Some(blocks),
-            ..LaunchShape::default()
-        }));
-        for round in 0..10 {
-            made.kernel("some_kernel", round * 100, round * 100 + 99, 500)
-                .detail = detail;
-        }
-    };
-    check(
-        "low_occupancy",
-        |made| blocks(made, 0.1),
-        |made| blocks(made, 2.0),
-    );
-}
+    #[test]
+    fn low_occupancy() {
+        let blocks = |made: &mut Made, blocks: f64| {
+            let detail = made.detail(Detail::Launch(LaunchShape {
+                blocks_per_multiprocessor: Some(blocks),
+                ..LaunchShape::default()
+            }));
+            for round in 0..10 {
+                made.kernel("some_kernel", round * 100, round * 100 + 99, 500)
+                    .detail = detail;
+            }
+        };
+        check(
+            "low_occupancy",
+            |made| blocks(made, 0.1),
+            |made| blocks(made, 2.0),
+        );
+    }
 }

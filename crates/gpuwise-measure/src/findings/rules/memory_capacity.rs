@@ -25,7 +25,7 @@ pub(super) const RULE: Rule = Rule {
         source: "pytorch/kineto tb_plugin memory view",
     },
     thresholds: &[FULL],
-    
+
     find,
     ends_run: true,
     ..Rule::EMPTY
@@ -66,7 +66,7 @@ fn said(one: &DeviceMemory<'_>, full: f64) -> Option<Finding> {
 
 #[cfg(test)]
 mod tests {
-use crate::findings::testing::{check, holding};
+    use crate::findings::testing::{check, holding};
 
     #[test]
     fn memory_capacity() {

@@ -32,7 +32,7 @@ pub(super) const RULE: Rule = Rule {
     charge,
     find,
     waits: Some(Wait::Pageable),
-    
+
     ..Rule::EMPTY
 };
 
@@ -57,7 +57,7 @@ fn charge(rank: &Rank<'_>, ledger: &mut Ledger<'_>) {
 
 #[cfg(test)]
 mod tests {
-use crate::findings::testing::{check, copying};
+    use crate::findings::testing::{check, copying};
     use gpuwise_domain::profile::timeline::MemoryKind;
 
     #[test]

@@ -43,7 +43,7 @@ pub(super) const RULE: Rule = Rule {
     thresholds: &[SHARE, PINNED_RATE, CERTAIN_HOST],
     charge,
     find,
-    
+
     ..Rule::EMPTY
 };
 
@@ -129,10 +129,7 @@ struct Copied {
 }
 
 /// Copies between host and device, in order of start.
-fn copies<'a>(
-    rank: &'a Rank<'_>,
-    wanted: fn(bool) -> bool,
-) -> impl Iterator<Item = Copied> + 'a {
+fn copies<'a>(rank: &'a Rank<'_>, wanted: fn(bool) -> bool) -> impl Iterator<Item = Copied> + 'a {
     let timeline = rank.timeline;
     let pieces = rank.ordered.pieces.iter().enumerate();
     pieces.filter_map(move |(place, &(start, end, index))| {
@@ -161,7 +158,7 @@ fn on_host(kind: MemoryKind) -> bool {
 
 #[cfg(test)]
 mod tests {
-use crate::findings::testing::{check, copying};
+    use crate::findings::testing::{check, copying};
     use gpuwise_domain::profile::timeline::MemoryKind;
 
     #[test]

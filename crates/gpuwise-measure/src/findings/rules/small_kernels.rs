@@ -47,7 +47,7 @@ pub(super) const RULE: Rule = Rule {
     charge,
     find,
     whole: |host| Whole::AtMost(&host.launching),
-    
+
     ..Rule::EMPTY
 };
 
@@ -58,11 +58,7 @@ fn find(profile: &Profile<'_>) -> Vec<Finding> {
         let statement = format!(
             "The GPU waited {share} between small kernels launched as fast as the host can, most of them from {first}"
         );
-        let advice = format!(
-            "{}; first {}.",
-            profile.stack.fuse(),
-            lost.listed()
-        );
+        let advice = format!("{}; first {}.", profile.stack.fuse(), lost.listed());
         let count = |figure: &str| {
             let count = lost.noted(figure).iter().sum();
             evidence(figure, count, "count", None)
@@ -88,19 +84,19 @@ fn charge(rank: &Rank<'_>, ledger: &mut Ledger<'_>) {
 
 #[cfg(test)]
 mod tests {
-use crate::findings::testing::{check, Made};
-#[test]
-fn small_kernels() {
-    let every = |made: &mut Made, pace: i64| {
-        for round in 0..100 {
-            made.operator("aten::add", round * pace, round * pace + 5);
-            made.kernel("small", round * pace + 5, round * pace + 7, 4);
-        }
-    };
-    check(
-        "small_kernels",
-        |made| every(made, 8),
-        |made| every(made, 90),
-    );
-}
+    use crate::findings::testing::{Made, check};
+    #[test]
+    fn small_kernels() {
+        let every = |made: &mut Made, pace: i64| {
+            for round in 0..100 {
+                made.operator("aten::add", round * pace, round * pace + 5);
+                made.kernel("small", round * pace + 5, round * pace + 7, 4);
+            }
+        };
+        check(
+            "small_kernels",
+            |made| every(made, 8),
+            |made| every(made, 90),
+        );
+    }
 }

@@ -39,14 +39,17 @@ pub(super) const RULE: Rule = Rule {
         source: "facebookresearch/HolisticTraceAnalysis straggler analysis; Meta, Zoomer (2025)",
     },
     thresholds: &[LAST_SHARE, SHARE, CERTAIN_HOST],
-    
+
     find,
-    
+
     ..Rule::EMPTY
 };
 
 fn find(profile: &Profile<'_>) -> Vec<Finding> {
-    slowest(profile).map(|one| said(&one, profile)).into_iter().collect()
+    slowest(profile)
+        .map(|one| said(&one, profile))
+        .into_iter()
+        .collect()
 }
 
 fn said(straggler: &Straggler<'_>, profile: &Profile<'_>) -> Finding {
@@ -70,7 +73,12 @@ fn said(straggler: &Straggler<'_>, profile: &Profile<'_>) -> Finding {
         ),
         evidence: vec![
             evidence("straggler", *share, "share of the span", limit(&SHARE)),
-            evidence("last_share", straggler.last, "share of collectives", limit(&LAST_SHARE)),
+            evidence(
+                "last_share",
+                straggler.last,
+                "share of collectives",
+                limit(&LAST_SHARE),
+            ),
             evidence("caused_ns", caused, "ns", None),
             elsewhere(caused, &places),
         ],
@@ -118,7 +126,11 @@ impl Straggler<'_> {
     /// What a rank waited for the straggler.
     pub(super) fn waited(&self, profile: &Profile<'_>, place: usize, of: &Signals) -> f64 {
         let number = number(place, of);
-        let ranks = profile.figures.stragglers.iter().flat_map(|found| &found.ranks);
+        let ranks = profile
+            .figures
+            .stragglers
+            .iter()
+            .flat_map(|found| &found.ranks);
         let own = ranks
             .filter(|rank| rank.rank == number)
             .map(|rank| rank.waited_ns as f64)
@@ -136,7 +148,10 @@ fn number(place: usize, of: &Signals) -> u32 {
 pub(super) fn slowest<'a>(profile: &Profile<'a>) -> Option<Straggler<'a>> {
     let found = profile.figures.stragglers.as_ref()?;
     let rank = found.ranks.iter().max_by_key(|rank| rank.caused_ns)?;
-    let alike = found.ranks.iter().filter(|one| one.caused_ns == rank.caused_ns);
+    let alike = found
+        .ranks
+        .iter()
+        .filter(|one| one.caused_ns == rank.caused_ns);
     if alike.count() > 1 {
         // Nobody is later than the others.
         return None;
@@ -184,31 +199,31 @@ fn places(found: &Stragglers, rank: u32) -> Vec<Place> {
 
 #[cfg(test)]
 mod tests {
-use crate::findings::testing::{classes, Made};
+    use crate::findings::testing::{Made, classes};
     use gpuwise_domain::profile::timeline::Rank;
-#[test]
-fn straggler() {
-    let rank = |number: u32, wait: i64| {
-        let mut made = Made::new();
-        made.0.rank = Some(Rank {
-            number,
-            world_size: Some(2),
-            backend: None,
-        });
-        for round in 0..10 {
-            let at = round * 1000 + 10;
-            made.kernel("some_kernel", at, at + 900 - wait, 500);
-            made.kernel("ncclDevKernel_AllReduce", at + 900 - wait, at + 950, 500);
-        }
-        made
-    };
-    let late = classes(&[rank(0, 500), rank(1, 0)]);
-    assert_eq!(
-        late.first().map(String::as_str),
-        Some("straggler"),
-        "{late:?}"
-    );
-    let even = classes(&[rank(0, 100), rank(1, 100)]);
-    assert!(!even.iter().any(|class| class == "straggler"), "{even:?}");
-}
+    #[test]
+    fn straggler() {
+        let rank = |number: u32, wait: i64| {
+            let mut made = Made::new();
+            made.0.rank = Some(Rank {
+                number,
+                world_size: Some(2),
+                backend: None,
+            });
+            for round in 0..10 {
+                let at = round * 1000 + 10;
+                made.kernel("some_kernel", at, at + 900 - wait, 500);
+                made.kernel("ncclDevKernel_AllReduce", at + 900 - wait, at + 950, 500);
+            }
+            made
+        };
+        let late = classes(&[rank(0, 500), rank(1, 0)]);
+        assert_eq!(
+            late.first().map(String::as_str),
+            Some("straggler"),
+            "{late:?}"
+        );
+        let even = classes(&[rank(0, 100), rank(1, 100)]);
+        assert!(!even.iter().any(|class| class == "straggler"), "{even:?}");
+    }
 }

@@ -4,8 +4,8 @@ use crate::findings::{
     host::Wait,
     ledger::Cause,
     lost::Lost,
-    stack::Framework,
     rule::{CERTAIN_HOST, Profile, Row, Rule},
+    stack::Framework,
 };
 use gpuwise_domain::profile::finding::{Finding, FindingDefinition};
 
@@ -37,10 +37,10 @@ pub(super) const RULE: Rule = Rule {
         source: "Nsight Systems expert system, synchronisation rules",
     },
     thresholds: &[SHARE, RESTART, CERTAIN_HOST],
-    
+
     find,
     waits: Some(Wait::Synchronisation),
-    
+
     ..Rule::EMPTY
 };
 
@@ -67,22 +67,22 @@ fn find(profile: &Profile<'_>) -> Vec<Finding> {
 
 #[cfg(test)]
 mod tests {
-use crate::findings::testing::{check, gaps};
-#[test]
-fn synchronisation() {
-    check(
-        "synchronisation",
-        |made| {
-            gaps(made, |made, at| {
-                made.call("cudaStreamSynchronize", at - 80, at + 3);
-                made.operator("aten::item", at - 90, at + 5);
-            });
-        },
-        |made| {
-            gaps(made, |made, at| {
-                made.operator("aten::mm", at, at + 92);
-            });
-        },
-    );
-}
+    use crate::findings::testing::{check, gaps};
+    #[test]
+    fn synchronisation() {
+        check(
+            "synchronisation",
+            |made| {
+                gaps(made, |made, at| {
+                    made.call("cudaStreamSynchronize", at - 80, at + 3);
+                    made.operator("aten::item", at - 90, at + 5);
+                });
+            },
+            |made| {
+                gaps(made, |made, at| {
+                    made.operator("aten::mm", at, at + 92);
+                });
+            },
+        );
+    }
 }

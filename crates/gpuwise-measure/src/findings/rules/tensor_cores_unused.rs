@@ -85,7 +85,12 @@ pub(super) fn charge_kernels(
         {
             let duration = kernel.duration() as f64 * rank.alone;
             let lost = duration * (1.0 - 1.0 / TENSOR_RATIO);
-            ledger.charge_work(cause, kernel.place, lost as i64, ((lost * certain) as i64, lost as i64));
+            ledger.charge_work(
+                cause,
+                kernel.place,
+                lost as i64,
+                ((lost * certain) as i64, lost as i64),
+            );
         }
     }
 }
@@ -114,7 +119,7 @@ fn operands(timeline: &Timeline, work: &Work) -> Operands {
 
 #[cfg(test)]
 mod tests {
-use crate::findings::testing::{check, products};
+    use crate::findings::testing::{check, products};
 
     #[test]
     fn tensor_cores_unused() {

@@ -85,7 +85,14 @@ pub(super) const RULE: Rule = Rule {
         gain: "high: time beyond that of the fastest part; low: `certain_clock` of it where the trace has clocks, else `certain_clock_unrecorded`.",
         source: "NVML clock event reasons; Meta, Zoomer (2025)",
     },
-    thresholds: &[RATIO, RATIO_DOUBTFUL, BREADTH, SHARE, CERTAIN, CERTAIN_UNRECORDED],
+    thresholds: &[
+        RATIO,
+        RATIO_DOUBTFUL,
+        BREADTH,
+        SHARE,
+        CERTAIN,
+        CERTAIN_UNRECORDED,
+    ],
     charge,
     find,
     same_kernels: true,
@@ -131,7 +138,9 @@ fn mean(values: &[f64]) -> Option<f64> {
 }
 
 fn charge(rank: &Rank<'_>, ledger: &mut Ledger<'_>) {
-    let &Rank { timeline, limits, .. } = rank;
+    let &Rank {
+        timeline, limits, ..
+    } = rank;
     let Some(parts) = parts(rank) else { return };
     let all: i64 = parts.iter().map(|part| part.took).sum();
     let mut ratios: Vec<(f64, i64)> = parts
@@ -140,7 +149,9 @@ fn charge(rank: &Rank<'_>, ledger: &mut Ledger<'_>) {
         .map(|part| (part.ratio(), part.usual))
         .collect();
     ratios.sort_unstable_by(|one, other| one.0.total_cmp(&other.0));
-    let Some(fastest) = fastest(&ratios) else { return };
+    let Some(fastest) = fastest(&ratios) else {
+        return;
+    };
     let clocks = Clocks::new(timeline);
     let usual = clocks.highest(&parts, fastest);
     let mut low = Vec::new();
@@ -195,7 +206,9 @@ fn between(said: &[Option<f64>]) -> Vec<f64> {
 
 /// The trace in parts of equal length, with the kernels that ran alone in each.
 fn parts(rank: &Rank<'_>) -> Option<Vec<Part>> {
-    let &Rank { timeline, ordered, .. } = rank;
+    let &Rank {
+        timeline, ordered, ..
+    } = rank;
     let (from, to) = ordered.busy.hull()?;
     let width = ((to - from) / PARTS).max(1);
     let medians = medians(timeline, ordered);
@@ -275,7 +288,9 @@ impl Clocks {
 
     /// That of the fast parts: the highest among them.
     fn highest(&self, parts: &[Part], fastest: f64) -> Option<f64> {
-        let fast = parts.iter().filter(|part| part.took > 0 && part.ratio() <= fastest * 1.02);
+        let fast = parts
+            .iter()
+            .filter(|part| part.took > 0 && part.ratio() <= fastest * 1.02);
         fast.filter_map(|part| self.within(part.from, part.to))
             .max_by(f64::total_cmp)
     }
@@ -386,58 +401,59 @@ fn medians(timeline: &Timeline, ordered: &Ordered) -> BTreeMap<(NameId, Index), 
 
 #[cfg(test)]
 mod tests {
-use crate::findings::testing::{check, Made};
+    use crate::findings::testing::{Made, check};
     use gpuwise_domain::profile::timeline::{CounterSample, Detail, LaunchShape};
-#[test]
-fn throttled_clock() {
-    let slower = |made: &mut Made, same: bool| {
-        let shape = made.detail(Detail::Launch(LaunchShape {
-            grid: Some([128, 1, 1]),
-            ..LaunchShape::default()
-        }));
-        let mut at = 10;
-        for round in 0..200_i64 {
-            let late = round >= 100;
-            let name = if late && !same {
-                "other"
-            } else {
-                "some_kernel"
-            };
-            let length = if late { 90 } else { 50 };
-            made.kernel(name, at, at + length, 500).detail = shape;
-            at += length;
-        }
-    };
-    check(
-        "throttled_clock",
-        |made| slower(made, true),
-        |made| slower(made, false),
-    );
-    // Communication beside the slow ones: they share multiprocessors.
-    check(
-        "throttled_clock",
-        |made| slower(made, true),
-        |made| {
+    #[test]
+    fn throttled_clock() {
+        let slower = |made: &mut Made, same: bool| {
+            let shape = made.detail(Detail::Launch(LaunchShape {
+                grid: Some([128, 1, 1]),
+                ..LaunchShape::default()
+            }));
+            let mut at = 10;
+            for round in 0..200_i64 {
+                let late = round >= 100;
+                let name = if late && !same {
+                    "other"
+                } else {
+                    "some_kernel"
+                };
+                let length = if late { 90 } else { 50 };
+                made.kernel(name, at, at + length, 500).detail = shape;
+                at += length;
+            }
+        };
+        check(
+            "throttled_clock",
+            |made| slower(made, true),
+            |made| slower(made, false),
+        );
+        // Communication beside the slow ones: they share multiprocessors.
+        check(
+            "throttled_clock",
+            |made| slower(made, true),
+            |made| {
+                slower(made, true);
+                made.kernel("ncclDevKernel_AllGather_RING_LL", 5010, 14_010, 500)
+                    .stream = 1;
+            },
+        );
+        let recorded = |made: &mut Made, then: f64| {
             slower(made, true);
-            made.kernel("ncclDevKernel_AllGather_RING_LL", 5010, 14_010, 500).stream = 1;
-        },
-    );
-    let recorded = |made: &mut Made, then: f64| {
-        slower(made, true);
-        let name = made.name("GPC Clock Frequency [MHz]");
-        for at in 0..140 {
-            made.0.samples.push(CounterSample {
-                at_ns: at * 100_000,
-                device: 0,
-                name,
-                value: if at < 50 { 1980.0 } else { then },
-            });
-        }
-    };
-    check(
-        "throttled_clock",
-        |made| recorded(made, 1100.0),
-        |made| recorded(made, 1980.0),
-    );
-}
+            let name = made.name("GPC Clock Frequency [MHz]");
+            for at in 0..140 {
+                made.0.samples.push(CounterSample {
+                    at_ns: at * 100_000,
+                    device: 0,
+                    name,
+                    value: if at < 50 { 1980.0 } else { then },
+                });
+            }
+        };
+        check(
+            "throttled_clock",
+            |made| recorded(made, 1100.0),
+            |made| recorded(made, 1980.0),
+        );
+    }
 }

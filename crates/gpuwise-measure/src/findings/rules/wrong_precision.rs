@@ -4,8 +4,8 @@ use super::tensor_cores_unused::{Operands, SHARE, charge_kernels};
 use crate::findings::{
     ledger::{Cause, Ledger},
     lost::Lost,
-    stack::Framework,
     rule::{Profile, Rank, Row, Rule},
+    stack::Framework,
 };
 use gpuwise_domain::profile::finding::{Finding, FindingDefinition};
 
@@ -43,11 +43,7 @@ fn find(profile: &Profile<'_>) -> Vec<Finding> {
             lost.first(),
             lost.of_the_time()
         );
-        let advice = format!(
-            "For {}: {}.",
-            lost.listed(),
-            switches(profile)
-        );
+        let advice = format!("For {}: {}.", lost.listed(), switches(profile));
         lost.finding(certain, statement, &[&advice], Vec::new())
     })
 }
@@ -88,7 +84,7 @@ fn charge(rank: &Rank<'_>, ledger: &mut Ledger<'_>) {
 
 #[cfg(test)]
 mod tests {
-use crate::findings::testing::{check, products};
+    use crate::findings::testing::{check, products};
 
     #[test]
     fn wrong_precision() {

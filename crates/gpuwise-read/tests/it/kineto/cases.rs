@@ -281,8 +281,92 @@ fn files_that_end_early_or_are_something_else() {
         &format!("{deep}, {KERNEL}"),
         "0/7 k [5000, 7000); lost 1 events that are no JSON at event 1 (byte 17)",
     );
-    check(
-        &deep,
-        "lost 1 the end of the file: it is cut off after 17 bytes; lost 0 events: there are none",
+    let read = "{\"traceEvents\": [".len() + deep.len() + 2;
+    check_file(
+        &format!("{{\"traceEvents\": [{deep}]}}"),
+        &format!("error: the file ends after {read} bytes, before its first event is whole"),
     );
+    for cut in ["[", "[{\"ph\": \"X\"", "{\"traceEvents\": ["] {
+        let told = format!(
+            "error: the file ends after {} bytes, before its first event is whole",
+            cut.len()
+        );
+        check_file(cut, &told);
+    }
+}
+
+/// The forward operator that each operator of a backward pass is linked to, by name.
+fn gradients(events: &[String]) -> Vec<(String, Option<String>)> {
+    let timeline = read_text(&format!("[{}]", events.join(", "))).expect("a trace");
+    let name = |index: gpuwise_domain::profile::timeline::Index| {
+        let span = timeline.operators.get(index.get()?)?;
+        Some(format!(
+            "{}@{}",
+            timeline.names.text(span.name),
+            span.start_ns
+        ))
+    };
+    let all = timeline.backward.iter();
+    all.map(|one| (name(one.operator).expect("it is there"), name(one.forward)))
+        .collect()
+}
+
+#[test]
+fn gradients_are_linked_by_the_number_of_their_node() {
+    let operator = |name: &str, thread: u32, at: u32, sequence: u32, recorded_by: u32| {
+        format!(
+            r#"{{"ph": "X", "cat": "cpu_op", "name": "{name}", "pid": 4, "tid": {thread}, "ts": {at}, "dur": 1, "args": {{"External id": {at}, "Sequence number": {sequence}, "Fwd thread id": {recorded_by}}}}}"#
+        )
+    };
+    let engine = |at: u32| {
+        format!(
+            r#"{{"ph": "X", "cat": "cpu_op", "name": "autograd::engine::evaluate_function: AccumulateGrad", "pid": 4, "tid": 9, "ts": {at}, "dur": 1, "args": {{"External id": {at}}}}}"#
+        )
+    };
+    let said = |one: &str, forward: Option<&str>| (one.to_owned(), forward.map(str::to_owned));
+    let events = [
+        // The number that is next stands at the operator and at what it calls: the innermost recorded it.
+        operator("aten::linear", 4, 10, 7, 0),
+        operator("aten::addmm", 4, 11, 7, 0),
+        operator("aten::relu", 4, 20, 8, 0),
+        // Another thread counts by itself; and the same number comes again in the next step.
+        operator("aten::copy_", 5, 15, 7, 0),
+        operator("ReluBackward0", 9, 30, 8, 1),
+        operator("AddmmBackward0", 9, 40, 7, 1),
+        engine(50),
+        operator("OldBackward0", 9, 60, 3, 1),
+        operator("aten::addmm", 4, 70, 7, 0),
+    ];
+    assert_eq!(
+        gradients(&events),
+        [
+            said("ReluBackward0@30000", Some("aten::relu@20000")),
+            said("AddmmBackward0@40000", Some("aten::addmm@11000")),
+            said(
+                "autograd::engine::evaluate_function: AccumulateGrad@50000",
+                None
+            ),
+            said("OldBackward0@60000", None),
+        ]
+    );
+    // Under a checkpoint nothing is recorded but the checkpoint: all within has its number.
+    let events = [
+        operator("CheckpointFunction", 4, 10, 7, 0),
+        operator("aten::relu", 4, 20, 7, 0),
+        operator("CheckpointFunctionBackward", 9, 40, 7, 1),
+    ];
+    assert_eq!(
+        gradients(&events),
+        [said(
+            "CheckpointFunctionBackward@40000",
+            Some("CheckpointFunction@10000")
+        )]
+    );
+    // Two threads that fit equally well: which one it was is unknown.
+    let events = [
+        operator("aten::mm", 4, 10, 7, 0),
+        operator("aten::mm", 5, 11, 7, 0),
+        operator("MmBackward0", 9, 40, 7, 1),
+    ];
+    assert_eq!(gradients(&events), [said("MmBackward0@40000", None)]);
 }

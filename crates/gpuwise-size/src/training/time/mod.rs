@@ -23,7 +23,7 @@ pub use explain::explain_step;
 pub use flops::{FlopCount, model_flops_per_token};
 pub use parts::{STREAM, StepParts, step_parts};
 pub use system::{TrainingSystem, recipe_peak};
-pub use work::{Again, StepWork};
+pub use work::{Again, StepWork, pipeline_waiting};
 
 use crate::training::rollout::Rollout;
 use alloc::{string::ToString, vec::Vec};

@@ -145,6 +145,14 @@ pub(super) fn passes(method: &Method) -> f64 {
     }
 }
 
+/// How long a stage of a pipeline waits for the others, over the time that it computes: `stages - 1`
+/// micro-batches of a step pass while it is filled and drained, each of them a part of it where stages
+/// are interleaved. Source: Narayanan et al., "Efficient Large-Scale Language Model Training on GPU
+/// Clusters Using Megatron-LM", 2021, section 2.2.
+pub fn pipeline_waiting(stages: u64, micro_batches: f64, interleave: f64) -> f64 {
+    stages.saturating_sub(1) as f64 / (micro_batches * interleave)
+}
+
 impl StepWork {
     /// Operations of a GPU in a step that the model itself asks for: what MFU counts.
     pub fn model_operations(&self) -> f64 {
@@ -244,7 +252,7 @@ impl StepWork {
     fn schedule(&mut self, architecture: &Architecture, setup: &TrainingSetup) {
         let stages = u64::from(setup.layout.pipeline.max(1));
         let interleave = f64::from(setup.layout.interleave.max(1));
-        self.bubble = (stages - 1) as f64 / (self.micro_batches * interleave);
+        self.bubble = pipeline_waiting(stages, self.micro_batches, interleave);
         let layers = architecture.layer_count().max(1);
         self.fullest_layers = 1.0;
         if stages == 1 {

@@ -1,6 +1,6 @@
 //! The parts of the page, in the order in which one asks.
 
-use super::{breakdown, compare, findings, pack::Packed, tables};
+use super::{breakdown, compare, findings, heat, operators, pack::Packed, tables};
 use crate::{
     html::{Section, figure},
     markup::escape,
@@ -73,6 +73,12 @@ pub(super) fn all(
             tables::ranks(profile).to_live_html("Ranks", &|_| None),
         );
     }
+    add("pace", "Pace by rank", heat::section(profile));
+    add(
+        "operators",
+        "Modules and operators",
+        operators::section(profile),
+    );
     let mut body = tables::kinds(profile).to_live_html("Kinds of work", &|_| None);
     body += &tables::kernels(profile, kernels).to_live_html("Kernels and copies by name", &link);
     add("kernels", "Kernels", body);
