@@ -13,7 +13,8 @@ use gpuwise_app::{Exit, settings::file::Files};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let definition = match Files::here().and_then(|files| files.apply(cli::definition())) {
+    let files = Files::here().and_then(|files| files.with_config(std::env::args_os()));
+    let definition = match files.and_then(|files| files.apply(cli::definition())) {
         Ok(definition) => definition,
         Err(error) => {
             output::error(&error);

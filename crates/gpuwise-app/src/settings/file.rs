@@ -8,7 +8,9 @@
 use crate::{catalogue::user_directory, error::Problem};
 use clap::{Arg, ArgAction, Command, builder::ArgPredicate, error::ErrorKind};
 use std::{
-    env, fs,
+    env,
+    ffi::OsString,
+    fs,
     path::{Path, PathBuf},
 };
 use toml::{Table, Value};
@@ -38,6 +40,20 @@ impl Files {
         });
         let found = user.into_iter().filter(|file| file.is_file());
         Self::read(found.chain(project))
+    }
+
+    /// The same, and over them the file that `--config` names among these arguments.
+    ///
+    /// # Errors
+    /// As [`Files::here`].
+    pub fn with_config(self, arguments: impl Iterator<Item = OsString>) -> anyhow::Result<Self> {
+        let Some(file) = config(arguments) else {
+            return Ok(self);
+        };
+        let Self(own) = Self::read([file])?;
+        let Self(mut all) = self;
+        all.extend(own);
+        Ok(Self(all))
     }
 
     /// Those of these files, the weakest first.
@@ -94,6 +110,23 @@ impl Files {
         }
         Ok(command)
     }
+}
+
+/// What `--config` names, before a command that is to be run.
+fn config(mut arguments: impl Iterator<Item = OsString>) -> Option<PathBuf> {
+    while let Some(argument) = arguments.next() {
+        let text = argument.to_str().unwrap_or_default();
+        if text == "--" {
+            return None;
+        }
+        if text == "--config" {
+            return arguments.next().map(Into::into);
+        }
+        if let Some(file) = text.strip_prefix("--config=") {
+            return Some(file.into());
+        }
+    }
+    None
 }
 
 fn apply(

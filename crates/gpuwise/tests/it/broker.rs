@@ -253,6 +253,34 @@ fn what_is_wrong_is_refused_and_named() {
 }
 
 #[test]
+fn a_file_says_what_flags_do_not() {
+    let place = Place::new();
+    place.write("fleet.toml", FLEET);
+    place.write(
+        "broker.toml",
+        "listen = \"127.0.0.1:0\"\nfleet = \"fleet.toml\"\nstore = \"sqlite://other.db\"\nspeed = 600\n",
+    );
+    let mut child = place
+        .command(&["serve", "--config", "broker.toml"])
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("starts");
+    let mut lines = BufReader::new(child.stderr.take().expect("a pipe")).lines();
+    let said = lines.find_map(|line| line.ok().filter(|line| line.contains("Broker at")));
+    child.kill().expect("is killed");
+    child.wait().expect("ends");
+    assert!(
+        said.as_deref()
+            .is_some_and(|said| said.contains("sqlite://other.db")),
+        "{said:?}"
+    );
+    place.write("broker.toml", "sped = 600\n");
+    let ran = place.run(&["serve", "--config", "broker.toml"]);
+    assert_eq!(ran.code, 2);
+    assert!(ran.err.contains("sped"), "{}", ran.err);
+}
+
+#[test]
 fn tenants_do_not_see_each_other() {
     let daemon = Daemon::start(&["--speed", "600"]);
     for tenant in ["a", "b"] {

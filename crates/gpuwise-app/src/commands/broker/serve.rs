@@ -17,6 +17,10 @@ use std::{net::SocketAddr, path::PathBuf, sync::Arc};
 
 #[derive(Debug, Args)]
 pub struct Serve {
+    /// File that says flags, such as listen = "10.0.0.1:8600" (TOML); those given here win over it
+    // It is read before flags are: see [`settings::file::Files::with_config`].
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
     /// Address to listen on; other machines reach it only where this is not a loopback address
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8600")]
     listen: SocketAddr,
@@ -56,6 +60,9 @@ enum ExecutorName {
 }
 
 pub fn run(context: &Context, flags: &Serve) -> anyhow::Result<Exit> {
+    if let Some(config) = &flags.config {
+        progress::say(&format!("Settings are read from {}.", config.display()));
+    }
     if !(flags.speed.is_finite() && flags.speed > 0.0 && flags.speed <= 1e6) {
         return Err(
             Problem::new(format!("--speed {}: expected above 0, to 1e6", flags.speed)).into(),
