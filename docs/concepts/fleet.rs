@@ -67,6 +67,6 @@ pub fn start(world: &mut World, second: u64, job: Job, node: u32, gpus: std::ops
     ask(world, second, job);
     let share = |gpu| GpuShare { gpu: GpuId(gpu), part: Part::Whole };
     let assignments = vec![Assignment { node: NodeId(node), gpus: gpus.map(share).collect() }];
-    let event = Event::Done(Action::Place { job: id, assignments });
+    let event = Event::done(Action::Place { job: id, assignments });
     world.apply(&TimestampedEvent { at: seconds(second), event }).expect("a world that takes it");
 }

@@ -192,7 +192,7 @@ pub fn world(file: &FleetFile, jobs: Option<&JobsFile>) -> anyhow::Result<World>
     };
     for action in &file.present {
         let what = || "a MIG instance of the fleet file cannot be".to_owned();
-        apply(Event::Done(action.clone()), &what)?;
+        apply(Event::done(action.clone()), &what)?;
     }
     let jobs = jobs.map_or((&[][..], &[][..]), |jobs| (&jobs.jobs, &jobs.running));
     for job in jobs.0 {
@@ -208,7 +208,7 @@ pub fn world(file: &FleetFile, jobs: Option<&JobsFile>) -> anyhow::Result<World>
             named.map(|one| one.name.clone()).unwrap_or_default()
         };
         let what = || format!("job {:?} cannot run where the job file says", name());
-        apply(Event::Done(action.clone()), &what)?;
+        apply(Event::done(action.clone()), &what)?;
     }
     for event in states {
         apply(event, &|| "a state of the fleet file cannot be".to_owned())?;

@@ -79,7 +79,7 @@ fn main() {
         for action in plan.actions {
             let _ = world.apply(&TimestampedEvent {
                 at,
-                event: Event::Done(action),
+                event: Event::done(action),
             });
         }
         let took = began.elapsed().as_nanos() as u64;

@@ -149,6 +149,10 @@ enum CauseDocument {
     Reclaim,
     /// Its turn is over.
     RoundEnd,
+    /// It lost workers and cannot run with those that are left.
+    Lost,
+    /// It is where nobody wanted it to be.
+    Drift,
 }
 
 /// A GPU by its number in a node or a pool.
@@ -354,6 +358,8 @@ impl Names<'_> {
             Cause::Drain => CauseDocument::Drain,
             Cause::Reclaim => CauseDocument::Reclaim,
             Cause::RoundEnd => CauseDocument::RoundEnd,
+            Cause::Lost => CauseDocument::Lost,
+            Cause::Drift => CauseDocument::Drift,
         }
     }
 
@@ -508,6 +514,8 @@ impl Look<'_> {
             CauseDocument::Drain => Cause::Drain,
             CauseDocument::Reclaim => Cause::Reclaim,
             CauseDocument::RoundEnd => Cause::RoundEnd,
+            CauseDocument::Lost => Cause::Lost,
+            CauseDocument::Drift => Cause::Drift,
         })
     }
 

@@ -23,6 +23,8 @@ pub struct Job {
     pub deadline: Option<Nanoseconds>,
     /// Whether it may be stopped, and what that costs.
     pub preemption: Preemption,
+    /// How long it may take to leave when it is told to.
+    pub grace: Nanoseconds,
     /// How long it runs, at speed 1000, with its preferred number of workers.
     pub duration: Option<DurationEstimate>,
     /// Its speed on kinds of GPU in thousandths of the reference; kinds that are not named: 1000.
@@ -216,6 +218,7 @@ impl Job {
             spread: None,
             deadline: None,
             preemption: Preemption::Never,
+            grace: Nanoseconds(0),
             duration: None,
             speeds: Vec::new(),
             near: Vec::new(),

@@ -20,7 +20,7 @@ pub use ask::{
     DurationEstimate, Gang, GpuAsk, Isolation, Job, Need, Preemption, SliceAsk, Spread,
     TopologyWish, WorkerAsk,
 };
-pub use event::{Ended, Event, TimestampedEvent};
+pub use event::{Attempt, Ended, Event, Failure, FailureCause, Seen, TimestampedEvent};
 pub use inventory::{
     Domain, FabricPool, Fleet, FleetGpu, GpuKind, Health, Home, Level, Node, Reservation,
 };

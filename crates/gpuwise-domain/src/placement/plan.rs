@@ -88,6 +88,10 @@ pub enum Cause {
     Reclaim,
     /// Its turn is over (rounds).
     RoundEnd,
+    /// It lost workers and cannot run with those that are left.
+    Lost,
+    /// It is where nobody wanted it to be.
+    Drift,
 }
 
 /// Where one worker runs.

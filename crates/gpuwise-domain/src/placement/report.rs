@@ -123,6 +123,16 @@ pub enum Shortage {
     },
     /// Somebody who waits longer goes first, and would be delayed.
     BehindHead { head: JobId },
+    /// It is held back.
+    Held,
+    /// It failed to start, and is tried again then.
+    BackOff { until: Nanoseconds },
+    /// Where there is room it failed to start, and is tried again there then.
+    Avoided { node: NodeId, until: Nanoseconds },
+    /// It may still run on a node that does not answer, until somebody has made sure that it does not.
+    Unfenced { node: NodeId },
+    /// It may still run where it was told to stop.
+    Leaving,
 }
 
 /// Why a queue may not take what a job needs; in thousandths of GPUs of the kinds that the quota is for.

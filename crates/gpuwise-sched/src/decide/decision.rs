@@ -57,7 +57,9 @@ impl Decision<'_> {
         // Who takes back GPUs keeps what it has of its node, which only disruptions know of.
         let returns = state.wanted.is_some();
         let job = &state.job;
-        let shape = job.queue.is_none().then(|| Shape::of(job));
+        // Who avoids nodes is like nobody else.
+        let plain = job.queue.is_none() && state.avoids(self.now).next().is_none();
+        let shape = plain.then(|| Shape::of(job));
         let known = shape.is_some_and(|shape| self.failed.contains(&shape));
         let found = if returns || known {
             Err(None)
@@ -86,7 +88,9 @@ impl Decision<'_> {
                 let closed = job.and_then(|job| self.gate.behind(&self.world, job));
                 let ahead = matches!(
                     shortage,
-                    Shortage::BehindHead { .. } | Shortage::Reserved { .. }
+                    Shortage::BehindHead { .. }
+                        | Shortage::Reserved { .. }
+                        | Shortage::Avoided { .. }
                 );
                 if ahead && closed.is_none() {
                     self.finds_no_place(id, aged, Some(shortage));
@@ -257,6 +261,21 @@ impl Decision<'_> {
         }
     }
 
+    /// Says of those who seek a place and get none wherever there is room why that is so.
+    pub(super) fn barred(&mut self, demand: &[JobId]) {
+        for id in demand {
+            let state = self.world.job(*id).filter(|state| state.seeks());
+            let why = state.and_then(|state| super::barred(&self.world, state, self.now));
+            if let Some(why) = why {
+                let start = match why {
+                    Shortage::BackOff { until } => Some(until),
+                    _ => None,
+                };
+                self.waits(*id, why, start);
+            }
+        }
+    }
+
     fn waits(&mut self, job: JobId, shortage: Shortage, start: Option<Nanoseconds>) {
         self.report.decisions.push(Decided {
             job,
@@ -284,10 +303,19 @@ fn place(
     }
     let admitted = queues::admit(world, job, now)?;
     let narrowed = queues::narrowed(world, job, admitted);
-    let mut closed: Vec<NodeId> = Vec::new();
+    let avoided: Vec<(NodeId, Nanoseconds)> = world
+        .job(job.id)
+        .map_or_else(Vec::new, |state| state.avoids(now).collect());
+    let mut closed: Vec<NodeId> = avoided.iter().map(|(node, _)| *node).collect();
     loop {
         let Some(found) = gang::assignments(world, &narrowed, policy, &closed) else {
-            let forbidden = closed.first().map(|node| match gate.first() {
+            if let Some((node, until)) = avoided.first().copied()
+                && gang::assignments(world, &narrowed, policy, &[]).is_some()
+            {
+                return Err(Some(Shortage::Avoided { node, until }));
+            }
+            let others = |node: &&NodeId| avoided.iter().all(|(other, _)| other != *node);
+            let forbidden = closed.iter().find(others).map(|node| match gate.first() {
                 Some(head) => Shortage::BehindHead { head },
                 None => Shortage::Reserved { node: *node },
             });
@@ -332,7 +360,7 @@ fn preempted_for(job: JobId, victims: &Victims) -> Decided {
 /// Begins actions in a copy of the world, so that those who are looked at next see them.
 fn hold(world: &mut World, now: Nanoseconds, actions: &[Action]) {
     for action in actions {
-        let event = Event::Begun(action.clone());
+        let event = Event::begun(action.clone());
         // What was just found free can be taken.
         let _ = world.apply(&TimestampedEvent { at: now, event });
     }

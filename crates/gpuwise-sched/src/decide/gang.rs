@@ -190,7 +190,7 @@ fn hold(
 ) {
     let at = world.now();
     for action in prepare {
-        let event = Event::Begun(action.clone());
+        let event = Event::begun(action.clone());
         let _ = world.apply(&TimestampedEvent { at, event });
     }
     let mut assignments = before.to_vec();
@@ -206,7 +206,7 @@ fn hold(
             assignments,
         }
     };
-    let event = Event::Begun(action);
+    let event = Event::begun(action);
     let _ = world.apply(&TimestampedEvent { at, event });
 }
 

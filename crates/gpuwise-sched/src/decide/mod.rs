@@ -5,21 +5,25 @@ mod eligible;
 mod gang;
 mod in_time;
 mod rails;
+mod repair;
 mod shortage;
 mod shortage_index;
+mod wake;
 
 pub(crate) use gang::scopes;
 pub use in_time::late;
+pub use repair::repair;
 pub use shortage::shortage;
 pub use shortage_index::ShortageIndex;
+pub use wake::{QUANTUM, tidy_wake_at, wake_at};
 
 use crate::{
     disruption::Disruptions,
     policy::NodeSelector,
     queues::{AdmissionGate, Limits, SchedulingOrder},
-    world::World,
+    world::{JobState, NodeState, World},
 };
-use gpuwise_domain::placement::{JobId, Plan, Report};
+use gpuwise_domain::placement::{JobId, NodeId, Plan, Report, Shortage};
 use gpuwise_units::Nanoseconds;
 use std::borrow::Cow;
 
@@ -99,6 +103,13 @@ pub fn decide(
         effort,
         failed: Vec::new(),
     };
+    if world
+        .closed()
+        .first()
+        .is_some_and(|(until, _)| *until <= now)
+    {
+        one.world.to_mut().reopen(now);
+    }
     let (order, starvation_timeout) = (one.policy.order, one.policy.limits.starvation_timeout);
     let mut turns = SchedulingOrder::new(now, world, demand, order, starvation_timeout);
     while let Some((job, aged)) = turns.next(now, &one.world) {
@@ -109,5 +120,27 @@ pub fn decide(
             break;
         }
     }
+    one.barred(demand);
     (one.plan, one.report)
+}
+
+/// Why one who seeks a place gets none now, wherever there is room: it is held back, waits after a
+/// failure, or may still run where it was. `None`: it may have one.
+pub(crate) fn barred(world: &World, state: &JobState, now: Nanoseconds) -> Option<Shortage> {
+    if !state.may_start(now) {
+        let until = state.trouble().map(|trouble| trouble.until);
+        return Some(match until.filter(|_| !state.hold) {
+            Some(until) => Shortage::BackOff { until },
+            None => Shortage::Held,
+        });
+    }
+    if !state.stopping {
+        return None;
+    }
+    let mut hosts = state.leaving_hosts().iter();
+    let suspected = |id: &&NodeId| world.node(**id).is_some_and(NodeState::is_suspected);
+    match hosts.find(suspected) {
+        Some(node) => Some(Shortage::Unfenced { node: *node }),
+        None => state.stop().is_none().then_some(Shortage::Leaving),
+    }
 }

@@ -67,7 +67,7 @@ impl Preemptor<'_> {
     /// In which ways somebody may be disrupted, and what each costs.
     pub(super) fn ways(&self, world: &World, id: JobId, found: &mut Vec<Disruption>) {
         let Some(state) = world.job(id) else { return };
-        if id == self.job.id || !state.phase.holds_gpus() || state.stopping {
+        if id == self.job.id || !world.may_disrupt(state, self.now) {
             return;
         }
         // Whose queue has GPUs reserved there makes way for nobody else: what is lent comes back for good.

@@ -72,7 +72,7 @@ pub(super) fn join(
             break;
         }
         let mut best: Option<(u128, Gain, Action)> = None;
-        for (job, from) in movable(scratch.world()) {
+        for (job, from) in movable(scratch.world(), now) {
             let costs = migration_loss(scratch.world(), job).filter(|costs| *costs <= lost);
             let Some(costs) = costs else { continue };
             for to in (0..scratch.world().nodes().len() as u32).map(NodeId) {
@@ -108,10 +108,10 @@ pub(super) fn join(
 }
 
 /// Jobs of one worker that run and may be moved, and where they are.
-fn movable(world: &World) -> Vec<(JobId, NodeId)> {
+fn movable(world: &World, now: Nanoseconds) -> Vec<(JobId, NodeId)> {
     let jobs = world.jobs().filter(|(_, state)| {
         matches!(state.phase, Phase::Running { .. })
-            && !state.stopping
+            && world.may_disrupt(state, now)
             && state.assignments.len() == 1
     });
     jobs.filter_map(|(id, state)| Some((id, state.assignments.first()?.node)))

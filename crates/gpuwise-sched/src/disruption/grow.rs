@@ -73,7 +73,7 @@ fn may_grow(world: &World, id: JobId, state: &JobState, now: Nanoseconds) -> boo
         return false;
     };
     let workers = state.assignments.len() as u64;
-    let running = matches!(state.phase, Phase::Running { .. }) && !state.stopping;
+    let running = matches!(state.phase, Phase::Running { .. }) && world.may_disrupt(state, now);
     let done = world.done_by(now, id);
     let left = queues::left(world, state, &state.assignments, done, 0.0);
     // Of the time that is left, one worker more saves one part in so many as there are then.

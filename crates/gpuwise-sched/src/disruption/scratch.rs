@@ -24,6 +24,7 @@ enum Before {
     Job(JobId, Box<JobState>),
     Shares(Box<Shares>),
     Upkeep(Arc<Upkeep>),
+    Attempts(u64),
 }
 
 impl<'w> Scratch<'w> {
@@ -50,7 +51,7 @@ impl<'w> Scratch<'w> {
         self.note(action);
         let event = TimestampedEvent {
             at: self.at,
-            event: Event::Begun(action.clone()),
+            event: Event::begun(action.clone()),
         };
         let begun = self.world.change(&event).is_ok();
         if !begun {
@@ -78,12 +79,14 @@ impl<'w> Scratch<'w> {
                 }
                 Some(Before::Shares(shares)) => self.world.shares = *shares,
                 Some(Before::Upkeep(upkeep)) => self.world.upkeep = upkeep,
+                Some(Before::Attempts(attempts)) => self.world.attempts = attempts,
                 None => return,
             }
         }
     }
 
     fn note(&mut self, action: &Action) {
+        self.before.push(Before::Attempts(self.world.attempts));
         if let Action::Move { .. } = action {
             let upkeep = Arc::clone(&self.world.upkeep);
             self.before.push(Before::Upkeep(upkeep));

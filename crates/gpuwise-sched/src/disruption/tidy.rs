@@ -10,7 +10,7 @@ use super::{
     search::{Site, assignments},
 };
 use crate::{
-    decide::Effort,
+    decide::{Effort, barred},
     fit::Scope,
     queues::milli_of,
     world::{Phase, World},
@@ -74,8 +74,10 @@ pub fn tidy(now: Nanoseconds, world: &World, what: &Tidy, effort: Effort) -> (Pl
         made: now,
         actions: Vec::new(),
     };
-    let waiting = world.jobs().any(|(_, state)| state.seeks());
+    let waiting =
+        (world.jobs()).any(|(_, state)| state.seeks() && barred(world, state, now).is_none());
     let mut copy = world.clone();
+    copy.reopen(now);
     let mut scratch = Scratch::new(&mut copy, now);
     if what.evacuate {
         evacuate(&mut scratch, now, &mut plan.actions);
@@ -118,7 +120,7 @@ fn evacuate(scratch: &mut Scratch<'_>, now: Nanoseconds, actions: &mut Vec<Actio
         .filter(|(_, state)| {
             restart_of(&state.job).is_some()
                 && matches!(state.phase, Phase::Running { .. })
-                && !state.stopping
+                && world.may_disrupt(state, now)
                 && state.job.topology.is_none_or(|wish| !wish.required)
                 && state.assignments.iter().any(|assignment| {
                     let gpus: Vec<GpuId> = assignment.gpus.iter().map(|share| share.gpu).collect();

@@ -56,7 +56,7 @@ pub fn select_victims(
     let mut best: Option<Victims> = None;
     let mut steps = effort.steps;
     for scope in scopes {
-        let nodes: Vec<NodeId> = nodes_of(scratch.world(), &job, scope);
+        let nodes: Vec<NodeId> = nodes_of(scratch.world(), &job, scope, now);
         let bound = best.as_ref().map(|room| room.cost);
         let site = search::Site {
             scope,
@@ -85,11 +85,15 @@ fn wanted_scopes(world: &World, job: &Job) -> Vec<Scope> {
 }
 
 /// Nodes of a scope that could hold a worker if they were empty, as far as can be told at a glance.
-fn nodes_of(world: &World, job: &Job, scope: Scope) -> Vec<NodeId> {
+fn nodes_of(world: &World, job: &Job, scope: Scope, now: Nanoseconds) -> Vec<NodeId> {
     let ask = &job.worker;
+    let avoided: Vec<NodeId> = world.job(job.id).map_or_else(Vec::new, |state| {
+        state.avoids(now).map(|(node, _)| node).collect()
+    });
     let all = (0..world.nodes().len() as u32).map(NodeId);
     all.filter(|id| {
         scope.has_node(world, *id)
+            && !avoided.contains(id)
             && world.node(*id).is_some_and(|node| {
                 node.takes_work()
                     && node.node.cpu_milli >= ask.cpu_milli

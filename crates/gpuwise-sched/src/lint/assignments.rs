@@ -13,6 +13,7 @@ use gpuwise_domain::placement::{
 impl Check<'_> {
     pub(super) fn place(&mut self, id: JobId, assignments: &[Assignment]) {
         if self.expect(id, JobActivity::Waits, "placed, but it does not wait") {
+            self.may_start(id, assignments);
             self.take(id, assignments, &[]);
         }
     }
@@ -23,6 +24,7 @@ impl Check<'_> {
             JobActivity::Reclaimed,
             "restored, but nothing was reclaimed",
         ) {
+            self.may_start(id, assignments);
             self.account.give_back(id);
             self.take(id, assignments, &[]);
         }
@@ -32,6 +34,7 @@ impl Check<'_> {
         if !self.expect(id, JobActivity::Runs, "resized, but it does not run") {
             return;
         }
+        self.may_be_told(id);
         let elastic = self.world.job(id).is_some_and(|state| {
             let Gang { least, most, .. } = state.job.gang;
             least < most
@@ -100,6 +103,9 @@ impl Check<'_> {
             return;
         };
         let node = &state.node;
+        if !kept {
+            self.is_open(job, assignment.node);
+        }
         if !node.health.takes_work() && !kept {
             let what = format!(
                 "job {name} is put on {}, which takes no new work",
@@ -151,6 +157,10 @@ impl Check<'_> {
         if !here {
             let node = self.node_name(assignment.node);
             self.error(Rule::Health, format!("{gpu} is not attached to {node}"));
+        }
+        if (state.stray || state.link == Link::Gone) && !kept {
+            let what = format!("{gpu} has somebody on it, or is no longer of the fleet");
+            self.error(Rule::Fence, what);
         }
         if !state.gpu.health.takes_work() && !kept {
             self.error(Rule::Health, format!("{gpu} takes no new work"));

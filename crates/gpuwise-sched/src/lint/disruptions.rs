@@ -6,12 +6,26 @@ use std::collections::BTreeSet;
 
 impl Check<'_> {
     pub(super) fn preempt(&mut self, id: JobId, cause: Cause) {
+        // Who is where nobody wants it to be is told to leave, whatever it was promised.
+        let stray = self.world.job(id).is_some_and(|state| {
+            let nowhere = state.assignments.is_empty() && state.leaving_hosts().is_empty();
+            cause == Cause::Drift && state.stop().is_none() && state.stopping && !nowhere
+        });
+        if stray
+            && self
+                .account
+                .job(id)
+                .is_some_and(|used| used.doing == JobActivity::Waits)
+        {
+            return;
+        }
         let reclaimed = self.account.job(id).is_some_and(|used| {
             // It still has processor time and memory.
             used.doing == JobActivity::Reclaimed && !used.assignments.is_empty()
         });
         if reclaimed || self.expect(id, JobActivity::Runs, "preempted, but it does not run") {
             self.may_stop(id, cause);
+            self.may_be_told(id);
             self.account.give_back(id);
             if let Some(used) = self.account.job(id) {
                 used.doing = JobActivity::Waits;
@@ -22,6 +36,7 @@ impl Check<'_> {
     pub(super) fn moved(&mut self, id: JobId, assignments: &[Assignment], cause: Cause) {
         if self.expect(id, JobActivity::Runs, "moved, but it does not run") {
             self.may_stop(id, cause);
+            self.may_be_told(id);
             let kept = self.account.give_back(id);
             self.take(id, assignments, &kept);
         }
@@ -29,6 +44,7 @@ impl Check<'_> {
 
     pub(super) fn reclaim(&mut self, id: JobId) {
         if self.expect(id, JobActivity::Runs, "reclaimed, but it has nothing") {
+            self.may_be_told(id);
             let assignments = self.account.give_gpus_back(id);
             if assignments
                 .iter()

@@ -10,6 +10,7 @@ mod assignments;
 mod devices;
 mod disruptions;
 mod limits;
+mod live;
 mod whole;
 mod wishes;
 
@@ -71,6 +72,10 @@ gpuwise_units::named! {
         Quota = "quota",
         /// What is kept for somebody else.
         Reservation = "reservation",
+        /// What failed is not tried again at once, and what is held back does not start.
+        BackOff = "back-off",
+        /// What may still run on a node that does not answer is not started elsewhere, and not counted on.
+        Fence = "fence",
         /// Who may be disrupted, for whom and how often.
         Disruption = "disruption",
         /// A deadline is kept.

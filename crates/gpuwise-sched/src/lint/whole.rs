@@ -25,6 +25,7 @@ pub fn lint_world(world: &World) -> Vec<Note> {
     for id in (0..world.nodes().len() as u32).map(NodeId) {
         whole.node(id);
     }
+    whole.leaving();
     whole.notes
 }
 
@@ -123,6 +124,65 @@ impl Whole<'_> {
         self.whereabouts(id);
     }
 
+    /// Who is under way says so, and who is still leaving somewhere is known on both sides.
+    fn leaving(&mut self) {
+        let world = self.world;
+        let mut hosts: BTreeMap<NodeId, (u64, u64)> = BTreeMap::new();
+        let mut left: Vec<(GpuId, JobId)> = Vec::new();
+        for (id, state) in world.jobs() {
+            let name = &state.job.name;
+            let starting = matches!(state.phase, Phase::Starting { .. });
+            if starting != state.start().is_some() {
+                let what =
+                    format!("job {name} starts, or not, and what is done for it says otherwise");
+                self.error(Rule::Phase, what);
+            }
+            if state.stop().is_some() && !state.stopping {
+                let what = format!("job {name} is being stopped and is not stopping");
+                self.error(Rule::Phase, what);
+            }
+            if state.stopping && state.leaving.is_empty() && state.leaving_hosts().is_empty() {
+                self.error(Rule::Phase, format!("job {name} is stopping nowhere"));
+            }
+            if state.attempt > world.attempts() {
+                self.error(
+                    Rule::Sums,
+                    format!("job {name} counts more actions than began"),
+                );
+            }
+            for host in state.leaving_hosts() {
+                let sum = hosts.entry(*host).or_default();
+                sum.0 += state.job.worker.cpu_milli;
+                sum.1 += state.job.worker.memory_mib;
+            }
+            left.extend(state.leaving.iter().map(|gpu| (*gpu, id)));
+        }
+        for (node, id) in world.nodes().iter().zip((0..).map(NodeId)) {
+            let said = (node.leaving_cpu, node.leaving_memory);
+            if hosts.get(&id).copied().unwrap_or_default() != said {
+                let what = format!(
+                    "node {}: what those who leave still have is {said:?}",
+                    node.node.name
+                );
+                self.error(Rule::Sums, what);
+            }
+            if node.left && !(node.gpus.is_empty() && node.workers == 0) {
+                let what = format!("node {} has left, and something is there", node.node.name);
+                self.error(Rule::Fence, what);
+            }
+        }
+        let mut seen: Vec<(GpuId, JobId)> = Vec::new();
+        for (gpu, id) in world.gpus().iter().zip((0..).map(GpuId)) {
+            seen.extend(gpu.leaving.iter().map(|(job, _)| (id, *job)));
+        }
+        left.sort_unstable();
+        seen.sort_unstable();
+        if left != seen {
+            let what = format!("jobs leave {left:?}, and GPUs are left by {seen:?}");
+            self.error(Rule::Sums, what);
+        }
+    }
+
     /// What is wrong in how a GPU is held.
     fn misheld(&self, id: GpuId) -> Option<String> {
         let state = self.world.gpu(id)?;
@@ -193,6 +253,7 @@ impl Whole<'_> {
             });
         match (state.link, listed) {
             (Link::InPool, None) if pooled => {}
+            (Link::Gone, None) => {}
             (Link::Here | Link::Attaching | Link::Detaching, Some(true)) => {}
             (link, _) => {
                 let what = format!("{gpu} is {link:?}, and no node or pool agrees");
@@ -218,7 +279,11 @@ impl Whole<'_> {
             };
             strangers += u32::from(gpu.node != Some(id));
             let there = matches!(gpu.link, Link::Here | Link::Attaching);
-            if gpu.gpu.health.takes_work() && there && !matches!(gpu.held, Tenancy::Sliced(_)) {
+            if gpu.gpu.health.takes_work()
+                && there
+                && !gpu.stray
+                && !matches!(gpu.held, Tenancy::Sliced(_))
+            {
                 let used: u32 = users(&gpu.held)
                     .iter()
                     .map(|(_, part)| match part {

@@ -183,7 +183,7 @@ impl AdmissionGate {
             {
                 let action = place(held);
                 let at = reservation.then.now();
-                let event = Event::Failed(action);
+                let event = Event::failed(action);
                 let _ = reservation.then.apply(&TimestampedEvent { at, event });
             }
         }
@@ -268,7 +268,7 @@ impl AdmissionGate {
             all.push((end.is_none(), end, 0, ended(id)));
         }
         for reservation in &self.reservations {
-            let begun = |action: &Action| Event::Begun(action.clone());
+            let begun = |action: &Action| Event::begun(action.clone());
             let start = reservation.start;
             all.extend(
                 reservation
@@ -280,7 +280,7 @@ impl AdmissionGate {
                 job: reservation.job,
                 assignments: reservation.assignments.clone(),
             };
-            all.push((start.is_none(), start, 1, Event::Begun(action)));
+            all.push((start.is_none(), start, 1, Event::begun(action)));
             if let Some(end) = reservation.end {
                 all.push((false, Some(end), 0, ended(reservation.job)));
             }
@@ -308,9 +308,9 @@ fn place(held: &Tentative<'_>) -> Action {
 fn assign_in(world: &mut World, held: &Tentative<'_>) -> bool {
     let at = world.now();
     for action in held.prepare {
-        let event = Event::Begun(action.clone());
+        let event = Event::begun(action.clone());
         let _ = world.apply(&TimestampedEvent { at, event });
     }
-    let event = Event::Begun(place(held));
+    let event = Event::begun(place(held));
     world.apply(&TimestampedEvent { at, event }).is_ok()
 }

@@ -2,8 +2,8 @@
 
 use super::{account::upwards, fair};
 use crate::{
-    decide::Order,
-    world::{JobState, World},
+    decide::{Order, barred},
+    world::World,
 };
 use gpuwise_domain::placement::{JobId, QueueId};
 use gpuwise_units::Nanoseconds;
@@ -29,7 +29,10 @@ impl SchedulingOrder {
         order: Order,
         starvation_timeout: Option<Nanoseconds>,
     ) -> Self {
-        let waits = |id: &JobId| world.job(*id).is_some_and(JobState::seeks);
+        let waits = |id: &JobId| {
+            let state = world.job(*id).filter(|state| state.seeks());
+            state.is_some_and(|state| barred(world, state, now).is_none())
+        };
         let mut ids: Vec<JobId> = demand.iter().copied().filter(waits).collect();
         let is_aged = |id: &JobId| {
             starvation_timeout.is_some_and(|starvation_timeout| {

@@ -4,7 +4,7 @@ use super::{
     account::{Account, Rates, upwards},
     pool::{Pool, pools},
 };
-use crate::world::World;
+use crate::world::{Link, World};
 use gpuwise_domain::placement::{
     Assignment, JobId, KindId, Kinds, Part, Queue, QueueId, Sharing, WorkerAsk,
 };
@@ -207,7 +207,8 @@ impl World {
             return;
         }
         let mut capacity = vec![0_u64; kinds];
-        for gpu in &self.gpus {
+        // What has left is nobody's quota any more.
+        for gpu in self.gpus.iter().filter(|gpu| gpu.link != Link::Gone) {
             if let Some(sum) = capacity.get_mut(gpu.gpu.kind.index()) {
                 *sum += 1000;
             }
@@ -221,7 +222,8 @@ impl World {
         };
         self.shares.pools = pools(&self.queues, of);
         self.shares.capacity_milli = capacity;
-        let hosts = self.nodes.iter().map(|node| &node.node);
+        let hosts = self.nodes.iter().filter(|node| !node.left);
+        let hosts = hosts.map(|node| &node.node);
         (self.shares.cpu_milli, self.shares.memory_mib) = hosts.fold((0, 0), |(cpu, mem), node| {
             (
                 cpu + node.cpu().unwrap_or(0),

@@ -82,7 +82,7 @@ fn candidates(
             continue;
         };
         // One that is being started may be part of the same plan.
-        if !matches!(state.phase, Phase::Running { .. }) || state.stopping {
+        if !matches!(state.phase, Phase::Running { .. }) || !world.may_disrupt(state, now) {
             continue;
         }
         let Some(reclaimee) = state.job.queue else {

@@ -287,7 +287,7 @@ fn runs(world: &World, waiting: &[JobId], policy: &mut Policy) -> BTreeMap<JobId
     for action in plan.actions {
         let event = TimestampedEvent {
             at: after.now(),
-            event: Event::Done(action),
+            event: Event::done(action),
         };
         // The plan was made for this world.
         let _ = after.apply(&event);

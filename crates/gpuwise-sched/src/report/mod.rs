@@ -67,8 +67,16 @@ pub fn deepen(
         {
             *short = now;
         }
-        // Nothing is short for one who may not go ahead: it is next once the other has started.
-        let behind = matches!(short, Shortage::BehindHead { .. });
+        // Nothing is short for one who may not go ahead, or not yet.
+        let behind = matches!(
+            short,
+            Shortage::BehindHead { .. }
+                | Shortage::Held
+                | Shortage::BackOff { .. }
+                | Shortage::Avoided { .. }
+                | Shortage::Unfenced { .. }
+                | Shortage::Leaving
+        );
         if left > 0 && found.is_empty() && !behind {
             left -= 1;
             *found = fixes(world, decision.job, policy, effort);

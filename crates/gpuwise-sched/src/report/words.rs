@@ -80,6 +80,23 @@ pub fn shortage_words(world: &World, job: &Job, shortage: &Shortage) -> String {
                 .map_or("?", |state| state.job.name.as_str());
             format!("it would delay job {name}, which goes first")
         }
+        Shortage::Held => "it is held back".to_owned(),
+        Shortage::BackOff { until } => {
+            format!(
+                "it failed to start, and is tried again {}",
+                after(world, *until)
+            )
+        }
+        Shortage::Avoided { node, until } => format!(
+            "it failed to start on {}, where it is tried again {}",
+            node_name(world, *node),
+            after(world, *until)
+        ),
+        Shortage::Unfenced { node } => format!(
+            "it may still run on {}, which does not answer; it starts elsewhere once that node is fenced",
+            node_name(world, *node)
+        ),
+        Shortage::Leaving => "it is still where it was told to stop".to_owned(),
     }
 }
 
@@ -165,6 +182,18 @@ fn gpus(count: u32, kinds: &str) -> String {
         return format!("{count} {plural}");
     }
     format!("{count} {plural} ({kinds})")
+}
+
+fn node_name(world: &World, node: NodeId) -> String {
+    let state = world.node(node);
+    state.map_or_else(|| "a node".to_owned(), |state| state.node.name.clone())
+}
+
+fn after(world: &World, until: Nanoseconds) -> String {
+    format!(
+        "in {}",
+        span(Nanoseconds(until.0.saturating_sub(world.now().0)))
+    )
 }
 
 fn on_node(world: &World, node: Option<NodeId>) -> String {

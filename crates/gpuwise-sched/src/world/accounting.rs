@@ -10,6 +10,8 @@ impl JobState {
     pub(super) fn kept(&self, done: Nanoseconds, idle: bool) -> Nanoseconds {
         match self.job.preemption {
             _ if idle => done,
+            // What it says itself goes before what is planned.
+            _ if self.checkpoint.is_some() => self.checkpoint.unwrap_or_default().min(done),
             Preemption::Never => Nanoseconds(0),
             Preemption::Allowed {
                 checkpoint_every, ..

@@ -1,11 +1,8 @@
 //! Events change the world, or are refused and change nothing.
 
-use super::{JobState, Link, Phase, World};
-use gpuwise_domain::placement::{
-    Action, Assignment, Cause, Event, GpuId, Job, JobId, NodeId, Queue, QueueId, TimestampedEvent,
-};
+use super::World;
+use gpuwise_domain::placement::{Event, GpuId, JobId, NodeId, Plan, QueueId, TimestampedEvent};
 use gpuwise_units::Nanoseconds;
-use std::sync::Arc;
 
 /// Why an event cannot have happened in this world.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -62,10 +59,17 @@ pub enum Refused {
     /// The action has not begun, or is no longer under way: what it held was lost in between.
     #[error("the action is not under way")]
     NotUnderway,
+    /// There is something of this name that is not the same, or the list is full.
+    #[error("there is another {0} of this name, or there are too many")]
+    Second(&'static str),
+    /// What is added names something that is not there: a kind, a domain, an island, a pool.
+    #[error("what is added names a {0} that is not there")]
+    Dangling(&'static str),
 }
 
 impl World {
-    /// Applies an event.
+    /// Applies an event. One that comes late or twice is counted ([`World::ignored`]) and changes nothing
+    /// else.
     ///
     /// # Errors
     /// When it cannot have happened in this world; then nothing has changed.
@@ -82,16 +86,38 @@ impl World {
         if at < self.now {
             return Err(Refused::Past);
         }
+        self.reopen(at);
         match &stamped.event {
-            Event::Begun(action) => self.begin(at, action)?,
-            Event::Done(action) => self.done(at, action)?,
-            Event::Failed(action) => self.failed(at, action)?,
-            Event::Submitted(job) => self.submit(at, job)?,
-            Event::Ended { job, .. } => self.end(at, *job)?,
-            Event::NodeJoined { node, gpus } => {
-                self.join(node, gpus);
-                self.rebook(at);
-            }
+            Event::Begun { action, attempt } => self.begun(at, action, *attempt),
+            Event::Done { action, attempt } => self.done(at, action, *attempt),
+            Event::Failed {
+                action,
+                attempt,
+                failure,
+            } => self.failed(at, action, *attempt, Some(failure)),
+            Event::Withdrawn { action, attempt } => self.failed(at, action, *attempt, None),
+            other => self.happened(at, other),
+        }
+    }
+
+    /// What is no outcome of an action.
+    fn happened(&mut self, at: Nanoseconds, event: &Event) -> Result<(), Refused> {
+        match event {
+            Event::NodeJoined { .. }
+            | Event::NodeLeft { .. }
+            | Event::GpuJoined(_)
+            | Event::GpuLeft { .. }
+            | Event::KindAdded(_)
+            | Event::DomainAdded(_)
+            | Event::IslandAdded { .. }
+            | Event::PoolAdded(_) => self.churn(at, event)?,
+            Event::NodeSuspected { node, by } => self.node_suspected(at, *node, by)?,
+            Event::NodeFenced { node, by } => self.node_fenced(at, *node, by)?,
+            Event::Observed {
+                node,
+                seen_at,
+                seen,
+            } => self.observed(at, *node, *seen_at, seen)?,
             Event::NodeHealth { node, health } => self.node_health(at, *node, *health)?,
             Event::GpuHealth { gpu, health } => self.gpu_health(at, *gpu, *health)?,
             Event::QueueSet(queue) => self.queue_set(at, queue)?,
@@ -107,27 +133,22 @@ impl World {
                     self.rebook(at);
                 }
             }
-            Event::Measured { job, busy_milli } => {
-                let state = self.jobs.get_mut(*job).ok_or(Refused::NoSuchJob(*job))?;
-                state.busy_milli = Some(*busy_milli);
-                state.idle.note(at, *busy_milli);
-            }
-            Event::Wanted { job } => {
-                let state = self.jobs.get_mut(*job).ok_or(Refused::NoSuchJob(*job))?;
-                if matches!(state.phase, Phase::Reclaimed { .. }) {
-                    state.wanted = state.wanted.or(Some(at));
-                }
-            }
+            of_job => self.happened_to_job(at, of_job)?,
         }
         Ok(())
     }
 
-    /// Makes a plan the target: all its actions have begun. Nothing changes if its parent is not the
-    /// target, or an action cannot begin.
+    /// The events that were ignored so far, by why.
+    pub const fn ignored(&self) -> &super::Ignored {
+        &self.ignored
+    }
+
+    /// Makes a plan the target: all its actions have begun, in their order under the numbers that follow
+    /// [`World::attempts`]. Nothing changes if its parent is not the target, or an action cannot begin.
     ///
     /// # Errors
     /// When an action cannot begin in this world.
-    pub fn accept(&mut self, plan: &gpuwise_domain::placement::Plan) -> Result<(), Refused> {
+    pub fn accept(&mut self, plan: &Plan) -> Result<(), Refused> {
         if plan.parent != self.target {
             return Err(Refused::Past);
         }
@@ -135,7 +156,7 @@ impl World {
         for action in &plan.actions {
             let event = TimestampedEvent {
                 at: plan.made,
-                event: Event::Begun(action.clone()),
+                event: Event::begun(action.clone()),
             };
             if let Err(refused) = self.apply(&event) {
                 if let Some(before) = before {
@@ -145,199 +166,6 @@ impl World {
             }
         }
         self.target = plan.number;
-        Ok(())
-    }
-
-    fn submit(&mut self, at: Nanoseconds, job: &Job) -> Result<(), Refused> {
-        if self.jobs.contains_key(job.id) {
-            return Err(Refused::SecondJob(job.id));
-        }
-        if let Some(queue) = job.queue.filter(|queue| queue.index() >= self.queues.len()) {
-            return Err(Refused::NoSuchQueue(queue));
-        }
-        self.arrivals.count(job);
-        self.jobs.insert(job.id, JobState::new(job, at));
-        Ok(())
-    }
-
-    fn queue_set(&mut self, at: Nanoseconds, queue: &Queue) -> Result<(), Refused> {
-        let known = self.queues.iter().position(|old| old.name == queue.name);
-        let id = QueueId(known.unwrap_or(self.queues.len()) as u32);
-        if queue.parent.is_some_and(|parent| parent >= id) {
-            return Err(Refused::WrongParent(id));
-        }
-        match self.queues.get_mut(id.index()) {
-            Some(old) => *old = queue.clone(),
-            None => self.queues.push(queue.clone()),
-        }
-        self.rebook(at);
-        Ok(())
-    }
-
-    fn end(&mut self, at: Nanoseconds, id: JobId) -> Result<(), Refused> {
-        self.left(id);
-        let assignments = self
-            .job(id)
-            .map_or_else(Vec::new, |state| state.assignments.clone());
-        self.book(at, id, &assignments, false);
-        let state = self.jobs.remove(id).ok_or(Refused::NoSuchJob(id))?;
-        self.give(id, &state.job.worker, &state.assignments);
-        Ok(())
-    }
-
-    fn begin(&mut self, at: Nanoseconds, action: &Action) -> Result<(), Refused> {
-        match action {
-            Action::Place { job, assignments } | Action::Restore { job, assignments } => {
-                let state = self.job(*job).ok_or(Refused::NoSuchJob(*job))?;
-                let right = match action {
-                    Action::Restore { .. } => matches!(state.phase, Phase::Reclaimed { .. }),
-                    _ => state.phase.waits(),
-                };
-                if !right {
-                    return Err(Refused::WrongPhase(*job));
-                }
-                self.assignment(at, *job, assignments)
-            }
-            Action::Move {
-                job, assignments, ..
-            }
-            | Action::Resize { job, assignments } => {
-                let state = self.job(*job).ok_or(Refused::NoSuchJob(*job))?;
-                if !state.phase.holds_gpus() {
-                    return Err(Refused::WrongPhase(*job));
-                }
-                let before = Arc::clone(&self.upkeep);
-                if let Action::Move {
-                    cause: Cause::Defragmentation,
-                    ..
-                } = action
-                {
-                    self.note_migration(at, *job);
-                }
-                self.assignment(at, *job, assignments)
-                    .inspect_err(|_| self.upkeep = before)
-            }
-            Action::Preempt { job, .. } | Action::Reclaim { job } => {
-                let state = self.job(*job).ok_or(Refused::NoSuchJob(*job))?;
-                let reclaims = matches!(action, Action::Reclaim { .. });
-                let nothing = state
-                    .assignments
-                    .iter()
-                    .all(|assignment| assignment.gpus.is_empty());
-                if state.assignments.is_empty() || state.stopping || reclaims && nothing {
-                    return Err(Refused::WrongPhase(*job));
-                }
-                self.tell_to_stop(at, *job, reclaims);
-                Ok(())
-            }
-            Action::SetMig { gpu, on } => self.set_mig(*gpu, *on),
-            Action::CreateInstance { gpu, shape, start } => {
-                self.create_instance(*gpu, *shape, *start)
-            }
-            Action::DestroyInstance { gpu, start } => self.destroy_instance(*gpu, *start),
-            Action::Attach { gpu, node } => self.attach(*gpu, *node),
-            Action::Detach { gpu } => self.detach(*gpu),
-        }
-    }
-
-    fn done(&mut self, at: Nanoseconds, action: &Action) -> Result<(), Refused> {
-        self.ready_for(action)?;
-        if !self.is_under_way(action) {
-            // Only with what it holds can it be told whether there is room beside those who leave.
-            let before = self.is_being_left(action).then(|| self.clone());
-            self.begin(at, action)?;
-            if let Some(before) = before
-                && let Err(refused) = self.ready_for(action)
-            {
-                *self = before;
-                return Err(refused);
-            }
-        }
-        match action {
-            Action::Place { job, .. }
-            | Action::Restore { job, .. }
-            | Action::Move { job, .. }
-            | Action::Resize { job, .. } => {
-                self.left(*job);
-                let state = self.jobs.get_mut(*job).ok_or(Refused::NoSuchJob(*job))?;
-                state.phase = Phase::Running { since: at };
-            }
-            Action::Preempt { job, .. } | Action::Reclaim { job } => self.left(*job),
-            Action::CreateInstance { gpu, start, .. } => {
-                if let Some(instance) = self.instance(*gpu, *start) {
-                    instance.ready = true;
-                }
-            }
-            Action::DestroyInstance { gpu, start } => self.instance_destroyed(*gpu, *start),
-            Action::SetMig { gpu, .. } => self.switched(*gpu),
-            Action::Attach { gpu, .. } => self.linked(*gpu),
-            Action::Detach { gpu } => self.return_to_pool(*gpu),
-        }
-        Ok(())
-    }
-
-    /// Whether an action has begun, and what it took is still held for it.
-    pub fn is_under_way(&self, action: &Action) -> bool {
-        let starting = |job: &JobId, assignments: &[Assignment]| {
-            self.job(*job).is_some_and(|state| {
-                matches!(state.phase, Phase::Starting { .. }) && state.assignments == assignments
-            })
-        };
-        let linked = |gpu: &GpuId, link| self.gpu(*gpu).is_some_and(|state| state.link == link);
-        match action {
-            Action::Place { job, assignments }
-            | Action::Restore { job, assignments }
-            | Action::Move {
-                job, assignments, ..
-            }
-            | Action::Resize { job, assignments } => starting(job, assignments),
-            Action::Preempt { job, .. } | Action::Reclaim { job } => {
-                self.job(*job).is_some_and(|state| state.stopping)
-            }
-            Action::SetMig { gpu, on } => self
-                .gpu(*gpu)
-                .is_some_and(|state| state.switching && state.gpu.mig_on == *on),
-            Action::CreateInstance { gpu, shape, start } => self
-                .instances(*gpu)
-                .iter()
-                .any(|one| one.start == *start && one.shape == *shape && !one.ready),
-            Action::DestroyInstance { gpu, start } => self
-                .gpu(*gpu)
-                .is_some_and(|state| state.going.iter().any(|one| one.start == *start)),
-            Action::Attach { gpu, node } => {
-                linked(gpu, Link::Attaching)
-                    && self.gpu(*gpu).and_then(|state| state.node) == Some(*node)
-            }
-            Action::Detach { gpu } => linked(gpu, Link::Detaching),
-        }
-    }
-
-    /// Whether an action that has begun can be carried out now: what it needs is there and free.
-    pub fn can_start(&self, action: &Action) -> bool {
-        self.is_under_way(action) && self.ready_for(action).is_ok()
-    }
-
-    fn failed(&mut self, at: Nanoseconds, action: &Action) -> Result<(), Refused> {
-        if !self.is_under_way(action) {
-            return Err(Refused::NotUnderway);
-        }
-        match action {
-            Action::Place { job, .. }
-            | Action::Restore { job, .. }
-            | Action::Move { job, .. }
-            | Action::Resize { job, .. } => self.stop(at, *job),
-            // A stop is enforced: who did not stop when told to is ended.
-            Action::Preempt { job, .. } | Action::Reclaim { job } => self.left(*job),
-            Action::CreateInstance { gpu, start, .. } => self.creation_failed(at, *gpu, *start),
-            Action::DestroyInstance { gpu, start } => self.destruction_failed(at, *gpu, *start),
-            Action::Attach { gpu, .. } => self.unattach(at, *gpu),
-            Action::Detach { gpu } => self.linked(*gpu),
-            Action::SetMig { gpu, .. } => {
-                self.stop_all_on(at, *gpu);
-                self.switch_back(*gpu);
-                self.recount_around(*gpu);
-            }
-        }
         Ok(())
     }
 }

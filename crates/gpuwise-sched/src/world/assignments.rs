@@ -1,7 +1,12 @@
 //! Who sits where: taking assignments, leaving them, and whether they are ready.
 
-use super::{GpuState, Link, Phase, Refused, Tenancy, World};
-use gpuwise_domain::placement::{Action, Assignment, GpuId, GpuShare, Isolation, JobId, Part};
+use super::{
+    GpuState, Link, Phase, Refused, Tenancy, World,
+    underway::{Before, Underway},
+};
+use gpuwise_domain::placement::{
+    Action, Assignment, GpuId, GpuShare, Isolation, JobId, NodeId, Part, WorkerAsk,
+};
 use gpuwise_units::Nanoseconds;
 
 impl World {
@@ -11,6 +16,7 @@ impl World {
         at: Nanoseconds,
         job: JobId,
         assignments: &[Assignment],
+        underway: Option<Underway>,
     ) -> Result<(), Refused> {
         if assignments.is_empty() {
             return Err(Refused::NoSeats(job));
@@ -35,44 +41,49 @@ impl World {
         self.leave(job, &gone);
         self.rebook_job(at, job, &old, assignments);
         if let Some(state) = self.jobs.get_mut(job) {
+            state.start = underway.map(|one| state.begins(one, old));
             state.assignments = assignments.to_vec();
             state.phase = Phase::Starting { since: at };
             state.wanted = None;
             state.idle = super::IdleTracker::default();
         }
+        if self.is_ready(job, assignments)
+            && !self.job(job).is_some_and(|state| state.stopping)
+            && let Some(start) = self
+                .jobs
+                .get_mut(job)
+                .and_then(|state| state.start.as_mut())
+        {
+            start.ready = true;
+        }
         Ok(())
-    }
-
-    /// A job has lost its place and waits.
-    pub(super) fn stop(&mut self, at: Nanoseconds, job: JobId) {
-        let Some(state) = self.jobs.get_mut(job) else {
-            return;
-        };
-        if state.assignments.is_empty() {
-            return;
-        }
-        let old = std::mem::take(&mut state.assignments);
-        let ask = state.job.worker;
-        let told = state.stopping;
-        self.stopped(at, job, &old, false);
-        let Some(state) = self.jobs.get_mut(job) else {
-            return;
-        };
-        state.rest(Phase::Waiting { since: at });
-        self.give(job, &ask, &old);
-        if !told {
-            self.left(job);
-        }
     }
 
     /// A job is told to stop: what it has can be taken from now on, and is free when it has stopped.
     /// A reclaimed one keeps its processor time and memory.
-    pub(super) fn tell_to_stop(&mut self, at: Nanoseconds, job: JobId, reclaimed: bool) {
+    pub(super) fn tell_to_stop(
+        &mut self,
+        at: Nanoseconds,
+        job: JobId,
+        reclaimed: bool,
+        told: Option<Underway>,
+    ) {
+        let done = self.done_by(at, job);
         let Some(state) = self.jobs.get_mut(job) else {
             return;
         };
         let old = std::mem::take(&mut state.assignments);
         let ask = state.job.worker;
+        let start = state.start.take();
+        let before = match start {
+            // It was on its way to somewhere: it goes back to where it was before.
+            Some(start) => start.before,
+            None => {
+                let before = Before::new(old.clone(), state.phase, done, state.wanted);
+                Some(Box::new(before))
+            }
+        };
+        state.stop = told.map(|told| Underway { before, ..told });
         self.stopped(at, job, &old, reclaimed);
         let Some(state) = self.jobs.get_mut(job) else {
             return;
@@ -91,15 +102,32 @@ impl World {
                 }
                 self.recount(assignment.node);
             }
+            self.leave_gpus(job, &old);
         } else {
             state.rest(Phase::Waiting { since: at });
             self.give(job, &ask, &old);
+            self.leave(job, &old);
         }
-        self.leave(job, &old);
     }
 
     /// Notes that a job may still be where it was.
-    fn leave(&mut self, job: JobId, assignments: &[Assignment]) {
+    pub(super) fn leave(&mut self, job: JobId, assignments: &[Assignment]) {
+        self.leave_gpus(job, assignments);
+        let Some(ask) = self.job(job).map(|state| state.job.worker) else {
+            return;
+        };
+        for assignment in assignments {
+            if let Some(node) = self.nodes.get_mut(assignment.node.index()) {
+                node.leaving_cpu += ask.cpu_milli;
+                node.leaving_memory += ask.memory_mib;
+            }
+            if let Some(state) = self.jobs.get_mut(job) {
+                state.leaving_hosts.push(assignment.node);
+            }
+        }
+    }
+
+    fn leave_gpus(&mut self, job: JobId, assignments: &[Assignment]) {
         for share in assignments.iter().flat_map(|assignment| &assignment.gpus) {
             if let Some(gpu) = self.gpus.get_mut(share.gpu.index()) {
                 gpu.leaving.push((job, share.part));
@@ -110,31 +138,47 @@ impl World {
         }
     }
 
+    /// A worker is gone from a node.
+    pub(super) fn host_left(&mut self, host: NodeId, ask: &WorkerAsk) {
+        if let Some(node) = self.nodes.get_mut(host.index()) {
+            node.leaving_cpu = node.leaving_cpu.saturating_sub(ask.cpu_milli);
+            node.leaving_memory = node.leaving_memory.saturating_sub(ask.memory_mib);
+        }
+    }
+
     /// A job is gone from where it was told to leave.
     pub(super) fn left(&mut self, job: JobId) {
+        let Some(state) = self.jobs.get(job) else {
+            return;
+        };
+        if !state.stopping
+            && state.stop.is_none()
+            && state.leaving.is_empty()
+            && state.leaving_hosts.is_empty()
+        {
+            return;
+        }
+        self.forget_leaving(job);
+        if let Some(state) = self.jobs.get_mut(job) {
+            (state.stopping, state.stop) = (false, None);
+            state.fresh_ask();
+        }
+    }
+
+    /// Nothing of a job is leaving anywhere.
+    pub(super) fn forget_leaving(&mut self, job: JobId) {
         let Some(state) = self.jobs.get_mut(job) else {
             return;
         };
-        state.stopping = false;
+        let ask = state.job.worker;
+        let hosts = std::mem::take(&mut state.leaving_hosts);
         for gpu in std::mem::take(&mut state.leaving) {
             if let Some(gpu) = self.gpus.get_mut(gpu.index()) {
                 gpu.leaving.retain(|(who, _)| *who != job);
             }
         }
-    }
-
-    /// All that hold something of a GPU lose their places.
-    pub(super) fn stop_all_on(&mut self, at: Nanoseconds, gpu: GpuId) {
-        let holders: Vec<JobId> = match self.gpu(gpu).map(|state| &state.held) {
-            Some(Tenancy::Whole(job)) => vec![*job],
-            Some(Tenancy::Shared { holders, .. }) => holders.iter().map(|one| one.job).collect(),
-            Some(Tenancy::Sliced(instances)) => {
-                instances.iter().filter_map(|one| one.holder).collect()
-            }
-            Some(Tenancy::Free) | None => Vec::new(),
-        };
-        for job in holders {
-            self.stop(at, job);
+        for host in hosts {
+            self.host_left(host, &ask);
         }
     }
 
@@ -212,8 +256,52 @@ impl World {
         };
         assignments
             .iter()
-            .flat_map(|assignment| &assignment.gpus)
-            .all(ready)
+            .all(|one| self.host_is_ready(job, one.node))
+            && assignments
+                .iter()
+                .flat_map(|assignment| &assignment.gpus)
+                .all(ready)
+    }
+}
+
+impl World {
+    /// Whether what is left of a node is enough for those who leave it, once all who count on it and came
+    /// before have theirs.
+    fn host_is_ready(&self, job: JobId, id: NodeId) -> bool {
+        let Some(node) = self.node(id) else {
+            return false;
+        };
+        if node.fence.is_some() {
+            return false;
+        }
+        let enough = |own: (u64, u64), later: (u64, u64)| {
+            node.leaving_cpu.saturating_sub(own.0) <= node.cpu_free + later.0
+                && node.leaving_memory.saturating_sub(own.1) <= node.memory_free + later.1
+        };
+        if enough((0, 0), (0, 0)) {
+            return true;
+        }
+        let Some(state) = self.job(job) else {
+            return false;
+        };
+        let ask = state.job.worker;
+        let own = state.leaving_hosts.iter().filter(|host| **host == id);
+        let own = own.count() as u64;
+        let own = (own * ask.cpu_milli, own * ask.memory_mib);
+        // Of two that wait for one another the one that was planned first goes first.
+        let later = self.jobs.values().filter(|other| {
+            let started = other.start.as_ref().map(|start| start.attempt);
+            started > state.start.as_ref().map(|start| start.attempt)
+        });
+        let later = later.fold((0, 0), |(cpu, memory), other| {
+            let here = other.assignments.iter().filter(|one| one.node == id);
+            let (workers, ask) = (here.count() as u64, other.job.worker);
+            (
+                cpu + workers * ask.cpu_milli,
+                memory + workers * ask.memory_mib,
+            )
+        });
+        enough(own, later)
     }
 }
 

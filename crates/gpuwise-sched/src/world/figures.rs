@@ -1,6 +1,6 @@
 //! Figures of a world at a moment.
 
-use super::{Phase, Tenancy, World};
+use super::{Link, Phase, Tenancy, World};
 use gpuwise_domain::placement::Figures;
 
 impl World {
@@ -9,6 +9,9 @@ impl World {
         let mut figures = Figures::default();
         for gpu in &self.gpus {
             let node = gpu.node.and_then(|node| self.node(node));
+            if gpu.link == Link::Gone {
+                continue;
+            }
             let there = node.is_none_or(|node| node.node.health.keeps_work());
             if there && gpu.gpu.health.keeps_work() {
                 figures.capacity_milli += 1000;

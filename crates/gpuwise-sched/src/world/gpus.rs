@@ -2,7 +2,7 @@
 
 use super::{GpuState, Instance, Link, NodeState, Refused, Tenancy, World};
 use gpuwise_domain::placement::{
-    FleetGpu, GpuId, Health, Home, JobId, MigGeometry, Node, NodeId, Part,
+    Action, Attempt, GpuId, Health, Home, JobId, MigGeometry, NodeId, Part,
 };
 use gpuwise_units::Nanoseconds;
 
@@ -31,7 +31,12 @@ impl World {
         state.takes_work() && node.is_some_and(NodeState::takes_work)
     }
 
-    pub(super) fn set_mig(&mut self, gpu: GpuId, on: bool) -> Result<(), Refused> {
+    pub(super) fn set_mig(
+        &mut self,
+        gpu: GpuId,
+        on: bool,
+        attempt: Attempt,
+    ) -> Result<(), Refused> {
         let state = self.gpu(gpu).ok_or(Refused::NoSuchGpu(gpu))?;
         if !self.is_open(state) {
             return Err(Refused::GpuClosed(gpu));
@@ -48,6 +53,7 @@ impl World {
             state.held = held;
             state.gpu.mig_on = on;
             state.switching = true;
+            state.switch_attempt = attempt;
         }
         self.recount_around(gpu);
         Ok(())
@@ -79,6 +85,7 @@ impl World {
         gpu: GpuId,
         shape: u8,
         start: u8,
+        attempt: Attempt,
     ) -> Result<(), Refused> {
         let state = self.gpu(gpu).ok_or(Refused::NoSuchGpu(gpu))?;
         if !self.is_open(state) {
@@ -96,6 +103,7 @@ impl World {
             start,
             holder: None,
             ready: false,
+            attempt,
         };
         self.put_instance(gpu, instance);
         Ok(())
@@ -124,7 +132,12 @@ impl World {
         ready.then_some(()).ok_or(Refused::GpuNotReady(gpu))
     }
 
-    pub(super) fn destroy_instance(&mut self, gpu: GpuId, start: u8) -> Result<(), Refused> {
+    pub(super) fn destroy_instance(
+        &mut self,
+        gpu: GpuId,
+        start: u8,
+        attempt: Attempt,
+    ) -> Result<(), Refused> {
         let state = self
             .gpus
             .get_mut(gpu.index())
@@ -136,7 +149,8 @@ impl World {
         let Some(at) = instances.iter().position(idle) else {
             return Err(Refused::WrongState(gpu));
         };
-        state.going.push(instances.remove(at));
+        let going = instances.remove(at);
+        state.going.push(Instance { attempt, ..going });
         self.recount_around(gpu);
         Ok(())
     }
@@ -159,7 +173,7 @@ impl World {
     pub(super) fn creation_failed(&mut self, at: Nanoseconds, gpu: GpuId, start: u8) {
         let holder = self.instance(gpu, start).and_then(|one| one.holder);
         if let Some(job) = holder {
-            self.stop(at, job);
+            self.unseat(at, job);
         }
         if let Some(state) = self.gpus.get_mut(gpu.index())
             && let Tenancy::Sliced(instances) = &mut state.held
@@ -180,7 +194,7 @@ impl World {
         };
         let back = state.going.remove(place);
         if !matches!(state.held, Tenancy::Sliced(_)) {
-            self.stop_all_on(at, gpu);
+            self.unseat_all_on(at, gpu);
             self.switch_back(gpu);
         }
         let Some(geometry) = self
@@ -206,7 +220,12 @@ impl World {
 }
 
 impl World {
-    pub(super) fn attach(&mut self, gpu: GpuId, node: NodeId) -> Result<(), Refused> {
+    pub(super) fn attach(
+        &mut self,
+        gpu: GpuId,
+        node: NodeId,
+        attempt: Attempt,
+    ) -> Result<(), Refused> {
         let state = self.gpu(gpu).ok_or(Refused::NoSuchGpu(gpu))?;
         let target = self.node(node).ok_or(Refused::NoSuchNode(node))?;
         let Home::Pool(pool) = state.gpu.home else {
@@ -232,13 +251,14 @@ impl World {
         if let Some(state) = self.gpus.get_mut(gpu.index()) {
             state.node = Some(node);
             state.link = Link::Attaching;
+            state.link_attempt = attempt;
         }
         self.enlist(node);
         self.recount(node);
         Ok(())
     }
 
-    pub(super) fn detach(&mut self, gpu: GpuId) -> Result<(), Refused> {
+    pub(super) fn detach(&mut self, gpu: GpuId, attempt: Attempt) -> Result<(), Refused> {
         let state = self
             .gpus
             .get_mut(gpu.index())
@@ -248,6 +268,7 @@ impl World {
             return Err(Refused::WrongState(gpu));
         }
         state.link = Link::Detaching;
+        state.link_attempt = attempt;
         self.recount_around(gpu);
         Ok(())
     }
@@ -261,7 +282,7 @@ impl World {
     }
 
     pub(super) fn unattach(&mut self, at: Nanoseconds, gpu: GpuId) {
-        self.stop_all_on(at, gpu);
+        self.unseat_all_on(at, gpu);
         self.empty(gpu);
         self.return_to_pool(gpu);
     }
@@ -270,7 +291,9 @@ impl World {
         let Some(state) = self.gpus.get_mut(gpu.index()) else {
             return;
         };
-        state.link = Link::InPool;
+        if state.link != Link::Gone {
+            state.link = Link::InPool;
+        }
         if let Some(node) = state.node.take() {
             if let Some(node) = self.nodes.get_mut(node.index()) {
                 node.gpus.retain(|one| *one != gpu);
@@ -281,69 +304,6 @@ impl World {
 }
 
 impl World {
-    pub(super) fn join(&mut self, node: &Node, gpus: &[FleetGpu]) {
-        let first = self.gpus.len() as u32;
-        let id = NodeId(self.nodes.len() as u32);
-        let mut node = node.clone();
-        node.name_uid();
-        node.gpus = (0..gpus.len() as u32).map(|at| GpuId(first + at)).collect();
-        for gpu in gpus {
-            let home = Home::Node(id);
-            let mut gpu = FleetGpu {
-                home,
-                ..gpu.clone()
-            };
-            gpu.name_uid(&node.uid);
-            self.gpus.push(GpuState::new(&gpu));
-        }
-        self.nodes.push(NodeState::new(&node));
-        self.enlist(id);
-        self.recount(id);
-    }
-
-    pub(super) fn node_health(
-        &mut self,
-        at: Nanoseconds,
-        id: NodeId,
-        health: Health,
-    ) -> Result<(), Refused> {
-        let state = self
-            .nodes
-            .get_mut(id.index())
-            .ok_or(Refused::NoSuchNode(id))?;
-        state.node.health = health;
-        if !health.keeps_work() {
-            let held: Vec<JobId> = self
-                .jobs
-                .iter()
-                .filter(|(_, state)| {
-                    state
-                        .assignments
-                        .iter()
-                        .any(|assignment| assignment.node == id)
-                })
-                .map(|(job, _)| *job)
-                .collect();
-            for job in held {
-                self.stop(at, job);
-            }
-            let gpus = self
-                .node(id)
-                .map_or_else(Vec::new, |state| state.gpus.clone());
-            for gpu in gpus {
-                self.empty(gpu);
-                if self
-                    .gpu(gpu)
-                    .is_some_and(|state| matches!(state.gpu.home, Home::Pool(_)))
-                {
-                    self.return_to_pool(gpu);
-                }
-            }
-        }
-        self.recount(id);
-        Ok(())
-    }
-
     pub(super) fn gpu_health(
         &mut self,
         at: Nanoseconds,
@@ -354,9 +314,14 @@ impl World {
             .gpus
             .get_mut(id.index())
             .ok_or(Refused::NoSuchGpu(id))?;
+        if state.link == Link::Gone {
+            self.ignored.unknown += 1;
+            return Ok(());
+        }
         state.gpu.health = health;
         if !health.keeps_work() {
-            self.stop_all_on(at, id);
+            let jobs = self.jobs_near(id);
+            self.lose_dead(at, jobs);
             self.empty(id);
         }
         self.recount_around(id);
@@ -364,12 +329,60 @@ impl World {
     }
 
     /// What was made of a GPU that went down, or was being made of it, is gone.
-    fn empty(&mut self, gpu: GpuId) {
+    pub(super) fn empty(&mut self, gpu: GpuId) {
         self.switch_back(gpu);
         if let Some(state) = self.gpus.get_mut(gpu.index()) {
             state.going.clear();
             state.leaving.clear();
         }
+    }
+}
+
+impl World {
+    pub(super) fn begin_on_device(
+        &mut self,
+        at: Nanoseconds,
+        action: &Action,
+        attempt: Attempt,
+    ) -> Result<(), Refused> {
+        let gpu = match action {
+            Action::SetMig { gpu, on } => {
+                self.set_mig(*gpu, *on, attempt)?;
+                gpu
+            }
+            Action::CreateInstance { gpu, shape, start } => {
+                self.create_instance(*gpu, *shape, *start, attempt)?;
+                gpu
+            }
+            Action::DestroyInstance { gpu, start } => {
+                self.destroy_instance(*gpu, *start, attempt)?;
+                gpu
+            }
+            Action::Attach { gpu, node } => {
+                self.attach(*gpu, *node, attempt)?;
+                gpu
+            }
+            Action::Detach { gpu } => {
+                self.detach(*gpu, attempt)?;
+                gpu
+            }
+            _ => return Ok(()),
+        };
+        if let Some(state) = self.gpus.get_mut(gpu.index()) {
+            state.begun = at;
+        }
+        Ok(())
+    }
+
+    /// Jobs that have something of a GPU, or leave it.
+    pub(super) fn jobs_near(&self, gpu: GpuId) -> Vec<JobId> {
+        let mut jobs = self.holders_of(gpu);
+        if let Some(state) = self.gpu(gpu) {
+            jobs.extend(state.leaving.iter().map(|(job, _)| *job));
+        }
+        jobs.sort_unstable();
+        jobs.dedup();
+        jobs
     }
 }
 

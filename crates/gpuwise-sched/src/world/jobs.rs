@@ -1,6 +1,10 @@
 //! Jobs that wait or run.
 
-use gpuwise_domain::placement::{Assignment, GpuId, Job};
+use super::{
+    trouble::Trouble,
+    underway::{Before, Doing, Underway},
+};
+use gpuwise_domain::placement::{Assignment, Attempt, GpuId, Job, NodeId, WorkerAsk};
 use gpuwise_units::Nanoseconds;
 
 #[derive(Debug, Clone, PartialEq)]
@@ -28,10 +32,23 @@ pub struct JobState {
     pub stopping: bool,
     /// GPUs where it may still be though it was told to leave.
     pub leaving: Vec<GpuId>,
+    /// Nodes where its workers may still be though they were told to leave, once for each.
+    pub(super) leaving_hosts: Vec<NodeId>,
+    /// The last action that began on it.
+    pub attempt: Attempt,
+    pub(super) start: Option<Underway>,
+    pub(super) stop: Option<Underway>,
+    pub(super) trouble: Option<Box<Trouble>>,
+    /// Whether it is held back: it does not start.
+    pub hold: bool,
+    /// What it had saved when it last said so.
+    pub checkpoint: Option<Nanoseconds>,
+    /// What a worker needs from its next start on, where that has changed.
+    pub(super) next_ask: Option<Box<WorkerAsk>>,
 }
 
 impl JobState {
-    pub(super) fn new(job: &Job, at: Nanoseconds) -> Self {
+    pub(super) fn new(job: &Job, at: Nanoseconds, attempt: Attempt) -> Self {
         Self {
             job: job.clone(),
             phase: Phase::Waiting { since: at },
@@ -45,6 +62,46 @@ impl JobState {
             wanted: None,
             stopping: false,
             leaving: Vec::new(),
+            leaving_hosts: Vec::new(),
+            attempt,
+            start: None,
+            stop: None,
+            trouble: None,
+            hold: false,
+            checkpoint: None,
+            next_ask: None,
+        }
+    }
+
+    /// Nodes where its workers may still be though they were told to leave, once for each.
+    pub fn leaving_hosts(&self) -> &[NodeId] {
+        &self.leaving_hosts
+    }
+
+    /// What a worker needs from its next start on, where that has changed.
+    pub fn next_ask(&self) -> Option<&WorkerAsk> {
+        self.next_ask.as_deref()
+    }
+
+    /// What is begun on it, with how it goes on if that does not succeed.
+    pub(super) fn begins(&mut self, mut one: Underway, old: Vec<Assignment>) -> Underway {
+        one.before = match self.start.take() {
+            Some(earlier) => earlier.before,
+            None if one.doing == Doing::Place => None,
+            None => {
+                let before = Before::new(old, self.phase, self.done, self.wanted);
+                Some(Box::new(before))
+            }
+        };
+        one
+    }
+
+    /// Where nothing of it is anywhere, what its workers need from now on counts.
+    pub(super) fn fresh_ask(&mut self) {
+        let nowhere =
+            self.assignments.is_empty() && self.leaving.is_empty() && self.leaving_hosts.is_empty();
+        if nowhere && let Some(ask) = self.next_ask.take() {
+            self.job.worker = *ask;
         }
     }
 

@@ -1,32 +1,51 @@
 //! The state of a fleet: what there is, who holds what, who waits.
 
 mod accounting;
+mod actions;
 mod apply;
 mod arrivals;
 mod assignments;
 mod changes;
+mod churn;
+mod fence;
 mod figures;
 mod gpus;
 mod hold;
+mod ignored;
 mod jobs;
+mod lose;
 mod members;
+mod observe;
+mod of_jobs;
 mod pages;
+mod revert;
 mod table;
+mod tempo;
+mod trouble;
+mod underway;
 mod upkeep;
 
 pub use apply::Refused;
 pub use arrivals::Arrivals;
 pub use changes::Changes;
+pub use fence::Fence;
+pub use ignored::Ignored;
 pub use jobs::{IdleTracker, JobState, Phase};
+pub use observe::Drift;
 pub use pages::{Pages, Rows};
+pub use trouble::{FIRST, MOST, NODE_FAILURES, Trouble, wait};
+pub use underway::{Task, Underway};
 pub use upkeep::Upkeep;
 
 use gpuwise_domain::placement::{
-    Domain, DomainId, FabricPool, Fleet, FleetGpu, GpuId, GpuKind, Health, Home, Isolation, JobId,
-    KindId, Level, Node, NodeId, Part, Queue, Reservation,
+    Attempt, Domain, DomainId, FabricPool, Fleet, FleetGpu, GpuId, GpuKind, Health, Home,
+    Isolation, JobId, KindId, Level, Node, NodeId, Part, Queue, Reservation,
 };
 use gpuwise_units::Nanoseconds;
-use std::sync::Arc;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 use table::JobTable;
 
 /// A fleet and who holds what of it.
@@ -58,6 +77,14 @@ pub struct World {
     pub(crate) upkeep: Arc<Upkeep>,
     pub(crate) changes: Changes,
     pub(crate) members: members::Members,
+    /// Actions that were ever begun.
+    pub(crate) attempts: u64,
+    pub(crate) ignored: Ignored,
+    pub(crate) tempo: tempo::Tempo,
+    /// Nodes that are closed after failures, until when.
+    pub(crate) closed: Arc<BTreeSet<(Nanoseconds, NodeId)>>,
+    pub(crate) known: Arc<churn::Known>,
+    pub(crate) drift: Arc<BTreeMap<NodeId, Vec<Drift>>>,
 }
 
 #[derive(Debug, Clone)]
@@ -76,6 +103,17 @@ pub struct NodeState {
     pub milli_free: u32,
     /// Assignments that are taken on it.
     pub workers: u32,
+    /// Thousandths of cores and MiB that those still have who were told to leave; free for plans.
+    pub leaving_cpu: u64,
+    pub leaving_memory: u64,
+    /// Jobs that failed to start on it one after the other, and the last of them.
+    pub failures: u32,
+    pub failed_last: Option<JobId>,
+    /// Until when it takes no work after failures.
+    pub closed_until: Option<Nanoseconds>,
+    /// Whether it is no longer of the fleet.
+    pub left: bool,
+    pub(super) fence: Option<Box<Fence>>,
     /// A hash of what is free on it and who holds the rest: nodes of one number that have the same are
     /// alike, in copies of a world too. What was computed from another one is stale.
     pub revision: u64,
@@ -93,6 +131,13 @@ pub struct GpuState {
     pub leaving: Vec<(JobId, Part)>,
     /// Whether MIG is being switched on or off.
     pub switching: bool,
+    /// The last action that began on it, and when; and those that switch MIG and change its link.
+    pub attempt: Attempt,
+    pub begun: Nanoseconds,
+    pub(super) switch_attempt: Attempt,
+    pub(super) link_attempt: Attempt,
+    /// Whether somebody is on it of whom nothing is known.
+    pub stray: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -103,6 +148,8 @@ pub enum Link {
     /// On its way back to its pool.
     Detaching,
     InPool,
+    /// It is no longer of the fleet.
+    Gone,
 }
 
 /// Who holds what of a GPU.
@@ -143,6 +190,8 @@ pub struct Instance {
     pub holder: Option<JobId>,
     /// Whether it can be used; not yet while it is being created.
     pub ready: bool,
+    /// The action that created it, or that is destroying it.
+    pub attempt: Attempt,
 }
 
 impl World {
@@ -170,7 +219,20 @@ impl World {
             upkeep: Arc::default(),
             changes: Changes::new(fleet.nodes.len()),
             members: members::Members::default(),
+            attempts: 0,
+            ignored: Ignored::default(),
+            tempo: tempo::Tempo::default(),
+            closed: Arc::default(),
+            known: Arc::default(),
+            drift: Arc::default(),
         };
+        let known = Arc::make_mut(&mut world.known);
+        for (node, id) in fleet.nodes.iter().zip((0..).map(NodeId)) {
+            known.note_node(&node.uid, id);
+        }
+        for (gpu, id) in fleet.gpus.iter().zip((0..).map(GpuId)) {
+            known.note_gpu(&gpu.uid, id);
+        }
         world.shares.sharing = fleet.sharing;
         world.rebook(Nanoseconds(0));
         for index in 0..world.nodes.len() {
@@ -286,6 +348,13 @@ impl PartialEq for NodeState {
             && self.whole_free == other.whole_free
             && self.milli_free == other.milli_free
             && self.workers == other.workers
+            && self.leaving_cpu == other.leaving_cpu
+            && self.leaving_memory == other.leaving_memory
+            && self.failures == other.failures
+            && self.failed_last == other.failed_last
+            && self.closed_until == other.closed_until
+            && self.left == other.left
+            && self.fence == other.fence
     }
 }
 
@@ -298,6 +367,13 @@ impl NodeState {
             whole_free: 0,
             milli_free: 0,
             workers: 0,
+            leaving_cpu: 0,
+            leaving_memory: 0,
+            failures: 0,
+            failed_last: None,
+            closed_until: None,
+            left: false,
+            fence: None,
             revision: 0,
             node: node.clone(),
         }
@@ -321,13 +397,20 @@ impl GpuState {
             going: Vec::new(),
             leaving: Vec::new(),
             switching: false,
+            attempt: Attempt::default(),
+            begun: Nanoseconds(0),
+            switch_attempt: Attempt::default(),
+            link_attempt: Attempt::default(),
+            stray: false,
             gpu: gpu.clone(),
         }
     }
 
     /// Whether something new may be placed on it.
     pub const fn takes_work(&self) -> bool {
-        self.gpu.health.takes_work() && matches!(self.link, Link::Here | Link::Attaching)
+        self.gpu.health.takes_work()
+            && matches!(self.link, Link::Here | Link::Attaching)
+            && !self.stray
     }
 
     /// Thousandths of its time that are free for whole GPUs and fractions.
@@ -344,5 +427,8 @@ impl NodeState {
     /// Whether something new may be placed on it.
     pub const fn takes_work(&self) -> bool {
         matches!(self.node.health, Health::Up)
+            && self.closed_until.is_none()
+            && self.fence.is_none()
+            && !self.left
     }
 }

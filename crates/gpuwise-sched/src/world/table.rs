@@ -27,10 +27,6 @@ impl JobTable {
         Some(Arc::make_mut(state))
     }
 
-    pub(crate) fn contains_key(&self, id: JobId) -> bool {
-        self.get(id).is_some()
-    }
-
     pub(crate) fn insert(&mut self, id: JobId, state: JobState) {
         let page = self.pages.entry(id.0 / NUMBERS).or_default();
         let page = Arc::make_mut(page);

@@ -24,6 +24,11 @@ impl Upkeep {
         self.idle.iter().map(|(gpu, since)| (*gpu, *since))
     }
 
+    /// When migrations for defragmentation began.
+    pub fn migrations(&self) -> impl Iterator<Item = Nanoseconds> {
+        self.migrations.iter().map(|(at, _)| *at)
+    }
+
     /// Migrations for defragmentation that began after a moment, at most 31 days ago, and what they lost in
     /// thousandths of a GPU times nanoseconds.
     pub fn migrations_after(&self, moment: Nanoseconds) -> (u32, u128) {

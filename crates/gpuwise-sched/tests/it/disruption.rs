@@ -71,7 +71,7 @@ fn start(world: &mut World, second: u64, job: Job, nodes: &[u32]) -> bool {
                 assignments,
             }
         };
-        apply(&mut trial, second, Event::Done(action));
+        apply(&mut trial, second, Event::done(action));
     }
     *world = trial;
     true
@@ -100,7 +100,7 @@ fn room(world: &World, id: u32, disruptions: &Disruptions) -> Option<Victims> {
         let mut after = world.clone();
         after.accept(&plan).unwrap();
         for action in &plan.actions {
-            let event = Event::Done(action.clone());
+            let event = Event::done(action.clone());
             after.apply(&TimestampedEvent { at: NOW, event }).unwrap();
         }
         assert_eq!(lint_world(&after), Vec::new());
@@ -263,7 +263,7 @@ fn an_idle_holder_lends_and_takes_back() {
     asks(&mut world, job(2, 1, 1, 1000));
     assert_eq!(room(&world, 2, &idle), None);
     for action in found.actions {
-        apply(&mut world, 10_000, Event::Done(action));
+        apply(&mut world, 10_000, Event::done(action));
     }
     apply(&mut world, 10_500, Event::Wanted { job: JobId(0) });
     let mut policy = Policy {
@@ -399,7 +399,7 @@ proptest! {
             for one in others {
                 let job = one.job;
                 let cause = gpuwise_domain::placement::Cause::For(JobId(99));
-                let event = Event::Done(Action::Preempt { job, cause });
+                let event = Event::done(Action::Preempt { job, cause });
                 trial.apply(&TimestampedEvent { at: NOW, event }).unwrap();
             }
             let mut policy = Policy::new(Box::new(Indexed::<MostAllocated>::default()));
@@ -450,7 +450,7 @@ fn jobs_move_only_where_that_pays_and_within_the_budget() {
     ));
     // Once it has begun, the budget of this hour is spent.
     for action in found {
-        let event = Event::Done(action);
+        let event = Event::done(action);
         world.apply(&TimestampedEvent { at: NOW, event }).unwrap();
     }
     assert_eq!(tidied(&world, &budget(46), NOW), []);
@@ -524,7 +524,7 @@ fn pooled_gpus_come_when_needed_and_go_when_long_idle() {
         ]
     ));
     for action in found.actions {
-        apply(&mut world, 10_000, Event::Done(action));
+        apply(&mut world, 10_000, Event::done(action));
     }
     let how = gpuwise_domain::placement::Ended::Finished;
     apply(&mut world, 10_100, Event::Ended { job: JobId(0), how });
@@ -607,7 +607,7 @@ fn what_is_kept_is_lent_and_taken_back_at_once() {
         assert_eq!(wrong.count(), 0, "{notes:?}");
         world.accept(&plan).unwrap();
         for action in &plan.actions {
-            let event = Event::Done(action.clone());
+            let event = Event::done(action.clone());
             world.apply(&TimestampedEvent { at: NOW, event }).unwrap();
         }
         plan.actions

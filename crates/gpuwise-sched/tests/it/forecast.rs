@@ -51,8 +51,8 @@ fn put(world: &mut World, id: u32, worker: WorkerAsk, assignment: Assignment) {
         job: JobId(id),
         assignments: vec![assignment],
     };
-    world.apply(&event(Event::Begun(action.clone()))).unwrap();
-    world.apply(&event(Event::Done(action))).unwrap();
+    world.apply(&event(Event::begun(action.clone()))).unwrap();
+    world.apply(&event(Event::done(action))).unwrap();
 }
 
 fn chosen(policy: &mut ForecastPacking, world: &World, ask: &WorkerAsk) -> Option<Assignment> {

@@ -119,7 +119,7 @@ impl Stage {
                 let id = job.id;
                 self.apply(Event::Submitted(job));
                 let assignments = vec![found.assignment];
-                assert!(self.apply(Event::Done(Action::Place {
+                assert!(self.apply(Event::done(Action::Place {
                     job: id,
                     assignments
                 })));

@@ -63,7 +63,7 @@ fn a_gang_is_placed_whole_or_not_at_all() {
         "a plan is the target's child or nothing"
     );
     world
-        .apply(&at(1, Event::Done(plan.actions[0].clone())))
+        .apply(&at(1, Event::done(plan.actions[0].clone())))
         .unwrap();
     let end = Event::Ended {
         job: JobId(0),
@@ -92,6 +92,11 @@ fn what_a_lost_node_ran_waits_again() {
         health: Health::Lost { xid: 79 },
     };
     world.apply(&at(1, lost)).unwrap();
+    // What ran there may still run.
+    let state = world.job(JobId(0)).unwrap();
+    assert!(state.phase.holds_gpus() && world.node(NodeId(1)).unwrap().is_suspected());
+    let (node, by) = (NodeId(1), "power switch".to_owned());
+    world.apply(&at(2, Event::NodeFenced { node, by })).unwrap();
     let state = world.job(JobId(0)).unwrap();
     assert!(state.phase.waits() && state.assignments.is_empty() && state.stops == 1);
     assert_eq!(world.figures().allocated_milli, 0);

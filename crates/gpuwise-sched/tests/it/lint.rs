@@ -136,9 +136,9 @@ fn world_of(fleet: &Fleet) -> World {
     }
     apply(
         &mut world,
-        Event::Done(place(0, &[(0, &[whole(0), whole(1)])])),
+        Event::done(place(0, &[(0, &[whole(0), whole(1)])])),
     );
-    apply(&mut world, Event::Done(place(1, &[(0, &[half(2)])])));
+    apply(&mut world, Event::done(place(1, &[(0, &[half(2)])])));
     world
 }
 
@@ -470,12 +470,12 @@ proptest! {
         let said = found.iter().find(|note| refused(note)).and_then(|note| note.action);
         let mut first = None;
         for (at, action) in actions.iter().enumerate() {
-            let begun = TimestampedEvent { at: world.now(), event: Event::Begun(action.clone()) };
+            let begun = TimestampedEvent { at: world.now(), event: Event::begun(action.clone()) };
             if world.apply(&begun).is_err() {
                 first = Some(at as u32);
                 break;
             }
-            apply(&mut world, Event::Done(action.clone()));
+            apply(&mut world, Event::done(action.clone()));
             let wrong: Vec<Note> = lint_world(&world).into_iter().filter(|n| n.rule != Rule::Gang).collect();
             prop_assert!(wrong.is_empty(), "{action:?}: {wrong:#?}");
         }

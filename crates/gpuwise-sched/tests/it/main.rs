@@ -8,6 +8,7 @@ mod index;
 mod kernel;
 mod linear;
 mod lint;
+mod live;
 mod mig;
 mod queues;
 mod report;

@@ -530,7 +530,7 @@ mod kernel {
             );
             self.world.accept(&plan).unwrap();
             for action in &plan.actions {
-                let event = Event::Done(action.clone());
+                let event = Event::done(action.clone());
                 self.world.apply(&TimestampedEvent { at, event }).unwrap();
             }
             plan.actions

@@ -2,9 +2,9 @@
 
 use crate::support::{fleet, job};
 use gpuwise_domain::placement::{
-    Action, Cause, Domain, DomainId, DurationEstimate, Ended, Event, Fix, Fleet, Gang, GpuAsk,
-    IslandId, Job, JobId, Kinds, Level, Outcome, Plan, Preemption, Remedy, Shortage,
-    TimestampedEvent, TopologyWish,
+    Action, Cause, Domain, DomainId, DurationEstimate, Ended, Event, Fix, Fleet, FleetGpu, Gang,
+    GpuAsk, IslandId, Job, JobId, Kinds, Level, Outcome, Plan, Preemption, Remedy, Shortage,
+    TimestampedEvent, TopologyWish, Uid,
 };
 use gpuwise_sched::{
     decide::{Effort, Order, Policy, decide, shortage},
@@ -47,7 +47,7 @@ fn run(fleet: &Fleet, jobs: &[Job]) -> World {
 
 fn finish(world: &mut World, plan: &Plan) {
     for action in &plan.actions {
-        apply(world, Event::Done(action.clone()));
+        apply(world, Event::done(action.clone()));
     }
 }
 
@@ -255,7 +255,7 @@ fn a_move_that_makes_room_is_cheaper_than_a_stop_where_it_is_enough() {
             job: JobId(job),
             assignments: vec![found.unwrap().assignment],
         };
-        apply(&mut world, Event::Done(place));
+        apply(&mut world, Event::done(place));
     }
     let first = &found(&world, 2)[0];
     assert_eq!(first.remedy, Remedy::Move(vec![JobId(0)]));
@@ -336,7 +336,7 @@ fn operate(world: &mut World, id: JobId, remedy: &Remedy) {
         Remedy::Preempt(jobs) | Remedy::Move(jobs) => {
             for job in jobs {
                 let (job, cause) = (*job, Cause::For(id));
-                apply(world, Event::Done(Action::Preempt { job, cause }));
+                apply(world, Event::done(Action::Preempt { job, cause }));
             }
         }
         Remedy::Wait(jobs) => {
@@ -347,10 +347,14 @@ fn operate(world: &mut World, id: JobId, remedy: &Remedy) {
         }
         Remedy::Buy { like, nodes } => {
             for _ in 0..*nodes {
-                let node = world.node(*like).unwrap().node.clone();
+                let mut node = world.node(*like).unwrap().node.clone();
+                node.uid = format!("bought {}", world.nodes().len()).into();
                 let gpus = node.gpus.iter();
                 let gpus = gpus
-                    .map(|gpu| world.gpu(*gpu).unwrap().gpu.clone())
+                    .map(|gpu| FleetGpu {
+                        uid: Uid::default(),
+                        ..world.gpu(*gpu).unwrap().gpu.clone()
+                    })
                     .collect();
                 apply(world, Event::NodeJoined { node, gpus });
             }

@@ -142,7 +142,7 @@ fn carried_out(world: &mut World, at: Nanoseconds, mut actions: Vec<Action>) -> 
         let Some(next) = actions.iter().position(|action| world.can_start(action)) else {
             return log;
         };
-        let event = Event::Done(actions.remove(next));
+        let event = Event::done(actions.remove(next));
         let event = TimestampedEvent { at, event };
         world.apply(&event).unwrap();
         log.push(Entry::Event(Box::new(event)));

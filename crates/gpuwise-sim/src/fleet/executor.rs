@@ -2,10 +2,14 @@
 //! events, as an executor on a real fleet would.
 //!
 //! An action starts once what it needs is there and free ([`World::can_start`]), and ends after its
-//! delay. One whose subject was lost meanwhile is dropped: the world has told who counted on it.
+//! delay, under the number that it began with. One that is no longer under way is dropped: the world has
+//! told who counted on it. On a node that does not answer nothing ends. Stops that the world itself asks
+//! for, where a job has lost workers, are carried out as those of plans.
 
-use gpuwise_domain::placement::{Action, Event, Home, Plan, TimestampedEvent};
-use gpuwise_sched::world::{Refused, World};
+use gpuwise_domain::placement::{
+    Action, Attempt, Event, Failure, FailureCause, Home, NodeId, Plan, TimestampedEvent,
+};
+use gpuwise_sched::world::{NodeState, Refused, World};
 use gpuwise_units::Nanoseconds;
 
 /// What actions take. Attaching and detaching take what the pool says.
@@ -61,17 +65,18 @@ pub enum Step {
 #[derive(Debug, Clone)]
 pub struct Executor {
     delays: Delays,
-    /// In the order of the plans.
+    /// In the order in which they began.
     tasks: Vec<Task>,
+    /// The last action that was heard of.
+    last: Attempt,
 }
 
 #[derive(Debug, Clone)]
 struct Task {
     action: Action,
-    /// When it ends; `None`: it has not started, or the world could not take its end yet.
+    attempt: Attempt,
+    /// When it ends; `None`: it has not started.
     due: Option<Nanoseconds>,
-    /// Whether its time is over, and the world waits for somebody else to be gone.
-    late: bool,
 }
 
 impl Executor {
@@ -80,6 +85,7 @@ impl Executor {
         Self {
             delays,
             tasks: Vec::new(),
+            last: Attempt(0),
         }
     }
 
@@ -89,13 +95,23 @@ impl Executor {
     /// When an action cannot begin in this world; then nothing has changed.
     pub fn accept(&mut self, world: &mut World, plan: &Plan) -> Result<(), Refused> {
         world.accept(plan)?;
-        let tasks = plan.actions.iter().map(|action| Task {
-            action: action.clone(),
-            due: None,
-            late: false,
-        });
-        self.tasks.extend(tasks);
+        self.hear(world);
         Ok(())
+    }
+
+    /// Takes on what has begun since it last heard.
+    fn hear(&mut self, world: &World) {
+        if world.attempts() == self.last {
+            return;
+        }
+        let last = std::mem::replace(&mut self.last, world.attempts());
+        let new = world.under_way().into_iter();
+        self.tasks
+            .extend(new.filter(|task| task.attempt > last).map(|task| Task {
+                action: task.action,
+                attempt: task.attempt,
+                due: None,
+            }));
     }
 
     /// Actions that are not done.
@@ -104,25 +120,32 @@ impl Executor {
     }
 
     /// When the next action ends. To be asked after [`Executor::start`].
-    pub fn next(&self) -> Option<Nanoseconds> {
-        self.tasks.iter().filter_map(|task| task.due).min()
+    pub fn next(&self, world: &World) -> Option<Nanoseconds> {
+        let due = self
+            .tasks
+            .iter()
+            .filter(|task| answers(world, &task.action));
+        due.filter_map(|task| task.due).min()
     }
 
     /// Starts what can start now, and drops what is no longer wanted.
     pub fn start(&mut self, now: Nanoseconds, world: &World, steps: &mut Vec<Step>) {
+        self.hear(world);
         let delays = self.delays;
         self.tasks.retain_mut(|task| {
-            if !world.is_under_way(&task.action) {
+            if world.attempt_of(&task.action) != Some(task.attempt) {
                 steps.push(Step::Dropped(now, task.action.clone()));
                 return false;
             }
-            if task.due.is_none() && world.can_start(&task.action) {
-                if task.late {
-                    task.due = Some(now);
-                } else {
-                    task.due = Some(now + delays.of(world, &task.action));
-                    steps.push(Step::Started(now, task.action.clone()));
-                }
+            let answers = answers(world, &task.action);
+            if task.due.is_none() && answers && world.can_start(&task.action) {
+                task.due = Some(now + delays.of(world, &task.action));
+                steps.push(Step::Started(now, task.action.clone()));
+            } else if let Some(due) = task.due
+                && !answers
+            {
+                // It goes on, or is told, once the node answers again.
+                task.due = Some(due.max(now));
             }
             true
         });
@@ -140,27 +163,61 @@ impl Executor {
         self.start(world.now(), world, &mut steps);
         loop {
             let due = self.tasks.iter().enumerate();
-            let due = due.filter_map(|(at, task)| Some((task.due?, at)));
+            let due = due.filter(|(_, task)| answers(world, &task.action));
+            let due = due.filter_map(|(at, task)| Some((task.due?.max(world.now()), at)));
             let Some((at, index)) = due.min().filter(|(at, _)| *at <= now) else {
                 return steps;
             };
-            let Some(task) = self.tasks.get_mut(index) else {
+            if index >= self.tasks.len() {
                 return steps;
-            };
-            let action = task.action.clone();
-            let event = if !task.late && fails(&action) {
-                Event::Failed(action)
+            }
+            let Task {
+                action, attempt, ..
+            } = self.tasks.remove(index);
+            let event = if fails(&action) {
+                let failure = Failure {
+                    cause: FailureCause::Unknown,
+                    what: String::new(),
+                };
+                Event::Failed {
+                    action,
+                    attempt,
+                    failure,
+                }
             } else {
-                Event::Done(action)
+                Event::Done { action, attempt }
             };
             let stamped = TimestampedEvent { at, event };
             if world.apply(&stamped).is_ok() {
-                self.tasks.remove(index);
                 steps.push(Step::Ended(Box::new(stamped)));
-            } else {
-                (task.due, task.late) = (None, true);
             }
             self.start(at, world, &mut steps);
+        }
+    }
+}
+
+/// Whether all nodes that an action is about answer.
+fn answers(world: &World, action: &Action) -> bool {
+    let answers = |node: NodeId| {
+        world
+            .node(node)
+            .is_none_or(|node: &NodeState| !node.is_suspected())
+    };
+    match action {
+        Action::Place { assignments, .. }
+        | Action::Restore { assignments, .. }
+        | Action::Move { assignments, .. }
+        | Action::Resize { assignments, .. } => assignments.iter().all(|one| answers(one.node)),
+        Action::Preempt { job, .. } | Action::Reclaim { job } => world
+            .job(*job)
+            .is_none_or(|state| state.leaving_hosts().iter().all(|node| answers(*node))),
+        Action::Attach { node, .. } => answers(*node),
+        Action::SetMig { gpu, .. }
+        | Action::CreateInstance { gpu, .. }
+        | Action::DestroyInstance { gpu, .. }
+        | Action::Detach { gpu } => {
+            let node = world.gpu(*gpu).and_then(|gpu| gpu.node);
+            node.is_none_or(answers)
         }
     }
 }

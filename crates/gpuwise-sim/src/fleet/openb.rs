@@ -152,7 +152,7 @@ impl Openb {
             } else {
                 world.accept(&plan)?;
                 for action in plan.actions {
-                    let event = Event::Done(action);
+                    let event = Event::done(action);
                     world.apply(&TimestampedEvent { at, event })?;
                 }
                 sample.placed += 1;

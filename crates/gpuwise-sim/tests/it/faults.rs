@@ -7,10 +7,10 @@ mod estate;
 mod physical;
 
 use gpuwise_domain::placement::{
-    Action, Ended, Event, GpuId, Health, JobId, NodeId, Plan, TimestampedEvent,
+    Ended, Event, GpuId, Health, JobId, NodeId, Plan, TimestampedEvent,
 };
 use gpuwise_sched::{
-    decide::{Effort, Order, Policy, decide},
+    decide::{Effort, Order, Policy, decide, repair, wake_at},
     disruption::{Budget, Disruptions, Idle, Tidy, tidy},
     lint::{Limits, Severity, lint, lint_world},
     policy::{Indexed, MostAllocated},
@@ -47,6 +47,12 @@ struct Run {
     hash: PlansHash,
     fault_milli: u64,
     seen: BTreeMap<&'static str, u32>,
+    /// Ends that were sent: of a job that has run since then.
+    sent_ends: BTreeSet<(JobId, Nanoseconds)>,
+    /// Outcomes that were told, to be told again.
+    told: Vec<Event>,
+    /// When time alone may change something.
+    wake: Option<Nanoseconds>,
 }
 
 /// How one run went.
@@ -106,6 +112,9 @@ impl Run {
             hash: PlansHash::default(),
             fault_milli: 100,
             seen: BTreeMap::new(),
+            sent_ends: BTreeSet::new(),
+            told: Vec::new(),
+            wake: None,
         };
         run.script(&fleet);
         run
@@ -158,18 +167,32 @@ impl Run {
             };
             self.send(at, Outside::Event(event(health)));
             let back = at + (30 + self.below(200)) * SECOND;
-            self.send(back, Outside::Event(event(Health::Up)));
+            if whole && matches!(health, Health::Lost { .. }) && self.below(2) == 0 {
+                // Somebody makes sure that nothing runs there; then it comes back as it was.
+                let by = "power".to_owned();
+                let fenced = at + (5 + self.below(20)) * SECOND;
+                self.send(fenced, Outside::Event(Event::NodeFenced { node, by }));
+                let gpus = fleet.nodes[node.index()].gpus.iter();
+                let gpus = gpus.map(|gpu| fleet.gpus[gpu.index()].clone()).collect();
+                let node = fleet.nodes[node.index()].clone();
+                self.send(back, Outside::Event(Event::NodeJoined { node, gpus }));
+            } else {
+                self.send(back, Outside::Event(event(Health::Up)));
+            }
         }
     }
 
     fn go(mut self) -> Trail {
         loop {
             let outside = self.outside.keys().next().map(|(at, _)| *at);
-            let inside = self.executor.next();
-            let Some(now) = outside.into_iter().chain(inside).min() else {
+            let inside = self.executor.next(&self.world);
+            let wake = self.wake;
+            let Some(now) = outside.into_iter().chain(inside).chain(wake).min() else {
                 break;
             };
-            if inside.is_some_and(|inside| inside <= now) {
+            if wake == Some(now) && outside != wake && inside != wake {
+                self.wakes();
+            } else if inside.is_some_and(|inside| inside <= now) {
                 let chance = self.fault_milli;
                 let random = &mut self.random;
                 let steps = self
@@ -179,8 +202,10 @@ impl Run {
             } else if let Some((_, what)) = self.outside.pop_first() {
                 self.happens(now, what);
             }
+            self.tells_again(now);
             self.holds();
             self.decides(now);
+            self.wake = wake_at(&self.world, &self.policy, now);
         }
         assert_eq!(self.executor.left(), 0, "hangs: {:?}", self.executor);
         for (id, state) in self.world.jobs() {
@@ -227,6 +252,7 @@ impl Run {
             _ => {}
         }
         self.world.apply(&TimestampedEvent { at, event }).unwrap();
+        self.sends_ends();
         let mut steps = Vec::new();
         self.executor.start(at, &self.world, &mut steps);
         self.follow(steps);
@@ -235,27 +261,76 @@ impl Run {
     fn follow(&mut self, steps: Vec<Step>) {
         for step in steps {
             self.physical.follow(&step);
-            let (name, action) = match &step {
+            let name = match &step {
                 Step::Ended(stamped) => match &stamped.event {
-                    Event::Done(action) => (estate::word(action), action),
-                    Event::Failed(action) => ("failed", action),
+                    Event::Done { action, .. } => estate::word(action),
+                    Event::Failed { .. } => "failed",
                     _ => continue,
                 },
-                Step::Dropped(_, action) => ("dropped", action),
+                Step::Dropped(..) => "dropped",
                 Step::Started(..) => continue,
             };
             *self.seen.entry(name).or_default() += 1;
-            if let Action::Place { job, .. }
-            | Action::Move { job, .. }
-            | Action::Resize { job, .. }
-            | Action::Restore { job, .. } = action
-                && let Some(state) = self.world.job(*job)
-                && let Phase::Running { since } = state.phase
-            {
-                let duration = state.job.duration.unwrap().expected;
-                self.send((since + duration).0, Outside::Ends(*job, since));
+            if let Step::Ended(stamped) = &step {
+                self.told.push(stamped.event.clone());
             }
         }
+        self.sends_ends();
+    }
+
+    /// Jobs that run end when they have run for as long as they do.
+    fn sends_ends(&mut self) {
+        let mut ends = Vec::new();
+        for (job, state) in self.world.jobs() {
+            let Phase::Running { since } = state.phase else {
+                continue;
+            };
+            if self.sent_ends.insert((job, since)) {
+                let duration = state.job.duration.unwrap().expected;
+                ends.push(((since + duration).0, job, since));
+            }
+        }
+        for (at, job, since) in ends {
+            self.send(at, Outside::Ends(job, since));
+        }
+    }
+
+    /// Nothing has happened: what is decided now could not have been decided a moment earlier.
+    fn wakes(&mut self) {
+        let Some(wake) = self.wake else { return };
+        let demand: Vec<JobId> = self.world.jobs().map(|(id, _)| id).collect();
+        let from = self.world.now().0;
+        for moment in [from + (wake.0 - from) / 2, wake.0 - 1] {
+            let moment = Nanoseconds(moment.max(from));
+            let effort = Effort {
+                steps: 2_000,
+                explains: false,
+            };
+            let (plan, _) = decide(moment, &self.world, &demand, &mut self.policy, effort);
+            assert_eq!(plan.actions, Vec::new(), "at {moment} before {wake}");
+        }
+        *self.seen.entry("woke").or_default() += 1;
+    }
+
+    /// What was told before is told again: it is counted, and changes nothing else.
+    fn tells_again(&mut self, at: Nanoseconds) {
+        if self.told.is_empty() || self.below(2) == 0 {
+            return;
+        }
+        let which = self.below(self.told.len() as u64) as usize;
+        let event = self.told[which].clone();
+        let before = self.world.clone();
+        self.world
+            .apply(&TimestampedEvent {
+                at,
+                event: event.clone(),
+            })
+            .unwrap();
+        let after = self.world.ignored();
+        assert_eq!(after.total(), before.ignored().total() + 1, "{event:?}");
+        assert!(before.jobs().eq(self.world.jobs()), "{event:?}");
+        assert!(before.gpus().iter().eq(self.world.gpus()), "{event:?}");
+        *self.seen.entry("told again").or_default() += 1;
     }
 
     /// What must hold after every event.
@@ -283,6 +358,8 @@ impl Run {
         };
         let (plan, _) = decide(now, &self.world, &demand, &mut self.policy, effort);
         self.carries_out(&before, &plan);
+        let before = self.world.clone();
+        self.carries_out(&before, &repair(now, &self.world));
         if self.sent.is_multiple_of(3) {
             let before = self.world.clone();
             let (plan, _) = tidy(now, &self.world, &TIDY, effort);
@@ -317,7 +394,7 @@ fn kept(world: &World, plan: &Plan) {
     let at = plan.made;
     let done = |action: &Action| TimestampedEvent {
         at,
-        event: Event::Done(action.clone()),
+        event: Event::done(action.clone()),
     };
     let mut stepwise = world.clone();
     let mut together = world.clone();

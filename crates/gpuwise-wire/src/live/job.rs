@@ -42,6 +42,8 @@ document! {
         deadline_ns(deadline): Option<Time>,
         /// Whether it may be stopped.
         preemption(preemption): PreemptionDocument,
+        /// How long it may take to leave when it is told to.
+        grace_ns(grace): Time,
         /// How long it runs; null: not known.
         duration(duration): Option<DurationDocument>,
         /// Its speed on kinds of GPU; those that are not named: 1000.

@@ -10,7 +10,9 @@ mod numbers;
 mod plan;
 mod report;
 
-pub use event::{EndedWord, EventDocument, TimestampedEventDocument};
+pub use event::{
+    EndedWord, EventDocument, FailureDocument, FailureWord, SeenDocument, TimestampedEventDocument,
+};
 pub use fleet::{
     BackfillWord, DomainDocument, FleetDocument, GeometryDocument, GpuDocument, HealthDocument,
     HomeDocument, KindDocument, LevelWord, NodeDocument, OrderWord, PoolDocument, QueueDocument,
@@ -23,8 +25,8 @@ pub use job::{
     WorkerDocument,
 };
 pub use numbers::{
-    DomainNumber, GpuNumber, IslandNumber, JobNumber, KindNumber, KindSet, NameText, NodeNumber,
-    PoolNumber, QueueNumber, Time, UidText,
+    AttemptNumber, DomainNumber, GpuNumber, IslandNumber, JobNumber, KindNumber, KindSet, NameText,
+    NodeNumber, PoolNumber, QueueNumber, Time, UidText,
 };
 pub use plan::{
     ActionDocument, AssignmentDocument, CauseDocument, NumberedPlanDocument, PartDocument,

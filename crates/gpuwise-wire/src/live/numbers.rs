@@ -2,7 +2,7 @@
 
 use crate::mirror::Mirror;
 use gpuwise_domain::placement::{
-    DomainId, GpuId, IslandId, JobId, KindId, Kinds, NodeId, PoolId, QueueId, Uid,
+    Attempt, DomainId, GpuId, IslandId, JobId, KindId, Kinds, NodeId, PoolId, QueueId, Uid,
 };
 use gpuwise_units::Nanoseconds;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de, de::Visitor};
@@ -50,6 +50,9 @@ number! {
     QueueNumber(u32) = QueueId;
     /// A job's number.
     JobNumber(u32) = JobId;
+    /// Which try of an action: its place among all actions that were begun, from 1; 0: whichever is under
+    /// way.
+    AttemptNumber(u64) = Attempt;
     /// Nanoseconds: a span, or a moment counted from the fleet's beginning.
     Time(u64) = Nanoseconds;
 }

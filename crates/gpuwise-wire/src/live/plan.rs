@@ -122,6 +122,10 @@ variants! {
         Reclaim {}
         /// Its turn is over.
         RoundEnd {}
+        /// It lost workers and cannot run with those that are left.
+        Lost {}
+        /// It is where nobody wanted it to be.
+        Drift {}
     }
 }
 

@@ -177,6 +177,27 @@ variants! {
             /// Who.
             head(head): JobNumber,
         }
+        /// It is held back.
+        Held {}
+        /// It failed to start, and is tried again then.
+        BackOff {
+            /// When.
+            until_ns(until): Time,
+        }
+        /// Where there is room it failed to start, and is tried again there then.
+        Avoided {
+            /// Where.
+            node(node): NodeNumber,
+            /// When.
+            until_ns(until): Time,
+        }
+        /// It may still run on a node that does not answer.
+        Unfenced {
+            /// Which.
+            node(node): NodeNumber,
+        }
+        /// It may still run where it was told to stop.
+        Leaving {}
     }
 }
 

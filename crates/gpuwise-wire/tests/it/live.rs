@@ -3,12 +3,12 @@
 
 use crate::schemas::fits;
 use gpuwise_domain::placement::{
-    Action, Assignment, Backfill, Cause, Decision, Domain, DomainId, DurationEstimate, Ended,
-    Event, FabricPool, Fix, Fleet, FleetGpu, Gang, GpuAsk, GpuId, GpuKind, GpuShare, Health, Home,
-    IslandId, Isolation, Job, JobId, KindId, Kinds, Level, MigGeometry, MigShape, Need, Node,
-    NodeId, Order, Outcome, Part, Plan, PoolId, Preemption, Queue, QueueId, Quota, QuotaLimit,
-    QuotaShort, Remedy, Report, Reservation, Scheduling, Sharing, Shortage, SliceAsk, Spread,
-    TimestampedEvent, TopologyWish, Weigh, WorkerAsk,
+    Action, Assignment, Attempt, Backfill, Cause, Decision, Domain, DomainId, DurationEstimate,
+    Ended, Event, FabricPool, Failure, FailureCause, Fix, Fleet, FleetGpu, Gang, GpuAsk, GpuId,
+    GpuKind, GpuShare, Health, Home, IslandId, Isolation, Job, JobId, KindId, Kinds, Level,
+    MigGeometry, MigShape, Need, Node, NodeId, Order, Outcome, Part, Plan, PoolId, Preemption,
+    Queue, QueueId, Quota, QuotaLimit, QuotaShort, Remedy, Report, Reservation, Scheduling, Seen,
+    Sharing, Shortage, SliceAsk, Spread, TimestampedEvent, TopologyWish, Weigh, WorkerAsk,
 };
 use gpuwise_units::{HourlyPrice, Money, Nanoseconds};
 use gpuwise_wire::{
@@ -217,20 +217,23 @@ fn sharing() -> impl Strategy<Value = Sharing> {
     )
 }
 
-fn fleet() -> impl Strategy<Value = Fleet> {
-    let domain = (text(), level(), option::of(any::<u32>())).prop_map(|(name, level, parent)| {
-        let parent = parent.map(DomainId);
-        Domain {
-            name,
-            level,
-            parent,
-        }
-    });
-    let pool = (text(), time(), time()).prop_map(|(name, attach, detach)| FabricPool {
+fn domain() -> impl Strategy<Value = Domain> {
+    (text(), level(), option::of(any::<u32>())).prop_map(|(name, level, parent)| Domain {
+        name,
+        level,
+        parent: parent.map(DomainId),
+    })
+}
+
+fn pool() -> impl Strategy<Value = FabricPool> {
+    (text(), time(), time()).prop_map(|(name, attach, detach)| FabricPool {
         name,
         attach,
         detach,
-    });
+    })
+}
+
+fn fleet() -> impl Strategy<Value = Fleet> {
     let scheduling = (
         option::of(select(Order::ALL.to_vec())),
         option::of(select(Backfill::ALL.to_vec())),
@@ -250,7 +253,7 @@ fn fleet() -> impl Strategy<Value = Fleet> {
             vec(node(), 0..3),
             vec(gpu(), 0..3),
         ),
-        (vec(domain, 0..3), vec(text(), 0..3), vec(pool, 0..2)),
+        (vec(domain(), 0..3), vec(text(), 0..3), vec(pool(), 0..2)),
         (vec(queue(), 0..3), vec(reservation(), 0..2)),
         (sharing(), scheduling),
     )
@@ -334,14 +337,14 @@ fn job() -> impl Strategy<Value = Job> {
     );
     (
         (any::<u32>(), text(), text(), option::of(any::<u32>())),
-        (any::<i32>(), time(), any::<[u64; 2]>(), ask()),
+        (any::<i32>(), [time(), time()], any::<[u64; 2]>(), ask()),
         (any::<[u32; 3]>(), wishes),
         (vec(any::<(u32, u32)>(), 0..3), numbers()),
     )
         .prop_map(
             |(
                 (id, name, tenant, queue),
-                (priority, submitted, [cpu_milli, memory_mib], gpu),
+                (priority, [submitted, grace], [cpu_milli, memory_mib], gpu),
                 ([least, preferred, most], (topology, spread, deadline, stops, duration)),
                 (speeds, near),
             )| Job {
@@ -374,6 +377,7 @@ fn job() -> impl Strategy<Value = Job> {
                         restart,
                     }
                 }),
+                grace,
                 duration: duration.map(|(expected, spread)| DurationEstimate { expected, spread }),
                 speeds: speeds
                     .into_iter()
@@ -415,6 +419,8 @@ fn action() -> impl Strategy<Value = Action> {
             Cause::Drain,
             Cause::Reclaim,
             Cause::RoundEnd,
+            Cause::Lost,
+            Cause::Drift,
         ]),
     ];
     (
@@ -452,10 +458,23 @@ fn action() -> impl Strategy<Value = Action> {
 fn event() -> impl Strategy<Value = Event> {
     let number = any::<u32>;
     prop_oneof![
-        action().prop_map(Event::Begun),
-        action().prop_map(Event::Done),
-        action().prop_map(Event::Failed),
+        (action(), any::<u64>(), 0..4, failure()).prop_map(|(action, attempt, which, failure)| {
+            let attempt = Attempt(attempt);
+            match which {
+                0 => Event::Begun { action, attempt },
+                1 => Event::Done { action, attempt },
+                2 => Event::Withdrawn { action, attempt },
+                _ => Event::Failed {
+                    action,
+                    attempt,
+                    failure,
+                },
+            }
+        }),
         job().prop_map(Event::Submitted),
+        job().prop_map(Event::JobSet),
+        change(),
+        estate(),
         (
             number(),
             select(vec![Ended::Finished, Ended::Failed, Ended::Cancelled])
@@ -489,6 +508,55 @@ fn event() -> impl Strategy<Value = Event> {
     ]
 }
 
+fn failure() -> impl Strategy<Value = Failure> {
+    (select(FailureCause::ALL.to_vec()), text()).prop_map(|(cause, what)| Failure { cause, what })
+}
+
+/// What happens to a job.
+fn change() -> impl Strategy<Value = Event> {
+    (any::<u32>(), assignments(), any::<bool>(), 0..3).prop_map(
+        |(job, mut assignments, held, which)| {
+            let job = JobId(job);
+            match (which, assignments.pop()) {
+                (0, Some(assignment)) => Event::WorkerLost { job, assignment },
+                (1, _) => Event::Held { job, held },
+                _ => Event::Checkpointed { job },
+            }
+        },
+    )
+}
+
+/// What happens to what there is.
+fn estate() -> impl Strategy<Value = Event> {
+    let seen = (any::<u32>(), assignments()).prop_map(|(job, assignments)| Seen {
+        job: JobId(job),
+        gpus: assignments.into_iter().flat_map(|one| one.gpus).collect(),
+    });
+    prop_oneof![
+        gpu().prop_map(Event::GpuJoined),
+        kind().prop_map(Event::KindAdded),
+        domain().prop_map(Event::DomainAdded),
+        pool().prop_map(Event::PoolAdded),
+        (any::<u32>(), text(), 0..5).prop_map(|(number, text, which)| {
+            let node = NodeId(number);
+            match which {
+                0 => Event::NodeLeft { node },
+                1 => Event::GpuLeft { gpu: GpuId(number) },
+                2 => Event::IslandAdded { name: text },
+                3 => Event::NodeSuspected { node, by: text },
+                _ => Event::NodeFenced { node, by: text },
+            }
+        }),
+        (any::<u32>(), time(), vec(seen, 0..3)).prop_map(|(node, seen_at, seen)| {
+            Event::Observed {
+                node: NodeId(node),
+                seen_at,
+                seen,
+            }
+        }),
+    ]
+}
+
 fn shortage() -> impl Strategy<Value = Shortage> {
     let quota = (
         (any::<[u32; 2]>(), kinds(), 0..3_usize),
@@ -514,7 +582,7 @@ fn shortage() -> impl Strategy<Value = Shortage> {
             users,
         });
     let other = (
-        0..14,
+        0..19,
         any::<[u32; 3]>(),
         any::<[u64; 2]>(),
         option::of(any::<u32>()),
@@ -554,6 +622,16 @@ fn shortage() -> impl Strategy<Value = Shortage> {
             10 => Shortage::Spread { needed: a, fit: b },
             11 => Shortage::Budget { queue: c },
             12 => Shortage::Reserved { node: NodeId(c) },
+            13 => Shortage::Held,
+            14 => Shortage::BackOff {
+                until: Nanoseconds(wide),
+            },
+            15 => Shortage::Avoided {
+                node: NodeId(c),
+                until: Nanoseconds(wide),
+            },
+            16 => Shortage::Unfenced { node: NodeId(c) },
+            17 => Shortage::Leaving,
             _ => Shortage::BehindHead { head: JobId(c) },
         }
     });

@@ -285,7 +285,7 @@ pub(super) fn decided(world: &World, policy: &mut Policy) -> anyhow::Result<Deci
     for action in &plan.actions {
         let event = TimestampedEvent {
             at: world.now(),
-            event: Event::Done(action.clone()),
+            event: Event::done(action.clone()),
         };
         after
             .apply(&event)

@@ -159,7 +159,7 @@ impl Placements {
         for action in plan.actions {
             self.world.apply(&TimestampedEvent {
                 at: made,
-                event: Event::Done(action),
+                event: Event::done(action),
             })?;
         }
         self.at = next;

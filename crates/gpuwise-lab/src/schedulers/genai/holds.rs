@@ -68,16 +68,16 @@ impl Holds {
         }];
         if self.world.job(job).is_none() {
             self.apply(at, Event::Submitted(container(job)))?;
-            return self.apply(at, Event::Done(Action::Place { job, assignments }));
+            return self.apply(at, Event::done(Action::Place { job, assignments }));
         }
-        self.apply(at, Event::Done(Action::Restore { job, assignments }))
+        self.apply(at, Event::done(Action::Restore { job, assignments }))
     }
 
     /// A container's memory is taken from it while it is idle.
     pub(super) fn reclaim(&mut self, at: u64, holder: usize) -> Result<(), Refused> {
         let job = JobId(holder as u32);
         self.apply(at, Event::Measured { job, busy_milli: 0 })?;
-        self.apply(at, Event::Done(Action::Reclaim { job }))
+        self.apply(at, Event::done(Action::Reclaim { job }))
     }
 
     fn apply(&mut self, at: u64, event: Event) -> Result<(), Refused> {

@@ -142,7 +142,7 @@ impl<W: FnMut(&World, &Plan)> Replay<'_, W> {
         for job in victims {
             let cause = Cause::RoundEnd;
             let action = Action::Preempt { job: *job, cause };
-            let event = Event::Begun(action.clone());
+            let event = Event::begun(action.clone());
             world.apply(&TimestampedEvent { at: now, event }).ok()?;
             actions.push(action);
         }

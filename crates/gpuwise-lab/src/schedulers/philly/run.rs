@@ -204,10 +204,10 @@ impl<W: FnMut(&World, &Plan)> Replay<'_, W> {
             match action {
                 Action::Place { job, .. } => self.placed(now, *job, action)?,
                 Action::Preempt { job, .. } => {
-                    self.apply(now, Event::Done(action.clone()))?;
+                    self.apply(now, Event::done(action.clone()))?;
                     self.stopped(now, *job);
                 }
-                _ => self.apply(now, Event::Done(action.clone()))?,
+                _ => self.apply(now, Event::done(action.clone()))?,
             }
         }
         Ok(())
@@ -227,7 +227,7 @@ impl<W: FnMut(&World, &Plan)> Replay<'_, W> {
             return Ok(());
         }
         track.first = Some(now);
-        self.apply(now, Event::Done(action.clone()))?;
+        self.apply(now, Event::done(action.clone()))?;
         self.goes_on(now, id);
         Ok(())
     }
@@ -240,7 +240,7 @@ impl<W: FnMut(&World, &Plan)> Replay<'_, W> {
             job: id,
             assignments: state.assignments.clone(),
         };
-        self.apply(now, Event::Done(action))?;
+        self.apply(now, Event::done(action))?;
         self.restarted(now, id);
         self.goes_on(now, id);
         Ok(())

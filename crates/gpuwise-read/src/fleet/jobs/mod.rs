@@ -173,6 +173,7 @@ impl Build<'_> {
             spread: wishes::spread(table)?,
             deadline: wishes::time("deadline", table.deadline.as_deref())?,
             preemption: wishes::preemption(table, duration)?,
+            grace: wishes::grace(table)?,
             duration,
             speeds: self.speeds(table)?,
             near: self.near(table)?,

@@ -154,6 +154,7 @@ pub(super) enum Preemptible {
 pub(super) struct PreemptibleTable {
     pub(super) checkpoint: Option<String>,
     pub(super) restart: String,
+    pub(super) grace: Option<String>,
 }
 
 #[derive(Deserialize)]

@@ -126,3 +126,12 @@ pub(super) fn preemption(
         restart,
     })
 }
+
+/// How long a job may take to leave when it is told to; 0 where nothing is said.
+pub(super) fn grace(table: &JobTable) -> Field<Nanoseconds> {
+    let said = match &table.preemptible {
+        Some(Preemptible::Table(table)) => table.grace.as_deref(),
+        _ => None,
+    };
+    Ok(time("preemptible", said)?.unwrap_or_default())
+}

@@ -203,7 +203,7 @@ fn place(world: &mut World, job: JobId, policy: &mut Policy) -> bool {
 }
 
 fn done(world: &mut World, action: Action) -> bool {
-    event(world, Event::Done(action))
+    event(world, Event::done(action))
 }
 
 fn event(world: &mut World, event: Event) -> bool {

@@ -49,7 +49,7 @@ fn shape(world: &mut World, like: NodeId, number: u32) -> Option<(Node, Vec<Flee
     }
     let node = Node {
         name: format!("{} new {number}", template.name),
-        uid: Uid::default(),
+        uid: format!("new {}", world.nodes.len()).into(),
         health: Health::Up,
         ..template
     };

@@ -117,7 +117,7 @@ impl Run {
         let (plan, report) = decide(now, &self.world, &waiting, &mut self.policy, effort);
         self.world.accept(&plan).unwrap();
         for action in &plan.actions {
-            self.apply(second, Event::Done(action.clone()));
+            self.apply(second, Event::done(action.clone()));
         }
         (plan, report)
     }

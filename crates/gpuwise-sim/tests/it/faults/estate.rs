@@ -11,7 +11,7 @@ use gpuwise_units::{Nanoseconds, RandomStream};
 const SECOND: u64 = 1_000_000_000;
 
 /// What happens to actions; each must come up.
-pub(super) const WORDS: [&str; 13] = [
+pub(super) const WORDS: [&str; 15] = [
     "place",
     "preempt",
     "move",
@@ -25,6 +25,8 @@ pub(super) const WORDS: [&str; 13] = [
     "failed",
     "dropped",
     "detach",
+    "told again",
+    "woke",
 ];
 
 pub(super) const fn word(action: &Action) -> &'static str {
@@ -219,6 +221,7 @@ pub(super) fn job(id: u32, fleet: &Fleet, random: &mut RandomStream) -> Job {
                 restart: Nanoseconds((1 + random.below(30)) * SECOND),
             }
         },
+        grace: Nanoseconds(0),
         duration: Some(DurationEstimate {
             expected: Nanoseconds((30 + random.below(400)) * SECOND),
             spread: 0.0,

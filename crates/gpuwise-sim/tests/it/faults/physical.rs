@@ -7,13 +7,22 @@ use std::collections::BTreeMap;
 
 #[derive(Debug, Default)]
 pub(super) struct Physical {
-    on: BTreeMap<JobId, Vec<(GpuId, Part)>>,
-    starting: Vec<JobId>,
+    /// What each worker of a job has.
+    on: BTreeMap<JobId, Vec<Worker>>,
+    /// What each had before it was told to move or to be resized.
+    before: BTreeMap<JobId, Vec<Worker>>,
 }
 
-fn shares(assignments: &[Assignment]) -> Vec<(GpuId, Part)> {
-    let shares = assignments.iter().flat_map(|assignment| &assignment.gpus);
-    shares.map(|share| (share.gpu, share.part)).collect()
+type Worker = Vec<(GpuId, Part)>;
+
+fn workers(assignments: &[Assignment]) -> Vec<Worker> {
+    let worker = |one: &Assignment| {
+        one.gpus
+            .iter()
+            .map(|share| (share.gpu, share.part))
+            .collect()
+    };
+    assignments.iter().map(worker).collect()
 }
 
 impl Physical {
@@ -21,44 +30,53 @@ impl Physical {
         match step {
             Step::Started(_, action) => match action {
                 Action::Place { job, assignments } | Action::Restore { job, assignments } => {
-                    let before = self.on.insert(*job, shares(assignments));
+                    let before = self.on.insert(*job, workers(assignments));
                     assert!(before.is_none(), "job {job} started twice");
-                    self.starting.push(*job);
                 }
                 Action::Move {
                     job, assignments, ..
                 }
                 | Action::Resize { job, assignments } => {
                     let here = self.on.entry(*job).or_default();
-                    for share in shares(assignments) {
-                        if !here.contains(&share) {
-                            here.push(share);
+                    self.before.insert(*job, here.clone());
+                    for worker in workers(assignments) {
+                        if !here.contains(&worker) {
+                            here.push(worker);
                         }
                     }
                 }
                 _ => {}
             },
             Step::Ended(stamped) => match &stamped.event {
-                Event::Done(
-                    Action::Place { job, assignments }
-                    | Action::Restore { job, assignments }
-                    | Action::Move {
-                        job, assignments, ..
-                    }
-                    | Action::Resize { job, assignments },
-                ) => {
-                    self.on.insert(*job, shares(assignments));
+                Event::Done {
+                    action:
+                        Action::Place { job, assignments }
+                        | Action::Restore { job, assignments }
+                        | Action::Move {
+                            job, assignments, ..
+                        }
+                        | Action::Resize { job, assignments },
+                    ..
+                } => {
+                    self.on.insert(*job, workers(assignments));
                 }
-                Event::Done(Action::Preempt { job, .. } | Action::Reclaim { job })
-                | Event::Failed(
-                    Action::Preempt { job, .. }
-                    | Action::Reclaim { job }
-                    | Action::Place { job, .. }
-                    | Action::Restore { job, .. }
-                    | Action::Move { job, .. }
-                    | Action::Resize { job, .. },
-                ) => {
+                Event::Done {
+                    action: Action::Preempt { job, .. } | Action::Reclaim { job },
+                    ..
+                }
+                | Event::Failed {
+                    action: Action::Place { job, .. } | Action::Restore { job, .. },
+                    ..
+                } => {
                     self.on.remove(job);
+                }
+                Event::Failed {
+                    action: Action::Move { job, .. } | Action::Resize { job, .. },
+                    ..
+                } => {
+                    if let Some(before) = self.before.remove(job) {
+                        self.on.insert(*job, before);
+                    }
                 }
                 _ => {}
             },
@@ -69,21 +87,27 @@ impl Physical {
     /// No GPU is used twice, and what is used is there.
     pub(super) fn holds(&mut self, world: &World) {
         // Who was killed with its node or GPU, or has ended, is gone.
+        let alive = |(gpu, _): &(GpuId, Part)| {
+            let gpu = world.gpu(*gpu).unwrap();
+            let node = gpu.node.and_then(|node| world.node(node));
+            gpu.gpu.health.keeps_work() && node.is_some_and(|node| node.node.health.keeps_work())
+        };
         self.on.retain(|id, here| {
             let Some(state) = world.job(*id) else {
                 return false;
             };
-            here.retain(|(gpu, _)| {
-                let gpu = world.gpu(*gpu).unwrap();
-                let node = gpu.node.and_then(|node| world.node(node));
-                gpu.gpu.health.keeps_work()
-                    && node.is_some_and(|node| node.node.health.keeps_work())
-            });
-            state.stopping || state.phase.holds_gpus()
+            let bare = here.iter().all(Vec::is_empty);
+            here.retain(|worker| worker.iter().all(alive));
+            let known = state.stopping || state.phase.holds_gpus();
+            assert!(
+                known || bare || here.is_empty(),
+                "job {id} runs and nobody knows: {here:?}"
+            );
+            known
         });
         let mut used: BTreeMap<GpuId, Vec<(JobId, Part)>> = BTreeMap::new();
         for (job, here) in &self.on {
-            for (gpu, part) in here {
+            for (gpu, part) in here.iter().flatten() {
                 used.entry(*gpu).or_default().push((*job, *part));
             }
         }
@@ -115,8 +139,8 @@ impl Physical {
         for (id, state) in world.jobs() {
             if matches!(state.phase, Phase::Running { .. }) {
                 let mut here = self.on.get(&id).cloned().unwrap_or_default();
-                let mut there = shares(&state.assignments);
-                let key = |share: &(GpuId, Part)| format!("{share:?}");
+                let mut there = workers(&state.assignments);
+                let key = |worker: &Worker| format!("{worker:?}");
                 here.sort_by_key(key);
                 there.sort_by_key(key);
                 assert_eq!(here, there, "job {id} runs where its seats are");
