@@ -211,9 +211,12 @@ impl Broker {
     ) -> Result<(), Broken> {
         self.world.accept(plan)?;
         for action in &plan.actions {
-            self.order(Work::Act {
-                action: action.clone(),
-            });
+            if let Some(attempt) = self.world.attempt_of(action) {
+                self.order(Work::Act {
+                    action: action.clone(),
+                    attempt,
+                });
+            }
             self.follow(at, action);
         }
         for reason in placed {
@@ -239,10 +242,13 @@ impl Broker {
 
     fn fleet_event(&mut self, at: Nanoseconds, event: Event) -> Result<(), Broken> {
         let answered = match &event {
-            Event::Done(action) | Event::Failed(action) => Some(action.clone()),
+            Event::Done { action, .. } | Event::Failed { action, .. } => Some(action.clone()),
             _ => None,
         };
-        if let Event::Failed(Action::Place { job, .. }) = &event
+        if let Event::Failed {
+            action: Action::Place { job, .. },
+            ..
+        } = &event
             && let Some(lease) = self.leases.get_mut(&job.0)
         {
             lease.failed_starts += 1;
@@ -257,12 +263,13 @@ impl Broker {
         match answered {
             Some(action) => {
                 let same =
-                    |work: &Work| matches!(work, Work::Act { action: one } if *one == action);
+                    |work: &Work| matches!(work, Work::Act { action: one, .. } if *one == action);
                 self.orders.retain(|_, work| !same(work));
                 self.follow(at, &action);
             }
-            // Somebody may have lost his place.
+            // Somebody may have lost his place, and be told to stop where it is left.
             None => {
+                self.orders_that_follow();
                 for lease in self.grants.leases() {
                     self.meter(at, lease);
                 }
@@ -272,11 +279,27 @@ impl Broker {
         Ok(())
     }
 
+    /// Orders what no plan asked for: stops of jobs that have lost workers.
+    fn orders_that_follow(&mut self) {
+        for task in self.world.under_way() {
+            let known = self
+                .orders
+                .values()
+                .any(|work| matches!(work, Work::Act { attempt, .. } if *attempt == task.attempt));
+            if !known {
+                self.order(Work::Act {
+                    action: task.action,
+                    attempt: task.attempt,
+                });
+            }
+        }
+    }
+
     /// Forgets orders whose actions are no longer under way: what they were for was lost.
     fn drop_orders(&mut self) {
         let world = &self.world;
         self.orders.retain(|_, work| match work {
-            Work::Act { action } => world.is_under_way(action),
+            Work::Act { action, attempt } => world.attempt_of(action) == Some(*attempt),
             Work::Stop { job, .. } => world.job(*job).is_some(),
         });
     }

@@ -3,7 +3,7 @@
 //! An order is known by what it is about and by its attempt; told twice, it is carried out once. What is
 //! observed names the order that it answers; an answer to an order that is over changes nothing.
 
-use gpuwise_domain::placement::{Action, JobId};
+use gpuwise_domain::placement::{Action, Attempt, JobId};
 use gpuwise_units::Nanoseconds;
 
 /// Which order.
@@ -20,7 +20,11 @@ pub struct Order {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Work {
     /// An action of the kernel's plan: place, preempt, move, MIG, attach.
-    Act { action: Action },
+    Act {
+        action: Action,
+        /// Its number among all actions of the fleet.
+        attempt: Attempt,
+    },
     /// A lease ends: what runs of it is stopped.
     Stop {
         job: JobId,

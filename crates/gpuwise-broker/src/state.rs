@@ -158,7 +158,7 @@ impl Broker {
         let order = self.started_by.get(&lease.number);
         let work = order.and_then(|order| self.orders.get(order));
         work.is_some_and(|work| match work {
-            Work::Act { action } => self.world.can_start(action),
+            Work::Act { action, .. } => self.world.can_start(action),
             Work::Stop { .. } => false,
         })
     }
@@ -166,7 +166,7 @@ impl Broker {
     /// What executors are to do now, in order: what can start, and has not been answered.
     pub fn orders(&self) -> impl Iterator<Item = Order> {
         let ready = self.orders.iter().filter(|(_, work)| match work {
-            Work::Act { action } => self.world.can_start(action),
+            Work::Act { action, .. } => self.world.can_start(action),
             Work::Stop { .. } => true,
         });
         ready.map(|(id, work)| Order {
@@ -189,6 +189,7 @@ impl Broker {
                 | Action::Move { job, .. }
                 | Action::Resize { job, .. }
                 | Action::Restore { job, .. },
+            ..
         } = &work
         {
             self.started_by.insert(job.0, id);

@@ -2,7 +2,8 @@
 
 use crate::{Broker, LeaseState, Observation, OrderId, ask::ended, executor::Work, tenants::exact};
 use gpuwise_account::period::Month;
-use gpuwise_domain::placement::{Action, Event, JobId};
+use gpuwise_domain::placement::{Action, Event, Failure, FailureCause, JobId};
+use gpuwise_sched::decide::{Policy, wake_at};
 use gpuwise_units::Nanoseconds;
 use gpuwise_wire::{
     Mirror as _,
@@ -14,11 +15,13 @@ use gpuwise_wire::{
 const STARTS: u32 = 3;
 
 impl Broker {
-    /// When time alone changes something; `None`: never.
-    pub fn wake_at(&self) -> Option<Nanoseconds> {
+    /// When time alone changes something: a lease's time is over, a month begins, or a decision comes out
+    /// otherwise than at `decided`, when it was decided last; `None`: never.
+    pub fn wake_at(&self, policy: &Policy, decided: Nanoseconds) -> Option<Nanoseconds> {
+        let decided = wake_at(&self.world, policy, decided);
         let month = (!self.open.is_empty()).then(|| self.month.next().start());
         let end = self.ends.first().map(|(end, _)| *end);
-        month.into_iter().chain(end).min()
+        month.into_iter().chain(end).chain(decided).min()
     }
 
     /// What has happened by now because time went on: leases whose time is over, and months that begin.
@@ -100,8 +103,11 @@ impl Broker {
     fn done(&self, order: OrderId) -> Vec<BrokerEvent> {
         match self.orders.get(&order) {
             None => Vec::new(),
-            Some(Work::Act { action }) if self.world.can_start(action) => {
-                vec![fleet(&Event::Done(action.clone()))]
+            Some(Work::Act { action, attempt }) if self.world.can_start(action) => {
+                vec![fleet(&Event::Done {
+                    action: action.clone(),
+                    attempt: *attempt,
+                })]
             }
             Some(Work::Act { .. }) => Vec::new(),
             Some(Work::Stop { job, .. }) => {
@@ -121,8 +127,15 @@ impl Broker {
 
     fn failed(&self, order: OrderId, reason: &str) -> Vec<BrokerEvent> {
         match self.orders.get(&order) {
-            Some(Work::Act { action }) if self.world.is_under_way(action) => {
-                let mut events = vec![fleet(&Event::Failed(action.clone()))];
+            Some(Work::Act { action, attempt }) if self.world.is_under_way(action) => {
+                let mut events = vec![fleet(&Event::Failed {
+                    action: action.clone(),
+                    attempt: *attempt,
+                    failure: Failure {
+                        cause: FailureCause::Unknown,
+                        what: reason.to_owned(),
+                    },
+                })];
                 if let Action::Place { job, .. } = action
                     && let Some(lease) = self.lease(job.0)
                     && lease.failed_starts + 1 >= STARTS

@@ -67,8 +67,10 @@ impl Writer {
         let mut beaten = Instant::now();
         let mut told = BTreeSet::new();
         let mut dirty = true;
+        let mut decided_at = self.clock.now();
         loop {
-            let (batch, stop) = self.next(dirty);
+            let wake = self.ahead.wake_at(&policy, decided_at);
+            let (batch, stop) = self.next(dirty, wake);
             let now = self.clock.now();
             let mut events = Vec::new();
             let mut replies = Vec::new();
@@ -80,8 +82,10 @@ impl Writer {
             }
             let due = self.ahead.due(now);
             self.happen(now, due, &mut events)?;
-            if dirty || !events.is_empty() {
+            let woken = wake.is_some_and(|at| at <= now);
+            if dirty || woken || !events.is_empty() {
                 let decided = self.ahead.decide(now, &mut policy);
+                decided_at = now;
                 self.happen(now, decided, &mut events)?;
             }
             dirty = false;
@@ -98,9 +102,9 @@ impl Writer {
     }
 
     /// Waits for something to do.
-    fn next(&self, at_once: bool) -> (Vec<Incoming>, bool) {
+    fn next(&self, at_once: bool, wake: Option<Nanoseconds>) -> (Vec<Incoming>, bool) {
         let mut wait = NAP;
-        let wakes = [self.ahead.wake_at(), self.executor.wake_at()];
+        let wakes = [wake, self.executor.wake_at()];
         for at in wakes.into_iter().flatten() {
             wait = wait.min(self.clock.until(at));
         }

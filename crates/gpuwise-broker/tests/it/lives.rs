@@ -141,6 +141,8 @@ fn what_cannot_be_started_has_failed_after_a_few_tries() {
     desk.tenant("vision", None);
     let lease = desk.ask("vision", 1, None).expect("is admitted");
     for _ in 0..3 {
+        // After a failure it waits, longer each time.
+        desk.pass(3600);
         desk.decide();
         let order = desk.broker.orders().next().expect("an order");
         desk.observe(&Observation::Failed {

@@ -163,7 +163,7 @@ impl Executor for Local {
             Work::Stop { job, grace } => {
                 self.stop(order.id, *job, Duration::from_nanos(grace.0));
             }
-            Work::Act { action } => match action {
+            Work::Act { action, .. } => match action {
                 Action::Place { job, assignments }
                 | Action::Move {
                     job, assignments, ..

@@ -50,7 +50,7 @@ impl Simulated {
     fn delay(&self, work: &Work) -> Nanoseconds {
         match work {
             Work::Stop { .. } => self.delays.stop,
-            Work::Act { action } => match action {
+            Work::Act { action, .. } => match action {
                 Action::Place { .. }
                 | Action::Move { .. }
                 | Action::Resize { .. }
@@ -70,7 +70,8 @@ impl Simulated {
         let starts = matches!(
             work,
             Work::Act {
-                action: Action::Place { .. }
+                action: Action::Place { .. },
+                ..
             }
         );
         let drawn = id.0.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;

@@ -165,7 +165,7 @@ fn fleet_and_policy(context: &Context, flags: &Serve) -> anyhow::Result<(Found, 
         scheduling: SchedulingDocument::of(&scheduling),
     };
     let mut whole = file.fleet.clone();
-    let mut present: Vec<Event> = file.present.iter().cloned().map(Event::Done).collect();
+    let mut present: Vec<Event> = file.present.iter().cloned().map(Event::done).collect();
     present.extend(fleet::states(&mut whole));
     Ok(((whole, present), policy))
 }
