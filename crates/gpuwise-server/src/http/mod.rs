@@ -8,6 +8,7 @@ mod leases;
 mod metrics;
 mod open;
 mod openapi;
+mod page;
 mod problem;
 mod routes;
 mod statements;

@@ -75,6 +75,7 @@ fn responses(route: &Route) -> Value {
     let content = match route.gives {
         "nothing" => None,
         "text" => Some(json!({"text/plain": {"schema": {"type": "string"}}})),
+        "html" => Some(json!({"text/html": {"schema": {"type": "string"}}})),
         "events" => Some(json!({"text/event-stream": {"schema": {"type": "string"}}})),
         "json" => Some(json!({"application/json": {"schema": {"type": "object"}}})),
         name => Some(json!({"application/json": {"schema": reference(name)}})),

@@ -1,7 +1,7 @@
 //! The table of routes.
 
 use super::{
-    Problem, call::Call, events, fleet, leases, metrics, open, statements, tenants, tokens,
+    Problem, call::Call, events, fleet, leases, metrics, open, page, statements, tenants, tokens,
 };
 use axum::{http::Method, response::Response};
 use gpuwise_wire::broker::Role;
@@ -98,6 +98,10 @@ macro_rules! routes {
 }
 
 routes! {
+    Get "/" "page" Anybody None => 200 "html",
+        &[], "The page: fleet, leases, who waits, what is spent; a form asks for a token", page::show;
+    Post "/" "enter-page" Anybody None => 303 "html",
+        &[], "Keep the token of a form in a cookie that the page alone takes", page::enter;
     Get "/healthz" "health" Anybody None => 200 "text",
         &[], "Whether the daemon lives", open::health;
     Get "/readyz" "ready" Anybody None => 200 "text",
