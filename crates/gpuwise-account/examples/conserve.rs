@@ -1,7 +1,7 @@
 //! Money and time conserved over random leases: parts of GPUs, price changes, records late, twice and out
 //! of order, corrections, a leap day, currencies of 0, 2 and 3 decimals.
 //! `cargo run --release -p gpuwise-account --example conserve -- 1000000`
-#![expect(
+#![allow(
     clippy::print_stdout,
     clippy::disallowed_types,
     clippy::disallowed_methods,
@@ -83,10 +83,10 @@ impl World {
         let (start, end) = (first.start().0, last.interval().end.0);
         let mut stream = RandomStream::new(17, "prices", 0);
         let changes = [0, 1, 2].map(|_| {
-            let mut changes = vec![(0, 1 + stream.below(9_000_000) as i64)];
+            let mut changes = vec![(0, 1 + stream.below(9_000_000).cast_signed())];
             for _ in 0..5 {
                 let at = start + stream.below(end - start);
-                changes.push((at, 1 + stream.below(9_000_000) as i64));
+                changes.push((at, 1 + stream.below(9_000_000).cast_signed()));
             }
             changes.sort_unstable();
             changes
@@ -252,8 +252,15 @@ impl World {
     }
 }
 
-/// All statements in a ledger: what tenants owe, by currency.
-fn owed(books: &Books) -> Result<(BTreeMap<String, i128>, usize, usize), Box<dyn Error>> {
+/// What tenants owe, by currency, and by how many lines.
+struct Owed {
+    by_currency: BTreeMap<String, i128>,
+    lines: usize,
+    corrections: usize,
+}
+
+/// All statements in a ledger.
+fn owed(books: &Books) -> Result<Owed, Box<dyn Error>> {
     let mut ledger = Ledger::default();
     let (mut lines, mut corrections) = (0, 0);
     for month in MONTHS.into_iter().chain(["2028-04"]) {
@@ -276,7 +283,11 @@ fn owed(books: &Books) -> Result<(BTreeMap<String, i128>, usize, usize), Box<dyn
         }
     }
     assert!(zero.values().all(|micros| *micros == 0), "{zero:?}");
-    Ok((owed, lines, corrections))
+    Ok(Owed {
+        by_currency: owed,
+        lines,
+        corrections,
+    })
 }
 
 /// Every hour of every device, and its cost divided: how many hours, and how many µ-units of cost.
@@ -331,13 +342,17 @@ fn main() -> Result<(), Box<dyn Error>> {
     let duplicates: u64 = books.meter().duplicates().values().sum();
     let aside = books.meter().aside().count();
     let began = Instant::now();
-    let (owed, lines, corrections) = owed(&books)?;
+    let Owed {
+        by_currency,
+        lines,
+        corrections,
+    } = owed(&books)?;
     println!(
         "{lines} lines, {corrections} of them corrections; {duplicates} records came twice, {aside} are aside; stated and posted in {:.1} s",
         began.elapsed().as_secs_f64()
     );
     for (currency, wanted) in &world.wanted {
-        let found = owed.get(*currency).copied().unwrap_or(0);
+        let found = by_currency.get(*currency).copied().unwrap_or(0);
         println!("{currency}: {found} µ-units owed, {wanted} expected");
         assert_eq!(found, *wanted);
     }

@@ -3,7 +3,7 @@
 use crate::{
     period::Month,
     prices::PriceBook,
-    statement::{Line, Parts, SharedCost, Stated, Statement},
+    statement::{Parts, Right, SharedCost, Stated, Statement},
     usage::{Limits, Meter, Outcome, UsageRecord},
 };
 use gpuwise_units::Nanoseconds;
@@ -63,12 +63,7 @@ impl Books {
     }
 
     /// A statement of a month that is not closed, and what earlier months would be stated as now.
-    fn open_statement(
-        &self,
-        tenant: &str,
-        month: Month,
-        shared: &Parts,
-    ) -> (Statement, Vec<(Month, Vec<Line>)>) {
+    fn open_statement(&self, tenant: &str, month: Month, shared: &Parts) -> (Statement, Right) {
         let mut statement = Statement::with(self, tenant, month, shared);
         if self.stated.open() != Some(month) {
             return (statement, Vec::new());

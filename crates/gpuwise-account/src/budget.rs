@@ -99,7 +99,7 @@ type Place = (String, Nanoseconds);
 /// All budgets, what was spent and what is reserved.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Budgets {
-    budgets: BTreeMap<String, Budget>,
+    all: BTreeMap<String, Budget>,
     /// By tenant: ids of its budgets.
     of: BTreeMap<String, BTreeSet<String>>,
     sums: BTreeMap<Place, Sums>,
@@ -110,29 +110,29 @@ pub struct Budgets {
 impl Budgets {
     /// Sets a budget, in place of one of the same id. What was spent and reserved under it stays.
     pub fn set(&mut self, budget: Budget) {
-        if let Some(old) = self.budgets.get(&budget.id)
+        if let Some(old) = self.all.get(&budget.id)
             && let Some(ids) = self.of.get_mut(&old.tenant)
         {
             ids.remove(&budget.id);
         }
         let ids = self.of.entry(budget.tenant.clone()).or_default();
         ids.insert(budget.id.clone());
-        self.budgets.insert(budget.id.clone(), budget);
+        self.all.insert(budget.id.clone(), budget);
     }
 
     pub fn budget(&self, id: &str) -> Option<&Budget> {
-        self.budgets.get(id)
+        self.all.get(id)
     }
 
     /// A tenant's budgets.
     pub fn of_tenant(&self, tenant: &str) -> impl Iterator<Item = &Budget> {
         let ids = self.of.get(tenant).into_iter().flatten();
-        ids.filter_map(|id| self.budgets.get(id))
+        ids.filter_map(|id| self.all.get(id))
     }
 
     /// How a budget stands in the period of a moment.
     pub fn standing(&self, id: &str, at: Nanoseconds) -> Option<Standing> {
-        let budget = self.budgets.get(id)?;
+        let budget = self.all.get(id)?;
         let period = budget.every.period_of(at);
         let sums = self.sums_of(&(id.into(), period.start));
         Some(standing(budget, period, sums))
@@ -185,9 +185,9 @@ impl Budgets {
             let tenant = tenant.into();
             return Err(Refusal::OtherCurrency { tenant, currency });
         }
-        let held = by_period(&self.budgets, self.of.get(tenant), worst);
+        let held = by_period(&self.all, self.of.get(tenant), worst);
         for ((id, start), needed) in &held {
-            let Some(budget) = self.budgets.get(id).filter(|budget| budget.hard) else {
+            let Some(budget) = self.all.get(id).filter(|budget| budget.hard) else {
                 continue;
             };
             let sums = self.sums_of(&(id.clone(), *start));
@@ -212,7 +212,7 @@ impl Budgets {
     pub fn settle(&mut self, id: &str, tenant: &str, spent: &[Expected]) -> Vec<Warning> {
         let mut changes: BTreeMap<Place, Sums> = BTreeMap::new();
         let mut held = self.reservations.get_mut(id);
-        for (place, spent) in by_period(&self.budgets, self.of.get(tenant), spent) {
+        for (place, spent) in by_period(&self.all, self.of.get(tenant), spent) {
             let left = held.as_mut().and_then(|held| held.get_mut(&place));
             let freed = left.map_or(0, |left| {
                 let part = spent.clamp(0, *left);
@@ -240,14 +240,14 @@ impl Budgets {
     pub fn reservation(&self, id: &str) -> impl Iterator<Item = (&Budget, Nanoseconds, Money)> {
         let held = self.reservations.get(id).into_iter().flatten();
         held.filter_map(|((id, start), micros)| {
-            let budget = self.budgets.get(id)?;
+            let budget = self.all.get(id)?;
             Some((budget, *start, money(*micros, budget.amount.currency)))
         })
     }
 
     /// Forgets periods that ended before a moment and hold no reservation.
     pub fn forget(&mut self, before: Nanoseconds) {
-        let budgets = &self.budgets;
+        let budgets = &self.all;
         self.sums.retain(|(id, start), sums| {
             let period = budgets.get(id).map(|budget| budget.every.period_of(*start));
             sums.reserved != 0 || period.is_some_and(|period| period.end > before)
@@ -266,7 +266,7 @@ impl Budgets {
                 spent: before.spent + change.spent,
                 reserved: before.reserved + change.reserved,
             };
-            if let Some(budget) = self.budgets.get(&place.0) {
+            if let Some(budget) = self.all.get(&place.0) {
                 let period = budget.every.period_of(place.1);
                 let crossed = Crossed::ALL.into_iter().filter(|crossed| {
                     !is_over(budget, before, *crossed) && is_over(budget, after, *crossed)

@@ -49,8 +49,13 @@ pub(super) fn lines<'b>(
 ) -> Vec<Line> {
     let mut lines = Lines::new();
     let mut known = Known::new();
-    for series in of {
-        for metered in Metered::ALL {
+    for series in of.filter(|series| series.is_in(within)) {
+        // What has no price anywhere need not be looked for, unless it is all that there is.
+        let asked = |metered: &Metered| {
+            let alone = series.granted == Granted::Nothing || *metered == Metered::GpuTime;
+            alone || books.prices().has(*metered)
+        };
+        for metered in Metered::ALL.into_iter().filter(asked) {
             let pieces = known
                 .entry((series.into(), metered))
                 .or_insert_with(|| books.prices().pieces(&series.into(), metered, within));

@@ -8,7 +8,7 @@ mod total;
 
 pub(crate) use shared::Parts;
 pub use shared::{SharedBy, SharedCost, shares};
-pub(crate) use stated::Stated;
+pub(crate) use stated::{Right, Stated};
 pub use total::Total;
 
 use crate::{

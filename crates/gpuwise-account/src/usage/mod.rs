@@ -1,11 +1,13 @@
 //! What leases were granted and what they used, by intervals.
 
+mod energy;
 mod grid;
 mod ids;
 mod meter;
 mod series;
 mod spans;
 
+pub use energy::{EnergyRule, Sharer, divide_energy};
 pub use grid::Grid;
 pub use meter::{Aside, Limits, Meter, Outcome, Reason};
 pub use series::{Amounts, Cell, Series};
