@@ -249,4 +249,32 @@ proptest! {
             .collect();
         prop_assert_eq!(stated(&statement, &case), wanted);
     }
+
+    /// Records that come twice and in another order, with what was used: the same lines.
+    #[test]
+    fn order_and_repetition_change_nothing(
+        case in cases(),
+        used in proptest::collection::vec(proptest::option::of(0_u64..1 << 40), 7),
+        order in proptest::collection::vec((0_usize..7, any::<bool>()), 0..30),
+    ) {
+        let mut records = records(&case);
+        for (record, used) in records.iter_mut().zip(used) {
+            record.used.sm_ns = used;
+        }
+        let lines = |order: &[usize]| {
+            let mut books = Books::new(Limits::default());
+            books.set_prices(PriceBook::new(case.entries.clone()).unwrap());
+            for place in order.iter().filter(|place| **place < records.len()) {
+                books.record(moment(2 * LENGTH), &records[*place]);
+            }
+            Statement::of(&books, "vision", "2028-02".parse().unwrap()).lines
+        };
+        let straight: Vec<usize> = (0..records.len()).collect();
+        let mut shuffled: Vec<usize> = Vec::new();
+        for (place, front) in order {
+            shuffled.insert(if front { 0 } else { shuffled.len() }, place);
+        }
+        shuffled.extend(straight.iter().rev());
+        prop_assert_eq!(lines(&straight), lines(&shuffled));
+    }
 }

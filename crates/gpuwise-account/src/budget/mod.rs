@@ -1,100 +1,13 @@
 //! Budgets: the worst case is reserved before anything is spent.
 
-use crate::{
-    money::{divide, exact},
-    period::{Every, Interval},
-};
+mod nouns;
+mod sums;
+
+pub use nouns::{Budget, Crossed, Expected, Refusal, Standing, Warning};
+
 use gpuwise_units::{Currency, Money, Nanoseconds};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// What a tenant may spend in each period.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Budget {
-    pub id: String,
-    pub tenant: String,
-    pub amount: Money,
-    pub every: Every,
-    /// Thousandths of the amount from which on it is warned; `None`: never.
-    pub soft_milli: Option<u32>,
-    /// Whether what would go beyond it is refused; else it is only told.
-    pub hard: bool,
-}
-
-/// What something costs at most, or did cost, over a time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Expected {
-    pub interval: Interval,
-    pub amount: Money,
-}
-
-/// Why nothing is reserved. Trying again without a change is of no use.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum Refusal {
-    #[error(
-        "budget `{budget}` has {} left of {} and this needs up to {}: {} too little",
-        exact(*.left), exact(*.amount), exact(*.needed), exact(*.short)
-    )]
-    Exceeded {
-        budget: String,
-        period: Interval,
-        amount: Money,
-        /// What is neither spent nor reserved; below 0 where more was spent than there was.
-        left: Money,
-        needed: Money,
-        short: Money,
-    },
-    #[error(
-        "tenant `{tenant}` has no budget in {currency}: give it one, or a price in the currency of its budget"
-    )]
-    OtherCurrency { tenant: String, currency: Currency },
-    #[error("reservation `{0}` is made already")]
-    Twice(String),
-}
-
-gpuwise_units::named! {
-    /// Which line of a budget was crossed.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-    pub enum Crossed:
-        name
-    {
-        /// Spent and reserved are above the threshold of warning.
-        Soft = "soft",
-        /// Spent is above the amount: what runs is drained.
-        Hard = "hard",
-    }
-}
-
-/// That a line was crossed just now.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Warning {
-    pub budget: String,
-    pub period: Interval,
-    pub crossed: Crossed,
-    pub spent: Money,
-    pub reserved: Money,
-    pub amount: Money,
-}
-
-/// A budget's period as it stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Standing {
-    pub period: Interval,
-    pub spent: Money,
-    pub reserved: Money,
-    /// Below 0 where more was spent than there was.
-    pub left: Money,
-}
-
-/// µ-units of a budget's period.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-struct Sums {
-    spent: i128,
-    reserved: i128,
-}
-
-/// Place of a budget's period: its id and the period's start.
-type Place = (String, Nanoseconds);
+use sums::{Place, Sums, by_period, is_over, money, standing, warning};
 
 /// All budgets, what was spent and what is reserved.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -276,80 +189,5 @@ impl Budgets {
             self.sums.insert(place, after);
         }
         warnings
-    }
-}
-
-/// What amounts come to in each period of each budget of their currency. An amount whose time reaches over
-/// several periods is divided by time, to the µ-unit.
-fn by_period(
-    budgets: &BTreeMap<String, Budget>,
-    of: Option<&BTreeSet<String>>,
-    amounts: &[Expected],
-) -> BTreeMap<Place, i128> {
-    let mut sums = BTreeMap::new();
-    for budget in of.into_iter().flatten().filter_map(|id| budgets.get(id)) {
-        let currency = budget.amount.currency;
-        let amounts = amounts.iter();
-        for expected in amounts.filter(|expected| expected.amount.currency == currency) {
-            let parts = periods(budget.every, expected.interval);
-            let lengths: Vec<u64> = parts.iter().map(|part| part.length()).collect();
-            for (part, amount) in parts.iter().zip(divide(expected.amount, &lengths)) {
-                let start = budget.every.period_of(part.start).start;
-                *sums.entry((budget.id.clone(), start)).or_default() += i128::from(amount.micros);
-            }
-        }
-    }
-    sums
-}
-
-/// An interval in the periods that it reaches over; an empty one stands in the period of its start.
-fn periods(every: Every, interval: Interval) -> Vec<Interval> {
-    let mut parts = vec![interval.within(every.period_of(interval.start))];
-    while let Some(last) = parts.last().copied()
-        && last.end < interval.end
-        && !last.is_empty()
-    {
-        parts.push(interval.within(every.period_of(last.end)));
-    }
-    parts
-}
-
-fn is_over(budget: &Budget, sums: Sums, crossed: Crossed) -> bool {
-    let amount = i128::from(budget.amount.micros);
-    match crossed {
-        Crossed::Soft => budget
-            .soft_milli
-            .is_some_and(|milli| (sums.spent + sums.reserved) * 1000 >= amount * i128::from(milli)),
-        Crossed::Hard => sums.spent > amount,
-    }
-}
-
-fn warning(budget: &Budget, period: Interval, sums: Sums, crossed: Crossed) -> Warning {
-    let standing = standing(budget, period, sums);
-    Warning {
-        budget: budget.id.clone(),
-        period,
-        crossed,
-        spent: standing.spent,
-        reserved: standing.reserved,
-        amount: budget.amount,
-    }
-}
-
-fn standing(budget: &Budget, period: Interval, sums: Sums) -> Standing {
-    let money = |micros| money(micros, budget.amount.currency);
-    Standing {
-        period,
-        spent: money(sums.spent),
-        reserved: money(sums.reserved),
-        left: money(i128::from(budget.amount.micros) - sums.spent - sums.reserved),
-    }
-}
-
-/// What is shown of a sum; sums are kept in 128 bits.
-fn money(micros: i128, currency: Currency) -> Money {
-    Money {
-        micros: micros.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64,
-        currency,
     }
 }
