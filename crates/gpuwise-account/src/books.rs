@@ -3,7 +3,7 @@
 use crate::{
     period::Month,
     prices::PriceBook,
-    statement::{Parts, Right, SharedCost, Stated, Statement},
+    statement::{Cause, Parts, Right, SharedCost, Stated, Statement, lines},
     usage::{Limits, Meter, Outcome, UsageRecord},
 };
 use gpuwise_units::Nanoseconds;
@@ -60,6 +60,30 @@ impl Books {
         let months = self.stated.corrected().chain([month]);
         let shared = Parts::of(self, months);
         self.open_statement(tenant, month, &shared).0
+    }
+
+    /// A tenant's statement of an open month with what its leases hold up to now, of which no record came
+    /// yet. Nothing of it is kept. Shared costs are divided by what was recorded, of all tenants.
+    pub fn live_statement(
+        &self,
+        now: Nanoseconds,
+        tenant: &str,
+        month: Month,
+        holding: &[UsageRecord],
+    ) -> Statement {
+        let mut statement = self.statement(tenant, month);
+        if self.stated.open().is_some_and(|open| month < open) {
+            return statement;
+        }
+        let mut meter = self.meter.only(self.meter.of_tenant(tenant));
+        for record in holding {
+            meter.record(now, record);
+        }
+        let mut live = lines(&self.prices, meter.of_tenant(tenant), month.interval());
+        statement.lines.retain(|line| line.cause != Cause::Usage);
+        live.append(&mut statement.lines);
+        statement.lines = live;
+        statement
     }
 
     /// A statement of a month that is not closed, and what earlier months would be stated as now.

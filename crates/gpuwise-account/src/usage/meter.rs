@@ -212,6 +212,21 @@ impl Meter {
         places.map(|place| (*place as usize, &self.series[*place as usize]))
     }
 
+    /// Some of the series, and nothing of what came or was refused before.
+    #[must_use]
+    pub fn only<'m>(&self, series: impl Iterator<Item = &'m Series>) -> Self {
+        let mut only = Self {
+            limits: self.limits,
+            grid: self.grid.clone(),
+            ..Self::default()
+        };
+        for (place, series) in series.enumerate() {
+            only.series.push(series.clone());
+            only.index(place);
+        }
+        only
+    }
+
     /// Records that do not count, by source and id.
     pub fn aside(&self) -> impl Iterator<Item = &Aside> {
         self.aside.values()
