@@ -1,12 +1,17 @@
 //! Prints the FOCUS file of a month that has all there is: what the FinOps Foundation's validator is run on.
 //! `cargo run -p gpuwise-account --example focus > statement.csv`
-#![expect(clippy::print_stdout, reason = "a file is what it makes")]
+#![allow(
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "a file is what it makes, of records that a test has too"
+)]
 
 use gpuwise_account::focus::{Account, FocusError, csv, rows};
 
 #[path = "../tests/it/everything.rs"]
 mod everything;
 #[path = "../tests/it/support.rs"]
+#[allow(dead_code, reason = "tests need more of it")]
 mod support;
 
 fn main() -> Result<(), FocusError> {

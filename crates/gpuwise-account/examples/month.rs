@@ -1,6 +1,6 @@
 //! How fast a month of interval events is taken and stated.
 //! `cargo run --release -p gpuwise-account --example month -- 10000000`
-#![expect(
+#![allow(
     clippy::print_stdout,
     clippy::disallowed_types,
     clippy::disallowed_methods,

@@ -3,7 +3,7 @@
 use crate::{
     period::Month,
     prices::PriceBook,
-    statement::{Line, Parts, SharedCost, Stated, Statement},
+    statement::{Cause, Parts, Right, SharedCost, Stated, Statement, lines},
     usage::{Limits, Meter, Outcome, UsageRecord},
 };
 use gpuwise_units::Nanoseconds;
@@ -83,13 +83,32 @@ impl Books {
         self.open_statement(tenant, month, &shared).0
     }
 
-    /// A statement of a month that is not closed, and what earlier months would be stated as now.
-    fn open_statement(
+    /// A tenant's statement of an open month with what its leases hold up to now, of which no record came
+    /// yet. Nothing of it is kept. Shared costs are divided by what was recorded, of all tenants.
+    pub fn live_statement(
         &self,
+        now: Nanoseconds,
         tenant: &str,
         month: Month,
-        shared: &Parts,
-    ) -> (Statement, Vec<(Month, Vec<Line>)>) {
+        holding: &[UsageRecord],
+    ) -> Statement {
+        let mut statement = self.statement(tenant, month);
+        if self.stated.open().is_some_and(|open| month < open) {
+            return statement;
+        }
+        let mut meter = self.meter.only(self.meter.of_tenant(tenant));
+        for record in holding {
+            meter.record(now, record);
+        }
+        let mut live = lines(&self.prices, meter.of_tenant(tenant), month.interval());
+        statement.lines.retain(|line| line.cause != Cause::Usage);
+        live.append(&mut statement.lines);
+        statement.lines = live;
+        statement
+    }
+
+    /// A statement of a month that is not closed, and what earlier months would be stated as now.
+    fn open_statement(&self, tenant: &str, month: Month, shared: &Parts) -> (Statement, Right) {
         let mut statement = Statement::with(self, tenant, month, shared);
         if self.stated.open() != Some(month) {
             return (statement, Vec::new());

@@ -45,15 +45,13 @@ pub fn decimals(currency: Currency) -> Option<u32> {
 /// is computed from, is beyond what is kept.
 pub fn amount(price: Money, numerator: i128, denominator: i128) -> Option<Money> {
     let micros = i128::from(price.micros);
-    let product = match micros.checked_mul(numerator) {
-        Some(product) => half_even(product, positive(denominator)?),
-        None => {
-            let common = common_divisor(numerator, positive(denominator)?);
-            half_even(
-                micros.checked_mul(numerator / common)?,
-                denominator / common,
-            )
-        }
+    let denominator = (denominator > 0).then_some(denominator)?;
+    let product = if let Some(product) = micros.checked_mul(numerator) {
+        half_even(product, denominator)
+    } else {
+        let common = common_divisor(numerator, denominator);
+        let product = micros.checked_mul(numerator / common)?;
+        half_even(product, denominator / common)
     };
     Some(Money {
         micros: i64::try_from(product).ok()?,
@@ -61,11 +59,7 @@ pub fn amount(price: Money, numerator: i128, denominator: i128) -> Option<Money>
     })
 }
 
-fn positive(denominator: i128) -> Option<i128> {
-    (denominator > 0).then_some(denominator)
-}
-
-pub(crate) const fn common_divisor(left: i128, right: i128) -> i128 {
+const fn common_divisor(left: i128, right: i128) -> i128 {
     let (mut left, mut right) = (left.unsigned_abs(), right.unsigned_abs());
     while right != 0 {
         (left, right) = (right, left % right);
@@ -106,7 +100,7 @@ pub fn exact(amount: Money) -> String {
 pub fn split<W: Copy + Into<u128>>(total: i128, weights: &[W]) -> Vec<i128> {
     let sum = |finer: u32| -> Option<u128> {
         let mut weights = weights.iter().map(|weight| (*weight).into() >> finer);
-        weights.try_fold(0_u128, |sum, weight| sum.checked_add(weight))
+        weights.try_fold(0, u128::checked_add)
     };
     // A sum beyond 126 bits is weighed by leading bits, so that twice a remainder stays within 128.
     let small = |sum: &u128| *sum < 1 << 126;
@@ -137,7 +131,9 @@ pub fn split<W: Copy + Into<u128>>(total: i128, weights: &[W]) -> Vec<i128> {
         parts[*index] += 1;
     }
     if total < 0 {
-        parts.iter_mut().for_each(|part| *part = -*part);
+        for part in &mut parts {
+            *part = -*part;
+        }
     }
     parts
 }

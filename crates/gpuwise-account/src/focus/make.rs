@@ -4,6 +4,9 @@ use super::{
     Account, Decimal, FocusError, Row,
     columns::Moment,
     decimal::{priced, product},
+    words::{
+        category, consumed, consumed_unit, description, details, json, meter, pricing_unit, service,
+    },
 };
 use crate::{
     money::{credits, decimals},
@@ -12,9 +15,7 @@ use crate::{
     statement::{Cause, Item, Line, PriceName, Statement},
     usage::{Granted, Quantity, Share},
 };
-use gpuwise_domain::offer::Terms;
 use gpuwise_units::{Currency, Fraction, Money, Nanoseconds};
-use std::collections::BTreeMap;
 
 const GIBIBYTE: i128 = 1 << 30;
 
@@ -189,107 +190,4 @@ fn seconds(interval: Interval) -> Interval {
     let start = interval.start.0 / SECOND * SECOND;
     let end = interval.end.0.div_ceil(SECOND).saturating_mul(SECOND);
     Interval::new(Nanoseconds(start), Nanoseconds(end.max(start + SECOND)))
-}
-
-/// Name, category and subcategory.
-fn service(item: Option<&Item>) -> [&'static str; 3] {
-    match item {
-        Some(item) if item.granted == Granted::Nothing => {
-            ["Model serving", "AI and Machine Learning", "Generative AI"]
-        }
-        Some(_) => ["GPU leases", "Compute", "Other (Compute)"],
-        None => ["Shared GPU costs", "Compute", "Other (Compute)"],
-    }
-}
-
-const fn category(class: Terms) -> &'static str {
-    match class {
-        // What is reserved has a price of its own, agreed beforehand, and no commitment that rows use up.
-        Terms::OnDemand | Terms::Reserved => "Standard",
-        Terms::Spot => "Dynamic",
-    }
-}
-
-const fn meter(metered: Metered) -> &'static str {
-    match metered {
-        Metered::GpuTime => "GPU time",
-        Metered::TokensIn => "Input tokens",
-        Metered::TokensOut => "Output tokens",
-        Metered::Energy => "Energy",
-    }
-}
-
-const fn pricing_unit(metered: Metered) -> &'static str {
-    match metered {
-        Metered::GpuTime => "GPU-Hours",
-        Metered::TokensIn | Metered::TokensOut => "1000000 Tokens",
-        Metered::Energy => "kWh",
-    }
-}
-
-const fn consumed_unit(metered: Metered) -> &'static str {
-    match metered {
-        Metered::TokensIn | Metered::TokensOut => "Tokens",
-        Metered::GpuTime | Metered::Energy => pricing_unit(metered),
-    }
-}
-
-fn consumed(item: &Item) -> Decimal {
-    let consumed = item.consumed();
-    match item.metered {
-        Metered::TokensIn | Metered::TokensOut => {
-            let tokens = consumed.times(Fraction::whole(1_000_000));
-            Decimal::fraction(tokens.unwrap_or(consumed), 0)
-        }
-        Metered::GpuTime | Metered::Energy => Decimal::fraction(consumed, 12),
-    }
-}
-
-fn details(item: &Item) -> String {
-    let mut details = BTreeMap::from([
-        ("x_GpuModel".to_owned(), item.kind.clone()),
-        ("x_LeaseClass".to_owned(), item.class.name().to_owned()),
-        ("x_Part".to_owned(), part(&item.granted)),
-    ]);
-    details.retain(|_, value| !value.is_empty());
-    json(&details)
-}
-
-/// A text as JSON; keys are in order, so that equal details are equal text.
-fn json(values: &BTreeMap<String, String>) -> String {
-    serde_json::to_string(values).unwrap_or_default()
-}
-
-/// Such as `1g.10gb`, or `250/1000`.
-fn part(granted: &Granted) -> String {
-    match granted {
-        Granted::Nothing => String::new(),
-        Granted::Whole => "whole".into(),
-        Granted::Fraction { compute_milli, .. } => format!("{compute_milli}/1000"),
-        Granted::Slice { profile, .. } => profile.clone(),
-    }
-}
-
-fn description(line: &Line) -> String {
-    let what = match (&line.item, &line.cause) {
-        (Some(item), _) => {
-            let part = part(&item.granted);
-            let space = if part.is_empty() { "" } else { ", " };
-            format!(
-                "{} of lease {}: {}{space}{part}, {}",
-                meter(item.metered),
-                item.lease,
-                item.kind,
-                item.class.name()
-            )
-        }
-        (None, Cause::Shared(name)) => format!("Part of {name}"),
-        (None, _) => "Part of a shared cost".into(),
-    };
-    match (&line.cause, line.charge) {
-        (Cause::Reversal(month), _) => format!("{what}; takes back what was stated for {month}"),
-        (Cause::Restated(month), _) => format!("{what}; as it is right for {month}"),
-        (_, Err(reason)) => format!("{what}; not charged: {}", reason.sentence()),
-        _ => what,
-    }
 }

@@ -7,6 +7,7 @@
 mod columns;
 mod decimal;
 mod make;
+mod words;
 
 pub use columns::{Moment, Row};
 pub use decimal::Decimal;

@@ -74,6 +74,11 @@ impl PriceBook {
         &self.entries
     }
 
+    /// Whether any entry is for this.
+    pub fn has(&self, metered: Metered) -> bool {
+        self.entries.iter().any(|entry| entry.metered == metered)
+    }
+
     /// By its name.
     pub fn entry(&self, id: &str) -> Option<&PriceEntry> {
         self.entries.iter().find(|entry| entry.id == id)

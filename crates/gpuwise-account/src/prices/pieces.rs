@@ -52,24 +52,25 @@ impl PriceBook {
                     && entry.applies.covers(asked)
             })
             .collect();
+        let at_moment = |at: Nanoseconds, listed: bool| {
+            let mut candidates = candidates.iter().copied();
+            candidates
+                .find(|entry| (!listed || entry.applies.tenant.is_none()) && applies_at(entry, at))
+        };
         let mut pieces: Vec<Piece<'_>> = Vec::new();
         for pair in Self::moments(&candidates, within).windows(2) {
-            let interval = Interval::new(pair[0], pair[1]);
-            let valid = |entry: &&&PriceEntry| applies_at(entry, interval.start);
-            let price = candidates.iter().find(valid).copied();
-            let lists = candidates
-                .iter()
-                .filter(|entry| entry.applies.tenant.is_none());
-            let list = lists.filter(valid_of(interval.start)).next().copied();
+            let piece = Piece {
+                interval: Interval::new(pair[0], pair[1]),
+                price: at_moment(pair[0], false),
+                list: at_moment(pair[0], true),
+            };
             match pieces.last_mut() {
-                Some(last) if same(last.price, price) && same(last.list, list) => {
-                    last.interval.end = interval.end;
+                Some(before)
+                    if same(before.price, piece.price) && same(before.list, piece.list) =>
+                {
+                    before.interval.end = piece.interval.end;
                 }
-                _ => pieces.push(Piece {
-                    interval,
-                    price,
-                    list,
-                }),
+                _ => pieces.push(piece),
             }
         }
         pieces
@@ -78,10 +79,6 @@ impl PriceBook {
 
 fn applies_at(entry: &PriceEntry, at: Nanoseconds) -> bool {
     entry.valid.contains(at) && entry.window.is_none_or(|window| window.contains(at))
-}
-
-fn valid_of(at: Nanoseconds) -> impl Fn(&&&PriceEntry) -> bool {
-    move |entry| applies_at(entry, at)
 }
 
 fn same(one: Option<&PriceEntry>, other: Option<&PriceEntry>) -> bool {

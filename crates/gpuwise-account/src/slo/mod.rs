@@ -55,7 +55,6 @@ impl Indicator {
                     tpot: each,
                 },
             ) => Some(first <= ttft && each.is_none_or(|each| each <= tpot)),
-            (Self::Goodput { .. }, Observation::Failed) => Some(false),
             (Self::TimeToLease { within }, Observation::Started { waited }) => {
                 Some(waited <= within)
             }
@@ -63,7 +62,8 @@ impl Indicator {
                 (waited > within).then_some(false)
             }
             (Self::LeaseSurvival, Observation::Kept) => Some(true),
-            (Self::LeaseSurvival, Observation::Broken) => Some(false),
+            (Self::Goodput { .. }, Observation::Failed)
+            | (Self::LeaseSurvival, Observation::Broken) => Some(false),
             _ => None,
         }
     }

@@ -2,10 +2,9 @@
 
 use super::{Cause, Item, Line, PriceName, Unpriced};
 use crate::{
-    books::Books,
     money::amount,
     period::Interval,
-    prices::{Asked, Metered, Piece, PriceEntry},
+    prices::{Asked, Metered, Piece, PriceBook, PriceEntry},
     usage::{Amounts, Granted, Quantity, Series, Share, Sharing},
 };
 use gpuwise_domain::offer::Terms;
@@ -42,18 +41,24 @@ type Lines<'b> = BTreeMap<Key<'b>, Grown<'b>>;
 /// Pieces by what they were asked for: leases of a kind share them.
 type Known<'b> = BTreeMap<(Asked<'b>, Metered), Vec<Piece<'b>>>;
 
-pub(super) fn lines<'b>(
-    books: &'b Books,
+/// What series come to over a time, in lines of usage.
+pub(crate) fn lines<'b>(
+    prices: &'b PriceBook,
     of: impl Iterator<Item = &'b Series>,
     within: Interval,
 ) -> Vec<Line> {
     let mut lines = Lines::new();
     let mut known = Known::new();
-    for series in of {
-        for metered in Metered::ALL {
+    for series in of.filter(|series| series.is_in(within)) {
+        // What has no price anywhere need not be looked for, unless it is all that there is.
+        let asked = |metered: &Metered| {
+            let alone = series.granted == Granted::Nothing || *metered == Metered::GpuTime;
+            alone || prices.has(*metered)
+        };
+        for metered in Metered::ALL.into_iter().filter(asked) {
             let pieces = known
                 .entry((series.into(), metered))
-                .or_insert_with(|| books.prices().pieces(&series.into(), metered, within));
+                .or_insert_with(|| prices.pieces(&series.into(), metered, within));
             match metered {
                 Metered::GpuTime => time(series, pieces, within, &mut lines),
                 _ => amounts(series, metered, pieces, within, &mut lines),

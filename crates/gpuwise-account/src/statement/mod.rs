@@ -6,9 +6,10 @@ mod shared;
 mod stated;
 mod total;
 
+pub(crate) use build::lines;
 pub(crate) use shared::Parts;
 pub use shared::{SharedBy, SharedCost, shares};
-pub(crate) use stated::Stated;
+pub(crate) use stated::{Right, Stated};
 pub use total::Total;
 
 use crate::{
@@ -152,7 +153,7 @@ impl Line {
 
 /// What a lease comes to over a time that need not be a month, line by line.
 pub fn of_lease(books: &Books, lease: &str, within: Interval) -> Vec<Line> {
-    build::lines(books, books.meter().of_lease(lease), within)
+    build::lines(books.prices(), books.meter().of_lease(lease), within)
 }
 
 impl Statement {
@@ -164,7 +165,7 @@ impl Statement {
 
     pub(crate) fn with(books: &Books, tenant: &str, month: Month, shared: &Parts) -> Self {
         let of = books.meter().of_tenant(tenant);
-        let mut lines = build::lines(books, of, month.interval());
+        let mut lines = build::lines(books.prices(), of, month.interval());
         lines.extend(shared.lines(tenant, month));
         Self {
             tenant: tenant.into(),

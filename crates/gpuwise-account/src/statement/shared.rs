@@ -74,7 +74,10 @@ fn weight(books: &Books, tenant: &str, within: Interval, by: SharedBy) -> u128 {
 
 /// Shared costs of months, divided once for all tenants.
 #[derive(Debug, Default)]
-pub(crate) struct Parts(BTreeMap<Month, Vec<(String, BTreeMap<String, Money>)>>);
+pub(crate) struct Parts(BTreeMap<Month, Vec<Divided>>);
+
+/// A cost's name, and each tenant's part.
+type Divided = (String, BTreeMap<String, Money>);
 
 impl Parts {
     pub(crate) fn of(books: &Books, months: impl IntoIterator<Item = Month>) -> Self {

@@ -4,6 +4,9 @@ use super::{Line, Parts, Statement, correct};
 use crate::{books::Books, period::Month};
 use std::collections::{BTreeMap, BTreeSet};
 
+/// What closed months would be stated as now.
+pub(crate) type Right = Vec<(Month, Vec<Line>)>;
+
 /// What was stated of closed months, and what now counts as stated: with the corrections since.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Stated {
@@ -50,23 +53,14 @@ impl Stated {
     }
 
     /// What closed months of a tenant would be stated as now.
-    pub(crate) fn right(
-        &self,
-        books: &Books,
-        tenant: &str,
-        shared: &Parts,
-    ) -> Vec<(Month, Vec<Line>)> {
+    pub(crate) fn right(&self, books: &Books, tenant: &str, shared: &Parts) -> Right {
         let lines = |month| Statement::with(books, tenant, month, shared).lines;
         self.corrected()
             .map(|month| (month, lines(month)))
             .collect()
     }
 
-    pub(crate) fn close(
-        &mut self,
-        month: Month,
-        closed: Vec<(Statement, Vec<(Month, Vec<Line>)>)>,
-    ) {
+    pub(crate) fn close(&mut self, month: Month, closed: Vec<(Statement, Right)>) {
         for (statement, right) in closed {
             let tenant = statement.tenant.clone();
             let own = statement.lines.iter().filter(|line| !line.is_correction());

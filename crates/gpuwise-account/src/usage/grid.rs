@@ -16,14 +16,14 @@ pub struct Grid {
 impl Grid {
     /// Cuts at a moment.
     pub fn cut(&mut self, at: Nanoseconds) {
-        if at.0 % HOUR != 0 {
+        if !at.0.is_multiple_of(HOUR) {
             self.cuts.insert(at.0);
         }
     }
 
     /// Cuts each day, so many nanoseconds after midnight UTC.
     pub fn cut_daily(&mut self, after_midnight: u64) {
-        if after_midnight % HOUR != 0 {
+        if !after_midnight.is_multiple_of(HOUR) {
             self.daily.insert(after_midnight % DAY);
         }
     }

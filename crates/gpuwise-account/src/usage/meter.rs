@@ -1,74 +1,13 @@
 //! Takes records in whichever order they come and keeps what they come to.
 
-use super::{Grid, Series, UsageRecord, ids::Ids};
-use crate::period::{DAY, Interval, Month};
+use super::{
+    Grid, Series, UsageRecord,
+    ids::Ids,
+    limits::{Aside, Limits, Outcome, Reason},
+};
+use crate::period::{Interval, Month};
 use gpuwise_units::Nanoseconds;
 use std::collections::BTreeMap;
-
-/// What a meter takes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
-    /// So long after its end a month stays open: what comes later is a correction.
-    pub grace: Nanoseconds,
-    /// So far ahead of the clock a record may end.
-    pub ahead: Nanoseconds,
-    /// So long ago a record may have ended.
-    pub behind: Nanoseconds,
-    /// So long a record may last.
-    pub longest: Nanoseconds,
-}
-
-impl Default for Limits {
-    /// Three days of grace; five minutes ahead; a quarter back; a quarter long.
-    fn default() -> Self {
-        Self {
-            grace: Nanoseconds(3 * DAY),
-            ahead: Nanoseconds(300_000_000_000),
-            behind: Nanoseconds(92 * DAY),
-            longest: Nanoseconds(92 * DAY),
-        }
-    }
-}
-
-gpuwise_units::named! {
-    /// Why a record does not count.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-    pub enum Reason:
-        name,
-        /// In a sentence.
-        sentence
-    {
-        Negative = "negative", "it ends before it starts: the source's clock went back",
-        Ahead = "ahead", "it ends in the future: the source's clock is ahead",
-        TooOld = "too-old", "it ended longer ago than records are taken",
-        TooLong = "too-long", "it lasts longer than records may",
-        Impossible = "impossible", "it grants more than the whole of a device, or a part of nothing",
-        TooLarge = "too-large", "its amounts leave 64 bits",
-        Nameless = "nameless", "its source, id, tenant or lease is empty",
-    }
-}
-
-/// What became of a record.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
-    /// It changes months that are open.
-    Counted,
-    /// It changes a month that was closed, the first such: the month's statement is corrected.
-    Correction(Month),
-    /// It was counted before.
-    Duplicate,
-    /// It is kept aside and counts for nothing, until the source sends it again in order.
-    Aside(Reason),
-}
-
-/// A record that does not count, and why.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Aside {
-    pub record: UsageRecord,
-    pub reason: Reason,
-    /// When it came.
-    pub at: Nanoseconds,
-}
 
 /// The state of metering: a function of the records, of the grid and of when each record came.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -76,8 +15,8 @@ pub struct Meter {
     limits: Limits,
     grid: Grid,
     series: Vec<Series>,
-    /// By lease and device; places in `series`.
-    places: BTreeMap<String, BTreeMap<String, Vec<u32>>>,
+    /// By lease; places in `series`, in the order of devices.
+    leases: BTreeMap<String, Vec<u32>>,
     /// By device; places in `series`.
     devices: BTreeMap<String, Vec<u32>>,
     /// By tenant; places in `series`.
@@ -179,12 +118,14 @@ impl Meter {
 
     /// Where a record's series lies; it is made if it is not there.
     fn place(&mut self, record: &UsageRecord) -> usize {
-        let devices = self.places.get(&record.lease);
-        let places = devices.and_then(|devices| devices.get(&record.device));
-        let found = places.into_iter().flatten();
-        for place in found {
-            if self.series[*place as usize].holds(record) {
-                return *place as usize;
+        if let Some(places) = self.leases.get(&record.lease) {
+            let of_device = places[self.first_of(places, &record.device)..].iter();
+            let found = of_device
+                .map(|place| *place as usize)
+                .take_while(|place| self.series[*place].device == record.device)
+                .find(|place| self.series[*place].holds(record));
+            if let Some(place) = found {
+                return place;
             }
         }
         let place = self.series.len();
@@ -193,11 +134,17 @@ impl Meter {
         place
     }
 
+    /// Where, in a lease's places, those of a device begin.
+    fn first_of(&self, places: &[u32], device: &str) -> usize {
+        places.partition_point(|place| self.series[*place as usize].device.as_str() < device)
+    }
+
     fn index(&mut self, place: usize) {
         let series = &self.series[place];
-        let devices = self.places.entry(series.lease.clone()).or_default();
-        let places = devices.entry(series.device.clone()).or_default();
-        places.push(place as u32);
+        let own = self.leases.get(&series.lease);
+        let order = own.map_or(0, |places| self.first_of(places, &series.device));
+        let places = self.leases.entry(series.lease.clone()).or_default();
+        places.insert(order, place as u32);
         let places = self.devices.entry(series.device.clone()).or_default();
         places.push(place as u32);
         let places = self.tenants.entry(series.tenant.clone()).or_default();
@@ -226,7 +173,7 @@ impl Meter {
             series.forget(start);
         }
         self.series.retain(|series| !series.is_empty());
-        self.places.clear();
+        self.leases.clear();
         self.devices.clear();
         self.tenants.clear();
         for place in 0..self.series.len() {
@@ -255,12 +202,8 @@ impl Meter {
 
     /// What a lease was granted and used.
     pub fn of_lease(&self, lease: &str) -> impl Iterator<Item = &Series> {
-        let places = self
-            .places
-            .get(lease)
-            .into_iter()
-            .flat_map(BTreeMap::values);
-        places.flatten().map(|place| &self.series[*place as usize])
+        let places = self.leases.get(lease).into_iter().flatten();
+        places.map(|place| &self.series[*place as usize])
     }
 
     /// What was granted of a device, with each one's place in [`Meter::series`].

@@ -1,13 +1,17 @@
 //! What leases were granted and what they used, by intervals.
 
+mod energy;
 mod grid;
 mod ids;
+mod limits;
 mod meter;
 mod series;
 mod spans;
 
+pub use energy::{EnergyRule, Sharer, divide_energy};
 pub use grid::Grid;
-pub use meter::{Aside, Limits, Meter, Outcome, Reason};
+pub use limits::{Aside, Limits, Outcome, Reason};
+pub use meter::Meter;
 pub use series::{Amounts, Cell, Series};
 pub use spans::Spans;
 

@@ -130,6 +130,11 @@ impl Series {
             && self.tenant == record.tenant
     }
 
+    /// Whether anything of it is within an interval.
+    pub fn is_in(&self, within: Interval) -> bool {
+        self.spans.touching(within).next().is_some() || !self.cells(within).is_empty()
+    }
+
     /// Its cells that begin within an interval.
     pub fn cells(&self, within: Interval) -> &[Cell] {
         let first = self.cells.partition_point(|cell| cell.start < within.start);

@@ -9,6 +9,7 @@ use gpuwise_account::{
 };
 use gpuwise_domain::offer::Terms;
 use gpuwise_units::{Money, Nanoseconds};
+use proptest::prelude::*;
 
 fn monthly(amount: &str) -> Budgets {
     let mut budgets = Budgets::default();
@@ -172,4 +173,62 @@ fn a_quote_is_the_worst_case() {
     assert!(book.quote(&asked, before).is_ok());
     let none = PriceBook::default().quote(&asked, before);
     assert!(none.is_err());
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    Reserve(u8, u64),
+    Settle(u8, u64),
+    Release(u8),
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        (0_u8..12, 0_u64..40_000_000).prop_map(|(id, micros)| Step::Reserve(id, micros)),
+        (0_u8..12, 0_u64..40_000_000).prop_map(|(id, micros)| Step::Settle(id, micros)),
+        (0_u8..12).prop_map(Step::Release),
+    ];
+    proptest::collection::vec(step, 0..60)
+}
+
+proptest! {
+    /// A plain list of what is held says the same as the sums.
+    #[test]
+    fn nothing_is_admitted_beyond_the_budget(steps in steps()) {
+        let mut budgets = monthly("100.00");
+        let (mut held, mut spent) = ([None::<u64>; 12], 0_u64);
+        let of = |micros: u64| Expected {
+            interval: Interval::new(at(3, 0), at(3, 60)),
+            amount: Money { micros: micros.cast_signed(), currency: usd("1").currency },
+        };
+        for step in steps {
+            match step {
+                Step::Reserve(id, micros) => {
+                    let outstanding: u64 = held.iter().flatten().sum();
+                    let fits = spent + outstanding + micros <= 100_000_000;
+                    let free = held[usize::from(id)].is_none();
+                    let done = budgets.reserve(&id.to_string(), "vision", &[of(micros)]);
+                    prop_assert_eq!(done.is_ok(), fits && free);
+                    if done.is_ok() {
+                        held[usize::from(id)] = Some(micros);
+                    }
+                }
+                Step::Settle(id, micros) => {
+                    budgets.settle(&id.to_string(), "vision", &[of(micros)]);
+                    spent += micros;
+                    if let Some(left) = &mut held[usize::from(id)] {
+                        *left = left.saturating_sub(micros);
+                    }
+                }
+                Step::Release(id) => {
+                    budgets.release(&id.to_string());
+                    held[usize::from(id)] = None;
+                }
+            }
+            let standing = budgets.standing("vision-monthly", at(3, 0)).unwrap();
+            let outstanding: u64 = held.iter().flatten().sum();
+            prop_assert_eq!(standing.reserved.micros, outstanding.cast_signed());
+            prop_assert_eq!(standing.spent.micros, spent.cast_signed());
+        }
+    }
 }

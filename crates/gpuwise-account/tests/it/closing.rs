@@ -105,6 +105,32 @@ fn shared_costs_sum_to_the_cost() {
 }
 
 #[test]
+fn what_is_held_now_is_in_the_live_statement_alone() {
+    let mut books = books(&[record("a", at(1, 0), at(1, 3600))]);
+    let mut other = record("b", at(1, 0), at(1, 3600));
+    (other.tenant, other.lease) = ("speech".into(), "L-2".into());
+    books.record(at(30, 0), &other);
+    books.share(
+        november(),
+        SharedCost {
+            name: "network".into(),
+            cost: usd("10.00"),
+            by: SharedBy::Granted,
+        },
+    );
+    let recorded = books.statement("vision", november());
+    assert_eq!(total(&recorded), 2_000_000 + 5_000_000);
+    // It goes on from half past midnight to two: half an hour of that is recorded already.
+    let holding = [record("now", at(1, 1800), at(1, 7200))];
+    let live = books.live_statement(at(1, 7200), "vision", november(), &holding);
+    assert_eq!(total(&live), 4_000_000 + 5_000_000);
+    assert_eq!(books.statement("vision", november()), recorded);
+    books.close(november());
+    let closed = books.live_statement(at(35, 0), "vision", november(), &holding);
+    assert_eq!(closed, recorded);
+}
+
+#[test]
 fn what_is_forgotten_stays_stated() {
     let mut books = books(&[record("a", at(1, 0), at(1, 3600))]);
     let december = november().next();

@@ -1,4 +1,8 @@
 //! Rows of FOCUS.
+#![allow(
+    clippy::float_cmp,
+    reason = "products must be the very numbers that readers compute"
+)]
 
 use crate::{
     everything::{everything, month},

@@ -1,4 +1,5 @@
 //! Tests of accounting.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod budget;
 mod closing;

@@ -111,7 +111,7 @@ fn cases() -> impl Strategy<Value = Case> {
 
 /// The entry of a second: the one for a profile before the one for all, one of some hours before both of
 /// its kind.
-fn entry_of<'e>(case: &'e Case, part: usize, second: u64) -> Option<&'e PriceEntry> {
+fn entry_of(case: &Case, part: usize, second: u64) -> Option<&PriceEntry> {
     let at = (START + second) * SECOND;
     let slice = matches!(case.granted[part], Granted::Slice { .. });
     let mut found: Option<(u8, &PriceEntry)> = None;
@@ -134,7 +134,7 @@ fn entry_of<'e>(case: &'e Case, part: usize, second: u64) -> Option<&'e PriceEnt
 
 /// Minute by minute: whether one of the last 1,440 began a window that is not over.
 fn is_open(window: Window, second: u64) -> bool {
-    let local = second as i64 + i64::from(window.ahead_of_utc) * 60;
+    let local = second.cast_signed() + i64::from(window.ahead_of_utc) * 60;
     let lasts = match i64::from(window.to) - i64::from(window.from) {
         minutes if minutes > 0 => minutes,
         minutes => minutes + 1440,
@@ -158,9 +158,8 @@ fn share(basis: Basis, granted: &Granted) -> (i128, i128) {
     match basis {
         Basis::Part => (1, 1),
         Basis::Compute => compute,
-        Basis::Memory => memory,
         Basis::Larger if compute.0 * memory.1 >= memory.0 * compute.1 => compute,
-        Basis::Larger => memory,
+        Basis::Memory | Basis::Larger => memory,
     }
 }
 
@@ -249,5 +248,33 @@ proptest! {
             .map(|(key, sum)| (key, rounded(sum)))
             .collect();
         prop_assert_eq!(stated(&statement, &case), wanted);
+    }
+
+    /// Records that come twice and in another order, with what was used: the same lines.
+    #[test]
+    fn order_and_repetition_change_nothing(
+        case in cases(),
+        used in proptest::collection::vec(proptest::option::of(0_u64..1 << 40), 7),
+        order in proptest::collection::vec((0_usize..7, any::<bool>()), 0..30),
+    ) {
+        let mut records = records(&case);
+        for (record, used) in records.iter_mut().zip(used) {
+            record.used.sm_ns = used;
+        }
+        let lines = |order: &[usize]| {
+            let mut books = Books::new(Limits::default());
+            books.set_prices(PriceBook::new(case.entries.clone()).unwrap());
+            for place in order.iter().filter(|place| **place < records.len()) {
+                books.record(moment(2 * LENGTH), &records[*place]);
+            }
+            Statement::of(&books, "vision", "2028-02".parse().unwrap()).lines
+        };
+        let straight: Vec<usize> = (0..records.len()).collect();
+        let mut shuffled: Vec<usize> = Vec::new();
+        for (place, front) in order {
+            shuffled.insert(if front { 0 } else { shuffled.len() }, place);
+        }
+        shuffled.extend(straight.iter().rev());
+        prop_assert_eq!(lines(&straight), lines(&shuffled));
     }
 }

@@ -4,7 +4,7 @@ use crate::support::{SECOND, at, price, record, usd};
 use gpuwise_account::{
     books::Books,
     period::{HOUR, Interval},
-    prices::{PriceBook, PriceEntry},
+    prices::{Basis, PriceBook, PriceEntry},
     statement::{Statement, Unpriced},
     usage::{Granted, Limits, Sharing},
 };
@@ -74,7 +74,6 @@ fn slices_are_charged_by_what_the_sku_says() {
         of_memory: 8,
     };
     part.isolation = Sharing::Mig;
-    use gpuwise_account::prices::Basis;
     for (basis, wanted) in [
         (Basis::Part, "7.00"),
         (Basis::Compute, "1.00"),

@@ -3,7 +3,10 @@
 use crate::support::{SECOND, at, record};
 use gpuwise_account::{
     period::{DAY, HOUR, Interval, Month},
-    usage::{Grid, Limits, Meter, Outcome, Quantity, Reason, Spans, Used},
+    usage::{
+        EnergyRule, Grid, Limits, Meter, Outcome, Quantity, Reason, Sharer, Spans, Used,
+        divide_energy,
+    },
 };
 use gpuwise_units::Nanoseconds;
 
@@ -138,4 +141,19 @@ fn amounts_are_divided_by_time_and_sum_to_the_record() {
         energy,
         [Some(200), Some(133), Some(267), Some(100), Some(300)]
     );
+}
+
+#[test]
+fn a_boards_energy_is_divided_and_sums_to_it() {
+    let sharer = |granted, active| Sharer { granted, active };
+    // 100 kJ, of which 40 while idle, by granted halves and quarters; the rest by activity.
+    let told = [sharer(2, Some(10)), sharer(1, Some(50)), sharer(1, Some(0))];
+    let divided = divide_energy(100, 40, &told);
+    assert_eq!(divided, (vec![20 + 10, 10 + 50, 10], EnergyRule::Activity));
+    let untold = [sharer(2, Some(10)), sharer(1, None), sharer(1, Some(0))];
+    let divided = divide_energy(101, 40, &untold);
+    assert_eq!(divided, (vec![51, 25, 25], EnergyRule::Granted));
+    // A board that reads less than it is said to use when idle.
+    let divided = divide_energy(10, 40, &told);
+    assert_eq!(divided.0.iter().sum::<u64>(), 10);
 }

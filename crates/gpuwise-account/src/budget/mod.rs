@@ -1,105 +1,18 @@
 //! Budgets: the worst case is reserved before anything is spent.
 
-use crate::{
-    money::{divide, exact},
-    period::{Every, Interval},
-};
+mod nouns;
+mod sums;
+
+pub use nouns::{Budget, Crossed, Expected, Refusal, Standing, Warning};
+
 use gpuwise_units::{Currency, Money, Nanoseconds};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// What a tenant may spend in each period.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Budget {
-    pub id: String,
-    pub tenant: String,
-    pub amount: Money,
-    pub every: Every,
-    /// Thousandths of the amount from which on it is warned; `None`: never.
-    pub soft_milli: Option<u32>,
-    /// Whether what would go beyond it is refused; else it is only told.
-    pub hard: bool,
-}
-
-/// What something costs at most, or did cost, over a time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Expected {
-    pub interval: Interval,
-    pub amount: Money,
-}
-
-/// Why nothing is reserved. Trying again without a change is of no use.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum Refusal {
-    #[error(
-        "budget `{budget}` has {} left of {} and this needs up to {}: {} too little",
-        exact(*.left), exact(*.amount), exact(*.needed), exact(*.short)
-    )]
-    Exceeded {
-        budget: String,
-        period: Interval,
-        amount: Money,
-        /// What is neither spent nor reserved; below 0 where more was spent than there was.
-        left: Money,
-        needed: Money,
-        short: Money,
-    },
-    #[error(
-        "tenant `{tenant}` has no budget in {currency}: give it one, or a price in the currency of its budget"
-    )]
-    OtherCurrency { tenant: String, currency: Currency },
-    #[error("reservation `{0}` is made already")]
-    Twice(String),
-}
-
-gpuwise_units::named! {
-    /// Which line of a budget was crossed.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-    pub enum Crossed:
-        name
-    {
-        /// Spent and reserved are above the threshold of warning.
-        Soft = "soft",
-        /// Spent is above the amount: what runs is drained.
-        Hard = "hard",
-    }
-}
-
-/// That a line was crossed just now.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Warning {
-    pub budget: String,
-    pub period: Interval,
-    pub crossed: Crossed,
-    pub spent: Money,
-    pub reserved: Money,
-    pub amount: Money,
-}
-
-/// A budget's period as it stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Standing {
-    pub period: Interval,
-    pub spent: Money,
-    pub reserved: Money,
-    /// Below 0 where more was spent than there was.
-    pub left: Money,
-}
-
-/// µ-units of a budget's period.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-struct Sums {
-    spent: i128,
-    reserved: i128,
-}
-
-/// Place of a budget's period: its id and the period's start.
-type Place = (String, Nanoseconds);
+use sums::{Place, Sums, by_period, is_over, money, standing, warning};
 
 /// All budgets, what was spent and what is reserved.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Budgets {
-    budgets: BTreeMap<String, Budget>,
+    all: BTreeMap<String, Budget>,
     /// By tenant: ids of its budgets.
     of: BTreeMap<String, BTreeSet<String>>,
     sums: BTreeMap<Place, Sums>,
@@ -110,29 +23,29 @@ pub struct Budgets {
 impl Budgets {
     /// Sets a budget, in place of one of the same id. What was spent and reserved under it stays.
     pub fn set(&mut self, budget: Budget) {
-        if let Some(old) = self.budgets.get(&budget.id)
+        if let Some(old) = self.all.get(&budget.id)
             && let Some(ids) = self.of.get_mut(&old.tenant)
         {
             ids.remove(&budget.id);
         }
         let ids = self.of.entry(budget.tenant.clone()).or_default();
         ids.insert(budget.id.clone());
-        self.budgets.insert(budget.id.clone(), budget);
+        self.all.insert(budget.id.clone(), budget);
     }
 
     pub fn budget(&self, id: &str) -> Option<&Budget> {
-        self.budgets.get(id)
+        self.all.get(id)
     }
 
     /// A tenant's budgets.
     pub fn of_tenant(&self, tenant: &str) -> impl Iterator<Item = &Budget> {
         let ids = self.of.get(tenant).into_iter().flatten();
-        ids.filter_map(|id| self.budgets.get(id))
+        ids.filter_map(|id| self.all.get(id))
     }
 
     /// How a budget stands in the period of a moment.
     pub fn standing(&self, id: &str, at: Nanoseconds) -> Option<Standing> {
-        let budget = self.budgets.get(id)?;
+        let budget = self.all.get(id)?;
         let period = budget.every.period_of(at);
         let sums = self.sums_of(&(id.into(), period.start));
         Some(standing(budget, period, sums))
@@ -185,9 +98,9 @@ impl Budgets {
             let tenant = tenant.into();
             return Err(Refusal::OtherCurrency { tenant, currency });
         }
-        let held = by_period(&self.budgets, self.of.get(tenant), worst);
+        let held = by_period(&self.all, self.of.get(tenant), worst);
         for ((id, start), needed) in &held {
-            let Some(budget) = self.budgets.get(id).filter(|budget| budget.hard) else {
+            let Some(budget) = self.all.get(id).filter(|budget| budget.hard) else {
                 continue;
             };
             let sums = self.sums_of(&(id.clone(), *start));
@@ -212,7 +125,7 @@ impl Budgets {
     pub fn settle(&mut self, id: &str, tenant: &str, spent: &[Expected]) -> Vec<Warning> {
         let mut changes: BTreeMap<Place, Sums> = BTreeMap::new();
         let mut held = self.reservations.get_mut(id);
-        for (place, spent) in by_period(&self.budgets, self.of.get(tenant), spent) {
+        for (place, spent) in by_period(&self.all, self.of.get(tenant), spent) {
             let left = held.as_mut().and_then(|held| held.get_mut(&place));
             let freed = left.map_or(0, |left| {
                 let part = spent.clamp(0, *left);
@@ -240,14 +153,14 @@ impl Budgets {
     pub fn reservation(&self, id: &str) -> impl Iterator<Item = (&Budget, Nanoseconds, Money)> {
         let held = self.reservations.get(id).into_iter().flatten();
         held.filter_map(|((id, start), micros)| {
-            let budget = self.budgets.get(id)?;
+            let budget = self.all.get(id)?;
             Some((budget, *start, money(*micros, budget.amount.currency)))
         })
     }
 
     /// Forgets periods that ended before a moment and hold no reservation.
     pub fn forget(&mut self, before: Nanoseconds) {
-        let budgets = &self.budgets;
+        let budgets = &self.all;
         self.sums.retain(|(id, start), sums| {
             let period = budgets.get(id).map(|budget| budget.every.period_of(*start));
             sums.reserved != 0 || period.is_some_and(|period| period.end > before)
@@ -266,7 +179,7 @@ impl Budgets {
                 spent: before.spent + change.spent,
                 reserved: before.reserved + change.reserved,
             };
-            if let Some(budget) = self.budgets.get(&place.0) {
+            if let Some(budget) = self.all.get(&place.0) {
                 let period = budget.every.period_of(place.1);
                 let crossed = Crossed::ALL.into_iter().filter(|crossed| {
                     !is_over(budget, before, *crossed) && is_over(budget, after, *crossed)
@@ -276,80 +189,5 @@ impl Budgets {
             self.sums.insert(place, after);
         }
         warnings
-    }
-}
-
-/// What amounts come to in each period of each budget of their currency. An amount whose time reaches over
-/// several periods is divided by time, to the µ-unit.
-fn by_period(
-    budgets: &BTreeMap<String, Budget>,
-    of: Option<&BTreeSet<String>>,
-    amounts: &[Expected],
-) -> BTreeMap<Place, i128> {
-    let mut sums = BTreeMap::new();
-    for budget in of.into_iter().flatten().filter_map(|id| budgets.get(id)) {
-        let currency = budget.amount.currency;
-        let amounts = amounts.iter();
-        for expected in amounts.filter(|expected| expected.amount.currency == currency) {
-            let parts = periods(budget.every, expected.interval);
-            let lengths: Vec<u64> = parts.iter().map(|part| part.length()).collect();
-            for (part, amount) in parts.iter().zip(divide(expected.amount, &lengths)) {
-                let start = budget.every.period_of(part.start).start;
-                *sums.entry((budget.id.clone(), start)).or_default() += i128::from(amount.micros);
-            }
-        }
-    }
-    sums
-}
-
-/// An interval in the periods that it reaches over; an empty one stands in the period of its start.
-fn periods(every: Every, interval: Interval) -> Vec<Interval> {
-    let mut parts = vec![interval.within(every.period_of(interval.start))];
-    while let Some(last) = parts.last().copied()
-        && last.end < interval.end
-        && !last.is_empty()
-    {
-        parts.push(interval.within(every.period_of(last.end)));
-    }
-    parts
-}
-
-fn is_over(budget: &Budget, sums: Sums, crossed: Crossed) -> bool {
-    let amount = i128::from(budget.amount.micros);
-    match crossed {
-        Crossed::Soft => budget
-            .soft_milli
-            .is_some_and(|milli| (sums.spent + sums.reserved) * 1000 >= amount * i128::from(milli)),
-        Crossed::Hard => sums.spent > amount,
-    }
-}
-
-fn warning(budget: &Budget, period: Interval, sums: Sums, crossed: Crossed) -> Warning {
-    let standing = standing(budget, period, sums);
-    Warning {
-        budget: budget.id.clone(),
-        period,
-        crossed,
-        spent: standing.spent,
-        reserved: standing.reserved,
-        amount: budget.amount,
-    }
-}
-
-fn standing(budget: &Budget, period: Interval, sums: Sums) -> Standing {
-    let money = |micros| money(micros, budget.amount.currency);
-    Standing {
-        period,
-        spent: money(sums.spent),
-        reserved: money(sums.reserved),
-        left: money(i128::from(budget.amount.micros) - sums.spent - sums.reserved),
-    }
-}
-
-/// What is shown of a sum; sums are kept in 128 bits.
-fn money(micros: i128, currency: Currency) -> Money {
-    Money {
-        micros: micros.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64,
-        currency,
     }
 }
