@@ -39,13 +39,7 @@ impl Books {
         self.prices = prices;
     }
 
-    /// The same of one tenant's records alone, to which others can be added without changing these.
-    #[must_use]
-    pub fn of_tenant(&self, tenant: &str) -> Self {
-        self.with(self.meter.only(self.meter.of_tenant(tenant)))
-    }
-
-    /// The same of one lease's records alone.
+    /// The same of one lease's records alone, to which others can be added without changing these.
     #[must_use]
     pub fn of_lease(&self, lease: &str) -> Self {
         self.with(self.meter.only(self.meter.of_lease(lease)))

@@ -7,7 +7,7 @@ use gpuwise_account::{
     money::amount,
     period::{Every, HOUR, Interval, Month},
     prices::{Applies, Asked, Basis, Metered, PriceBook, PriceEntry},
-    statement::Statement,
+    statement::{Statement, of_lease},
     usage::{Granted, Limits, Sharing, UsageRecord, Used},
 };
 use gpuwise_domain::{
@@ -205,23 +205,24 @@ fn class(lease: &Lease) -> Terms {
 }
 
 impl Broker {
-    /// What was granted and what it costs, with what goes on counted up to now.
-    pub fn books(&self, now: Nanoseconds, tenant: &str) -> Books {
-        let mut books = self.accounts.books.of_tenant(tenant);
-        let mut numbers = u64::MAX / 2..;
-        for lease in self.open_of(tenant) {
-            for (grant, number) in self.grants.of(lease.number, now).iter().zip(&mut numbers) {
-                if let Some(record) = record(&self.world, lease, grant, number) {
-                    books.record(now, &record);
-                }
-            }
-        }
-        books
+    /// A tenant's month, with what its leases hold counted up to now.
+    pub fn statement(&self, now: Nanoseconds, tenant: &str, month: Month) -> Statement {
+        let leases = self.open_of(tenant);
+        let holding: Vec<UsageRecord> = leases.flat_map(|lease| self.holding(now, lease)).collect();
+        let books = &self.accounts.books;
+        books.live_statement(now, tenant, month, &holding)
     }
 
-    /// A tenant's month, up to now.
-    pub fn statement(&self, now: Nanoseconds, tenant: &str, month: Month) -> Statement {
-        Statement::of(&self.books(now, tenant), tenant, month)
+    /// What a lease holds, up to now, as records that are not kept.
+    fn holding(&self, now: Nanoseconds, lease: &Lease) -> Vec<UsageRecord> {
+        // Numbers that no kept record has.
+        let each = self
+            .grants
+            .of(lease.number, now)
+            .into_iter()
+            .zip(u64::MAX / 2..);
+        each.filter_map(|(grant, number)| record(&self.world, lease, &grant, number))
+            .collect()
     }
 
     /// What a tenant has spent this month and what is reserved for what its leases may still cost, both in
@@ -232,9 +233,8 @@ impl Broker {
         let month = Month::of(now).interval();
         let mut going_on = 0;
         for lease in self.open_of(tenant) {
-            for grant in self.grants.of(lease.number, now) {
-                let record = record(&self.world, lease, &grant, 0);
-                let costs = record.map_or_else(Vec::new, |record| self.accounts.cost(&record));
+            for record in self.holding(now, lease) {
+                let costs = self.accounts.cost(&record);
                 let this = costs.iter().filter(|cost| cost.interval.overlaps(month));
                 going_on += this
                     .map(|cost| i128::from(cost.amount.micros))
@@ -326,28 +326,23 @@ impl Broker {
             .reserve(&lease.id(), &lease.ask.tenant, &worst);
     }
 
-    /// What a lease has cost and costs an hour now, in µ-units of the currency of its prices.
+    /// What a lease has cost until now; `None`: nothing of it has a price.
     pub fn cost_of(&self, now: Nanoseconds, lease: &Lease) -> Option<Money> {
         let mut books = self.accounts.books.of_lease(&lease.id());
-        for (number, grant) in (u64::MAX / 2..).zip(self.grants.of(lease.number, now)) {
-            if let Some(record) = record(&self.world, lease, &grant, number) {
-                books.record(now, &record);
-            }
+        for record in self.holding(now, lease) {
+            books.record(now, &record);
         }
+        let until = lease.over.as_ref().map_or(now, |over| over.at);
+        let within = Interval::new(lease.started?, until);
         let mut total: Option<Money> = None;
-        let mut month = Month::of(lease.started?);
-        let last = Month::of(lease.over.as_ref().map_or(now, |over| over.at));
-        while month <= last {
-            for line in Statement::of(&books, &lease.ask.tenant, month).lines {
-                if let Ok(charge) = line.charge {
-                    let before = total.map_or(0, |total| total.micros);
-                    total = Some(Money {
-                        micros: before.saturating_add(charge.micros),
-                        currency: charge.currency,
-                    });
-                }
+        for line in of_lease(&books, &lease.id(), within) {
+            if let Ok(charge) = line.charge {
+                let before = total.map_or(0, |total| total.micros);
+                total = Some(Money {
+                    micros: before.saturating_add(charge.micros),
+                    currency: charge.currency,
+                });
             }
-            month = month.next();
         }
         total
     }

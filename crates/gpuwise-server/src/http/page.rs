@@ -45,8 +45,15 @@ pub(crate) async fn show(call: Call) -> Result<Response, Problem> {
 pub(crate) async fn enter(call: Call) -> Result<Response, Problem> {
     let body = std::str::from_utf8(&call.body).unwrap_or_default();
     let secret = body.strip_prefix("token=").unwrap_or_default().trim();
-    let plain = secret.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
-    let known = plain && call.shared.broker().token(&token::hash(secret), call.now()).is_some();
+    let plain = secret
+        .bytes()
+        .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    let known = plain
+        && call
+            .shared
+            .broker()
+            .token(&token::hash(secret), call.now())
+            .is_some();
     if !known {
         return Ok(html(StatusCode::FORBIDDEN, login(true)));
     }
@@ -61,8 +68,12 @@ pub(crate) async fn enter(call: Call) -> Result<Response, Problem> {
 }
 
 fn cookie(header: &str) -> Option<&str> {
-    let mut pairs = header.split(';').filter_map(|pair| pair.trim().split_once('='));
-    pairs.find(|(name, _)| *name == COOKIE).map(|(_, value)| value)
+    let mut pairs = header
+        .split(';')
+        .filter_map(|pair| pair.trim().split_once('='));
+    pairs
+        .find(|(name, _)| *name == COOKIE)
+        .map(|(_, value)| value)
 }
 
 fn html(status: StatusCode, text: String) -> Response {
@@ -76,7 +87,11 @@ fn html(status: StatusCode, text: String) -> Response {
 }
 
 fn document(refresh: bool, body: &str) -> String {
-    let again = if refresh { "<meta http-equiv=\"refresh\" content=\"5\">" } else { "" };
+    let again = if refresh {
+        "<meta http-equiv=\"refresh\" content=\"5\">"
+    } else {
+        ""
+    };
     format!(
         "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\">\
          <meta name=\"viewport\" content=\"width=device-width\">{again}<title>gpuwise</title>\
@@ -85,7 +100,11 @@ fn document(refresh: bool, body: &str) -> String {
 }
 
 fn login(wrong: bool) -> String {
-    let said = if wrong { "<p>There is no such token, or its time is over.</p>" } else { "" };
+    let said = if wrong {
+        "<p>There is no such token, or its time is over.</p>"
+    } else {
+        ""
+    };
     document(
         false,
         &format!(
@@ -121,7 +140,12 @@ fn nodes(body: &mut String, nodes: &[NodeAnswer]) {
     for node in nodes.iter().take(MOST) {
         let _ = write!(body, "<tr><td>{}<td>", escape(&node.name));
         for gpu in &node.gpus {
-            let _ = write!(body, "<span class=\"g{}\" title=\"{}\"></span>", class(gpu), title(gpu));
+            let _ = write!(
+                body,
+                "<span class=\"g{}\" title=\"{}\"></span>",
+                class(gpu),
+                title(gpu)
+            );
         }
         let mut holders: Vec<&str> = node
             .gpus
@@ -197,7 +221,12 @@ fn leases(body: &mut String, leases: &[LeaseAnswer]) {
         for one in rows {
             let gpus = match one.gpus.first() {
                 Some(first) => format!("{} × {} {}", one.gpus.len(), first.gpu, first.part),
-                None => one.ask.gpu.clone().or_else(|| one.ask.model.clone()).unwrap_or_default(),
+                None => one
+                    .ask
+                    .gpu
+                    .clone()
+                    .or_else(|| one.ask.model.clone())
+                    .unwrap_or_default(),
             };
             let text = |text: &Option<String>| text.as_deref().map_or_else(|| "–".into(), escape);
             let _ = write!(
