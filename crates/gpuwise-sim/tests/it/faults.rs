@@ -7,7 +7,7 @@ mod estate;
 mod physical;
 
 use gpuwise_domain::placement::{
-    Ended, Event, GpuId, Health, JobId, NodeId, Plan, TimestampedEvent,
+    Action, Ended, Event, GpuId, Health, JobId, NodeId, Plan, TimestampedEvent,
 };
 use gpuwise_sched::{
     decide::{Effort, Order, Policy, decide, repair, wake_at},
