@@ -19,6 +19,7 @@ mod token;
 mod writer;
 
 
+pub use check::{Checked, Counted, check};
 pub use desk::{Desk, Sized};
 pub use executor::{Delays, Executor, Local, Simulated};
 pub use http::openapi;

@@ -29,7 +29,7 @@ impl Replay {
         self.follow(entry.seq, &event(entry)?)
     }
 
-    fn follow(&mut self, seq: u64, logged: &LoggedEvent) -> Result<(), Broken> {
+    pub(crate) fn follow(&mut self, seq: u64, logged: &LoggedEvent) -> Result<(), Broken> {
         match &mut self.state {
             None => self.state = Some(Broker::begin(logged)?),
             Some(state) => state.apply(logged)?,

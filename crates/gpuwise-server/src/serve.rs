@@ -61,8 +61,8 @@ pub enum ExecutorKind {
 /// What a daemon says of itself while it starts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Said {
-    /// Somebody else writes the log; this one waits for its silence.
-    Waits { holder: String },
+    /// Somebody else writes the log; this one waits for its silence, and says so here.
+    Waits { address: SocketAddr, holder: String },
     /// An administrator's token was written to this file.
     Token(PathBuf),
     /// It answers here.
@@ -206,7 +206,7 @@ fn start(
         |leader| {
             gate.standing.set(Stage::Waits);
             let holder = leader.holder.clone();
-            say(Said::Waits { holder });
+            say(Said::Waits { address, holder });
         },
         || replay.catch_up(&store),
         || *closing.borrow(),
@@ -282,21 +282,26 @@ fn signals(close: Arc<watch::Sender<bool>>) -> io::Result<()> {
         .enable_all()
         .build()?;
     // Before anything else is started, so that no signal is missed.
-    let (mut first, mut second) = {
+    let (mut first, mut second, mut large) = {
         use tokio::signal::unix::{SignalKind, signal};
         let _within = runtime.enter();
         (
             signal(SignalKind::interrupt())?,
             signal(SignalKind::terminate())?,
+            // A file that may not grow further is an error of the database, not the end.
+            signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()))?,
         )
     };
     thread::Builder::new()
         .name("signals".into())
         .spawn(move || {
             runtime.block_on(async {
-                tokio::select! {
-                    _ = first.recv() => {}
-                    _ = second.recv() => {}
+                loop {
+                    tokio::select! {
+                        _ = first.recv() => return,
+                        _ = second.recv() => return,
+                        _ = large.recv() => {}
+                    }
                 }
             });
             close.send_replace(true);
