@@ -340,6 +340,7 @@ impl Writer {
         let before = self.read().clone();
         self.ahead = before;
         let fenced = matches!(error, StoreError::Fenced { .. });
+        self.standing.set(Stage::Troubled(whole(&error)));
         let error = Arc::new(error);
         for (answer, _) in replies {
             let error = Arc::clone(&error);
@@ -352,7 +353,6 @@ impl Writer {
             let epoch = self.epoch.0;
             return Err(StoreError::Fenced { epoch }.into());
         }
-        self.standing.set(Stage::Troubled(whole(&error)));
         Ok(())
     }
 
