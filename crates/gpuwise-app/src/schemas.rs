@@ -84,6 +84,8 @@ answers! {
     RunsTrend: "runs-trend",
     ServingPlan: "serving-plan",
     Statement: "statement",
+    StoreBackup: "store-backup",
+    StoreCheck: "store-check",
     Table: "table",
     Tco: "tco",
     TcoExplain: "tco-explain",

@@ -4,6 +4,8 @@
 //! `SKIPPED <crate> <test>: <what is missing>` once, on the standard error itself, which the test
 //! harness does not capture as it does `eprintln!`; `.ci/run` counts these lines.
 
+pub mod postgres;
+
 use std::{
     collections::BTreeSet,
     io::Write as _,

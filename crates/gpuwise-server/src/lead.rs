@@ -1,6 +1,7 @@
 //! Who writes: one daemon at a time. The others wait until it is silent.
 
-use gpuwise_store::{Epoch, Leader, Store, StoreError};
+use crate::writer::Stopped;
+use gpuwise_store::{Epoch, Leader, Store};
 use std::{
     thread,
     time::{Duration, Instant},
@@ -12,52 +13,66 @@ pub(crate) const BEAT: Duration = Duration::from_secs(1);
 /// After how long a silence another takes over.
 const SILENCE: Duration = Duration::from_secs(5);
 
-/// Waits until nobody else writes, then takes the right to. `waits` is told who writes meanwhile, once.
+/// How often one that waits looks.
+const LOOK: Duration = Duration::from_millis(250);
+
+/// Waits until nobody else writes, then takes the right to. `waits` is told who writes meanwhile, once;
+/// `meanwhile` follows the log, so that whoever takes over knows what is in it.
 ///
 /// # Errors
-/// When the database refuses.
+/// When the database refuses at once, or the log cannot be followed. A database that goes away while we wait
+/// may come back.
 pub(crate) fn take(
     store: &Store,
     holder: &str,
     mut waits: impl FnMut(&Leader),
+    mut meanwhile: impl FnMut() -> Result<(), Stopped>,
     stopped: impl Fn() -> bool,
-) -> Result<Option<Epoch>, StoreError> {
+) -> Result<Option<Epoch>, Stopped> {
     let mut seen: Option<(Leader, Instant)> = None;
-    loop {
-        if stopped() {
-            return Ok(None);
+    let mut answered = false;
+    while !stopped() {
+        let looked = meanwhile().and_then(|()| look(store, holder, &mut seen, &mut waits));
+        match looked {
+            Ok(Some(epoch)) => return Ok(Some(epoch)),
+            Ok(None) => answered = true,
+            Err(Stopped::Store(_)) if answered => seen = None,
+            Err(error) => return Err(error),
         }
-        let Some(leader) = store.leader()? else {
-            match store.lead(None, holder)? {
-                Some(epoch) => return Ok(Some(epoch)),
-                None => continue,
-            }
-        };
-        // Its holder gave it back, or was a process of this machine and is gone.
-        let free = leader.holder.is_empty() || is_gone(&leader.holder);
-        match &seen {
-            Some((last, since)) if *last == leader => {
-                if since.elapsed() >= SILENCE
-                    && let Some(epoch) = store.lead(Some(&leader), holder)?
-                {
-                    return Ok(Some(epoch));
-                }
-            }
-            last => {
-                if free && let Some(epoch) = store.lead(Some(&leader), holder)? {
-                    return Ok(Some(epoch));
-                }
-                if last
-                    .as_ref()
-                    .is_none_or(|(last, _)| last.epoch != leader.epoch)
-                {
-                    waits(&leader);
-                }
-                seen = Some((leader, Instant::now()));
-            }
-        }
-        thread::sleep(Duration::from_millis(250));
+        thread::sleep(LOOK);
     }
+    Ok(None)
+}
+
+/// Takes the right to write where it is free, or its holder has been silent; remembers who was seen.
+fn look(
+    store: &Store,
+    holder: &str,
+    seen: &mut Option<(Leader, Instant)>,
+    waits: &mut impl FnMut(&Leader),
+) -> Result<Option<Epoch>, Stopped> {
+    let Some(leader) = store.leader()? else {
+        return Ok(store.lead(None, holder)?);
+    };
+    // Its holder gave it back, or was a process of this machine and is gone.
+    let free = leader.holder.is_empty() || is_gone(&leader.holder);
+    let silent = match seen {
+        Some((last, since)) => *last == leader && since.elapsed() >= SILENCE,
+        None => false,
+    };
+    if (free || silent)
+        && let Some(epoch) = store.lead(Some(&leader), holder)?
+    {
+        return Ok(Some(epoch));
+    }
+    let before = seen.as_ref().map(|(last, _)| last);
+    if before.is_none_or(|last| last.epoch != leader.epoch) {
+        waits(&leader);
+    }
+    if before != Some(&leader) {
+        *seen = Some((leader, Instant::now()));
+    }
+    Ok(None)
 }
 
 /// This process, as others of this machine can ask after it: machine, number, when it started.
@@ -80,10 +95,12 @@ fn is_gone(holder: &str) -> bool {
     number.is_some_and(|number| started(number).as_deref() != Some(*started_at))
 }
 
-/// A name of this machine that lasts until it starts again.
+/// A name of this machine that lasts until it starts again; of a container, which numbers its processes
+/// itself, one of its own.
 fn machine() -> String {
-    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
-    boot.map(|boot| boot.trim().to_owned()).unwrap_or_default()
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let numbers = std::fs::read_link("/proc/self/ns/pid").unwrap_or_default();
+    format!("{}/{}", boot.trim(), numbers.display())
 }
 
 /// When a process of this machine started, in ticks since the machine did; `None`: there is none.

@@ -5,17 +5,23 @@
 //! of the state, to which the same events are applied once they are durable: they never wait for a
 //! decision and never see what may be lost.
 
+mod check;
 mod clock;
 mod desk;
 mod executor;
 mod http;
 mod lead;
 mod message;
+mod replay;
 mod serve;
+mod standing;
 mod token;
 mod writer;
 
+
+pub use check::{Checked, Counted, check};
 pub use desk::{Desk, Sized};
 pub use executor::{Delays, Executor, Local, Simulated};
 pub use http::openapi;
+pub use replay::Replay;
 pub use serve::{ExecutorKind, Said, ServeError, Settings, serve};

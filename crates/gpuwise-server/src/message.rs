@@ -16,6 +16,9 @@ pub(crate) enum Failure {
     /// Nothing of it was kept.
     #[error("the log cannot be written")]
     Store(#[source] Arc<StoreError>),
+    /// Whether it was kept will be known when the database answers.
+    #[error("it is not known whether the log was written")]
+    Unsure(#[source] Arc<StoreError>),
     #[error("the broker is shutting down")]
     Closed,
 }

@@ -7,8 +7,10 @@ use crate::{
     http::{self, Shared},
     lead,
     message::Incoming,
+    replay::Replay,
+    standing::{Gate, Stage, Standing},
     token,
-    writer::{Stopped, Writer, entry, rebuild},
+    writer::{Stopped, Trouble, Writer, entry},
 };
 use gpuwise_broker::{Broken, Broker};
 use gpuwise_domain::placement::{Event, Fleet};
@@ -22,12 +24,9 @@ use std::{
     io,
     net::{SocketAddr, TcpListener},
     path::{Path, PathBuf},
-    sync::{
-        Arc, RwLock,
-        atomic::{AtomicBool, Ordering},
-        mpsc,
-    },
+    sync::{Arc, RwLock, mpsc},
     thread,
+    time::Instant,
 };
 use tokio::sync::{broadcast, watch};
 
@@ -62,8 +61,8 @@ pub enum ExecutorKind {
 /// What a daemon says of itself while it starts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Said {
-    /// Somebody else writes the log; this one waits for its silence.
-    Waits { holder: String },
+    /// Somebody else writes the log; this one waits for its silence, and says so here.
+    Waits { address: SocketAddr, holder: String },
     /// An administrator's token was written to this file.
     Token(PathBuf),
     /// It answers here.
@@ -113,34 +112,112 @@ impl From<Stopped> for ServeError {
 /// Runs a daemon until it is told to end (SIGINT, SIGTERM), or something ends it. What it says of itself goes to `say`.
 ///
 /// # Errors
-/// When it cannot start, the database refuses for good, or another daemon took over.
+/// When it cannot start, or another daemon took over.
 pub fn serve(
     settings: Settings,
     desk: Arc<dyn Desk>,
     say: &mut dyn FnMut(Said),
 ) -> Result<(), ServeError> {
-    let stop = signals().map_err(|source| ServeError::Thread {
-        what: "listening for signals",
-        source,
-    })?;
+    let (close, closing) = watch::channel(false);
+    let close = Arc::new(close);
+    signals(Arc::clone(&close)).map_err(thread_of("listening for signals"))?;
     let address = settings.listen;
     let listen = |source| ServeError::Listen { address, source };
     // Before anything else: an address that is taken is said at once.
     let listener = TcpListener::bind(address).map_err(listen)?;
     listener.set_nonblocking(true).map_err(listen)?;
     let address = listener.local_addr().map_err(listen)?;
+    let standing = Standing::new();
+    let gate = Arc::new(Gate::new(standing.clone()));
+    let (behind, told) = (Arc::clone(&gate), closing.clone());
+    let answering = thread::Builder::new()
+        .name("http".into())
+        .spawn(move || http::run(listener, behind, told))
+        .map_err(thread_of("the HTTP server"))?;
+    let started = start(settings, desk, address, (&gate, &closing), say);
+    let writing = match started {
+        Ok(Some(started)) => {
+            say(Said::Listens {
+                address,
+                events: started.writer.last,
+            });
+            Some((started.inbox, write(started.writer, Arc::clone(&close))?))
+        }
+        Ok(None) => None,
+        Err(error) => {
+            close.send_replace(true);
+            // Why it could not start is what matters.
+            let _ = answering.join();
+            return Err(error);
+        }
+    };
+    // Requests that are open are answered, so that the writer ends after HTTP.
+    let answered = answering.join();
+    standing.set(Stage::Stops);
+    if let Some((inbox, writing)) = writing {
+        // The writer may have ended by itself.
+        let _ = inbox.send(Incoming::Stop);
+        writing.join().map_err(|_| ServeError::Writer)??;
+    }
+    answered.map_err(|_| ServeError::Writer)?
+}
+
+fn thread_of(what: &'static str) -> impl Fn(io::Error) -> ServeError {
+    move |source| ServeError::Thread { what, source }
+}
+
+/// Writes in a thread of its own; when that ends, all ends. The right to write is given back.
+fn write(
+    mut writer: Writer,
+    close: Arc<watch::Sender<bool>>,
+) -> Result<thread::JoinHandle<Result<(), Stopped>>, ServeError> {
+    let run = move || {
+        let result = writer.run();
+        close.send_replace(true);
+        if result.is_ok() {
+            // Where it cannot be given back, others wait for our silence.
+            let _ = writer.store.give_back(writer.epoch);
+        }
+        result
+    };
+    let writing = thread::Builder::new().name("writer".into()).spawn(run);
+    writing.map_err(thread_of("the writer"))
+}
+
+/// A daemon whose turn it is to write.
+struct Started {
+    writer: Writer,
+    inbox: mpsc::Sender<Incoming>,
+}
+
+/// Waits until nobody else writes, reads the log meanwhile, and opens the gate; `None`: it was told to end.
+fn start(
+    settings: Settings,
+    desk: Arc<dyn Desk>,
+    address: SocketAddr,
+    (gate, closing): (&Gate, &watch::Receiver<bool>),
+    say: &mut dyn FnMut(Said),
+) -> Result<Option<Started>, ServeError> {
     let store = Store::open_durable(&settings.store)?;
-    let holder = lead::holder();
-    let stopped = || *stop.borrow();
-    let waits = |leader: &gpuwise_store::Leader| {
-        say(Said::Waits {
-            holder: leader.holder.clone(),
-        });
+    let mut replay = Replay::default();
+    let taken = lead::take(
+        &store,
+        &lead::holder(),
+        |leader| {
+            gate.standing.set(Stage::Waits);
+            let holder = leader.holder.clone();
+            say(Said::Waits { address, holder });
+        },
+        || replay.catch_up(&store),
+        || *closing.borrow(),
+    )?;
+    let Some(epoch) = taken else {
+        return Ok(None);
     };
-    let Some(epoch) = lead::take(&store, &holder, waits, stopped)? else {
-        return Ok(());
-    };
-    let (mut ahead, mut last) = match rebuild(&store)? {
+    gate.standing.set(Stage::Starts);
+    // What the one before wrote last.
+    replay.catch_up(&store)?;
+    let (mut ahead, mut last) = match replay.into_state() {
         Some(found) => found,
         None => begin(&store, epoch, &settings)?,
     };
@@ -163,19 +240,21 @@ pub fn serve(
         ExecutorKind::Simulated(delays) => Box::new(Simulated::new(delays)),
         ExecutorKind::Local => Box::new(Local::new(settings.state.clone(), sender.clone())),
     };
-    let shared = Arc::new(Shared {
+    gate.standing.set(Stage::Writes);
+    gate.open(Arc::new(Shared {
         shown: Arc::clone(&shown),
         inbox: sender.clone(),
         followers: followers.clone(),
         desk: Arc::clone(&desk),
         clock,
-        store: settings.store.clone(),
+        store: settings.store,
         executor: executor.name(),
-        ready: AtomicBool::new(true),
+        standing: gate.standing.clone(),
+        closing: closing.clone(),
         counters: http::Counters::default(),
         openapi: http::openapi(),
-    });
-    let mut writer = Writer {
+    }));
+    let writer = Writer {
         store,
         epoch,
         ahead,
@@ -186,61 +265,48 @@ pub fn serve(
         executor,
         inbox,
         followers,
+        standing: gate.standing.clone(),
+        again: Vec::new(),
+        trouble: Trouble::None,
+        beaten: Instant::now(),
     };
-    let (ended, writer_ended) = watch::channel(false);
-    let writing = thread::Builder::new()
-        .name("writer".into())
-        .spawn(move || {
-            let result = writer.run();
-            // The others may be gone already.
-            let _ = ended.send(true);
-            result
-        })
-        .map_err(|source| ServeError::Thread {
-            what: "the writer",
-            source,
-        })?;
-    say(Said::Listens {
-        address,
-        events: last,
-    });
-    http::run(listener, Arc::clone(&shared), stop, writer_ended)?;
-    shared.ready.store(false, Ordering::Relaxed);
-    // The writer may have ended by itself.
-    let _ = sender.send(Incoming::Stop);
-    match writing.join() {
-        Ok(result) => Ok(result?),
-        Err(_) => Err(ServeError::Writer),
-    }
+    Ok(Some(Started {
+        writer,
+        inbox: sender,
+    }))
 }
 
-/// Becomes true when the daemon is told to end.
-fn signals() -> io::Result<watch::Receiver<bool>> {
-    let (told, stop) = watch::channel(false);
+/// Closes the daemon when it is told to end.
+fn signals(close: Arc<watch::Sender<bool>>) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
+    // Before anything else is started, so that no signal is missed.
+    let (mut first, mut second, mut large) = {
+        use tokio::signal::unix::{SignalKind, signal};
+        let _within = runtime.enter();
+        (
+            signal(SignalKind::interrupt())?,
+            signal(SignalKind::terminate())?,
+            // A file that may not grow further is an error of the database, not the end.
+            signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()))?,
+        )
+    };
     thread::Builder::new()
         .name("signals".into())
         .spawn(move || {
-            let ended = runtime.block_on(async {
-                use tokio::signal::unix::{SignalKind, signal};
-                let (mut first, mut second) = (
-                    signal(SignalKind::interrupt())?,
-                    signal(SignalKind::terminate())?,
-                );
-                tokio::select! {
-                    _ = first.recv() => {}
-                    _ = second.recv() => {}
+            runtime.block_on(async {
+                loop {
+                    tokio::select! {
+                        _ = first.recv() => return,
+                        _ = second.recv() => return,
+                        _ = large.recv() => {}
+                    }
                 }
-                io::Result::Ok(())
             });
-            // Without signals it can be ended by force alone.
-            if ended.is_ok() {
-                let _ = told.send(true);
-            }
+            close.send_replace(true);
         })?;
-    Ok(stop)
+    Ok(())
 }
 
 /// The first event of a new log.

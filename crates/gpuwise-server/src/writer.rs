@@ -6,6 +6,8 @@ use crate::{
     executor::Executor,
     lead::BEAT,
     message::{Answer, Command, Failure, Incoming, Message},
+    replay::event,
+    standing::{Stage, Standing},
 };
 use gpuwise_broker::{Broken, Broker, Observation};
 use gpuwise_sched::decide::Policy;
@@ -44,6 +46,21 @@ pub(crate) struct Writer {
     pub(crate) executor: Box<dyn Executor>,
     pub(crate) inbox: Receiver<Incoming>,
     pub(crate) followers: broadcast::Sender<Arc<LogEntry>>,
+    pub(crate) standing: Standing,
+    /// What could not be kept the last time; it has been observed all the same.
+    pub(crate) again: Vec<Observation>,
+    pub(crate) trouble: Trouble,
+    pub(crate) beaten: Instant,
+}
+
+/// What is wrong with the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Trouble {
+    None,
+    /// It could not be written the last time.
+    Refused,
+    /// It is not known whether it was written the last time.
+    Unsure,
 }
 
 /// Why the writer stopped.
@@ -64,36 +81,33 @@ impl Writer {
     /// Writes until it is told to stop, or somebody else writes.
     pub(crate) fn run(&mut self) -> Result<(), Stopped> {
         let mut policy = self.desk.policy(&self.ahead);
-        let mut beaten = Instant::now();
         let mut told = BTreeSet::new();
         let mut dirty = true;
         let mut decided_at = self.clock.now();
         loop {
             let wake = self.ahead.wake_at(&policy, decided_at);
             let (batch, stop) = self.next(dirty, wake);
-            let now = self.clock.now();
-            let mut events = Vec::new();
-            let mut replies = Vec::new();
-            for incoming in batch {
-                self.take(now, incoming, &mut policy, &mut events, &mut replies)?;
-            }
-            for seen in self.executor.observe(now) {
-                self.observed(now, &seen, &mut events)?;
-            }
-            let due = self.ahead.due(now);
-            self.happen(now, due, &mut events)?;
-            let woken = wake.is_some_and(|at| at <= now);
-            if dirty || woken || !events.is_empty() {
-                let decided = self.ahead.decide(now, &mut policy);
+            let (asked, mut seen) = apart(batch);
+            if self.trouble == Trouble::Unsure
+                && let Some(error) = self.make_sure()?
+            {
+                self.again.append(&mut seen);
+                answer_all(asked, &Failure::Store(error));
+            } else {
+                let now = self.clock.now();
+                seen.splice(..0, self.again.drain(..));
+                seen.extend(self.executor.observe(now));
+                let looks = dirty || wake.is_some_and(|at| at <= now);
+                let (events, replies) = self.round(now, asked, &seen, &mut policy, looks)?;
                 decided_at = now;
-                self.happen(now, decided, &mut events)?;
-            }
-            dirty = false;
-            self.settle(events, replies)?;
-            self.tell(now, &mut told);
-            if beaten.elapsed() >= BEAT {
-                self.store.beat(self.epoch)?;
-                beaten = Instant::now();
+                dirty = !self.settle(events, replies)?;
+                if dirty {
+                    // What was planned and told from a state that never was is forgotten.
+                    self.again = seen;
+                    policy = self.desk.policy(&self.ahead);
+                }
+                self.beat()?;
+                self.tell(now, &mut told);
             }
             if stop {
                 return Ok(());
@@ -101,15 +115,114 @@ impl Writer {
         }
     }
 
+    /// What is asked and what is observed become events.
+    fn round(
+        &mut self,
+        now: Nanoseconds,
+        asked: Vec<Message>,
+        seen: &[Observation],
+        policy: &mut Policy,
+        dirty: bool,
+    ) -> Result<(Vec<LoggedEvent>, Vec<Reply>), Stopped> {
+        let mut events = Vec::new();
+        let mut replies = Vec::new();
+        for Message { command, answer } in asked {
+            let said = match self.asked(now, command, policy) {
+                Ok((said, happened)) => {
+                    self.happen(now, happened, &mut events)?;
+                    Ok(said)
+                }
+                Err(failure) => Err(failure),
+            };
+            replies.push((answer, said));
+        }
+        for observation in seen {
+            let happened = self.ahead.observe(observation);
+            self.happen(now, happened, &mut events)?;
+        }
+        let due = self.ahead.due(now);
+        self.happen(now, due, &mut events)?;
+        if dirty || !events.is_empty() {
+            let decided = self.ahead.decide(now, policy);
+            self.happen(now, decided, &mut events)?;
+        }
+        Ok((events, replies))
+    }
+
+    /// Says that we are alive, where it is time to. A database that does not answer may come back.
+    fn beat(&mut self) -> Result<(), Stopped> {
+        if self.beaten.elapsed() < BEAT {
+            return Ok(());
+        }
+        let beaten = self.store.beat(self.epoch);
+        self.beaten = Instant::now();
+        match beaten {
+            Ok(()) => {
+                if self.trouble == Trouble::Refused {
+                    self.well();
+                }
+            }
+            Err(error) => {
+                self.bearable(error)?;
+                if self.trouble == Trouble::None {
+                    self.trouble = Trouble::Refused;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The log is written again.
+    fn well(&mut self) {
+        self.trouble = Trouble::None;
+        self.standing.set(Stage::Writes);
+    }
+
+    /// An error that may pass; that somebody else writes does not.
+    fn bearable(&self, error: StoreError) -> Result<Arc<StoreError>, Stopped> {
+        if matches!(error, StoreError::Fenced { .. }) {
+            return Err(error.into());
+        }
+        self.standing.set(Stage::Troubled(whole(&error)));
+        Ok(Arc::new(error))
+    }
+
+    /// Finds out what an append came to whose answer was lost, and goes on from there; why that cannot be
+    /// found out yet.
+    fn make_sure(&mut self) -> Result<Option<Arc<StoreError>>, Stopped> {
+        let last = match self.store.settled(self.epoch) {
+            Ok(last) => last,
+            Err(error) => return self.bearable(error).map(Some),
+        };
+        while self.last < last {
+            let page = match self.store.events_after(self.last, PAGE) {
+                Ok(page) => page,
+                Err(error) => return self.bearable(error).map(Some),
+            };
+            for entry in page {
+                self.write().apply(&event(&entry)?)?;
+                self.last = entry.seq;
+                let _ = self.followers.send(Arc::new(entry));
+            }
+        }
+        let before = self.read().clone();
+        self.ahead = before;
+        self.trouble = Trouble::Refused;
+        Ok(None)
+    }
+
     /// Waits for something to do.
     fn next(&self, at_once: bool, wake: Option<Nanoseconds>) -> (Vec<Incoming>, bool) {
         let mut wait = NAP;
-        let wakes = [wake, self.executor.wake_at()];
-        for at in wakes.into_iter().flatten() {
-            wait = wait.min(self.clock.until(at));
-        }
-        if at_once {
-            wait = Duration::ZERO;
+        // Where the log cannot be written nothing happens, however late it is.
+        if self.trouble == Trouble::None {
+            let wakes = [self.ahead.wake_at(), self.executor.wake_at()];
+            for at in wakes.into_iter().flatten() {
+                wait = wait.min(self.clock.until(at));
+            }
+            if at_once {
+                wait = Duration::ZERO;
+            }
         }
         let mut batch = Vec::new();
         match self.inbox.recv_timeout(wait) {
@@ -125,31 +238,6 @@ impl Writer {
             }
         }
         (batch, false)
-    }
-
-    fn take(
-        &mut self,
-        now: Nanoseconds,
-        incoming: Incoming,
-        policy: &mut Policy,
-        events: &mut Vec<LoggedEvent>,
-        replies: &mut Vec<Reply>,
-    ) -> Result<(), Stopped> {
-        match incoming {
-            Incoming::Observed(seen) => self.observed(now, &seen, events),
-            Incoming::Asked(Message { command, answer }) => {
-                let said = match self.asked(now, command, policy) {
-                    Ok((said, happened)) => {
-                        self.happen(now, happened, events)?;
-                        Ok(said)
-                    }
-                    Err(failure) => Err(failure),
-                };
-                replies.push((answer, said));
-                Ok(())
-            }
-            Incoming::Stop => Ok(()),
-        }
     }
 
     fn asked(
@@ -182,16 +270,6 @@ impl Writer {
         })
     }
 
-    fn observed(
-        &mut self,
-        now: Nanoseconds,
-        seen: &Observation,
-        events: &mut Vec<LoggedEvent>,
-    ) -> Result<(), Stopped> {
-        let happened = self.ahead.observe(seen);
-        self.happen(now, happened, events)
-    }
-
     fn happen(
         &mut self,
         now: Nanoseconds,
@@ -209,49 +287,81 @@ impl Writer {
         Ok(())
     }
 
-    /// Keeps what has happened, shows it, and answers. Where it cannot be kept it has not happened.
-    fn settle(&mut self, events: Vec<LoggedEvent>, replies: Vec<Reply>) -> Result<(), Stopped> {
+    /// Keeps what has happened, shows it, and answers; whether it was kept. Where it was not it has not
+    /// happened.
+    fn settle(&mut self, events: Vec<LoggedEvent>, replies: Vec<Reply>) -> Result<bool, Stopped> {
         let entries: Vec<LogEntry> = (self.last + 1..)
             .zip(&events)
             .map(|(seq, event)| entry(seq, event))
             .collect();
-        let kept = if entries.is_empty() {
-            Ok(())
-        } else {
-            self.store.append(self.epoch, &entries)
-        };
-        if let Err(error) = kept {
-            let before = self.read().clone();
-            self.ahead = before;
-            let fenced = matches!(error, StoreError::Fenced { .. });
-            let error = Arc::new(error);
-            for (answer, _) in replies {
-                // Nobody may be waiting any more.
-                let _ = answer.send(Err(Failure::Store(Arc::clone(&error))));
+        if !entries.is_empty() {
+            if let Err(error) = self.keep(&entries) {
+                self.undo(error, replies)?;
+                return Ok(false);
             }
-            return match (fenced, Arc::try_unwrap(error)) {
-                (true, Ok(error)) => Err(error.into()),
-                (true, Err(_)) => Err(StoreError::Fenced {
-                    epoch: self.epoch.0,
-                }
-                .into()),
-                (false, _) => Ok(()),
-            };
-        }
-        self.last += entries.len() as u64;
-        {
-            let mut shown = self.shown.write().unwrap_or_else(PoisonError::into_inner);
+            self.last += entries.len() as u64;
+            let mut shown = self.write();
             for event in &events {
                 shown.apply(event)?;
             }
+            drop(shown);
+            if self.trouble != Trouble::None {
+                self.well();
+            }
         }
         for (answer, said) in replies {
+            // Nobody may be waiting any more.
             let _ = answer.send(said);
         }
         for entry in entries {
             let _ = self.followers.send(Arc::new(entry));
         }
+        Ok(true)
+    }
+
+    /// Appends; where the answer was lost, asks what became of it.
+    fn keep(&mut self, entries: &[LogEntry]) -> Result<(), StoreError> {
+        let Err(error) = self.store.append(self.epoch, entries) else {
+            return Ok(());
+        };
+        self.trouble = Trouble::Refused;
+        if !error.is_unsure() {
+            return Err(error);
+        }
+        match self.store.settled(self.epoch) {
+            Ok(last) if last == self.last => Err(error),
+            Ok(_) => Ok(()),
+            Err(asking) => {
+                self.trouble = Trouble::Unsure;
+                let fenced = matches!(asking, StoreError::Fenced { .. });
+                Err(if fenced { asking } else { error })
+            }
+        }
+    }
+
+    /// Goes back to what is durable, and says so to those who asked.
+    fn undo(&mut self, error: StoreError, replies: Vec<Reply>) -> Result<(), Stopped> {
+        let before = self.read().clone();
+        self.ahead = before;
+        let fenced = matches!(error, StoreError::Fenced { .. });
+        self.standing.set(Stage::Troubled(whole(&error)));
+        let error = Arc::new(error);
+        for (answer, _) in replies {
+            let error = Arc::clone(&error);
+            let _ = answer.send(Err(match self.trouble {
+                Trouble::Unsure => Failure::Unsure(error),
+                Trouble::None | Trouble::Refused => Failure::Store(error),
+            }));
+        }
+        if fenced {
+            let epoch = self.epoch.0;
+            return Err(StoreError::Fenced { epoch }.into());
+        }
         Ok(())
+    }
+
+    fn write(&self) -> std::sync::RwLockWriteGuard<'_, Broker> {
+        self.shown.write().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn read(&self) -> std::sync::RwLockReadGuard<'_, Broker> {
@@ -269,6 +379,40 @@ impl Writer {
     }
 }
 
+/// What is asked, and what is observed.
+fn apart(batch: Vec<Incoming>) -> (Vec<Message>, Vec<Observation>) {
+    let (mut asked, mut seen) = (Vec::new(), Vec::new());
+    for incoming in batch {
+        match incoming {
+            Incoming::Asked(message) => asked.push(message),
+            Incoming::Observed(observation) => seen.push(observation),
+            Incoming::Stop => {}
+        }
+    }
+    (asked, seen)
+}
+
+/// An error with its causes.
+fn whole(error: &StoreError) -> String {
+    let mut text = error.to_string();
+    let mut cause = std::error::Error::source(error);
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
+}
+
+fn answer_all(asked: Vec<Message>, failure: &Failure) {
+    for message in asked {
+        // Nobody may be waiting any more.
+        let _ = message.answer.send(Err(failure.clone()));
+    }
+}
+
+/// Events read at a time, after an append whose answer was lost.
+const PAGE: u32 = 2_000;
+
 /// An event as the log keeps it.
 pub(crate) fn entry(seq: u64, event: &LoggedEvent) -> LogEntry {
     LogEntry {
@@ -276,44 +420,5 @@ pub(crate) fn entry(seq: u64, event: &LoggedEvent) -> LogEntry {
         at_ns: i64::try_from(event.at_ns).unwrap_or(i64::MAX),
         kind: event.event.kind().to_owned(),
         body: serde_json::to_string(&event.event).unwrap_or_default(),
-    }
-}
-
-/// An event of the log.
-///
-/// # Errors
-/// When its document is none that we know.
-pub(crate) fn event(entry: &LogEntry) -> Result<LoggedEvent, Broken> {
-    let event = serde_json::from_str(&entry.body)
-        .map_err(|error| Broken::Document(format!("event {} of the log: {error}", entry.seq)))?;
-    Ok(LoggedEvent {
-        at_ns: entry.at_ns.unsigned_abs(),
-        event,
-    })
-}
-
-/// Events read at a time.
-const PAGE: u32 = 10_000;
-
-/// The state that a log comes to, and its last event; `None`: the log is empty.
-///
-/// # Errors
-/// When the database refuses, or the log does not fit together.
-pub(crate) fn rebuild(store: &Store) -> Result<Option<(Broker, u64)>, Stopped> {
-    let mut state: Option<Broker> = None;
-    let mut last = 0;
-    loop {
-        let page = store.events_after(last, PAGE)?;
-        if page.is_empty() {
-            return Ok(state.map(|state| (state, last)));
-        }
-        for entry in &page {
-            let logged = event(entry)?;
-            match &mut state {
-                None => state = Some(Broker::begin(&logged)?),
-                Some(state) => state.apply(&logged)?,
-            }
-            last = entry.seq;
-        }
     }
 }

@@ -13,6 +13,9 @@ const BUSY: Duration = Duration::from_secs(30);
 /// How long a server may take to answer at all.
 const ACQUIRE: Duration = Duration::from_secs(15);
 
+/// The same for one that was there when a log was opened, so that a writer soon says that it is gone.
+const ACQUIRE_AGAIN: Duration = Duration::from_secs(2);
+
 /// What a commit survives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Durability {
@@ -33,6 +36,19 @@ impl Store {
     /// written it.
     pub fn open(address: &str) -> Result<Self, StoreError> {
         Self::open_as(address, Durability::Crash)
+    }
+
+    /// The same for a database that must be there already.
+    ///
+    /// # Errors
+    /// As [`Store::open`], and when there is no such file.
+    pub fn open_existing(address: &str) -> Result<Self, StoreError> {
+        match path_of(address) {
+            Some(path) if !path.exists() => Err(StoreError::Missing {
+                address: without_password(address),
+            }),
+            _ => Self::open(address),
+        }
     }
 
     /// The same for a log: what was written stays, whatever happens to the machine.
@@ -73,7 +89,10 @@ impl Store {
             .block_on(
                 AnyPoolOptions::new()
                     .max_connections(connections)
-                    .acquire_timeout(ACQUIRE)
+                    .acquire_timeout(match durability {
+                        Durability::Crash => ACQUIRE,
+                        Durability::PowerLoss => ACQUIRE_AGAIN,
+                    })
                     .after_connect(move |connection, _| {
                         Box::pin(async move {
                             for setting in settings(kind, durability) {
@@ -137,16 +156,20 @@ fn settings(kind: Kind, durability: Durability) -> Vec<&'static str> {
             },
             "PRAGMA foreign_keys = ON",
         ],
-        // A server's own default is durable.
-        Kind::Postgres => vec!["SET client_min_messages TO warning"],
+        // A server's own default is durable. A writer that is stopped within a transaction must not hold
+        // its row until it wakes up.
+        Kind::Postgres => match durability {
+            Durability::Crash => vec!["SET client_min_messages TO warning"],
+            Durability::PowerLoss => vec![
+                "SET client_min_messages TO warning",
+                "SET idle_in_transaction_session_timeout = '4s'",
+            ],
+        },
     }
 }
 
-/// The driver's URL for an address.
-fn url_of(address: &str) -> Option<(String, Kind)> {
-    if address.starts_with("postgres://") || address.starts_with("postgresql://") {
-        return Some((address.into(), Kind::Postgres));
-    }
+/// The file of an address; `None`: it names none.
+fn path_of(address: &str) -> Option<&Path> {
     let path = match address.strip_prefix("sqlite:") {
         Some(rest) => rest.strip_prefix("//").unwrap_or(rest),
         None if address.contains("://")
@@ -156,10 +179,15 @@ fn url_of(address: &str) -> Option<(String, Kind)> {
         }
         None => address,
     };
-    if path.is_empty() {
-        return None;
+    (!path.is_empty()).then(|| Path::new(path))
+}
+
+/// The driver's URL for an address.
+fn url_of(address: &str) -> Option<(String, Kind)> {
+    if address.starts_with("postgres://") || address.starts_with("postgresql://") {
+        return Some((address.into(), Kind::Postgres));
     }
-    let path = std::path::absolute(Path::new(path)).ok()?;
+    let path = std::path::absolute(path_of(address)?).ok()?;
     let mut url = String::from("sqlite://");
     for byte in path.to_str()?.bytes() {
         match byte {

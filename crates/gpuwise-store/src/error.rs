@@ -63,8 +63,52 @@ pub enum StoreError {
     Fenced { epoch: i64 },
     #[error("the log has a gap: event {expected} is missing before event {found}")]
     Gap { expected: u64, found: u64 },
+    /// What was written may be kept or not: the answer was lost.
+    #[error("database: {deed} may have failed")]
+    Unsure {
+        deed: &'static str,
+        #[source]
+        source: sqlx::Error,
+    },
+    /// A server that does not answer.
+    #[error("database: {deed} had no answer for {seconds} s")]
+    Silent { deed: &'static str, seconds: u64 },
+    /// Only what is there can be read.
+    #[error("there is no database {address}")]
+    Missing { address: String },
+    /// A backup is put back into an empty log only.
+    #[error("the log holds {events} events already: a backup is restored into an empty one only")]
+    NotEmpty { events: u64 },
+    #[error("the log is empty: there is nothing to keep")]
+    Empty,
+    #[error("event {seq} of the log cannot be kept as a line: {problem}")]
+    Line { seq: u64, problem: &'static str },
+    /// A backup that was cut off or changed.
+    #[error("{file}:{line}: {problem}")]
+    Damaged {
+        file: String,
+        line: u64,
+        problem: String,
+    },
+    #[error("{file} cannot be {deed}")]
+    File {
+        file: String,
+        /// Written, read.
+        deed: &'static str,
+        #[source]
+        source: std::io::Error,
+    },
+    #[error("{file} is there already")]
+    There { file: String },
     #[error("the database driver cannot be started")]
     Runtime(#[source] std::io::Error),
+}
+
+impl StoreError {
+    /// Whether what was to be written may have been: the answer was lost, not the deed refused.
+    pub const fn is_unsure(&self) -> bool {
+        matches!(self, Self::Unsure { .. } | Self::Silent { .. })
+    }
 }
 
 /// A statement's failure with the deed that it was part of.

@@ -38,12 +38,15 @@ pub fn content_hash(mut reader: impl Read) -> io::Result<String> {
             Err(error) => return Err(error),
         }
     }
-    let mut text = String::new();
-    for byte in hash.finalize() {
+    Ok(hex(&hash.finalize()))
+}
+
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
         // Writing to a text cannot fail.
         let _ = write!(text, "{byte:02x}");
-    }
-    Ok(text)
+        text
+    })
 }
 
 /// The first 63 bits of the SHA-256 of bytes: one chance in 2⁴³ that a million of them hold a pair.

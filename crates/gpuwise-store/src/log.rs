@@ -4,11 +4,12 @@
 //! program that was thought dead and wakes up holds an older epoch and is refused.
 
 use crate::{
-    Store,
+    Kind, Store,
     error::{StoreError, failed},
     save::{ROWS, insert},
 };
 use sqlx::{AnyConnection, Row as _, any::AnyRow};
+use std::{future::Future, time::Duration};
 
 /// An event as it is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,6 +48,20 @@ pub struct Snapshot {
     pub body: String,
 }
 
+/// What a log holds, as the database counts it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LogSpan {
+    pub events: u64,
+    /// The number of the last one: as many as there are, unless some are missing.
+    pub last: u64,
+    /// When the first and the last happened: nanoseconds since 1970, UTC.
+    pub first_at_ns: i64,
+    pub last_at_ns: i64,
+}
+
+/// How long a server may take for what a writer asks; a writer that waits longer is thought dead.
+const PATIENCE: Duration = Duration::from_secs(8);
+
 const LEADER: &str = "SELECT epoch, holder, beat FROM log_leader WHERE one = 1";
 
 impl Store {
@@ -69,7 +84,8 @@ impl Store {
     /// When the database refuses.
     pub fn lead(&self, seen: Option<&Leader>, holder: &str) -> Result<Option<Epoch>, StoreError> {
         let next = seen.map_or(1, |leader| leader.epoch.0 + 1);
-        let taken = self.runtime.block_on(async {
+        let deed = "taking the log";
+        let taken = self.within(deed, async {
             let query = match seen {
                 None => sqlx::query(
                     "INSERT INTO log_leader (one, epoch, holder, beat) VALUES (1, $1, $2, 0) \
@@ -86,10 +102,9 @@ impl Store {
                 .bind(leader.epoch.0)
                 .bind(leader.beat),
             };
-            query.execute(&self.pool).await
+            query.execute(&self.pool).await.map_err(failed(deed))
         });
-        let rows = taken.map_err(failed("taking the log"))?.rows_affected();
-        Ok((rows == 1).then_some(Epoch(next)))
+        Ok((taken?.rows_affected() == 1).then_some(Epoch(next)))
     }
 
     /// Says that the writer is alive.
@@ -97,18 +112,89 @@ impl Store {
     /// # Errors
     /// When the database refuses, or somebody else writes now.
     pub fn beat(&self, epoch: Epoch) -> Result<(), StoreError> {
-        let beaten = self.runtime.block_on(
-            sqlx::query("UPDATE log_leader SET beat = beat + 1 WHERE one = 1 AND epoch = $1")
-                .bind(epoch.0)
-                .execute(&self.pool),
-        );
-        match beaten
-            .map_err(failed("saying that we are alive"))?
-            .rows_affected()
-        {
+        self.as_leader(
+            epoch,
+            "saying that we are alive",
+            "UPDATE log_leader SET beat = beat + 1 WHERE one = 1 AND epoch = $1",
+        )
+    }
+
+    /// Gives the right to write back, so that another need not wait for our silence.
+    ///
+    /// # Errors
+    /// When the database refuses, or somebody else writes now.
+    pub fn give_back(&self, epoch: Epoch) -> Result<(), StoreError> {
+        self.as_leader(
+            epoch,
+            "giving the log back",
+            "UPDATE log_leader SET beat = beat + 1, holder = '' WHERE one = 1 AND epoch = $1",
+        )
+    }
+
+    fn as_leader(
+        &self,
+        epoch: Epoch,
+        deed: &'static str,
+        sql: &'static str,
+    ) -> Result<(), StoreError> {
+        let done = self.within(deed, async {
+            let query = sqlx::query(sql).bind(epoch.0);
+            query.execute(&self.pool).await.map_err(failed(deed))
+        });
+        match done?.rows_affected() {
             1 => Ok(()),
             _ => Err(StoreError::Fenced { epoch: epoch.0 }),
         }
+    }
+
+    /// The number of the last event, once nothing that we wrote is still on its way: what an append came
+    /// to whose answer was lost.
+    ///
+    /// # Errors
+    /// When the database refuses, or somebody else writes now.
+    pub fn settled(&self, epoch: Epoch) -> Result<u64, StoreError> {
+        let deed = "asking what was kept";
+        // An append holds this row until it is kept or undone. SQLite's have ended when they are answered.
+        let ours = match self.kind {
+            Kind::Sqlite => "SELECT epoch FROM log_leader WHERE one = 1",
+            Kind::Postgres => "SELECT epoch FROM log_leader WHERE one = 1 FOR UPDATE",
+        };
+        let asked = self.within(deed, async {
+            let mut transaction = self.pool.begin().await.map_err(failed(deed))?;
+            let row = sqlx::query(ours).fetch_optional(&mut *transaction).await;
+            let row = row.map_err(failed(deed))?;
+            let held: Option<i64> = row
+                .map(|row| row.try_get(0))
+                .transpose()
+                .map_err(failed(deed))?;
+            let row = sqlx::query(LAST).fetch_one(&mut *transaction).await;
+            let last: i64 = row.and_then(|row| row.try_get(0)).map_err(failed(deed))?;
+            transaction.rollback().await.map_err(failed(deed))?;
+            Ok((held, last.unsigned_abs()))
+        });
+        match asked? {
+            (Some(held), last) if held == epoch.0 => Ok(last),
+            _ => Err(StoreError::Fenced { epoch: epoch.0 }),
+        }
+    }
+
+    /// Waits for a server as long as a writer may; SQLite has its own limit.
+    fn within<T>(
+        &self,
+        deed: &'static str,
+        asked: impl Future<Output = Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
+        self.runtime.block_on(async {
+            match self.kind {
+                Kind::Sqlite => asked.await,
+                Kind::Postgres => tokio::time::timeout(PATIENCE, asked)
+                    .await
+                    .unwrap_or(Err(StoreError::Silent {
+                        deed,
+                        seconds: PATIENCE.as_secs(),
+                    })),
+            }
+        })
     }
 
     /// Adds events to the log in one transaction, durably: all of them or none.
@@ -116,8 +202,8 @@ impl Store {
     /// # Errors
     /// When the database refuses, or somebody else writes now; then none is kept.
     pub fn append(&self, epoch: Epoch, entries: &[LogEntry]) -> Result<(), StoreError> {
-        self.runtime.block_on(async {
-            let deed = "adding to the log";
+        let deed = "adding to the log";
+        self.within(deed, async {
             let mut transaction = self.pool.begin().await.map_err(failed(deed))?;
             // The row is locked until the end: nobody takes the log in between.
             let ours =
@@ -132,7 +218,8 @@ impl Store {
             for chunk in entries.chunks(ROWS) {
                 add(&mut transaction, chunk).await.map_err(failed(deed))?;
             }
-            transaction.commit().await.map_err(failed(deed))
+            let unsure = |source| StoreError::Unsure { deed, source };
+            transaction.commit().await.map_err(unsure)
         })
     }
 
@@ -170,13 +257,31 @@ impl Store {
     pub fn last_event(&self) -> Result<u64, StoreError> {
         self.runtime
             .block_on(async {
-                let row = sqlx::query("SELECT COALESCE(MAX(seq), 0) FROM log_events")
-                    .fetch_one(&self.pool)
-                    .await?;
+                let row = sqlx::query(LAST).fetch_one(&self.pool).await?;
                 row.try_get::<i64, _>(0)
             })
             .map(i64::unsigned_abs)
             .map_err(failed("reading the log"))
+    }
+
+    /// What the log holds; `None`: it is empty.
+    ///
+    /// # Errors
+    /// When the database refuses.
+    pub fn log_span(&self) -> Result<Option<LogSpan>, StoreError> {
+        const SPAN: &str = "SELECT COUNT(*), COALESCE(MAX(seq), 0), COALESCE(MIN(at_ns), 0), \
+                            COALESCE(MAX(at_ns), 0) FROM log_events";
+        let read = self.runtime.block_on(async {
+            let row = sqlx::query(SPAN).fetch_one(&self.pool).await?;
+            Ok(LogSpan {
+                events: row.try_get::<i64, _>(0)?.unsigned_abs(),
+                last: row.try_get::<i64, _>(1)?.unsigned_abs(),
+                first_at_ns: row.try_get(2)?,
+                last_at_ns: row.try_get(3)?,
+            })
+        });
+        let span = read.map_err(failed("reading the log"))?;
+        Ok((span.events > 0).then_some(span))
     }
 
     /// Keeps a snapshot, and forgets older ones.
@@ -226,7 +331,9 @@ impl Store {
     }
 }
 
-async fn add(connection: &mut AnyConnection, entries: &[LogEntry]) -> Result<(), sqlx::Error> {
+const LAST: &str = "SELECT COALESCE(MAX(seq), 0) FROM log_events";
+
+pub(crate) async fn add(connection: &mut AnyConnection, entries: &[LogEntry]) -> Result<(), sqlx::Error> {
     let sql = insert(
         "log_events",
         &["seq", "at_ns", "kind", "body"],

@@ -86,7 +86,7 @@ const GROUPS: [(&str, &[&str]); 8] = [
     ),
     (
         "Serve",
-        &["serve", "tenant", "lease", "statement", "top", "token"],
+        &["serve", "tenant", "lease", "statement", "top", "token", "store"],
     ),
     ("Cost", &["offers", "tco"]),
     (

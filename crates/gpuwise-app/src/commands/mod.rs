@@ -298,6 +298,12 @@ pub enum Command {
     #[cfg(feature = "serve")]
     #[command(subcommand)]
     Token(broker::TokenCommand),
+    /// Check, back up, restore and export the log of a broker
+    ///
+    /// The log is the record: all that a broker knows can be made from it.
+    #[cfg(feature = "serve")]
+    #[command(subcommand)]
+    Store(broker::StoreCommand),
 }
 
 impl Command {
@@ -365,6 +371,8 @@ impl Command {
             Self::Top(_) => AnswerName::Top,
             #[cfg(feature = "serve")]
             Self::Token(_) => AnswerName::Tokens,
+            #[cfg(feature = "serve")]
+            Self::Store(_) => AnswerName::StoreCheck,
         }
     }
 }
@@ -424,6 +432,8 @@ pub fn run(context: &Context, command: &Command) -> anyhow::Result<Exit> {
         Command::Top(flags) => broker::top(context, flags),
         #[cfg(feature = "serve")]
         Command::Token(command) => broker::token(context, command),
+        #[cfg(feature = "serve")]
+        Command::Store(command) => broker::store(context, command),
     }
 }
 

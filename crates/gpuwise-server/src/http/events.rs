@@ -1,7 +1,7 @@
 //! Events as they happen: server-sent, from any one on.
 
 use super::{Problem, call::Call};
-use crate::writer::event;
+use crate::replay::event;
 use axum::response::{
     IntoResponse as _, Response, Sse,
     sse::{Event, KeepAlive},
@@ -41,12 +41,17 @@ type Sender = mpsc::Sender<Result<Event, Infallible>>;
 /// `None`: nobody listens any more, or nothing more comes.
 async fn send(call: &Call, after: Option<u64>, sender: &Sender) -> Option<()> {
     let mut live = call.shared.followers.subscribe();
+    let mut closing = call.shared.closing.clone();
     let mut last = match after {
         Some(after) => behind(call, after, sender).await?,
         None => 0,
     };
     loop {
-        match live.recv().await {
+        let heard = tokio::select! {
+            heard = live.recv() => heard,
+            _ = closing.wait_for(|closing| *closing) => return None,
+        };
+        match heard {
             Ok(entry) if entry.seq <= last => {}
             Ok(entry) => {
                 last = entry.seq;

@@ -23,6 +23,7 @@ use crate::{
     desk::Desk,
     message::{Answer, Command, Failure, Incoming, Message},
     serve::ServeError,
+    standing::{Gate, Standing},
     writer::Shown,
 };
 use axum::{
@@ -41,7 +42,7 @@ use routes::{ROUTES, Route};
 use std::{
     collections::BTreeMap,
     net::TcpListener,
-    sync::{Arc, PoisonError, RwLockReadGuard, atomic::AtomicBool, mpsc::Sender},
+    sync::{Arc, PoisonError, RwLockReadGuard, mpsc::Sender},
     time::Duration,
 };
 use tokio::sync::{broadcast, oneshot, watch};
@@ -63,7 +64,9 @@ pub(crate) struct Shared {
     /// The address of the log, to read what a follower missed.
     pub(crate) store: String,
     pub(crate) executor: &'static str,
-    pub(crate) ready: AtomicBool,
+    pub(crate) standing: Standing,
+    /// Becomes true when the daemon ends.
+    pub(crate) closing: watch::Receiver<bool>,
     pub(crate) counters: metrics::Counters,
     /// The description of all this.
     pub(crate) openapi: String,
@@ -84,12 +87,11 @@ impl Shared {
     }
 }
 
-/// Answers until it is told to stop, or the writer has ended.
+/// Answers until it is told to stop.
 pub(crate) fn run(
     listener: TcpListener,
-    shared: Arc<Shared>,
-    mut stop: watch::Receiver<bool>,
-    mut writer_ended: watch::Receiver<bool>,
+    gate: Arc<Gate>,
+    mut closing: watch::Receiver<bool>,
 ) -> Result<(), ServeError> {
     let thread = |source| ServeError::Thread {
         what: "the HTTP server",
@@ -101,17 +103,14 @@ pub(crate) fn run(
         .map_err(thread)?;
     let result = runtime.block_on(async move {
         let listener = tokio::net::TcpListener::from_std(listener)?;
-        let mut told = stop.clone();
+        let mut told = closing.clone();
         let ended = async move {
-            tokio::select! {
-                _ = told.wait_for(|stop| *stop) => {}
-                _ = writer_ended.wait_for(|ended| *ended) => {}
-            }
+            let _ = told.wait_for(|closing| *closing).await;
         };
-        let serving = axum::serve(listener, router(shared)).with_graceful_shutdown(ended);
+        let serving = axum::serve(listener, router(&gate)).with_graceful_shutdown(ended);
         let limit = async move {
-            // Followers of events never end by themselves.
-            let _ = stop.wait_for(|stop| *stop).await;
+            // Whoever is slow to take an answer does not hold up the end.
+            let _ = closing.wait_for(|closing| *closing).await;
             tokio::time::sleep(GRACE).await;
         };
         tokio::select! {
@@ -123,7 +122,7 @@ pub(crate) fn run(
     result.map_err(thread)
 }
 
-fn router(shared: Arc<Shared>) -> Router {
+fn router(gate: &Arc<Gate>) -> Router {
     let mut paths: BTreeMap<&str, Vec<&'static Route>> = BTreeMap::new();
     for route in ROUTES {
         paths.entry(route.path).or_default().push(route);
@@ -131,17 +130,19 @@ fn router(shared: Arc<Shared>) -> Router {
     let mut router = Router::new();
     for (path, routes) in paths {
         for route in &routes {
-            let shared = Arc::clone(&shared);
+            let gate = Arc::clone(gate);
             let filter = MethodFilter::try_from(route.method()).unwrap_or(MethodFilter::GET);
             let route: &'static Route = route;
-            let answer = move |request: Request| answer(Arc::clone(&shared), route, request);
+            let answer = move |request: Request| answer(Arc::clone(&gate), route, request);
             router = router.route(path, on(filter, answer));
         }
     }
-    let shown = Arc::clone(&shared);
+    let gate = Arc::clone(gate);
     router
         .fallback(move || {
-            shown.counters.count("none", StatusCode::NOT_FOUND);
+            if let Some(shared) = gate.shared() {
+                shared.counters.count("none", StatusCode::NOT_FOUND);
+            }
             let problem = Problem::not_found("there is nothing here; GET /openapi.json lists all");
             async move { problem.into_response() }
         })
@@ -151,8 +152,11 @@ fn router(shared: Arc<Shared>) -> Router {
         })
 }
 
-async fn answer(shared: Arc<Shared>, route: &'static Route, request: Request) -> Response {
-    let response = match called(&shared, route, request).await {
+async fn answer(gate: Arc<Gate>, route: &'static Route, request: Request) -> Response {
+    let Some(shared) = gate.shared() else {
+        return open::closed(&gate.standing, route.id);
+    };
+    let response = match called(shared, route, request).await {
         Ok(response) => response,
         Err(problem) => problem.into_response(),
     };

@@ -1,26 +1,35 @@
 //! What anybody may ask.
 
 use super::{Problem, call::Call};
+use crate::standing::Standing;
 use axum::{
     http::{StatusCode, header},
     response::{IntoResponse as _, Response},
 };
-use std::sync::atomic::Ordering;
 
 pub(crate) async fn health(_call: Call) -> Result<Response, Problem> {
     Ok("ok\n".into_response())
 }
 
 pub(crate) async fn ready(call: Call) -> Result<Response, Problem> {
-    if call.shared.ready.load(Ordering::Relaxed) {
-        Ok("ready\n".into_response())
-    } else {
-        let detail = "the broker is stopping";
-        Err(Problem::new(
-            StatusCode::SERVICE_UNAVAILABLE,
-            "stopping",
-            detail,
-        ))
+    match unready(&call.shared.standing) {
+        None => Ok("ready\n".into_response()),
+        Some(problem) => Err(problem),
+    }
+}
+
+/// Why the daemon is not ready; `None`: it is.
+fn unready(standing: &Standing) -> Option<Problem> {
+    let (kind, detail) = standing.problem()?;
+    Some(Problem::new(StatusCode::SERVICE_UNAVAILABLE, kind, detail).later(1))
+}
+
+/// What is answered while there is no state to answer from.
+pub(crate) fn closed(standing: &Standing, route: &str) -> Response {
+    let stopping = || Problem::new(StatusCode::SERVICE_UNAVAILABLE, "starting", "it starts now");
+    match route {
+        "health" => "ok\n".into_response(),
+        _ => unready(standing).unwrap_or_else(stopping).into_response(),
     }
 }
 

@@ -43,7 +43,7 @@ impl Problem {
     }
 
     /// It may go better after so many seconds.
-    fn later(mut self, seconds: u32) -> Self {
+    pub(crate) fn later(mut self, seconds: u32) -> Self {
         self.1 = Some(seconds);
         self
     }
@@ -76,6 +76,12 @@ impl From<Failure> for Problem {
             Failure::Store(error) => {
                 let detail = format!("nothing was done: {error}");
                 Self::new(StatusCode::SERVICE_UNAVAILABLE, "store", detail).later(5)
+            }
+            Failure::Unsure(error) => {
+                let detail = format!(
+                    "it is not known whether it was done; ask again with the same Idempotency-Key: {error}"
+                );
+                Self::new(StatusCode::SERVICE_UNAVAILABLE, "store-unsure", detail).later(5)
             }
             Failure::Closed => {
                 let detail = "nothing was done: the broker is stopping";

@@ -40,7 +40,7 @@ impl Fresh {
 pub(crate) fn on_each(body: impl Fn(&Fresh)) {
     body(&Fresh::sqlite());
     #[cfg(feature = "postgres")]
-    match super::postgres::server() {
+    match gpuwise_needs::postgres::server() {
         Some(server) => body(&Fresh::at(server.database())),
         None => gpuwise_needs::skipped("on SQLite alone: no initdb under /usr/lib/postgresql"),
     }

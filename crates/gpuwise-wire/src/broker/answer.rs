@@ -263,3 +263,48 @@ pub struct TopAnswer {
     /// Leases that are not over.
     pub leases: Vec<LeaseAnswer>,
 }
+
+/// Whether the log of a broker is whole.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct StoreCheckAnswer {
+    /// Which database, without its password.
+    pub store: String,
+    pub events: u64,
+    /// When the first and the last happened; missing: there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_at: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_at: Option<String>,
+    /// Events that were applied, from the first on; all of them, where the log is whole.
+    pub applied: u64,
+    pub tenants: u64,
+    pub leases: u64,
+    pub money: Vec<StoreMoney>,
+    /// What is wrong, each with its event.
+    pub problems: Vec<String>,
+}
+
+/// Money of one currency, counted twice: they are the same but for the rounding of lines.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct StoreMoney {
+    pub currency: String,
+    /// The statements of all tenants and months.
+    pub charged: String,
+    /// What was granted, by its length, share and price.
+    pub granted: String,
+    /// Lines of statements, each of which was rounded once.
+    pub lines: u64,
+    pub conserved: bool,
+}
+
+/// A backup of a log that was written, or put back.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct StoreBackupAnswer {
+    /// Which database, without its password.
+    pub store: String,
+    pub file: String,
+    pub events: u64,
+    /// When the first and the last happened.
+    pub first_at: String,
+    pub last_at: String,
+}

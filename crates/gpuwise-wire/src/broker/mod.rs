@@ -9,7 +9,8 @@ mod event;
 
 pub use answer::{
     ExplanationAnswer, FleetAnswer, GpuAnswer, HeldGpu, HolderAnswer, LeaseAnswer, LeaseList,
-    NodeAnswer, ProblemAnswer, StatementAnswer, StatementLine, StatementTotal, TenantAnswer,
+    NodeAnswer, ProblemAnswer, StatementAnswer, StatementLine, StatementTotal, StoreBackupAnswer, StoreCheckAnswer,
+    StoreMoney, TenantAnswer,
     TenantList, TokenAnswer, TokenList, TopAnswer,
 };
 pub use ask::{LeaseAsk, QuotaAsk, TenantAsk, TokenAsk};
@@ -54,6 +55,14 @@ pub fn answer_schemas() -> Vec<(&'static str, String)> {
         (
             "statement",
             answer::<StatementAnswer>("statement", "What a tenant is charged"),
+        ),
+        (
+            "store-backup",
+            answer::<StoreBackupAnswer>("store-backup", "A backup of a log"),
+        ),
+        (
+            "store-check",
+            answer::<StoreCheckAnswer>("store-check", "Whether a log is whole"),
         ),
         ("tenant", answer::<TenantAnswer>("tenant", "A tenant")),
         ("tenants", answer::<TenantList>("tenants", "Tenants")),

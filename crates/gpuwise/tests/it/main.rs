@@ -20,6 +20,8 @@ mod broker;
 mod buckets;
 mod corrections;
 mod docs;
+#[cfg(feature = "serve")]
+mod durable;
 mod hub;
 mod laws;
 mod media;

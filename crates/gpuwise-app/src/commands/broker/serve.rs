@@ -11,6 +11,7 @@ use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use gpuwise_domain::placement::{Event, Fleet, Scheduling};
 use gpuwise_server::{Delays, ExecutorKind, Said, ServeError, Settings, serve};
+use gpuwise_store::StoreError;
 use gpuwise_units::Nanoseconds;
 use gpuwise_wire::{Mirror as _, broker::PolicyDocument, live::SchedulingDocument};
 use std::{net::SocketAddr, path::PathBuf, sync::Arc};
@@ -107,15 +108,21 @@ pub fn run(context: &Context, flags: &Serve) -> anyhow::Result<Exit> {
         Err(error @ ServeError::Listen { .. }) => Err(anyhow::Error::new(error).context(
             Problem::new("the broker cannot start").hint("--listen names another address"),
         )),
+        Err(error @ ServeError::Store(StoreError::Fenced { .. })) => {
+            Err(anyhow::Error::new(error).context(
+                Problem::new("the broker stopped")
+                    .hint("it was silent, and another one has taken over; what it answered is in the log"),
+            ))
+        }
         Err(error) => Err(error).context("the broker stopped"),
     }
 }
 
 fn tell(store: &str, said: &Said) {
     progress::say(&match said {
-        Said::Waits { holder } => {
-            format!("Another broker writes this log ({holder}); waiting until it is silent.")
-        }
+        Said::Waits { address, holder } => format!(
+            "Another broker writes this log ({holder}); waiting at http://{address} until it is silent."
+        ),
         Said::Token(path) => format!(
             "An administrator's token is in {}; `gpuwise` reads it there.",
             path.display()
@@ -128,7 +135,7 @@ fn tell(store: &str, said: &Said) {
     });
 }
 
-fn default_store() -> anyhow::Result<String> {
+pub(super) fn default_store() -> anyhow::Result<String> {
     let path = place::store()?;
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder).map_err(|source| {

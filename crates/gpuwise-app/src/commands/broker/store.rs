@@ -1,0 +1,270 @@
+//! `gpuwise store`: the log of a broker, checked, copied, put back, read.
+
+use super::{client::money, serve::default_store};
+use crate::{
+    app::{Context, Exit, Format},
+    error::Problem,
+    progress,
+    schemas::AnswerName,
+};
+use anyhow::Context as _;
+use clap::{Args, Subcommand};
+use gpuwise_server::{Checked, Counted, Replay, check};
+use gpuwise_store::{Backup, Store, StoreError, read_backup, shown};
+use gpuwise_units::Money;
+use gpuwise_view::table::{Cell, Column, Table};
+use gpuwise_wire::broker::{StoreBackupAnswer, StoreCheckAnswer, StoreMoney};
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+
+#[derive(Debug, Subcommand)]
+pub enum StoreCommand {
+    /// Read the whole log: does it fit together, and is its money conserved?
+    ///
+    /// Exit code 0: it is whole. 1: something is wrong. 2: it cannot be read.
+    Check(Check),
+    /// Write all events into a new file, also while a broker writes
+    Backup(Copy),
+    /// Put a backup into an empty log: all of it or nothing
+    Restore(Copy),
+    /// Print events, one JSON document a line; tokens are left out
+    Export(Export),
+}
+
+#[derive(Debug, Args)]
+struct Which {
+    /// Database of the log: sqlite://FILE or postgres://user@host/name [default: broker.db in the user's data directory]
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "GPUWISE_STORE",
+        hide_env_values = true
+    )]
+    store: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub struct Check {
+    #[command(flatten)]
+    which: Which,
+}
+
+#[derive(Debug, Args)]
+pub struct Copy {
+    #[command(flatten)]
+    which: Which,
+    /// The backup
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub struct Export {
+    #[command(flatten)]
+    which: Which,
+    /// Only events after this one
+    #[arg(long, value_name = "NUMBER", default_value_t = 0)]
+    after: u64,
+}
+
+pub fn run(context: &Context, command: &StoreCommand) -> anyhow::Result<Exit> {
+    match command {
+        StoreCommand::Check(flags) => checked(context, &flags.which),
+        StoreCommand::Backup(flags) => {
+            let address = flags.which.address()?;
+            let backup = existing(&address)?.backup(&flags.file);
+            told(context, &address, &flags.file, &backup.map_err(backed)?)
+        }
+        StoreCommand::Restore(flags) => restore(context, flags),
+        StoreCommand::Export(flags) => export(context, flags),
+    }
+}
+
+impl Which {
+    fn address(&self) -> anyhow::Result<String> {
+        match &self.store {
+            Some(store) => Ok(store.clone()),
+            None => default_store(),
+        }
+    }
+}
+
+fn existing(address: &str) -> anyhow::Result<Store> {
+    Store::open_existing(address).map_err(|error| match error {
+        StoreError::Missing { .. } => Problem::new(error.to_string())
+            .hint("--store or GPUWISE_STORE names another")
+            .into(),
+        other => other.into(),
+    })
+}
+
+fn backed(error: StoreError) -> anyhow::Error {
+    match error {
+        StoreError::There { .. } => Problem::new(error.to_string())
+            .hint("a backup never replaces another: name a new file")
+            .into(),
+        StoreError::Gap { .. } => Problem::new(error.to_string())
+            .hint("`gpuwise store check` says what else is wrong")
+            .into(),
+        other => other.into(),
+    }
+}
+
+/// The file is read twice: nothing is put back that is damaged, or that no state can be made from.
+fn restore(context: &Context, flags: &Copy) -> anyhow::Result<Exit> {
+    let mut replay = Replay::default();
+    read_backup(&flags.file, &mut |entry| {
+        replay
+            .apply(&entry)
+            .with_context(|| format!("{}:{}", flags.file.display(), entry.seq + 1))
+    })?;
+    let address = flags.which.address()?;
+    let restored = Store::open_durable(&address)?.restore(&flags.file);
+    let backup = restored.map_err(|error| match error {
+        StoreError::NotEmpty { .. } => anyhow::Error::from(
+            Problem::new(error.to_string()).hint("name another database with --store"),
+        ),
+        other => other.into(),
+    })?;
+    told(context, &address, &flags.file, &backup)
+}
+
+fn told(context: &Context, address: &str, file: &Path, backup: &Backup) -> anyhow::Result<Exit> {
+    let answer = StoreBackupAnswer {
+        store: shown(address),
+        file: file.display().to_string(),
+        events: backup.events,
+        first_at: time(backup.first_at_ns),
+        last_at: time(backup.last_at_ns),
+    };
+    let context = context.answering(AnswerName::StoreBackup);
+    if context.form.format == Format::Json {
+        context.json(&serde_json::to_value(&answer)?)?;
+    } else {
+        let mut table = pairs();
+        line(&mut table, "Database", Cell::text(&*answer.store));
+        line(&mut table, "File", Cell::text(&*answer.file));
+        line(&mut table, "Events", Cell::text(answer.events.to_string()));
+        line(&mut table, "First", Cell::text(&*answer.first_at));
+        line(&mut table, "Last", Cell::text(&*answer.last_at));
+        context.table(&table)?;
+    }
+    Ok(Exit::Yes)
+}
+
+fn pairs() -> Table {
+    Table::new(vec![
+        Column::left("what", "What"),
+        Column::left("value", "Value"),
+    ])
+}
+
+fn line(table: &mut Table, what: &str, value: Cell) {
+    table.push(vec![Cell::text(what), value]);
+}
+
+fn checked(context: &Context, which: &Which) -> anyhow::Result<Exit> {
+    let address = which.address()?;
+    let checked = check(&existing(&address)?)?;
+    let answer = answer(&address, &checked);
+    let context = context.answering(AnswerName::StoreCheck);
+    if context.form.format == Format::Json {
+        context.json(&serde_json::to_value(&answer)?)?;
+    } else {
+        context.table(&table(&answer))?;
+        for problem in &answer.problems {
+            progress::say(problem);
+        }
+    }
+    Ok(if answer.problems.is_empty() {
+        Exit::Yes
+    } else {
+        Exit::No
+    })
+}
+
+fn answer(address: &str, checked: &Checked) -> StoreCheckAnswer {
+    let span = checked.span;
+    StoreCheckAnswer {
+        store: shown(address),
+        events: span.map_or(0, |span| span.events),
+        first_at: span.map(|span| time(span.first_at_ns)),
+        last_at: span.map(|span| time(span.last_at_ns)),
+        applied: checked.applied,
+        tenants: checked.tenants as u64,
+        leases: checked.leases as u64,
+        money: checked.money.iter().map(counted).collect(),
+        problems: checked.problems.clone(),
+    }
+}
+
+fn counted(counted: &Counted) -> StoreMoney {
+    let amount = |micros: i128| match i64::try_from(micros) {
+        Ok(micros) => gpuwise_broker::exact(Money {
+            micros,
+            currency: counted.currency,
+        }),
+        Err(_) => format!("{micros} µ{}", counted.currency),
+    };
+    StoreMoney {
+        currency: counted.currency.to_string(),
+        charged: amount(counted.charged),
+        granted: amount(counted.granted),
+        lines: counted.lines,
+        conserved: counted.is_conserved(),
+    }
+}
+
+fn table(answer: &StoreCheckAnswer) -> Table {
+    let mut table = pairs();
+    let none = || "none".to_owned();
+    let text = |text: &Option<String>| Cell::text(text.clone().unwrap_or_else(none));
+    line(&mut table, "Database", Cell::text(&*answer.store));
+    line(&mut table, "Events", Cell::text(answer.events.to_string()));
+    line(&mut table, "First", text(&answer.first_at));
+    line(&mut table, "Last", text(&answer.last_at));
+    line(&mut table, "Applied", Cell::text(answer.applied.to_string()));
+    line(&mut table, "Tenants", Cell::text(answer.tenants.to_string()));
+    line(&mut table, "Leases", Cell::text(answer.leases.to_string()));
+    for one in &answer.money {
+        line(&mut table, "Charged", money(&one.charged));
+        line(&mut table, "Granted", money(&one.granted));
+    }
+    table.footnote(match answer.problems.len() {
+        0 => "The log is whole.".to_owned(),
+        1 => "The log is not whole: 1 problem.".to_owned(),
+        many => format!("The log is not whole: {many} problems."),
+    });
+    table
+}
+
+fn export(context: &Context, flags: &Export) -> anyhow::Result<Exit> {
+    const PAGE: u32 = 2_000;
+    let store = existing(&flags.which.address()?)?;
+    let mut last = flags.after;
+    loop {
+        let page = store.events_after(last, PAGE)?;
+        let Some(newest) = page.last() else {
+            return Ok(Exit::Yes);
+        };
+        last = newest.seq;
+        // Who may ask is nobody's business but the broker's.
+        let told = page.iter().filter(|entry| !entry.kind.starts_with("token_"));
+        for entry in told {
+            let body: Value = serde_json::from_str(&entry.body)
+                .with_context(|| format!("event {} of the log is no JSON", entry.seq))?;
+            let document = json!({
+                "seq": entry.seq,
+                "at": time(entry.at_ns),
+                "kind": entry.kind,
+                "event": body,
+            });
+            context.data(&format!("{document}\n"))?;
+        }
+    }
+}
+
+/// In UTC, to the nanosecond.
+fn time(at_ns: i64) -> String {
+    jiff::Timestamp::from_nanosecond(at_ns.into()).map_or_else(|_| at_ns.to_string(), |at| at.to_string())
+}
