@@ -261,7 +261,9 @@ fn touched(event: &BrokerEvent) -> Touched {
             plan.actions.iter().filter_map(job).collect()
         }
         BrokerEvent::Fleet { event } => match event.clone().noun() {
-            Event::Done(action) | Event::Failed(action) => job(&action).into_iter().collect(),
+            Event::Done { action, .. } | Event::Failed { action, .. } => {
+                job(&action).into_iter().collect()
+            }
             _ => return Touched::All,
         },
         BrokerEvent::Ended { lease, .. } => vec![*lease],

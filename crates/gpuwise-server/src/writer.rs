@@ -216,7 +216,7 @@ impl Writer {
         let mut wait = NAP;
         // Where the log cannot be written nothing happens, however late it is.
         if self.trouble == Trouble::None {
-            let wakes = [self.ahead.wake_at(), self.executor.wake_at()];
+            let wakes = [wake, self.executor.wake_at()];
             for at in wakes.into_iter().flatten() {
                 wait = wait.min(self.clock.until(at));
             }

@@ -187,12 +187,14 @@ impl Store {
         self.runtime.block_on(async {
             match self.kind {
                 Kind::Sqlite => asked.await,
-                Kind::Postgres => tokio::time::timeout(PATIENCE, asked)
-                    .await
-                    .unwrap_or(Err(StoreError::Silent {
-                        deed,
-                        seconds: PATIENCE.as_secs(),
-                    })),
+                Kind::Postgres => {
+                    tokio::time::timeout(PATIENCE, asked)
+                        .await
+                        .unwrap_or(Err(StoreError::Silent {
+                            deed,
+                            seconds: PATIENCE.as_secs(),
+                        }))
+                }
             }
         })
     }
@@ -333,7 +335,10 @@ impl Store {
 
 const LAST: &str = "SELECT COALESCE(MAX(seq), 0) FROM log_events";
 
-pub(crate) async fn add(connection: &mut AnyConnection, entries: &[LogEntry]) -> Result<(), sqlx::Error> {
+pub(crate) async fn add(
+    connection: &mut AnyConnection,
+    entries: &[LogEntry],
+) -> Result<(), sqlx::Error> {
     let sql = insert(
         "log_events",
         &["seq", "at_ns", "kind", "body"],
