@@ -116,7 +116,7 @@ impl Known {
 
     /// What a work would take at full rates: by the law of its format where it is a product.
     pub(crate) fn ideal(&self, format: &str, work: &Work) -> f64 {
-        ideal(self.law(format), work)
+        work.ideal.seconds(self.law(format))
     }
 
     fn law(&self, format: &str) -> Option<&Law> {
@@ -176,7 +176,7 @@ impl Bound<'_> {
                 }
             }
         }
-        (ideal(self.law, work) * libm::exp(log))
+        (work.ideal.seconds(self.law) * libm::exp(log))
             .max(work.compute / self.share.min(COMPUTE_SHARE))
             .max(work.memory / MEMORY_SHARE)
     }
@@ -195,13 +195,6 @@ impl Bound<'_> {
             high: seconds * self.spread.high,
             basis: self.spread.basis,
         }
-    }
-}
-
-fn ideal(law: Option<&Law>, work: &Work) -> f64 {
-    match (law, &work.product) {
-        (Some(law), Some(product)) => law.seconds(product),
-        _ => work.ideal,
     }
 }
 
@@ -260,6 +253,24 @@ impl Functions {
         self.table(table)?.bound(lane, model).ok_or_else(missing)
     }
 
+    /// [`Self::bound`] where it rests on `within` or what is nearer: most GPUs have no measured relative,
+    /// and curves that nobody reads take long to make.
+    fn bound_within(
+        &self,
+        (table, model): (&str, &str),
+        lane: &Lane,
+        within: Basis,
+    ) -> Result<Bound<'_>, OperatorError> {
+        let bound = self.bound(table, lane, model)?;
+        match bound.spread.basis {
+            basis if basis <= within => Ok(bound),
+            basis => Err(OperatorError::TooFar {
+                table: table.to_string(),
+                basis,
+            }),
+        }
+    }
+
     /// One GEMM of m tokens, n outputs and k inputs, weights read from memory.
     ///
     /// # Errors
@@ -279,17 +290,17 @@ impl Functions {
     /// GEMMs of n outputs and k inputs against tokens, weights read from memory.
     ///
     /// # Errors
-    /// When nothing is known of GEMMs.
+    /// When nothing is known of GEMMs within this basis.
     pub fn gemm(
         &self,
         silicon: &Silicon,
         engine: EngineKind,
         format: GemmFormat,
-        n: f64,
-        k: f64,
+        [n, k]: [f64; 2],
+        within: Basis,
     ) -> Result<Curve, OperatorError> {
         let lane = Lane::new(format.label(), engine.name(), "", "", silicon);
-        let bound = self.bound(gemm::GEMM.name, &lane, "")?;
+        let bound = self.bound_within((gemm::GEMM.name, ""), &lane, within)?;
         Ok(Curve::new(1.0, bound.spread, |m| {
             bound.timed(&gemm::work(silicon, format, Weights::Cold, [m, n, k]))
         }))
@@ -298,7 +309,7 @@ impl Functions {
     /// Expert layers of a rank against tokens presented to its group, weights read from memory.
     ///
     /// # Errors
-    /// When nothing is known of expert layers.
+    /// When nothing is known of expert layers within this basis.
     pub fn moe(
         &self,
         silicon: &Silicon,
@@ -306,9 +317,10 @@ impl Functions {
         format: MoeFormat,
         layer: &Experts,
         load: ExpertLoad,
+        within: Basis,
     ) -> Result<Curve, OperatorError> {
         let lane = Lane::new(&layer.lane_format(format), engine.name(), "", "", silicon);
-        let bound = self.bound(moe::MOE.name, &lane, &layer.model())?;
+        let bound = self.bound_within((moe::MOE.name, &layer.model()), &lane, within)?;
         Ok(Curve::new(1.0, bound.spread, |tokens| {
             bound.timed(&moe::work(
                 silicon,

@@ -69,6 +69,9 @@ pub enum OperatorError {
         line: usize,
         problem: String,
     },
+    /// What is known rests on a wider basis than was asked for.
+    #[error("what is known of {table} is {}", basis.name())]
+    TooFar { table: String, basis: Basis },
     /// Nothing is known of the operator.
     #[error("no functions of {table} are known")]
     NoTable {

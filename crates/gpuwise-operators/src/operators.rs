@@ -2,7 +2,7 @@
 
 use crate::{
     Basis, Class, Context, Curve, ExpertLoad, Experts, Functions, GemmFormat, Generation, Heads,
-    KvFormat, MoeFormat, OperatorError, Silicon, Spread, memo::Memo,
+    KvFormat, MoeFormat, Silicon, memo::Memo,
 };
 use alloc::sync::Arc;
 use gpuwise_domain::engine::EngineKind;
@@ -99,8 +99,10 @@ impl Operators {
     pub fn gemm(&self, on: &On<'_>, format: GemmFormat, n: f64, k: f64) -> Option<Arc<Curve>> {
         let key = Key::new(on, Operator::Gemm(format), [n, k]);
         self.curves.get(key.hash(), key, |_| {
-            let made = self.functions.gemm(on.silicon, on.engine, format, n, k);
-            carried(made, Curve::spread)
+            let made = self
+                .functions
+                .gemm(on.silicon, on.engine, format, [n, k], CARRIED);
+            made.ok().map(Arc::new)
         })
     }
 
@@ -130,8 +132,10 @@ impl Operators {
         let key = Key::new(on, Operator::Moe(format, layer.gated), sizes);
         self.curves.get(key.hash(), key, |_| {
             let under = |engine| {
-                let made = self.functions.moe(on.silicon, engine, format, layer, load);
-                carried(made, Curve::spread)
+                let made = self
+                    .functions
+                    .moe(on.silicon, engine, format, layer, load, CARRIED);
+                made.ok().map(Arc::new)
             };
             let own = under(on.engine)?;
             match on.kernels_timed_elsewhere() {
@@ -155,8 +159,8 @@ impl Operators {
         self.contexts.get(key.hash(), key, |_| {
             let made = self
                 .functions
-                .context(on.silicon, on.engine, compute, cache, heads);
-            carried(made, Context::spread)
+                .context(on.silicon, on.engine, compute, cache, heads, CARRIED);
+            made.ok().map(Arc::new)
         })
     }
 
@@ -171,8 +175,8 @@ impl Operators {
         self.generations.get(key.hash(), key, |_| {
             let made = self
                 .functions
-                .generation(on.silicon, on.engine, cache, heads);
-            carried(made, Generation::spread)
+                .generation(on.silicon, on.engine, cache, heads, CARRIED);
+            made.ok().map(Arc::new)
         })
     }
 
@@ -182,8 +186,8 @@ impl Operators {
         self.contexts.get(key.hash(), key, |_| {
             let made = self
                 .functions
-                .latent_context(on.silicon, on.engine, cache, heads);
-            carried(made, Context::spread)
+                .latent_context(on.silicon, on.engine, cache, heads, CARRIED);
+            made.ok().map(Arc::new)
         })
     }
 
@@ -198,8 +202,8 @@ impl Operators {
         self.generations.get(key.hash(), key, |_| {
             let made = self
                 .functions
-                .latent_generation(on.silicon, on.engine, cache, heads);
-            carried(made, Generation::spread)
+                .latent_generation(on.silicon, on.engine, cache, heads, CARRIED);
+            made.ok().map(Arc::new)
         })
     }
 }
@@ -216,10 +220,7 @@ impl On<'_> {
 
 /// What carries over: times of this GPU under the engine in the format, or of one of its generation.
 /// Those of another generation of the family are off by as much as shares of peaks.
-fn carried<T>(made: Result<T, OperatorError>, spread: impl Fn(&T) -> Spread) -> Option<Arc<T>> {
-    let made = made.ok()?;
-    (spread(&made).basis <= Basis::Generation).then(|| Arc::new(made))
-}
+const CARRIED: Basis = Basis::Generation;
 
 fn sizes(heads: &Heads) -> [f64; 4] {
     [heads.queries, heads.keys, heads.width, heads.window]

@@ -6,6 +6,7 @@ use crate::{
     Class,
     lane::{CLASS, ENGINE, MINOR},
     law::{Law, PRIORS, Product, TERMS},
+    tables::Ideal,
 };
 use alloc::{
     collections::BTreeMap,
@@ -48,7 +49,7 @@ pub(super) fn fitted(samples: &Samples, rows: &[&Sample]) -> BTreeMap<String, La
     let mut formats: BTreeMap<&str, Vec<&Sample>> = BTreeMap::new();
     for row in rows {
         let lane = &samples.lanes[row.lane as usize];
-        if row.work.product.is_some() && lane.part(CLASS) != Class::Other.name() {
+        if matches!(row.work.ideal, Ideal::Product(_)) && lane.part(CLASS) != Class::Other.name() {
             formats.entry(lane.part(0)).or_default().push(row);
         }
     }
@@ -87,13 +88,14 @@ fn seen(samples: &Samples, rows: &[&Sample]) -> Vec<Seen> {
         group.truncate(ROWS);
         let weight = 1.0 / (group.len() as f64 * engines(die));
         let number = dies.iter().position(|known| known == die).unwrap_or(0);
-        out.extend(group.into_iter().filter_map(|row| {
-            Some(Seen {
-                product: row.work.product?,
+        out.extend(group.into_iter().filter_map(|row| match row.work.ideal {
+            Ideal::Product(product) => Some(Seen {
+                product,
                 seconds: row.seconds,
                 die: number,
                 weight,
-            })
+            }),
+            Ideal::Seconds(_) => None,
         }));
     }
     out

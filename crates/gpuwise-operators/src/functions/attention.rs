@@ -1,6 +1,6 @@
 //! Attention with its shape fixed, ready to be asked for sizes.
 
-use super::{Bound, COMPUTE_SHARE, Functions, MEMORY_SHARE, Spread, floor};
+use super::{Basis, Bound, COMPUTE_SHARE, Functions, MEMORY_SHARE, Spread, floor};
 use crate::{
     Curve, Lane, OperatorError, Silicon,
     plane::{Extent, Plane},
@@ -123,7 +123,7 @@ impl Functions {
     /// from memory.
     ///
     /// # Errors
-    /// When nothing is known of attention over prompts.
+    /// When nothing is known of attention over prompts within this basis.
     pub fn context(
         &self,
         silicon: &Silicon,
@@ -131,10 +131,11 @@ impl Functions {
         compute: KvFormat,
         cache: KvFormat,
         heads: &Heads,
+        within: Basis,
     ) -> Result<Context, OperatorError> {
         let formats = Formats::of(compute, cache, engine.name(), silicon);
         let lane = Lane::new(formats.label(), engine.name(), "", "", silicon);
-        let bound = self.bound(CONTEXT.name, &lane, "")?;
+        let bound = self.bound_within((CONTEXT.name, ""), &lane, within)?;
         let work = |sequences, new| context::work(silicon, formats, heads, [sequences, new]);
         let token = heads.width * 2.0 * heads.keys * cache.bytes();
         Ok(Context {
@@ -150,16 +151,17 @@ impl Functions {
     /// Attention of one token per sequence; heads are those of one GPU. The cache comes from memory.
     ///
     /// # Errors
-    /// When nothing is known of it.
+    /// When nothing is known of it within this basis.
     pub fn generation(
         &self,
         silicon: &Silicon,
         engine: EngineKind,
         cache: KvFormat,
         heads: &Heads,
+        within: Basis,
     ) -> Result<Generation, OperatorError> {
         let lane = Lane::new(cache.label(), engine.name(), "", "", silicon);
-        let bound = self.bound(GENERATION.name, &lane, "")?;
+        let bound = self.bound_within((GENERATION.name, ""), &lane, within)?;
         let as_cached = generation::as_cached(engine.name(), silicon);
         let work = |length, sequences| {
             let size = [sequences, length];
@@ -177,17 +179,18 @@ impl Functions {
     /// Latent attention (MLA) over prompts, the kernel alone; heads are those of one GPU.
     ///
     /// # Errors
-    /// When nothing is known of latent attention.
+    /// When nothing is known of latent attention within this basis.
     pub fn latent_context(
         &self,
         silicon: &Silicon,
         engine: EngineKind,
         cache: KvFormat,
         heads: f64,
+        within: Basis,
     ) -> Result<Context, OperatorError> {
         let label = latent::label("context", cache);
         let lane = Lane::new(&label, engine.name(), "", "", silicon);
-        let bound = self.bound(LATENT_ATTENTION.name, &lane, "")?;
+        let bound = self.bound_within((LATENT_ATTENTION.name, ""), &lane, within)?;
         let work = |sequences, new| latent::context_work(silicon, cache, heads, [sequences, new]);
         Ok(Context {
             plane: plane(&bound, PROMPTS, |new, sequences| work(sequences, new)),
@@ -202,17 +205,18 @@ impl Functions {
     /// Latent attention (MLA) of one token per sequence, the kernel alone; heads are those of one GPU.
     ///
     /// # Errors
-    /// When nothing is known of latent attention.
+    /// When nothing is known of latent attention within this basis.
     pub fn latent_generation(
         &self,
         silicon: &Silicon,
         engine: EngineKind,
         cache: KvFormat,
         heads: f64,
+        within: Basis,
     ) -> Result<Generation, OperatorError> {
         let label = latent::label("generation", cache);
         let lane = Lane::new(&label, engine.name(), "", "", silicon);
-        let bound = self.bound(LATENT_ATTENTION.name, &lane, "")?;
+        let bound = self.bound_within((LATENT_ATTENTION.name, ""), &lane, within)?;
         let work = |length, sequences| {
             let size = [sequences, length];
             latent::generation_work(silicon, Weights::Cold, cache, heads, size)

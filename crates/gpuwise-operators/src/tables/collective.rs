@@ -1,6 +1,6 @@
 //! Collectives within a node or rack.
 
-use super::{Case, Operator, Point, Work};
+use super::{Case, Ideal, Operator, Point, Work};
 use crate::{OperatorError, Row, Silicon, grid::Tensors};
 use alloc::string::{String, ToString as _};
 
@@ -92,11 +92,12 @@ pub fn work(
 ) -> Work {
     let start = if library { STARTED } else { IN_GRAPH };
     Work {
-        ideal: bytes * collective.passes(gpus) / silicon.link + start * silicon.launch(),
+        ideal: Ideal::Seconds(
+            bytes * collective.passes(gpus) / silicon.link + start * silicon.launch(),
+        ),
         compute: 0.0,
         memory: bytes * collective.least(gpus) / silicon.link,
         at: Point::new([libm::log2(bytes), libm::log2(gpus)]),
-        product: None,
     }
 }
 

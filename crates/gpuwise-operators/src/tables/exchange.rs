@@ -1,6 +1,6 @@
 //! The all-to-all of expert parallelism, by library and phase.
 
-use super::{Case, Operator, Point, Work, collective::HOSTS};
+use super::{Case, Ideal, Operator, Point, Work, collective::HOSTS};
 use crate::{
     OperatorError, Row, Silicon,
     grid::{Axis, Tensors},
@@ -142,7 +142,7 @@ pub fn work(silicon: &Silicon, exchange: &Exchange, tokens: f64) -> Work {
         DEFAULT_SMS
     };
     Work {
-        ideal: near + far + START * silicon.launch(),
+        ideal: Ideal::Seconds(near + far + START * silicon.launch()),
         compute: 0.0,
         memory: SLIMMEST * near,
         at: Point::new([
@@ -153,7 +153,6 @@ pub fn work(silicon: &Silicon, exchange: &Exchange, tokens: f64) -> Work {
             libm::log2(ranks),
             libm::log2(sms),
         ]),
-        product: None,
     }
 }
 

@@ -1,11 +1,7 @@
 //! y = x·Wᵀ, activations in bf16 at both ends.
 
-use super::{Case, Operator, Point, Weights, Work};
-use crate::{
-    OperatorError, Row, Silicon,
-    grid::Tensors,
-    law::{Law, Product},
-};
+use super::{Case, Ideal, Operator, Point, Weights, Work};
+use crate::{OperatorError, Row, Silicon, grid::Tensors, law::Product};
 use alloc::string::ToString as _;
 use gpuwise_domain::precision::Compute;
 
@@ -111,11 +107,10 @@ pub fn work(silicon: &Silicon, format: GemmFormat, weights: Weights, [m, n, k]: 
         weights,
     );
     Work {
-        ideal: Law::prior().seconds(&product),
+        ideal: Ideal::Product(product),
         compute: 2.0 * m * n * k / peak,
         memory: memory / silicon.bandwidth,
         at: Point::new([libm::log2(m), libm::log2(n), libm::log2(k)]),
-        product: Some(product),
     }
 }
 

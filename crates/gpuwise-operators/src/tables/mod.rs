@@ -7,7 +7,11 @@ pub mod gemm;
 pub mod moe;
 
 pub use crate::grid::Point;
-use crate::{OperatorError, Row, Silicon, grid::Tensors, law::Product};
+use crate::{
+    OperatorError, Row, Silicon,
+    grid::Tensors,
+    law::{Law, Product},
+};
 use alloc::string::String;
 
 /// A kind of operator, and the table that measures it.
@@ -70,15 +74,30 @@ pub struct Case {
 /// An operator of a size on a GPU, by specs alone. Times in seconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Work {
-    /// What it would take at full rates with the launches: what the share is of.
-    pub ideal: f64,
+    pub(crate) ideal: Ideal,
     /// Its FLOP at the dense peak.
     pub compute: f64,
     /// Its bytes that cannot come out of a cache at the peak of the memory.
     pub memory: f64,
     pub at: Point,
-    /// The product that it is, which a law prices in the ideal's stead.
-    pub(crate) product: Option<Product>,
+}
+
+/// What a work would take at full rates with the launches: what the share is of.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Ideal {
+    Seconds(f64),
+    /// By the law of its format.
+    Product(Product),
+}
+
+impl Ideal {
+    /// Under a law, that before any row where there is none.
+    pub(crate) fn seconds(&self, law: Option<&Law>) -> f64 {
+        match self {
+            Self::Seconds(seconds) => *seconds,
+            Self::Product(product) => law.copied().unwrap_or_else(Law::prior).seconds(product),
+        }
+    }
 }
 
 /// Whether weights may still be in the cache.

@@ -5,7 +5,7 @@ mod load;
 
 pub use load::{ExpertLoad, Routed};
 
-use super::{Case, Operator, Point, Weights, Work};
+use super::{Case, Ideal, Operator, Point, Weights, Work};
 use crate::{OperatorError, Row, Silicon, grid::Tensors};
 use alloc::{format, string::ToString as _};
 use gpuwise_domain::precision::Compute;
@@ -189,7 +189,7 @@ pub fn work(
     let local = layer.experts / layer.expert_parallel;
     let log = |x: f64| libm::log2(x.max(1e-9));
     Work {
-        ideal: compute + read * silicon.memory() + activations / beside + LAUNCHES,
+        ideal: Ideal::Seconds(compute + read * silicon.memory() + activations / beside + LAUNCHES),
         compute: 2.0 * routed.even * expert / peak,
         memory: sure / silicon.bandwidth,
         at: Point::new([
@@ -202,7 +202,6 @@ pub fn work(
             log(width),
             log(layer.hidden),
         ]),
-        product: None,
     }
 }
 

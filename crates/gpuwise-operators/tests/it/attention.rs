@@ -1,6 +1,6 @@
 //! Attention and collectives by the shipped functions: physics, and monotone in every size.
 
-use crate::support::{FUNCTIONS, silicon};
+use crate::support::{ANY, FUNCTIONS, silicon};
 use gpuwise_domain::engine::EngineKind;
 use gpuwise_operators::{Collective, Heads, KvFormat, Silicon};
 use proptest::prelude::*;
@@ -55,7 +55,7 @@ proptest! {
     ) {
         let silicon = &boards()[board];
         let curve = FUNCTIONS
-            .context(silicon, ENGINES[engine], KvFormat::Bf16, cache, &heads)
+            .context(silicon, ENGINES[engine], KvFormat::Bf16, cache, &heads, ANY)
             .map_err(|e| TestCaseError::fail(e.to_string()))?;
         let [b, s, p] = [sequences, new, cached].map(f64::exp2);
         let here = curve.at(b, s, p);
@@ -78,7 +78,7 @@ proptest! {
     ) {
         let silicon = &boards()[board];
         let curve = FUNCTIONS
-            .generation(silicon, ENGINES[engine], cache, &heads)
+            .generation(silicon, ENGINES[engine], cache, &heads, ANY)
             .map_err(|e| TestCaseError::fail(e.to_string()))?;
         let [b, l] = [sequences, length].map(f64::exp2);
         let here = curve.at(b, l);
@@ -100,7 +100,7 @@ proptest! {
     ) {
         let silicon = &boards()[board];
         let curve = FUNCTIONS
-            .latent_generation(silicon, ENGINES[engine], cache, heads.exp2())
+            .latent_generation(silicon, ENGINES[engine], cache, heads.exp2(), ANY)
             .map_err(|e| TestCaseError::fail(e.to_string()))?;
         let [b, l] = [sequences, length].map(f64::exp2);
         let here = curve.at(b, l);
@@ -140,6 +140,7 @@ fn a_chunk_after_a_prefix_costs_what_the_whole_prompt_lacks() {
         KvFormat::Bf16,
         KvFormat::Bf16,
         &heads,
+        ANY,
     );
     let whole = curve.as_ref().map(|c| c.at(1.0, 32768.0, 0.0));
     let chunks = curve.as_ref().map(|c| {

@@ -1,6 +1,6 @@
 //! Rows made of a known law are met again, also where they were kept out.
 
-use crate::support::silicon;
+use crate::support::{ANY, silicon};
 use gpuwise_domain::engine::EngineKind;
 use gpuwise_operators::{
     Basis, Columns, GemmFormat, Row,
@@ -63,7 +63,7 @@ fn a_planted_law_is_found() {
     let functions = fitted([&samples]);
     let h200 = silicon("H200 SXM 141GB");
     let curve = functions
-        .gemm(&h200, EngineKind::Vllm, GemmFormat::Bf16, 16384.0, 16384.0)
+        .gemm(&h200, EngineKind::Vllm, GemmFormat::Bf16, [16384.0; 2], ANY)
         .unwrap();
     assert_eq!(curve.spread().basis, Basis::Architecture);
     for m in [1.0, 64.0, 8192.0] {

@@ -1,6 +1,6 @@
 //! No answer of the shipped functions beats the silicon, whatever is asked.
 
-use crate::support::{FUNCTIONS, GPUS, silicon};
+use crate::support::{ANY, FUNCTIONS, GPUS, silicon};
 use gpuwise_domain::{engine::EngineKind, gpu::Device};
 use gpuwise_operators::{Basis, ExpertLoad, Experts, GemmFormat, MoeFormat, Silicon};
 use proptest::prelude::*;
@@ -38,7 +38,7 @@ proptest! {
     ) {
         let silicon = Silicon::of(&Device::whole(&GPUS[gpu]));
         let format = GemmFormat::ALL[format];
-        let curve = FUNCTIONS.gemm(&silicon, EngineKind::ALL[engine], format, n, k).unwrap();
+        let curve = FUNCTIONS.gemm(&silicon, EngineKind::ALL[engine], format, [n, k], ANY).unwrap();
         let m = m.exp2();
         let seconds = curve.at(m);
         let (peak, bytes) = gemm_facts(&silicon, format);
@@ -70,7 +70,7 @@ proptest! {
         };
         let load = [ExpertLoad::Balanced, ExpertLoad::Random, ExpertLoad::PowerLaw(1.2)][load];
         let format = MoeFormat::ALL[format];
-        let curve = FUNCTIONS.moe(&silicon, EngineKind::ALL[engine], format, &layer, load).unwrap();
+        let curve = FUNCTIONS.moe(&silicon, EngineKind::ALL[engine], format, &layer, load, ANY).unwrap();
         let tokens = tokens.exp2();
         let seconds = curve.at(tokens);
         let best = silicon.half.max(silicon.fp8).max(silicon.fp4);
@@ -98,7 +98,7 @@ fn what_is_further_is_said_and_never_the_surer() {
     let mut before = 0.0;
     for (name, format, basis) in cases {
         let curve = FUNCTIONS
-            .gemm(&silicon(name), EngineKind::Vllm, format, 4096.0, 4096.0)
+            .gemm(&silicon(name), EngineKind::Vllm, format, [4096.0; 2], ANY)
             .unwrap();
         let spread = curve.spread();
         assert_eq!(spread.basis, basis, "{name}");

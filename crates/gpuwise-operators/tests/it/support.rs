@@ -1,5 +1,5 @@
 use gpuwise_domain::gpu::{Device, Gpu};
-use gpuwise_operators::{Functions, Silicon};
+use gpuwise_operators::{Basis, Functions, Silicon};
 use std::sync::LazyLock;
 
 fn catalogue(file: &str) -> String {
@@ -13,6 +13,9 @@ pub(crate) static FUNCTIONS: LazyLock<Functions> =
 pub(crate) static GPUS: LazyLock<Vec<Gpu>> = LazyLock::new(|| {
     gpuwise_read::catalogue::read_gpus("gpus.toml", &catalogue("gpus.toml")).expect("GPUs")
 });
+
+/// The widest basis: curves of every GPU.
+pub(crate) const ANY: Basis = Basis::OtherFormat;
 
 pub(crate) fn silicon(name: &str) -> Silicon {
     let gpu = GPUS

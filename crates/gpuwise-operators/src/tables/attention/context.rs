@@ -4,7 +4,7 @@ use super::{Heads, KvFormat, LAUNCH, multiplies_as_cached, replayed, uncached};
 use crate::{
     OperatorError, Row, Silicon,
     grid::{Axis, Tensors},
-    tables::{Case, Operator, Point, Work},
+    tables::{Case, Ideal, Operator, Point, Work},
 };
 use alloc::string::String;
 use gpuwise_domain::precision::Compute;
@@ -146,7 +146,7 @@ pub fn work(
     // Queries, keys and values may come in FP8 and go out so.
     let least = tokens * 2.0 * formats.compute.bytes() * (heads.queries + heads.keys) + stored;
     Work {
-        ideal: compute + replayed(bytes, silicon) + LAUNCH * silicon.launch(),
+        ideal: Ideal::Seconds(compute + replayed(bytes, silicon) + LAUNCH * silicon.launch()),
         compute,
         memory: uncached(least, silicon) / silicon.bandwidth,
         at: Point::new([
@@ -156,7 +156,6 @@ pub fn work(
             libm::log2(heads.queries / heads.keys),
             heads.window_place(length),
         ]),
-        product: None,
     }
 }
 

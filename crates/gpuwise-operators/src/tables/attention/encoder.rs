@@ -4,7 +4,7 @@ use super::{LAUNCH, replayed, uncached};
 use crate::{
     OperatorError, Row, Silicon,
     grid::{Axis, Tensors},
-    tables::{Case, Operator, Point, Work},
+    tables::{Case, Ideal, Operator, Point, Work},
 };
 use alloc::string::String;
 use gpuwise_domain::precision::Compute;
@@ -45,7 +45,7 @@ pub fn work(silicon: &Silicon, [heads, width]: [f64; 2], [sequences, tokens]: [f
     let compute = flop / silicon.peak(Compute::Half);
     let bytes = 8.0 * sequences * tokens * heads * width;
     Work {
-        ideal: compute + replayed(bytes, silicon) + LAUNCH * silicon.launch(),
+        ideal: Ideal::Seconds(compute + replayed(bytes, silicon) + LAUNCH * silicon.launch()),
         compute,
         memory: uncached(bytes, silicon) / silicon.bandwidth,
         at: Point::new([
@@ -53,7 +53,6 @@ pub fn work(silicon: &Silicon, [heads, width]: [f64; 2], [sequences, tokens]: [f
             libm::log2(sequences * heads / silicon.units),
             libm::log2(width),
         ]),
-        product: None,
     }
 }
 

@@ -4,7 +4,7 @@ use super::{Heads, KvFormat, LAUNCH, held, missed, moved, multiplies_as_cached, 
 use crate::{
     OperatorError, Row, Silicon,
     grid::{Axis, Tensors},
-    tables::{Case, Operator, Point, Weights, Work},
+    tables::{Case, Ideal, Operator, Point, Weights, Work},
 };
 use alloc::string::String;
 use gpuwise_domain::precision::Compute;
@@ -86,10 +86,12 @@ pub fn work(
     let stored = sequences * seen * heads.width * 2.0 * heads.keys * cache.bytes();
     let rows = sequences * 4.0 * heads.queries * heads.width;
     Work {
-        ideal: flop / silicon.peak(Compute::Half)
-            + moved(stored, weights, silicon)
-            + replayed(rows, silicon)
-            + LAUNCH * silicon.launch(),
+        ideal: Ideal::Seconds(
+            flop / silicon.peak(Compute::Half)
+                + moved(stored, weights, silicon)
+                + replayed(rows, silicon)
+                + LAUNCH * silicon.launch(),
+        ),
         compute: flop / silicon.peak(multiplied),
         memory: missed(stored, weights, silicon) / silicon.bandwidth,
         at: Point::new([
@@ -101,7 +103,6 @@ pub fn work(
             libm::log2(length),
             held(stored, silicon),
         ]),
-        product: None,
     }
 }
 

@@ -6,7 +6,7 @@ use super::{KvFormat, LAUNCH, context, held, missed, moved, replayed, uncached};
 use crate::{
     OperatorError, Row, Silicon,
     grid::{Axis, Tensors},
-    tables::{Case, Operator, Point, Weights, Work},
+    tables::{Case, Ideal, Operator, Point, Weights, Work},
 };
 use alloc::{
     format,
@@ -72,9 +72,11 @@ pub fn context_work(
     let flop = 2.0 * (KEY + VALUE) * sequences * heads * pairs;
     let rows = sequences * heads * length * 2.0 * (KEY + VALUE);
     Work {
-        ideal: flop / silicon.peak(Compute::Half)
-            + replayed(2.0 * rows, silicon)
-            + LAUNCH * silicon.launch(),
+        ideal: Ideal::Seconds(
+            flop / silicon.peak(Compute::Half)
+                + replayed(2.0 * rows, silicon)
+                + LAUNCH * silicon.launch(),
+        ),
         compute: flop / silicon.peak(compute(cache)),
         memory: uncached(rows * cache.bytes(), silicon) / silicon.bandwidth,
         at: Point::new([
@@ -83,7 +85,6 @@ pub fn context_work(
             libm::log2(heads),
             held(2.0 * rows, silicon),
         ]),
-        product: None,
     }
 }
 
@@ -103,10 +104,12 @@ pub fn generation_work(
     let stored = sequences * length * row_bytes(cache);
     let rows = sequences * heads * 2.0 * (2.0 * LATENT + POSITION);
     Work {
-        ideal: flop / silicon.peak(Compute::Half)
-            + moved(stored, weights, silicon)
-            + replayed(rows, silicon)
-            + LAUNCH * silicon.launch(),
+        ideal: Ideal::Seconds(
+            flop / silicon.peak(Compute::Half)
+                + moved(stored, weights, silicon)
+                + replayed(rows, silicon)
+                + LAUNCH * silicon.launch(),
+        ),
         compute: flop / silicon.peak(compute(cache)),
         memory: missed(stored, weights, silicon) / silicon.bandwidth,
         at: Point::new([
@@ -115,7 +118,6 @@ pub fn generation_work(
             libm::log2(heads),
             held(stored, silicon),
         ]),
-        product: None,
     }
 }
 

@@ -9,7 +9,7 @@ use super::{
 use crate::{
     OperatorError, Row, Silicon,
     grid::Tensors,
-    tables::{Case, Operator, Point, Work, gemm::GemmFormat},
+    tables::{Case, Ideal, Operator, Point, Work, gemm::GemmFormat},
 };
 use alloc::{
     format,
@@ -89,10 +89,12 @@ pub fn work(
         KvFormat::Bf16 => Compute::Half,
     };
     Work {
-        ideal: products / silicon.peak(gemm.compute())
-            + attention / silicon.peak(Compute::Half)
-            + replayed(bytes, silicon)
-            + KERNELS * LAUNCH * silicon.launch(),
+        ideal: Ideal::Seconds(
+            products / silicon.peak(gemm.compute())
+                + attention / silicon.peak(Compute::Half)
+                + replayed(bytes, silicon)
+                + KERNELS * LAUNCH * silicon.launch(),
+        ),
         compute: products / silicon.peak(gemm.compute()) + attention / silicon.peak(fast),
         memory: uncached(stored, silicon) / silicon.bandwidth,
         at: Point::new([
@@ -101,7 +103,6 @@ pub fn work(
             libm::log2(heads),
             libm::log2(sequences / silicon.units),
         ]),
-        product: None,
     }
 }
 

@@ -9,7 +9,7 @@ use super::{
 use crate::{
     OperatorError, Row, Silicon,
     grid::Tensors,
-    tables::{Case, Operator, Point, Work, gemm::GemmFormat},
+    tables::{Case, Ideal, Operator, Point, Work, gemm::GemmFormat},
 };
 use alloc::{
     format,
@@ -43,11 +43,10 @@ pub fn work(silicon: &Silicon, format: GemmFormat, [heads, tokens]: [f64; 2]) ->
     let weights = heads * VALUE * LATENT * format.weight_bytes();
     let bytes = weights + 2.0 * tokens * heads * (VALUE + LATENT);
     Work {
-        ideal: compute + replayed(bytes, silicon) + LAUNCH * silicon.launch(),
+        ideal: Ideal::Seconds(compute + replayed(bytes, silicon) + LAUNCH * silicon.launch()),
         compute,
         memory: uncached(bytes, silicon) / silicon.bandwidth,
         at: Point::new([libm::log2(tokens), libm::log2(heads)]),
-        product: None,
     }
 }
 
