@@ -66,7 +66,10 @@ impl Server {
             .arg("-l")
             .arg(self.folder.join("log"))
             .args(["-w", "-o"])
-            .arg(format!("-F -c listen_addresses= -k {}", self.folder.display()))
+            .arg(format!(
+                "-F -c listen_addresses= -k {}",
+                self.folder.display()
+            ))
             .arg("start")
             .stdout(std::process::Stdio::null())
             .status()

@@ -18,7 +18,6 @@ mod standing;
 mod token;
 mod writer;
 
-
 pub use check::{Checked, Counted, check};
 pub use desk::{Desk, Sized};
 pub use executor::{Delays, Executor, Local, Simulated};

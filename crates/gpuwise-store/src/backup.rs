@@ -76,9 +76,13 @@ impl Store {
         let written = self.write(part, events);
         let done = written.and_then(|backup| {
             fs::rename(part, path).map_err(wrote(path))?;
-            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+            let folder = path
+                .parent()
+                .filter(|folder| !folder.as_os_str().is_empty());
             let folder = File::open(folder.unwrap_or(Path::new(".")));
-            folder.and_then(|folder| folder.sync_all()).map_err(wrote(path))?;
+            folder
+                .and_then(|folder| folder.sync_all())
+                .map_err(wrote(path))?;
             Ok(backup)
         });
         if done.is_err() {
@@ -207,7 +211,10 @@ pub fn read_backup<E: From<StoreError>>(
     for seq in 1..=header.events {
         let cut = |problem: &str| damaged(seq + 1, problem);
         next(&mut file, &mut text).map_err(|problem| {
-            cut(&format!("{problem}; {} events should follow line 1", header.events))
+            cut(&format!(
+                "{problem}; {} events should follow line 1",
+                header.events
+            ))
         })?;
         let (entry, own) = entry(&text).map_err(cut)?;
         sum = sum_of(&plain(&entry), &sum);

@@ -345,7 +345,10 @@ impl Store {
 
 const LAST: &str = "SELECT COALESCE(MAX(seq), 0) FROM log_events";
 
-pub(crate) async fn add(connection: &mut AnyConnection, entries: &[LogEntry]) -> Result<(), sqlx::Error> {
+pub(crate) async fn add(
+    connection: &mut AnyConnection,
+    entries: &[LogEntry],
+) -> Result<(), sqlx::Error> {
     let sql = insert(
         "log_events",
         &["seq", "at_ns", "kind", "body"],

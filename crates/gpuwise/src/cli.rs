@@ -86,7 +86,15 @@ const GROUPS: [(&str, &[&str]); 8] = [
     ),
     (
         "Serve",
-        &["serve", "tenant", "lease", "statement", "top", "token", "store"],
+        &[
+            "serve",
+            "tenant",
+            "lease",
+            "statement",
+            "top",
+            "token",
+            "store",
+        ],
     ),
     ("Cost", &["offers", "tco"]),
     (

@@ -55,7 +55,10 @@ fn a_log_that_is_not_empty_stays_as_it_is() {
         let store = fresh.open();
         fill(&store, 2);
         let put = store.restore(&file);
-        assert!(matches!(put, Err(StoreError::NotEmpty { events: 2 })), "{put:?}");
+        assert!(
+            matches!(put, Err(StoreError::NotEmpty { events: 2 })),
+            "{put:?}"
+        );
         assert_eq!(store.last_event().expect("reads"), 2);
         let again = store.backup(&file);
         assert!(matches!(again, Err(StoreError::There { .. })), "{again:?}");
@@ -94,7 +97,11 @@ fn a_damaged_line_is_named_and_nothing_is_kept() {
             (joined(&without), 71, "its sum is not"),
             (joined(&more), 152, "more than line 1 says"),
             (joined(&lines[..100]), 101, "the file ends here; 150 events"),
-            (whole[..whole.len() - 1].into(), 151, "ends within this line"),
+            (
+                whole[..whole.len() - 1].into(),
+                151,
+                "ends within this line",
+            ),
             (whole.replacen("150", "149", 1), 2, "its sum is not"),
             (whole.replacen("v1", "v9", 1), 1, "this gpuwise reads"),
             (joined(&lines[1..]), 1, "no backup"),
@@ -103,7 +110,10 @@ fn a_damaged_line_is_named_and_nothing_is_kept() {
             let bad = folder.path().join("bad");
             fs::write(&bad, text).expect("is written");
             let said = store.restore(&bad).expect_err("is damaged").to_string();
-            assert!(said.contains(&format!("bad:{line}: ")) && said.contains(wanted), "{said}");
+            assert!(
+                said.contains(&format!("bad:{line}: ")) && said.contains(wanted),
+                "{said}"
+            );
             assert_eq!(store.log_span().expect("reads"), None);
         }
     });

@@ -9,9 +9,8 @@ mod event;
 
 pub use answer::{
     ExplanationAnswer, FleetAnswer, GpuAnswer, HeldGpu, HolderAnswer, LeaseAnswer, LeaseList,
-    NodeAnswer, ProblemAnswer, StatementAnswer, StatementLine, StatementTotal, StoreBackupAnswer, StoreCheckAnswer,
-    StoreMoney, TenantAnswer,
-    TenantList, TokenAnswer, TokenList, TopAnswer,
+    NodeAnswer, ProblemAnswer, StatementAnswer, StatementLine, StatementTotal, StoreBackupAnswer,
+    StoreCheckAnswer, StoreMoney, TenantAnswer, TenantList, TokenAnswer, TokenList, TopAnswer,
 };
 pub use ask::{LeaseAsk, QuotaAsk, TenantAsk, TokenAsk};
 pub use event::{

@@ -101,12 +101,10 @@ pub fn run(context: &Context, flags: &Serve) -> anyhow::Result<Exit> {
         Err(error @ ServeError::Listen { .. }) => Err(anyhow::Error::new(error).context(
             Problem::new("the broker cannot start").hint("--listen names another address"),
         )),
-        Err(error @ ServeError::Store(StoreError::Fenced { .. })) => {
-            Err(anyhow::Error::new(error).context(
-                Problem::new("the broker stopped")
-                    .hint("it was silent, and another one has taken over; what it answered is in the log"),
-            ))
-        }
+        Err(error @ ServeError::Store(StoreError::Fenced { .. })) => Err(anyhow::Error::new(error)
+            .context(Problem::new("the broker stopped").hint(
+                "it was silent, and another one has taken over; what it answered is in the log",
+            ))),
         Err(error) => Err(error).context("the broker stopped"),
     }
 }

@@ -223,8 +223,16 @@ fn table(answer: &StoreCheckAnswer) -> Table {
     line(&mut table, "Events", Cell::text(answer.events.to_string()));
     line(&mut table, "First", text(&answer.first_at));
     line(&mut table, "Last", text(&answer.last_at));
-    line(&mut table, "Applied", Cell::text(answer.applied.to_string()));
-    line(&mut table, "Tenants", Cell::text(answer.tenants.to_string()));
+    line(
+        &mut table,
+        "Applied",
+        Cell::text(answer.applied.to_string()),
+    );
+    line(
+        &mut table,
+        "Tenants",
+        Cell::text(answer.tenants.to_string()),
+    );
     line(&mut table, "Leases", Cell::text(answer.leases.to_string()));
     for one in &answer.money {
         line(&mut table, "Charged", money(&one.charged));
@@ -249,7 +257,9 @@ fn export(context: &Context, flags: &Export) -> anyhow::Result<Exit> {
         };
         last = newest.seq;
         // Who may ask is nobody's business but the broker's.
-        let told = page.iter().filter(|entry| !entry.kind.starts_with("token_"));
+        let told = page
+            .iter()
+            .filter(|entry| !entry.kind.starts_with("token_"));
         for entry in told {
             let body: Value = serde_json::from_str(&entry.body)
                 .with_context(|| format!("event {} of the log is no JSON", entry.seq))?;
@@ -266,5 +276,6 @@ fn export(context: &Context, flags: &Export) -> anyhow::Result<Exit> {
 
 /// In UTC, to the nanosecond.
 fn time(at_ns: i64) -> String {
-    jiff::Timestamp::from_nanosecond(at_ns.into()).map_or_else(|_| at_ns.to_string(), |at| at.to_string())
+    jiff::Timestamp::from_nanosecond(at_ns.into())
+        .map_or_else(|_| at_ns.to_string(), |at| at.to_string())
 }

@@ -78,7 +78,9 @@ impl Client {
 
     pub(super) fn tenant(&self, name: &str) {
         let body = json!({"name": name}).to_string();
-        let made = self.ask("POST", "/v1/tenants", "", &body).expect("an answer");
+        let made = self
+            .ask("POST", "/v1/tenants", "", &body)
+            .expect("an answer");
         assert_eq!(made.status, 201, "{}", made.text);
     }
 

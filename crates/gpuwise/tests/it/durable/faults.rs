@@ -15,7 +15,11 @@ fn refused_then_well(site: &Site, client: &Client, breaks: impl Fn(), mends: imp
     assert!(answer.head.contains("retry-after: "), "{}", answer.head);
     let ready = client.get("/readyz");
     assert_eq!(ready.status, 503, "{}", ready.text);
-    assert!(ready.text.contains("the log cannot be written"), "{}", ready.text);
+    assert!(
+        ready.text.contains("the log cannot be written"),
+        "{}",
+        ready.text
+    );
     assert_eq!(client.get("/v1/leases/L-1").status, 200, "it still answers");
     assert_eq!(client.get("/v1/leases/L-2").status, 404, "nothing was kept");
     mends();
@@ -28,7 +32,10 @@ fn refused_then_well(site: &Site, client: &Client, breaks: impl Fn(), mends: imp
     assert_eq!(client.get("/readyz").status, 200);
     until("what waited for the database goes on", || {
         let leases = [1, 2].map(|n| client.get(&format!("/v1/leases/L-{n}")).json());
-        leases.iter().all(|lease| lease["state"] == "ended").then_some(())
+        leases
+            .iter()
+            .all(|lease| lease["state"] == "ended")
+            .then_some(())
     });
     assert_eq!(site.check()["leases"], 2);
 }

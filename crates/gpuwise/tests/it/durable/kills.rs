@@ -77,7 +77,11 @@ fn killed_at_any_moment_it_loses_and_doubles_nothing_and_makes_no_money() {
     let site = Site::sqlite();
     let (mut daemon, client) = site.serve("said-0");
     client.tenant("vision");
-    let (at, answered, over) = (Mutex::new(client), Answered::default(), AtomicBool::new(false));
+    let (at, answered, over) = (
+        Mutex::new(client),
+        Answered::default(),
+        AtomicBool::new(false),
+    );
     thread::scope(|scope| {
         for client in 0..CLIENTS {
             let (at, answered, over) = (&at, &answered, &over);
@@ -98,7 +102,11 @@ fn killed_at_any_moment_it_loses_and_doubles_nothing_and_makes_no_money() {
         over.store(true, Ordering::Relaxed);
         println!("{kills} kills, {early} of them before anything was answered");
     });
-    end(&site, &mut daemon, &answered.into_inner().expect("no panic"));
+    end(
+        &site,
+        &mut daemon,
+        &answered.into_inner().expect("no panic"),
+    );
 }
 
 /// Compares what was answered with what is in the log, and the money with what the log says was held.
@@ -106,7 +114,11 @@ fn end(site: &Site, daemon: &mut Daemon, answered: &[(String, String)]) {
     daemon.signal("-TERM");
     assert_eq!(daemon.end().code(), Some(0), "{}", daemon.said());
     let told = Told::of(&events(site));
-    println!("{} leases answered, {} in the log", answered.len(), told.keys.len());
+    println!(
+        "{} leases answered, {} in the log",
+        answered.len(),
+        told.keys.len()
+    );
     assert!(!answered.is_empty());
     for (key, id) in answered {
         let leases = told.keys.get(key).map_or(&[][..], Vec::as_slice);
@@ -122,7 +134,10 @@ fn end(site: &Site, daemon: &mut Daemon, answered: &[(String, String)]) {
     // Each line of a statement is rounded once, half a µ-unit at most.
     let most = i128::try_from(told.keys.len()).expect("few") / 2 + 1;
     println!("charged {charged}, {difference} µUSD from what was held, of {most}");
-    assert!(difference.abs() <= most, "{charged}: {difference} µUSD too much");
+    assert!(
+        difference.abs() <= most,
+        "{charged}: {difference} µUSD too much"
+    );
 }
 
 fn events(site: &Site) -> Vec<(i128, Value)> {

@@ -27,7 +27,10 @@ fn site() -> Site {
 fn a_log_is_checked_backed_up_put_back_and_exported() {
     let mut site = site();
     let checked = site.check();
-    assert_eq!((&checked["tenants"], &checked["leases"]), (&1.into(), &5.into()));
+    assert_eq!(
+        (&checked["tenants"], &checked["leases"]),
+        (&1.into(), &5.into())
+    );
     assert_eq!(checked["applied"], checked["events"]);
     assert_eq!(checked["money"][0]["conserved"], true);
     assert_ne!(checked["money"][0]["charged"], "0 USD");
@@ -43,7 +46,10 @@ fn a_log_is_checked_backed_up_put_back_and_exported() {
     for file in ["early.backup", "late.backup"] {
         site.store = format!("sqlite://{file}.db");
         let (code, out, err) = site.store(&["restore", file, "--format", "json"]);
-        assert!(code == 0 && out.contains("gpuwise.store-backup/v1"), "{out}{err}");
+        assert!(
+            code == 0 && out.contains("gpuwise.store-backup/v1"),
+            "{out}{err}"
+        );
         let again = site.check();
         assert_eq!(file == "late.backup", again["events"] == checked["events"]);
     }
@@ -73,7 +79,10 @@ fn what_is_wrong_with_a_log_is_named() {
         (answer["problems"].to_string(), backup.2)
     };
     for (statement, wanted) in [
-        ("DELETE FROM log_events WHERE seq = 4", "event 4 is missing before event 5"),
+        (
+            "DELETE FROM log_events WHERE seq = 4",
+            "event 4 is missing before event 5",
+        ),
         (
             "UPDATE log_events SET body = replace(body, 'tenant_set', 'tenant_gone') WHERE kind = 'tenant_set'",
             "of kind \\\"tenant_set\\\": unknown variant `tenant_gone`",

@@ -27,7 +27,11 @@ fn two() -> Option<(Site, super::Daemon, super::Daemon)> {
     assert_eq!(waiting.get("/healthz").status, 200);
     let ready = waiting.get("/readyz");
     assert_eq!(ready.status, 503);
-    assert!(ready.text.contains("another broker writes this log"), "{}", ready.text);
+    assert!(
+        ready.text.contains("another broker writes this log"),
+        "{}",
+        ready.text
+    );
     let refused = waiting.lease("b", 1).expect("an answer");
     assert_eq!(refused.status, 503, "{}", refused.text);
     Some((site, first, second))
@@ -59,12 +63,20 @@ fn who_was_thought_dead_writes_nothing_more() {
     assert!(stopped.elapsed() < SOON, "{:?}", stopped.elapsed());
     // It finds this when it wakes up, and must not be heard.
     let old = first.leads(&site);
-    let unheard = old.send("POST", "/v1/leases", "late", r#"{"tenant":"vision","gpu":"8xH100"}"#);
+    let unheard = old.send(
+        "POST",
+        "/v1/leases",
+        "late",
+        r#"{"tenant":"vision","gpu":"8xH100"}"#,
+    );
     assert_eq!(client.leased("b", 1), "L-2");
     first.signal("-CONT");
     assert_eq!(first.end().code(), Some(2));
     let said = first.said();
-    assert!(said.contains("the log is written by another gpuwise now"), "{said}");
+    assert!(
+        said.contains("the log is written by another gpuwise now"),
+        "{said}"
+    );
     let mut answer = String::new();
     // It may have been cut off.
     let _ = unheard.expect("is sent").read_to_string(&mut answer);
@@ -83,7 +95,9 @@ fn who_is_told_to_end_answers_what_is_open_and_hands_over_at_once() {
     let mut second = site.start("second");
     second.waits(&site);
     // Followers of events never end by themselves.
-    let followed = client.send("GET", "/v1/events?after=0", "", "").expect("is sent");
+    let followed = client
+        .send("GET", "/v1/events?after=0", "", "")
+        .expect("is sent");
     let open: Vec<_> = (0..20)
         .map(|n| {
             let body = r#"{"tenant":"vision","gpu":"H100","for":"1h"}"#;
@@ -98,12 +112,19 @@ fn who_is_told_to_end_answers_what_is_open_and_hands_over_at_once() {
         // A connection that was not accepted yet is cut off, and nothing was done.
         let _ = stream.expect("is sent").read_to_string(&mut answer);
         answered += u64::from(answer.starts_with("HTTP/1.1 201"));
-        assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 201"), "{answer}");
+        assert!(
+            answer.is_empty() || answer.starts_with("HTTP/1.1 201"),
+            "{answer}"
+        );
     }
     assert_eq!(first.end().code(), Some(0), "{}", first.said());
     drop(followed);
     let client = second.leads(&site);
-    assert!(told.elapsed() < Duration::from_secs(4), "{:?}", told.elapsed());
+    assert!(
+        told.elapsed() < Duration::from_secs(4),
+        "{:?}",
+        told.elapsed()
+    );
     let kept = until("it answers", || {
         let list = client.get("/v1/leases").json();
         Some(list["items"].as_array()?.len() as u64)
