@@ -8,8 +8,9 @@ use crate::{
     error::{StoreError, failed},
     save::{ROWS, insert},
 };
-use sqlx::{AnyConnection, Row as _, any::AnyRow};
-use std::{future::Future, time::Duration};
+use sqlx::{AnyConnection, Connection as _, Row as _, any::AnyRow};
+use std::time::Duration;
+use tokio::time::timeout;
 
 /// An event as it is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,6 +63,9 @@ pub struct LogSpan {
 /// How long a server may take for what a writer asks; a writer that waits longer is thought dead.
 const PATIENCE: Duration = Duration::from_secs(8);
 
+/// How long a connection that is given up may take to end.
+const CLOSING: Duration = Duration::from_secs(1);
+
 const LEADER: &str = "SELECT epoch, holder, beat FROM log_leader WHERE one = 1";
 
 impl Store {
@@ -85,7 +89,7 @@ impl Store {
     pub fn lead(&self, seen: Option<&Leader>, holder: &str) -> Result<Option<Epoch>, StoreError> {
         let next = seen.map_or(1, |leader| leader.epoch.0 + 1);
         let deed = "taking the log";
-        let taken = self.within(deed, async {
+        let taken = self.within(deed, async |connection| {
             let query = match seen {
                 None => sqlx::query(
                     "INSERT INTO log_leader (one, epoch, holder, beat) VALUES (1, $1, $2, 0) \
@@ -102,7 +106,7 @@ impl Store {
                 .bind(leader.epoch.0)
                 .bind(leader.beat),
             };
-            query.execute(&self.pool).await.map_err(failed(deed))
+            query.execute(connection).await.map_err(failed(deed))
         });
         Ok((taken?.rows_affected() == 1).then_some(Epoch(next)))
     }
@@ -137,9 +141,9 @@ impl Store {
         deed: &'static str,
         sql: &'static str,
     ) -> Result<(), StoreError> {
-        let done = self.within(deed, async {
+        let done = self.within(deed, async |connection| {
             let query = sqlx::query(sql).bind(epoch.0);
-            query.execute(&self.pool).await.map_err(failed(deed))
+            query.execute(connection).await.map_err(failed(deed))
         });
         match done?.rows_affected() {
             1 => Ok(()),
@@ -159,8 +163,8 @@ impl Store {
             Kind::Sqlite => "SELECT epoch FROM log_leader WHERE one = 1",
             Kind::Postgres => "SELECT epoch FROM log_leader WHERE one = 1 FOR UPDATE",
         };
-        let asked = self.within(deed, async {
-            let mut transaction = self.pool.begin().await.map_err(failed(deed))?;
+        let asked = self.within(deed, async |connection| {
+            let mut transaction = connection.begin().await.map_err(failed(deed))?;
             let row = sqlx::query(ours).fetch_optional(&mut *transaction).await;
             let row = row.map_err(failed(deed))?;
             let held: Option<i64> = row
@@ -178,24 +182,30 @@ impl Store {
         }
     }
 
-    /// Waits for a server as long as a writer may; SQLite has its own limit.
+    /// Asks as a writer does: a server has so long to answer, and a connection on which something failed is
+    /// given up. After an I/O error SQLite's may stay within a transaction that nobody ends, into which all
+    /// that follows would go: said to be kept, and lost.
     fn within<T>(
         &self,
         deed: &'static str,
-        asked: impl Future<Output = Result<T, StoreError>>,
+        asked: impl AsyncFnOnce(&mut AnyConnection) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
         self.runtime.block_on(async {
-            match self.kind {
-                Kind::Sqlite => asked.await,
-                Kind::Postgres => {
-                    tokio::time::timeout(PATIENCE, asked)
-                        .await
-                        .unwrap_or(Err(StoreError::Silent {
-                            deed,
-                            seconds: PATIENCE.as_secs(),
-                        }))
-                }
+            let mut connection = self.pool.acquire().await.map_err(failed(deed))?;
+            let said = match self.kind {
+                Kind::Sqlite => asked(&mut connection).await,
+                Kind::Postgres => timeout(PATIENCE, asked(&mut connection))
+                    .await
+                    .unwrap_or(Err(StoreError::Silent {
+                        deed,
+                        seconds: PATIENCE.as_secs(),
+                    })),
+            };
+            if said.is_err() {
+                // It may be broken already, or never answer.
+                let _ = timeout(CLOSING, connection.detach().close_hard()).await;
             }
+            said
         })
     }
 
@@ -205,8 +215,8 @@ impl Store {
     /// When the database refuses, or somebody else writes now; then none is kept.
     pub fn append(&self, epoch: Epoch, entries: &[LogEntry]) -> Result<(), StoreError> {
         let deed = "adding to the log";
-        self.within(deed, async {
-            let mut transaction = self.pool.begin().await.map_err(failed(deed))?;
+        self.within(deed, async |connection| {
+            let mut transaction = connection.begin().await.map_err(failed(deed))?;
             // The row is locked until the end: nobody takes the log in between.
             let ours =
                 sqlx::query("UPDATE log_leader SET epoch = epoch WHERE one = 1 AND epoch = $1")

@@ -209,6 +209,7 @@ mod tests {
                 number,
                 world_size: Some(2),
                 backend: None,
+                groups: Vec::new(),
             });
             for round in 0..10 {
                 let at = round * 1000 + 10;
