@@ -76,8 +76,8 @@ impl World {
         let ask = state.job.worker;
         let start = state.start.take();
         let before = match start {
-            // It was on its way to somewhere: it goes back to where it was before.
-            Some(start) => start.before,
+            // It was on its way to somewhere: where it is if it does not stop, nobody can tell.
+            Some(_) => None,
             None => {
                 let before = Before::new(old.clone(), state.phase, done, state.wanted);
                 Some(Box::new(before))
