@@ -253,8 +253,7 @@ impl Whole<'_> {
             });
         match (state.link, listed) {
             (Link::InPool, None) if pooled => {}
-            (Link::Gone, None) => {}
-            (Link::Here | Link::Attaching | Link::Detaching, Some(true)) => {}
+            (Link::Gone, None) | (Link::Here | Link::Attaching | Link::Detaching, Some(true)) => {}
             (link, _) => {
                 let what = format!("{gpu} is {link:?}, and no node or pool agrees");
                 self.error(Rule::Fabric, what);

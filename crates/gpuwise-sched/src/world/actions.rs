@@ -159,13 +159,14 @@ impl World {
                 self.finish(at, action)?;
             }
             // Its beginning is still to be heard of: what is done has begun.
-            Standing::Ahead => match self.begin(at, action, attempt) {
-                Ok(()) => self.finish(at, action)?,
-                Err(_) => {
+            Standing::Ahead => {
+                if self.begin(at, action, attempt).is_ok() {
+                    self.finish(at, action)?;
+                } else {
                     self.heard_of(action, attempt);
                     self.ignored.unexpected += 1;
                 }
-            },
+            }
             Standing::Over if self.stops_after_all(at, action, attempt) => {}
             Standing::Over => self.ignored.repeated += 1,
             Standing::Late => self.ignored.late += 1,

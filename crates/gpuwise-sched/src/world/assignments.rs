@@ -75,14 +75,11 @@ impl World {
         let old = std::mem::take(&mut state.assignments);
         let ask = state.job.worker;
         let start = state.start.take();
-        let before = match start {
-            // It was on its way to somewhere: it goes back to where it was before.
-            Some(start) => start.before,
-            None => {
-                let before = Before::new(old.clone(), state.phase, done, state.wanted);
-                Some(Box::new(before))
-            }
-        };
+        // Of one that was on its way to somewhere nobody can tell where it is if it does not stop.
+        let before = start.is_none().then(|| {
+            let before = Before::new(old.clone(), state.phase, done, state.wanted);
+            Box::new(before)
+        });
         state.stop = told.map(|told| Underway { before, ..told });
         self.stopped(at, job, &old, reclaimed);
         let Some(state) = self.jobs.get_mut(job) else {

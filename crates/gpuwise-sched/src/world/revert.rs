@@ -124,11 +124,10 @@ impl World {
         let Some(state) = self.gpu(gpu) else { return };
         let cut = matches!(state.held, Tenancy::Sliced(_));
         match share.part {
-            Part::Slice { start, .. } => {
-                if state.going.iter().any(|one| one.start == start) {
-                    self.destruction_failed(at, gpu, start);
-                }
+            Part::Slice { start, .. } if state.going.iter().any(|one| one.start == start) => {
+                self.destruction_failed(at, gpu, start);
             }
+            Part::Slice { .. } => {}
             _ if cut && state.switching => {
                 self.unseat_all_on(at, gpu);
                 self.switch_back(gpu);

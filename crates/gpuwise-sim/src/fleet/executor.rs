@@ -125,7 +125,8 @@ impl Executor {
             .tasks
             .iter()
             .filter(|task| answers(world, &task.action));
-        due.filter_map(|task| task.due).min()
+        let next = due.filter_map(|task| task.due).min();
+        next.map(|next| next.max(world.now()))
     }
 
     /// Starts what can start now, and drops what is no longer wanted.

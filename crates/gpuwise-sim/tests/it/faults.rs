@@ -51,6 +51,8 @@ struct Run {
     sent_ends: BTreeSet<(JobId, Nanoseconds)>,
     /// Outcomes that were told, to be told again.
     told: Vec<Event>,
+    /// What happened, for who reads a failure.
+    log: Vec<String>,
     /// When time alone may change something.
     wake: Option<Nanoseconds>,
 }
@@ -86,6 +88,18 @@ fn disruptions() -> Disruptions {
     }
 }
 
+/// A run that fails shows what went before.
+impl Drop for Run {
+    #[allow(clippy::print_stderr, reason = "only where a test fails")]
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            for line in self.log.iter().rev().take(200).rev() {
+                eprintln!("{line}");
+            }
+        }
+    }
+}
+
 impl Run {
     fn new(seed: u64) -> Self {
         let mut random = RandomStream::new(seed, "faults", 0);
@@ -114,6 +128,7 @@ impl Run {
             seen: BTreeMap::new(),
             sent_ends: BTreeSet::new(),
             told: Vec::new(),
+            log: Vec::new(),
             wake: None,
         };
         run.script(&fleet);
@@ -216,7 +231,7 @@ impl Run {
         }
         Trail {
             plans: self.hash.value(),
-            seen: self.seen,
+            seen: std::mem::take(&mut self.seen),
             end: format!("{:?}", self.world.figures()),
         }
     }
@@ -251,6 +266,7 @@ impl Run {
             }
             _ => {}
         }
+        self.log.push(format!("{at}: {event:?}"));
         self.world.apply(&TimestampedEvent { at, event }).unwrap();
         self.sends_ends();
         let mut steps = Vec::new();
@@ -260,6 +276,7 @@ impl Run {
 
     fn follow(&mut self, steps: Vec<Step>) {
         for step in steps {
+            self.log.push(format!("{step:?}"));
             self.physical.follow(&step);
             let name = match &step {
                 Step::Ended(stamped) => match &stamped.event {
@@ -300,13 +317,17 @@ impl Run {
         let Some(wake) = self.wake else { return };
         let demand: Vec<JobId> = self.world.jobs().map(|(id, _)| id).collect();
         let from = self.world.now().0;
-        for moment in [from + (wake.0 - from) / 2, wake.0 - 1] {
+        let effort = Effort {
+            steps: 2_000,
+            explains: false,
+        };
+        // What was tidied up since may have made room: then there is something to decide at once.
+        for moment in [from, from + (wake.0 - from) / 2, wake.0 - 1] {
             let moment = Nanoseconds(moment.max(from));
-            let effort = Effort {
-                steps: 2_000,
-                explains: false,
-            };
             let (plan, _) = decide(moment, &self.world, &demand, &mut self.policy, effort);
+            if moment.0 == from && !plan.actions.is_empty() {
+                return;
+            }
             assert_eq!(plan.actions, Vec::new(), "at {moment} before {wake}");
         }
         *self.seen.entry("woke").or_default() += 1;
@@ -381,6 +402,7 @@ impl Run {
             .collect();
         assert_eq!(wrong, Vec::new(), "{plan:?}");
         kept(&self.world, plan);
+        self.log.push(format!("{plan:?}"));
         self.executor.accept(&mut self.world, plan).unwrap();
         let mut steps = Vec::new();
         self.executor.start(now, &self.world, &mut steps);
