@@ -12,6 +12,7 @@ mod figures;
 mod gpus;
 mod hold;
 mod ignored;
+mod inventory;
 mod jobs;
 mod lose;
 mod members;
