@@ -260,19 +260,16 @@ impl Broker {
             self.present = joined;
         }
         self.happen(at, event)?;
-        match answered {
-            Some(action) => {
-                let same =
-                    |work: &Work| matches!(work, Work::Act { action: one, .. } if *one == action);
-                self.orders.retain(|_, work| !same(work));
-                self.follow(at, &action);
-            }
+        if let Some(action) = answered {
+            let same =
+                |work: &Work| matches!(work, Work::Act { action: one, .. } if *one == action);
+            self.orders.retain(|_, work| !same(work));
+            self.follow(at, &action);
+        } else {
             // Somebody may have lost his place, and be told to stop where it is left.
-            None => {
-                self.orders_that_follow();
-                for lease in self.grants.leases() {
-                    self.meter(at, lease);
-                }
+            self.orders_that_follow();
+            for lease in self.grants.leases() {
+                self.meter(at, lease);
             }
         }
         self.drop_orders();

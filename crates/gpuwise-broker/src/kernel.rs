@@ -5,6 +5,7 @@ use gpuwise_domain::placement::{JobId, Outcome, Report};
 use gpuwise_sched::{
     decide::{Effort, Policy, decide},
     report::{deepen, shortage_words},
+    world::JobState,
 };
 use gpuwise_units::Nanoseconds;
 use gpuwise_wire::{
@@ -28,7 +29,7 @@ impl Broker {
     /// Jobs that wait for a place, or were idle and have work again.
     fn waiting(&self) -> Vec<JobId> {
         let open = self.open();
-        let seeks = |job: &JobId| self.world.job(*job).is_some_and(|state| state.seeks());
+        let seeks = |job: &JobId| self.world.job(*job).is_some_and(JobState::seeks);
         open.filter(|lease| lease.draining.is_none())
             .map(crate::Lease::job)
             .filter(seeks)
@@ -71,7 +72,7 @@ impl Broker {
         fixes: bool,
     ) -> Explanation {
         let job = JobId(number);
-        let waits = self.world.job(job).is_some_and(|state| state.seeks());
+        let waits = self.world.job(job).is_some_and(JobState::seeks);
         if !waits {
             return Explanation::default();
         }

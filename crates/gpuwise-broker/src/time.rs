@@ -102,14 +102,13 @@ impl Broker {
 
     fn done(&self, order: OrderId) -> Vec<BrokerEvent> {
         match self.orders.get(&order) {
-            None => Vec::new(),
             Some(Work::Act { action, attempt }) if self.world.can_start(action) => {
                 vec![fleet(&Event::Done {
                     action: action.clone(),
                     attempt: *attempt,
                 })]
             }
-            Some(Work::Act { .. }) => Vec::new(),
+            None | Some(Work::Act { .. }) => Vec::new(),
             Some(Work::Stop { job, .. }) => {
                 let lease = self.lease(job.0);
                 let reason = |lease: &crate::Lease| {

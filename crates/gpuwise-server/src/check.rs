@@ -140,7 +140,7 @@ fn step(replay: &mut Replay, tally: &mut Tally, entry: &LogEntry) -> Result<(), 
         let (kind, own) = (&entry.kind, logged.event.kind());
         return Err(format!("event {seq} is kept as {kind:?} and is {own:?}"));
     }
-    let held = replay.state().map(|broker| tally.held(broker, &logged));
+    let held = replay.state().map(|broker| held(broker, &logged));
     replay
         .follow(seq, &logged)
         .map_err(|error| format!("event {seq}, of kind {:?}: {error}", entry.kind))?;
@@ -165,18 +165,6 @@ impl Tally {
     fn begin(&mut self, broker: &Broker) {
         let kinds = broker.world().kinds().iter();
         self.prices = kinds.map(|kind| kind.price.map(|price| price.0)).collect();
-    }
-
-    /// What leases have that an event may end, as of that event.
-    fn held(&self, broker: &Broker, logged: &LoggedEvent) -> Vec<Grant> {
-        let (grants, at) = (broker.grants(), Nanoseconds(logged.at_ns));
-        match touched(&logged.event) {
-            Touched::All => grants.so_far(at).collect(),
-            Touched::These(leases) => {
-                let each = leases.into_iter();
-                each.flat_map(|lease| grants.of(lease, at)).collect()
-            }
-        }
     }
 
     /// Of those, counts what is over.
@@ -223,6 +211,18 @@ impl Tally {
         let sum = self.sums.entry((price.currency, of)).or_default();
         *sum += length * i128::from(price.micros) * i128::from(part);
         Some(())
+    }
+}
+
+/// What leases have that an event may end, as of that event.
+fn held(broker: &Broker, logged: &LoggedEvent) -> Vec<Grant> {
+    let (grants, at) = (broker.grants(), Nanoseconds(logged.at_ns));
+    match touched(&logged.event) {
+        Touched::All => grants.so_far(at).collect(),
+        Touched::These(leases) => {
+            let each = leases.into_iter();
+            each.flat_map(|lease| grants.of(lease, at)).collect()
+        }
     }
 }
 

@@ -100,7 +100,7 @@ impl Writer {
                 let looks = dirty || wake.is_some_and(|at| at <= now);
                 let (events, replies) = self.round(now, asked, &seen, &mut policy, looks)?;
                 decided_at = now;
-                dirty = !self.settle(events, replies)?;
+                dirty = !self.settle(&events, replies)?;
                 if dirty {
                     // What was planned and told from a state that never was is forgotten.
                     self.again = seen;
@@ -289,9 +289,9 @@ impl Writer {
 
     /// Keeps what has happened, shows it, and answers; whether it was kept. Where it was not it has not
     /// happened.
-    fn settle(&mut self, events: Vec<LoggedEvent>, replies: Vec<Reply>) -> Result<bool, Stopped> {
+    fn settle(&mut self, events: &[LoggedEvent], replies: Vec<Reply>) -> Result<bool, Stopped> {
         let entries: Vec<LogEntry> = (self.last + 1..)
-            .zip(&events)
+            .zip(events)
             .map(|(seq, event)| entry(seq, event))
             .collect();
         if !entries.is_empty() {
@@ -301,7 +301,7 @@ impl Writer {
             }
             self.last += entries.len() as u64;
             let mut shown = self.write();
-            for event in &events {
+            for event in events {
                 shown.apply(event)?;
             }
             drop(shown);

@@ -252,8 +252,8 @@ pub(super) fn recorded(
 }
 
 /// What is found of a profile by what was recorded beside it alone.
-pub(super) fn classes_beside(figures: ProfileFigures) -> Vec<String> {
-    let found = findings::of_profile(&[], &figures, &Thresholds::default());
+pub(super) fn classes_beside(figures: &ProfileFigures) -> Vec<String> {
+    let found = findings::of_profile(&[], figures, &Thresholds::default());
     found.into_iter().map(|one| one.class).collect()
 }
 

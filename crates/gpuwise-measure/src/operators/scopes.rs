@@ -43,6 +43,7 @@ const NOWHERE: Placed = Placed {
 
 /// Scopes of a file, each after the one that holds it; the first is [`ROOT`].
 #[derive(Debug)]
+#[allow(clippy::struct_field_names, reason = "it is what it holds")]
 pub(super) struct Scopes {
     pub(super) scopes: Vec<Scope>,
     /// That of each piece of work that was asked about, in the same order.

@@ -155,8 +155,8 @@ fn recording(
         Some(plain(names.text(operator.name)))
     };
     let mut nearest = same.clone().take(MOST_OPERATORS);
-    let named = nearest.find(|&one| name(one).as_ref() == Some(&node));
-    named.or_else(|| same.clone().next()).copied()
+    let own = nearest.find(|&one| name(one).as_ref() == Some(&node));
+    own.or_else(|| same.clone().next()).copied()
 }
 
 /// What operator and node are both called: `aten::native_batch_norm`, `NativeBatchNormBackward0`.

@@ -204,7 +204,7 @@ fn event(bytes: &[u8], base: usize, tables: &mut Tables) -> Result<PlaneEvent, X
                     let id = tables.name(text);
                     event.detail = Index::of(id.0 as usize);
                 }
-                Some((name, Some(Fact::Text(text)))) => origin(&mut event, &name, text, tables),
+                Some((name, Some(Fact::Text(text)))) => origin(&mut event, &name, &text, tables),
                 _ => {}
             },
             _ => {}
@@ -218,14 +218,14 @@ fn event(bytes: &[u8], base: usize, tables: &mut Tables) -> Result<PlaneEvent, X
 }
 
 /// What XLA says of a piece of work: the program's name of it, and that of the compiled operation.
-fn origin(event: &mut PlaneEvent, name: &str, text: String, tables: &mut Tables) {
+fn origin(event: &mut PlaneEvent, name: &str, text: &str, tables: &mut Tables) {
     let origin = &mut event.origin;
     let (slot, text) = match name {
-        "name" => (&mut origin.path, text.as_str()),
+        "name" => (&mut origin.path, text),
         // `scope/operation:Type`; compiled programs have their module's kind there.
-        "tf_op" if origin.path == Index::NONE => (&mut origin.path, operation(&text)),
-        "hlo_module" => (&mut origin.program, text.as_str()),
-        "hlo_op" => (&mut origin.operation, text.as_str()),
+        "tf_op" if origin.path == Index::NONE => (&mut origin.path, operation(text)),
+        "hlo_module" => (&mut origin.program, text),
+        "hlo_op" => (&mut origin.operation, text),
         _ => return,
     };
     if !text.is_empty() {

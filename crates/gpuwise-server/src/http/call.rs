@@ -145,15 +145,12 @@ fn decoded(text: &str) -> String {
             .get(..2)
             .and_then(|two| std::str::from_utf8(two).ok());
         let byte = digits.and_then(|two| u8::from_str_radix(two, 16).ok());
-        match (first, byte) {
-            (b'%', Some(byte)) => {
-                bytes.push(byte);
-                rest = behind.get(2..).unwrap_or_default();
-            }
-            _ => {
-                bytes.push(*first);
-                rest = behind;
-            }
+        if let (b'%', Some(byte)) = (first, byte) {
+            bytes.push(byte);
+            rest = behind.get(2..).unwrap_or_default();
+        } else {
+            bytes.push(*first);
+            rest = behind;
         }
     }
     String::from_utf8_lossy(&bytes).into_owned()

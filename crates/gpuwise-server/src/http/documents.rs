@@ -144,10 +144,10 @@ fn gpu(broker: &Broker, id: GpuId, sees: &impl Fn(&str) -> bool) -> Option<GpuAn
     let state = world.gpu(id)?;
     let holder = |job: gpuwise_domain::placement::JobId, of: Part| {
         let lease = broker.lease(job.0);
-        let seen = lease.filter(|lease| sees(&lease.ask.tenant));
+        let own = lease.filter(|lease| sees(&lease.ask.tenant));
         HolderAnswer {
-            lease: seen.map_or_else(|| "-".into(), Lease::id),
-            tenant: seen.map_or_else(|| "-".into(), |lease| lease.ask.tenant.clone()),
+            lease: own.map_or_else(|| "-".into(), Lease::id),
+            tenant: own.map_or_else(|| "-".into(), |lease| lease.ask.tenant.clone()),
             part: part(world, id, of),
         }
     };

@@ -10,7 +10,12 @@ fn fill(store: &Store, events: u64) {
     let entry = |seq: u64| LogEntry {
         seq,
         at_ns: 1_700_000_000_000_000_000 + i64::try_from(seq).expect("small"),
-        kind: if seq % 2 == 0 { "fleet" } else { "it's \"ü\"" }.into(),
+        kind: if seq.is_multiple_of(2) {
+            "fleet"
+        } else {
+            "it's \"ü\""
+        }
+        .into(),
         body: format!("{{ \"n\": {seq},\"body\":[1e3,\"\\u00fc ü \\n,\\\"body\\\":\"]}}"),
     };
     let entries: Vec<LogEntry> = (1..=events).map(entry).collect();

@@ -38,6 +38,7 @@ pub(crate) struct Lane {
 
 /// Lanes over an axis of seconds.
 #[derive(Debug, Clone)]
+#[allow(clippy::struct_field_names, reason = "it is what it holds")]
 pub(crate) struct Lanes<'a> {
     pub title: &'a str,
     pub description: String,

@@ -120,6 +120,7 @@ fn spawn(place: &Place, arguments: &[&str]) -> (Child, String) {
         }
         said += &line;
     }
+    child.wait().expect("ends");
     panic!("the daemon said: {said}");
 }
 

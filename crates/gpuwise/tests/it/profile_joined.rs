@@ -2,6 +2,7 @@
 
 use crate::support::Place;
 use serde_json::Value;
+use std::fmt::Write as _;
 
 /// The trace and recordings of the guide: eight steps of 1.08 s from 2026-07-14T09:00:00Z on, heat at
 /// 1560 to 1575 MHz, a disk that is 98.7 % busy.
@@ -109,7 +110,9 @@ fn slowing() -> String {
         if at > 20_000_000 {
             break;
         }
-        events += &format!(
+        // Writing to a text cannot fail.
+        let _ = write!(
+            events,
             "{{\"ph\":\"X\",\"cat\":\"cuda_runtime\",\"name\":\"cudaLaunchKernel\",\"pid\":1,\"tid\":1,\"ts\":{},\"dur\":5,\"args\":{{\"correlation\":{number}}}}},\n\
              {{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"some_gemm\",\"pid\":0,\"tid\":7,\"ts\":{at},\"dur\":{length},\"args\":{{\"device\":0,\"stream\":7,\"correlation\":{number},\"grid\":[128,1,1],\"block\":[256,1,1]}}}},\n",
             number * 10 - 10_000
@@ -155,6 +158,7 @@ fn a_recorded_clock_confirms_or_refutes_that_it_fell() {
 }
 
 #[test]
+#[allow(clippy::too_many_lines, reason = "a list of cases")]
 fn what_cannot_be_laid_beside_a_trace_is_refused_by_file_line_and_column() {
     let place = place();
     place.write(

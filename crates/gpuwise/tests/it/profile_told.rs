@@ -187,7 +187,7 @@ fn the_page_has_modules_and_operators() {
 fn two_files_differ_as_two_kept_runs_do() {
     let place = Place::new();
     place.write("before.json", STEP);
-    place.write("after.json", &STEP.replace("\"dur\":1500", "\"dur\":900"));
+    place.write("after.json", STEP.replace("\"dur\":1500", "\"dur\":900"));
     let rows = |arguments: &[&str]| {
         let document = place.json(arguments);
         assert_eq!(document["schema"], "gpuwise.runs-diff-operators/v1");

@@ -43,7 +43,7 @@ pub(super) struct Client {
 }
 
 /// How long an answer may take: a model is sized before its lease is answered.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_mins(2);
 
 /// Bytes of an answer at most.
 const LARGEST: u64 = 1 << 30;

@@ -177,15 +177,12 @@ impl Desk for AppDesk {
             (Some(_), _) => {
                 let (found, command) = self.planned(broker, ask)?;
                 let (replicas, each) = (found.layout.replicas, found.layout.replica_gpus());
-                match &found.slice {
-                    Some(profile) => {
-                        fields.insert("slice".into(), profile.clone().into());
-                        fields.insert("types".into(), found.gpu.clone().into());
-                    }
-                    None => {
-                        let text = format!("{}x{}", each, found.gpu);
-                        fields.insert("gpus".into(), text.into());
-                    }
+                if let Some(profile) = &found.slice {
+                    fields.insert("slice".into(), profile.clone().into());
+                    fields.insert("types".into(), found.gpu.clone().into());
+                } else {
+                    let text = format!("{}x{}", each, found.gpu);
+                    fields.insert("gpus".into(), text.into());
                 }
                 let workers = match &found.slice {
                     Some(_) => u64::from(each) * u64::from(replicas),

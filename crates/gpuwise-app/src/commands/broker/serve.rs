@@ -73,7 +73,7 @@ pub fn run(context: &Context, flags: &Serve) -> anyhow::Result<Exit> {
         let what = format!("--start-fails {}: expected 0 to 1", flags.start_fails);
         return Err(Problem::new(what).into());
     }
-    if flags.executor == ExecutorName::Local && flags.speed != 1.0 {
+    if flags.executor == ExecutorName::Local && (flags.speed - 1.0).abs() > 0.0 {
         return Err(Problem::new("--speed: real processes take real time")
             .hint("leave it out, or use --executor simulated")
             .into());
@@ -147,12 +147,11 @@ type Found = (Fleet, Vec<Event>);
 
 fn fleet_and_policy(context: &Context, flags: &Serve) -> anyhow::Result<(Found, PolicyDocument)> {
     let loaded = catalogue::load(&context.app.overrides)?;
-    let file = match &flags.fleet {
-        Some(path) => fleet::read(path, &loaded.catalogue)?,
-        None => {
-            let text = examples::named("lab.toml")?.text;
-            fleet::of_text("example fleet", text, &loaded.catalogue)?
-        }
+    let file = if let Some(path) = &flags.fleet {
+        fleet::read(path, &loaded.catalogue)?
+    } else {
+        let text = examples::named("lab.toml")?.text;
+        fleet::of_text("example fleet", text, &loaded.catalogue)?
     };
     // Says of a name that there is no such policy before anything is written.
     let world = fleet::world(&file, None)?;

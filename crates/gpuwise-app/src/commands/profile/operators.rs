@@ -17,6 +17,7 @@ use crate::{
 };
 use gpuwise_domain::profile::figures::{OperatorTree, TimedBy};
 use gpuwise_view::{profile::operators::rows, record};
+use std::fmt::Write as _;
 use std::path::PathBuf;
 
 /// Share of the kernel time below which people are not shown a row; programs are.
@@ -88,8 +89,10 @@ fn compared(
     let mut head = format!("before  {}\nafter   {}\n", listed(before), listed(after));
     let (was, is) = (&other.summary.hardware, &concluded.summary.hardware);
     if was != is {
-        head += &format!(
-            "hardware: {} before, {} after: times are not of the same machine\n",
+        // Writing to a text cannot fail.
+        let _ = writeln!(
+            head,
+            "hardware: {} before, {} after: times are not of the same machine",
             was.join(", "),
             is.join(", ")
         );

@@ -105,7 +105,7 @@ mod tests {
                 (Gpu(Quantity::SmClock), vec![clock; 3]),
                 (Gpu(Quantity::SmClockMax), vec![1980.0; 3]),
             ];
-            let found = classes_beside(beside(&series));
+            let found = classes_beside(&beside(&series));
             assert_eq!(found.contains(&"held_clock".into()), expected, "{bits} {clock}: {found:?}");
         };
         check(64.0, 1410.0, true);

@@ -110,7 +110,7 @@ mod tests {
     #[test]
     fn idle_outside() {
         let check = |uses: &[f64], expected: bool| {
-            let found = classes_beside(beside(&[(Gpu(Quantity::SmActive), uses.to_vec())]));
+            let found = classes_beside(&beside(&[(Gpu(Quantity::SmActive), uses.to_vec())]));
             assert_eq!(found.contains(&"idle_outside".into()), expected, "{uses:?}: {found:?}");
         };
         // Samples lie a second apart, from the first work on; the trace takes two.

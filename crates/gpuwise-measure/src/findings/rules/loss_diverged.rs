@@ -80,7 +80,7 @@ mod tests {
     #[test]
     fn loss_diverged() {
         let check = |losses: &[f64], expected: bool| {
-            let found = classes_beside(beside(&[(Application(Loss), losses.to_vec())]));
+            let found = classes_beside(&beside(&[(Application(Loss), losses.to_vec())]));
             assert_eq!(found.contains(&"loss_diverged".into()), expected, "{losses:?}: {found:?}");
         };
         check(&[2.5, 2.3, f64::NAN], true);

@@ -101,7 +101,7 @@ mod tests {
                 }),
                 ..ProfileFigures::default()
             };
-            let found = classes_beside(figures);
+            let found = classes_beside(&figures);
             assert_eq!(found.contains(&"parallel_layout".into()), expected, "{other:?} {measured_ms:?}");
         };
         check((0.41, 0.48), Some(560), true);

@@ -132,7 +132,7 @@ fn charge(rank: &Rank<'_>, ledger: &mut Ledger<'_>) {
             waits.push((one.place, waited));
         }
     }
-    let (stages, batches) = (named.stages(rank), named.micro_batches(rank.timeline));
+    let (stages, batches) = (named.stages(rank), Named::micro_batches(rank.timeline));
     let all: i64 = waits.iter().map(|(_, ns)| *ns).sum();
     let computed = rank.ordered.computing.length() as f64;
     // What the schedule alone makes a stage wait.
@@ -274,7 +274,7 @@ impl<'a> Named<'a> {
     }
 
     /// Forward passes of a step; else what is received from one rank a step.
-    fn micro_batches(&self, timeline: &Timeline) -> Option<f64> {
+    fn micro_batches(timeline: &Timeline) -> Option<f64> {
         let (mut steps, mut forward) = (0_u32, 0_u32);
         let mut peers: BTreeMap<&str, u32> = BTreeMap::new();
         for range in &timeline.annotations {

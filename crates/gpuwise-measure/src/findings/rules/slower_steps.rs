@@ -91,7 +91,7 @@ mod tests {
     fn slower_steps() {
         let check = |quantity, first: f64, last: f64, expected: bool| {
             let values = [vec![first; 6], vec![last; 6]].concat();
-            let found = classes_beside(beside(&[(Application(quantity), values)]));
+            let found = classes_beside(&beside(&[(Application(quantity), values)]));
             assert_eq!(found.contains(&"slower_steps".into()), expected, "{first} {last}: {found:?}");
         };
         check(StepTime, 0.5, 0.7, true);

@@ -122,7 +122,7 @@ fn end(site: &Site, daemon: &mut Daemon, answered: &[(String, String)]) {
     assert!(!answered.is_empty());
     for (key, id) in answered {
         let leases = told.keys.get(key).map_or(&[][..], Vec::as_slice);
-        assert_eq!(leases, [id.clone()], "{key}");
+        assert_eq!(leases, std::slice::from_ref(id), "{key}");
     }
     for (key, leases) in &told.keys {
         assert_eq!(leases.len(), 1, "{key}: {leases:?}");
