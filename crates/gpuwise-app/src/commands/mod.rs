@@ -282,7 +282,7 @@ pub enum Command {
     #[cfg(feature = "serve")]
     #[command(subcommand)]
     Tenant(broker::TenantCommand),
-    /// Ask a broker for GPUs, or for what a model and an SLO need; list, explain and give back
+    /// Ask a broker for GPUs, or for what a model needs; list, explain and give back
     #[cfg(feature = "serve")]
     #[command(subcommand)]
     Lease(broker::LeaseCommand),

@@ -1,8 +1,9 @@
 //! `gpuwise serve` and what asks it, as people use them: one daemon, several commands.
 
-use crate::support::Place;
+use crate::{schemas, support::Place};
 use serde_json::Value;
 use std::{
+    collections::BTreeSet,
     fs,
     io::{BufRead as _, BufReader},
     os::unix::fs::PermissionsExt as _,
@@ -193,6 +194,53 @@ fn who_waits_is_told_why_and_what_would_help() {
     assert_eq!((&top["gpus"], &top["held"]), (&16.into(), &16.into()));
     daemon.json(&["lease", "release", "L-1"]);
     daemon.until("L-3", "active");
+}
+
+#[test]
+fn answers_are_as_their_schemas_say() {
+    let daemon = Daemon::start(&["--speed", "600"]);
+    let mut held = BTreeSet::new();
+    for arguments in [
+        &[
+            "tenant", "create", "vision", "--budget", "100usd", "--quota", "8xH100", "--borrow",
+            "4",
+        ][..],
+        &["tenant", "list"],
+        &[
+            "token", "create", "ann", "--role", "member", "--tenant", "vision", "--for", "1d",
+        ],
+        &["token", "list"],
+        &[
+            "lease", "request", "--tenant", "vision", "--gpu", "2xH100", "--for", "1h",
+        ],
+        &[
+            "lease",
+            "request",
+            "--tenant",
+            "vision",
+            "--model",
+            "llama-3.1-8b",
+            "--rate",
+            "1",
+            "--for",
+            "1h",
+        ],
+        &["lease", "list"],
+        &["lease", "explain", "L-1"],
+        &["statement", "vision"],
+        &["top"],
+        &["store", "check", "--store", "sqlite://log.db"],
+        &[
+            "store",
+            "backup",
+            "copy.jsonl",
+            "--store",
+            "sqlite://log.db",
+        ],
+    ] {
+        held.insert(schemas::held(&daemon.json(arguments)));
+    }
+    assert_eq!(held.len(), 11, "{held:?}");
 }
 
 #[test]
