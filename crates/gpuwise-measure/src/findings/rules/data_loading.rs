@@ -82,15 +82,42 @@ impl Holds {
 
     /// The sentence's end, advice before that of the loader, and whether workers may help.
     fn said(self) -> (String, Option<&'static str>, bool) {
-        let share = |name: &str, value: Option<f64>| value.map(|value| format!("{name} {}", percent(value)));
+        let share = |name: &str, value: Option<f64>| {
+            value.map(|value| format!("{name} {}", percent(value)))
+        };
         match self {
             Self::Unknown => (String::new(), None, true),
             Self::Disk(disk, waits) => {
-                let told: Vec<String> = [share("the busiest disk in use", disk), share("cores waiting for a disk", waits)].into_iter().flatten().collect();
-                (format!("; the host's disk holds it up ({})", told.join(", ")), Some("Keep the data set in memory or on local NVMe, or pack it into few large files that are read in order; more workers wait for the same disk."), false)
+                let told: Vec<String> = [
+                    share("the busiest disk in use", disk),
+                    share("cores waiting for a disk", waits),
+                ]
+                .into_iter()
+                .flatten()
+                .collect();
+                (
+                    format!("; the host's disk holds it up ({})", told.join(", ")),
+                    Some(
+                        "Keep the data set in memory or on local NVMe, or pack it into few large files that are read in order; more workers wait for the same disk.",
+                    ),
+                    false,
+                )
             }
-            Self::Cores(used) => (format!("; the host's cores are {} busy", percent(used)), Some("More workers gain nothing on cores that are busy: decode on the GPU, prepare the data set beforehand, or give the job more cores."), false),
-            Self::Neither(used) => (format!("; the host's cores are only {} busy: workers have room", percent(used)), None, true),
+            Self::Cores(used) => (
+                format!("; the host's cores are {} busy", percent(used)),
+                Some(
+                    "More workers gain nothing on cores that are busy: decode on the GPU, prepare the data set beforehand, or give the job more cores.",
+                ),
+                false,
+            ),
+            Self::Neither(used) => (
+                format!(
+                    "; the host's cores are only {} busy: workers have room",
+                    percent(used)
+                ),
+                None,
+                true,
+            ),
         }
     }
 }
@@ -105,7 +132,7 @@ pub(super) const RULE: Rule = Rule {
         source: "pytorch/kineto tb_plugin data.py; TensorFlow profiler guide",
     },
     thresholds: &[SHARE, CERTAIN, FULL, WAITS, BUSY_DISK],
-    
+
     find,
     whole: |host| Whole::Always(&host.loader),
 
@@ -146,23 +173,39 @@ fn recorded(profile: &Profile<'_>) -> Vec<Evidence> {
     let joined = &profile.figures.joined;
     let limit = |row| Some(profile.limits.of(row));
     let told = [
-        ("cpu_util", joined.host_mean(HostQuantity::CpuUtil), limit(&FULL)),
-        ("cpu_iowait", joined.host_mean(HostQuantity::CpuIowait), limit(&WAITS)),
-        ("disk_util", joined.host_busiest(HostQuantity::DiskUtil), limit(&BUSY_DISK)),
+        (
+            "cpu_util",
+            joined.host_mean(HostQuantity::CpuUtil),
+            limit(&FULL),
+        ),
+        (
+            "cpu_iowait",
+            joined.host_mean(HostQuantity::CpuIowait),
+            limit(&WAITS),
+        ),
+        (
+            "disk_util",
+            joined.host_busiest(HostQuantity::DiskUtil),
+            limit(&BUSY_DISK),
+        ),
     ];
     let told = told.into_iter();
-    told.filter_map(|(name, value, limit)| Some(evidence(name, value?, "ratio", limit))).collect()
+    told.filter_map(|(name, value, limit)| Some(evidence(name, value?, "ratio", limit)))
+        .collect()
 }
 
 #[cfg(test)]
 mod tests {
-use crate::findings::{
+    use crate::findings::{
         Thresholds, of_profile,
         testing::{Made, charged, check, classifier, gaps, measured, recorded},
     };
     use gpuwise_domain::profile::{
         finding::Gain,
-        joined::{HostQuantity::{self, CpuIowait, CpuUtil, DiskUtil}, RecordedMetric::Host},
+        joined::{
+            HostQuantity::{self, CpuIowait, CpuUtil, DiskUtil},
+            RecordedMetric::Host,
+        },
     };
 
     #[test]
@@ -174,33 +217,45 @@ use crate::findings::{
             let one = measured(&made.0, &classifier());
             let signals = charged(&made.0, &one);
             let mut figures = crate::figures::of_profile(vec![one]);
-            let host: Vec<_> = host.iter().map(|(of, value)| (Host(*of), vec![*value; 2])).collect();
+            let host: Vec<_> = host
+                .iter()
+                .map(|(of, value)| (Host(*of), vec![*value; 2]))
+                .collect();
             figures.joined = recorded(&made.0, &figures.ranks, &host);
             let found = of_profile(&[signals], &figures, &Thresholds::default());
-            let found = found.iter().find(|one| one.class == "data_loading").expect("said");
+            let found = found
+                .iter()
+                .find(|one| one.class == "data_loading")
+                .expect("said");
             assert!(found.statement.contains(words), "{}", found.statement);
-            let Gain::Time { low, high } = found.gain else { panic!("{found:?}") };
+            let Gain::Time { low, high } = found.gain else {
+                panic!("{found:?}")
+            };
             assert_eq!(low > 0.0, workers_help, "{low} {high}");
             assert!(high > 0.1, "{high}");
         };
         check(&[(CpuUtil, 0.3)], "only 30.0 % busy", true);
         check(&[(CpuUtil, 0.97)], "cores are 97.0 % busy", false);
-        check(&[(CpuUtil, 0.3), (CpuIowait, 0.2)], "disk holds it up", false);
+        check(
+            &[(CpuUtil, 0.3), (CpuIowait, 0.2)],
+            "disk holds it up",
+            false,
+        );
         check(&[(DiskUtil, 0.99)], "the busiest disk in use 99.0 %", false);
     }
 
-#[test]
-fn data_loading() {
-    let loader = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__";
-    check(
-        "data_loading",
-        |made| gaps(made, |made, at| made.range(loader, at, at + 92)),
-        |made| {
-            made.range(loader, 50, 60);
-            gaps(made, |made, at| {
-                made.operator("aten::mm", at, at + 92);
-            });
-        },
-    );
-}
+    #[test]
+    fn data_loading() {
+        let loader = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__";
+        check(
+            "data_loading",
+            |made| gaps(made, |made, at| made.range(loader, at, at + 92)),
+            |made| {
+                made.range(loader, 50, 60);
+                gaps(made, |made, at| {
+                    made.operator("aten::mm", at, at + 92);
+                });
+            },
+        );
+    }
 }

@@ -52,20 +52,41 @@ fn find(profile: &Profile<'_>) -> Vec<Finding> {
     }
     let clock = device_mean(joined, Quantity::SmClock);
     let highest = device_mean(joined, Quantity::SmClockMax).filter(|highest| *highest > 0.0);
-    let lost = clock.zip(highest).map(|(clock, highest)| (1.0 - clock / highest).max(0.0));
+    let lost = clock
+        .zip(highest)
+        .map(|(clock, highest)| (1.0 - clock / highest).max(0.0));
     if lost.is_some_and(|lost| lost < profile.limits.of(&LEAST)) {
         return Vec::new();
     }
     let by_heat = heat >= power && heat > 0.0;
     let (who, advice): (&str, &[&str]) = if by_heat {
-        ("Heat", &["Check air flow, fans, inlet temperature and dust; compare with the GPUs beside it."])
+        (
+            "Heat",
+            &["Check air flow, fans, inlet temperature and dust; compare with the GPUs beside it."],
+        )
     } else if power > 0.0 {
-        ("The power limit", &["Raise it where the cooling bears it (`nvidia-smi -pl`); else count with this clock: it is what the power budget buys."])
+        (
+            "The power limit",
+            &[
+                "Raise it where the cooling bears it (`nvidia-smi -pl`); else count with this clock: it is what the power budget buys.",
+            ],
+        )
     } else {
-        ("A slowdown of the hardware", &["Look at `nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER` while it runs."])
+        (
+            "A slowdown of the hardware",
+            &["Look at `nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER` while it runs."],
+        )
     };
-    let mut statement = format!("{who} held clocks down in {} of the samples within the trace", percent(share));
-    let mut shown = vec![evidence("clock_reasons", share, "share of the samples", Some(limit))];
+    let mut statement = format!(
+        "{who} held clocks down in {} of the samples within the trace",
+        percent(share)
+    );
+    let mut shown = vec![evidence(
+        "clock_reasons",
+        share,
+        "share of the samples",
+        Some(limit),
+    )];
     if let Some((clock, highest)) = clock.zip(highest) {
         statement = format!("{statement}: {clock:.0} MHz of {highest:.0}");
         shown.push(evidence("sm_clock_mean", clock, "MHz", None));
@@ -80,7 +101,10 @@ fn find(profile: &Profile<'_>) -> Vec<Finding> {
         }
     }
     let ranks = &profile.figures.ranks;
-    let computed: i64 = ranks.iter().map(|rank| rank.whole.classes.computation_ns).sum();
+    let computed: i64 = ranks
+        .iter()
+        .map(|rank| rank.whole.classes.computation_ns)
+        .sum();
     let span: i64 = ranks.iter().map(|rank| rank.whole.span_ns()).sum();
     let computing = computed as f64 / (span as f64).max(1.0);
     let mut found = finding("held_clock", statement, advice);
@@ -106,7 +130,11 @@ mod tests {
                 (Gpu(Quantity::SmClockMax), vec![1980.0; 3]),
             ];
             let found = classes_beside(&beside(&series));
-            assert_eq!(found.contains(&"held_clock".into()), expected, "{bits} {clock}: {found:?}");
+            assert_eq!(
+                found.contains(&"held_clock".into()),
+                expected,
+                "{bits} {clock}: {found:?}"
+            );
         };
         check(64.0, 1410.0, true);
         check(4.0, 1410.0, true);

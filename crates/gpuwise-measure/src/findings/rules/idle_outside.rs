@@ -47,8 +47,14 @@ fn find(profile: &Profile<'_>) -> Vec<Finding> {
     let joined = &profile.figures.joined;
     let limit = profile.limits.of(&SHARE);
     // The first of these that is recorded; the driver's use is that of any kernel.
-    let uses = [Quantity::SmActive, Quantity::EngineActive, Quantity::GpuUtil];
-    let series = uses.into_iter().map(|quantity| of_devices(joined, quantity));
+    let uses = [
+        Quantity::SmActive,
+        Quantity::EngineActive,
+        Quantity::GpuUtil,
+    ];
+    let series = uses
+        .into_iter()
+        .map(|quantity| of_devices(joined, quantity));
     let Some(series) = series.into_iter().find(|series| !series.is_empty()) else {
         return Vec::new();
     };
@@ -74,7 +80,12 @@ fn find(profile: &Profile<'_>) -> Vec<Finding> {
         &["A trace of that time shows why: evaluation, checkpoints, start, or waiting for data."],
     );
     said.evidence = vec![
-        evidence("idle_outside", share, "share of the time recorded outside of the trace", Some(limit)),
+        evidence(
+            "idle_outside",
+            share,
+            "share of the time recorded outside of the trace",
+            Some(limit),
+        ),
         evidence("longest_ns", stood.1 as f64, "ns", None),
         evidence("recorded_outside_ns", all as f64, "ns", None),
     ];
@@ -111,7 +122,11 @@ mod tests {
     fn idle_outside() {
         let check = |uses: &[f64], expected: bool| {
             let found = classes_beside(&beside(&[(Gpu(Quantity::SmActive), uses.to_vec())]));
-            assert_eq!(found.contains(&"idle_outside".into()), expected, "{uses:?}: {found:?}");
+            assert_eq!(
+                found.contains(&"idle_outside".into()),
+                expected,
+                "{uses:?}: {found:?}"
+            );
         };
         // Samples lie a second apart, from the first work on; the trace takes two.
         check(&[0.9, 0.9, 0.9, 0.0, 0.0, 0.0, 0.9], true);

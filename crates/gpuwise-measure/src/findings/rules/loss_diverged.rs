@@ -45,12 +45,21 @@ fn find(profile: &Profile<'_>) -> Vec<Finding> {
 
 fn of_series(one: &JoinedSeries, limit: f64) -> Option<Finding> {
     let (samples, name) = (&one.series.samples, one.series.metric.name());
-    let advice = &["Go back to a checkpoint before it; look at the learning rate, gradient clipping, the batch that was read there, and FP16 or FP8 scaling."];
+    let advice = &[
+        "Go back to a checkpoint before it; look at the learning rate, gradient clipping, the batch that was read there, and FP16 or FP8 scaling.",
+    ];
     let mut said = if let Some(first) = samples.iter().find(|sample| !sample.value.is_finite()) {
-        let lost = samples.iter().filter(|sample| !sample.value.is_finite()).count();
-        let statement = format!("`{name}` is no number from {} on: what is trained there is of no use", moment(first.at_ns));
+        let lost = samples
+            .iter()
+            .filter(|sample| !sample.value.is_finite())
+            .count();
+        let statement = format!(
+            "`{name}` is no number from {} on: what is trained there is of no use",
+            moment(first.at_ns)
+        );
         let mut said = finding("loss_diverged", statement, advice);
-        said.evidence.push(evidence("not_finite", lost as f64, "count", Some(1.0)));
+        said.evidence
+            .push(evidence("not_finite", lost as f64, "count", Some(1.0)));
         said
     } else {
         let medians: Vec<(i64, f64)> = samples
@@ -63,9 +72,13 @@ fn of_series(one: &JoinedSeries, limit: f64) -> Option<Finding> {
         if lowest <= 0.0 || growth < limit {
             return None;
         }
-        let statement = format!("`{name}` was {lowest:.3} {} and is {last:.3} at the end", moment(at));
+        let statement = format!(
+            "`{name}` was {lowest:.3} {} and is {last:.3} at the end",
+            moment(at)
+        );
         let mut said = finding("loss_diverged", statement, advice);
-        said.evidence.push(evidence("loss_growth", growth, "ratio", Some(limit)));
+        said.evidence
+            .push(evidence("loss_growth", growth, "ratio", Some(limit)));
         said
     };
     said.gain = Gain::Safety;
@@ -81,7 +94,11 @@ mod tests {
     fn loss_diverged() {
         let check = |losses: &[f64], expected: bool| {
             let found = classes_beside(&beside(&[(Application(Loss), losses.to_vec())]));
-            assert_eq!(found.contains(&"loss_diverged".into()), expected, "{losses:?}: {found:?}");
+            assert_eq!(
+                found.contains(&"loss_diverged".into()),
+                expected,
+                "{losses:?}: {found:?}"
+            );
         };
         check(&[2.5, 2.3, f64::NAN], true);
         check(&[2.5, 2.3, 2.2, 2.1, 2.0, 3.5, 3.9, 4.1, 4.5, 5.0], true);

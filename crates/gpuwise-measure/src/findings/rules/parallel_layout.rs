@@ -53,9 +53,13 @@ fn find(profile: &Profile<'_>) -> Vec<Finding> {
         ("step_now_low", now.low),
         ("step_now_high", now.high),
     ];
-    said.evidence = shown.iter().map(|(name, value)| evidence(name, *value, "s", None)).collect();
+    said.evidence = shown
+        .iter()
+        .map(|(name, value)| evidence(name, *value, "s", None))
+        .collect();
     if let Some(ns) = compared.measured_ns {
-        said.evidence.push(evidence("step_median_ns", ns as f64, "ns", None));
+        said.evidence
+            .push(evidence("step_median_ns", ns as f64, "ns", None));
     }
     said.gain = Gain::Time {
         low: (1.0 - best.step.high / now.low).clamp(0.0, 1.0),
@@ -66,7 +70,11 @@ fn find(profile: &Profile<'_>) -> Vec<Finding> {
 
 /// A range of times in one unit: `412–480 ms`.
 fn range(step: &Estimate) -> String {
-    let (factor, unit) = if step.high < 1.0 { (1e3, "ms") } else { (1.0, "s") };
+    let (factor, unit) = if step.high < 1.0 {
+        (1e3, "ms")
+    } else {
+        (1.0, "s")
+    };
     let of = |value: f64| gpuwise_units::significant(value * factor, 3);
     format!("{}–{} {unit}", of(step.low), of(step.high))
 }
@@ -88,7 +96,11 @@ mod tests {
         let one = |low: f64, high: f64| LayoutEstimate {
             framework: Framework::Megatron,
             layout: TrainingLayout::data(4),
-            step: Estimate { value: f64::midpoint(low, high), low, high },
+            step: Estimate {
+                value: f64::midpoint(low, high),
+                low,
+                high,
+            },
             command: "gpuwise train".into(),
         };
         let check = |other: (f64, f64), measured_ms: Option<i64>, expected: bool| {
@@ -102,7 +114,11 @@ mod tests {
                 ..ProfileFigures::default()
             };
             let found = classes_beside(&figures);
-            assert_eq!(found.contains(&"parallel_layout".into()), expected, "{other:?} {measured_ms:?}");
+            assert_eq!(
+                found.contains(&"parallel_layout".into()),
+                expected,
+                "{other:?} {measured_ms:?}"
+            );
         };
         check((0.41, 0.48), Some(560), true);
         check((0.41, 0.48), None, true);

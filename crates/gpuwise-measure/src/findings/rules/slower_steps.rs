@@ -53,7 +53,10 @@ fn of_series(one: &JoinedSeries, is_time: bool, limit: f64) -> Option<Finding> {
     if third < ENOUGH {
         return None;
     }
-    let (first, last) = (median(samples.get(..third)?)?, median(samples.get(samples.len() - third..)?)?);
+    let (first, last) = (
+        median(samples.get(..third)?)?,
+        median(samples.get(samples.len() - third..)?)?,
+    );
     let slower = if is_time { last / first } else { first / last };
     if !slower.is_finite() || slower < limit {
         return None;
@@ -92,7 +95,11 @@ mod tests {
         let check = |quantity, first: f64, last: f64, expected: bool| {
             let values = [vec![first; 6], vec![last; 6]].concat();
             let found = classes_beside(&beside(&[(Application(quantity), values)]));
-            assert_eq!(found.contains(&"slower_steps".into()), expected, "{first} {last}: {found:?}");
+            assert_eq!(
+                found.contains(&"slower_steps".into()),
+                expected,
+                "{first} {last}: {found:?}"
+            );
         };
         check(StepTime, 0.5, 0.7, true);
         check(StepTime, 0.7, 0.5, false);

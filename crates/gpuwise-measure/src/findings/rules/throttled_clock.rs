@@ -122,7 +122,12 @@ fn find(profile: &Profile<'_>) -> Vec<Finding> {
         };
         let held = HEAT | POWER | HARDWARE;
         if let Some(share) = share_with(&profile.figures.joined, held) {
-            more.push(evidence("clock_reasons", share, "share of the samples", None));
+            more.push(evidence(
+                "clock_reasons",
+                share,
+                "share of the samples",
+                None,
+            ));
         }
         let statement = format!(
             "The same kernels ran slower in part of the trace: {} was lost to it; {why}",
