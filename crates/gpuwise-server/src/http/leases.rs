@@ -10,7 +10,7 @@ use axum::{
     response::Response,
 };
 use gpuwise_broker::{Asked, Lease, LeaseState, Refusal};
-use gpuwise_wire::broker::{ExplanationAnswer, LeaseAsk, LeaseList};
+use gpuwise_wire::broker::{ExplanationAnswer, LeaseAsk, LeaseList, WeighedAnswer};
 use sha2::{Digest as _, Sha256};
 use std::sync::Arc;
 
@@ -204,7 +204,14 @@ pub(crate) async fn explain(call: Call) -> Result<Response, Problem> {
         expected_start: why.start.map(documents::time),
         fixes: why.fixes,
         candidates: placed.then_some(lease.candidates),
-        weighed: lease.weighed.clone(),
+        weighed: lease
+            .weighed
+            .iter()
+            .map(|(name, score)| WeighedAnswer {
+                name: name.clone(),
+                score: *score,
+            })
+            .collect(),
     };
     Ok(json(StatusCode::OK, &answer))
 }

@@ -94,8 +94,15 @@ pub struct ExplanationAnswer {
     /// Nodes that had room when it was placed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub candidates: Option<u32>,
-    /// What was weighed for the choice, by name.
-    pub weighed: Vec<(String, i64)>,
+    /// What was weighed for the choice.
+    pub weighed: Vec<WeighedAnswer>,
+}
+
+/// Something that was weighed when a place was chosen.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct WeighedAnswer {
+    pub name: String,
+    pub score: i64,
 }
 
 /// A tenant.

@@ -11,6 +11,7 @@ pub use answer::{
     ExplanationAnswer, FleetAnswer, GpuAnswer, HeldGpu, HolderAnswer, LeaseAnswer, LeaseList,
     NodeAnswer, ProblemAnswer, StatementAnswer, StatementLine, StatementTotal, StoreBackupAnswer,
     StoreCheckAnswer, StoreMoney, TenantAnswer, TenantList, TokenAnswer, TokenList, TopAnswer,
+    WeighedAnswer,
 };
 pub use ask::{LeaseAsk, QuotaAsk, TenantAsk, TokenAsk};
 pub use event::{

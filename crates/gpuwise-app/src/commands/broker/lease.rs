@@ -404,7 +404,7 @@ fn explain(context: &Context, why: &ExplanationAnswer) -> anyhow::Result<Exit> {
         let each = why
             .weighed
             .iter()
-            .map(|(name, score)| format!("{name} {score}"));
+            .map(|one| format!("{} {}", one.name, one.score));
         let _ = writeln!(text, "Weighed: {}.", each.collect::<Vec<_>>().join(", "));
     }
     context.data(&text)?;
