@@ -1,6 +1,6 @@
 //! `gpuwise serve`: the broker as a daemon.
 //!
-//! One thread writes ([`writer`]): it takes what is asked in batches, lets the broker say what has
+//! One thread writes (`writer`): it takes what is asked in batches, lets the broker say what has
 //! happened, keeps that in the log in one transaction, and only then answers. Readers see a second copy
 //! of the state, to which the same events are applied once they are durable: they never wait for a
 //! decision and never see what may be lost.
