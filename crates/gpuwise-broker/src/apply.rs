@@ -81,7 +81,6 @@ impl Broker {
             grants: Grants::default(),
             month: Month::of(at),
             accounts,
-            stale: 0,
             now: at,
         })
     }

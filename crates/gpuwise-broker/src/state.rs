@@ -39,8 +39,6 @@ pub struct Broker {
     pub(crate) accounts: Accounts,
     /// The month whose budgets hold what leases may cost.
     pub(crate) month: Month,
-    /// Answers that came for orders that were over.
-    pub(crate) stale: u64,
     pub(crate) now: Nanoseconds,
 }
 
@@ -114,11 +112,6 @@ impl Broker {
 
     pub fn lease(&self, number: u32) -> Option<&Lease> {
         self.leases.get(&number)
-    }
-
-    /// Answers that came for orders that were over, and changed nothing.
-    pub const fn stale(&self) -> u64 {
-        self.stale
     }
 
     pub const fn grants(&self) -> &Grants {

@@ -84,12 +84,6 @@ pub(crate) async fn show(call: Call) -> Result<Response, Problem> {
         "GPUs that are held.",
         &one(gpus(figures.allocated_milli)),
     );
-    family(
-        "gpuwise_stale_answers_total",
-        "counter",
-        "Answers of executors to orders that were over.",
-        &one(broker.stale().to_string()),
-    );
     let info = format!(
         "{{version=\"{}\",executor=\"{}\"}}",
         env!("CARGO_PKG_VERSION"),

@@ -171,6 +171,13 @@ impl Desk for AppDesk {
         if length == Some(Nanoseconds(0)) {
             return Err(invalid("for", "a lease lasts some time"));
         }
+        if ask.model.is_some() && ask.workers.is_some() {
+            let problem = "how many workers a model needs is sized: leave it out";
+            return Err(invalid("workers", problem));
+        }
+        if ask.command.is_empty() && !ask.env.is_empty() {
+            return Err(invalid("env", "no command is there that it could be for"));
+        }
         let mut fields = toml::Table::new();
         let mut size = None;
         match (&ask.model, &ask.gpu) {

@@ -78,6 +78,13 @@ pub fn run(context: &Context, flags: &Serve) -> anyhow::Result<Exit> {
             .hint("leave it out, or use --executor simulated")
             .into());
     }
+    let simulated = flags.start_takes != Delays::USUAL.start || flags.start_fails > 0.0;
+    if flags.executor == ExecutorName::Local && simulated {
+        let what = "--start-takes and --start-fails are of simulated starts";
+        return Err(Problem::new(what)
+            .hint("leave them out, or use --executor simulated")
+            .into());
+    }
     let store = match &flags.store {
         Some(store) => store.clone(),
         None => default_store()?,
