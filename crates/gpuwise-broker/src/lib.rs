@@ -15,6 +15,7 @@ mod refusal;
 mod state;
 mod tenants;
 mod time;
+mod zero;
 
 pub use ask::Asked;
 pub use executor::{Observation, Order, OrderId, Work};

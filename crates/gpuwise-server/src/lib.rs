@@ -8,18 +8,24 @@
 mod check;
 mod clock;
 mod desk;
+mod endpoints;
+mod engine;
 mod executor;
+mod gateway;
 mod http;
 mod lead;
 mod message;
 mod replay;
 mod serve;
 mod standing;
+mod stopping;
 mod token;
 mod writer;
 
 pub use check::{Checked, Counted, check};
 pub use desk::{Desk, Sized};
+pub use endpoints::{Endpoints, Replica};
+pub use engine::{EngineSettings, engine};
 pub use executor::{Delays, Executor, Local, Simulated};
 pub use http::openapi;
 pub use replay::Replay;

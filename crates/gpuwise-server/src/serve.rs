@@ -3,13 +3,15 @@
 use crate::{
     clock::Clock,
     desk::Desk,
+    endpoints::Endpoints,
     executor::{Delays, Executor, Local, Simulated},
+    gateway,
     http::{self, Shared},
     lead,
     message::Incoming,
     replay::Replay,
     standing::{Gate, Stage, Standing},
-    token,
+    stopping, token,
     writer::{Stopped, Trouble, Writer, entry},
 };
 use gpuwise_broker::{Broken, Broker};
@@ -236,10 +238,18 @@ fn start(
     let (sender, inbox) = mpsc::channel();
     let shown = Arc::new(RwLock::new(ahead.clone()));
     let (followers, _) = broadcast::channel(BEHIND);
-    let executor: Box<dyn Executor> = match settings.executor {
+    let endpoints = Endpoints::default();
+    let mut executor: Box<dyn Executor> = match settings.executor {
         ExecutorKind::Simulated(delays) => Box::new(Simulated::new(delays)),
-        ExecutorKind::Local => Box::new(Local::new(settings.state.clone(), sender.clone())),
+        ExecutorKind::Local => Box::new(Local::new(
+            settings
+                .state
+                .join(format!("broker-{}", &token::hash(&settings.store)[..8])),
+            sender.clone(),
+            endpoints.clone(),
+        )),
     };
+    executor.adopt(&ahead);
     gate.standing.set(Stage::Writes);
     gate.open(Arc::new(Shared {
         shown: Arc::clone(&shown),
@@ -249,6 +259,9 @@ fn start(
         clock,
         store: settings.store,
         executor: executor.name(),
+        endpoints,
+        client: gateway::Client::default(),
+        traffic: gateway::Traffic::default(),
         standing: gate.standing.clone(),
         closing: closing.clone(),
         counters: http::Counters::default(),
@@ -281,29 +294,14 @@ fn signals(close: Arc<watch::Sender<bool>>) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    // Before anything else is started, so that no signal is missed.
-    let (mut first, mut second, mut large) = {
-        use tokio::signal::unix::{SignalKind, signal};
+    let told = {
         let _within = runtime.enter();
-        (
-            signal(SignalKind::interrupt())?,
-            signal(SignalKind::terminate())?,
-            // A file that may not grow further is an error of the database, not the end.
-            signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()))?,
-        )
+        stopping::told()?
     };
     thread::Builder::new()
         .name("signals".into())
         .spawn(move || {
-            runtime.block_on(async {
-                loop {
-                    tokio::select! {
-                        _ = first.recv() => return,
-                        _ = second.recv() => return,
-                        _ = large.recv() => {}
-                    }
-                }
-            });
+            runtime.block_on(told);
             close.send_replace(true);
         })?;
     Ok(())

@@ -1,6 +1,6 @@
 //! HTTP: one table of routes, which says path, access, documents and function of each.
 
-mod call;
+pub(crate) mod call;
 mod documents;
 mod events;
 mod fleet;
@@ -21,6 +21,8 @@ pub use openapi::openapi;
 use crate::{
     clock::Clock,
     desk::Desk,
+    endpoints::Endpoints,
+    gateway,
     message::{Answer, Command, Failure, Incoming, Message},
     serve::ServeError,
     standing::{Gate, Standing},
@@ -37,7 +39,7 @@ use axum::{
 use call::Call;
 use gpuwise_broker::Broker;
 use gpuwise_store::LogEntry;
-use problem::Problem;
+pub(crate) use problem::Problem;
 use routes::{ROUTES, Route};
 use std::{
     collections::BTreeMap,
@@ -48,7 +50,7 @@ use std::{
 use tokio::sync::{broadcast, oneshot, watch};
 
 /// A body of a request at most, in bytes.
-const LARGEST: usize = 1 << 20;
+pub(crate) const LARGEST: usize = 1 << 20;
 
 /// How long open requests have when the daemon stops.
 const GRACE: Duration = Duration::from_secs(5);
@@ -64,6 +66,10 @@ pub(crate) struct Shared {
     /// The address of the log, to read what a follower missed.
     pub(crate) store: String,
     pub(crate) executor: &'static str,
+    /// Where services answer, who asks them, and what was asked.
+    pub(crate) endpoints: Endpoints,
+    pub(crate) client: gateway::Client,
+    pub(crate) traffic: gateway::Traffic,
     pub(crate) standing: Standing,
     /// Becomes true when the daemon ends.
     pub(crate) closing: watch::Receiver<bool>,
@@ -107,6 +113,8 @@ pub(crate) fn run(
         let ended = async move {
             let _ = told.wait_for(|closing| *closing).await;
         };
+        // Ends with the runtime.
+        tokio::spawn(gateway::watch(Arc::clone(&gate)));
         let serving = axum::serve(listener, router(&gate)).with_graceful_shutdown(ended);
         let limit = async move {
             // Whoever is slow to take an answer does not hold up the end.
@@ -171,13 +179,13 @@ async fn called(
 ) -> Result<Response, Problem> {
     let (parts, body) = request.into_parts();
     let mut call = Call::new(Arc::clone(shared), route, &parts)?;
-    call.body = read(body).await?;
+    call.body = read(body, route.largest()).await?;
     (route.run)(call).await
 }
 
-async fn read(body: Body) -> Result<Bytes, Problem> {
-    axum::body::to_bytes(body, LARGEST).await.map_err(|_| {
-        let what = format!("the body is larger than {LARGEST} bytes, or was cut off");
+async fn read(body: Body, largest: usize) -> Result<Bytes, Problem> {
+    axum::body::to_bytes(body, largest).await.map_err(|_| {
+        let what = format!("the body is larger than {largest} bytes, or was cut off");
         Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "body", what)
     })
 }

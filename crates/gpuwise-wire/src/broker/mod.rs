@@ -6,6 +6,7 @@
 mod answer;
 mod ask;
 mod event;
+mod gateway;
 
 pub use answer::{
     ExplanationAnswer, FleetAnswer, GpuAnswer, HeldGpu, HolderAnswer, LeaseAnswer, LeaseList,
@@ -13,11 +14,12 @@ pub use answer::{
     StoreCheckAnswer, StoreMoney, TenantAnswer, TenantList, TokenAnswer, TokenList, TopAnswer,
     WeighedAnswer,
 };
-pub use ask::{LeaseAsk, QuotaAsk, TenantAsk, TokenAsk};
+pub use ask::{LeaseAsk, QuotaAsk, ServiceAsk, TenantAsk, TokenAsk};
 pub use event::{
     BrokerEvent, EndedHow, LeaseSize, LoggedEvent, PlacedReason, PolicyDocument, Role,
     TenantDocument, TokenDocument,
 };
+pub use gateway::{CompletionAsk, ServedModel, ServedModels};
 
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
@@ -38,6 +40,8 @@ pub fn schemas() -> Map<String, Value> {
     with::<TokenList>(&mut all);
     with::<FleetAnswer>(&mut all);
     with::<StatementAnswer>(&mut all);
+    with::<CompletionAsk>(&mut all);
+    with::<ServedModels>(&mut all);
     all.sort_keys();
     all
 }

@@ -22,6 +22,8 @@ mod corrections;
 mod docs;
 #[cfg(feature = "serve")]
 mod durable;
+#[cfg(feature = "serve")]
+mod gateway;
 mod hub;
 mod laws;
 mod media;
