@@ -1,5 +1,7 @@
 //! Executors: who carries out what the broker decides.
 
+#[cfg(test)]
+mod conformance;
 mod local;
 mod simulated;
 

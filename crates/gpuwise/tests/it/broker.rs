@@ -119,14 +119,18 @@ impl Drop for Daemon {
         let _ = self.child.kill();
         let _ = self.child.wait();
         // What it started goes on without it, by design.
-        for file in self.place.files() {
-            if file.ends_with("runs.json") {
-                let text = fs::read_to_string(self.place.path(&file)).unwrap_or_default();
-                let runs: Value = serde_json::from_str(&text).unwrap_or_default();
-                for process in runs["processes"].as_array().into_iter().flatten() {
-                    let group = format!("-{}", process["pid"]);
-                    let _ = Command::new("kill").args(["-9", "--", &group]).status();
-                }
+        let state = self.place.path(".local/state/gpuwise");
+        let within = |path: std::path::PathBuf| {
+            let entries = fs::read_dir(path).into_iter().flatten();
+            entries.filter_map(|entry| Some(entry.ok()?.path()))
+        };
+        let folders = within(state).flat_map(|broker| within(broker.join("leases")));
+        for folder in folders {
+            let text = fs::read_to_string(folder.join("runs.json")).unwrap_or_default();
+            let runs: Value = serde_json::from_str(&text).unwrap_or_default();
+            for process in runs["processes"].as_array().into_iter().flatten() {
+                let group = format!("-{}", process["pid"]);
+                let _ = Command::new("kill").args(["-9", "--", &group]).status();
             }
         }
     }
