@@ -6,9 +6,11 @@ use crate::{
     endpoints::Endpoints,
     executor::{Delays, Executor, Local, Simulated},
     gateway,
-    http::{self, Shared},
+    http::{self, Shared, TlsError, TlsFiles},
     lead,
     message::Incoming,
+    observe::{Lines, Traces},
+    oidc::{Oidc, OidcError, OidcSettings},
     replay::Replay,
     standing::{Gate, Stage, Standing},
     stopping, token,
@@ -50,6 +52,14 @@ pub struct Settings {
     pub speed: f64,
     /// Where the first administrator's token goes, by the address that is listened on.
     pub token_file: fn(&Path, SocketAddr) -> PathBuf,
+    /// Certificate and key; `None`: no TLS.
+    pub tls: Option<TlsFiles>,
+    /// Where traces of leases go (OTLP over HTTP), such as `http://localhost:4318`.
+    pub otlp: Option<String>,
+    /// Whether each request is said on standard error, as a line of JSON.
+    pub lines: bool,
+    /// Whose tokens are believed beside our own.
+    pub oidc: Option<OidcSettings>,
     /// Where processes of the local executor keep logs and what is known of them.
     pub state: PathBuf,
 }
@@ -68,7 +78,12 @@ pub enum Said {
     /// An administrator's token was written to this file.
     Token(PathBuf),
     /// It answers here.
-    Listens { address: SocketAddr, events: u64 },
+    Listens {
+        address: SocketAddr,
+        events: u64,
+        /// Whether by TLS.
+        tls: bool,
+    },
 }
 
 /// Why a daemon could not start, or stopped.
@@ -98,6 +113,10 @@ pub enum ServeError {
         #[source]
         source: io::Error,
     },
+    #[error("the identity provider cannot be asked")]
+    Oidc(#[from] OidcError),
+    #[error("TLS is not possible")]
+    Tls(#[from] TlsError),
     #[error("the writer ended unexpectedly")]
     Writer,
 }
@@ -131,17 +150,24 @@ pub fn serve(
     let address = listener.local_addr().map_err(listen)?;
     let standing = Standing::new();
     let gate = Arc::new(Gate::new(standing.clone()));
+    if let Some(files) = &settings.tls {
+        // What is wrong with it is said at once, too.
+        files.config()?;
+    }
     let (behind, told) = (Arc::clone(&gate), closing.clone());
+    let tls = settings.tls.clone();
     let answering = thread::Builder::new()
         .name("http".into())
-        .spawn(move || http::run(listener, behind, told))
+        .spawn(move || http::run(listener, tls, behind, told))
         .map_err(thread_of("the HTTP server"))?;
+    let has_tls = settings.tls.is_some();
     let started = start(settings, desk, address, (&gate, &closing), say);
     let writing = match started {
         Ok(Some(started)) => {
             say(Said::Listens {
                 address,
                 events: started.writer.last,
+                tls: has_tls,
             });
             Some((started.inbox, write(started.writer, Arc::clone(&close))?))
         }
@@ -200,6 +226,7 @@ fn start(
     (gate, closing): (&Gate, &watch::Receiver<bool>),
     say: &mut dyn FnMut(Said),
 ) -> Result<Option<Started>, ServeError> {
+    let oidc = settings.oidc.clone().map(Oidc::new).transpose()?;
     let store = Store::open_durable(&settings.store)?;
     let mut replay = Replay::default();
     let taken = lead::take(
@@ -250,6 +277,12 @@ fn start(
         )),
     };
     executor.adopt(&ahead);
+    let traces = Traces::default();
+    if let Some(endpoint) = &settings.otlp {
+        let events = followers.subscribe();
+        let followed = traces.follow(endpoint, Arc::clone(&shown), events);
+        followed.map_err(thread_of("traces"))?;
+    }
     gate.standing.set(Stage::Writes);
     gate.open(Arc::new(Shared {
         shown: Arc::clone(&shown),
@@ -263,8 +296,11 @@ fn start(
         client: gateway::Client::default(),
         traffic: gateway::Traffic::default(),
         standing: gate.standing.clone(),
+        oidc,
         closing: closing.clone(),
         counters: http::Counters::default(),
+        lines: Lines(settings.lines),
+        traces,
         openapi: http::openapi(),
     }));
     let writer = Writer {

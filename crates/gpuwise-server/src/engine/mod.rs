@@ -12,6 +12,7 @@ use axum::{
     http::StatusCode,
     response::Response,
     routing::{get, post},
+    serve::ListenerExt as _,
 };
 use metrics::Metrics;
 use std::{
@@ -71,6 +72,9 @@ pub fn engine(settings: EngineSettings, say: &mut dyn FnMut(SocketAddr)) -> Resu
     runtime.block_on(async move {
         let told = stopping::told().map_err(thread)?;
         let listener = tokio::net::TcpListener::from_std(listener).map_err(wrong)?;
+        let listener = listener.tap_io(|stream| {
+            let _ = stream.set_nodelay(true);
+        });
         let slots = Semaphore::new(settings.concurrency as usize);
         let engine = Arc::new(Engine {
             metrics: Metrics::default(),

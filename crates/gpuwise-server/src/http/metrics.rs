@@ -52,6 +52,16 @@ pub(crate) async fn show(call: Call) -> Result<Response, Problem> {
         "Requests answered, by route and status.",
         &requests.collect::<Vec<_>>(),
     );
+    let (sent, lost) = call.shared.traces.counts();
+    family(
+        "gpuwise_spans_total",
+        "counter",
+        "Spans of leases, by whether a collector took them.",
+        &[
+            ("{result=\"sent\"}".into(), sent.to_string()),
+            ("{result=\"lost\"}".into(), lost.to_string()),
+        ],
+    );
     through_the_gateway(&call, &mut family);
     let broker = call.shared.broker();
     let leases = LeaseState::ALL

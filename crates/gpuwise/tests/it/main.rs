@@ -48,11 +48,15 @@ mod readings;
 mod runs;
 #[cfg(all(feature = "database", feature = "bench"))]
 mod schemas;
+#[cfg(feature = "serve")]
+mod secure;
 mod shards;
 mod simulate;
 mod support;
 mod tco;
 mod tier;
+#[cfg(feature = "serve")]
+mod traces;
 mod train;
 mod turns;
 mod watch;

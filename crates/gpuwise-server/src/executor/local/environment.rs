@@ -27,6 +27,8 @@ pub(super) fn command(
     set("GPUWISE_LEASE", lease.id());
     set("GPUWISE_TENANT", lease.ask.tenant.clone());
     set("GPUWISE_WORKER", worker.to_string());
+    let (name, trace) = crate::observe::traceparent(lease);
+    set(name, trace);
     if let Some(port) = port {
         set("PORT", port.to_string());
     }
