@@ -7,6 +7,7 @@
 
 mod check;
 mod clock;
+mod collect;
 mod desk;
 mod executor;
 mod http;
@@ -19,7 +20,8 @@ mod token;
 mod writer;
 
 pub use check::{Checked, Counted, check};
-pub use desk::{Desk, Sized};
+pub use collect::{Collect, RightSize};
+pub use desk::{Desk, Review, Sized, TrueSpeed};
 pub use executor::{Delays, Executor, Local, Simulated};
 pub use http::openapi;
 pub use replay::Replay;

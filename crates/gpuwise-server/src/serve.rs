@@ -2,6 +2,7 @@
 
 use crate::{
     clock::Clock,
+    collect::{Collect, Collector},
     desk::Desk,
     executor::{Delays, Executor, Local, Simulated},
     http::{self, Shared},
@@ -21,6 +22,7 @@ use gpuwise_wire::{
     live::{EventDocument, FleetDocument},
 };
 use std::{
+    collections::BTreeMap,
     io,
     net::{SocketAddr, TcpListener},
     path::{Path, PathBuf},
@@ -50,6 +52,8 @@ pub struct Settings {
     pub token_file: fn(&Path, SocketAddr) -> PathBuf,
     /// Where processes of the local executor keep logs and what is known of them.
     pub state: PathBuf,
+    /// How telemetry of services is collected, and what is done with it.
+    pub collect: Collect,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -141,7 +145,13 @@ pub fn serve(
                 address,
                 events: started.writer.last,
             });
-            Some((started.inbox, write(started.writer, Arc::clone(&close))?))
+            let mut collector = started.collector;
+            let collecting = thread::Builder::new()
+                .name("telemetry".into())
+                .spawn(move || collector.run())
+                .map_err(thread_of("collecting telemetry"))?;
+            let writing = write(started.writer, Arc::clone(&close))?;
+            Some((started.inbox, writing, collecting))
         }
         Ok(None) => None,
         Err(error) => {
@@ -154,7 +164,9 @@ pub fn serve(
     // Requests that are open are answered, so that the writer ends after HTTP.
     let answered = answering.join();
     standing.set(Stage::Stops);
-    if let Some((inbox, writing)) = writing {
+    if let Some((inbox, writing, collecting)) = writing {
+        // It asks the writer, which ends after it.
+        let _ = collecting.join();
         // The writer may have ended by itself.
         let _ = inbox.send(Incoming::Stop);
         writing.join().map_err(|_| ServeError::Writer)??;
@@ -188,6 +200,7 @@ fn write(
 struct Started {
     writer: Writer,
     inbox: mpsc::Sender<Incoming>,
+    collector: Collector,
 }
 
 /// Waits until nobody else writes, reads the log meanwhile, and opens the gate; `None`: it was told to end.
@@ -241,7 +254,7 @@ fn start(
         ExecutorKind::Local => Box::new(Local::new(settings.state.clone(), sender.clone())),
     };
     gate.standing.set(Stage::Writes);
-    gate.open(Arc::new(Shared {
+    let shared = Arc::new(Shared {
         shown: Arc::clone(&shown),
         inbox: sender.clone(),
         followers: followers.clone(),
@@ -253,7 +266,14 @@ fn start(
         closing: closing.clone(),
         counters: http::Counters::default(),
         openapi: http::openapi(),
-    }));
+    });
+    gate.open(Arc::clone(&shared));
+    let collector = Collector {
+        shared,
+        settings: settings.collect,
+        pages: BTreeMap::new(),
+        reviewed: BTreeMap::new(),
+    };
     let writer = Writer {
         store,
         epoch,
@@ -273,6 +293,7 @@ fn start(
     Ok(Some(Started {
         writer,
         inbox: sender,
+        collector,
     }))
 }
 

@@ -10,10 +10,14 @@ mod open;
 mod openapi;
 mod page;
 mod problem;
+mod proposals;
 mod routes;
+mod rules;
+mod slos;
 mod statements;
 mod tenants;
 mod tokens;
+mod usage;
 
 pub(crate) use metrics::Counters;
 pub use openapi::openapi;

@@ -2,21 +2,32 @@
 
 mod client;
 mod desk;
+mod engine_page;
 mod lease;
 mod place;
+mod proposal;
+mod review;
 mod serve;
+mod served;
+mod sizing;
+mod slo;
+mod slo_command;
 mod statement;
 mod store;
 mod tenant;
 mod token;
 mod top;
+mod usage;
 
 pub use client::BrokerFlags;
 pub use gpuwise_server::openapi;
 pub use lease::{LeaseCommand, run as lease};
+pub use proposal::{ProposalCommand, run as proposal};
 pub use serve::{Serve, run as serve};
+pub use slo_command::{SloCommand, run as slo};
 pub use statement::{StatementFlags, run as statement};
 pub use store::{StoreCommand, run as store};
 pub use tenant::{TenantCommand, run as tenant};
 pub use token::{TokenCommand, run as token};
 pub use top::{Top, run as top};
+pub use usage::{UsageCommand, run as usage};
