@@ -48,6 +48,10 @@ pub struct Lease {
     pub number: u32,
     pub ask: LeaseAsk,
     pub size: Option<LeaseSize>,
+    /// The deployment of its model, as `gpuwise plan --save` writes it.
+    pub deployment: Option<String>,
+    /// Its number, or that of the first lease in whose place it came: what they serve is one service.
+    pub origin: u32,
     pub requested: Nanoseconds,
     /// For how long, from when it was first active; `None`: until it is released or its command ends.
     pub length: Option<Nanoseconds>,

@@ -21,7 +21,13 @@ impl Broker {
         let decided = wake_at(&self.world, policy, decided);
         let month = (!self.open.is_empty()).then(|| self.month.next().start());
         let end = self.ends.first().map(|(end, _)| *end);
-        month.into_iter().chain(end).chain(decided).min()
+        let proven = self.proven_at();
+        month
+            .into_iter()
+            .chain(end)
+            .chain(decided)
+            .chain(proven)
+            .min()
     }
 
     /// What has happened by now because time went on: leases whose time is over, and months that begin.
@@ -31,6 +37,17 @@ impl Broker {
             due.extend(self.another_month(now));
         }
         due
+    }
+
+    /// What follows of what has happened: demands of SLOs that are at risk, next steps of proposals. To be
+    /// asked again until nothing does.
+    pub fn follow_up(&self, now: Nanoseconds) -> Vec<BrokerEvent> {
+        let demands = self.demands(now);
+        if demands.is_empty() {
+            self.pursue(now)
+        } else {
+            demands
+        }
     }
 
     /// Budgets of a month that begins hold what leases may cost that have no end, or have not begun. Who

@@ -274,7 +274,14 @@ fn touched(event: &BrokerEvent) -> Touched {
         | BrokerEvent::TokenRevoked { .. }
         | BrokerEvent::LeaseRequested { .. }
         | BrokerEvent::MonthBegan { .. }
-        | BrokerEvent::Draining { .. } => Vec::new(),
+        | BrokerEvent::Draining { .. }
+        | BrokerEvent::Used { .. }
+        | BrokerEvent::SloSet { .. }
+        | BrokerEvent::SloRemoved { .. }
+        | BrokerEvent::DemandSet { .. }
+        | BrokerEvent::Learned { .. }
+        | BrokerEvent::Proposed { .. }
+        | BrokerEvent::ProposalMoved { .. } => Vec::new(),
     })
 }
 

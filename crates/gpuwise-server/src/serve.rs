@@ -2,6 +2,7 @@
 
 use crate::{
     clock::Clock,
+    collect::{Collect, Collector},
     desk::Desk,
     endpoints::Endpoints,
     executor::{Delays, Executor, Local, Simulated},
@@ -25,6 +26,7 @@ use gpuwise_wire::{
     live::{EventDocument, FleetDocument},
 };
 use std::{
+    collections::BTreeMap,
     io,
     net::{SocketAddr, TcpListener},
     path::{Path, PathBuf},
@@ -62,6 +64,8 @@ pub struct Settings {
     pub oidc: Option<OidcSettings>,
     /// Where processes of the local executor keep logs and what is known of them.
     pub state: PathBuf,
+    /// How telemetry of services is collected, and what is done with it.
+    pub collect: Collect,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -169,7 +173,13 @@ pub fn serve(
                 events: started.writer.last,
                 tls: has_tls,
             });
-            Some((started.inbox, write(started.writer, Arc::clone(&close))?))
+            let mut collector = started.collector;
+            let collecting = thread::Builder::new()
+                .name("telemetry".into())
+                .spawn(move || collector.run())
+                .map_err(thread_of("collecting telemetry"))?;
+            let writing = write(started.writer, Arc::clone(&close))?;
+            Some((started.inbox, writing, collecting))
         }
         Ok(None) => None,
         Err(error) => {
@@ -182,7 +192,9 @@ pub fn serve(
     // Requests that are open are answered, so that the writer ends after HTTP.
     let answered = answering.join();
     standing.set(Stage::Stops);
-    if let Some((inbox, writing)) = writing {
+    if let Some((inbox, writing, collecting)) = writing {
+        // It asks the writer, which ends after it.
+        let _ = collecting.join();
         // The writer may have ended by itself.
         let _ = inbox.send(Incoming::Stop);
         writing.join().map_err(|_| ServeError::Writer)??;
@@ -216,6 +228,7 @@ fn write(
 struct Started {
     writer: Writer,
     inbox: mpsc::Sender<Incoming>,
+    collector: Collector,
 }
 
 /// Waits until nobody else writes, reads the log meanwhile, and opens the gate; `None`: it was told to end.
@@ -284,7 +297,7 @@ fn start(
         followed.map_err(thread_of("traces"))?;
     }
     gate.standing.set(Stage::Writes);
-    gate.open(Arc::new(Shared {
+    let shared = Arc::new(Shared {
         shown: Arc::clone(&shown),
         inbox: sender.clone(),
         followers: followers.clone(),
@@ -297,12 +310,20 @@ fn start(
         traffic: gateway::Traffic::default(),
         standing: gate.standing.clone(),
         oidc,
+        began: clock.now(),
         closing: closing.clone(),
         counters: http::Counters::default(),
         lines: Lines(settings.lines),
         traces,
         openapi: http::openapi(),
-    }));
+    });
+    gate.open(Arc::clone(&shared));
+    let collector = Collector {
+        shared,
+        settings: settings.collect,
+        pages: BTreeMap::new(),
+        reviewed: BTreeMap::new(),
+    };
     let writer = Writer {
         store,
         epoch,
@@ -322,6 +343,7 @@ fn start(
     Ok(Some(Started {
         writer,
         inbox: sender,
+        collector,
     }))
 }
 

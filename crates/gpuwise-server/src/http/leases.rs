@@ -55,11 +55,14 @@ pub(crate) async fn request(call: Call) -> Result<Response, Problem> {
         size: sized.size,
         length: sized.length,
         key,
+        deployment: sized.deployment,
+        objectives: sized.objectives,
+        in_place_of: None,
     };
     match call.shared.ask(Command::Request(Box::new(asked))).await? {
         Answer::Lease(number, true) => answered(&call, number, StatusCode::CREATED),
         Answer::Lease(number, false) => answered(&call, number, StatusCode::OK),
-        Answer::Done | Answer::Explanation(_) => Err(unsized_lease()),
+        _ => Err(unsized_lease()),
     }
 }
 
@@ -202,6 +205,10 @@ pub(crate) async fn explain(call: Call) -> Result<Response, Problem> {
         Some(reason) => reason,
         None if why.reason.is_empty() => placed_words(lease),
         None => why.reason,
+    };
+    let reason = match broker.at_risk(lease.number) {
+        Some(risk) => format!("{reason}; its priority is raised: {}", risk.reason),
+        None => reason,
     };
     let answer = ExplanationAnswer {
         id: document.id,

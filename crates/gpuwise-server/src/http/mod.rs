@@ -10,11 +10,15 @@ mod open;
 mod openapi;
 mod page;
 mod problem;
+mod proposals;
 mod routes;
+mod rules;
 mod secure;
+mod slos;
 mod statements;
 mod tenants;
 mod tokens;
+mod usage;
 
 pub(crate) use metrics::Counters;
 pub use openapi::openapi;
@@ -44,6 +48,7 @@ use axum::{
 use call::Call;
 use gpuwise_broker::Broker;
 use gpuwise_store::LogEntry;
+use gpuwise_units::Nanoseconds;
 pub(crate) use problem::Problem;
 use routes::{ROUTES, Route};
 use secure::Secure;
@@ -69,6 +74,8 @@ pub(crate) struct Shared {
     pub(crate) followers: broadcast::Sender<Arc<LogEntry>>,
     pub(crate) desk: Arc<dyn Desk>,
     pub(crate) clock: Clock,
+    /// When this daemon began, by its clock.
+    pub(crate) began: Nanoseconds,
     /// The address of the log, to read what a follower missed.
     pub(crate) store: String,
     pub(crate) executor: &'static str,

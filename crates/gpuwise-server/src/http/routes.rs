@@ -1,8 +1,8 @@
 //! The table of routes.
 
 use super::{
-    LARGEST, Problem, call::Call, events, fleet, leases, metrics, open, page, statements, tenants,
-    tokens,
+    LARGEST, Problem, call::Call, events, fleet, leases, metrics, open, page, proposals, slos,
+    statements, tenants, tokens, usage,
 };
 use crate::gateway;
 use axum::{http::Method, response::Response};
@@ -155,6 +155,35 @@ routes! {
         gateway::chat;
     Post "/v1/completions" "complete" Lease Some("CompletionAsk") => 200 "json",
         &[], "Ask a service for a completion of a prompt (OpenAI's form)", gateway::completions;
+    Get "/v1/leases/{lease}/usage" "show-usage" See None => 200 "LeaseUsageAnswer",
+        &[("last", "of the last so long, such as 24h (24h)")],
+        "What a lease used lately, and how much of the time was measured", usage::show;
+    Get "/v1/leases/{lease}/deployment" "show-deployment" See None => 200 "json",
+        &[], "The deployment of a lease's model, as `gpuwise plan --save` writes it", usage::deployment;
+    Post "/v1/usage" "report-usage" Lease Some("UsageEvent") => 200 "UsageAnswer",
+        &[], "Tell what leases used: a CloudEvent, or an array of them", usage::report;
+    Get "/v1/usage" "follow-usage" See None => 200 "json",
+        &[
+            ("after", "only of events of the log after this one; `Link` says the next"),
+            ("limit", "events of the log that are looked at, 1 to 10000 (1000)"),
+        ],
+        "What leases used, as it was told: a batch of CloudEvents", usage::events;
+    Get "/v1/slos" "list-slos" See None => 200 "SloList",
+        &[], "SLOs, error budgets and how fast they burn", slos::list;
+    Post "/v1/slos" "set-slo" Lease Some("SloAsk") => 200 "SloAnswer",
+        &[], "Set the SLO of a lease or a tenant", slos::set;
+    Get "/v1/slos/{slo}" "show-slo" See None => 200 "SloAnswer",
+        &[], "An SLO", slos::show;
+    Delete "/v1/slos/{slo}" "remove-slo" Lease None => 204 "nothing",
+        &[], "Take an SLO back", slos::remove;
+    Get "/v1/slos:rules" "slo-rules" See None => 200 "text",
+        &[], "Rules for Prometheus that call somebody when an error budget burns too fast", slos::rules;
+    Get "/v1/proposals" "list-proposals" See None => 200 "ProposalList",
+        &[], "Right-sizing proposals, the newest first", proposals::list;
+    Get "/v1/proposals/{proposal}" "show-proposal" See None => 200 "ProposalAnswer",
+        &[], "A right-sizing proposal, each step with its reason", proposals::show;
+    Post "/v1/proposals/{proposal}" "decide-proposal" Lease Some("ProposalDecision") => 200 "ProposalAnswer",
+        &[], "Accept or reject a proposal", proposals::decide;
     Get "/v1/tokens" "list-tokens" Tokens None => 200 "TokenList",
         &[], "Tokens, by name", tokens::list;
     Post "/v1/tokens" "create-token" Tokens Some("TokenAsk") => 201 "TokenAnswer",

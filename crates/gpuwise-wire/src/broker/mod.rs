@@ -7,6 +7,9 @@ mod answer;
 mod ask;
 mod event;
 mod gateway;
+mod rightsize;
+mod slo;
+mod usage;
 
 pub use answer::{
     ExplanationAnswer, FleetAnswer, GpuAnswer, HeldGpu, HolderAnswer, LeaseAnswer, LeaseList,
@@ -20,6 +23,18 @@ pub use event::{
     TenantDocument, TokenDocument,
 };
 pub use gateway::{CompletionAsk, ServedModel, ServedModels};
+pub use rightsize::{
+    ProposalAnswer, ProposalDecision, ProposalList, ProposalState, ProposalStepAnswer,
+    RightSizeDocument, SavingDocument,
+};
+pub use slo::{
+    BurnAnswer, IndicatorDocument, ObjectiveAnswer, ObjectiveDocument, SloAnswer, SloAsk,
+    SloDocument, SloList,
+};
+pub use usage::{
+    GpuUse, LatencyHistogram, LeaseUsageAnswer, ServiceUse, USAGE_TYPE, UsageAnswer, UsageAside,
+    UsageData, UsageDocument, UsageEvent,
+};
 
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
@@ -42,6 +57,15 @@ pub fn schemas() -> Map<String, Value> {
     with::<StatementAnswer>(&mut all);
     with::<CompletionAsk>(&mut all);
     with::<ServedModels>(&mut all);
+    with::<UsageEvent>(&mut all);
+    with::<UsageAnswer>(&mut all);
+    with::<LeaseUsageAnswer>(&mut all);
+    with::<SloAsk>(&mut all);
+    with::<SloAnswer>(&mut all);
+    with::<SloList>(&mut all);
+    with::<ProposalAnswer>(&mut all);
+    with::<ProposalList>(&mut all);
+    with::<ProposalDecision>(&mut all);
     all.sort_keys();
     all
 }
@@ -67,6 +91,21 @@ pub fn answer_schemas() -> Vec<(&'static str, String)> {
         (
             "store-check",
             answer::<StoreCheckAnswer>("store-check", "Whether a log is whole"),
+        ),
+        (
+            "lease-usage",
+            answer::<LeaseUsageAnswer>(
+                "lease-usage",
+                "What a lease used, as far as it was measured",
+            ),
+        ),
+        (
+            "slos",
+            answer::<SloList>("slos", "Service level objectives and how they stand"),
+        ),
+        (
+            "proposals",
+            answer::<ProposalList>("proposals", "Right-sizing proposals"),
         ),
         ("tenant", answer::<TenantAnswer>("tenant", "A tenant")),
         ("tenants", answer::<TenantList>("tenants", "Tenants")),
