@@ -19,6 +19,7 @@ mod state;
 mod telemetry;
 mod tenants;
 mod time;
+mod zero;
 
 pub use ask::Asked;
 pub use executor::{Observation, Order, OrderId, Work};

@@ -49,6 +49,10 @@ pub(crate) enum Command {
     Propose(Box<RightSizeDocument>),
     /// Which, whether it is accepted, and why.
     DecideProposal(String, bool, String),
+    /// A service that is idle gives its GPUs back.
+    Park(u32),
+    /// A service is asked for again.
+    Wake(u32),
 }
 
 #[derive(Debug)]

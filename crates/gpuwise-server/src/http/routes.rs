@@ -1,9 +1,10 @@
 //! The table of routes.
 
 use super::{
-    Problem, call::Call, events, fleet, leases, metrics, open, page, proposals, slos, statements, tenants,
-    tokens, usage,
+    LARGEST, Problem, call::Call, events, fleet, leases, metrics, open, page, proposals, slos,
+    statements, tenants, tokens, usage,
 };
+use crate::gateway;
 use axum::{http::Method, response::Response};
 use gpuwise_wire::broker::Role;
 use std::{future::Future, pin::Pin};
@@ -36,6 +37,14 @@ enum Verb {
 }
 
 impl Route {
+    /// The largest body that is taken, in bytes.
+    pub(crate) fn largest(&self) -> usize {
+        match self.takes {
+            Some("CompletionAsk") => gateway::LARGEST,
+            _ => LARGEST,
+        }
+    }
+
     pub(crate) const fn method(&self) -> Method {
         match self.verb {
             Verb::Get => Method::GET,
@@ -168,6 +177,13 @@ routes! {
         &[], "A right-sizing proposal, each step with its reason", proposals::show;
     Post "/v1/proposals/{proposal}" "decide-proposal" Lease Some("ProposalDecision") => 200 "ProposalAnswer",
         &[], "Accept or reject a proposal", proposals::decide;
+    Get "/v1/models" "list-models" See None => 200 "ServedModels",
+        &[], "Models that services serve (OpenAI's form)", gateway::models;
+    Post "/v1/chat/completions" "complete-chat" Lease Some("CompletionAsk") => 200 "json",
+        &[], "Ask a service (OpenAI's form); one that gave its GPUs back is woken, and the request waits",
+        gateway::chat;
+    Post "/v1/completions" "complete" Lease Some("CompletionAsk") => 200 "json",
+        &[], "Ask a service for a completion of a prompt (OpenAI's form)", gateway::completions;
     Get "/v1/tokens" "list-tokens" Tokens None => 200 "TokenList",
         &[], "Tokens, by name", tokens::list;
     Post "/v1/tokens" "create-token" Tokens Some("TokenAsk") => 201 "TokenAnswer",

@@ -9,6 +9,7 @@ mod event;
 mod rightsize;
 mod slo;
 mod usage;
+mod gateway;
 
 pub use answer::{
     ExplanationAnswer, FleetAnswer, GpuAnswer, HeldGpu, HolderAnswer, LeaseAnswer, LeaseList,
@@ -16,7 +17,7 @@ pub use answer::{
     StoreCheckAnswer, StoreMoney, TenantAnswer, TenantList, TokenAnswer, TokenList, TopAnswer,
     WeighedAnswer,
 };
-pub use ask::{LeaseAsk, QuotaAsk, TenantAsk, TokenAsk};
+pub use ask::{LeaseAsk, QuotaAsk, ServiceAsk, TenantAsk, TokenAsk};
 pub use event::{
     BrokerEvent, EndedHow, LeaseSize, LoggedEvent, PlacedReason, PolicyDocument, Role,
     TenantDocument, TokenDocument,
@@ -33,6 +34,7 @@ pub use usage::{
     GpuUse, LatencyHistogram, LeaseUsageAnswer, ServiceUse, USAGE_TYPE, UsageAnswer, UsageAside,
     UsageData, UsageDocument, UsageEvent,
 };
+pub use gateway::{CompletionAsk, ServedModel, ServedModels};
 
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
@@ -62,6 +64,8 @@ pub fn schemas() -> Map<String, Value> {
     with::<ProposalAnswer>(&mut all);
     with::<ProposalList>(&mut all);
     with::<ProposalDecision>(&mut all);
+    with::<CompletionAsk>(&mut all);
+    with::<ServedModels>(&mut all);
     all.sort_keys();
     all
 }

@@ -20,7 +20,9 @@ use gpuwise_size::knowledge::Knowledge;
 use gpuwise_units::{Money, Nanoseconds};
 use gpuwise_wire::{
     Mirror as _,
-    broker::{LeaseAsk, LeaseSize, ObjectiveDocument, ServiceUse, SloAsk, TenantAsk},
+    broker::{
+        LeaseAsk, LeaseSize, ObjectiveDocument, ServiceAsk, ServiceUse, SloAsk, TenantAsk,
+    },
 };
 use std::{collections::BTreeMap, str::FromStr as _, sync::OnceLock};
 
@@ -52,6 +54,37 @@ impl AppDesk {
         }
         let fitted = knowledge::fitted(&self.loaded)?;
         Ok(self.fitted.get_or_init(|| fitted))
+    }
+
+    /// Whether a service can be one.
+    fn service(&self, ask: &LeaseAsk, service: &ServiceAsk) -> Result<(), Refusal> {
+        if ask.command.is_empty() {
+            let problem = "say which command is the engine, after --";
+            return Err(invalid("service.model", problem));
+        }
+        let printable = |text: &str| !text.is_empty() && text.chars().all(|one| !one.is_control());
+        if !printable(&service.model) || service.model.len() > 200 {
+            return Err(invalid("service.model", "expected the name of a model"));
+        }
+        let path = service.health.as_deref().unwrap_or("/");
+        if !path.starts_with('/') || !path.bytes().all(|byte| byte.is_ascii_graphic()) {
+            let problem = format!("{path:?}: expected a path such as /health");
+            return Err(invalid("service.health", problem));
+        }
+        for (field, text) in [
+            ("service.ready_within", &service.ready_within),
+            ("service.idle", &service.idle),
+        ] {
+            if let Some(text) = text
+                && self.span(field, text)? == Nanoseconds(0)
+            {
+                return Err(invalid(field, "expected some time, such as 10m"));
+            }
+        }
+        if service.concurrency == Some(0) {
+            return Err(invalid("service.concurrency", "expected 1 or more"));
+        }
+        Ok(())
     }
 
     /// A job from the fields of a job file.
@@ -205,6 +238,9 @@ impl Desk for AppDesk {
         if ask.command.is_empty() && !ask.env.is_empty() {
             return Err(invalid("env", "no command is there that it could be for"));
         }
+        if let Some(service) = &ask.service {
+            self.service(ask, service)?;
+        }
         let mut fields = toml::Table::new();
         let (mut size, mut deployment) = (None, None);
         match (&ask.model, &ask.gpu) {
@@ -294,7 +330,7 @@ impl Desk for AppDesk {
         within: Interval,
         speeds: &[TrueSpeed],
     ) -> Option<(ServiceUse, Option<f64>, Option<f64>)> {
-        self.service(lease, within, speeds).ok()
+        self.simulated(lease, within, speeds).ok()
     }
 
     fn metrics(&self, address: &str) -> Result<ServiceUse, String> {

@@ -3,6 +3,7 @@
 mod client;
 mod desk;
 mod engine_page;
+mod engine;
 mod lease;
 mod place;
 mod proposal;
@@ -20,6 +21,7 @@ mod top;
 mod usage;
 
 pub use client::BrokerFlags;
+pub use engine::{Engine, run as engine};
 pub use gpuwise_server::openapi;
 pub use lease::{LeaseCommand, run as lease};
 pub use proposal::{ProposalCommand, run as proposal};
