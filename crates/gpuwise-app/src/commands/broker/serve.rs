@@ -65,6 +65,9 @@ pub struct Serve {
     /// What is done where telemetry says that a service has the wrong size
     #[arg(long, value_enum, default_value_t = RightSizeName::Propose, help_heading = "Services")]
     right_size: RightSizeName,
+    /// How often services are asked what they did
+    #[arg(long, value_name = "TIME", default_value = "1min", help_heading = "Services")]
+    telemetry_every: Nanoseconds,
     /// How often the size of each service is looked at
     #[arg(long, value_name = "TIME", default_value = "6h", help_heading = "Services")]
     review_every: Nanoseconds,
@@ -238,6 +241,7 @@ pub fn run(context: &Context, flags: &Serve) -> anyhow::Result<Exit> {
         state: place::state()?,
         collect: Collect {
             speeds: speeds(flags)?,
+            every: flags.telemetry_every,
             review: flags.review_every,
             right_size: match flags.right_size {
                 RightSizeName::Off => RightSize::Off,
