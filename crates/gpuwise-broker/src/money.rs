@@ -295,6 +295,12 @@ impl Broker {
 
     /// The most that a job can cost over an interval; `None`: a kind that it may get has no price.
     fn worst(&self, spot: bool, job: &Job, within: Interval) -> Option<Money> {
+        // What was granted is rounded up each time: at most once a worker's part, and piece.
+        self.dearest(spot, job, within, 1)
+    }
+
+    /// With so many µ-units more for each worker.
+    fn dearest(&self, spot: bool, job: &Job, within: Interval, more: i128) -> Option<Money> {
         let length = i128::from(within.length());
         let each = (0..).map(KindId).zip(self.world.kinds());
         let wanted = job.worker.gpu.kinds().and(self.present);
@@ -317,10 +323,8 @@ impl Broker {
                 let time = length * workers * i128::from(share.part);
                 let per = i128::from(price.per) * i128::from(share.of);
                 let cost = amount(price.amount, time, per)?;
-                // What was granted is rounded up each time: at most once a worker's part, and piece.
-                let micros = cost
-                    .micros
-                    .saturating_add(i64::try_from(workers).unwrap_or(i64::MAX));
+                let more = i64::try_from(workers * more).unwrap_or(i64::MAX);
+                let micros = cost.micros.saturating_add(more);
                 if most.is_none_or(|most| most.micros < micros) {
                     most = Some(Money {
                         micros,
@@ -388,10 +392,10 @@ impl Broker {
         })
     }
 
-    /// What a job would cost over a time from now on, at the most; `None`: a kind that it may get has no
-    /// price.
+    /// What a job costs over an interval, at the dearest price that it may get; `None`: a kind that it may
+    /// get has no price.
     pub fn price_of(&self, spot: bool, job: &Job, within: Interval) -> Option<Money> {
-        self.worst(spot, job, within)
+        self.dearest(spot, job, within, 0)
     }
 
     /// What a lease has cost until now; `None`: nothing of it has a price.

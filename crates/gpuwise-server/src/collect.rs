@@ -6,6 +6,7 @@
 
 use crate::{
     desk::{Review, TrueSpeed},
+    gateway::ENDS,
     http::Shared,
     message::{Answer, Command, Failure, Incoming, Message},
 };
@@ -39,13 +40,13 @@ pub struct Collect {
     pub speeds: Option<Vec<TrueSpeed>>,
     /// How often sizes are looked at.
     pub review: Nanoseconds,
+    /// How often services are asked what they did.
+    pub every: Nanoseconds,
     pub right_size: RightSize,
 }
 
-/// Real time between two looks.
+/// Real time between two looks, however fast simulated time goes.
 const LOOK: Duration = Duration::from_millis(500);
-/// Broker time between two looks at least.
-const LEAST: Nanoseconds = Nanoseconds(15_000_000_000);
 /// How soon it is noticed that the daemon ends.
 const STEP: Duration = Duration::from_millis(50);
 
@@ -64,7 +65,7 @@ impl Collector {
         let mut looked = self.shared.clock.now();
         loop {
             let began = Instant::now();
-            let next = Nanoseconds(looked.0.saturating_add(LEAST.0));
+            let next = Nanoseconds(looked.0.saturating_add(self.settings.every.0));
             let wait = LOOK.max(self.shared.clock.until(next));
             while began.elapsed() < wait {
                 if *self.shared.closing.borrow() {
@@ -92,7 +93,9 @@ impl Collector {
     fn serving(&self) -> Vec<Lease> {
         let broker = self.shared.broker();
         let active = broker.open().filter(|lease| {
-            let serves = lease.deployment.is_some() || lease.ask.metrics.is_some();
+            let serves = lease.deployment.is_some()
+                || lease.ask.metrics.is_some()
+                || lease.ask.service.is_some();
             serves && broker.state(lease).0 == LeaseState::Active
         });
         active.cloned().collect()
@@ -103,52 +106,16 @@ impl Collector {
         for lease in self.serving() {
             if lease.ask.metrics.is_some() {
                 told.extend(self.read(now, &lease));
+            } else if lease.ask.service.is_some() {
+                told.extend(self.relayed(now, &lease));
             } else if self.settings.speeds.is_some() {
                 told.extend(self.simulate(now, &lease));
             }
         }
-        told.extend(self.through_the_gateway(now));
         if !told.is_empty() {
             // Where it cannot be kept now it is told again: what was collected is known by its last interval.
             let _ = self.ask(Command::Usage(told));
         }
-    }
-
-    /// What went through the gateway since it was looked at last, of services whose engines are not asked. What
-    /// was answered last is told even where the lease is over by now.
-    fn through_the_gateway(&mut self, now: Nanoseconds) -> Vec<UsageDocument> {
-        let mut told = Vec::new();
-        for (number, tally) in self.shared.traffic.all() {
-            let lease = self.shared.broker().lease(number).cloned();
-            let Some(lease) = lease.filter(|lease| lease.ask.metrics.is_none()) else {
-                continue;
-            };
-            let end = lease.over.as_ref().map_or(now, |over| over.at.min(now));
-            let started = lease.started.unwrap_or(now).max(self.shared.began);
-            let counted = tally.counted();
-            let (since, before) = self
-                .pages
-                .get(&number)
-                .cloned()
-                .unwrap_or((started, ServiceUse::default()));
-            let Some(service) = counted_since(&counted, &before) else {
-                continue;
-            };
-            if counted == before || since >= end {
-                continue;
-            }
-            self.pages.insert(number, (end, counted));
-            told.push(UsageDocument {
-                source: "gpuwise/gateway".into(),
-                id: format!("{}/{}", lease.id(), since.0),
-                lease: number,
-                start_ns: since.0,
-                end_ns: end.0,
-                gpus: Vec::new(),
-                service,
-            });
-        }
-        told
     }
 
     /// What an engine's page says that was counted since it was read last.
@@ -156,11 +123,48 @@ impl Collector {
         let address = lease.ask.metrics.as_deref()?;
         // One that does not answer leaves a gap, which is billed by grant.
         let page = self.shared.desk.metrics(address).ok()?;
+        let source = format!("gpuwise/metrics/{address}");
+        self.since(now, lease, source, page)
+    }
+
+    /// What the gateway passed on to a service since it was looked at last.
+    fn relayed(&mut self, now: Nanoseconds, lease: &Lease) -> Option<UsageDocument> {
+        let tally = self.shared.traffic.of(lease.number).unwrap_or_default();
+        let mut before = 0;
+        let mut counts: Vec<u64> = Vec::with_capacity(ENDS.len() + 1);
+        for count in tally.ttft.counts {
+            counts.push(count.saturating_sub(before));
+            before = count;
+        }
+        counts.push(tally.ttft.count.saturating_sub(before));
+        let page = ServiceUse {
+            prompt_tokens: Some(tally.prompt),
+            completion_tokens: Some(tally.completion),
+            requests: Some(tally.good),
+            failed: Some(tally.bad),
+            ttft: Some(LatencyHistogram {
+                bounds: ENDS.to_vec(),
+                counts,
+                sum: tally.ttft.sum,
+            }),
+            ..ServiceUse::default()
+        };
+        self.since(now, lease, "gpuwise/gateway".into(), page)
+    }
+
+    /// What was counted since the page before.
+    fn since(
+        &mut self,
+        now: Nanoseconds,
+        lease: &Lease,
+        source: String,
+        page: ServiceUse,
+    ) -> Option<UsageDocument> {
         let before = self.pages.insert(lease.number, (now, page.clone()));
         let (since, before) = before?;
         let service = counted_since(&page, &before)?;
         Some(UsageDocument {
-            source: format!("gpuwise/metrics/{address}"),
+            source,
             id: format!("{}/{}", lease.id(), since.0),
             lease: lease.number,
             start_ns: since.0,
@@ -177,12 +181,10 @@ impl Collector {
             let broker = self.shared.broker();
             let last = broker.telemetry(lease.number).map(|one| one.last);
             let shares = lease.place.iter().flat_map(|one| &one.gpus);
-            let uids = shares
-                .filter(|share| share.part == Part::Whole)
-                .filter_map(|share| {
-                    let state = broker.world().gpu(share.gpu)?;
-                    Some(state.gpu.uid.to_string())
-                });
+            let uids = shares.filter(|share| share.part == Part::Whole).filter_map(|share| {
+                let state = broker.world().gpu(share.gpu)?;
+                Some(state.gpu.uid.to_string())
+            });
             (last, uids.collect::<Vec<_>>())
         };
         let Some(started) = lease.started else {

@@ -40,10 +40,6 @@ pub(crate) enum Command {
     Request(Box<Asked>),
     Release(u32, String),
     Explain(u32),
-    /// A service that is idle gives its GPUs back.
-    Park(u32),
-    /// A service is asked for again.
-    Wake(u32),
     Usage(Vec<UsageDocument>),
     /// Whose, and what is promised.
     SetSlo(String, Vec<ObjectiveDocument>),
@@ -53,6 +49,10 @@ pub(crate) enum Command {
     Propose(Box<RightSizeDocument>),
     /// Which, whether it is accepted, and why.
     DecideProposal(String, bool, String),
+    /// A service that is idle gives its GPUs back.
+    Park(u32),
+    /// A service is asked for again.
+    Wake(u32),
 }
 
 #[derive(Debug)]

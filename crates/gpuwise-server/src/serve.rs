@@ -310,7 +310,6 @@ fn start(
         traffic: gateway::Traffic::default(),
         standing: gate.standing.clone(),
         oidc,
-        began: clock.now(),
         closing: closing.clone(),
         counters: http::Counters::default(),
         lines: Lines(settings.lines),

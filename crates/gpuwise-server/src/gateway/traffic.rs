@@ -2,7 +2,6 @@
 
 use super::count::Tokens;
 use gpuwise_units::Nanoseconds;
-use gpuwise_wire::broker::{LatencyHistogram, ServiceUse};
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -47,32 +46,6 @@ pub(crate) struct Tally {
     pub(crate) ttft: Latencies,
     /// When it was last asked, or answered last.
     pub(crate) last: Nanoseconds,
-}
-
-impl Tally {
-    /// As telemetry has it.
-    pub(crate) fn counted(&self) -> ServiceUse {
-        let below = [0].iter().chain(&self.ttft.counts);
-        let each = self
-            .ttft
-            .counts
-            .iter()
-            .zip(below)
-            .map(|(to, from)| to - from);
-        let last = self.ttft.count - self.ttft.counts.last().copied().unwrap_or(0);
-        ServiceUse {
-            prompt_tokens: Some(self.prompt),
-            completion_tokens: Some(self.completion),
-            requests: Some(self.good),
-            failed: Some(self.bad),
-            ttft: Some(LatencyHistogram {
-                bounds: ENDS.to_vec(),
-                counts: each.chain([last]).collect(),
-                sum: self.ttft.sum,
-            }),
-            ..ServiceUse::default()
-        }
-    }
 }
 
 /// By lease.

@@ -72,11 +72,6 @@ impl Call {
         })
     }
 
-    /// The token's name; empty where nobody needs to say who asks.
-    pub(crate) fn name(&self) -> &str {
-        self.token.as_ref().map_or("", |token| token.name.as_str())
-    }
-
     /// The tenant that the token is for; `None`: for all.
     pub(crate) fn tenant(&self) -> Option<&str> {
         self.token.as_ref()?.tenant.as_deref()

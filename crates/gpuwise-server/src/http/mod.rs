@@ -13,8 +13,8 @@ mod problem;
 mod proposals;
 mod routes;
 mod rules;
-mod secure;
 mod slos;
+mod secure;
 mod statements;
 mod tenants;
 mod tokens;
@@ -48,7 +48,6 @@ use axum::{
 use call::Call;
 use gpuwise_broker::Broker;
 use gpuwise_store::LogEntry;
-use gpuwise_units::Nanoseconds;
 pub(crate) use problem::Problem;
 use routes::{ROUTES, Route};
 use secure::Secure;
@@ -74,8 +73,6 @@ pub(crate) struct Shared {
     pub(crate) followers: broadcast::Sender<Arc<LogEntry>>,
     pub(crate) desk: Arc<dyn Desk>,
     pub(crate) clock: Clock,
-    /// When this daemon began, by its clock.
-    pub(crate) began: Nanoseconds,
     /// The address of the log, to read what a follower missed.
     pub(crate) store: String,
     pub(crate) executor: &'static str,

@@ -52,7 +52,7 @@ pub(crate) async fn decide(call: Call) -> Result<Response, Problem> {
         }
     };
     let said = decision.reason.unwrap_or_default();
-    let by = call.name().to_owned();
+    let by = call.who().unwrap_or_default();
     let reason = match (accepted, said.is_empty()) {
         (true, true) => format!("accepted by {by}"),
         (false, true) => format!("rejected by {by}"),

@@ -148,13 +148,6 @@ routes! {
         &[], "Give a lease back: what runs is stopped, and its GPUs are free", leases::release;
     Get "/v1/leases/{lease}/explanation" "explain-lease" See None => 200 "ExplanationAnswer",
         &[], "Why a lease waits and what would help, or why it is where it is", leases::explain;
-    Get "/v1/models" "list-models" See None => 200 "ServedModels",
-        &[], "Models that services serve (OpenAI's form)", gateway::models;
-    Post "/v1/chat/completions" "complete-chat" Lease Some("CompletionAsk") => 200 "json",
-        &[], "Ask a service (OpenAI's form); one that gave its GPUs back is woken, and the request waits",
-        gateway::chat;
-    Post "/v1/completions" "complete" Lease Some("CompletionAsk") => 200 "json",
-        &[], "Ask a service for a completion of a prompt (OpenAI's form)", gateway::completions;
     Get "/v1/leases/{lease}/usage" "show-usage" See None => 200 "LeaseUsageAnswer",
         &[("last", "of the last so long, such as 24h (24h)")],
         "What a lease used lately, and how much of the time was measured", usage::show;
@@ -184,6 +177,13 @@ routes! {
         &[], "A right-sizing proposal, each step with its reason", proposals::show;
     Post "/v1/proposals/{proposal}" "decide-proposal" Lease Some("ProposalDecision") => 200 "ProposalAnswer",
         &[], "Accept or reject a proposal", proposals::decide;
+    Get "/v1/models" "list-models" See None => 200 "ServedModels",
+        &[], "Models that services serve (OpenAI's form)", gateway::models;
+    Post "/v1/chat/completions" "complete-chat" Lease Some("CompletionAsk") => 200 "json",
+        &[], "Ask a service (OpenAI's form); one that gave its GPUs back is woken, and the request waits",
+        gateway::chat;
+    Post "/v1/completions" "complete" Lease Some("CompletionAsk") => 200 "json",
+        &[], "Ask a service for a completion of a prompt (OpenAI's form)", gateway::completions;
     Get "/v1/tokens" "list-tokens" Tokens None => 200 "TokenList",
         &[], "Tokens, by name", tokens::list;
     Post "/v1/tokens" "create-token" Tokens Some("TokenAsk") => 201 "TokenAnswer",

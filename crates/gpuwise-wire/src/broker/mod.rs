@@ -6,10 +6,10 @@
 mod answer;
 mod ask;
 mod event;
-mod gateway;
 mod rightsize;
 mod slo;
 mod usage;
+mod gateway;
 
 pub use answer::{
     ExplanationAnswer, FleetAnswer, GpuAnswer, HeldGpu, HolderAnswer, LeaseAnswer, LeaseList,
@@ -22,7 +22,6 @@ pub use event::{
     BrokerEvent, EndedHow, LeaseSize, LoggedEvent, PlacedReason, PolicyDocument, Role,
     TenantDocument, TokenDocument,
 };
-pub use gateway::{CompletionAsk, ServedModel, ServedModels};
 pub use rightsize::{
     ProposalAnswer, ProposalDecision, ProposalList, ProposalState, ProposalStepAnswer,
     RightSizeDocument, SavingDocument,
@@ -35,6 +34,7 @@ pub use usage::{
     GpuUse, LatencyHistogram, LeaseUsageAnswer, ServiceUse, USAGE_TYPE, UsageAnswer, UsageAside,
     UsageData, UsageDocument, UsageEvent,
 };
+pub use gateway::{CompletionAsk, ServedModel, ServedModels};
 
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
@@ -55,8 +55,6 @@ pub fn schemas() -> Map<String, Value> {
     with::<TokenList>(&mut all);
     with::<FleetAnswer>(&mut all);
     with::<StatementAnswer>(&mut all);
-    with::<CompletionAsk>(&mut all);
-    with::<ServedModels>(&mut all);
     with::<UsageEvent>(&mut all);
     with::<UsageAnswer>(&mut all);
     with::<LeaseUsageAnswer>(&mut all);
@@ -66,6 +64,8 @@ pub fn schemas() -> Map<String, Value> {
     with::<ProposalAnswer>(&mut all);
     with::<ProposalList>(&mut all);
     with::<ProposalDecision>(&mut all);
+    with::<CompletionAsk>(&mut all);
+    with::<ServedModels>(&mut all);
     all.sort_keys();
     all
 }
@@ -94,15 +94,9 @@ pub fn answer_schemas() -> Vec<(&'static str, String)> {
         ),
         (
             "lease-usage",
-            answer::<LeaseUsageAnswer>(
-                "lease-usage",
-                "What a lease used, as far as it was measured",
-            ),
+            answer::<LeaseUsageAnswer>("lease-usage", "What a lease used, as far as it was measured"),
         ),
-        (
-            "slos",
-            answer::<SloList>("slos", "Service level objectives and how they stand"),
-        ),
+        ("slos", answer::<SloList>("slos", "Service level objectives and how they stand")),
         (
             "proposals",
             answer::<ProposalList>("proposals", "Right-sizing proposals"),

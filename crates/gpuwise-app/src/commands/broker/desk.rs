@@ -1,12 +1,12 @@
 //! What the broker asks of the catalogue and of the sizing engine.
 
-use super::{sizing::Planned, slo};
 use crate::{
     app::App,
     catalogue::{self, Loaded},
     commands::place,
     fleet, knowledge, settings,
 };
+use super::{sizing::Planned, slo};
 use gpuwise_account::period::Interval;
 use gpuwise_broker::{Broker, Lease, Refusal};
 use gpuwise_domain::{
@@ -20,7 +20,9 @@ use gpuwise_size::knowledge::Knowledge;
 use gpuwise_units::{Money, Nanoseconds};
 use gpuwise_wire::{
     Mirror as _,
-    broker::{LeaseAsk, LeaseSize, ObjectiveDocument, ServiceAsk, ServiceUse, SloAsk, TenantAsk},
+    broker::{
+        LeaseAsk, LeaseSize, ObjectiveDocument, ServiceAsk, ServiceUse, SloAsk, TenantAsk,
+    },
 };
 use std::{collections::BTreeMap, str::FromStr as _, sync::OnceLock};
 
@@ -55,7 +57,7 @@ impl AppDesk {
     }
 
     /// Whether a service can be one.
-    fn check_service(&self, ask: &LeaseAsk, service: &ServiceAsk) -> Result<(), Refusal> {
+    fn service(&self, ask: &LeaseAsk, service: &ServiceAsk) -> Result<(), Refusal> {
         if ask.command.is_empty() {
             let problem = "say which command is the engine, after --";
             return Err(invalid("service.model", problem));
@@ -237,7 +239,7 @@ impl Desk for AppDesk {
             return Err(invalid("env", "no command is there that it could be for"));
         }
         if let Some(service) = &ask.service {
-            self.check_service(ask, service)?;
+            self.service(ask, service)?;
         }
         let mut fields = toml::Table::new();
         let (mut size, mut deployment) = (None, None);
@@ -328,7 +330,7 @@ impl Desk for AppDesk {
         within: Interval,
         speeds: &[TrueSpeed],
     ) -> Option<(ServiceUse, Option<f64>, Option<f64>)> {
-        self.service(lease, within, speeds).ok()
+        self.simulated(lease, within, speeds).ok()
     }
 
     fn metrics(&self, address: &str) -> Result<ServiceUse, String> {

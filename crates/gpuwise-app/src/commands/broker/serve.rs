@@ -58,6 +58,22 @@ pub struct Serve {
     /// Share of simulated starts that fail
     #[arg(long, value_name = "SHARE", default_value = "0")]
     start_fails: f64,
+    /// Simulated services tell their use, and are so many times as fast as we predict, such as 0.8, or
+    /// llama-3.1-8b=0.8 for one model; repeat
+    #[arg(long, value_name = "[MODEL=]N", help_heading = "Services")]
+    true_speed: Vec<String>,
+    /// What is done where telemetry says that a service has the wrong size
+    #[arg(long, value_enum, default_value_t = RightSizeName::Propose, help_heading = "Services")]
+    right_size: RightSizeName,
+    /// How often services are asked what they did
+    #[arg(long, value_name = "TIME", default_value = "1min", help_heading = "Services")]
+    telemetry_every: Nanoseconds,
+    /// How often the size of each service is looked at
+    #[arg(long, value_name = "TIME", default_value = "6h", help_heading = "Services")]
+    review_every: Nanoseconds,
+    /// Over how long a new size is proven before it stays
+    #[arg(long, value_name = "TIME", default_value = "2d", help_heading = "Services")]
+    proof: Nanoseconds,
     /// Collector that gets traces of leases by OTLP over HTTP, such as http://localhost:4318
     #[arg(long, value_name = "URL", env = "OTEL_EXPORTER_OTLP_ENDPOINT")]
     otlp: Option<String>,
@@ -104,29 +120,6 @@ pub struct Serve {
         help_heading = "OpenID Connect"
     )]
     oidc_tenant: String,
-    /// Simulated services tell their use, and are so many times as fast as we predict, such as 0.8, or
-    /// llama-3.1-8b=0.8 for one model; repeat
-    #[arg(long, value_name = "[MODEL=]N", help_heading = "Services")]
-    true_speed: Vec<String>,
-    /// What is done where telemetry says that a service has the wrong size
-    #[arg(long, value_enum, default_value_t = RightSizeName::Propose, help_heading = "Services")]
-    right_size: RightSizeName,
-    /// How often the size of each service is looked at
-    #[arg(
-        long,
-        value_name = "TIME",
-        default_value = "6h",
-        help_heading = "Services"
-    )]
-    review_every: Nanoseconds,
-    /// Over how long a new size is proven before it stays
-    #[arg(
-        long,
-        value_name = "TIME",
-        default_value = "2d",
-        help_heading = "Services"
-    )]
-    proof: Nanoseconds,
     #[command(flatten, next_help_heading = "Scheduling")]
     how: settings::HowFlags,
 }
@@ -164,9 +157,7 @@ fn speeds(flags: &Serve) -> anyhow::Result<Option<Vec<TrueSpeed>>> {
         let speed: Option<f64> = speed.trim().parse().ok();
         let speed = speed.filter(|speed| (0.01..=100.0).contains(speed));
         let speed = speed.ok_or_else(|| {
-            Problem::new(format!(
-                "--true-speed {text:?}: expected 0.01 to 100, or MODEL=0.8"
-            ))
+            Problem::new(format!("--true-speed {text:?}: expected 0.01 to 100, or MODEL=0.8"))
         })?;
         Ok(TrueSpeed {
             model: model.map(str::to_owned),
@@ -250,6 +241,7 @@ pub fn run(context: &Context, flags: &Serve) -> anyhow::Result<Exit> {
         state: place::state()?,
         collect: Collect {
             speeds: speeds(flags)?,
+            every: flags.telemetry_every,
             review: flags.review_every,
             right_size: match flags.right_size {
                 RightSizeName::Off => RightSize::Off,

@@ -113,7 +113,7 @@ fn speed_of(model: &str, speeds: &[TrueSpeed]) -> f64 {
 
 impl AppDesk {
     /// What a service tells of an interval, the part of the time that its GPUs work, and joules.
-    pub(super) fn service(
+    pub(super) fn simulated(
         &self,
         lease: &Lease,
         within: Interval,
