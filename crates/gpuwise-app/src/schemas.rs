@@ -90,6 +90,7 @@ answers! {
     ServingPlan: "serving-plan",
     Statement: "statement",
     StoreBackup: "store-backup",
+    StoreSnapshot: "store-snapshot",
     StoreCheck: "store-check",
     Table: "table",
     Tco: "tco",

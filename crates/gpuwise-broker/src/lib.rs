@@ -6,19 +6,24 @@
 
 mod apply;
 mod ask;
+mod dry;
 mod executor;
 mod grants;
+mod image;
 mod kernel;
 mod lease;
 mod money;
+mod prices;
 mod refusal;
 mod state;
 mod tenants;
 mod time;
 
 pub use ask::Asked;
+pub use dry::{DryRun, NotRun};
 pub use executor::{Observation, Order, OrderId, Work};
 pub use grants::{Grant, Grants};
+pub use image::{FORM, NoImage};
 pub use kernel::Explanation;
 pub use lease::{Lease, LeaseState, Over, lease_id, lease_number};
 pub use refusal::Refusal;

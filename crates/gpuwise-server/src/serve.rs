@@ -65,8 +65,12 @@ pub enum Said {
     Waits { address: SocketAddr, holder: String },
     /// An administrator's token was written to this file.
     Token(PathBuf),
-    /// It answers here.
-    Listens { address: SocketAddr, events: u64 },
+    /// It answers here; so many events of the log were read one by one, the others are in a snapshot.
+    Listens {
+        address: SocketAddr,
+        events: u64,
+        read: u64,
+    },
 }
 
 /// Why a daemon could not start, or stopped.
@@ -140,6 +144,7 @@ pub fn serve(
             say(Said::Listens {
                 address,
                 events: started.writer.last,
+                read: started.writer.last - started.from,
             });
             Some((started.inbox, write(started.writer, Arc::clone(&close))?))
         }
@@ -188,6 +193,8 @@ fn write(
 struct Started {
     writer: Writer,
     inbox: mpsc::Sender<Incoming>,
+    /// The last event of the snapshot that it began with.
+    from: u64,
 }
 
 /// Waits until nobody else writes, reads the log meanwhile, and opens the gate; `None`: it was told to end.
@@ -199,7 +206,7 @@ fn start(
     say: &mut dyn FnMut(Said),
 ) -> Result<Option<Started>, ServeError> {
     let store = Store::open_durable(&settings.store)?;
-    let mut replay = Replay::default();
+    let mut replay = Replay::open(&store)?;
     let taken = lead::take(
         &store,
         &lead::holder(),
@@ -217,6 +224,7 @@ fn start(
     gate.standing.set(Stage::Starts);
     // What the one before wrote last.
     replay.catch_up(&store)?;
+    let from = replay.from();
     let (mut ahead, mut last) = match replay.into_state() {
         Some(found) => found,
         None => begin(&store, epoch, &settings)?,
@@ -273,6 +281,7 @@ fn start(
     Ok(Some(Started {
         writer,
         inbox: sender,
+        from,
     }))
 }
 

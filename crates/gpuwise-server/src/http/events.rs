@@ -104,6 +104,8 @@ fn may_see(call: &Call, entry: &LogEntry) -> bool {
     let lease = match logged.event {
         BrokerEvent::LeaseRequested { ask, .. } => return ask.tenant == own,
         BrokerEvent::Draining { lease, .. } | BrokerEvent::Ended { lease, .. } => lease,
+        BrokerEvent::Asked(asked) => return asked.about.as_deref() == Some(own),
+        BrokerEvent::PriceSet { .. } | BrokerEvent::MonthClosed { .. } => return false,
         BrokerEvent::Began { .. }
         | BrokerEvent::PolicySet { .. }
         | BrokerEvent::MonthBegan { .. }

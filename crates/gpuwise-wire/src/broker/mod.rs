@@ -4,19 +4,26 @@
 //! answers and as nanoseconds since 1970 in the log.
 
 mod answer;
+mod api;
 mod ask;
 mod event;
 
 pub use answer::{
     ExplanationAnswer, FleetAnswer, GpuAnswer, HeldGpu, HolderAnswer, LeaseAnswer, LeaseList,
     NodeAnswer, ProblemAnswer, StatementAnswer, StatementLine, StatementTotal, StoreBackupAnswer,
-    StoreCheckAnswer, StoreMoney, TenantAnswer, TenantList, TokenAnswer, TokenList, TopAnswer,
-    WeighedAnswer,
+    StoreCheckAnswer, StoreMoney, StoreSnapshotAnswer, TenantAnswer, TenantList, TokenAnswer,
+    TokenList, TopAnswer, WeighedAnswer,
+};
+pub use api::{
+    AuditEntry, AuditList, BudgetAnswer, BudgetList, DryRunAnswer, FleetReport, JobAnswer, JobList,
+    OfferAnswer, OfferList, PlacedAnswer, PlanAnswer, PlanList, PolicyAnswer, PriceAnswer,
+    PriceAsk, PriceList, ProjectAnswer, ProjectList, QuotaAnswer, QuotaList, ReservationAnswer,
+    ReservationList, StrandedAnswer, TenantChange, UserAnswer, UserList,
 };
 pub use ask::{LeaseAsk, QuotaAsk, TenantAsk, TokenAsk};
 pub use event::{
-    BrokerEvent, EndedHow, LeaseSize, LoggedEvent, PlacedReason, PolicyDocument, Role,
-    TenantDocument, TokenDocument,
+    AskedDocument, BrokerEvent, EndedHow, LeaseSize, LoggedEvent, PlacedReason, PolicyDocument,
+    PriceDocument, Role, TenantDocument, TokenDocument,
 };
 
 use serde_json::{Map, Value};
@@ -38,6 +45,21 @@ pub fn schemas() -> Map<String, Value> {
     with::<TokenList>(&mut all);
     with::<FleetAnswer>(&mut all);
     with::<StatementAnswer>(&mut all);
+    with::<TenantChange>(&mut all);
+    with::<PriceAsk>(&mut all);
+    with::<PriceList>(&mut all);
+    with::<OfferList>(&mut all);
+    with::<DryRunAnswer>(&mut all);
+    with::<QuotaList>(&mut all);
+    with::<BudgetList>(&mut all);
+    with::<ProjectList>(&mut all);
+    with::<UserList>(&mut all);
+    with::<JobList>(&mut all);
+    with::<ReservationList>(&mut all);
+    with::<PlanList>(&mut all);
+    with::<PolicyAnswer>(&mut all);
+    with::<FleetReport>(&mut all);
+    with::<AuditList>(&mut all);
     all.sort_keys();
     all
 }
@@ -47,6 +69,19 @@ pub fn answer_schemas() -> Vec<(&'static str, String)> {
     use crate::schema::answer;
     vec![
         ("lease", answer::<LeaseAnswer>("lease", "A lease")),
+        (
+            "lease-dry-run",
+            answer::<DryRunAnswer>("lease-dry-run", "What would become of a lease"),
+        ),
+        (
+            "lease-offers",
+            answer::<OfferList>("lease-offers", "What could be had, when, at what price"),
+        ),
+        ("prices", answer::<PriceList>("prices", "The price book")),
+        (
+            "token-audit",
+            answer::<AuditList>("token-audit", "Who did what"),
+        ),
         ("leases", answer::<LeaseList>("leases", "Leases")),
         (
             "lease-explanation",
@@ -63,6 +98,10 @@ pub fn answer_schemas() -> Vec<(&'static str, String)> {
         (
             "store-check",
             answer::<StoreCheckAnswer>("store-check", "Whether a log is whole"),
+        ),
+        (
+            "store-snapshot",
+            answer::<StoreSnapshotAnswer>("store-snapshot", "A snapshot of a broker's state"),
         ),
         ("tenant", answer::<TenantAnswer>("tenant", "A tenant")),
         ("tenants", answer::<TenantList>("tenants", "Tenants")),

@@ -132,9 +132,17 @@ fn tell(store: &str, said: &Said) {
             "An administrator's token is in {}; `gpuwise` reads it there.",
             path.display()
         ),
-        Said::Listens { address, events } => {
+        Said::Listens {
+            address,
+            events,
+            read,
+        } => {
+            let snapshot = match events - read {
+                0 => String::new(),
+                seq => format!(", {seq} of them in a snapshot"),
+            };
             format!(
-                "Broker at http://{address}, log in {store} ({events} events). Ctrl-C stops it."
+                "Broker at http://{address}, log in {store} ({events} events{snapshot}). Ctrl-C stops it."
             )
         }
     });
