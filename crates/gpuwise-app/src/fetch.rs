@@ -80,14 +80,14 @@ pub use connected::Client;
 #[cfg(feature = "hub")]
 mod connected {
     use super::{Access, checked};
-    use crate::error::Problem;
+    use crate::{authorities::authorities, error::Problem};
     use gpuwise_read::metrics::LARGEST_TEXT;
     use gpuwise_units::Nanoseconds;
-    use std::{fs, path::Path, time::Duration};
+    use std::{fs, time::Duration};
     use ureq::{
         Agent, Error,
         http::{Response, StatusCode, header},
-        tls::{PemItem, RootCerts, TlsConfig, parse_pem},
+        tls::TlsConfig,
     };
 
     /// Asks servers for texts.
@@ -234,22 +234,5 @@ mod connected {
             return Err(Problem::new("the key is empty, or not one line of plain text").into());
         }
         Ok(Some(key.into()))
-    }
-
-    fn authorities(path: &Path) -> anyhow::Result<RootCerts> {
-        let cannot = || Problem::new(format!("--ca-file: cannot read {}", path.display()));
-        let bytes = fs::read(path).map_err(|error| cannot().because(error))?;
-        let mut certificates = Vec::new();
-        for item in parse_pem(&bytes) {
-            if let PemItem::Certificate(certificate) =
-                item.map_err(|error| cannot().because(error))?
-            {
-                certificates.push(certificate);
-            }
-        }
-        if certificates.is_empty() {
-            return Err(cannot().hint("it holds no certificate in PEM").into());
-        }
-        Ok(RootCerts::new_with_certs(&certificates))
     }
 }

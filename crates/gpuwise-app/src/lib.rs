@@ -4,6 +4,8 @@
 //! none of it prints, and what it says while it works goes to [`progress`].
 
 pub mod app;
+#[cfg(any(feature = "hub", feature = "serve"))]
+mod authorities;
 #[doc(hidden)]
 #[cfg(feature = "hub")]
 mod buckets;

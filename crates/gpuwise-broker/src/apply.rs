@@ -69,6 +69,7 @@ impl Broker {
             leases: BTreeMap::new(),
             open: BTreeSet::new(),
             open_of: BTreeMap::new(),
+            services: BTreeMap::new(),
             present: fleet
                 .gpus
                 .iter()
@@ -161,6 +162,10 @@ impl Broker {
                 }
                 self.leases.insert(*lease, requested);
                 self.open.insert(*lease);
+                if let Some(service) = &ask.service {
+                    let serving = self.services.entry(service.model.clone()).or_default();
+                    serving.insert(*lease);
+                }
                 let own = self.open_of.entry(ask.tenant.clone()).or_default();
                 own.insert(*lease);
                 self.seek(*lease);
@@ -288,7 +293,9 @@ impl Broker {
 
     fn fleet_event(&mut self, at: Nanoseconds, event: Event) -> Result<(), Broken> {
         let about = match &event {
-            Event::Measured { job, .. } | Event::Ended { job, .. } => Some(job.0),
+            Event::Measured { job, .. } | Event::Ended { job, .. } | Event::Wanted { job } => {
+                Some(job.0)
+            }
             _ => None,
         };
         let answered = match &event {
@@ -457,6 +464,10 @@ impl Broker {
         self.meter(at, number);
         self.accounts.budgets.release(&lease_id(number));
         self.open.remove(&number);
+        self.services.retain(|_, serving| {
+            serving.remove(&number);
+            !serving.is_empty()
+        });
         if let Some(own) = self.leases.get(&number).map(|lease| &lease.ask.tenant)
             && let Some(own) = self.open_of.get_mut(own)
         {

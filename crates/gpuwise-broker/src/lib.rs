@@ -18,6 +18,7 @@ mod refusal;
 mod state;
 mod tenants;
 mod time;
+mod zero;
 
 pub use ask::Asked;
 pub use dry::{DryRun, NotRun};

@@ -25,6 +25,8 @@ pub struct Broker {
     pub(crate) open: BTreeSet<u32>,
     /// The same by tenant.
     pub(crate) open_of: BTreeMap<String, BTreeSet<u32>>,
+    /// Leases that are not over and serve a model, by its name.
+    pub(crate) services: BTreeMap<String, BTreeSet<u32>>,
     /// Kinds of which the fleet has a GPU.
     pub(crate) present: Kinds,
     /// Ends of leases that have one and are active.
@@ -124,6 +126,26 @@ impl Broker {
         numbers.filter_map(|number| self.leases.get(number))
     }
 
+    /// Leases that are not over and serve a model, by number.
+    pub fn serving(&self, model: &str) -> impl Iterator<Item = &Lease> {
+        let numbers = self.services.get(model).into_iter().flatten();
+        numbers.filter_map(|number| self.leases.get(number))
+    }
+
+    /// Leases that are not over and serve models, by model.
+    pub fn services(&self) -> impl Iterator<Item = (&str, &Lease)> {
+        let all = self.services.iter();
+        all.flat_map(|(model, numbers)| {
+            let found = numbers.iter().filter_map(|number| self.leases.get(number));
+            found.map(|lease| (model.as_str(), lease))
+        })
+    }
+
+    /// The order that started what runs of a lease.
+    pub fn started_by(&self, lease: u32) -> Option<OrderId> {
+        self.started_by.get(&lease).copied()
+    }
+
     pub fn lease(&self, number: u32) -> Option<&Lease> {
         self.leases.get(&number)
     }
@@ -202,6 +224,7 @@ impl Broker {
             leases: open.chain(last).collect(),
             open: self.open.clone(),
             open_of: self.open_of.clone(),
+            services: self.services.clone(),
             present: self.present,
             ends: self.ends.clone(),
             keys: BTreeMap::new(),

@@ -38,6 +38,10 @@ pub(crate) enum Command {
     Request(Box<Asked>),
     Release(u32, String),
     Explain(u32),
+    /// A service that is idle gives its GPUs back.
+    Park(u32),
+    /// A service is asked for again.
+    Wake(u32),
 }
 
 #[derive(Debug)]

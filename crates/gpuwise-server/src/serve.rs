@@ -3,13 +3,17 @@
 use crate::{
     clock::Clock,
     desk::Desk,
+    endpoints::Endpoints,
     executor::{Delays, Executor, Local, Simulated},
-    http::{self, Shared},
+    gateway,
+    http::{self, Shared, TlsError, TlsFiles},
     lead,
     message::Incoming,
+    observe::{Lines, Traces},
+    oidc::{Oidc, OidcError, OidcSettings},
     replay::Replay,
     standing::{Gate, Stage, Standing},
-    token,
+    stopping, token,
     writer::{Stopped, Trouble, Writer, entry},
 };
 use gpuwise_broker::{Broken, Broker};
@@ -48,6 +52,14 @@ pub struct Settings {
     pub speed: f64,
     /// Where the first administrator's token goes, by the address that is listened on.
     pub token_file: fn(&Path, SocketAddr) -> PathBuf,
+    /// Certificate and key; `None`: no TLS.
+    pub tls: Option<TlsFiles>,
+    /// Where traces of leases go (OTLP over HTTP), such as `http://localhost:4318`.
+    pub otlp: Option<String>,
+    /// Whether each request is said on standard error, as a line of JSON.
+    pub lines: bool,
+    /// Whose tokens are believed beside our own.
+    pub oidc: Option<OidcSettings>,
     /// Where processes of the local executor keep logs and what is known of them.
     pub state: PathBuf,
 }
@@ -70,6 +82,8 @@ pub enum Said {
         address: SocketAddr,
         events: u64,
         read: u64,
+        /// Whether by TLS.
+        tls: bool,
     },
 }
 
@@ -100,6 +114,10 @@ pub enum ServeError {
         #[source]
         source: io::Error,
     },
+    #[error("the identity provider cannot be asked")]
+    Oidc(#[from] OidcError),
+    #[error("TLS is not possible")]
+    Tls(#[from] TlsError),
     #[error("the writer ended unexpectedly")]
     Writer,
 }
@@ -133,11 +151,17 @@ pub fn serve(
     let address = listener.local_addr().map_err(listen)?;
     let standing = Standing::new();
     let gate = Arc::new(Gate::new(standing.clone()));
+    if let Some(files) = &settings.tls {
+        // What is wrong with it is said at once, too.
+        files.config()?;
+    }
     let (behind, told) = (Arc::clone(&gate), closing.clone());
+    let tls = settings.tls.clone();
     let answering = thread::Builder::new()
         .name("http".into())
-        .spawn(move || http::run(listener, behind, told))
+        .spawn(move || http::run(listener, tls, behind, told))
         .map_err(thread_of("the HTTP server"))?;
+    let has_tls = settings.tls.is_some();
     let started = start(settings, desk, address, (&gate, &closing), say);
     let writing = match started {
         Ok(Some(started)) => {
@@ -145,6 +169,7 @@ pub fn serve(
                 address,
                 events: started.writer.last,
                 read: started.writer.last - started.from,
+                tls: has_tls,
             });
             Some((started.inbox, write(started.writer, Arc::clone(&close))?))
         }
@@ -205,6 +230,7 @@ fn start(
     (gate, closing): (&Gate, &watch::Receiver<bool>),
     say: &mut dyn FnMut(Said),
 ) -> Result<Option<Started>, ServeError> {
+    let oidc = settings.oidc.clone().map(Oidc::new).transpose()?;
     let store = Store::open_durable(&settings.store)?;
     let mut replay = Replay::open(&store)?;
     let taken = lead::take(
@@ -244,10 +270,24 @@ fn start(
     let (sender, inbox) = mpsc::channel();
     let shown = Arc::new(RwLock::new(ahead.clone()));
     let (followers, _) = broadcast::channel(BEHIND);
-    let executor: Box<dyn Executor> = match settings.executor {
+    let endpoints = Endpoints::default();
+    let mut executor: Box<dyn Executor> = match settings.executor {
         ExecutorKind::Simulated(delays) => Box::new(Simulated::new(delays)),
-        ExecutorKind::Local => Box::new(Local::new(settings.state.clone(), sender.clone())),
+        ExecutorKind::Local => Box::new(Local::new(
+            settings
+                .state
+                .join(format!("broker-{}", &token::hash(&settings.store)[..8])),
+            sender.clone(),
+            endpoints.clone(),
+        )),
     };
+    executor.adopt(&ahead);
+    let traces = Traces::default();
+    if let Some(endpoint) = &settings.otlp {
+        let events = followers.subscribe();
+        let followed = traces.follow(endpoint, Arc::clone(&shown), events);
+        followed.map_err(thread_of("traces"))?;
+    }
     gate.standing.set(Stage::Writes);
     gate.open(Arc::new(Shared {
         shown: Arc::clone(&shown),
@@ -257,9 +297,15 @@ fn start(
         clock,
         store: settings.store,
         executor: executor.name(),
+        endpoints,
+        client: gateway::Client::default(),
+        traffic: gateway::Traffic::default(),
         standing: gate.standing.clone(),
+        oidc,
         closing: closing.clone(),
         counters: http::Counters::default(),
+        lines: Lines(settings.lines),
+        traces,
         openapi: http::openapi(),
     }));
     let writer = Writer {
@@ -290,29 +336,14 @@ fn signals(close: Arc<watch::Sender<bool>>) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    // Before anything else is started, so that no signal is missed.
-    let (mut first, mut second, mut large) = {
-        use tokio::signal::unix::{SignalKind, signal};
+    let told = {
         let _within = runtime.enter();
-        (
-            signal(SignalKind::interrupt())?,
-            signal(SignalKind::terminate())?,
-            // A file that may not grow further is an error of the database, not the end.
-            signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()))?,
-        )
+        stopping::told()?
     };
     thread::Builder::new()
         .name("signals".into())
         .spawn(move || {
-            runtime.block_on(async {
-                loop {
-                    tokio::select! {
-                        _ = first.recv() => return,
-                        _ = second.recv() => return,
-                        _ = large.recv() => {}
-                    }
-                }
-            });
+            runtime.block_on(told);
             close.send_replace(true);
         })?;
     Ok(())

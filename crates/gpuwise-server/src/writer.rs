@@ -263,6 +263,8 @@ impl Writer {
                 let events = self.ahead.release(number, &reason)?;
                 (Answer::Lease(number, false), events)
             }
+            Command::Park(number) => (Answer::Done, self.ahead.park(now, number)),
+            Command::Wake(number) => (Answer::Done, self.ahead.wake(number)),
             Command::Explain(number) => {
                 let explained = self.ahead.explain(now, number, policy, true);
                 (Answer::Explanation(Box::new(explained)), Vec::new())

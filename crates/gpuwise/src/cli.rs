@@ -88,6 +88,7 @@ const GROUPS: [(&str, &[&str]); 8] = [
         "Serve",
         &[
             "serve",
+            "engine",
             "tenant",
             "lease",
             "statement",

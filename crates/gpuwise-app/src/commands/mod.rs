@@ -278,6 +278,14 @@ pub enum Command {
     /// Exit code 0: it was stopped. 2: the input is wrong, or the log cannot be written.
     #[cfg(feature = "serve")]
     Serve(Box<broker::Serve>),
+    /// Answer as an inference engine would, at a given pace, with words that are made up
+    ///
+    /// OpenAI's API (chat and completions, streamed or whole), metrics by vLLM's names, and vLLM's sleep and
+    /// wake: to try a gateway, a load generator or an autoscaler where there is no GPU.
+    ///
+    /// Exit code 0: it was stopped. 2: the input is wrong.
+    #[cfg(feature = "serve")]
+    Engine(broker::Engine),
     /// Create and list tenants of a broker: who leases and pays
     #[cfg(feature = "serve")]
     #[command(subcommand)]
@@ -362,7 +370,7 @@ impl Command {
             Self::Watch(_) => AnswerName::Watch,
             Self::Workload(_) => AnswerName::Workload,
             #[cfg(feature = "serve")]
-            Self::Serve(_) | Self::Lease(_) => AnswerName::Lease,
+            Self::Serve(_) | Self::Engine(_) | Self::Lease(_) => AnswerName::Lease,
             #[cfg(feature = "serve")]
             Self::Tenant(_) => AnswerName::Tenants,
             #[cfg(feature = "serve")]
@@ -422,6 +430,8 @@ pub fn run(context: &Context, command: &Command) -> anyhow::Result<Exit> {
         Command::Workload(flags) => workload::run(context, flags),
         #[cfg(feature = "serve")]
         Command::Serve(flags) => broker::serve(context, flags),
+        #[cfg(feature = "serve")]
+        Command::Engine(flags) => broker::engine(context, flags),
         #[cfg(feature = "serve")]
         Command::Tenant(command) => broker::tenant(context, command),
         #[cfg(feature = "serve")]

@@ -1,5 +1,7 @@
 //! Executors: who carries out what the broker decides.
 
+#[cfg(test)]
+mod conformance;
 mod local;
 mod simulated;
 
@@ -15,6 +17,10 @@ use std::fmt::Debug;
 pub trait Executor: Send + Debug {
     /// The word of `--executor`.
     fn name(&self) -> &'static str;
+
+    /// Finds what an earlier broker of this log had started, before anything is told: what runs still is gone on
+    /// with, what has ended meanwhile is told, and what nobody wants any more is ended.
+    fn adopt(&mut self, _broker: &Broker) {}
 
     /// Takes an order on. `broker` says whose job it is and what runs on it.
     fn take(&mut self, now: Nanoseconds, order: &Order, broker: &Broker);

@@ -63,6 +63,15 @@ impl Call {
             .map_or(Role::Auditor, |token| token.role)
     }
 
+    /// Who asks: the name of the token, within its tenant.
+    pub(crate) fn who(&self) -> Option<String> {
+        let token = self.token.as_ref()?;
+        Some(match &token.tenant {
+            Some(tenant) => format!("{tenant}/{}", token.name),
+            None => token.name.clone(),
+        })
+    }
+
     /// The tenant that the token is for; `None`: for all.
     pub(crate) fn tenant(&self) -> Option<&str> {
         self.token.as_ref()?.tenant.as_deref()
@@ -100,10 +109,7 @@ fn authorized(shared: &Shared, access: Access, headers: &HeaderMap) -> Result<To
     let Some(("Bearer" | "bearer", secret)) = given else {
         return Err(nobody("say who asks: Authorization: Bearer TOKEN"));
     };
-    let hash = token::hash(secret.trim());
-    let broker = shared.broker();
-    let known = broker.token(&hash, shared.clock.now());
-    let token = known.ok_or_else(|| nobody("there is no such token, or its time is over"))?;
+    let token = who(shared, secret.trim()).map_err(|why| nobody(&why))?;
     if !access.allows(token.role) {
         let detail = format!(
             "a token of role {} may not do this; {}",
@@ -112,7 +118,22 @@ fn authorized(shared: &Shared, access: Access, headers: &HeaderMap) -> Result<To
         );
         return Err(Problem::new(StatusCode::FORBIDDEN, "role", detail));
     }
-    Ok(token.clone())
+    Ok(token)
+}
+
+/// Who has a token of ours, or of the identity provider.
+fn who(shared: &Shared, secret: &str) -> Result<Token, String> {
+    let hash = token::hash(secret);
+    let known = shared.broker().token(&hash, shared.clock.now()).cloned();
+    match (known, &shared.oidc) {
+        (Some(token), _) => Ok(token),
+        // A JWT has three parts; ours have none.
+        (None, Some(oidc)) if secret.matches('.').count() == 2 => {
+            // It may ask the provider for its keys.
+            tokio::task::block_in_place(|| oidc.token(secret))
+        }
+        (None, _) => Err("there is no such token, or its time is over".into()),
+    }
 }
 
 /// What stands in a path at the places that a pattern names.

@@ -28,6 +28,13 @@ pub(crate) async fn request(call: Call) -> Result<Response, Problem> {
     if !call.sees(&ask.tenant) {
         return Err(Refusal::NoSuchTenant(ask.tenant).into());
     }
+    // Programs go on with the trace of whoever asked.
+    if let Some(trace) = call.header("traceparent")
+        && !ask.command.is_empty()
+    {
+        let name = crate::observe::VARIABLE.to_owned();
+        ask.env.entry(name).or_insert_with(|| trace.into());
+    }
     let key = key(&call)?;
     if let Some(key) = &key
         && let Some(known) = call.shared.broker().known(&ask.tenant, key)?

@@ -1,6 +1,7 @@
 //! Metrics, in Prometheus's text form. None names a tenant: they are for anybody.
 
 use super::{Problem, call::Call};
+use crate::gateway::{ENDS, Tally};
 use axum::{
     http::{StatusCode, header},
     response::{IntoResponse as _, Response},
@@ -51,6 +52,17 @@ pub(crate) async fn show(call: Call) -> Result<Response, Problem> {
         "Requests answered, by route and status.",
         &requests.collect::<Vec<_>>(),
     );
+    let (sent, lost) = call.shared.traces.counts();
+    family(
+        "gpuwise_spans_total",
+        "counter",
+        "Spans of leases, by whether a collector took them.",
+        &[
+            ("{result=\"sent\"}".into(), sent.to_string()),
+            ("{result=\"lost\"}".into(), lost.to_string()),
+        ],
+    );
+    through_the_gateway(&call, &mut family);
     let broker = call.shared.broker();
     let leases = LeaseState::ALL
         .into_iter()
@@ -92,4 +104,62 @@ pub(crate) async fn show(call: Call) -> Result<Response, Problem> {
     family("gpuwise_info", "gauge", "What runs.", &[(info, "1".into())]);
     let form = [(header::CONTENT_TYPE, "text/plain; version=0.0.4")];
     Ok((form, text).into_response())
+}
+
+/// What went through the gateway, of all services together.
+fn through_the_gateway(
+    call: &Call,
+    family: &mut impl FnMut(&str, &str, &str, &[(String, String)]),
+) {
+    let all = call.shared.traffic.all();
+    let sum = |of: fn(&Tally) -> u64| all.values().map(of).sum::<u64>();
+    let row = |label: &str, value: &str, count: u64| {
+        (format!("{{{label}=\"{value}\"}}"), count.to_string())
+    };
+    family(
+        "gpuwise_gateway_requests_total",
+        "counter",
+        "Requests that services were asked, by how they ended.",
+        &[
+            row("result", "ok", sum(|one| one.good)),
+            row("result", "failed", sum(|one| one.bad)),
+        ],
+    );
+    family(
+        "gpuwise_gateway_requests_in_flight",
+        "gauge",
+        "Requests that services are answering.",
+        &[(String::new(), sum(|one| one.open).to_string())],
+    );
+    family(
+        "gpuwise_gateway_tokens_total",
+        "counter",
+        "Tokens, as engines counted them; of requests whose engine did not, pieces of answers.",
+        &[
+            row("kind", "prompt", sum(|one| one.prompt)),
+            row("kind", "completion", sum(|one| one.completion)),
+        ],
+    );
+    family(
+        "gpuwise_gateway_requests_uncounted_total",
+        "counter",
+        "Requests whose engine did not say its tokens.",
+        &[(String::new(), sum(|one| one.uncounted).to_string())],
+    );
+    const NAME: &str = "gpuwise_gateway_time_to_first_token_seconds";
+    let count = sum(|one| one.ttft.count);
+    let seconds: f64 = all.values().map(|one| one.ttft.sum).sum();
+    let classes = (0..).zip(ENDS).map(|(class, end): (usize, f64)| {
+        let below: u64 = all
+            .values()
+            .filter_map(|one| one.ttft.counts.get(class))
+            .sum();
+        (format!("_bucket{{le=\"{end}\"}}"), below.to_string())
+    });
+    let mut rows: Vec<(String, String)> = classes.collect();
+    rows.push(("_bucket{le=\"+Inf\"}".into(), count.to_string()));
+    rows.push(("_sum".into(), seconds.to_string()));
+    rows.push(("_count".into(), count.to_string()));
+    let help = "From when a request came until the first piece of its answer.";
+    family(NAME, "histogram", help, &rows);
 }

@@ -1,6 +1,6 @@
 //! HTTP: one table of routes, which says path, access, documents and function of each.
 
-mod call;
+pub(crate) mod call;
 mod documents;
 mod events;
 mod fleet;
@@ -11,17 +11,23 @@ mod openapi;
 mod page;
 mod problem;
 mod routes;
+mod secure;
 mod statements;
 mod tenants;
 mod tokens;
 
 pub(crate) use metrics::Counters;
 pub use openapi::openapi;
+pub use secure::{TlsError, TlsFiles};
 
 use crate::{
     clock::Clock,
     desk::Desk,
+    endpoints::Endpoints,
+    gateway,
     message::{Answer, Command, Failure, Incoming, Message},
+    observe::{HEADER, Line, Lines, Traces, request_id},
+    oidc::Oidc,
     serve::ServeError,
     standing::{Gate, Standing},
     writer::Shown,
@@ -33,22 +39,24 @@ use axum::{
     http::{Method, StatusCode, header},
     response::{IntoResponse as _, Response},
     routing::{MethodFilter, on},
+    serve::ListenerExt as _,
 };
 use call::Call;
 use gpuwise_broker::Broker;
 use gpuwise_store::LogEntry;
-use problem::Problem;
+pub(crate) use problem::Problem;
 use routes::{ROUTES, Route};
+use secure::Secure;
 use std::{
     collections::BTreeMap,
     net::TcpListener,
     sync::{Arc, PoisonError, RwLockReadGuard, mpsc::Sender},
-    time::Duration,
+    time::{Duration, Instant},
 };
 use tokio::sync::{broadcast, oneshot, watch};
 
 /// A body of a request at most, in bytes.
-const LARGEST: usize = 1 << 20;
+pub(crate) const LARGEST: usize = 1 << 20;
 
 /// How long open requests have when the daemon stops.
 const GRACE: Duration = Duration::from_secs(5);
@@ -64,10 +72,18 @@ pub(crate) struct Shared {
     /// The address of the log, to read what a follower missed.
     pub(crate) store: String,
     pub(crate) executor: &'static str,
+    /// Where services answer, who asks them, and what was asked.
+    pub(crate) endpoints: Endpoints,
+    pub(crate) client: gateway::Client,
+    pub(crate) traffic: gateway::Traffic,
     pub(crate) standing: Standing,
+    /// The identity provider whose tokens are believed beside our own.
+    pub(crate) oidc: Option<Oidc>,
     /// Becomes true when the daemon ends.
     pub(crate) closing: watch::Receiver<bool>,
     pub(crate) counters: metrics::Counters,
+    pub(crate) lines: Lines,
+    pub(crate) traces: Traces,
     /// The description of all this.
     pub(crate) openapi: String,
 }
@@ -90,12 +106,20 @@ impl Shared {
 /// Answers until it is told to stop.
 pub(crate) fn run(
     listener: TcpListener,
+    tls: Option<TlsFiles>,
     gate: Arc<Gate>,
     mut closing: watch::Receiver<bool>,
 ) -> Result<(), ServeError> {
     let thread = |source| ServeError::Thread {
         what: "the HTTP server",
         source,
+    };
+    let tls = match tls {
+        Some(files) => {
+            let config = files.config()?;
+            Some((files, config))
+        }
+        None => None,
     };
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -109,14 +133,35 @@ pub(crate) fn run(
         let ended = async move {
             let _ = told.wait_for(|closing| *closing).await;
         };
-        let serving = axum::serve(listener, router(&gate)).with_graceful_shutdown(ended);
+        // Ends with the runtime.
+        tokio::spawn(gateway::watch(Arc::clone(&gate)));
+        let app = router(&gate);
+        let serving = async move {
+            match tls {
+                Some((files, config)) => {
+                    let listener = Secure::new(listener, files, config)?;
+                    axum::serve(listener, app)
+                        .with_graceful_shutdown(ended)
+                        .await
+                }
+                None => {
+                    // Pieces of an answer are not held back for one another.
+                    let listener = listener.tap_io(|stream| {
+                        let _ = stream.set_nodelay(true);
+                    });
+                    axum::serve(listener, app)
+                        .with_graceful_shutdown(ended)
+                        .await
+                }
+            }
+        };
         let limit = async move {
             // Whoever is slow to take an answer does not hold up the end.
             let _ = closing.wait_for(|closing| *closing).await;
             tokio::time::sleep(GRACE).await;
         };
         tokio::select! {
-            result = serving.into_future() => result,
+            result = serving => result,
             () = limit => Ok(()),
         }
     });
@@ -172,28 +217,46 @@ async fn answer(gate: Arc<Gate>, route: &'static Route, request: Request) -> Res
     let Some(shared) = gate.shared() else {
         return open::closed(&gate.standing, route.id);
     };
-    let response = match called(shared, route, request).await {
-        Ok(response) => response,
-        Err(problem) => problem.into_response(),
-    };
+    let started = Instant::now();
+    let id = request_id(request.headers());
+    let path = request.uri().path().to_owned();
+    let (said, who) = called(shared, route, request).await;
+    let mut response = said.unwrap_or_else(Problem::into_response);
     shared.counters.count(route.id, response.status());
+    shared.lines.write(&Line {
+        id: &id,
+        route: route.id,
+        path: &path,
+        who,
+        status: response.status(),
+        took: started.elapsed(),
+    });
+    response.headers_mut().insert(HEADER, id);
     response
 }
 
+/// Answers, and says who asked.
 async fn called(
     shared: &Arc<Shared>,
     route: &'static Route,
     request: Request,
-) -> Result<Response, Problem> {
+) -> (Result<Response, Problem>, Option<String>) {
     let (parts, body) = request.into_parts();
-    let mut call = Call::new(Arc::clone(shared), route, &parts)?;
-    call.body = read(body).await?;
-    (route.run)(call).await
+    let mut call = match Call::new(Arc::clone(shared), route, &parts) {
+        Ok(call) => call,
+        Err(problem) => return (Err(problem), None),
+    };
+    let who = call.who();
+    call.body = match read(body, route.largest()).await {
+        Ok(body) => body,
+        Err(problem) => return (Err(problem), who),
+    };
+    ((route.run)(call).await, who)
 }
 
-async fn read(body: Body) -> Result<Bytes, Problem> {
-    axum::body::to_bytes(body, LARGEST).await.map_err(|_| {
-        let what = format!("the body is larger than {LARGEST} bytes, or was cut off");
+async fn read(body: Body, largest: usize) -> Result<Bytes, Problem> {
+    axum::body::to_bytes(body, largest).await.map_err(|_| {
+        let what = format!("the body is larger than {largest} bytes, or was cut off");
         Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "body", what)
     })
 }

@@ -42,6 +42,39 @@ impl Problem {
         self
     }
 
+    /// With what clients of OpenAI's API look for beside it.
+    pub(crate) fn into_openai(self) -> Response {
+        let (problem, later) = (self.0, self.1);
+        let code = problem
+            .kind
+            .rsplit('/')
+            .next()
+            .unwrap_or_default()
+            .to_owned();
+        let error =
+            serde_json::json!({"message": problem.detail, "type": problem.title, "code": code});
+        let mut whole = serde_json::to_value(&*problem).unwrap_or_default();
+        whole["error"] = error;
+        let text = whole.to_string();
+        Self(problem, later).response(text)
+    }
+
+    fn response(self, text: String) -> Response {
+        let status = StatusCode::from_u16(self.0.status);
+        let status = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let form = [(header::CONTENT_TYPE, "application/problem+json")];
+        let mut response = (status, form, text + "\n").into_response();
+        let headers = response.headers_mut();
+        if let Some(seconds) = self.1 {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        if status == StatusCode::UNAUTHORIZED {
+            let bearer = HeaderValue::from_static("Bearer");
+            headers.insert(header::WWW_AUTHENTICATE, bearer);
+        }
+        response
+    }
+
     /// It may go better after so many seconds.
     pub(crate) fn later(mut self, seconds: u32) -> Self {
         self.1 = Some(seconds);
@@ -94,19 +127,7 @@ impl From<Failure> for Problem {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let status = StatusCode::from_u16(self.0.status);
-        let status = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let text = serde_json::to_string(&*self.0).unwrap_or_default();
-        let form = [(header::CONTENT_TYPE, "application/problem+json")];
-        let mut response = (status, form, text + "\n").into_response();
-        let headers = response.headers_mut();
-        if let Some(seconds) = self.1 {
-            headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
-        }
-        if status == StatusCode::UNAUTHORIZED {
-            let bearer = HeaderValue::from_static("Bearer");
-            headers.insert(header::WWW_AUTHENTICATE, bearer);
-        }
-        response
+        self.response(text)
     }
 }

@@ -1,8 +1,10 @@
 //! The table of routes.
 
 use super::{
-    Problem, call::Call, events, fleet, leases, metrics, open, page, statements, tenants, tokens,
+    LARGEST, Problem, call::Call, events, fleet, leases, metrics, open, page, statements, tenants,
+    tokens,
 };
+use crate::gateway;
 use axum::{http::Method, response::Response};
 use gpuwise_wire::broker::Role;
 use std::{future::Future, pin::Pin};
@@ -35,6 +37,14 @@ enum Verb {
 }
 
 impl Route {
+    /// The largest body that is taken, in bytes.
+    pub(crate) fn largest(&self) -> usize {
+        match self.takes {
+            Some("CompletionAsk") => gateway::LARGEST,
+            _ => LARGEST,
+        }
+    }
+
     pub(crate) const fn method(&self) -> Method {
         match self.verb {
             Verb::Get => Method::GET,
@@ -138,6 +148,13 @@ routes! {
         &[], "Give a lease back: what runs is stopped, and its GPUs are free", leases::release;
     Get "/v1/leases/{lease}/explanation" "explain-lease" See None => 200 "ExplanationAnswer",
         &[], "Why a lease waits and what would help, or why it is where it is", leases::explain;
+    Get "/v1/models" "list-models" See None => 200 "ServedModels",
+        &[], "Models that services serve (OpenAI's form)", gateway::models;
+    Post "/v1/chat/completions" "complete-chat" Lease Some("CompletionAsk") => 200 "json",
+        &[], "Ask a service (OpenAI's form); one that gave its GPUs back is woken, and the request waits",
+        gateway::chat;
+    Post "/v1/completions" "complete" Lease Some("CompletionAsk") => 200 "json",
+        &[], "Ask a service for a completion of a prompt (OpenAI's form)", gateway::completions;
     Get "/v1/tokens" "list-tokens" Tokens None => 200 "TokenList",
         &[], "Tokens, by name", tokens::list;
     Post "/v1/tokens" "create-token" Tokens Some("TokenAsk") => 201 "TokenAnswer",

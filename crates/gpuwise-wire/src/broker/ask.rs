@@ -68,6 +68,31 @@ pub struct LeaseAsk {
     /// Environment of the command.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, String>,
+    /// The command is an inference engine: the gateway sends it requests.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service: Option<ServiceAsk>,
+}
+
+/// An inference engine behind the gateway. Its command runs once for each worker; where `{port}` stands in
+/// it, and in the variable `PORT`, is the port that it is to listen on.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ServiceAsk {
+    /// The model that requests name.
+    pub model: String,
+    /// The path that answers 200 when it is ready; left out: `/health`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub health: Option<String>,
+    /// How long it may take to get ready, such as `10m`; left out: 10 minutes. Later it has failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ready_within: Option<String>,
+    /// Without a request for so long, such as `15m`, it gives its GPUs back, and gets them again with the
+    /// next one; left out: never.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle: Option<String>,
+    /// Requests at once for each worker; more are answered 429. Left out: no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub concurrency: Option<u32>,
 }
 
 /// A tenant that is to be created or changed.

@@ -7,6 +7,7 @@ mod answer;
 mod api;
 mod ask;
 mod event;
+mod gateway;
 
 pub use answer::{
     ExplanationAnswer, FleetAnswer, GpuAnswer, HeldGpu, HolderAnswer, LeaseAnswer, LeaseList,
@@ -20,11 +21,12 @@ pub use api::{
     PriceAsk, PriceList, ProjectAnswer, ProjectList, QuotaAnswer, QuotaList, ReservationAnswer,
     ReservationList, StrandedAnswer, TenantChange, UserAnswer, UserList,
 };
-pub use ask::{LeaseAsk, QuotaAsk, TenantAsk, TokenAsk};
+pub use ask::{LeaseAsk, QuotaAsk, ServiceAsk, TenantAsk, TokenAsk};
 pub use event::{
     AskedDocument, BrokerEvent, EndedHow, LeaseSize, LoggedEvent, PlacedReason, PolicyDocument,
     PriceDocument, Role, TenantDocument, TokenDocument,
 };
+pub use gateway::{CompletionAsk, ServedModel, ServedModels};
 
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
@@ -60,6 +62,8 @@ pub fn schemas() -> Map<String, Value> {
     with::<PolicyAnswer>(&mut all);
     with::<FleetReport>(&mut all);
     with::<AuditList>(&mut all);
+    with::<CompletionAsk>(&mut all);
+    with::<ServedModels>(&mut all);
     all.sort_keys();
     all
 }

@@ -26,16 +26,16 @@ memory = "1TiB"
 "#;
 
 /// A daemon in a folder of its own.
-struct Daemon {
-    place: Place,
+pub(super) struct Daemon {
+    pub(super) place: Place,
     child: Child,
-    url: String,
+    pub(super) url: String,
     /// The administrator's.
-    token: String,
+    pub(super) token: String,
 }
 
 impl Daemon {
-    fn start(arguments: &[&str]) -> Self {
+    pub(super) fn start(arguments: &[&str]) -> Self {
         let place = Place::new();
         place.write("fleet.toml", FLEET);
         let (child, url) = spawn(&place, arguments);
@@ -49,13 +49,23 @@ impl Daemon {
     }
 
     /// Ends it at once, as a power cut would, and starts it again.
-    fn crash(&mut self, arguments: &[&str]) {
+    pub(super) fn crash(&mut self, arguments: &[&str]) {
+        self.stop();
+        self.again(arguments);
+    }
+
+    /// Kills it.
+    pub(super) fn stop(&mut self) {
         self.child.kill().expect("is killed");
         self.child.wait().expect("ends");
+    }
+
+    /// Starts it again.
+    pub(super) fn again(&mut self, arguments: &[&str]) {
         (self.child, self.url) = spawn(&self.place, arguments);
     }
 
-    fn command(&self, arguments: &[&str]) -> Command {
+    pub(super) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = self.place.command(arguments);
         command
             .env("GPUWISE_URL", &self.url)
@@ -64,7 +74,7 @@ impl Daemon {
     }
 
     /// What a command says, as JSON.
-    fn json(&self, arguments: &[&str]) -> Value {
+    pub(super) fn json(&self, arguments: &[&str]) -> Value {
         let output = self
             .command(arguments)
             .args(["--format", "json"])
@@ -75,6 +85,14 @@ impl Daemon {
         serde_json::from_slice(&output.stdout).expect("JSON")
     }
 
+    /// What a lease's command has written.
+    pub(super) fn log(&self, lease: &str) -> String {
+        let state = fs::read_dir(self.place.path(".local/state/gpuwise")).expect("is there");
+        let mut folders = state.map(|entry| entry.expect("reads").path());
+        let folder = folders.find(|path| path.is_dir()).expect("a broker's");
+        fs::read_to_string(folder.join(format!("logs/{lease}.log"))).expect("a log")
+    }
+
     fn refused(&self, arguments: &[&str]) -> String {
         let output = self.command(arguments).output().expect("runs");
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
@@ -82,7 +100,7 @@ impl Daemon {
     }
 
     /// Waits until a lease is in a state; what it is then.
-    fn until(&self, lease: &str, state: &str) -> Value {
+    pub(super) fn until(&self, lease: &str, state: &str) -> Value {
         let end = Instant::now() + Duration::from_secs(30);
         loop {
             let seen = self.json(&["lease", "show", lease]);
@@ -100,6 +118,21 @@ impl Drop for Daemon {
         // It may have ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
+        // What it started goes on without it, by design.
+        let state = self.place.path(".local/state/gpuwise");
+        let within = |path: std::path::PathBuf| {
+            let entries = fs::read_dir(path).into_iter().flatten();
+            entries.filter_map(|entry| Some(entry.ok()?.path()))
+        };
+        let folders = within(state).flat_map(|broker| within(broker.join("leases")));
+        for folder in folders {
+            let text = fs::read_to_string(folder.join("runs.json")).unwrap_or_default();
+            let runs: Value = serde_json::from_str(&text).unwrap_or_default();
+            for process in runs["processes"].as_array().into_iter().flatten() {
+                let group = format!("-{}", process["pid"]);
+                let _ = Command::new("kill").args(["-9", "--", &group]).status();
+            }
+        }
     }
 }
 
@@ -474,10 +507,7 @@ fn real_processes_run_on_declared_devices() {
         let lease: Value = serde_json::from_slice(&output.stdout).expect("JSON");
         lease["id"].as_str().expect("an id").to_owned()
     };
-    let log = |id: &str| {
-        let name = format!(".local/state/gpuwise/logs/{id}.log");
-        fs::read_to_string(daemon.place.path(&name)).expect("a log")
-    };
+    let log = |id: &str| daemon.log(id);
     let good = run("echo $GREETING $GPUWISE_LEASE $CUDA_VISIBLE_DEVICES");
     daemon.until(&good, "ended");
     assert_eq!(log(&good), format!("hello {good} n1/0,n1/1\n"));

@@ -22,6 +22,8 @@ mod corrections;
 mod docs;
 #[cfg(feature = "serve")]
 mod durable;
+#[cfg(feature = "serve")]
+mod gateway;
 mod hub;
 mod laws;
 mod media;
@@ -46,11 +48,15 @@ mod readings;
 mod runs;
 #[cfg(all(feature = "database", feature = "bench"))]
 mod schemas;
+#[cfg(feature = "serve")]
+mod secure;
 mod shards;
 mod simulate;
 mod support;
 mod tco;
 mod tier;
+#[cfg(feature = "serve")]
+mod traces;
 mod train;
 mod turns;
 mod watch;

@@ -3,6 +3,7 @@
 use super::place;
 use crate::{
     app::{Context, Exit, Format},
+    authorities::authorities,
     error::Problem,
 };
 use clap::Args;
@@ -11,8 +12,8 @@ use gpuwise_view::table::{Cell, Table};
 use gpuwise_wire::broker::ProblemAnswer;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
-use std::{fs, io::Read as _, time::Duration};
-use ureq::{Agent, Body, http::Response};
+use std::{fs, io::Read as _, path::PathBuf, time::Duration};
+use ureq::{Agent, Body, http::Response, tls::TlsConfig};
 
 /// Which broker, and who asks.
 #[derive(Debug, Clone, Args)]
@@ -33,6 +34,9 @@ pub struct BrokerFlags {
         hide_env_values = true
     )]
     token: Option<String>,
+    /// Certificate authorities (PEM) to trust in place of the usual ones
+    #[arg(long, value_name = "FILE", env = "GPUWISE_CA_FILE")]
+    ca_file: Option<PathBuf>,
 }
 
 /// A broker that can be asked.
@@ -60,8 +64,13 @@ impl BrokerFlags {
             Some(token) => token.clone(),
             None => found(&url)?,
         };
+        let mut tls = TlsConfig::builder();
+        if let Some(path) = &self.ca_file {
+            tls = tls.root_certs(authorities(path)?);
+        }
         let config = Agent::config_builder()
             .timeout_global(Some(PATIENCE))
+            .tls_config(tls.build())
             .http_status_as_error(false)
             .max_redirects(0)
             .build();

@@ -17,7 +17,7 @@ use gpuwise_server::{Desk, Sized};
 use gpuwise_units::{Money, Nanoseconds};
 use gpuwise_wire::{
     Mirror as _,
-    broker::{LeaseAsk, LeaseSize, TenantAsk},
+    broker::{LeaseAsk, LeaseSize, ServiceAsk, TenantAsk},
 };
 use std::{collections::BTreeMap, str::FromStr as _};
 
@@ -32,6 +32,37 @@ impl AppDesk {
     pub(super) fn new(app: App) -> anyhow::Result<Self> {
         let loaded = catalogue::load(&app.overrides)?;
         Ok(Self { app, loaded })
+    }
+
+    /// Whether a service can be one.
+    fn service(&self, ask: &LeaseAsk, service: &ServiceAsk) -> Result<(), Refusal> {
+        if ask.command.is_empty() {
+            let problem = "say which command is the engine, after --";
+            return Err(invalid("service.model", problem));
+        }
+        let printable = |text: &str| !text.is_empty() && text.chars().all(|one| !one.is_control());
+        if !printable(&service.model) || service.model.len() > 200 {
+            return Err(invalid("service.model", "expected the name of a model"));
+        }
+        let path = service.health.as_deref().unwrap_or("/");
+        if !path.starts_with('/') || !path.bytes().all(|byte| byte.is_ascii_graphic()) {
+            let problem = format!("{path:?}: expected a path such as /health");
+            return Err(invalid("service.health", problem));
+        }
+        for (field, text) in [
+            ("service.ready_within", &service.ready_within),
+            ("service.idle", &service.idle),
+        ] {
+            if let Some(text) = text
+                && self.span(field, text)? == Nanoseconds(0)
+            {
+                return Err(invalid(field, "expected some time, such as 10m"));
+            }
+        }
+        if service.concurrency == Some(0) {
+            return Err(invalid("service.concurrency", "expected 1 or more"));
+        }
+        Ok(())
     }
 
     /// A job from the fields of a job file.
@@ -177,6 +208,9 @@ impl Desk for AppDesk {
         }
         if ask.command.is_empty() && !ask.env.is_empty() {
             return Err(invalid("env", "no command is there that it could be for"));
+        }
+        if let Some(service) = &ask.service {
+            self.service(ask, service)?;
         }
         let mut fields = toml::Table::new();
         let mut size = None;

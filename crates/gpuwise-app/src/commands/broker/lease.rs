@@ -8,7 +8,7 @@ use crate::{
 };
 use clap::{Args, Subcommand};
 use gpuwise_view::table::{Cell, Column, Table};
-use gpuwise_wire::broker::{ExplanationAnswer, LeaseAnswer, LeaseAsk, LeaseList};
+use gpuwise_wire::broker::{ExplanationAnswer, LeaseAnswer, LeaseAsk, LeaseList, ServiceAsk};
 use std::{collections::BTreeMap, fmt::Write as _};
 
 #[derive(Debug, Subcommand)]
@@ -119,6 +119,37 @@ pub struct RequestFlags {
     /// A variable of the command's environment, such as SEED=1; repeat
     #[arg(long, value_name = "NAME=VALUE")]
     env: Vec<String>,
+    /// The command is an inference engine that serves this model: the gateway sends it requests. It listens on
+    /// {port} (in the command, or the variable PORT)
+    #[arg(long, value_name = "MODEL", help_heading = "Service")]
+    serve: Option<String>,
+    /// The path that answers 200 when it is ready [default: /health]
+    #[arg(
+        long,
+        value_name = "PATH",
+        requires = "serve",
+        help_heading = "Service"
+    )]
+    health: Option<String>,
+    /// How long it may take to get ready [default: 10m]
+    #[arg(
+        long,
+        value_name = "TIME",
+        requires = "serve",
+        help_heading = "Service"
+    )]
+    ready_within: Option<String>,
+    /// Without a request for so long it gives its GPUs back, and gets them again with the next one
+    #[arg(
+        long,
+        value_name = "TIME",
+        requires = "serve",
+        help_heading = "Service"
+    )]
+    idle: Option<String>,
+    /// Requests at once for each worker; more are refused (429)
+    #[arg(long, value_name = "N", requires = "serve", help_heading = "Service")]
+    max_requests: Option<u32>,
     /// A key under which a repeated request is answered with the same lease
     #[arg(long, value_name = "KEY")]
     key: Option<String>,
@@ -222,6 +253,13 @@ fn request(context: &Context, flags: &RequestFlags) -> anyhow::Result<Exit> {
         tpot: flags.tpot.clone(),
         command: flags.command.clone(),
         env,
+        service: flags.serve.clone().map(|model| ServiceAsk {
+            model,
+            health: flags.health.clone(),
+            ready_within: flags.ready_within.clone(),
+            idle: flags.idle.clone(),
+            concurrency: flags.max_requests,
+        }),
     };
     let client = flags.broker.client(context.app.offline)?;
     let lease: LeaseAnswer = client.post("/v1/leases", flags.key.as_deref(), &ask)?;

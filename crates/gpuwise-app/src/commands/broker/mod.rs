@@ -2,6 +2,7 @@
 
 mod client;
 mod desk;
+mod engine;
 mod lease;
 mod place;
 mod serve;
@@ -12,6 +13,7 @@ mod token;
 mod top;
 
 pub use client::BrokerFlags;
+pub use engine::{Engine, run as engine};
 pub use gpuwise_server::openapi;
 pub use lease::{LeaseCommand, run as lease};
 pub use serve::{Serve, run as serve};

@@ -10,7 +10,9 @@ use crate::{
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use gpuwise_domain::placement::{Event, Fleet, Scheduling};
-use gpuwise_server::{Delays, ExecutorKind, Said, ServeError, Settings, serve};
+use gpuwise_server::{
+    Delays, ExecutorKind, OidcSettings, Said, ServeError, Settings, TlsFiles, serve,
+};
 use gpuwise_store::StoreError;
 use gpuwise_units::Nanoseconds;
 use gpuwise_wire::{Mirror as _, broker::PolicyDocument, live::SchedulingDocument};
@@ -25,6 +27,13 @@ pub struct Serve {
     /// Address to listen on; other machines reach it only where this is not a loopback address
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8600")]
     listen: SocketAddr,
+    /// Certificate in PEM, with those between it and an authority: answers by TLS. It is read again when it is
+    /// renewed
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// Private key of the certificate, in PEM
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
     /// Database of the log: sqlite://FILE or postgres://user@host/name [default: broker.db in the user's data directory]
     #[arg(
         long,
@@ -48,6 +57,52 @@ pub struct Serve {
     /// Share of simulated starts that fail
     #[arg(long, value_name = "SHARE", default_value = "0")]
     start_fails: f64,
+    /// Collector that gets traces of leases by OTLP over HTTP, such as http://localhost:4318
+    #[arg(long, value_name = "URL", env = "OTEL_EXPORTER_OTLP_ENDPOINT")]
+    otlp: Option<String>,
+    /// Say each request on standard error, as a line of JSON
+    #[arg(long)]
+    log_requests: bool,
+    /// Identity provider whose tokens (JWT) are believed beside the broker's own, such as https://login.example.org
+    #[arg(
+        long,
+        value_name = "URL",
+        requires = "oidc_audience",
+        help_heading = "OpenID Connect"
+    )]
+    oidc_issuer: Option<String>,
+    /// For whom its tokens must be
+    #[arg(
+        long,
+        value_name = "NAME",
+        requires = "oidc_issuer",
+        help_heading = "OpenID Connect"
+    )]
+    oidc_audience: Option<String>,
+    /// Its keys (JWKS) [default: as the provider's description names them]
+    #[arg(
+        long,
+        value_name = "URL|FILE",
+        requires = "oidc_issuer",
+        help_heading = "OpenID Connect"
+    )]
+    oidc_keys: Option<String>,
+    /// The claim that says a role: administrator, operator, tenant-admin, member or auditor
+    #[arg(
+        long,
+        value_name = "CLAIM",
+        default_value = "gpuwise_role",
+        help_heading = "OpenID Connect"
+    )]
+    oidc_role: String,
+    /// The claim that says a tenant
+    #[arg(
+        long,
+        value_name = "CLAIM",
+        default_value = "gpuwise_tenant",
+        help_heading = "OpenID Connect"
+    )]
+    oidc_tenant: String,
     #[command(flatten, next_help_heading = "Scheduling")]
     how: settings::HowFlags,
 }
@@ -85,6 +140,13 @@ pub fn run(context: &Context, flags: &Serve) -> anyhow::Result<Exit> {
             .hint("leave them out, or use --executor simulated")
             .into());
     }
+    if let Some(url) = &flags.otlp
+        && !url.starts_with("http://")
+        && !url.starts_with("https://")
+    {
+        let what = format!("--otlp {url:?}: expected an address such as http://localhost:4318");
+        return Err(Problem::new(what).into());
+    }
     let store = match &flags.store {
         Some(store) => store.clone(),
         None => default_store()?,
@@ -104,6 +166,24 @@ pub fn run(context: &Context, flags: &Serve) -> anyhow::Result<Exit> {
             ExecutorName::Local => ExecutorKind::Local,
         },
         speed: flags.speed,
+        otlp: flags.otlp.clone(),
+        lines: flags.log_requests,
+        oidc: flags
+            .oidc_issuer
+            .clone()
+            .zip(flags.oidc_audience.clone())
+            .map(|(issuer, audience)| OidcSettings {
+                issuer,
+                audience,
+                keys: flags.oidc_keys.clone(),
+                role: flags.oidc_role.clone(),
+                tenant: flags.oidc_tenant.clone(),
+            }),
+        tls: flags
+            .tls_cert
+            .clone()
+            .zip(flags.tls_key.clone())
+            .map(|(certificate, key)| TlsFiles { certificate, key }),
         token_file: place::token_of,
         state: place::state()?,
     };
@@ -136,13 +216,21 @@ fn tell(store: &str, said: &Said) {
             address,
             events,
             read,
+            tls,
         } => {
+            if !tls && !address.ip().is_loopback() {
+                progress::say(
+                    "warning: requests and tokens cross the network as they are; give --tls-cert and --tls-key, or \
+                     put what speaks TLS before it.",
+                );
+            }
+            let scheme = if *tls { "https" } else { "http" };
             let snapshot = match events - read {
                 0 => String::new(),
                 seq => format!(", {seq} of them in a snapshot"),
             };
             format!(
-                "Broker at http://{address}, log in {store} ({events} events{snapshot}). Ctrl-C stops it."
+                "Broker at {scheme}://{address}, log in {store} ({events} events{snapshot}). Ctrl-C stops it."
             )
         }
     });

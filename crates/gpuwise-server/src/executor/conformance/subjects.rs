@@ -1,0 +1,148 @@
+//! The executors that are held to the suite.
+
+use super::super::{Delays, Executor, Local, Simulated};
+use crate::{endpoints::Endpoints, message::Incoming};
+use std::{
+    fs,
+    path::PathBuf,
+    sync::mpsc::Sender,
+    time::{Duration, Instant},
+};
+
+pub(super) trait Subject {
+    /// An executor over the subject's state.
+    fn executor(&self, inbox: Sender<Incoming>) -> Box<dyn Executor>;
+
+    /// How many programs run for a lease; `None`: nothing really runs.
+    fn runs(&self, lease: u32) -> Option<usize>;
+
+    /// A command that stays.
+    fn stays(&self) -> Vec<String>;
+
+    /// Commands that the subject may not have.
+    fn ends(&self, _code: i32) -> Option<Vec<String>> {
+        None
+    }
+    fn ends_when_told(&self, _code: i32) -> Option<Vec<String>> {
+        None
+    }
+    fn tell_to_end(&self, _lease: u32) {}
+    fn is_not_there(&self) -> Option<Vec<String>> {
+        None
+    }
+    fn does_not_listen(&self) -> Option<Vec<String>> {
+        None
+    }
+    /// Until a command that does not listen has come so far.
+    fn has_begun(&self, _lease: u32) {}
+}
+
+/// GPUs that are not there.
+pub(super) struct Simulation;
+
+pub(super) fn simulated() -> Simulation {
+    Simulation
+}
+
+impl Subject for Simulation {
+    fn executor(&self, _inbox: Sender<Incoming>) -> Box<dyn Executor> {
+        Box::new(Simulated::new(Delays::USUAL))
+    }
+
+    fn runs(&self, _lease: u32) -> Option<usize> {
+        None
+    }
+
+    fn stays(&self) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+/// Processes of this machine.
+pub(super) struct Processes {
+    state: tempfile::TempDir,
+}
+
+pub(super) fn processes() -> Processes {
+    Processes::new()
+}
+
+impl Processes {
+    pub(super) fn new() -> Self {
+        let state = tempfile::tempdir().expect("a folder");
+        Self { state }
+    }
+
+    fn script(&self, text: &str) -> Vec<String> {
+        let folder = self.state.path().display().to_string();
+        let text = text.replace("STATE", &folder);
+        ["sh", "-c", &text].map(String::from).to_vec()
+    }
+
+    fn file(&self, lease: u32, name: &str) -> PathBuf {
+        self.state.path().join(format!("L-{lease}.{name}"))
+    }
+}
+
+impl Subject for Processes {
+    fn executor(&self, inbox: Sender<Incoming>) -> Box<dyn Executor> {
+        let state = self.state.path().to_path_buf();
+        Box::new(Local::new(state, inbox, Endpoints::default()))
+    }
+
+    fn runs(&self, lease: u32) -> Option<usize> {
+        // A program writes its number when it begins; more than one line: it was started more than once.
+        let text = fs::read_to_string(self.file(lease, "runs")).unwrap_or_default();
+        let runs = |line: &&str| {
+            let stat = fs::read_to_string(format!("/proc/{line}/stat")).unwrap_or_default();
+            // What has ended and nobody asked for does not run.
+            stat.rsplit_once(") ")
+                .is_some_and(|(_, rest)| !rest.starts_with('Z'))
+        };
+        let alive = text.lines().filter(runs);
+        Some(alive.count())
+    }
+
+    fn stays(&self) -> Vec<String> {
+        self.script("echo $$ >> STATE/$GPUWISE_LEASE.runs; exec sleep 600")
+    }
+
+    fn ends(&self, code: i32) -> Option<Vec<String>> {
+        Some(self.script(&format!("exit {code}")))
+    }
+
+    fn ends_when_told(&self, code: i32) -> Option<Vec<String>> {
+        let text = "until [ -e STATE/$GPUWISE_LEASE.end ]; do sleep 0.02; done; \
+                    echo > STATE/$GPUWISE_LEASE.over; exit";
+        Some(self.script(&format!("{text} {code}")))
+    }
+
+    fn tell_to_end(&self, lease: u32) {
+        fs::write(self.file(lease, "end"), "").expect("writes");
+        self.wait(lease, "over");
+    }
+
+    fn is_not_there(&self) -> Option<Vec<String>> {
+        Some(vec!["gpuwise-no-such-program".into()])
+    }
+
+    fn does_not_listen(&self) -> Option<Vec<String>> {
+        let text = "echo $$ >> STATE/$GPUWISE_LEASE.runs; trap '' TERM; \
+                    echo > STATE/$GPUWISE_LEASE.begun; while :; do sleep 0.05; done";
+        Some(self.script(text))
+    }
+
+    fn has_begun(&self, lease: u32) {
+        self.wait(lease, "begun");
+    }
+}
+
+impl Processes {
+    fn wait(&self, lease: u32, name: &str) {
+        let end = Instant::now() + Duration::from_secs(20);
+        while !self.file(lease, name).exists() {
+            assert!(Instant::now() < end, "{name} never came");
+            std::thread::yield_now();
+        }
+    }
+}

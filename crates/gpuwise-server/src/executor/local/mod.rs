@@ -1,0 +1,326 @@
+//! This machine: what is leased runs as processes, each in a group of its own.
+//!
+//! What runs is known from files beside the logs, so that a broker that starts again finds it: processes
+//! outlive the broker, and how they ended is kept by the shell that started them.
+
+mod environment;
+mod kept;
+mod process;
+mod ready;
+
+use super::Executor;
+use crate::{endpoints::Endpoints, message::Incoming};
+use gpuwise_broker::{Broker, Observation, Order, OrderId, Work};
+use gpuwise_domain::placement::{Action, Assignment, JobId};
+use gpuwise_units::Nanoseconds;
+use kept::{Kept, Place};
+use process::Group;
+use std::{
+    collections::BTreeMap,
+    net::TcpListener,
+    path::PathBuf,
+    sync::{Arc, atomic::AtomicBool, mpsc::Sender},
+    thread,
+    time::Duration,
+};
+
+/// Processes of this machine.
+#[derive(Debug)]
+pub struct Local {
+    place: Place,
+    inbox: Sender<Incoming>,
+    endpoints: Endpoints,
+    /// What runs, by job; without processes where GPUs are held and nothing runs.
+    running: BTreeMap<JobId, Running>,
+    /// The last order about each job: an older one comes too late.
+    newest: BTreeMap<JobId, OrderId>,
+    /// What is told when it is next asked.
+    seen: Vec<Observation>,
+}
+
+/// What runs of a job.
+#[derive(Debug, Clone, Default)]
+struct Running {
+    groups: Vec<Arc<Group>>,
+}
+
+impl Local {
+    /// Logs, and what is known of processes, are kept in `state`.
+    pub(crate) fn new(state: PathBuf, inbox: Sender<Incoming>, endpoints: Endpoints) -> Self {
+        Self {
+            place: Place(state),
+            inbox,
+            endpoints,
+            running: BTreeMap::new(),
+            newest: BTreeMap::new(),
+            seen: Vec::new(),
+        }
+    }
+
+    fn start(&mut self, order: OrderId, job: JobId, assignments: &[Assignment], broker: &Broker) {
+        let Some(lease) = broker.lease(job.0) else {
+            return;
+        };
+        if let Some(kept) = self.place.kept(job)
+            && kept.order == order.0
+            && !self.running.contains_key(&job)
+        {
+            // It was started before the broker was, and nobody has heard of it.
+            return self.adopt_one(job, &kept, broker);
+        }
+        if let Some(before) = self.running.remove(&job) {
+            // It moves: what ran elsewhere ends first.
+            self.endpoints.remove(job.0);
+            before
+                .groups
+                .iter()
+                .for_each(|group| group.end(Duration::ZERO));
+        }
+        if lease.ask.command.is_empty() {
+            self.running.insert(job, Running::default());
+            self.seen.push(Observation::Done(order));
+            return;
+        }
+        match self.spawn(order, job, lease, assignments, broker) {
+            Ok(kept) => self.run(job, &kept, lease, false),
+            Err(reason) => self.seen.push(Observation::Failed { order, reason }),
+        }
+    }
+
+    /// Starts the processes of a lease: one, or of a service one for each worker.
+    fn spawn(
+        &self,
+        order: OrderId,
+        job: JobId,
+        lease: &gpuwise_broker::Lease,
+        assignments: &[Assignment],
+        broker: &Broker,
+    ) -> Result<Kept, String> {
+        let workers: Vec<&[Assignment]> = match &lease.ask.service {
+            Some(_) => assignments.chunks(1).collect(),
+            None => vec![assignments],
+        };
+        let mut kept = Kept {
+            order: order.0,
+            processes: Vec::new(),
+        };
+        for (worker, own) in workers.into_iter().enumerate() {
+            let port = match &lease.ask.service {
+                Some(_) => Some(free_port().map_err(|error| format!("no port is free: {error}"))?),
+                None => None,
+            };
+            let command = environment::command(lease, broker, own, worker, port);
+            let started = self.place.start(job, worker, port, command);
+            match started {
+                Ok(process) => kept.processes.push(process),
+                Err(reason) => {
+                    kept.processes
+                        .iter()
+                        .for_each(|one| one.group().end(Duration::ZERO));
+                    return Err(reason);
+                }
+            }
+        }
+        if let Err(error) = self.place.keep(job, &kept) {
+            // Nobody would know of it after a restart.
+            kept.processes
+                .iter()
+                .for_each(|one| one.group().end(Duration::ZERO));
+            return Err(format!("what runs cannot be noted: {error}"));
+        }
+        Ok(kept)
+    }
+
+    /// Watches processes that run, and says so when they are ready.
+    fn run(&mut self, job: JobId, kept: &Kept, lease: &gpuwise_broker::Lease, known: bool) {
+        let order = OrderId(kept.order);
+        let groups: Vec<Arc<Group>> = kept
+            .processes
+            .iter()
+            .map(|one| Arc::new(one.group()))
+            .collect();
+        let all = Running {
+            groups: groups.clone(),
+        };
+        self.running.insert(job, all);
+        let starts = lease.ask.service.is_some();
+        let watch = process::Watch {
+            job,
+            order,
+            starting: Arc::new(AtomicBool::new(starts && !known)),
+            place: self.place.clone(),
+            inbox: self.inbox.clone(),
+            endpoints: self.endpoints.clone(),
+        };
+        for group in &groups {
+            watch.clone().watch(Arc::clone(group), groups.clone());
+        }
+        match &lease.ask.service {
+            Some(service) => ready::tell(&watch, service, kept, groups, known),
+            None if !known => self.seen.push(Observation::Done(order)),
+            None => {}
+        }
+    }
+
+    /// Goes on with what an earlier broker of this log had started.
+    fn adopt_one(&mut self, job: JobId, kept: &Kept, broker: &Broker) {
+        let Some(lease) = broker.lease(job.0) else {
+            return;
+        };
+        let order = OrderId(kept.order);
+        let known = !broker.wants(order);
+        if kept.processes.iter().all(|one| one.group().is_alive()) {
+            self.run(job, kept, lease, known);
+            return;
+        }
+        let over = self.place.ends(job, kept);
+        kept.processes
+            .iter()
+            .for_each(|one| one.group().end(Duration::ZERO));
+        self.place.forget(job);
+        let (code, reason) = over;
+        if known {
+            self.seen.push(Observation::Exited {
+                job,
+                order,
+                code,
+                reason,
+            });
+        } else {
+            // As if its end had followed its start at once.
+            self.seen.push(Observation::Done(order));
+            self.seen.push(Observation::Exited {
+                job,
+                order,
+                code,
+                reason,
+            });
+        }
+    }
+
+    fn stop(&mut self, order: OrderId, job: JobId, grace: Duration) {
+        self.endpoints.remove(job.0);
+        let kept = self.place.kept(job);
+        let unknown = || {
+            let processes = kept.iter().flat_map(|kept| &kept.processes);
+            processes.map(|one| Arc::new(one.group())).collect()
+        };
+        let groups: Vec<Arc<Group>> = match self.running.remove(&job) {
+            Some(running) => running.groups,
+            None => unknown(),
+        };
+        if groups.is_empty() {
+            self.seen.push(Observation::Done(order));
+            return;
+        }
+        groups.iter().for_each(|group| group.is_told());
+        let (inbox, place) = (self.inbox.clone(), self.place.clone());
+        thread::spawn(move || {
+            process::end_all(&groups, grace);
+            place.forget(job);
+            // The writer may be gone already.
+            let _ = inbox.send(Incoming::Observed(Observation::Done(order)));
+        });
+    }
+
+    /// Whether an order comes after those that were taken on about its job.
+    fn is_new(&mut self, job: JobId, order: OrderId) -> bool {
+        let newest = self.newest.entry(job).or_insert(OrderId(0));
+        let new = order > *newest;
+        *newest = order.max(*newest);
+        new
+    }
+}
+
+/// A port that nobody listens on now.
+fn free_port() -> std::io::Result<u16> {
+    let listener = TcpListener::bind(("127.0.0.1", 0))?;
+    Ok(listener.local_addr()?.port())
+}
+
+impl Executor for Local {
+    fn name(&self) -> &'static str {
+        "local"
+    }
+
+    fn adopt(&mut self, broker: &Broker) {
+        for (job, kept) in self.place.all() {
+            let order = OrderId(kept.order);
+            let current = broker.started_by(job.0) == Some(order);
+            if current && broker.wants(order) {
+                // It is told again, and found then.
+                continue;
+            }
+            if current {
+                self.adopt_one(job, &kept, broker);
+            } else {
+                kept.processes
+                    .iter()
+                    .for_each(|one| one.group().end(Duration::ZERO));
+                self.place.forget(job);
+            }
+        }
+        for lease in broker.open() {
+            let job = lease.job();
+            let order = broker
+                .started_by(lease.number)
+                .filter(|order| !broker.wants(*order));
+            let holds = broker.state(lease).0.holds();
+            let Some(order) = order.filter(|_| holds && !self.running.contains_key(&job)) else {
+                continue;
+            };
+            if lease.ask.command.is_empty() {
+                self.running.insert(job, Running::default());
+            } else if self.place.kept(job).is_none() {
+                self.seen.push(Observation::Exited {
+                    job,
+                    order,
+                    code: None,
+                    reason: "nothing is known of its processes any more".into(),
+                });
+            }
+        }
+    }
+
+    fn take(&mut self, _now: Nanoseconds, order: &Order, broker: &Broker) {
+        match &order.work {
+            Work::Stop { job, grace } => {
+                if self.is_new(*job, order.id) {
+                    self.stop(order.id, *job, Duration::from_nanos(grace.0));
+                }
+            }
+            Work::Act { action, .. } => match action {
+                Action::Place { job, assignments }
+                | Action::Move {
+                    job, assignments, ..
+                }
+                | Action::Resize { job, assignments }
+                | Action::Restore { job, assignments } => {
+                    if self.is_new(*job, order.id) {
+                        self.start(order.id, *job, assignments, broker);
+                    }
+                }
+                Action::Preempt { job, .. } | Action::Reclaim { job } => {
+                    if self.is_new(*job, order.id) {
+                        self.stop(order.id, *job, Duration::from_secs(30));
+                    }
+                }
+                // Devices that are only declared have no mode to switch.
+                Action::SetMig { .. }
+                | Action::CreateInstance { .. }
+                | Action::DestroyInstance { .. }
+                | Action::Attach { .. }
+                | Action::Detach { .. } => self.seen.push(Observation::Done(order.id)),
+            },
+        }
+    }
+
+    fn observe(&mut self, _now: Nanoseconds) -> Vec<Observation> {
+        std::mem::take(&mut self.seen)
+    }
+
+    fn wake_at(&self) -> Option<Nanoseconds> {
+        // What has been seen is to be told at once.
+        (!self.seen.is_empty()).then_some(Nanoseconds(0))
+    }
+}

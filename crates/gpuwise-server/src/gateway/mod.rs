@@ -1,0 +1,228 @@
+//! The gateway: OpenAI's API before the services that tenants lease. It finds a replica, wakes a service that
+//! gave its GPUs back, holds the request meanwhile, and passes the answer on as it comes.
+
+mod client;
+mod count;
+mod idle;
+mod pick;
+mod relay;
+mod traffic;
+
+pub(crate) use client::Client;
+pub(crate) use idle::watch;
+pub(crate) use traffic::{ENDS, Tally, Traffic};
+
+use crate::{
+    endpoints::{InFlight, Replica},
+    http::{Problem, call::Call, json},
+    message::Command,
+};
+use axum::{
+    body::Bytes,
+    http::{StatusCode, header},
+    response::Response,
+};
+use gpuwise_broker::{Lease, LeaseState};
+use gpuwise_wire::broker::{CompletionAsk, ServedModel, ServedModels};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+/// How long a request waits for a service to get ready.
+const HOLD: Duration = Duration::from_secs(600);
+
+/// How often is looked whether a service for which a request waits is still to come.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// A body of a request at most, in bytes: prompts of a million tokens, pictures.
+pub(crate) const LARGEST: usize = 64 << 20;
+
+pub(crate) async fn chat(call: Call) -> Result<Response, Problem> {
+    answered(complete(call, "/v1/chat/completions").await)
+}
+
+pub(crate) async fn completions(call: Call) -> Result<Response, Problem> {
+    answered(complete(call, "/v1/completions").await)
+}
+
+/// Clients of OpenAI's API find errors where they look for them.
+#[allow(clippy::unnecessary_wraps, reason = "the table of routes has one form")]
+fn answered(result: Result<Response, Problem>) -> Result<Response, Problem> {
+    Ok(result.unwrap_or_else(Problem::into_openai))
+}
+
+pub(crate) async fn models(call: Call) -> Result<Response, Problem> {
+    let broker = call.shared.broker();
+    let mut seen = BTreeMap::new();
+    for (model, lease) in broker.services() {
+        if call.sees(&lease.ask.tenant) {
+            seen.entry((model, lease.ask.tenant.as_str()))
+                .or_insert(lease.requested.0 / 1_000_000_000);
+        }
+    }
+    let model = |((id, tenant), created): ((&str, &str), u64)| ServedModel {
+        id: id.into(),
+        object: "model".into(),
+        created,
+        owned_by: tenant.into(),
+    };
+    let list = ServedModels {
+        object: "list".into(),
+        data: seen.into_iter().map(model).collect(),
+    };
+    Ok(json(StatusCode::OK, &list))
+}
+
+async fn complete(call: Call, path: &'static str) -> Result<Response, Problem> {
+    let ask: CompletionAsk = call.document()?;
+    let stream = ask.stream == Some(true);
+    let prefix = pick::prefix(&ask);
+    let body = count::with_usage(&call.body, stream);
+    let mut failed = Vec::new();
+    loop {
+        let (lease, slot) = find(&call, &ask.model, prefix, &failed).await?;
+        let address = slot.address().to_owned();
+        let started = call.shared.traffic.begins(lease, call.now());
+        let asked = request(&call, &address, path, body.text.clone())?;
+        match call.shared.client.request(asked).await {
+            Ok(response) => {
+                return Ok(relay::relay(response, started, slot, body.added, stream).await);
+            }
+            // Nothing was sent: another replica may be well.
+            Err(error) if error.is_connect() && failed.len() < 8 => failed.push(address),
+            Err(error) => {
+                let detail = format!("the service of {} broke off: {error}", ask.model);
+                return Err(Problem::new(StatusCode::BAD_GATEWAY, "engine", detail));
+            }
+        }
+    }
+}
+
+fn request(
+    call: &Call,
+    address: &str,
+    path: &str,
+    body: Bytes,
+) -> Result<axum::http::Request<axum::body::Body>, Problem> {
+    let mut request = axum::http::Request::post(format!("http://{address}{path}"));
+    // Who asks is not the engine's business: the token stays here.
+    for name in [header::CONTENT_TYPE, header::ACCEPT] {
+        if let Some(value) = call.headers.get(&name) {
+            request = request.header(name, value);
+        }
+    }
+    if let Some(id) = call.headers.get("x-request-id") {
+        request = request.header("x-request-id", id);
+    }
+    let request = request.body(axum::body::Body::from(body));
+    request.map_err(|error| {
+        let detail = format!("{address} cannot be asked: {error}");
+        Problem::new(StatusCode::BAD_GATEWAY, "engine", detail)
+    })
+}
+
+/// What there is for a model now.
+enum Found {
+    /// Nobody serves it, as far as this token sees.
+    Nobody,
+    /// Who serves it has as many requests as it may.
+    Full,
+    Replica(u32, InFlight),
+    /// Who serves it is not ready; those that rest are to be woken.
+    Later(Vec<u32>),
+}
+
+/// A replica for a request: waits until there is one.
+async fn find(
+    call: &Call,
+    model: &str,
+    prefix: u64,
+    failed: &[String],
+) -> Result<(u32, InFlight), Problem> {
+    let mut changes = call.shared.endpoints.changes();
+    let wait = async {
+        loop {
+            changes.mark_unchanged();
+            match look(call, model, prefix, failed) {
+                Found::Later(_) if call.shared.executor == "simulated" => {
+                    let detail =
+                        "nothing runs on simulated GPUs: `serve --executor local` starts services";
+                    let status = StatusCode::SERVICE_UNAVAILABLE;
+                    return Err(Problem::new(status, "simulated", detail));
+                }
+                Found::Replica(lease, slot) => return Ok((lease, slot)),
+                Found::Nobody => {
+                    let detail =
+                        format!("no service serves {model:?}; GET /v1/models lists what is there");
+                    return Err(Problem::new(StatusCode::NOT_FOUND, "model", detail));
+                }
+                Found::Full => {
+                    let detail = format!("{model} has as many requests as it takes at once");
+                    let full = Problem::new(StatusCode::TOO_MANY_REQUESTS, "busy", detail);
+                    return Err(full.later(1));
+                }
+                Found::Later(rest) => {
+                    for lease in rest {
+                        call.shared.ask(Command::Wake(lease)).await?;
+                    }
+                }
+            }
+            // What begins to answer says so; that nobody will is looked for.
+            let _ = tokio::time::timeout(LOOK, changes.changed()).await;
+        }
+    };
+    match tokio::time::timeout(HOLD, wait).await {
+        Ok(found) => found,
+        Err(_) => {
+            let detail = format!("{model} did not get ready within {} s", HOLD.as_secs());
+            let late = Problem::new(StatusCode::SERVICE_UNAVAILABLE, "not-ready", detail);
+            Err(late.later(30))
+        }
+    }
+}
+
+fn look(call: &Call, model: &str, prefix: u64, failed: &[String]) -> Found {
+    let broker = call.shared.broker();
+    let mut rest = Vec::new();
+    let mut any = false;
+    let mut ready: Vec<(u32, Arc<Replica>, Option<u32>)> = Vec::new();
+    for lease in broker.serving(model) {
+        if !call.sees(&lease.ask.tenant) {
+            continue;
+        }
+        match broker.state(lease).0 {
+            LeaseState::Active | LeaseState::Starting => {
+                any = true;
+                let most = limit(lease);
+                let replicas = call.shared.endpoints.of(lease.number);
+                let well = |one: &Arc<Replica>| !failed.contains(&one.address);
+                let replicas = replicas.into_iter().filter(well);
+                ready.extend(replicas.map(|one| (lease.number, one, most)));
+            }
+            LeaseState::Suspended => {
+                any = true;
+                rest.push(lease.number);
+            }
+            LeaseState::Requested | LeaseState::Reserved => any = true,
+            LeaseState::Draining | LeaseState::Ended | LeaseState::Failed => {}
+        }
+    }
+    if !ready.is_empty() {
+        let open: Vec<(u32, &Arc<Replica>)> = ready
+            .iter()
+            .filter(|(_, one, most)| most.is_none_or(|most| one.load() < most))
+            .map(|(lease, one, _)| (*lease, one))
+            .collect();
+        return match pick::pick(&open, prefix) {
+            Some((lease, replica)) => Found::Replica(lease, replica.enter()),
+            None => Found::Full,
+        };
+    }
+    if any {
+        Found::Later(rest)
+    } else {
+        Found::Nobody
+    }
+}
+
+fn limit(lease: &Lease) -> Option<u32> {
+    lease.ask.service.as_ref()?.concurrency
+}

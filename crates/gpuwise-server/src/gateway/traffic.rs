@@ -1,0 +1,128 @@
+//! What goes through the gateway: requests, tokens, latencies, and when a service was last asked.
+
+use super::count::Tokens;
+use gpuwise_units::Nanoseconds;
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Instant,
+};
+
+/// Upper ends of the classes of latencies, in seconds.
+pub(crate) const ENDS: [f64; 14] = [
+    0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0,
+];
+
+/// How often something took how long.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct Latencies {
+    /// Of these classes, cumulated.
+    pub(crate) counts: [u64; ENDS.len()],
+    pub(crate) count: u64,
+    pub(crate) sum: f64,
+}
+
+impl Latencies {
+    fn add(&mut self, seconds: f64) {
+        for (count, end) in self.counts.iter_mut().zip(ENDS) {
+            *count += u64::from(seconds <= end);
+        }
+        self.count += 1;
+        self.sum += seconds;
+    }
+}
+
+/// What one service has done.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct Tally {
+    /// Requests that ended as they should, that did not, and that are on their way.
+    pub(crate) good: u64,
+    pub(crate) bad: u64,
+    pub(crate) open: u64,
+    pub(crate) prompt: u64,
+    pub(crate) completion: u64,
+    /// Requests whose engine did not say its tokens: pieces of answers are counted for them, no prompts.
+    pub(crate) uncounted: u64,
+    pub(crate) ttft: Latencies,
+    /// When it was last asked, or answered last.
+    pub(crate) last: Nanoseconds,
+}
+
+/// By lease.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Traffic(Arc<Mutex<BTreeMap<u32, Tally>>>);
+
+impl Traffic {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<u32, Tally>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A request goes to a lease.
+    pub(crate) fn begins(&self, lease: u32, now: Nanoseconds) -> Started {
+        let mut all = self.lock();
+        let tally = all.entry(lease).or_default();
+        tally.open += 1;
+        tally.last = tally.last.max(now);
+        Started {
+            traffic: self.clone(),
+            lease,
+            since: Instant::now(),
+            now,
+            first: None,
+        }
+    }
+
+    pub(crate) fn of(&self, lease: u32) -> Option<Tally> {
+        self.lock().get(&lease).copied()
+    }
+
+    /// Of all services, by lease.
+    pub(crate) fn all(&self) -> BTreeMap<u32, Tally> {
+        self.lock().clone()
+    }
+}
+
+/// A request that is on its way.
+#[derive(Debug)]
+pub(crate) struct Started {
+    traffic: Traffic,
+    lease: u32,
+    since: Instant,
+    now: Nanoseconds,
+    /// Seconds until the first piece of the answer.
+    first: Option<f64>,
+}
+
+impl Started {
+    pub(super) fn first(&mut self) {
+        self.first = Some(self.since.elapsed().as_secs_f64());
+    }
+
+    /// It has ended; `tokens` as the engine said.
+    pub(super) fn over(self, tokens: Option<Tokens>, pieces: u64, good: bool) {
+        let mut all = self.traffic.lock();
+        let tally = all.entry(self.lease).or_default();
+        tally.open = tally.open.saturating_sub(1);
+        if good {
+            tally.good += 1;
+        } else {
+            tally.bad += 1;
+        }
+        match tokens {
+            Some(tokens) => {
+                tally.prompt += tokens.prompt;
+                tally.completion += tokens.completion;
+            }
+            None if pieces > 0 => {
+                tally.completion += pieces;
+                tally.uncounted += 1;
+            }
+            None => {}
+        }
+        if let Some(first) = self.first {
+            tally.ttft.add(first);
+        }
+        let passed = Nanoseconds(u64::try_from(self.since.elapsed().as_nanos()).unwrap_or(0));
+        tally.last = tally.last.max(self.now + passed);
+    }
+}
