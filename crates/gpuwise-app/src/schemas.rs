@@ -93,6 +93,7 @@ answers! {
     Slos: "slos",
     Statement: "statement",
     StoreBackup: "store-backup",
+    StoreSnapshot: "store-snapshot",
     StoreCheck: "store-check",
     Table: "table",
     Tco: "tco",

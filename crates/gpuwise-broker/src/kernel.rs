@@ -27,13 +27,19 @@ pub struct Explanation {
 
 impl Broker {
     /// Jobs that wait for a place, or were idle and have work again.
-    fn waiting(&self) -> Vec<JobId> {
-        let open = self.open();
+    pub(crate) fn waiting(&self) -> Vec<JobId> {
+        self.seekers.iter().copied().map(JobId).collect()
+    }
+
+    /// The same, looked for among all leases: what tests hold the kept set to.
+    #[doc(hidden)]
+    pub fn waiting_by_search(&self) -> (Vec<JobId>, Vec<JobId>) {
         let seeks = |job: &JobId| self.world.job(*job).is_some_and(JobState::seeks);
-        open.filter(|lease| lease.draining.is_none())
-            .map(crate::Lease::job)
-            .filter(seeks)
-            .collect()
+        let open = self.open().filter(|lease| lease.draining.is_none());
+        (
+            self.waiting(),
+            open.map(crate::Lease::job).filter(seeks).collect(),
+        )
     }
 
     /// Decides who gets a place now. What has happened then; nothing where nobody can be helped.

@@ -6,13 +6,16 @@
 
 mod apply;
 mod ask;
+mod dry;
 mod executor;
 mod grants;
+mod image;
 mod kernel;
 mod latencies;
 mod lease;
 mod money;
 mod proposals;
+mod prices;
 mod refusal;
 mod slos;
 mod state;
@@ -22,8 +25,10 @@ mod time;
 mod zero;
 
 pub use ask::Asked;
+pub use dry::{DryRun, NotRun};
 pub use executor::{Observation, Order, OrderId, Work};
 pub use grants::{Grant, Grants};
+pub use image::{FORM, NoImage};
 pub use kernel::Explanation;
 pub use latencies::Latencies;
 pub use lease::{Lease, LeaseState, Over, lease_id, lease_number};

@@ -12,8 +12,9 @@ use gpuwise_wire::{
 };
 
 /// A proposal and how far it is.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Proposal {
+    #[serde(with = "crate::image::document")]
     pub document: RightSizeDocument,
     pub made: Nanoseconds,
     pub state: ProposalState,

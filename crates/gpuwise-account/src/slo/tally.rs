@@ -9,7 +9,7 @@ const MINUTE: u64 = 60_000_000_000;
 
 /// Counts of events by minute; older than a day, by hour. Unlike a [`super::Counter`] it takes what is
 /// late: an event counts in the window in which it happened, not in which it was heard of.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Tally {
     pub objective: Objective,
     /// By the start of the minute or hour: good events, all events.

@@ -5,7 +5,7 @@ use gpuwise_domain::placement::{DomainId, IslandId, NodeId};
 use std::sync::Arc;
 
 /// Nodes of each island, and of each domain and those above it; each list sorted.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Members {
     islands: Arc<Vec<Vec<NodeId>>>,
     domains: Arc<Vec<Vec<NodeId>>>,

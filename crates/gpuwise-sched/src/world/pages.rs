@@ -8,7 +8,7 @@ use std::{iter::FromIterator, slice, sync::Arc};
 const ROWS: usize = 16;
 
 /// A list that is cheap to copy.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Pages<T> {
     pages: Vec<Arc<Vec<T>>>,
     len: usize,

@@ -8,7 +8,7 @@ const NUMBERS: u32 = 256;
 
 type Page = Vec<(JobId, Arc<JobState>)>;
 
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, serde::Serialize, serde::Deserialize)]
 pub(crate) struct JobTable {
     pages: BTreeMap<u32, Arc<Page>>,
 }

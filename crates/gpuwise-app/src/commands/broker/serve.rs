@@ -278,6 +278,7 @@ fn tell(store: &str, said: &Said) {
         Said::Listens {
             address,
             events,
+            read,
             tls,
         } => {
             if !tls && !address.ip().is_loopback() {
@@ -287,8 +288,12 @@ fn tell(store: &str, said: &Said) {
                 );
             }
             let scheme = if *tls { "https" } else { "http" };
+            let snapshot = match events - read {
+                0 => String::new(),
+                seq => format!(", {seq} of them in a snapshot"),
+            };
             format!(
-                "Broker at {scheme}://{address}, log in {store} ({events} events). Ctrl-C stops it."
+                "Broker at {scheme}://{address}, log in {store} ({events} events{snapshot}). Ctrl-C stops it."
             )
         }
     });
