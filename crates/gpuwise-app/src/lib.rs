@@ -35,6 +35,7 @@ pub mod names;
 pub mod operators;
 #[doc(hidden)]
 pub mod profiles;
+mod policy;
 pub mod progress;
 #[cfg(feature = "bench")]
 #[doc(hidden)]

@@ -3,7 +3,7 @@
 use crate::{Broker, LeaseState, Observation, OrderId, ask::ended, executor::Work, tenants::exact};
 use gpuwise_account::period::Month;
 use gpuwise_domain::placement::{Action, Event, Failure, FailureCause, JobId};
-use gpuwise_sched::decide::{Policy, wake_at};
+use gpuwise_sched::decide::{Policy, tidy_wake_at, wake_at};
 use gpuwise_units::Nanoseconds;
 use gpuwise_wire::{
     Mirror as _,
@@ -18,10 +18,12 @@ impl Broker {
     /// When time alone changes something: a lease's time is over, a month begins, or a decision comes out
     /// otherwise than at `decided`, when it was decided last; `None`: never.
     pub fn wake_at(&self, policy: &Policy, decided: Nanoseconds) -> Option<Nanoseconds> {
+        let upkeep = policy.upkeep.as_ref();
+        let tidied = upkeep.and_then(|what| tidy_wake_at(&self.world, what, decided));
         let decided = wake_at(&self.world, policy, decided);
         let month = (!self.open.is_empty()).then(|| self.month.next().start());
         let end = self.ends.first().map(|(end, _)| *end);
-        month.into_iter().chain(end).chain(decided).min()
+        month.into_iter().chain(end).chain(decided).chain(tidied).min()
     }
 
     /// What has happened by now because time went on: leases whose time is over, and months that begin.

@@ -123,7 +123,7 @@ impl Isolation {
 }
 
 /// Workers of a job: all of `least` start together or none does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Gang {
     /// Below this many it does not run.
     pub least: u32,
@@ -144,7 +144,7 @@ impl Gang {
 }
 
 /// How near workers of a job must or should be.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TopologyWish {
     /// All GPUs within one of these.
     pub within: Level,
@@ -155,7 +155,7 @@ pub struct TopologyWish {
 }
 
 /// How far workers must be apart.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Spread {
     pub over: Level,
     /// How many workers one of them may have.

@@ -223,7 +223,7 @@ pub struct Domain {
 
 gpuwise_units::named! {
     /// How near workers can be, nearest first.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
     pub enum Level:
         name
     {

@@ -3,8 +3,10 @@
 use crate::{
     app::App,
     catalogue::{self, Loaded},
-    commands::{place, plan},
-    fleet, settings,
+    commands::plan,
+    fleet,
+    policy::Rules,
+    settings,
 };
 use gpuwise_broker::{Broker, Refusal};
 use gpuwise_domain::{
@@ -285,15 +287,9 @@ impl Desk for AppDesk {
 
     fn policy(&self, broker: &Broker) -> Policy {
         let policy = broker.policy();
-        let how = settings::HowFlags {
-            policy: policy.selector.clone(),
-            preempt: policy.preempt,
-            order: None,
-            backfill: None,
-            starvation: None,
-        };
         let scheduling = policy.scheduling.clone().noun();
-        let made = place::policy(&how, &scheduling, broker.world(), self.app.seed);
+        let made = Rules::of_document(policy)
+            .and_then(|rules| rules.policy(&scheduling, broker.world(), self.app.seed));
         // The name was checked before it came into the log; another release may know fewer.
         made.unwrap_or_else(|_| {
             let first = gpuwise_sched::policy::policies().first();
