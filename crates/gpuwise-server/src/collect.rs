@@ -181,10 +181,12 @@ impl Collector {
             let broker = self.shared.broker();
             let last = broker.telemetry(lease.number).map(|one| one.last);
             let shares = lease.place.iter().flat_map(|one| &one.gpus);
-            let uids = shares.filter(|share| share.part == Part::Whole).filter_map(|share| {
-                let state = broker.world().gpu(share.gpu)?;
-                Some(state.gpu.uid.to_string())
-            });
+            let uids = shares
+                .filter(|share| share.part == Part::Whole)
+                .filter_map(|share| {
+                    let state = broker.world().gpu(share.gpu)?;
+                    Some(state.gpu.uid.to_string())
+                });
             (last, uids.collect::<Vec<_>>())
         };
         let Some(started) = lease.started else {

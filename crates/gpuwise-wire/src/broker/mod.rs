@@ -7,10 +7,10 @@ mod answer;
 mod api;
 mod ask;
 mod event;
+mod gateway;
 mod rightsize;
 mod slo;
 mod usage;
-mod gateway;
 
 pub use answer::{
     ExplanationAnswer, FleetAnswer, GpuAnswer, HeldGpu, HolderAnswer, LeaseAnswer, LeaseList,
@@ -29,6 +29,7 @@ pub use event::{
     AskedDocument, BrokerEvent, EndedHow, LeaseSize, LoggedEvent, PlacedReason, PolicyDocument,
     PriceDocument, Role, TenantDocument, TokenDocument,
 };
+pub use gateway::{CompletionAsk, ServedModel, ServedModels};
 pub use rightsize::{
     ProposalAnswer, ProposalDecision, ProposalList, ProposalState, ProposalStepAnswer,
     RightSizeDocument, SavingDocument,
@@ -41,7 +42,6 @@ pub use usage::{
     GpuUse, LatencyHistogram, LeaseUsageAnswer, ServiceUse, USAGE_TYPE, UsageAnswer, UsageAside,
     UsageData, UsageDocument, UsageEvent,
 };
-pub use gateway::{CompletionAsk, ServedModel, ServedModels};
 
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
@@ -129,9 +129,15 @@ pub fn answer_schemas() -> Vec<(&'static str, String)> {
         ),
         (
             "lease-usage",
-            answer::<LeaseUsageAnswer>("lease-usage", "What a lease used, as far as it was measured"),
+            answer::<LeaseUsageAnswer>(
+                "lease-usage",
+                "What a lease used, as far as it was measured",
+            ),
         ),
-        ("slos", answer::<SloList>("slos", "Service level objectives and how they stand")),
+        (
+            "slos",
+            answer::<SloList>("slos", "Service level objectives and how they stand"),
+        ),
         (
             "proposals",
             answer::<ProposalList>("proposals", "Right-sizing proposals"),
