@@ -6,6 +6,7 @@
 mod answer;
 mod api;
 mod ask;
+mod doctor;
 mod event;
 mod gateway;
 mod rightsize;
@@ -25,6 +26,7 @@ pub use api::{
     ReservationList, StrandedAnswer, TenantChange, UserAnswer, UserList,
 };
 pub use ask::{LeaseAsk, QuotaAsk, ServiceAsk, TenantAsk, TokenAsk};
+pub use doctor::{DoctorAnswer, DoctorCheck, DoctorState};
 pub use event::{
     AskedDocument, BrokerEvent, EndedHow, LeaseSize, LoggedEvent, PlacedReason, PolicyDocument,
     PriceDocument, Role, TenantDocument, TokenDocument,
@@ -114,6 +116,10 @@ pub fn answer_schemas() -> Vec<(&'static str, String)> {
         (
             "lease-explanation",
             answer::<ExplanationAnswer>("lease-explanation", "Why a lease waits or is where it is"),
+        ),
+        (
+            "doctor",
+            answer::<DoctorAnswer>("doctor", "What a machine and its broker are ready for"),
         ),
         (
             "statement",
