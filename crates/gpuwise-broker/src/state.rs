@@ -41,6 +41,8 @@ pub struct Broker {
     pub(crate) orders: BTreeMap<OrderId, Work>,
     /// The order that started what runs of each lease.
     pub(crate) started_by: BTreeMap<u32, OrderId>,
+    /// Since when they are to do it.
+    pub(crate) ordered: BTreeMap<OrderId, Nanoseconds>,
     pub(crate) last_order: u64,
     pub(crate) grants: Grants,
     pub(crate) accounts: Accounts,
@@ -236,6 +238,7 @@ impl Broker {
             self.started_by.insert(job.0, id);
         }
         self.orders.insert(id, work);
+        self.ordered.insert(id, self.now);
         id
     }
 }

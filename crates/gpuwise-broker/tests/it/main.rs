@@ -2,5 +2,6 @@
 
 mod faults;
 mod lives;
+mod loop_of_sizes;
 mod money;
 mod support;

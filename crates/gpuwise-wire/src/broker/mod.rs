@@ -14,7 +14,7 @@ mod gateway;
 pub use answer::{
     ExplanationAnswer, FleetAnswer, GpuAnswer, HeldGpu, HolderAnswer, LeaseAnswer, LeaseList,
     NodeAnswer, ProblemAnswer, StatementAnswer, StatementLine, StatementTotal, StoreBackupAnswer,
-    StoreCheckAnswer, StoreMoney, TenantAnswer, TenantList, TokenAnswer, TokenList, TopAnswer,
+    StoreCheckAnswer, StoreMoney, SuspensionAnswer, TenantAnswer, TenantList, TokenAnswer, TokenList, TopAnswer,
     WeighedAnswer,
 };
 pub use ask::{LeaseAsk, QuotaAsk, ServiceAsk, TenantAsk, TokenAsk};

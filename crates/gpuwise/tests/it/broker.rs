@@ -36,8 +36,13 @@ pub(super) struct Daemon {
 
 impl Daemon {
     pub(super) fn start(arguments: &[&str]) -> Self {
+        Self::start_on(FLEET, arguments)
+    }
+
+    /// On a fleet of its own.
+    pub(super) fn start_on(fleet: &str, arguments: &[&str]) -> Self {
         let place = Place::new();
-        place.write("fleet.toml", FLEET);
+        place.write("fleet.toml", fleet);
         let (child, url) = spawn(&place, arguments);
         let token = token(&place);
         Self {

@@ -15,7 +15,7 @@ use gpuwise_domain::{
 };
 use gpuwise_read::fleet::{read_ask, read_quota};
 use gpuwise_sched::decide::Policy;
-use gpuwise_server::{Desk, Review, Sized, TrueSpeed};
+use gpuwise_server::{Desk, Review, Sized, Suspension, TrueSpeed};
 use gpuwise_size::knowledge::Knowledge;
 use gpuwise_units::{Money, Nanoseconds};
 use gpuwise_wire::{
@@ -171,6 +171,22 @@ fn gpu_fields(text: &str, kinds: &[GpuKind], fields: &mut toml::Table) -> Result
     Ok(())
 }
 
+/// Whether what a lease says of its suspension can be.
+fn suspends(ask: &LeaseAsk) -> Result<(), Refusal> {
+    let Some(text) = &ask.suspend else {
+        return Ok(());
+    };
+    let how = Suspension::read(text).map_err(|problem| invalid("suspend", problem))?;
+    if ask.command.is_empty() {
+        return Err(invalid("suspend", "no command is there that it could be for"));
+    }
+    if matches!(how, Suspension::Sleep { .. }) && ask.service.is_none() {
+        let problem = "only an engine sleeps: say which model it serves";
+        return Err(invalid("suspend", problem));
+    }
+    Ok(())
+}
+
 /// The fields of a job file for a deployment, with what else a lease asks for.
 pub(super) fn fields_of(ask: &LeaseAsk, found: &Deployment) -> toml::Table {
     let mut fields = toml::Table::new();
@@ -241,6 +257,7 @@ impl Desk for AppDesk {
         if let Some(service) = &ask.service {
             self.service(ask, service)?;
         }
+        suspends(ask)?;
         let mut fields = toml::Table::new();
         let (mut size, mut deployment) = (None, None);
         match (&ask.model, &ask.gpu) {
