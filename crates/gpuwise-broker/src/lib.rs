@@ -6,6 +6,8 @@
 
 mod apply;
 mod ask;
+#[cfg(doctest)]
+mod concepts;
 mod executor;
 mod grants;
 mod kernel;
