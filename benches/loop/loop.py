@@ -198,10 +198,12 @@ def steps(loop, folder):
         (usage for usage in [loop.json("usage", "show", one)] if usage["requests"] > 200_000), None))
     loop.hold("TPOT p95 in seconds by the next plan", measured(right)["tpot_p95"], 0, 0.04)
     loop.hold("TPOT p95 in seconds by the plan that has learned nothing", measured(wrong)["tpot_p95"], 0.04, 10)
-    risk = loop.until("its SLO is at risk", lambda: next(
-        (one for one in [loop.json("lease", "explain", wrong)["reason"]] if "at risk" in one), None))
-    print("ok ", risk)
-    loop.claims += 1
+    found = {slo["lease"]: slo["objectives"][1] for slo in loop.json("slo", "show", codes=(0, 1))["items"]}
+    loop.hold("tpot: share of good requests by the next plan", found[right]["good"], 0.95, 1)
+    loop.hold("tpot: the same by the plan that has learned nothing", found[wrong]["good"], 0, 0.95)
+    loop.hold("its error budget burns, times faster than allowed", found[wrong]["burn"][3]["long"], 1, 20)
+    if found[wrong]["alert"] == "ok":
+        raise SystemExit("nobody is told that its error budget burns")
 
 
 if __name__ == "__main__":

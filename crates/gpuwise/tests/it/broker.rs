@@ -98,7 +98,7 @@ impl Daemon {
         fs::read_to_string(folder.join(format!("logs/{lease}.log"))).expect("a log")
     }
 
-    fn refused(&self, arguments: &[&str]) -> String {
+    pub(super) fn refused(&self, arguments: &[&str]) -> String {
         let output = self.command(arguments).output().expect("runs");
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
         String::from_utf8(output.stderr).expect("UTF-8")
