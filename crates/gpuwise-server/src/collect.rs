@@ -11,8 +11,8 @@ use crate::{
     message::{Answer, Command, Failure, Incoming, Message},
 };
 use gpuwise_account::period::{HOUR, Interval};
-use gpuwise_broker::{Lease, LeaseState};
-use gpuwise_domain::placement::Part;
+use gpuwise_broker::{Lease, LeaseState, Observation};
+use gpuwise_domain::placement::{JobId, Part};
 use gpuwise_units::Nanoseconds;
 use gpuwise_wire::broker::{GpuUse, LatencyHistogram, ServiceUse, UsageDocument};
 use std::{
@@ -55,6 +55,8 @@ pub(crate) struct Collector {
     pub(crate) settings: Collect,
     /// What pages said last, by lease, and when they were read.
     pub(crate) pages: BTreeMap<u32, (Nanoseconds, ServiceUse)>,
+    /// How busy each service was when that was told last, in thousandths.
+    pub(crate) busy: BTreeMap<u32, u32>,
     /// When each service's size was looked at last.
     pub(crate) reviewed: BTreeMap<u32, Nanoseconds>,
 }
@@ -112,9 +114,51 @@ impl Collector {
                 told.extend(self.simulate(now, &lease));
             }
         }
+        self.tell_busy(&told);
         if !told.is_empty() {
             // Where it cannot be kept now it is told again: what was collected is known by its last interval.
             let _ = self.ask(Command::Usage(told));
+        }
+    }
+
+    /// How busy services are, where the scheduler may lend what idles: by what was measured of their GPUs,
+    /// else by whether anybody asked them. What stays the same is not told again.
+    fn tell_busy(&mut self, told: &[UsageDocument]) {
+        if told.is_empty() {
+            return;
+        }
+        let policy = {
+            let broker = self.shared.broker().clone();
+            self.shared.desk.policy(&broker)
+        };
+        if policy.disruptions.reclaim.is_none() {
+            return;
+        }
+        for usage in told {
+            let seconds = Nanoseconds(usage.end_ns.saturating_sub(usage.start_ns))
+                .seconds()
+                .get();
+            let worked: Option<f64> = usage.gpus.iter().map(|gpu| gpu.sm_seconds).sum();
+            let measured = worked.filter(|_| !usage.gpus.is_empty() && seconds > 0.0);
+            let milli = match (measured, usage.service.requests) {
+                (Some(worked), _) => {
+                    let share = worked / (seconds * usage.gpus.len() as f64);
+                    (share * 1000.0).clamp(0.0, 1000.0) as u32
+                }
+                (None, Some(0)) => 0,
+                (None, Some(_)) => 1000,
+                (None, None) => continue,
+            };
+            let before = self.busy.insert(usage.lease, milli);
+            let same = before.is_some_and(|before| {
+                (before == 0) == (milli == 0) && before.abs_diff(milli) < 100
+            });
+            if !same {
+                let job = JobId(usage.lease);
+                let seen = Incoming::Observed(Observation::Busy { job, milli });
+                // The writer may be gone already.
+                let _ = self.shared.inbox.send(seen);
+            }
         }
     }
 

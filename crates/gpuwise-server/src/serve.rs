@@ -326,6 +326,7 @@ fn start(
         shared,
         settings: settings.collect,
         pages: BTreeMap::new(),
+        busy: BTreeMap::new(),
         reviewed: BTreeMap::new(),
     };
     let writer = Writer {

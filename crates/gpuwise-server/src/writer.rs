@@ -9,7 +9,7 @@ use crate::{
     replay::event,
     standing::{Stage, Standing},
 };
-use gpuwise_broker::{Broken, Broker, Observation};
+use gpuwise_broker::{Broken, Broker, Observation, Refusal};
 use gpuwise_sched::decide::Policy;
 use gpuwise_store::{Epoch, LogEntry, Store, StoreError};
 use gpuwise_units::Nanoseconds;
@@ -276,6 +276,11 @@ impl Writer {
                 self.ahead.revoke_token(&name, tenant.as_deref())?,
             ),
             Command::Request(asked) => {
+                let promised = asked.ask.promise == Some(true);
+                if promised && !self.ahead.could_start_now(now, &asked, policy) {
+                    let what = "it cannot be promised: no place for it is free now".into();
+                    return Err(Refusal::Infeasible(what).into());
+                }
                 let (number, events) = self.ahead.request(now, *asked)?;
                 (Answer::Lease(number, !events.is_empty()), events)
             }

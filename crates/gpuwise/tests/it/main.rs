@@ -44,6 +44,8 @@ mod profile_joined;
 mod profile_told;
 #[cfg(feature = "nsight")]
 mod readings;
+#[cfg(feature = "serve")]
+mod right_size;
 #[cfg(feature = "database")]
 mod runs;
 #[cfg(all(feature = "database", feature = "bench"))]
@@ -53,6 +55,8 @@ mod secure;
 mod shards;
 mod simulate;
 mod support;
+#[cfg(feature = "serve")]
+mod suspend;
 mod tco;
 mod tier;
 #[cfg(feature = "serve")]

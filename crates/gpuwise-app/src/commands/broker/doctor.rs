@@ -57,10 +57,10 @@ fn check(what: &str, state: DoctorState, found: impl Into<String>, hint: &str) -
 
 fn table(answer: &DoctorAnswer) -> Table {
     let mut table = Table::new(vec![
-        Column::left("What"),
-        Column::left("State"),
-        Column::left("Found"),
-        Column::left("What to do"),
+        Column::left("what", "What"),
+        Column::left("state", "State"),
+        Column::left("found", "Found"),
+        Column::left("hint", "What to do"),
     ]);
     for one in &answer.checks {
         table.push(vec![

@@ -22,6 +22,12 @@ pub(super) struct Kept {
     /// The order that started it.
     pub(super) order: u64,
     pub(super) processes: Vec<Process>,
+    /// The GPUs that it was started on, as it was told them.
+    #[serde(default)]
+    pub(super) devices: String,
+    /// Whether it has given them up and lives on.
+    #[serde(default)]
+    pub(super) asleep: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

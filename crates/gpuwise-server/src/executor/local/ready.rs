@@ -60,7 +60,7 @@ pub(super) fn tell(
                     watch.place.forget(watch.job);
                     let seconds = within.as_secs_f64();
                     return watch.tell(Observation::Failed {
-                        order: watch.order,
+                        order: watch.order(),
                         reason: format!("it was not ready within {seconds} s: {last}"),
                     });
                 }
@@ -74,7 +74,7 @@ pub(super) fn tell(
         watch.starting.store(false, Ordering::SeqCst);
         watch.endpoints.set(watch.job.0, addresses);
         if !known {
-            watch.tell(Observation::Done(watch.order));
+            watch.tell(Observation::Done(watch.order()));
         }
     });
 }
