@@ -237,14 +237,17 @@ pub struct JobList {
     pub next: Option<String>,
 }
 
-/// Nodes that are kept for somebody, from when to when.
+/// GPUs of a node that are kept for a tenant, from when to when.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ReservationAnswer {
     pub name: String,
-    pub tenants: Vec<String>,
+    pub tenant: String,
+    pub node: String,
+    /// Whole GPUs of it.
+    pub gpus: u32,
     pub from: String,
+    /// That moment not included.
     pub until: String,
-    pub nodes: Vec<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
