@@ -4,7 +4,7 @@ use crate::{
     period::Month,
     prices::PriceBook,
     statement::{Cause, Parts, Right, SharedCost, Stated, Statement, lines},
-    usage::{Limits, Meter, Outcome, UsageRecord},
+    usage::{Limits, Meter, Outcome, Reason, UsageRecord},
 };
 use gpuwise_units::Nanoseconds;
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,6 +29,16 @@ impl Books {
     /// Takes a usage record: see [`Meter::record`].
     pub fn record(&mut self, now: Nanoseconds, record: &UsageRecord) -> Outcome {
         self.meter.record(now, record)
+    }
+
+    /// Takes what was used alone: see [`Meter::measure`].
+    pub fn measure(&mut self, now: Nanoseconds, record: &UsageRecord) -> Outcome {
+        self.meter.measure(now, record)
+    }
+
+    /// Keeps a record aside: see [`Meter::put_aside`].
+    pub fn put_aside(&mut self, now: Nanoseconds, record: &UsageRecord, reason: Reason) -> Outcome {
+        self.meter.put_aside(now, record, reason)
     }
 
     /// From now on these prices hold, for the past too: closed months are corrected. A price change within

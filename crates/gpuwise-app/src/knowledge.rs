@@ -4,7 +4,7 @@ use crate::{
     catalogue::{self, Loaded, OwnRows, user_directory},
     error::Problem,
     operators::measured,
-    questions::{Rows, models_of, read_tables},
+    questions::{Rows, models_of, read_tables, read_text_table},
 };
 use gpuwise_lab::{
     fitting::{ConstantsFile, read_file, read_knowledge},
@@ -24,14 +24,20 @@ pub fn feedback_file() -> Option<PathBuf> {
 /// When the user's file of rows cannot be read.
 pub fn load(loaded: &Loaded) -> anyhow::Result<Knowledge> {
     let mut knowledge = fitted(loaded)?;
-    let Some(file) = feedback_file().filter(|file| file.is_file()) else {
+    let mut rows = Vec::new();
+    if let Some(file) = feedback_file().filter(|file| file.is_file()) {
+        rows = read_tables(std::slice::from_ref(&file)).map_err(|error| {
+            Problem::new("the rows that were measured here cannot be read")
+                .because(error)
+                .hint(format!("correct or remove {}", file.display()))
+        })?;
+    }
+    for text in &loaded.measured {
+        rows.extend(read_text_table("measured", text)?);
+    }
+    if rows.is_empty() {
         return Ok(knowledge);
-    };
-    let rows = read_tables(std::slice::from_ref(&file)).map_err(|error| {
-        Problem::new("the rows that were measured here cannot be read")
-            .because(error)
-            .hint(format!("correct or remove {}", file.display()))
-    })?;
+    }
     let models = models_of(&rows, loaded);
     let rows = Rows {
         asked: &rows,

@@ -32,6 +32,25 @@ pub fn read_rows(paths: &[PathBuf]) -> anyhow::Result<Vec<QuestionRow>> {
     rows_of(paths, false)
 }
 
+/// A table of questions that is no file; a row that is wrong is an error.
+///
+/// # Errors
+/// When it is no such table, or a row is wrong.
+pub fn read_text_table(source: &str, text: &str) -> anyhow::Result<Vec<QuestionRow>> {
+    let wrong = |error| Problem::new(source.to_owned()).because(error);
+    let rows = read_question_rows(text).map_err(wrong)?;
+    let row = |row: gpuwise_read::question::QuestionRow| match row.problem {
+        Some(problem) => Err(wrong(problem)),
+        None => Ok(QuestionRow {
+            source: source.to_owned(),
+            folder: PathBuf::new(),
+            question: row.question,
+            problem: None,
+        }),
+    };
+    Ok(rows.into_iter().map(row).collect::<Result<_, _>>()?)
+}
+
 fn rows_of(paths: &[PathBuf], strict: bool) -> anyhow::Result<Vec<QuestionRow>> {
     let mut out = Vec::new();
     for path in files(paths)? {

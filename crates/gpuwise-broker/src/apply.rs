@@ -85,6 +85,13 @@ impl Broker {
             deeds: BTreeMap::new(),
             seekers: BTreeSet::new(),
             accounts,
+            telemetry: BTreeMap::new(),
+            slos: BTreeMap::new(),
+            last_slo: 0,
+            fresh: BTreeSet::new(),
+            at_risk: BTreeMap::new(),
+            proposals: BTreeMap::new(),
+            learned: BTreeMap::new(),
             begun: at,
             now: at,
         })
@@ -132,12 +139,16 @@ impl Broker {
                 length_ns,
                 key,
                 reserved,
+                deployment,
+                in_place_of,
             } => {
                 let job: Job = job.clone().noun();
                 let requested = Lease {
                     number: *lease,
                     ask: ask.clone(),
                     size: size.clone(),
+                    deployment: deployment.clone(),
+                    origin: self.origin(*lease, *in_place_of),
                     by: None,
                     requested: at,
                     length: length_ns.map(Nanoseconds),
@@ -191,11 +202,47 @@ impl Broker {
                 };
                 self.end(at, *lease, over)?;
             }
+            BrokerEvent::Used { usage } => {
+                self.used(at, usage);
+                self.still_at_risk(at);
+            }
+            BrokerEvent::SloSet { slo } => self.slo_set(slo),
+            BrokerEvent::SloRemoved { slo } => {
+                self.slos.remove(slo);
+            }
+            BrokerEvent::DemandSet {
+                lease,
+                priority,
+                at_risk,
+                reason,
+            } => self.demand_set(at, (*lease, *priority, *at_risk), reason)?,
+            BrokerEvent::Learned { lease, rows, .. } => {
+                self.learned.insert(*lease, rows.clone());
+            }
+            BrokerEvent::Proposed { proposal } => self.proposed(at, proposal),
+            BrokerEvent::ProposalMoved {
+                proposal,
+                state,
+                reason,
+                successor,
+                saved,
+            } => self.proposal_moved(
+                at,
+                (*proposal, *state, *successor),
+                reason,
+                saved.as_deref(),
+            ),
         }
         Ok(())
     }
 
-    fn happen(&mut self, at: Nanoseconds, event: Event) -> Result<(), Broken> {
+    /// The first lease of the service that a lease serves.
+    fn origin(&self, lease: u32, in_place_of: Option<u32>) -> u32 {
+        let before = in_place_of.and_then(|before| self.leases.get(&before));
+        before.map_or(lease, |before| before.origin)
+    }
+
+    pub(crate) fn happen(&mut self, at: Nanoseconds, event: Event) -> Result<(), Broken> {
         self.world.apply(&TimestampedEvent { at, event })?;
         Ok(())
     }
@@ -395,7 +442,17 @@ impl Broker {
                 if let Some(end) = lease.ends() {
                     self.ends.insert((end, number));
                 }
+                let lease = lease.clone();
+                self.judge_start(&lease, at);
             }
+        }
+        if matches!(action, Action::Preempt { .. })
+            && !running
+            && let Some(lease) = self.leases.get(&number).cloned()
+            && lease.over.is_none()
+            && lease.draining.is_none()
+        {
+            self.judge_stop(&lease, at);
         }
         self.meter(at, number);
         self.seek(number);
@@ -456,7 +513,10 @@ impl Broker {
             EndedHow::Ended => Ended::Finished,
             EndedHow::Failed => Ended::Failed,
         };
-        lease.over = Some(over);
+        lease.over = Some(over.clone());
+        let ended = lease.clone();
+        self.judge_end(&ended, at, over.how);
+        self.at_risk.remove(&number);
         self.happen(at, Event::Ended { job, how })?;
         if let Some(end) = end {
             self.ends.remove(&(end, number));

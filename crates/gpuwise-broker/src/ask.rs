@@ -6,7 +6,7 @@ use gpuwise_sched::{decide::shortage, report::shortage_words};
 use gpuwise_units::Nanoseconds;
 use gpuwise_wire::{
     Mirror as _,
-    broker::{BrokerEvent, EndedHow, LeaseAsk, LeaseSize},
+    broker::{BrokerEvent, EndedHow, LeaseAsk, LeaseSize, ObjectiveDocument, SloDocument},
     live::JobDocument,
 };
 
@@ -20,6 +20,12 @@ pub struct Asked {
     pub length: Option<Nanoseconds>,
     /// The key under which it is asked for, and a hash of what is asked.
     pub key: Option<(String, String)>,
+    /// The deployment of a model, as `gpuwise plan --save` writes it.
+    pub deployment: Option<String>,
+    /// What it is held to, where the request says it.
+    pub objectives: Vec<ObjectiveDocument>,
+    /// The lease in whose place it comes.
+    pub in_place_of: Option<u32>,
 }
 
 impl Broker {
@@ -86,8 +92,22 @@ impl Broker {
             length_ns: asked.length.map(|length| length.0),
             key: asked.key,
             reserved: reserved.map(exact),
+            deployment: asked.deployment,
+            in_place_of: asked.in_place_of,
         };
-        Ok((number, vec![event]))
+        let mut events = vec![event];
+        if !asked.objectives.is_empty() {
+            let last = self.slos.last_key_value().map_or(0, |(number, _)| *number);
+            events.push(BrokerEvent::SloSet {
+                slo: SloDocument {
+                    number: last.max(self.last_slo) + 1,
+                    tenant,
+                    lease: Some(number),
+                    objectives: asked.objectives,
+                },
+            });
+        }
+        Ok((number, events))
     }
 
     fn can_ever_start(&self, job: &Job) -> Result<(), Refusal> {

@@ -50,6 +50,10 @@ pub struct Lease {
     pub ask: LeaseAsk,
     #[serde(with = "crate::image::document")]
     pub size: Option<LeaseSize>,
+    /// The deployment of its model, as `gpuwise plan --save` writes it.
+    pub deployment: Option<String>,
+    /// Its number, or that of the first lease in whose place it came: what they serve is one service.
+    pub origin: u32,
     /// The name of the token that asked for it.
     pub by: Option<String>,
     pub requested: Nanoseconds,

@@ -7,7 +7,7 @@ use gpuwise_account::{
     money::amount,
     period::{Every, HOUR, Interval, Month},
     prices::{Applies, Asked, Basis, Metered, PriceBook, PriceEntry},
-    statement::{Statement, of_lease},
+    statement::{Line, Statement, of_lease},
     usage::{Granted, Limits, Sharing, UsageRecord, Used},
 };
 use gpuwise_domain::{
@@ -117,6 +117,44 @@ impl Accounts {
             self.budgets.settle(&record.lease, &record.tenant, &spent);
             self.books.record(grant.end, &record);
         }
+    }
+
+    /// A record of a device that a lease has or had, without times and amounts; `None`: it never had it.
+    pub(crate) fn of_device(&self, world: &World, lease: &Lease, uid: &str) -> Option<UsageRecord> {
+        let has = |gpu: GpuId| {
+            world
+                .gpu(gpu)
+                .is_some_and(|one| one.gpu.uid.to_string() == uid)
+        };
+        let shares = lease.place.iter().flat_map(|one| &one.gpus);
+        if let Some(share) = shares.into_iter().find(|share| has(share.gpu)) {
+            let grant = Grant {
+                lease: lease.number,
+                gpu: share.gpu,
+                part: share.part,
+                start: Nanoseconds(0),
+                end: Nanoseconds(0),
+            };
+            return record(world, lease, &grant, String::new(), 0);
+        }
+        let id = lease.id();
+        let mut before = self.books.meter().of_lease(&id);
+        let before = before.find(|series| series.device == uid)?;
+        Some(UsageRecord {
+            source: String::new(),
+            id: String::new(),
+            sequence: 0,
+            tenant: before.tenant.clone(),
+            lease: before.lease.clone(),
+            device: before.device.clone(),
+            kind: before.kind.clone(),
+            granted: before.granted.clone(),
+            isolation: before.isolation,
+            class: before.class,
+            start: Nanoseconds(0),
+            end: Nanoseconds(0),
+            used: Used::default(),
+        })
     }
 
     /// What a record costs, price by price; each rounded up, so that a budget never holds too little.
@@ -229,7 +267,7 @@ fn seen(world: &World, lease: &Lease, gpu: GpuId, part: Part) -> Option<Seen> {
 }
 
 /// Under which terms a lease is: one that may be stopped for others is spot.
-fn class(lease: &Lease) -> Terms {
+pub(crate) fn class(lease: &Lease) -> Terms {
     if lease.ask.preemptible == Some(true) {
         Terms::Spot
     } else {
@@ -243,7 +281,17 @@ impl Broker {
         let leases = self.open_of(tenant);
         let holding: Vec<UsageRecord> = leases.flat_map(|lease| self.holding(now, lease)).collect();
         let books = &self.accounts.books;
-        books.live_statement(now, tenant, month, &holding)
+        let mut statement = books.live_statement(now, tenant, month, &holding);
+        let prices = books.prices();
+        if !prices.has(Metered::TokensIn) && !prices.has(Metered::TokensOut) {
+            // Tokens that nobody sells are no charge whose price is missing.
+            let tokens = |line: &Line| {
+                line.charge.is_err()
+                    && (line.item.as_ref()).is_some_and(|item| item.granted == Granted::Nothing)
+            };
+            statement.lines.retain(|line| !tokens(line));
+        }
+        statement
     }
 
     /// What a lease holds, up to now, as records that are not kept.
@@ -279,6 +327,12 @@ impl Broker {
 
     /// The most that a job can cost over an interval; `None`: a kind that it may get has no price.
     pub(crate) fn worst(&self, spot: bool, job: &Job, within: Interval) -> Option<Money> {
+        // What was granted is rounded up each time: at most once a worker's part, and piece.
+        self.dearest(spot, job, within, 1)
+    }
+
+    /// With so many µ-units more for each worker.
+    fn dearest(&self, spot: bool, job: &Job, within: Interval, more: i128) -> Option<Money> {
         let length = i128::from(within.length());
         let each = (0..).map(KindId).zip(self.world.kinds());
         let wanted = job.worker.gpu.kinds().and(self.present);
@@ -303,10 +357,8 @@ impl Broker {
                 let time = length * workers * i128::from(share.part);
                 let per = i128::from(price.per) * i128::from(share.of);
                 let cost = amount(price.amount, time, per)?;
-                // What was granted is rounded up each time: at most once a worker's part, and piece.
-                let micros = cost
-                    .micros
-                    .saturating_add(i64::try_from(workers).unwrap_or(i64::MAX));
+                let more = i64::try_from(workers * more).unwrap_or(i64::MAX);
+                let micros = cost.micros.saturating_add(more);
                 if most.is_none_or(|most| most.micros < micros) {
                     most = Some(Money {
                         micros,
@@ -364,6 +416,26 @@ impl Broker {
             .accounts
             .budgets
             .reserve(&lease.id(), &lease.ask.tenant, &worst);
+    }
+
+    /// What a lease has cost within an interval, up to now; `None`: nothing of it has a price.
+    pub fn cost_within(&self, now: Nanoseconds, lease: &Lease, within: Interval) -> Option<Money> {
+        let mut books = self.accounts.books.of_lease(&lease.id());
+        for record in self.holding(now, lease) {
+            books.record(now, &record);
+        }
+        let lines = of_lease(&books, &lease.id(), within);
+        let charges = lines.into_iter().filter_map(|line| line.charge.ok());
+        charges.reduce(|sum, more| Money {
+            micros: sum.micros.saturating_add(more.micros),
+            ..sum
+        })
+    }
+
+    /// What a job costs over an interval, at the dearest price that it may get; `None`: a kind that it may
+    /// get has no price.
+    pub fn price_of(&self, spot: bool, job: &Job, within: Interval) -> Option<Money> {
+        self.dearest(spot, job, within, 0)
     }
 
     /// A tenant's budget for a month; `None`: it has none.

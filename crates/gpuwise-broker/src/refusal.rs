@@ -23,6 +23,13 @@ pub enum Refusal {
     NoSuchToken(String),
     #[error("there is a token {0:?} already")]
     TokenExists(String),
+    #[error("there is no SLO {0}")]
+    NoSuchSlo(String),
+    #[error("there is no proposal {0}")]
+    NoSuchProposal(String),
+    /// It was decided already.
+    #[error("proposal {0}")]
+    Decided(String),
     /// The fleet could never hold it, or its tenant may never have so much.
     #[error("it can never start: {0}")]
     Infeasible(String),

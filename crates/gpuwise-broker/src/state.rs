@@ -1,8 +1,13 @@
 //! The state, and what can be asked of it.
 
 use crate::{
-    Lease, LeaseState, Order, OrderId, Tenant, Token, executor::Work, grants::Grants,
+    Lease, LeaseState, Order, OrderId, Tenant, Token,
+    executor::Work,
+    grants::Grants,
     money::Accounts,
+    proposals::Proposal,
+    slos::{AtRisk, Slo},
+    telemetry::Telemetry,
 };
 use gpuwise_account::period::Month;
 use gpuwise_domain::placement::{Action, Kinds};
@@ -40,6 +45,17 @@ pub struct Broker {
     pub(crate) last_order: u64,
     pub(crate) grants: Grants,
     pub(crate) accounts: Accounts,
+    /// What leases told of their use.
+    pub(crate) telemetry: BTreeMap<u32, Telemetry>,
+    pub(crate) slos: BTreeMap<u32, Slo>,
+    /// The largest number that an SLO ever had.
+    pub(crate) last_slo: u32,
+    /// Leases of which usage was told last: those whose SLOs may have come to be at risk.
+    pub(crate) fresh: BTreeSet<u32>,
+    pub(crate) at_risk: BTreeMap<u32, AtRisk>,
+    pub(crate) proposals: BTreeMap<u32, Proposal>,
+    /// What was measured of services: rows as `gpuwise calibrate` keeps them, by the first lease of each.
+    pub(crate) learned: BTreeMap<u32, String>,
     /// The month whose budgets hold what leases may cost.
     pub(crate) month: Month,
     /// The first month whose statements are not made for good.
@@ -150,6 +166,16 @@ impl Broker {
         self.leases.get(&number)
     }
 
+    /// Rows that were measured of the service of a lease.
+    pub fn learned_of(&self, origin: u32) -> Option<&str> {
+        self.learned.get(&origin).map(String::as_str)
+    }
+
+    /// Tables of rows that were measured here, as `gpuwise calibrate` reads them.
+    pub fn learned(&self) -> impl Iterator<Item = &str> {
+        self.learned.values().map(String::as_str)
+    }
+
     pub const fn grants(&self) -> &Grants {
         &self.grants
     }
@@ -237,6 +263,13 @@ impl Broker {
             unclosed: self.unclosed,
             deeds: BTreeMap::new(),
             seekers: self.seekers.clone(),
+            telemetry: BTreeMap::new(),
+            slos: self.slos.clone(),
+            last_slo: self.last_slo,
+            fresh: self.fresh.clone(),
+            at_risk: self.at_risk.clone(),
+            proposals: BTreeMap::new(),
+            learned: self.learned.clone(),
             begun: self.begun,
             now: self.now,
         }

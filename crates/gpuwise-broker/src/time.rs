@@ -25,7 +25,8 @@ impl Broker {
         let month = (!self.open.is_empty()).then(|| self.month.next().start());
         let month = month.into_iter().chain([self.closes_at(self.unclosed)]);
         let end = self.ends.first().map(|(end, _)| *end);
-        month.chain(end).chain(decided).min()
+        let proven = self.proven_at();
+        month.chain(end).chain(decided).chain(proven).min()
     }
 
     /// When a month's statements are made for good: what comes later is a correction.
@@ -51,6 +52,17 @@ impl Broker {
             month = month.next();
         }
         due
+    }
+
+    /// What follows of what has happened: demands of SLOs that are at risk, next steps of proposals. To be
+    /// asked again until nothing does.
+    pub fn follow_up(&self, now: Nanoseconds) -> Vec<BrokerEvent> {
+        let demands = self.demands(now);
+        if demands.is_empty() {
+            self.pursue(now)
+        } else {
+            demands
+        }
     }
 
     /// Budgets of a month that begins hold what leases may cost that have no end, or have not begun. Who

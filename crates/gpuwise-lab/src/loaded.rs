@@ -28,6 +28,8 @@ pub struct Loaded {
     pub own: Vec<OwnFile>,
     /// The user's files that were read, in order.
     pub files: Vec<PathBuf>,
+    /// Tables of rows that were measured, besides those that the user keeps.
+    pub measured: Vec<String>,
 }
 
 /// Rows that are read where they are used, not when the catalogue is loaded.

@@ -414,9 +414,16 @@ fn touched(event: &BrokerEvent) -> Touched {
         | BrokerEvent::TokenAdded { .. }
         | BrokerEvent::TokenRevoked { .. }
         | BrokerEvent::LeaseRequested { .. }
+        | BrokerEvent::Draining { .. }
+        | BrokerEvent::Used { .. }
+        | BrokerEvent::SloSet { .. }
+        | BrokerEvent::SloRemoved { .. }
+        | BrokerEvent::DemandSet { .. }
+        | BrokerEvent::Learned { .. }
+        | BrokerEvent::Proposed { .. }
+        | BrokerEvent::ProposalMoved { .. }
         | BrokerEvent::MonthClosed { .. }
-        | BrokerEvent::Asked(_)
-        | BrokerEvent::Draining { .. } => Vec::new(),
+        | BrokerEvent::Asked(_) => Vec::new(),
     })
 }
 

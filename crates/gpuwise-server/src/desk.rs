@@ -1,10 +1,13 @@
 //! What the broker needs to know of models, GPUs and sizes, and has somebody else for.
 
-use gpuwise_broker::{Broker, Refusal};
+use gpuwise_account::period::Interval;
+use gpuwise_broker::{Broker, Lease, Refusal};
 use gpuwise_domain::placement::{Job, Queue};
 use gpuwise_sched::decide::Policy;
 use gpuwise_units::{Money, Nanoseconds};
-use gpuwise_wire::broker::{LeaseAsk, LeaseSize, TenantAsk};
+use gpuwise_wire::broker::{
+    LeaseAsk, LeaseSize, ObjectiveDocument, RightSizeDocument, ServiceUse, SloAsk, TenantAsk,
+};
 use std::fmt::Debug;
 
 /// What a lease comes to.
@@ -15,6 +18,27 @@ pub struct Sized {
     /// How a model was sized; `None`: GPUs were named.
     pub size: Option<LeaseSize>,
     pub length: Option<Nanoseconds>,
+    /// The deployment of a model, as `gpuwise plan --save` writes it.
+    pub deployment: Option<String>,
+    /// What the request says that it is to be held to.
+    pub objectives: Vec<ObjectiveDocument>,
+}
+
+/// How fast simulated services are, over what is predicted of them.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TrueSpeed {
+    /// A model as leases name it; `None`: all others.
+    pub model: Option<String>,
+    pub speed: f64,
+}
+
+/// What telemetry of a service says of its size.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Review {
+    /// Rows of what was measured, and what they say in a sentence.
+    pub learned: Option<(String, String)>,
+    /// Another size that is right, its number left open.
+    pub proposal: Option<RightSizeDocument>,
 }
 
 /// Turns what tenants ask for into what the kernel understands, with the catalogue and the sizing engine.
@@ -32,6 +56,30 @@ pub trait Desk: Send + Sync + Debug {
     /// # Errors
     /// When it is none.
     fn span(&self, field: &str, text: &str) -> Result<Nanoseconds, Refusal>;
+
+    /// What an SLO promises.
+    ///
+    /// # Errors
+    /// When a target is wrong.
+    fn slo(&self, ask: &SloAsk) -> Result<Vec<ObjectiveDocument>, Refusal>;
+
+    /// What a simulated service does over a time, under the traffic that its lease names: what it tells,
+    /// the part of the time that its GPUs work, and joules of all of them; `None`: that cannot be simulated.
+    fn served(
+        &self,
+        lease: &Lease,
+        within: Interval,
+        speeds: &[TrueSpeed],
+    ) -> Option<(ServiceUse, Option<f64>, Option<f64>)>;
+
+    /// What the page of metrics of an engine says, counted since it started.
+    ///
+    /// # Errors
+    /// When it does not answer, or is no such page.
+    fn metrics(&self, address: &str) -> Result<ServiceUse, String>;
+
+    /// Holds what was measured of a service against its size. Something was measured of it.
+    fn review(&self, broker: &Broker, lease: &Lease, now: Nanoseconds) -> Review;
 
     /// The kernel's policy for this fleet.
     fn policy(&self, broker: &Broker) -> Policy;

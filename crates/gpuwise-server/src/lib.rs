@@ -7,6 +7,7 @@
 
 mod check;
 mod clock;
+mod collect;
 mod desk;
 mod endpoints;
 mod engine;
@@ -28,7 +29,8 @@ mod token;
 mod writer;
 
 pub use check::{Checked, Counted, check};
-pub use desk::{Desk, Sized};
+pub use collect::{Collect, RightSize};
+pub use desk::{Desk, Review, Sized, TrueSpeed};
 pub use endpoints::{Endpoints, Replica};
 pub use engine::{EngineSettings, engine};
 pub use executor::{Delays, Executor, Local, Simulated};

@@ -4,7 +4,9 @@ use gpuwise_broker::{Asked, Explanation, Observation, Refusal};
 use gpuwise_domain::placement::Queue;
 use gpuwise_store::StoreError;
 use gpuwise_units::Money;
-use gpuwise_wire::broker::{PriceDocument, TokenDocument};
+use gpuwise_wire::broker::{
+    ObjectiveDocument, PriceDocument, RightSizeDocument, TokenDocument, UsageAnswer, UsageDocument,
+};
 use std::sync::Arc;
 use tokio::sync::oneshot;
 
@@ -59,6 +61,15 @@ pub(crate) enum Command {
     Request(Box<Asked>),
     Release(u32, String),
     Explain(u32),
+    Usage(Vec<UsageDocument>),
+    /// Whose, and what is promised.
+    SetSlo(String, Vec<ObjectiveDocument>),
+    RemoveSlo(u32),
+    /// What was measured of a service: the lease, rows, what they say.
+    Learn(u32, String, String),
+    Propose(Box<RightSizeDocument>),
+    /// Which, whether it is accepted, and why.
+    DecideProposal(String, bool, String),
     /// A service that is idle gives its GPUs back.
     Park(u32),
     /// A service is asked for again.
@@ -73,6 +84,9 @@ pub(crate) enum Answer {
     /// A lease: its number, and whether it is new.
     Lease(u32, bool),
     Explanation(Box<Explanation>),
+    Usage(UsageAnswer),
+    /// The number of an SLO.
+    Slo(u32),
 }
 
 /// What comes to the writer.

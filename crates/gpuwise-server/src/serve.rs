@@ -2,6 +2,7 @@
 
 use crate::{
     clock::Clock,
+    collect::{Collect, Collector},
     desk::Desk,
     endpoints::Endpoints,
     executor::{Delays, Executor, Local, Simulated},
@@ -26,6 +27,7 @@ use gpuwise_wire::{
     live::{EventDocument, FleetDocument},
 };
 use std::{
+    collections::BTreeMap,
     io,
     net::{SocketAddr, TcpListener},
     path::{Path, PathBuf},
@@ -65,6 +67,8 @@ pub struct Settings {
     pub oidc: Option<OidcSettings>,
     /// Where processes of the local executor keep logs and what is known of them.
     pub state: PathBuf,
+    /// How telemetry of services is collected, and what is done with it.
+    pub collect: Collect,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -174,7 +178,13 @@ pub fn serve(
                 read: started.writer.last - started.from,
                 tls: has_tls,
             });
-            Some((started.inbox, write(started.writer, Arc::clone(&close))?))
+            let mut collector = started.collector;
+            let collecting = thread::Builder::new()
+                .name("telemetry".into())
+                .spawn(move || collector.run())
+                .map_err(thread_of("collecting telemetry"))?;
+            let writing = write(started.writer, Arc::clone(&close))?;
+            Some((started.inbox, writing, collecting))
         }
         Ok(None) => None,
         Err(error) => {
@@ -187,7 +197,9 @@ pub fn serve(
     // Requests that are open are answered, so that the writer ends after HTTP.
     let answered = answering.join();
     standing.set(Stage::Stops);
-    if let Some((inbox, writing)) = writing {
+    if let Some((inbox, writing, collecting)) = writing {
+        // It asks the writer, which ends after it.
+        let _ = collecting.join();
         // The writer may have ended by itself.
         let _ = inbox.send(Incoming::Stop);
         writing.join().map_err(|_| ServeError::Writer)??;
@@ -221,6 +233,7 @@ fn write(
 struct Started {
     writer: Writer,
     inbox: mpsc::Sender<Incoming>,
+    collector: Collector,
     /// The last event of the snapshot that it began with.
     from: u64,
 }
@@ -292,7 +305,7 @@ fn start(
         followed.map_err(thread_of("traces"))?;
     }
     gate.standing.set(Stage::Writes);
-    gate.open(Arc::new(Shared {
+    let shared = Arc::new(Shared {
         shown: Arc::clone(&shown),
         inbox: sender.clone(),
         followers: followers.clone(),
@@ -312,7 +325,14 @@ fn start(
         lines: Lines(settings.lines),
         traces,
         openapi: http::openapi(),
-    }));
+    });
+    gate.open(Arc::clone(&shared));
+    let collector = Collector {
+        shared,
+        settings: settings.collect,
+        pages: BTreeMap::new(),
+        reviewed: BTreeMap::new(),
+    };
     let writer = Writer {
         store,
         epoch,
@@ -332,6 +352,7 @@ fn start(
     Ok(Some(Started {
         writer,
         inbox: sender,
+        collector,
         from,
     }))
 }

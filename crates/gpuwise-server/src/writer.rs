@@ -30,6 +30,9 @@ const BATCH: usize = 512;
 /// How long the writer sleeps at most: executors that cannot wake it are asked so often.
 const NAP: Duration = Duration::from_millis(200);
 
+/// Steps of proposals and SLOs in one round at most; what is left comes in the next.
+const STEPS: usize = 64;
+
 /// What readers see.
 pub(crate) type Shown = Arc<RwLock<Broker>>;
 
@@ -147,11 +150,28 @@ impl Writer {
         }
         let due = self.ahead.due(now);
         self.happen(now, due, &mut events)?;
+        self.follow_up(now, &mut events)?;
         if dirty || !events.is_empty() {
             let decided = self.ahead.decide(now, policy);
             self.happen(now, decided, &mut events)?;
         }
         Ok((events, replies))
+    }
+
+    /// What follows of what has happened, step by step.
+    fn follow_up(
+        &mut self,
+        now: Nanoseconds,
+        events: &mut Vec<LoggedEvent>,
+    ) -> Result<(), Stopped> {
+        for _ in 0..STEPS {
+            let follows = self.ahead.follow_up(now);
+            if follows.is_empty() {
+                break;
+            }
+            self.happen(now, follows, events)?;
+        }
+        Ok(())
     }
 
     /// Says that we are alive, where it is time to. A database that does not answer may come back.
@@ -278,6 +298,28 @@ impl Writer {
             Command::Explain(number) => {
                 let explained = self.ahead.explain(now, number, policy, true);
                 (Answer::Explanation(Box::new(explained)), Vec::new())
+            }
+            Command::Usage(told) => {
+                let (answer, events) = self.ahead.usage(now, told)?;
+                (Answer::Usage(answer), events)
+            }
+            Command::SetSlo(target, objectives) => {
+                let (number, events) = self.ahead.set_slo(&target, objectives)?;
+                (Answer::Slo(number), events)
+            }
+            Command::RemoveSlo(number) => (Answer::Done, self.ahead.remove_slo(number)?),
+            Command::Learn(lease, rows, reason) => {
+                let learned = BrokerEvent::Learned {
+                    lease,
+                    rows,
+                    reason,
+                };
+                (Answer::Done, vec![learned])
+            }
+            Command::Propose(proposal) => (Answer::Done, self.ahead.propose(*proposal)),
+            Command::DecideProposal(id, accepted, reason) => {
+                let events = self.ahead.decide_proposal(&id, accepted, &reason)?;
+                (Answer::Done, events)
             }
         })
     }

@@ -2,9 +2,11 @@
 
 mod alert;
 mod counter;
+mod tally;
 
 pub use alert::{Alert, Rule, Severity};
 pub use counter::Counter;
+pub use tally::Tally;
 
 use crate::period::{DAY, Interval};
 use gpuwise_units::{Fraction, Nanoseconds};
@@ -70,7 +72,7 @@ impl Indicator {
 }
 
 /// A share of good events that is promised over a time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Objective {
     /// Millionths that are good at least, below 1,000,000: 999,000 is 99.9 %.
     pub good_ppm: u32,
@@ -93,6 +95,18 @@ impl Objective {
     /// Millionths that may fail.
     const fn budget_ppm(self) -> u32 {
         1_000_000 - self.good_ppm
+    }
+
+    /// How many times faster than allowed errors come: their share over what may fail.
+    pub(crate) fn burn(self, bad: u64, all: u64) -> Fraction {
+        if all == 0 {
+            return Fraction::ZERO;
+        }
+        let rate = Fraction::new(
+            i128::from(bad) * 1_000_000,
+            i128::from(all) * i128::from(self.budget_ppm()),
+        );
+        rate.unwrap_or(Fraction::ZERO)
     }
 }
 
@@ -141,14 +155,7 @@ impl ServiceLevel {
     /// How many times faster than allowed errors come: the error rate over what may fail.
     pub fn burn_rate(&self, now: Nanoseconds, window: Nanoseconds) -> Fraction {
         let (bad, all) = self.events(now, window);
-        if all == 0 {
-            return Fraction::ZERO;
-        }
-        let rate = Fraction::new(
-            i128::from(bad) * 1_000_000,
-            i128::from(all) * i128::from(self.objective.budget_ppm()),
-        );
-        rate.unwrap_or(Fraction::ZERO)
+        self.objective.burn(bad, all)
     }
 
     /// What is left of the error budget of the objective's time up to a moment.

@@ -41,6 +41,21 @@ impl Meter {
 
     /// Takes a record at a moment of the broker's clock.
     pub fn record(&mut self, now: Nanoseconds, record: &UsageRecord) -> Outcome {
+        self.take(now, record, true)
+    }
+
+    /// Takes what was used alone: the record grants nothing, however long it is, and stands beside what
+    /// others grant of the same part.
+    pub fn measure(&mut self, now: Nanoseconds, record: &UsageRecord) -> Outcome {
+        self.take(now, record, false)
+    }
+
+    /// Keeps a record aside that its taker finds impossible.
+    pub fn put_aside(&mut self, now: Nanoseconds, record: &UsageRecord, reason: Reason) -> Outcome {
+        self.set_aside(now, record, reason)
+    }
+
+    fn take(&mut self, now: Nanoseconds, record: &UsageRecord, grants: bool) -> Outcome {
         if self.is_counted(record) {
             self.count_duplicate(&record.source);
             return Outcome::Duplicate;
@@ -50,7 +65,7 @@ impl Meter {
         }
         let interval = Interval::new(record.start, record.end);
         let place = self.place(record);
-        if !self.series[place].add(interval, record.used, &self.grid) {
+        if !self.series[place].add(interval, record.used, &self.grid, grants) {
             return self.set_aside(now, record, Reason::TooLarge);
         }
         let month = Month::of(record.end);
@@ -64,6 +79,22 @@ impl Meter {
         if !self.aside.is_empty() {
             self.aside
                 .remove(&(record.source.clone(), record.id.clone()));
+        }
+        let begun = Month::of(record.start);
+        if self.is_closed(begun, now) {
+            Outcome::Correction(begun)
+        } else {
+            Outcome::Counted
+        }
+    }
+
+    /// What would become of a record, without taking it.
+    pub fn look(&self, now: Nanoseconds, record: &UsageRecord) -> Outcome {
+        if self.is_counted(record) {
+            return Outcome::Duplicate;
+        }
+        if let Some(reason) = self.fault(now, record) {
+            return Outcome::Aside(reason);
         }
         let begun = Month::of(record.start);
         if self.is_closed(begun, now) {

@@ -142,13 +142,20 @@ impl Series {
         &self.cells[first..first + count]
     }
 
-    /// Adds a record; `false`, and nothing changed, where a sum would leave 64 bits.
-    pub(super) fn add(&mut self, interval: Interval, used: Used, grid: &Grid) -> bool {
+    /// Adds a record; `false`, and nothing changed, where a sum would leave 64 bits. One that does not
+    /// grant adds what was used alone.
+    pub(super) fn add(
+        &mut self,
+        interval: Interval,
+        used: Used,
+        grid: &Grid,
+        grants: bool,
+    ) -> bool {
         let amounts = Amounts::of(used, interval.length());
         if !amounts.is_unknown() && !self.add_amounts(interval, &amounts, grid) {
             return false;
         }
-        if self.granted != Granted::Nothing {
+        if grants && self.granted != Granted::Nothing {
             self.spans.insert(interval);
         }
         true

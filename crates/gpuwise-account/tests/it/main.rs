@@ -12,4 +12,5 @@ mod oracle;
 mod slo;
 mod statement;
 mod support;
+mod tally;
 mod usage;

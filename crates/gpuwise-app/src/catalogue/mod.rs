@@ -28,6 +28,8 @@ pub struct Overrides {
     pub places: Vec<PathBuf>,
     /// Price lists of one's own: their offers stand beside those of the catalogue.
     pub prices: Vec<PathBuf>,
+    /// Tables of rows that were measured, besides those that the user keeps: what a broker has learned.
+    pub measured: Vec<String>,
 }
 
 impl Overrides {
@@ -56,6 +58,7 @@ impl Overrides {
         Self {
             places,
             prices: Vec::new(),
+            measured: Vec::new(),
         }
     }
 }
@@ -86,6 +89,7 @@ pub fn user_directory() -> Option<PathBuf> {
 pub fn load(overrides: &Overrides) -> anyhow::Result<Loaded> {
     let mut loaded = Loaded {
         media: gpuwise_lab::media::read_constants("media.toml", embedded::MEDIA)?,
+        measured: overrides.measured.clone(),
         ..Loaded::default()
     };
     for (kind, file, text) in embedded::FILES {

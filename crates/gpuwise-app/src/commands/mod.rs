@@ -294,6 +294,18 @@ pub enum Command {
     #[cfg(feature = "serve")]
     #[command(subcommand)]
     Lease(broker::LeaseCommand),
+    /// Set and show SLOs of tenants and leases of a broker: error budgets, and how fast they burn
+    #[cfg(feature = "serve")]
+    #[command(subcommand)]
+    Slo(broker::SloCommand),
+    /// List, accept and reject a broker's proposals to give services another size
+    #[cfg(feature = "serve")]
+    #[command(subcommand)]
+    Proposal(broker::ProposalCommand),
+    /// Tell a broker what leases used, and show it
+    #[cfg(feature = "serve")]
+    #[command(subcommand)]
+    Usage(broker::UsageCommand),
     /// Say what a tenant of a broker is charged for a month
     ///
     /// Granted and used side by side, each line rounded once; --format focus writes FOCUS 1.2 CSV.
@@ -374,6 +386,12 @@ impl Command {
             #[cfg(feature = "serve")]
             Self::Tenant(_) => AnswerName::Tenants,
             #[cfg(feature = "serve")]
+            Self::Slo(_) => AnswerName::Slos,
+            #[cfg(feature = "serve")]
+            Self::Proposal(_) => AnswerName::Proposals,
+            #[cfg(feature = "serve")]
+            Self::Usage(_) => AnswerName::LeaseUsage,
+            #[cfg(feature = "serve")]
             Self::Statement(_) => AnswerName::Statement,
             #[cfg(feature = "serve")]
             Self::Top(_) => AnswerName::Top,
@@ -436,6 +454,12 @@ pub fn run(context: &Context, command: &Command) -> anyhow::Result<Exit> {
         Command::Tenant(command) => broker::tenant(context, command),
         #[cfg(feature = "serve")]
         Command::Lease(command) => broker::lease(context, command),
+        #[cfg(feature = "serve")]
+        Command::Slo(command) => broker::slo(context, command),
+        #[cfg(feature = "serve")]
+        Command::Proposal(command) => broker::proposal(context, command),
+        #[cfg(feature = "serve")]
+        Command::Usage(command) => broker::usage(context, command),
         #[cfg(feature = "serve")]
         Command::Statement(flags) => broker::statement(context, flags),
         #[cfg(feature = "serve")]

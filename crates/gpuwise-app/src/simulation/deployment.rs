@@ -131,6 +131,8 @@ pub struct Simulated<'a> {
     pub prefill: Option<Deployed>,
     /// Time of a request from one to the other beside the bytes of its cache.
     pub hand_over: Nanoseconds,
+    /// By what measurements correct its steps.
+    pub corrections: Corrections,
     /// What the simulation assumes, in sentences.
     pub notes: Vec<String>,
 }
@@ -191,6 +193,7 @@ impl<'a> Simulated<'a> {
             engine,
             prefill,
             hand_over: Nanoseconds(hand_over as u64),
+            corrections,
             notes,
         })
     }

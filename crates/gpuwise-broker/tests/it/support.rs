@@ -191,6 +191,9 @@ pub(crate) fn asked(tenant: &str, gpus: u32, hours: Option<u64>) -> Asked {
         size: None,
         length: hours.map(|hours| Nanoseconds(hours * HOUR)),
         key: None,
+        deployment: None,
+        objectives: Vec::new(),
+        in_place_of: None,
     }
 }
 

@@ -27,6 +27,9 @@ pub(crate) async fn run(call: Call) -> Result<Response, Problem> {
             size: sized.size,
             length: sized.length,
             key: None,
+            deployment: sized.deployment,
+            objectives: sized.objectives,
+            in_place_of: None,
         };
         let mut policy = shared.desk.policy(&broker);
         Ok::<_, NotRun>((broker.dry_run(now, asked, &mut policy)?, size, broker))

@@ -103,7 +103,22 @@ fn may_see(call: &Call, entry: &LogEntry) -> bool {
     };
     let lease = match logged.event {
         BrokerEvent::LeaseRequested { ask, .. } => return ask.tenant == own,
-        BrokerEvent::Draining { lease, .. } | BrokerEvent::Ended { lease, .. } => lease,
+        BrokerEvent::Draining { lease, .. }
+        | BrokerEvent::Ended { lease, .. }
+        | BrokerEvent::DemandSet { lease, .. }
+        | BrokerEvent::Learned { lease, .. } => lease,
+        BrokerEvent::SloSet { slo } => return slo.tenant == own,
+        BrokerEvent::Proposed { proposal } => proposal.lease,
+        BrokerEvent::ProposalMoved { proposal, .. } => {
+            let broker = call.shared.broker();
+            let known = broker.proposal_of(&proposal.to_string());
+            match known {
+                Ok(known) => known.document.lease,
+                Err(_) => return false,
+            }
+        }
+        // A batch may be of several tenants: each asks for its own usage.
+        BrokerEvent::Used { .. } | BrokerEvent::SloRemoved { .. } => return false,
         BrokerEvent::Asked(asked) => return asked.about.as_deref() == Some(own),
         BrokerEvent::PriceSet { .. } | BrokerEvent::MonthClosed { .. } => return false,
         BrokerEvent::Began { .. }

@@ -48,6 +48,9 @@ pub(crate) async fn request(call: Call) -> Result<Response, Problem> {
         size: sized.size,
         length: sized.length,
         key,
+        deployment: sized.deployment,
+        objectives: sized.objectives,
+        in_place_of: None,
     };
     let mut origin = call.origin("", Some(&asked.ask.tenant))?;
     // The request itself has it.
@@ -167,6 +170,10 @@ pub(crate) async fn explain(call: Call) -> Result<Response, Problem> {
         Some(reason) => reason,
         None if why.reason.is_empty() => placed_words(lease),
         None => why.reason,
+    };
+    let reason = match broker.at_risk(lease.number) {
+        Some(risk) => format!("{reason}; its priority is raised: {}", risk.reason),
+        None => reason,
     };
     let answer = ExplanationAnswer {
         id: document.id,

@@ -80,6 +80,28 @@ pub(crate) async fn show(call: Call) -> Result<Response, Problem> {
         "Leases that are not over, by state.",
         &leases.collect::<Vec<_>>(),
     );
+    let slos = |of: fn((u64, u64)) -> u64| {
+        let mut rows = Vec::new();
+        for slo in broker.slos() {
+            for (place, (objective, tally)) in slo.objectives().enumerate() {
+                let labels = format!(
+                    "{{slo=\"{}\",objective=\"{place}\",indicator=\"{}\"}}",
+                    slo.id(),
+                    objective.indicator.word()
+                );
+                rows.push((labels, of(tally.total()).to_string()));
+            }
+        }
+        rows
+    };
+    let rows = slos(|(_, all)| all);
+    if !rows.is_empty() {
+        let help = "Events that SLOs are about, by SLO and objective.";
+        family("gpuwise_slo_events_total", "counter", help, &rows);
+        let help = "Of them: those that were good.";
+        let rows = slos(|(good, _)| good);
+        family("gpuwise_slo_good_total", "counter", help, &rows);
+    }
     let world = broker.world();
     let figures = fleet_figures(world, &typical(world, 950)).basic;
     let gpus = |milli: u64| format!("{}", milli as f64 / 1000.0);

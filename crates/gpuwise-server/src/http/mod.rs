@@ -17,12 +17,16 @@ mod people;
 mod plans;
 mod prices;
 mod problem;
+mod proposals;
 mod routes;
+mod rules;
 mod secure;
+mod slos;
 mod statements;
 mod tags;
 mod tenants;
 mod tokens;
+mod usage;
 
 pub(crate) use metrics::Counters;
 pub use openapi::openapi;

@@ -92,9 +92,12 @@ impl From<Refusal> for Problem {
         let detail = refusal.to_string();
         let (status, kind) = match &refusal {
             Refusal::Invalid { field, problem } => return Self::invalid(field, problem.as_str()),
-            Refusal::NoSuchTenant(_) | Refusal::NoSuchLease(_) | Refusal::NoSuchToken(_) => {
-                (StatusCode::NOT_FOUND, "not-found")
-            }
+            Refusal::NoSuchTenant(_)
+            | Refusal::NoSuchLease(_)
+            | Refusal::NoSuchToken(_)
+            | Refusal::NoSuchSlo(_)
+            | Refusal::NoSuchProposal(_) => (StatusCode::NOT_FOUND, "not-found"),
+            Refusal::Decided(_) => (StatusCode::CONFLICT, "decided"),
             Refusal::TenantExists(_) | Refusal::TokenExists(_) => (StatusCode::CONFLICT, "exists"),
             Refusal::LeaseOver(_) => (StatusCode::CONFLICT, "over"),
             Refusal::Infeasible(_) => (StatusCode::UNPROCESSABLE_ENTITY, "infeasible"),

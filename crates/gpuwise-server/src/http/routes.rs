@@ -2,7 +2,7 @@
 
 use super::{
     LARGEST, Problem, audit, call::Call, dry, events, fleet, leases, metrics, offers, open, page,
-    people, plans, prices, statements, tenants, tokens,
+    people, plans, prices, proposals, slos, statements, tenants, tokens, usage,
 };
 use crate::gateway;
 use axum::{http::Method, response::Response};
@@ -154,6 +154,35 @@ routes! {
         &[], "Give a lease back: what runs is stopped, and its GPUs are free", leases::release;
     Get "/v1/leases/{lease}/explanation" "explain-lease" See None => 200 "ExplanationAnswer",
         &[], "Why a lease waits and what would help, or why it is where it is", leases::explain;
+    Get "/v1/leases/{lease}/usage" "show-usage" See None => 200 "LeaseUsageAnswer",
+        &[("last", "of the last so long, such as 24h (24h)")],
+        "What a lease used lately, and how much of the time was measured", usage::show;
+    Get "/v1/leases/{lease}/deployment" "show-deployment" See None => 200 "json",
+        &[], "The deployment of a lease's model, as `gpuwise plan --save` writes it", usage::deployment;
+    Post "/v1/usage" "report-usage" Lease Some("UsageEvent") => 200 "UsageAnswer",
+        &[], "Tell what leases used: a CloudEvent, or an array of them", usage::report;
+    Get "/v1/usage" "follow-usage" See None => 200 "json",
+        &[
+            ("after", "only of events of the log after this one; `Link` says the next"),
+            ("limit", "events of the log that are looked at, 1 to 10000 (1000)"),
+        ],
+        "What leases used, as it was told: a batch of CloudEvents", usage::events;
+    Get "/v1/slos" "list-slos" See None => 200 "SloList",
+        &[], "SLOs, error budgets and how fast they burn", slos::list;
+    Post "/v1/slos" "set-slo" Lease Some("SloAsk") => 200 "SloAnswer",
+        &[], "Set the SLO of a lease or a tenant", slos::set;
+    Get "/v1/slos/{slo}" "show-slo" See None => 200 "SloAnswer",
+        &[], "An SLO", slos::show;
+    Delete "/v1/slos/{slo}" "remove-slo" Lease None => 204 "nothing",
+        &[], "Take an SLO back", slos::remove;
+    Get "/v1/slos:rules" "slo-rules" See None => 200 "text",
+        &[], "Rules for Prometheus that call somebody when an error budget burns too fast", slos::rules;
+    Get "/v1/proposals" "list-proposals" See None => 200 "ProposalList",
+        &[], "Right-sizing proposals, the newest first", proposals::list;
+    Get "/v1/proposals/{proposal}" "show-proposal" See None => 200 "ProposalAnswer",
+        &[], "A right-sizing proposal, each step with its reason", proposals::show;
+    Post "/v1/proposals/{proposal}" "decide-proposal" Lease Some("ProposalDecision") => 200 "ProposalAnswer",
+        &[], "Accept or reject a proposal", proposals::decide;
     Get "/v1/models" "list-models" See None => 200 "ServedModels",
         &[], "Models that services serve (OpenAI's form)", gateway::models;
     Post "/v1/chat/completions" "complete-chat" Lease Some("CompletionAsk") => 200 "json",

@@ -85,6 +85,9 @@ fn line(line: &Line) -> StatementLine {
         to: time(line.interval.end),
         granted_hours: item.map(|item| hours(item.granted_ns)),
         used_hours: item.and_then(|item| item.used.get(Quantity::SmTime).map(hours)),
+        measured_hours: item
+            .filter(|item| item.used.measured_ns > 0)
+            .map(|item| hours(item.used.measured_ns.min(item.granted_ns))),
         quantity: item.map(|item| item.quantity.plain(9)),
         unit: item.map(|item| unit(item.metered).into()),
         unit_price: price.map(|price| format!("{} {}", price.unit_price.plain(9), price.currency)),

@@ -231,6 +231,10 @@ pub struct StatementLine {
     /// GPU-hours in which the multiprocessors worked, where somebody measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub used_hours: Option<String>,
+    /// Hours of the granted ones for which somebody measured what was used; the others are charged by what
+    /// was granted alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub measured_hours: Option<String>,
     /// What is charged, as a decimal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quantity: Option<String>,

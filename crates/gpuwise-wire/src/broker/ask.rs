@@ -62,6 +62,13 @@ pub struct LeaseAsk {
     /// Target of the time per output token, such as `p95:40ms`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tpot: Option<String>,
+    /// It is admitted only where the simulator says that its SLO is kept, and it can start now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub promise: Option<bool>,
+    /// Where the service that runs on it tells its metrics: the address of a Prometheus page of vLLM, SGLang
+    /// or another engine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metrics: Option<String>,
     /// A command that runs on what is leased; the lease ends when it does.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub command: Vec<String>,

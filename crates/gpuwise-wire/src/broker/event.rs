@@ -1,6 +1,6 @@
 //! What happened, as the log keeps it.
 
-use super::LeaseAsk;
+use super::{LeaseAsk, ProposalState, RightSizeDocument, SloDocument, UsageDocument};
 use crate::live::{
     EventDocument, FleetDocument, JobDocument, NumberedPlanDocument, QueueDocument,
     SchedulingDocument,
@@ -33,7 +33,9 @@ pub enum BrokerEvent {
         policy: PolicyDocument,
     },
     /// The scheduler goes by another policy.
-    PolicySet { policy: PolicyDocument },
+    PolicySet {
+        policy: PolicyDocument,
+    },
     /// A tenant is new, or has changed.
     TenantSet {
         tenant: TenantDocument,
@@ -42,7 +44,9 @@ pub enum BrokerEvent {
         reserved: Vec<(u32, String)>,
     },
     /// A token may be used.
-    TokenAdded { token: TokenDocument },
+    TokenAdded {
+        token: TokenDocument,
+    },
     TokenRevoked {
         /// Its name.
         name: String,
@@ -67,6 +71,12 @@ pub enum BrokerEvent {
         /// What the budget holds back for it: µ-units of its currency.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reserved: Option<String>,
+        /// The deployment of a model, as `gpuwise plan --save` writes it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        deployment: Option<String>,
+        /// The lease in whose place it comes.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        in_place_of: Option<u32>,
     },
     /// A calendar month begins: its budgets hold what leases may cost in it.
     MonthBegan {
@@ -95,9 +105,14 @@ pub enum BrokerEvent {
         placed: Vec<PlacedReason>,
     },
     /// Something of the fleet changed: an action is done or has failed, health, what was measured.
-    Fleet { event: EventDocument },
+    Fleet {
+        event: EventDocument,
+    },
     /// A lease is told to end.
-    Draining { lease: u32, reason: String },
+    Draining {
+        lease: u32,
+        reason: String,
+    },
     /// A lease has ended; its GPUs are free.
     Ended {
         lease: u32,
@@ -105,6 +120,49 @@ pub enum BrokerEvent {
         reason: String,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         exit_code: Option<i32>,
+    },
+    /// What leases used was told.
+    Used {
+        usage: Vec<UsageDocument>,
+    },
+    /// An SLO is new, or has changed.
+    SloSet {
+        slo: SloDocument,
+    },
+    SloRemoved {
+        slo: u32,
+    },
+    /// An error budget burns too fast, or no longer: the lease's demand is raised, or lowered again.
+    DemandSet {
+        lease: u32,
+        /// The priority of its job from now on.
+        priority: i32,
+        /// Whether its SLO is at risk.
+        at_risk: bool,
+        reason: String,
+    },
+    /// What was measured of a service corrects what is predicted: rows of the question form, as
+    /// `gpuwise calibrate` keeps them. They replace those of the same lease.
+    Learned {
+        lease: u32,
+        rows: String,
+        reason: String,
+    },
+    /// A service should have another size.
+    Proposed {
+        proposal: Box<RightSizeDocument>,
+    },
+    /// A proposal is decided, or goes on.
+    ProposalMoved {
+        proposal: u32,
+        state: ProposalState,
+        reason: String,
+        /// The lease that takes the place of the old one, from when it is asked for.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        successor: Option<u32>,
+        /// What was saved by the books.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        saved: Option<String>,
     },
 }
 
@@ -126,6 +184,13 @@ impl BrokerEvent {
             Self::Fleet { .. } => "fleet",
             Self::Draining { .. } => "draining",
             Self::Ended { .. } => "ended",
+            Self::Used { .. } => "used",
+            Self::SloSet { .. } => "slo_set",
+            Self::SloRemoved { .. } => "slo_removed",
+            Self::DemandSet { .. } => "demand_set",
+            Self::Learned { .. } => "learned",
+            Self::Proposed { .. } => "proposed",
+            Self::ProposalMoved { .. } => "proposal_moved",
         }
     }
 }

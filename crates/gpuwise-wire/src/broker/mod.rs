@@ -8,6 +8,9 @@ mod api;
 mod ask;
 mod event;
 mod gateway;
+mod rightsize;
+mod slo;
+mod usage;
 
 pub use answer::{
     ExplanationAnswer, FleetAnswer, GpuAnswer, HeldGpu, HolderAnswer, LeaseAnswer, LeaseList,
@@ -27,6 +30,18 @@ pub use event::{
     PriceDocument, Role, TenantDocument, TokenDocument,
 };
 pub use gateway::{CompletionAsk, ServedModel, ServedModels};
+pub use rightsize::{
+    ProposalAnswer, ProposalDecision, ProposalList, ProposalState, ProposalStepAnswer,
+    RightSizeDocument, SavingDocument,
+};
+pub use slo::{
+    BurnAnswer, IndicatorDocument, ObjectiveAnswer, ObjectiveDocument, SloAnswer, SloAsk,
+    SloDocument, SloList,
+};
+pub use usage::{
+    GpuUse, LatencyHistogram, LeaseUsageAnswer, ServiceUse, USAGE_TYPE, UsageAnswer, UsageAside,
+    UsageData, UsageDocument, UsageEvent,
+};
 
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
@@ -47,6 +62,15 @@ pub fn schemas() -> Map<String, Value> {
     with::<TokenList>(&mut all);
     with::<FleetAnswer>(&mut all);
     with::<StatementAnswer>(&mut all);
+    with::<UsageEvent>(&mut all);
+    with::<UsageAnswer>(&mut all);
+    with::<LeaseUsageAnswer>(&mut all);
+    with::<SloAsk>(&mut all);
+    with::<SloAnswer>(&mut all);
+    with::<SloList>(&mut all);
+    with::<ProposalAnswer>(&mut all);
+    with::<ProposalList>(&mut all);
+    with::<ProposalDecision>(&mut all);
     with::<TenantChange>(&mut all);
     with::<PriceAsk>(&mut all);
     with::<PriceList>(&mut all);
@@ -102,6 +126,21 @@ pub fn answer_schemas() -> Vec<(&'static str, String)> {
         (
             "store-check",
             answer::<StoreCheckAnswer>("store-check", "Whether a log is whole"),
+        ),
+        (
+            "lease-usage",
+            answer::<LeaseUsageAnswer>(
+                "lease-usage",
+                "What a lease used, as far as it was measured",
+            ),
+        ),
+        (
+            "slos",
+            answer::<SloList>("slos", "Service level objectives and how they stand"),
+        ),
+        (
+            "proposals",
+            answer::<ProposalList>("proposals", "Right-sizing proposals"),
         ),
         (
             "store-snapshot",

@@ -1,37 +1,57 @@
 //! What the broker asks of the catalogue and of the sizing engine.
 
+use super::{sizing::Planned, slo};
 use crate::{
     app::App,
     catalogue::{self, Loaded},
-    commands::{place, plan},
-    fleet, settings,
+    commands::place,
+    fleet, knowledge, settings,
 };
-use gpuwise_broker::{Broker, Refusal};
+use gpuwise_account::period::Interval;
+use gpuwise_broker::{Broker, Lease, Refusal};
 use gpuwise_domain::{
     deployment::Deployment,
     placement::{GpuKind, Job, Kinds, Queue, Quota},
 };
 use gpuwise_read::fleet::{read_ask, read_quota};
 use gpuwise_sched::decide::Policy;
-use gpuwise_server::{Desk, Sized};
+use gpuwise_server::{Desk, Review, Sized, TrueSpeed};
+use gpuwise_size::knowledge::Knowledge;
 use gpuwise_units::{Money, Nanoseconds};
 use gpuwise_wire::{
     Mirror as _,
-    broker::{LeaseAsk, LeaseSize, ServiceAsk, TenantAsk},
+    broker::{LeaseAsk, LeaseSize, ObjectiveDocument, ServiceAsk, ServiceUse, SloAsk, TenantAsk},
 };
-use std::{collections::BTreeMap, str::FromStr as _};
+use std::{collections::BTreeMap, str::FromStr as _, sync::OnceLock};
 
 /// The catalogue and the sizing engine, as `gpuwise plan` and `gpuwise place` use them.
 #[derive(Debug)]
 pub(super) struct AppDesk {
-    app: App,
-    loaded: Loaded,
+    pub(super) app: App,
+    pub(super) loaded: Loaded,
+    /// Over how long a new size is proven.
+    pub(super) proof: Nanoseconds,
+    fitted: OnceLock<Knowledge>,
 }
 
 impl AppDesk {
-    pub(super) fn new(app: App) -> anyhow::Result<Self> {
+    pub(super) fn new(app: App, proof: Nanoseconds) -> anyhow::Result<Self> {
         let loaded = catalogue::load(&app.overrides)?;
-        Ok(Self { app, loaded })
+        Ok(Self {
+            app,
+            loaded,
+            proof,
+            fitted: OnceLock::new(),
+        })
+    }
+
+    /// What predictions rest on without anybody's measurements.
+    pub(super) fn fitted(&self) -> anyhow::Result<&Knowledge> {
+        if let Some(known) = self.fitted.get() {
+            return Ok(known);
+        }
+        let fitted = knowledge::fitted(&self.loaded)?;
+        Ok(self.fitted.get_or_init(|| fitted))
     }
 
     /// Whether a service can be one.
@@ -66,7 +86,7 @@ impl AppDesk {
     }
 
     /// A job from the fields of a job file.
-    fn job(&self, broker: &Broker, fields: toml::Table) -> Result<Job, Refusal> {
+    pub(super) fn job(&self, broker: &Broker, fields: toml::Table) -> Result<Job, Refusal> {
         let find = |name: &str| fleet::known(&self.loaded.catalogue, name);
         read_ask(fields, broker.world().kinds(), &find).map_err(|(field, problem)| {
             let field = match field.as_str() {
@@ -76,56 +96,10 @@ impl AppDesk {
             Refusal::Invalid { field, problem }
         })
     }
-
-    /// The deployment that a model and an SLO need, on what the fleet has.
-    fn planned(&self, broker: &Broker, ask: &LeaseAsk) -> Result<(Deployment, String), Refusal> {
-        let model = ask.model.clone().unwrap_or_default();
-        let mut flags = vec![model];
-        let said = [
-            ("--rate", &ask.rate),
-            ("--concurrency", &ask.concurrency),
-            ("--isl", &ask.isl),
-            ("--osl", &ask.osl),
-            ("--ttft", &ask.ttft),
-            ("--tpot", &ask.tpot),
-        ];
-        for (flag, value) in said {
-            if let Some(value) = value {
-                flags.extend([flag.to_owned(), value.clone()]);
-            }
-        }
-        let owned = owned(broker, ask.gpu.as_deref());
-        if owned.is_empty() {
-            let problem = "the fleet has no such GPU";
-            return Err(invalid("gpu", problem));
-        }
-        flags.extend(["--owned".to_owned(), owned.join(",")]);
-        let words: Vec<String> = flags
-            .iter()
-            .map(|word| gpuwise_view::launch::quoted(word))
-            .collect();
-        let command = format!("gpuwise plan {}", words.join(" "));
-        let wrong = |error: anyhow::Error| invalid("model", format!("{error:#}"));
-        let flags: settings::Plan = settings::parse(flags).map_err(wrong)?;
-        let planned = plan::plan(&self.app, &flags).map_err(wrong)?;
-        let fits = |one: &&Deployment| {
-            broker
-                .world()
-                .kinds()
-                .iter()
-                .any(|kind| kind.name == one.gpu)
-        };
-        match planned.sizing.ranked.iter().find(fits) {
-            Some(found) => Ok((found.clone(), command)),
-            None => Err(Refusal::Infeasible(format!(
-                "no deployment on this fleet's GPUs keeps the SLO; `{command}` says what is short"
-            ))),
-        }
-    }
 }
 
 /// Kinds of GPU of the fleet and how many it has, as `--owned` takes them.
-fn owned(broker: &Broker, only: Option<&str>) -> Vec<String> {
+pub(super) fn owned(broker: &Broker, only: Option<&str>) -> Vec<String> {
     let world = broker.world();
     let mut counts: BTreeMap<&str, u32> = BTreeMap::new();
     for state in world.gpus() {
@@ -142,7 +116,7 @@ fn owned(broker: &Broker, only: Option<&str>) -> Vec<String> {
         .collect()
 }
 
-fn invalid(field: &str, problem: impl Into<String>) -> Refusal {
+pub(super) fn invalid(field: &str, problem: impl Into<String>) -> Refusal {
     Refusal::Invalid {
         field: field.into(),
         problem: problem.into(),
@@ -195,6 +169,59 @@ fn gpu_fields(text: &str, kinds: &[GpuKind], fields: &mut toml::Table) -> Result
     Ok(())
 }
 
+/// The fields of a job file for a deployment, with what else a lease asks for.
+pub(super) fn fields_of(ask: &LeaseAsk, found: &Deployment) -> toml::Table {
+    let mut fields = toml::Table::new();
+    let (replicas, each) = (found.layout.replicas, found.layout.replica_gpus());
+    let workers = match &found.slice {
+        Some(profile) => {
+            fields.insert("slice".into(), profile.clone().into());
+            fields.insert("types".into(), found.gpu.clone().into());
+            u64::from(each) * u64::from(replicas)
+        }
+        None => {
+            fields.insert("gpus".into(), format!("{}x{}", each, found.gpu).into());
+            u64::from(replicas)
+        }
+    };
+    fields.insert("workers".into(), i64::try_from(workers).unwrap_or(1).into());
+    said(ask, &mut fields);
+    fields
+}
+
+/// What a lease says besides its GPUs, as fields of a job file.
+fn said(ask: &LeaseAsk, fields: &mut toml::Table) {
+    let texts = [
+        ("within", &ask.within),
+        ("memory", &ask.memory),
+        ("duration", &ask.length),
+    ];
+    for (name, value) in texts {
+        if let Some(value) = value {
+            fields.insert(name.into(), value.clone().into());
+        }
+    }
+    if let Some(cpu) = ask.cpu {
+        fields.insert("cpu".into(), cpu.into());
+    }
+    if let Some(priority) = ask.priority {
+        fields.insert("priority".into(), i64::from(priority).into());
+    }
+    let preemptible = ask.preemptible.unwrap_or(false);
+    fields.insert("preemptible".into(), preemptible.into());
+}
+
+/// How a model was sized, as answers say it.
+pub(super) fn size_of(planned: &Planned) -> LeaseSize {
+    let found = &planned.saved.deployment;
+    LeaseSize {
+        deployment: gpuwise_view::plan::words::deployment(found),
+        command: planned.command.clone(),
+        replicas: found.layout.replicas,
+        sustained: Some(found.headroom.rate).filter(|rate| rate.is_finite()),
+    }
+}
+
 impl Desk for AppDesk {
     fn lease(&self, broker: &Broker, ask: &LeaseAsk) -> Result<Sized, Refusal> {
         let length = ask.length.as_deref();
@@ -213,29 +240,14 @@ impl Desk for AppDesk {
             self.service(ask, service)?;
         }
         let mut fields = toml::Table::new();
-        let mut size = None;
+        let (mut size, mut deployment) = (None, None);
         match (&ask.model, &ask.gpu) {
             (Some(_), _) => {
-                let (found, command) = self.planned(broker, ask)?;
-                let (replicas, each) = (found.layout.replicas, found.layout.replica_gpus());
-                if let Some(profile) = &found.slice {
-                    fields.insert("slice".into(), profile.clone().into());
-                    fields.insert("types".into(), found.gpu.clone().into());
-                } else {
-                    let text = format!("{}x{}", each, found.gpu);
-                    fields.insert("gpus".into(), text.into());
-                }
-                let workers = match &found.slice {
-                    Some(_) => u64::from(each) * u64::from(replicas),
-                    None => u64::from(replicas),
-                };
-                fields.insert("workers".into(), i64::try_from(workers).unwrap_or(1).into());
-                size = Some(LeaseSize {
-                    deployment: gpuwise_view::plan::words::deployment(&found),
-                    command,
-                    replicas,
-                    sustained: Some(found.headroom.rate).filter(|rate| rate.is_finite()),
-                });
+                let promised = ask.promise == Some(true);
+                let planned = self.planned(broker, ask, promised)?;
+                fields = fields_of(ask, &planned.saved.deployment);
+                size = Some(size_of(&planned));
+                deployment = Some(gpuwise_wire::to_json(&planned.saved));
             }
             (None, Some(gpu)) => gpu_fields(gpu, broker.world().kinds(), &mut fields)?,
             (None, None) => {
@@ -250,27 +262,16 @@ impl Desk for AppDesk {
         {
             fields.insert("workers".into(), i64::from(workers).into());
         }
-        let texts = [("within", &ask.within), ("memory", &ask.memory)];
-        for (name, value) in texts {
-            if let Some(value) = value {
-                fields.insert(name.into(), value.clone().into());
-            }
-        }
-        if let Some(cpu) = ask.cpu {
-            fields.insert("cpu".into(), cpu.into());
-        }
-        if let Some(priority) = ask.priority {
-            fields.insert("priority".into(), i64::from(priority).into());
-        }
-        fields.insert(
-            "preemptible".into(),
-            ask.preemptible.unwrap_or(false).into(),
-        );
-        if let Some(length) = &ask.length {
-            fields.insert("duration".into(), length.clone().into());
-        }
+        said(ask, &mut fields);
         let job = self.job(broker, fields)?;
-        Ok(Sized { job, size, length })
+        let objectives = slo::of_lease(ask)?;
+        Ok(Sized {
+            job,
+            size,
+            length,
+            deployment,
+            objectives,
+        })
     }
 
     fn tenant(&self, broker: &Broker, ask: &TenantAsk) -> Result<(Queue, Option<Money>), Refusal> {
@@ -315,6 +316,27 @@ impl Desk for AppDesk {
 
     fn span(&self, field: &str, text: &str) -> Result<Nanoseconds, Refusal> {
         Nanoseconds::from_str(text).map_err(|error| invalid(field, error.to_string()))
+    }
+
+    fn slo(&self, ask: &SloAsk) -> Result<Vec<ObjectiveDocument>, Refusal> {
+        slo::objectives(ask)
+    }
+
+    fn served(
+        &self,
+        lease: &Lease,
+        within: Interval,
+        speeds: &[TrueSpeed],
+    ) -> Option<(ServiceUse, Option<f64>, Option<f64>)> {
+        self.simulated(lease, within, speeds).ok()
+    }
+
+    fn metrics(&self, address: &str) -> Result<ServiceUse, String> {
+        super::engine_page::read(address)
+    }
+
+    fn review(&self, broker: &Broker, lease: &Lease, now: Nanoseconds) -> Review {
+        self.reviewed(broker, lease, now)
     }
 
     fn policy(&self, broker: &Broker) -> Policy {

@@ -116,6 +116,12 @@ pub struct RequestFlags {
         help_heading = "Sized by plan"
     )]
     tpot: Option<String>,
+    /// Admit it only where the simulator says that its SLO is kept, and it can start now
+    #[arg(long, requires = "model", help_heading = "Sized by plan")]
+    promise: bool,
+    /// Address of the Prometheus page on which the service that runs tells its metrics
+    #[arg(long, value_name = "URL")]
+    metrics: Option<String>,
     /// A variable of the command's environment, such as SEED=1; repeat
     #[arg(long, value_name = "NAME=VALUE")]
     env: Vec<String>,
@@ -251,6 +257,8 @@ fn request(context: &Context, flags: &RequestFlags) -> anyhow::Result<Exit> {
         osl: flags.osl.clone(),
         ttft: flags.ttft.clone(),
         tpot: flags.tpot.clone(),
+        promise: flags.promise.then_some(true),
+        metrics: flags.metrics.clone(),
         command: flags.command.clone(),
         env,
         service: flags.serve.clone().map(|model| ServiceAsk {

@@ -11,7 +11,8 @@ use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use gpuwise_domain::placement::{Event, Fleet, Scheduling};
 use gpuwise_server::{
-    Delays, ExecutorKind, OidcSettings, Said, ServeError, Settings, TlsFiles, serve,
+    Collect, Delays, ExecutorKind, OidcSettings, RightSize, Said, ServeError, Settings, TlsFiles,
+    TrueSpeed, serve,
 };
 use gpuwise_store::StoreError;
 use gpuwise_units::Nanoseconds;
@@ -60,6 +61,37 @@ pub struct Serve {
     /// Share of simulated starts that fail
     #[arg(long, value_name = "SHARE", default_value = "0")]
     start_fails: f64,
+    /// Simulated services tell their use, and are so many times as fast as we predict, such as 0.8, or
+    /// llama-3.1-8b=0.8 for one model; repeat
+    #[arg(long, value_name = "[MODEL=]N", help_heading = "Services")]
+    true_speed: Vec<String>,
+    /// What is done where telemetry says that a service has the wrong size
+    #[arg(long, value_enum, default_value_t = RightSizeName::Propose, help_heading = "Services")]
+    right_size: RightSizeName,
+    /// How often services are asked what they did
+    #[arg(
+        long,
+        value_name = "TIME",
+        default_value = "1min",
+        help_heading = "Services"
+    )]
+    telemetry_every: Nanoseconds,
+    /// How often the size of each service is looked at
+    #[arg(
+        long,
+        value_name = "TIME",
+        default_value = "6h",
+        help_heading = "Services"
+    )]
+    review_every: Nanoseconds,
+    /// Over how long a new size is proven before it stays
+    #[arg(
+        long,
+        value_name = "TIME",
+        default_value = "2d",
+        help_heading = "Services"
+    )]
+    proof: Nanoseconds,
     /// Collector that gets traces of leases by OTLP over HTTP, such as http://localhost:4318
     #[arg(long, value_name = "URL", env = "OTEL_EXPORTER_OTLP_ENDPOINT")]
     otlp: Option<String>,
@@ -116,6 +148,44 @@ enum ExecutorName {
     Simulated,
     /// Processes of this machine
     Local,
+}
+
+/// What becomes of sizes that are wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum RightSizeName {
+    /// Nothing
+    Off,
+    /// Another size is proposed, and people decide
+    Propose,
+    /// Another size is proposed and accepted, proven, and undone where the SLO suffers
+    Accept,
+}
+
+/// `0.8`, or `llama-3.1-8b=0.8`.
+fn speeds(flags: &Serve) -> anyhow::Result<Option<Vec<TrueSpeed>>> {
+    if !flags.true_speed.is_empty() && flags.executor == ExecutorName::Local {
+        return Err(Problem::new("--true-speed is of simulated services")
+            .hint("leave it out, or use --executor simulated")
+            .into());
+    }
+    let read = |text: &String| {
+        let (model, speed) = text
+            .rsplit_once('=')
+            .map_or((None, text.as_str()), |(model, speed)| (Some(model), speed));
+        let speed: Option<f64> = speed.trim().parse().ok();
+        let speed = speed.filter(|speed| (0.01..=100.0).contains(speed));
+        let speed = speed.ok_or_else(|| {
+            Problem::new(format!(
+                "--true-speed {text:?}: expected 0.01 to 100, or MODEL=0.8"
+            ))
+        })?;
+        Ok(TrueSpeed {
+            model: model.map(str::to_owned),
+            speed,
+        })
+    };
+    let all: anyhow::Result<Vec<TrueSpeed>> = flags.true_speed.iter().map(read).collect();
+    Ok(Some(all?).filter(|all| !all.is_empty()))
 }
 
 pub fn run(context: &Context, flags: &Serve) -> anyhow::Result<Exit> {
@@ -190,8 +260,18 @@ pub fn run(context: &Context, flags: &Serve) -> anyhow::Result<Exit> {
             .map(|(certificate, key)| TlsFiles { certificate, key }),
         token_file: place::token_of,
         state: place::state()?,
+        collect: Collect {
+            speeds: speeds(flags)?,
+            every: flags.telemetry_every,
+            review: flags.review_every,
+            right_size: match flags.right_size {
+                RightSizeName::Off => RightSize::Off,
+                RightSizeName::Propose => RightSize::Propose,
+                RightSizeName::Accept => RightSize::Accept,
+            },
+        },
     };
-    let desk = Arc::new(AppDesk::new(context.app.clone())?);
+    let desk = Arc::new(AppDesk::new(context.app.clone(), flags.proof)?);
     let shown = gpuwise_store::shown(&settings.store);
     let result = serve(settings, desk, &mut |said| tell(&shown, &said));
     match result {

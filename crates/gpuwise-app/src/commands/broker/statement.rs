@@ -46,6 +46,23 @@ pub fn run(context: &Context, flags: &StatementFlags) -> anyhow::Result<Exit> {
     )
 }
 
+/// That what was used was not measured all the time, where somebody measured at all.
+fn gaps(statement: &StatementAnswer) -> Option<String> {
+    let hours = |text: &Option<String>| text.as_deref()?.parse::<f64>().ok();
+    let gap = |line: &gpuwise_wire::broker::StatementLine| {
+        let (granted, measured) = (hours(&line.granted_hours)?, hours(&line.measured_hours)?);
+        let lease = line.lease.as_deref()?;
+        (measured < granted * 0.995).then(|| format!("{lease} for {measured:.1} of {granted:.1} h"))
+    };
+    let gaps: Vec<String> = statement.lines.iter().filter_map(gap).collect();
+    (!gaps.is_empty()).then(|| {
+        format!(
+            "What was used is measured of {}; the rest is charged by what was granted.",
+            gaps.join(", ")
+        )
+    })
+}
+
 fn this_month() -> String {
     let now = jiff::Timestamp::now().to_zoned(jiff::tz::TimeZone::UTC);
     format!("{:04}-{:02}", now.year(), now.month())
@@ -88,6 +105,9 @@ fn table(statement: &StatementAnswer) -> Table {
                 None => Cell::text("unpriced"),
             },
         ]);
+    }
+    if let Some(gaps) = gaps(statement) {
+        table.footnote(gaps);
     }
     let totals = statement.totals.iter();
     let totals: Vec<String> = totals.map(|total| total.payable.clone()).collect();

@@ -201,7 +201,8 @@ fn setting(flags: &SettingFlags) -> anyhow::Result<Setting> {
     })
 }
 
-fn of_deployment(deployment: &Deployment) -> Setting {
+/// What a deployment says of a measurement on it.
+pub fn of_deployment(deployment: &Deployment) -> Setting {
     let layout = deployment.layout;
     let release = deployment
         .release

@@ -1,0 +1,104 @@
+//! What an engine's page of metrics says of a service.
+
+use gpuwise_read::metrics::{Histogram, ObservedError, observe, parse_leniently};
+use gpuwise_wire::broker::{LatencyHistogram, ServiceUse};
+use std::{io::Read as _, time::Duration};
+
+/// A page is given up after so long, and beyond so many bytes.
+const PATIENCE: Duration = Duration::from_secs(3);
+const LARGEST: u64 = 8 << 20;
+
+/// Counts since the engine started.
+pub(super) fn read(address: &str) -> Result<ServiceUse, String> {
+    let config = ureq::Agent::config_builder()
+        .timeout_global(Some(PATIENCE))
+        .max_redirects(0)
+        .build();
+    let agent: ureq::Agent = config.into();
+    let mut response = agent
+        .get(address)
+        .call()
+        .map_err(|error| format!("{address}: {error}"))?;
+    let mut text = String::new();
+    let mut body = response.body_mut().as_reader().take(LARGEST);
+    body.read_to_string(&mut text)
+        .map_err(|error| format!("{address}: {error}"))?;
+    of_page(&text).map_err(|error| format!("{address}: {error}"))
+}
+
+fn of_page(text: &str) -> Result<ServiceUse, String> {
+    let page = parse_leniently(text).map_err(|error| error.to_string())?;
+    let seen = match observe(&page.page, None) {
+        Ok(seen) => seen,
+        // Nothing was asked of it yet, which is a count too.
+        Err(ObservedError::Idle { .. }) => {
+            return Ok(ServiceUse {
+                requests: Some(0),
+                ..ServiceUse::default()
+            });
+        }
+        Err(error) => return Err(error.to_string()),
+    };
+    let whole = |count: Option<f64>| count.map(|count| count.max(0.0) as u64);
+    Ok(ServiceUse {
+        prompt_tokens: whole(seen.tokens.0),
+        completion_tokens: whole(seen.tokens.1),
+        requests: Some(seen.requests.max(0.0) as u64),
+        failed: whole(seen.failed),
+        good: None,
+        ttft: seen.ttft.as_ref().map(histogram),
+        // Of an engine that does not tell it by request: the time between two tokens.
+        tpot: seen.tpot.as_ref().or(seen.itl.as_ref()).map(histogram),
+        quality: std::collections::BTreeMap::new(),
+    })
+}
+
+/// Buckets that are not summed up.
+fn histogram(of: &Histogram) -> LatencyHistogram {
+    let mut out = LatencyHistogram {
+        sum: of.sum,
+        ..LatencyHistogram::default()
+    };
+    let mut before = 0.0;
+    for (bound, count) in &of.buckets {
+        let own = (count - before).max(0.0) as u64;
+        before = *count;
+        if bound.is_finite() {
+            out.bounds.push(*bound);
+        }
+        out.counts.push(own);
+    }
+    if out.counts.len() == out.bounds.len() {
+        out.counts.push((of.count - before).max(0.0) as u64);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_of_vllm_is_read() {
+        let page = "# TYPE vllm:time_to_first_token_seconds histogram\n\
+            vllm:time_to_first_token_seconds_bucket{model_name=\"m\",le=\"0.1\"} 6\n\
+            vllm:time_to_first_token_seconds_bucket{model_name=\"m\",le=\"1.0\"} 9\n\
+            vllm:time_to_first_token_seconds_bucket{model_name=\"m\",le=\"+Inf\"} 10\n\
+            vllm:time_to_first_token_seconds_sum{model_name=\"m\"} 4.5\n\
+            vllm:time_to_first_token_seconds_count{model_name=\"m\"} 10\n\
+            # TYPE vllm:request_success counter\n\
+            vllm:request_success_total{finished_reason=\"stop\",model_name=\"m\"} 10\n\
+            # TYPE vllm:prompt_tokens counter\n\
+            vllm:prompt_tokens_total{model_name=\"m\"} 5000\n\
+            vllm:generation_tokens_total{model_name=\"m\"} 700\n";
+        let seen = of_page(page).expect("is read");
+        assert_eq!(seen.requests, Some(10));
+        assert_eq!(
+            (seen.prompt_tokens, seen.completion_tokens),
+            (Some(5000), Some(700))
+        );
+        let ttft = seen.ttft.expect("is there");
+        assert_eq!((ttft.bounds, ttft.counts), (vec![0.1, 1.0], vec![6, 3, 1]));
+        assert!(of_page("up 1\n").is_err());
+    }
+}
