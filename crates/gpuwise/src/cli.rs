@@ -91,6 +91,7 @@ const GROUPS: [(&str, &[&str]); 8] = [
             "engine",
             "tenant",
             "lease",
+            "prices",
             "statement",
             "top",
             "token",

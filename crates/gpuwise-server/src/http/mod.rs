@@ -22,6 +22,7 @@ mod routes;
 mod rules;
 mod secure;
 mod slos;
+mod statement_page;
 mod statements;
 mod tags;
 mod tenants;

@@ -33,7 +33,7 @@ fn answer(entry: &PriceEntry) -> PriceAnswer {
         id: entry.id.clone(),
         gpu: entry.applies.kind.clone(),
         price: exact(entry.amount),
-        from: time(entry.valid.start),
+        from: (entry.valid.start.0 > 0).then(|| time(entry.valid.start)),
         to: (end.0 != u64::MAX).then(|| time(end)),
         tenant: entry.applies.tenant.clone(),
         class: entry.applies.class.map(|class| class.name().to_owned()),

@@ -135,7 +135,7 @@ routes! {
     Get "/v1/tenants/{tenant}" "show-tenant" See None => 200 "TenantAnswer",
         &[], "A tenant", tenants::show;
     Get "/v1/tenants/{tenant}/statements/{month}" "show-statement" See None => 200 "StatementAnswer",
-        &[("format", "`json` (usual) or `focus` (FOCUS 1.2 CSV)")],
+        &[("format", "`json` (usual), `focus` (FOCUS 1.2 CSV) or `html` (a page that prints well)")],
         "What a tenant is charged for a month, such as 2026-11", statements::show;
     Get "/v1/leases" "list-leases" See None => 200 "LeaseList",
         &[

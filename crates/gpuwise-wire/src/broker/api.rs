@@ -55,7 +55,9 @@ pub struct PriceAnswer {
     pub gpu: Option<String>,
     /// For a GPU-hour, with its currency.
     pub price: String,
-    pub from: String,
+    /// From when on; left out: from the first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
     /// Until when; left out: without end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<String>,
