@@ -37,6 +37,22 @@ fn answers_are_as_their_schemas_say() {
         &["lease", "explain", "L-1"],
         &["statement", "vision"],
         &["top"],
+        &["tenant", "set", "vision", "--weight", "2"],
+        &["prices", "set", "H100", "2usd"],
+        &["lease", "offers"],
+        &[
+            "lease",
+            "request",
+            "--tenant",
+            "vision",
+            "--gpu",
+            "H100",
+            "--for",
+            "1h",
+            "--dry-run",
+        ],
+        &["token", "audit"],
+        &["store", "snapshot", "--store", "sqlite://log.db"],
         &["store", "check", "--store", "sqlite://log.db"],
         &[
             "store",
@@ -48,5 +64,5 @@ fn answers_are_as_their_schemas_say() {
     ] {
         held.insert(schemas::held(&daemon.json(arguments)));
     }
-    assert_eq!(held.len(), 11, "{held:?}");
+    assert_eq!(held.len(), 16, "{held:?}");
 }

@@ -23,7 +23,7 @@ fn body(document: &str) -> &'static str {
         "TenantChange" => r#"{"weight":2}"#,
         "TokenAsk" => r#"{"name":"made","role":"member","tenant":"alpha"}"#,
         "PriceAsk" => r#"{"gpu":"H100","price":"2 USD","tenant":"alpha"}"#,
-        "CompletionAsk" => r#"{"model":"alphamodel","messages":[]}"#,
+        "CompletionAsk" => r#"{"model":"somemodel","messages":[]}"#,
         "UsageEvent" => r#"{"specversion":"1.0","id":"1","source":"alpha","type":"x","data":{}}"#,
         "SloAsk" => r#"{"tenant":"alpha","objectives":[]}"#,
         "ProposalDecision" => r#"{"accept":false}"#,
@@ -57,20 +57,12 @@ fn every_route_asks_who_asks_and_tells_nobody_what_is_anothers() {
     for tenant in ["alpha", "beta"] {
         daemon.json(&["tenant", "create", tenant, "--budget", "100000 USD"]);
     }
-    daemon.json(&[
-        "lease",
-        "request",
-        "--tenant",
-        "alpha",
-        "--gpu",
-        "2xH100",
-        "--name",
-        "alphasecret",
-        "--project",
-        "alphaproject",
-        "--",
-        "alphacommand",
-    ]);
+    let asked = daemon.ask(
+        "POST",
+        "/v1/leases",
+        r#"{"tenant":"alpha","gpu":"2xH100","name":"alphasecret","project":"alphaproject","command":["alphacommand"]}"#,
+    );
+    assert_eq!(asked.status, 201, "{}", asked.text);
     daemon.json(&["prices", "set", "H100", "1.25usd", "--tenant", "alpha"]);
     daemon.token_of("alphatoken", "member", Some("alpha"));
     let mut all: Vec<Who> = Vec::new();

@@ -3,7 +3,7 @@
 use super::Daemon;
 use crate::support::Place;
 use serde_json::Value;
-use std::{fs, sync::mpsc::Sender, thread};
+use std::{sync::mpsc::Sender, thread};
 
 #[test]
 fn killed_again_and_again_it_loses_and_doubles_nothing() {
