@@ -68,6 +68,7 @@ answers! {
     Place: "place",
     PlaceWhy: "place-why",
     Plan: "plan",
+    Policy: "policy",
     Predict: "predict",
     Profile: "profile",
     ProfileEach: "profile-each",

@@ -157,6 +157,8 @@ impl Run {
                     selector: "best-fit".into(),
                     preempt: false,
                     scheduling: SchedulingDocument::of(&Fleet::default().scheduling),
+                    sharing: None,
+                    file: None,
                 },
             },
         };

@@ -106,7 +106,13 @@ impl Broker {
         self.now = self.now.max(at);
         match &logged.event {
             BrokerEvent::Began { .. } => return Err(Broken::Twice),
-            BrokerEvent::PolicySet { policy } => self.policy.clone_from(policy),
+            BrokerEvent::PolicySet { policy } => {
+                self.policy.clone_from(policy);
+                if let Some(sharing) = &policy.sharing {
+                    let event = Event::SharingSet(sharing.clone().noun());
+                    self.world.apply(&TimestampedEvent { at, event })?;
+                }
+            }
             BrokerEvent::TenantSet { tenant, reserved } => {
                 self.set_tenant(at, tenant)?;
                 self.reserved(at, reserved)?;

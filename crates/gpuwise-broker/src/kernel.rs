@@ -4,6 +4,7 @@ use crate::Broker;
 use gpuwise_domain::placement::{JobId, Outcome, Report};
 use gpuwise_sched::{
     decide::{Effort, Policy, decide},
+    disruption::tidy,
     report::{deepen, shortage_words},
     world::JobState,
 };
@@ -46,11 +47,11 @@ impl Broker {
     pub fn decide(&self, now: Nanoseconds, policy: &mut Policy) -> Vec<BrokerEvent> {
         let waiting = self.waiting();
         if waiting.is_empty() {
-            return Vec::new();
+            return self.tidied(now, policy);
         }
         let (plan, report) = decide(now, &self.world, &waiting, policy, Effort::BARE);
         if plan.actions.is_empty() {
-            return Vec::new();
+            return self.tidied(now, policy);
         }
         let placed = report.decisions.iter();
         let placed = placed.filter(|one| matches!(one.outcome, Outcome::Placed));
@@ -65,6 +66,21 @@ impl Broker {
         };
         vec![BrokerEvent::Planned {
             placed: placed.map(reason).collect(),
+            plan: NumberedPlanDocument::of(&plan),
+        }]
+    }
+
+    /// What is tidied up where nobody can be helped, if the policy says so.
+    fn tidied(&self, now: Nanoseconds, policy: &Policy) -> Vec<BrokerEvent> {
+        let Some(what) = policy.upkeep else {
+            return Vec::new();
+        };
+        let (plan, _) = tidy(now, &self.world, &what, Effort::BARE);
+        if plan.actions.is_empty() {
+            return Vec::new();
+        }
+        vec![BrokerEvent::Planned {
+            placed: Vec::new(),
             plan: NumberedPlanDocument::of(&plan),
         }]
     }

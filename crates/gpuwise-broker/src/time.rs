@@ -6,7 +6,7 @@ use crate::{
 };
 use gpuwise_account::period::Month;
 use gpuwise_domain::placement::{Action, Event, Failure, FailureCause, JobId};
-use gpuwise_sched::decide::{Policy, wake_at};
+use gpuwise_sched::decide::{Policy, tidy_wake_at, wake_at};
 use gpuwise_units::Nanoseconds;
 use gpuwise_wire::{
     Mirror as _,
@@ -21,12 +21,15 @@ impl Broker {
     /// When time alone changes something: a lease's time is over, a month begins, or a decision comes out
     /// otherwise than at `decided`, when it was decided last; `None`: never.
     pub fn wake_at(&self, policy: &Policy, decided: Nanoseconds) -> Option<Nanoseconds> {
+        let upkeep = policy.upkeep.as_ref();
+        let tidied = upkeep.and_then(|what| tidy_wake_at(&self.world, what, decided));
         let decided = wake_at(&self.world, policy, decided);
         let month = (!self.open.is_empty()).then(|| self.month.next().start());
         let month = month.into_iter().chain([self.closes_at(self.unclosed)]);
         let end = self.ends.first().map(|(end, _)| *end);
         let proven = self.proven_at();
-        month.chain(end).chain(decided).chain(proven).min()
+        let rest = end.into_iter().chain(decided).chain(tidied).chain(proven);
+        month.chain(rest).min()
     }
 
     /// When a month's statements are made for good: what comes later is a correction.

@@ -153,7 +153,7 @@ impl Isolation {
 }
 
 /// Workers of a job: all of `least` start together or none does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub struct Gang {
     /// Below this many it does not run.
     pub least: u32,
@@ -174,7 +174,7 @@ impl Gang {
 }
 
 /// How near workers of a job must or should be.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub struct TopologyWish {
     /// All GPUs within one of these.
     pub within: Level,
@@ -185,7 +185,7 @@ pub struct TopologyWish {
 }
 
 /// How far workers must be apart.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub struct Spread {
     pub over: Level,
     /// How many workers one of them may have.

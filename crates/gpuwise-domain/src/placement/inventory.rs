@@ -223,7 +223,7 @@ pub struct Domain {
 
 gpuwise_units::named! {
     /// How near workers can be, nearest first.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
     pub enum Level:
         name
     {

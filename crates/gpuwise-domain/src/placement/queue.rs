@@ -83,6 +83,8 @@ gpuwise_units::named! {
         Deadline = "deadline",
         /// The queue with the least share beside its weight first; in it by priority, then as they came.
         Share = "fair-share",
+        /// Level by level the queue that has used least beside its weight; in it by priority, then as they came.
+        FairTree = "fair-tree",
     }
 }
 

@@ -115,6 +115,8 @@ pub struct NodeState {
     /// Whether it is no longer of the fleet.
     pub left: bool,
     pub(super) fence: Option<Box<Fence>>,
+    /// Where what is free on it is counted.
+    pub(crate) counted: members::Counted,
     /// A hash of what is free on it and who holds the rest: nodes of one number that have the same are
     /// alike, in copies of a world too. What was computed from another one is stale.
     pub revision: u64,
@@ -377,6 +379,7 @@ impl NodeState {
             closed_until: None,
             left: false,
             fence: None,
+            counted: members::Counted::default(),
             revision: 0,
             node: node.clone(),
         }

@@ -3,7 +3,7 @@
 use super::{LeaseAsk, ProposalState, RightSizeDocument, SloDocument, UsageDocument};
 use crate::live::{
     EventDocument, FleetDocument, JobDocument, NumberedPlanDocument, QueueDocument,
-    SchedulingDocument,
+    SchedulingDocument, SharingDocument,
 };
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -224,6 +224,12 @@ pub struct PolicyDocument {
     pub preempt: bool,
     /// Who goes first, who may go ahead, who has waited too long.
     pub scheduling: SchedulingDocument,
+    /// How what queues take is made comparable, where the policy says it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sharing: Option<SharingDocument>,
+    /// The policy file, where one was given; what is said above wins over it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file: Option<Box<crate::PolicyFile>>,
 }
 
 /// A tenant.

@@ -4,8 +4,8 @@ use super::{sizing::Planned, slo};
 use crate::{
     app::App,
     catalogue::{self, Loaded},
-    commands::place,
-    fleet, knowledge, settings,
+    fleet, knowledge,
+    policy::Rules,
 };
 use gpuwise_account::period::Interval;
 use gpuwise_broker::{Broker, Lease, Refusal};
@@ -341,15 +341,9 @@ impl Desk for AppDesk {
 
     fn policy(&self, broker: &Broker) -> Policy {
         let policy = broker.policy();
-        let how = settings::HowFlags {
-            policy: policy.selector.clone(),
-            preempt: policy.preempt,
-            order: None,
-            backfill: None,
-            starvation: None,
-        };
         let scheduling = policy.scheduling.clone().noun();
-        let made = place::policy(&how, &scheduling, broker.world(), self.app.seed);
+        let made = Rules::of_document(policy)
+            .and_then(|rules| rules.policy(&scheduling, broker.world(), self.app.seed));
         // The name was checked before it came into the log; another release may know fewer.
         made.unwrap_or_else(|_| {
             let first = gpuwise_sched::policy::policies().first();

@@ -5,18 +5,20 @@ use crate::{
     app::{Context, Exit},
     catalogue,
     error::Problem,
-    examples, fleet, progress, settings,
+    examples, fleet,
+    policy::Rules,
+    progress, settings,
 };
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
-use gpuwise_domain::placement::{Event, Fleet, Scheduling};
+use gpuwise_domain::placement::{Event, Fleet};
 use gpuwise_server::{
     Collect, Delays, ExecutorKind, OidcSettings, RightSize, Said, ServeError, Settings, TlsFiles,
     TrueSpeed, serve,
 };
 use gpuwise_store::StoreError;
 use gpuwise_units::Nanoseconds;
-use gpuwise_wire::{Mirror as _, broker::PolicyDocument, live::SchedulingDocument};
+use gpuwise_wire::broker::PolicyDocument;
 use std::{net::SocketAddr, path::PathBuf, sync::Arc};
 
 #[derive(Debug, Args)]
@@ -334,27 +336,17 @@ type Found = (Fleet, Vec<Event>);
 
 fn fleet_and_policy(context: &Context, flags: &Serve) -> anyhow::Result<(Found, PolicyDocument)> {
     let loaded = catalogue::load(&context.app.overrides)?;
-    let file = if let Some(path) = &flags.fleet {
+    let mut file = if let Some(path) = &flags.fleet {
         fleet::read(path, &loaded.catalogue)?
     } else {
         let text = examples::named("lab.toml")?.text;
         fleet::of_text("example fleet", text, &loaded.catalogue)?
     };
-    // Says of a name that there is no such policy before anything is written.
-    let world = fleet::world(&file, None)?;
-    super::super::place::policy(&flags.how, &file.fleet.scheduling, &world, context.app.seed)?;
-    let given = &file.fleet.scheduling;
-    let scheduling = Scheduling {
-        order: flags.how.order.or(given.order),
-        backfill: flags.how.backfill.or(given.backfill),
-        starvation: flags.how.starvation.or(given.starvation),
-        weighs: given.weighs,
-    };
-    let policy = PolicyDocument {
-        selector: flags.how.policy.clone(),
-        preempt: flags.how.preempt,
-        scheduling: SchedulingDocument::of(&scheduling),
-    };
+    // Says what is wrong before anything is written.
+    let rules = Rules::of_flags(&flags.how)?;
+    rules.shape(&mut file.fleet)?;
+    fleet::world(&file, None)?;
+    let policy = rules.document(&file.fleet);
     let mut whole = file.fleet.clone();
     let mut present: Vec<Event> = file.present.iter().cloned().map(Event::done).collect();
     present.extend(fleet::states(&mut whole));
