@@ -2,3 +2,6 @@
 
 #[doc = include_str!("../../../docs/concepts/money.md")]
 mod money {}
+
+#[doc = include_str!("../../../docs/guides/bill-a-month.md")]
+mod month {}

@@ -61,6 +61,8 @@ pub struct Form {
     pub style: Style,
     /// Whether CSV has the columns of FOCUS, where an answer can have them.
     pub focus: bool,
+    /// Whether it is a page, where an answer can be one.
+    pub html: bool,
 }
 
 /// Where answers go.

@@ -57,7 +57,7 @@ impl Broker {
             };
             (name, tenant)
         };
-        let mut accounts = Accounts::new(at, &fleet);
+        let mut accounts = Accounts::new(&fleet);
         for (tenant, budget) in &budgets {
             accounts.set_budget(tenant, *budget);
         }

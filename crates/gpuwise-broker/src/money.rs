@@ -67,8 +67,8 @@ struct Seen {
 }
 
 impl Accounts {
-    /// With the prices of a fleet's kinds of GPU, from a moment on.
-    pub(crate) fn new(at: Nanoseconds, fleet: &Fleet) -> Self {
+    /// With the prices of a fleet's kinds of GPU.
+    pub(crate) fn new(fleet: &Fleet) -> Self {
         // A fleet's own grants are never late, and last as long as leases do.
         let limits = Limits {
             longest: Nanoseconds(u64::MAX),
@@ -82,7 +82,14 @@ impl Accounts {
                 ..Applies::default()
             };
             let id = format!("fleet/{}", kind.name);
-            Some(entry(id, &kind.name, applies, kind.price?.0, at))
+            // What a fleet says of its prices was so before it was told, too.
+            Some(entry(
+                id,
+                &kind.name,
+                applies,
+                kind.price?.0,
+                Nanoseconds(0),
+            ))
         });
         // Names of kinds are different, so that no two entries are for the same.
         if let Ok(prices) = PriceBook::new(entries.collect()) {

@@ -51,6 +51,7 @@ fn answered(arguments: Vec<String>, settings: bool) -> Result<(bool, String), Fa
             .format
             .map_or_else(|| command.usual_format(), FormatName::format),
         focus: global.format == Some(FormatName::Focus),
+        html: global.format == Some(FormatName::Html),
         style: Style {
             width: WIDTH,
             colour: false,

@@ -85,7 +85,11 @@ impl Collector {
 
     fn ask(&self, command: Command) -> Result<Answer, Failure> {
         let (answer, said) = tokio::sync::oneshot::channel();
-        let message = Incoming::Asked(Message { command, answer });
+        let message = Incoming::Asked(Message {
+            command,
+            origin: None,
+            answer,
+        });
         let sent = self.shared.inbox.send(message);
         sent.map_err(|_| Failure::Closed)?;
         said.blocking_recv().map_err(|_| Failure::Closed)?

@@ -5,7 +5,7 @@ use gpuwise_domain::placement::Queue;
 use gpuwise_store::StoreError;
 use gpuwise_units::Money;
 use gpuwise_wire::broker::{
-    ObjectiveDocument, RightSizeDocument, TokenDocument, UsageAnswer, UsageDocument,
+    ObjectiveDocument, PriceDocument, RightSizeDocument, TokenDocument, UsageAnswer, UsageDocument,
 };
 use std::sync::Arc;
 use tokio::sync::oneshot;
@@ -29,12 +29,33 @@ pub(crate) enum Failure {
 #[derive(Debug)]
 pub(crate) struct Message {
     pub(crate) command: Command,
+    /// Who asks, where it is kept who did.
+    pub(crate) origin: Option<Origin>,
     pub(crate) answer: oneshot::Sender<Result<Answer, Failure>>,
+}
+
+/// Who asked for what.
+#[derive(Debug, Clone)]
+pub(crate) struct Origin {
+    /// The name of the token, and the tenant that it is for.
+    pub(crate) by: String,
+    pub(crate) tenant: Option<String>,
+    /// The route.
+    pub(crate) what: &'static str,
+    /// Whom or what it is about; of a lease that is new, the broker says it.
+    pub(crate) subject: String,
+    /// The tenant whose that is.
+    pub(crate) about: Option<String>,
+    /// The key under which it is asked for, and a hash of what is asked.
+    pub(crate) key: Option<(String, String)>,
 }
 
 #[derive(Debug)]
 pub(crate) enum Command {
     CreateTenant(Queue, Option<Money>),
+    /// A queue, a budget, and whether it is suspended.
+    ChangeTenant(Queue, Option<Money>, bool),
+    SetPrice(PriceDocument),
     AddToken(TokenDocument),
     RevokeToken(String, Option<String>),
     Request(Box<Asked>),
@@ -58,6 +79,8 @@ pub(crate) enum Command {
 #[derive(Debug)]
 pub(crate) enum Answer {
     Done,
+    /// It was asked for under this key before, and is not done again.
+    Known,
     /// A lease: its number, and whether it is new.
     Lease(u32, bool),
     Explanation(Box<Explanation>),

@@ -9,6 +9,7 @@ use crate::{
     gateway,
     http::{self, Shared, TlsError, TlsFiles},
     lead,
+    limits::Limits,
     message::Incoming,
     observe::{Lines, Traces},
     oidc::{Oidc, OidcError, OidcSettings},
@@ -50,6 +51,8 @@ pub struct Settings {
     /// By what the scheduler goes; `None`: as before, for a log that is there.
     pub policy: Option<PolicyDocument>,
     pub executor: ExecutorKind,
+    /// Requests that the tokens of a tenant may make in a second; `None`: no limit.
+    pub tenant_requests: Option<u32>,
     /// Simulated seconds in a second.
     pub speed: f64,
     /// Where the first administrator's token goes, by the address that is listened on.
@@ -317,6 +320,8 @@ fn start(
         oidc,
         closing: closing.clone(),
         counters: http::Counters::default(),
+        limits: Limits::new(settings.tenant_requests),
+        reader: http::Reader::default(),
         lines: Lines(settings.lines),
         traces,
         openapi: http::openapi(),

@@ -129,8 +129,13 @@ impl Writer {
     ) -> Result<(Vec<LoggedEvent>, Vec<Reply>), Stopped> {
         let mut events = Vec::new();
         let mut replies = Vec::new();
-        for Message { command, answer } in asked {
-            let said = match self.asked(now, command, policy) {
+        for Message {
+            command,
+            origin,
+            answer,
+        } in asked
+        {
+            let said = match self.asked_by(now, origin, command, policy) {
                 Ok((said, happened)) => {
                     self.happen(now, happened, &mut events)?;
                     Ok(said)
@@ -260,7 +265,7 @@ impl Writer {
         (batch, false)
     }
 
-    fn asked(
+    pub(crate) fn asked(
         &self,
         now: Nanoseconds,
         command: Command,
@@ -270,6 +275,11 @@ impl Writer {
             Command::CreateTenant(queue, budget) => {
                 (Answer::Done, self.ahead.create_tenant(queue, budget)?)
             }
+            Command::ChangeTenant(queue, budget, suspended) => {
+                let events = self.ahead.change_tenant(now, queue, budget, suspended)?;
+                (Answer::Done, events)
+            }
+            Command::SetPrice(price) => (Answer::Done, self.ahead.set_price(now, price)?),
             Command::AddToken(token) => (Answer::Done, self.ahead.add_token(token)?),
             Command::RevokeToken(name, tenant) => (
                 Answer::Done,

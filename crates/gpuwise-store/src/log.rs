@@ -262,6 +262,35 @@ impl Store {
         Ok(read)
     }
 
+    /// Events of some kinds before one, the newest first; at most so many.
+    ///
+    /// # Errors
+    /// When the database refuses.
+    pub fn events_of(
+        &self,
+        kinds: &[&str],
+        before: u64,
+        most: u32,
+    ) -> Result<Vec<LogEntry>, StoreError> {
+        let marks: Vec<String> = (3..kinds.len() + 3).map(|at| format!("${at}")).collect();
+        let sql = format!(
+            "SELECT seq, at_ns, kind, body FROM log_events WHERE seq < $1 AND kind IN ({}) \
+             ORDER BY seq DESC LIMIT $2",
+            marks.join(", ")
+        );
+        let read = self.runtime.block_on(async {
+            let mut query = sqlx::query(sqlx::AssertSqlSafe(sql))
+                .bind(number(before))
+                .bind(i64::from(most));
+            for kind in kinds {
+                query = query.bind(*kind);
+            }
+            let rows = query.fetch_all(&self.pool).await?;
+            rows.iter().map(entry).collect::<Result<Vec<_>, _>>()
+        });
+        read.map_err(failed("reading the log"))
+    }
+
     /// The number of the last event; 0: there is none.
     ///
     /// # Errors

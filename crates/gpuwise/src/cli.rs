@@ -92,6 +92,7 @@ const GROUPS: [(&str, &[&str]); 8] = [
             "doctor",
             "tenant",
             "lease",
+            "prices",
             "statement",
             "top",
             "token",

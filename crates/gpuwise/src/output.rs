@@ -24,6 +24,7 @@ pub(crate) fn form(asked: Option<FormatName>, usual: Format, colour: Colour) -> 
     Form {
         format: asked.map_or(usual, FormatName::format),
         focus: asked == Some(FormatName::Focus),
+        html: asked == Some(FormatName::Html),
         style: Style {
             width: width(),
             colour,

@@ -314,9 +314,14 @@ pub enum Command {
     #[cfg(feature = "serve")]
     #[command(subcommand)]
     Usage(broker::UsageCommand),
+    /// Show a broker's price book, and set prices from a moment on
+    #[cfg(feature = "serve")]
+    #[command(subcommand)]
+    Prices(broker::PriceCommand),
     /// Say what a tenant of a broker is charged for a month
     ///
-    /// Granted and used side by side, each line rounded once; --format focus writes FOCUS 1.2 CSV.
+    /// Granted and used side by side, each line rounded once; --format focus writes FOCUS 1.2 CSV, --format html
+    /// a page that prints well.
     #[cfg(feature = "serve")]
     Statement(broker::StatementFlags),
     /// Show who holds GPUs of a broker, who waits and what it costs, live
@@ -343,7 +348,7 @@ impl Command {
         }
     }
 
-    /// Whether its answer can be FOCUS.
+    /// Whether its answer can be FOCUS, or a page.
     const fn has_focus(&self) -> bool {
         match self {
             #[cfg(feature = "serve")]
@@ -402,6 +407,7 @@ impl Command {
             #[cfg(feature = "serve")]
             Self::Usage(_) => AnswerName::LeaseUsage,
             #[cfg(feature = "serve")]
+            Self::Prices(_) => AnswerName::Prices,
             Self::Statement(_) => AnswerName::Statement,
             #[cfg(feature = "serve")]
             Self::Top(_) => AnswerName::Top,
@@ -421,6 +427,9 @@ pub fn run(context: &Context, command: &Command) -> anyhow::Result<Exit> {
     let context = &context.answering(command.answer());
     if context.form.focus && !command.has_focus() {
         return Err(Problem::new("--format focus: only `gpuwise statement` writes FOCUS").into());
+    }
+    if context.form.html && !command.has_focus() {
+        return Err(Problem::new("--format html: only `gpuwise statement` writes a page").into());
     }
     match command {
         Command::Plan(flags) => plan::run(context, flags),
@@ -472,6 +481,8 @@ pub fn run(context: &Context, command: &Command) -> anyhow::Result<Exit> {
         Command::Proposal(command) => broker::proposal(context, command),
         #[cfg(feature = "serve")]
         Command::Usage(command) => broker::usage(context, command),
+        #[cfg(feature = "serve")]
+        Command::Prices(command) => broker::prices(context, command),
         #[cfg(feature = "serve")]
         Command::Statement(flags) => broker::statement(context, flags),
         #[cfg(feature = "serve")]

@@ -54,6 +54,8 @@ pub enum FormatName {
     Md,
     /// FOCUS 1.2 CSV, of `gpuwise statement` alone
     Focus,
+    /// A page that prints well, of `gpuwise statement` alone
+    Html,
 }
 
 impl FormatName {
@@ -61,7 +63,7 @@ impl FormatName {
         match self {
             Self::Table => Format::Table,
             Self::Json => Format::Json,
-            Self::Csv | Self::Focus => Format::Csv,
+            Self::Csv | Self::Focus | Self::Html => Format::Csv,
             Self::Md => Format::Md,
         }
     }

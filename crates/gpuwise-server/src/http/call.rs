@@ -4,7 +4,10 @@ use super::{
     Problem, Shared,
     routes::{Access, Route},
 };
-use crate::token;
+use crate::{
+    message::Origin,
+    token::{self, hex},
+};
 use axum::{
     body::Bytes,
     http::{HeaderMap, StatusCode, header, request::Parts},
@@ -13,10 +16,15 @@ use gpuwise_broker::Token;
 use gpuwise_units::Nanoseconds;
 use gpuwise_wire::broker::Role;
 use serde::de::DeserializeOwned;
-use std::{collections::BTreeMap, sync::Arc};
+use sha2::{Digest as _, Sha256};
+use std::{collections::BTreeMap, sync::Arc, time::Instant};
+
+/// Characters of an idempotency key at most.
+const KEY: usize = 200;
 
 pub(crate) struct Call {
     pub(crate) shared: Arc<Shared>,
+    route: &'static Route,
     /// Who asks; `None` where nobody needs to say.
     token: Option<Token>,
     parameters: BTreeMap<&'static str, String>,
@@ -35,8 +43,16 @@ impl Call {
             Access::Anybody => None,
             access => Some(authorized(&shared, access, &parts.headers)?),
         };
+        if let Some(tenant) = token.as_ref().and_then(|token| token.tenant.as_deref())
+            && let Err(seconds) = shared.limits.take(tenant, Instant::now())
+        {
+            let what = format!("tenant {tenant:?} asks too much; ask again in {seconds} s");
+            let problem = Problem::new(StatusCode::TOO_MANY_REQUESTS, "limit", what);
+            return Err(problem.later(seconds));
+        }
         Ok(Self {
             shared,
+            route,
             token,
             parameters: parameters(route.path, parts.uri.path()),
             query: query(parts.uri.query().unwrap_or_default()),
@@ -70,6 +86,71 @@ impl Call {
             Some(tenant) => format!("{tenant}/{}", token.name),
             None => token.name.clone(),
         })
+    }
+
+    /// Who asks for what, as it is kept; `about` is the tenant whose that is.
+    ///
+    /// # Errors
+    /// When the key is none.
+    pub(crate) fn origin(
+        &self,
+        subject: impl Into<String>,
+        about: Option<&str>,
+    ) -> Result<Origin, Problem> {
+        let token = self.token.as_ref();
+        Ok(Origin {
+            by: token.map_or_else(String::new, |token| token.name.clone()),
+            tenant: token.and_then(|token| token.tenant.clone()),
+            what: self.route.id,
+            subject: subject.into(),
+            about: about.map(ToOwned::to_owned),
+            key: self.key()?,
+        })
+    }
+
+    /// The key of a request, and a hash of what it asks.
+    ///
+    /// # Errors
+    /// When it is none.
+    pub(crate) fn key(&self) -> Result<Option<(String, String)>, Problem> {
+        let Some(given) = self.headers.get("idempotency-key") else {
+            return Ok(None);
+        };
+        let text = given.to_str().ok().filter(|text| {
+            let printable = text.bytes().all(|byte| byte.is_ascii_graphic());
+            !text.is_empty() && text.len() <= KEY && printable
+        });
+        let what = format!("Idempotency-Key is at most {KEY} printable characters without spaces");
+        let text = text.ok_or_else(|| Problem::new(StatusCode::BAD_REQUEST, "key", what))?;
+        let mut hash = Sha256::new();
+        hash.update(self.route.id.as_bytes());
+        hash.update(&self.body);
+        Ok(Some((text.to_owned(), hex(&hash.finalize()))))
+    }
+
+    /// `limit` of the query, 1 to 1000; 100 where it is left out.
+    ///
+    /// # Errors
+    /// When it is none.
+    pub(crate) fn limit(&self) -> Result<usize, Problem> {
+        let Some(text) = self.query("limit") else {
+            return Ok(100);
+        };
+        let limit = text.parse::<usize>().ok();
+        let limit = limit.filter(|limit| (1..=1000).contains(limit));
+        limit.ok_or_else(|| Problem::invalid("limit", format!("{text:?}: expected 1 to 1000")))
+    }
+
+    /// `cursor` of the query, a number; all where it is left out.
+    ///
+    /// # Errors
+    /// When it is none.
+    pub(crate) fn before<N: std::str::FromStr>(&self, all: N) -> Result<N, Problem> {
+        let Some(text) = self.query("cursor") else {
+            return Ok(all);
+        };
+        let problem = |_| Problem::invalid("cursor", "expected `next` of the page before");
+        text.parse().map_err(problem)
     }
 
     /// The tenant that the token is for; `None`: for all.

@@ -1,7 +1,7 @@
 //! What is so, as documents of answers.
 
 use gpuwise_broker::{Broker, Lease, LeaseState, exact};
-use gpuwise_domain::placement::{Assignment, GpuId, Health, Part};
+use gpuwise_domain::placement::{Assignment, GpuId, Health, Part, Queue};
 use gpuwise_sched::{
     queues::milli_of,
     world::{Tenancy, World},
@@ -62,7 +62,7 @@ fn reason(lease: &Lease) -> Option<String> {
     }
 }
 
-fn held(world: &World, place: &[Assignment]) -> Vec<HeldGpu> {
+pub(crate) fn held(world: &World, place: &[Assignment]) -> Vec<HeldGpu> {
     let shares = place.iter().flat_map(|one| {
         let shares = one.gpus.iter();
         shares.map(move |share| (one.node, share))
@@ -94,13 +94,10 @@ fn part(world: &World, gpu: GpuId, part: Part) -> String {
     }
 }
 
-pub(crate) fn tenant(broker: &Broker, now: Nanoseconds, name: &str) -> Option<TenantAnswer> {
-    let tenant = broker.tenant(name)?;
-    let world = broker.world();
-    let queue = world.queues().iter().find(|queue| queue.name == name);
-    let quotas = queue.map_or(&[][..], |queue| &queue.quotas);
+/// Quotas of a queue, as they are asked for.
+pub(crate) fn quotas(world: &World, queue: &Queue) -> Vec<QuotaAsk> {
     let gpus = |milli: u64| milli as f64 / 1000.0;
-    let quota = quotas.iter().map(|quota| {
+    let each = queue.quotas.iter().map(|quota| {
         let kinds = quota.kinds.iter().filter_map(|kind| world.kind(kind));
         let names: Vec<&str> = kinds.map(|kind| kind.name.as_str()).collect();
         let nominal = gpus(quota.nominal_milli);
@@ -113,6 +110,14 @@ pub(crate) fn tenant(broker: &Broker, now: Nanoseconds, name: &str) -> Option<Te
             lend: quota.lending_milli.map(gpus),
         }
     });
+    each.collect()
+}
+
+pub(crate) fn tenant(broker: &Broker, now: Nanoseconds, name: &str) -> Option<TenantAnswer> {
+    let tenant = broker.tenant(name)?;
+    let world = broker.world();
+    let queue = world.queues().iter().find(|queue| queue.name == name);
+    let gpus = |milli: u64| milli as f64 / 1000.0;
     let open = || broker.open_of(name);
     let held = open().filter(|lease| broker.state(lease).0.holds());
     let held: u64 = held.map(|lease| milli_of(world, &lease.place)).sum();
@@ -126,7 +131,7 @@ pub(crate) fn tenant(broker: &Broker, now: Nanoseconds, name: &str) -> Option<Te
     Some(TenantAnswer {
         name: name.to_owned(),
         created_at: time(tenant.created),
-        quota: quota.collect(),
+        quota: queue.map_or_else(Vec::new, |queue| quotas(world, queue)),
         weight: queue.map_or(1.0, |queue| f64::from(queue.weight_milli) / 1000.0),
         budget: budget.map(exact),
         spent: spending.and_then(|(spent, _)| money(spent)),

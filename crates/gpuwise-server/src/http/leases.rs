@@ -1,21 +1,14 @@
 //! Leases: asked for, listed, explained, given back.
 
-use super::{Problem, call::Call, documents, json};
-use crate::{
-    message::{Answer, Command},
-    token::hex,
-};
+use super::{Problem, call::Call, documents, json, tags};
+use crate::message::{Answer, Command};
 use axum::{
     http::{HeaderValue, StatusCode, header},
     response::Response,
 };
 use gpuwise_broker::{Asked, Lease, LeaseState, Refusal};
 use gpuwise_wire::broker::{ExplanationAnswer, LeaseAsk, LeaseList, WeighedAnswer};
-use sha2::{Digest as _, Sha256};
 use std::sync::Arc;
-
-/// Characters of an idempotency key at most.
-const KEY: usize = 200;
 
 pub(crate) async fn request(call: Call) -> Result<Response, Problem> {
     let mut ask: LeaseAsk = call.document()?;
@@ -35,7 +28,7 @@ pub(crate) async fn request(call: Call) -> Result<Response, Problem> {
         let name = crate::observe::VARIABLE.to_owned();
         ask.env.entry(name).or_insert_with(|| trace.into());
     }
-    let key = key(&call)?;
+    let key = call.key()?;
     if let Some(key) = &key
         && let Some(known) = call.shared.broker().known(&ask.tenant, key)?
     {
@@ -44,7 +37,7 @@ pub(crate) async fn request(call: Call) -> Result<Response, Problem> {
     let shared = Arc::clone(&call.shared);
     let sized = tokio::task::spawn_blocking(move || {
         // A plan takes a while: nobody who writes waits for it.
-        let broker = shared.broker().clone();
+        let broker = shared.broker().slice();
         let sized = shared.desk.lease(&broker, &ask)?;
         Ok::<_, Refusal>((ask, sized))
     });
@@ -59,7 +52,11 @@ pub(crate) async fn request(call: Call) -> Result<Response, Problem> {
         objectives: sized.objectives,
         in_place_of: None,
     };
-    match call.shared.ask(Command::Request(Box::new(asked))).await? {
+    let mut origin = call.origin("", Some(&asked.ask.tenant))?;
+    // The request itself has it.
+    origin.key = None;
+    let command = Command::Request(Box::new(asked));
+    match call.shared.ask_for(origin, command).await? {
         Answer::Lease(number, true) => answered(&call, number, StatusCode::CREATED),
         Answer::Lease(number, false) => answered(&call, number, StatusCode::OK),
         _ => Err(unsized_lease()),
@@ -69,20 +66,6 @@ pub(crate) async fn request(call: Call) -> Result<Response, Problem> {
 fn unsized_lease() -> Problem {
     let detail = "the lease could not be sized: this is an error of gpuwise";
     Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", detail)
-}
-
-/// The key of a request, and a hash of what it asks.
-fn key(call: &Call) -> Result<Option<(String, String)>, Problem> {
-    let Some(given) = call.headers.get("idempotency-key") else {
-        return Ok(None);
-    };
-    let text = given.to_str().ok().filter(|text| {
-        let printable = text.bytes().all(|byte| byte.is_ascii_graphic());
-        !text.is_empty() && text.len() <= KEY && printable
-    });
-    let what = format!("Idempotency-Key is at most {KEY} printable characters without spaces");
-    let text = text.ok_or_else(|| Problem::new(StatusCode::BAD_REQUEST, "key", what))?;
-    Ok(Some((text.to_owned(), hex(&Sha256::digest(&call.body)))))
 }
 
 fn answered(call: &Call, number: u32, status: StatusCode) -> Result<Response, Problem> {
@@ -111,35 +94,12 @@ fn seen<'b>(call: &Call, broker: &'b gpuwise_broker::Broker) -> Result<&'b Lease
 pub(crate) async fn show(call: Call) -> Result<Response, Problem> {
     let broker = call.shared.broker();
     let document = documents::lease(&broker, call.now(), seen(&call, &broker)?);
-    let text = serde_json::to_string(&document).unwrap_or_default();
-    let tag = format!("\"{}\"", &hex(&Sha256::digest(text.as_bytes()))[..16]);
-    if call.header("if-none-match") == Some(tag.as_str()) {
-        let mut response = Response::default();
-        *response.status_mut() = StatusCode::NOT_MODIFIED;
-        return Ok(response);
-    }
-    let mut response = json(StatusCode::OK, &document);
-    if let Ok(tag) = HeaderValue::from_str(&tag) {
-        response.headers_mut().insert(header::ETAG, tag);
-    }
-    Ok(response)
+    Ok(tags::json(&call, &document, &tags::of(&document)))
 }
 
 pub(crate) async fn list(call: Call) -> Result<Response, Problem> {
-    let limit = match call.query("limit") {
-        None => 100,
-        Some(text) => text
-            .parse::<usize>()
-            .ok()
-            .filter(|limit| (1..=1000).contains(limit))
-            .ok_or_else(|| Problem::invalid("limit", format!("{text:?}: expected 1 to 1000")))?,
-    };
-    let before = match call.query("cursor") {
-        None => u32::MAX,
-        Some(text) => text
-            .parse()
-            .map_err(|_| Problem::invalid("cursor", "expected `next` of the page before"))?,
-    };
+    let limit = call.limit()?;
+    let before = call.before(u32::MAX)?;
     let wanted = wanted(&call)?;
     let broker = call.shared.broker();
     let now = call.now();
@@ -186,9 +146,14 @@ fn wanted(call: &Call) -> Result<impl Fn(LeaseState) -> bool + use<>, Problem> {
 }
 
 pub(crate) async fn release(call: Call) -> Result<Response, Problem> {
-    let number = seen(&call, &call.shared.broker())?.number;
+    let (number, tenant) = {
+        let broker = call.shared.broker();
+        let lease = seen(&call, &broker)?;
+        (lease.number, lease.ask.tenant.clone())
+    };
     let command = Command::Release(number, "released".into());
-    call.shared.ask(command).await?;
+    let origin = call.origin(gpuwise_broker::lease_id(number), Some(&tenant))?;
+    call.shared.ask_for(origin, command).await?;
     answered(&call, number, StatusCode::ACCEPTED)
 }
 

@@ -1,21 +1,30 @@
 //! HTTP: one table of routes, which says path, access, documents and function of each.
 
+mod audit;
 pub(crate) mod call;
 mod documents;
+mod dry;
 mod events;
 mod fleet;
 mod leases;
+mod logged;
 mod metrics;
+mod offers;
 mod open;
 mod openapi;
 mod page;
+mod people;
+mod plans;
+mod prices;
 mod problem;
 mod proposals;
 mod routes;
 mod rules;
 mod secure;
 mod slos;
+mod statement_page;
 mod statements;
+mod tags;
 mod tenants;
 mod tokens;
 mod usage;
@@ -29,7 +38,8 @@ use crate::{
     desk::Desk,
     endpoints::Endpoints,
     gateway,
-    message::{Answer, Command, Failure, Incoming, Message},
+    limits::Limits,
+    message::{Answer, Command, Failure, Incoming, Message, Origin},
     observe::{HEADER, Line, Lines, Traces, request_id},
     oidc::Oidc,
     serve::ServeError,
@@ -48,6 +58,7 @@ use axum::{
 use call::Call;
 use gpuwise_broker::Broker;
 use gpuwise_store::LogEntry;
+pub(crate) use logged::Reader;
 pub(crate) use problem::Problem;
 use routes::{ROUTES, Route};
 use secure::Secure;
@@ -86,6 +97,10 @@ pub(crate) struct Shared {
     /// Becomes true when the daemon ends.
     pub(crate) closing: watch::Receiver<bool>,
     pub(crate) counters: metrics::Counters,
+    /// How much a tenant may ask.
+    pub(crate) limits: Limits,
+    /// Reads the log for who asks after what was; opened when it is first asked.
+    pub(crate) reader: Reader,
     pub(crate) lines: Lines,
     pub(crate) traces: Traces,
     /// The description of all this.
@@ -100,8 +115,21 @@ impl Shared {
 
     /// Asks the writer.
     pub(crate) async fn ask(&self, command: Command) -> Result<Answer, Failure> {
+        self.ask_for(None, command).await
+    }
+
+    /// The same; that it was asked for, and by whom, is kept with what happens.
+    pub(crate) async fn ask_for(
+        &self,
+        origin: impl Into<Option<Origin>>,
+        command: Command,
+    ) -> Result<Answer, Failure> {
         let (answer, said) = oneshot::channel();
-        let message = Incoming::Asked(Message { command, answer });
+        let message = Incoming::Asked(Message {
+            command,
+            origin: origin.into(),
+            answer,
+        });
         self.inbox.send(message).map_err(|_| Failure::Closed)?;
         said.await.map_err(|_| Failure::Closed)?
     }

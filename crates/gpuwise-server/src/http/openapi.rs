@@ -1,7 +1,7 @@
 //! The description of the API (OpenAPI 3.1), from the table of routes and the types of the documents.
 
 use super::routes::{Access, ROUTES, Route};
-use gpuwise_wire::broker;
+use gpuwise_wire::broker::{self, Role};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
@@ -42,6 +42,25 @@ fn operation(route: &Route) -> Value {
     parameters.extend(route.query.iter().map(|(name, meaning)| {
         json!({"name": name, "in": "query", "description": meaning, "schema": {"type": "string"}})
     }));
+    let headers: &[(&str, &str)] = match route.method().as_str() {
+        "POST" if route.access != Access::Anybody => &[(
+            "Idempotency-Key",
+            "what is asked again under the same key is done once; at most 200 characters",
+        )],
+        "PATCH" => &[(
+            "If-Match",
+            "the `ETag` of what was seen: refused where it changed since",
+        )],
+        _ => &[],
+    };
+    parameters.extend(headers.iter().map(|(name, meaning)| {
+        json!({"name": name, "in": "header", "description": meaning, "schema": {"type": "string"}})
+    }));
+    let roles: Vec<&str> = Role::ALL
+        .into_iter()
+        .filter(|role| route.access.allows(*role))
+        .map(Role::name)
+        .collect();
     let mut operation = json!({
         "operationId": route.id,
         "summary": route.summary,
@@ -58,6 +77,7 @@ fn operation(route: &Route) -> Value {
         }
         if route.access != Access::Anybody {
             object.insert("security".into(), json!([{"token": []}]));
+            object.insert("x-roles".into(), json!(roles));
             object.insert(
                 "description".into(),
                 format!("By role: {}.", route.access.words()).into(),

@@ -76,7 +76,7 @@ fn cookie(header: &str) -> Option<&str> {
         .map(|(_, value)| value)
 }
 
-fn html(status: StatusCode, text: String) -> Response {
+pub(super) fn html(status: StatusCode, text: String) -> Response {
     let policy = "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'";
     let headers = [
         (header::CONTENT_TYPE, "text/html; charset=utf-8"),
@@ -252,7 +252,7 @@ fn short(exact: &str) -> String {
     escape(&short.replace('T', " "))
 }
 
-fn escape(text: &str) -> String {
+pub(super) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {

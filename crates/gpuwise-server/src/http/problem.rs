@@ -37,6 +37,11 @@ impl Problem {
         Self::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid", detail).of(field)
     }
 
+    /// As it is answered.
+    pub(crate) fn document(self) -> ProblemAnswer {
+        *self.0
+    }
+
     fn of(mut self, field: &str) -> Self {
         self.0.field = Some(field.to_owned());
         self

@@ -1,8 +1,8 @@
 //! The table of routes.
 
 use super::{
-    LARGEST, Problem, call::Call, events, fleet, leases, metrics, open, page, proposals, slos,
-    statements, tenants, tokens, usage,
+    LARGEST, Problem, audit, call::Call, dry, events, fleet, leases, metrics, offers, open, page,
+    people, plans, prices, proposals, slos, statements, tenants, tokens, usage,
 };
 use crate::gateway;
 use axum::{http::Method, response::Response};
@@ -33,6 +33,7 @@ pub(crate) struct Route {
 enum Verb {
     Get,
     Post,
+    Patch,
     Delete,
 }
 
@@ -49,6 +50,7 @@ impl Route {
         match self.verb {
             Verb::Get => Method::GET,
             Verb::Post => Method::POST,
+            Verb::Patch => Method::PATCH,
             Verb::Delete => Method::DELETE,
         }
     }
@@ -65,6 +67,8 @@ pub(crate) enum Access {
     Lease,
     /// Who may let others in.
     Tokens,
+    /// Who may see who did what.
+    Audit,
     Administrate,
 }
 
@@ -74,6 +78,7 @@ impl Access {
             Self::Anybody | Self::See => true,
             Self::Lease => !matches!(role, Role::Auditor),
             Self::Tokens => matches!(role, Role::Administrator | Role::TenantAdmin),
+            Self::Audit => matches!(role, Role::Administrator | Role::Auditor),
             Self::Administrate => matches!(role, Role::Administrator),
         }
     }
@@ -84,6 +89,7 @@ impl Access {
             Self::See => "whoever has a token may",
             Self::Lease => "administrators, operators, tenant admins and members may",
             Self::Tokens => "administrators and tenant admins may",
+            Self::Audit => "administrators and auditors may",
             Self::Administrate => "administrators may",
         }
     }
@@ -129,7 +135,7 @@ routes! {
     Get "/v1/tenants/{tenant}" "show-tenant" See None => 200 "TenantAnswer",
         &[], "A tenant", tenants::show;
     Get "/v1/tenants/{tenant}/statements/{month}" "show-statement" See None => 200 "StatementAnswer",
-        &[("format", "`json` (usual) or `focus` (FOCUS 1.2 CSV)")],
+        &[("format", "`json` (usual), `focus` (FOCUS 1.2 CSV) or `html` (a page that prints well)")],
         "What a tenant is charged for a month, such as 2026-11", statements::show;
     Get "/v1/leases" "list-leases" See None => 200 "LeaseList",
         &[
@@ -193,4 +199,53 @@ routes! {
     Get "/v1/events" "follow-events" See None => 200 "events",
         &[("after", "only events after this one; `Last-Event-ID` says the same")],
         "Events as they happen (server-sent), from any one on", events::follow;
+    Patch "/v1/tenants/{tenant}" "change-tenant" Administrate Some("TenantChange") => 200 "TenantAnswer",
+        &[], "Change a tenant's budget, quota or weight, or suspend it; `If-Match` with its `ETag` where nobody else may have",
+        tenants::change;
+    Get "/v1/offers" "list-offers" See None => 200 "OfferList",
+        &[
+            ("gpu", "only GPUs whose name holds this"),
+            ("count", "GPUs on one node, 1 to 1024 (1)"),
+            ("tenant", "at this tenant's prices; a tenant's own token has its own"),
+        ],
+        "What could be had now and when, at what price", offers::list;
+    Post "/v1/plans:dry-run" "dry-run" Lease Some("LeaseAsk") => 200 "DryRunAnswer",
+        &[], "What would become of a lease if it were asked for now; nothing is changed", dry::run;
+    Get "/v1/plans" "list-plans" See None => 200 "PlanList",
+        &[
+            ("limit", "at most so many, 1 to 1000 (100)"),
+            ("cursor", "`next` of the page before"),
+        ],
+        "What was decided, with what was weighed, the newest first", plans::list;
+    Get "/v1/policies" "show-policy" See None => 200 "PolicyAnswer",
+        &[], "By what the scheduler goes", plans::policy;
+    Get "/v1/reports/fleet" "report-fleet" See None => 200 "FleetReport",
+        &[], "How the fleet is used, what of it nobody can use, who waits how long", plans::report;
+    Get "/v1/prices" "list-prices" See None => 200 "PriceList",
+        &[], "The price book: list prices, and those of tenants that one sees", prices::list;
+    Post "/v1/prices" "set-price" Administrate Some("PriceAsk") => 201 "PriceList",
+        &[], "Set a price from a moment on; the one that was for the same ends there", prices::set;
+    Get "/v1/quotas" "list-quotas" See None => 200 "QuotaList",
+        &[], "Quotas, and what is held of them", people::quotas;
+    Get "/v1/budgets" "list-budgets" See None => 200 "BudgetList",
+        &[], "Budgets of this month, what is spent and held back of them", people::budgets;
+    Get "/v1/projects" "list-projects" See None => 200 "ProjectList",
+        &[], "Projects that leases are for, and what they have", people::projects;
+    Get "/v1/users" "list-users" Tokens None => 200 "UserList",
+        &[], "Who may ask, and for how many leases each did", people::users;
+    Get "/v1/jobs" "list-jobs" See None => 200 "JobList",
+        &[
+            ("limit", "at most so many, 1 to 1000 (100)"),
+            ("cursor", "`next` of the page before"),
+        ],
+        "What runs, or is to run, on leases, the newest first", people::jobs;
+    Get "/v1/reservations" "list-reservations" See None => 200 "ReservationList",
+        &[], "GPUs that are kept for tenants", people::reservations;
+    Get "/v1/audit" "list-audit" Audit None => 200 "AuditList",
+        &[
+            ("by", "only what this token's name asked for"),
+            ("limit", "at most so many, 1 to 1000 (100)"),
+            ("cursor", "`next` of the page before"),
+        ],
+        "Who did what, the newest first", audit::list;
 }

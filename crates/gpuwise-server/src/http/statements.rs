@@ -1,6 +1,6 @@
 //! Statements.
 
-use super::{Problem, call::Call, documents::time, json};
+use super::{Problem, call::Call, documents::time, json, page, statement_page};
 use axum::{
     http::{StatusCode, header},
     response::{IntoResponse as _, Response},
@@ -31,6 +31,7 @@ pub(crate) async fn show(call: Call) -> Result<Response, Problem> {
     }
     let now = call.now();
     let statement = broker.statement(now, tenant, month);
+    let closed = month < broker.unclosed();
     drop(broker);
     match call.query("format").unwrap_or("json") {
         "json" => Ok(json(StatusCode::OK, &answer(&statement, now))),
@@ -41,9 +42,13 @@ pub(crate) async fn show(call: Call) -> Result<Response, Problem> {
             let form = [(header::CONTENT_TYPE, "text/csv; charset=utf-8")];
             Ok((form, text).into_response())
         }
+        "html" => {
+            let text = statement_page::page(&answer(&statement, now), closed);
+            Ok(page::html(StatusCode::OK, text))
+        }
         other => Err(Problem::invalid(
             "format",
-            format!("{other:?}: expected json or focus"),
+            format!("{other:?}: expected json, focus or html"),
         )),
     }
 }

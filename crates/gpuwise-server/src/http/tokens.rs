@@ -1,7 +1,10 @@
 //! Tokens.
 
 use super::{Problem, call::Call, documents, json};
-use crate::{message::Command, token};
+use crate::{
+    message::{Answer, Command},
+    token,
+};
 use axum::{http::StatusCode, response::Response};
 use gpuwise_broker::{Refusal, Token};
 use gpuwise_wire::broker::{Role, TokenAnswer, TokenAsk, TokenDocument, TokenList};
@@ -68,8 +71,22 @@ pub(crate) async fn create(call: Call) -> Result<Response, Problem> {
             .map(|end| documents::time(gpuwise_units::Nanoseconds(end))),
         token: Some(secret),
     };
-    call.shared.ask(Command::AddToken(document)).await?;
-    Ok(json(StatusCode::CREATED, &made))
+    let origin = call.origin(&*made.name, made.tenant.as_deref())?;
+    match call
+        .shared
+        .ask_for(origin, Command::AddToken(document))
+        .await?
+    {
+        // It was said when it was made, and is known by its hash alone.
+        Answer::Known => Ok(json(
+            StatusCode::OK,
+            &TokenAnswer {
+                token: None,
+                ..made
+            },
+        )),
+        _ => Ok(json(StatusCode::CREATED, &made)),
+    }
 }
 
 pub(crate) async fn revoke(call: Call) -> Result<Response, Problem> {
@@ -81,7 +98,9 @@ pub(crate) async fn revoke(call: Call) -> Result<Response, Problem> {
     if !manages(&call, tenant.as_deref()) {
         return Err(Refusal::NoSuchToken(name).into());
     }
-    call.shared.ask(Command::RevokeToken(name, tenant)).await?;
+    let origin = call.origin(&*name, tenant.as_deref())?;
+    let command = Command::RevokeToken(name, tenant);
+    call.shared.ask_for(origin, command).await?;
     let mut response = Response::default();
     *response.status_mut() = StatusCode::NO_CONTENT;
     Ok(response)

@@ -55,7 +55,9 @@ pub struct PriceAnswer {
     pub gpu: Option<String>,
     /// For a GPU-hour, with its currency.
     pub price: String,
-    pub from: String,
+    /// From when on; left out: from the first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
     /// Until when; left out: without end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<String>,
@@ -237,14 +239,17 @@ pub struct JobList {
     pub next: Option<String>,
 }
 
-/// Nodes that are kept for somebody, from when to when.
+/// GPUs of a node that are kept for a tenant, from when to when.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ReservationAnswer {
     pub name: String,
-    pub tenants: Vec<String>,
+    pub tenant: String,
+    pub node: String,
+    /// Whole GPUs of it.
+    pub gpus: u32,
     pub from: String,
+    /// That moment not included.
     pub until: String,
-    pub nodes: Vec<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

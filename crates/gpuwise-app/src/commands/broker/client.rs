@@ -174,6 +174,20 @@ impl Client {
         self.read(path, request.send(body))
     }
 
+    pub(super) fn patch<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        document: &impl Serialize,
+    ) -> anyhow::Result<T> {
+        let request = self
+            .agent
+            .patch(self.at(path))
+            .header("authorization", self.bearer())
+            .header("content-type", "application/json");
+        let body = serde_json::to_string(document)?;
+        self.read(path, request.send(body))
+    }
+
     pub(super) fn delete(&self, path: &str) -> anyhow::Result<Value> {
         let said = self
             .agent

@@ -1,5 +1,8 @@
 //! `gpuwise lease`: GPUs for a while.
 
+mod dry;
+mod offers;
+
 use super::client::{BrokerFlags, Client, moment, money, shown};
 use crate::{
     app::{Context, Exit, Format},
@@ -18,6 +21,8 @@ pub enum LeaseCommand {
     /// Exit code 0: it is admitted; `gpuwise lease explain` says why one waits. 2: it is refused, or the
     /// input is wrong.
     Request(Box<RequestFlags>),
+    /// Say what could be had now and when, at what price
+    Offers(offers::Offers),
     /// List leases, the newest first
     List(List),
     /// Show a lease
@@ -160,6 +165,11 @@ pub struct RequestFlags {
     /// Requests at once for each worker; more are refused (429)
     #[arg(long, value_name = "N", requires = "serve", help_heading = "Service")]
     max_requests: Option<u32>,
+    /// Say what would become of it, and change nothing
+    ///
+    /// Exit code 1: it would be refused.
+    #[arg(long)]
+    dry_run: bool,
     /// A key under which a repeated request is answered with the same lease
     #[arg(long, value_name = "KEY")]
     key: Option<String>,
@@ -214,6 +224,7 @@ pub fn run(context: &Context, command: &LeaseCommand) -> anyhow::Result<Exit> {
     let one = context.answering(AnswerName::Lease);
     match command {
         LeaseCommand::Request(flags) => request(&one, flags),
+        LeaseCommand::Offers(flags) => offers::run(context, flags),
         LeaseCommand::List(flags) => list(&context.answering(AnswerName::Leases), flags),
         LeaseCommand::Show(flags) => {
             let (client, path) = flags.asked(context)?;
@@ -275,6 +286,9 @@ fn request(context: &Context, flags: &RequestFlags) -> anyhow::Result<Exit> {
         }),
     };
     let client = flags.broker.client(context.app.offline)?;
+    if flags.dry_run {
+        return dry::run(context, &client, &ask);
+    }
     let lease: LeaseAnswer = client.post("/v1/leases", flags.key.as_deref(), &ask)?;
     show(context, &lease)
 }

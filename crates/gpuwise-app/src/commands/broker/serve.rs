@@ -54,6 +54,9 @@ pub struct Serve {
     /// Simulated seconds in a second
     #[arg(long, value_name = "N", default_value = "1")]
     speed: f64,
+    /// Requests that the tokens of each tenant may make in a second; 0: no limit
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    tenant_requests: u32,
     /// What a simulated start takes
     #[arg(long, value_name = "TIME", default_value = "20s")]
     start_takes: Nanoseconds,
@@ -237,6 +240,7 @@ pub fn run(context: &Context, flags: &Serve) -> anyhow::Result<Exit> {
             }),
             ExecutorName::Local => ExecutorKind::Local,
         },
+        tenant_requests: Some(flags.tenant_requests).filter(|most| *most > 0),
         speed: flags.speed,
         otlp: flags.otlp.clone(),
         lines: flags.log_requests,

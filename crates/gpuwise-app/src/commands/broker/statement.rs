@@ -38,6 +38,10 @@ pub fn run(context: &Context, flags: &StatementFlags) -> anyhow::Result<Exit> {
         context.data(&client.text(&format!("{path}?format=focus"))?)?;
         return Ok(Exit::Yes);
     }
+    if context.form.html {
+        context.data(&client.text(&format!("{path}?format=html"))?)?;
+        return Ok(Exit::Yes);
+    }
     let statement: StatementAnswer = client.get(&path)?;
     shown(
         &context.answering(AnswerName::Statement),

@@ -9,7 +9,7 @@ use crate::{
 };
 use clap::{Args, Subcommand};
 use gpuwise_view::table::{Cell, Column, Table};
-use gpuwise_wire::broker::{Role, TokenAnswer, TokenAsk, TokenList};
+use gpuwise_wire::broker::{AuditList, Role, TokenAnswer, TokenAsk, TokenList};
 
 #[derive(Debug, Subcommand)]
 pub enum TokenCommand {
@@ -19,6 +19,8 @@ pub enum TokenCommand {
     List(List),
     /// Make a token useless
     Revoke(Revoke),
+    /// Say who did what by which token, the newest first
+    Audit(Audit),
 }
 
 #[derive(Debug, Args)]
@@ -57,6 +59,51 @@ pub struct Revoke {
     tenant: Option<String>,
 }
 
+#[derive(Debug, Args)]
+pub struct Audit {
+    #[command(flatten)]
+    broker: BrokerFlags,
+    /// Only what this token's name asked for
+    #[arg(long, value_name = "NAME")]
+    by: Option<String>,
+    /// Rows at most
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    limit: u32,
+}
+
+fn audit(context: &Context, flags: &Audit) -> anyhow::Result<Exit> {
+    let mut path = format!("/v1/audit?limit={}", flags.limit);
+    if let Some(by) = &flags.by {
+        let plain = by
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte));
+        if !plain {
+            return Err(Problem::new(format!("--by {by:?} is no name of a token")).into());
+        }
+        path += &format!("&by={by}");
+    }
+    let list: AuditList = flags.broker.client(context.app.offline)?.get(&path)?;
+    shown(&context.answering(AnswerName::TokenAudit), &list, || {
+        let mut table = Table::new(vec![
+            Column::left("at", "At"),
+            Column::left("by", "By"),
+            Column::left("what", "What"),
+            Column::left("subject", "Subject"),
+            Column::left("tenant", "Tenant"),
+        ]);
+        for one in &list.items {
+            table.push(vec![
+                moment(&one.at),
+                Cell::of(one.by.clone(), Cell::text),
+                Cell::text(one.what.clone()),
+                Cell::text(one.subject.clone()),
+                Cell::of(one.tenant.clone(), Cell::text),
+            ]);
+        }
+        table
+    })
+}
+
 fn role(text: &str) -> Result<Role, String> {
     let names = Role::ALL.map(Role::name).join(", ");
     let found = Role::ALL.into_iter().find(|role| role.name() == text);
@@ -65,6 +112,7 @@ fn role(text: &str) -> Result<Role, String> {
 
 pub fn run(context: &Context, command: &TokenCommand) -> anyhow::Result<Exit> {
     match command {
+        TokenCommand::Audit(flags) => audit(context, flags),
         TokenCommand::Create(flags) => {
             let ask = TokenAsk {
                 name: flags.name.clone(),

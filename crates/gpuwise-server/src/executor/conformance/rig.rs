@@ -124,6 +124,9 @@ impl Rig {
             size: None,
             length: None,
             key: None,
+            deployment: None,
+            objectives: Vec::new(),
+            in_place_of: None,
         };
         let (number, events) = self.broker.request(self.now, asked).expect("is admitted");
         self.happen(events);

@@ -1,0 +1,137 @@
+//! The price book.
+
+use super::{Problem, call::Call, documents::time, tags};
+use crate::message::Command;
+use axum::{http::StatusCode, response::Response};
+use gpuwise_account::prices::{Part, PriceEntry};
+use gpuwise_broker::{Broker, exact};
+use gpuwise_units::{Money, Nanoseconds};
+use gpuwise_wire::broker::{PriceAnswer, PriceAsk, PriceDocument, PriceList};
+
+pub(crate) async fn list(call: Call) -> Result<Response, Problem> {
+    Ok(shown(&call, StatusCode::OK))
+}
+
+/// What one may see: list prices, and those agreed with one's own tenant.
+fn shown(call: &Call, status: StatusCode) -> Response {
+    let broker = call.shared.broker();
+    let entries = broker.prices().iter();
+    let seen = entries.filter(|one| one.applies.tenant.as_deref().is_none_or(|of| call.sees(of)));
+    let list = PriceList {
+        items: seen.map(answer).collect(),
+    };
+    let mut response = tags::json(call, &list, &tags::of(&list));
+    if response.status() == StatusCode::OK {
+        *response.status_mut() = status;
+    }
+    response
+}
+
+fn answer(entry: &PriceEntry) -> PriceAnswer {
+    let end = entry.valid.end;
+    PriceAnswer {
+        id: entry.id.clone(),
+        gpu: entry.applies.kind.clone(),
+        price: exact(entry.amount),
+        from: (entry.valid.start.0 > 0).then(|| time(entry.valid.start)),
+        to: (end.0 != u64::MAX).then(|| time(end)),
+        tenant: entry.applies.tenant.clone(),
+        class: entry.applies.class.map(|class| class.name().to_owned()),
+        part: entry.applies.part.as_ref().map(|part| match part {
+            Part::Whole => "whole".to_owned(),
+            Part::Fraction {
+                least_milli,
+                most_milli,
+            } => {
+                format!(
+                    "{}-{}",
+                    f64::from(*least_milli) / 1e3,
+                    f64::from(*most_milli) / 1e3
+                )
+            }
+            Part::Profile(name) => name.clone(),
+            Part::Nothing => "none".to_owned(),
+        }),
+    }
+}
+
+pub(crate) async fn set(call: Call) -> Result<Response, Problem> {
+    let ask: PriceAsk = call.document()?;
+    let (price, seen) = {
+        let broker = call.shared.broker();
+        let entries = broker.prices().iter();
+        let list = PriceList {
+            items: entries.map(answer).collect(),
+        };
+        (document(&broker, call.now(), &ask)?, tags::of(&list))
+    };
+    tags::unchanged(&call, &seen)?;
+    let origin = call.origin(&*price.id, price.tenant.as_deref())?;
+    call.shared
+        .ask_for(origin, Command::SetPrice(price))
+        .await?;
+    Ok(shown(&call, StatusCode::CREATED))
+}
+
+fn document(broker: &Broker, now: Nanoseconds, ask: &PriceAsk) -> Result<PriceDocument, Problem> {
+    let amount: Money = ask
+        .price
+        .trim()
+        .parse()
+        .map_err(|error| Problem::invalid("price", format!("{error}")))?;
+    let from = match ask.from.as_deref() {
+        None => now,
+        Some(text) => moment(text).ok_or_else(|| {
+            let what = format!(
+                "{text:?}: expected a day or moment such as 2026-12-01 or 2026-12-01T08:00:00Z"
+            );
+            Problem::invalid("from", what)
+        })?,
+    };
+    let gpu = kind(broker, &ask.gpu)?;
+    let own = |text: &Option<String>| {
+        text.as_ref()
+            .map_or_else(String::new, |text| format!("/{text}"))
+    };
+    let (tenant, class, part) = (own(&ask.tenant), own(&ask.class), own(&ask.part));
+    Ok(PriceDocument {
+        id: format!("{gpu}{tenant}{class}{part}@{}", time(from)),
+        gpu,
+        amount: exact(amount),
+        from_ns: from.0,
+        tenant: ask.tenant.clone(),
+        class: ask.class.clone(),
+        part: ask.part.clone(),
+    })
+}
+
+/// The one kind of GPU of the fleet that is meant.
+fn kind(broker: &Broker, text: &str) -> Result<String, Problem> {
+    let names = || broker.world().kinds().iter().map(|kind| kind.name.as_str());
+    if let Some(name) = names().find(|name| name.eq_ignore_ascii_case(text)) {
+        return Ok(name.to_owned());
+    }
+    let lower = text.to_lowercase();
+    let mut meant =
+        names().filter(|name| !lower.is_empty() && name.to_lowercase().contains(&lower));
+    match (meant.next(), meant.next()) {
+        (Some(name), None) => Ok(name.to_owned()),
+        _ => {
+            let all: Vec<&str> = names().collect();
+            let what = format!("{text:?}: expected one of {}", all.join(", "));
+            Err(Problem::invalid("gpu", what))
+        }
+    }
+}
+
+/// A moment of RFC 3339, or the first of a day in UTC.
+fn moment(text: &str) -> Option<Nanoseconds> {
+    let at = match text.parse::<jiff::Timestamp>() {
+        Ok(at) => at,
+        Err(_) => {
+            let day: jiff::civil::Date = text.parse().ok()?;
+            day.to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp()
+        }
+    };
+    u64::try_from(at.as_nanosecond()).ok().map(Nanoseconds)
+}

@@ -1,0 +1,154 @@
+//! What tenants ask for, wait for and pay.
+
+use super::{Daemon, FLEET};
+use crate::support::Place;
+use std::{
+    io::{BufRead as _, BufReader},
+    process::Stdio,
+};
+
+#[test]
+fn a_tenant_leases_and_is_billed() {
+    let daemon = Daemon::start(&["--speed", "3600"]);
+    daemon.json(&[
+        "tenant",
+        "create",
+        "vision",
+        "--budget",
+        "20000usd/month",
+        "--quota",
+        "16xH100",
+    ]);
+    let lease = daemon.json(&[
+        "lease", "request", "--tenant", "vision", "--gpu", "4xH100", "--for", "2h",
+    ]);
+    assert_eq!(lease["id"], "L-1");
+    let ended = daemon.until("L-1", "ended");
+    assert_eq!(ended["reason"], "its time is over");
+    let month = ended["requested_at"].as_str().expect("a time")[..7].to_owned();
+    let statement = daemon.json(&["statement", "vision", "--month", &month]);
+    let charge = statement["totals"][0]["charge"]
+        .as_str()
+        .expect("an amount");
+    let dollars: f64 = charge.trim_end_matches(" USD").parse().expect("a number");
+    // 4 GPUs × 2 h × 2.50 USD, and the seconds in which it ended: an hour of them is a second of this machine.
+    assert!((20.0..21.0).contains(&dollars), "{charge}");
+    let mut focus = daemon.command(&["statement", "vision", "--month", &month]);
+    let focus = focus.args(["--format", "focus"]).output().expect("runs");
+    let focus = String::from_utf8(focus.stdout).expect("UTF-8");
+    assert!(
+        focus.lines().next().expect("a head").contains("BilledCost"),
+        "{focus}"
+    );
+    assert_eq!(focus.lines().count(), 2, "{focus}");
+}
+
+#[test]
+fn who_waits_is_told_why_and_what_would_help() {
+    let daemon = Daemon::start(&["--speed", "600"]);
+    daemon.json(&["tenant", "create", "vision"]);
+    for _ in 0..2 {
+        daemon.json(&[
+            "lease", "request", "--tenant", "vision", "--gpu", "8xH100", "--for", "10d",
+        ]);
+    }
+    let third = daemon.json(&["lease", "request", "--tenant", "vision", "--gpu", "8xH100"]);
+    assert_eq!(third["state"], "requested");
+    let why = daemon.json(&["lease", "explain", "L-3"]);
+    let reason = why["reason"].as_str().expect("a reason");
+    assert!(reason.contains("needs 8"), "{why}");
+    assert!(
+        !why["fixes"].as_array().expect("a list").is_empty(),
+        "{why}"
+    );
+    let top = daemon.json(&["top"]);
+    assert_eq!((&top["gpus"], &top["held"]), (&16.into(), &16.into()));
+    daemon.json(&["lease", "release", "L-1"]);
+    daemon.until("L-3", "active");
+}
+
+#[test]
+fn what_is_wrong_is_refused_and_named() {
+    let daemon = Daemon::start(&[]);
+    daemon.json(&["tenant", "create", "poor", "--budget", "10usd"]);
+    for (arguments, wanted) in [
+        (
+            &["lease", "request", "--tenant", "poor", "--gpu", "9xH100"][..],
+            "larger than the fleet",
+        ),
+        (
+            &[
+                "lease", "request", "--tenant", "poor", "--gpu", "H100", "--for", "9h",
+            ],
+            "10.00 USD left of 10.00 USD",
+        ),
+        (
+            &["lease", "request", "--tenant", "poor", "--gpu", "A100"],
+            "the fleet has no",
+        ),
+        (
+            &[
+                "lease", "request", "--tenant", "poor", "--gpu", "H100", "--for", "2",
+            ],
+            "for:",
+        ),
+        (
+            &["lease", "request", "--tenant", "poor"],
+            "gpu: say which GPU",
+        ),
+        (
+            &["lease", "request", "--tenant", "rich", "--gpu", "H100"],
+            "there is no tenant \"rich\"",
+        ),
+        (&["lease", "show", "L-9"], "there is no lease L-9"),
+        (&["lease", "show", "../../etc"], "is no lease"),
+        (
+            &["tenant", "create", "poor"],
+            "there is a tenant \"poor\" already",
+        ),
+        (&["tenant", "create", "no name"], "cannot be a name"),
+        (
+            &["tenant", "create", "b", "--budget", "10usd/week"],
+            "a budget is for a month",
+        ),
+        (
+            &["statement", "poor", "--month", "2026-13"],
+            "expected a month",
+        ),
+        (
+            &["token", "create", "t", "--role", "member"],
+            "is for a tenant",
+        ),
+    ] {
+        let said = daemon.refused(arguments);
+        assert!(said.contains(wanted), "{arguments:?}: {said}");
+    }
+}
+
+#[test]
+fn a_file_says_what_flags_do_not() {
+    let place = Place::new();
+    place.write("fleet.toml", FLEET);
+    place.write(
+        "broker.toml",
+        "listen = \"127.0.0.1:0\"\nfleet = \"fleet.toml\"\nstore = \"sqlite://other.db\"\nspeed = 600\n",
+    );
+    let mut child = place
+        .command(&["serve", "--config", "broker.toml"])
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("starts");
+    let mut lines = BufReader::new(child.stderr.take().expect("a pipe")).lines();
+    let said = lines.find_map(|line| line.ok().filter(|line| line.contains("Broker at")));
+    child.kill().expect("is killed");
+    child.wait().expect("ends");
+    assert!(
+        said.as_deref()
+            .is_some_and(|said| said.contains("sqlite://other.db")),
+        "{said:?}"
+    );
+    place.write("broker.toml", "sped = 600\n");
+    let ran = place.run(&["serve", "--config", "broker.toml"]);
+    assert_eq!(ran.code, 2);
+    assert!(ran.err.contains("sped"), "{}", ran.err);
+}

@@ -1,0 +1,108 @@
+//! Daemons that are killed, and real processes.
+
+use super::Daemon;
+use crate::support::Place;
+use serde_json::Value;
+use std::{sync::mpsc::Sender, thread};
+
+#[test]
+fn killed_again_and_again_it_loses_and_doubles_nothing() {
+    let arguments = ["--speed", "3600"];
+    let mut daemon = Daemon::start(&arguments);
+    daemon.json(&["tenant", "create", "vision", "--budget", "100000 USD"]);
+    let mut answered = Vec::new();
+    for round in 0..6 {
+        // Leases are asked for while it is killed: what was answered is there; what was not may be.
+        let (wanted, mut asked) = (answered.len() + 3, Vec::new());
+        thread::scope(|scope| {
+            let (sender, receiver) = std::sync::mpsc::channel();
+            let (place, url, token) = (&daemon.place, daemon.url.clone(), daemon.token.clone());
+            scope.spawn(move || ask_until_gone(place, (&url, &token), round, &sender));
+            while answered.len() + asked.len() < wanted {
+                asked.push(receiver.recv().expect("an answer"));
+            }
+            daemon.child.kill().expect("is killed");
+            asked.extend(receiver.iter());
+        });
+        answered.append(&mut asked);
+        daemon.crash(&arguments);
+        let list = daemon.json(&["lease", "list", "--all"]);
+        let list = list["items"].as_array().expect("a list");
+        for id in &answered {
+            let found = list
+                .iter()
+                .filter(|lease| lease["id"] == *id.as_str())
+                .count();
+            assert_eq!(found, 1, "{id} after crash {round}");
+        }
+        let mut names: Vec<&str> = list
+            .iter()
+            .filter_map(|lease| lease["name"].as_str())
+            .collect();
+        names.sort_unstable();
+        let many = names.len();
+        names.dedup();
+        assert_eq!(names.len(), many, "a lease is there twice");
+    }
+}
+
+/// Asks for leases until nobody answers; sends ids of those that were answered.
+fn ask_until_gone(place: &Place, (url, token): (&str, &str), round: usize, ids: &Sender<String>) {
+    for number in 0.. {
+        let name = format!("r{round}-{number}");
+        let mut command =
+            place.command(&["lease", "request", "--tenant", "vision", "--gpu", "H100"]);
+        command.args([
+            "--for", "1h", "--name", &name, "--key", &name, "--format", "json",
+        ]);
+        let output = command
+            .env("GPUWISE_URL", url)
+            .env("GPUWISE_TOKEN", token)
+            .output();
+        let output = output.expect("runs");
+        if !output.status.success() {
+            return;
+        }
+        let lease: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        // Whoever listens may have enough.
+        let _ = ids.send(lease["id"].as_str().expect("an id").to_owned());
+    }
+}
+
+#[test]
+fn real_processes_run_on_declared_devices() {
+    let daemon = Daemon::start(&["--executor", "local"]);
+    daemon.json(&["tenant", "create", "vision"]);
+    let run = |command: &str| {
+        let mut arguments = vec!["lease", "request", "--tenant", "vision", "--gpu", "2xH100"];
+        arguments.extend([
+            "--env",
+            "GREETING=hello",
+            "--format",
+            "json",
+            "--",
+            "sh",
+            "-c",
+            command,
+        ]);
+        let output = daemon.command(&arguments).output().expect("runs");
+        let lease: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        lease["id"].as_str().expect("an id").to_owned()
+    };
+    let log = |id: &str| daemon.log(id);
+    let good = run("echo $GREETING $GPUWISE_LEASE $CUDA_VISIBLE_DEVICES");
+    daemon.until(&good, "ended");
+    assert_eq!(log(&good), format!("hello {good} n1/0,n1/1\n"));
+    let bad = run("exit 3");
+    assert_eq!(daemon.until(&bad, "failed")["exit_code"], 3);
+    let long =
+        run("trap 'echo asked to end; exit 0' TERM; echo here; while :; do sleep 0.05; done");
+    daemon.until(&long, "active");
+    while !log(&long).contains("here") {
+        thread::yield_now();
+    }
+    daemon.json(&["lease", "release", &long]);
+    assert_eq!(daemon.until(&long, "ended")["reason"], "released");
+    // The shell says of its own child that it was told, too.
+    assert!(log(&long).ends_with("asked to end\n"), "{}", log(&long));
+}
