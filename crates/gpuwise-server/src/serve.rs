@@ -318,6 +318,7 @@ fn start(
         traffic: gateway::Traffic::default(),
         standing: gate.standing.clone(),
         oidc,
+        began: clock.now(),
         closing: closing.clone(),
         counters: http::Counters::default(),
         limits: Limits::new(settings.tenant_requests),

@@ -104,6 +104,12 @@ impl Writer {
                 let (events, replies) = self.round(now, asked, &seen, &mut policy, looks)?;
                 decided_at = now;
                 dirty = !self.settle(&events, replies)?;
+                for one in &seen {
+                    if let Observation::Failed { order, .. } = one {
+                        // Where it is still wanted it is told again: what could not be stopped still runs.
+                        told.remove(order);
+                    }
+                }
                 if dirty {
                     // What was planned and told from a state that never was is forgotten.
                     self.again = seen;

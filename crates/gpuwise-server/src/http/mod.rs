@@ -58,6 +58,7 @@ use axum::{
 use call::Call;
 use gpuwise_broker::Broker;
 use gpuwise_store::LogEntry;
+use gpuwise_units::Nanoseconds;
 pub(crate) use logged::Reader;
 pub(crate) use problem::Problem;
 use routes::{ROUTES, Route};
@@ -84,6 +85,8 @@ pub(crate) struct Shared {
     pub(crate) followers: broadcast::Sender<Arc<LogEntry>>,
     pub(crate) desk: Arc<dyn Desk>,
     pub(crate) clock: Clock,
+    /// When this daemon began, by its clock.
+    pub(crate) began: Nanoseconds,
     /// The address of the log, to read what a follower missed.
     pub(crate) store: String,
     pub(crate) executor: &'static str,
