@@ -33,9 +33,9 @@ pub mod model;
 pub mod names;
 #[doc(hidden)]
 pub mod operators;
+mod policy;
 #[doc(hidden)]
 pub mod profiles;
-mod policy;
 pub mod progress;
 #[cfg(feature = "bench")]
 #[doc(hidden)]

@@ -45,7 +45,9 @@ fn milli(field: &str, share: f64, most: f64) -> anyhow::Result<u64> {
 fn time(field: &str, text: &str) -> anyhow::Result<Nanoseconds> {
     text.trim().parse().map_err(|error| {
         let what = format!("policy: {field} is {text:?}: {error}");
-        Problem::new(what).hint("a time with its unit, such as \"12h\"").into()
+        Problem::new(what)
+            .hint("a time with its unit, such as \"12h\"")
+            .into()
     })
 }
 
@@ -135,7 +137,8 @@ impl Rules {
             weighs: given.weighs,
         };
         let part = self.file.disruption.as_ref();
-        let all = part.is_some_and(|part| [part.preempt, part.migrate, part.elastic] == [Some(true); 3]);
+        let all =
+            part.is_some_and(|part| [part.preempt, part.migrate, part.elastic] == [Some(true); 3]);
         let bare = PolicyFile {
             nodes: self.file.nodes.clone(),
             ..PolicyFile::default()
@@ -147,7 +150,11 @@ impl Rules {
             selector: self.file.nodes.clone().unwrap_or_else(|| USUAL.into()),
             preempt: all,
             scheduling: SchedulingDocument::of(&scheduling),
-            sharing: self.file.fair_share.as_ref().map(|_| SharingDocument::of(&fleet.sharing)),
+            sharing: self
+                .file
+                .fair_share
+                .as_ref()
+                .map(|_| SharingDocument::of(&fleet.sharing)),
             file: said.then(|| Box::new(self.file.clone())),
         }
     }
@@ -161,9 +168,11 @@ impl Rules {
     fn nodes(&self) -> anyhow::Result<&'static gpuwise_sched::policy::Registered> {
         let name = self.file.nodes.as_deref().unwrap_or(USUAL);
         find(name).ok_or_else(|| {
-            Problem::new(format!("policy: nodes is {name:?}, and there is no such policy"))
-                .hint(format!("policies: {}", names().join(", ")))
-                .into()
+            Problem::new(format!(
+                "policy: nodes is {name:?}, and there is no such policy"
+            ))
+            .hint(format!("policies: {}", names().join(", ")))
+            .into()
         })
     }
 
@@ -187,7 +196,9 @@ impl Rules {
                 if sharing.past_milli > 0 && sharing.half_life.is_none() {
                     let what = "policy: fair_share.past does nothing without half_life";
                     return Err(Problem::new(what)
-                        .hint("say after which time past use counts half, such as half_life = \"7d\"")
+                        .hint(
+                            "say after which time past use counts half, such as half_life = \"7d\"",
+                        )
                         .into());
                 }
             }
@@ -196,7 +207,10 @@ impl Rules {
             }
         }
         for part in &self.file.queue {
-            let found = fleet.queues.iter_mut().find(|queue| queue.name == part.name);
+            let found = fleet
+                .queues
+                .iter_mut()
+                .find(|queue| queue.name == part.name);
             let Some(queue) = found else {
                 let known: Vec<&str> = fleet.queues.iter().map(|one| one.name.as_str()).collect();
                 return Err(Problem::new(format!(
@@ -341,17 +355,22 @@ impl Rules {
         let none = UpkeepPart::default();
         let part = self.file.upkeep.as_ref().unwrap_or(&none);
         let after = part.detach_after.as_deref();
-        let budget = part.consolidation.as_ref().map(|one| -> anyhow::Result<Budget> {
-            Ok(Budget {
-                disruptions: one.moves,
-                lost: time("upkeep.consolidation.lost", &one.lost)?,
-                per: time("upkeep.consolidation.per", &one.per)?,
-                horizon: time("upkeep.consolidation.horizon", &one.horizon)?,
-            })
-        });
+        let budget = part
+            .consolidation
+            .as_ref()
+            .map(|one| -> anyhow::Result<Budget> {
+                Ok(Budget {
+                    disruptions: one.moves,
+                    lost: time("upkeep.consolidation.lost", &one.lost)?,
+                    per: time("upkeep.consolidation.per", &one.per)?,
+                    horizon: time("upkeep.consolidation.horizon", &one.horizon)?,
+                })
+            });
         let tidy = Tidy {
             evacuate: part.drain.unwrap_or(false),
-            detach_after: after.map(|text| time("upkeep.detach_after", text)).transpose()?,
+            detach_after: after
+                .map(|text| time("upkeep.detach_after", text))
+                .transpose()?,
             grow: part.grow.unwrap_or(false),
             defragment: budget.transpose()?,
         };

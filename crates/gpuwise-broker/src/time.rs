@@ -23,7 +23,12 @@ impl Broker {
         let decided = wake_at(&self.world, policy, decided);
         let month = (!self.open.is_empty()).then(|| self.month.next().start());
         let end = self.ends.first().map(|(end, _)| *end);
-        month.into_iter().chain(end).chain(decided).chain(tidied).min()
+        month
+            .into_iter()
+            .chain(end)
+            .chain(decided)
+            .chain(tidied)
+            .min()
     }
 
     /// What has happened by now because time went on: leases whose time is over, and months that begin.

@@ -32,8 +32,8 @@ use workload::WorkloadDocument;
 pub use mirror::Mirror;
 pub use plan::{PLAN_SCHEMA, PlanFile, StateDocument, plan_from_json, plan_to_json};
 pub use policy_file::{
-    ConsolidationPart, DisruptionPart, FairSharePart, IdlePart, POLICY_SCHEMA, PolicyFile, QueuePart,
-    UpkeepPart,
+    ConsolidationPart, DisruptionPart, FairSharePart, IdlePart, POLICY_SCHEMA, PolicyFile,
+    QueuePart, UpkeepPart,
 };
 pub use profile::{PROFILE_SCHEMA, finding_to_json, profile_to_json};
 pub use quantities::{HourlyPriceText, MoneyText};

@@ -1,7 +1,8 @@
 //! JSON Schemas from the types of the documents.
 
 use crate::{
-    DEPLOYMENT_SCHEMA, DeploymentFile, PLAN_SCHEMA, POLICY_SCHEMA, PROFILE_SCHEMA, PlanFile, PolicyFile, RUN_SCHEMA, RunFile,
+    DEPLOYMENT_SCHEMA, DeploymentFile, PLAN_SCHEMA, POLICY_SCHEMA, PROFILE_SCHEMA, PlanFile,
+    PolicyFile, RUN_SCHEMA, RunFile,
     live::{
         EVENT_SCHEMA, EventFile, INVENTORY_SCHEMA, InventoryFile, JOB_SCHEMA, JobFile,
         NUMBERED_PLAN_SCHEMA, NumberedPlanFile, REPORT_SCHEMA, ReportFile,

@@ -16,10 +16,11 @@ pub(crate) fn read(path: &Path) -> anyhow::Result<PolicyFile> {
             .because(error)
             .hint(hint)
     })?;
-    let is_json = path.extension().is_some_and(|end| end.eq_ignore_ascii_case("json"));
+    let is_json = path
+        .extension()
+        .is_some_and(|end| end.eq_ignore_ascii_case("json"));
     let read = if is_json {
-        serde_json::from_str::<PolicyFile>(&text)
-            .map_err(|error| (error.line(), error.to_string()))
+        serde_json::from_str::<PolicyFile>(&text).map_err(|error| (error.line(), error.to_string()))
     } else {
         toml::from_str::<PolicyFile>(&text).map_err(|error| {
             let at = error.span().map_or(0, |span| span.start);

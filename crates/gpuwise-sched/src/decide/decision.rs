@@ -46,7 +46,14 @@ impl Decision<'_> {
         } else {
             let known = Some(&mut self.verdicts);
             let job = &state.job;
-            place(&self.world, job, self.policy, &mut self.gate, self.now, known)
+            place(
+                &self.world,
+                job,
+                self.policy,
+                &mut self.gate,
+                self.now,
+                known,
+            )
         };
         match found {
             Ok(found) => {
@@ -249,7 +256,8 @@ impl Decision<'_> {
         let Some(job) = self.world.job(id).map(|state| &state.job) else {
             return;
         };
-        let cuts = self.world.cut() > 0 && !self.verdicts.makes_no_room(&self.world, &job.worker.gpu);
+        let cuts =
+            self.world.cut() > 0 && !self.verdicts.makes_no_room(&self.world, &job.worker.gpu);
         let reserves = self.gate.reservations() < most && self.left > 0;
         if !reserves && !self.effort.explains && !cuts {
             return self.waits(id, told.unwrap_or(Shortage::Untold), None);
@@ -405,14 +413,21 @@ fn place(
         }
         if closed.len() == before {
             let told = gate.first().map(|head| Shortage::BehindHead { head });
-            return if told.is_some() { none(told, !avoided.is_empty()) } else { Err(None) };
+            return if told.is_some() {
+                none(told, !avoided.is_empty())
+            } else {
+                Err(None)
+            };
         }
     }
 }
 
 fn stops_of(victims: &[JobId]) -> Vec<Action> {
     let cause = Cause::Reclaim;
-    let stop = |victim: &JobId| Action::Preempt { job: *victim, cause };
+    let stop = |victim: &JobId| Action::Preempt {
+        job: *victim,
+        cause,
+    };
     victims.iter().map(stop).collect()
 }
 

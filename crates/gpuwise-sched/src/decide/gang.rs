@@ -69,7 +69,8 @@ pub(crate) fn scopes(world: &World, level: Level) -> Vec<Scope> {
 /// The one with the least free first, of equals the first: mostly few are looked at, so they are not sorted.
 fn least_first(scopes: Vec<(u64, Scope)>) -> impl Iterator<Item = Scope> {
     let keys = scopes.iter().zip(0_usize..);
-    let keys: Vec<Reverse<(u64, usize)>> = keys.map(|((free, _), at)| Reverse((*free, at))).collect();
+    let keys: Vec<Reverse<(u64, usize)>> =
+        keys.map(|((free, _), at)| Reverse((*free, at))).collect();
     let mut heap = BinaryHeap::from(keys);
     std::iter::from_fn(move || {
         let Reverse((_, at)) = heap.pop()?;
@@ -168,12 +169,7 @@ fn within(
             );
         }
         if worker + 1 < wanted {
-            hold(
-                world.to_mut(),
-                job,
-                &choice.candidate.prepare,
-                &assignment,
-            );
+            hold(world.to_mut(), job, &choice.candidate.prepare, &assignment);
         }
         found.prepare.extend(choice.candidate.prepare);
         found.assignments.push(assignment);

@@ -16,9 +16,9 @@ mod sets;
 mod tidy;
 mod victims;
 
-pub(crate) use prepare::could_prepare;
 pub use cost::{Disruption, DisruptionKind, lost_work};
 pub use defragment::unusable;
+pub(crate) use prepare::could_prepare;
 pub(crate) use tidy::migration_loss;
 pub use tidy::{Budget, Gain, Tidy, tidy};
 pub use victims::{Victims, select_victims};

@@ -112,7 +112,9 @@ pub fn select_victims(world: &World, ask: &GpuAsk) -> Vec<Action> {
     }
     let found = match *ask {
         GpuAsk::Slice { slice, kinds } => {
-            let ways = gpus.into_iter().filter_map(|id| merges(world, id, &slice, kinds));
+            let ways = gpus
+                .into_iter()
+                .filter_map(|id| merges(world, id, &slice, kinds));
             ways.min_by_key(Vec::len)
         }
         GpuAsk::Whole { kinds, count, .. } => {

@@ -53,9 +53,14 @@ impl<T: Clone> Pages<T> {
 
     /// Adds a row at the end.
     pub fn push(&mut self, row: T) {
-        let more = |page: &Page<T>, row: T| -> Page<T> { page.iter().cloned().chain([row]).collect() };
+        let more =
+            |page: &Page<T>, row: T| -> Page<T> { page.iter().cloned().chain([row]).collect() };
         let (in_book, in_page) = (self.len / ROWS % PAGES, self.len % ROWS);
-        match self.books.last_mut().filter(|_| self.len % (ROWS * PAGES) > 0) {
+        match self
+            .books
+            .last_mut()
+            .filter(|_| self.len % (ROWS * PAGES) > 0)
+        {
             Some(book) if in_page > 0 => {
                 if let Some(page) = Arc::make_mut(book).get_mut(in_book) {
                     *page = more(page, row);

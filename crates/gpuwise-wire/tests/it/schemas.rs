@@ -4,7 +4,8 @@ use crate::nouns;
 use gpuwise_read::workload::read_fields;
 use gpuwise_wire::{
     decisions_schema, deployment_schema, event_schema, inventory_schema, job_schema,
-    numbered_plan_schema, plan_schema, policy_schema, profile_schema, run_schema, to_json, workload_schema,
+    numbered_plan_schema, plan_schema, policy_schema, profile_schema, run_schema, to_json,
+    workload_schema,
 };
 use serde_json::Value;
 use std::{collections::BTreeSet, env, fs, path::PathBuf};

@@ -38,16 +38,16 @@ pub(super) fn placed(decided: &Decided) -> impl Iterator<Item = PlacedRow> + '_ 
     };
     let actions = decided.plan.actions.iter();
     actions.filter_map(move |action| match action {
-            Action::Place { job, assignments } => row(*job, "start", assignments),
-            Action::Move {
-                job, assignments, ..
-            } => row(*job, "move", assignments),
-            Action::Resize { job, assignments } => row(*job, "resize", assignments),
-            Action::Restore { job, assignments } => row(*job, "give back", assignments),
-            Action::Preempt { job, .. } => row(*job, "preempt", &[]),
-            Action::Reclaim { job } => row(*job, "reclaim", &[]),
-            _ => None,
-        })
+        Action::Place { job, assignments } => row(*job, "start", assignments),
+        Action::Move {
+            job, assignments, ..
+        } => row(*job, "move", assignments),
+        Action::Resize { job, assignments } => row(*job, "resize", assignments),
+        Action::Restore { job, assignments } => row(*job, "give back", assignments),
+        Action::Preempt { job, .. } => row(*job, "preempt", &[]),
+        Action::Reclaim { job } => row(*job, "reclaim", &[]),
+        _ => None,
+    })
 }
 
 pub(super) fn waiting(decided: &Decided) -> impl Iterator<Item = WaitingRow> + '_ {

@@ -44,7 +44,10 @@ pub(super) fn all(
                 ("order", Part::Value(json!(turns.order.name()))),
                 ("backfill", Part::Value(json!(turns.backfill.name()))),
                 ("starvation_seconds", Part::Value(json!(starvation))),
-                ("late", Part::Rows(Box::new(late.iter().map(deadlines::Late::json)))),
+                (
+                    "late",
+                    Part::Rows(Box::new(late.iter().map(deadlines::Late::json))),
+                ),
                 ("placed", Part::Rows(Box::new(start))),
                 ("waiting", Part::Rows(Box::new(wait))),
                 ("figures", Part::Value(figures_json(figures))),
@@ -161,7 +164,9 @@ pub(super) fn some(
         .collect();
     let mine = |name: &str| named.contains(&name);
     let start: Vec<PlacedRow> = rows::placed(decided).filter(|row| mine(&row.job)).collect();
-    let wait: Vec<WaitingRow> = rows::waiting(decided).filter(|row| mine(&row.job)).collect();
+    let wait: Vec<WaitingRow> = rows::waiting(decided)
+        .filter(|row| mine(&row.job))
+        .collect();
     match context.form.format {
         Format::Json => context.answering(AnswerName::PlaceWhy).json(&json!({
             "fleet": estate.fleet.name,

@@ -8,7 +8,6 @@ pub(in crate::report) mod supply;
 mod wait;
 
 use super::words::span;
-pub(super) use running::Running;
 use crate::{
     decide::{Effort, Policy, decide},
     disruption::Disruptions,
@@ -18,6 +17,7 @@ use gpuwise_domain::placement::{
     Action, Event, Fix, Job, JobId, Preemption, Remedy, TimestampedEvent,
 };
 use gpuwise_units::Nanoseconds;
+pub(super) use running::Running;
 
 /// How long a job is taken to run where nothing is known of it, so that fixes can be compared.
 const UNKNOWN_DURATION: Nanoseconds = Nanoseconds(3_600_000_000_000);
