@@ -34,6 +34,7 @@ mod operators;
 mod own_rows;
 mod place;
 mod plan;
+mod policy;
 #[cfg(feature = "nsight")]
 mod profile_formats;
 #[cfg(all(feature = "database", feature = "bench"))]
