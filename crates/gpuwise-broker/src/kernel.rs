@@ -3,7 +3,7 @@
 use crate::{Asked, Broker};
 use gpuwise_domain::placement::{Event, JobId, Outcome, Report, TimestampedEvent};
 use gpuwise_sched::{
-    decide::{Effort, Policy, decide},
+    decide::{Effort, Policy, decide, shortage},
     disruption::tidy,
     report::{deepen, shortage_words},
     world::JobState,
@@ -106,6 +106,16 @@ impl Broker {
         let (_, report) = decide(now, &world, &waiting, policy, Effort::BARE);
         let own = report.decisions.into_iter().find(|one| one.job == id);
         own.is_some_and(|one| matches!(one.outcome, Outcome::Placed))
+    }
+
+    /// What is short for a lease that waits, whoever is before it; `None`: it does not wait.
+    pub fn short_of(&self, number: u32) -> Option<String> {
+        let state = self
+            .world
+            .job(JobId(number))
+            .filter(|state| state.seeks())?;
+        let short = shortage(&self.world, &state.job);
+        Some(shortage_words(&self.world, &state.job, &short))
     }
 
     /// Why a lease waits, looked at anew: what is short now, and with `fixes` what would help.
