@@ -29,7 +29,7 @@ def lease(number, tenant, at, gpus):
         "worker": {"cpu_milli": 0, "memory_mib": 0, "gpu": {"whole": {
             "count": 1, "kinds": [0], "need": {"memory_mib": 0, "tflops": 0, "bandwidth_gb_per_s": 0}}}},
         "gang": {"least": 1, "preferred": 1, "most": 1}, "topology": None, "spread": None, "deadline_ns": None,
-        "preemption": {"never": {}}, "duration": {"expected_ns": 1800 * SECOND, "spread": 0.0}, "speeds": [],
+        "preemption": {"never": {}}, "grace_ns": 0, "duration": {"expected_ns": 1800 * SECOND, "spread": 0.0}, "speeds": [],
         "near": [],
     }
     ask = {"tenant": tenant, "gpu": "H100", "for": "30min"}
@@ -40,7 +40,7 @@ def lease(number, tenant, at, gpus):
     plan = {"number": number, "parent": number - 1, "made_ns": at, "actions": [place]}
     weighed = [["placement score", 0], ["placement score with forecast arrivals", 0]]
     yield at, "planned", {"plan": plan, "placed": [{"lease": number, "candidates": 8, "weighed": weighed}]}
-    yield at + SECOND, "fleet", {"event": {"done": {"action": place}}}
+    yield at + SECOND, "fleet", {"event": {"done": {"action": place, "attempt": number}}}
     yield at + 2 * SECOND, "draining", {"lease": number, "reason": "its time is over"}
     yield at + 3 * SECOND, "ended", {"lease": number, "how": "ended", "reason": "its time is over"}
 

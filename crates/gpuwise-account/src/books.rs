@@ -10,7 +10,7 @@ use gpuwise_units::Nanoseconds;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What was used, what it costs and what was stated of it.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub struct Books {
     meter: Meter,
     prices: PriceBook,
@@ -49,18 +49,13 @@ impl Books {
         self.prices = prices;
     }
 
-    /// The same of one lease's records alone, to which others can be added without changing these.
+    /// One lease's records alone and the prices, to which others can be added without changing these.
     #[must_use]
     pub fn of_lease(&self, lease: &str) -> Self {
-        self.with(self.meter.only(self.meter.of_lease(lease)))
-    }
-
-    fn with(&self, meter: Meter) -> Self {
         Self {
-            meter,
+            meter: self.meter.only(self.meter.of_lease(lease)),
             prices: self.prices.clone(),
-            shared: self.shared.clone(),
-            stated: self.stated.clone(),
+            ..Self::default()
         }
     }
 

@@ -10,7 +10,9 @@ pub const HOUR: u64 = 3_600_000_000_000;
 pub const DAY: u64 = 24 * HOUR;
 
 /// From `start` on, up to and without `end`; nanoseconds since 1970-01-01T00:00:00Z.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+)]
 pub struct Interval {
     pub start: Nanoseconds,
     /// Not part of it; [`Nanoseconds`]' largest: without end.
@@ -54,7 +56,9 @@ impl Interval {
 }
 
 /// A civil month in UTC, such as `2026-11`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+)]
 pub struct Month {
     year: i16,
     month: i8,
@@ -129,7 +133,7 @@ impl FromStr for Month {
 
 gpuwise_units::named! {
     /// How often a budget starts anew: civil periods in UTC, weeks from Monday on.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
     pub enum Every:
         name
     {

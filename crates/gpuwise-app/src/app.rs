@@ -92,6 +92,22 @@ impl Sink for TextSink {
     }
 }
 
+/// A field of a document that is written field by field.
+pub enum Part<'a> {
+    Value(Value),
+    /// Rows, one after the other.
+    Rows(Box<dyn Iterator<Item = Value> + 'a>),
+}
+
+/// Bytes that are gathered before they are written.
+const WRITTEN: usize = 1 << 16;
+
+/// A document whose lines begin so.
+fn indented(value: &Value, line: &str) -> String {
+    // Line ends within texts are escaped.
+    format!("{value:#}").replace('\n', line)
+}
+
 /// What every command gets besides its settings.
 #[derive(Clone)]
 pub struct Context {
@@ -146,6 +162,45 @@ impl Context {
     /// When it cannot be written.
     pub fn json(&self, value: &Value) -> anyhow::Result<()> {
         self.data(&format!("{:#}\n", self.document(value)))
+    }
+
+    /// Gives a JSON document, indented, that begins with its schema: field by field, so that lists of a million
+    /// rows are never there as a whole.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn json_parts(&self, parts: Vec<(&str, Part<'_>)>) -> anyhow::Result<()> {
+        let schema = Value::from(schema_of(self.answer));
+        let mut text = format!("{{\n  \"schema\": {schema}");
+        for (name, part) in parts {
+            text += &format!(",\n  {}: ", Value::from(name));
+            match part {
+                Part::Value(value) => text += &indented(&value, "\n  "),
+                Part::Rows(rows) => self.rows(&mut text, rows)?,
+            }
+        }
+        text += "\n}\n";
+        self.data(&text)
+    }
+
+    fn rows(
+        &self,
+        text: &mut String,
+        rows: Box<dyn Iterator<Item = Value> + '_>,
+    ) -> anyhow::Result<()> {
+        text.push('[');
+        let mut first = true;
+        for row in rows {
+            *text += if first { "\n    " } else { ",\n    " };
+            *text += &indented(&row, "\n    ");
+            first = false;
+            if text.len() > WRITTEN {
+                self.data(text)?;
+                text.clear();
+            }
+        }
+        *text += if first { "]" } else { "\n  ]" };
+        Ok(())
     }
 
     /// Gives one document of a stream, on one line: each says its schema.

@@ -31,6 +31,7 @@ inputs! {
     "fabric.toml" "--fabric, composed",
     "fleet.toml" "fleet, place, capacity, lint",
     "lab.toml" "serve --fleet, fleet, place",
+    "policy.toml" "place, capacity, replay and serve --policy",
     "jobs.toml" "place, capacity, fleet check --jobs",
     "jobs.csv" "tier",
     "lessons.csv" "tier --learn",

@@ -35,6 +35,7 @@ pub mod model;
 pub mod names;
 #[doc(hidden)]
 pub mod operators;
+mod policy;
 #[doc(hidden)]
 pub mod profiles;
 pub mod progress;

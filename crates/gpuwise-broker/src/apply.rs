@@ -11,11 +11,11 @@ use gpuwise_account::period::Month;
 use gpuwise_domain::placement::{
     Action, Ended, Event, Fleet, GpuId, Job, JobId, Kinds, Part, Plan, Queue, TimestampedEvent,
 };
-use gpuwise_sched::world::{Phase, World};
+use gpuwise_sched::world::{JobState, Phase, World};
 use gpuwise_units::{Money, Nanoseconds};
 use gpuwise_wire::{
     Mirror as _,
-    broker::{BrokerEvent, EndedHow, LoggedEvent, PlacedReason},
+    broker::{AskedDocument, BrokerEvent, EndedHow, LoggedEvent, PlacedReason, TenantDocument},
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -49,11 +49,11 @@ impl Broker {
             let event = event.clone().noun();
             world.apply(&TimestampedEvent { at, event })?;
         }
-        let tenant = |(name, budget): (String, Option<Money>)| {
+        let tenant = |(name, _): (String, Option<Money>)| {
             let tenant = Tenant {
                 name: name.clone(),
                 created: at,
-                budget,
+                suspended: false,
             };
             (name, tenant)
         };
@@ -82,6 +82,9 @@ impl Broker {
             last_order: 0,
             grants: Grants::default(),
             month: Month::of(at),
+            unclosed: Month::of(at),
+            deeds: BTreeMap::new(),
+            seekers: BTreeSet::new(),
             accounts,
             telemetry: BTreeMap::new(),
             slos: BTreeMap::new(),
@@ -90,6 +93,7 @@ impl Broker {
             at_risk: BTreeMap::new(),
             proposals: BTreeMap::new(),
             learned: BTreeMap::new(),
+            begun: at,
             now: at,
         })
     }
@@ -103,12 +107,24 @@ impl Broker {
         self.now = self.now.max(at);
         match &logged.event {
             BrokerEvent::Began { .. } => return Err(Broken::Twice),
-            BrokerEvent::PolicySet { policy } => self.policy.clone_from(policy),
-            BrokerEvent::TenantSet { tenant } => {
-                let queue: Queue = tenant.queue.clone().noun();
-                let budget = tenant.budget.as_deref().map(money).transpose()?;
-                self.set_tenant(at, queue, budget)?;
+            BrokerEvent::PolicySet { policy } => {
+                self.policy.clone_from(policy);
+                if let Some(sharing) = &policy.sharing {
+                    let event = Event::SharingSet(sharing.clone().noun());
+                    self.world.apply(&TimestampedEvent { at, event })?;
+                }
             }
+            BrokerEvent::TenantSet { tenant, reserved } => {
+                self.set_tenant(at, tenant)?;
+                self.reserved(at, reserved)?;
+            }
+            BrokerEvent::PriceSet { price, reserved } => {
+                self.cut(at);
+                self.price_set(price)?;
+                self.reserved(at, reserved)?;
+            }
+            BrokerEvent::MonthClosed { month } => self.month_closed(month)?,
+            BrokerEvent::Asked(asked) => self.asked(asked),
             BrokerEvent::TokenAdded { token } => {
                 let known = Token {
                     name: token.name.clone(),
@@ -140,6 +156,7 @@ impl Broker {
                     size: size.clone(),
                     deployment: deployment.clone(),
                     origin: self.origin(*lease, *in_place_of),
+                    by: None,
                     requested: at,
                     length: length_ns.map(Nanoseconds),
                     started: None,
@@ -171,6 +188,7 @@ impl Broker {
                 }
                 let own = self.open_of.entry(ask.tenant.clone()).or_default();
                 own.insert(*lease);
+                self.seek(*lease);
             }
             BrokerEvent::MonthBegan { reserved } => self.month_began(at, reserved)?,
             BrokerEvent::Planned { plan, placed } => {
@@ -217,7 +235,12 @@ impl Broker {
                 reason,
                 successor,
                 saved,
-            } => self.proposal_moved(at, (*proposal, *state, *successor), reason, saved.as_deref()),
+            } => self.proposal_moved(
+                at,
+                (*proposal, *state, *successor),
+                reason,
+                saved.as_deref(),
+            ),
         }
         Ok(())
     }
@@ -233,19 +256,16 @@ impl Broker {
         Ok(())
     }
 
-    fn set_tenant(
-        &mut self,
-        at: Nanoseconds,
-        queue: Queue,
-        budget: Option<Money>,
-    ) -> Result<(), Broken> {
+    fn set_tenant(&mut self, at: Nanoseconds, document: &TenantDocument) -> Result<(), Broken> {
+        let queue: Queue = document.queue.clone().noun();
+        let budget = document.budget.as_deref().map(money).transpose()?;
         let name = queue.name.clone();
         self.happen(at, Event::QueueSet(queue))?;
         let created = self.tenants.get(&name).map_or(at, |tenant| tenant.created);
         let tenant = Tenant {
             name: name.clone(),
             created,
-            budget,
+            suspended: document.suspended,
         };
         self.accounts.set_budget(&name, budget);
         self.tenants.insert(name, tenant);
@@ -280,6 +300,21 @@ impl Broker {
     /// Another month's budgets hold what leases may cost in it.
     fn month_began(&mut self, at: Nanoseconds, reserved: &[(u32, String)]) -> Result<(), Broken> {
         self.month = Month::of(at);
+        self.cut(self.month.start());
+        self.reserved(at, reserved)
+    }
+
+    /// Counts what is held up to a moment, and goes on from there.
+    fn cut(&mut self, at: Nanoseconds) {
+        for grant in self.grants.cut(at) {
+            if let Some(lease) = self.leases.get(&grant.lease) {
+                self.accounts.add(&self.world, lease, &[grant]);
+            }
+        }
+    }
+
+    /// What budgets hold back for leases is this from now on.
+    fn reserved(&mut self, at: Nanoseconds, reserved: &[(u32, String)]) -> Result<(), Broken> {
         for (number, amount) in reserved {
             let lease = self.leases.get(number).cloned();
             let lease = lease.ok_or(Broken::NoSuchLease(*number))?;
@@ -289,7 +324,36 @@ impl Broker {
         Ok(())
     }
 
+    fn month_closed(&mut self, month: &str) -> Result<(), Broken> {
+        let month: Month = month
+            .parse()
+            .map_err(|error| Broken::Document(format!("an event of the log: {error}")))?;
+        self.accounts.books.close(month);
+        self.unclosed = month.next();
+        Ok(())
+    }
+
+    fn asked(&mut self, asked: &AskedDocument) {
+        if let Some((key, hash)) = &asked.key {
+            let key = (asked.tenant.clone().unwrap_or_default(), key.clone());
+            self.deeds
+                .insert(key, (hash.clone(), asked.subject.clone()));
+        }
+        if let Some(lease) = crate::lease_number(&asked.subject)
+            && asked.what == "request-lease"
+            && let Some(lease) = self.leases.get_mut(&lease)
+        {
+            lease.by = Some(asked.by.clone());
+        }
+    }
+
     fn fleet_event(&mut self, at: Nanoseconds, event: Event) -> Result<(), Broken> {
+        let about = match &event {
+            Event::Measured { job, .. } | Event::Ended { job, .. } | Event::Wanted { job } => {
+                Some(job.0)
+            }
+            _ => None,
+        };
         let answered = match &event {
             Event::Done { action, .. } | Event::Failed { action, .. } => Some(action.clone()),
             _ => None,
@@ -320,6 +384,14 @@ impl Broker {
             self.orders_that_follow();
             for lease in self.grants.leases() {
                 self.meter(at, lease);
+            }
+            match about {
+                Some(lease) => self.seek(lease),
+                None => self
+                    .open
+                    .clone()
+                    .into_iter()
+                    .for_each(|lease| self.seek(lease)),
             }
         }
         self.drop_orders();
@@ -427,6 +499,19 @@ impl Broker {
             self.judge_stop(&lease, at);
         }
         self.meter(at, number);
+        self.seek(number);
+    }
+
+    /// Notes whether a lease is to get GPUs.
+    fn seek(&mut self, number: u32) {
+        let lease = self.leases.get(&number);
+        let open = lease.is_some_and(|lease| lease.over.is_none() && lease.draining.is_none());
+        let job = self.world.job(JobId(number));
+        if open && job.is_some_and(JobState::seeks) {
+            self.seekers.insert(number);
+        } else {
+            self.seekers.remove(&number);
+        }
     }
 
     fn is_running(&self, job: JobId) -> bool {
@@ -460,6 +545,7 @@ impl Broker {
             self.ends.remove(&(end, number));
         }
         self.order(Work::Stop { job, grace: GRACE });
+        self.seek(number);
         Ok(())
     }
 
@@ -492,6 +578,7 @@ impl Broker {
             own.remove(&number);
         }
         self.started_by.remove(&number);
+        self.seek(number);
         self.drop_orders();
         Ok(())
     }

@@ -51,13 +51,16 @@ impl Broker {
         asked: Asked,
     ) -> Result<(u32, Vec<BrokerEvent>), Refusal> {
         let tenant = asked.ask.tenant.clone();
-        if !self.tenants.contains_key(&tenant) {
+        let Some(known) = self.tenants.get(&tenant) else {
             return Err(Refusal::NoSuchTenant(tenant));
-        }
+        };
         if let Some(key) = &asked.key
             && let Some(lease) = self.known(&tenant, key)?
         {
             return Ok((lease, Vec::new()));
+        }
+        if known.suspended {
+            return Err(Refusal::Suspended(tenant));
         }
         let last = self
             .leases
@@ -67,7 +70,7 @@ impl Broker {
         let job = self.job_of(at, number, &asked);
         self.can_ever_start(&job)?;
         let spot = asked.ask.preemptible == Some(true);
-        let reserved = self.hold_back(at, spot, &job, asked.length)?;
+        let reserved = self.hold_back(spot, &job, Self::span(at, asked.length))?;
         let event = BrokerEvent::LeaseRequested {
             lease: number,
             ask: asked.ask,

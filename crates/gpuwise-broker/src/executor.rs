@@ -7,7 +7,9 @@ use gpuwise_domain::placement::{Action, Attempt, JobId};
 use gpuwise_units::Nanoseconds;
 
 /// Which order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
+)]
 pub struct OrderId(pub u64);
 
 /// Something to do.
@@ -17,7 +19,7 @@ pub struct Order {
     pub work: Work,
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub enum Work {
     /// An action of the kernel's plan: place, preempt, move, MIG, attach.
     Act {

@@ -5,7 +5,7 @@ use gpuwise_units::Nanoseconds;
 use std::collections::BTreeMap;
 
 /// One lease had one part of one GPU, from its start until its end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Grant {
     pub lease: u32,
     pub gpu: GpuId,
@@ -15,12 +15,12 @@ pub struct Grant {
 }
 
 /// Grants that go on.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, serde::Serialize, serde::Deserialize)]
 pub struct Grants {
     open: BTreeMap<u32, Open>,
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 struct Open {
     since: Nanoseconds,
     parts: Vec<(GpuId, Part)>,
@@ -42,6 +42,17 @@ impl Grants {
             self.open.insert(lease, Open { since: at, parts });
         }
         before.map_or_else(Vec::new, |open| grants(lease, &open, at))
+    }
+
+    /// What all had until now, who go on from now: so that what was held before a month, or before a price,
+    /// is counted in it.
+    pub(crate) fn cut(&mut self, at: Nanoseconds) -> Vec<Grant> {
+        let mut cut = Vec::new();
+        for (lease, open) in &mut self.open {
+            cut.extend(grants(*lease, open, at));
+            open.since = open.since.max(at);
+        }
+        cut
     }
 
     /// Leases that have something.

@@ -4,6 +4,7 @@ use crate::{Asked, Broker};
 use gpuwise_domain::placement::{Event, JobId, Outcome, Report, TimestampedEvent};
 use gpuwise_sched::{
     decide::{Effort, Policy, decide},
+    disruption::tidy,
     report::{deepen, shortage_words},
     world::JobState,
 };
@@ -27,24 +28,30 @@ pub struct Explanation {
 
 impl Broker {
     /// Jobs that wait for a place, or were idle and have work again.
-    fn waiting(&self) -> Vec<JobId> {
-        let open = self.open();
+    pub(crate) fn waiting(&self) -> Vec<JobId> {
+        self.seekers.iter().copied().map(JobId).collect()
+    }
+
+    /// The same, looked for among all leases: what tests hold the kept set to.
+    #[doc(hidden)]
+    pub fn waiting_by_search(&self) -> (Vec<JobId>, Vec<JobId>) {
         let seeks = |job: &JobId| self.world.job(*job).is_some_and(JobState::seeks);
-        open.filter(|lease| lease.draining.is_none())
-            .map(crate::Lease::job)
-            .filter(seeks)
-            .collect()
+        let open = self.open().filter(|lease| lease.draining.is_none());
+        (
+            self.waiting(),
+            open.map(crate::Lease::job).filter(seeks).collect(),
+        )
     }
 
     /// Decides who gets a place now. What has happened then; nothing where nobody can be helped.
     pub fn decide(&self, now: Nanoseconds, policy: &mut Policy) -> Vec<BrokerEvent> {
         let waiting = self.waiting();
         if waiting.is_empty() {
-            return Vec::new();
+            return self.tidied(now, policy);
         }
         let (plan, report) = decide(now, &self.world, &waiting, policy, Effort::BARE);
         if plan.actions.is_empty() {
-            return Vec::new();
+            return self.tidied(now, policy);
         }
         let placed = report.decisions.iter();
         let placed = placed.filter(|one| matches!(one.outcome, Outcome::Placed));
@@ -84,6 +91,21 @@ impl Broker {
         let (_, report) = decide(now, &world, &waiting, policy, Effort::BARE);
         let own = report.decisions.into_iter().find(|one| one.job == id);
         own.is_some_and(|one| matches!(one.outcome, Outcome::Placed))
+    }
+
+    /// What is tidied up where nobody can be helped, if the policy says so.
+    fn tidied(&self, now: Nanoseconds, policy: &Policy) -> Vec<BrokerEvent> {
+        let Some(what) = policy.upkeep else {
+            return Vec::new();
+        };
+        let (plan, _) = tidy(now, &self.world, &what, Effort::BARE);
+        if plan.actions.is_empty() {
+            return Vec::new();
+        }
+        vec![BrokerEvent::Planned {
+            placed: Vec::new(),
+            plan: NumberedPlanDocument::of(&plan),
+        }]
     }
 
     /// Why a lease waits, looked at anew: what is short now, and with `fixes` what would help.

@@ -9,7 +9,7 @@ const FIRST: u64 = 100_000;
 const BUCKETS: u8 = 165;
 
 /// Counts by bucket of the grid, with the exact sum of what was told.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub struct Latencies {
     counts: BTreeMap<u8, u64>,
     pub count: u64,

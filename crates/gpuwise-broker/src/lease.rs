@@ -6,7 +6,7 @@ use gpuwise_wire::broker::{EndedHow, LeaseAsk, LeaseSize};
 
 gpuwise_units::named! {
     /// Where a lease is in its life.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
     pub enum LeaseState:
         name
     {
@@ -42,16 +42,20 @@ impl LeaseState {
 }
 
 /// A lease.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Lease {
     /// Its number: 42 is `L-42`.
     pub number: u32,
+    #[serde(with = "crate::image::document")]
     pub ask: LeaseAsk,
+    #[serde(with = "crate::image::document")]
     pub size: Option<LeaseSize>,
     /// The deployment of its model, as `gpuwise plan --save` writes it.
     pub deployment: Option<String>,
     /// Its number, or that of the first lease in whose place it came: what they serve is one service.
     pub origin: u32,
+    /// The name of the token that asked for it.
+    pub by: Option<String>,
     pub requested: Nanoseconds,
     /// For how long, from when it was first active; `None`: until it is released or its command ends.
     pub length: Option<Nanoseconds>,
@@ -74,7 +78,7 @@ pub struct Lease {
 }
 
 /// How a lease ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Over {
     pub at: Nanoseconds,
     pub how: EndedHow,

@@ -20,15 +20,41 @@ use gpuwise_units::{Money, Nanoseconds};
 /// Who says what was granted: the broker itself.
 const SOURCE: &str = "grants";
 
+/// Prices that begin later than so long after a lease could have ended do not count for its worst case.
+const AHEAD: Nanoseconds = Nanoseconds(92 * gpuwise_account::period::DAY);
+
 /// Thousandths of a budget from which on it is warned.
 const SOFT: u32 = 800;
 
 /// What was granted, what it costs, and what budgets hold.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Accounts {
     pub(crate) books: Books,
     pub(crate) budgets: Budgets,
     records: u64,
+}
+
+/// The price of a GPU-hour from a moment on.
+pub(crate) fn entry(
+    id: String,
+    gpu: &str,
+    applies: Applies,
+    amount: Money,
+    from: Nanoseconds,
+) -> PriceEntry {
+    PriceEntry {
+        id,
+        sku: format!("gpu/{gpu}"),
+        metered: Metered::GpuTime,
+        basis: Basis::Larger,
+        applies,
+        valid: Interval::since(from),
+        window: None,
+        amount,
+        per: HOUR,
+        minimum_ns: 0,
+        granularity_ns: 0,
+    }
 }
 
 /// A grant as accounting sees it.
@@ -51,22 +77,12 @@ impl Accounts {
         };
         let mut books = Books::new(limits);
         let entries = fleet.kinds.iter().filter_map(|kind| {
-            Some(PriceEntry {
-                id: format!("fleet/{}", kind.name),
-                sku: format!("gpu/{}", kind.name),
-                metered: Metered::GpuTime,
-                basis: Basis::Larger,
-                applies: Applies {
-                    kind: Some(kind.name.clone()),
-                    ..Applies::default()
-                },
-                valid: Interval::since(at),
-                window: None,
-                amount: kind.price?.0,
-                per: HOUR,
-                minimum_ns: 0,
-                granularity_ns: 0,
-            })
+            let applies = Applies {
+                kind: Some(kind.name.clone()),
+                ..Applies::default()
+            };
+            let id = format!("fleet/{}", kind.name);
+            Some(entry(id, &kind.name, applies, kind.price?.0, at))
         });
         // Names of kinds are different, so that no two entries are for the same.
         if let Ok(prices) = PriceBook::new(entries.collect()) {
@@ -79,11 +95,22 @@ impl Accounts {
         }
     }
 
+    /// Prices and budgets, without what was metered.
+    pub(crate) fn slice(&self) -> Self {
+        Self {
+            books: self.books.of_lease(""),
+            budgets: self.budgets.clone(),
+            records: self.records,
+        }
+    }
+
     /// Records what a lease had.
     pub(crate) fn add(&mut self, world: &World, lease: &Lease, grants: &[Grant]) {
         for grant in grants {
             self.records += 1;
-            let Some(record) = record(world, lease, grant, self.records) else {
+            // Counted through all leases, so that the meter keeps one run of numbers.
+            let id = self.records.to_string();
+            let Some(record) = record(world, lease, grant, id, self.records) else {
                 continue;
             };
             let spent = self.cost(&record);
@@ -93,13 +120,12 @@ impl Accounts {
     }
 
     /// A record of a device that a lease has or had, without times and amounts; `None`: it never had it.
-    pub(crate) fn of_device(
-        &self,
-        world: &World,
-        lease: &Lease,
-        uid: &str,
-    ) -> Option<UsageRecord> {
-        let has = |gpu: GpuId| world.gpu(gpu).is_some_and(|one| one.gpu.uid.to_string() == uid);
+    pub(crate) fn of_device(&self, world: &World, lease: &Lease, uid: &str) -> Option<UsageRecord> {
+        let has = |gpu: GpuId| {
+            world
+                .gpu(gpu)
+                .is_some_and(|one| one.gpu.uid.to_string() == uid)
+        };
         let shares = lease.place.iter().flat_map(|one| &one.gpus);
         if let Some(share) = shares.into_iter().find(|share| has(share.gpu)) {
             let grant = Grant {
@@ -109,7 +135,7 @@ impl Accounts {
                 start: Nanoseconds(0),
                 end: Nanoseconds(0),
             };
-            return record(world, lease, &grant, 0);
+            return record(world, lease, &grant, String::new(), 0);
         }
         let id = lease.id();
         let mut before = self.books.meter().of_lease(&id);
@@ -161,8 +187,8 @@ impl Accounts {
 
     /// A tenant's budget is this from now on; `None`: it has none any more.
     pub(crate) fn set_budget(&mut self, tenant: &str, amount: Option<Money>) {
-        // One that has been taken away bounds nothing.
         let Some(amount) = amount else {
+            self.budgets.remove(tenant);
             return;
         };
         self.budgets.set(Budget {
@@ -176,12 +202,18 @@ impl Accounts {
     }
 }
 
-fn record(world: &World, lease: &Lease, grant: &Grant, number: u64) -> Option<UsageRecord> {
+fn record(
+    world: &World,
+    lease: &Lease,
+    grant: &Grant,
+    id: String,
+    sequence: u64,
+) -> Option<UsageRecord> {
     let seen = seen(world, lease, grant.gpu, grant.part)?;
     Some(UsageRecord {
         source: SOURCE.into(),
-        id: format!("{}/{number}", lease.id()),
-        sequence: number,
+        id,
+        sequence,
         tenant: lease.ask.tenant.clone(),
         lease: lease.id(),
         device: seen.device,
@@ -264,14 +296,13 @@ impl Broker {
 
     /// What a lease holds, up to now, as records that are not kept.
     fn holding(&self, now: Nanoseconds, lease: &Lease) -> Vec<UsageRecord> {
-        // Numbers that no kept record has.
-        let each = self
-            .grants
-            .of(lease.number, now)
-            .into_iter()
-            .zip(u64::MAX / 2..);
-        each.filter_map(|(grant, number)| record(&self.world, lease, &grant, number))
-            .collect()
+        let each = (0..).zip(self.grants.of(lease.number, now));
+        each.filter_map(|(number, grant)| {
+            // Ids that no kept record has.
+            let id = format!("{}/{number}", lease.id());
+            record(&self.world, lease, &grant, id, number)
+        })
+        .collect()
     }
 
     /// What a tenant has spent this month and what is reserved for what its leases may still cost, both in
@@ -295,7 +326,7 @@ impl Broker {
     }
 
     /// The most that a job can cost over an interval; `None`: a kind that it may get has no price.
-    fn worst(&self, spot: bool, job: &Job, within: Interval) -> Option<Money> {
+    pub(crate) fn worst(&self, spot: bool, job: &Job, within: Interval) -> Option<Money> {
         // What was granted is rounded up each time: at most once a worker's part, and piece.
         self.dearest(spot, job, within, 1)
     }
@@ -316,7 +347,9 @@ impl Broker {
                 class: if spot { Terms::Spot } else { Terms::OnDemand },
             };
             let prices = self.accounts.books.prices();
-            let pieces = prices.pieces(&asked, Metered::GpuTime, within);
+            // Who waits starts later: any price from now on may be the one.
+            let from_now = Interval::new(within.start, within.end + AHEAD);
+            let pieces = prices.pieces(&asked, Metered::GpuTime, from_now);
             let workers = i128::from(job.gang.most.max(1)) * i128::from(count);
             for piece in pieces {
                 let price = piece.price?;
@@ -346,16 +379,14 @@ impl Broker {
     /// What the budget holds back for a lease; `None`: its tenant has no budget, or it can cost nothing.
     pub(crate) fn hold_back(
         &self,
-        at: Nanoseconds,
         spot: bool,
         job: &Job,
-        length: Option<Nanoseconds>,
+        interval: Interval,
     ) -> Result<Option<Money>, Refusal> {
         let bounded = self.accounts.budgets.budget(&job.tenant).is_some();
         if !bounded || matches!(job.worker.gpu, GpuAsk::None) {
             return Ok(None);
         }
-        let interval = Self::span(at, length);
         let Some(amount) = self.worst(spot, job, interval) else {
             return Err(Refusal::Unpriced {
                 tenant: job.tenant.clone(),
@@ -368,9 +399,17 @@ impl Broker {
         Ok(Some(amount))
     }
 
+    /// The same for a lease that may have begun: what is left of it.
+    pub(crate) fn span_of(at: Nanoseconds, lease: &Lease) -> Interval {
+        match lease.ends() {
+            Some(end) => Interval::new(at, end),
+            None => Self::span(at, lease.length),
+        }
+    }
+
     /// Reserves what was held back for a lease.
     pub(crate) fn reserve(&mut self, at: Nanoseconds, lease: &Lease, amount: Money) {
-        let interval = Self::span(at, lease.length);
+        let interval = Self::span_of(at, lease);
         let worst = [Expected { interval, amount }];
         // Whether it fits was asked when it was admitted.
         let _ = self
@@ -397,6 +436,11 @@ impl Broker {
     /// get has no price.
     pub fn price_of(&self, spot: bool, job: &Job, within: Interval) -> Option<Money> {
         self.dearest(spot, job, within, 0)
+    }
+
+    /// A tenant's budget for a month; `None`: it has none.
+    pub fn budget(&self, tenant: &str) -> Option<Money> {
+        Some(self.accounts.budgets.budget(tenant)?.amount)
     }
 
     /// What a lease has cost until now; `None`: nothing of it has a price.

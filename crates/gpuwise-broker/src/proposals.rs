@@ -1,6 +1,8 @@
 //! Right-sizing: proposals that are decided, carried out beside what runs, proven, or undone.
 
-use crate::{Asked, Broker, Lease, LeaseState, Refusal, lease::lease_id, slos::times, tenants::exact};
+use crate::{
+    Asked, Broker, Lease, LeaseState, Refusal, lease::lease_id, slos::times, tenants::exact,
+};
 use gpuwise_account::{money::amount, period::HOUR, period::Interval};
 use gpuwise_units::{Money, Nanoseconds};
 use gpuwise_wire::{
@@ -10,8 +12,9 @@ use gpuwise_wire::{
 };
 
 /// A proposal and how far it is.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Proposal {
+    #[serde(with = "crate::image::document")]
     pub document: RightSizeDocument,
     pub made: Nanoseconds,
     pub state: ProposalState,
@@ -313,7 +316,13 @@ impl Broker {
         (old, new): (&Lease, &Lease),
         since: Nanoseconds,
     ) -> Option<Money> {
-        let before: Money = proposal.document.saving.before_per_hour.as_ref()?.parse().ok()?;
+        let before: Money = proposal
+            .document
+            .saving
+            .before_per_hour
+            .as_ref()?
+            .parse()
+            .ok()?;
         let within = Interval::new(since, now);
         let would = amount(before, i128::from(within.length()), i128::from(HOUR))?;
         let cost = |lease: &Lease| {

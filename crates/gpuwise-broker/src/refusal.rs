@@ -12,6 +12,9 @@ pub enum Refusal {
     NoSuchTenant(String),
     #[error("there is a tenant {0:?} already")]
     TenantExists(String),
+    /// It may ask for nothing new.
+    #[error("tenant {0:?} is suspended: it may ask for nothing new")]
+    Suspended(String),
     #[error("there is no lease {0}")]
     NoSuchLease(String),
     #[error("lease {0} is over")]

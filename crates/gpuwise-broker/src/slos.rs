@@ -20,15 +20,16 @@ const RAISED: i32 = 1000;
 const CALM: Nanoseconds = Nanoseconds(3_600_000_000_000);
 
 /// An SLO with its counts.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Slo {
+    #[serde(with = "crate::image::document")]
     pub document: SloDocument,
     /// In the order of its objectives.
     pub tallies: Vec<Tally>,
 }
 
 /// A lease whose SLO is at risk.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct AtRisk {
     pub since: Nanoseconds,
     /// When an alert stood last.
@@ -364,7 +365,10 @@ impl Broker {
             events: 0,
             worst: None,
         };
-        for slo in self.slos_of(lease).filter(|slo| slo.document.lease.is_some()) {
+        for slo in self
+            .slos_of(lease)
+            .filter(|slo| slo.document.lease.is_some())
+        {
             for (objective, tally) in slo.objectives() {
                 let (bad, all) = tally.events(within);
                 if all == 0 {

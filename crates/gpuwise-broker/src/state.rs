@@ -17,9 +17,10 @@ use gpuwise_wire::broker::PolicyDocument;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Everything that is so: who may ask, who holds what, until when, what it has cost.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Broker {
     pub(crate) world: World,
+    #[serde(with = "crate::image::document")]
     pub(crate) policy: PolicyDocument,
     pub(crate) tenants: BTreeMap<String, Tenant>,
     /// By their hashes.
@@ -59,6 +60,14 @@ pub struct Broker {
     pub(crate) learned: BTreeMap<u32, String>,
     /// The month whose budgets hold what leases may cost.
     pub(crate) month: Month,
+    /// The first month whose statements are not made for good.
+    pub(crate) unclosed: Month,
+    /// What else was asked under which key of which tenant: its hash, and what it is about.
+    pub(crate) deeds: BTreeMap<(String, String), (String, String)>,
+    /// Leases that are to get GPUs.
+    pub(crate) seekers: BTreeSet<u32>,
+    /// When the log begins.
+    pub(crate) begun: Nanoseconds,
     pub(crate) now: Nanoseconds,
 }
 
@@ -83,6 +92,11 @@ impl Broker {
     /// The time of the last event.
     pub const fn now(&self) -> Nanoseconds {
         self.now
+    }
+
+    /// When the log begins.
+    pub const fn begun(&self) -> Nanoseconds {
+        self.begun
     }
 
     pub const fn world(&self) -> &World {
@@ -221,6 +235,47 @@ impl Broker {
     /// Whether an order is still wanted.
     pub fn wants(&self, id: OrderId) -> bool {
         self.orders.contains_key(&id)
+    }
+
+    /// All that decisions depend on: without leases that are over, and what was metered of the past.
+    #[must_use]
+    pub fn slice(&self) -> Self {
+        let open = self.open().map(|lease| (lease.number, lease.clone()));
+        // The last one, so that the next has its number.
+        let last = self.leases.last_key_value();
+        let last = last.map(|(number, lease)| (*number, lease.clone()));
+        Self {
+            world: self.world.clone(),
+            policy: self.policy.clone(),
+            tenants: self.tenants.clone(),
+            tokens: BTreeMap::new(),
+            leases: open.chain(last).collect(),
+            open: self.open.clone(),
+            open_of: self.open_of.clone(),
+            services: self.services.clone(),
+            present: self.present,
+            ends: self.ends.clone(),
+            keys: BTreeMap::new(),
+            orders: self.orders.clone(),
+            started_by: self.started_by.clone(),
+            ordered: self.ordered.clone(),
+            last_order: self.last_order,
+            grants: self.grants.clone(),
+            accounts: self.accounts.slice(),
+            month: self.month,
+            unclosed: self.unclosed,
+            deeds: BTreeMap::new(),
+            seekers: self.seekers.clone(),
+            telemetry: BTreeMap::new(),
+            slos: self.slos.clone(),
+            last_slo: self.last_slo,
+            fresh: self.fresh.clone(),
+            at_risk: self.at_risk.clone(),
+            proposals: BTreeMap::new(),
+            learned: self.learned.clone(),
+            begun: self.begun,
+            now: self.now,
+        }
     }
 
     pub(crate) fn order(&mut self, work: Work) -> OrderId {

@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 const KEPT: u64 = 14 * 24 * HOUR;
 
 /// What a service did in an hour.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, serde::Serialize, serde::Deserialize)]
 pub struct ServiceHour {
     /// For how long of it somebody measured.
     pub measured_ns: u64,
@@ -34,7 +34,7 @@ pub struct ServiceHour {
 }
 
 /// What a lease told, by the hour in which it began.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, serde::Serialize, serde::Deserialize)]
 pub struct Telemetry {
     hours: BTreeMap<Nanoseconds, ServiceHour>,
     /// The end of the last interval.

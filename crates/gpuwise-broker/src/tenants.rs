@@ -10,16 +10,16 @@ use gpuwise_wire::{
 };
 
 /// Who leases and pays. Its quota and weight are those of the kernel's queue of its name.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Tenant {
     pub name: String,
     pub created: Nanoseconds,
-    /// Money for a calendar month (UTC); `None`: no limit.
-    pub budget: Option<Money>,
+    /// Whether it may ask for nothing new.
+    pub suspended: bool,
 }
 
 /// A token that may be used.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Token {
     pub name: String,
     pub role: Role,
@@ -68,20 +68,70 @@ impl Broker {
         if self.tenants.contains_key(&queue.name) {
             return Err(Refusal::TenantExists(queue.name));
         }
+        let mut queues = self.world.queues().to_vec();
+        queues.push(queue.clone());
+        Self::possible(&queues, budget)?;
+        Ok(vec![tenant_set(&queue, budget, false, Vec::new())])
+    }
+
+    fn possible(queues: &[Queue], budget: Option<Money>) -> Result<(), Refusal> {
         if budget.is_some_and(|budget| budget.micros < 0) {
             return Err(Refusal::invalid("budget", "it is below 0"));
         }
-        let mut queues = self.world.queues().to_vec();
-        queues.push(queue.clone());
-        if let Some(problem) = queue_problems(&queues).first() {
-            return Err(Refusal::invalid("quota", format!("{problem:?}")));
+        match queue_problems(queues).first() {
+            Some(problem) => Err(Refusal::invalid("quota", format!("{problem:?}"))),
+            None => Ok(()),
         }
-        Ok(vec![BrokerEvent::TenantSet {
-            tenant: TenantDocument {
-                queue: QueueDocument::of(&queue),
-                budget: budget.map(exact),
-            },
-        }])
+    }
+
+    /// Changes a tenant. A budget that is new holds what its leases may still cost.
+    ///
+    /// # Errors
+    /// When there is none, quotas contradict each other, or a new budget is too small for its leases.
+    pub fn change_tenant(
+        &self,
+        at: Nanoseconds,
+        queue: Queue,
+        budget: Option<Money>,
+        suspended: bool,
+    ) -> Result<Vec<BrokerEvent>, Refusal> {
+        if !self.tenants.contains_key(&queue.name) {
+            return Err(Refusal::NoSuchTenant(queue.name));
+        }
+        let mut queues = self.world.queues().to_vec();
+        queues.retain(|other| other.name != queue.name);
+        queues.push(queue.clone());
+        Self::possible(&queues, budget)?;
+        let before = self.budget(&queue.name);
+        if let (Some(before), Some(after)) = (before, budget)
+            && before.currency != after.currency
+        {
+            let problem = format!(
+                "it is in {}: take it away first, then give one in {}",
+                before.currency, after.currency
+            );
+            return Err(Refusal::invalid("budget", problem));
+        }
+        let mut reserved = Vec::new();
+        if before.is_none() && budget.is_some() {
+            let mut trial = self.slice();
+            trial.accounts.set_budget(&queue.name, budget);
+            let of = self.open_of(&queue.name);
+            reserved = trial.held(at, of).map_err(|(_, refusal)| refusal)?;
+        }
+        Ok(vec![tenant_set(&queue, budget, suspended, reserved)])
+    }
+
+    /// What was asked for under a key, other than a lease; `None`: the key is new.
+    ///
+    /// # Errors
+    /// When something else was asked for under it.
+    pub fn deed(&self, tenant: &str, key: &(String, String)) -> Result<Option<&str>, Refusal> {
+        match self.deeds.get(&(tenant.to_owned(), key.0.clone())) {
+            None => Ok(None),
+            Some((hash, subject)) if *hash == key.1 => Ok(Some(subject)),
+            Some(_) => Err(Refusal::KeyReused),
+        }
     }
 
     /// Lets a token be used, by its hash.
@@ -131,6 +181,22 @@ impl Broker {
                 tenant: tenant.map(Into::into),
             }]),
         }
+    }
+}
+
+fn tenant_set(
+    queue: &Queue,
+    budget: Option<Money>,
+    suspended: bool,
+    reserved: Vec<(u32, String)>,
+) -> BrokerEvent {
+    BrokerEvent::TenantSet {
+        tenant: TenantDocument {
+            queue: QueueDocument::of(queue),
+            budget: budget.map(exact),
+            suspended,
+        },
+        reserved,
     }
 }
 

@@ -1,9 +1,12 @@
 //! What time and executors make of leases.
 
-use crate::{Broker, LeaseState, Observation, OrderId, ask::ended, executor::Work, tenants::exact};
+use crate::{
+    Broker, Lease, LeaseState, Observation, OrderId, Refusal, ask::ended, executor::Work,
+    tenants::exact,
+};
 use gpuwise_account::period::Month;
 use gpuwise_domain::placement::{Action, Event, Failure, FailureCause, JobId};
-use gpuwise_sched::decide::{Policy, wake_at};
+use gpuwise_sched::decide::{Policy, tidy_wake_at, wake_at};
 use gpuwise_units::Nanoseconds;
 use gpuwise_wire::{
     Mirror as _,
@@ -18,23 +21,38 @@ impl Broker {
     /// When time alone changes something: a lease's time is over, a month begins, or a decision comes out
     /// otherwise than at `decided`, when it was decided last; `None`: never.
     pub fn wake_at(&self, policy: &Policy, decided: Nanoseconds) -> Option<Nanoseconds> {
+        let upkeep = policy.upkeep.as_ref();
+        let tidied = upkeep.and_then(|what| tidy_wake_at(&self.world, what, decided));
         let decided = wake_at(&self.world, policy, decided);
         let month = (!self.open.is_empty()).then(|| self.month.next().start());
+        let month = month.into_iter().chain([self.closes_at(self.unclosed)]);
         let end = self.ends.first().map(|(end, _)| *end);
         let proven = self.proven_at();
-        month
-            .into_iter()
-            .chain(end)
-            .chain(decided)
-            .chain(proven)
-            .min()
+        let rest = end.into_iter().chain(decided).chain(tidied).chain(proven);
+        month.chain(rest).min()
     }
 
-    /// What has happened by now because time went on: leases whose time is over, and months that begin.
+    /// When a month's statements are made for good: what comes later is a correction.
+    fn closes_at(&self, month: Month) -> Nanoseconds {
+        month.interval().end + self.accounts.books.meter().limits().grace
+    }
+
+    /// The first month whose statements are not made for good.
+    pub const fn unclosed(&self) -> Month {
+        self.unclosed
+    }
+
+    /// What has happened by now because time went on: months that are closed, leases whose time is over, and months that begin.
     pub fn due(&self, now: Nanoseconds) -> Vec<BrokerEvent> {
         let mut due = self.over(now);
         if Month::of(now) > self.month {
             due.extend(self.another_month(now));
+        }
+        let mut month = self.unclosed;
+        while self.closes_at(month) <= now {
+            let name = month.to_string();
+            due.push(BrokerEvent::MonthClosed { month: name });
+            month = month.next();
         }
         due
     }
@@ -54,30 +72,56 @@ impl Broker {
     /// finds too little left is told to end.
     fn another_month(&self, now: Nanoseconds) -> Vec<BrokerEvent> {
         const REASON: &str = "the budget of the new month has too little left for it";
-        let mut budgets = self.clone();
-        let (mut reserved, mut ended) = (Vec::new(), Vec::new());
-        for lease in self.open() {
-            let begun = lease.started.is_some() && lease.length.is_some();
-            let held = !begun && self.accounts.budgets.budget(&lease.ask.tenant).is_some();
-            let Some(job) = self.world.job(lease.job()).filter(|_| held) else {
-                continue;
-            };
-            if lease.draining.is_some() {
-                continue;
-            }
-            budgets.accounts.budgets.release(&lease.id());
-            let spot = lease.ask.preemptible == Some(true);
-            match budgets.hold_back(now, spot, &job.job, lease.length) {
-                Ok(Some(amount)) => {
-                    budgets.reserve(now, lease, amount);
-                    reserved.push((lease.number, exact(amount)));
-                }
-                Ok(None) => {}
-                Err(_) => ended.extend(self.release(lease.number, REASON).unwrap_or_default()),
-            }
-        }
+        let unheld = |lease: &&Lease| lease.started.is_none() || lease.length.is_none();
+        let (reserved, ended) = self
+            .slice()
+            .held_again(now, self.open().filter(unheld), REASON);
         let began = BrokerEvent::MonthBegan { reserved };
         [began].into_iter().chain(ended).collect()
+    }
+
+    /// What budgets hold back for leases from now on; those that do not fit are told to end.
+    pub(crate) fn held_again<'l>(
+        mut self,
+        now: Nanoseconds,
+        leases: impl Iterator<Item = &'l Lease>,
+        reason: &str,
+    ) -> (Vec<(u32, String)>, Vec<BrokerEvent>) {
+        let (mut reserved, mut ended) = (Vec::new(), Vec::new());
+        for lease in leases {
+            match self.held(now, [lease].into_iter()) {
+                Ok(held) => reserved.extend(held),
+                Err(_) => ended.extend(self.release(lease.number, reason).unwrap_or_default()),
+            }
+        }
+        (reserved, ended)
+    }
+
+    /// Holds back what leases of tenants with a budget may still cost: how much for each.
+    ///
+    /// # Errors
+    /// Of the first that does not fit.
+    pub(crate) fn held<'l>(
+        &mut self,
+        now: Nanoseconds,
+        leases: impl Iterator<Item = &'l Lease>,
+    ) -> Result<Vec<(u32, String)>, (u32, Refusal)> {
+        let mut reserved = Vec::new();
+        for lease in leases.filter(|lease| lease.draining.is_none()) {
+            let job = self.world.job(lease.job()).map(|state| state.job.clone());
+            let bounded = self.accounts.budgets.budget(&lease.ask.tenant).is_some();
+            let Some(job) = job.filter(|_| bounded) else {
+                continue;
+            };
+            self.accounts.budgets.release(&lease.id());
+            let spot = lease.ask.preemptible == Some(true);
+            let held = self.hold_back(spot, &job, Self::span_of(now, lease));
+            if let Some(amount) = held.map_err(|refusal| (lease.number, refusal))? {
+                self.reserve(now, lease, amount);
+                reserved.push((lease.number, exact(amount)));
+            }
+        }
+        Ok(reserved)
     }
 
     fn over(&self, now: Nanoseconds) -> Vec<BrokerEvent> {

@@ -43,7 +43,7 @@ impl Offer {
 }
 
 gpuwise_units::named! {
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
     pub enum Terms:
         name
     {

@@ -1,16 +1,19 @@
 //! Whether a log is whole: it is read from its first event on, applied, and its money counted a second time.
 
 use crate::replay::Replay;
-use gpuwise_account::period::{HOUR, Month};
-use gpuwise_broker::{Broker, Grant};
+use gpuwise_account::{
+    period::{HOUR, Month},
+    prices::PriceEntry,
+};
+use gpuwise_broker::{Broker, FORM, Grant};
 use gpuwise_domain::placement::{Action, Event, Part};
-use gpuwise_store::{LogEntry, LogSpan, Store, StoreError};
+use gpuwise_store::{LogEntry, LogSpan, Snapshot, Store, StoreError, read_backup};
 use gpuwise_units::{Currency, Money, Nanoseconds};
 use gpuwise_wire::{
     Mirror as _,
     broker::{BrokerEvent, LoggedEvent},
 };
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, path::PathBuf};
 
 /// Events read at a time.
 const PAGE: u32 = 2_000;
@@ -20,8 +23,12 @@ const PAGE: u32 = 2_000;
 pub struct Checked {
     /// `None`: the log is empty.
     pub span: Option<LogSpan>,
-    /// Events that were applied, from the first on.
+    /// Events that were applied one by one.
     pub applied: u64,
+    /// The last event of the snapshot from which was begun; 0: it was begun with the first event.
+    pub from: u64,
+    /// The newest snapshot that this build can read: its last event, and whether it was held to the log.
+    pub snapshot: Option<(u64, bool)>,
     pub tenants: usize,
     pub leases: usize,
     pub money: Vec<Counted>,
@@ -50,32 +57,59 @@ impl Counted {
     }
 }
 
-/// Reads a whole log.
+/// Reads a whole log: first the files that its first events were moved to. Where those are not given, it
+/// begins with the snapshot, and money is not counted a second time.
 ///
 /// # Errors
 /// When the database refuses. What is wrong with the log itself is among the answer's problems.
-pub fn check(store: &Store) -> Result<Checked, StoreError> {
+pub fn check(store: &Store, archives: &[PathBuf]) -> Result<Checked, StoreError> {
     let span = store.log_span()?;
-    let mut replay = Replay::default();
-    let mut tally = Tally::default();
     let mut problems = Vec::new();
     if let Some(span) = span
-        && span.events != span.last
+        && span.archived + span.events != span.last
     {
         problems.push(format!(
             "the log has {} events, and its last is event {}",
-            span.events, span.last
+            span.archived + span.events,
+            span.last
         ));
     }
-    if let Err(error) = follow(store, &mut replay, &mut tally, &mut problems) {
+    let headless = archives.is_empty() && span.is_some_and(|span| span.archived > 0);
+    let mut reading = Reading {
+        replay: if headless {
+            Replay::open(store)?
+        } else {
+            Replay::default()
+        },
+        tally: Tally::default(),
+        snapshot: store.snapshot(FORM)?,
+        held: false,
+        before: i64::MIN,
+        problems,
+    };
+    let from = reading.replay.from();
+    if let Err(error) = reading.all(store, archives) {
         match error {
-            Ended::Store(error @ StoreError::Gap { .. }) => problems.push(error.to_string()),
+            Ended::Store(
+                error @ (StoreError::Gap { .. }
+                | StoreError::Archived { .. }
+                | StoreError::Damaged { .. }),
+            ) => reading.problems.push(error.to_string()),
             Ended::Store(error) => return Err(error),
-            Ended::Event(problem) => problems.push(problem),
+            Ended::Event(problem) => reading.problems.push(problem),
         }
     }
-    let money = replay.state().map_or_else(Vec::new, |broker| {
-        counted(broker, tally.with_open(broker), span)
+    let Reading {
+        replay,
+        tally,
+        snapshot,
+        held,
+        mut problems,
+        ..
+    } = reading;
+    let whole = replay.state().filter(|_| !headless);
+    let money = whole.map_or_else(Vec::new, |broker| {
+        counted(broker, &tally.with_open(broker), span)
     });
     let unequal = money.iter().filter(|counted| !counted.is_conserved());
     problems.extend(unequal.map(|counted| {
@@ -89,7 +123,9 @@ pub fn check(store: &Store) -> Result<Checked, StoreError> {
     }));
     Ok(Checked {
         span,
-        applied: replay.last(),
+        applied: replay.last() - from,
+        from,
+        snapshot: snapshot.map(|snapshot| (snapshot.seq, held)),
         tenants: replay.state().map_or(0, |broker| broker.tenants().count()),
         leases: replay.state().map_or(0, |broker| broker.leases().count()),
         money,
@@ -109,26 +145,56 @@ impl From<StoreError> for Ended {
     }
 }
 
-fn follow(
-    store: &Store,
-    replay: &mut Replay,
-    tally: &mut Tally,
-    problems: &mut Vec<String>,
-) -> Result<(), Ended> {
-    let mut before = i64::MIN;
-    loop {
-        let page = store.events_after(replay.last(), PAGE)?;
-        if page.is_empty() {
-            return Ok(());
+/// A log that is being read.
+struct Reading {
+    replay: Replay,
+    tally: Tally,
+    snapshot: Option<Snapshot>,
+    /// Whether the snapshot is what the log comes to.
+    held: bool,
+    before: i64,
+    problems: Vec<String>,
+}
+
+impl Reading {
+    fn all(&mut self, store: &Store, archives: &[PathBuf]) -> Result<(), Ended> {
+        for file in archives {
+            read_backup(file, &mut |entry| self.take(&entry))?;
         }
-        for entry in &page {
-            if entry.at_ns < before {
-                let LogEntry { seq, .. } = entry;
-                problems.push(format!("event {seq} is earlier than the one before it"));
+        loop {
+            let page = store.events_after(self.replay.last(), PAGE)?;
+            if page.is_empty() {
+                return Ok(());
             }
-            before = before.max(entry.at_ns);
-            step(replay, tally, entry).map_err(Ended::Event)?;
+            for entry in &page {
+                self.take(entry)?;
+            }
         }
+    }
+
+    fn take(&mut self, entry: &LogEntry) -> Result<(), Ended> {
+        let LogEntry { seq, at_ns, .. } = entry;
+        let expected = self.replay.last() + 1;
+        if *seq != expected {
+            let found = *seq;
+            return Err(StoreError::Gap { expected, found }.into());
+        }
+        if *at_ns < self.before {
+            let problem = format!("event {seq} is earlier than the one before it");
+            self.problems.push(problem);
+        }
+        self.before = self.before.max(*at_ns);
+        step(&mut self.replay, &mut self.tally, entry).map_err(Ended::Event)?;
+        if let Some(snapshot) = self.snapshot.as_ref().filter(|one| one.seq == *seq) {
+            let state = Broker::of_image(&snapshot.body);
+            self.held = state.as_ref().ok() == self.replay.state();
+            if !self.held {
+                self.problems.push(format!(
+                    "the snapshot of event {seq} is not what the log comes to: `gpuwise store snapshot --anew` makes another"
+                ));
+            }
+        }
+        Ok(())
     }
 }
 
@@ -146,34 +212,43 @@ fn step(replay: &mut Replay, tally: &mut Tally, entry: &LogEntry) -> Result<(), 
         .map_err(|error| format!("event {seq}, of kind {:?}: {error}", entry.kind))?;
     match (held, replay.state()) {
         (Some(held), Some(broker)) => tally.ended(broker, held),
-        (_, Some(broker)) => tally.begin(broker),
         _ => {}
     }
     Ok(())
 }
 
-/// Grants counted beside the books: µ-units × nanoseconds × parts, by currency and by how many parts a GPU
+/// A grant that is over, or counted up to now.
+struct Held {
+    grant: Grant,
+    /// Thousandths, slices: so many of so many.
+    share: (u64, u64),
+    tenant: String,
+    gpu: String,
+    part: String,
+    class: &'static str,
+}
+
+/// Grants counted beside the books: each by the price of its time, by currency and by how many parts a GPU
 /// has. Nothing is rounded.
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Tally {
-    /// By kind of GPU.
-    prices: Vec<Option<Money>>,
-    sums: BTreeMap<(Currency, u64), i128>,
+    held: Vec<Held>,
 }
 
 impl Tally {
-    fn begin(&mut self, broker: &Broker) {
-        let kinds = broker.world().kinds().iter();
-        self.prices = kinds.map(|kind| kind.price.map(|price| price.0)).collect();
-    }
-
-    /// Of those, counts what is over.
+    /// Of those, keeps what is over.
     fn ended(&mut self, broker: &Broker, held: Vec<Grant>) {
-        for grant in held {
+        for mut grant in held {
             let now = broker.grants().of(grant.lease, grant.end);
-            if !now.contains(&grant) {
-                self.count(broker, &grant);
+            if now.contains(&grant) {
+                continue;
             }
+            // It may go on, and be counted from later on.
+            let same = |one: &&Grant| one.gpu == grant.gpu && one.part == grant.part;
+            if let Some(rest) = now.iter().find(same) {
+                grant.end = rest.start;
+            }
+            self.keep(broker, grant);
         }
     }
 
@@ -181,37 +256,101 @@ impl Tally {
     fn with_open(mut self, broker: &Broker) -> Self {
         let open: Vec<Grant> = broker.grants().so_far(broker.now()).collect();
         for grant in open {
-            self.count(broker, &grant);
+            self.keep(broker, grant);
         }
         self
     }
 
-    fn count(&mut self, broker: &Broker, grant: &Grant) -> Option<()> {
+    fn keep(&mut self, broker: &Broker, grant: Grant) -> Option<()> {
         let gpu = &broker.world().gpu(grant.gpu)?.gpu;
         let kind = broker.world().kind(gpu.kind)?;
-        let price = (*self.prices.get(gpu.kind.index())?)?;
-        let (part, of) = match grant.part {
-            Part::Whole => (1, 1),
+        let lease = broker.lease(grant.lease)?;
+        let (share, part) = match grant.part {
+            Part::Whole => ((1, 1), "whole".to_owned()),
             Part::Fraction {
                 milli, memory_mib, ..
             } => {
                 let all = kind.memory_mib.unwrap_or(memory_mib).max(1);
-                larger((milli.into(), 1000), (memory_mib.into(), all.into()))
+                let share = larger((milli.into(), 1000), (memory_mib.into(), all.into()));
+                (share, String::new())
             }
             Part::Slice { shape, .. } => {
                 let mig = kind.mig.as_ref()?;
                 let shape = mig.shape(shape)?;
-                larger(
+                let share = larger(
                     (shape.compute.into(), mig.compute_slices.into()),
                     (shape.size.into(), mig.memory_slices.into()),
-                )
+                );
+                (share, shape.profile.clone())
             }
         };
-        let length = i128::from(grant.end.0.saturating_sub(grant.start.0));
-        let sum = self.sums.entry((price.currency, of)).or_default();
-        *sum += length * i128::from(price.micros) * i128::from(part);
+        let spot = lease.ask.preemptible == Some(true);
+        self.held.push(Held {
+            grant,
+            share,
+            tenant: lease.ask.tenant.clone(),
+            gpu: kind.name.clone(),
+            part,
+            class: if spot { "spot" } else { "on-demand" },
+        });
         Some(())
     }
+
+    /// µ-units × nanoseconds × parts.
+    fn sums(&self, prices: &[PriceEntry]) -> BTreeMap<(Currency, u64), i128> {
+        let mut sums = BTreeMap::new();
+        for held in &self.held {
+            let (start, end) = (held.grant.start.0, held.grant.end.0);
+            let bounds = prices
+                .iter()
+                .flat_map(|one| [one.valid.start.0, one.valid.end.0]);
+            let mut moments: Vec<u64> = bounds.filter(|at| (start..end).contains(at)).collect();
+            moments.extend([start, end]);
+            moments.sort_unstable();
+            for pair in moments.windows(2) {
+                let Some(price) = price(prices, held, pair[0]) else {
+                    continue;
+                };
+                let length = i128::from(pair[1] - pair[0]);
+                let micros = i128::from(price.micros) * i128::from(held.share.0);
+                *sums.entry((price.currency, held.share.1)).or_default() += length * micros;
+            }
+        }
+        sums
+    }
+}
+
+/// The price of a moment: of those that are for it, the one that says it most closely; tenant before GPU
+/// before part before class.
+fn price(prices: &[PriceEntry], held: &Held, at: u64) -> Option<Money> {
+    use gpuwise_account::prices::Part as Priced;
+    let fits = |own: &Option<String>, other: &str| own.as_deref().is_none_or(|own| own == other);
+    let mut best: Option<([bool; 4], Money)> = None;
+    for one in prices {
+        let applies = &one.applies;
+        let part = match &applies.part {
+            None => true,
+            Some(Priced::Whole) => held.part == "whole",
+            Some(Priced::Profile(profile)) => *profile == held.part,
+            Some(_) => false,
+        };
+        let class = applies.class.is_none_or(|class| class.name() == held.class);
+        let valid = one.valid.start.0 <= at && at < one.valid.end.0;
+        let whom = fits(&applies.tenant, &held.tenant) && fits(&applies.kind, &held.gpu);
+        if !(part && class && valid && whom) {
+            continue;
+        }
+        let closeness = [
+            applies.tenant.is_some(),
+            applies.kind.is_some(),
+            applies.part.is_some(),
+            applies.class.is_some(),
+        ];
+        if best.is_none_or(|(before, _)| before < closeness) {
+            best = Some((closeness, one.amount));
+        }
+    }
+    Some(best?.1)
 }
 
 /// What leases have that an event may end, as of that event.
@@ -267,13 +406,14 @@ fn touched(event: &BrokerEvent) -> Touched {
             _ => return Touched::All,
         },
         BrokerEvent::Ended { lease, .. } => vec![*lease],
+        // What is held is counted up to then.
+        BrokerEvent::MonthBegan { .. } | BrokerEvent::PriceSet { .. } => return Touched::All,
         BrokerEvent::Began { .. }
         | BrokerEvent::PolicySet { .. }
         | BrokerEvent::TenantSet { .. }
         | BrokerEvent::TokenAdded { .. }
         | BrokerEvent::TokenRevoked { .. }
         | BrokerEvent::LeaseRequested { .. }
-        | BrokerEvent::MonthBegan { .. }
         | BrokerEvent::Draining { .. }
         | BrokerEvent::Used { .. }
         | BrokerEvent::SloSet { .. }
@@ -281,12 +421,14 @@ fn touched(event: &BrokerEvent) -> Touched {
         | BrokerEvent::DemandSet { .. }
         | BrokerEvent::Learned { .. }
         | BrokerEvent::Proposed { .. }
-        | BrokerEvent::ProposalMoved { .. } => Vec::new(),
+        | BrokerEvent::ProposalMoved { .. }
+        | BrokerEvent::MonthClosed { .. }
+        | BrokerEvent::Asked(_) => Vec::new(),
     })
 }
 
 /// The statements of all tenants and months beside what was granted.
-fn counted(broker: &Broker, tally: Tally, span: Option<LogSpan>) -> Vec<Counted> {
+fn counted(broker: &Broker, tally: &Tally, span: Option<LogSpan>) -> Vec<Counted> {
     let mut all: BTreeMap<Currency, Counted> = BTreeMap::new();
     let of = |currency| Counted {
         currency,
@@ -296,7 +438,7 @@ fn counted(broker: &Broker, tally: Tally, span: Option<LogSpan>) -> Vec<Counted>
     };
     let first = span.map_or(broker.now().0, |span| span.first_at_ns.unsigned_abs());
     for tenant in broker.tenants() {
-        let mut month = Month::of(Nanoseconds(first));
+        let mut month = Month::of(Nanoseconds(first.min(broker.begun().0)));
         while month <= Month::of(broker.now()) {
             let statement = broker.statement(broker.now(), &tenant.name, month);
             for charge in statement.lines.iter().filter_map(|line| line.charge.ok()) {
@@ -309,7 +451,7 @@ fn counted(broker: &Broker, tally: Tally, span: Option<LogSpan>) -> Vec<Counted>
             month = month.next();
         }
     }
-    for ((currency, parts), sum) in tally.sums {
+    for ((currency, parts), sum) in tally.sums(broker.prices()) {
         let hours = i128::from(HOUR) * i128::from(parts);
         let counted = all.entry(currency).or_insert_with(|| of(currency));
         counted.granted += (sum + hours / 2) / hours;

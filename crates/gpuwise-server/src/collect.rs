@@ -128,7 +128,7 @@ impl Collector {
             return;
         }
         let policy = {
-            let broker = self.shared.broker().clone();
+            let broker = self.shared.broker().slice();
             self.shared.desk.policy(&broker)
         };
         if policy.disruptions.reclaim.is_none() {
@@ -223,10 +223,12 @@ impl Collector {
             let broker = self.shared.broker();
             let last = broker.telemetry(lease.number).map(|one| one.last);
             let shares = lease.place.iter().flat_map(|one| &one.gpus);
-            let uids = shares.filter(|share| share.part == Part::Whole).filter_map(|share| {
-                let state = broker.world().gpu(share.gpu)?;
-                Some(state.gpu.uid.to_string())
-            });
+            let uids = shares
+                .filter(|share| share.part == Part::Whole)
+                .filter_map(|share| {
+                    let state = broker.world().gpu(share.gpu)?;
+                    Some(state.gpu.uid.to_string())
+                });
             (last, uids.collect::<Vec<_>>())
         };
         let Some(started) = lease.started else {

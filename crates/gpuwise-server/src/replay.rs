@@ -1,8 +1,8 @@
 //! The state that a log comes to, followed event by event.
 
 use crate::writer::Stopped;
-use gpuwise_broker::{Broken, Broker};
-use gpuwise_store::{LogEntry, Store};
+use gpuwise_broker::{Broken, Broker, FORM};
+use gpuwise_store::{LogEntry, Store, StoreError};
 use gpuwise_wire::broker::LoggedEvent;
 use std::{sync::mpsc, thread};
 
@@ -18,9 +18,37 @@ const AHEAD: usize = 4;
 pub struct Replay {
     state: Option<Broker>,
     last: u64,
+    /// The last event that a snapshot held from which it began; 0: there was none.
+    from: u64,
 }
 
 impl Replay {
+    /// Begins with the newest snapshot that this build can read. One that cannot be read is as if it were
+    /// not there: the log makes the same state.
+    ///
+    /// # Errors
+    /// When the database refuses.
+    pub fn open(store: &Store) -> Result<Self, StoreError> {
+        let Some(snapshot) = store.snapshot(FORM)? else {
+            return Ok(Self::default());
+        };
+        let within = snapshot.seq <= store.last_event()?;
+        let state = Broker::of_image(&snapshot.body).ok().filter(|_| within);
+        Ok(match state {
+            None => Self::default(),
+            state => Self {
+                state,
+                last: snapshot.seq,
+                from: snapshot.seq,
+            },
+        })
+    }
+
+    /// The last event of the snapshot from which it began; 0: it began with the first event.
+    pub const fn from(&self) -> u64 {
+        self.from
+    }
+
     /// Applies the next event of a log.
     ///
     /// # Errors
@@ -42,7 +70,7 @@ impl Replay {
     ///
     /// # Errors
     /// When the database refuses, or the log does not fit together.
-    pub(crate) fn catch_up(&mut self, store: &Store) -> Result<(), Stopped> {
+    pub fn catch_up(&mut self, store: &Store) -> Result<(), Stopped> {
         let first = store.events_after(self.last, PAGE)?;
         if first.len() < PAGE as usize {
             return Ok(first.iter().try_for_each(|entry| self.apply(entry))?);

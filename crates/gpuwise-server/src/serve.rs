@@ -81,10 +81,11 @@ pub enum Said {
     Waits { address: SocketAddr, holder: String },
     /// An administrator's token was written to this file.
     Token(PathBuf),
-    /// It answers here.
+    /// It answers here; so many events of the log were read one by one, the others are in a snapshot.
     Listens {
         address: SocketAddr,
         events: u64,
+        read: u64,
         /// Whether by TLS.
         tls: bool,
     },
@@ -171,6 +172,7 @@ pub fn serve(
             say(Said::Listens {
                 address,
                 events: started.writer.last,
+                read: started.writer.last - started.from,
                 tls: has_tls,
             });
             let mut collector = started.collector;
@@ -229,6 +231,8 @@ struct Started {
     writer: Writer,
     inbox: mpsc::Sender<Incoming>,
     collector: Collector,
+    /// The last event of the snapshot that it began with.
+    from: u64,
 }
 
 /// Waits until nobody else writes, reads the log meanwhile, and opens the gate; `None`: it was told to end.
@@ -241,7 +245,7 @@ fn start(
 ) -> Result<Option<Started>, ServeError> {
     let oidc = settings.oidc.clone().map(Oidc::new).transpose()?;
     let store = Store::open_durable(&settings.store)?;
-    let mut replay = Replay::default();
+    let mut replay = Replay::open(&store)?;
     let taken = lead::take(
         &store,
         &lead::holder(),
@@ -259,6 +263,7 @@ fn start(
     gate.standing.set(Stage::Starts);
     // What the one before wrote last.
     replay.catch_up(&store)?;
+    let from = replay.from();
     let (mut ahead, mut last) = match replay.into_state() {
         Some(found) => found,
         None => begin(&store, epoch, &settings)?,
@@ -344,6 +349,7 @@ fn start(
         writer,
         inbox: sender,
         collector,
+        from,
     }))
 }
 

@@ -68,7 +68,7 @@ pub(crate) enum Trouble {
 
 /// Why the writer stopped.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Stopped {
+pub enum Stopped {
     #[error(transparent)]
     Store(#[from] StoreError),
     #[error("the state contradicts itself")]

@@ -32,6 +32,8 @@ const DIGITS: usize = 16;
 /// A backup that was written or read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Backup {
+    /// The event after which it begins: those up to it are archived elsewhere.
+    pub after: u64,
     pub events: u64,
     /// When the first and the last happened: nanoseconds since 1970, UTC.
     pub first_at_ns: i64,
@@ -43,6 +45,13 @@ pub struct Backup {
 struct Header {
     schema: String,
     events: u64,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    after: u64,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks by reference")]
+const fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// An event's line, up to its body, which is a document and is kept byte for byte.
@@ -62,10 +71,20 @@ impl Store {
     /// # Errors
     /// When there is such a file, it cannot be written, the log is empty or has a gap.
     pub fn backup(&self, path: &Path) -> Result<Backup, StoreError> {
-        let events = self.last_event()?;
-        if events == 0 {
+        let last = self.last_event()?;
+        if last == 0 {
             return Err(StoreError::Empty);
         }
+        self.backup_of(path, self.archived()?, last)
+    }
+
+    /// The same of events after one, up to another.
+    pub(crate) fn backup_of(
+        &self,
+        path: &Path,
+        after: u64,
+        last: u64,
+    ) -> Result<Backup, StoreError> {
         if path.exists() {
             return Err(StoreError::There { file: shown(path) });
         }
@@ -73,7 +92,7 @@ impl Store {
         let mut part = path.as_os_str().to_owned();
         part.push(".part");
         let part = Path::new(&part);
-        let written = self.write(part, events);
+        let written = self.write(part, after, last);
         let done = written.and_then(|backup| {
             fs::rename(part, path).map_err(wrote(path))?;
             let folder = path
@@ -92,24 +111,27 @@ impl Store {
         done
     }
 
-    fn write(&self, path: &Path, events: u64) -> Result<Backup, StoreError> {
+    fn write(&self, path: &Path, after: u64, until: u64) -> Result<Backup, StoreError> {
+        let events = until - after;
         let file = File::create(path).map_err(wrote(path))?;
         let mut file = BufWriter::new(file);
         let header = Header {
             schema: FORM.into(),
             events,
+            after,
         };
         let header = serde_json::to_string(&header).unwrap_or_default();
         writeln!(file, "{header}").map_err(wrote(path))?;
-        let (mut sum, mut last) = (sum_of(&header, ""), 0);
+        let (mut sum, mut last) = (sum_of(&header, ""), after);
         let mut backup = Backup {
+            after,
             events,
             first_at_ns: i64::MAX,
             last_at_ns: i64::MIN,
         };
-        while last < events {
+        while last < until {
             let page = self.events_after(last, PAGE)?;
-            let wanted = page.iter().filter(|entry| entry.seq <= events);
+            let wanted = page.iter().filter(|entry| entry.seq <= until);
             for entry in wanted {
                 sum = line(entry, &sum, &mut file).map_err(|problem| match problem {
                     Bad::Text(problem) => StoreError::Line {
@@ -130,7 +152,7 @@ impl Store {
         Ok(backup)
     }
 
-    /// Puts a backup into an empty log: all of it or nothing.
+    /// Puts a backup into a log that ends where it begins, such as an empty one: all of it or nothing.
     ///
     /// # Errors
     /// When the file is damaged, the log is not empty, or the database refuses; then nothing is kept.
@@ -145,19 +167,31 @@ impl Store {
             let lead = "INSERT INTO log_leader (one, epoch, holder, beat) VALUES (1, 1, '', 0) \
                         ON CONFLICT (one) DO UPDATE SET epoch = log_leader.epoch + 1, holder = ''";
             sqlx::query(lead).execute(&mut *transaction).await?;
-            let old = "DELETE FROM log_snapshots";
-            sqlx::query(old).execute(&mut *transaction).await?;
-            let row = sqlx::query("SELECT COUNT(*) FROM log_events")
+            for old in [
+                "DELETE FROM log_snapshots",
+                "DELETE FROM log_snapshot_pages",
+            ] {
+                sqlx::query(old).execute(&mut *transaction).await?;
+            }
+            let row = sqlx::query("SELECT COALESCE(MAX(seq), 0) FROM log_events")
                 .fetch_one(&mut *transaction)
                 .await?;
             row.try_get::<i64, _>(0)
         });
         let held = held.map_err(failed(deed))?.unsigned_abs();
-        if held > 0 {
-            return Err(StoreError::NotEmpty { events: held });
-        }
         let mut chunk = Vec::with_capacity(ROWS);
+        let mut first = true;
         let backup = read_backup(path, &mut |entry| {
+            if first && entry.seq != held + 1 {
+                return Err(match entry.seq {
+                    1 => StoreError::NotEmpty { events: held },
+                    seq => StoreError::Gap {
+                        expected: held + 1,
+                        found: seq,
+                    },
+                });
+            }
+            first = false;
             chunk.push(entry);
             if chunk.len() == ROWS {
                 let added = run.block_on(add(&mut transaction, &chunk));
@@ -204,12 +238,13 @@ pub fn read_backup<E: From<StoreError>>(
     }
     let mut sum = sum_of(&text, "");
     let mut backup = Backup {
+        after: header.after,
         events: header.events,
         first_at_ns: i64::MAX,
         last_at_ns: i64::MIN,
     };
-    for seq in 1..=header.events {
-        let cut = |problem: &str| damaged(seq + 1, problem);
+    for (seq, place) in (header.after + 1..).zip(2..header.events + 2) {
+        let cut = |problem: &str| damaged(place, problem);
         next(&mut file, &mut text).map_err(|problem| {
             cut(&format!(
                 "{problem}; {} events should follow line 1",

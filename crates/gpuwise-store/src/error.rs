@@ -63,6 +63,15 @@ pub enum StoreError {
     Fenced { epoch: i64 },
     #[error("the log has a gap: event {expected} is missing before event {found}")]
     Gap { expected: u64, found: u64 },
+    /// Events that are asked for were moved into a file.
+    #[error(
+        "event {expected} is no longer in the database: events up to {last} were archived in {file}"
+    )]
+    Archived {
+        expected: u64,
+        last: u64,
+        file: String,
+    },
     /// What was written may be kept or not: the answer was lost.
     #[error("database: {deed} may have failed")]
     Unsure {

@@ -4,6 +4,7 @@
 //! One SQL text serves both. Everything here blocks: the driver runs on a runtime of its own, so
 //! that callers need none. A run is known by a hash of what it is: bringing it twice keeps one.
 
+mod archive;
 mod backup;
 mod connect;
 mod daily;
@@ -15,18 +16,21 @@ mod proposals;
 mod runs;
 mod save;
 mod series;
+mod snapshots;
 mod times;
 
+pub use archive::Archive;
 pub use backup::{Backup, read_backup};
 pub use connect::without_password as shown;
 pub use daily::{DailyFigure, DailyGroup};
 pub use error::StoreError;
 pub use hash::{RunId, content_hash};
-pub use log::{Epoch, Leader, LogEntry, LogSpan, Snapshot};
+pub use log::{Epoch, Leader, LogEntry, LogSpan};
 pub use proposals::StoredProposal;
 pub use runs::{Filter, RunRow, StoredRun};
 pub use save::{NewRun, Saved};
 pub use series::Series;
+pub use snapshots::{Snapshot, SnapshotRow};
 
 use sqlx::AnyPool;
 use tokio::runtime::Runtime;

@@ -1,4 +1,4 @@
-//! The broker's log: events in order, snapshots of what they come to, and who may write.
+//! The broker's log: events in order, and who may write.
 //!
 //! One program writes at a time: it holds an epoch, and every append is a transaction that proves it. A
 //! program that was thought dead and wakes up holds an older epoch and is refused.
@@ -39,21 +39,13 @@ pub struct Leader {
     pub beat: i64,
 }
 
-/// A state as of an event.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Snapshot {
-    /// The last event that is in it.
-    pub seq: u64,
-    /// Which program's form it has; another program makes its own from the log.
-    pub form: String,
-    pub body: String,
-}
-
 /// What a log holds, as the database counts it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogSpan {
     pub events: u64,
-    /// The number of the last one: as many as there are, unless some are missing.
+    /// Events before those, which were moved into files.
+    pub archived: u64,
+    /// The number of the last one: as many as there are and were, unless some are missing.
     pub last: u64,
     /// When the first and the last happened: nanoseconds since 1970, UTC.
     pub first_at_ns: i64,
@@ -253,6 +245,14 @@ impl Store {
         let read = read.map_err(failed("reading the log"))?;
         for (expected, entry) in (seq + 1..).zip(&read) {
             if entry.seq != expected {
+                let archives = self.archives()?;
+                if let Some(archive) = archives.into_iter().find(|one| one.last >= expected) {
+                    return Err(StoreError::Archived {
+                        expected,
+                        last: archive.last,
+                        file: archive.file,
+                    });
+                }
                 return Err(StoreError::Gap {
                     expected,
                     found: entry.seq,
@@ -287,59 +287,15 @@ impl Store {
             let row = sqlx::query(SPAN).fetch_one(&self.pool).await?;
             Ok(LogSpan {
                 events: row.try_get::<i64, _>(0)?.unsigned_abs(),
+                archived: 0,
                 last: row.try_get::<i64, _>(1)?.unsigned_abs(),
                 first_at_ns: row.try_get(2)?,
                 last_at_ns: row.try_get(3)?,
             })
         });
-        let span = read.map_err(failed("reading the log"))?;
+        let mut span = read.map_err(failed("reading the log"))?;
+        span.archived = self.archived()?;
         Ok((span.events > 0).then_some(span))
-    }
-
-    /// Keeps a snapshot, and forgets older ones.
-    ///
-    /// # Errors
-    /// When the database refuses.
-    pub fn keep_snapshot(&self, snapshot: &Snapshot) -> Result<(), StoreError> {
-        self.runtime
-            .block_on(async {
-                let mut transaction = self.pool.begin().await?;
-                sqlx::query("DELETE FROM log_snapshots")
-                    .execute(&mut *transaction)
-                    .await?;
-                sqlx::query("INSERT INTO log_snapshots (seq, form, body) VALUES ($1, $2, $3)")
-                    .bind(number(snapshot.seq))
-                    .bind(&snapshot.form)
-                    .bind(&snapshot.body)
-                    .execute(&mut *transaction)
-                    .await?;
-                transaction.commit().await
-            })
-            .map_err(failed("keeping a snapshot"))
-    }
-
-    /// The last snapshot.
-    ///
-    /// # Errors
-    /// When the database refuses.
-    pub fn snapshot(&self) -> Result<Option<Snapshot>, StoreError> {
-        self.runtime
-            .block_on(async {
-                let row = sqlx::query(
-                    "SELECT seq, form, body FROM log_snapshots ORDER BY seq DESC LIMIT 1",
-                )
-                .fetch_optional(&self.pool)
-                .await?;
-                row.map(|row| {
-                    Ok(Snapshot {
-                        seq: row.try_get::<i64, _>(0)?.unsigned_abs(),
-                        form: row.try_get(1)?,
-                        body: row.try_get(2)?,
-                    })
-                })
-                .transpose()
-            })
-            .map_err(failed("reading a snapshot"))
     }
 }
 
@@ -383,6 +339,6 @@ fn leader(row: &AnyRow) -> Result<Leader, sqlx::Error> {
 }
 
 /// A number as a column has it.
-fn number(seq: u64) -> i64 {
+pub(crate) fn number(seq: u64) -> i64 {
     i64::try_from(seq).unwrap_or(i64::MAX)
 }

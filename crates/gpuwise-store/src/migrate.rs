@@ -13,6 +13,7 @@ const MIGRATIONS: &[(i64, &str)] = &[
     (3, include_str!("../migrations/0003_daily.sql")),
     (4, include_str!("../migrations/0004_runs_by_name.sql")),
     (5, include_str!("../migrations/0005_log.sql")),
+    (6, include_str!("../migrations/0006_snapshots.sql")),
 ];
 
 /// Applies what is missing.

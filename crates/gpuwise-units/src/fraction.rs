@@ -7,7 +7,7 @@ use core::cmp::Ordering;
 ///
 /// Kept in lowest terms with a positive denominator. Operations give `None` where a result is beyond
 /// 128 bits, or undefined.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub struct Fraction {
     numerator: i128,
     denominator: i128,

@@ -3,7 +3,9 @@ use alloc::string::ToString;
 use core::{fmt, str::FromStr};
 
 /// A currency by its ISO 4217 code.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+)]
 pub struct Currency([u8; 3]);
 
 impl Currency {
@@ -39,7 +41,9 @@ impl FromStr for Currency {
 /// An amount of money in millionths of a currency's unit.
 ///
 /// Products with quantities are taken in `i128` and rounded once, by [`half_even`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+)]
 pub struct Money {
     /// Millionths of the currency's unit.
     pub micros: i64,
@@ -150,7 +154,9 @@ impl fmt::Display for Money {
 }
 
 /// Money per hour.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+)]
 pub struct HourlyPrice(pub Money);
 
 impl HourlyPrice {

@@ -9,7 +9,19 @@ use core::{fmt, ops::Add, str::FromStr};
 /// assert_eq!(Nanoseconds(3_200_000_000).to_string(), "3.2 s");
 /// assert!("40".parse::<Nanoseconds>().is_err(), "ms or s must be said");
 /// ```
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    serde::Serialize,
+    serde::Deserialize,
+)]
 pub struct Nanoseconds(pub u64);
 
 impl Nanoseconds {

@@ -12,6 +12,7 @@ mod deployment;
 pub mod live;
 mod mirror;
 mod plan;
+mod policy_file;
 mod profile;
 pub mod proposal;
 mod quantities;
@@ -30,11 +31,15 @@ use workload::WorkloadDocument;
 
 pub use mirror::Mirror;
 pub use plan::{PLAN_SCHEMA, PlanFile, StateDocument, plan_from_json, plan_to_json};
+pub use policy_file::{
+    ConsolidationPart, DisruptionPart, FairSharePart, IdlePart, POLICY_SCHEMA, PolicyFile,
+    QueuePart, UpkeepPart,
+};
 pub use profile::{PROFILE_SCHEMA, finding_to_json, profile_to_json};
 pub use quantities::{HourlyPriceText, MoneyText};
 pub use schema::{
     decisions_schema, deployment_schema, event_schema, inventory_schema, job_schema,
-    numbered_plan_schema, plan_schema, profile_schema, run_schema, workload_schema,
+    numbered_plan_schema, plan_schema, policy_schema, profile_schema, run_schema, workload_schema,
 };
 
 /// The schema of saved deployments.

@@ -1,7 +1,8 @@
 //! JSON Schemas from the types of the documents.
 
 use crate::{
-    DEPLOYMENT_SCHEMA, DeploymentFile, PLAN_SCHEMA, PROFILE_SCHEMA, PlanFile, RUN_SCHEMA, RunFile,
+    DEPLOYMENT_SCHEMA, DeploymentFile, PLAN_SCHEMA, POLICY_SCHEMA, PROFILE_SCHEMA, PlanFile,
+    PolicyFile, RUN_SCHEMA, RunFile,
     live::{
         EVENT_SCHEMA, EventFile, INVENTORY_SCHEMA, InventoryFile, JOB_SCHEMA, JobFile,
         NUMBERED_PLAN_SCHEMA, NumberedPlanFile, REPORT_SCHEMA, ReportFile,
@@ -41,6 +42,11 @@ pub fn profile_schema() -> String {
 /// The JSON Schema of workload files, indented, with a line end.
 pub fn workload_schema() -> String {
     schema::<WorkloadFile>("A workload", WORKLOAD_SCHEMA)
+}
+
+/// The JSON Schema of policy files, indented, with a line end.
+pub fn policy_schema() -> String {
+    schema::<PolicyFile>("A policy", POLICY_SCHEMA)
 }
 
 /// The JSON Schema of resolved fleets, indented, with a line end.

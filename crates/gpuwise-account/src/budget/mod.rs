@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use sums::{Place, Sums, by_period, is_over, money, standing, warning};
 
 /// All budgets, what was spent and what is reserved.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub struct Budgets {
     all: BTreeMap<String, Budget>,
     /// By tenant: ids of its budgets.
@@ -31,6 +31,22 @@ impl Budgets {
         let ids = self.of.entry(budget.tenant.clone()).or_default();
         ids.insert(budget.id.clone());
         self.all.insert(budget.id.clone(), budget);
+    }
+
+    /// Takes a budget away. What was spent and reserved under it is forgotten: one of the same id begins
+    /// anew.
+    pub fn remove(&mut self, id: &str) {
+        let Some(old) = self.all.remove(id) else {
+            return;
+        };
+        if let Some(ids) = self.of.get_mut(&old.tenant) {
+            ids.remove(id);
+        }
+        self.sums.retain(|(of, _), _| of != id);
+        for held in self.reservations.values_mut() {
+            held.retain(|(of, _), _| of != id);
+        }
+        self.reservations.retain(|_, held| !held.is_empty());
     }
 
     pub fn budget(&self, id: &str) -> Option<&Budget> {

@@ -7,7 +7,7 @@ use crate::{
 use gpuwise_units::{Currency, Money};
 
 /// What a tenant may spend in each period.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Budget {
     pub id: String,
     pub tenant: String,
@@ -20,7 +20,7 @@ pub struct Budget {
 }
 
 /// What something costs at most, or did cost, over a time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Expected {
     pub interval: Interval,
     pub amount: Money,
@@ -53,7 +53,7 @@ pub enum Refusal {
 
 gpuwise_units::named! {
     /// Which line of a budget was crossed.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
     pub enum Crossed:
         name
     {
@@ -65,7 +65,7 @@ gpuwise_units::named! {
 }
 
 /// That a line was crossed just now.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Warning {
     pub budget: String,
     pub period: Interval,
@@ -76,7 +76,7 @@ pub struct Warning {
 }
 
 /// A budget's period as it stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Standing {
     pub period: Interval,
     pub spent: Money,

@@ -9,7 +9,7 @@ use gpuwise_units::{Currency, Money, Nanoseconds};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// µ-units of a budget's period.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub(super) struct Sums {
     pub(super) spent: i128,
     pub(super) reserved: i128,

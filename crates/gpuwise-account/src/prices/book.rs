@@ -9,7 +9,7 @@ use gpuwise_units::Nanoseconds;
 use std::collections::BTreeSet;
 
 /// Price entries of which at most one applies to anything at any moment.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub struct PriceBook {
     entries: Vec<PriceEntry>,
 }

@@ -17,7 +17,7 @@ use gpuwise_domain::offer::Terms;
 use gpuwise_units::Money;
 
 /// A price: an amount for a stated quantity, for those whom and that which it is for, while it is valid.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct PriceEntry {
     /// Its own name, such as `h100-2026`; lines and FOCUS rows name it.
     pub id: String,
@@ -42,7 +42,7 @@ pub struct PriceEntry {
 
 gpuwise_units::named! {
     /// What is counted.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
     pub enum Metered:
         name
     {
@@ -68,7 +68,7 @@ impl Metered {
 
 gpuwise_units::named! {
     /// What of a part of a device is charged.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
     pub enum Basis:
         name
     {
@@ -96,7 +96,7 @@ impl Basis {
 }
 
 /// Whom and what a price is for; `None`: all.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub struct Applies {
     /// A price agreed with one tenant; without, it is a list price.
     pub tenant: Option<String>,
@@ -108,7 +108,7 @@ pub struct Applies {
 }
 
 /// Which parts of devices a price is for.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 pub enum Part {
     Whole,
     /// Fractions with so many thousandths of compute, both included.

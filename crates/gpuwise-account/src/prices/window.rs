@@ -7,7 +7,7 @@ const MINUTE: u64 = 60_000_000_000;
 const MINUTES_A_DAY: u16 = 1440;
 
 /// The same hours on some days of the week, by a fixed distance to UTC: summer time is not followed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Window {
     /// Bits of the days on which it begins; Monday is the lowest.
     pub days: u8,

@@ -72,7 +72,7 @@ impl Indicator {
 }
 
 /// A share of good events that is promised over a time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Objective {
     /// Millionths that are good at least, below 1,000,000: 999,000 is 99.9 %.
     pub good_ppm: u32,

@@ -9,7 +9,7 @@ const MINUTE: u64 = 60_000_000_000;
 
 /// Counts of events by minute; older than a day, by hour. Unlike a [`super::Counter`] it takes what is
 /// late: an event counts in the window in which it happened, not in which it was heard of.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Tally {
     pub objective: Objective,
     /// By the start of the minute or hour: good events, all events.
@@ -57,15 +57,14 @@ impl Tally {
             return;
         }
         let recent = self.counts.split_off(&old);
-        let keep = at.0.saturating_sub(self.objective.over.0.saturating_add(HOUR));
+        let keep =
+            at.0.saturating_sub(self.objective.over.0.saturating_add(HOUR));
         let mut hours: BTreeMap<Nanoseconds, (u64, u64)> = BTreeMap::new();
         for (place, (good, all)) in &self.counts {
             if place.0 < keep {
                 continue;
             }
-            let sums = hours
-                .entry(Nanoseconds(place.0 / HOUR * HOUR))
-                .or_default();
+            let sums = hours.entry(Nanoseconds(place.0 / HOUR * HOUR)).or_default();
             sums.0 = sums.0.saturating_add(*good);
             sums.1 = sums.1.saturating_add(*all);
         }

@@ -23,7 +23,7 @@ use gpuwise_units::{Currency, Fraction, Money};
 use std::collections::BTreeMap;
 
 /// A month of a tenant.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Statement {
     pub tenant: String,
     pub month: Month,
@@ -31,7 +31,7 @@ pub struct Statement {
 }
 
 /// One charge. Its amount is rounded once, here, and never again.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Line {
     pub cause: Cause,
     /// From the first moment charged to the last, within the month.
@@ -45,7 +45,7 @@ pub struct Line {
 }
 
 /// What was sold.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Item {
     pub lease: String,
     pub kind: String,
@@ -70,7 +70,7 @@ pub struct Item {
 }
 
 /// An entry of the price book, as lines keep it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct PriceName {
     pub id: String,
     pub sku: String,
@@ -80,7 +80,7 @@ pub struct PriceName {
 }
 
 /// Why there is a line.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 pub enum Cause {
     Usage,
     /// Takes back a line of a month that was stated before.
@@ -93,7 +93,7 @@ pub enum Cause {
 
 gpuwise_units::named! {
     /// What a statement is for.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, serde::Serialize, serde::Deserialize)]
     pub enum Purpose:
         name
     {
@@ -107,7 +107,7 @@ gpuwise_units::named! {
 
 gpuwise_units::named! {
     /// Why a line has no amount.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
     pub enum Unpriced:
         name,
         /// In a sentence.

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 gpuwise_units::named! {
     /// What a shared cost is divided by, among the tenants that held or used anything in the month.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
     pub enum SharedBy:
         name
     {
@@ -25,7 +25,7 @@ gpuwise_units::named! {
 }
 
 /// A cost of a month that is shared, such as network, storage or what was idle.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct SharedCost {
     pub name: String,
     pub cost: Money,

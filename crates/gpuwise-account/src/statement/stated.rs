@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(crate) type Right = Vec<(Month, Vec<Line>)>;
 
 /// What was stated of closed months, and what now counts as stated: with the corrections since.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Stated {
     /// The first month that is open; `None`: none was ever closed.
     open: Option<Month>,

@@ -6,7 +6,7 @@ use gpuwise_units::{Currency, Money};
 use std::collections::BTreeMap;
 
 /// What lines of one currency come to, in µ-units: sums of what each line rounded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub struct Total {
     pub micros: i128,
     /// Of it: what takes back and restates earlier months.

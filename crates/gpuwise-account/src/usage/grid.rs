@@ -5,7 +5,7 @@ use gpuwise_units::Nanoseconds;
 use std::collections::BTreeSet;
 
 /// Full hours, and where else a price begins or ends: amounts on both sides are kept apart.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub struct Grid {
     /// Moments within an hour.
     pub(crate) cuts: BTreeSet<u64>,

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Ids of one source's records. Most sources count upwards or use UUIDs: counted ids are kept as ranges
 /// under what stands before the number, UUIDs as 128 bits, others as text.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub(super) struct Ids {
     /// By what stands before the number: first and last of each run.
     counted: BTreeMap<String, BTreeMap<u64, u64>>,

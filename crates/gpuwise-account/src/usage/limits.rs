@@ -5,7 +5,7 @@ use crate::period::{DAY, Month};
 use gpuwise_units::Nanoseconds;
 
 /// What a meter takes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Limits {
     /// So long after its end a month stays open: what comes later is a correction.
     pub grace: Nanoseconds,
@@ -31,7 +31,7 @@ impl Default for Limits {
 
 gpuwise_units::named! {
     /// Why a record does not count.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
     pub enum Reason:
         name,
         /// In a sentence.
@@ -61,7 +61,7 @@ pub enum Outcome {
 }
 
 /// A record that does not count, and why.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Aside {
     pub record: UsageRecord,
     pub reason: Reason,

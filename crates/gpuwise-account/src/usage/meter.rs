@@ -10,7 +10,7 @@ use gpuwise_units::Nanoseconds;
 use std::collections::BTreeMap;
 
 /// The state of metering: a function of the records, of the grid and of when each record came.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub struct Meter {
     limits: Limits,
     grid: Grid,

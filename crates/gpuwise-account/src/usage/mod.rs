@@ -23,7 +23,7 @@ use gpuwise_units::Nanoseconds;
 /// `(source, id)` names the record: one that comes twice counts once. Records of one lease, device and
 /// part may overlap: granted time is their union, used amounts are summed. So one source may say what is
 /// granted and another what is used.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct UsageRecord {
     /// Who says so, such as an executor.
     pub source: String,
@@ -46,7 +46,9 @@ pub struct UsageRecord {
 }
 
 /// Which part of a device a lease has.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+)]
 pub enum Granted {
     /// No part of a device: tokens that a gateway counted.
     Nothing,
@@ -72,7 +74,7 @@ pub enum Granted {
 }
 
 /// A share of a device: so many of so many.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Share {
     pub part: u32,
     pub of: u32,
@@ -137,7 +139,7 @@ impl Share {
 
 gpuwise_units::named! {
     /// How a part is kept apart from the others of its device.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
     pub enum Sharing:
         name
     {
@@ -161,7 +163,7 @@ impl From<Isolation> for Sharing {
 }
 
 /// What was used in the interval; `None`: nobody measured it, which is not 0.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub struct Used {
     /// Time in which the device's multiprocessors worked, over all of them: a second at half of them
     /// is 500,000,000.
@@ -188,7 +190,7 @@ impl Used {
 
 gpuwise_units::named! {
     /// A used amount, in the order of [`Used`]'s fields.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
     pub enum Quantity:
         name
     {

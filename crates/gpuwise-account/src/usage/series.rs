@@ -6,7 +6,7 @@ use gpuwise_domain::offer::Terms;
 use gpuwise_units::Nanoseconds;
 
 /// Used amounts, by [`Quantity`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub struct Amounts {
     sums: [u64; Quantity::ALL.len()],
     /// Bits of the quantities that somebody measured.
@@ -85,14 +85,14 @@ impl Amounts {
 }
 
 /// What was used in one cell of the grid: at most an hour.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Cell {
     pub start: Nanoseconds,
     pub used: Amounts,
 }
 
 /// One lease on one part of one device.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Series {
     pub tenant: String,
     pub lease: String,

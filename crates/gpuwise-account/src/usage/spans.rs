@@ -4,7 +4,7 @@ use crate::period::Interval;
 use gpuwise_units::Nanoseconds;
 
 /// Time as disjoint intervals in order; what touches is one.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub struct Spans(Vec<Interval>);
 
 impl Spans {

@@ -17,7 +17,12 @@ fn tally(good_ppm: u32) -> Tally {
 fn what_is_told_late_counts_when_it_happened() {
     let mut in_order = tally(990_000);
     let mut late = in_order.clone();
-    let told = [(10, 90, 100), (70, 100, 100), (65, 50, 100), (3000, 100, 100)];
+    let told = [
+        (10, 90, 100),
+        (70, 100, 100),
+        (65, 50, 100),
+        (3000, 100, 100),
+    ];
     for (minute, good, all) in told {
         in_order.add(at(minute), good, all);
     }

@@ -46,17 +46,18 @@ pub struct Place {
 /// How is decided.
 #[derive(Debug, Clone, Args)]
 pub struct HowFlags {
-    /// How nodes are chosen
-    #[arg(long, value_name = "NAME", default_value = "gpuwise", long_help = policies())]
+    /// How nodes are chosen, or a policy file that says all of how is decided
+    #[arg(long, value_name = "NAME|FILE", default_value = "gpuwise", long_help = policies())]
     pub policy: String,
     /// Preempt, migrate or shrink jobs that allow it, to make room for those of higher priority
     #[arg(long)]
     pub preempt: bool,
-    /// Who goes first: fifo, priority, shortest, least-served, deadline or fair-share [default: as the
-    /// fleet file says, else fair-share where queues have weights, else priority]
+    /// Who goes first: fifo, priority, shortest, least-served, deadline, fair-share or fair-tree [default: as
+    /// the fleet file says, else fair-share where queues have weights, else priority]
     ///
-    /// fair-share: the queue with the least share beside its weight, in it by priority. All but fifo and
-    /// fair-share look at the priority of jobs first; of equals the one that waits longest goes first.
+    /// fair-share: the queue with the least share beside its weight, in it by priority. fair-tree: level by
+    /// level the queue that has used least beside its weight, as Slurm's does. All but fifo and these two
+    /// look at the priority of jobs first; of equals the one that waits longest goes first.
     #[arg(long, value_name = "ORDER", value_parser = order)]
     pub order: Option<Order>,
     /// Who may go ahead of one who finds no place: none, any, easy or conservative [default: as the
@@ -77,7 +78,8 @@ fn policies() -> String {
     let lines: Vec<String> = lines
         .map(|policy| format!("- {}: {}", policy.name, policy.about))
         .collect();
-    let head = "How nodes are chosen: the node that fits …";
+    let head = "How nodes are chosen, or a policy file (TOML or JSON; `gpuwise example policy.toml`) that says \
+                all of how is decided. Flags go above it.\n\nThe node that fits …";
     format!("{head}\n{}", lines.join("\n"))
 }
 

@@ -184,3 +184,31 @@ fn the_log_makes_the_state_again() {
     }
     assert_eq!(again, desk.broker);
 }
+
+#[test]
+fn an_image_is_the_state_and_goes_on_as_it_would() {
+    let mut desk = Desk::new(2);
+    desk.tenant("vision", Some("1000"));
+    desk.tenant("batch", None);
+    for hours in 1..6 {
+        desk.ask("vision", 4, Some(hours)).expect("is admitted");
+        desk.request(preemptible(asked("batch", 2, None)))
+            .expect("is admitted");
+        desk.settle();
+        desk.pass(1800);
+    }
+    let image = desk.broker.image().expect("has a form");
+    let again = Broker::of_image(&image).expect("is one");
+    assert_eq!(again, desk.broker);
+    let mut other = Desk::new(2);
+    (other.broker, other.now) = (again, desk.now);
+    for desk in [&mut desk, &mut other] {
+        desk.release(9);
+        desk.ask("batch", 8, Some(1)).expect("is admitted");
+        desk.settle();
+        desk.pass(7200);
+        desk.settle();
+    }
+    assert_eq!(other.broker, desk.broker);
+    assert!(Broker::of_image(&image[..image.len() / 2]).is_err());
+}

@@ -1,7 +1,9 @@
 //! Tests of the broker.
 
+mod copies;
 mod faults;
 mod lives;
 mod loop_of_sizes;
 mod money;
+mod months;
 mod support;

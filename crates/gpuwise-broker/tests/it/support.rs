@@ -63,6 +63,8 @@ impl Desk {
                 fleet: FleetDocument::of(&fleet(nodes)),
                 present: Vec::new(),
                 policy: PolicyDocument {
+                    sharing: None,
+                    file: None,
                     selector: "first-fit".into(),
                     preempt: true,
                     scheduling: SchedulingDocument::of(&Fleet::default().scheduling),

@@ -5,7 +5,7 @@ use alloc::{string::String, vec::Vec};
 use gpuwise_units::Nanoseconds;
 
 /// A job: one worker, or a gang of equal ones.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Job {
     pub id: JobId,
     pub name: String,
@@ -33,7 +33,9 @@ pub struct Job {
 }
 
 /// What one worker needs, all on one node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+)]
 pub struct WorkerAsk {
     /// Processor time in thousandths of a core.
     pub cpu_milli: u64,
@@ -41,7 +43,9 @@ pub struct WorkerAsk {
     pub gpu: GpuAsk,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+)]
 pub enum GpuAsk {
     None,
     /// Whole GPUs, all of one kind.
@@ -67,7 +71,19 @@ pub enum GpuAsk {
 }
 
 /// What a GPU must have at least; 0: nothing is asked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Default,
+    serde::Serialize,
+    serde::Deserialize,
+)]
 pub struct Need {
     pub memory_mib: u32,
     /// Dense peak at 16 bits in TFLOP/s.
@@ -77,7 +93,19 @@ pub struct Need {
 }
 
 /// What a MIG instance must have at least.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Default,
+    serde::Serialize,
+    serde::Deserialize,
+)]
 pub struct SliceAsk {
     pub memory_mib: u32,
     pub units: u32,
@@ -90,7 +118,9 @@ pub struct SliceAsk {
 }
 
 /// How parts of one GPU are kept apart. One GPU is shared in one way at a time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+)]
 pub enum Isolation {
     /// Turns on the whole GPU: neither memory nor faults are kept apart.
     TimeSlice,
@@ -123,7 +153,7 @@ impl Isolation {
 }
 
 /// Workers of a job: all of `least` start together or none does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub struct Gang {
     /// Below this many it does not run.
     pub least: u32,
@@ -144,7 +174,7 @@ impl Gang {
 }
 
 /// How near workers of a job must or should be.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub struct TopologyWish {
     /// All GPUs within one of these.
     pub within: Level,
@@ -155,7 +185,7 @@ pub struct TopologyWish {
 }
 
 /// How far workers must be apart.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub struct Spread {
     pub over: Level,
     /// How many workers one of them may have.
@@ -163,7 +193,7 @@ pub struct Spread {
 }
 
 /// Whether a job may be stopped for another.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Preemption {
     Never,
     Allowed {
@@ -175,7 +205,7 @@ pub enum Preemption {
 }
 
 /// A time that is not known for sure.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct DurationEstimate {
     pub expected: Nanoseconds,
     /// Standard deviation of its logarithm; 0: it is known.

@@ -17,7 +17,19 @@ pub struct TimestampedEvent {
 /// Which try of an action: its place among all actions that were ever begun on a fleet, from 1.
 ///
 /// It tells what comes late or twice: an outcome counts only for the try that is under way.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Default,
+    serde::Serialize,
+    serde::Deserialize,
+)]
 pub struct Attempt(pub u64);
 
 impl Attempt {
@@ -196,7 +208,7 @@ pub struct Seen {
 }
 
 /// Why an action did not succeed.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Failure {
     pub cause: FailureCause,
     /// The same in words, for people; empty: nothing more is known.
@@ -204,7 +216,7 @@ pub struct Failure {
 }
 
 gpuwise_units::named! {
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
     pub enum FailureCause: name {
         Unknown = "unknown",
         /// It took longer than it may.

@@ -48,7 +48,7 @@ impl Fleet {
     }
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct GpuKind {
     /// Its name: the catalogue's where it is known there.
     pub name: String,
@@ -81,7 +81,7 @@ impl GpuKind {
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, serde::Serialize, serde::Deserialize)]
 pub struct Node {
     pub name: String,
     /// What it is called for as long as it exists; where nobody gave it one, its name.
@@ -133,7 +133,7 @@ impl Node {
     }
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct FleetGpu {
     pub kind: KindId,
     /// The driver's UUID of it; where that is not known, `NODE/INDEX` or `POOL/INDEX`.
@@ -178,7 +178,7 @@ impl FleetGpu {
 }
 
 /// Where a GPU belongs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Home {
     /// In a node for good.
     Node(NodeId),
@@ -186,7 +186,7 @@ pub enum Home {
 }
 
 /// Whether something can be used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub enum Health {
     #[default]
     Up,
@@ -213,7 +213,7 @@ impl Health {
 }
 
 /// A place in the topology above nodes.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Domain {
     pub name: String,
     pub level: Level,
@@ -223,7 +223,7 @@ pub struct Domain {
 
 gpuwise_units::named! {
     /// How near workers can be, nearest first.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
     pub enum Level:
         name
     {
@@ -242,7 +242,7 @@ gpuwise_units::named! {
 }
 
 /// GPUs that can be attached to any node of the pool.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct FabricPool {
     pub name: String,
     /// From asking for a GPU until the node can use it.
@@ -252,7 +252,7 @@ pub struct FabricPool {
 }
 
 /// GPUs reserved for a queue over a span of time.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Reservation {
     pub name: String,
     pub queue: QueueId,

@@ -8,7 +8,7 @@
 use alloc::{string::String, vec::Vec};
 
 /// The geometry of a board: which instances there are and where each may start.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub struct MigGeometry {
     pub compute_slices: u8,
     /// Memory slices of the board; at most 16.
@@ -17,7 +17,7 @@ pub struct MigGeometry {
     pub shapes: Vec<MigShape>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct MigShape {
     /// Its name, such as `3g.40gb`.
     pub profile: String,
@@ -38,7 +38,7 @@ pub struct MigShape {
 }
 
 /// The geometry of boards that the catalogue calls by these names.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct MigBoard {
     /// Catalogue names of the GPUs that are cut alike.
     pub gpus: Vec<String>,
@@ -46,7 +46,19 @@ pub struct MigBoard {
 }
 
 /// What instances take of a board.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, PartialOrd, Ord, Hash)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Default,
+    PartialOrd,
+    Ord,
+    Hash,
+    serde::Serialize,
+    serde::Deserialize,
+)]
 pub struct Occupancy {
     /// Memory slices taken, as bits.
     pub memory: u16,
@@ -56,7 +68,9 @@ pub struct Occupancy {
 }
 
 /// Which profiles of a board are looked at.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
+)]
 pub enum ProfileSet {
     /// Of plain profiles with equally many compute slices, the one with the fewest memory slices: on
     /// most boards 1g, 2g, 3g, 4g and 7g.

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use gpuwise_units::Nanoseconds;
 
 /// A plan. It is never changed; it becomes the target only if its parent is the target.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub struct Plan {
     /// Its number: one above its parent's.
     pub number: u64,
@@ -15,7 +15,7 @@ pub struct Plan {
     pub actions: Vec<Action>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub enum Action {
     Place {
         job: JobId,
@@ -77,7 +77,7 @@ pub enum Action {
 }
 
 /// Why somebody is disrupted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub enum Cause {
     For(JobId),
     /// To have fewer pieces.
@@ -95,20 +95,20 @@ pub enum Cause {
 }
 
 /// Where one worker runs.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub struct Assignment {
     pub node: NodeId,
     /// On which GPUs, in rank order.
     pub gpus: Vec<GpuShare>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub struct GpuShare {
     pub gpu: GpuId,
     pub part: Part,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub enum Part {
     Whole,
     Fraction {

@@ -5,7 +5,7 @@ use alloc::{collections::BTreeMap, format, string::String, vec, vec::Vec};
 use gpuwise_units::{Money, Nanoseconds};
 
 /// A queue: a team, a project, a virtual cluster.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Queue {
     pub name: String,
     /// The queue that it is part of; always an earlier one.
@@ -26,7 +26,7 @@ pub struct Queue {
 }
 
 /// What a queue may take of some kinds of GPU, in thousandths of GPUs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Quota {
     pub kinds: Kinds,
     pub nominal_milli: u64,
@@ -39,7 +39,7 @@ pub struct Quota {
 }
 
 /// How what queues take is made comparable, and what of the past counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub struct Sharing {
     /// What a GPU of one kind counts beside one of another.
     pub weigh: Weigh,
@@ -53,7 +53,7 @@ pub struct Sharing {
 }
 
 /// What a GPU of one kind counts beside one of another.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub enum Weigh {
     #[default]
     Alike,
@@ -68,7 +68,7 @@ pub enum Weigh {
 
 gpuwise_units::named! {
     /// In which order those who wait are looked at.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
     pub enum Order:
         name
     {
@@ -83,12 +83,14 @@ gpuwise_units::named! {
         Deadline = "deadline",
         /// The queue with the least share beside its weight first; in it by priority, then as they came.
         Share = "fair-share",
+        /// Level by level the queue that has used least beside its weight; in it by priority, then as they came.
+        FairTree = "fair-tree",
     }
 }
 
 gpuwise_units::named! {
     /// Who may go ahead of one who finds no place.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
     pub enum Backfill:
         name
     {
@@ -104,7 +106,7 @@ gpuwise_units::named! {
 }
 
 /// How a fleet's file says that those who wait are taken in turn; what it leaves out is for who asks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub struct Scheduling {
     pub order: Option<Order>,
     pub backfill: Option<Backfill>,

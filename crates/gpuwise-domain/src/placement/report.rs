@@ -163,7 +163,7 @@ pub struct QuotaShort {
 }
 
 /// What sets the limit of what a queue may take.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum QuotaLimit {
     /// The most that this queue may ever have.
     Cap {

@@ -4,7 +4,7 @@ use alloc::{string::String, vec::Vec};
 
 gpuwise_units::named! {
     /// How far something is kept apart.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
     pub enum IsolationLevel:
         name
     {
@@ -16,7 +16,7 @@ gpuwise_units::named! {
 }
 
 /// A way of sharing a GPU.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct SharingMeans {
     /// The word of files: `time-slice`, `mps`, `vgpu`, `mig`.
     pub name: String,
@@ -34,7 +34,7 @@ pub struct SharingMeans {
 }
 
 /// A vGPU type of a GPU.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct VgpuProfile {
     /// Catalogue names of the GPUs that have it.
     pub gpus: Vec<String>,

@@ -7,7 +7,18 @@ use core::{fmt, ops::Deref};
 /// orchestrator gave a node, the UUID that a driver prints for a GPU. Empty: none is known.
 ///
 /// Copies share the text, as worlds are copied often.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(
+    Debug,
+    Clone,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Default,
+    serde::Serialize,
+    serde::Deserialize,
+)]
 pub struct Uid(Arc<str>);
 
 impl Uid {

@@ -1,6 +1,9 @@
 //! One job after the other: it is placed, others are disrupted for it, or it waits and is told why.
 
-use super::{Effort, Policy, gang};
+use super::{
+    Effort, Policy, gang,
+    verdicts::{ClassId, Verdicts},
+};
 use crate::{
     disruption::{self, Victims},
     policy::FirstFit,
@@ -8,8 +11,8 @@ use crate::{
     world::World,
 };
 use gpuwise_domain::placement::{
-    Action, Cause, Decision as Decided, Event, Gang, Job, JobId, NodeId, Outcome, Plan, Report,
-    Shortage, Spread, TimestampedEvent, TopologyWish, WorkerAsk,
+    Action, Cause, Decision as Decided, Event, Job, JobId, NodeId, Outcome, Plan, Report, Shortage,
+    TimestampedEvent,
 };
 use gpuwise_units::Nanoseconds;
 use std::borrow::Cow;
@@ -24,28 +27,10 @@ pub(super) struct Decision<'a> {
     pub(super) gate: AdmissionGate,
     pub(super) policy: &'a mut Policy,
     pub(super) effort: Effort,
-    /// Asks that found no place: what is alike finds none either, as long as nobody was disrupted.
-    pub(super) failed: Vec<Shape>,
-}
-
-/// What decides where a job of no queue finds a place.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Shape {
-    worker: WorkerAsk,
-    gang: Gang,
-    topology: Option<TopologyWish>,
-    spread: Option<Spread>,
-}
-
-impl Shape {
-    const fn of(job: &Job) -> Self {
-        Self {
-            worker: job.worker,
-            gang: job.gang,
-            topology: job.topology,
-            spread: job.spread,
-        }
-    }
+    /// What is known of those who ask alike.
+    pub(super) verdicts: Verdicts,
+    /// Steps that are left for what is reclaimed, reserved and said.
+    pub(super) left: u64,
 }
 
 impl Decision<'_> {
@@ -56,15 +41,19 @@ impl Decision<'_> {
         };
         // Who takes back GPUs keeps what it has of its node, which only disruptions know of.
         let returns = state.wanted.is_some();
-        let job = &state.job;
-        // Who avoids nodes is like nobody else.
-        let plain = job.queue.is_none() && state.avoids(self.now).next().is_none();
-        let shape = plain.then(|| Shape::of(job));
-        let known = shape.is_some_and(|shape| self.failed.contains(&shape));
-        let found = if returns || known {
+        let found = if returns {
             Err(None)
         } else {
-            place(&self.world, job, self.policy, &mut self.gate, self.now)
+            let known = Some(&mut self.verdicts);
+            let job = &state.job;
+            place(
+                &self.world,
+                job,
+                self.policy,
+                &mut self.gate,
+                self.now,
+                known,
+            )
         };
         match found {
             Ok(found) => {
@@ -72,11 +61,8 @@ impl Decision<'_> {
                 true
             }
             Err(short) => {
-                if let Some(shape) = shape.filter(|_| !returns && !known && short.is_none()) {
-                    self.failed.push(shape);
-                }
                 if self.preempts(id, returns, short) {
-                    self.failed.clear();
+                    self.verdicts.forget();
                     return true;
                 }
                 let strict = !self.policy.skips && self.policy.limits.reservations == 0;
@@ -122,6 +108,9 @@ impl Decision<'_> {
         if more {
             let taken = self.plan.actions.get(first..).unwrap_or_default();
             hold(self.world.to_mut(), self.now, taken);
+            if let Some(state) = self.world.job(job) {
+                self.verdicts.placed(&state.job);
+            }
         }
     }
 
@@ -135,78 +124,128 @@ impl Decision<'_> {
         let Some(job) = job.filter(|job| disrupts || job.queue.is_some()) else {
             return false;
         };
-        let job = job.clone();
-        let free = self.gate.reservations() == 0 && short.is_none();
-        let whole = free
-            && queues::admit(&self.world, &job, self.now).is_ok_and(|admitted| {
-                matches!(
-                    queues::narrowed(&self.world, &job, admitted),
-                    Cow::Borrowed(_)
-                )
+        let class = self.verdicts.class(&self.world, job);
+        let moves = self.policy.disruptions.migrate;
+        let open = self.gate.reservations() == 0
+            && short.is_none()
+            && !self.verdicts.has_no_victims(class, job, moves);
+        if open && !returns && !self.could_help(job) {
+            let job = job.clone();
+            self.verdicts.had_no_victims(class, &job, moves);
+            return self.reclaims(id, class);
+        }
+        let asks = returns || open;
+        if asks {
+            let job = job.clone();
+            let whole = queues::admit(&self.world, &job, self.now).is_ok_and(|admitted| {
+                let narrowed = queues::narrowed(&self.world, &job, admitted);
+                matches!(narrowed, Cow::Borrowed(_))
             });
-        let disruptions = self.policy.disruptions;
-        if returns || disruptions.any() && whole {
-            let world = self.world.to_mut();
-            if let Some(victims) =
-                disruption::select_victims(world, id, &disruptions, self.effort, self.now)
-            {
-                hold(world, self.now, &victims.actions);
-                self.report.decisions.push(preempted_for(id, &victims));
-                self.plan.actions.extend(victims.actions);
+            if (returns || whole) && self.disrupts(id) {
                 return true;
+            }
+            if whole && !returns {
+                self.verdicts.had_no_victims(class, &job, moves);
             }
         }
         let quota = matches!(short, None | Some(Shortage::Quota(_)));
-        !returns && quota && self.reclaims(&job)
+        !returns && quota && self.reclaims(id, class)
+    }
+
+    /// Whether disruptions could make a place at all: somebody may be disrupted, or something made ready.
+    fn could_help(&self, job: &Job) -> bool {
+        let allowed = &self.policy.disruptions;
+        allowed.of_jobs() || disruption::could_prepare(&self.world, &job.worker, allowed)
+    }
+
+    fn disrupts(&mut self, id: JobId) -> bool {
+        let disruptions = self.policy.disruptions;
+        let world = self.world.to_mut();
+        let found = disruption::select_victims(world, id, &disruptions, self.effort, self.now);
+        let Some(victims) = found else {
+            return false;
+        };
+        hold(world, self.now, &victims.actions);
+        self.report.decisions.push(preempted_for(id, &victims));
+        self.plan.actions.extend(victims.actions);
+        true
     }
 
     /// A queue reclaims what it lent: stops no more jobs of others than it must to place one of its own.
-    fn reclaims(&mut self, job: &Job) -> bool {
-        let victims = queues::reclaimable(&self.world, job, self.now);
-        let stops = |victims: &[JobId]| -> Vec<Action> {
-            let cause = Cause::Reclaim;
-            let stop = |victim: &JobId| Action::Preempt {
-                job: *victim,
-                cause,
-            };
-            victims.iter().map(stop).collect()
-        };
-        let tries = |victims: &[JobId], one: &mut Self| {
-            let mut world = one.world.clone().into_owned();
-            hold(&mut world, one.now, &stops(victims));
-            let mut plain = Policy::new(Box::new(FirstFit));
-            plain.limits = one.policy.limits;
-            let mut gate = one.gate.clone();
-            place(&world, job, &mut plain, &mut gate, one.now).ok()
-        };
-        let most = self.effort.steps.min(victims.len() as u64) as usize;
-        let enough = (1..=most).find(|count| {
-            let some = victims.get(..*count).unwrap_or_default();
-            tries(some, self).is_some()
-        });
-        let Some(enough) = enough else {
+    fn reclaims(&mut self, id: JobId, class: ClassId) -> bool {
+        let Some(job) = self.world.job(id).map(|state| &state.job) else {
             return false;
         };
-        let mut chosen: Vec<JobId> = victims.into_iter().take(enough).collect();
+        let borrowers = queues::borrowers(&self.world, job);
+        let (Some(queue), false) = (job.queue, borrowers.is_empty()) else {
+            return false;
+        };
+        if self.verdicts.reclaims_nothing(class, queue, &borrowers) {
+            return false;
+        }
+        let job = job.clone();
+        let Some((stops, found)) = self.least_reclaimed(&job) else {
+            self.verdicts.reclaimed_nothing(class, queue, borrowers);
+            return false;
+        };
+        hold(self.world.to_mut(), self.now, &stops);
+        self.plan.actions.extend(stops);
+        self.placed(job.id, found, true);
+        true
+    }
+
+    /// The fewest stops by which a job finds a place: as many as it takes of those who go first, and of these
+    /// none who is not needed after all.
+    fn least_reclaimed(&mut self, job: &Job) -> Option<(Vec<Action>, gang::GangPlacement)> {
+        let victims = queues::reclaimable(&self.world, job, self.now);
+        let mut left = self.effort.steps.min(self.left);
+        let before = left;
+        let price = 1 + self.world.nodes().len() as u64 / 16;
+        let mut tries = |victims: &[JobId]| {
+            left = left.checked_sub(price)?;
+            let mut world = self.world.clone().into_owned();
+            hold(&mut world, self.now, &stops_of(victims));
+            let mut plain = Policy::new(Box::new(FirstFit));
+            plain.limits = self.policy.limits;
+            let mut gate = self.gate.clone();
+            place(&world, job, &mut plain, &mut gate, self.now, None).ok()
+        };
+        // The more of them stop, the more is free.
+        let mut enough = 1;
+        let mut found = None;
+        while !victims.is_empty() {
+            found = tries(victims.get(..enough).unwrap_or(&victims));
+            if found.is_some() || enough >= victims.len() {
+                break;
+            }
+            enough = (2 * enough).min(victims.len());
+        }
+        let mut found = found?;
+        let mut chosen = victims;
+        chosen.truncate(enough);
+        let mut low = enough / 2;
+        while low + 1 < chosen.len() {
+            let middle = usize::midpoint(low, chosen.len());
+            match tries(chosen.get(..middle).unwrap_or_default()) {
+                Some(fewer) => {
+                    chosen.truncate(middle);
+                    found = fewer;
+                }
+                None => low = middle,
+            }
+        }
         // Whoever is not needed after all is left alone, the dearest first.
         let mut at = 0;
         while at < chosen.len() {
             let mut fewer = chosen.clone();
             fewer.remove(at);
-            if tries(&fewer, self).is_some() {
-                chosen = fewer;
-            } else {
-                at += 1;
+            match tries(&fewer) {
+                Some(without) => (chosen, found) = (fewer, without),
+                None => at += 1,
             }
         }
-        let Some(found) = tries(&chosen, self) else {
-            return false;
-        };
-        let stops = stops(&chosen);
-        hold(self.world.to_mut(), self.now, &stops);
-        self.plan.actions.extend(stops);
-        self.placed(job.id, found, true);
-        true
+        self.left = self.left.saturating_sub(before - left);
+        Some((stops_of(&chosen), found))
     }
 
     /// A job that finds no place waits; its start is reserved where it is its turn for that.
@@ -217,12 +256,14 @@ impl Decision<'_> {
         let Some(job) = self.world.job(id).map(|state| &state.job) else {
             return;
         };
-        let cuts = self.world.kinds().iter().any(|kind| kind.mig.is_some());
-        if self.gate.reservations() >= most && !self.effort.explains && !cuts {
+        let cuts =
+            self.world.cut() > 0 && !self.verdicts.makes_no_room(&self.world, &job.worker.gpu);
+        let reserves = self.gate.reservations() < most && self.left > 0;
+        if !reserves && !self.effort.explains && !cuts {
             return self.waits(id, told.unwrap_or(Shortage::Untold), None);
         }
         let job = job.clone();
-        let start = if self.gate.reservations() < most {
+        let start = if reserves {
             // Futures are looked at without what the policy remembers of the present.
             let mut plain = Policy::new(Box::new(FirstFit));
             let mut assignments = |future: &World, closed: &[NodeId]| {
@@ -236,19 +277,32 @@ impl Decision<'_> {
                 self.now,
                 limits.padding_sigmas,
                 &mut assignments,
+                &mut self.left,
             )
         } else {
             None
         };
         let short = match told {
             Some(told) => told,
-            None if self.effort.explains => self.policy.shortages.shortage(&self.world, &job),
+            None if self.effort.explains && self.left > 0 => {
+                let (world, index) = (&self.world, &mut self.policy.shortages);
+                let left = &mut self.left;
+                self.verdicts.short(world, &job, || {
+                    *left = left.saturating_sub(1 + world.nodes().len() as u64 / 16);
+                    index.shortage(world, &job)
+                })
+            }
             None => Shortage::Untold,
         };
         self.waits(id, short, start);
+        if !cuts {
+            return;
+        }
         let room = crate::mig::select_victims(&self.world, &job.worker.gpu);
-        if !room.is_empty() {
-            self.failed.clear();
+        if room.is_empty() {
+            self.verdicts.made_no_room(&self.world, &job.worker.gpu);
+        } else {
+            self.verdicts.forget();
             hold(self.world.to_mut(), self.now, &room);
             self.plan.actions.extend(room);
         }
@@ -297,12 +351,34 @@ fn place(
     policy: &mut Policy,
     gate: &mut AdmissionGate,
     now: Nanoseconds,
+    mut verdicts: Option<&mut Verdicts>,
 ) -> Result<gang::GangPlacement, Option<Shortage>> {
     if let Some(head) = gate.behind(world, job) {
         return Err(Some(Shortage::BehindHead { head }));
     }
     let admitted = queues::admit(world, job, now)?;
     let narrowed = queues::narrowed(world, job, admitted);
+    let padding = policy.limits.padding_sigmas;
+    let class = verdicts.as_mut().map(|known| known.class(world, &narrowed));
+    if let (Some(class), Some(known)) = (class, &verdicts) {
+        if known.finds_none(class) {
+            return Err(None);
+        }
+        let state = world.job(job.id);
+        if let Some(told) = state.and_then(|state| known.delays(class, state, padding)) {
+            return Err(Some(told));
+        }
+    }
+    let mut none = |told: Option<Shortage>, avoids: bool| {
+        if let (Some(class), Some(known)) = (class, verdicts.as_mut()) {
+            match (told, world.job(job.id)) {
+                (None, _) => known.found_none(class),
+                (Some(told), Some(state)) if !avoids => known.delayed(class, state, padding, told),
+                _ => {}
+            }
+        }
+        Err(told)
+    };
     let avoided: Vec<(NodeId, Nanoseconds)> = world
         .job(job.id)
         .map_or_else(Vec::new, |state| state.avoids(now).collect());
@@ -319,7 +395,7 @@ fn place(
                 Some(head) => Shortage::BehindHead { head },
                 None => Shortage::Reserved { node: *node },
             });
-            return Err(forbidden);
+            return none(forbidden, !avoided.is_empty());
         };
         queues::within_quota(world, job, &found.assignments)?;
         let held = queues::Tentative {
@@ -327,7 +403,7 @@ fn place(
             assignments: &found.assignments,
             prepare: &found.prepare,
         };
-        let nodes = gate.offends(world, &held, now, policy.limits.padding_sigmas);
+        let nodes = gate.offends(world, &held, now, padding);
         let before = closed.len();
         closed.extend(&nodes);
         closed.sort_unstable();
@@ -336,9 +412,23 @@ fn place(
             return Ok(found);
         }
         if closed.len() == before {
-            return Err(gate.first().map(|head| Shortage::BehindHead { head }));
+            let told = gate.first().map(|head| Shortage::BehindHead { head });
+            return if told.is_some() {
+                none(told, !avoided.is_empty())
+            } else {
+                Err(None)
+            };
         }
     }
+}
+
+fn stops_of(victims: &[JobId]) -> Vec<Action> {
+    let cause = Cause::Reclaim;
+    let stop = |victim: &JobId| Action::Preempt {
+        job: *victim,
+        cause,
+    };
+    victims.iter().map(stop).collect()
 }
 
 /// A decision for which somebody was disrupted, or something made ready.

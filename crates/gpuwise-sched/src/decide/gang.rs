@@ -5,7 +5,11 @@ use crate::{fit::Scope, policy::Search, world::World};
 use gpuwise_domain::placement::{
     Action, Assignment, DomainId, Event, IslandId, Job, Level, NodeId, TimestampedEvent, Weighed,
 };
-use std::{borrow::Cow, collections::BTreeMap};
+use std::{
+    borrow::Cow,
+    cmp::Reverse,
+    collections::{BTreeMap, BinaryHeap},
+};
 
 pub(super) struct GangPlacement {
     pub(super) assignments: Vec<Assignment>,
@@ -39,12 +43,17 @@ fn on_kinds(
     };
     // The narrowest domain first: what is wide stays free for those who need it.
     let needed = u64::from(job.gang.least) * job.worker.gpu.milli();
-    let mut scopes = scopes_with(world, wish.within, needed);
-    eligible::near_first(world, job, &mut scopes);
-    for scope in scopes {
-        if let Some(found) = within(world, job, policy, (scope, closed)) {
-            return Some(found);
-        }
+    let scopes = scopes_with(world, wish.within, needed);
+    let mut try_in = |scope| within(world, job, policy, (scope, closed));
+    let found = if job.near.is_empty() {
+        least_first(scopes).find_map(&mut try_in)
+    } else {
+        let mut scopes: Vec<Scope> = least_first(scopes).collect();
+        eligible::near_first(world, job, &mut scopes);
+        scopes.into_iter().find_map(&mut try_in)
+    };
+    if found.is_some() {
+        return found;
     }
     if wish.required {
         return None;
@@ -54,11 +63,23 @@ fn on_kinds(
 
 /// Every domain of a level, the one with the least free first.
 pub(crate) fn scopes(world: &World, level: Level) -> Vec<Scope> {
-    scopes_with(world, level, 0)
+    least_first(scopes_with(world, level, 0)).collect()
 }
 
-/// Every domain of a level with so many thousandths of GPUs free, the one with the least first.
-fn scopes_with(world: &World, level: Level, needed: u64) -> Vec<Scope> {
+/// The one with the least free first, of equals the first: mostly few are looked at, so they are not sorted.
+fn least_first(scopes: Vec<(u64, Scope)>) -> impl Iterator<Item = Scope> {
+    let keys = scopes.iter().zip(0_usize..);
+    let keys: Vec<Reverse<(u64, usize)>> =
+        keys.map(|((free, _), at)| Reverse((*free, at))).collect();
+    let mut heap = BinaryHeap::from(keys);
+    std::iter::from_fn(move || {
+        let Reverse((_, at)) = heap.pop()?;
+        scopes.get(at).map(|(_, scope)| *scope)
+    })
+}
+
+/// Every domain of a level with so many thousandths of GPUs free, and how many.
+fn scopes_with(world: &World, level: Level, needed: u64) -> Vec<(u64, Scope)> {
     let free = |id: &NodeId| world.node(*id).map_or(0, |node| u64::from(node.milli_free));
     let mut found: Vec<(u64, Scope)> = match level {
         Level::Node => (0..world.nodes().len() as u32)
@@ -72,7 +93,7 @@ fn scopes_with(world: &World, level: Level, needed: u64) -> Vec<Scope> {
             .collect(),
         Level::Island => (0..world.islands().len() as u32)
             .map(IslandId)
-            .map(|id| (island_free(world, id), Scope::Island(id)))
+            .map(|id| (world.island_free(id), Scope::Island(id)))
             .collect(),
         Level::Rack | Level::Block | Level::Zone => world
             .domains()
@@ -81,15 +102,11 @@ fn scopes_with(world: &World, level: Level, needed: u64) -> Vec<Scope> {
             .filter(|(domain, _)| domain.level == level)
             .map(|(_, id)| DomainId(id))
             .filter(|id| !world.domain_nodes(*id).is_empty())
-            .map(|id| {
-                let nodes = world.domain_nodes(id).iter();
-                (nodes.map(free).sum(), Scope::Domain(level, id))
-            })
+            .map(|id| (world.domain_free(id), Scope::Domain(level, id)))
             .collect(),
     };
     found.retain(|(free, _)| *free >= needed);
-    found.sort_by_key(|(free, _)| *free);
-    found.into_iter().map(|(_, scope)| scope).collect()
+    found
 }
 
 /// NUMA nodes or PCIe switches of a node that have GPUs, with what is free of these.
@@ -108,18 +125,6 @@ fn parts(world: &World, id: NodeId, level: Level) -> Vec<(u64, Scope)> {
     }
     let scope = |(part, free)| (free, Scope::Part(id, level, part));
     free.into_iter().map(scope).collect()
-}
-
-/// Thousandths of GPUs of an island that are free.
-fn island_free(world: &World, island: IslandId) -> u64 {
-    let nodes = world.island_nodes(island).iter();
-    let gpus = nodes
-        .filter_map(|id| world.node(*id))
-        .flat_map(|node| &node.gpus);
-    let own = gpus
-        .filter_map(|gpu| world.gpu(*gpu))
-        .filter(|gpu| gpu.gpu.island == Some(island) && gpu.takes_work());
-    own.map(|gpu| u64::from(gpu.milli_free())).sum()
 }
 
 fn within(
@@ -164,13 +169,7 @@ fn within(
             );
         }
         if worker + 1 < wanted {
-            hold(
-                world.to_mut(),
-                job,
-                &choice.candidate.prepare,
-                &found.assignments,
-                &assignment,
-            );
+            hold(world.to_mut(), job, &choice.candidate.prepare, &assignment);
         }
         found.prepare.extend(choice.candidate.prepare);
         found.assignments.push(assignment);
@@ -180,34 +179,14 @@ fn within(
     enough.then_some(found)
 }
 
-/// Takes the assignments in a copy of the world, so that the next worker sees them taken.
-fn hold(
-    world: &mut World,
-    job: &Job,
-    prepare: &[Action],
-    before: &[Assignment],
-    assignment: &Assignment,
-) {
+/// Takes an assignment in a copy of the world, so that the next worker sees it taken.
+fn hold(world: &mut World, job: &Job, prepare: &[Action], assignment: &Assignment) {
     let at = world.now();
     for action in prepare {
         let event = Event::begun(action.clone());
         let _ = world.apply(&TimestampedEvent { at, event });
     }
-    let mut assignments = before.to_vec();
-    assignments.push(assignment.clone());
-    let action = if before.is_empty() {
-        Action::Place {
-            job: job.id,
-            assignments,
-        }
-    } else {
-        Action::Resize {
-            job: job.id,
-            assignments,
-        }
-    };
-    let event = Event::begun(action);
-    let _ = world.apply(&TimestampedEvent { at, event });
+    let _ = world.take(job.id, &job.worker, std::slice::from_ref(assignment), false);
 }
 
 /// Closes the domain of an assignment to further workers when it has as many as it may.

@@ -11,6 +11,19 @@ use std::borrow::Cow;
 /// The job narrowed to the kinds on which it ends by its deadline if it starts now; `None`: it has no
 /// deadline or an unknown length, accepts no other kinds, or is late on all.
 pub(super) fn narrowed<'j>(world: &World, job: &'j Job) -> Option<Cow<'j, Job>> {
+    let fast = fast(world, job)?;
+    let mut job = job.clone();
+    match &mut job.worker.gpu {
+        GpuAsk::None => return None,
+        GpuAsk::Whole { kinds, .. }
+        | GpuAsk::Fraction { kinds, .. }
+        | GpuAsk::Slice { kinds, .. } => *kinds = fast,
+    }
+    Some(Cow::Owned(job))
+}
+
+/// The kinds on which it ends by its deadline if it starts now, where those are not all that it accepts.
+pub(super) fn fast(world: &World, job: &Job) -> Option<Kinds> {
     let (deadline, belief) = (job.deadline?, job.duration?);
     let asked = job.worker.gpu.kinds();
     let ends = |kind: &KindId| {
@@ -24,14 +37,7 @@ pub(super) fn narrowed<'j>(world: &World, job: &'j Job) -> Option<Cow<'j, Job>> 
     if fast.is_empty() || fast.len() == asked.len() {
         return None;
     }
-    let mut job = job.clone();
-    match &mut job.worker.gpu {
-        GpuAsk::None => return None,
-        GpuAsk::Whole { kinds, .. }
-        | GpuAsk::Fraction { kinds, .. }
-        | GpuAsk::Slice { kinds, .. } => *kinds = fast.into_iter().fold(Kinds::NONE, Kinds::with),
-    }
-    Some(Cow::Owned(job))
+    Some(fast.into_iter().fold(Kinds::NONE, Kinds::with))
 }
 
 /// When a job is expected to end, where that is after its deadline: from what it holds, from its expected

@@ -8,6 +8,7 @@ mod rails;
 mod repair;
 mod shortage;
 mod shortage_index;
+mod verdicts;
 mod wake;
 
 pub(crate) use gang::scopes;
@@ -18,7 +19,7 @@ pub use shortage_index::ShortageIndex;
 pub use wake::{QUANTUM, tidy_wake_at, wake_at};
 
 use crate::{
-    disruption::Disruptions,
+    disruption::{Disruptions, Tidy},
     policy::NodeSelector,
     queues::{AdmissionGate, Limits, SchedulingOrder},
     world::{JobState, NodeState, World},
@@ -28,6 +29,7 @@ use gpuwise_units::Nanoseconds;
 use std::borrow::Cow;
 
 pub use gpuwise_domain::placement::Order;
+use verdicts::Verdicts;
 
 pub struct Policy {
     /// Who goes first.
@@ -39,6 +41,8 @@ pub struct Policy {
     pub disruptions: Disruptions,
     /// Whose start is reserved, and against what.
     pub limits: Limits,
+    /// What is tidied up beside the placing of jobs, by [`tidy`](crate::disruption::tidy); `None`: nothing.
+    pub upkeep: Option<Tidy>,
     /// What is remembered to say what is short; a cache.
     pub shortages: ShortageIndex,
 }
@@ -53,6 +57,7 @@ impl Policy {
             skips: true,
             disruptions: Disruptions::NONE,
             limits: Limits::default(),
+            upkeep: None,
             shortages: ShortageIndex::default(),
         }
     }
@@ -61,7 +66,8 @@ impl Policy {
 /// How much a decision may take, in steps and never in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Effort {
-    /// Nodes and moves that may be weighed for one job.
+    /// Nodes, moves and events that may be weighed for one job; of all jobs of a decision together 16 times
+    /// as many. What is reclaimed, reserved and said to be short all takes of it.
     pub steps: u64,
     /// Whether it is said what is short, and what would help.
     pub explains: bool,
@@ -77,6 +83,9 @@ impl Effort {
         explains: false,
     };
 }
+
+/// For how many jobs a decision may take all the steps of one.
+const WHOLE: u64 = 16;
 
 /// Decides who of `demand` gets a place now. Jobs that do not wait are passed over.
 ///
@@ -101,7 +110,8 @@ pub fn decide(
         gate: AdmissionGate::new(policy.disruptions.lend),
         policy,
         effort,
-        failed: Vec::new(),
+        verdicts: Verdicts::default(),
+        left: effort.steps.saturating_mul(WHOLE),
     };
     if world
         .closed()

@@ -97,8 +97,13 @@ fn of_queues(world: &World, policy: &Policy, endless: bool, next: &mut Earliest)
         }
     }
     let sharing = world.shares().sharing();
-    let fades = policy.order == Order::Share && sharing.half_life.is_some();
-    if fades && sharing.past_milli > 0 {
+    let fades = match policy.order {
+        Order::Share => sharing.half_life.is_some() && sharing.past_milli > 0,
+        // Who holds something uses more with every moment.
+        Order::FairTree => true,
+        _ => false,
+    };
+    if fades {
         next.offer(next.now + QUANTUM);
     }
 }

@@ -18,6 +18,7 @@ mod victims;
 
 pub use cost::{Disruption, DisruptionKind, lost_work};
 pub use defragment::unusable;
+pub(crate) use prepare::could_prepare;
 pub(crate) use tidy::migration_loss;
 pub use tidy::{Budget, Gain, Tidy, tidy};
 pub use victims::{Victims, select_victims};
@@ -90,13 +91,12 @@ impl Disruptions {
 
     /// Whether anything is allowed that makes room.
     pub const fn any(&self) -> bool {
-        self.preempt
-            || self.migrate
-            || self.elastic
-            || self.attach
-            || self.repartition
-            || self.lend
-            || self.reclaim.is_some()
+        self.of_jobs() || self.attach || self.repartition
+    }
+
+    /// Whether any job may be disrupted.
+    pub const fn of_jobs(&self) -> bool {
+        self.preempt || self.migrate || self.elastic || self.lend || self.reclaim.is_some()
     }
 }
 

@@ -65,6 +65,24 @@ pub(super) fn room_on(
     Some(candidate)
 }
 
+/// Whether anything could be made ready anywhere for a worker: instances destroyed, modes switched, pooled GPUs
+/// attached.
+pub(crate) fn could_prepare(world: &World, ask: &WorkerAsk, disruptions: &Disruptions) -> bool {
+    if ask.gpu == GpuAsk::None {
+        return false;
+    }
+    if disruptions.attach && !world.pools().is_empty() {
+        return true;
+    }
+    if !disruptions.repartition || world.cut() == 0 {
+        return false;
+    }
+    let nodes = world.nodes().iter().zip((0..).map(NodeId));
+    let cut = nodes.filter(|(node, _)| node.counted.cut > 0 && fit::fits_host(node, ask));
+    let mut cut = cut.map(|(_, id)| id);
+    cut.any(|id| !joinable(world, id, ask, Scope::Fleet).is_empty())
+}
+
 /// Takes as few of the steps as are enough. Nothing is left changed.
 fn with_steps(
     scratch: &mut Scratch<'_>,

@@ -69,11 +69,7 @@ impl<'w> Scratch<'w> {
                         *gpu = *state;
                     }
                 }
-                Some(Before::Node(id, state)) => {
-                    if let Some(node) = self.world.nodes.get_mut(id.index()) {
-                        *node = *state;
-                    }
-                }
+                Some(Before::Node(id, state)) => self.world.put_back(id, *state),
                 Some(Before::Job(id, state)) => {
                     self.world.jobs.insert(id, *state);
                 }

@@ -51,7 +51,11 @@ pub fn select_victims(
         now,
     };
     let scopes = wanted_scopes(world, &job);
-    let holders = holders(world);
+    let holders = if returns || disruptions.of_jobs() {
+        holders(world)
+    } else {
+        BTreeMap::new()
+    };
     let mut scratch = Scratch::new(world, now);
     let mut best: Option<Victims> = None;
     let mut steps = effort.steps;

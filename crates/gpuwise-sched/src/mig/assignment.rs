@@ -95,26 +95,30 @@ pub fn taken(geometry: &MigGeometry, instances: &[Instance]) -> Option<Occupancy
 /// Nobody is disrupted. Empty: nothing would help, or what was begun is to be waited for. The room is
 /// there once these are done: who waits is placed by a later decision.
 pub fn select_victims(world: &World, ask: &GpuAsk) -> Vec<Action> {
-    if world.kinds().iter().all(|kind| kind.mig.is_none()) {
+    if world.cut() == 0 {
         return Vec::new();
     }
+    let cut = || world.nodes().iter().filter(|node| node.counted.cut > 0);
+    let mut gpus: Vec<GpuId> = cut().flat_map(|node| node.gpus.iter().copied()).collect();
+    gpus.sort_unstable();
     let changing = |gpu: &GpuState| match &gpu.held {
         Tenancy::Sliced(instances) => instances
             .iter()
             .any(|one| !one.ready && one.holder.is_none()),
         _ => false,
     };
-    if world.gpus().iter().any(changing) {
+    if gpus.iter().filter_map(|gpu| world.gpu(*gpu)).any(changing) {
         return Vec::new();
     }
     let found = match *ask {
         GpuAsk::Slice { slice, kinds } => {
-            let gpus = (0..world.gpus().len() as u32).map(GpuId);
-            let ways = gpus.filter_map(|id| merges(world, id, &slice, kinds));
+            let ways = gpus
+                .into_iter()
+                .filter_map(|id| merges(world, id, &slice, kinds));
             ways.min_by_key(Vec::len)
         }
         GpuAsk::Whole { kinds, count, .. } => {
-            let nodes = world.nodes().iter().filter(|node| node.takes_work());
+            let nodes = cut().filter(|node| node.takes_work());
             let ways = nodes.filter_map(|node| uncut_node(world, node, kinds, count));
             ways.min_by_key(Vec::len)
         }

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 const HOUR: i128 = 3_600_000_000_000;
 
 /// What a queue and all below it hold and have used.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, serde::Serialize, serde::Deserialize)]
 pub struct Account {
     /// Thousandths of GPUs held now, by kind.
     pub held_milli: Vec<u64>,
@@ -29,7 +29,7 @@ pub struct Account {
 }
 
 /// What makes GPUs of different kinds comparable, as it is now.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, serde::Serialize, serde::Deserialize)]
 pub struct Rates {
     /// What a GPU of each kind counts, in thousandths of the one that counts most.
     pub weights_milli: Vec<u64>,

@@ -198,9 +198,12 @@ impl AdmissionGate {
         now: Nanoseconds,
         padding_sigmas: f64,
         assignments: FindAssignments<'_>,
+        left: &mut u64,
     ) -> Option<Nanoseconds> {
         let mut future = world.clone();
+        let price = 1 + world.nodes().len() as u64 / 64;
         for (time, events) in self.agenda(world, now, padding_sigmas) {
+            *left = left.checked_sub(price + events.len() as u64)?;
             let at = time.unwrap_or(future.now());
             for event in events {
                 // What a reservation takes was free then.

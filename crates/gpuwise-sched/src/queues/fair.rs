@@ -38,6 +38,15 @@ pub fn share(world: &World, queue: QueueId) -> f64 {
     part(account.weighted_milli(rates), all)
 }
 
+/// What a queue's turn goes by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ShareOf {
+    /// What it holds now beside its weight, which past use moves; below its own it goes first.
+    Held,
+    /// What it has used beside its weight, what it holds now counting as it goes on: Slurm's fair tree.
+    Used,
+}
+
 /// What a queue has used, weighted and counted less with age, until now: GPU-seconds.
 pub fn past(world: &World, queue: QueueId, now: Nanoseconds) -> f64 {
     let shares = world.shares();
@@ -75,13 +84,16 @@ pub fn weights(world: &World, beside: &[QueueId], now: Nanoseconds) -> Vec<f64> 
 }
 
 /// The queue that goes next, of those that have somebody waiting: level by level the one that has less
-/// than its own; then of higher priority; then that with the least share beside its weight.
+/// than its own; then of higher priority; then that with the least share beside its weight. By use nothing
+/// counts but priority, then what each has used beside its weight: the level fair share of Slurm's fair tree,
+/// whose users are queues at the end of a way.
 ///
 /// Jobs of no queue, and those of a queue that has others below it, stand beside queues with a weight of 1
 /// and no share of their own.
 pub fn poorest(
     now: Nanoseconds,
     world: &World,
+    by: ShareOf,
     waiting: &[Option<QueueId>],
 ) -> Option<Option<QueueId>> {
     let mut ways: Vec<(Option<QueueId>, Vec<QueueId>)> = waiting
@@ -102,10 +114,55 @@ pub fn poorest(
             .collect();
         beside.sort_unstable();
         beside.dedup();
-        let next = least(now, world, &beside)?;
+        let next = match by {
+            ShareOf::Held => least(now, world, &beside)?,
+            ShareOf::Used => least_used(now, world, &beside)?,
+        };
         ways.retain(|(_, way)| way.get(level) == Some(&next));
     }
     ways.first().map(|(queue, _)| *queue)
+}
+
+/// What a queue has used until now, weighted, in GPU-seconds: counted less with age where there is a
+/// half-life, else all of it and what it used before.
+pub fn used(world: &World, queue: QueueId, now: Nanoseconds) -> f64 {
+    let shares = world.shares();
+    if shares.sharing().half_life.is_some() {
+        return past(world, queue, now);
+    }
+    shares.account(queue).map_or(0.0, |account| {
+        let rates = shares.rates();
+        let mut account = account.clone();
+        account.settle(now, rates);
+        let kinds = account.used.iter().zip((0..).map(KindId));
+        let weighted = kinds.map(|(used, kind)| {
+            // Thousandths of a GPU times nanoseconds.
+            *used as f64 / 1e12 * rates.weighted(kind, 1000) as f64 / 1000.0
+        });
+        account.past + weighted.sum::<f64>()
+    })
+}
+
+/// The queue with the greatest level fair share: its part of the weights over its part of what those beside
+/// it used. Who used nothing goes first, of those the heavier.
+fn least_used(now: Nanoseconds, world: &World, beside: &[QueueId]) -> Option<QueueId> {
+    let key = |id: &QueueId| {
+        let queue = world.queues().get(id.index());
+        let weight = queue.map_or(0.0, |queue| f64::from(queue.weight_milli));
+        let priority = queue.map_or(0, |queue| queue.priority);
+        let used = used(world, *id, now);
+        let load = if weight > 0.0 {
+            used / weight
+        } else {
+            f64::INFINITY
+        };
+        (*id, -i64::from(priority), load, -weight)
+    };
+    let order = |a: &(QueueId, i64, f64, f64), b: &(QueueId, i64, f64, f64)| -> Ordering {
+        let first = a.1.cmp(&b.1).then(a.2.total_cmp(&b.2));
+        first.then(a.3.total_cmp(&b.3)).then(a.0.cmp(&b.0))
+    };
+    beside.iter().map(key).min_by(order).map(|key| key.0)
 }
 
 fn least(now: Nanoseconds, world: &World, beside: &[QueueId]) -> Option<QueueId> {

@@ -17,11 +17,12 @@ pub use admission_gate::{AdmissionGate, Limits};
 pub use admit::{Admitted, admit, room};
 pub use budget::{Spending, cost, spending};
 pub use ends::{end_on, ends, left, length};
-pub use fair::{past, poorest, share, weights};
+pub use fair::{ShareOf, past, poorest, share, used, weights};
 pub use gpuwise_domain::placement::queue_problems as validate;
 pub use order::SchedulingOrder;
 pub use pool::{Limit, Pool};
 pub use shares::{Shares, held_by, milli_of, slice_milli};
+pub(crate) use victims::borrowers;
 pub use victims::reclaimable;
 
 pub(crate) use admission_gate::Tentative;

@@ -1,6 +1,9 @@
 //! In which order those who wait are looked at.
 
-use super::{account::upwards, fair};
+use super::{
+    account::upwards,
+    fair::{self, ShareOf},
+};
 use crate::{
     decide::{Order, barred},
     world::World,
@@ -18,6 +21,9 @@ pub struct SchedulingOrder {
     aged: usize,
     /// With shares: those of each queue, in their order.
     queues: BTreeMap<Option<QueueId>, VecDeque<JobId>>,
+    /// Whose turn it was, at which number of changes: as long as nothing changes it is its turn again.
+    turn: Option<(u64, Option<QueueId>)>,
+    by: ShareOf,
 }
 
 impl SchedulingOrder {
@@ -50,8 +56,13 @@ impl SchedulingOrder {
             line: ids.into(),
             aged,
             queues: BTreeMap::new(),
+            turn: None,
+            by: match order {
+                Order::FairTree => ShareOf::Used,
+                _ => ShareOf::Held,
+            },
         };
-        if order == Order::Share {
+        if matches!(order, Order::Share | Order::FairTree) {
             for id in turns.line.split_off(aged) {
                 let queue = world.job(id).and_then(|state| state.job.queue);
                 turns.queues.entry(queue).or_default().push_back(id);
@@ -67,8 +78,16 @@ impl SchedulingOrder {
             self.aged = self.aged.saturating_sub(1);
             return Some((id, aged));
         }
-        let waiting: Vec<Option<QueueId>> = self.queues.keys().copied().collect();
-        let queue = fair::poorest(now, world, &waiting)?;
+        let changes = world.changes().count();
+        let same = |(at, queue): &(u64, _)| *at == changes && self.queues.contains_key(queue);
+        let queue = match self.turn.filter(same) {
+            Some((_, queue)) => queue,
+            None => {
+                let waiting: Vec<Option<QueueId>> = self.queues.keys().copied().collect();
+                fair::poorest(now, world, self.by, &waiting)?
+            }
+        };
+        self.turn = Some((changes, queue));
         let line = self.queues.get_mut(&queue)?;
         let id = line.pop_front();
         if line.is_empty() {
@@ -110,7 +129,7 @@ fn key(
         _ => -i64::from(state.job.priority),
     };
     let measure = match order {
-        Order::Arrival | Order::Priority | Order::Share => 0,
+        Order::Arrival | Order::Priority | Order::Share | Order::FairTree => 0,
         // Of those whose length is not known nothing can be said: they go last.
         Order::Shortest => state.job.duration.map_or(u128::MAX, |belief| {
             u128::from(belief.expected.0.saturating_sub(state.done.0))

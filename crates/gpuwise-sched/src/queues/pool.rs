@@ -7,7 +7,7 @@ use super::account::upwards;
 use gpuwise_domain::placement::{Kinds, Queue, QueueId, Quota, QuotaLimit, QuotaShort};
 
 /// Kinds that some quota names together.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Pool {
     pub kinds: Kinds,
     /// What the fleet has of them, in thousandths of GPUs, whatever their health.
@@ -19,7 +19,7 @@ pub struct Pool {
 }
 
 /// A queue in a pool; all in thousandths of GPUs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 struct Row {
     /// Nominal quota, of all below it too.
     nominal: u64,
@@ -37,7 +37,7 @@ struct Row {
 }
 
 /// What a queue may still take, and what sets that limit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Limit {
     pub kinds: Kinds,
     pub by: QuotaLimit,

@@ -12,7 +12,7 @@ use gpuwise_units::Nanoseconds;
 use std::collections::BTreeMap;
 
 /// What queues hold and may take; kept by [`World::apply`](crate::world::World::apply), event by event.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, serde::Serialize, serde::Deserialize)]
 pub struct Shares {
     /// What of the past counts, and how GPUs compare.
     pub(crate) sharing: Sharing,

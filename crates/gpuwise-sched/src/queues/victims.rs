@@ -67,6 +67,35 @@ pub fn reclaimable(world: &World, job: &Job, now: Nanoseconds) -> Vec<JobId> {
 /// What is least goes first.
 type Rank = (u64, i32, u64, Reverse<Nanoseconds>, JobId);
 
+/// Queues that have borrowed what a job's queue may have back, and how much, in thousandths of GPUs. Empty:
+/// it reclaims nothing.
+pub(crate) fn borrowers(world: &World, job: &Job) -> Vec<(QueueId, u64)> {
+    let queue = job.queue.and_then(|id| world.queues().get(id.index()));
+    if !queue.is_some_and(|queue| queue.reclaims) {
+        return Vec::new();
+    }
+    let needed = u64::from(job.gang.least.max(1));
+    let path = ancestor_path(world, job.queue);
+    let amounts = amounts(world, job.worker.gpu);
+    let mut found = Vec::new();
+    for other in (0..world.queues().len() as u32).map(QueueId) {
+        let mut borrowed = 0;
+        for (kind, milli) in &amounts {
+            let milli = milli.saturating_mul(needed);
+            let pools = world.shares().pools().iter();
+            borrowed += pools
+                .filter(|pool| pool.kinds.has(*kind))
+                .filter(|pool| over_quota_share(world, pool, &path, other, milli).is_some())
+                .map(|pool| pool.borrowed(other))
+                .sum::<u64>();
+        }
+        if borrowed > 0 {
+            found.push((other, borrowed));
+        }
+    }
+    found
+}
+
 fn candidates(
     world: &World,
     pools: &[(&Pool, u64)],

@@ -171,6 +171,10 @@ fn stranded(world: &World, job: &Job) -> [u64; 7] {
         ..*ask
     };
     for (node, id) in world.nodes().iter().zip(0..) {
+        let there = node.gpus.iter().filter_map(|gpu| world.gpu(*gpu));
+        if there.map(|gpu| free_of(world, gpu)).all(|free| free == 0) {
+            continue;
+        }
         let fits = |ask: &WorkerAsk| Room::NOW.workers(world, NodeId(id), ask, &|_| true) > 0;
         let (by_gpu, all) = (fits(&bare), fits(ask));
         for gpu in node.gpus.iter().filter_map(|gpu| world.gpu(*gpu)) {

@@ -12,16 +12,20 @@ mod words;
 pub use bound::most_placed;
 pub use capacity::{Addition, additions, idle, repartitions, returnable};
 pub use figures::{FleetFigures, Stranded, Typical, fleet_figures, typical};
+use fixes::{Running, fixes_beside};
 pub use fixes::{fixes, is_fixed_by};
 pub use room::{Domains, Room, best_domain, spread_room, workers_free, workers_in_all};
 pub use words::{shortage_words, span};
 
 use crate::{
-    decide::{Effort, Policy, shortage},
+    decide::{Effort, Policy},
     queues::admit,
     world::World,
 };
-use gpuwise_domain::placement::{JobId, Outcome, Remedy, Report, Shortage};
+use gpuwise_domain::placement::{
+    Gang, Job, Outcome, Remedy, Report, Shortage, Spread, TopologyWish, WorkerAsk,
+};
+use rustc_hash::FxHashMap;
 
 /// Says of jobs that wait what is short, when they are expected to start, and what would help.
 ///
@@ -34,8 +38,9 @@ pub fn deepen(
     effort: Effort,
     most: usize,
 ) {
-    let mut told: Vec<(JobId, Shortage)> = Vec::new();
+    let mut told: FxHashMap<Asked, Shortage> = FxHashMap::default();
     let mut left = most;
+    let mut running = None;
     for decision in &mut report.decisions {
         let Outcome::Waits {
             shortage: short,
@@ -49,17 +54,8 @@ pub fn deepen(
             continue;
         };
         if *short == Shortage::Untold {
-            let alike = told.iter().find(|(other, _)| {
-                let other = world.job(*other).map(|other| &other.job);
-                other.is_some_and(|other| asks_alike(other, &state.job))
-            });
-            *short = match alike {
-                Some((_, short)) => *short,
-                None => shortage(world, &state.job),
-            };
-            if alike.is_none() && told.len() < 64 {
-                told.push((decision.job, *short));
-            }
+            let told = told.entry(asked(&state.job));
+            *short = *told.or_insert_with(|| policy.shortages.shortage(world, &state.job));
         }
         // Others may have been placed since: what is said is of the fleet as it is shown.
         if matches!(short, Shortage::Quota(_))
@@ -79,7 +75,8 @@ pub fn deepen(
         );
         if left > 0 && found.is_empty() && !behind {
             left -= 1;
-            *found = fixes(world, decision.job, policy, effort);
+            let running = running.get_or_insert_with(|| Running::of(world));
+            *found = fixes_beside(world, decision.job, policy, effort, running);
             let wait = found.iter().find_map(|fix| match fix.remedy {
                 Remedy::Wait(_) => Some(fix.after),
                 _ => None,
@@ -91,14 +88,9 @@ pub fn deepen(
     }
 }
 
-/// Whether what is short for one is short for the other.
-fn asks_alike(
-    one: &gpuwise_domain::placement::Job,
-    other: &gpuwise_domain::placement::Job,
-) -> bool {
-    one.worker == other.worker
-        && one.gang == other.gang
-        && one.topology == other.topology
-        && one.spread == other.spread
-        && one.queue == other.queue
+/// What is short for one is short for all who ask so.
+type Asked = (WorkerAsk, Gang, Option<TopologyWish>, Option<Spread>);
+
+const fn asked(job: &Job) -> Asked {
+    (job.worker, job.gang, job.topology, job.spread)
 }

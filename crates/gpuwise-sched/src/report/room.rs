@@ -41,22 +41,38 @@ impl Room<'_> {
         ask: &WorkerAsk,
         allowed: &dyn Fn(&GpuState) -> bool,
     ) -> u32 {
-        let Some(node) = world.node(id) else { return 0 };
-        if !node.takes_work() && !self.empty {
-            return 0;
-        }
-        let (mut cpu, mut memory) = (node.cpu_free, node.memory_free);
-        if self.empty {
-            (cpu, memory) = (node.node.cpu_milli, node.node.memory_mib);
-        }
+        let mut freed = (0, 0);
         for job in self.gone.iter().filter_map(|job| world.job(*job)) {
             let here = job
                 .assignments
                 .iter()
                 .filter(|assignment| assignment.node == id)
                 .count() as u64;
-            cpu += here * job.job.worker.cpu_milli;
-            memory += here * job.job.worker.memory_mib;
+            freed.0 += here * job.job.worker.cpu_milli;
+            freed.1 += here * job.job.worker.memory_mib;
+        }
+        self.workers_beside(world, id, ask, allowed, freed)
+    }
+
+    /// The same, where it is known what processor time and memory those have on the node who count as gone.
+    pub(super) fn workers_beside(
+        self,
+        world: &World,
+        id: NodeId,
+        ask: &WorkerAsk,
+        allowed: &dyn Fn(&GpuState) -> bool,
+        freed: (u64, u64),
+    ) -> u32 {
+        let Some(node) = world.node(id) else { return 0 };
+        if !node.takes_work() && !self.empty {
+            return 0;
+        }
+        let (mut cpu, mut memory) = (node.cpu_free + freed.0, node.memory_free + freed.1);
+        if self.empty {
+            (cpu, memory) = (node.node.cpu_milli, node.node.memory_mib);
+        }
+        if cpu < ask.cpu_milli || memory < ask.memory_mib {
+            return 0;
         }
         let whole = u64::from(u32::MAX);
         let by_cores = cpu.checked_div(ask.cpu_milli).unwrap_or(whole);
@@ -80,16 +96,29 @@ impl Room<'_> {
         match ask {
             GpuAsk::None => u64::from(u32::MAX),
             GpuAsk::Whole { count, kinds, need } => {
+                if !self.empty && self.gone.is_empty() && node.whole_free < count {
+                    return 0;
+                }
                 let kinds = fit::kinds_with(world, kinds, need);
+                // Mostly of one kind; others are counted beside it.
+                let mut one: Option<(KindId, u64)> = None;
                 let mut free: BTreeMap<KindId, u64> = BTreeMap::new();
                 for gpu in there.filter(|gpu| kinds.has(gpu.gpu.kind) && self.is_free(gpu)) {
-                    *free.entry(gpu.gpu.kind).or_default() += 1;
+                    match &mut one {
+                        None => one = Some((gpu.gpu.kind, 1)),
+                        Some((kind, free)) if *kind == gpu.gpu.kind => *free += 1,
+                        Some(_) => *free.entry(gpu.gpu.kind).or_default() += 1,
+                    }
                 }
-                if self.empty {
+                let each = |free: u64| free.checked_div(u64::from(count)).unwrap_or(0);
+                if self.empty && node.node.slots > 0 {
+                    if let Some((kind, own)) = one.take() {
+                        *free.entry(kind).or_default() += own;
+                    }
                     Self::pooled(world, id, kinds, &mut free);
                 }
-                let each = |free: &u64| free.checked_div(u64::from(count)).unwrap_or(0);
-                free.values().map(each).sum()
+                let one = one.map_or(0, |(_, free)| each(free));
+                one + free.values().map(|free| each(*free)).sum::<u64>()
             }
             GpuAsk::Fraction {
                 milli,

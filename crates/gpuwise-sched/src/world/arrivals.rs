@@ -10,7 +10,7 @@ const COUNTED: usize = 4096;
 const FIRST: u64 = 32;
 
 /// How often each request was made, in workers.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Arrivals {
     counts: Arc<BTreeMap<WorkerAsk, u64>>,
     total: u64,

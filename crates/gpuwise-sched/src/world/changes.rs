@@ -11,13 +11,13 @@ const LEAST: usize = 1024;
 /// Each carries a stamp over all changes until then and what the nodes were after them: worlds that
 /// have the same stamp at the same number came about alike up to there. So a cache that followed a copy
 /// finds where the copy and the world part.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, serde::Serialize, serde::Deserialize)]
 pub struct Changes {
     ring: Pages<Change>,
     count: u64,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, serde::Serialize, serde::Deserialize)]
 struct Change {
     node: NodeId,
     stamp: u64,

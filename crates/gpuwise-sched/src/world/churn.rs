@@ -9,7 +9,7 @@ use gpuwise_units::Nanoseconds;
 use rustc_hash::FxHashMap;
 
 /// Nodes and GPUs by their lasting ids. Only looked up, never walked through.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Known {
     nodes: FxHashMap<Uid, NodeId>,
     gpus: FxHashMap<Uid, GpuId>,

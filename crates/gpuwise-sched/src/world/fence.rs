@@ -8,7 +8,7 @@ use gpuwise_domain::placement::{GpuId, Health, Home, NodeId};
 use gpuwise_units::Nanoseconds;
 
 /// What is known of a node that did not answer.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Fence {
     pub suspected: Nanoseconds,
     /// Who said that it does not answer.

@@ -1,12 +1,12 @@
 //! Taking and giving back what assignments hold.
 
-use super::{Holder, Refused, Tenancy, World, changes::mixed};
+use super::{Holder, Refused, Tenancy, World, changes::mixed as mix, members::Counted};
 use gpuwise_domain::placement::{Assignment, GpuId, GpuShare, JobId, NodeId, Part, WorkerAsk};
 
 impl World {
     /// Takes all assignments or none. Assignments that were just given back (`back`) are taken whether or not their
     /// nodes take new work.
-    pub(super) fn take(
+    pub(crate) fn take(
         &mut self,
         job: JobId,
         ask: &WorkerAsk,
@@ -208,12 +208,13 @@ impl World {
 
     /// Counts a node's free GPUs anew; to be called after each change of one of them.
     pub(super) fn recount(&mut self, id: NodeId) {
-        let Some(node) = self.nodes.get_mut(id.index()) else {
+        let Some(node) = self.nodes.get(id.index()) else {
             return;
         };
-        let (mut whole, mut milli) = (0, 0);
-        let mut revision = mixed(node.cpu_free, node.memory_free);
-        revision = mixed(revision, u64::from(node.takes_work()));
+        let (mut whole, mut milli, mut cut) = (0, 0, 0);
+        let (mut island, mut mixed) = (None, false);
+        let mut revision = mix(node.cpu_free, node.memory_free);
+        revision = mix(revision, u64::from(node.takes_work()));
         for gpu in node
             .gpus
             .iter()
@@ -223,11 +224,28 @@ impl World {
                 whole += u32::from(gpu.held == Tenancy::Free);
                 milli += gpu.milli_free();
             }
+            mixed |= island.is_some_and(|island| island != gpu.gpu.island);
+            island = Some(gpu.gpu.island);
+            cut += u32::from(matches!(gpu.held, Tenancy::Sliced(_)));
             revision = gpu.mixed_into(revision);
         }
+        let counted = Counted {
+            domain: node.node.domain,
+            island: island.flatten().filter(|_| !mixed),
+            cut,
+        };
+        if mixed {
+            self.note_mixed(id);
+        }
+        let Some(node) = self.nodes.get_mut(id.index()) else {
+            return;
+        };
+        let old = (node.counted, node.milli_free);
         node.whole_free = whole;
         node.milli_free = milli;
+        node.counted = counted;
         node.revision = revision;
+        self.count_free(old, (counted, milli));
         self.changes.note(id, revision);
     }
 
@@ -245,10 +263,10 @@ impl super::GpuState {
         let open = u64::from(self.takes_work()) + 2 * u64::from(self.switching);
         // Of a copy of the world, another kind of node may have joined under the same number.
         let kind = u64::from(self.gpu.kind.0) << 32;
-        let hash = mixed(hash, open + ((self.going.len() as u64) << 8) + kind);
+        let hash = mix(hash, open + ((self.going.len() as u64) << 8) + kind);
         match &self.held {
-            Tenancy::Free => mixed(hash, 1),
-            Tenancy::Whole(job) => mixed(hash, 2 + (u64::from(job.0) << 8)),
+            Tenancy::Free => mix(hash, 1),
+            Tenancy::Whole(job) => mix(hash, 2 + (u64::from(job.0) << 8)),
             Tenancy::Shared {
                 isolation,
                 milli_free,
@@ -256,18 +274,18 @@ impl super::GpuState {
                 holders,
             } => {
                 let free = u64::from(memory_free.map_or(u32::MAX, |free| free));
-                let hash = mixed(mixed(hash, 3 + (free << 32)), u64::from(isolation.code()));
+                let hash = mix(mix(hash, 3 + (free << 32)), u64::from(isolation.code()));
                 holders
                     .iter()
-                    .fold(mixed(hash, u64::from(*milli_free)), |hash, one| {
-                        mixed(hash, u64::from(one.job.0) + (u64::from(one.milli) << 32))
+                    .fold(mix(hash, u64::from(*milli_free)), |hash, one| {
+                        mix(hash, u64::from(one.job.0) + (u64::from(one.milli) << 32))
                     })
             }
-            Tenancy::Sliced(instances) => instances.iter().fold(mixed(hash, 4), |hash, one| {
+            Tenancy::Sliced(instances) => instances.iter().fold(mix(hash, 4), |hash, one| {
                 let place = u64::from(one.shape) + (u64::from(one.start) << 8);
                 let holder = one.holder.map_or(0, |job| 1 + u64::from(job.0));
                 let ready = u64::from(one.ready) << 63;
-                mixed(hash, place + (holder << 16) + ready)
+                mix(hash, place + (holder << 16) + ready)
             }),
         }
     }

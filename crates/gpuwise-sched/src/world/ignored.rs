@@ -2,7 +2,7 @@
 
 /// Events that changed nothing because they came late, twice or out of order; and those that were taken
 /// as they came though something before them is still to be heard of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub struct Ignored {
     /// Of an attempt after which another one has begun.
     pub late: u64,

@@ -7,7 +7,7 @@ use super::{
 use gpuwise_domain::placement::{Assignment, Attempt, GpuId, Job, NodeId, WorkerAsk};
 use gpuwise_units::Nanoseconds;
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct JobState {
     pub job: Job,
     pub phase: Phase,
@@ -129,7 +129,7 @@ impl JobState {
 
 /// The last times at which a job was busy, by how busy: enough to say since when it has been below any
 /// threshold. Of more than eight the two oldest become one, which can only make it look busier.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub struct IdleTracker {
     /// How busy, falling; and when that was last so.
     peaks: Vec<(u32, Nanoseconds)>,
@@ -163,7 +163,7 @@ impl IdleTracker {
 }
 
 /// Whether a job waits, starts or runs, and since when.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Phase {
     Waiting {
         since: Nanoseconds,

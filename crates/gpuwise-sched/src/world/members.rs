@@ -1,14 +1,39 @@
-//! Which nodes are in an island or a domain, so that whoever looks into one looks at no others.
+//! Which nodes are in an island or a domain, and how much of their GPUs is free, so that whoever looks for
+//! one looks at no nodes, and whoever looks into one at no others.
 
-use super::World;
+use super::{NodeState, World, pages::Pages};
 use gpuwise_domain::placement::{DomainId, IslandId, NodeId};
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 /// Nodes of each island, and of each domain and those above it; each list sorted.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Members {
     islands: Arc<Vec<Vec<NodeId>>>,
     domains: Arc<Vec<Vec<NodeId>>>,
+    /// Thousandths of GPUs that are free in each domain, and in each island whose nodes are in no other.
+    domain_free: Pages<u64>,
+    island_free: Pages<u64>,
+    /// Islands of nodes that are in several.
+    mixed: Arc<BTreeSet<IslandId>>,
+    /// GPUs that are cut, or on which MIG is on.
+    cut: u64,
+}
+
+/// What is counted follows from the nodes.
+impl PartialEq for Members {
+    fn eq(&self, other: &Self) -> bool {
+        self.islands == other.islands && self.domains == other.domains
+    }
+}
+
+/// Where a node is counted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub(crate) struct Counted {
+    pub(super) domain: Option<DomainId>,
+    /// That of all its GPUs.
+    pub(super) island: Option<IslandId>,
+    /// GPUs that are cut, or on which MIG is on.
+    pub(crate) cut: u32,
 }
 
 impl World {
@@ -22,6 +47,74 @@ impl World {
     pub fn domain_nodes(&self, domain: DomainId) -> &[NodeId] {
         let found = self.members.domains.get(domain.index());
         found.map_or(&[], Vec::as_slice)
+    }
+
+    /// Thousandths of GPUs that are free on the nodes of a domain.
+    pub(crate) fn domain_free(&self, domain: DomainId) -> u64 {
+        let found = self.members.domain_free.get(domain.index());
+        found.copied().unwrap_or(0)
+    }
+
+    /// Thousandths of GPUs of an island that are free and take work.
+    pub(crate) fn island_free(&self, island: IslandId) -> u64 {
+        if !self.members.mixed.contains(&island) {
+            let found = self.members.island_free.get(island.index());
+            return found.copied().unwrap_or(0);
+        }
+        let nodes = self.island_nodes(island).iter();
+        let gpus = nodes
+            .filter_map(|id| self.node(*id))
+            .flat_map(|node| &node.gpus);
+        let own = gpus
+            .filter_map(|gpu| self.gpu(*gpu))
+            .filter(|gpu| gpu.gpu.island == Some(island) && gpu.takes_work());
+        own.map(|gpu| u64::from(gpu.milli_free())).sum()
+    }
+
+    /// GPUs that are cut, or on which MIG is on.
+    pub(crate) const fn cut(&self) -> u64 {
+        self.members.cut
+    }
+
+    /// A node has GPUs of several islands, or of one and of none.
+    pub(super) fn note_mixed(&mut self, id: NodeId) {
+        let gpus = self.node(id).map_or(&[][..], |node| node.gpus.as_slice());
+        let gpus = gpus.iter().filter_map(|gpu| self.gpu(*gpu));
+        let all: BTreeSet<IslandId> = gpus.filter_map(|gpu| gpu.gpu.island).collect();
+        if !all.is_subset(&self.members.mixed) {
+            Arc::make_mut(&mut self.members.mixed).extend(all);
+        }
+    }
+
+    /// What was free on a node is so no longer, and something else is.
+    pub(super) fn count_free(&mut self, old: (Counted, u32), new: (Counted, u32)) {
+        self.members.cut = self.members.cut + u64::from(new.0.cut) - u64::from(old.0.cut);
+        if old == new {
+            return;
+        }
+        for ((at, milli), adds) in [(old, false), (new, true)] {
+            let mut next = at.domain;
+            while let Some(domain) = next {
+                count(&mut self.members.domain_free, domain.index(), milli, adds);
+                let parent = self.domains.get(domain.index()).and_then(|one| one.parent);
+                // Parents come before their children, so this ends.
+                next = parent.filter(|parent| *parent < domain);
+            }
+            if let Some(island) = at.island {
+                count(&mut self.members.island_free, island.index(), milli, adds);
+            }
+        }
+    }
+
+    /// Puts a node back as it was, for worlds on which actions are only tried.
+    pub(crate) fn put_back(&mut self, id: NodeId, state: NodeState) {
+        let Some(node) = self.nodes.get_mut(id.index()) else {
+            return;
+        };
+        let old = (node.counted, node.milli_free);
+        let new = (state.counted, state.milli_free);
+        *node = state;
+        self.count_free(old, new);
     }
 
     /// Notes where a node is; to be called when it joins, and when a GPU is attached to it.
@@ -62,5 +155,22 @@ impl World {
                 }
             }
         }
+    }
+}
+
+/// Counts in or out at a place of a list, which grows as it must.
+fn count(list: &mut Pages<u64>, place: usize, milli: u32, adds: bool) {
+    if milli == 0 {
+        return;
+    }
+    while list.len() <= place {
+        list.push(0);
+    }
+    if let Some(sum) = list.get_mut(place) {
+        *sum = if adds {
+            *sum + u64::from(milli)
+        } else {
+            sum.saturating_sub(u64::from(milli))
+        };
     }
 }

@@ -58,7 +58,7 @@ use table::JobTable;
 /// will free can be taken by the next. What is still to be freed is kept beside it
 /// ([`GpuState::leaving`], [`GpuState::going`], [`GpuState::switching`], [`JobState::stopping`]): what
 /// counts on it is refused as [`Refused::NotReady`] until that is done.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct World {
     pub(crate) name: String,
     /// The plan in force: the parent of the next.
@@ -88,7 +88,7 @@ pub struct World {
     pub(crate) drift: Arc<BTreeMap<NodeId, Vec<Drift>>>,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
 pub struct NodeState {
     pub node: Node,
     /// Free processor time in thousandths of a core.
@@ -115,12 +115,14 @@ pub struct NodeState {
     /// Whether it is no longer of the fleet.
     pub left: bool,
     pub(super) fence: Option<Box<Fence>>,
+    /// Where what is free on it is counted.
+    pub(crate) counted: members::Counted,
     /// A hash of what is free on it and who holds the rest: nodes of one number that have the same are
     /// alike, in copies of a world too. What was computed from another one is stale.
     pub revision: u64,
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct GpuState {
     pub gpu: FleetGpu,
     pub node: Option<NodeId>,
@@ -141,7 +143,7 @@ pub struct GpuState {
     pub stray: bool,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Link {
     Here,
     /// On its way from its pool to its node; what is placed on it starts when it is there.
@@ -154,7 +156,7 @@ pub enum Link {
 }
 
 /// Who holds what of a GPU.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Tenancy {
     Free,
     Whole(JobId),
@@ -174,7 +176,9 @@ pub enum Tenancy {
 }
 
 /// Who has how much of a shared GPU.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
+)]
 pub struct Holder {
     pub job: JobId,
     /// Thousandths of its time.
@@ -182,7 +186,7 @@ pub struct Holder {
     pub memory_mib: u32,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Instance {
     /// Its profile: the place in the kind's geometry.
     pub shape: u8,
@@ -375,6 +379,7 @@ impl NodeState {
             closed_until: None,
             left: false,
             fence: None,
+            counted: members::Counted::default(),
             revision: 0,
             node: node.clone(),
         }

@@ -10,7 +10,9 @@ use gpuwise_units::Nanoseconds;
 use std::sync::Arc;
 
 /// Where what is and what is wanted differ.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
+)]
 pub enum Drift {
     /// A worker of this job should be there and is not.
     Missing(JobId),

@@ -1,16 +1,21 @@
 //! Lists in pages that copies share until one of them changes.
 //!
-//! A decision tries things out in a copy of the world. A copy of a list costs a count for each page, and
-//! a change of it copies one page, so that trying costs what it touches.
+//! A decision tries things out in a copy of the world. Rows lie in pages and pages in books: a copy of a list
+//! costs a count for each book, and a change of it copies one book of references and one page, so that
+//! trying costs what it touches, however large the fleet is.
 
 use std::{iter::FromIterator, slice, sync::Arc};
 
 const ROWS: usize = 16;
+const PAGES: usize = 64;
+
+type Page<T> = Arc<[T]>;
+type Book<T> = Arc<[Page<T>]>;
 
 /// A list that is cheap to copy.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Pages<T> {
-    pages: Vec<Arc<Vec<T>>>,
+    books: Vec<Book<T>>,
     len: usize,
 }
 
@@ -27,30 +32,47 @@ impl<T> Pages<T> {
 
     /// The row at a place.
     pub fn get(&self, at: usize) -> Option<&T> {
-        self.pages.get(at / ROWS)?.get(at % ROWS)
+        let book = self.books.get(at / (ROWS * PAGES))?;
+        book.get(at / ROWS % PAGES)?.get(at % ROWS)
     }
 
     /// Rows in their order.
     pub fn iter(&self) -> Rows<'_, T> {
-        let rows: fn(&Arc<Vec<T>>) -> slice::Iter<'_, T> = as_rows;
-        self.pages.iter().flat_map(rows)
+        let pages: fn(&Book<T>) -> slice::Iter<'_, Page<T>> = as_pages;
+        let rows: fn(&Page<T>) -> slice::Iter<'_, T> = as_rows;
+        self.books.iter().flat_map(pages).flat_map(rows)
     }
 }
 
 impl<T: Clone> Pages<T> {
     /// The row at a place, to be changed; copies that share its page keep what they have.
     pub fn get_mut(&mut self, at: usize) -> Option<&mut T> {
-        Arc::make_mut(self.pages.get_mut(at / ROWS)?).get_mut(at % ROWS)
+        let book = Arc::make_mut(self.books.get_mut(at / (ROWS * PAGES))?);
+        Arc::make_mut(book.get_mut(at / ROWS % PAGES)?).get_mut(at % ROWS)
     }
 
     /// Adds a row at the end.
     pub fn push(&mut self, row: T) {
-        match self.pages.last_mut() {
-            Some(page) if page.len() < ROWS => Arc::make_mut(page).push(row),
-            _ => {
-                let mut page = Vec::with_capacity(ROWS);
-                page.push(row);
-                self.pages.push(Arc::new(page));
+        let more =
+            |page: &Page<T>, row: T| -> Page<T> { page.iter().cloned().chain([row]).collect() };
+        let (in_book, in_page) = (self.len / ROWS % PAGES, self.len % ROWS);
+        match self
+            .books
+            .last_mut()
+            .filter(|_| self.len % (ROWS * PAGES) > 0)
+        {
+            Some(book) if in_page > 0 => {
+                if let Some(page) = Arc::make_mut(book).get_mut(in_book) {
+                    *page = more(page, row);
+                }
+            }
+            Some(book) => {
+                let page: Page<T> = Arc::from([row]);
+                *book = book.iter().cloned().chain([page]).collect();
+            }
+            None => {
+                let page: Page<T> = Arc::from([row]);
+                self.books.push(Arc::from([page]));
             }
         }
         self.len += 1;
@@ -60,20 +82,28 @@ impl<T: Clone> Pages<T> {
 impl<T> Default for Pages<T> {
     fn default() -> Self {
         Self {
-            pages: Vec::new(),
+            books: Vec::new(),
             len: 0,
         }
     }
 }
 
-/// Rows of a list in pages, in their order.
-pub type Rows<'a, T> = std::iter::FlatMap<
-    slice::Iter<'a, Arc<Vec<T>>>,
-    slice::Iter<'a, T>,
-    fn(&'a Arc<Vec<T>>) -> slice::Iter<'a, T>,
+/// Pages of books, in their order.
+type AllPages<'a, T> = std::iter::FlatMap<
+    slice::Iter<'a, Book<T>>,
+    slice::Iter<'a, Page<T>>,
+    fn(&'a Book<T>) -> slice::Iter<'a, Page<T>>,
 >;
 
-fn as_rows<T>(page: &Arc<Vec<T>>) -> slice::Iter<'_, T> {
+/// Rows of a list in pages, in their order.
+pub type Rows<'a, T> =
+    std::iter::FlatMap<AllPages<'a, T>, slice::Iter<'a, T>, fn(&'a Page<T>) -> slice::Iter<'a, T>>;
+
+fn as_pages<T>(book: &Book<T>) -> slice::Iter<'_, Page<T>> {
+    book.iter()
+}
+
+fn as_rows<T>(page: &Page<T>) -> slice::Iter<'_, T> {
     page.iter()
 }
 
@@ -86,12 +116,54 @@ impl<'a, T> IntoIterator for &'a Pages<T> {
     }
 }
 
-impl<T: Clone> FromIterator<T> for Pages<T> {
+impl<T> FromIterator<T> for Pages<T> {
     fn from_iter<I: IntoIterator<Item = T>>(rows: I) -> Self {
-        let mut pages = Self::default();
-        for row in rows {
-            pages.push(row);
+        let mut rows = rows.into_iter();
+        let mut found = Self::default();
+        loop {
+            let mut pages: Vec<Page<T>> = Vec::new();
+            while pages.len() < PAGES {
+                let page: Page<T> = rows.by_ref().take(ROWS).collect();
+                found.len += page.len();
+                if page.is_empty() {
+                    break;
+                }
+                pages.push(page);
+            }
+            if pages.is_empty() {
+                return found;
+            }
+            found.books.push(pages.into());
         }
-        pages
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_in_pages_is_the_list() {
+        let mut pages: Pages<usize> = (0..2500).collect();
+        let mut list: Vec<usize> = (0..2500).collect();
+        let before = pages.clone();
+        for at in [0, 15, 16, 1023, 1024, 2499] {
+            if let (Some(one), Some(other)) = (pages.get_mut(at), list.get_mut(at)) {
+                (*one, *other) = (at + 7, at + 7);
+            }
+        }
+        for more in 0..1100 {
+            pages.push(more);
+            list.push(more);
+        }
+        assert!(pages.iter().eq(&list));
+        assert_eq!((pages.len(), pages.get(list.len())), (list.len(), None));
+        assert!(before.iter().copied().eq(0..2500));
+        let pushed = (0..3000).fold(Pages::default(), |mut pages, one| {
+            pages.push(one);
+            pages
+        });
+        assert!(pushed.iter().copied().eq(0..3000));
+        assert_eq!(pushed.len(), 3000);
     }
 }

@@ -4,32 +4,36 @@ use super::JobState;
 use gpuwise_domain::placement::JobId;
 use std::{collections::BTreeMap, sync::Arc};
 
+/// Numbers of a page, and of a book of pages.
 const NUMBERS: u32 = 256;
+const PAGES: u32 = 256;
 
 type Page = Vec<(JobId, Arc<JobState>)>;
+type Book = BTreeMap<u32, Arc<Page>>;
 
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, serde::Serialize, serde::Deserialize)]
 pub(crate) struct JobTable {
-    pages: BTreeMap<u32, Arc<Page>>,
+    books: BTreeMap<u32, Arc<Book>>,
 }
 
 impl JobTable {
     pub(crate) fn get(&self, id: JobId) -> Option<&JobState> {
-        let page = self.pages.get(&(id.0 / NUMBERS))?;
+        let page = self.books.get(&book(id))?.get(&page(id))?;
         let at = page.binary_search_by_key(&id, |(id, _)| *id).ok()?;
         page.get(at).map(|(_, state)| &**state)
     }
 
     pub(crate) fn get_mut(&mut self, id: JobId) -> Option<&mut JobState> {
-        let page = self.pages.get_mut(&(id.0 / NUMBERS))?;
+        let book = Arc::make_mut(self.books.get_mut(&book(id))?);
+        let page = book.get_mut(&page(id))?;
         let at = page.binary_search_by_key(&id, |(id, _)| *id).ok()?;
         let (_, state) = Arc::make_mut(page).get_mut(at)?;
         Some(Arc::make_mut(state))
     }
 
     pub(crate) fn insert(&mut self, id: JobId, state: JobState) {
-        let page = self.pages.entry(id.0 / NUMBERS).or_default();
-        let page = Arc::make_mut(page);
+        let book = Arc::make_mut(self.books.entry(book(id)).or_default());
+        let page = Arc::make_mut(book.entry(page(id)).or_default());
         match page.binary_search_by_key(&id, |(id, _)| *id) {
             Ok(at) => {
                 if let Some((_, old)) = page.get_mut(at) {
@@ -41,22 +45,34 @@ impl JobTable {
     }
 
     pub(crate) fn remove(&mut self, id: JobId) -> Option<JobState> {
-        let number = id.0 / NUMBERS;
-        let page = self.pages.get_mut(&number)?;
-        let at = page.binary_search_by_key(&id, |(id, _)| *id).ok()?;
-        let (_, state) = Arc::make_mut(page).remove(at);
-        if page.is_empty() {
-            self.pages.remove(&number);
+        let pages = Arc::make_mut(self.books.get_mut(&book(id))?);
+        let rows = pages.get_mut(&page(id))?;
+        let at = rows.binary_search_by_key(&id, |(id, _)| *id).ok()?;
+        let (_, state) = Arc::make_mut(rows).remove(at);
+        if rows.is_empty() {
+            pages.remove(&page(id));
+        }
+        if pages.is_empty() {
+            self.books.remove(&book(id));
         }
         Some(Arc::unwrap_or_clone(state))
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&JobId, &JobState)> {
-        let rows = self.pages.values().flat_map(|page| page.iter());
+        let pages = self.books.values().flat_map(|book| book.values());
+        let rows = pages.flat_map(|page| page.iter());
         rows.map(|(id, state)| (id, &**state))
     }
 
     pub(crate) fn values(&self) -> impl Iterator<Item = &JobState> {
         self.iter().map(|(_, state)| state)
     }
+}
+
+const fn page(id: JobId) -> u32 {
+    id.0 / NUMBERS
+}
+
+const fn book(id: JobId) -> u32 {
+    id.0 / (NUMBERS * PAGES)
 }

@@ -5,7 +5,7 @@ use gpuwise_domain::placement::{Action, Home};
 use gpuwise_units::Nanoseconds;
 
 /// Of each kind of action what the last ones took: a mean in which each new one counts an eighth.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Tempo([Option<Nanoseconds>; 11]);
 
 const fn kind(action: &Action) -> usize {

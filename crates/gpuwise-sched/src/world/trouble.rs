@@ -17,7 +17,7 @@ pub const MOST: Nanoseconds = Nanoseconds(1_800_000_000_000);
 pub const NODE_FAILURES: u32 = 3;
 
 /// What went wrong with a job since it last succeeded.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, serde::Serialize, serde::Deserialize)]
 pub struct Trouble {
     /// Failures to start, one after the other.
     pub failures: u32,

@@ -5,7 +5,7 @@ use gpuwise_domain::placement::{Action, Assignment, Attempt, Cause, GpuId, JobId
 use gpuwise_units::Nanoseconds;
 
 /// An action that has begun on a job.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Underway {
     pub(crate) doing: Doing,
     pub attempt: Attempt,
@@ -19,7 +19,7 @@ pub struct Underway {
 }
 
 /// What is done with a job.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(crate) enum Doing {
     Place,
     Restore,
@@ -30,7 +30,7 @@ pub(crate) enum Doing {
 }
 
 /// What a job goes back to.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(super) struct Before {
     pub(super) assignments: Vec<Assignment>,
     pub(super) phase: Phase,

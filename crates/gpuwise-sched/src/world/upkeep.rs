@@ -12,7 +12,7 @@ use std::{
 /// Migrations older than this count for no budget: 31 days.
 const REMEMBERED: Nanoseconds = Nanoseconds(31 * 24 * 3_600_000_000_000);
 
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub struct Upkeep {
     idle: BTreeMap<GpuId, Nanoseconds>,
     migrations: VecDeque<(Nanoseconds, u128)>,

@@ -116,9 +116,10 @@ pub(crate) fn tenant(broker: &Broker, now: Nanoseconds, name: &str) -> Option<Te
     let open = || broker.open_of(name);
     let held = open().filter(|lease| broker.state(lease).0.holds());
     let held: u64 = held.map(|lease| milli_of(world, &lease.place)).sum();
+    let budget = broker.budget(name);
     let spending = broker.spending(now, name);
     let money = |micros: i128| {
-        let currency = tenant.budget?.currency;
+        let currency = budget?.currency;
         let micros = i64::try_from(micros).ok()?;
         Some(exact(Money { micros, currency }))
     };
@@ -127,11 +128,12 @@ pub(crate) fn tenant(broker: &Broker, now: Nanoseconds, name: &str) -> Option<Te
         created_at: time(tenant.created),
         quota: quota.collect(),
         weight: queue.map_or(1.0, |queue| f64::from(queue.weight_milli) / 1000.0),
-        budget: tenant.budget.map(exact),
+        budget: budget.map(exact),
         spent: spending.and_then(|(spent, _)| money(spent)),
         reserved: spending.and_then(|(_, reserved)| money(reserved)),
         gpus: gpus(held),
         leases: u32::try_from(open().count()).unwrap_or(u32::MAX),
+        suspended: tenant.suspended,
     })
 }
 

@@ -119,6 +119,8 @@ fn may_see(call: &Call, entry: &LogEntry) -> bool {
         }
         // A batch may be of several tenants: each asks for its own usage.
         BrokerEvent::Used { .. } | BrokerEvent::SloRemoved { .. } => return false,
+        BrokerEvent::Asked(asked) => return asked.about.as_deref() == Some(own),
+        BrokerEvent::PriceSet { .. } | BrokerEvent::MonthClosed { .. } => return false,
         BrokerEvent::Began { .. }
         | BrokerEvent::PolicySet { .. }
         | BrokerEvent::MonthBegan { .. }

@@ -13,8 +13,8 @@ mod problem;
 mod proposals;
 mod routes;
 mod rules;
-mod slos;
 mod secure;
+mod slos;
 mod statements;
 mod tenants;
 mod tokens;
@@ -129,7 +129,9 @@ pub(crate) fn run(
         .enable_all()
         .build()
         .map_err(thread)?;
+    let snapshots = closing.clone();
     let result = runtime.block_on(async move {
+        tokio::spawn(snapshots_behind(Arc::clone(&gate), snapshots));
         let listener = tokio::net::TcpListener::from_std(listener)?;
         let mut told = closing.clone();
         let ended = async move {
@@ -169,6 +171,20 @@ pub(crate) fn run(
     });
     runtime.shutdown_timeout(GRACE);
     result.map_err(thread)
+}
+
+/// Makes snapshots once this daemon writes the log.
+async fn snapshots_behind(gate: Arc<Gate>, closing: watch::Receiver<bool>) {
+    loop {
+        let over = *closing.borrow();
+        if over {
+            return;
+        }
+        if let Some(shared) = gate.shared() {
+            return crate::snapshots::keep_up(shared.store.clone(), closing).await;
+        }
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
 }
 
 fn router(gate: &Arc<Gate>) -> Router {

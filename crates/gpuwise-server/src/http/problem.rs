@@ -97,6 +97,7 @@ impl From<Refusal> for Problem {
             Refusal::LeaseOver(_) => (StatusCode::CONFLICT, "over"),
             Refusal::Infeasible(_) => (StatusCode::UNPROCESSABLE_ENTITY, "infeasible"),
             Refusal::Budget { .. } => (StatusCode::FORBIDDEN, "budget"),
+            Refusal::Suspended(_) => (StatusCode::FORBIDDEN, "suspended"),
             Refusal::Unpriced { .. } => (StatusCode::FORBIDDEN, "unpriced"),
             Refusal::KeyReused => (StatusCode::UNPROCESSABLE_ENTITY, "key-reused"),
             Refusal::Full => (StatusCode::INSUFFICIENT_STORAGE, "full"),

@@ -4,13 +4,14 @@ use super::{Problem, call::Call, documents::time, json};
 use crate::message::Command;
 use axum::{http::StatusCode, response::Response};
 use gpuwise_broker::{Broker, Proposal, Refusal, lease_id};
-use gpuwise_wire::broker::{
-    ProposalAnswer, ProposalDecision, ProposalList, ProposalStepAnswer,
-};
+use gpuwise_wire::broker::{ProposalAnswer, ProposalDecision, ProposalList, ProposalStepAnswer};
 
 pub(crate) async fn list(call: Call) -> Result<Response, Problem> {
     let broker = call.shared.broker();
-    let seen = broker.proposals().rev().filter(|one| sees(&call, &broker, one));
+    let seen = broker
+        .proposals()
+        .rev()
+        .filter(|one| sees(&call, &broker, one));
     let list = ProposalList {
         items: seen.map(|one| answer(&broker, one)).collect(),
     };
@@ -75,7 +76,9 @@ pub(crate) fn answer(broker: &Broker, proposal: &Proposal) -> ProposalAnswer {
     });
     ProposalAnswer {
         id: proposal.id(),
-        tenant: lease.map(|lease| lease.ask.tenant.clone()).unwrap_or_default(),
+        tenant: lease
+            .map(|lease| lease.ask.tenant.clone())
+            .unwrap_or_default(),
         lease: lease_id(document.lease),
         state: proposal.state,
         since: time(since),

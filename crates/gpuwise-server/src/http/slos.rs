@@ -40,7 +40,9 @@ pub(crate) async fn set(call: Call) -> Result<Response, Problem> {
 
 fn answered(call: &Call, number: u32) -> Result<Response, Problem> {
     let broker = call.shared.broker();
-    let slo = broker.slo(number).filter(|slo| call.sees(&slo.document.tenant));
+    let slo = broker
+        .slo(number)
+        .filter(|slo| call.sees(&slo.document.tenant));
     let slo = slo.ok_or_else(|| Refusal::NoSuchSlo(format!("S-{number}")))?;
     Ok(json(StatusCode::OK, &answer(slo, call.now())))
 }
@@ -82,7 +84,9 @@ pub(crate) fn answer(slo: &Slo, now: Nanoseconds) -> SloAnswer {
         id: slo.id(),
         tenant: slo.document.tenant.clone(),
         lease: slo.document.lease.map(lease_id),
-        objectives: each.map(|(one, tally)| objective(one, tally, now)).collect(),
+        objectives: each
+            .map(|(one, tally)| objective(one, tally, now))
+            .collect(),
     }
 }
 

@@ -14,8 +14,7 @@ use gpuwise_broker::{Lease, Refusal, lease_id};
 use gpuwise_store::Store;
 use gpuwise_units::Nanoseconds;
 use gpuwise_wire::broker::{
-    BrokerEvent, GpuUse, LeaseUsageAnswer, USAGE_TYPE, UsageData, UsageDocument,
-    UsageEvent,
+    BrokerEvent, GpuUse, LeaseUsageAnswer, USAGE_TYPE, UsageData, UsageDocument, UsageEvent,
 };
 use serde_json::Value;
 
@@ -38,9 +37,8 @@ pub(crate) async fn report(call: Call) -> Result<Response, Problem> {
             let field = format!("[{place}].{}", error.path());
             Problem::invalid(&field, error.inner().to_string())
         })?;
-        let wrong = |(field, what): (&str, String)| {
-            Problem::invalid(&format!("[{place}].{field}"), what)
-        };
+        let wrong =
+            |(field, what): (&str, String)| Problem::invalid(&format!("[{place}].{field}"), what);
         told.push(read_event(&call, read).map_err(wrong)?);
     }
     let answer = call.shared.ask(Command::Usage(told)).await?;
@@ -54,7 +52,10 @@ type Wrong = (&'static str, String);
 
 fn read_event(call: &Call, event: UsageEvent) -> Result<UsageDocument, Wrong> {
     if event.specversion != "1.0" {
-        return Err(("specversion", format!("{:?}: expected 1.0", event.specversion)));
+        return Err((
+            "specversion",
+            format!("{:?}: expected 1.0", event.specversion),
+        ));
     }
     if event.kind != USAGE_TYPE {
         return Err(("type", format!("{:?}: expected {USAGE_TYPE}", event.kind)));
@@ -129,8 +130,15 @@ pub(crate) async fn events(call: Call) -> Result<Response, Problem> {
     let limit = number("limit", 1_000, 10_000)?.max(1);
     let address = call.shared.store.clone();
     let limit = u32::try_from(limit).unwrap_or(1_000);
-    let page = tokio::task::spawn_blocking(move || Store::open(&address)?.events_after(after, limit));
-    let unread = || Problem::new(StatusCode::SERVICE_UNAVAILABLE, "store", "the log cannot be read");
+    let page =
+        tokio::task::spawn_blocking(move || Store::open(&address)?.events_after(after, limit));
+    let unread = || {
+        Problem::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "store",
+            "the log cannot be read",
+        )
+    };
     let page = page.await.map_err(|_| unread())?.map_err(|_| unread())?;
     let mut told = Vec::new();
     for entry in page.iter().filter(|entry| entry.kind == "used") {
@@ -207,7 +215,10 @@ pub(crate) async fn show(call: Call) -> Result<Response, Problem> {
     let lease = broker
         .lease(number)
         .ok_or_else(|| Refusal::NoSuchLease(lease_id(number)))?;
-    Ok(json(StatusCode::OK, &usage_of(&broker, lease, call.now(), last)))
+    Ok(json(
+        StatusCode::OK,
+        &usage_of(&broker, lease, call.now(), last),
+    ))
 }
 
 pub(crate) fn usage_of(
@@ -251,7 +262,9 @@ pub(crate) fn usage_of(
 pub(crate) async fn deployment(call: Call) -> Result<Response, Problem> {
     let number = seen(&call)?;
     let broker = call.shared.broker();
-    let text = broker.lease(number).and_then(|lease| lease.deployment.clone());
+    let text = broker
+        .lease(number)
+        .and_then(|lease| lease.deployment.clone());
     drop(broker);
     let Some(text) = text else {
         let what = "its GPUs were named: no model of it was sized";

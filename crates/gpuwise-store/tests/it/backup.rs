@@ -134,3 +134,57 @@ fn nothing_is_no_backup() {
     let missing = Store::open_existing("sqlite:///no/such/file.db");
     assert!(matches!(missing, Err(StoreError::Missing { .. })));
 }
+
+#[test]
+fn archives_and_a_backup_make_the_whole_log_again() {
+    let folder = tempfile::tempdir().expect("a folder");
+    on_each(|fresh| {
+        let store = fresh.open();
+        fill(&store, 250);
+        let whole = store.events_after(0, 1_000).expect("reads");
+        let file = |name: &str| folder.path().join(name);
+        let first = store.archive(100, &file("first")).expect("is archived");
+        assert_eq!((first.after, first.events), (0, 100));
+        let second = store.archive(180, &file("second")).expect("is archived");
+        assert_eq!((second.after, second.events), (100, 80));
+        let gone = store.events_after(0, 10);
+        assert!(
+            matches!(
+                gone,
+                Err(StoreError::Archived {
+                    expected: 1,
+                    last: 100,
+                    ..
+                })
+            ),
+            "{gone:?}"
+        );
+        assert_eq!(store.events_after(180, 1_000).expect("reads"), whole[180..]);
+        let span = store.log_span().expect("reads").expect("is there");
+        assert_eq!((span.events, span.archived, span.last), (70, 180, 250));
+        let again = store.archive(180, &file("third"));
+        assert!(matches!(again, Err(StoreError::Empty)), "{again:?}");
+        store.backup(&file("rest")).expect("is written");
+        let other = Fresh::sqlite();
+        let other = other.open();
+        let early = other.restore(&file("rest"));
+        assert!(matches!(early, Err(StoreError::Gap { .. })), "{early:?}");
+        for name in ["first", "second", "rest"] {
+            other.restore(&file(name)).expect("is put back");
+            fs::remove_file(file(name)).expect("is there");
+        }
+        assert_eq!(other.events_after(0, 1_000).expect("reads"), whole);
+    });
+}
+
+#[test]
+fn the_last_event_is_never_archived() {
+    let fresh = Fresh::sqlite();
+    let folder = tempfile::tempdir().expect("a folder");
+    let store = fresh.open();
+    fill(&store, 3);
+    store
+        .archive(9, &folder.path().join("a"))
+        .expect("is archived");
+    assert_eq!(store.last_event().expect("reads"), 3);
+}

@@ -1,7 +1,7 @@
 //! The broker's log: order, durability, one writer.
 
 use crate::support::on_each;
-use gpuwise_store::{Epoch, LogEntry, Snapshot, StoreError};
+use gpuwise_store::{Epoch, LogEntry, StoreError};
 
 fn entry(seq: u64) -> LogEntry {
     LogEntry {
@@ -88,23 +88,5 @@ fn who_was_replaced_writes_nothing_more() {
         assert!(matches!(late, Err(StoreError::Fenced { .. })), "{late:?}");
         assert!(matches!(old.beat(first), Err(StoreError::Fenced { .. })));
         assert_eq!(new.last_event().expect("reads"), 1);
-    });
-}
-
-#[test]
-fn the_last_snapshot_is_the_one_that_is_kept() {
-    on_each(|fresh| {
-        let store = fresh.open();
-        assert_eq!(store.snapshot().expect("reads"), None);
-        for seq in [5, 9] {
-            let body = format!("state at {seq}");
-            let snapshot = Snapshot {
-                seq,
-                form: "1".into(),
-                body,
-            };
-            store.keep_snapshot(&snapshot).expect("keeps");
-            assert_eq!(store.snapshot().expect("reads"), Some(snapshot));
-        }
     });
 }

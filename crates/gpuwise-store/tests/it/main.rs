@@ -3,4 +3,5 @@
 mod backup;
 mod log;
 mod runs;
+mod snapshots;
 mod support;

@@ -31,6 +31,21 @@ impl Fresh {
         }
     }
 
+    /// Changes a SQLite database behind the store's back.
+    pub(crate) fn execute(&self, sql: &'static str) {
+        use sqlx::Connection as _;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .expect("a runtime");
+        runtime.block_on(async {
+            let url = format!("sqlite://{}", self.address.replace(' ', "%20"));
+            let mut connection = sqlx::AnyConnection::connect(&url).await.expect("opens");
+            let done = sqlx::query(sql).execute(&mut connection).await;
+            assert!(done.expect("changes").rows_affected() > 0, "{sql}");
+        });
+    }
+
     pub(crate) fn open(&self) -> Store {
         Store::open(&self.address).expect("opens")
     }

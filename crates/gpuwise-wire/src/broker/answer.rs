@@ -143,6 +143,9 @@ pub struct TenantAnswer {
     pub gpus: f64,
     /// Leases that are not over.
     pub leases: u32,
+    /// Whether it may ask for nothing new.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub suspended: bool,
 }
 
 /// Tenants.
@@ -304,8 +307,20 @@ pub struct StoreCheckAnswer {
     pub first_at: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_at: Option<String>,
-    /// Events that were applied, from the first on; all of them, where the log is whole.
+    /// Events before those, which were moved into files.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub archived: u64,
+    /// Events that were applied; all of them, where the log is whole.
     pub applied: u64,
+    /// The last event of the snapshot that was begun with, where the first events were not given.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub from: u64,
+    /// The last event of the snapshot that the next start begins with; missing: there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub snapshot: Option<u64>,
+    /// Whether that snapshot is what the log comes to; missing: it was not held to it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub snapshot_holds: Option<bool>,
     pub tenants: u64,
     pub leases: u64,
     pub money: Vec<StoreMoney>,
@@ -332,8 +347,33 @@ pub struct StoreBackupAnswer {
     /// Which database, without its password.
     pub store: String,
     pub file: String,
+    /// The event after which it begins; left out: it begins with the first.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub after: u64,
     pub events: u64,
     /// When the first and the last happened.
     pub first_at: String,
     pub last_at: String,
+}
+
+/// A snapshot of the state that was made of a log.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct StoreSnapshotAnswer {
+    /// Which database, without its password.
+    pub store: String,
+    /// The last event that is in it.
+    pub seq: u64,
+    pub bytes: u64,
+    /// Events that were read one by one for it; the others were in the snapshot before it.
+    pub read: u64,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks by reference")]
+const fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks by reference")]
+const fn is_false(said: &bool) -> bool {
+    !*said
 }

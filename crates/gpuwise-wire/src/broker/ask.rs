@@ -13,6 +13,9 @@ pub struct LeaseAsk {
     /// A name for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
+    /// What it is for, within the tenant: reports sum by it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub project: Option<String>,
     /// GPUs of each worker: `H100`, `4xH100`, `0.25xL40S` for a share of one by time, or a MIG profile
     /// such as `1g.10gb`.
     #[serde(default, skip_serializing_if = "Option::is_none")]

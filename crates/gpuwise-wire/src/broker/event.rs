@@ -3,7 +3,7 @@
 use super::{LeaseAsk, ProposalState, RightSizeDocument, SloDocument, UsageDocument};
 use crate::live::{
     EventDocument, FleetDocument, JobDocument, NumberedPlanDocument, QueueDocument,
-    SchedulingDocument,
+    SchedulingDocument, SharingDocument,
 };
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -33,11 +33,20 @@ pub enum BrokerEvent {
         policy: PolicyDocument,
     },
     /// The scheduler goes by another policy.
-    PolicySet { policy: PolicyDocument },
+    PolicySet {
+        policy: PolicyDocument,
+    },
     /// A tenant is new, or has changed.
-    TenantSet { tenant: TenantDocument },
+    TenantSet {
+        tenant: TenantDocument,
+        /// Leases that are held against a budget that is new, and what is held back for each.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        reserved: Vec<(u32, String)>,
+    },
     /// A token may be used.
-    TokenAdded { token: TokenDocument },
+    TokenAdded {
+        token: TokenDocument,
+    },
     TokenRevoked {
         /// Its name.
         name: String,
@@ -74,6 +83,20 @@ pub enum BrokerEvent {
         /// Leases that have no end or have not begun, and what is held back for each.
         reserved: Vec<(u32, String)>,
     },
+    /// A price holds from a moment on, in place of the one that was for the same.
+    PriceSet {
+        price: PriceDocument,
+        /// What budgets hold back from now on for leases that are not over.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        reserved: Vec<(u32, String)>,
+    },
+    /// A month's statements stay as they are; what comes later is corrected in the first month that is open.
+    MonthClosed {
+        /// Such as `2026-11`.
+        month: String,
+    },
+    /// Somebody asked for what happened just before.
+    Asked(AskedDocument),
     /// The kernel's plan is the target: its actions have begun.
     Planned {
         plan: NumberedPlanDocument,
@@ -82,9 +105,14 @@ pub enum BrokerEvent {
         placed: Vec<PlacedReason>,
     },
     /// Something of the fleet changed: an action is done or has failed, health, what was measured.
-    Fleet { event: EventDocument },
+    Fleet {
+        event: EventDocument,
+    },
     /// A lease is told to end.
-    Draining { lease: u32, reason: String },
+    Draining {
+        lease: u32,
+        reason: String,
+    },
     /// A lease has ended; its GPUs are free.
     Ended {
         lease: u32,
@@ -94,10 +122,16 @@ pub enum BrokerEvent {
         exit_code: Option<i32>,
     },
     /// What leases used was told.
-    Used { usage: Vec<UsageDocument> },
+    Used {
+        usage: Vec<UsageDocument>,
+    },
     /// An SLO is new, or has changed.
-    SloSet { slo: SloDocument },
-    SloRemoved { slo: u32 },
+    SloSet {
+        slo: SloDocument,
+    },
+    SloRemoved {
+        slo: u32,
+    },
     /// An error budget burns too fast, or no longer: the lease's demand is raised, or lowered again.
     DemandSet {
         lease: u32,
@@ -115,7 +149,9 @@ pub enum BrokerEvent {
         reason: String,
     },
     /// A service should have another size.
-    Proposed { proposal: Box<RightSizeDocument> },
+    Proposed {
+        proposal: Box<RightSizeDocument>,
+    },
     /// A proposal is decided, or goes on.
     ProposalMoved {
         proposal: u32,
@@ -141,6 +177,9 @@ impl BrokerEvent {
             Self::TokenRevoked { .. } => "token_revoked",
             Self::LeaseRequested { .. } => "lease_requested",
             Self::MonthBegan { .. } => "month_began",
+            Self::PriceSet { .. } => "price_set",
+            Self::MonthClosed { .. } => "month_closed",
+            Self::Asked(_) => "asked",
             Self::Planned { .. } => "planned",
             Self::Fleet { .. } => "fleet",
             Self::Draining { .. } => "draining",
@@ -185,6 +224,12 @@ pub struct PolicyDocument {
     pub preempt: bool,
     /// Who goes first, who may go ahead, who has waited too long.
     pub scheduling: SchedulingDocument,
+    /// How what queues take is made comparable, where the policy says it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sharing: Option<SharingDocument>,
+    /// The policy file, where one was given; what is said above wins over it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file: Option<Box<crate::PolicyFile>>,
 }
 
 /// A tenant.
@@ -196,6 +241,58 @@ pub struct TenantDocument {
     /// Money for a calendar month, with its currency.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget: Option<String>,
+    /// Whether it may ask for nothing new.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub suspended: bool,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks by reference")]
+const fn is_false(said: &bool) -> bool {
+    !*said
+}
+
+/// A price of a GPU-hour from a moment on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PriceDocument {
+    /// Its name in the book.
+    pub id: String,
+    /// Catalogue name of the GPU.
+    pub gpu: String,
+    /// For a GPU-hour, with its currency.
+    pub amount: String,
+    /// Nanoseconds since 1970, UTC.
+    pub from_ns: u64,
+    /// For one tenant alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<String>,
+    /// `on-demand` or `spot`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub class: Option<String>,
+    /// A MIG profile, or `whole`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub part: Option<String>,
+}
+
+/// Who asked for what.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AskedDocument {
+    /// The name of the token.
+    pub by: String,
+    /// The tenant that it is for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<String>,
+    /// What was asked: its name in OpenAPI.
+    pub what: String,
+    /// Whom or what it is about: `L-42`, a tenant, a token, a price.
+    pub subject: String,
+    /// The tenant whose that is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub about: Option<String>,
+    /// The key under which it was asked for, and a hash of what was asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<(String, String)>,
 }
 
 /// A token, without what it is: its hash alone is kept.

@@ -4,24 +4,32 @@
 //! answers and as nanoseconds since 1970 in the log.
 
 mod answer;
+mod api;
 mod ask;
 mod event;
+mod gateway;
 mod rightsize;
 mod slo;
 mod usage;
-mod gateway;
 
 pub use answer::{
     ExplanationAnswer, FleetAnswer, GpuAnswer, HeldGpu, HolderAnswer, LeaseAnswer, LeaseList,
     NodeAnswer, ProblemAnswer, StatementAnswer, StatementLine, StatementTotal, StoreBackupAnswer,
-    StoreCheckAnswer, StoreMoney, SuspensionAnswer, TenantAnswer, TenantList, TokenAnswer, TokenList, TopAnswer,
-    WeighedAnswer,
+    StoreCheckAnswer, StoreMoney, StoreSnapshotAnswer, SuspensionAnswer, TenantAnswer, TenantList, TokenAnswer,
+    TokenList, TopAnswer, WeighedAnswer,
+};
+pub use api::{
+    AuditEntry, AuditList, BudgetAnswer, BudgetList, DryRunAnswer, FleetReport, JobAnswer, JobList,
+    OfferAnswer, OfferList, PlacedAnswer, PlanAnswer, PlanList, PolicyAnswer, PriceAnswer,
+    PriceAsk, PriceList, ProjectAnswer, ProjectList, QuotaAnswer, QuotaList, ReservationAnswer,
+    ReservationList, StrandedAnswer, TenantChange, UserAnswer, UserList,
 };
 pub use ask::{LeaseAsk, QuotaAsk, ServiceAsk, TenantAsk, TokenAsk};
 pub use event::{
-    BrokerEvent, EndedHow, LeaseSize, LoggedEvent, PlacedReason, PolicyDocument, Role,
-    TenantDocument, TokenDocument,
+    AskedDocument, BrokerEvent, EndedHow, LeaseSize, LoggedEvent, PlacedReason, PolicyDocument,
+    PriceDocument, Role, TenantDocument, TokenDocument,
 };
+pub use gateway::{CompletionAsk, ServedModel, ServedModels};
 pub use rightsize::{
     ProposalAnswer, ProposalDecision, ProposalList, ProposalState, ProposalStepAnswer,
     RightSizeDocument, SavingDocument,
@@ -34,7 +42,6 @@ pub use usage::{
     GpuUse, LatencyHistogram, LeaseUsageAnswer, ServiceUse, USAGE_TYPE, UsageAnswer, UsageAside,
     UsageData, UsageDocument, UsageEvent,
 };
-pub use gateway::{CompletionAsk, ServedModel, ServedModels};
 
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
@@ -64,6 +71,21 @@ pub fn schemas() -> Map<String, Value> {
     with::<ProposalAnswer>(&mut all);
     with::<ProposalList>(&mut all);
     with::<ProposalDecision>(&mut all);
+    with::<TenantChange>(&mut all);
+    with::<PriceAsk>(&mut all);
+    with::<PriceList>(&mut all);
+    with::<OfferList>(&mut all);
+    with::<DryRunAnswer>(&mut all);
+    with::<QuotaList>(&mut all);
+    with::<BudgetList>(&mut all);
+    with::<ProjectList>(&mut all);
+    with::<UserList>(&mut all);
+    with::<JobList>(&mut all);
+    with::<ReservationList>(&mut all);
+    with::<PlanList>(&mut all);
+    with::<PolicyAnswer>(&mut all);
+    with::<FleetReport>(&mut all);
+    with::<AuditList>(&mut all);
     with::<CompletionAsk>(&mut all);
     with::<ServedModels>(&mut all);
     all.sort_keys();
@@ -75,6 +97,19 @@ pub fn answer_schemas() -> Vec<(&'static str, String)> {
     use crate::schema::answer;
     vec![
         ("lease", answer::<LeaseAnswer>("lease", "A lease")),
+        (
+            "lease-dry-run",
+            answer::<DryRunAnswer>("lease-dry-run", "What would become of a lease"),
+        ),
+        (
+            "lease-offers",
+            answer::<OfferList>("lease-offers", "What could be had, when, at what price"),
+        ),
+        ("prices", answer::<PriceList>("prices", "The price book")),
+        (
+            "token-audit",
+            answer::<AuditList>("token-audit", "Who did what"),
+        ),
         ("leases", answer::<LeaseList>("leases", "Leases")),
         (
             "lease-explanation",
@@ -94,12 +129,22 @@ pub fn answer_schemas() -> Vec<(&'static str, String)> {
         ),
         (
             "lease-usage",
-            answer::<LeaseUsageAnswer>("lease-usage", "What a lease used, as far as it was measured"),
+            answer::<LeaseUsageAnswer>(
+                "lease-usage",
+                "What a lease used, as far as it was measured",
+            ),
         ),
-        ("slos", answer::<SloList>("slos", "Service level objectives and how they stand")),
+        (
+            "slos",
+            answer::<SloList>("slos", "Service level objectives and how they stand"),
+        ),
         (
             "proposals",
             answer::<ProposalList>("proposals", "Right-sizing proposals"),
+        ),
+        (
+            "store-snapshot",
+            answer::<StoreSnapshotAnswer>("store-snapshot", "A snapshot of a broker's state"),
         ),
         ("tenant", answer::<TenantAnswer>("tenant", "A tenant")),
         ("tenants", answer::<TenantList>("tenants", "Tenants")),

@@ -130,7 +130,10 @@ impl LatencyHistogram {
     pub fn problem(&self) -> Option<&'static str> {
         let extra = self.counts.len().wrapping_sub(self.bounds.len());
         let rising = self.bounds.windows(2).all(|pair| pair[0] < pair[1]);
-        let finite = self.bounds.iter().all(|bound| bound.is_finite() && *bound > 0.0);
+        let finite = self
+            .bounds
+            .iter()
+            .all(|bound| bound.is_finite() && *bound > 0.0);
         if extra > 1 {
             Some("it needs as many counts as bounds, or one more")
         } else if !(rising && finite) {

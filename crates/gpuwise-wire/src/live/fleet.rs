@@ -335,6 +335,8 @@ words! {
         Deadline = "deadline",
         /// The queue with the least share.
         Share = "fair-share",
+        /// Level by level the queue that has used least (Slurm's fair tree).
+        FairTree = "fair-tree",
     }
 }
 

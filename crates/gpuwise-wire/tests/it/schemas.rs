@@ -4,7 +4,8 @@ use crate::nouns;
 use gpuwise_read::workload::read_fields;
 use gpuwise_wire::{
     decisions_schema, deployment_schema, event_schema, inventory_schema, job_schema,
-    numbered_plan_schema, plan_schema, profile_schema, run_schema, to_json, workload_schema,
+    numbered_plan_schema, plan_schema, policy_schema, profile_schema, run_schema, to_json,
+    workload_schema,
 };
 use serde_json::Value;
 use std::{collections::BTreeSet, env, fs, path::PathBuf};
@@ -18,6 +19,7 @@ fn committed_schemas_are_those_of_the_code() {
         ("plan.v1.json", plan_schema()),
         ("profile.v1.json", profile_schema()),
         ("workload.v1.json", workload_schema()),
+        ("policy.v1.json", policy_schema()),
         ("inventory.v1.json", inventory_schema()),
         ("job.v1.json", job_schema()),
         ("event.v1.json", event_schema()),

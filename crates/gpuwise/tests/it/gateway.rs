@@ -86,16 +86,20 @@ fn started() -> Daemon {
     daemon
 }
 
-/// A metric of the daemon.
-fn metric(daemon: &Daemon, name: &str) -> f64 {
-    let address = daemon.url.trim_start_matches("http://");
+fn get(daemon: &Daemon, path: &str) -> Answer {
+    let (address, token) = (daemon.url.trim_start_matches("http://"), &daemon.token);
     let mut stream = TcpStream::connect(address).expect("connects");
     write!(
         stream,
-        "GET /metrics HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n"
+        "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nAuthorization: Bearer {token}\r\n\r\n"
     )
     .expect("is sent");
-    let text = answer(stream).body;
+    answer(stream)
+}
+
+/// A metric of the daemon.
+fn metric(daemon: &Daemon, name: &str) -> f64 {
+    let text = get(daemon, "/metrics").body;
     let line = text
         .lines()
         .find(|line| line.starts_with(name) && !line.starts_with('#'));
@@ -150,6 +154,10 @@ fn requests_reach_a_service_and_its_tokens_are_counted() {
         metric(&daemon, "gpuwise_gateway_tokens_total{kind=\"prompt\"}"),
         9.0
     );
+    until("tokens are in the log", || {
+        let usage = get(&daemon, "/v1/leases/L-1/usage").json();
+        usage["completion_tokens"] == 13 && usage["requests"] == 3
+    });
     let missing = ask(&daemon, &json!({"model": "large", "messages": []}));
     assert_eq!(missing.status, 404);
     assert_eq!(missing.json()["error"]["code"], "model");

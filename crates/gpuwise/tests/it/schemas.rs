@@ -171,6 +171,7 @@ const ELSEWHERE: &[&str] = &[
     "profile-gpu",
     "statement",
     "store-backup",
+    "store-snapshot",
     "store-check",
     "tenant",
     "tenants",

@@ -66,8 +66,10 @@ fn ask(daemon: &Daemon) -> u16 {
 
 /// The processes that run of a lease: their leaders and ports.
 fn runs(daemon: &Daemon, lease: &str) -> Option<Value> {
-    let path = format!(".local/state/gpuwise/leases/{lease}/runs.json");
-    let text = std::fs::read_to_string(daemon.place.path(&path)).ok()?;
+    let state = daemon.place.path(".local/state/gpuwise");
+    let folders = std::fs::read_dir(state).ok()?.flatten();
+    let files = folders.map(|one| one.path().join(format!("leases/{lease}/runs.json")));
+    let text = files.filter_map(|file| std::fs::read_to_string(file).ok()).next()?;
     serde_json::from_str(&text).ok()
 }
 
@@ -127,6 +129,7 @@ fn a_checkpoint_signal_frees_a_gpu_and_the_engine_starts_again() {
     let daemon = started();
     let engine = service(&daemon, &["--suspend", "checkpoint:TERM:10s"]);
     daemon.until(&engine, "active");
+    assert!(runs(&daemon, &engine).is_some());
     daemon.until(&engine, "suspended");
     assert!(runs(&daemon, &engine).is_none(), "it has ended");
     assert_eq!(ask(&daemon), 200, "and is started again");

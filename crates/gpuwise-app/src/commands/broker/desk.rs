@@ -1,12 +1,12 @@
 //! What the broker asks of the catalogue and of the sizing engine.
 
+use super::{sizing::Planned, slo};
 use crate::{
     app::App,
     catalogue::{self, Loaded},
-    commands::place,
-    fleet, knowledge, settings,
+    fleet, knowledge,
+    policy::Rules,
 };
-use super::{sizing::Planned, slo};
 use gpuwise_account::period::Interval;
 use gpuwise_broker::{Broker, Lease, Refusal};
 use gpuwise_domain::{
@@ -20,9 +20,7 @@ use gpuwise_size::knowledge::Knowledge;
 use gpuwise_units::{Money, Nanoseconds};
 use gpuwise_wire::{
     Mirror as _,
-    broker::{
-        LeaseAsk, LeaseSize, ObjectiveDocument, ServiceAsk, ServiceUse, SloAsk, TenantAsk,
-    },
+    broker::{LeaseAsk, LeaseSize, ObjectiveDocument, ServiceAsk, ServiceUse, SloAsk, TenantAsk},
 };
 use std::{collections::BTreeMap, str::FromStr as _, sync::OnceLock};
 
@@ -384,15 +382,9 @@ impl Desk for AppDesk {
 
     fn policy(&self, broker: &Broker) -> Policy {
         let policy = broker.policy();
-        let how = settings::HowFlags {
-            policy: policy.selector.clone(),
-            preempt: policy.preempt,
-            order: None,
-            backfill: None,
-            starvation: None,
-        };
         let scheduling = policy.scheduling.clone().noun();
-        let made = place::policy(&how, &scheduling, broker.world(), self.app.seed);
+        let made = Rules::of_document(policy)
+            .and_then(|rules| rules.policy(&scheduling, broker.world(), self.app.seed));
         // The name was checked before it came into the log; another release may know fewer.
         made.unwrap_or_else(|_| {
             let first = gpuwise_sched::policy::policies().first();

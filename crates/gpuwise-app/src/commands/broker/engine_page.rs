@@ -93,7 +93,10 @@ mod tests {
             vllm:generation_tokens_total{model_name=\"m\"} 700\n";
         let seen = of_page(page).expect("is read");
         assert_eq!(seen.requests, Some(10));
-        assert_eq!((seen.prompt_tokens, seen.completion_tokens), (Some(5000), Some(700)));
+        assert_eq!(
+            (seen.prompt_tokens, seen.completion_tokens),
+            (Some(5000), Some(700))
+        );
         let ttft = seen.ttft.expect("is there");
         assert_eq!((ttft.bounds, ttft.counts), (vec![0.1, 1.0], vec![6, 3, 1]));
         assert!(of_page("up 1\n").is_err());

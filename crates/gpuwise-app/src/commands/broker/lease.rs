@@ -38,6 +38,9 @@ pub struct RequestFlags {
     /// A name for people
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
+    /// What it is for, within the tenant; reports sum by it
+    #[arg(long, value_name = "NAME")]
+    project: Option<String>,
     /// GPUs of each worker: H100, 4xH100, 0.25xL40S, or a MIG profile such as 1g.10gb
     #[arg(long, value_name = "GPU")]
     gpu: Option<String>,
@@ -242,6 +245,7 @@ fn request(context: &Context, flags: &RequestFlags) -> anyhow::Result<Exit> {
     let ask = LeaseAsk {
         tenant: flags.tenant.clone(),
         name: flags.name.clone(),
+        project: flags.project.clone(),
         gpu: flags.gpu.clone(),
         workers: flags.workers,
         within: flags.within.clone(),

@@ -2,8 +2,8 @@
 
 mod client;
 mod desk;
-mod engine_page;
 mod engine;
+mod engine_page;
 mod lease;
 mod place;
 mod proposal;

@@ -50,7 +50,10 @@ impl One {
     fn path(&self) -> anyhow::Result<String> {
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
         if self.proposal.is_empty() || !self.proposal.bytes().all(plain) {
-            let what = format!("{:?} is no proposal; expected one such as P-1", self.proposal);
+            let what = format!(
+                "{:?} is no proposal; expected one such as P-1",
+                self.proposal
+            );
             return Err(Problem::new(what)
                 .hint("`gpuwise proposal list` shows them")
                 .into());
@@ -132,17 +135,31 @@ fn show(context: &Context, one: ProposalAnswer) -> anyhow::Result<Exit> {
     line("proposed", &one.after);
     line("because", &one.because);
     let saving = &one.saving;
-    if let (Some(hour), Some(low), Some(expected), Some(high)) =
-        (&saving.per_hour, &saving.low, &saving.expected, &saving.high)
-    {
+    if let (Some(hour), Some(low), Some(expected), Some(high)) = (
+        &saving.per_hour,
+        &saving.low,
+        &saving.expected,
+        &saving.high,
+    ) {
         line("saves", &format!("{hour} an hour"));
         line("", &format!("{expected} over the proof ({low} to {high})"));
     }
     line("saved", one.saved.as_deref().unwrap_or_default());
     line("successor", one.successor.as_deref().unwrap_or_default());
     for step in &one.steps {
-        let at = step.at.split_once('.').map_or(step.at.as_str(), |(short, _)| short);
-        line("", &format!("{} {}: {}", at.replace('T', " "), step.state.name(), step.reason));
+        let at = step
+            .at
+            .split_once('.')
+            .map_or(step.at.as_str(), |(short, _)| short);
+        line(
+            "",
+            &format!(
+                "{} {}: {}",
+                at.replace('T', " "),
+                step.state.name(),
+                step.reason
+            ),
+        );
     }
     context.data(&text)?;
     Ok(Exit::Yes)

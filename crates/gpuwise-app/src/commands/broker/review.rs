@@ -1,9 +1,6 @@
 //! Whether a service has the right size: its telemetry against a plan that knows it.
 
-use super::{
-    desk::AppDesk,
-    sizing::Planned,
-};
+use super::{desk::AppDesk, sizing::Planned};
 use crate::{
     commands::calibrate::{keep, results},
     questions::{QuestionRow, read_text_table},
@@ -73,7 +70,11 @@ impl AppDesk {
         }
         let broker = knowing.as_ref().unwrap_or(broker);
         let proposal = if is_quiet(broker, lease, now) {
-            self.proposal(broker, &seen, learned.as_ref().map(|(_, reason)| reason.as_str()))
+            self.proposal(
+                broker,
+                &seen,
+                learned.as_ref().map(|(_, reason)| reason.as_str()),
+            )
         } else {
             None
         };
@@ -178,7 +179,10 @@ fn is_quiet(broker: &Broker, lease: &Lease, now: Nanoseconds) -> bool {
 
 fn seen<'a>(broker: &Broker, lease: &'a Lease, now: Nanoseconds) -> Option<Seen<'a>> {
     let saved = gpuwise_wire::from_json(lease.deployment.as_deref()?).ok()?;
-    let start = now.0.saturating_sub(BACK).max(lease.started?.0 / HOUR * HOUR);
+    let start = now
+        .0
+        .saturating_sub(BACK)
+        .max(lease.started?.0 / HOUR * HOUR);
     let summed = broker
         .telemetry(lease.number)?
         .over(Interval::new(Nanoseconds(start), now));

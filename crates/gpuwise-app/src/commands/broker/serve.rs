@@ -5,18 +5,20 @@ use crate::{
     app::{Context, Exit},
     catalogue,
     error::Problem,
-    examples, fleet, progress, settings,
+    examples, fleet,
+    policy::Rules,
+    progress, settings,
 };
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
-use gpuwise_domain::placement::{Event, Fleet, Scheduling};
+use gpuwise_domain::placement::{Event, Fleet};
 use gpuwise_server::{
     Collect, Delays, ExecutorKind, OidcSettings, RightSize, Said, ServeError, Settings, TlsFiles,
     TrueSpeed, serve,
 };
 use gpuwise_store::StoreError;
 use gpuwise_units::Nanoseconds;
-use gpuwise_wire::{Mirror as _, broker::PolicyDocument, live::SchedulingDocument};
+use gpuwise_wire::broker::PolicyDocument;
 use std::{net::SocketAddr, path::PathBuf, sync::Arc};
 
 #[derive(Debug, Args)]
@@ -66,13 +68,28 @@ pub struct Serve {
     #[arg(long, value_enum, default_value_t = RightSizeName::Propose, help_heading = "Services")]
     right_size: RightSizeName,
     /// How often services are asked what they did
-    #[arg(long, value_name = "TIME", default_value = "1min", help_heading = "Services")]
+    #[arg(
+        long,
+        value_name = "TIME",
+        default_value = "1min",
+        help_heading = "Services"
+    )]
     telemetry_every: Nanoseconds,
     /// How often the size of each service is looked at
-    #[arg(long, value_name = "TIME", default_value = "6h", help_heading = "Services")]
+    #[arg(
+        long,
+        value_name = "TIME",
+        default_value = "6h",
+        help_heading = "Services"
+    )]
     review_every: Nanoseconds,
     /// Over how long a new size is proven before it stays
-    #[arg(long, value_name = "TIME", default_value = "2d", help_heading = "Services")]
+    #[arg(
+        long,
+        value_name = "TIME",
+        default_value = "2d",
+        help_heading = "Services"
+    )]
     proof: Nanoseconds,
     /// Collector that gets traces of leases by OTLP over HTTP, such as http://localhost:4318
     #[arg(long, value_name = "URL", env = "OTEL_EXPORTER_OTLP_ENDPOINT")]
@@ -157,7 +174,9 @@ fn speeds(flags: &Serve) -> anyhow::Result<Option<Vec<TrueSpeed>>> {
         let speed: Option<f64> = speed.trim().parse().ok();
         let speed = speed.filter(|speed| (0.01..=100.0).contains(speed));
         let speed = speed.ok_or_else(|| {
-            Problem::new(format!("--true-speed {text:?}: expected 0.01 to 100, or MODEL=0.8"))
+            Problem::new(format!(
+                "--true-speed {text:?}: expected 0.01 to 100, or MODEL=0.8"
+            ))
         })?;
         Ok(TrueSpeed {
             model: model.map(str::to_owned),
@@ -278,6 +297,7 @@ fn tell(store: &str, said: &Said) {
         Said::Listens {
             address,
             events,
+            read,
             tls,
         } => {
             if !tls && !address.ip().is_loopback() {
@@ -287,8 +307,12 @@ fn tell(store: &str, said: &Said) {
                 );
             }
             let scheme = if *tls { "https" } else { "http" };
+            let snapshot = match events - read {
+                0 => String::new(),
+                seq => format!(", {seq} of them in a snapshot"),
+            };
             format!(
-                "Broker at {scheme}://{address}, log in {store} ({events} events). Ctrl-C stops it."
+                "Broker at {scheme}://{address}, log in {store} ({events} events{snapshot}). Ctrl-C stops it."
             )
         }
     });
@@ -308,27 +332,17 @@ type Found = (Fleet, Vec<Event>);
 
 fn fleet_and_policy(context: &Context, flags: &Serve) -> anyhow::Result<(Found, PolicyDocument)> {
     let loaded = catalogue::load(&context.app.overrides)?;
-    let file = if let Some(path) = &flags.fleet {
+    let mut file = if let Some(path) = &flags.fleet {
         fleet::read(path, &loaded.catalogue)?
     } else {
         let text = examples::named("lab.toml")?.text;
         fleet::of_text("example fleet", text, &loaded.catalogue)?
     };
-    // Says of a name that there is no such policy before anything is written.
-    let world = fleet::world(&file, None)?;
-    super::super::place::policy(&flags.how, &file.fleet.scheduling, &world, context.app.seed)?;
-    let given = &file.fleet.scheduling;
-    let scheduling = Scheduling {
-        order: flags.how.order.or(given.order),
-        backfill: flags.how.backfill.or(given.backfill),
-        starvation: flags.how.starvation.or(given.starvation),
-        weighs: given.weighs,
-    };
-    let policy = PolicyDocument {
-        selector: flags.how.policy.clone(),
-        preempt: flags.how.preempt,
-        scheduling: SchedulingDocument::of(&scheduling),
-    };
+    // Says what is wrong before anything is written.
+    let rules = Rules::of_flags(&flags.how)?;
+    rules.shape(&mut file.fleet)?;
+    fleet::world(&file, None)?;
+    let policy = rules.document(&file.fleet);
     let mut whole = file.fleet.clone();
     let mut present: Vec<Event> = file.present.iter().cloned().map(Event::done).collect();
     present.extend(fleet::states(&mut whole));

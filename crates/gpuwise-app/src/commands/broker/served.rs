@@ -1,9 +1,7 @@
 //! What a simulated service does: its engine, at the speed that is true, under its lease's traffic.
 
 use super::{desk::AppDesk, sizing::sent};
-use crate::{
-    simulation::{self, Cluster, Run, Shapes, Simulated},
-};
+use crate::simulation::{self, Cluster, Run, Shapes, Simulated};
 use gpuwise_account::period::Interval;
 use gpuwise_broker::Lease;
 use gpuwise_domain::{
@@ -104,7 +102,10 @@ impl Observer for Counted {
 fn speed_of(model: &str, speeds: &[TrueSpeed]) -> f64 {
     let own = speeds.iter().find(|one| {
         let named = one.model.as_deref();
-        named.is_some_and(|named| gpuwise_domain::catalogue::folded(model).contains(&gpuwise_domain::catalogue::folded(named)))
+        named.is_some_and(|named| {
+            gpuwise_domain::catalogue::folded(model)
+                .contains(&gpuwise_domain::catalogue::folded(named))
+        })
     });
     let any = || speeds.iter().find(|one| one.model.is_none());
     own.or_else(any).map_or(1.0, |one| one.speed)
@@ -162,7 +163,10 @@ impl AppDesk {
             sum: one.sum * times,
         };
         let requests = scaled(counted.requests);
-        let joules = report.spent.energy.map(|energy| energy.get() / whole * seconds);
+        let joules = report
+            .spent
+            .energy
+            .map(|energy| energy.get() / whole * seconds);
         let service = ServiceUse {
             prompt_tokens: Some(scaled(counted.input)),
             completion_tokens: Some(scaled(counted.output)),
@@ -181,7 +185,11 @@ impl AppDesk {
 fn sparse(whole: LatencyHistogram) -> LatencyHistogram {
     let mut bounds = Vec::new();
     let mut counts = Vec::new();
-    let last = whole.counts.iter().rposition(|count| *count > 0).unwrap_or(0);
+    let last = whole
+        .counts
+        .iter()
+        .rposition(|count| *count > 0)
+        .unwrap_or(0);
     for (place, bound) in whole.bounds.iter().enumerate().take(last + 1) {
         let next = whole.counts.get(place + 1).copied().unwrap_or(0);
         if whole.counts[place] > 0 || next > 0 {

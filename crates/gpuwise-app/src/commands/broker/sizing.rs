@@ -143,7 +143,11 @@ impl AppDesk {
         times: f64,
     ) -> Result<Planned, Refusal> {
         let rated = LeaseAsk {
-            rate: ask.rate.as_deref().map(|rate| scaled(rate, times)).transpose()?,
+            rate: ask
+                .rate
+                .as_deref()
+                .map(|rate| scaled(rate, times))
+                .transpose()?,
             ..ask.clone()
         };
         let mut words = flags(&rated);
@@ -205,8 +209,7 @@ impl AppDesk {
         let loaded = catalogue::load(&app.overrides)?;
         let knowledge = knowledge::load(&loaded)?;
         let shapes = Shapes::of(&saved.deployment, &loaded, app.offline)?;
-        let simulated =
-            Simulated::new(&saved.deployment, &shapes, &loaded, &knowledge, app.seed)?;
+        let simulated = Simulated::new(&saved.deployment, &shapes, &loaded, &knowledge, app.seed)?;
         Ok(simulated.corrections.steps)
     }
 
@@ -314,7 +317,12 @@ fn run(app: &App, saved: &Saved, ask: &LeaseAsk, load: f64) -> anyhow::Result<Ru
 pub(super) fn sent(ask: &LeaseAsk, saved: &Saved, requests: u64) -> anyhow::Result<Sent> {
     let flags: settings::Plan = settings::parse(flags(ask))?;
     let changes = settings::ChangeFlags::of_requests(Some(requests));
-    Sent::new(&flags.traffic, &changes, &flags.slo, saved.workload.as_ref())
+    Sent::new(
+        &flags.traffic,
+        &changes,
+        &flags.slo,
+        saved.workload.as_ref(),
+    )
 }
 
 struct LayoutWords {
@@ -326,7 +334,11 @@ struct LayoutWords {
 impl LayoutWords {
     fn of(one: &Deployment, count: u32) -> Result<Self, Refusal> {
         let (tensor, pipeline) = (one.layout.tensor.max(1), one.layout.pipeline.max(1));
-        let each = if one.slice.is_some() { 1 } else { tensor * pipeline };
+        let each = if one.slice.is_some() {
+            1
+        } else {
+            tensor * pipeline
+        };
         if !count.is_multiple_of(each) {
             let what = format!("a replica takes {each} GPUs, and {count} are no multiple of it");
             return Err(invalid("gpu", what));
@@ -346,13 +358,13 @@ fn scaled(rate: &str, times: f64) -> Result<String, Refusal> {
     }
     let read = gpuwise_read::workload::rate(rate);
     let read = read.map_err(|error| invalid("rate", error.to_string()))?;
-    Ok(format!("{}/s", gpuwise_units::significant(read.get() * times, 4)))
+    Ok(format!(
+        "{}/s",
+        gpuwise_units::significant(read.get() * times, 4)
+    ))
 }
 
-fn set_rate(
-    workload: &mut gpuwise_domain::workload::Workload,
-    rate: &str,
-) -> Result<(), Refusal> {
+fn set_rate(workload: &mut gpuwise_domain::workload::Workload, rate: &str) -> Result<(), Refusal> {
     let read = gpuwise_read::workload::rate(rate);
     let read = read.map_err(|error| invalid("rate", error.to_string()))?;
     if let gpuwise_domain::workload::Traffic::Open { rate, .. } = &mut workload.traffic {

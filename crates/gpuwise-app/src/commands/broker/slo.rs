@@ -20,8 +20,12 @@ pub(super) fn objectives(ask: &SloAsk) -> Result<Vec<ObjectiveDocument>, Refusal
         }
         Ok::<_, Refusal>(())
     };
-    latency("ttft", &ask.ttft, |within_ns| IndicatorDocument::Ttft { within_ns })?;
-    latency("tpot", &ask.tpot, |within_ns| IndicatorDocument::Tpot { within_ns })?;
+    latency("ttft", &ask.ttft, |within_ns| IndicatorDocument::Ttft {
+        within_ns,
+    })?;
+    latency("tpot", &ask.tpot, |within_ns| IndicatorDocument::Tpot {
+        within_ns,
+    })?;
     latency("time_to_lease", &ask.time_to_lease, |within_ns| {
         IndicatorDocument::TimeToLease { within_ns }
     })?;
@@ -82,7 +86,8 @@ fn ppm(field: &str, text: &str) -> Result<u32, Refusal> {
 /// `accuracy>=0.9:99%`.
 fn quality(text: &str) -> Result<ObjectiveDocument, Refusal> {
     let wrong = || {
-        let problem = format!("{text:?}: expected a metric, a bound and a share, such as accuracy>=0.9:99%");
+        let problem =
+            format!("{text:?}: expected a metric, a bound and a share, such as accuracy>=0.9:99%");
         invalid("quality", problem)
     };
     let (rule, good) = text.rsplit_once(':').ok_or_else(wrong)?;
@@ -124,12 +129,34 @@ mod tests {
             .collect();
         assert_eq!(
             words,
-            [("ttft", 950_000), ("goodput", 990_000), ("quality", 990_000)]
+            [
+                ("ttft", 950_000),
+                ("goodput", 990_000),
+                ("quality", 990_000)
+            ]
         );
         for (field, ask) in [
-            ("ttft", SloAsk { ttft: Some("mean:1s".into()), ..SloAsk::default() }),
-            ("survival", SloAsk { survival: Some("100%".into()), ..SloAsk::default() }),
-            ("quality", SloAsk { quality: vec!["accuracy".into()], ..SloAsk::default() }),
+            (
+                "ttft",
+                SloAsk {
+                    ttft: Some("mean:1s".into()),
+                    ..SloAsk::default()
+                },
+            ),
+            (
+                "survival",
+                SloAsk {
+                    survival: Some("100%".into()),
+                    ..SloAsk::default()
+                },
+            ),
+            (
+                "quality",
+                SloAsk {
+                    quality: vec!["accuracy".into()],
+                    ..SloAsk::default()
+                },
+            ),
         ] {
             let Err(Refusal::Invalid { field: named, .. }) = objectives(&ask) else {
                 panic!("{field} is taken");

@@ -80,7 +80,9 @@ fn path(slo: &str) -> anyhow::Result<String> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
     if slo.is_empty() || !slo.bytes().all(plain) {
         let what = format!("{slo:?} is no SLO; expected one such as S-1");
-        return Err(Problem::new(what).hint("`gpuwise slo show` lists them").into());
+        return Err(Problem::new(what)
+            .hint("`gpuwise slo show` lists them")
+            .into());
     }
     Ok(format!("/v1/slos/{slo}"))
 }

@@ -52,8 +52,7 @@ fn gaps(statement: &StatementAnswer) -> Option<String> {
     let gap = |line: &gpuwise_wire::broker::StatementLine| {
         let (granted, measured) = (hours(&line.granted_hours)?, hours(&line.measured_hours)?);
         let lease = line.lease.as_deref()?;
-        (measured < granted * 0.995)
-            .then(|| format!("{lease} for {measured:.1} of {granted:.1} h"))
+        (measured < granted * 0.995).then(|| format!("{lease} for {measured:.1} of {granted:.1} h"))
     };
     let gaps: Vec<String> = statement.lines.iter().filter_map(gap).collect();
     (!gaps.is_empty()).then(|| {

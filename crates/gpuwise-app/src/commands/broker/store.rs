@@ -1,5 +1,7 @@
 //! `gpuwise store`: the log of a broker, checked, copied, put back, read.
 
+mod retained;
+
 use super::{client::money, serve::default_store};
 use crate::{
     app::{Context, Exit, Format},
@@ -10,7 +12,7 @@ use crate::{
 use anyhow::Context as _;
 use clap::{Args, Subcommand};
 use gpuwise_server::{Checked, Counted, Replay, check};
-use gpuwise_store::{Backup, Store, StoreError, read_backup, shown};
+use gpuwise_store::{Backup, LogEntry, Store, StoreError, read_backup, shown};
 use gpuwise_units::Money;
 use gpuwise_view::table::{Cell, Column, Table};
 use gpuwise_wire::broker::{StoreBackupAnswer, StoreCheckAnswer, StoreMoney};
@@ -25,10 +27,16 @@ pub enum StoreCommand {
     Check(Check),
     /// Write all events into a new file, also while a broker writes
     Backup(Copy),
-    /// Put a backup into an empty log: all of it or nothing
+    /// Put a backup into a log that ends where it begins, such as an empty one: all of it or nothing
     Restore(Copy),
     /// Print events, one JSON document a line; tokens are left out
     Export(Export),
+    /// Make the snapshot that the next start begins with, also while a broker writes
+    ///
+    /// A broker makes one by itself from time to time. Another gpuwise than wrote it makes its own.
+    Snapshot(Snapshot),
+    /// Move old events into a new file, also while a broker writes; the last one stays
+    Archive(Archive),
 }
 
 #[derive(Debug, Args)]
@@ -43,10 +51,43 @@ struct Which {
     store: Option<String>,
 }
 
+/// Events that are no longer in the database.
+#[derive(Debug, Args)]
+struct Archived {
+    /// File that the first events were moved to; repeat, in order
+    #[arg(long = "archive", value_name = "FILE")]
+    files: Vec<PathBuf>,
+}
+
 #[derive(Debug, Args)]
 pub struct Check {
     #[command(flatten)]
     which: Which,
+    #[command(flatten)]
+    archived: Archived,
+}
+
+#[derive(Debug, Args)]
+pub struct Snapshot {
+    #[command(flatten)]
+    which: Which,
+    /// Drop what is there first, and make it from the first event on
+    #[arg(long)]
+    anew: bool,
+    #[command(flatten)]
+    archived: Archived,
+}
+
+#[derive(Debug, Args)]
+pub struct Archive {
+    #[command(flatten)]
+    which: Which,
+    /// Events before this day or month (UTC), such as 2026-10 or 2026-10-15
+    #[arg(long, value_name = "DATE")]
+    before: String,
+    /// The new file
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
 }
 
 #[derive(Debug, Args)]
@@ -65,11 +106,13 @@ pub struct Export {
     /// Only events after this one
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     after: u64,
+    #[command(flatten)]
+    archived: Archived,
 }
 
 pub fn run(context: &Context, command: &StoreCommand) -> anyhow::Result<Exit> {
     match command {
-        StoreCommand::Check(flags) => checked(context, &flags.which),
+        StoreCommand::Check(flags) => checked(context, flags),
         StoreCommand::Backup(flags) => {
             let address = flags.which.address()?;
             let backup = existing(&address)?.backup(&flags.file);
@@ -77,6 +120,8 @@ pub fn run(context: &Context, command: &StoreCommand) -> anyhow::Result<Exit> {
         }
         StoreCommand::Restore(flags) => restore(context, flags),
         StoreCommand::Export(flags) => export(context, flags),
+        StoreCommand::Snapshot(flags) => retained::snapshot(context, flags),
+        StoreCommand::Archive(flags) => retained::archive(context, flags),
     }
 }
 
@@ -112,14 +157,20 @@ fn backed(error: StoreError) -> anyhow::Error {
 
 /// The file is read twice: nothing is put back that is damaged, or that no state can be made from.
 fn restore(context: &Context, flags: &Copy) -> anyhow::Result<Exit> {
-    let mut replay = Replay::default();
+    let address = flags.which.address()?;
+    let store = Store::open_durable(&address)?;
+    let mut replay = Replay::open(&store)?;
+    replay.catch_up(&store)?;
     read_backup(&flags.file, &mut |entry| {
+        if entry.seq != replay.last() + 1 {
+            // Why that cannot be is said when it is put back.
+            return Ok(());
+        }
         replay
             .apply(&entry)
-            .with_context(|| format!("{}:{}", flags.file.display(), entry.seq + 1))
+            .with_context(|| format!("{}: event {}", flags.file.display(), entry.seq))
     })?;
-    let address = flags.which.address()?;
-    let restored = Store::open_durable(&address)?.restore(&flags.file);
+    let restored = store.restore(&flags.file);
     let backup = restored.map_err(|error| match error {
         StoreError::NotEmpty { .. } => anyhow::Error::from(
             Problem::new(error.to_string()).hint("name another database with --store"),
@@ -133,6 +184,7 @@ fn told(context: &Context, address: &str, file: &Path, backup: &Backup) -> anyho
     let answer = StoreBackupAnswer {
         store: shown(address),
         file: file.display().to_string(),
+        after: backup.after,
         events: backup.events,
         first_at: time(backup.first_at_ns),
         last_at: time(backup.last_at_ns),
@@ -163,9 +215,9 @@ fn line(table: &mut Table, what: &str, value: Cell) {
     table.push(vec![Cell::text(what), value]);
 }
 
-fn checked(context: &Context, which: &Which) -> anyhow::Result<Exit> {
-    let address = which.address()?;
-    let checked = check(&existing(&address)?)?;
+fn checked(context: &Context, flags: &Check) -> anyhow::Result<Exit> {
+    let address = flags.which.address()?;
+    let checked = check(&existing(&address)?, &flags.archived.files)?;
     let answer = answer(&address, &checked);
     let context = context.answering(AnswerName::StoreCheck);
     if context.form.format == Format::Json {
@@ -190,7 +242,14 @@ fn answer(address: &str, checked: &Checked) -> StoreCheckAnswer {
         events: span.map_or(0, |span| span.events),
         first_at: span.map(|span| time(span.first_at_ns)),
         last_at: span.map(|span| time(span.last_at_ns)),
+        archived: span.map_or(0, |span| span.archived),
         applied: checked.applied,
+        from: checked.from,
+        snapshot: checked.snapshot.map(|(seq, _)| seq),
+        snapshot_holds: checked
+            .snapshot
+            .filter(|(seq, _)| *seq > checked.from)
+            .map(|(_, holds)| holds),
         tenants: checked.tenants as u64,
         leases: checked.leases as u64,
         money: checked.money.iter().map(counted).collect(),
@@ -223,11 +282,21 @@ fn table(answer: &StoreCheckAnswer) -> Table {
     line(&mut table, "Events", Cell::text(answer.events.to_string()));
     line(&mut table, "First", text(&answer.first_at));
     line(&mut table, "Last", text(&answer.last_at));
-    line(
-        &mut table,
-        "Applied",
-        Cell::text(answer.applied.to_string()),
-    );
+    if answer.archived > 0 {
+        let archived = format!("{} in files", answer.archived);
+        line(&mut table, "Archived", Cell::text(archived));
+    }
+    let applied = match answer.from {
+        0 => answer.applied.to_string(),
+        from => format!("{} after the snapshot of event {from}", answer.applied),
+    };
+    line(&mut table, "Applied", Cell::text(applied));
+    let snapshot = answer.snapshot.map(|seq| match answer.snapshot_holds {
+        Some(true) => format!("of event {seq}, as the log says"),
+        Some(false) => format!("of event {seq}, not as the log says"),
+        None => format!("of event {seq}"),
+    });
+    line(&mut table, "Snapshot", text(&snapshot));
     line(
         &mut table,
         "Tenants",
@@ -250,27 +319,50 @@ fn export(context: &Context, flags: &Export) -> anyhow::Result<Exit> {
     const PAGE: u32 = 2_000;
     let store = existing(&flags.which.address()?)?;
     let mut last = flags.after;
+    for file in &flags.archived.files {
+        read_backup(file, &mut |entry| {
+            if entry.seq > last {
+                last = entry.seq;
+                exported(context, &entry)?;
+            }
+            Ok::<(), anyhow::Error>(())
+        })?;
+    }
     loop {
-        let page = store.events_after(last, PAGE)?;
+        let page = store.events_after(last, PAGE).map_err(headless)?;
         let Some(newest) = page.last() else {
             return Ok(Exit::Yes);
         };
         last = newest.seq;
-        // Who may ask is nobody's business but the broker's.
-        let told = page
-            .iter()
-            .filter(|entry| !entry.kind.starts_with("token_"));
-        for entry in told {
-            let body: Value = serde_json::from_str(&entry.body)
-                .with_context(|| format!("event {} of the log is no JSON", entry.seq))?;
-            let document = json!({
-                "seq": entry.seq,
-                "at": time(entry.at_ns),
-                "kind": entry.kind,
-                "event": body,
-            });
-            context.data(&format!("{document}\n"))?;
+        for entry in &page {
+            exported(context, entry)?;
         }
+    }
+}
+
+fn exported(context: &Context, entry: &LogEntry) -> anyhow::Result<()> {
+    // Who may ask is nobody's business but the broker's.
+    if entry.kind.starts_with("token_") {
+        return Ok(());
+    }
+    let body: Value = serde_json::from_str(&entry.body)
+        .with_context(|| format!("event {} of the log is no JSON", entry.seq))?;
+    let document = json!({
+        "seq": entry.seq,
+        "at": time(entry.at_ns),
+        "kind": entry.kind,
+        "event": body,
+    });
+    context.data(&format!("{document}\n"))
+}
+
+/// What to do about events that are in a file.
+fn headless(error: StoreError) -> anyhow::Error {
+    match error {
+        StoreError::Archived { .. } => Problem::new(error.to_string())
+            .hint("--archive names that file, or --after begins behind it")
+            .into(),
+        other => other.into(),
     }
 }
 

@@ -4,7 +4,7 @@ use super::{
     Context, Exit,
     place::{self, Decided, FleetState},
 };
-use crate::{progress, settings, settings::Format};
+use crate::{policy::Rules, progress, settings, settings::Format};
 use gpuwise_domain::placement::{GpuAsk, JobId, NodeId};
 use gpuwise_sched::{
     decide::Policy,
@@ -32,9 +32,14 @@ struct Capacity {
 }
 
 pub fn run(context: &Context, flags: &settings::Capacity) -> anyhow::Result<Exit> {
-    let estate = place::estate(&context.app, &flags.fleet, &flags.jobs, &[])?;
-    let scheduling = &estate.fleet.scheduling;
-    let mut policy = place::policy(&flags.how, scheduling, &estate.world, context.app.seed)?;
+    let estate = place::estate(
+        &context.app,
+        &flags.fleet,
+        &flags.jobs,
+        &[],
+        Rules::of_flags(&flags.how)?,
+    )?;
+    let mut policy = estate.policy(context.app.seed)?;
     progress::doing("deciding");
     let decided = place::decided(&estate.world, &mut policy)?;
     progress::doing("trying what could be added");

@@ -1,7 +1,7 @@
 //! `gpuwise lint`: does a saved plan hold together?
 
 use super::{Context, Exit, place};
-use crate::{catalogue, error::Problem, fleet, questions::read_text, settings};
+use crate::{catalogue, error::Problem, fleet, policy::Rules, questions::read_text, settings};
 use gpuwise_domain::placement::JobId;
 use gpuwise_sched::lint::{Limits, Note, lint, lint_world};
 use gpuwise_view::placement::{NoteRow, notes};
@@ -17,7 +17,7 @@ pub fn run(context: &Context, flags: &settings::Lint) -> anyhow::Result<Exit> {
             .hint("`gpuwise place … --save FILE` writes one")
     })?;
     let (noun, world) = if let (Some(fleet), Some(jobs)) = (&flags.fleet, &flags.jobs) {
-        let estate = place::estate(&context.app, fleet, jobs, &[])?;
+        let estate = place::estate(&context.app, fleet, jobs, &[], Rules::default())?;
         (estate.fleet, estate.world)
     } else {
         let state = file.state().ok_or_else(|| {

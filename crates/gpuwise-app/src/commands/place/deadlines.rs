@@ -1,10 +1,11 @@
 //! Jobs that are expected to end after their deadlines.
 
 use super::Decided;
-use gpuwise_domain::placement::Outcome;
+use gpuwise_domain::placement::{JobId, Outcome};
 use gpuwise_sched::{decide, report::span};
 use gpuwise_units::Nanoseconds;
 use serde_json::json;
+use std::collections::BTreeMap;
 
 /// A job that ends too late; times from now.
 pub(super) struct Late {
@@ -38,17 +39,14 @@ impl Late {
 /// Everybody who ends too late, once the plan is carried out.
 pub(super) fn late(decided: &Decided) -> Vec<Late> {
     let world = &decided.after;
-    let start = |id| {
-        let told = decided
-            .report
-            .decisions
-            .iter()
-            .find(|told| told.job == id)?;
-        match &told.outcome {
-            Outcome::Waits { start, .. } => *start,
+    let told = decided.report.decisions.iter();
+    let starts: BTreeMap<JobId, Nanoseconds> = told
+        .filter_map(|told| match &told.outcome {
+            Outcome::Waits { start, .. } => start.map(|start| (told.job, start)),
             Outcome::Placed => None,
-        }
-    };
+        })
+        .collect();
+    let start = |id| starts.get(&id).copied();
     let jobs = world.jobs().filter_map(|(id, state)| {
         let end = decide::late(world, state, start(id))?;
         let from_now = |time: Nanoseconds| Nanoseconds(time.0.saturating_sub(world.now().0));

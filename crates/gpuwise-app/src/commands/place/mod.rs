@@ -11,26 +11,23 @@ use crate::{
     error::Problem,
     fleet,
     made::made,
+    policy::{Rules, Turns},
     progress, settings,
     write::Pending,
 };
 use gpuwise_domain::placement::{
-    Action, Backfill, Event, Fleet, JobId, Order, Outcome, Plan, Report, Scheduling,
-    TimestampedEvent, WorkerAsk,
+    Action, Event, Fleet, JobId, Outcome, Plan, Report, TimestampedEvent,
 };
 use gpuwise_sched::{
     decide::{Effort, Policy, decide},
-    disruption::Disruptions,
+    disruption::tidy,
     lint,
-    policy::{PolicyContext, named, names},
-    queues::Limits,
-    report::{FleetFigures, deepen, fleet_figures, span, typical},
+    report::{FleetFigures, deepen, fleet_figures, typical},
     world::World,
 };
-use gpuwise_units::Nanoseconds;
 use gpuwise_view::fleet::Scene;
 use gpuwise_wire::{StateDocument, plan_to_json};
-use std::{collections::BTreeMap, fs, path::Path};
+use std::{fs, path::Path};
 
 /// Texts of a state that are kept in a saved plan at most.
 const LARGEST_STATE: usize = 16 << 20;
@@ -41,7 +38,20 @@ pub struct FleetState {
     pub fleet: Fleet,
     /// What runs and what waits on it.
     pub world: World,
+    /// By what is decided.
+    pub(super) rules: Rules,
     pub(super) loaded: Loaded,
+}
+
+impl FleetState {
+    pub(super) fn policy(&self, seed: u64) -> anyhow::Result<Policy> {
+        self.rules.policy(&self.fleet.scheduling, &self.world, seed)
+    }
+
+    /// Who goes first and who may go ahead.
+    pub(super) fn turns(&self) -> Turns {
+        self.rules.turns(&self.fleet.scheduling)
+    }
 }
 
 /// A plan, what is said of it, and the world that it gives.
@@ -87,7 +97,8 @@ impl Placed {
 /// # Errors
 /// When a setting or a file is wrong. That some wait is an answer.
 pub fn place(app: &App, flags: &settings::Place) -> anyhow::Result<Placed> {
-    let mut estate = estate(app, &flags.fleet, &flags.jobs, &flags.what_if)?;
+    let rules = Rules::of_flags(&flags.how)?;
+    let mut estate = estate(app, &flags.fleet, &flags.jobs, &flags.what_if, rules)?;
     let changes = changes::read(&flags.what_if, &estate)?;
     changes::make(&changes, &mut estate)?;
     let why: Vec<JobId> = flags
@@ -95,12 +106,7 @@ pub fn place(app: &App, flags: &settings::Place) -> anyhow::Result<Placed> {
         .iter()
         .map(|name| job_named(&estate.world, name))
         .collect::<Result<_, _>>()?;
-    let mut policy = policy(
-        &flags.how,
-        &estate.fleet.scheduling,
-        &estate.world,
-        app.seed,
-    )?;
+    let mut policy = estate.policy(app.seed)?;
     progress::doing("deciding");
     let mut decided = decided(&estate.world, &mut policy)?;
     progress::doing("looking for fixes");
@@ -160,119 +166,34 @@ pub(super) fn estate(
     fleet: &Path,
     jobs: &Path,
     what_if: &[String],
+    rules: Rules,
 ) -> anyhow::Result<FleetState> {
     let loaded = catalogue::load(&app.overrides)?;
     let mut file = fleet::read(fleet, &loaded.catalogue)?;
+    rules.shape(&mut file.fleet)?;
     let jobs = fleet::read_jobs(jobs, &mut file.fleet, &loaded.catalogue)?;
     changes::kinds(what_if, &mut file.fleet, &loaded.catalogue);
     let world = fleet::world(&file, Some(&jobs))?;
     Ok(FleetState {
         fleet: file.fleet,
         world,
+        rules,
         loaded,
     })
 }
 
-/// The policy that flags ask for.
-pub(super) fn policy(
-    flags: &settings::HowFlags,
-    scheduling: &Scheduling,
-    world: &World,
-    seed: u64,
-) -> anyhow::Result<Policy> {
-    let mut demand: BTreeMap<WorkerAsk, u64> = BTreeMap::new();
-    for (_, state) in world.jobs() {
-        *demand.entry(state.job.worker).or_default() += u64::from(state.job.gang.least.max(1));
-    }
-    let mut demand: Vec<(WorkerAsk, u64)> = demand.into_iter().collect();
-    demand.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
-    let setting = PolicyContext {
-        demand,
-        seed,
-        ..PolicyContext::default()
-    };
-    let choose = named(&flags.policy, &setting).ok_or_else(|| {
-        Problem::new(format!(
-            "--policy {}: there is no such policy",
-            flags.policy
-        ))
-        .hint(format!("policies: {}", names().join(", ")))
-    })?;
-    let disruptions = if flags.preempt {
-        Disruptions::USUAL
-    } else {
-        Disruptions {
-            attach: true,
-            repartition: true,
-            ..Disruptions::NONE
-        }
-    };
-    let turns = SchedulingOrder::of(flags, scheduling);
-    Ok(Policy {
-        order: turns.order,
-        skips: turns.backfill != Backfill::None,
-        disruptions,
-        limits: Limits {
-            starvation_timeout: turns.starvation,
-            reservations: match turns.backfill {
-                Backfill::None | Backfill::Any => 0,
-                Backfill::Easy => 1,
-                Backfill::Conservative => u32::MAX,
-            },
-            ..Limits::default()
-        },
-        ..Policy::new(choose)
-    })
-}
-
-/// Who goes first and who may go ahead: by flags, else by the fleet file, else by what is usual.
-pub(super) struct SchedulingOrder {
-    pub(super) order: Order,
-    pub(super) backfill: Backfill,
-    pub(super) starvation: Option<Nanoseconds>,
-}
-
-impl SchedulingOrder {
-    pub(super) fn of(flags: &settings::HowFlags, file: &Scheduling) -> Self {
-        let usual = if file.weighs {
-            Order::Share
-        } else {
-            Order::Priority
-        };
-        Self {
-            order: flags.order.or(file.order).unwrap_or(usual),
-            backfill: flags.backfill.or(file.backfill).unwrap_or(Backfill::Any),
-            starvation: flags.starvation.or(file.starvation),
-        }
-    }
-
-    pub(super) fn words(&self) -> String {
-        let order = match self.order {
-            Order::Arrival => "first in, first out",
-            Order::Priority => "by priority",
-            Order::Shortest => "by priority, then shortest first",
-            Order::LeastServed => "by priority, then least served first",
-            Order::Deadline => "by priority, then earliest deadline first",
-            Order::Share => "by fair share of queues",
-        };
-        let ahead = match self.backfill {
-            Backfill::None => "nobody goes ahead of one who waits",
-            Backfill::Any => "backfill without reservation",
-            Backfill::Easy => "EASY backfill: the first start is reserved",
-            Backfill::Conservative => "conservative backfill: every start is reserved",
-        };
-        let starved = self.starvation.map_or_else(String::new, |time| {
-            format!("; who has waited {} goes first", span(time))
-        });
-        format!("Taken {order}; {ahead}{starved}.")
-    }
-}
-
-/// Decides of all who wait, and checks the plan.
+/// Decides of all who wait, tidies up where that is asked for, and checks the plan.
 pub(super) fn decided(world: &World, policy: &mut Policy) -> anyhow::Result<Decided> {
     let waiting = world.jobs().filter(|(_, state)| state.phase.waits());
     let waiting: Vec<JobId> = waiting.map(|(id, _)| id).collect();
-    let (plan, report) = decide(world.now(), world, &waiting, policy, Effort::BARE);
+    let (mut plan, report) = decide(world.now(), world, &waiting, policy, Effort::BARE);
+    let mut after = world.clone();
+    carry_out(&mut after, &plan.actions)?;
+    if let Some(what) = policy.upkeep {
+        let (more, _) = tidy(world.now(), &after, &what, Effort::BARE);
+        carry_out(&mut after, &more.actions)?;
+        plan.actions.extend(more.actions);
+    }
     let notes = lint::lint(world, &plan, lint::Limits::NONE);
     if let Some(note) = lint::errors(&notes).next() {
         return Err(
@@ -281,16 +202,6 @@ pub(super) fn decided(world: &World, policy: &mut Policy) -> anyhow::Result<Deci
                 .into(),
         );
     }
-    let mut after = world.clone();
-    for action in &plan.actions {
-        let event = TimestampedEvent {
-            at: world.now(),
-            event: Event::done(action.clone()),
-        };
-        after
-            .apply(&event)
-            .map_err(|refused| Problem::new("the plan cannot be carried out").because(refused))?;
-    }
     let figures = fleet_figures(&after, &typical(&after, 950));
     Ok(Decided {
         plan,
@@ -298,6 +209,19 @@ pub(super) fn decided(world: &World, policy: &mut Policy) -> anyhow::Result<Deci
         after,
         figures,
     })
+}
+
+fn carry_out(world: &mut World, actions: &[Action]) -> anyhow::Result<()> {
+    for action in actions {
+        let event = TimestampedEvent {
+            at: world.now(),
+            event: Event::done(action.clone()),
+        };
+        world
+            .apply(&event)
+            .map_err(|refused| Problem::new("the plan cannot be carried out").because(refused))?;
+    }
+    Ok(())
 }
 
 /// Says of one job everything that would help.

@@ -14,14 +14,15 @@ use gpuwise_view::placement::{FixRow, PlacedRow, Span, WaitingRow};
 use std::collections::BTreeMap;
 
 /// Everybody of whom the plan says something.
-pub(super) fn placed(decided: &Decided) -> Vec<PlacedRow> {
+pub(super) fn placed(decided: &Decided) -> impl Iterator<Item = PlacedRow> + '_ {
     let decisions: BTreeMap<JobId, &Decision> = decided
         .report
         .decisions
         .iter()
+        .filter(|decision| decision.outcome == Outcome::Placed)
         .map(|decision| (decision.job, decision))
         .collect();
-    let row = |job: JobId, action, assignments: &[Assignment]| {
+    let row = move |job: JobId, action, assignments: &[Assignment]| {
         let state = decided.after.job(job)?;
         let weighed = decisions.get(&job);
         Some(PlacedRow {
@@ -36,24 +37,22 @@ pub(super) fn placed(decided: &Decided) -> Vec<PlacedRow> {
         })
     };
     let actions = decided.plan.actions.iter();
-    actions
-        .filter_map(|action| match action {
-            Action::Place { job, assignments } => row(*job, "start", assignments),
-            Action::Move {
-                job, assignments, ..
-            } => row(*job, "move", assignments),
-            Action::Resize { job, assignments } => row(*job, "resize", assignments),
-            Action::Restore { job, assignments } => row(*job, "give back", assignments),
-            Action::Preempt { job, .. } => row(*job, "preempt", &[]),
-            Action::Reclaim { job } => row(*job, "reclaim", &[]),
-            _ => None,
-        })
-        .collect()
+    actions.filter_map(move |action| match action {
+        Action::Place { job, assignments } => row(*job, "start", assignments),
+        Action::Move {
+            job, assignments, ..
+        } => row(*job, "move", assignments),
+        Action::Resize { job, assignments } => row(*job, "resize", assignments),
+        Action::Restore { job, assignments } => row(*job, "give back", assignments),
+        Action::Preempt { job, .. } => row(*job, "preempt", &[]),
+        Action::Reclaim { job } => row(*job, "reclaim", &[]),
+        _ => None,
+    })
 }
 
-pub(super) fn waiting(decided: &Decided) -> Vec<WaitingRow> {
+pub(super) fn waiting(decided: &Decided) -> impl Iterator<Item = WaitingRow> + '_ {
     let world = &decided.after;
-    let row = |decision: &Decision| {
+    let row = move |decision: &Decision| {
         let Outcome::Waits {
             shortage,
             start,
@@ -74,7 +73,7 @@ pub(super) fn waiting(decided: &Decided) -> Vec<WaitingRow> {
             fixes: (!fixes.is_empty()).then(|| fixes.iter().map(fix).collect()),
         })
     };
-    decided.report.decisions.iter().filter_map(row).collect()
+    decided.report.decisions.iter().filter_map(row)
 }
 
 fn fix(fix: &Fix) -> FixRow {

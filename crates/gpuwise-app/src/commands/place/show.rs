@@ -1,6 +1,7 @@
 //! What is shown of a plan.
 
-use super::{Context, Decided, FleetState, SchedulingOrder, deadlines, pending, places, rows};
+use super::{Context, Decided, FleetState, deadlines, pending, places, rows};
+use crate::app::Part;
 use crate::schemas::AnswerName;
 use crate::settings::{self, Format};
 use gpuwise_domain::placement::JobId;
@@ -14,8 +15,11 @@ use gpuwise_view::{
     placement::{PlacedRow, WaitingRow, decisions, fixes, placed, waiting, waiting_json},
     svg::Picture,
 };
-use serde_json::json;
+use serde_json::{Value, json};
 use std::fmt::Write as _;
+
+/// Rows that are written at a time.
+const WRITTEN: usize = 4096;
 
 /// Rows of each table that a terminal and Markdown show; CSV and JSON have all.
 const SHOWN: usize = 40;
@@ -26,29 +30,36 @@ pub(super) fn all(
     estate: &FleetState,
     decided: &Decided,
 ) -> anyhow::Result<()> {
-    let start = rows::placed(decided);
-    let wait = rows::waiting(decided);
     let figures = &decided.figures;
-    let turns = SchedulingOrder::of(&flags.how, &estate.fleet.scheduling);
+    let turns = estate.turns();
     let late = deadlines::late(decided);
     match context.form.format {
-        Format::Json => context.json(&json!({
-            "fleet": estate.fleet.name,
-            "policy": flags.how.policy,
-            "order": turns.order.name(),
-            "backfill": turns.backfill.name(),
-            "starvation_seconds": turns.starvation.map(|time| time.seconds().get()),
-            "late": late.iter().map(deadlines::Late::json).collect::<Vec<_>>(),
-            "placed": placed(&start, true).to_json(),
-            "waiting": waiting_json(&wait),
-            "figures": figures_json(figures),
-        })),
-        Format::Csv => context.data(&decisions(&start, &wait).to_csv()),
+        Format::Json => {
+            let starvation = turns.starvation.map(|time| time.seconds().get());
+            let start = rows::placed(decided).map(|row| first_of(placed(&[row], true).to_json()));
+            let wait = rows::waiting(decided).map(|row| first_of(waiting_json(&[row])));
+            context.json_parts(vec![
+                ("fleet", Part::Value(json!(estate.fleet.name))),
+                ("policy", Part::Value(json!(estate.rules.name()))),
+                ("order", Part::Value(json!(turns.order.name()))),
+                ("backfill", Part::Value(json!(turns.backfill.name()))),
+                ("starvation_seconds", Part::Value(json!(starvation))),
+                (
+                    "late",
+                    Part::Rows(Box::new(late.iter().map(deadlines::Late::json))),
+                ),
+                ("placed", Part::Rows(Box::new(start))),
+                ("waiting", Part::Rows(Box::new(wait))),
+                ("figures", Part::Value(figures_json(figures))),
+            ])
+        }
+        Format::Csv => csv(context, decided),
         Format::Md => {
             let mut text = format!("{}\n\n", summary(decided));
-            text += &placed(first(&start), flags.explain).to_markdown();
+            let (start, _) = first(rows::placed(decided));
+            text += &placed(&start, flags.explain).to_markdown();
             text.push('\n');
-            text += &waiting(first(&wait)).to_markdown();
+            text += &waiting(&first(rows::waiting(decided)).0).to_markdown();
             for one in &late {
                 let _ = write!(text, "\n- {}", gpuwise_view::escape_markdown(&one.words()));
             }
@@ -58,17 +69,15 @@ pub(super) fn all(
         Format::Table => {
             let style = context.form.style;
             let mut text = format!("{}\n", style.wrap(&summary(decided), 0));
+            let (start, all) = first(rows::placed(decided));
             if !start.is_empty() {
-                let _ = write!(
-                    text,
-                    "\n{}",
-                    placed(first(&start), flags.explain).to_text(style)
-                );
-                more(&mut text, start.len());
+                let _ = write!(text, "\n{}", placed(&start, flags.explain).to_text(style));
+                more(&mut text, all);
             }
+            let (wait, all) = first(rows::waiting(decided));
             if !wait.is_empty() {
-                let _ = write!(text, "\n{}", waiting(first(&wait)).to_text(style));
-                more(&mut text, wait.len());
+                let _ = write!(text, "\n{}", waiting(&wait).to_text(style));
+                more(&mut text, all);
             }
             text.push('\n');
             for one in late.iter().take(SHOWN) {
@@ -91,13 +100,16 @@ pub(super) fn page(
     picture: Picture,
 ) -> AnswerPage<'static> {
     let basic = decided.figures.basic;
-    let turns = SchedulingOrder::of(&flags.how, &estate.fleet.scheduling);
+    let turns = estate.turns();
     let late = deadlines::late(decided);
     let tables = [
-        ("Placed", placed(&rows::placed(decided), flags.explain)),
+        (
+            "Placed",
+            placed(&rows::placed(decided).collect::<Vec<_>>(), flags.explain),
+        ),
         (
             "Pending, with the cheapest fix",
-            waiting(&rows::waiting(decided)),
+            waiting(&rows::waiting(decided).collect::<Vec<_>>()),
         ),
     ];
     let tables = tables.into_iter().filter(|(_, table)| !table.is_empty());
@@ -129,7 +141,7 @@ pub(super) fn page(
                 format!("of {}", thousandths(basic.capacity_milli)),
             ),
         ],
-        asked: vec![("Policy", flags.how.policy.clone())],
+        asked: vec![("Policy", estate.rules.name().to_owned())],
         tables: tables
             .map(|(title, table)| (title.to_owned(), table))
             .collect(),
@@ -151,10 +163,10 @@ pub(super) fn some(
         .map(|state| state.job.name.as_str())
         .collect();
     let mine = |name: &str| named.contains(&name);
-    let start: Vec<PlacedRow> = rows::placed(decided);
-    let start: Vec<PlacedRow> = start.into_iter().filter(|row| mine(&row.job)).collect();
-    let wait: Vec<WaitingRow> = rows::waiting(decided);
-    let wait: Vec<WaitingRow> = wait.into_iter().filter(|row| mine(&row.job)).collect();
+    let start: Vec<PlacedRow> = rows::placed(decided).filter(|row| mine(&row.job)).collect();
+    let wait: Vec<WaitingRow> = rows::waiting(decided)
+        .filter(|row| mine(&row.job))
+        .collect();
     match context.form.format {
         Format::Json => context.answering(AnswerName::PlaceWhy).json(&json!({
             "fleet": estate.fleet.name,
@@ -199,8 +211,37 @@ fn running(text: &mut String, world: &World, id: JobId, started: &[PlacedRow]) {
     }
 }
 
-fn first<T>(rows: &[T]) -> &[T] {
-    rows.get(..SHOWN).unwrap_or(rows)
+/// The first rows, and how many there are.
+fn first<T>(mut rows: impl Iterator<Item = T>) -> (Vec<T>, usize) {
+    let shown: Vec<T> = rows.by_ref().take(SHOWN).collect();
+    let all = shown.len() + rows.count();
+    (shown, all)
+}
+
+/// The only row of a list.
+fn first_of(rows: Value) -> Value {
+    match rows {
+        Value::Array(rows) => rows.into_iter().next().unwrap_or_default(),
+        other => other,
+    }
+}
+
+/// Every decision, some at a time: a million of them need the memory of these.
+fn csv(context: &Context, decided: &Decided) -> anyhow::Result<()> {
+    let (mut start, mut wait) = (rows::placed(decided), rows::waiting(decided));
+    let mut header = true;
+    loop {
+        let started: Vec<PlacedRow> = start.by_ref().take(WRITTEN).collect();
+        let left = WRITTEN - started.len();
+        let waits: Vec<WaitingRow> = wait.by_ref().take(left).collect();
+        if !header && started.is_empty() && waits.is_empty() {
+            return Ok(());
+        }
+        let text = decisions(&started, &waits).to_csv();
+        let rows = text.split_once('\n').map_or("", |(_, rows)| rows);
+        context.data(if header { &text } else { rows })?;
+        header = false;
+    }
 }
 
 fn more(text: &mut String, all: usize) {

@@ -1,6 +1,6 @@
 //! Whom to stop, and whom to move.
 
-use super::{Costs, Trial, done, loses, lost, names};
+use super::{Costs, Trial, done, loses, names};
 use crate::{
     report::room::{Room, spread_room},
     world::{GpuState, World},
@@ -64,13 +64,30 @@ impl Trial<'_> {
     /// The one job whose move loses least.
     pub(super) fn migrate(&mut self) {
         let places = self.places();
-        let mut movable: Vec<(Nanoseconds, JobId)> = self
-            .running()
-            .filter(|(_, job)| {
-                let gone = [*job];
-                places.iter().any(|place| self.fits(place, &gone))
-            })
-            .collect();
+        let helps = |gone: &[JobId], at: &[u32]| {
+            let mut each = at.iter().filter_map(|at| places.get(*at as usize));
+            each.any(|place| self.fits(place, gone))
+        };
+        let all: Vec<u32> = (0..places.len() as u32).collect();
+        let mut movable = self.running.jobs.clone();
+        // Who goes changes nothing where it is not.
+        if !movable.is_empty() && !helps(&[], &all) {
+            let mut at: BTreeMap<NodeId, Vec<u32>> = BTreeMap::new();
+            for (place, number) in places.iter().zip(0..) {
+                for node in &place.nodes {
+                    at.entry(*node).or_default().push(number);
+                }
+            }
+            movable.retain(|(_, job)| {
+                let state = self.world.job(*job);
+                let assignments = state.map_or(&[][..], |state| &state.assignments);
+                let near = assignments.iter().filter_map(|one| at.get(&one.node));
+                let mut near: Vec<u32> = near.flatten().copied().collect();
+                near.sort_unstable();
+                near.dedup();
+                helps(&[*job], &near)
+            });
+        }
         movable.sort();
         for (loss, job) in movable.into_iter().take(MOST_MOVES) {
             let remedy = Remedy::Move(vec![job]);
@@ -85,12 +102,6 @@ impl Trial<'_> {
                 return;
             }
         }
-    }
-
-    /// Jobs that run and may be stopped, with what that loses.
-    fn running(&self) -> impl Iterator<Item = (Nanoseconds, JobId)> {
-        let jobs = self.world.jobs();
-        jobs.filter_map(|(id, _)| Some((lost(self.world, id)?, id)))
     }
 
     /// Places that could hold the job, each with all of its workers.
@@ -154,9 +165,12 @@ impl Trial<'_> {
             Some((level, key)) => place_of(gpu, level) == Some(key),
             None => true,
         };
+        let freed = freed(self.world, gone);
         let mut left = self.job.gang.least.max(1);
         for node in &place.nodes {
-            let workers = room.workers(self.world, *node, &self.job.worker, &allowed);
+            let freed = freed.get(node).copied().unwrap_or_default();
+            let ask = &self.job.worker;
+            let workers = room.workers_beside(self.world, *node, ask, &allowed, freed);
             left = left.saturating_sub(workers);
             if left == 0 {
                 let spread = self.job.spread;
@@ -171,25 +185,17 @@ impl Trial<'_> {
     /// The victims of a place that lose least, with what they lose; none where the place has no room
     /// even without all of them.
     fn victims(&self, place: &Place) -> Option<(Nanoseconds, Vec<JobId>)> {
-        let touches = |id: &JobId| {
-            let assignments = self
-                .world
-                .job(*id)
-                .map_or(&[][..], |state| state.assignments.as_slice());
-            assignments
-                .iter()
-                .any(|assignment| place.nodes.binary_search(&assignment.node).is_ok())
-        };
-        let mut there: Vec<(Nanoseconds, JobId)> = self
-            .running()
-            .filter(|(_, id)| {
-                let state = self.world.job(*id);
-                state.is_some_and(|state| state.job.priority <= self.job.priority) && touches(id)
-            })
-            .collect();
+        let mut there = self.running.on(&place.nodes);
+        there.retain(|(_, id)| {
+            let state = self.world.job(*id);
+            state.is_some_and(|state| state.job.priority <= self.job.priority)
+        });
+        if there.is_empty() {
+            return None;
+        }
         there.sort();
         let all: Vec<JobId> = sorted(there.iter().map(|(_, id)| *id));
-        if there.is_empty() || !self.fits(place, &all) {
+        if !self.fits(place, &all) {
             return None;
         }
         if there.len() <= ALL_SUBSETS {
@@ -249,6 +255,19 @@ impl Trial<'_> {
             self.fits(place, &gone).then_some((Nanoseconds(loss), gone))
         })
     }
+}
+
+/// Processor time and memory that some jobs have on each node.
+fn freed(world: &World, gone: &[JobId]) -> BTreeMap<NodeId, (u64, u64)> {
+    let mut freed: BTreeMap<NodeId, (u64, u64)> = BTreeMap::new();
+    for state in gone.iter().filter_map(|job| world.job(*job)) {
+        for assignment in &state.assignments {
+            let (cpu, memory) = freed.entry(assignment.node).or_default();
+            *cpu += state.job.worker.cpu_milli;
+            *memory += state.job.worker.memory_mib;
+        }
+    }
+    freed
 }
 
 fn place_of(gpu: &GpuState, level: Level) -> Option<u32> {

@@ -3,6 +3,7 @@
 
 mod disrupt;
 mod request;
+mod running;
 pub(in crate::report) mod supply;
 mod wait;
 
@@ -16,6 +17,7 @@ use gpuwise_domain::placement::{
     Action, Event, Fix, Job, JobId, Preemption, Remedy, TimestampedEvent,
 };
 use gpuwise_units::Nanoseconds;
+pub(super) use running::Running;
 
 /// How long a job is taken to run where nothing is known of it, so that fixes can be compared.
 const UNKNOWN_DURATION: Nanoseconds = Nanoseconds(3_600_000_000_000);
@@ -28,6 +30,17 @@ const UNKNOWN_DURATION: Nanoseconds = Nanoseconds(3_600_000_000_000);
 /// job waits or runs longer; GPUs bought, for as long as it runs. Where its duration is unknown an hour
 /// is taken.
 pub fn fixes(world: &World, job: JobId, policy: &mut Policy, effort: Effort) -> Vec<Fix> {
+    fixes_beside(world, job, policy, effort, &Running::of(world))
+}
+
+/// The same, where it is known who runs.
+pub(super) fn fixes_beside(
+    world: &World,
+    job: JobId,
+    policy: &mut Policy,
+    effort: Effort,
+    running: &Running,
+) -> Vec<Fix> {
     let Some(state) = world.job(job) else {
         return Vec::new();
     };
@@ -37,6 +50,7 @@ pub fn fixes(world: &World, job: JobId, policy: &mut Policy, effort: Effort) -> 
         id: job,
         job: &state.job,
         policy,
+        running,
         left: (effort.steps / nodes).clamp(8, 4096),
         found: Vec::new(),
     };
@@ -79,6 +93,7 @@ struct Trial<'a> {
     id: JobId,
     job: &'a Job,
     policy: &'a mut Policy,
+    running: &'a Running,
     /// Decisions that may still be tried.
     left: u64,
     found: Vec<Fix>,

@@ -52,10 +52,18 @@ impl Trial<'_> {
         ends.sort();
         let first =
             |count: usize| -> Vec<JobId> { ends.iter().take(count).map(|(_, id)| *id).collect() };
-        if ends.is_empty() || !self.holds(&Remedy::Wait(first(ends.len()))) {
+        // Mostly few are enough: twice as many are tried each time, then what lies between.
+        let (mut low, mut high) = (1, 1);
+        while !ends.is_empty() && !self.holds(&Remedy::Wait(first(high))) {
+            if high >= ends.len() {
+                return;
+            }
+            low = high + 1;
+            high = (2 * high).min(ends.len());
+        }
+        if ends.is_empty() {
             return;
         }
-        let (mut low, mut high) = (1, ends.len());
         while low < high {
             let middle = usize::midpoint(low, high);
             if self.holds(&Remedy::Wait(first(middle))) {

@@ -450,7 +450,12 @@ fn the_poorest_queue_goes_first() {
             }
         }
         let now = Nanoseconds(run.world.now().0);
-        let next = queues::poorest(now, &run.world, &[Some(QueueId(0)), Some(QueueId(1))]);
+        let next = queues::poorest(
+            now,
+            &run.world,
+            queues::ShareOf::Held,
+            &[Some(QueueId(0)), Some(QueueId(1))],
+        );
         assert_eq!(next, Some(Some(QueueId(first))), "{sharing:?} {held:?}");
     };
     let by = |weigh| Sharing {

@@ -1,0 +1,122 @@
+//! Prices that hold from a moment on.
+
+use crate::{Broken, Broker, Refusal, money::entry, tenants::exact};
+use gpuwise_account::{
+    prices::{Applies, Metered, Part, PriceBook, PriceEntry},
+    usage::Granted,
+};
+use gpuwise_domain::offer::Terms;
+use gpuwise_units::{Money, Nanoseconds};
+use gpuwise_wire::broker::{BrokerEvent, PriceDocument};
+
+impl Broker {
+    /// Sets a price from a moment on; the one that was for the same ends there. Budgets hold what leases
+    /// may cost by it from now on, and who finds too little left is told to end.
+    ///
+    /// # Errors
+    /// When it is no price, or is for nothing that there is.
+    pub fn set_price(
+        &self,
+        at: Nanoseconds,
+        price: PriceDocument,
+    ) -> Result<Vec<BrokerEvent>, Refusal> {
+        const REASON: &str = "the budget has too little left for it at the new price";
+        if let Some(tenant) = price.tenant.as_ref()
+            && !self.tenants.contains_key(tenant)
+        {
+            return Err(Refusal::NoSuchTenant(tenant.clone()));
+        }
+        let invalid = |problem: String| Refusal::Invalid {
+            field: "price".into(),
+            problem,
+        };
+        let book = self.book_with(&price).map_err(invalid)?;
+        let mut trial = self.slice();
+        trial.accounts.books.set_prices(book);
+        let (reserved, ended) = trial.held_again(at, self.open(), REASON);
+        let set = BrokerEvent::PriceSet { price, reserved };
+        Ok([set].into_iter().chain(ended).collect())
+    }
+
+    pub(crate) fn price_set(&mut self, price: &PriceDocument) -> Result<(), Broken> {
+        let book = self.book_with(price).map_err(Broken::Document)?;
+        self.accounts.books.set_prices(book);
+        Ok(())
+    }
+
+    /// The book with a price more.
+    fn book_with(&self, price: &PriceDocument) -> Result<PriceBook, String> {
+        let kind = self
+            .world
+            .kinds()
+            .iter()
+            .find(|kind| kind.name == price.gpu);
+        let kind = kind.ok_or_else(|| format!("the fleet has no GPU {:?}", price.gpu))?;
+        let amount: Money = price.amount.parse().map_err(|error| format!("{error}"))?;
+        let from = Nanoseconds(price.from_ns);
+        let applies = applies(price)?;
+        let mut added = entry(price.id.clone(), &kind.name, applies, amount, from);
+        let mut entries: Vec<PriceEntry> = Vec::new();
+        for old in self.accounts.books.prices().entries() {
+            let mut old = old.clone();
+            let same = old.applies == added.applies && old.window.is_none();
+            if same && old.metered == Metered::GpuTime {
+                if old.valid.start == from {
+                    continue;
+                }
+                if old.valid.start > from {
+                    added.valid.end = added.valid.end.min(old.valid.start);
+                } else {
+                    old.valid.end = old.valid.end.min(from);
+                }
+            }
+            entries.push(old);
+        }
+        entries.push(added);
+        PriceBook::new(entries).map_err(|error| error.to_string())
+    }
+
+    /// What GPUs cost, to whom, from when to when.
+    pub fn prices(&self) -> &[PriceEntry] {
+        self.accounts.books.prices().entries()
+    }
+
+    /// What an hour of a whole GPU costs a tenant at a moment; `None`: it has no price.
+    pub fn price_at(&self, at: Nanoseconds, tenant: &str, gpu: &str, spot: bool) -> Option<String> {
+        let asked = gpuwise_account::prices::Asked {
+            tenant,
+            kind: gpu,
+            granted: &Granted::Whole,
+            isolation: gpuwise_account::usage::Sharing::Exclusive,
+            class: if spot { Terms::Spot } else { Terms::OnDemand },
+        };
+        let moment = gpuwise_account::period::Interval::new(at, at + Nanoseconds(1));
+        let book = self.accounts.books.prices();
+        let piece = book
+            .pieces(&asked, Metered::GpuTime, moment)
+            .into_iter()
+            .next()?;
+        Some(exact(piece.price?.amount))
+    }
+}
+
+fn applies(price: &PriceDocument) -> Result<Applies, String> {
+    let class = match price.class.as_deref() {
+        None => None,
+        Some("on-demand") => Some(Terms::OnDemand),
+        Some("spot") => Some(Terms::Spot),
+        Some(other) => return Err(format!("class {other:?}: expected on-demand or spot")),
+    };
+    let part = match price.part.as_deref() {
+        None => None,
+        Some("whole") => Some(Part::Whole),
+        Some(profile) => Some(Part::Profile(profile.to_owned())),
+    };
+    Ok(Applies {
+        tenant: price.tenant.clone(),
+        kind: Some(price.gpu.clone()),
+        part,
+        isolation: None,
+        class,
+    })
+}
