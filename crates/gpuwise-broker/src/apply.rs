@@ -416,7 +416,11 @@ impl Broker {
             return;
         };
         let restores = matches!(action, Action::Restore { .. });
-        let since = if restores { wanted.or(ordered) } else { ordered };
+        let since = if restores {
+            wanted.or(ordered)
+        } else {
+            ordered
+        };
         let times = if restores {
             &mut lease.returned
         } else {

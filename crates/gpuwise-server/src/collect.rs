@@ -135,7 +135,9 @@ impl Collector {
             return;
         }
         for usage in told {
-            let seconds = Nanoseconds(usage.end_ns.saturating_sub(usage.start_ns)).seconds().get();
+            let seconds = Nanoseconds(usage.end_ns.saturating_sub(usage.start_ns))
+                .seconds()
+                .get();
             let worked: Option<f64> = usage.gpus.iter().map(|gpu| gpu.sm_seconds).sum();
             let measured = worked.filter(|_| !usage.gpus.is_empty() && seconds > 0.0);
             let milli = match (measured, usage.service.requests) {

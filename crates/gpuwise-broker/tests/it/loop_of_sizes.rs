@@ -101,7 +101,10 @@ fn propose(desk: &mut Desk, lease: u32, gpus: u32) {
     };
     let events = desk.broker.propose(document);
     desk.happen(events);
-    let accepted = desk.broker.decide_proposal("P-1", true, "yes").expect("is open");
+    let accepted = desk
+        .broker
+        .decide_proposal("P-1", true, "yes")
+        .expect("is open");
     desk.happen(accepted);
     follow(desk);
 }
@@ -139,7 +142,12 @@ fn usage_counts_once_and_late_usage_in_its_own_time() {
     let (_, tally) = slo.objectives().next().expect("one");
     assert_eq!(tally.total(), (190, 200));
     // Of the last hour alone: 10 of 100 where 5 may be.
-    assert_eq!(tally.burn_rate(desk.now, gpuwise_units::Nanoseconds(HOUR)).as_f64(), 2.0);
+    assert_eq!(
+        tally
+            .burn_rate(desk.now, gpuwise_units::Nanoseconds(HOUR))
+            .as_f64(),
+        2.0
+    );
     let mut backwards = hour(&desk, lease, "c", 0);
     backwards.end_ns = backwards.start_ns - 1;
     let answer = tell(&mut desk, backwards);
@@ -170,7 +178,12 @@ fn a_smaller_size_is_proven_when_its_slo_holds() {
     follow(&mut desk);
     assert_eq!(state(&desk), ProposalState::Proven);
     // Six hours at 20 USD for eight, less what two cost.
-    let saved = desk.broker.proposal_of("P-1").expect("is there").saved.clone();
+    let saved = desk
+        .broker
+        .proposal_of("P-1")
+        .expect("is there")
+        .saved
+        .clone();
     assert_eq!(saved.as_deref(), Some("90 USD"));
     assert_eq!(desk.state(small), LeaseState::Active);
     rebuilt(&desk);
@@ -193,7 +206,9 @@ fn a_smaller_size_is_undone_when_its_slo_suffers() {
     assert_eq!(state(&desk), ProposalState::Undoing);
     let risk = desk.broker.at_risk(small).expect("its demand is raised");
     assert!(risk.reason.contains("18 times as fast"), "{}", risk.reason);
-    let job = desk.broker.job_document(desk.broker.lease(small).expect("is there"));
+    let job = desk
+        .broker
+        .job_document(desk.broker.lease(small).expect("is there"));
     assert_eq!(job.expect("has a job").noun().priority, 1000);
     let restored = small + 1;
     desk.settle();
@@ -208,7 +223,10 @@ fn a_smaller_size_is_undone_when_its_slo_suffers() {
         lease.place.iter().map(|one| one.gpus.len()).sum()
     };
     assert_eq!((gpus(small), gpus(restored)), (2, 8));
-    let events = desk.log.iter().filter(|one| matches!(one.event, BrokerEvent::ProposalMoved { .. }));
+    let events = desk
+        .log
+        .iter()
+        .filter(|one| matches!(one.event, BrokerEvent::ProposalMoved { .. }));
     assert_eq!(events.count(), 6, "each step is an event");
     rebuilt(&desk);
 }
@@ -227,6 +245,8 @@ fn a_priority_that_was_raised_is_lowered_after_an_hour_without_fire() {
         tell(&mut desk, usage);
     }
     assert!(desk.broker.at_risk(lease).is_none());
-    let job = desk.broker.job_document(desk.broker.lease(lease).expect("is there"));
+    let job = desk
+        .broker
+        .job_document(desk.broker.lease(lease).expect("is there"));
     assert_eq!(job.expect("has a job").noun().priority, 0);
 }

@@ -15,8 +15,8 @@ mod usage;
 pub use answer::{
     ExplanationAnswer, FleetAnswer, GpuAnswer, HeldGpu, HolderAnswer, LeaseAnswer, LeaseList,
     NodeAnswer, ProblemAnswer, StatementAnswer, StatementLine, StatementTotal, StoreBackupAnswer,
-    StoreCheckAnswer, StoreMoney, StoreSnapshotAnswer, SuspensionAnswer, TenantAnswer, TenantList, TokenAnswer,
-    TokenList, TopAnswer, WeighedAnswer,
+    StoreCheckAnswer, StoreMoney, StoreSnapshotAnswer, SuspensionAnswer, TenantAnswer, TenantList,
+    TokenAnswer, TokenList, TopAnswer, WeighedAnswer,
 };
 pub use api::{
     AuditEntry, AuditList, BudgetAnswer, BudgetList, DryRunAnswer, FleetReport, JobAnswer, JobList,

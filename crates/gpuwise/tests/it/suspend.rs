@@ -36,7 +36,9 @@ fn service(daemon: &Daemon, flags: &[&str]) -> String {
     ];
     words.extend(["--priority", "10", "--idle", "1s"]);
     words.extend(flags);
-    words.extend(["--format", "json", "--", ENGINE, "engine", "--model", "tiny"]);
+    words.extend([
+        "--format", "json", "--", ENGINE, "engine", "--model", "tiny",
+    ]);
     words.extend(["--listen", "127.0.0.1:{port}"]);
     let output = daemon.command(&words).output().expect("runs");
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -69,7 +71,9 @@ fn runs(daemon: &Daemon, lease: &str) -> Option<Value> {
     let state = daemon.place.path(".local/state/gpuwise");
     let folders = std::fs::read_dir(state).ok()?.flatten();
     let files = folders.map(|one| one.path().join(format!("leases/{lease}/runs.json")));
-    let text = files.filter_map(|file| std::fs::read_to_string(file).ok()).next()?;
+    let text = files
+        .filter_map(|file| std::fs::read_to_string(file).ok())
+        .next()?;
     serde_json::from_str(&text).ok()
 }
 
@@ -92,20 +96,33 @@ fn an_engine_sleeps_its_gpu_is_lent_and_the_next_request_brings_it_back() {
     let port = before["processes"][0]["port"].as_u64().expect("a port");
     let sleeps = || {
         let mut stream = TcpStream::connect(("127.0.0.1", port as u16)).expect("it lives");
-        write!(stream, "GET /is_sleeping HTTP/1.1\r\nHost: e\r\nConnection: close\r\n\r\n")
-            .expect("is sent");
+        write!(
+            stream,
+            "GET /is_sleeping HTTP/1.1\r\nHost: e\r\nConnection: close\r\n\r\n"
+        )
+        .expect("is sent");
         let mut text = String::new();
         stream.read_to_string(&mut text).expect("an answer");
         text.contains("true")
     };
     assert!(sleeps());
     // Somebody who may be stopped takes the GPU.
-    let spot = ["lease", "request", "--tenant", "vision", "--gpu", "1xH100", "--preemptible"];
+    let spot = [
+        "lease",
+        "request",
+        "--tenant",
+        "vision",
+        "--gpu",
+        "1xH100",
+        "--preemptible",
+    ];
     let output = daemon
         .command(&spot)
-        .args(["--format", "json", "--", "sleep", "1000"])
+        .args(["--for", "1h", "--format", "json", "--", "sleep", "1000"])
         .output()
         .expect("runs");
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{errors}");
     let spot: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let spot = spot["id"].as_str().expect("an id");
     daemon.until(spot, "active");
@@ -134,8 +151,17 @@ fn a_checkpoint_signal_frees_a_gpu_and_the_engine_starts_again() {
     assert!(runs(&daemon, &engine).is_none(), "it has ended");
     assert_eq!(ask(&daemon), 200, "and is started again");
     let without = daemon.refused(&[
-        "lease", "request", "--tenant", "vision", "--gpu", "1xH100", "--suspend", "sleep", "--",
-        "sleep", "1",
+        "lease",
+        "request",
+        "--tenant",
+        "vision",
+        "--gpu",
+        "1xH100",
+        "--suspend",
+        "sleep",
+        "--",
+        "sleep",
+        "1",
     ]);
     assert!(without.contains("only an engine sleeps"), "{without}");
     until("it rests again", || {

@@ -183,7 +183,9 @@ fn tells(ask: &LeaseAsk) -> Result<(), Refusal> {
     let host = rest.split('/').next().unwrap_or_default();
     let graphic = address.bytes().all(|byte| byte.is_ascii_graphic());
     if host.is_empty() || host.contains('@') || !graphic || address.len() > 500 {
-        return Err(wrong("expected an address such as http://engine:8000/metrics"));
+        return Err(wrong(
+            "expected an address such as http://engine:8000/metrics",
+        ));
     }
     let low = host.to_ascii_lowercase();
     if low.starts_with("169.254.") || low.starts_with("[fe80") || low.starts_with("metadata") {
@@ -199,7 +201,10 @@ fn suspends(ask: &LeaseAsk) -> Result<(), Refusal> {
     };
     let how = Suspension::read(text).map_err(|problem| invalid("suspend", problem))?;
     if ask.command.is_empty() {
-        return Err(invalid("suspend", "no command is there that it could be for"));
+        return Err(invalid(
+            "suspend",
+            "no command is there that it could be for",
+        ));
     }
     if matches!(how, Suspension::Sleep { .. }) && ask.service.is_none() {
         let problem = "only an engine sleeps: say which model it serves";

@@ -405,16 +405,18 @@ fn show(context: &Context, lease: &LeaseAnswer) -> anyhow::Result<Exit> {
         &lease.ends_at.as_deref().map(short).unwrap_or_default(),
     );
     if let Some(suspension) = &lease.suspension {
-        let seconds = |time: Option<f64>| {
-            time.map_or_else(|| "–".into(), |time| format!("{time:.2} s"))
-        };
-        line("suspended", &format!(
-            "by {}: freed within {}, back within {} (p99 of {})",
-            suspension.how,
-            seconds(suspension.freed_p99),
-            seconds(suspension.return_p99),
-            suspension.returns
-        ));
+        let seconds =
+            |time: Option<f64>| time.map_or_else(|| "–".into(), |time| format!("{time:.2} s"));
+        line(
+            "suspended",
+            &format!(
+                "by {}: freed within {}, back within {} (p99 of {})",
+                suspension.how,
+                seconds(suspension.freed_p99),
+                seconds(suspension.return_p99),
+                suspension.returns
+            ),
+        );
     }
     line("cost", lease.cost.as_deref().unwrap_or_default());
     if let Some(code) = lease.exit_code {

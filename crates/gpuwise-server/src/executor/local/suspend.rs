@@ -70,7 +70,8 @@ impl Suspension {
     /// Of a lease; what was admitted can be read.
     pub(super) fn of(lease: &gpuwise_broker::Lease) -> Self {
         let said = lease.ask.suspend.as_deref();
-        said.and_then(|text| Self::read(text).ok()).unwrap_or_default()
+        said.and_then(|text| Self::read(text).ok())
+            .unwrap_or_default()
     }
 
     /// Whether its processes live on while it is suspended.
@@ -246,7 +247,10 @@ mod tests {
 
     #[test]
     fn ways_to_suspend_are_read() {
-        assert_eq!(Suspension::read("sleep:2"), Ok(Suspension::Sleep { level: 2 }));
+        assert_eq!(
+            Suspension::read("sleep:2"),
+            Ok(Suspension::Sleep { level: 2 })
+        );
         assert_eq!(
             Suspension::read("checkpoint:SIGUSR1:5s"),
             Ok(Suspension::Checkpoint {
@@ -256,7 +260,13 @@ mod tests {
         );
         assert!(Suspension::read("sleep").is_ok_and(Suspension::stays));
         assert!(!Suspension::read("requeue").is_ok_and(Suspension::stays));
-        for wrong in ["sleep:3", "checkpoint", "checkpoint:KILL", "nap", "checkpoint:USR1:soon"] {
+        for wrong in [
+            "sleep:3",
+            "checkpoint",
+            "checkpoint:KILL",
+            "nap",
+            "checkpoint:USR1:soon",
+        ] {
             assert!(Suspension::read(wrong).is_err(), "{wrong}");
         }
     }
