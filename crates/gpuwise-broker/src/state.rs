@@ -258,6 +258,7 @@ impl Broker {
             keys: BTreeMap::new(),
             orders: self.orders.clone(),
             started_by: self.started_by.clone(),
+            ordered: self.ordered.clone(),
             last_order: self.last_order,
             ordered: self.ordered.clone(),
             grants: self.grants.clone(),

@@ -134,7 +134,7 @@ impl Collector {
             return;
         }
         let policy = {
-            let broker = self.shared.broker().clone();
+            let broker = self.shared.broker().slice();
             self.shared.desk.policy(&broker)
         };
         if policy.disruptions.reclaim.is_none() {

@@ -294,8 +294,8 @@ impl Writer {
             Command::Request(asked) => {
                 let promised = asked.ask.promise == Some(true);
                 if promised && !self.ahead.could_start_now(now, &asked, policy) {
-                    let what = "it cannot be promised: no place for it is free now".into();
-                    return Err(Refusal::Infeasible(what).into());
+                    let what = "no place for it is free now".into();
+                    return Err(Refusal::NotPromised(what).into());
                 }
                 let (number, events) = self.ahead.request(now, *asked)?;
                 (Answer::Lease(number, !events.is_empty()), events)

@@ -2,6 +2,7 @@
 //! `benches/loop/loop.py`; this is the short of it.
 
 use super::broker::Daemon;
+use crate::schemas;
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
@@ -85,6 +86,8 @@ fn a_service_that_is_too_large_gets_smaller_and_the_next_plan_knows_why() {
         "open", "accepted", "starting", "switched", "watched", "proven",
     ];
     assert_eq!(steps, whole);
+    let list = daemon.json(&["proposal", "list"]);
+    assert_eq!(schemas::held(&list), "proposals");
     let small = proven["successor"].as_str().expect("a successor");
     let shown = daemon.json(&["lease", "show", small]);
     assert_eq!(shown["gpus"].as_array().expect("GPUs").len(), 2);
@@ -92,6 +95,9 @@ fn a_service_that_is_too_large_gets_smaller_and_the_next_plan_knows_why() {
     let next = daemon.json(&SERVICE);
     assert_eq!(next["gpus"].as_array().expect("GPUs").len(), 2);
     let slos = daemon.json(&["slo", "show", "S-1"]);
+    assert_eq!(schemas::held(&slos), "slos");
+    let usage = daemon.json(&["usage", "show", small]);
+    assert_eq!(schemas::held(&usage), "lease-usage");
     let tpot = &slos["items"][0]["objectives"][0];
     assert_eq!(tpot["alert"], "ok");
     assert!(tpot["good"].as_f64().expect("events") > 0.95, "{tpot}");

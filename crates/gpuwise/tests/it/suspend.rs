@@ -68,8 +68,12 @@ fn ask(daemon: &Daemon) -> u16 {
 
 /// The processes that run of a lease: their leaders and ports.
 fn runs(daemon: &Daemon, lease: &str) -> Option<Value> {
-    let path = format!(".local/state/gpuwise/leases/{lease}/runs.json");
-    let text = std::fs::read_to_string(daemon.place.path(&path)).ok()?;
+    let state = daemon.place.path(".local/state/gpuwise");
+    let folders = std::fs::read_dir(state).ok()?.flatten();
+    let files = folders.map(|one| one.path().join(format!("leases/{lease}/runs.json")));
+    let text = files
+        .filter_map(|file| std::fs::read_to_string(file).ok())
+        .next()?;
     serde_json::from_str(&text).ok()
 }
 
@@ -114,9 +118,11 @@ fn an_engine_sleeps_its_gpu_is_lent_and_the_next_request_brings_it_back() {
     ];
     let output = daemon
         .command(&spot)
-        .args(["--format", "json", "--", "sleep", "1000"])
+        .args(["--for", "1h", "--format", "json", "--", "sleep", "1000"])
         .output()
         .expect("runs");
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{errors}");
     let spot: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let spot = spot["id"].as_str().expect("an id");
     daemon.until(spot, "active");
@@ -140,6 +146,7 @@ fn a_checkpoint_signal_frees_a_gpu_and_the_engine_starts_again() {
     let daemon = started();
     let engine = service(&daemon, &["--suspend", "checkpoint:TERM:10s"]);
     daemon.until(&engine, "active");
+    assert!(runs(&daemon, &engine).is_some());
     daemon.until(&engine, "suspended");
     assert!(runs(&daemon, &engine).is_none(), "it has ended");
     assert_eq!(ask(&daemon), 200, "and is started again");

@@ -128,6 +128,9 @@ impl AppDesk {
             more *= MORE;
         }
         let words = last.and_then(|one| one.tried).map(|tried| tried.words);
+        if promised {
+            return Err(Refusal::NotPromised(words.unwrap_or_default()));
+        }
         Err(Refusal::Infeasible(format!(
             "no deployment on this fleet's GPUs keeps the SLO when it is tried: {}",
             words.unwrap_or_default()
@@ -258,10 +261,7 @@ impl AppDesk {
         if promised {
             let tried = tried(app, &planned.saved, ask, PROMISED)?;
             if !tried.kept {
-                return Err(Refusal::Infeasible(format!(
-                    "it cannot be promised: {}",
-                    tried.words
-                )));
+                return Err(Refusal::NotPromised(tried.words));
             }
             planned.tried = Some(tried);
         }
