@@ -260,7 +260,6 @@ impl Broker {
             started_by: self.started_by.clone(),
             ordered: self.ordered.clone(),
             last_order: self.last_order,
-            ordered: self.ordered.clone(),
             grants: self.grants.clone(),
             accounts: self.accounts.slice(),
             month: self.month,
