@@ -197,9 +197,9 @@ fn tenants(body: &mut String, broker: &Broker, now: Nanoseconds, token: &Token) 
             escape(&one.name),
             one.gpus,
             one.leases,
-            money(&one.spent),
-            money(&one.reserved),
-            money(&one.budget),
+            money(one.spent.as_deref()),
+            money(one.reserved.as_deref()),
+            money(one.budget.as_deref()),
         );
     }
     body.push_str("</table>");
@@ -249,7 +249,11 @@ fn leases(body: &mut String, broker: &Broker, leases: &[LeaseAnswer]) {
                 write!(body, "<td>{}</tr>", escape(&why.unwrap_or_default()))
             } else {
                 let ends = one.ends_at.as_deref().map_or_else(|| "–".into(), short);
-                write!(body, "<td>{ends}<td class=n>{}</tr>", money(&one.cost))
+                write!(
+                    body,
+                    "<td>{ends}<td class=n>{}</tr>",
+                    money(one.cost.as_deref())
+                )
             };
         }
         body.push_str("</table>");
@@ -291,12 +295,12 @@ fn slos(body: &mut String, broker: &Broker, now: Nanoseconds, token: &Token) {
 }
 
 /// Money as people read it.
-fn money(exact: &Option<String>) -> String {
+fn money(exact: Option<&str>) -> String {
     let Some(exact) = exact else {
         return "–".into();
     };
     let read = exact.parse::<Money>();
-    escape(&read.map_or_else(|_| exact.clone(), |money| money.to_string()))
+    escape(&read.map_or_else(|_| exact.to_owned(), |money| money.to_string()))
 }
 
 /// To the second, without the `T`.

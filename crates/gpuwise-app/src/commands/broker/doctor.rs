@@ -126,13 +126,11 @@ fn sharing() -> DoctorCheck {
     if !is_there("nvidia-cuda-mps-control") {
         return check(WHAT, DoctorState::Absent, "no nvidia-cuda-mps-control", "");
     }
-    match printed("pidof", &["nvidia-cuda-mps-control"]) {
-        Ok(_) => check(WHAT, DoctorState::Well, "its daemon runs", ""),
-        Err(_) => {
-            let hint = "nvidia-cuda-mps-control -d starts it; without it shares are by time";
-            check(WHAT, DoctorState::Absent, "its daemon does not run", hint)
-        }
+    if printed("pidof", &["nvidia-cuda-mps-control"]).is_ok() {
+        return check(WHAT, DoctorState::Well, "its daemon runs", "");
     }
+    let hint = "nvidia-cuda-mps-control -d starts it; without it shares are by time";
+    check(WHAT, DoctorState::Absent, "its daemon does not run", hint)
 }
 
 fn shell() -> DoctorCheck {

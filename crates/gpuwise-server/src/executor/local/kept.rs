@@ -70,7 +70,7 @@ impl Place {
         job: JobId,
         worker: usize,
         port: Option<u16>,
-        launch: Launch,
+        launch: &Launch,
     ) -> Result<Process, String> {
         let program = launch.words.first().cloned().unwrap_or_default();
         if !is_there(&program) {

@@ -121,7 +121,7 @@ impl Local {
                 None => None,
             };
             let command = environment::command(lease, broker, own, worker, port);
-            let started = self.place.start(job, worker, port, command);
+            let started = self.place.start(job, worker, port, &command);
             match started {
                 Ok(process) => kept.processes.push(process),
                 Err(reason) => {
@@ -228,7 +228,9 @@ impl Local {
             self.seen.push(Observation::Done(order));
             return;
         }
-        groups.iter().for_each(|group| group.is_told());
+        for group in &groups {
+            group.is_told();
+        }
         let (inbox, place) = (self.inbox.clone(), self.place.clone());
         thread::spawn(move || {
             process::end_all(&groups, grace);

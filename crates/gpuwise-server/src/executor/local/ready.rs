@@ -16,7 +16,7 @@ use std::{
 };
 
 /// How long it may take, where nobody says.
-const USUAL: Duration = Duration::from_secs(600);
+const USUAL: Duration = Duration::from_mins(10);
 
 /// Between two questions.
 const STEP: Duration = Duration::from_millis(100);
@@ -55,7 +55,9 @@ pub(super) fn tell(
                     Err(error) => format!("GET {path}: {error}"),
                 };
                 if Instant::now() >= end {
-                    groups.iter().for_each(|group| group.is_told());
+                    for group in &groups {
+                        group.is_told();
+                    }
                     end_all(&groups, Duration::from_secs(10));
                     watch.place.forget(watch.job);
                     let seconds = within.as_secs_f64();
