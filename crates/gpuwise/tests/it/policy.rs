@@ -90,11 +90,21 @@ fn cases() -> Vec<Case> {
 fn acts(case: &Case, policy: &str) -> String {
     let place = Place::new();
     place.write("fleet.toml", case.fleet);
-    let jobs = case.jobs.replace("gpus =", "cpu = 1\nmemory = \"1GiB\"\ngpus =");
+    let jobs = case
+        .jobs
+        .replace("gpus =", "cpu = 1\nmemory = \"1GiB\"\ngpus =");
     place.write("jobs.toml", &jobs);
     place.write("policy.toml", policy);
     let ran = place.run(&[
-        "place", "fleet.toml", "jobs.toml", "--policy", "policy.toml", "--format", "csv", "--fixes", "0",
+        "place",
+        "fleet.toml",
+        "jobs.toml",
+        "--policy",
+        "policy.toml",
+        "--format",
+        "csv",
+        "--fixes",
+        "0",
     ]);
     assert!(ran.code != 2, "{}: {}{}", case.option, ran.err, policy);
     let rows = ran.out.lines().skip(1).map(|line| {
@@ -113,7 +123,11 @@ fn each_option_moves_a_decision() {
         assert!(base.contains(case.before), "{} before: {base}", case.option);
         // What the same table says stands in it; another one comes after it.
         let nodes = case.option == "nodes";
-        let text = if nodes { case.then.to_owned() } else { format!("{}{}\n", case.base, case.then) };
+        let text = if nodes {
+            case.then.to_owned()
+        } else {
+            format!("{}{}\n", case.base, case.then)
+        };
         let then = acts(&case, &text);
         assert!(then.contains(case.after), "{} after: {then}", case.option);
         assert!(!base.contains(case.after), "{}: {base}", case.option);
@@ -126,13 +140,29 @@ fn what_is_wrong_with_a_policy_file_is_told_with_its_line() {
     place.write("fleet.toml", ONE);
     place.write("jobs.toml", PLAIN);
     for (name, text, told) in [
-        ("a.toml", "order = \"fifo\"\nbackfil = \"easy\"\n", "a.toml: line 2: unknown field `backfil`"),
-        ("b.toml", "\norder = \"nobody\"\n", "b.toml: line 2: unknown variant `nobody`"),
+        (
+            "a.toml",
+            "order = \"fifo\"\nbackfil = \"easy\"\n",
+            "a.toml: line 2: unknown field `backfil`",
+        ),
+        (
+            "b.toml",
+            "\norder = \"nobody\"\n",
+            "b.toml: line 2: unknown variant `nobody`",
+        ),
         ("c.json", "{\n\"order\": 7}", "c.json: line 2:"),
         ("d.toml", "starvation = \"12\"\n", "starvation is \"12\""),
         ("e.toml", "nodes = \"nowhere\"\n", "nodes is \"nowhere\""),
-        ("f.toml", "[[queue]]\nname = \"q\"\nweight = 2\n", "the fleet has no [[queue]] \"q\""),
-        ("g.toml", "schema = \"gpuwise.plan/v1\"\n", "schema is \"gpuwise.plan/v1\""),
+        (
+            "f.toml",
+            "[[queue]]\nname = \"q\"\nweight = 2\n",
+            "the fleet has no [[queue]] \"q\"",
+        ),
+        (
+            "g.toml",
+            "schema = \"gpuwise.plan/v1\"\n",
+            "schema is \"gpuwise.plan/v1\"",
+        ),
         ("h.toml", "padding_sigmas = -1.0\n", "padding_sigmas is -1"),
     ] {
         place.write(name, text);
@@ -144,8 +174,22 @@ fn what_is_wrong_with_a_policy_file_is_told_with_its_line() {
     assert!(ran.err.contains("there is no such policy"), "{}", ran.err);
     // Flags go above the file.
     place.write("fifo.toml", "name = \"ours\"\norder = \"fifo\"\n");
-    let ran = place.run(&["place", "fleet.toml", "jobs.toml", "--policy", "fifo.toml", "--order", "shortest", "--format", "json"]);
-    assert!(ran.out.contains("\"policy\": \"ours\"") && ran.out.contains("\"order\": \"shortest\""), "{}", ran.out);
+    let ran = place.run(&[
+        "place",
+        "fleet.toml",
+        "jobs.toml",
+        "--policy",
+        "fifo.toml",
+        "--order",
+        "shortest",
+        "--format",
+        "json",
+    ]);
+    assert!(
+        ran.out.contains("\"policy\": \"ours\"") && ran.out.contains("\"order\": \"shortest\""),
+        "{}",
+        ran.out
+    );
 }
 
 const SACCT: &str = "JobID|User|Account|Submit|Start|End|ElapsedRaw|NNodes|AllocTRES|State
@@ -162,9 +206,19 @@ fn ones_own_past_under_policies_side_by_side() {
     let place = Place::new();
     place.write("fleet.toml", QUEUES);
     place.write("past.txt", SACCT);
-    place.write("short.toml", "name = \"short first\"\norder = \"shortest\"\n");
+    place.write(
+        "short.toml",
+        "name = \"short first\"\norder = \"shortest\"\n",
+    );
     let ran = place.run(&[
-        "replay", "past.txt", "--fleet", "fleet.toml", "--policy", "firstfit,short.toml", "--format", "json",
+        "replay",
+        "past.txt",
+        "--fleet",
+        "fleet.toml",
+        "--policy",
+        "firstfit,short.toml",
+        "--format",
+        "json",
     ]);
     assert_eq!(ran.code, 0, "{}", ran.err);
     assert!(ran.err.contains("2 rows are left out"), "{}", ran.err);
@@ -175,7 +229,8 @@ fn ones_own_past_under_policies_side_by_side() {
         row[field].as_f64().unwrap()
     };
     // Waits: 0, 90 min, 6 h as recorded and as they came; shortest first: 0, 150 min (after 60), 60 min.
-    let near = |one: f64, other: f64| assert!((one - other).abs() < 0.5, "{one} {other}: {}", ran.out);
+    let near =
+        |one: f64, other: f64| assert!((one - other).abs() < 0.5, "{one} {other}: {}", ran.out);
     near(of("as recorded", "wait_mean_s"), (5400.0 + 21600.0) / 3.0);
     near(of("firstfit", "wait_mean_s"), (5400.0 + 21600.0) / 3.0);
     near(of("short first", "wait_mean_s"), (9000.0 + 3600.0) / 3.0);
@@ -197,7 +252,12 @@ fn pods_and_files_like_published_traces_are_read() {
         "attempts": [{"start_time": "2017-10-09 07:02:29", "end_time": "2017-10-09 08:02:29", "detail": [{"ip": "m1", "gpus": ["gpu0", "gpu1"]}]}]}]"#;
     let helios = "job_id,user,vc,gpu_num,cpu_num,node_num,state,submit_time,start_time,end_time,duration\n7,u,v,2,4,1,COMPLETED,2020-04-01 00:00:00,2020-04-01 00:00:30,2020-04-01 01:00:30,3600\n";
     let shockwave = "job_id,arrival_s,job_type,scale_factor,mode,phase_batch_sizes,phase_epochs,phase_epoch_seconds\n0,30,ResNet-18,2,gns,16|32,10|20,120|120\n";
-    for (name, text) in [("pods.json", pods), ("philly.json", philly), ("helios.csv", helios), ("shockwave.csv", shockwave)] {
+    for (name, text) in [
+        ("pods.json", pods),
+        ("philly.json", philly),
+        ("helios.csv", helios),
+        ("shockwave.csv", shockwave),
+    ] {
         place.write(name, text);
         let ran = place.run(&["replay", name, "--fleet", "fleet.toml", "--format", "json"]);
         assert_eq!(ran.code, 0, "{name}: {}", ran.err);
@@ -205,6 +265,11 @@ fn pods_and_files_like_published_traces_are_read() {
         let rows = found["rows"].as_array().unwrap();
         let last = rows.last().unwrap();
         // One hour on two GPUs.
-        assert_eq!((last["gpu_hours_held"].as_f64(), last["placed"].as_u64()), (Some(2.0), Some(1)), "{name}: {}", ran.out);
+        assert_eq!(
+            (last["gpu_hours_held"].as_f64(), last["placed"].as_u64()),
+            (Some(2.0), Some(1)),
+            "{name}: {}",
+            ran.out
+        );
     }
 }
