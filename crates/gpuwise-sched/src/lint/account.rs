@@ -1,8 +1,11 @@
 //! Who is where, as the linter counts it: taken from the world when first asked for, then its own.
 
 use crate::world::{Link, Phase, Tenancy, World};
-use gpuwise_domain::placement::{Assignment, GpuId, JobId, NodeId, Part};
-use std::collections::BTreeMap;
+use gpuwise_domain::placement::{Assignment, GpuId, JobId, Kinds, NodeId, Part, QueueId};
+use std::{
+    cell::{OnceCell, RefCell},
+    collections::BTreeMap,
+};
 
 /// Nodes, GPUs and jobs that were asked for.
 pub(super) struct Account<'w> {
@@ -10,6 +13,10 @@ pub(super) struct Account<'w> {
     nodes: BTreeMap<NodeId, NodeUse>,
     gpus: BTreeMap<GpuId, GpuUse>,
     jobs: BTreeMap<JobId, JobUse>,
+    /// Of each queue its own jobs that had something at the beginning: most of them are never asked for.
+    seated: OnceCell<BTreeMap<QueueId, Vec<JobId>>>,
+    /// What they had, by queue and kinds of GPU.
+    sums: RefCell<BTreeMap<(QueueId, Kinds), u64>>,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -62,7 +69,45 @@ impl<'w> Account<'w> {
             nodes: BTreeMap::new(),
             gpus: BTreeMap::new(),
             jobs: BTreeMap::new(),
+            seated: OnceCell::new(),
+            sums: RefCell::new(BTreeMap::new()),
         }
+    }
+
+    /// What jobs of a queue's own have, where `of` counts it of some assignments: as at the beginning, and those
+    /// that were asked for as they are now.
+    pub(super) fn held(
+        &self,
+        queue: QueueId,
+        kinds: Kinds,
+        of: &dyn Fn(&[Assignment]) -> u64,
+    ) -> u64 {
+        let before = |id: &JobId| {
+            self.world
+                .job(*id)
+                .map_or(0, |state| of(&state.assignments))
+        };
+        let seated = self.seated.get_or_init(|| {
+            let mut found: BTreeMap<QueueId, Vec<JobId>> = BTreeMap::new();
+            for (id, state) in self.world.jobs() {
+                if let Some(queue) = state.job.queue.filter(|_| !state.assignments.is_empty()) {
+                    found.entry(queue).or_default().push(id);
+                }
+            }
+            found
+        });
+        let mut sums = self.sums.borrow_mut();
+        let mut sum = *sums.entry((queue, kinds)).or_insert_with(|| {
+            let own = seated.get(&queue).map_or(&[][..], Vec::as_slice);
+            own.iter().map(before).sum()
+        });
+        for (id, used) in &self.jobs {
+            let own = self.world.job(*id).and_then(|state| state.job.queue);
+            if own == Some(queue) {
+                sum = (sum + of(&used.assignments)).saturating_sub(before(id));
+            }
+        }
+        sum
     }
 
     /// A node's use; `None`: there is no such node.
@@ -110,14 +155,6 @@ impl<'w> Account<'w> {
             },
             assignments: state.assignments.clone(),
         }))
-    }
-
-    /// A job's assignments as counted now, whether or not it was asked for before.
-    pub(super) fn assignments(&self, id: JobId) -> &[Assignment] {
-        match self.jobs.get(&id) {
-            Some(used) => &used.assignments,
-            None => self.world.job(id).map_or(&[], |state| &state.assignments),
-        }
     }
 
     /// Where a GPU is, whether or not it was asked for before.

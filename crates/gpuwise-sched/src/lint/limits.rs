@@ -1,7 +1,7 @@
 //! What queues may take, and what is reserved for others.
 
 use super::{Check, Rule};
-use gpuwise_domain::placement::{Assignment, Job, Kinds, Part, Preemption, QueueId};
+use gpuwise_domain::placement::{Assignment, GpuShare, Job, Kinds, Part, Preemption, QueueId};
 
 impl Check<'_> {
     /// Whether a job's queue and those above it stay within what they may take.
@@ -52,34 +52,36 @@ impl Check<'_> {
             }
             false
         };
-        let jobs = self
-            .world
-            .jobs()
-            .filter(|(_, state)| state.job.queue.is_some_and(below));
-        jobs.flat_map(|(id, _)| self.account.assignments(id))
-            .flat_map(|assignment| &assignment.gpus)
-            .map(|share| {
-                let Some(state) = self.world.gpu(share.gpu) else {
-                    return 0;
-                };
-                if kinds.0 >> state.gpu.kind.0.min(63) & 1 == 0 {
-                    return 0;
-                }
-                match share.part {
-                    Part::Whole => 1000,
-                    Part::Fraction { milli, .. } => u64::from(milli),
-                    Part::Slice { shape, .. } => {
-                        let kind = self.world.kind(state.gpu.kind);
-                        let board = kind.and_then(|kind| kind.mig.as_ref());
-                        board.map_or(0, |board| {
-                            let row = board.shapes.get(usize::from(shape));
-                            let compute = row.map_or(0, |row| u64::from(row.compute));
-                            1000 * compute / u64::from(board.compute_slices.max(1))
-                        })
-                    }
-                }
-            })
-            .sum()
+        let of = |assignments: &[Assignment]| -> u64 {
+            let shares = assignments.iter().flat_map(|assignment| &assignment.gpus);
+            shares.map(|share| self.milli_in(kinds, share)).sum()
+        };
+        let queues = (0..self.world.queues().len() as u32).map(QueueId);
+        let inside = queues.filter(|id| below(*id));
+        inside.map(|id| self.account.held(id, kinds, &of)).sum()
+    }
+
+    /// Thousandths of a GPU of these kinds that a share is.
+    fn milli_in(&self, kinds: Kinds, share: &GpuShare) -> u64 {
+        let Some(state) = self.world.gpu(share.gpu) else {
+            return 0;
+        };
+        if kinds.0 >> state.gpu.kind.0.min(63) & 1 == 0 {
+            return 0;
+        }
+        match share.part {
+            Part::Whole => 1000,
+            Part::Fraction { milli, .. } => u64::from(milli),
+            Part::Slice { shape, .. } => {
+                let kind = self.world.kind(state.gpu.kind);
+                let board = kind.and_then(|kind| kind.mig.as_ref());
+                board.map_or(0, |board| {
+                    let row = board.shapes.get(usize::from(shape));
+                    let compute = row.map_or(0, |row| u64::from(row.compute));
+                    1000 * compute / u64::from(board.compute_slices.max(1))
+                })
+            }
+        }
     }
 
     /// Whether GPUs that are reserved for another queue stay free, or held by that queue.

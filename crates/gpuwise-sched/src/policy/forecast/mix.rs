@@ -55,6 +55,8 @@ pub(super) struct Mix {
     pub(super) mean_milli: f64,
     /// The smallest ask in thousandths of a GPU.
     pub(super) least_milli: u32,
+    /// Processor time and memory that any ask needs at most for each GPU of its own.
+    pub(super) most_per_gpu: (u64, u64),
     pub(super) widths: Vec<Width>,
     pub(super) wanted: Vec<Demand>,
 }
@@ -75,7 +77,14 @@ impl Mix {
         }
         let least = steps.iter().map(|(step, _)| milli(step)).min();
         let widths = widths(&steps);
+        let each = |of: fn(&Step) -> u64| {
+            let per_gpu = steps.iter().map(|(step, _)| {
+                (u128::from(of(step)) * 1000).div_ceil(u128::from(milli(step).max(1)))
+            });
+            u64::try_from(per_gpu.max().unwrap_or(0)).unwrap_or(u64::MAX)
+        };
         Self {
+            most_per_gpu: (each(|step| step.cpu), each(|step| step.memory)),
             rows: (0..ROWS).map(|row| self::row(&steps, row as u64)).collect(),
             mean_milli: total as f64 / arrivals as f64,
             least_milli: least.map_or(0, |least| least.min(u64::from(u32::MAX)) as u32),

@@ -37,6 +37,7 @@ impl Values {
     }
 
     pub(super) fn worth(&mut self, mix: &Mix, room: Room) -> RoomValue {
+        let room = needed(mix, room);
         if let Some(known) = self.known.get(&room) {
             return *known;
         }
@@ -47,6 +48,19 @@ impl Values {
         self.known.insert(room, worth);
         worth
     }
+}
+
+/// The same room without processor time and memory that no asks can use beside its GPUs: it is worth the
+/// same, and is known already more often.
+fn needed(mix: &Mix, mut room: Room) -> Room {
+    let milli = u128::from(room.milli());
+    let most = |per_gpu: u64| {
+        let most = (milli * u128::from(per_gpu)).div_ceil(1000);
+        u64::try_from(most).unwrap_or(u64::MAX)
+    };
+    room.cpu = room.cpu.min(most(mix.most_per_gpu.0));
+    room.memory = room.memory.min(most(mix.most_per_gpu.1));
+    room
 }
 
 /// What room is worth under a mix: each row of imagined arrivals fills it as far as they fit.
