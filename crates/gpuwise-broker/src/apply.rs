@@ -211,6 +211,20 @@ impl Broker {
                 };
                 self.end(at, *lease, over)?;
             }
+            BrokerEvent::Used { .. }
+            | BrokerEvent::SloSet { .. }
+            | BrokerEvent::SloRemoved { .. }
+            | BrokerEvent::DemandSet { .. }
+            | BrokerEvent::Learned { .. }
+            | BrokerEvent::Proposed { .. }
+            | BrokerEvent::ProposalMoved { .. } => self.of_a_service(at, &logged.event)?,
+        }
+        Ok(())
+    }
+
+    /// What services told, are held to, and should become.
+    fn of_a_service(&mut self, at: Nanoseconds, event: &BrokerEvent) -> Result<(), Broken> {
+        match event {
             BrokerEvent::Used { usage } => {
                 self.used(at, usage);
                 self.still_at_risk(at);
@@ -241,6 +255,8 @@ impl Broker {
                 reason,
                 saved.as_deref(),
             ),
+            // Others are applied where they are told apart.
+            _ => {}
         }
         Ok(())
     }
@@ -561,9 +577,10 @@ impl Broker {
             EndedHow::Ended => Ended::Finished,
             EndedHow::Failed => Ended::Failed,
         };
-        lease.over = Some(over.clone());
-        let ended = lease.clone();
-        self.judge_end(&ended, at, over.how);
+        let ended = over.how;
+        lease.over = Some(over);
+        let over = lease.clone();
+        self.judge_end(&over, at, ended);
         self.at_risk.remove(&number);
         self.happen(at, Event::Ended { job, how })?;
         if let Some(end) = end {

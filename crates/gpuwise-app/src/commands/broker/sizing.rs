@@ -178,42 +178,7 @@ impl AppDesk {
         }
         let mut found = found.clone();
         found.headroom.rate /= times;
-        self.with_steps(app, found, workload, command)
-    }
-
-    fn with_steps(
-        &self,
-        app: &App,
-        mut deployment: Deployment,
-        workload: gpuwise_domain::workload::Workload,
-        command: String,
-    ) -> Result<Planned, Refusal> {
-        // How every figure came about is asked for on the command line.
-        deployment.derivations.clear();
-        let saved = Saved {
-            deployment,
-            workload: Some(workload),
-        };
-        let steps = if app.overrides.measured.is_empty() {
-            1.0
-        } else {
-            self.steps(app, &saved).unwrap_or(1.0)
-        };
-        Ok(Planned {
-            saved,
-            command,
-            steps,
-            tried: None,
-        })
-    }
-
-    /// How many times longer steps of a deployment take, as was measured here.
-    fn steps(&self, app: &App, saved: &Saved) -> anyhow::Result<f64> {
-        let loaded = catalogue::load(&app.overrides)?;
-        let knowledge = knowledge::load(&loaded)?;
-        let shapes = Shapes::of(&saved.deployment, &loaded, app.offline)?;
-        let simulated = Simulated::new(&saved.deployment, &shapes, &loaded, &knowledge, app.seed)?;
-        Ok(simulated.corrections.steps)
+        Ok(with_steps(app, found, workload, command))
     }
 
     /// A model on so many GPUs, in the layout that a plan would choose for one replica.
@@ -257,7 +222,7 @@ impl AppDesk {
         let mut found = found.clone();
         found.model.clone_from(&one.model);
         let workload = planned.sizing.question.workload.clone();
-        let mut planned = self.with_steps(app, found, workload, command)?;
+        let mut planned = with_steps(app, found, workload, command);
         if promised {
             let tried = tried(app, &planned.saved, ask, PROMISED)?;
             if !tried.kept {
@@ -267,6 +232,40 @@ impl AppDesk {
         }
         Ok(planned)
     }
+}
+
+/// A deployment as it is leased, and how many times longer its steps take, as was measured here.
+fn with_steps(
+    app: &App,
+    mut deployment: Deployment,
+    workload: gpuwise_domain::workload::Workload,
+    command: String,
+) -> Planned {
+    // How every figure came about is asked for on the command line.
+    deployment.derivations.clear();
+    let saved = Saved {
+        deployment,
+        workload: Some(workload),
+    };
+    let steps = if app.overrides.measured.is_empty() {
+        1.0
+    } else {
+        steps(app, &saved).unwrap_or(1.0)
+    };
+    Planned {
+        saved,
+        command,
+        steps,
+        tried: None,
+    }
+}
+
+fn steps(app: &App, saved: &Saved) -> anyhow::Result<f64> {
+    let loaded = catalogue::load(&app.overrides)?;
+    let knowledge = knowledge::load(&loaded)?;
+    let shapes = Shapes::of(&saved.deployment, &loaded, app.offline)?;
+    let simulated = Simulated::new(&saved.deployment, &shapes, &loaded, &knowledge, app.seed)?;
+    Ok(simulated.corrections.steps)
 }
 
 /// A deployment under so many times its traffic, request by request, with what was measured here.
