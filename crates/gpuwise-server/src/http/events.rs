@@ -118,10 +118,11 @@ fn may_see(call: &Call, entry: &LogEntry) -> bool {
             }
         }
         BrokerEvent::Asked(asked) => return asked.about.as_deref() == Some(own),
-        BrokerEvent::PriceSet { .. } | BrokerEvent::MonthClosed { .. } => return false,
         // A batch of usage may be of several tenants: each asks for its own.
         BrokerEvent::Used { .. }
         | BrokerEvent::SloRemoved { .. }
+        | BrokerEvent::PriceSet { .. }
+        | BrokerEvent::MonthClosed { .. }
         | BrokerEvent::Began { .. }
         | BrokerEvent::PolicySet { .. }
         | BrokerEvent::MonthBegan { .. }

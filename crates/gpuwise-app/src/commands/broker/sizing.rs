@@ -103,9 +103,9 @@ impl AppDesk {
     ) -> Result<Planned, Refusal> {
         let app = self.knowing(broker);
         if let Some((count, kind)) = fixed(ask.gpu.as_deref()) {
-            return self.fixed(broker, &app, ask, (count, kind), promised);
+            return Self::fixed(broker, &app, ask, (count, kind), promised);
         }
-        let first = self.once(broker, &app, ask, 1.0)?;
+        let first = Self::once(broker, &app, ask, 1.0)?;
         let measured = (first.steps - 1.0).abs() > 0.01;
         if ask.rate.is_none() || !(measured || promised) {
             return Ok(first);
@@ -114,7 +114,7 @@ impl AppDesk {
         let mut more = first.steps.max(0.1);
         let mut last = None;
         for _ in 0..MOST {
-            let found = self.once(broker, &app, ask, more)?;
+            let found = Self::once(broker, &app, ask, more)?;
             let tried = tried(&app, &found.saved, ask, load)?;
             let held = tried.kept;
             let found = Planned {
@@ -138,13 +138,7 @@ impl AppDesk {
     }
 
     /// A plan at so many times the rate.
-    fn once(
-        &self,
-        broker: &Broker,
-        app: &App,
-        ask: &LeaseAsk,
-        times: f64,
-    ) -> Result<Planned, Refusal> {
+    fn once(broker: &Broker, app: &App, ask: &LeaseAsk, times: f64) -> Result<Planned, Refusal> {
         let rated = LeaseAsk {
             rate: ask
                 .rate
@@ -183,7 +177,6 @@ impl AppDesk {
 
     /// A model on so many GPUs, in the layout that a plan would choose for one replica.
     fn fixed(
-        &self,
         broker: &Broker,
         app: &App,
         ask: &LeaseAsk,
@@ -194,7 +187,7 @@ impl AppDesk {
             gpu: Some(kind.to_owned()),
             ..ask.clone()
         };
-        let one = self.once(broker, app, &any, 1.0)?.saved.deployment;
+        let one = Self::once(broker, app, &any, 1.0)?.saved.deployment;
         let whole = LayoutWords::of(&one, count)?;
         let mut words = flags(ask);
         let model = words.remove(0);
