@@ -138,58 +138,7 @@ impl Broker {
                 let same = |one: &Token| one.name == *name && one.tenant == *tenant;
                 self.tokens.retain(|_, one| !same(one));
             }
-            BrokerEvent::LeaseRequested {
-                lease,
-                ask,
-                job,
-                size,
-                length_ns,
-                key,
-                reserved,
-                deployment,
-                in_place_of,
-            } => {
-                let job: Job = job.clone().noun();
-                let requested = Lease {
-                    number: *lease,
-                    ask: ask.clone(),
-                    size: size.clone(),
-                    deployment: deployment.clone(),
-                    origin: self.origin(*lease, *in_place_of),
-                    by: None,
-                    requested: at,
-                    length: length_ns.map(Nanoseconds),
-                    started: None,
-                    place: Vec::new(),
-                    weighed: Vec::new(),
-                    candidates: 0,
-                    failed_starts: 0,
-                    freed: Vec::new(),
-                    returned: Vec::new(),
-                    draining: None,
-                    over: None,
-                };
-                if self.leases.contains_key(lease) {
-                    return Err(Broken::SecondLease(*lease));
-                }
-                self.happen(at, Event::Submitted(job))?;
-                if let Some((key, hash)) = key {
-                    let key = (ask.tenant.clone(), key.clone());
-                    self.keys.insert(key, (hash.clone(), *lease));
-                }
-                if let Some(reserved) = reserved {
-                    self.reserve(at, &requested, money(reserved)?);
-                }
-                self.leases.insert(*lease, requested);
-                self.open.insert(*lease);
-                if let Some(service) = &ask.service {
-                    let serving = self.services.entry(service.model.clone()).or_default();
-                    serving.insert(*lease);
-                }
-                let own = self.open_of.entry(ask.tenant.clone()).or_default();
-                own.insert(*lease);
-                self.seek(*lease);
-            }
+            BrokerEvent::LeaseRequested { .. } => self.requested(at, &logged.event)?,
             BrokerEvent::MonthBegan { reserved } => self.month_began(at, reserved)?,
             BrokerEvent::Planned { plan, placed } => {
                 let plan: Plan = plan.clone().noun();
@@ -211,6 +160,79 @@ impl Broker {
                 };
                 self.end(at, *lease, over)?;
             }
+            BrokerEvent::Used { .. }
+            | BrokerEvent::SloSet { .. }
+            | BrokerEvent::SloRemoved { .. }
+            | BrokerEvent::DemandSet { .. }
+            | BrokerEvent::Learned { .. }
+            | BrokerEvent::Proposed { .. }
+            | BrokerEvent::ProposalMoved { .. } => self.of_a_service(at, &logged.event)?,
+        }
+        Ok(())
+    }
+
+    /// A lease was admitted.
+    fn requested(&mut self, at: Nanoseconds, event: &BrokerEvent) -> Result<(), Broken> {
+        let BrokerEvent::LeaseRequested {
+            lease,
+            ask,
+            job,
+            size,
+            length_ns,
+            key,
+            reserved,
+            deployment,
+            in_place_of,
+        } = event
+        else {
+            return Ok(());
+        };
+        let job: Job = job.clone().noun();
+        let requested = Lease {
+            number: *lease,
+            ask: ask.clone(),
+            size: size.clone(),
+            deployment: deployment.clone(),
+            origin: self.origin(*lease, *in_place_of),
+            by: None,
+            requested: at,
+            length: length_ns.map(Nanoseconds),
+            started: None,
+            place: Vec::new(),
+            weighed: Vec::new(),
+            candidates: 0,
+            failed_starts: 0,
+            freed: Vec::new(),
+            returned: Vec::new(),
+            draining: None,
+            over: None,
+        };
+        if self.leases.contains_key(lease) {
+            return Err(Broken::SecondLease(*lease));
+        }
+        self.happen(at, Event::Submitted(job))?;
+        if let Some((key, hash)) = key {
+            let key = (ask.tenant.clone(), key.clone());
+            self.keys.insert(key, (hash.clone(), *lease));
+        }
+        if let Some(reserved) = reserved {
+            self.reserve(at, &requested, money(reserved)?);
+        }
+        self.leases.insert(*lease, requested);
+        self.open.insert(*lease);
+        if let Some(service) = &ask.service {
+            let serving = self.services.entry(service.model.clone()).or_default();
+            serving.insert(*lease);
+        }
+        let own = self.open_of.entry(ask.tenant.clone()).or_default();
+        own.insert(*lease);
+        self.seek(*lease);
+        Ok(())
+    }
+
+    /// What services told, are held to, and should become.
+    fn of_a_service(&mut self, at: Nanoseconds, event: &BrokerEvent) -> Result<(), Broken> {
+        match event {
             BrokerEvent::Used { usage } => {
                 self.used(at, usage);
                 self.still_at_risk(at);
@@ -241,6 +263,8 @@ impl Broker {
                 reason,
                 saved.as_deref(),
             ),
+            // Others are applied where they are told apart.
+            _ => {}
         }
         Ok(())
     }
@@ -561,9 +585,10 @@ impl Broker {
             EndedHow::Ended => Ended::Finished,
             EndedHow::Failed => Ended::Failed,
         };
-        lease.over = Some(over.clone());
-        let ended = lease.clone();
-        self.judge_end(&ended, at, over.how);
+        let ended = over.how;
+        lease.over = Some(over);
+        let over = lease.clone();
+        self.judge_end(&over, at, ended);
         self.at_risk.remove(&number);
         self.happen(at, Event::Ended { job, how })?;
         if let Some(end) = end {

@@ -341,7 +341,7 @@ impl Broker {
     /// Keeps the alert of a lease at risk fresh as usage comes in.
     pub(crate) fn still_at_risk(&mut self, now: Nanoseconds) {
         let mut burning = Vec::new();
-        for (lease, _) in &self.at_risk {
+        for lease in self.at_risk.keys() {
             let Some(lease) = self.leases.get(lease) else {
                 continue;
             };

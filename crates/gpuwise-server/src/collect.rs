@@ -221,9 +221,13 @@ impl Collector {
         source: String,
         page: ServiceUse,
     ) -> Option<UsageDocument> {
-        let before = self.pages.insert(lease.number, (now, page.clone()));
-        let (since, before) = before?;
-        let service = counted_since(&page, &before)?;
+        let before = self.pages.remove(&lease.number);
+        let counted = before
+            .as_ref()
+            .map(|(since, before)| (*since, counted_since(&page, before)));
+        self.pages.insert(lease.number, (now, page));
+        let (since, service) = counted?;
+        let service = service?;
         Some(UsageDocument {
             source,
             id: format!("{}/{}", lease.id(), since.0),

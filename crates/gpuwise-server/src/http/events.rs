@@ -117,11 +117,13 @@ fn may_see(call: &Call, entry: &LogEntry) -> bool {
                 Err(_) => return false,
             }
         }
-        // A batch may be of several tenants: each asks for its own usage.
-        BrokerEvent::Used { .. } | BrokerEvent::SloRemoved { .. } => return false,
         BrokerEvent::Asked(asked) => return asked.about.as_deref() == Some(own),
-        BrokerEvent::PriceSet { .. } | BrokerEvent::MonthClosed { .. } => return false,
-        BrokerEvent::Began { .. }
+        // A batch of usage may be of several tenants: each asks for its own.
+        BrokerEvent::Used { .. }
+        | BrokerEvent::SloRemoved { .. }
+        | BrokerEvent::PriceSet { .. }
+        | BrokerEvent::MonthClosed { .. }
+        | BrokerEvent::Began { .. }
         | BrokerEvent::PolicySet { .. }
         | BrokerEvent::MonthBegan { .. }
         | BrokerEvent::TenantSet { .. }

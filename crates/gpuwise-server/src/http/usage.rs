@@ -14,7 +14,8 @@ use gpuwise_broker::{Lease, Refusal, lease_id};
 use gpuwise_store::Store;
 use gpuwise_units::Nanoseconds;
 use gpuwise_wire::broker::{
-    BrokerEvent, GpuUse, LeaseUsageAnswer, USAGE_TYPE, UsageData, UsageDocument, UsageEvent,
+    BrokerEvent, GpuUse, LatencyHistogram, LeaseUsageAnswer, USAGE_TYPE, UsageData, UsageDocument,
+    UsageEvent,
 };
 use serde_json::Value;
 
@@ -96,7 +97,7 @@ fn read_event(call: &Call, event: UsageEvent) -> Result<UsageDocument, Wrong> {
 fn check(data: &UsageData) -> Result<(), Wrong> {
     let service = &data.service;
     for (field, histogram) in [("data.ttft", &service.ttft), ("data.tpot", &service.tpot)] {
-        if let Some(what) = histogram.as_ref().and_then(|one| one.problem()) {
+        if let Some(what) = histogram.as_ref().and_then(LatencyHistogram::problem) {
             return Err((field, what.into()));
         }
     }

@@ -24,7 +24,7 @@ const SERVICE: [&str; 14] = [
 ];
 
 fn until(what: &str, mut look: impl FnMut() -> Option<Value>) -> Value {
-    let end = Instant::now() + Duration::from_secs(60);
+    let end = Instant::now() + Duration::from_mins(1);
     loop {
         if let Some(found) = look() {
             return found;
@@ -131,7 +131,7 @@ fn usage_is_told_once_and_what_cannot_be_is_kept_aside() {
         event("2", uid, end, "2001-01-01T00:00:00Z"),
         event("3", "GPU-of-somebody-else", start, end),
     ]);
-    daemon.place.write("usage.json", &batch.to_string());
+    daemon.place.write("usage.json", batch.to_string());
     daemon.json(&["slo", "set", &lease, "--ttft", "p90:1s"]);
     let report = |code: i32| {
         let output = daemon
@@ -164,7 +164,7 @@ fn usage_is_told_once_and_what_cannot_be_is_kept_aside() {
         .stdout;
     daemon
         .place
-        .write("rules.yml", &String::from_utf8(rules).expect("UTF-8"));
+        .write("rules.yml", String::from_utf8(rules).expect("UTF-8"));
     let checked = std::process::Command::new("promtool")
         .args(["check", "rules"])
         .arg(daemon.place.path("rules.yml"))

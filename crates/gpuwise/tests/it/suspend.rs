@@ -70,10 +70,8 @@ fn ask(daemon: &Daemon) -> u16 {
 fn runs(daemon: &Daemon, lease: &str) -> Option<Value> {
     let state = daemon.place.path(".local/state/gpuwise");
     let folders = std::fs::read_dir(state).ok()?.flatten();
-    let files = folders.map(|one| one.path().join(format!("leases/{lease}/runs.json")));
-    let text = files
-        .filter_map(|file| std::fs::read_to_string(file).ok())
-        .next()?;
+    let mut files = folders.map(|one| one.path().join(format!("leases/{lease}/runs.json")));
+    let text = files.find_map(|file| std::fs::read_to_string(file).ok())?;
     serde_json::from_str(&text).ok()
 }
 

@@ -125,8 +125,8 @@ impl AppDesk {
         let knowledge = self.fitted()?;
         let shapes = Shapes::of(&saved.deployment, &self.loaded, self.app.offline)?;
         let deployment = &saved.deployment;
-        let seed = u64::from(lease.number) << 32 ^ within.start.0;
-        let mut simulated = Simulated::new(deployment, &shapes, &self.loaded, knowledge, seed)?;
+        let drawn_by = u64::from(lease.number) << 32 ^ within.start.0;
+        let mut simulated = Simulated::new(deployment, &shapes, &self.loaded, knowledge, drawn_by)?;
         let speed = speed_of(&deployment.model, speeds);
         let cost = simulated.engine.cost.clone();
         simulated.engine.cost = cost.corrected(1.0 / speed, 1.0);
@@ -140,7 +140,7 @@ impl AppDesk {
             slo: slo.clone(),
             sent,
             load: 1.0,
-            seed,
+            seed: drawn_by,
         };
         // A tenth of the sample fills the batch.
         let lead = rate.map_or(0.0, |rate| SAMPLE as f64 / 10.0 / rate);
@@ -173,8 +173,8 @@ impl AppDesk {
             requests: Some(requests),
             failed: Some(scaled(counted.failed)),
             good: Some(scaled(counted.good).min(requests)),
-            ttft: Some(sparse(histogram(&counted.ttft))),
-            tpot: Some(sparse(histogram(&counted.tpot))),
+            ttft: Some(sparse(&histogram(&counted.ttft))),
+            tpot: Some(sparse(&histogram(&counted.tpot))),
             quality: std::collections::BTreeMap::new(),
         };
         Ok((service, report.engine.busy, joules))
@@ -182,7 +182,7 @@ impl AppDesk {
 }
 
 /// Without bounds that tell nothing: those between two empty buckets.
-fn sparse(whole: LatencyHistogram) -> LatencyHistogram {
+fn sparse(whole: &LatencyHistogram) -> LatencyHistogram {
     let mut bounds = Vec::new();
     let mut counts = Vec::new();
     let last = whole
@@ -219,7 +219,7 @@ mod tests {
         for seconds in [0.02, 0.021, 0.05, 0.9] {
             put(&mut whole, seconds);
         }
-        let few = sparse(whole.clone());
+        let few = sparse(&whole);
         assert!(few.problem().is_none() && few.bounds.len() < 12, "{few:?}");
         for seconds in [0.01, 0.03, 0.06, 2.0] {
             assert_eq!(few.within(seconds), whole.within(seconds), "{seconds}");

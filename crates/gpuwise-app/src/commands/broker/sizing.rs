@@ -103,9 +103,9 @@ impl AppDesk {
     ) -> Result<Planned, Refusal> {
         let app = self.knowing(broker);
         if let Some((count, kind)) = fixed(ask.gpu.as_deref()) {
-            return self.fixed(broker, &app, ask, (count, kind), promised);
+            return Self::fixed(broker, &app, ask, (count, kind), promised);
         }
-        let first = self.once(broker, &app, ask, 1.0)?;
+        let first = Self::once(broker, &app, ask, 1.0)?;
         let measured = (first.steps - 1.0).abs() > 0.01;
         if ask.rate.is_none() || !(measured || promised) {
             return Ok(first);
@@ -114,7 +114,7 @@ impl AppDesk {
         let mut more = first.steps.max(0.1);
         let mut last = None;
         for _ in 0..MOST {
-            let found = self.once(broker, &app, ask, more)?;
+            let found = Self::once(broker, &app, ask, more)?;
             let tried = tried(&app, &found.saved, ask, load)?;
             let held = tried.kept;
             let found = Planned {
@@ -138,13 +138,7 @@ impl AppDesk {
     }
 
     /// A plan at so many times the rate.
-    fn once(
-        &self,
-        broker: &Broker,
-        app: &App,
-        ask: &LeaseAsk,
-        times: f64,
-    ) -> Result<Planned, Refusal> {
+    fn once(broker: &Broker, app: &App, ask: &LeaseAsk, times: f64) -> Result<Planned, Refusal> {
         let rated = LeaseAsk {
             rate: ask
                 .rate
@@ -178,47 +172,11 @@ impl AppDesk {
         }
         let mut found = found.clone();
         found.headroom.rate /= times;
-        self.with_steps(app, found, workload, command)
-    }
-
-    fn with_steps(
-        &self,
-        app: &App,
-        mut deployment: Deployment,
-        workload: gpuwise_domain::workload::Workload,
-        command: String,
-    ) -> Result<Planned, Refusal> {
-        // How every figure came about is asked for on the command line.
-        deployment.derivations.clear();
-        let saved = Saved {
-            deployment,
-            workload: Some(workload),
-        };
-        let steps = if app.overrides.measured.is_empty() {
-            1.0
-        } else {
-            self.steps(app, &saved).unwrap_or(1.0)
-        };
-        Ok(Planned {
-            saved,
-            command,
-            steps,
-            tried: None,
-        })
-    }
-
-    /// How many times longer steps of a deployment take, as was measured here.
-    fn steps(&self, app: &App, saved: &Saved) -> anyhow::Result<f64> {
-        let loaded = catalogue::load(&app.overrides)?;
-        let knowledge = knowledge::load(&loaded)?;
-        let shapes = Shapes::of(&saved.deployment, &loaded, app.offline)?;
-        let simulated = Simulated::new(&saved.deployment, &shapes, &loaded, &knowledge, app.seed)?;
-        Ok(simulated.corrections.steps)
+        Ok(with_steps(app, found, workload, command))
     }
 
     /// A model on so many GPUs, in the layout that a plan would choose for one replica.
     fn fixed(
-        &self,
         broker: &Broker,
         app: &App,
         ask: &LeaseAsk,
@@ -229,7 +187,7 @@ impl AppDesk {
             gpu: Some(kind.to_owned()),
             ..ask.clone()
         };
-        let one = self.once(broker, app, &any, 1.0)?.saved.deployment;
+        let one = Self::once(broker, app, &any, 1.0)?.saved.deployment;
         let whole = LayoutWords::of(&one, count)?;
         let mut words = flags(ask);
         let model = words.remove(0);
@@ -257,7 +215,7 @@ impl AppDesk {
         let mut found = found.clone();
         found.model.clone_from(&one.model);
         let workload = planned.sizing.question.workload.clone();
-        let mut planned = self.with_steps(app, found, workload, command)?;
+        let mut planned = with_steps(app, found, workload, command);
         if promised {
             let tried = tried(app, &planned.saved, ask, PROMISED)?;
             if !tried.kept {
@@ -267,6 +225,40 @@ impl AppDesk {
         }
         Ok(planned)
     }
+}
+
+/// A deployment as it is leased, and how many times longer its steps take, as was measured here.
+fn with_steps(
+    app: &App,
+    mut deployment: Deployment,
+    workload: gpuwise_domain::workload::Workload,
+    command: String,
+) -> Planned {
+    // How every figure came about is asked for on the command line.
+    deployment.derivations.clear();
+    let saved = Saved {
+        deployment,
+        workload: Some(workload),
+    };
+    let steps = if app.overrides.measured.is_empty() {
+        1.0
+    } else {
+        steps(app, &saved).unwrap_or(1.0)
+    };
+    Planned {
+        saved,
+        command,
+        steps,
+        tried: None,
+    }
+}
+
+fn steps(app: &App, saved: &Saved) -> anyhow::Result<f64> {
+    let loaded = catalogue::load(&app.overrides)?;
+    let knowledge = knowledge::load(&loaded)?;
+    let shapes = Shapes::of(&saved.deployment, &loaded, app.offline)?;
+    let simulated = Simulated::new(&saved.deployment, &shapes, &loaded, &knowledge, app.seed)?;
+    Ok(simulated.corrections.steps)
 }
 
 /// A deployment under so many times its traffic, request by request, with what was measured here.

@@ -10,7 +10,7 @@ use clap::{Args, Subcommand};
 use gpuwise_view::table::{Cell, Column, Table};
 use gpuwise_wire::broker::{LeaseUsageAnswer, UsageAnswer};
 use serde_json::Value;
-use std::path::PathBuf;
+use std::{fmt::Write as _, path::PathBuf};
 
 #[derive(Debug, Subcommand)]
 pub enum UsageCommand {
@@ -83,7 +83,7 @@ fn report(context: &Context, flags: &Report) -> anyhow::Result<Exit> {
         answer.aside.len()
     );
     for one in &answer.aside {
-        text.push_str(&format!("  {} {}: {}\n", one.source, one.id, one.reason));
+        let _ = writeln!(text, "  {} {}: {}", one.source, one.id, one.reason);
     }
     context.data(&text)?;
     Ok(if answer.aside.is_empty() {

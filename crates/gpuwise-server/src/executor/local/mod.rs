@@ -244,7 +244,7 @@ impl Local {
     fn suspend(&mut self, order: OrderId, job: JobId, broker: &Broker) {
         let how = broker.lease(job.0).map(Suspension::of).unwrap_or_default();
         let known = self.running.get(&job).cloned().zip(self.place.kept(job));
-        let work = known.and_then(|(running, kept)| self.work(how, order, running, kept, broker));
+        let work = known.and_then(|(running, kept)| Self::work(how, order, running, kept, broker));
         match work {
             Some((work, mut kept)) if how != Suspension::Requeue => {
                 self.endpoints.remove(job.0);
@@ -265,7 +265,6 @@ impl Local {
     }
 
     fn work(
-        &self,
         how: Suspension,
         order: OrderId,
         running: Running,
@@ -310,7 +309,7 @@ impl Local {
         if self.place.keep(job, &kept).is_err() {
             return false;
         }
-        match self.work(how, order, running, kept, broker) {
+        match Self::work(how, order, running, kept, broker) {
             Some((work, _)) => {
                 work.watch.order.store(order.0, Ordering::SeqCst);
                 work.resume();

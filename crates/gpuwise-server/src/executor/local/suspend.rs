@@ -17,9 +17,9 @@ use std::{
 };
 
 /// How long a question to an engine may take: what is on its GPUs is copied meanwhile.
-const ANSWER: Duration = Duration::from_secs(300);
+const ANSWER: Duration = Duration::from_mins(5);
 /// How long it may take to be ready again.
-const READY: Duration = Duration::from_secs(300);
+const READY: Duration = Duration::from_mins(5);
 const STEP: Duration = Duration::from_millis(50);
 
 /// How the GPUs of an idle lease are freed, and given back.
