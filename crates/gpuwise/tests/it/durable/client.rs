@@ -61,9 +61,13 @@ impl Client {
         let mut stream = TcpStream::connect(&self.address).ok()?;
         let limit = Some(Duration::from_secs(30));
         stream.set_read_timeout(limit).ok()?;
+        let key = match key {
+            "" => String::new(),
+            key => format!("idempotency-key: {key}\r\n"),
+        };
         let request = format!(
             "{method} {path} HTTP/1.1\r\nhost: broker\r\nauthorization: Bearer {}\r\n\
-             content-type: application/json\r\nidempotency-key: {key}\r\nconnection: close\r\n\
+             content-type: application/json\r\n{key}connection: close\r\n\
              content-length: {}\r\n\r\n{body}",
             self.token,
             body.len(),
