@@ -1,5 +1,5 @@
 //! A month of 1,000 tenants on 5,000 GPUs through the broker, as the daemon drives it, beside the same month
-//! with each tenant's GPUs its own.
+//! with each tenant's GPUs its own: first come, first served within them.
 //!
 //!     cargo run --release -p gpuwise-broker --example month [TENANTS [NODES [SEED]]]
 //!
@@ -11,7 +11,7 @@ use gpuwise_account::period::{HOUR, Month};
 use gpuwise_broker::{Asked, Broker, LeaseState, Observation, OrderId, Work};
 use gpuwise_domain::placement::{
     Fleet, FleetGpu, Gang, GpuAsk, GpuId, GpuKind, Home, Job, JobId, KindId, Kinds, Need, Node,
-    NodeId, Queue, Quota, WorkerAsk,
+    NodeId, Queue, WorkerAsk,
 };
 use gpuwise_sched::{
     decide::Policy,
@@ -146,8 +146,7 @@ struct Run {
 }
 
 impl Run {
-    /// With so many GPUs of its own for each tenant; `None`: nothing is anybody's own.
-    fn new(tenants: u32, nodes: u32, own: Option<&[u32]>) -> Self {
+    fn new(tenants: u32, nodes: u32) -> Self {
         let first = LoggedEvent {
             at_ns: START,
             event: BrokerEvent::Began {
@@ -176,17 +175,10 @@ impl Run {
             decided: 0,
         };
         for tenant in 0..tenants {
-            let quota = own.map(|own| Quota {
-                kinds: Kinds::ANY,
-                nominal_milli: u64::from(own[tenant as usize]) * 1000,
-                borrowing_milli: Some(0),
-                lending_milli: Some(0),
-                cap_milli: None,
-            });
             let queue = Queue {
                 name: name(tenant),
                 parent: None,
-                quotas: quota.into_iter().collect(),
+                quotas: Vec::new(),
                 weight_milli: 1000,
                 priority: 0,
                 reclaims: true,
@@ -331,9 +323,9 @@ struct Month_ {
     lines: usize,
 }
 
-fn month(tenants: u32, nodes: u32, wishes: &[Wish], own: Option<&[u32]>) -> Month_ {
+fn month(tenants: u32, nodes: u32, wishes: &[Wish]) -> Month_ {
     let begun = Instant::now();
-    let mut run = Run::new(tenants, nodes, own);
+    let mut run = Run::new(tenants, nodes);
     let (mut coming, mut refused) = (wishes.iter().peekable(), 0);
     loop {
         run.now = run.next(coming.peek().map(|wish| wish.at));
@@ -427,35 +419,73 @@ fn divided(tenants: u32, gpus: u32, wishes: &[Wish]) -> Vec<u32> {
     own
 }
 
-fn show(title: &str, month: &Month_, gpus: u32) {
-    let mut waits = month.waits.clone();
+/// Each tenant on its own GPUs, first come, first served: waits, how many never started, GPU-hours.
+fn fixed(own: &[u32], wishes: &[Wish]) -> (Vec<u64>, usize, f64) {
+    let mut of: Vec<Vec<&Wish>> = vec![Vec::new(); own.len()];
+    for wish in wishes {
+        of[wish.tenant as usize].push(wish);
+    }
+    let (mut waits, mut never, mut hours) = (Vec::new(), 0, 0.0);
+    for (gpus, wishes) in own.iter().zip(of) {
+        let (mut free, mut now) = (*gpus, START);
+        let mut ends: BTreeSet<(u64, usize)> = BTreeSet::new();
+        for (number, wish) in wishes.iter().enumerate() {
+            now = now.max(wish.at);
+            while let Some((end, other)) = ends.first().copied() {
+                if end > now && free >= wish.gpus {
+                    break;
+                }
+                ends.remove(&(end, other));
+                free += wishes[other].gpus;
+                now = now.max(end);
+            }
+            if free < wish.gpus || now >= END {
+                never += 1;
+                continue;
+            }
+            free -= wish.gpus;
+            ends.insert((now + wish.length, number));
+            waits.push(now - wish.at);
+            let held = (now + wish.length).min(END) - now;
+            hours += held as f64 / HOUR as f64 * f64::from(wish.gpus);
+        }
+    }
+    (waits, never, hours)
+}
+
+/// Mean, median, p95 and p99 in minutes.
+fn minutes(mut waits: Vec<u64>) -> String {
     waits.sort_unstable();
     let at = |share: f64| {
         let place = ((waits.len() as f64 - 1.0) * share) as usize;
-        waits.get(place).copied().unwrap_or(0) as f64 / (60.0 * 1e9)
+        waits.get(place).copied().unwrap_or(0) as f64 / 60e9
     };
-    let mean =
-        waits.iter().map(|wait| *wait as f64).sum::<f64>() / waits.len().max(1) as f64 / 60e9;
+    let mean = waits.iter().map(|wait| *wait as f64).sum::<f64>() / waits.len().max(1) as f64;
+    format!(
+        "mean {:.1}, median {:.1}, p95 {:.1}, p99 {:.1}",
+        mean / 60e9,
+        at(0.5),
+        at(0.95),
+        at(0.99)
+    )
+}
+
+fn show(month: &Month_, gpus: u32) {
     let hours = f64::from(gpus) * 720.0;
-    println!("{title}");
+    println!("leased from all");
     println!(
-        "  leases {} of {} (refused {}, waiting at the end {})",
+        "  started {} of {} (refused {}, waiting at the end {})",
         month.waits.len(),
         month.leases,
         month.refused,
         month.waiting
     );
+    let share = 100.0 * month.busy_hours / hours;
     println!(
-        "  GPU-hours {:.0} of {hours:.0} ({:.1} %)",
-        month.busy_hours,
-        100.0 * month.busy_hours / hours
+        "  GPU-hours {:.0} of {hours:.0} ({share:.1} %)",
+        month.busy_hours
     );
-    println!(
-        "  waits in minutes: mean {mean:.1}, median {:.1}, p95 {:.1}, p99 {:.1}",
-        at(0.5),
-        at(0.95),
-        at(0.99)
-    );
+    println!("  waits in minutes: {}", minutes(month.waits.clone()));
     println!(
         "  charged {:.2} USD; statements and idle are the fleet's cost but for {} µUSD over {} lines",
         month.charged as f64 / 1e6,
@@ -480,22 +510,30 @@ fn main() {
     let seed = u64::from(numbers.next().unwrap_or(7));
     let gpus = nodes * 8;
     let wishes = wishes(tenants, gpus, seed);
-    let peak: u32 = peaks(tenants, &wishes).iter().sum();
     println!(
         "{tenants} tenants, {gpus} GPUs, {} leases, seed {seed}",
         wishes.len()
     );
-    let leased = month(tenants, nodes, &wishes, None);
-    show("leased from all", &leased, gpus);
-    let own = divided(tenants, gpus, &wishes);
-    let fixed = month(tenants, nodes, &wishes, Some(&own));
-    show("each its own part of the same fleet", &fixed, gpus);
+    let peak: u32 = peaks(tenants, &wishes).iter().sum();
     let hours = f64::from(peak) * 720.0;
-    let saved = hours - leased.busy_hours;
     println!("each its own GPUs for its peak: {peak} GPUs, {hours:.0} GPU-hours");
+    let own = divided(tenants, gpus, &wishes);
+    let (waits, never, held) = fixed(&own, &wishes);
+    println!("each its own part of the same fleet");
     println!(
-        "  leasing needs {saved:.0} GPU-hours less, {:.0} USD of {:.0}",
-        saved * PRICE as f64 / 1e6,
-        hours * PRICE as f64 / 1e6
+        "  started {} of {} (never {never})",
+        waits.len(),
+        wishes.len()
+    );
+    println!("  GPU-hours {held:.0}");
+    println!("  waits in minutes: {}", minutes(waits));
+    let leased = month(tenants, nodes, &wishes);
+    show(&leased, gpus);
+    let saved = hours - leased.busy_hours;
+    let usd = |hours: f64| hours * PRICE as f64 / 1e6;
+    println!(
+        "leasing needs {saved:.0} GPU-hours less than peaks, {:.0} USD of {:.0}",
+        usd(saved),
+        usd(hours)
     );
 }

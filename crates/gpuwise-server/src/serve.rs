@@ -1,5 +1,8 @@
 //! Starting and stopping.
 
+mod first;
+mod signals;
+
 use crate::{
     clock::Clock,
     collect::{Collect, Collector},
@@ -15,17 +18,15 @@ use crate::{
     oidc::{Oidc, OidcError, OidcSettings},
     replay::Replay,
     standing::{Gate, Stage, Standing},
-    stopping, token,
-    writer::{Stopped, Trouble, Writer, entry},
+    token,
+    writer::{Stopped, Trouble, Writer},
 };
-use gpuwise_broker::{Broken, Broker};
+use first::{begin, first_token, happen};
+use gpuwise_broker::Broken;
 use gpuwise_domain::placement::{Event, Fleet};
 use gpuwise_store::{Store, StoreError};
-use gpuwise_wire::{
-    Mirror as _,
-    broker::{BrokerEvent, LoggedEvent, PolicyDocument, Role, TokenDocument},
-    live::{EventDocument, FleetDocument},
-};
+use gpuwise_wire::broker::{BrokerEvent, PolicyDocument};
+use signals::signals;
 use std::{
     collections::BTreeMap,
     io,
@@ -357,87 +358,4 @@ fn start(
         collector,
         from,
     }))
-}
-
-/// Closes the daemon when it is told to end.
-fn signals(close: Arc<watch::Sender<bool>>) -> io::Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
-    let told = {
-        let _within = runtime.enter();
-        stopping::told()?
-    };
-    thread::Builder::new()
-        .name("signals".into())
-        .spawn(move || {
-            runtime.block_on(told);
-            close.send_replace(true);
-        })?;
-    Ok(())
-}
-
-/// The first event of a new log.
-fn begin(
-    store: &Store,
-    epoch: gpuwise_store::Epoch,
-    settings: &Settings,
-) -> Result<(Broker, u64), ServeError> {
-    let (fleet, present) = settings.fleet.as_ref().ok_or(ServeError::NoFleet)?;
-    let clock = Clock::new(gpuwise_units::Nanoseconds(0), 1.0);
-    let first = LoggedEvent {
-        at_ns: clock.now().0,
-        event: BrokerEvent::Began {
-            fleet: FleetDocument::of(fleet),
-            present: present.iter().map(EventDocument::of).collect(),
-            policy: settings.policy.clone().ok_or(ServeError::NoFleet)?,
-        },
-    };
-    let broker = Broker::begin(&first)?;
-    store.append(epoch, &[entry(1, &first)])?;
-    Ok((broker, 1))
-}
-
-/// Lets the first administrator in.
-fn first_token(
-    store: &Store,
-    epoch: gpuwise_store::Epoch,
-    path: &Path,
-    clock: &Clock,
-    (broker, last): (&mut Broker, &mut u64),
-) -> Result<(), ServeError> {
-    let file = |source| ServeError::Token {
-        file: path.display().to_string(),
-        source,
-    };
-    let secret = token::draw().map_err(file)?;
-    token::keep(path, &secret).map_err(file)?;
-    let added = BrokerEvent::TokenAdded {
-        token: TokenDocument {
-            name: "admin".into(),
-            hash: token::hash(&secret),
-            role: Role::Administrator,
-            tenant: None,
-            expires_ns: None,
-        },
-    };
-    happen(store, epoch, clock, added, (broker, last))
-}
-
-/// Something that happens while the daemon starts.
-fn happen(
-    store: &Store,
-    epoch: gpuwise_store::Epoch,
-    clock: &Clock,
-    event: BrokerEvent,
-    (broker, last): (&mut Broker, &mut u64),
-) -> Result<(), ServeError> {
-    let logged = LoggedEvent {
-        at_ns: clock.now().0,
-        event,
-    };
-    broker.apply(&logged)?;
-    store.append(epoch, &[entry(*last + 1, &logged)])?;
-    *last += 1;
-    Ok(())
 }

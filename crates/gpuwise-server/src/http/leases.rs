@@ -36,9 +36,13 @@ pub(crate) async fn request(call: Call) -> Result<Response, Problem> {
     }
     let shared = Arc::clone(&call.shared);
     let sized = tokio::task::spawn_blocking(move || {
-        // A plan takes a while: nobody who writes waits for it.
-        let broker = shared.broker().slice();
-        let sized = shared.desk.lease(&broker, &ask)?;
+        let sized = if ask.model.is_some() {
+            // A plan takes a while: nobody who writes waits for it.
+            let broker = shared.broker().slice();
+            shared.desk.lease(&broker, &ask)?
+        } else {
+            shared.desk.lease(&shared.broker(), &ask)?
+        };
         Ok::<_, Refusal>((ask, sized))
     });
     let (ask, sized) = sized.await.map_err(|_| unsized_lease())??;

@@ -97,6 +97,10 @@ fn responses(route: &Route) -> Value {
         "text" => Some(json!({"text/plain": {"schema": {"type": "string"}}})),
         "html" => Some(json!({"text/html": {"schema": {"type": "string"}}})),
         "events" => Some(json!({"text/event-stream": {"schema": {"type": "string"}}})),
+        "yaml" => Some(json!({"application/yaml": {"schema": {"type": "string"}}})),
+        "cloudevents" => Some(json!({
+            "application/cloudevents-batch+json": {"schema": {"type": "array"}}
+        })),
         "json" => Some(json!({"application/json": {"schema": {"type": "object"}}})),
         name => Some(json!({"application/json": {"schema": reference(name)}})),
     };
@@ -108,5 +112,16 @@ fn responses(route: &Route) -> Value {
         "description": "Not done; why and what to do",
         "content": {"application/problem+json": {"schema": reference("ProblemAnswer")}},
     });
-    json!({route.status.to_string(): good, "default": problem})
+    let mut problem = problem;
+    if route.gives == "html"
+        && let Some(content) = problem["content"].as_object_mut()
+    {
+        content.insert("text/html".into(), json!({"schema": {"type": "string"}}));
+    }
+    let mut all = json!({route.status.to_string(): good, "default": problem});
+    // What was asked for before under the same key is answered as it is.
+    if route.status == 201 {
+        all["200"] = all["201"].clone();
+    }
+    all
 }

@@ -161,7 +161,7 @@ routes! {
         &[], "The deployment of a lease's model, as `gpuwise plan --save` writes it", usage::deployment;
     Post "/v1/usage" "report-usage" Lease Some("UsageEvent") => 200 "UsageAnswer",
         &[], "Tell what leases used: a CloudEvent, or an array of them", usage::report;
-    Get "/v1/usage" "follow-usage" See None => 200 "json",
+    Get "/v1/usage" "follow-usage" See None => 200 "cloudevents",
         &[
             ("after", "only of events of the log after this one; `Link` says the next"),
             ("limit", "events of the log that are looked at, 1 to 10000 (1000)"),
@@ -175,7 +175,7 @@ routes! {
         &[], "An SLO", slos::show;
     Delete "/v1/slos/{slo}" "remove-slo" Lease None => 204 "nothing",
         &[], "Take an SLO back", slos::remove;
-    Get "/v1/slos:rules" "slo-rules" See None => 200 "text",
+    Get "/v1/slos:rules" "slo-rules" See None => 200 "yaml",
         &[], "Rules for Prometheus that call somebody when an error budget burns too fast", slos::rules;
     Get "/v1/proposals" "list-proposals" See None => 200 "ProposalList",
         &[], "Right-sizing proposals, the newest first", proposals::list;

@@ -37,7 +37,7 @@ fn filled(path: &str) -> String {
         ("{tenant}", "alpha"),
         ("{month}", "2026-11"),
         ("{lease}", "L-1"),
-        ("{name}", "alphatoken"),
+        ("{name}", "sometoken"),
         ("{slo}", "1"),
         ("{proposal}", "1"),
     ];
@@ -64,7 +64,7 @@ fn every_route_asks_who_asks_and_tells_nobody_what_is_anothers() {
     );
     assert_eq!(asked.status, 201, "{}", asked.text);
     daemon.json(&["prices", "set", "H100", "1.25usd", "--tenant", "alpha"]);
-    daemon.token_of("alphatoken", "member", Some("alpha"));
+    daemon.token_of("sometoken", "member", Some("alpha"));
     let mut all: Vec<Who> = Vec::new();
     for (role, tenants) in ROLES {
         for tenant in tenants {
