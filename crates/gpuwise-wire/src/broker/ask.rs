@@ -38,6 +38,10 @@ pub struct LeaseAsk {
     /// Whether it may be stopped for others and wait again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preemptible: Option<bool>,
+    /// How often it saves what it has done, such as `30min`: what may be lost when it is stopped. Left out: at
+    /// its end alone, or once a day where it has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkpoint: Option<String>,
     /// For how long, such as `12h`; left out: until it is released, or its command ends.
     #[serde(default, rename = "for", skip_serializing_if = "Option::is_none")]
     pub length: Option<String>,

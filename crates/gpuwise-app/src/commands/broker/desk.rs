@@ -252,7 +252,18 @@ fn said(ask: &LeaseAsk, fields: &mut toml::Table) {
         fields.insert("priority".into(), i64::from(priority).into());
     }
     let preemptible = ask.preemptible.unwrap_or(false);
-    fields.insert("preemptible".into(), preemptible.into());
+    // What has no end and says nothing may lose a day.
+    let daily = || ask.length.is_none().then(|| "24h".to_owned());
+    let saves = ask.checkpoint.clone().or_else(daily);
+    let said = match saves.filter(|_| preemptible) {
+        Some(every) => {
+            let mut table = toml::Table::new();
+            table.insert("checkpoint".into(), every.into());
+            toml::Value::Table(table)
+        }
+        None => preemptible.into(),
+    };
+    fields.insert("preemptible".into(), said);
 }
 
 /// How a model was sized, as answers say it.

@@ -67,6 +67,10 @@ pub struct RequestFlags {
     /// It may be stopped for others and waits again, at the price of spot
     #[arg(long)]
     preemptible: bool,
+    /// How often it saves what it has done: what may be lost when it is stopped [default: at its end alone, or
+    /// once a day where it has none]
+    #[arg(long, value_name = "TIME", requires = "preemptible")]
+    checkpoint: Option<String>,
     /// For how long, such as 12h [default: until it is released, or its command ends]
     #[arg(long = "for", value_name = "TIME")]
     length: Option<String>,
@@ -264,6 +268,7 @@ fn request(context: &Context, flags: &RequestFlags) -> anyhow::Result<Exit> {
         memory: flags.memory.clone(),
         priority: flags.priority,
         preemptible: flags.preemptible.then_some(true),
+        checkpoint: flags.checkpoint.clone(),
         length: flags.length.clone(),
         model: flags.model.clone(),
         rate: flags.rate.clone(),
