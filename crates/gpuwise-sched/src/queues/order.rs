@@ -80,12 +80,11 @@ impl SchedulingOrder {
         }
         let changes = world.changes().count();
         let same = |(at, queue): &(u64, _)| *at == changes && self.queues.contains_key(queue);
-        let queue = match self.turn.filter(same) {
-            Some((_, queue)) => queue,
-            None => {
-                let waiting: Vec<Option<QueueId>> = self.queues.keys().copied().collect();
-                fair::poorest(now, world, self.by, &waiting)?
-            }
+        let queue = if let Some((_, queue)) = self.turn.filter(same) {
+            queue
+        } else {
+            let waiting: Vec<Option<QueueId>> = self.queues.keys().copied().collect();
+            fair::poorest(now, world, self.by, &waiting)?
         };
         self.turn = Some((changes, queue));
         let line = self.queues.get_mut(&queue)?;

@@ -49,6 +49,29 @@ impl World {
         node: &Node,
         gpus: &[FleetGpu],
     ) -> Result<(), Refused> {
+        if self.takes_inventory(at, node, gpus)? {
+            self.rebook(at);
+        }
+        Ok(())
+    }
+
+    /// Nodes join at once, for worlds on which that is only tried: queues are counted anew once.
+    pub(crate) fn joined(&mut self, nodes: &[(Node, Vec<FleetGpu>)]) -> Result<(), Refused> {
+        let at = self.now;
+        for (node, gpus) in nodes {
+            self.takes_inventory(at, node, gpus)?;
+        }
+        self.rebook(at);
+        Ok(())
+    }
+
+    /// Takes a node's inventory; whether anything is otherwise than it was.
+    fn takes_inventory(
+        &mut self,
+        at: Nanoseconds,
+        node: &Node,
+        gpus: &[FleetGpu],
+    ) -> Result<bool, Refused> {
         self.check_inventory(node, gpus)?;
         let mut node = node.clone();
         node.name_uid();
@@ -69,7 +92,7 @@ impl World {
             .collect();
         if !new && self.is_as_known(id, &node, &gpus) {
             self.ignored.repeated += 1;
-            return Ok(());
+            return Ok(false);
         }
         if new {
             node.gpus.clear();
@@ -85,8 +108,7 @@ impl World {
         self.changes_node(at, id, Node { gpus: own, ..node });
         self.enlist(id);
         self.recount(id);
-        self.rebook(at);
-        Ok(())
+        Ok(true)
     }
 
     fn is_as_known(&self, id: NodeId, node: &Node, gpus: &[FleetGpu]) -> bool {

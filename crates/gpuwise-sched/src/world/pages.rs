@@ -59,7 +59,7 @@ impl<T: Clone> Pages<T> {
         match self
             .books
             .last_mut()
-            .filter(|_| self.len % (ROWS * PAGES) > 0)
+            .filter(|_| !self.len.is_multiple_of(ROWS * PAGES))
         {
             Some(book) if in_page > 0 => {
                 if let Some(page) = Arc::make_mut(book).get_mut(in_book) {

@@ -14,15 +14,18 @@ const MOST_NODES: u32 = 4096;
 
 /// Joins nodes like one that is there; GPUs that are in an island of that node alone are in a new one.
 pub(crate) fn joined(world: &mut World, like: NodeId, nodes: u32) -> bool {
-    (0..nodes).all(|number| {
-        let Some((node, gpus)) = shape(world, like, number) else {
-            return false;
-        };
-        event(world, Event::NodeJoined { node, gpus })
-    })
+    let there = world.nodes.len();
+    let made = (0..nodes).map(|number| shape(world, like, (there, number)));
+    let made: Option<Vec<(Node, Vec<FleetGpu>)>> = made.collect();
+    made.is_some_and(|made| world.joined(&made).is_ok())
 }
 
-fn shape(world: &mut World, like: NodeId, number: u32) -> Option<(Node, Vec<FleetGpu>)> {
+/// A node like one that is there, the so-manieth of those that join beside those that are there.
+fn shape(
+    world: &mut World,
+    like: NodeId,
+    (there, number): (usize, u32),
+) -> Option<(Node, Vec<FleetGpu>)> {
     let template = world.node(like)?.node.clone();
     let mut gpus: Vec<FleetGpu> = template
         .gpus
@@ -50,7 +53,7 @@ fn shape(world: &mut World, like: NodeId, number: u32) -> Option<(Node, Vec<Flee
     }
     let node = Node {
         name: format!("{} new {number}", template.name),
-        uid: format!("new {}", world.nodes.len()).into(),
+        uid: format!("new {}", there + number as usize).into(),
         health: Health::Up,
         ..template
     };
