@@ -42,6 +42,7 @@ answers! {
     ComposedReplay: "composed-replay",
     Decisions: "decisions",
     Deployment: "deployment",
+    Doctor: "doctor",
     Event: "event",
     Evidence: "evidence",
     Fleet: "fleet",

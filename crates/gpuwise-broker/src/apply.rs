@@ -78,6 +78,7 @@ impl Broker {
             keys: BTreeMap::new(),
             orders: BTreeMap::new(),
             started_by: BTreeMap::new(),
+            ordered: BTreeMap::new(),
             last_order: 0,
             grants: Grants::default(),
             month: Month::of(at),
@@ -163,6 +164,8 @@ impl Broker {
                     weighed: Vec::new(),
                     candidates: 0,
                     failed_starts: 0,
+                    freed: Vec::new(),
+                    returned: Vec::new(),
                     draining: None,
                     over: None,
                 };
@@ -369,6 +372,7 @@ impl Broker {
                 .fold(self.present, |kinds, gpu| kinds.with(gpu.kind));
             self.present = joined;
         }
+        self.time(at, &event);
         self.happen(at, event)?;
         if let Some(action) = answered {
             let same =
@@ -394,6 +398,42 @@ impl Broker {
         Ok(())
     }
 
+    /// Keeps what lending and giving back took: from the order on, or from when it was wanted.
+    fn time(&mut self, at: Nanoseconds, event: &Event) {
+        /// Times that are kept of a lease.
+        const KEPT: usize = 100;
+        let Event::Done { action, .. } = event else {
+            return;
+        };
+        let (Action::Restore { job, .. } | Action::Reclaim { job }) = action else {
+            return;
+        };
+        let same = |work: &Work| matches!(work, Work::Act { action: one, .. } if one == action);
+        let order = self.orders.iter().find(|(_, work)| same(work));
+        let ordered = order.and_then(|(id, _)| self.ordered.get(id)).copied();
+        let wanted = self.world.job(*job).and_then(|state| state.wanted);
+        let Some(lease) = self.leases.get_mut(&job.0) else {
+            return;
+        };
+        let restores = matches!(action, Action::Restore { .. });
+        let since = if restores {
+            wanted.or(ordered)
+        } else {
+            ordered
+        };
+        let times = if restores {
+            &mut lease.returned
+        } else {
+            &mut lease.freed
+        };
+        if let Some(since) = since {
+            times.push(Nanoseconds(at.0.saturating_sub(since.0)));
+            if times.len() > KEPT {
+                times.remove(0);
+            }
+        }
+    }
+
     /// Orders what no plan asked for: stops of jobs that have lost workers.
     fn orders_that_follow(&mut self) {
         for task in self.world.under_way() {
@@ -417,6 +457,8 @@ impl Broker {
             Work::Act { action, attempt } => world.attempt_of(action) == Some(*attempt),
             Work::Stop { job, .. } => world.job(*job).is_some(),
         });
+        let orders = &self.orders;
+        self.ordered.retain(|id, _| orders.contains_key(id));
     }
 
     /// What an action that began or ended means for its lease.

@@ -67,20 +67,7 @@ impl Broker {
             .last_key_value()
             .map_or(0, |(number, _)| *number);
         let number = last.checked_add(1).ok_or(Refusal::Full)?;
-        let queues = self.world.queues().iter();
-        let queue = queues.zip(0..).find(|(queue, _)| queue.name == tenant);
-        let job = Job {
-            id: JobId(number),
-            name: asked
-                .ask
-                .name
-                .clone()
-                .unwrap_or_else(|| format!("L-{number}")),
-            tenant: tenant.clone(),
-            queue: queue.map(|(_, id)| QueueId(id)),
-            submitted: at,
-            ..asked.job
-        };
+        let job = self.job_of(at, number, &asked);
         self.can_ever_start(&job)?;
         let spot = asked.ask.preemptible == Some(true);
         let reserved = self.hold_back(spot, &job, Self::span(at, asked.length))?;
@@ -108,6 +95,22 @@ impl Broker {
             });
         }
         Ok((number, events))
+    }
+
+    /// The kernel's job of a lease that would have this number.
+    pub(crate) fn job_of(&self, at: Nanoseconds, number: u32, asked: &Asked) -> Job {
+        let tenant = &asked.ask.tenant;
+        let queues = self.world.queues().iter();
+        let queue = queues.zip(0..).find(|(queue, _)| queue.name == *tenant);
+        let name = asked.ask.name.clone();
+        Job {
+            id: JobId(number),
+            name: name.unwrap_or_else(|| format!("L-{number}")),
+            tenant: tenant.clone(),
+            queue: queue.map(|(_, id)| QueueId(id)),
+            submitted: at,
+            ..asked.job.clone()
+        }
     }
 
     fn can_ever_start(&self, job: &Job) -> Result<(), Refusal> {

@@ -1,9 +1,9 @@
 //! Decisions: who of those who wait gets a place now.
 
-use crate::Broker;
-use gpuwise_domain::placement::{JobId, Outcome, Report};
+use crate::{Asked, Broker};
+use gpuwise_domain::placement::{Event, JobId, Outcome, Report, TimestampedEvent};
 use gpuwise_sched::{
-    decide::{Effort, Policy, decide},
+    decide::{Effort, Policy, decide, shortage},
     disruption::tidy,
     report::{deepen, shortage_words},
     world::JobState,
@@ -83,6 +83,39 @@ impl Broker {
             placed: Vec::new(),
             plan: NumberedPlanDocument::of(&plan),
         }]
+    }
+
+    /// Whether a lease that is asked for would have a place at once, after those who wait before it.
+    pub fn could_start_now(&self, now: Nanoseconds, asked: &Asked, policy: &mut Policy) -> bool {
+        let last = self.leases.last_key_value();
+        let Some(number) = last.map_or(0, |(number, _)| *number).checked_add(1) else {
+            return false;
+        };
+        let mut world = self.world.clone();
+        let job = self.job_of(now, number, asked);
+        let id = job.id;
+        let submitted = TimestampedEvent {
+            at: now,
+            event: Event::Submitted(job),
+        };
+        if world.apply(&submitted).is_err() {
+            return false;
+        }
+        let mut waiting = self.waiting();
+        waiting.push(id);
+        let (_, report) = decide(now, &world, &waiting, policy, Effort::BARE);
+        let own = report.decisions.into_iter().find(|one| one.job == id);
+        own.is_some_and(|one| matches!(one.outcome, Outcome::Placed))
+    }
+
+    /// What is short for a lease that waits, whoever is before it; `None`: it does not wait.
+    pub fn short_of(&self, number: u32) -> Option<String> {
+        let state = self
+            .world
+            .job(JobId(number))
+            .filter(|state| state.seeks())?;
+        let short = shortage(&self.world, &state.job);
+        Some(shortage_words(&self.world, &state.job, &short))
     }
 
     /// Why a lease waits, looked at anew: what is short now, and with `fixes` what would help.

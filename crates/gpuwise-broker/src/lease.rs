@@ -69,6 +69,9 @@ pub struct Lease {
     pub candidates: u32,
     /// Starts that failed one after the other.
     pub failed_starts: u32,
+    /// What freeing its idle GPUs took, and what their return, the last ones last.
+    pub freed: Vec<Nanoseconds>,
+    pub returned: Vec<Nanoseconds>,
     /// Since when it is told to end, and why.
     pub draining: Option<(Nanoseconds, String)>,
     pub over: Option<Over>,
@@ -92,6 +95,14 @@ impl Lease {
     /// `L-42`.
     pub fn id(&self) -> String {
         lease_id(self.number)
+    }
+
+    /// The 99th percentile of times, the longest of fewer than a hundred; `None`: there are none.
+    pub fn p99(times: &[Nanoseconds]) -> Option<Nanoseconds> {
+        let mut sorted = times.to_vec();
+        sorted.sort_unstable();
+        let place = (sorted.len() * 99).div_ceil(100);
+        sorted.get(place.checked_sub(1)?).copied()
     }
 
     /// When its time is over; `None`: it has not started, or has no end.

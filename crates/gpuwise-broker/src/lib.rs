@@ -6,6 +6,8 @@
 
 mod apply;
 mod ask;
+#[cfg(doctest)]
+mod concepts;
 mod dry;
 mod executor;
 mod grants;

@@ -307,8 +307,8 @@ impl Broker {
         }]
     }
 
-    /// What was saved since the switch by the books: what the old lease would have cost, less what both
-    /// have cost since.
+    /// What was saved over the time of proof by the books: what the old lease would have cost, less what
+    /// both have cost.
     fn saved(
         &self,
         now: Nanoseconds,
@@ -323,7 +323,8 @@ impl Broker {
             .as_ref()?
             .parse()
             .ok()?;
-        let within = Interval::new(since, now);
+        let proof = Nanoseconds(since.0.saturating_add(proposal.document.proof_ns));
+        let within = Interval::new(since, proof.min(now));
         let would = amount(before, i128::from(within.length()), i128::from(HOUR))?;
         let cost = |lease: &Lease| {
             let cost = self.cost_within(now, lease, within);

@@ -33,6 +33,9 @@ pub enum Refusal {
     /// The fleet could never hold it, or its tenant may never have so much.
     #[error("it can never start: {0}")]
     Infeasible(String),
+    /// It was to be promised, and the simulator or the fleet says that it may not be kept.
+    #[error("it cannot be promised: {0}")]
+    NotPromised(String),
     /// The budget has too little left. It is final: asking again does not help before the next month.
     #[error(
         "the budget of tenant {tenant:?} for {month} has {left} left of {budget}; this lease may cost \

@@ -42,6 +42,8 @@ pub struct Broker {
     pub(crate) orders: BTreeMap<OrderId, Work>,
     /// The order that started what runs of each lease.
     pub(crate) started_by: BTreeMap<u32, OrderId>,
+    /// Since when they are to do it.
+    pub(crate) ordered: BTreeMap<OrderId, Nanoseconds>,
     pub(crate) last_order: u64,
     pub(crate) grants: Grants,
     pub(crate) accounts: Accounts,
@@ -256,6 +258,7 @@ impl Broker {
             keys: BTreeMap::new(),
             orders: self.orders.clone(),
             started_by: self.started_by.clone(),
+            ordered: self.ordered.clone(),
             last_order: self.last_order,
             grants: self.grants.clone(),
             accounts: self.accounts.slice(),
@@ -290,6 +293,7 @@ impl Broker {
             self.started_by.insert(job.0, id);
         }
         self.orders.insert(id, work);
+        self.ordered.insert(id, self.now);
         id
     }
 }

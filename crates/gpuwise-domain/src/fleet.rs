@@ -61,3 +61,34 @@ pub struct TrainingJob {
     /// How long it ran on them.
     pub duration: Nanoseconds,
 }
+
+/// What ran on somebody's cluster.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Past {
+    /// As they were submitted.
+    pub jobs: Vec<PastJob>,
+    /// Jobs without GPUs, that never ran, or that had not ended.
+    pub left_out: u64,
+}
+
+/// A job that ran and ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PastJob {
+    pub name: String,
+    /// Account, virtual cluster or namespace.
+    pub group: String,
+    pub user: String,
+    /// From the first job's submission on.
+    pub submitted: Nanoseconds,
+    pub started: Option<Nanoseconds>,
+    pub duration: Nanoseconds,
+    /// GPUs in all.
+    pub gpus: u32,
+    /// Of which type, as the record says it.
+    pub gpu: Option<String>,
+    /// On how many nodes; 0: the record does not say.
+    pub nodes: u32,
+    /// In all; 0: the record does not say.
+    pub cpu_milli: u64,
+    pub memory_mib: u64,
+}

@@ -6,13 +6,13 @@
 
 use crate::{
     desk::{Review, TrueSpeed},
-    gateway::ENDS,
+    gateway::Tally,
     http::Shared,
     message::{Answer, Command, Failure, Incoming, Message},
 };
 use gpuwise_account::period::{HOUR, Interval};
-use gpuwise_broker::{Lease, LeaseState};
-use gpuwise_domain::placement::Part;
+use gpuwise_broker::{Lease, LeaseState, Observation};
+use gpuwise_domain::placement::{JobId, Part};
 use gpuwise_units::Nanoseconds;
 use gpuwise_wire::broker::{GpuUse, LatencyHistogram, ServiceUse, UsageDocument};
 use std::{
@@ -55,6 +55,8 @@ pub(crate) struct Collector {
     pub(crate) settings: Collect,
     /// What pages said last, by lease, and when they were read.
     pub(crate) pages: BTreeMap<u32, (Nanoseconds, ServiceUse)>,
+    /// How busy each service was when that was told last, in thousandths.
+    pub(crate) busy: BTreeMap<u32, u32>,
     /// When each service's size was looked at last.
     pub(crate) reviewed: BTreeMap<u32, Nanoseconds>,
 }
@@ -107,18 +109,62 @@ impl Collector {
 
     fn look(&mut self, now: Nanoseconds) {
         let mut told = Vec::new();
-        for lease in self.serving() {
+        let serving = self.serving();
+        for lease in &serving {
             if lease.ask.metrics.is_some() {
-                told.extend(self.read(now, &lease));
+                told.extend(self.read(now, lease));
             } else if lease.ask.service.is_some() {
-                told.extend(self.relayed(now, &lease));
+                told.extend(self.relayed(now, lease));
             } else if self.settings.speeds.is_some() {
-                told.extend(self.simulate(now, &lease));
+                told.extend(self.simulate(now, lease));
             }
         }
+        self.tell_busy(&told);
+        told.extend(self.relayed_last(now, &serving));
         if !told.is_empty() {
             // Where it cannot be kept now it is told again: what was collected is known by its last interval.
             let _ = self.ask(Command::Usage(told));
+        }
+    }
+
+    /// How busy services are, where the scheduler may lend what idles: by what was measured of their GPUs,
+    /// else by whether anybody asked them. What stays the same is not told again.
+    fn tell_busy(&mut self, told: &[UsageDocument]) {
+        if told.is_empty() {
+            return;
+        }
+        let policy = {
+            let broker = self.shared.broker().slice();
+            self.shared.desk.policy(&broker)
+        };
+        if policy.disruptions.reclaim.is_none() {
+            return;
+        }
+        for usage in told {
+            let seconds = Nanoseconds(usage.end_ns.saturating_sub(usage.start_ns))
+                .seconds()
+                .get();
+            let worked: Option<f64> = usage.gpus.iter().map(|gpu| gpu.sm_seconds).sum();
+            let measured = worked.filter(|_| !usage.gpus.is_empty() && seconds > 0.0);
+            let milli = match (measured, usage.service.requests) {
+                (Some(worked), _) => {
+                    let share = worked / (seconds * usage.gpus.len() as f64);
+                    (share * 1000.0).clamp(0.0, 1000.0) as u32
+                }
+                (None, Some(0)) => 0,
+                (None, Some(_)) => 1000,
+                (None, None) => continue,
+            };
+            let before = self.busy.insert(usage.lease, milli);
+            let same = before.is_some_and(|before| {
+                (before == 0) == (milli == 0) && before.abs_diff(milli) < 100
+            });
+            if !same {
+                let job = JobId(usage.lease);
+                let seen = Incoming::Observed(Observation::Busy { job, milli });
+                // The writer may be gone already.
+                let _ = self.shared.inbox.send(seen);
+            }
         }
     }
 
@@ -131,29 +177,40 @@ impl Collector {
         self.since(now, lease, source, page)
     }
 
-    /// What the gateway passed on to a service since it was looked at last.
+    /// What the gateway passed on to a service since it was looked at last, from its first request on.
     fn relayed(&mut self, now: Nanoseconds, lease: &Lease) -> Option<UsageDocument> {
         let tally = self.shared.traffic.of(lease.number).unwrap_or_default();
-        let mut before = 0;
-        let mut counts: Vec<u64> = Vec::with_capacity(ENDS.len() + 1);
-        for count in tally.ttft.counts {
-            counts.push(count.saturating_sub(before));
-            before = count;
+        let began = lease.started.unwrap_or(now).max(self.shared.began);
+        let none = (began, Tally::default().counted());
+        self.pages.entry(lease.number).or_insert(none);
+        self.since(now, lease, "gpuwise/gateway".into(), tally.counted())
+    }
+
+    /// The same of services that are over, or gave their GPUs back: what was answered last counts, too.
+    fn relayed_last(&mut self, now: Nanoseconds, serving: &[Lease]) -> Vec<UsageDocument> {
+        let all = self.shared.traffic.all();
+        let rest = all
+            .keys()
+            .filter(|number| serving.iter().all(|lease| lease.number != **number));
+        let mut told = Vec::new();
+        for number in rest {
+            let lease = self.shared.broker().lease(*number).cloned();
+            let Some(lease) = lease.filter(|lease| lease.ask.metrics.is_none()) else {
+                continue;
+            };
+            let end = lease.over.as_ref().map_or(now, |over| over.at.min(now));
+            let before = self.pages.get(number);
+            let news = before.is_none_or(|(at, page)| {
+                *at < end
+                    && all
+                        .get(number)
+                        .is_some_and(|tally| tally.counted() != *page)
+            });
+            if news {
+                told.extend(self.relayed(end, &lease));
+            }
         }
-        counts.push(tally.ttft.count.saturating_sub(before));
-        let page = ServiceUse {
-            prompt_tokens: Some(tally.prompt),
-            completion_tokens: Some(tally.completion),
-            requests: Some(tally.good),
-            failed: Some(tally.bad),
-            ttft: Some(LatencyHistogram {
-                bounds: ENDS.to_vec(),
-                counts,
-                sum: tally.ttft.sum,
-            }),
-            ..ServiceUse::default()
-        };
-        self.since(now, lease, "gpuwise/gateway".into(), page)
+        told
     }
 
     /// What was counted since the page before.

@@ -33,7 +33,7 @@ pub use collect::{Collect, RightSize};
 pub use desk::{Desk, Review, Sized, TrueSpeed};
 pub use endpoints::{Endpoints, Replica};
 pub use engine::{EngineSettings, engine};
-pub use executor::{Delays, Executor, Local, Simulated};
+pub use executor::{Delays, Executor, Local, Simulated, Suspension};
 pub use http::{TlsError, TlsFiles, openapi};
 pub use oidc::{OidcError, OidcSettings};
 pub use replay::Replay;

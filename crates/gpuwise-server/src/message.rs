@@ -91,6 +91,10 @@ pub(crate) enum Answer {
 
 /// What comes to the writer.
 #[derive(Debug)]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "nearly all that comes are requests"
+)]
 pub(crate) enum Incoming {
     Asked(Message),
     Observed(Observation),

@@ -319,6 +319,7 @@ fn start(
         traffic: gateway::Traffic::default(),
         standing: gate.standing.clone(),
         oidc,
+        began: clock.now(),
         closing: closing.clone(),
         counters: http::Counters::default(),
         limits: Limits::new(settings.tenant_requests),
@@ -332,6 +333,7 @@ fn start(
         shared,
         settings: settings.collect,
         pages: BTreeMap::new(),
+        busy: BTreeMap::new(),
         reviewed: BTreeMap::new(),
     };
     let writer = Writer {

@@ -9,7 +9,7 @@ use crate::{
     message::{Answer, Command, Failure, Incoming, Message},
     standing::Standing,
 };
-use gpuwise_broker::{Broken, Broker, Observation};
+use gpuwise_broker::{Broken, Broker, Observation, Refusal};
 use gpuwise_sched::decide::Policy;
 use gpuwise_store::{Epoch, LogEntry, Store, StoreError};
 use gpuwise_units::Nanoseconds;
@@ -104,6 +104,12 @@ impl Writer {
                 let (events, replies) = self.round(now, asked, &seen, &mut policy, looks)?;
                 decided_at = now;
                 dirty = !self.settle(&events, replies)?;
+                for one in &seen {
+                    if let Observation::Failed { order, .. } = one {
+                        // Where it is still wanted it is told again: what could not be stopped still runs.
+                        told.remove(order);
+                    }
+                }
                 if dirty {
                     // What was planned and told from a state that never was is forgotten.
                     self.again = seen;
@@ -224,6 +230,11 @@ impl Writer {
                 self.ahead.revoke_token(&name, tenant.as_deref())?,
             ),
             Command::Request(asked) => {
+                let promised = asked.ask.promise == Some(true);
+                if promised && !self.ahead.could_start_now(now, &asked, policy) {
+                    let what = "no place for it is free now".into();
+                    return Err(Refusal::NotPromised(what).into());
+                }
                 let (number, events) = self.ahead.request(now, *asked)?;
                 (Answer::Lease(number, !events.is_empty()), events)
             }

@@ -89,6 +89,7 @@ const GROUPS: [(&str, &[&str]); 8] = [
         &[
             "serve",
             "engine",
+            "doctor",
             "tenant",
             "lease",
             "prices",

@@ -286,6 +286,14 @@ pub enum Command {
     /// Exit code 0: it was stopped. 2: the input is wrong.
     #[cfg(feature = "serve")]
     Engine(broker::Engine),
+    /// Say what this machine and its broker are ready for, and what to do about what is wrong
+    ///
+    /// GPUs and their driver, what processes of leases need, the log and its disk; and whether a broker answers,
+    /// is ready, and takes the token.
+    ///
+    /// Exit code 0: nothing is wrong. 1: something is. 2: the input is wrong.
+    #[cfg(feature = "serve")]
+    Doctor(broker::Doctor),
     /// Create and list tenants of a broker: who leases and pays
     #[cfg(feature = "serve")]
     #[command(subcommand)]
@@ -389,6 +397,8 @@ impl Command {
             #[cfg(feature = "serve")]
             Self::Serve(_) | Self::Engine(_) | Self::Lease(_) => AnswerName::Lease,
             #[cfg(feature = "serve")]
+            Self::Doctor(_) => AnswerName::Doctor,
+            #[cfg(feature = "serve")]
             Self::Tenant(_) => AnswerName::Tenants,
             #[cfg(feature = "serve")]
             Self::Slo(_) => AnswerName::Slos,
@@ -459,6 +469,8 @@ pub fn run(context: &Context, command: &Command) -> anyhow::Result<Exit> {
         Command::Serve(flags) => broker::serve(context, flags),
         #[cfg(feature = "serve")]
         Command::Engine(flags) => broker::engine(context, flags),
+        #[cfg(feature = "serve")]
+        Command::Doctor(flags) => broker::doctor(context, flags),
         #[cfg(feature = "serve")]
         Command::Tenant(command) => broker::tenant(context, command),
         #[cfg(feature = "serve")]

@@ -73,6 +73,19 @@ pub struct HowFlags {
     pub starvation: Option<gpuwise_units::Nanoseconds>,
 }
 
+impl HowFlags {
+    /// A policy, by its name or file, and nothing else.
+    pub fn of_policy(policy: &str) -> Self {
+        Self {
+            policy: policy.to_owned(),
+            preempt: false,
+            order: None,
+            backfill: None,
+            starvation: None,
+        }
+    }
+}
+
 fn policies() -> String {
     let lines = gpuwise_sched::policy::policies().iter();
     let lines: Vec<String> = lines

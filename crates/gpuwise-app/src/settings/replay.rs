@@ -6,8 +6,8 @@ use std::path::PathBuf;
 
 #[derive(Debug, Args)]
 pub struct Replay {
-    /// Trace: openb, openb:VARIANT, genai, gavel, gavel:continuous-single@RATE, philly, philly:CLUSTER, or
-    /// a directory or file of one of these forms
+    /// Trace: openb, openb:VARIANT, genai, gavel, gavel:continuous-single@RATE, philly, philly:CLUSTER, a
+    /// directory or file of one of these forms, or what ran on your own cluster
     ///
     /// openb is Alibaba's placement benchmark, genai a day of its image generation on fewer GPUs. philly
     /// is Microsoft's training jobs, each virtual cluster (`vc`) by itself. gavel is the published trace of 96 training jobs over 8 V100, 16 P100 and 24 K80, replayed in
@@ -18,10 +18,14 @@ pub struct Replay {
     /// job_id,arrival_s,job_type,scale_factor,total_steps,priority_weight, and PATH@RATE for its
     /// job_id,unit_arrival,…; philly's vc,job,submit_s,gpus,duration_s, with vc_nodes.csv beside it.
     ///
+    /// What ran on your own cluster, with --fleet FILE: `sacct --parsable2` with JobID, Account, User,
+    /// Submit, Start, ElapsedRaw, NNodes and AllocTRES; `kubectl get pods -A -o json`; files in the shape of
+    /// Philly's, Helios' and Shockwave's traces.
+    ///
     /// Traces are looked for in `fleet` under $GPUWISE_DATA, else under ../shared/data.
     #[arg(value_name = "NAME|PATH")]
     pub trace: String,
-    /// Policies, side by side [default: all]
+    /// Policies, side by side; on your own cluster names or policy files [default: all; there gpuwise]
     #[arg(
         long,
         value_name = "NAME",
@@ -51,8 +55,8 @@ pub struct Replay {
     /// Base models that a host of 8 GPUs keeps in its memory on the serving day [default: 14]
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(0..=100_000))]
     pub host_models: Option<u32>,
-    /// Rounds: GPUs of each kind [default: that of the published runs]
-    #[arg(long, value_name = "COUNTxKIND,…")]
+    /// Your own cluster: its fleet file. Rounds: GPUs of each kind [default: that of the published runs]
+    #[arg(long, value_name = "FILE|COUNTxKIND,…")]
     pub fleet: Option<String>,
     /// Rounds: file of steps per second by kind of GPU, program and partner, as Gavel publishes them
     /// (JSON), or worker_type,job_type,scale_factor,steps_per_second (CSV), which says nothing of sharing
@@ -74,7 +78,8 @@ fn policies() -> String {
          openb, those of `gpuwise place`: {}.\n\
          philly: {}.\n\
          genai: {}.\n\
-         gavel: {}; names with -aware know that GPUs differ in speed.",
+         gavel: {}; names with -aware know that GPUs differ in speed.\n\
+         Your own cluster: those of openb, and policy files.",
         gpuwise_sched::policy::names().join(", "),
         philly.join(", "),
         gpuwise_lab::schedulers::genai::NAMES.join(", "),

@@ -3,6 +3,7 @@
 mod copies;
 mod faults;
 mod lives;
+mod loop_of_sizes;
 mod money;
 mod months;
 mod support;

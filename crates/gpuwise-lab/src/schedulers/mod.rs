@@ -5,5 +5,6 @@
 
 pub mod gavel;
 pub mod genai;
+pub mod past;
 pub mod philly;
 pub mod rounds;

@@ -8,6 +8,7 @@ mod inventory;
 mod jobs;
 mod openb;
 mod openb_order;
+mod past;
 mod philly;
 mod text;
 
@@ -21,6 +22,7 @@ pub use inventory::{FindGpu, FleetFile, KnownGpu, KnownParts, fabric_of, read_fl
 pub use jobs::{JobsFile, read_ask, read_jobs, read_quota};
 pub use openb::{read_openb_nodes, read_openb_tasks};
 pub use openb_order::{SeededOrder, read_openb_orders};
+pub use past::{is_past, read_past};
 pub use philly::{is_philly_trace, read_philly};
 pub use text::{FleetProblem, FleetProblems};
 

@@ -7,6 +7,7 @@ use gpuwise_domain::placement::{
 };
 use gpuwise_units::Nanoseconds;
 use rustc_hash::FxHashMap;
+use std::sync::Arc;
 
 /// Nodes and GPUs by their lasting ids. Only looked up, never walked through.
 #[derive(Debug, Clone, Default, serde::Serialize, serde::Deserialize)]
@@ -55,7 +56,7 @@ impl World {
                 if self.islands.contains(name) {
                     self.ignored.repeated += 1;
                 } else {
-                    self.islands.push(name.clone());
+                    Arc::make_mut(&mut self.islands).push(name.clone());
                 }
                 Ok(())
             }
@@ -88,7 +89,7 @@ impl World {
         match self.domains.iter().find(same) {
             Some(known) if known == domain => self.ignored.repeated += 1,
             Some(_) => return Err(Refused::Second("domain")),
-            None => self.domains.push(domain.clone()),
+            None => Arc::make_mut(&mut self.domains).push(domain.clone()),
         }
         Ok(())
     }

@@ -113,8 +113,11 @@ impl World {
         };
         let old = (node.counted, node.milli_free);
         let new = (state.counted, state.milli_free);
+        let revision = state.revision;
         *node = state;
         self.count_free(old, new);
+        // Whoever followed the trial must see that it is over.
+        self.changes.note(id, revision);
     }
 
     /// Notes where a node is; to be called when it joins, and when a GPU is attached to it.

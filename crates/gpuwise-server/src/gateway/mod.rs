@@ -27,7 +27,7 @@ use gpuwise_wire::broker::{CompletionAsk, ServedModel, ServedModels};
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 /// How long a request waits for a service to get ready.
-const HOLD: Duration = Duration::from_secs(600);
+const HOLD: Duration = Duration::from_mins(10);
 
 /// How often is looked whether a service for which a request waits is still to come.
 const LOOK: Duration = Duration::from_secs(1);
@@ -169,14 +169,11 @@ async fn find(
             let _ = tokio::time::timeout(LOOK, changes.changed()).await;
         }
     };
-    match tokio::time::timeout(HOLD, wait).await {
-        Ok(found) => found,
-        Err(_) => {
-            let detail = format!("{model} did not get ready within {} s", HOLD.as_secs());
-            let late = Problem::new(StatusCode::SERVICE_UNAVAILABLE, "not-ready", detail);
-            Err(late.later(30))
-        }
-    }
+    tokio::time::timeout(HOLD, wait).await.unwrap_or_else(|_| {
+        let detail = format!("{model} did not get ready within {} s", HOLD.as_secs());
+        let late = Problem::new(StatusCode::SERVICE_UNAVAILABLE, "not-ready", detail);
+        Err(late.later(30))
+    })
 }
 
 fn look(call: &Call, model: &str, prefix: u64, failed: &[String]) -> Found {

@@ -2,6 +2,7 @@
 
 use super::count::Tokens;
 use gpuwise_units::Nanoseconds;
+use gpuwise_wire::broker::{LatencyHistogram, ServiceUse};
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -46,6 +47,28 @@ pub(crate) struct Tally {
     pub(crate) ttft: Latencies,
     /// When it was last asked, or answered last.
     pub(crate) last: Nanoseconds,
+}
+
+impl Tally {
+    /// As telemetry has it.
+    pub(crate) fn counted(&self) -> ServiceUse {
+        let below = [0].iter().chain(&self.ttft.counts);
+        let each = self.ttft.counts.iter().zip(below);
+        let each = each.map(|(to, from)| to.saturating_sub(*from));
+        let last = self.ttft.counts.last().copied().unwrap_or(0);
+        ServiceUse {
+            prompt_tokens: Some(self.prompt),
+            completion_tokens: Some(self.completion),
+            requests: Some(self.good),
+            failed: Some(self.bad),
+            ttft: Some(LatencyHistogram {
+                bounds: ENDS.to_vec(),
+                counts: each.chain([self.ttft.count.saturating_sub(last)]).collect(),
+                sum: self.ttft.sum,
+            }),
+            ..ServiceUse::default()
+        }
+    }
 }
 
 /// By lease.

@@ -8,7 +8,8 @@ use gpuwise_sched::{
 };
 use gpuwise_units::{Money, Nanoseconds};
 use gpuwise_wire::broker::{
-    FleetAnswer, GpuAnswer, HeldGpu, HolderAnswer, LeaseAnswer, NodeAnswer, QuotaAsk, TenantAnswer,
+    FleetAnswer, GpuAnswer, HeldGpu, HolderAnswer, LeaseAnswer, NodeAnswer, QuotaAsk,
+    SuspensionAnswer, TenantAnswer,
 };
 
 /// A moment as RFC 3339 in UTC, to the millisecond.
@@ -33,9 +34,24 @@ pub(crate) fn lease(broker: &Broker, now: Nanoseconds, lease: &Lease) -> LeaseAn
         gpus: held(broker.world(), &lease.place),
         ask: lease.ask.clone(),
         size: lease.size.clone(),
+        suspension: suspension(lease),
         cost: broker.cost_of(now, lease).map(exact),
         exit_code: lease.over.as_ref().and_then(|over| over.exit_code),
     }
+}
+
+fn suspension(lease: &Lease) -> Option<SuspensionAnswer> {
+    let how = lease.ask.suspend.clone();
+    if how.is_none() && lease.freed.is_empty() {
+        return None;
+    }
+    let seconds = |times: &[Nanoseconds]| Lease::p99(times).map(|time| time.seconds().get());
+    Some(SuspensionAnswer {
+        how: how.unwrap_or_else(|| "requeue".into()),
+        returns: lease.returned.len() as u64,
+        freed_p99: seconds(&lease.freed),
+        return_p99: seconds(&lease.returned),
+    })
 }
 
 fn reason(lease: &Lease) -> Option<String> {

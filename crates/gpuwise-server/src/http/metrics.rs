@@ -52,16 +52,7 @@ pub(crate) async fn show(call: Call) -> Result<Response, Problem> {
         "Requests answered, by route and status.",
         &requests.collect::<Vec<_>>(),
     );
-    let (sent, lost) = call.shared.traces.counts();
-    family(
-        "gpuwise_spans_total",
-        "counter",
-        "Spans of leases, by whether a collector took them.",
-        &[
-            ("{result=\"sent\"}".into(), sent.to_string()),
-            ("{result=\"lost\"}".into(), lost.to_string()),
-        ],
-    );
+    traces(&call, &mut family);
     through_the_gateway(&call, &mut family);
     let broker = call.shared.broker();
     let leases = LeaseState::ALL
@@ -168,7 +159,7 @@ fn through_the_gateway(
         "Requests whose engine did not say its tokens.",
         &[(String::new(), sum(|one| one.uncounted).to_string())],
     );
-    const NAME: &str = "gpuwise_gateway_time_to_first_token_seconds";
+    let name = "gpuwise_gateway_time_to_first_token_seconds";
     let count = sum(|one| one.ttft.count);
     let seconds: f64 = all.values().map(|one| one.ttft.sum).sum();
     let classes = (0..).zip(ENDS).map(|(class, end): (usize, f64)| {
@@ -183,5 +174,16 @@ fn through_the_gateway(
     rows.push(("_sum".into(), seconds.to_string()));
     rows.push(("_count".into(), count.to_string()));
     let help = "From when a request came until the first piece of its answer.";
-    family(NAME, "histogram", help, &rows);
+    family(name, "histogram", help, &rows);
+}
+
+fn traces(call: &Call, family: &mut impl FnMut(&str, &str, &str, &[(String, String)])) {
+    let (sent, lost) = call.shared.traces.counts();
+    let row = |result: &str, count: u64| (format!("{{result=\"{result}\"}}"), count.to_string());
+    family(
+        "gpuwise_spans_total",
+        "counter",
+        "Spans of leases, by whether a collector took them.",
+        &[row("sent", sent), row("lost", lost)],
+    );
 }

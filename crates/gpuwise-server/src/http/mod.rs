@@ -58,6 +58,7 @@ use axum::{
 use call::Call;
 use gpuwise_broker::Broker;
 use gpuwise_store::LogEntry;
+use gpuwise_units::Nanoseconds;
 pub(crate) use logged::Reader;
 pub(crate) use problem::Problem;
 use routes::{ROUTES, Route};
@@ -84,6 +85,8 @@ pub(crate) struct Shared {
     pub(crate) followers: broadcast::Sender<Arc<LogEntry>>,
     pub(crate) desk: Arc<dyn Desk>,
     pub(crate) clock: Clock,
+    /// When this daemon began, by its clock.
+    pub(crate) began: Nanoseconds,
     /// The address of the log, to read what a follower missed.
     pub(crate) store: String,
     pub(crate) executor: &'static str,
@@ -169,23 +172,17 @@ pub(crate) fn run(
         tokio::spawn(gateway::watch(Arc::clone(&gate)));
         let app = router(&gate);
         let serving = async move {
-            match tls {
-                Some((files, config)) => {
-                    let listener = Secure::new(listener, files, config)?;
-                    axum::serve(listener, app)
-                        .with_graceful_shutdown(ended)
-                        .await
-                }
-                None => {
-                    // Pieces of an answer are not held back for one another.
-                    let listener = listener.tap_io(|stream| {
-                        let _ = stream.set_nodelay(true);
-                    });
-                    axum::serve(listener, app)
-                        .with_graceful_shutdown(ended)
-                        .await
-                }
+            if let Some((files, config)) = tls {
+                let listener = Secure::new(listener, files, config)?;
+                let serving = axum::serve(listener, app).with_graceful_shutdown(ended);
+                return serving.await;
             }
+            // Pieces of an answer are not held back for one another.
+            let listener = listener.tap_io(|stream| {
+                let _ = stream.set_nodelay(true);
+            });
+            let serving = axum::serve(listener, app).with_graceful_shutdown(ended);
+            serving.await
         };
         let limit = async move {
             // Whoever is slow to take an answer does not hold up the end.

@@ -1,4 +1,4 @@
-//! The page at `/`: fleet, leases, who waits and why, what is spent. Rendered here, without a script.
+//! The page at `/`: fleet, leases, who waits and why, what is spent, SLOs. Rendered here, without a script.
 
 use super::{Problem, call::Call, documents};
 use crate::token;
@@ -7,8 +7,8 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use gpuwise_broker::{Broker, LeaseState, Token};
-use gpuwise_units::Nanoseconds;
-use gpuwise_wire::broker::{GpuAnswer, LeaseAnswer, NodeAnswer};
+use gpuwise_units::{Money, Nanoseconds};
+use gpuwise_wire::broker::{GpuAnswer, LeaseAnswer, NodeAnswer, SloAnswer};
 use std::fmt::Write as _;
 
 /// The cookie that holds the token of who looks at the page. Nothing but the page takes it, so that no
@@ -131,7 +131,8 @@ fn page(broker: &Broker, now: Nanoseconds, token: &Token) -> String {
         .take(MOST)
         .map(|lease| documents::lease(broker, now, lease))
         .collect();
-    leases(&mut body, &open);
+    leases(&mut body, broker, &open);
+    slos(&mut body, broker, now, token);
     document(true, &body)
 }
 
@@ -190,22 +191,21 @@ fn tenants(body: &mut String, broker: &Broker, now: Nanoseconds, token: &Token) 
         let Some(one) = documents::tenant(broker, now, &tenant.name) else {
             continue;
         };
-        let money = |text: &Option<String>| text.as_deref().map_or_else(|| "–".into(), escape);
         let _ = write!(
             body,
             "<tr><td>{}<td class=n>{}<td class=n>{}<td class=n>{}<td class=n>{}<td class=n>{}</tr>",
             escape(&one.name),
             one.gpus,
             one.leases,
-            money(&one.spent),
-            money(&one.reserved),
-            money(&one.budget),
+            money(one.spent.as_deref()),
+            money(one.reserved.as_deref()),
+            money(one.budget.as_deref()),
         );
     }
     body.push_str("</table>");
 }
 
-fn leases(body: &mut String, leases: &[LeaseAnswer]) {
+fn leases(body: &mut String, broker: &Broker, leases: &[LeaseAnswer]) {
     let waiting = LeaseState::Requested.name();
     let (waits, holds): (Vec<&LeaseAnswer>, Vec<&LeaseAnswer>) =
         leases.iter().partition(|lease| lease.state == waiting);
@@ -213,10 +213,15 @@ fn leases(body: &mut String, leases: &[LeaseAnswer]) {
         if rows.is_empty() {
             continue;
         }
+        let waits = title == "Waiting";
+        let last = if waits {
+            "<th>Why"
+        } else {
+            "<th>Ends<th class=n>Cost"
+        };
         let _ = write!(
             body,
-            "<h2>{title}</h2><table><tr><th>Lease<th>Tenant<th>State<th>Since<th>GPUs\
-             <th>Ends<th class=n>Cost</tr>"
+            "<h2>{title}</h2><table><tr><th>Lease<th>Tenant<th>State<th>Since<th>GPUs{last}</tr>"
         );
         for one in rows {
             let gpus = match one.gpus.first() {
@@ -228,22 +233,74 @@ fn leases(body: &mut String, leases: &[LeaseAnswer]) {
                     .or_else(|| one.ask.model.clone())
                     .unwrap_or_default(),
             };
-            let text = |text: &Option<String>| text.as_deref().map_or_else(|| "–".into(), escape);
             let _ = write!(
                 body,
-                "<tr><td title=\"{}\">{}<td>{}<td>{}<td>{}<td>{}<td>{}<td class=n>{}</tr>",
+                "<tr><td title=\"{}\">{}<td>{}<td>{}<td>{}<td>{}",
                 escape(&one.name),
                 escape(&one.id),
                 escape(&one.tenant),
                 escape(&one.state),
                 short(&one.since),
                 escape(gpus.trim_end_matches(" whole")),
-                one.ends_at.as_deref().map_or_else(|| "–".into(), short),
-                text(&one.cost),
             );
+            let _ = if waits {
+                let number = gpuwise_broker::lease_number(&one.id);
+                let why = number.and_then(|number| broker.short_of(number));
+                write!(body, "<td>{}</tr>", escape(&why.unwrap_or_default()))
+            } else {
+                let ends = one.ends_at.as_deref().map_or_else(|| "–".into(), short);
+                write!(
+                    body,
+                    "<td>{ends}<td class=n>{}</tr>",
+                    money(one.cost.as_deref())
+                )
+            };
         }
         body.push_str("</table>");
     }
+}
+
+/// Error budgets: what is promised, what came, what is left.
+fn slos(body: &mut String, broker: &Broker, now: Nanoseconds, token: &Token) {
+    let seen = broker.slos().filter(|slo| token.sees(&slo.document.tenant));
+    let seen: Vec<SloAnswer> = seen
+        .take(MOST)
+        .map(|slo| super::slos::answer(slo, now))
+        .collect();
+    if seen.is_empty() {
+        return;
+    }
+    body.push_str(
+        "<h2>SLOs</h2><table><tr><th>SLO<th>Of<th>Indicator<th>Target<th class=n>Objective<th class=n>Good\
+         <th class=n>Budget left<th>Alert</tr>",
+    );
+    let share = |share: f64| format!("{:.2} %", share * 100.0);
+    for slo in &seen {
+        for one in &slo.objectives {
+            let _ = write!(
+                body,
+                "<tr><td>{}<td>{}<td>{}<td>{}<td class=n>{}<td class=n>{}<td class=n>{}<td>{}</tr>",
+                escape(&slo.id),
+                escape(slo.lease.as_deref().unwrap_or(&slo.tenant)),
+                escape(&one.indicator),
+                escape(&one.target),
+                share(one.objective),
+                one.good.map_or_else(|| "–".into(), share),
+                share(one.budget_left),
+                escape(&one.alert),
+            );
+        }
+    }
+    body.push_str("</table>");
+}
+
+/// Money as people read it.
+fn money(exact: Option<&str>) -> String {
+    let Some(exact) = exact else {
+        return "–".into();
+    };
+    let read = exact.parse::<Money>();
+    escape(&read.map_or_else(|_| exact.to_owned(), |money| money.to_string()))
 }
 
 /// To the second, without the `T`.

@@ -101,6 +101,7 @@ impl From<Refusal> for Problem {
             Refusal::TenantExists(_) | Refusal::TokenExists(_) => (StatusCode::CONFLICT, "exists"),
             Refusal::LeaseOver(_) => (StatusCode::CONFLICT, "over"),
             Refusal::Infeasible(_) => (StatusCode::UNPROCESSABLE_ENTITY, "infeasible"),
+            Refusal::NotPromised(_) => (StatusCode::UNPROCESSABLE_ENTITY, "promise"),
             Refusal::Budget { .. } => (StatusCode::FORBIDDEN, "budget"),
             Refusal::Suspended(_) => (StatusCode::FORBIDDEN, "suspended"),
             Refusal::Unpriced { .. } => (StatusCode::FORBIDDEN, "unpriced"),

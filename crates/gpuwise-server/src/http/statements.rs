@@ -29,11 +29,12 @@ pub(crate) async fn show(call: Call) -> Result<Response, Problem> {
     if !call.sees(tenant) || broker.tenant(tenant).is_none() {
         return Err(Refusal::NoSuchTenant(tenant.to_owned()).into());
     }
-    let statement = broker.statement(call.now(), tenant, month);
+    let now = call.now();
+    let statement = broker.statement(now, tenant, month);
     let closed = month < broker.unclosed();
     drop(broker);
     match call.query("format").unwrap_or("json") {
-        "json" => Ok(json(StatusCode::OK, &answer(&statement, call.now()))),
+        "json" => Ok(json(StatusCode::OK, &answer(&statement, now))),
         "focus" => {
             let text =
                 focus::rows(&statement, &Account::of("gpuwise")).and_then(|rows| focus::csv(&rows));
@@ -42,7 +43,7 @@ pub(crate) async fn show(call: Call) -> Result<Response, Problem> {
             Ok((form, text).into_response())
         }
         "html" => {
-            let text = statement_page::page(&answer(&statement, call.now()), closed);
+            let text = statement_page::page(&answer(&statement, now), closed);
             Ok(page::html(StatusCode::OK, text))
         }
         other => Err(Problem::invalid(

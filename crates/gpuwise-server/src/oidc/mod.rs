@@ -45,7 +45,7 @@ pub enum OidcError {
 }
 
 /// Keys are asked for again no more often than this: tokens with keys that nobody knows cost a question each.
-const AGAIN: Duration = Duration::from_secs(60);
+const AGAIN: Duration = Duration::from_mins(1);
 
 /// How long the provider has to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -92,14 +92,11 @@ impl Oidc {
             return Err(format!("signatures by {:?} are not believed", header.alg));
         }
         let id = header.kid.as_deref();
-        let key = match self.known(id) {
-            Some(key) => key,
-            None => {
-                self.ask_again();
-                let what = || "it is signed with a key that its provider does not have".to_owned();
-                self.known(id).ok_or_else(what)?
-            }
-        };
+        let key = self.known(id).or_else(|| {
+            self.ask_again();
+            self.known(id)
+        });
+        let key = key.ok_or("it is signed with a key that its provider does not have")?;
         let wrong = |error: jsonwebtoken::errors::Error| format!("it is not good: {error}");
         let key = DecodingKey::from_jwk(&key).map_err(wrong)?;
         let mut checks = Validation::new(header.alg);
@@ -170,21 +167,20 @@ impl Oidc {
 }
 
 fn keys(settings: &OidcSettings) -> Result<JwkSet, OidcError> {
-    let from = match &settings.keys {
-        Some(keys) => keys.clone(),
-        None => {
-            let issuer = settings.issuer.trim_end_matches('/');
-            let from = format!("{issuer}/.well-known/openid-configuration");
-            let described: Value = parsed(&from, "description of a provider")?;
-            let keys = described["jwks_uri"].as_str().map(str::to_owned);
-            keys.ok_or_else(|| OidcError::Form {
-                from,
-                what: "description of a provider",
-                problem: "it has no jwks_uri".into(),
-            })?
-        }
-    };
-    parsed(&from, "set of keys (JWKS)")
+    const WHAT: &str = "set of keys (JWKS)";
+    if let Some(keys) = &settings.keys {
+        return parsed(keys, WHAT);
+    }
+    let issuer = settings.issuer.trim_end_matches('/');
+    let from = format!("{issuer}/.well-known/openid-configuration");
+    let described: Value = parsed(&from, "description of a provider")?;
+    let keys = described["jwks_uri"].as_str();
+    let keys = keys.ok_or_else(|| OidcError::Form {
+        from,
+        what: "description of a provider",
+        problem: "it has no jwks_uri".into(),
+    })?;
+    parsed(keys, WHAT)
 }
 
 fn parsed<T: serde::de::DeserializeOwned>(from: &str, what: &'static str) -> Result<T, OidcError> {

@@ -43,6 +43,10 @@ enum How {
     },
 }
 
+#[allow(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "the library's form of such a function"
+)]
 fn verifier(algorithm: &Algorithm, key: &DecodingKey) -> Result<Box<dyn JwtVerifier>, Error> {
     let rsa: Option<&'static RsaParameters> = match algorithm {
         Algorithm::RS256 => Some(&RSA_PKCS1_2048_8192_SHA256),

@@ -9,7 +9,7 @@ use gpuwise_wire::{
     broker::{BrokerEvent, LoggedEvent, Role, TokenDocument},
     live::{EventDocument, FleetDocument},
 };
-use std::{io, path::Path};
+use std::path::Path;
 
 /// The first event of a new log.
 pub(super) fn begin(

@@ -48,11 +48,29 @@ pub struct LeaseAnswer {
     /// How a model was sized.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size: Option<LeaseSize>,
+    /// How often its GPUs were lent while it was idle, and what that took.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub suspension: Option<SuspensionAnswer>,
     /// What it has cost, such as `12.5 USD`; left out where nothing has a price.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
+}
+
+/// How GPUs of an idle lease are lent and given back.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct SuspensionAnswer {
+    /// `sleep`, `checkpoint:…`, `cuda-checkpoint` or `requeue`.
+    pub how: String,
+    /// How often it has come back.
+    pub returns: u64,
+    /// Seconds until its GPUs were free: the 99th percentile of the last hundred; the longest of fewer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub freed_p99: Option<f64>,
+    /// Seconds from when it was wanted until it was active again, of which the same is said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub return_p99: Option<f64>,
 }
 
 /// A GPU, or a part of one, that a lease has.

@@ -65,6 +65,10 @@ pub struct LeaseAsk {
     /// It is admitted only where the simulator says that its SLO is kept, and it can start now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub promise: Option<bool>,
+    /// How what runs gives its GPUs up while it is idle, and gets them back: `sleep` (vLLM's endpoints;
+    /// `sleep:2` without a copy of the weights), `checkpoint:SIGNAL:TIME`, `cuda-checkpoint`, or `requeue`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub suspend: Option<String>,
     /// Where the service that runs on it tells its metrics: the address of a Prometheus page of vLLM, SGLang
     /// or another engine.
     #[serde(default, skip_serializing_if = "Option::is_none")]

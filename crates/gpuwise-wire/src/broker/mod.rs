@@ -6,6 +6,7 @@
 mod answer;
 mod api;
 mod ask;
+mod doctor;
 mod event;
 mod gateway;
 mod rightsize;
@@ -15,8 +16,8 @@ mod usage;
 pub use answer::{
     ExplanationAnswer, FleetAnswer, GpuAnswer, HeldGpu, HolderAnswer, LeaseAnswer, LeaseList,
     NodeAnswer, ProblemAnswer, StatementAnswer, StatementLine, StatementTotal, StoreBackupAnswer,
-    StoreCheckAnswer, StoreMoney, StoreSnapshotAnswer, TenantAnswer, TenantList, TokenAnswer,
-    TokenList, TopAnswer, WeighedAnswer,
+    StoreCheckAnswer, StoreMoney, StoreSnapshotAnswer, SuspensionAnswer, TenantAnswer, TenantList,
+    TokenAnswer, TokenList, TopAnswer, WeighedAnswer,
 };
 pub use api::{
     AuditEntry, AuditList, BudgetAnswer, BudgetList, DryRunAnswer, FleetReport, JobAnswer, JobList,
@@ -25,6 +26,7 @@ pub use api::{
     ReservationList, StrandedAnswer, TenantChange, UserAnswer, UserList,
 };
 pub use ask::{LeaseAsk, QuotaAsk, ServiceAsk, TenantAsk, TokenAsk};
+pub use doctor::{DoctorAnswer, DoctorCheck, DoctorState};
 pub use event::{
     AskedDocument, BrokerEvent, EndedHow, LeaseSize, LoggedEvent, PlacedReason, PolicyDocument,
     PriceDocument, Role, TenantDocument, TokenDocument,
@@ -114,6 +116,10 @@ pub fn answer_schemas() -> Vec<(&'static str, String)> {
         (
             "lease-explanation",
             answer::<ExplanationAnswer>("lease-explanation", "Why a lease waits or is where it is"),
+        ),
+        (
+            "doctor",
+            answer::<DoctorAnswer>("doctor", "What a machine and its broker are ready for"),
         ),
         (
             "statement",

@@ -81,7 +81,7 @@ fn service(daemon: &Daemon, flags: &[&str], engine: &[&str]) -> String {
 }
 
 fn started() -> Daemon {
-    let daemon = Daemon::start(&["--executor", "local"]);
+    let daemon = Daemon::start(&["--executor", "local", "--telemetry-every", "1s"]);
     daemon.json(&["tenant", "create", "vision"]);
     daemon
 }

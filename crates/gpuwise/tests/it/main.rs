@@ -34,6 +34,7 @@ mod operators;
 mod own_rows;
 mod place;
 mod plan;
+mod policy;
 #[cfg(feature = "nsight")]
 mod profile_formats;
 #[cfg(all(feature = "database", feature = "bench"))]
@@ -44,6 +45,8 @@ mod profile_joined;
 mod profile_told;
 #[cfg(feature = "nsight")]
 mod readings;
+#[cfg(feature = "serve")]
+mod right_size;
 #[cfg(feature = "database")]
 mod runs;
 #[cfg(all(feature = "database", feature = "bench"))]
@@ -53,6 +56,8 @@ mod secure;
 mod shards;
 mod simulate;
 mod support;
+#[cfg(feature = "serve")]
+mod suspend;
 mod tco;
 mod tier;
 #[cfg(feature = "serve")]

@@ -53,6 +53,22 @@ const PATIENCE: Duration = Duration::from_mins(2);
 const LARGEST: u64 = 1 << 30;
 
 impl BrokerFlags {
+    pub(super) fn url(&self) -> &str {
+        self.url.trim_end_matches('/')
+    }
+
+    /// A client that says of nobody who asks.
+    ///
+    /// # Errors
+    /// When the network must not be used.
+    pub(super) fn open(&self, offline: bool) -> anyhow::Result<Client> {
+        let nobody = Self {
+            token: Some(String::new()),
+            ..self.clone()
+        };
+        nobody.client(offline)
+    }
+
     /// # Errors
     /// When it is not known who asks, or the network must not be used.
     pub(super) fn client(&self, offline: bool) -> anyhow::Result<Client> {

@@ -15,7 +15,7 @@ use gpuwise_domain::{
 };
 use gpuwise_read::fleet::{read_ask, read_quota};
 use gpuwise_sched::decide::Policy;
-use gpuwise_server::{Desk, Review, Sized, TrueSpeed};
+use gpuwise_server::{Desk, Review, Sized, Suspension, TrueSpeed};
 use gpuwise_size::knowledge::Knowledge;
 use gpuwise_units::{Money, Nanoseconds};
 use gpuwise_wire::{
@@ -169,6 +169,50 @@ fn gpu_fields(text: &str, kinds: &[GpuKind], fields: &mut toml::Table) -> Result
     Ok(())
 }
 
+/// Whether the address of a lease's metrics can be one that the broker may ask: no password, and not the
+/// address at which clouds tell machines their secrets.
+fn tells(ask: &LeaseAsk) -> Result<(), Refusal> {
+    let Some(address) = &ask.metrics else {
+        return Ok(());
+    };
+    let wrong = |why: &str| invalid("metrics", format!("{address:?}: {why}"));
+    let rest = address
+        .strip_prefix("http://")
+        .or_else(|| address.strip_prefix("https://"))
+        .ok_or_else(|| wrong("expected an address such as http://engine:8000/metrics"))?;
+    let host = rest.split('/').next().unwrap_or_default();
+    let graphic = address.bytes().all(|byte| byte.is_ascii_graphic());
+    if host.is_empty() || host.contains('@') || !graphic || address.len() > 500 {
+        return Err(wrong(
+            "expected an address such as http://engine:8000/metrics",
+        ));
+    }
+    let low = host.to_ascii_lowercase();
+    if low.starts_with("169.254.") || low.starts_with("[fe80") || low.starts_with("metadata") {
+        return Err(wrong("the broker does not ask this address"));
+    }
+    Ok(())
+}
+
+/// Whether what a lease says of its suspension can be.
+fn suspends(ask: &LeaseAsk) -> Result<(), Refusal> {
+    let Some(text) = &ask.suspend else {
+        return Ok(());
+    };
+    let how = Suspension::read(text).map_err(|problem| invalid("suspend", problem))?;
+    if ask.command.is_empty() {
+        return Err(invalid(
+            "suspend",
+            "no command is there that it could be for",
+        ));
+    }
+    if matches!(how, Suspension::Sleep { .. }) && ask.service.is_none() {
+        let problem = "only an engine sleeps: say which model it serves";
+        return Err(invalid("suspend", problem));
+    }
+    Ok(())
+}
+
 /// The fields of a job file for a deployment, with what else a lease asks for.
 pub(super) fn fields_of(ask: &LeaseAsk, found: &Deployment) -> toml::Table {
     let mut fields = toml::Table::new();
@@ -239,6 +283,8 @@ impl Desk for AppDesk {
         if let Some(service) = &ask.service {
             self.service(ask, service)?;
         }
+        suspends(ask)?;
+        tells(ask)?;
         let mut fields = toml::Table::new();
         let (mut size, mut deployment) = (None, None);
         match (&ask.model, &ask.gpu) {

@@ -124,6 +124,10 @@ pub struct RequestFlags {
     /// Admit it only where the simulator says that its SLO is kept, and it can start now
     #[arg(long, requires = "model", help_heading = "Sized by plan")]
     promise: bool,
+    /// How what runs gives its GPUs up while it is idle: sleep (vLLM's endpoints), sleep:2,
+    /// checkpoint:SIGNAL:TIME, cuda-checkpoint or requeue
+    #[arg(long, value_name = "HOW")]
+    suspend: Option<String>,
     /// Address of the Prometheus page on which the service that runs tells its metrics
     #[arg(long, value_name = "URL")]
     metrics: Option<String>,
@@ -270,6 +274,7 @@ fn request(context: &Context, flags: &RequestFlags) -> anyhow::Result<Exit> {
         tpot: flags.tpot.clone(),
         promise: flags.promise.then_some(true),
         metrics: flags.metrics.clone(),
+        suspend: flags.suspend.clone(),
         command: flags.command.clone(),
         env,
         service: flags.serve.clone().map(|model| ServiceAsk {
@@ -413,6 +418,20 @@ fn show(context: &Context, lease: &LeaseAnswer) -> anyhow::Result<Exit> {
         "ends",
         &lease.ends_at.as_deref().map(short).unwrap_or_default(),
     );
+    if let Some(suspension) = &lease.suspension {
+        let seconds =
+            |time: Option<f64>| time.map_or_else(|| "–".into(), |time| format!("{time:.2} s"));
+        line(
+            "suspended",
+            &format!(
+                "by {}: freed within {}, back within {} (p99 of {})",
+                suspension.how,
+                seconds(suspension.freed_p99),
+                seconds(suspension.return_p99),
+                suspension.returns
+            ),
+        );
+    }
     line("cost", lease.cost.as_deref().unwrap_or_default());
     if let Some(code) = lease.exit_code {
         line("exit code", &code.to_string());

@@ -2,6 +2,7 @@
 
 mod client;
 mod desk;
+mod doctor;
 mod engine;
 mod engine_page;
 mod lease;
@@ -22,6 +23,7 @@ mod top;
 mod usage;
 
 pub use client::BrokerFlags;
+pub use doctor::{Doctor, run as doctor};
 pub use engine::{Engine, run as engine};
 pub use gpuwise_server::openapi;
 pub use lease::{LeaseCommand, run as lease};

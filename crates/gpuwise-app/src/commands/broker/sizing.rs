@@ -17,6 +17,8 @@ use gpuwise_wire::broker::LeaseAsk;
 
 /// Requests that a deployment is tried with.
 const TRIED: u64 = 2_000;
+/// What is promised must hold at so many times its load.
+const PROMISED: f64 = 1.1;
 /// By how much the load is taken to be larger where a deployment breaks when it is tried.
 const MORE: f64 = 1.1;
 /// How often it is taken to be larger: 1.1¹⁶ is 4.6 times.
@@ -108,11 +110,12 @@ impl AppDesk {
         if ask.rate.is_none() || !(measured || promised) {
             return Ok(first);
         }
+        let load = if promised { PROMISED } else { 1.0 };
         let mut more = first.steps.max(0.1);
         let mut last = None;
         for _ in 0..MOST {
             let found = self.once(broker, &app, ask, more)?;
-            let tried = self.tried(&app, &found.saved, ask)?;
+            let tried = tried(&app, &found.saved, ask, load)?;
             let held = tried.kept;
             let found = Planned {
                 tried: Some(tried),
@@ -125,6 +128,9 @@ impl AppDesk {
             more *= MORE;
         }
         let words = last.and_then(|one| one.tried).map(|tried| tried.words);
+        if promised {
+            return Err(Refusal::NotPromised(words.unwrap_or_default()));
+        }
         Err(Refusal::Infeasible(format!(
             "no deployment on this fleet's GPUs keeps the SLO when it is tried: {}",
             words.unwrap_or_default()
@@ -253,45 +259,42 @@ impl AppDesk {
         let workload = planned.sizing.question.workload.clone();
         let mut planned = self.with_steps(app, found, workload, command)?;
         if promised {
-            let tried = self.tried(app, &planned.saved, ask)?;
+            let tried = tried(app, &planned.saved, ask, PROMISED)?;
             if !tried.kept {
-                return Err(Refusal::Infeasible(format!(
-                    "it cannot be promised: {}",
-                    tried.words
-                )));
+                return Err(Refusal::NotPromised(tried.words));
             }
             planned.tried = Some(tried);
         }
         Ok(planned)
     }
-
-    /// A deployment under its traffic, request by request, with what was measured here.
-    pub(super) fn tried(&self, app: &App, saved: &Saved, ask: &LeaseAsk) -> Result<Tried, Refusal> {
-        let wrong = |error: anyhow::Error| invalid("model", format!("{error:#}"));
-        let report = run(app, saved, ask).map_err(wrong)?;
-        let saturated = report.saturation.is_some_and(|sign| sign.saturated);
-        let verdicts = report.attainment.verdicts.iter().filter_map(|one| {
-            let found = one.found?;
-            let at = one.at.map_or("mean".into(), |at| at.to_string());
-            Some(format!(
-                "{} {at} {} of {} s",
-                one.about.name(),
-                gpuwise_units::significant(found, 3),
-                gpuwise_units::significant(one.bound, 3)
-            ))
-        });
-        let mut words: Vec<String> = verdicts.collect();
-        if saturated {
-            words.push("more comes than is served".into());
-        }
-        Ok(Tried {
-            kept: report.attainment.kept != Some(false) && !saturated,
-            words: words.join(", "),
-        })
-    }
 }
 
-fn run(app: &App, saved: &Saved, ask: &LeaseAsk) -> anyhow::Result<RunReport> {
+/// A deployment under so many times its traffic, request by request, with what was measured here.
+fn tried(app: &App, saved: &Saved, ask: &LeaseAsk, load: f64) -> Result<Tried, Refusal> {
+    let wrong = |error: anyhow::Error| invalid("model", format!("{error:#}"));
+    let report = run(app, saved, ask, load).map_err(wrong)?;
+    let saturated = report.saturation.is_some_and(|sign| sign.saturated);
+    let verdicts = report.attainment.verdicts.iter().filter_map(|one| {
+        let found = one.found?;
+        let at = one.at.map_or("mean".into(), |at| at.to_string());
+        Some(format!(
+            "{} {at} {} of {} s",
+            one.about.name(),
+            gpuwise_units::significant(found, 3),
+            gpuwise_units::significant(one.bound, 3)
+        ))
+    });
+    let mut words: Vec<String> = verdicts.collect();
+    if saturated {
+        words.push("more comes than is served".into());
+    }
+    Ok(Tried {
+        kept: report.attainment.kept != Some(false) && !saturated,
+        words: words.join(", "),
+    })
+}
+
+fn run(app: &App, saved: &Saved, ask: &LeaseAsk, load: f64) -> anyhow::Result<RunReport> {
     let loaded = catalogue::load(&app.overrides)?;
     let knowledge = knowledge::load(&loaded)?;
     let shapes = Shapes::of(&saved.deployment, &loaded, app.offline)?;
@@ -303,7 +306,7 @@ fn run(app: &App, saved: &Saved, ask: &LeaseAsk) -> anyhow::Result<RunReport> {
         cluster: Cluster::usual(),
         slo: sent.workload.slo.clone(),
         sent,
-        load: 1.0,
+        load,
         seed: app.seed,
     };
     let constants = knowledge.constants(saved.deployment.engine);

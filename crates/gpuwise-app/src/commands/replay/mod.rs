@@ -4,13 +4,14 @@ mod files;
 mod gavel;
 mod genai;
 mod openb;
+mod past;
 mod philly;
 
 use super::{Context, Exit};
 use crate::{catalogue, error::Problem, settings};
 use files::Places;
 use gpuwise_domain::placement::ReplayRow;
-use gpuwise_read::fleet::{is_gavel_trace, is_gavel_unit_trace, is_philly_trace};
+use gpuwise_read::fleet::{is_gavel_trace, is_gavel_unit_trace, is_past, is_philly_trace};
 use gpuwise_sched::policy;
 use std::path::Path;
 
@@ -83,6 +84,8 @@ enum Trace {
     Philly,
     Genai,
     Gavel,
+    /// Of somebody's own cluster.
+    Past,
 }
 
 /// Refuses flags that would change nothing on this kind of trace.
@@ -97,7 +100,12 @@ fn refuse_others(flags: &settings::Replay, trace: Trace) -> anyhow::Result<()> {
             Trace::Genai,
             "genai",
         ),
-        ("--fleet", flags.fleet.is_some(), Trace::Gavel, "gavel"),
+        (
+            "--fleet",
+            flags.fleet.is_some() && trace != Trace::Past,
+            Trace::Gavel,
+            "gavel, or of your own cluster",
+        ),
         ("--speeds", flags.speeds.is_some(), Trace::Gavel, "gavel"),
         ("--durations", unknown, Trace::Gavel, "gavel"),
         ("--no-sharing", flags.no_sharing, Trace::Gavel, "gavel"),
@@ -116,7 +124,7 @@ fn refuse_others(flags: &settings::Replay, trace: Trace) -> anyhow::Result<()> {
 }
 
 /// What can be named.
-const TRACES: &str = "traces: openb, openb:VARIANT, genai, gavel, gavel:continuous-single@RATE, philly, philly:CLUSTER, or a directory or file of one of these forms";
+const TRACES: &str = "traces: openb, openb:VARIANT, genai, gavel, gavel:continuous-single@RATE, philly, philly:CLUSTER, a directory or file of one of these forms, or what ran on your cluster (sacct --parsable2, kubectl get pods -A -o json)";
 
 /// A file of a trace, told by its header; what belongs to it stands beside it.
 fn of_file(
@@ -125,6 +133,15 @@ fn of_file(
     path: &Path,
 ) -> anyhow::Result<Vec<ReplayRow>> {
     let text = files::text(path)?;
+    let on_fleet = flags
+        .fleet
+        .as_deref()
+        .is_some_and(|on| Path::new(on).is_file());
+    let other = is_gavel_trace(&text) || is_gavel_unit_trace(&text) || is_philly_trace(&text);
+    if (on_fleet || !other) && is_past(&text) {
+        refuse_others(flags, Trace::Past)?;
+        return past::rows(context, flags, path, &text);
+    }
     if is_gavel_trace(&text) {
         refuse_others(flags, Trace::Gavel)?;
         return gavel::rows(flags, Some(path));

@@ -7,6 +7,7 @@ use gpuwise_domain::placement::{
     Action, Event, FleetGpu, GpuAsk, GpuId, Health, IslandId, Node, NodeId, QueueId, Remedy, Uid,
 };
 use gpuwise_units::{Currency, Money};
+use std::sync::Arc;
 
 /// Nodes of one shape that may be bought for a job.
 const MOST_NODES: u32 = 4096;
@@ -38,7 +39,7 @@ fn shape(world: &mut World, like: NodeId, number: u32) -> Option<(Node, Vec<Flee
             .map(|(_, to)| *to);
         let new = known.unwrap_or_else(|| {
             let new = IslandId(world.islands.len() as u32);
-            world.islands.push(format!("new {number}"));
+            Arc::make_mut(&mut world.islands).push(format!("new {number}"));
             fresh.push((old, new));
             new
         });

@@ -72,6 +72,8 @@ impl Rig {
                 policy: PolicyDocument {
                     selector: "first-fit".into(),
                     preempt: false,
+                    file: None,
+                    sharing: None,
                     scheduling: SchedulingDocument::of(&Fleet::default().scheduling),
                 },
             },

@@ -53,7 +53,7 @@ pub(super) fn command(
 }
 
 /// The GPUs of assignments as CUDA is told: their lasting ids.
-fn devices(broker: &Broker, assignments: &[Assignment]) -> String {
+pub(super) fn devices(broker: &Broker, assignments: &[Assignment]) -> String {
     let shares = assignments.iter().flat_map(|one| &one.gpus);
     let ids = shares.filter_map(|share| {
         let state = broker.world().gpu(share.gpu)?;

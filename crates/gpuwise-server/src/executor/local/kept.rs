@@ -22,6 +22,12 @@ pub(super) struct Kept {
     /// The order that started it.
     pub(super) order: u64,
     pub(super) processes: Vec<Process>,
+    /// The GPUs that it was started on, as it was told them.
+    #[serde(default)]
+    pub(super) devices: String,
+    /// Whether it has given them up and lives on.
+    #[serde(default)]
+    pub(super) asleep: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -64,7 +70,7 @@ impl Place {
         job: JobId,
         worker: usize,
         port: Option<u16>,
-        launch: Launch,
+        launch: &Launch,
     ) -> Result<Process, String> {
         let program = launch.words.first().cloned().unwrap_or_default();
         if !is_there(&program) {

@@ -7,6 +7,9 @@ mod environment;
 mod kept;
 mod process;
 mod ready;
+mod suspend;
+
+pub use suspend::Suspension;
 
 use super::Executor;
 use crate::{endpoints::Endpoints, message::Incoming};
@@ -19,7 +22,11 @@ use std::{
     collections::BTreeMap,
     net::TcpListener,
     path::PathBuf,
-    sync::{Arc, atomic::AtomicBool, mpsc::Sender},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+        mpsc::Sender,
+    },
     thread,
     time::Duration,
 };
@@ -42,6 +49,8 @@ pub struct Local {
 #[derive(Debug, Clone, Default)]
 struct Running {
     groups: Vec<Arc<Group>>,
+    /// Who says how it goes on; `None`: there are no processes.
+    watch: Option<process::Watch>,
 }
 
 impl Local {
@@ -103,6 +112,8 @@ impl Local {
         let mut kept = Kept {
             order: order.0,
             processes: Vec::new(),
+            devices: environment::devices(broker, assignments),
+            asleep: false,
         };
         for (worker, own) in workers.into_iter().enumerate() {
             let port = match &lease.ask.service {
@@ -110,7 +121,7 @@ impl Local {
                 None => None,
             };
             let command = environment::command(lease, broker, own, worker, port);
-            let started = self.place.start(job, worker, port, command);
+            let started = self.place.start(job, worker, port, &command);
             match started {
                 Ok(process) => kept.processes.push(process),
                 Err(reason) => {
@@ -139,21 +150,25 @@ impl Local {
             .iter()
             .map(|one| Arc::new(one.group()))
             .collect();
-        let all = Running {
-            groups: groups.clone(),
-        };
-        self.running.insert(job, all);
         let starts = lease.ask.service.is_some();
         let watch = process::Watch {
             job,
-            order,
+            order: Arc::new(AtomicU64::new(kept.order)),
             starting: Arc::new(AtomicBool::new(starts && !known)),
             place: self.place.clone(),
             inbox: self.inbox.clone(),
             endpoints: self.endpoints.clone(),
         };
+        let all = Running {
+            groups: groups.clone(),
+            watch: Some(watch.clone()),
+        };
+        self.running.insert(job, all);
         for group in &groups {
             watch.clone().watch(Arc::clone(group), groups.clone());
+        }
+        if kept.asleep {
+            return;
         }
         match &lease.ask.service {
             Some(service) => ready::tell(&watch, service, kept, groups, known),
@@ -213,7 +228,9 @@ impl Local {
             self.seen.push(Observation::Done(order));
             return;
         }
-        groups.iter().for_each(|group| group.is_told());
+        for group in &groups {
+            group.is_told();
+        }
         let (inbox, place) = (self.inbox.clone(), self.place.clone());
         thread::spawn(move || {
             process::end_all(&groups, grace);
@@ -221,6 +238,86 @@ impl Local {
             // The writer may be gone already.
             let _ = inbox.send(Incoming::Observed(Observation::Done(order)));
         });
+    }
+
+    /// An idle lease gives its GPUs up, in the way that it said.
+    fn suspend(&mut self, order: OrderId, job: JobId, broker: &Broker) {
+        let how = broker.lease(job.0).map(Suspension::of).unwrap_or_default();
+        let known = self.running.get(&job).cloned().zip(self.place.kept(job));
+        let work = known.and_then(|(running, kept)| self.work(how, order, running, kept, broker));
+        match work {
+            Some((work, mut kept)) if how != Suspension::Requeue => {
+                self.endpoints.remove(job.0);
+                if how.stays() {
+                    kept.asleep = true;
+                    if let Err(error) = self.place.keep(job, &kept) {
+                        let reason = format!("that it sleeps cannot be noted: {error}");
+                        self.seen.push(Observation::Failed { order, reason });
+                        return;
+                    }
+                } else {
+                    self.running.remove(&job);
+                }
+                work.suspend();
+            }
+            _ => self.stop(order, job, Duration::from_secs(30)),
+        }
+    }
+
+    fn work(
+        &self,
+        how: Suspension,
+        order: OrderId,
+        running: Running,
+        kept: Kept,
+        broker: &Broker,
+    ) -> Option<(suspend::Work, Kept)> {
+        let watch = running.watch?;
+        let lease = broker.lease(watch.job.0)?;
+        let service = lease.ask.service.as_ref();
+        let work = suspend::Work {
+            how,
+            order,
+            watch,
+            groups: running.groups,
+            processes: kept.processes.clone(),
+            health: service.and_then(|service| service.health.clone()),
+        };
+        Some((work, kept))
+    }
+
+    /// Goes on with what sleeps on these very GPUs; `false`: nothing does, and it is to be started.
+    fn resume(
+        &mut self,
+        order: OrderId,
+        job: JobId,
+        assignments: &[Assignment],
+        broker: &Broker,
+    ) -> bool {
+        let how = broker.lease(job.0).map(Suspension::of).unwrap_or_default();
+        let Some(running) = self.running.get(&job).cloned() else {
+            return false;
+        };
+        let Some(mut kept) = self.place.kept(job).filter(|kept| kept.asleep) else {
+            return false;
+        };
+        let same = kept.devices == environment::devices(broker, assignments);
+        if !same || !how.stays() {
+            return false;
+        }
+        kept.asleep = false;
+        kept.order = order.0;
+        if self.place.keep(job, &kept).is_err() {
+            return false;
+        }
+        match self.work(how, order, running, kept, broker) {
+            Some((work, _)) => {
+                work.watch.order.store(order.0, Ordering::SeqCst);
+                work.resume();
+                true
+            }
+            None => false,
+        }
     }
 
     /// Whether an order comes after those that were taken on about its job.
@@ -294,15 +391,25 @@ impl Executor for Local {
                 | Action::Move {
                     job, assignments, ..
                 }
-                | Action::Resize { job, assignments }
-                | Action::Restore { job, assignments } => {
+                | Action::Resize { job, assignments } => {
                     if self.is_new(*job, order.id) {
                         self.start(order.id, *job, assignments, broker);
                     }
                 }
-                Action::Preempt { job, .. } | Action::Reclaim { job } => {
+                Action::Restore { job, assignments } => {
+                    let new = self.is_new(*job, order.id);
+                    if new && !self.resume(order.id, *job, assignments, broker) {
+                        self.start(order.id, *job, assignments, broker);
+                    }
+                }
+                Action::Preempt { job, .. } => {
                     if self.is_new(*job, order.id) {
                         self.stop(order.id, *job, Duration::from_secs(30));
+                    }
+                }
+                Action::Reclaim { job } => {
+                    if self.is_new(*job, order.id) {
+                        self.suspend(order.id, *job, broker);
                     }
                 }
                 // Devices that are only declared have no mode to switch.

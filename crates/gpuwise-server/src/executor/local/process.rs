@@ -12,7 +12,7 @@ use std::{
     process::Child,
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
         mpsc::Sender,
     },
     thread,
@@ -52,6 +52,19 @@ impl Group {
 
     pub(super) fn is_told(&self) {
         self.told.store(true, Ordering::SeqCst);
+    }
+
+    /// It was to end, and does not: its end is news again.
+    pub(super) fn goes_on(&self) {
+        self.told.store(false, Ordering::SeqCst);
+    }
+
+    /// Sends a signal to all of it.
+    pub(super) fn signal(&self, signal: Signal) {
+        if let Some(pid) = Pid::from_raw(self.pid).filter(|_| self.pid > 1) {
+            // That there is nobody any more is seen by whoever waits.
+            let _ = kill_process_group(pid, signal);
+        }
     }
 
     fn was_told(&self) -> bool {
@@ -155,7 +168,8 @@ pub(super) fn words(code: Option<i32>) -> (Option<i32>, String) {
 #[derive(Debug, Clone)]
 pub(super) struct Watch {
     pub(super) job: JobId,
-    pub(super) order: OrderId,
+    /// The order that started it, or woke it last.
+    pub(super) order: Arc<AtomicU64>,
     /// Whether it is a service that is still to get ready: its end is a start that failed.
     pub(super) starting: Arc<AtomicBool>,
     pub(super) place: Place,
@@ -164,6 +178,10 @@ pub(super) struct Watch {
 }
 
 impl Watch {
+    pub(super) fn order(&self) -> OrderId {
+        OrderId(self.order.load(Ordering::SeqCst))
+    }
+
     /// Watches one of the groups of a job.
     pub(super) fn watch(self, group: Arc<Group>, all: Vec<Arc<Group>>) {
         thread::spawn(move || {
@@ -184,7 +202,7 @@ impl Watch {
             self.place.forget(self.job);
             self.tell(Observation::Exited {
                 job: self.job,
-                order: self.order,
+                order: self.order(),
                 code,
                 reason,
             });
@@ -196,7 +214,7 @@ impl Watch {
         let observation = match observation {
             Observation::Exited { reason, .. } if self.starting.load(Ordering::SeqCst) => {
                 Observation::Failed {
-                    order: self.order,
+                    order: self.order(),
                     reason: format!("{reason} before it was ready"),
                 }
             }

@@ -16,7 +16,7 @@ use std::{
 };
 
 /// How long it may take, where nobody says.
-const USUAL: Duration = Duration::from_secs(600);
+const USUAL: Duration = Duration::from_mins(10);
 
 /// Between two questions.
 const STEP: Duration = Duration::from_millis(100);
@@ -55,12 +55,14 @@ pub(super) fn tell(
                     Err(error) => format!("GET {path}: {error}"),
                 };
                 if Instant::now() >= end {
-                    groups.iter().for_each(|group| group.is_told());
+                    for group in &groups {
+                        group.is_told();
+                    }
                     end_all(&groups, Duration::from_secs(10));
                     watch.place.forget(watch.job);
                     let seconds = within.as_secs_f64();
                     return watch.tell(Observation::Failed {
-                        order: watch.order,
+                        order: watch.order(),
                         reason: format!("it was not ready within {seconds} s: {last}"),
                     });
                 }
@@ -74,7 +76,7 @@ pub(super) fn tell(
         watch.starting.store(false, Ordering::SeqCst);
         watch.endpoints.set(watch.job.0, addresses);
         if !known {
-            watch.tell(Observation::Done(watch.order));
+            watch.tell(Observation::Done(watch.order()));
         }
     });
 }

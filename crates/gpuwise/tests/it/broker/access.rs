@@ -62,3 +62,28 @@ fn tenants_do_not_see_each_other() {
     let (good, said) = as_ann(&["lease", "list"]);
     assert!(!good && said.contains("no such token"), "{said}");
 }
+
+#[test]
+fn a_doctor_says_what_is_well_and_what_is_not() {
+    let daemon = Daemon::start(&[]);
+    let well = daemon.json(&["doctor"]);
+    let state = |what: &str| {
+        let checks = well["checks"].as_array().expect("a list");
+        let one = checks.iter().find(|one| one["what"] == what);
+        one.unwrap_or_else(|| panic!("{what}: {well}"))["state"].clone()
+    };
+    for what in ["Commands of leases", "Log and its disk", "Broker", "Token"] {
+        assert_eq!(state(what), "well", "{what}");
+    }
+    let mut command = daemon.command(&["doctor", "--broker-only", "--url", "http://127.0.0.1:9"]);
+    assert_eq!(
+        command.output().expect("runs").status.code(),
+        Some(1),
+        "nobody is there"
+    );
+    let mut command = daemon.command(&["doctor", "--token", "wrong"]);
+    let output = command.output().expect("runs");
+    assert_eq!(output.status.code(), Some(1));
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(text.contains("no such token"), "{text}");
+}

@@ -100,6 +100,37 @@ fn what_is_wrong_is_refused_and_named() {
             &["lease", "request", "--tenant", "rich", "--gpu", "H100"],
             "there is no tenant \"rich\"",
         ),
+        (
+            &[
+                "lease",
+                "request",
+                "--tenant",
+                "poor",
+                "--model",
+                "llama-3.1-8b",
+                "--workers",
+                "2",
+            ],
+            "how many workers a model needs is sized",
+        ),
+        (
+            &[
+                "lease", "request", "--tenant", "poor", "--gpu", "H100", "--env", "A=1",
+            ],
+            "no command is there",
+        ),
+        (
+            &[
+                "serve",
+                "--listen",
+                "127.0.0.1:0",
+                "--executor",
+                "local",
+                "--start-fails",
+                "0.5",
+            ],
+            "are of simulated starts",
+        ),
         (&["lease", "show", "L-9"], "there is no lease L-9"),
         (&["lease", "show", "../../etc"], "is no lease"),
         (

@@ -44,8 +44,13 @@ pub(super) struct Daemon {
 
 impl Daemon {
     pub(super) fn start(arguments: &[&str]) -> Self {
+        Self::start_on(FLEET, arguments)
+    }
+
+    /// On a fleet of its own.
+    pub(super) fn start_on(fleet: &str, arguments: &[&str]) -> Self {
         let place = Place::new();
-        place.write("fleet.toml", FLEET);
+        place.write("fleet.toml", fleet);
         let (child, url) = spawn(&place, arguments);
         let token = token(&place);
         Self {
@@ -101,7 +106,7 @@ impl Daemon {
         fs::read_to_string(folder.join(format!("logs/{lease}.log"))).expect("a log")
     }
 
-    fn refused(&self, arguments: &[&str]) -> String {
+    pub(super) fn refused(&self, arguments: &[&str]) -> String {
         let output = self.command(arguments).output().expect("runs");
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
         String::from_utf8(output.stderr).expect("UTF-8")

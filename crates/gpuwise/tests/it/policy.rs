@@ -1,0 +1,275 @@
+//! Policy files: each option that is read moves a decision.
+
+use crate::support::Place;
+
+/// A fleet, what is asked of it, a policy and who is to be found in it: `job action`.
+struct Case {
+    option: &'static str,
+    fleet: &'static str,
+    jobs: &'static str,
+    /// What holds with either.
+    base: &'static str,
+    before: &'static str,
+    then: &'static str,
+    after: &'static str,
+}
+
+const ONE: &str = "[[node]]\nname = \"a\"\ngpus = \"1xH100\"\ncpu = 8\nmemory = \"64GiB\"\n";
+const TWO: &str = "[[node]]\nname = \"a\"\ngpus = \"2xH100\"\ncpu = 8\nmemory = \"64GiB\"\n";
+const QUEUES: &str = "[[node]]\nname = \"a\"\ngpus = \"2xH100\"\ncpu = 8\nmemory = \"64GiB\"\n\
+     [[queue]]\nname = \"x\"\nquota = { gpus = 1 }\n[[queue]]\nname = \"y\"\nquota = { gpus = 1 }\n";
+const SHARES: &str = "[[node]]\nname = \"a\"\ngpus = \"1xH100\"\ncpu = 8\nmemory = \"64GiB\"\n\
+     [[queue]]\nname = \"x\"\nused = 1000\n[[queue]]\nname = \"y\"\n";
+const BOTH: &str = "[[job]]\nname = \"of-x\"\nqueue = \"x\"\ngpus = 1\n[[job]]\nname = \"of-y\"\nqueue = \"y\"\ngpus = 1\n";
+const TURNS: &str = "[[job]]\nname = \"long\"\ngpus = 1\nduration = \"5h\"\nsubmitted = \"2h\"\n\
+     [[job]]\nname = \"short\"\ngpus = 1\nduration = \"1h\"\nsubmitted = \"1h\"\npriority = 0\n";
+const HEAD: &str = "[[job]]\nname = \"runs\"\ngpus = 1\nrunning = \"a:0\"\nduration = \"1h\"\n\
+     [[job]]\nname = \"head\"\ngpus = 2\nduration = \"1h\"\npriority = 5\n\
+     [[job]]\nname = \"behind\"\ngpus = 1\nduration = { expected = \"50min\", spread = 0.5 }\n";
+const RUNS: &str = "[[job]]\nname = \"runs\"\ngpus = 1\nrunning = \"a:0\"\nduration = \"9h\"\npreemptible = { checkpoint = \"10min\", restart = \"1min\" }\n\
+     [[job]]\nname = \"high\"\ngpus = 1\npriority = 9\nduration = \"9h\"\n";
+const APART: &str = "[[node]]\nname = \"a\"\ngpus = \"2xH100\"\ncpu = 8\nmemory = \"64GiB\"\n\
+     [[node]]\nname = \"b\"\ngpus = \"1xH100\"\ncpu = 8\nmemory = \"64GiB\"\n";
+const WIDE: &str = "[[job]]\nname = \"runs\"\ngpus = 1\nrunning = \"a:0\"\nduration = \"9h\"\npreemptible = { checkpoint = \"10min\", restart = \"1min\" }\n\
+     [[job]]\nname = \"wide\"\ngpus = 2\npriority = 9\nduration = \"9h\"\n";
+const BORROWED: &str = "[[job]]\nname = \"lent\"\nqueue = \"x\"\ngpus = 2\nrunning = \"a:0-1\"\npreemptible = { checkpoint = \"10min\", restart = \"1min\" }\n\
+     [[job]]\nname = \"of-y\"\nqueue = \"y\"\ngpus = 1\n";
+const ELASTIC: &str = "[[job]]\nname = \"grows\"\ngpus = 1\nworkers = { min = 1, preferred = 1, max = 2 }\nrunning = \"a:0\"\npreemptible = { checkpoint = \"10min\", restart = \"1min\" }\n";
+const SPREAD_OUT: &str = "[[job]]\nname = \"wants\"\nqueue = \"x\"\ngpus = 2\n";
+const POOL: &str = "[[pool]]\nname = \"p\"\ngpus = \"1xL40S\"\nattach = \"10s\"\nnodes = \"h\"\nslots = 1\n[[node]]\nname = \"h\"\ncpu = 8\nmemory = \"64GiB\"\n";
+const CUT: &str = "[[node]]\nname = \"a\"\ngpus = \"1xH100\"\ncpu = 8\nmemory = \"64GiB\"\nmig = { 0 = [\"1g.10gb@0\"] }\n";
+const PLAIN: &str = "[[job]]\nname = \"whole\"\ngpus = 1\n";
+const DRAINED: &str = "[[node]]\nname = \"a\"\ngpus = \"1xH100\"\ncpu = 8\nmemory = \"64GiB\"\nhealth = \"draining\"\n\
+     [[node]]\nname = \"b\"\ngpus = \"1xH100\"\ncpu = 8\nmemory = \"64GiB\"\n";
+const LEAVES: &str = "[[job]]\nname = \"leaves\"\ngpus = 1\nrunning = \"a:0\"\npreemptible = { checkpoint = \"10min\", restart = \"1min\" }\n";
+
+macro_rules! case {
+    ($option:literal, $fleet:expr, $jobs:expr, $base:literal: $before:literal, $then:literal => $after:literal) => {
+        Case {
+            option: $option,
+            fleet: $fleet,
+            jobs: $jobs,
+            base: $base,
+            before: $before,
+            then: $then,
+            after: $after,
+        }
+    };
+}
+
+fn cases() -> Vec<Case> {
+    vec![
+        case!("order", ONE, TURNS, "": "long start", "order = \"shortest\"" => "short start"),
+        case!("starvation", ONE, TURNS, "order = \"shortest\"\n": "short start", "starvation = \"90min\"" => "long start"),
+        case!("backfill", TWO, HEAD, "": "behind start", "backfill = \"none\"" => "behind wait"),
+        case!("backfill easy", TWO, HEAD, "": "behind start", "backfill = \"easy\"" => "behind wait"),
+        case!("reservations", TWO, HEAD, "backfill = \"easy\"\n": "behind wait", "reservations = 0" => "behind start"),
+        case!("padding_sigmas", TWO, HEAD, "backfill = \"easy\"\n": "behind wait", "padding_sigmas = 0.0" => "behind start"),
+        case!("fair_share", SHARES, BOTH, "order = \"fair-share\"\n": "of-x start", "[fair_share]\nhalf_life = \"7d\"" => "of-y start"),
+        case!("past", SHARES, BOTH, "order = \"fair-share\"\n[fair_share]\nhalf_life = \"7d\"\n": "of-y start", "past = 0.0" => "of-x start"),
+        case!("fair-tree", SHARES, BOTH, "": "of-x start", "order = \"fair-tree\"" => "of-y start"),
+        case!("queue.weight", SHARES, BOTH, "order = \"fair-share\"\n": "of-x start", "[[queue]]\nname = \"y\"\nweight = 5" => "of-y start"),
+        case!("queue.priority", SHARES, BOTH, "order = \"fair-share\"\n": "of-x start", "[[queue]]\nname = \"y\"\npriority = 1" => "of-y start"),
+        case!("queue.borrow", QUEUES, SPREAD_OUT, "": "wants start", "[[queue]]\nname = \"x\"\nborrow = 0" => "wants wait"),
+        case!("queue.lend", QUEUES, SPREAD_OUT, "": "wants start", "[[queue]]\nname = \"y\"\nlend = 0" => "wants wait"),
+        case!("queue.cap", QUEUES, SPREAD_OUT, "": "wants start", "[[queue]]\nname = \"x\"\ncap = 1" => "wants wait"),
+        case!("queue.reclaims", QUEUES, BORROWED, "": "lent preempt", "[[queue]]\nname = \"y\"\nreclaims = false" => "of-y wait"),
+        case!("disruption.preempt", ONE, RUNS, "": "high wait", "[disruption]\npreempt = true" => "runs preempt"),
+        case!("disruption.most", ONE, RUNS, "[disruption]\npreempt = true\n": "runs preempt", "most = 0" => "high wait"),
+        case!("disruption.migrate", APART, WIDE, "": "wide wait", "[disruption]\nmigrate = true" => "runs move"),
+        case!("disruption.worth", APART, WIDE, "[disruption]\nmigrate = true\n": "runs move", "worth = 0.0" => "wide wait"),
+        case!("disruption.attach", POOL, PLAIN, "": "whole start", "[disruption]\nattach = false" => "whole wait"),
+        case!("disruption.repartition", CUT, PLAIN, "": "whole start", "[disruption]\nrepartition = false" => "whole wait"),
+        case!("upkeep.drain", DRAINED, LEAVES, "": "", "[upkeep]\ndrain = true" => "leaves move"),
+        case!("upkeep.grow", TWO, ELASTIC, "": "", "[upkeep]\ngrow = true" => "grows resize"),
+        case!("nodes", APART, "[[job]]\nname = \"one\"\ngpus = 1\n", "nodes = \"firstfit\"\n": "one start a", "nodes = \"bestfit\"" => "one start b"),
+    ]
+}
+
+/// Who does what where, in lines.
+fn acts(case: &Case, policy: &str) -> String {
+    let place = Place::new();
+    place.write("fleet.toml", case.fleet);
+    let jobs = case
+        .jobs
+        .replace("gpus =", "cpu = 1\nmemory = \"1GiB\"\ngpus =");
+    place.write("jobs.toml", &jobs);
+    place.write("policy.toml", policy);
+    let ran = place.run(&[
+        "place",
+        "fleet.toml",
+        "jobs.toml",
+        "--policy",
+        "policy.toml",
+        "--format",
+        "csv",
+        "--fixes",
+        "0",
+    ]);
+    assert!(ran.code != 2, "{}: {}{}", case.option, ran.err, policy);
+    let rows = ran.out.lines().skip(1).map(|line| {
+        let cells: Vec<&str> = line.split(',').collect();
+        let place = cells.get(5).map_or("", |cell| cell.trim_matches('"'));
+        let node = place.split(':').next().unwrap_or("");
+        format!("{} {} {node}", cells[0], cells[2])
+    });
+    rows.collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn each_option_moves_a_decision() {
+    for case in cases() {
+        let base = acts(&case, case.base);
+        assert!(base.contains(case.before), "{} before: {base}", case.option);
+        // What the same table says stands in it; another one comes after it.
+        let nodes = case.option == "nodes";
+        let text = if nodes {
+            case.then.to_owned()
+        } else {
+            format!("{}{}\n", case.base, case.then)
+        };
+        let then = acts(&case, &text);
+        assert!(then.contains(case.after), "{} after: {then}", case.option);
+        assert!(!base.contains(case.after), "{}: {base}", case.option);
+    }
+}
+
+#[test]
+fn what_is_wrong_with_a_policy_file_is_told_with_its_line() {
+    let place = Place::new();
+    place.write("fleet.toml", ONE);
+    place.write("jobs.toml", PLAIN);
+    for (name, text, told) in [
+        (
+            "a.toml",
+            "order = \"fifo\"\nbackfil = \"easy\"\n",
+            "a.toml: line 2: unknown field `backfil`",
+        ),
+        (
+            "b.toml",
+            "\norder = \"nobody\"\n",
+            "b.toml: line 2: unknown variant `nobody`",
+        ),
+        ("c.json", "{\n\"order\": 7}", "c.json: line 2:"),
+        ("d.toml", "starvation = \"12\"\n", "starvation is \"12\""),
+        ("e.toml", "nodes = \"nowhere\"\n", "nodes is \"nowhere\""),
+        (
+            "f.toml",
+            "[[queue]]\nname = \"q\"\nweight = 2\n",
+            "the fleet has no [[queue]] \"q\"",
+        ),
+        (
+            "g.toml",
+            "schema = \"gpuwise.plan/v1\"\n",
+            "schema is \"gpuwise.plan/v1\"",
+        ),
+        ("h.toml", "padding_sigmas = -1.0\n", "padding_sigmas is -1"),
+    ] {
+        place.write(name, text);
+        let ran = place.run(&["place", "fleet.toml", "jobs.toml", "--policy", name]);
+        assert_eq!(ran.code, 2, "{name}: {}", ran.out);
+        assert!(ran.err.contains(told), "{name}: {}", ran.err);
+    }
+    let ran = place.run(&["place", "fleet.toml", "jobs.toml", "--policy", "nowhere"]);
+    assert!(ran.err.contains("there is no such policy"), "{}", ran.err);
+    // Flags go above the file.
+    place.write("fifo.toml", "name = \"ours\"\norder = \"fifo\"\n");
+    let ran = place.run(&[
+        "place",
+        "fleet.toml",
+        "jobs.toml",
+        "--policy",
+        "fifo.toml",
+        "--order",
+        "shortest",
+        "--format",
+        "json",
+    ]);
+    assert!(
+        ran.out.contains("\"policy\": \"ours\"") && ran.out.contains("\"order\": \"shortest\""),
+        "{}",
+        ran.out
+    );
+}
+
+const SACCT: &str = "JobID|User|Account|Submit|Start|End|ElapsedRaw|NNodes|AllocTRES|State
+101|ann|x|2026-11-01T08:00:00|2026-11-01T08:00:00|2026-11-01T10:00:00|7200|1|cpu=4,gres/gpu:h100=2,gres/gpu=2,mem=16G,node=1|COMPLETED
+101.batch|||2026-11-01T08:00:00|2026-11-01T08:00:00|2026-11-01T10:00:00|7200|1|cpu=4|COMPLETED
+102|bob|y|2026-11-01T08:30:00|2026-11-01T10:00:00|2026-11-01T15:00:00|18000|1|cpu=1,gres/gpu=2,mem=4G,node=1|COMPLETED
+103|bob|y|2026-11-01T09:00:00|2026-11-01T15:00:00|2026-11-01T16:00:00|3600|1|cpu=1,gres/gpu=2,mem=4G,node=1|COMPLETED
+104|ann|x|2026-11-01T09:30:00|Unknown|Unknown||1|cpu=1,gres/gpu=1,mem=4G,node=1|PENDING
+";
+
+/// Two GPUs; the second job waits for the first, and the third for the second: by hand.
+#[test]
+fn ones_own_past_under_policies_side_by_side() {
+    let place = Place::new();
+    place.write("fleet.toml", QUEUES);
+    place.write("past.txt", SACCT);
+    place.write(
+        "short.toml",
+        "name = \"short first\"\norder = \"shortest\"\n",
+    );
+    let ran = place.run(&[
+        "replay",
+        "past.txt",
+        "--fleet",
+        "fleet.toml",
+        "--policy",
+        "firstfit,short.toml",
+        "--format",
+        "json",
+    ]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(ran.err.contains("2 rows are left out"), "{}", ran.err);
+    let found: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+    let rows = found["rows"].as_array().unwrap();
+    let of = |policy: &str, field: &str| {
+        let row = rows.iter().find(|row| row["policy"] == policy).unwrap();
+        row[field].as_f64().unwrap()
+    };
+    // Waits: 0, 90 min, 6 h as recorded and as they came; shortest first: 0, 150 min (after 60), 60 min.
+    let near =
+        |one: f64, other: f64| assert!((one - other).abs() < 0.5, "{one} {other}: {}", ran.out);
+    near(of("as recorded", "wait_mean_s"), (5400.0 + 21600.0) / 3.0);
+    near(of("firstfit", "wait_mean_s"), (5400.0 + 21600.0) / 3.0);
+    near(of("short first", "wait_mean_s"), (9000.0 + 3600.0) / 3.0);
+    near(of("short first", "gpu_hours_held"), 2.0 * 8.0);
+    near(of("short first", "makespan_s"), 8.0 * 3600.0);
+    let ran = place.run(&["replay", "past.txt"]);
+    assert!(ran.code == 2 && ran.err.contains("--fleet"), "{}", ran.err);
+}
+
+#[test]
+fn pods_and_files_like_published_traces_are_read() {
+    let place = Place::new();
+    place.write("fleet.toml", TWO);
+    let pods = r#"{"items": [{"metadata": {"name": "p", "namespace": "team", "creationTimestamp": "2026-11-01T08:00:00Z"},
+        "spec": {"containers": [{"resources": {"limits": {"nvidia.com/gpu": "2"}, "requests": {"cpu": "500m", "memory": "4Gi"}}}]},
+        "status": {"containerStatuses": [{"state": {"terminated": {"startedAt": "2026-11-01T08:00:30Z", "finishedAt": "2026-11-01T09:00:30Z"}}}]}},
+        {"metadata": {"name": "q", "namespace": "team", "creationTimestamp": "2026-11-01T08:00:00Z"}, "spec": {"containers": []}, "status": {}}]}"#;
+    let philly = r#"[{"jobid": "j", "vc": "v", "user": "u", "submitted_time": "2017-10-09 07:01:55", "status": "Pass",
+        "attempts": [{"start_time": "2017-10-09 07:02:29", "end_time": "2017-10-09 08:02:29", "detail": [{"ip": "m1", "gpus": ["gpu0", "gpu1"]}]}]}]"#;
+    let helios = "job_id,user,vc,gpu_num,cpu_num,node_num,state,submit_time,start_time,end_time,duration\n7,u,v,2,4,1,COMPLETED,2020-04-01 00:00:00,2020-04-01 00:00:30,2020-04-01 01:00:30,3600\n";
+    let shockwave = "job_id,arrival_s,job_type,scale_factor,mode,phase_batch_sizes,phase_epochs,phase_epoch_seconds\n0,30,ResNet-18,2,gns,16|32,10|20,120|120\n";
+    for (name, text) in [
+        ("pods.json", pods),
+        ("philly.json", philly),
+        ("helios.csv", helios),
+        ("shockwave.csv", shockwave),
+    ] {
+        place.write(name, text);
+        let ran = place.run(&["replay", name, "--fleet", "fleet.toml", "--format", "json"]);
+        assert_eq!(ran.code, 0, "{name}: {}", ran.err);
+        let found: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+        let rows = found["rows"].as_array().unwrap();
+        let last = rows.last().unwrap();
+        // One hour on two GPUs.
+        assert_eq!(
+            (last["gpu_hours_held"].as_f64(), last["placed"].as_u64()),
+            (Some(2.0), Some(1)),
+            "{name}: {}",
+            ran.out
+        );
+    }
+}
