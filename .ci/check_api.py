@@ -27,7 +27,7 @@ CHECKS = "not_a_server_error,content_type_conformance,response_schema_conformanc
 
 
 def main():
-    gpuwise, schemathesis = sys.argv[1:3]
+    gpuwise, schemathesis = map(os.path.abspath, sys.argv[1:3])
     seconds = sys.argv[3] if len(sys.argv) > 3 else "60"
     with tempfile.TemporaryDirectory() as folder:
         place = pathlib.Path(folder)

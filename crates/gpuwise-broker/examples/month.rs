@@ -7,6 +7,13 @@
 //! little at week-ends, for 1, 2, 4 or 8 GPUs, for 3 h at the median (log-normal, σ 1). The sums are held to
 //! one another: what statements charge and what idle GPUs cost is what the fleet costs.
 
+#![allow(
+    clippy::print_stdout,
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "it measures and prints; the crate does not"
+)]
+
 use gpuwise_account::period::{HOUR, Month};
 use gpuwise_broker::{Asked, Broker, LeaseState, Observation, OrderId, Work};
 use gpuwise_domain::placement::{
@@ -309,7 +316,7 @@ fn lease_of(action: &gpuwise_domain::placement::Action) -> u32 {
 }
 
 /// What a month came to.
-struct Month_ {
+struct Outcome {
     leases: usize,
     refused: usize,
     events: u64,
@@ -323,7 +330,7 @@ struct Month_ {
     lines: usize,
 }
 
-fn month(tenants: u32, nodes: u32, wishes: &[Wish]) -> Month_ {
+fn month(tenants: u32, nodes: u32, wishes: &[Wish]) -> Outcome {
     let begun = Instant::now();
     let mut run = Run::new(tenants, nodes);
     let (mut coming, mut refused) = (wishes.iter().peekable(), 0);
@@ -354,7 +361,7 @@ fn month(tenants: u32, nodes: u32, wishes: &[Wish]) -> Month_ {
     let busy = i128::try_from(run.busy_ns).expect("fits");
     let idle_ns = i128::from(nodes * 8) * 720 * i128::from(HOUR) - busy;
     let idle = idle_ns * i128::from(PRICE) / i128::from(HOUR);
-    Month_ {
+    Outcome {
         leases: wishes.len(),
         refused,
         events: run.events,
@@ -470,7 +477,7 @@ fn minutes(mut waits: Vec<u64>) -> String {
     )
 }
 
-fn show(month: &Month_, gpus: u32) {
+fn show(month: &Outcome, gpus: u32) {
     let hours = f64::from(gpus) * 720.0;
     println!("leased from all");
     println!(

@@ -4,6 +4,8 @@
 //!
 //! Each connection asks one thing after the other and is kept; rates and times are those of whole answers.
 
+#![allow(clippy::print_stdout, reason = "what it prints is what it is for")]
+
 use std::{
     env,
     io::{BufRead as _, BufReader, Read as _, Write as _},

@@ -2,6 +2,8 @@
 //!
 //!     cargo run --release -p gpuwise-server --example restart -- sqlite://log.db
 
+#![allow(clippy::print_stdout, reason = "what it prints is what it is for")]
+
 use gpuwise_server::{Replay, keep_snapshot};
 use gpuwise_store::Store;
 use std::time::Instant;

@@ -97,7 +97,7 @@ fn responses(route: &Route) -> Value {
         "text" => Some(json!({"text/plain": {"schema": {"type": "string"}}})),
         "html" => Some(json!({"text/html": {"schema": {"type": "string"}}})),
         "events" => Some(json!({"text/event-stream": {"schema": {"type": "string"}}})),
-        "yaml" => Some(json!({"application/yaml": {"schema": {"type": "string"}}})),
+        "yaml" => Some(json!({"application/yaml": {"schema": {"type": "object"}}})),
         "cloudevents" => Some(json!({
             "application/cloudevents-batch+json": {"schema": {"type": "array"}}
         })),

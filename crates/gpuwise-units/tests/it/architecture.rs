@@ -206,8 +206,8 @@ const ALLOWED: &[(&str, bool, &str)] = &[
     ),
     ("ppv-lite86", true, "vector arithmetic of rand_chacha"),
     ("zerocopy", true, "views of bytes for ppv-lite86"),
-    ("serde", false, "derives of file formats"),
-    ("serde_core", false, "traits of serde"),
+    ("serde", true, "derives of file formats"),
+    ("serde_core", true, "traits of serde"),
     (
         "serde_json",
         false,
