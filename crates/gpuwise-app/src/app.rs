@@ -175,7 +175,7 @@ impl Context {
         let schema = Value::from(schema_of(self.answer));
         let mut text = format!("{{\n  \"schema\": {schema}");
         for (name, part) in parts {
-            text += &format!(",\n  {}: ", Value::from(name));
+            text.extend([",\n  ", &Value::from(name).to_string(), ": "]);
             match part {
                 Part::Value(value) => text += &indented(&value, "\n  "),
                 Part::Rows(rows) => self.rows(&mut text, rows)?,

@@ -13,7 +13,7 @@ use gpuwise_sched::{
     world::World,
 };
 use gpuwise_units::Nanoseconds;
-use gpuwise_wire::{DisruptionPart, Mirror as _, PolicyFile, UpkeepPart};
+use gpuwise_wire::{DisruptionPart, Mirror, PolicyFile, UpkeepPart};
 #[cfg(feature = "serve")]
 use gpuwise_wire::{
     broker::PolicyDocument,
@@ -95,8 +95,8 @@ impl Rules {
         let said = file.starvation.as_deref();
         let said = said.map(|text| time("starvation", text)).transpose()?;
         let rules = Self {
-            order: order.or(file.order.map(|word| word.noun())),
-            backfill: backfill.or(file.backfill.map(|word| word.noun())),
+            order: order.or(file.order.map(Mirror::noun)),
+            backfill: backfill.or(file.backfill.map(Mirror::noun)),
             starvation: starvation.or(said),
             file,
         };
@@ -217,9 +217,10 @@ impl Rules {
                     "policy: the fleet has no [[queue]] {:?}",
                     part.name
                 ))
-                .hint(match known.is_empty() {
-                    true => "it has no queues".to_owned(),
-                    false => format!("it has {}", known.join(", ")),
+                .hint(if known.is_empty() {
+                    "it has no queues".to_owned()
+                } else {
+                    format!("it has {}", known.join(", "))
                 })
                 .into());
             };
@@ -382,7 +383,9 @@ impl Rules {
 fn disrupts(file: &mut PolicyFile) {
     let part = file.disruption.get_or_insert_default();
     let all = [&mut part.preempt, &mut part.migrate, &mut part.elastic];
-    all.into_iter().for_each(|one| *one = Some(true));
+    for one in all {
+        *one = Some(true);
+    }
 }
 
 /// How nodes are chosen where nothing is said.

@@ -352,10 +352,8 @@ fn month(tenants: u32, nodes: u32, wishes: &[Wish]) -> Outcome {
     for tenant in 0..tenants {
         let statement = run.broker.statement(at, &name(tenant), november);
         lines += statement.lines.len();
-        let charges = statement.lines.iter().filter_map(|line| line.charge.ok());
-        charged += charges
-            .map(|charge| i128::from(charge.micros))
-            .sum::<i128>();
+        let each = statement.lines.iter().filter_map(|line| line.charge.ok());
+        charged += each.map(|one| i128::from(one.micros)).sum::<i128>();
     }
     let whole = i128::from(nodes * 8) * 720 * i128::from(PRICE);
     let busy = i128::try_from(run.busy_ns).expect("fits");

@@ -210,9 +210,8 @@ fn step(replay: &mut Replay, tally: &mut Tally, entry: &LogEntry) -> Result<(), 
     replay
         .follow(seq, &logged)
         .map_err(|error| format!("event {seq}, of kind {:?}: {error}", entry.kind))?;
-    match (held, replay.state()) {
-        (Some(held), Some(broker)) => tally.ended(broker, held),
-        _ => {}
+    if let (Some(held), Some(broker)) = (held, replay.state()) {
+        tally.ended(broker, held);
     }
     Ok(())
 }
@@ -265,7 +264,7 @@ impl Tally {
         let gpu = &broker.world().gpu(grant.gpu)?.gpu;
         let kind = broker.world().kind(gpu.kind)?;
         let lease = broker.lease(grant.lease)?;
-        let (share, part) = match grant.part {
+        let (of, part) = match grant.part {
             Part::Whole => ((1, 1), "whole".to_owned()),
             Part::Fraction {
                 milli, memory_mib, ..
@@ -276,18 +275,18 @@ impl Tally {
             }
             Part::Slice { shape, .. } => {
                 let mig = kind.mig.as_ref()?;
-                let shape = mig.shape(shape)?;
+                let found = mig.shape(shape)?;
                 let share = larger(
-                    (shape.compute.into(), mig.compute_slices.into()),
-                    (shape.size.into(), mig.memory_slices.into()),
+                    (found.compute.into(), mig.compute_slices.into()),
+                    (found.size.into(), mig.memory_slices.into()),
                 );
-                (share, shape.profile.clone())
+                (share, found.profile.clone())
             }
         };
         let spot = lease.ask.preemptible == Some(true);
         self.held.push(Held {
             grant,
-            share,
+            share: of,
             tenant: lease.ask.tenant.clone(),
             gpu: kind.name.clone(),
             part,

@@ -239,6 +239,35 @@ struct Started {
     from: u64,
 }
 
+fn executor_of(
+    settings: &Settings,
+    sender: &mpsc::Sender<Incoming>,
+    endpoints: &Endpoints,
+) -> Box<dyn Executor> {
+    match settings.executor {
+        ExecutorKind::Simulated(delays) => Box::new(Simulated::new(delays)),
+        ExecutorKind::Local => {
+            // Two brokers of a machine, each with its log, know nothing of one another's processes.
+            let own = format!("broker-{}", &token::hash(&settings.store)[..8]);
+            let place = settings.state.join(own);
+            Box::new(Local::new(place, sender.clone(), endpoints.clone()))
+        }
+    }
+}
+
+fn traced(
+    settings: &Settings,
+    followers: &broadcast::Sender<Arc<gpuwise_store::LogEntry>>,
+    shown: &crate::writer::Shown,
+) -> Result<Traces, ServeError> {
+    let traces = Traces::default();
+    if let Some(endpoint) = &settings.otlp {
+        let followed = traces.follow(endpoint, Arc::clone(shown), followers.subscribe());
+        followed.map_err(thread_of("traces"))?;
+    }
+    Ok(traces)
+}
+
 /// Waits until nobody else writes, reads the log meanwhile, and opens the gate; `None`: it was told to end.
 fn start(
     settings: Settings,
@@ -278,9 +307,11 @@ fn start(
         first_token(&store, epoch, &file, &clock, (&mut ahead, &mut last))?;
         say(Said::Token(file));
     }
-    if let Some(policy) = settings.policy.clone()
-        && *ahead.policy() != policy
-    {
+    let policy = settings
+        .policy
+        .clone()
+        .filter(|policy| ahead.policy() != policy);
+    if let Some(policy) = policy {
         let set = BrokerEvent::PolicySet { policy };
         happen(&store, epoch, &clock, set, (&mut ahead, &mut last))?;
     }
@@ -288,23 +319,9 @@ fn start(
     let shown = Arc::new(RwLock::new(ahead.clone()));
     let (followers, _) = broadcast::channel(BEHIND);
     let endpoints = Endpoints::default();
-    let mut executor: Box<dyn Executor> = match settings.executor {
-        ExecutorKind::Simulated(delays) => Box::new(Simulated::new(delays)),
-        ExecutorKind::Local => Box::new(Local::new(
-            settings
-                .state
-                .join(format!("broker-{}", &token::hash(&settings.store)[..8])),
-            sender.clone(),
-            endpoints.clone(),
-        )),
-    };
+    let mut executor = executor_of(&settings, &sender, &endpoints);
     executor.adopt(&ahead);
-    let traces = Traces::default();
-    if let Some(endpoint) = &settings.otlp {
-        let events = followers.subscribe();
-        let followed = traces.follow(endpoint, Arc::clone(&shown), events);
-        followed.map_err(thread_of("traces"))?;
-    }
+    let traces = traced(&settings, &followers, &shown)?;
     gate.standing.set(Stage::Writes);
     let shared = Arc::new(Shared {
         shown: Arc::clone(&shown),

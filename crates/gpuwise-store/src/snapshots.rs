@@ -44,7 +44,8 @@ impl Store {
     /// When the database refuses; then what was there is there.
     pub fn keep_snapshot(&self, snapshot: &Snapshot) -> Result<bool, StoreError> {
         let sum = hash::hex(&Sha256::digest(&snapshot.body));
-        let pages = snapshot.body.chunks(PAGE).len() as i64;
+        let whole = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
+        let pages = whole(snapshot.body.chunks(PAGE).len());
         let kept = self.runtime.block_on(async {
             for (page, body) in (0_i64..).zip(snapshot.body.chunks(PAGE)) {
                 let add = "INSERT INTO log_snapshot_pages (sum, page, body) VALUES ($1, $2, $3) \
@@ -53,16 +54,16 @@ impl Store {
                 query.execute(&self.pool).await?;
             }
             // Whoever tidied up meanwhile took pages that had no row yet.
-            let whole = "INSERT INTO log_snapshots (seq, form, sum, pages, bytes) \
+            let row = "INSERT INTO log_snapshots (seq, form, sum, pages, bytes) \
                          SELECT $1, $2, $3, $4, $5 WHERE $4 = \
                          (SELECT COUNT(*) FROM log_snapshot_pages WHERE sum = $3) \
                          ON CONFLICT DO NOTHING";
-            let query = sqlx::query(whole)
+            let query = sqlx::query(row)
                 .bind(number(snapshot.seq))
                 .bind(&snapshot.form)
                 .bind(&sum)
                 .bind(pages)
-                .bind(snapshot.body.len() as i64);
+                .bind(whole(snapshot.body.len()));
             Ok(query.execute(&self.pool).await?.rows_affected() == 1)
         });
         let kept = kept.map_err(failed("keeping a snapshot"))?;

@@ -408,6 +408,7 @@ impl Command {
             Self::Usage(_) => AnswerName::LeaseUsage,
             #[cfg(feature = "serve")]
             Self::Prices(_) => AnswerName::Prices,
+            #[cfg(feature = "serve")]
             Self::Statement(_) => AnswerName::Statement,
             #[cfg(feature = "serve")]
             Self::Top(_) => AnswerName::Top,

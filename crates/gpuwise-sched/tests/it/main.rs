@@ -10,6 +10,9 @@ mod linear;
 mod lint;
 mod live;
 mod mig;
+#[path = "../../src/world/pages.rs"]
+#[allow(dead_code, reason = "its own tests run here")]
+mod pages;
 mod queues;
 mod report;
 mod restart;

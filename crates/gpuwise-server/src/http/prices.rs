@@ -114,24 +114,21 @@ fn kind(broker: &Broker, text: &str) -> Result<String, Problem> {
     let lower = text.to_lowercase();
     let mut meant =
         names().filter(|name| !lower.is_empty() && name.to_lowercase().contains(&lower));
-    match (meant.next(), meant.next()) {
-        (Some(name), None) => Ok(name.to_owned()),
-        _ => {
-            let all: Vec<&str> = names().collect();
-            let what = format!("{text:?}: expected one of {}", all.join(", "));
-            Err(Problem::invalid("gpu", what))
-        }
+    if let (Some(name), None) = (meant.next(), meant.next()) {
+        return Ok(name.to_owned());
     }
+    let all: Vec<&str> = names().collect();
+    let what = format!("{text:?}: expected one of {}", all.join(", "));
+    Err(Problem::invalid("gpu", what))
 }
 
 /// A moment of RFC 3339, or the first of a day in UTC.
 fn moment(text: &str) -> Option<Nanoseconds> {
-    let at = match text.parse::<jiff::Timestamp>() {
-        Ok(at) => at,
-        Err(_) => {
-            let day: jiff::civil::Date = text.parse().ok()?;
-            day.to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp()
-        }
+    let at = if let Ok(at) = text.parse::<jiff::Timestamp>() {
+        at
+    } else {
+        let day: jiff::civil::Date = text.parse().ok()?;
+        day.to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp()
     };
     u64::try_from(at.as_nanosecond()).ok().map(Nanoseconds)
 }

@@ -146,7 +146,7 @@ fn a_checkpoint_signal_frees_a_gpu_and_the_engine_starts_again() {
     daemon.until(&engine, "active");
     assert!(runs(&daemon, &engine).is_some());
     daemon.until(&engine, "suspended");
-    assert!(runs(&daemon, &engine).is_none(), "it has ended");
+    until("it has ended", || runs(&daemon, &engine).is_none());
     assert_eq!(ask(&daemon), 200, "and is started again");
     let without = daemon.refused(&[
         "lease",

@@ -217,16 +217,13 @@ fn suspends(ask: &LeaseAsk) -> Result<(), Refusal> {
 pub(super) fn fields_of(ask: &LeaseAsk, found: &Deployment) -> toml::Table {
     let mut fields = toml::Table::new();
     let (replicas, each) = (found.layout.replicas, found.layout.replica_gpus());
-    let workers = match &found.slice {
-        Some(profile) => {
-            fields.insert("slice".into(), profile.clone().into());
-            fields.insert("types".into(), found.gpu.clone().into());
-            u64::from(each) * u64::from(replicas)
-        }
-        None => {
-            fields.insert("gpus".into(), format!("{}x{}", each, found.gpu).into());
-            u64::from(replicas)
-        }
+    let workers = if let Some(profile) = &found.slice {
+        fields.insert("slice".into(), profile.clone().into());
+        fields.insert("types".into(), found.gpu.clone().into());
+        u64::from(each) * u64::from(replicas)
+    } else {
+        fields.insert("gpus".into(), format!("{}x{}", each, found.gpu).into());
+        u64::from(replicas)
     };
     fields.insert("workers".into(), i64::try_from(workers).unwrap_or(1).into());
     said(ask, &mut fields);

@@ -80,7 +80,7 @@ fn audit(context: &Context, flags: &Audit) -> anyhow::Result<Exit> {
         if !plain {
             return Err(Problem::new(format!("--by {by:?} is no name of a token")).into());
         }
-        path += &format!("&by={by}");
+        path.extend(["&by=", by]);
     }
     let list: AuditList = flags.broker.client(context.app.offline)?.get(&path)?;
     shown(&context.answering(AnswerName::TokenAudit), &list, || {

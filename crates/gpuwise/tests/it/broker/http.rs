@@ -44,15 +44,17 @@ impl Daemon {
         let mut stream = TcpStream::connect(address).expect("is there");
         let mut text = format!("{method} {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n");
         if let Some(token) = token {
-            text += &format!("authorization: Bearer {token}\r\n");
+            text.extend(["authorization: Bearer ", token, "\r\n"]);
         }
         for (name, value) in headers {
-            text += &format!("{name}: {value}\r\n");
+            text.extend([name, ": ", value, "\r\n"]);
         }
-        text += &format!(
-            "content-type: application/json\r\ncontent-length: {}\r\n\r\n",
-            body.len()
-        );
+        let length = body.len().to_string();
+        text.extend([
+            "content-type: application/json\r\ncontent-length: ",
+            &length,
+            "\r\n\r\n",
+        ]);
         stream.write_all((text + body).as_bytes()).expect("is sent");
         let mut reader = BufReader::new(stream);
         let mut head = String::new();

@@ -27,7 +27,7 @@ fn a_month_is_closed_and_what_comes_later_is_corrected() {
     // The end of a month may lie between.
     let started = ended["started_at"].as_str().expect("it ran");
     let month = &started[..7];
-    let end = Instant::now() + Duration::from_secs(60);
+    let end = Instant::now() + Duration::from_mins(1);
     let closed = loop {
         let text = page(&daemon, month);
         if text.contains("stays as it is") {

@@ -34,7 +34,7 @@ pub(super) fn run(context: &Context, flags: &Offers) -> anyhow::Result<Exit> {
         if value.contains(['&', '#', '%', '+', '=']) {
             return Err(Problem::new(format!("--{name} {value:?} is no name")).into());
         }
-        path += &format!("&{name}={}", value.replace(' ', "+"));
+        path.extend(["&", name, "=", &value.replace(' ', "+")]);
     }
     let client = flags.broker.client(context.app.offline)?;
     let list: OfferList = client.get(&path)?;
