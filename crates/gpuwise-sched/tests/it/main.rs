@@ -11,7 +11,7 @@ mod lint;
 mod live;
 mod mig;
 #[path = "../../src/world/pages.rs"]
-#[allow(dead_code, reason = "its own tests run here")]
+#[allow(dead_code, unreachable_pub, reason = "its own tests run here")]
 mod pages;
 mod queues;
 mod report;
