@@ -25,6 +25,10 @@ pub struct Replay {
     /// Traces are looked for in `fleet` under $GPUWISE_DATA, else under ../shared/data.
     #[arg(value_name = "NAME|PATH")]
     pub trace: String,
+    /// With `log`: what `gpuwise store export` wrote. The leases of a broker on its fleet: as recorded, under the
+    /// rules that it had, and under each --policy
+    #[arg(value_name = "FILE")]
+    pub file: Option<std::path::PathBuf>,
     /// Policies, side by side; on your own cluster names or policy files [default: all; there gpuwise]
     #[arg(
         long,

@@ -46,6 +46,8 @@ mod profile_told;
 #[cfg(feature = "nsight")]
 mod readings;
 #[cfg(feature = "serve")]
+mod replay_log;
+#[cfg(feature = "serve")]
 mod right_size;
 #[cfg(feature = "database")]
 mod runs;

@@ -256,6 +256,7 @@ fn said(ask: &LeaseAsk, fields: &mut toml::Table) {
         Some(every) => {
             let mut table = toml::Table::new();
             table.insert("checkpoint".into(), every.into());
+            table.insert("restart".into(), "0s".into());
             toml::Value::Table(table)
         }
         None => preemptible.into(),

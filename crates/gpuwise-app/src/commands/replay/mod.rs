@@ -3,6 +3,8 @@
 mod files;
 mod gavel;
 mod genai;
+#[cfg(feature = "serve")]
+mod log;
 mod openb;
 mod past;
 mod philly;
@@ -23,6 +25,23 @@ pub fn run(context: &Context, flags: &settings::Replay) -> anyhow::Result<Exit> 
 
 /// Told by its name, or of a directory by what is in it.
 fn rows(context: &Context, flags: &settings::Replay) -> anyhow::Result<Vec<ReplayRow>> {
+    if let Some(file) = &flags.file {
+        if flags.trace != "log" {
+            let what = format!(
+                "replay {} {}: one trace at a time",
+                flags.trace,
+                file.display()
+            );
+            return Err(Problem::new(what)
+                .hint("`gpuwise replay log FILE` replays a broker's log")
+                .into());
+        }
+        return of_file(context, flags, file);
+    }
+    if flags.trace == "log" && !Path::new("log").exists() {
+        let what = "replay log: say which: the file that `gpuwise store export` wrote";
+        return Err(Problem::new(what).into());
+    }
     let (name, variant) = flags
         .trace
         .split_once(':')
@@ -86,6 +105,12 @@ enum Trace {
     Gavel,
     /// Of somebody's own cluster.
     Past,
+    /// Of a broker: its fleet is in it.
+    #[cfg_attr(
+        not(feature = "serve"),
+        expect(dead_code, reason = "who has no broker has no log")
+    )]
+    Log,
 }
 
 /// Refuses flags that would change nothing on this kind of trace.
@@ -137,6 +162,11 @@ fn of_file(
         .fleet
         .as_deref()
         .is_some_and(|on| Path::new(on).is_file());
+    #[cfg(feature = "serve")]
+    if log::is_log(&text) {
+        refuse_others(flags, Trace::Log)?;
+        return log::rows(context, flags, path, &text);
+    }
     let other = is_gavel_trace(&text) || is_gavel_unit_trace(&text) || is_philly_trace(&text);
     if (on_fleet || !other) && is_past(&text) {
         refuse_others(flags, Trace::Past)?;

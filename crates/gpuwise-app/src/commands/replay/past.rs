@@ -76,7 +76,7 @@ pub(super) fn rows(
 }
 
 /// A world in which all jobs were asked for, to say what is usually asked.
-fn asked(world: &World, jobs: &[Job]) -> World {
+pub(super) fn asked(world: &World, jobs: &[Job]) -> World {
     let mut asked = world.clone();
     for job in jobs {
         let event = gpuwise_domain::placement::Event::Submitted(job.clone());
@@ -190,7 +190,7 @@ fn recorded(past: &Past, trace: &str) -> Option<ReplayRow> {
     })
 }
 
-fn row(trace: &str, policy: &str, run: &PastRun, fleet: &Fleet, gpus: u64) -> ReplayRow {
+pub(super) fn row(trace: &str, policy: &str, run: &PastRun, fleet: &Fleet, gpus: u64) -> ReplayRow {
     let whole = gpus as f64 * run.makespan.0 as f64;
     let held = run.held as f64 / 1000.0;
     let hours = |time: u128| hundredths(time as f64 / 1000.0 / 3.6e12);
@@ -223,7 +223,7 @@ fn row(trace: &str, policy: &str, run: &PastRun, fleet: &Fleet, gpus: u64) -> Re
 }
 
 /// What a GPU of the fleet costs an hour on average, where all have a price in one currency.
-fn price(fleet: &Fleet) -> Option<f64> {
+pub(super) fn price(fleet: &Fleet) -> Option<f64> {
     let mut sum = 0.0;
     let mut currency = None;
     for gpu in &fleet.gpus {
@@ -238,7 +238,7 @@ fn price(fleet: &Fleet) -> Option<f64> {
 }
 
 /// Waits, shortest first: mean, ninety-fifth of a hundred, longest.
-fn waited(waits: &[Nanoseconds]) -> Vec<(&'static str, Option<f64>)> {
+pub(super) fn waited(waits: &[Nanoseconds]) -> Vec<(&'static str, Option<f64>)> {
     let seconds = |time: Nanoseconds| hundredths(time.0 as f64 / 1e9);
     let sum: u128 = waits.iter().map(|wait| u128::from(wait.0)).sum();
     let mean = (!waits.is_empty()).then(|| hundredths(sum as f64 / 1e9 / waits.len() as f64));
@@ -250,6 +250,6 @@ fn waited(waits: &[Nanoseconds]) -> Vec<(&'static str, Option<f64>)> {
     ]
 }
 
-fn hundredths(value: f64) -> f64 {
+pub(super) fn hundredths(value: f64) -> f64 {
     (value * 100.0).round() / 100.0
 }

@@ -68,6 +68,41 @@ fn who_waits_is_told_why_and_what_would_help() {
 }
 
 #[test]
+fn who_may_be_stopped_needs_no_end_and_says_how_often_it_saves() {
+    let daemon = Daemon::start(&["--speed", "600", "--preempt"]);
+    daemon.json(&["tenant", "create", "vision"]);
+    let spot = [
+        "lease",
+        "request",
+        "--tenant",
+        "vision",
+        "--gpu",
+        "8xH100",
+        "--preemptible",
+    ];
+    daemon.json(&spot);
+    daemon.json(&[&spot[..], &["--checkpoint", "10min"]].concat());
+    daemon.until("L-2", "active");
+    // Of two, the one that loses less is stopped.
+    let firm = [
+        "lease",
+        "request",
+        "--tenant",
+        "vision",
+        "--gpu",
+        "8xH100",
+        "--priority",
+        "5",
+    ];
+    daemon.json(&[&firm[..], &["--for", "1h"]].concat());
+    daemon.until("L-3", "active");
+    assert_eq!(daemon.json(&["lease", "show", "L-1"])["state"], "active");
+    assert_ne!(daemon.json(&["lease", "show", "L-2"])["state"], "active");
+    let wrong = daemon.refused(&[&spot[..], &["--checkpoint", "often"]].concat());
+    assert!(wrong.contains("preemptible"), "{wrong}");
+}
+
+#[test]
 fn what_is_wrong_is_refused_and_named() {
     let daemon = Daemon::start(&[]);
     daemon.json(&["tenant", "create", "poor", "--budget", "10usd"]);
