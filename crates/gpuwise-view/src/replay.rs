@@ -3,19 +3,34 @@
 use crate::table::{Cell, Column, Table};
 use gpuwise_domain::placement::ReplayRow;
 
+/// What is asked of one's own past.
+const ASKED: [&str; 4] = ["wait_mean_s", "wait_p95_s", "gpu_hours_held", "cost_held"];
+
 /// The table of replays. Columns that a trace has alone come last; rates and hashes only where a row
 /// has them.
 pub fn rows(rows: &[ReplayRow]) -> Table {
+    // Of one's own past it is asked how long people waited and what it cost.
+    let drawn = |row: &ReplayRow| row.seed.is_some() || row.arrived_percent.is_some();
+    let own = rows
+        .iter()
+        .all(|row| !drawn(row) && row.more.iter().any(|(name, _)| ASKED.contains(name)));
+    let (rare, rarer) = if own { (2, 0) } else { (u8::MAX, u8::MAX) };
     let mut columns = vec![
-        Column::left("trace", "trace"),
+        Column::left("trace", "trace").priority(rare),
         Column::left("policy", "policy"),
-        Column::right("seed", "seed"),
-        Column::right("arrived_percent", "arrived").unit("%"),
+        Column::right("seed", "seed").priority(rarer),
+        Column::right("arrived_percent", "arrived")
+            .unit("%")
+            .priority(rarer),
         Column::right("gpu_allocated_percent", "allocated").unit("%"),
         Column::right("placed", "placed"),
         Column::right("pending", "pending"),
-        Column::right("jct_mean_s", "mean JCT").unit("s"),
-        Column::right("makespan_s", "makespan").unit("s"),
+        Column::right("jct_mean_s", "mean JCT")
+            .unit("s")
+            .priority(rare),
+        Column::right("makespan_s", "makespan")
+            .unit("s")
+            .priority(rare),
     ];
     let timed = rows.iter().any(|row| row.decisions_per_s.is_some());
     if timed {
@@ -31,10 +46,11 @@ pub fn rows(rows: &[ReplayRow]) -> Table {
             more.push(name);
         }
     }
-    columns.extend(
-        more.iter()
-            .map(|name| Column::right(*name, name.replace('_', " ")).priority(1)),
-    );
+    columns.extend(more.iter().map(|name| {
+        let asked = own && ASKED.contains(name);
+        let column = Column::right(*name, name.replace('_', " "));
+        column.priority(if asked { u8::MAX } else { 1 })
+    }));
     let mut table = Table::new(columns).when_empty("Nothing was replayed.");
     for row in rows {
         table.push(cells(row, timed, hashed, &more));
