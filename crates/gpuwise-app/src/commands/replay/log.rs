@@ -1,9 +1,11 @@
 //! The past of a broker, from its log: what other rules would have made of the same leases.
 
-use super::past::{asked, hundredths, price, row, waited};
+use super::past::{asked, hundredths, row, waited};
 use crate::{error::Problem, policy::Rules, progress, settings};
 use gpuwise_broker::{Broker, Lease};
-use gpuwise_domain::placement::{DurationEstimate, Event, Fleet, Job, ReplayRow, TimestampedEvent};
+use gpuwise_domain::placement::{
+    Assignment, DurationEstimate, Event, Fleet, Job, ReplayRow, TimestampedEvent,
+};
 use gpuwise_lab::schedulers::past::replay_past;
 use gpuwise_sched::{queues::milli_of, world::World};
 use gpuwise_units::Nanoseconds;
@@ -156,7 +158,8 @@ pub(super) fn rows(
         all.push((name, rules, told.fleet.scheduling.clone()));
     }
     let jobs: Vec<Job> = ran.iter().map(|(_, _, job)| job.clone()).collect();
-    let mut found = vec![recorded(&told, &ran, &trace)];
+    let price = paid(&told, &ran);
+    let mut found = vec![recorded(&told, &ran, &trace, price)];
     let gpus = told.fleet.gpus.len() as u64;
     for (name, rules, scheduling) in all {
         let mut fleet = told.fleet.clone();
@@ -168,20 +171,52 @@ pub(super) fn rows(
         let run = replay_past(world, &jobs, &mut policy, &mut |_| {})
             .map_err(|refused| Problem::new("the replay went wrong").because(refused))?;
         let mut one = row(&trace, &name, &run, &fleet, gpus);
-        one.more.extend(cost(&fleet, run.held));
+        one.more.extend(cost(price, run.held));
         found.push(one);
     }
     progress::doing("");
     Ok(found)
 }
 
-/// What GPU time costs that was held, at the mean price of the fleet.
-fn cost(fleet: &Fleet, held: u128) -> Option<(&'static str, Option<f64>)> {
+/// What GPU time costs that was held, at what an hour of it cost as recorded.
+fn cost(price: Option<f64>, held: u128) -> Option<(&'static str, Option<f64>)> {
     let hours = held as f64 / 1000.0 / 3.6e12;
-    Some(("cost_held", Some(hundredths(hours * price(fleet)?))))
+    Some(("cost_held", Some(hundredths(hours * price?))))
 }
 
-fn recorded(told: &Told, ran: &[(&Lease, Nanoseconds, Job)], trace: &str) -> ReplayRow {
+/// What a GPU-hour cost on average, by the kinds of GPUs that leases had; `None`: one of them has no price, or
+/// they have several currencies.
+fn paid(told: &Told, ran: &[(&Lease, Nanoseconds, Job)]) -> Option<f64> {
+    let world = told.end.world();
+    let (mut held, mut sum, mut currency) = (0.0, 0.0, None);
+    for (lease, took, _) in ran {
+        for assignment in &lease.place {
+            for share in &assignment.gpus {
+                let one = Assignment {
+                    node: assignment.node,
+                    gpus: vec![*share],
+                };
+                let milli = milli_of(world, &[one]) as f64 * took.0 as f64;
+                let kind = world.kind(world.gpu(share.gpu)?.gpu.kind)?;
+                let price = kind.price?.0;
+                if currency.is_some_and(|known| known != price.currency) {
+                    return None;
+                }
+                currency = Some(price.currency);
+                held += milli;
+                sum += milli * price.micros as f64 / 1e6;
+            }
+        }
+    }
+    (held > 0.0).then(|| sum / held)
+}
+
+fn recorded(
+    told: &Told,
+    ran: &[(&Lease, Nanoseconds, Job)],
+    trace: &str,
+    price: Option<f64>,
+) -> ReplayRow {
     let (mut waits, mut completion, mut held, mut last) = (Vec::new(), 0_u128, 0_u128, 0);
     for (lease, took, job) in ran {
         let wait = lease
@@ -200,7 +235,7 @@ fn recorded(told: &Told, ran: &[(&Lease, Nanoseconds, Job)], trace: &str) -> Rep
         "gpu_hours_held",
         Some(hundredths(held as f64 / 1000.0 / 3.6e12)),
     ));
-    more.extend(cost(&told.fleet, held));
+    more.extend(cost(price, held));
     ReplayRow {
         trace: trace.into(),
         policy: "as recorded".into(),

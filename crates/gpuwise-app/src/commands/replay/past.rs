@@ -223,7 +223,7 @@ pub(super) fn row(trace: &str, policy: &str, run: &PastRun, fleet: &Fleet, gpus:
 }
 
 /// What a GPU of the fleet costs an hour on average, where all have a price in one currency.
-pub(super) fn price(fleet: &Fleet) -> Option<f64> {
+fn price(fleet: &Fleet) -> Option<f64> {
     let mut sum = 0.0;
     let mut currency = None;
     for gpu in &fleet.gpus {
