@@ -286,7 +286,7 @@ pub enum Command {
     /// Exit code 0: it was stopped. 2: the input is wrong.
     #[cfg(feature = "serve")]
     Engine(broker::Engine),
-    /// Say what this machine and its broker are ready for, and what to do about what is wrong
+    /// Say what this machine and its broker are ready for, and what is wrong
     ///
     /// GPUs and their driver, what processes of leases need, the log and its disk; and whether a broker answers,
     /// is ready, and takes the token.

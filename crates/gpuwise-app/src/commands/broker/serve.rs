@@ -100,7 +100,8 @@ pub struct Serve {
     /// Say each request on standard error, as a line of JSON
     #[arg(long)]
     log_requests: bool,
-    /// Identity provider whose tokens (JWT) are believed beside the broker's own, such as https://login.example.org
+    /// Identity provider whose tokens (JWT) are believed beside the broker's own, such as
+    /// `https://login.example.org`
     #[arg(
         long,
         value_name = "URL",

@@ -192,7 +192,8 @@ impl Local {
         kept.processes
             .iter()
             .for_each(|one| one.group().end(Duration::ZERO));
-        self.place.forget(job);
+        // Noted until its end is in the log.
+        self.running.insert(job, Running::default());
         let (code, reason) = over;
         if known {
             self.seen.push(Observation::Exited {
@@ -319,6 +320,16 @@ impl Local {
         }
     }
 
+    /// Nothing is noted any more of leases whose end is in the log.
+    fn forget_what_is_over(&mut self, broker: &Broker) {
+        let is_over = |job: &JobId| broker.lease(job.0).is_none_or(|lease| lease.over.is_some());
+        let over: Vec<JobId> = self.running.keys().copied().filter(is_over).collect();
+        for job in over {
+            self.running.remove(&job);
+            self.place.forget(job);
+        }
+    }
+
     /// Whether an order comes after those that were taken on about its job.
     fn is_new(&mut self, job: JobId, order: OrderId) -> bool {
         let newest = self.newest.entry(job).or_insert(OrderId(0));
@@ -379,6 +390,7 @@ impl Executor for Local {
     }
 
     fn take(&mut self, _now: Nanoseconds, order: &Order, broker: &Broker) {
+        self.forget_what_is_over(broker);
         match &order.work {
             Work::Stop { job, grace } => {
                 if self.is_new(*job, order.id) {

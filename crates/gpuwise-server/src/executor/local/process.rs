@@ -199,7 +199,7 @@ impl Watch {
             let others = all.iter().filter(|one| one.worker != group.worker);
             let others: Vec<Arc<Group>> = others.cloned().collect();
             end_all(&others, Duration::from_secs(10));
-            self.place.forget(self.job);
+            // How it ended stays noted until the broker has heard of it.
             self.tell(Observation::Exited {
                 job: self.job,
                 order: self.order(),

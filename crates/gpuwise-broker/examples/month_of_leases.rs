@@ -1,7 +1,7 @@
 //! A month of 1,000 tenants on 5,000 GPUs through the broker, as the daemon drives it, beside the same month
 //! with each tenant's GPUs its own: first come, first served within them.
 //!
-//!     cargo run --release -p gpuwise-broker --example month [TENANTS [NODES [SEED]]]
+//!     cargo run --release -p gpuwise-broker --example month_of_leases [TENANTS [NODES [SEED]]]
 //!
 //! What is asked for is drawn: tenants of very different size (log-normal, σ 1.2), who ask most by day and
 //! little at week-ends, for 1, 2, 4 or 8 GPUs, for 3 h at the median (log-normal, σ 1). The sums are held to
