@@ -302,7 +302,7 @@ pub enum Command {
     #[cfg(feature = "serve")]
     #[command(subcommand)]
     Lease(broker::LeaseCommand),
-    /// Set and show SLOs of tenants and leases of a broker: error budgets, and how fast they burn
+    /// Set and show SLOs of tenants and leases of a broker: error budgets, burn rates
     #[cfg(feature = "serve")]
     #[command(subcommand)]
     Slo(broker::SloCommand),
