@@ -155,7 +155,7 @@ pub(super) fn rows(
     for name in &flags.policy {
         let rules = Rules::of_flags(&settings::HowFlags::of_policy(name))?;
         let name = rules.name().to_owned();
-        all.push((name, rules, told.fleet.scheduling.clone()));
+        all.push((name, rules, told.fleet.scheduling));
     }
     let jobs: Vec<Job> = ran.iter().map(|(_, _, job)| job.clone()).collect();
     let price = paid(&told, &ran);
