@@ -1,14 +1,12 @@
 //! Service levels: what counts as good, how fast the error budget burns, when somebody is called.
 
 mod alert;
-mod counter;
 mod tally;
 
 pub use alert::{Alert, Rule, Severity};
-pub use counter::Counter;
 pub use tally::Tally;
 
-use crate::period::{DAY, Interval};
+use crate::period::DAY;
 use gpuwise_units::{Fraction, Nanoseconds};
 
 /// What is promised.
@@ -110,16 +108,6 @@ impl Objective {
     }
 }
 
-/// An objective with its counters.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ServiceLevel {
-    pub objective: Objective,
-    /// Events that were good.
-    pub good: Counter,
-    /// All events.
-    pub all: Counter,
-}
-
 /// How an error budget stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ErrorBudget {
@@ -127,55 +115,4 @@ pub struct ErrorBudget {
     pub bad: u64,
     /// The part of the budget that is left: 1 is all, below 0 is overspent.
     pub left: Fraction,
-}
-
-impl ServiceLevel {
-    pub fn new(objective: Objective) -> Self {
-        let over = objective.over;
-        Self {
-            objective,
-            good: Counter::new(over),
-            all: Counter::new(over),
-        }
-    }
-
-    /// Takes both counters as they stand; a time that is not after the last one is not taken.
-    pub fn sample(&mut self, at: Nanoseconds, good: u64, all: u64) -> bool {
-        self.good.sample(at, good) && self.all.sample(at, all)
-    }
-
-    /// Events of a window up to a moment: bad ones, all. Without traffic there is no error.
-    pub fn events(&self, now: Nanoseconds, window: Nanoseconds) -> (u64, u64) {
-        let start = Nanoseconds(now.0.saturating_sub(window.0));
-        let window = Interval::new(start, now);
-        let all = self.all.increase(window);
-        (all.saturating_sub(self.good.increase(window)), all)
-    }
-
-    /// How many times faster than allowed errors come: the error rate over what may fail.
-    pub fn burn_rate(&self, now: Nanoseconds, window: Nanoseconds) -> Fraction {
-        let (bad, all) = self.events(now, window);
-        self.objective.burn(bad, all)
-    }
-
-    /// What is left of the error budget of the objective's time up to a moment.
-    pub fn error_budget(&self, now: Nanoseconds) -> ErrorBudget {
-        let (bad, events) = self.events(now, self.objective.over);
-        let spent = self.burn_rate(now, self.objective.over);
-        ErrorBudget {
-            events,
-            bad,
-            left: Fraction::ONE.minus(spent).unwrap_or(Fraction::ZERO),
-        }
-    }
-
-    /// Rules that are broken now.
-    pub fn alerts(&self, now: Nanoseconds) -> Vec<Alert> {
-        let burns = Rule::ALL.into_iter().map(|rule| Alert {
-            rule,
-            long: self.burn_rate(now, rule.long()),
-            short: self.burn_rate(now, rule.short()),
-        });
-        burns.filter(Alert::is_broken).collect()
-    }
 }

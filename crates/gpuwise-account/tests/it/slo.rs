@@ -1,33 +1,28 @@
 //! Error budgets.
 
 use crate::support::at;
-use gpuwise_account::{
-    period::{DAY, HOUR, Interval},
-    slo::{Counter, Indicator, Objective, Observation, Rule, ServiceLevel, Severity},
-};
+use gpuwise_account::slo::{Indicator, Objective, Observation, Rule, Severity, Tally};
 use gpuwise_units::{Fraction, Nanoseconds};
 
 const MINUTE: u64 = 60;
 
-/// A day of samples a minute apart, with so many of a hundred events bad in each of its last minutes.
-fn level(bad_minutes: u64, bad: u64) -> ServiceLevel {
-    let mut level = ServiceLevel::new(Objective::new(999_000).unwrap());
-    let (mut good, mut all) = (0, 0);
-    for minute in 0..=1440 {
-        assert!(level.sample(at(1, minute * MINUTE), good, all));
-        all += 100;
-        good += if minute >= 1440 - bad_minutes {
+/// A day of events, a hundred a minute, with so many of a hundred bad in each of its last minutes.
+fn level(bad_minutes: u64, bad: u64) -> Tally {
+    let mut level = Tally::new(Objective::new(999_000).unwrap());
+    for minute in 0..1440 {
+        let good = if minute >= 1440 - bad_minutes {
             100 - bad
         } else {
             100
         };
+        level.add(at(1, minute * MINUTE), good, 100);
     }
     level
 }
 
 #[test]
 fn both_windows_must_burn() {
-    let broken = |level: &ServiceLevel| -> Vec<Rule> {
+    let broken = |level: &Tally| -> Vec<Rule> {
         level
             .alerts(at(2, 0))
             .iter()
@@ -46,13 +41,8 @@ fn both_windows_must_burn() {
     );
     // What is over does not call anybody: the short window is quiet.
     let mut over = level(60, 2);
-    let (good, all) = (144_000 - 120, 144_000);
-    for minute in 1..=10 {
-        over.sample(
-            at(2, minute * MINUTE),
-            good + minute * 100,
-            all + minute * 100,
-        );
+    for minute in 0..10 {
+        over.add(at(2, minute * MINUTE), 100, 100);
     }
     assert_eq!(over.alerts(at(2, 600)), []);
     assert_eq!(
@@ -63,10 +53,10 @@ fn both_windows_must_burn() {
 
 #[test]
 fn without_traffic_there_is_no_error() {
-    let mut level = ServiceLevel::new(Objective::new(990_000).unwrap());
+    let mut level = Tally::new(Objective::new(990_000).unwrap());
     assert_eq!(level.alerts(at(1, 0)), []);
-    level.sample(at(1, 0), 0, 0);
-    level.sample(at(1, 600), 0, 0);
+    level.add(at(1, 0), 0, 0);
+    level.add(at(1, 600), 0, 0);
     assert_eq!(
         level.burn_rate(at(1, 600), Rule::Hour.long()),
         Fraction::ZERO
@@ -81,37 +71,6 @@ fn a_budget_is_spent() {
     let budget = level(60, 2).error_budget(at(2, 0));
     assert_eq!((budget.bad, budget.events), (120, 144_000));
     assert_eq!(budget.left, Fraction::new(1, 6).unwrap());
-}
-
-#[test]
-fn counters_begin_anew_as_prometheus_reads_them() {
-    let mut counter = Counter::new(Nanoseconds(30 * DAY));
-    for (second, value) in [(0, 40), (30, 50), (60, 5), (90, 9), (120, 0), (150, 2)] {
-        assert!(counter.sample(at(1, second), value));
-    }
-    assert!(!counter.sample(at(1, 150), 3) && !counter.sample(at(1, 90), 3));
-    let increase = |from, to| counter.increase(Interval::new(at(1, from), at(1, to)));
-    // 10, then 5 after a reset, 4, nothing, 2.
-    assert_eq!(increase(0, 150), 21);
-    assert_eq!(increase(60, 150), 6);
-    assert_eq!(increase(61, 89), 0);
-}
-
-#[test]
-fn what_is_old_stands_farther_apart_and_counts_the_same() {
-    let mut counter = Counter::new(Nanoseconds(30 * DAY));
-    let start = at(1, 0).0;
-    for sample in 0..20_000 {
-        counter.sample(Nanoseconds(start + sample * 30_000_000_000), sample);
-    }
-    let now = start + 19_999 * 30_000_000_000;
-    let within =
-        |length| counter.increase(Interval::new(Nanoseconds(now - length), Nanoseconds(now)));
-    assert_eq!(within(HOUR), 120);
-    for (hours, whole) in [(6, 720), (72, 8640)] {
-        let found = within(hours * HOUR);
-        assert!((whole - 20..=whole).contains(&found), "{found} of {whole}");
-    }
 }
 
 #[test]
