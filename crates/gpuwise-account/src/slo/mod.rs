@@ -1,4 +1,4 @@
-//! Service levels: what counts as good, how fast the error budget burns, when somebody is called.
+//! Service levels: how fast an error budget burns, and when somebody is called. What counts as good is the broker's to say.
 
 mod alert;
 mod tally;
@@ -8,66 +8,6 @@ pub use tally::Tally;
 
 use crate::period::DAY;
 use gpuwise_units::{Fraction, Nanoseconds};
-
-/// What is promised.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Indicator {
-    /// A request is good when its first token comes within one time and further ones, on average, within
-    /// another.
-    Goodput {
-        ttft: Nanoseconds,
-        tpot: Nanoseconds,
-    },
-    /// A lease is good when it is active within this time of being asked for.
-    TimeToLease { within: Nanoseconds },
-    /// A lease is good when it lasts as long as it was promised.
-    LeaseSurvival,
-}
-
-/// Something that was seen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Observation {
-    /// A request that was answered; a time is `None` where there was none: one token has no time between.
-    Answered {
-        ttft: Nanoseconds,
-        tpot: Option<Nanoseconds>,
-    },
-    /// A request that failed by the service's fault.
-    Failed,
-    /// A lease that became active after so long.
-    Started { waited: Nanoseconds },
-    /// A lease that is still waited for.
-    Waiting { waited: Nanoseconds },
-    /// A lease that lasted as promised, or was given back.
-    Kept,
-    /// A lease that was taken away before its time, other than its class allows.
-    Broken,
-}
-
-impl Indicator {
-    /// Whether an observation is good; `None`: it says nothing about this indicator, or not yet.
-    pub fn judge(self, seen: Observation) -> Option<bool> {
-        match (self, seen) {
-            (
-                Self::Goodput { ttft, tpot },
-                Observation::Answered {
-                    ttft: first,
-                    tpot: each,
-                },
-            ) => Some(first <= ttft && each.is_none_or(|each| each <= tpot)),
-            (Self::TimeToLease { within }, Observation::Started { waited }) => {
-                Some(waited <= within)
-            }
-            (Self::TimeToLease { within }, Observation::Waiting { waited }) => {
-                (waited > within).then_some(false)
-            }
-            (Self::LeaseSurvival, Observation::Kept) => Some(true),
-            (Self::Goodput { .. }, Observation::Failed)
-            | (Self::LeaseSurvival, Observation::Broken) => Some(false),
-            _ => None,
-        }
-    }
-}
 
 /// A share of good events that is promised over a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]

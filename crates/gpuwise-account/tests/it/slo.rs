@@ -1,7 +1,7 @@
 //! Error budgets.
 
 use crate::support::at;
-use gpuwise_account::slo::{Indicator, Objective, Observation, Rule, Severity, Tally};
+use gpuwise_account::slo::{Objective, Rule, Severity, Tally};
 use gpuwise_units::{Fraction, Nanoseconds};
 
 const MINUTE: u64 = 60;
@@ -71,36 +71,4 @@ fn a_budget_is_spent() {
     let budget = level(60, 2).error_budget(at(2, 0));
     assert_eq!((budget.bad, budget.events), (120, 144_000));
     assert_eq!(budget.left, Fraction::new(1, 6).unwrap());
-}
-
-#[test]
-fn observations_are_judged() {
-    let ms = |ms: u64| Nanoseconds(ms * 1_000_000);
-    let goodput = Indicator::Goodput {
-        ttft: ms(500),
-        tpot: ms(50),
-    };
-    let answered = |ttft, tpot: Option<u64>| Observation::Answered {
-        ttft: ms(ttft),
-        tpot: tpot.map(ms),
-    };
-    let lease = Indicator::TimeToLease { within: ms(1000) };
-    for (indicator, seen, good) in [
-        (goodput, answered(500, Some(50)), Some(true)),
-        (goodput, answered(501, Some(50)), Some(false)),
-        (goodput, answered(500, Some(51)), Some(false)),
-        (goodput, answered(500, None), Some(true)),
-        (goodput, Observation::Failed, Some(false)),
-        (goodput, Observation::Kept, None),
-        (lease, Observation::Started { waited: ms(1000) }, Some(true)),
-        (lease, Observation::Waiting { waited: ms(1000) }, None),
-        (
-            lease,
-            Observation::Waiting { waited: ms(1001) },
-            Some(false),
-        ),
-        (Indicator::LeaseSurvival, Observation::Broken, Some(false)),
-    ] {
-        assert_eq!(indicator.judge(seen), good, "{indicator:?} {seen:?}");
-    }
 }
