@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 const MINUTE: u64 = 60_000_000_000;
 
-/// Counts of events by minute; older than a day, by hour. Unlike a [`super::Counter`] it takes what is
+/// Counts of events by minute; older than a day, by hour. Unlike a counter that is read it takes what is
 /// late: an event counts in the window in which it happened, not in which it was heard of.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Tally {
