@@ -46,7 +46,7 @@ impl Broker {
     /// Decides who gets a place now. What has happened then; nothing where nobody can be helped.
     pub fn decide(&self, now: Nanoseconds, policy: &mut Policy) -> Vec<BrokerEvent> {
         let waiting = self.waiting();
-        if waiting.is_empty() {
+        if waiting.is_empty() && policy.rounds.is_none() {
             return self.tidied(now, policy);
         }
         let (plan, report) = decide(now, &self.world, &waiting, policy, Effort::BARE);

@@ -345,7 +345,7 @@ impl Decision<'_> {
 }
 
 /// Assignments for a job within what its queue may take, beside backfill reservations and reserved GPUs for others.
-fn place(
+pub(super) fn place(
     world: &World,
     job: &Job,
     policy: &mut Policy,

@@ -8,6 +8,7 @@ mod rails;
 mod repair;
 mod shortage;
 mod shortage_index;
+mod turn;
 mod verdicts;
 mod wake;
 
@@ -22,11 +23,12 @@ use crate::{
     disruption::{Disruptions, Tidy},
     policy::NodeSelector,
     queues::{AdmissionGate, Limits, SchedulingOrder},
+    rounds::Rounds,
     world::{JobState, NodeState, World},
 };
 use gpuwise_domain::placement::{JobId, NodeId, Plan, Report, Shortage};
 use gpuwise_units::Nanoseconds;
-use std::borrow::Cow;
+use std::{borrow::Cow, collections::BTreeSet};
 
 pub use gpuwise_domain::placement::Order;
 use verdicts::Verdicts;
@@ -41,6 +43,8 @@ pub struct Policy {
     pub disruptions: Disruptions,
     /// Whose start is reserved, and against what.
     pub limits: Limits,
+    /// Whether jobs that may be stopped take turns, round by round; `None`: who runs goes on.
+    pub rounds: Option<Rounds>,
     /// What is tidied up beside the placing of jobs, by [`tidy`](crate::disruption::tidy); `None`: nothing.
     pub upkeep: Option<Tidy>,
     /// What is remembered to say what is short; a cache.
@@ -57,6 +61,7 @@ impl Policy {
             skips: true,
             disruptions: Disruptions::NONE,
             limits: Limits::default(),
+            rounds: None,
             upkeep: None,
             shortages: ShortageIndex::default(),
         }
@@ -120,8 +125,14 @@ pub fn decide(
     {
         one.world.to_mut().reopen(now);
     }
+    if let Some(rounds) = one.policy.rounds {
+        let seekers: BTreeSet<JobId> = demand.iter().copied().collect();
+        one.turn(&rounds, &|job| seekers.contains(&job));
+    }
     let (order, starvation_timeout) = (one.policy.order, one.policy.limits.starvation_timeout);
-    let mut turns = SchedulingOrder::new(now, world, demand, order, starvation_timeout);
+    // Who has got its turn is placed.
+    let left: Vec<JobId> = demand.iter().copied().filter(|id| one.seeks(*id)).collect();
+    let mut turns = SchedulingOrder::new(now, world, &left, order, starvation_timeout);
     while let Some((job, aged)) = turns.next(now, &one.world) {
         let goes_on = one.look_at(job, aged, turns.more());
         if !goes_on {

@@ -1,6 +1,7 @@
 //! Jobs that wait or run.
 
 use super::{
+    stints::Stint,
     trouble::Trouble,
     underway::{Before, Doing, Underway},
 };
@@ -45,6 +46,8 @@ pub struct JobState {
     pub checkpoint: Option<Nanoseconds>,
     /// What a worker needs from its next start on, where that has changed.
     pub(super) next_ask: Option<Box<WorkerAsk>>,
+    /// Where it ran before it ran where it is.
+    pub(super) stints: Vec<Stint>,
 }
 
 impl JobState {
@@ -70,6 +73,7 @@ impl JobState {
             hold: false,
             checkpoint: None,
             next_ask: None,
+            stints: Vec::new(),
         }
     }
 

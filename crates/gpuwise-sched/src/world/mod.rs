@@ -20,6 +20,7 @@ mod observe;
 mod of_jobs;
 mod pages;
 mod revert;
+mod stints;
 mod table;
 mod tempo;
 mod trouble;

@@ -16,4 +16,5 @@ mod pages;
 mod queues;
 mod report;
 mod restart;
+mod rounds;
 mod support;
