@@ -202,6 +202,7 @@ impl Broker {
             weighed: Vec::new(),
             candidates: 0,
             failed_starts: 0,
+            failed_because: None,
             freed: Vec::new(),
             returned: Vec::new(),
             draining: None,
@@ -384,11 +385,13 @@ impl Broker {
         };
         if let Event::Failed {
             action: Action::Place { job, .. },
+            failure,
             ..
         } = &event
             && let Some(lease) = self.leases.get_mut(&job.0)
         {
             lease.failed_starts += 1;
+            lease.failed_because = Some(failure.what.clone());
         }
         if let Event::NodeJoined { gpus, .. } = &event {
             let joined = gpus
@@ -508,6 +511,7 @@ impl Broker {
             }
             if running {
                 lease.failed_starts = 0;
+                lease.failed_because = None;
             }
             if running && lease.started.is_none() {
                 lease.started = Some(at);

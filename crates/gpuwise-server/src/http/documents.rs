@@ -58,7 +58,10 @@ fn reason(lease: &Lease) -> Option<String> {
     match (&lease.over, &lease.draining) {
         (Some(over), _) => Some(over.reason.clone()),
         (None, Some((_, reason))) => Some(reason.clone()),
-        (None, None) => None,
+        (None, None) => lease
+            .failed_because
+            .as_ref()
+            .map(|why| format!("the last start failed: {why}")),
     }
 }
 

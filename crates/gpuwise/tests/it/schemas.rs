@@ -168,6 +168,7 @@ const ELSEWHERE: &[&str] = &[
     "lease",
     "lease-dry-run",
     "lease-explanation",
+    "lease-log",
     "lease-offers",
     "lease-usage",
     "leases",

@@ -432,5 +432,8 @@ fn budget(text: &str) -> Result<Money, Refusal> {
     );
     amount
         .parse()
-        .map_err(|error: gpuwise_units::ParseQuantityError| invalid("budget", error.to_string()))
+        .map_err(|_: gpuwise_units::ParseQuantityError| {
+            let problem = format!("{text:?}: expected an amount a month such as 20000usd/month");
+            invalid("budget", problem)
+        })
 }
