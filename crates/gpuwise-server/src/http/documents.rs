@@ -31,7 +31,11 @@ pub(crate) fn lease(broker: &Broker, now: Nanoseconds, lease: &Lease) -> LeaseAn
         requested_at: time(lease.requested),
         started_at: lease.started.map(time),
         ends_at: lease.ends().map(time),
-        gpus: held(broker.world(), &lease.place),
+        gpus: match state {
+            // Where a start failed it is no more.
+            LeaseState::Requested => Vec::new(),
+            _ => held(broker.world(), &lease.place),
+        },
         ask: lease.ask.clone(),
         size: lease.size.clone(),
         suspension: suspension(lease),
