@@ -64,6 +64,12 @@ const SINGLES: &str = "[[job]]\nname = \"one\"\ngpus = 1\nrunning = \"n1:0\"\ndu
      [[job]]\nname = \"other\"\ngpus = 1\nrunning = \"n2:0\"\nduration = \"9h\"\npreemptible = { checkpoint = \"10min\", restart = \"1min\" }\n\
      [[job]]\nname = \"wide\"\ngpus = 2\nduration = \"9h\"\n";
 
+const MIXED: &str = "[[node]]\nname = \"slow\"\ngpus = \"1xL40S\"\ncpu = 8\nmemory = \"64GiB\"\n\
+     [[node]]\nname = \"quick\"\ngpus = \"1xH100\"\ncpu = 8\nmemory = \"64GiB\"\n\
+     [prices]\nL40S = \"1USD\"\nH100 = \"3USD\"\n";
+const EITHER: &str = "[[job]]\nname = \"either\"\ngpus = 1\n";
+const QUICK: &str = "[[job]]\nname = \"either\"\ngpus = 1\nspeeds = { H100 = 6.0 }\n";
+
 macro_rules! case {
     ($option:literal, $fleet:expr, $jobs:expr, $base:literal: $before:literal, $then:literal => $after:literal) => {
         Case {
@@ -109,6 +115,9 @@ fn cases() -> Vec<Case> {
         case!("upkeep.drain", DRAINED, LEAVES, "": "", "[upkeep]\ndrain = true" => "leaves move"),
         case!("upkeep.grow", TWO, ELASTIC, "": "", "[upkeep]\ngrow = true" => "grows resize"),
         case!("upkeep.consolidation", PIECES, SINGLES, "": "wide wait", "[upkeep]\nconsolidation = { moves = 1, lost = \"1h\", per = \"1d\", horizon = \"1d\" }" => "one move"),
+        case!("prefer fastest", MIXED, EITHER, "nodes = \"bestfit\"\n": "either start slow", "prefer = \"fastest\"" => "either start quick"),
+        case!("prefer cheapest", MIXED, EITHER, "prefer = \"fastest\"\n": "either start quick", "prefer = \"cheapest\"" => "either start slow"),
+        case!("prefer cheapest work", MIXED, QUICK, "nodes = \"bestfit\"\n": "either start slow", "prefer = \"cheapest\"" => "either start quick"),
         case!("nodes", APART, "[[job]]\nname = \"one\"\ngpus = 1\n", "nodes = \"firstfit\"\n": "one start a", "nodes = \"bestfit\"" => "one start b"),
     ]
 }

@@ -398,7 +398,7 @@ impl Desk for AppDesk {
         let policy = broker.policy();
         let scheduling = policy.scheduling.clone().noun();
         let made = Rules::of_document(policy)
-            .and_then(|rules| rules.policy(&scheduling, broker.world(), self.app.seed));
+            .and_then(|rules| rules.policy(&scheduling, None, self.app.seed));
         // The name was checked before it came into the log; another release may know fewer.
         made.unwrap_or_else(|_| {
             let first = gpuwise_sched::policy::policies().first();
