@@ -23,6 +23,10 @@ pub enum Refusal {
     NoSuchToken(String),
     #[error("there is a token {0:?} already")]
     TokenExists(String),
+    #[error("there is no reservation {0:?}")]
+    NoSuchReservation(String),
+    #[error("there is a reservation {0:?} already")]
+    ReservationExists(String),
     #[error("there is no SLO {0}")]
     NoSuchSlo(String),
     #[error("there is no proposal {0}")]
