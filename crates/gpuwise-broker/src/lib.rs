@@ -45,5 +45,5 @@ pub use refusal::Refusal;
 pub use reservations::Keep;
 pub use slos::{AtRisk, Kept, Slo, slo_target};
 pub use state::{Broken, Broker};
-pub use telemetry::{ServiceHour, Summed, Telemetry};
+pub use telemetry::{Had, ServiceHour, Summed, Telemetry};
 pub use tenants::{Tenant, Token, exact};

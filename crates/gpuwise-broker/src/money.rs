@@ -287,7 +287,7 @@ impl Broker {
     }
 
     /// What a lease holds, up to now, as records that are not kept.
-    fn holding(&self, now: Nanoseconds, lease: &Lease) -> Vec<UsageRecord> {
+    pub(crate) fn holding(&self, now: Nanoseconds, lease: &Lease) -> Vec<UsageRecord> {
         let each = (0..).zip(self.grants.of(lease.number, now));
         each.filter_map(|(number, grant)| {
             // Ids that no kept record has.

@@ -27,6 +27,8 @@ pub enum Refusal {
     NoSuchReservation(String),
     #[error("there is a reservation {0:?} already")]
     ReservationExists(String),
+    #[error("another policy was set meanwhile: look at it again, and then change it")]
+    PolicyChanged,
     #[error("there is no SLO {0}")]
     NoSuchSlo(String),
     #[error("there is no proposal {0}")]

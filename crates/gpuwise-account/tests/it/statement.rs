@@ -38,7 +38,10 @@ fn a_change_within_an_hour_splits_it() {
 fn what_rounding_keeps_back_is_said_exactly() {
     let stated = statement(
         vec![price("p", "2.00")],
-        &[record("a", at(1, 0), at(1, 1)), record("b", at(2, 0), at(2, 1200))],
+        &[
+            record("a", at(1, 0), at(1, 1)),
+            record("b", at(2, 0), at(2, 1200)),
+        ],
     );
     let line = &stated.lines[0];
     // 1,201 s × 2,000,000 / 3600 s = 667,222.2…, of which 667,222 are charged.
