@@ -59,14 +59,15 @@ const GUEST: &str = "[[job]]\nname = \"guest\"\nqueue = \"y\"\ngpus = 1\nduratio
 const VICTIMS: &str = "[[job]]\nname = \"urgent\"\ngpus = 1\npriority = 5\nrunning = \"a:0\"\nduration = \"9h\"\npreemptible = { checkpoint = \"10min\", restart = \"10min\" }\n\
      [[job]]\nname = \"usual\"\ngpus = 1\nrunning = \"a:1\"\nduration = \"9h\"\npreemptible = { checkpoint = \"10min\", restart = \"11min\" }\n\
      [[job]]\nname = \"high\"\ngpus = 1\npriority = 9\nduration = \"9h\"\n";
-const PIECES: &str = "[[node]]\nname = \"n{1..2}\"\ngpus = \"2xH100\"\ncpu = 8\nmemory = \"64GiB\"\n";
+const PIECES: &str =
+    "[[node]]\nname = \"n{1..2}\"\ngpus = \"2xH100\"\ncpu = 8\nmemory = \"64GiB\"\n";
 const SINGLES: &str = "[[job]]\nname = \"one\"\ngpus = 1\nrunning = \"n1:0\"\nduration = \"9h\"\npreemptible = { checkpoint = \"10min\", restart = \"1min\" }\n\
      [[job]]\nname = \"other\"\ngpus = 1\nrunning = \"n2:0\"\nduration = \"9h\"\npreemptible = { checkpoint = \"10min\", restart = \"1min\" }\n\
      [[job]]\nname = \"wide\"\ngpus = 2\nduration = \"9h\"\n";
 
 const MIXED: &str = "[[node]]\nname = \"slow\"\ngpus = \"1xL40S\"\ncpu = 8\nmemory = \"64GiB\"\n\
      [[node]]\nname = \"quick\"\ngpus = \"1xH100\"\ncpu = 8\nmemory = \"64GiB\"\n\
-     [prices]\nL40S = \"1USD\"\nH100 = \"3USD\"\n";
+     [[gpu_kind]]\nname = \"L40S\"\nprice = \"1 USD\"\n[[gpu_kind]]\nname = \"H100\"\nprice = \"3 USD\"\n";
 const EITHER: &str = "[[job]]\nname = \"either\"\ngpus = 1\n";
 const QUICK: &str = "[[job]]\nname = \"either\"\ngpus = 1\nspeeds = { H100 = 6.0 }\n";
 
