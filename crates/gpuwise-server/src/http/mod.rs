@@ -8,6 +8,7 @@ mod events;
 mod fleet;
 mod leases;
 mod logged;
+mod logs;
 mod metrics;
 mod offers;
 mod open;
@@ -15,9 +16,11 @@ mod openapi;
 mod page;
 mod people;
 mod plans;
+mod policies;
 mod prices;
 mod problem;
 mod proposals;
+mod reservations;
 mod routes;
 mod rules;
 mod secure;
@@ -29,7 +32,7 @@ mod tenants;
 mod tokens;
 mod usage;
 
-pub(crate) use metrics::Counters;
+pub(crate) use metrics::{Counters, Monitored};
 pub use openapi::openapi;
 pub use secure::{TlsError, TlsFiles};
 
@@ -37,6 +40,7 @@ use crate::{
     clock::Clock,
     desk::Desk,
     endpoints::Endpoints,
+    executor::Logs,
     gateway,
     limits::Limits,
     message::{Answer, Command, Failure, Incoming, Message, Origin},
@@ -90,6 +94,8 @@ pub(crate) struct Shared {
     /// The address of the log, to read what a follower missed.
     pub(crate) store: String,
     pub(crate) executor: &'static str,
+    /// What it keeps of what processes write.
+    pub(crate) logs: Option<Arc<dyn Logs>>,
     /// Where services answer, who asks them, and what was asked.
     pub(crate) endpoints: Endpoints,
     pub(crate) client: gateway::Client,
@@ -104,6 +110,8 @@ pub(crate) struct Shared {
     pub(crate) limits: Limits,
     /// Reads the log for who asks after what was; opened when it is first asked.
     pub(crate) reader: Reader,
+    /// How asking a monitoring system goes.
+    pub(crate) monitored: metrics::Monitored,
     pub(crate) lines: Lines,
     pub(crate) traces: Traces,
     /// The description of all this.

@@ -9,6 +9,7 @@ mod ask;
 mod doctor;
 mod event;
 mod gateway;
+mod log;
 mod rightsize;
 mod slo;
 mod usage;
@@ -23,7 +24,8 @@ pub use api::{
     AuditEntry, AuditList, BudgetAnswer, BudgetList, DryRunAnswer, FleetReport, JobAnswer, JobList,
     OfferAnswer, OfferList, PlacedAnswer, PlanAnswer, PlanList, PolicyAnswer, PriceAnswer,
     PriceAsk, PriceList, ProjectAnswer, ProjectList, QuotaAnswer, QuotaList, ReservationAnswer,
-    ReservationList, StrandedAnswer, TenantChange, UserAnswer, UserList,
+    ReservationAsk, ReservationList, SloCostAnswer, SloCostList, StrandedAnswer, TenantChange,
+    UserAnswer, UserList,
 };
 pub use ask::{LeaseAsk, QuotaAsk, ServiceAsk, TenantAsk, TokenAsk};
 pub use doctor::{DoctorAnswer, DoctorCheck, DoctorState};
@@ -32,6 +34,7 @@ pub use event::{
     PriceDocument, Role, TenantDocument, TokenDocument,
 };
 pub use gateway::{CompletionAsk, ServedModel, ServedModels};
+pub use log::LeaseLogAnswer;
 pub use rightsize::{
     ProposalAnswer, ProposalDecision, ProposalList, ProposalState, ProposalStepAnswer,
     RightSizeDocument, SavingDocument,
@@ -67,6 +70,7 @@ pub fn schemas() -> Map<String, Value> {
     with::<UsageEvent>(&mut all);
     with::<UsageAnswer>(&mut all);
     with::<LeaseUsageAnswer>(&mut all);
+    with::<LeaseLogAnswer>(&mut all);
     with::<SloAsk>(&mut all);
     with::<SloAnswer>(&mut all);
     with::<SloList>(&mut all);
@@ -83,7 +87,11 @@ pub fn schemas() -> Map<String, Value> {
     with::<ProjectList>(&mut all);
     with::<UserList>(&mut all);
     with::<JobList>(&mut all);
+    with::<ReservationAsk>(&mut all);
+    with::<ReservationAnswer>(&mut all);
     with::<ReservationList>(&mut all);
+    with::<crate::PolicyFile>(&mut all);
+    with::<SloCostList>(&mut all);
     with::<PlanList>(&mut all);
     with::<PolicyAnswer>(&mut all);
     with::<FleetReport>(&mut all);
@@ -141,12 +149,28 @@ pub fn answer_schemas() -> Vec<(&'static str, String)> {
             ),
         ),
         (
+            "lease-log",
+            answer::<LeaseLogAnswer>("lease-log", "What a worker of a lease wrote"),
+        ),
+        (
             "slos",
             answer::<SloList>("slos", "Service level objectives and how they stand"),
         ),
         (
             "proposals",
             answer::<ProposalList>("proposals", "Right-sizing proposals"),
+        ),
+        (
+            "broker-policy",
+            answer::<PolicyAnswer>("broker-policy", "By what a broker's scheduler goes"),
+        ),
+        (
+            "reservations",
+            answer::<ReservationList>("reservations", "GPUs that are kept for tenants"),
+        ),
+        (
+            "slo-costs",
+            answer::<SloCostList>("slo-costs", "What SLOs at risk cost whom"),
         ),
         (
             "store-snapshot",

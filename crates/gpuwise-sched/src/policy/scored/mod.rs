@@ -139,12 +139,7 @@ impl<S: Score> Indexed<S> {
         }
         let mut best: Option<(i32, u32, Candidate)> = None;
         let mut candidates = 0;
-        let (all, some) = match search.scope {
-            Scope::Fleet => (world.nodes().len() as u32, &[][..]),
-            Scope::Node(ref node) | Scope::Part(ref node, ..) => (0, std::slice::from_ref(node)),
-            Scope::Island(island) => (0, world.island_nodes(island)),
-            Scope::Domain(_, domain) => (0, world.domain_nodes(domain)),
-        };
+        let (all, some) = search.scope.among(world);
         for id in (0..all).map(NodeId).chain(some.iter().copied()) {
             if !search.allows(world, id) {
                 continue;

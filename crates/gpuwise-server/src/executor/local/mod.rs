@@ -5,13 +5,14 @@
 
 mod environment;
 mod kept;
+mod logs;
 mod process;
 mod ready;
 mod suspend;
 
 pub use suspend::Suspension;
 
-use super::Executor;
+use super::{Executor, Logs};
 use crate::{endpoints::Endpoints, message::Incoming};
 use gpuwise_broker::{Broker, Observation, Order, OrderId, Work};
 use gpuwise_domain::placement::{Action, Assignment, JobId};
@@ -348,6 +349,10 @@ fn free_port() -> std::io::Result<u16> {
 impl Executor for Local {
     fn name(&self) -> &'static str {
         "local"
+    }
+
+    fn logs(&self) -> Option<Arc<dyn Logs>> {
+        Some(Arc::new(self.place.clone()))
     }
 
     fn adopt(&mut self, broker: &Broker) {
