@@ -47,7 +47,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
-use table::JobTable;
+pub(crate) use table::JobTable;
 
 /// A fleet and who holds what of it.
 ///
