@@ -123,27 +123,28 @@ pub enum Tells {
     Everybody,
     /// Of those who were looked at: who gets something is among them.
     Changes,
+    /// Of one who seeks a place, and of those who were looked at.
+    Of(JobId),
 }
 
-/// Decides who of all that seek a place in a world gets one now, those left out (sorted) passed over: the plan
-/// is the one of [`decide`].
+/// Decides who of all that seek a place in a world gets one now, but for those who are left out: the plan is the
+/// one of [`decide`].
 ///
 /// Who waits is kept in [`Policy::backlog`] from one decision to the next. Where a report need not tell of
 /// everybody, only those are looked at for whom something may have changed.
 pub fn decide_pending(
     now: Nanoseconds,
     world: &World,
-    left_out: &[JobId],
+    left_out: &dyn Fn(JobId) -> bool,
     policy: &mut Policy,
     effort: Effort,
     tells: Tells,
 ) -> (Plan, Report) {
     let mut backlog = std::mem::take(&mut policy.backlog);
     let rules = Rules::of(policy);
-    let whole = tells == Tells::Everybody;
     let mut one = decision::Decision::new(now, world, policy, effort);
     backlog.follow(&one.world, rules);
-    let mut turns = Turns::new(&backlog, &one, (now, rules), left_out, whole);
+    let mut turns = Turns::new(&backlog, &one, (now, rules), left_out, tells);
     let mut stopped = None;
     while let Some(next) = turns.next(&backlog, &one) {
         let more = turns.more(&backlog, &one, &next);
@@ -155,17 +156,20 @@ pub fn decide_pending(
         }
     }
     let known = std::mem::take(&mut turns.looked);
-    if whole {
-        if let Some(head) = stopped {
-            // Nobody goes ahead of one who finds no place.
-            let rest = turns.rest(&backlog, &one);
-            one.behind(head, rest);
-        }
-        let mut demand: Vec<JobId> = backlog.alone().collect();
-        demand.retain(|id| left_out.binary_search(id).is_err());
-        demand.sort_unstable();
-        one.barred(&demand);
+    let told = |id: &JobId| match tells {
+        Tells::Everybody => !left_out(*id),
+        Tells::Changes => false,
+        Tells::Of(job) => *id == job,
+    };
+    // Nobody goes ahead of one who finds no place.
+    if let Some(head) = stopped.filter(|_| tells != Tells::Changes) {
+        let mut rest = turns.rest(&backlog, &one);
+        rest.retain(told);
+        one.behind(head, rest);
     }
+    let mut alone: Vec<JobId> = backlog.alone().filter(told).collect();
+    alone.sort_unstable();
+    one.barred(&alone);
     let known = known.into_iter().map(|(line, found)| {
         let stands = found.filter(|(class, _)| one.verdicts.finds_none(*class));
         (line, stands.map(|(_, kinds)| kinds))

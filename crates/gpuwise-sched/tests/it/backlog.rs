@@ -455,10 +455,10 @@ proptest! {
             let all: Vec<JobId> = all.map(|(id, _)| id).collect();
             let (plan, report) = decide(now, &run.world, &all, &mut scans, Effort::BARE);
             let changes = Tells::Changes;
-            let (kept, _) = decide_pending(now, &run.world, &[], &mut keeps, Effort::BARE, changes);
+            let (kept, _) = decide_pending(now, &run.world, &|_| false, &mut keeps, Effort::BARE, changes);
             prop_assert_eq!(&kept, &plan);
             let everybody = Tells::Everybody;
-            let (kept, told) = decide_pending(now, &run.world, &[], &mut tells, Effort::BARE, everybody);
+            let (kept, told) = decide_pending(now, &run.world, &|_| false, &mut tells, Effort::BARE, everybody);
             prop_assert_eq!(&kept, &plan);
             prop_assert_eq!(told, report);
             let first = run.world.attempts().0;
@@ -482,7 +482,7 @@ fn few_are_looked_at() {
     let at = Nanoseconds(0);
     let apply = |world: &mut World, event| world.apply(&TimestampedEvent { at, event }).unwrap();
     let decided = |world: &World, policy: &mut Policy| {
-        decide_pending(at, world, &[], policy, Effort::BARE, Tells::Changes)
+        decide_pending(at, world, &|_| false, policy, Effort::BARE, Tells::Changes)
     };
     for id in 0..10_000 {
         let mut asked = job(id, 1, 1 + id % 4, 1000);
@@ -515,4 +515,38 @@ fn few_are_looked_at() {
 
 fn at_most(found: usize, most: usize) {
     assert!(found <= most, "{found} were looked at");
+}
+
+/// Who was passed over gets what is freed for another in the same decision, if it comes after.
+#[test]
+fn what_is_freed_in_a_decision_is_for_those_who_come_after() {
+    let mut world = World::new(&fleet(&[4]));
+    let at = Nanoseconds(SECOND);
+    let apply = |world: &mut World, event| world.apply(&TimestampedEvent { at, event }).unwrap();
+    let mut policy = Policy {
+        disruptions: Disruptions::USUAL,
+        ..Policy::new(Box::new(FirstFit))
+    };
+    for (id, gpus, priority) in [(0, 4, 0), (1, 1, 0), (2, 1, 0), (3, 1, 2), (4, 1, 0)] {
+        let mut asked = job(id, 1, gpus, 1000);
+        asked.priority = priority;
+        asked.preemption = Preemption::Allowed {
+            checkpoint_every: Nanoseconds(300 * SECOND),
+            restart: Nanoseconds(SECOND),
+        };
+        apply(&mut world, Event::Submitted(asked));
+        if id == 0 {
+            let (effort, tells) = (Effort::BARE, Tells::Changes);
+            let (plan, _) = decide_pending(at, &world, &|_| false, &mut policy, effort, tells);
+            let place = plan.actions.into_iter().next().unwrap();
+            apply(&mut world, Event::done(place));
+        }
+    }
+    let (effort, tells) = (Effort::BARE, Tells::Changes);
+    let (plan, _) = decide_pending(at, &world, &|_| false, &mut policy, effort, tells);
+    let placed = plan.actions.iter().filter_map(|action| match action {
+        Action::Place { job, .. } => Some(job.0),
+        _ => None,
+    });
+    assert_eq!(placed.collect::<Vec<_>>(), [3, 4]);
 }

@@ -205,12 +205,12 @@ impl Line {
         &self,
         aged_until: Option<Nanoseconds>,
         rules: Rules,
-        left_out: &[JobId],
+        left_out: &dyn Fn(JobId) -> bool,
     ) -> Option<Turn> {
         let aged = |submitted: Nanoseconds| aged_until.is_some_and(|until| submitted <= until);
         let mut places = self.places.iter().rev();
-        let (measure, submitted, id) = places
-            .find(|(_, submitted, id)| !aged(*submitted) && left_out.binary_search(id).is_err())?;
+        let (measure, submitted, id) =
+            places.find(|(_, submitted, id)| !aged(*submitted) && !left_out(*id))?;
         let priority = self.priority(rules.order);
         Some((true, priority, *measure, Some(*submitted), *id))
     }

@@ -4,7 +4,7 @@
 use super::{Backlog, Line, Rules, Turn};
 use crate::{
     decide::{
-        Order, barred,
+        Order, Tells, barred,
         decision::{Decision, Generation},
     },
     queues::{ShareOf, key, poorest},
@@ -40,15 +40,18 @@ pub(in crate::decide) struct Next {
     queue: Option<Option<QueueId>>,
 }
 
+/// Who is not looked at though it seeks a place.
+pub(in crate::decide) type LeftOut<'w> = &'w dyn Fn(JobId) -> bool;
+
 /// The turns of one decision.
-#[derive(Debug)]
 pub(in crate::decide) struct Turns<'w> {
     now: Nanoseconds,
     rules: Rules,
     aged_until: Option<Nanoseconds>,
-    /// Whether everybody is looked at, whether or not that changes anything.
-    whole: bool,
-    left_out: &'w [JobId],
+    tells: Tells,
+    /// The line of the one of whom is to be told.
+    about: Option<u32>,
+    left_out: LeftOut<'w>,
     /// All, or where queues take turns those who have waited too long.
     heads: Heads,
     cursor: Option<Turn>,
@@ -67,14 +70,19 @@ impl<'w> Turns<'w> {
         backlog: &Backlog,
         decision: &Decision<'_>,
         (now, rules): (Nanoseconds, Rules),
-        left_out: &'w [JobId],
-        whole: bool,
+        left_out: LeftOut<'w>,
+        tells: Tells,
     ) -> Self {
+        let about = match tells {
+            Tells::Of(job) => backlog.standing.get(&job).map(|(line, _)| *line),
+            Tells::Everybody | Tells::Changes => None,
+        };
         let mut turns = Self {
             now,
             rules,
             aged_until: rules.aged_until(now),
-            whole,
+            tells,
+            about,
             left_out,
             heads: Heads::new(),
             cursor: None,
@@ -85,11 +93,15 @@ impl<'w> Turns<'w> {
             looked: BTreeMap::new(),
         };
         // Nobody is looked at in vain but where a start can be reserved.
-        let quiet = !whole && turns.aged_until.is_none() && decision.passes_blocked(false);
+        let quiet = turns.aged_until.is_none() && decision.passes_blocked(false);
         for (number, line) in backlog.numbers() {
             if turns.takes_turns() {
                 turns.enters_queue(decision, number, line);
-            } else if quiet && line.queue().is_none() && backlog.blocked.contains(&number) {
+            } else if quiet
+                && line.queue().is_none()
+                && backlog.blocked.contains(&number)
+                && turns.passes_over(number)
+            {
                 turns.parked.push((number, None));
             } else if let Some(head) = turns.next_of(decision, line, None, None) {
                 turns.heads.push(Reverse((head, number)));
@@ -121,6 +133,11 @@ impl<'w> Turns<'w> {
         let of = self.queues.entry(queue).or_default();
         of.last = of.last.max(Some(last));
         of.heads.push(Reverse((head, number)));
+    }
+
+    /// Whether those of a line at whom a look would change nothing are passed over.
+    fn passes_over(&self, line: u32) -> bool {
+        self.tells != Tells::Everybody && self.about != Some(line)
     }
 
     fn is_aged(&self, submitted: Nanoseconds) -> bool {
@@ -208,12 +225,12 @@ impl<'w> Turns<'w> {
     ) -> Option<Next> {
         let job = turn.4;
         let line = backlog.line(number)?;
-        if self.left_out.binary_search(&job).is_ok() {
+        if (self.left_out)(job) {
             self.steps(decision, line, (turn, number), queue);
             return None;
         }
         let aged = !turn.0 && turn.3.is_some_and(|submitted| self.is_aged(submitted));
-        if !self.whole
+        if self.passes_over(number)
             && let Some(kinds) = backlog.no_place(number)
             && !self.looked.contains_key(&number)
             && decision.passes(job, kinds, self.rules.starvation_timeout.is_some())
@@ -269,7 +286,7 @@ impl<'w> Turns<'w> {
                 }
             }
         }
-        if closes && !self.whole {
+        if closes && self.passes_over(next.line) {
             self.parked.push((next.line, next.queue));
         } else if let Some(line) = backlog.line(next.line) {
             self.steps(decision, line, (next.turn, next.line), next.queue);
@@ -345,7 +362,7 @@ impl<'w> Turns<'w> {
                 let Some(Reverse((turn, number))) = heads.and_then(BinaryHeap::pop) else {
                     break;
                 };
-                if self.left_out.binary_search(&turn.4).is_err() {
+                if !(self.left_out)(turn.4) {
                     rest.push(turn.4);
                 }
                 if let Some(line) = backlog.line(number) {
