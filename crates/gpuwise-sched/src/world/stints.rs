@@ -60,17 +60,18 @@ impl JobState {
         let (Phase::Running { since }, Some(kind)) = (self.phase, kind) else {
             return;
         };
-        let goes_on = |last: &&mut Stint| last.kind == kind && last.until == since;
-        if let Some(last) = self.stints.last_mut().filter(goes_on) {
-            last.until = at;
-            return;
+        let last = self.stints.last().copied();
+        let goes_on = |last: &Stint| last.kind == kind && last.until == since;
+        let from = last.filter(goes_on).map(|last| last.from);
+        if from.is_some() {
+            self.stints.pop();
         }
         if self.stints.len() >= REMEMBERED {
-            self.stints.remove(0);
+            self.stints.take(0);
         }
         self.stints.push(Stint {
             kind,
-            from: since,
+            from: from.unwrap_or(since),
             until: at,
         });
     }
