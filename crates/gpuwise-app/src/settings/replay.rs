@@ -30,7 +30,7 @@ pub struct Replay {
     /// rules that it had, and under each --policy
     #[arg(value_name = "FILE")]
     pub file: Option<std::path::PathBuf>,
-    /// Policies, side by side; on your own cluster names or policy files [default: all; there gpuwise]
+    /// Policies, side by side; on your own cluster names or policy files, on gavel files too [default: all; there gpuwise]
     #[arg(
         long,
         value_name = "NAME",
