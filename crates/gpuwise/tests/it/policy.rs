@@ -336,7 +336,7 @@ gpus = 1
 cpu = 1
 memory = "1GiB"
 duration = "8h"
-submitted = "2h"
+submitted = "118min"
 speeds = { H100 = 4.0, L40S = 1.0 }
 preemptible = { checkpoint = "1s", restart = "0s" }
 "#,
@@ -359,7 +359,7 @@ preemptible = { checkpoint = "1s", restart = "0s" }
         row[field].as_f64().unwrap()
     };
     // The first takes the first node. By hand: it ends after 4 h wherever it is; the other after 8 h on the
-    // L40S, or after a round there and a quarter of the rest. They change places once.
+    // L40S, or after the 240 s there until a round begins and a quarter of the rest. They change places once.
     assert_eq!(
         of("stays", "moves") + of("stays", "stops"),
         0.0,
@@ -368,7 +368,7 @@ preemptible = { checkpoint = "1s", restart = "0s" }
     );
     assert_eq!(of("turns", "moves") + of("turns", "stops"), 2.0, "{}", ran.out);
     assert_eq!(of("stays", "jct_mean_s"), 6.0 * 3600.0, "{}", ran.out);
-    let other = 360.0 + (8.0 * 3600.0 - 360.0) / 4.0;
+    let other = 240.0 + (8.0 * 3600.0 - 240.0) / 4.0;
     let mean = f64::midpoint(4.0 * 3600.0, other);
     assert!((of("turns", "jct_mean_s") - mean).abs() < 2.0, "{mean}: {}", ran.out);
     let ran = replay("wrong.toml");
