@@ -7,7 +7,7 @@ use gpuwise_domain::placement::{
     Action, Assignment, Ended, Event, Job, JobId, Plan, TimestampedEvent,
 };
 use gpuwise_sched::{
-    decide::{Effort, Policy, decide},
+    decide::{Effort, Policy, Tells, decide_pending},
     disruption::tidy,
     queues::milli_of,
     world::{Refused, World},
@@ -122,8 +122,9 @@ impl Replay<'_> {
 
     fn schedule(&mut self, now: Nanoseconds, policy: &mut Policy) -> Result<(), Refused> {
         if !self.waiting.is_empty() {
-            let demand: Vec<JobId> = self.waiting.iter().copied().collect();
-            let (plan, report) = decide(now, &self.world, &demand, policy, Effort::BARE);
+            let (effort, tells) = (Effort::BARE, Tells::Changes);
+            let left_out = |job: JobId| !self.waiting.contains(&job);
+            let (plan, report) = decide_pending(now, &self.world, &left_out, policy, effort, tells);
             self.run.decisions += report.decisions.len() as u64;
             self.carry_out(now, &plan)?;
         }

@@ -25,6 +25,7 @@ pub use packing::Packing;
 pub use prefer::Preferring;
 pub use random::Random;
 pub use registry::{PolicyContext, Registered, find, named, names, policies, same_name};
+pub(crate) use scored::Follower;
 pub use scored::{Indexed, Score, Scored, View};
 pub use tetris::Alignment;
 

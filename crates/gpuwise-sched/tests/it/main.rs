@@ -1,6 +1,7 @@
 //! Tests of placing.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod backlog;
 mod disruption;
 mod forecast;
 mod fraction;

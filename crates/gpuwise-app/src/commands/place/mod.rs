@@ -19,7 +19,7 @@ use gpuwise_domain::placement::{
     Action, Event, Fleet, JobId, Outcome, Plan, Report, TimestampedEvent,
 };
 use gpuwise_sched::{
-    decide::{Effort, Policy, decide},
+    decide::{Effort, Policy, Tells, decide_pending},
     disruption::tidy,
     lint,
     report::{FleetFigures, deepen, fleet_figures, typical},
@@ -185,9 +185,8 @@ pub(super) fn estate(
 
 /// Decides of all who wait, tidies up where that is asked for, and checks the plan.
 pub(super) fn decided(world: &World, policy: &mut Policy) -> anyhow::Result<Decided> {
-    let waiting = world.jobs().filter(|(_, state)| state.phase.waits());
-    let waiting: Vec<JobId> = waiting.map(|(id, _)| id).collect();
-    let (mut plan, report) = decide(world.now(), world, &waiting, policy, Effort::BARE);
+    let (now, effort, tells) = (world.now(), Effort::BARE, Tells::Everybody);
+    let (mut plan, report) = decide_pending(now, world, &|_| false, policy, effort, tells);
     let mut after = world.clone();
     carry_out(&mut after, &plan.actions)?;
     if let Some(what) = policy.upkeep {

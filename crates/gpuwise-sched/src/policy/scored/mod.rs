@@ -8,6 +8,7 @@ pub(super) mod follow;
 mod tree;
 mod view;
 
+pub(crate) use follow::Follower;
 pub use view::View;
 
 use super::{Choice, NodeSelector, Search};
@@ -15,7 +16,6 @@ use crate::{
     fit::{self, Candidate, Scope},
     world::World,
 };
-use follow::Follower;
 use gpuwise_domain::placement::{GpuAsk, Job, Kinds, NodeId, WorkerAsk};
 use rustc_hash::FxHashMap;
 use tree::{OUT, Tree};
