@@ -10,6 +10,7 @@ use gpuwise_sched::{
     policy::{PolicyContext, Preferring, find, names},
     queues::Limits,
     report::span,
+    rounds::Rounds,
     world::World,
 };
 use gpuwise_units::Nanoseconds;
@@ -104,6 +105,7 @@ impl Rules {
         rules.limits(Backfill::Any)?;
         rules.disruptions()?;
         rules.tidy()?;
+        rules.rounds()?;
         Ok(rules)
     }
 
@@ -307,6 +309,7 @@ impl Rules {
                 ..self.limits(turns.backfill)?
             },
             upkeep: self.tidy()?,
+            rounds: self.rounds()?,
             ..Policy::new(selector)
         })
     }
@@ -358,6 +361,24 @@ impl Rules {
         })
     }
 
+    /// Whether jobs take turns.
+    pub(crate) fn rounds(&self) -> anyhow::Result<Option<Rounds>> {
+        let Some(part) = &self.file.rounds else {
+            return Ok(None);
+        };
+        let length = time("rounds.length", &part.length)?;
+        if length < SHORTEST_ROUND {
+            let what = format!(
+                "policy: rounds.length is {:?}; expected 1 s or more",
+                part.length
+            );
+            return Err(Problem::new(what)
+                .hint("a round should be long beside what stopping and starting again takes: \"6min\"")
+                .into());
+        }
+        Ok(Some(Rounds { length }))
+    }
+
     fn tidy(&self) -> anyhow::Result<Option<Tidy>> {
         let none = UpkeepPart::default();
         let part = self.file.upkeep.as_ref().unwrap_or(&none);
@@ -393,6 +414,8 @@ fn disrupts(file: &mut PolicyFile) {
         *one = Some(true);
     }
 }
+
+const SHORTEST_ROUND: Nanoseconds = Nanoseconds(1_000_000_000);
 
 /// How nodes are chosen where nothing is said.
 const USUAL: &str = "gpuwise";

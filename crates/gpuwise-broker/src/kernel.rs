@@ -45,7 +45,7 @@ impl Broker {
 
     /// Decides who gets a place now. What has happened then; nothing where nobody can be helped.
     pub fn decide(&self, now: Nanoseconds, policy: &mut Policy) -> Vec<BrokerEvent> {
-        if self.seekers.is_empty() {
+        if self.seekers.is_empty() && policy.rounds.is_none() {
             return self.tidied(now, policy);
         }
         let (effort, tells) = (Effort::BARE, Tells::Changes);

@@ -48,6 +48,10 @@ pub struct PolicyFile {
     /// Who may be disrupted for whom.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disruption: Option<DisruptionPart>,
+    /// Jobs that may be stopped take turns, so that each gets its fair part of the kinds of GPU on which it is
+    /// fast.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rounds: Option<RoundsPart>,
     /// What is tidied up beside the placing of jobs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub upkeep: Option<UpkeepPart>,
@@ -131,6 +135,14 @@ pub struct DisruptionPart {
     /// From whom GPUs are taken while they are idle, until they want them back.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idle: Option<IdlePart>,
+}
+
+/// How jobs take turns.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RoundsPart {
+    /// How long a round is: `6min`. Who is stopped goes on from its last checkpoint.
+    pub length: String,
 }
 
 /// From whom GPUs are taken while they are idle.

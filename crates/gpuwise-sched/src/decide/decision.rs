@@ -469,7 +469,7 @@ impl<'a> Decision<'a> {
 }
 
 /// Assignments for a job within what its queue may take, beside backfill reservations and reserved GPUs for others.
-fn place(
+pub(super) fn place(
     world: &World,
     job: &Job,
     policy: &mut Policy,

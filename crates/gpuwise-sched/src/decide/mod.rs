@@ -9,6 +9,7 @@ mod rails;
 mod repair;
 mod shortage;
 mod shortage_index;
+mod turn;
 mod verdicts;
 mod wake;
 
@@ -24,10 +25,12 @@ use crate::{
     disruption::{Disruptions, Tidy},
     policy::NodeSelector,
     queues::{Limits, SchedulingOrder},
+    rounds::Rounds,
     world::{JobState, NodeState, World},
 };
 use gpuwise_domain::placement::{JobId, NodeId, Plan, Report, Shortage};
 use gpuwise_units::Nanoseconds;
+use std::collections::BTreeSet;
 
 use backlog::{Rules, Turns};
 pub use gpuwise_domain::placement::Order;
@@ -42,6 +45,8 @@ pub struct Policy {
     pub disruptions: Disruptions,
     /// Whose start is reserved, and against what.
     pub limits: Limits,
+    /// Whether jobs that may be stopped take turns, round by round; `None`: who runs goes on.
+    pub rounds: Option<Rounds>,
     /// What is tidied up beside the placing of jobs, by [`tidy`](crate::disruption::tidy); `None`: nothing.
     pub upkeep: Option<Tidy>,
     /// What is remembered to say what is short; a cache.
@@ -60,6 +65,7 @@ impl Policy {
             skips: true,
             disruptions: Disruptions::NONE,
             limits: Limits::default(),
+            rounds: None,
             upkeep: None,
             shortages: ShortageIndex::default(),
             backlog: Backlog::default(),
@@ -103,8 +109,14 @@ pub fn decide(
     effort: Effort,
 ) -> (Plan, Report) {
     let mut one = decision::Decision::new(now, world, policy, effort);
+    if let Some(rounds) = one.policy.rounds {
+        let seekers: BTreeSet<JobId> = demand.iter().copied().collect();
+        one.turn(&rounds, &|job| seekers.contains(&job));
+    }
     let (order, starvation_timeout) = (one.policy.order, one.policy.limits.starvation_timeout);
-    let mut turns = SchedulingOrder::new(now, world, demand, order, starvation_timeout);
+    // Who has got its turn is placed.
+    let left: Vec<JobId> = demand.iter().copied().filter(|id| one.seeks(*id)).collect();
+    let mut turns = SchedulingOrder::new(now, world, &left, order, starvation_timeout);
     while let Some((job, aged)) = turns.next(now, &one.world) {
         if one.look_at(job, aged, turns.more()).stops {
             // Nobody goes ahead of one who finds no place.
@@ -140,6 +152,12 @@ pub fn decide_pending(
     effort: Effort,
     tells: Tells,
 ) -> (Plan, Report) {
+    if policy.rounds.is_some() {
+        // Who gets a turn depends on all who want one.
+        let seeking = world.jobs().filter(|(_, state)| state.seeks());
+        let demand: Vec<JobId> = seeking.map(|(id, _)| id).filter(|id| !left_out(*id)).collect();
+        return decide(now, world, &demand, policy, effort);
+    }
     let mut backlog = std::mem::take(&mut policy.backlog);
     let rules = Rules::of(policy);
     let mut one = decision::Decision::new(now, world, policy, effort);

@@ -2,6 +2,7 @@
 
 use super::{
     seldom::Seldom,
+    stints::Stint,
     trouble::Trouble,
     underway::{Before, Doing, Underway},
 };
@@ -46,6 +47,8 @@ pub struct JobState {
     pub checkpoint: Option<Nanoseconds>,
     /// What a worker needs from its next start on, where that has changed.
     pub(super) next_ask: Option<Box<WorkerAsk>>,
+    /// Where it ran before it ran where it is.
+    pub(super) stints: Vec<Stint>,
 }
 
 impl JobState {
@@ -71,6 +74,7 @@ impl JobState {
             hold: false,
             checkpoint: None,
             next_ask: None,
+            stints: Vec::new(),
         }
     }
 

@@ -21,6 +21,7 @@ mod of_jobs;
 mod pages;
 mod revert;
 mod seldom;
+mod stints;
 mod table;
 mod tempo;
 mod trouble;

@@ -17,4 +17,5 @@ mod pages;
 mod queues;
 mod report;
 mod restart;
+mod rounds;
 mod support;

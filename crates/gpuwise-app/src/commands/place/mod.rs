@@ -108,6 +108,11 @@ pub fn place(app: &App, flags: &settings::Place) -> anyhow::Result<Placed> {
         .map(|name| job_named(&estate.world, name))
         .collect::<Result<_, _>>()?;
     let mut policy = estate.policy(app.seed)?;
+    if policy.rounds.is_some() {
+        progress::say(
+            "rounds end as time passes, which replay and serve see: here nobody's turn is over",
+        );
+    }
     progress::doing("deciding");
     let mut decided = decided(&estate.world, &mut policy)?;
     progress::doing("looking for fixes");
