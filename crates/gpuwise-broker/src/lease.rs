@@ -69,6 +69,8 @@ pub struct Lease {
     pub candidates: u32,
     /// Starts that failed one after the other.
     pub failed_starts: u32,
+    /// What became of failures of what runs.
+    pub restarts: crate::Restarts,
     /// What freeing its idle GPUs took, and what their return, the last ones last.
     pub freed: Vec<Nanoseconds>,
     pub returned: Vec<Nanoseconds>,

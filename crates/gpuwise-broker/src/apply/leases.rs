@@ -49,6 +49,7 @@ impl Broker {
             weighed: Vec::new(),
             candidates: 0,
             failed_starts: 0,
+            restarts: crate::Restarts::default(),
             freed: Vec::new(),
             returned: Vec::new(),
             draining: None,
@@ -96,6 +97,7 @@ impl Broker {
         if let Some(end) = lease.ends() {
             self.ends.remove(&(end, number));
         }
+        self.restarted(number);
         self.order(Work::Stop { job, grace: GRACE });
         self.seek(number);
         Ok(())
@@ -195,7 +197,7 @@ impl Broker {
         }
     }
 
-    pub(super) fn is_running(&self, job: JobId) -> bool {
+    pub(crate) fn is_running(&self, job: JobId) -> bool {
         let state = self.world.job(job);
         state.is_some_and(|state| matches!(state.phase, Phase::Running { .. }))
     }

@@ -5,7 +5,7 @@ mod conformance;
 mod local;
 mod simulated;
 
-pub use local::{Local, Suspension};
+pub use local::{Local, Suspension, delegation};
 pub use simulated::{Delays, Simulated};
 
 use gpuwise_broker::{Broker, Observation, Order};
