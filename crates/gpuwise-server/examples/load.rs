@@ -169,9 +169,12 @@ fn main() {
         })
     };
     if let Some([reads, requests]) = rates {
-        offered(seconds, (reads, requests), &|| read(&whom, "/v1/leases/L-1"), &|number| {
-            ask(&whom, format!("r{run}-{number}"))
-        });
+        offered(
+            seconds,
+            (reads, requests),
+            &|| read(&whom, "/v1/leases/L-1"),
+            &|number| ask(&whom, format!("r{run}-{number}")),
+        );
         if streams > 0 {
             followed(&whom, streams, &mut *ask(&whom, format!("s{run}")));
         }
@@ -234,7 +237,9 @@ fn offered(
             })
             .collect();
         let all = |threads: Vec<thread::ScopedJoinHandle<'_, Vec<Duration>>>| {
-            let ended = threads.into_iter().map(|thread| thread.join().expect("ends"));
+            let ended = threads
+                .into_iter()
+                .map(|thread| thread.join().expect("ends"));
             ended.flatten().collect::<Vec<_>>()
         };
         (all(readers), all(askers))
@@ -242,7 +247,11 @@ fn offered(
     read_took.sort_unstable();
     asked_took.sort_unstable();
     show(&format!("reads, {reads}/s offered"), seconds, &read_took);
-    show(&format!("durable lease requests, {requests}/s offered"), seconds, &asked_took);
+    show(
+        &format!("durable lease requests, {requests}/s offered"),
+        seconds,
+        &asked_took,
+    );
 }
 
 /// So many who follow events; how long until the last of them has heard of one.
