@@ -252,6 +252,7 @@ impl Run {
                 .find(|order| order.id == id)
                 .map(|order| match order.work {
                     Work::Stop { job, .. } => (job.0, false),
+                    Work::Restart { job, .. } => (job.0, true),
                     Work::Act { action, .. } => (lease_of(&action), true),
                 });
             let seen = self.broker.observe(&Observation::Done(id));
@@ -271,7 +272,7 @@ impl Run {
             if self.told.insert(order.id) {
                 let takes = match order.work {
                     Work::Stop { .. } => STOPS,
-                    Work::Act { .. } => STARTS,
+                    Work::Act { .. } | Work::Restart { .. } => STARTS,
                 };
                 self.due.insert((self.now + takes, order.id));
             }

@@ -27,6 +27,12 @@ pub enum Work {
         /// Its number among all actions of the fleet.
         attempt: Attempt,
     },
+    /// What ran of a lease has failed, and is started again where it was.
+    Restart {
+        job: JobId,
+        /// Not before.
+        after: Nanoseconds,
+    },
     /// A lease ends: what runs of it is stopped.
     Stop {
         job: JobId,

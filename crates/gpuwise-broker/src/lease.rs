@@ -72,6 +72,8 @@ pub struct Lease {
     /// Why the last of them did.
     #[serde(default)]
     pub failed_because: Option<String>,
+    /// What became of failures of what runs.
+    pub restarts: crate::Restarts,
     /// What freeing its idle GPUs took, and what their return, the last ones last.
     pub freed: Vec<Nanoseconds>,
     pub returned: Vec<Nanoseconds>,

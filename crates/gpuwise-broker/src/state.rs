@@ -225,14 +225,20 @@ impl Broker {
         let work = order.and_then(|order| self.orders.get(order));
         work.is_some_and(|work| match work {
             Work::Act { action, .. } => self.world.can_start(action),
-            Work::Stop { .. } => false,
+            Work::Stop { .. } | Work::Restart { .. } => false,
         })
     }
 
-    /// What executors are to do now, in order: what can start, and has not been answered.
+    /// What executors are to do as of the last event, in order: what can start, and has not been answered.
     pub fn orders(&self) -> impl Iterator<Item = Order> {
-        let ready = self.orders.iter().filter(|(_, work)| match work {
+        self.orders_by(self.now)
+    }
+
+    /// The same as of a moment since.
+    pub fn orders_by(&self, now: Nanoseconds) -> impl Iterator<Item = Order> {
+        let ready = self.orders.iter().filter(move |(_, work)| match work {
             Work::Act { action, .. } => self.world.can_start(action),
+            Work::Restart { job, after } => *after <= now && self.is_running(*job),
             Work::Stop { .. } => true,
         });
         ready.map(|(id, work)| Order {

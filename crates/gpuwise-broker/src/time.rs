@@ -21,6 +21,7 @@ impl Broker {
     /// When time alone changes something: a lease's time is over, a month begins, or a decision comes out
     /// otherwise than at `decided`, when it was decided last; `None`: never.
     pub fn wake_at(&self, policy: &Policy, decided: Nanoseconds) -> Option<Nanoseconds> {
+        let asked = decided;
         let upkeep = policy.upkeep.as_ref();
         let tidied = upkeep.and_then(|what| tidy_wake_at(&self.world, what, decided));
         let decided = wake_at(&self.world, policy, decided);
@@ -29,12 +30,9 @@ impl Broker {
         let end = self.ends.first().map(|(end, _)| *end);
         let proven = self.proven_at();
         let kept = self.reservation_ends();
-        let rest = end
-            .into_iter()
-            .chain(decided)
-            .chain(tidied)
-            .chain(proven)
-            .chain(kept);
+        let again = self.restarts_at(asked);
+        let rest = end.into_iter().chain(decided).chain(tidied).chain(proven);
+        let rest = rest.chain(kept).chain(again);
         month.chain(rest).min()
     }
 
@@ -146,17 +144,22 @@ impl Broker {
             .collect()
     }
 
-    /// What an executor has told means. Answers to orders that are over mean nothing.
+    /// What an executor has told means, as of the last event.
     pub fn observe(&self, observation: &Observation) -> Vec<BrokerEvent> {
+        self.observe_at(self.now, observation)
+    }
+
+    /// What an executor has told means. Answers to orders that are over mean nothing.
+    pub fn observe_at(&self, now: Nanoseconds, observation: &Observation) -> Vec<BrokerEvent> {
         match observation {
             Observation::Done(order) => self.done(*order),
-            Observation::Failed { order, reason } => self.failed(*order, reason),
+            Observation::Failed { order, reason } => self.failed(now, *order, reason),
             Observation::Exited {
                 job,
                 order,
                 code,
                 reason,
-            } => self.exited(*job, *order, *code, reason),
+            } => self.exited(now, (*job, *order), *code, reason),
             Observation::Busy { job, milli } => {
                 let event = Event::Measured {
                     job: *job,
@@ -177,6 +180,7 @@ impl Broker {
                 })]
             }
             None | Some(Work::Act { .. }) => Vec::new(),
+            Some(Work::Restart { job, .. }) => vec![BrokerEvent::Restarted { lease: job.0 }],
             Some(Work::Stop { job, .. }) => {
                 let lease = self.lease(job.0);
                 let reason = |lease: &crate::Lease| {
@@ -192,7 +196,7 @@ impl Broker {
         }
     }
 
-    fn failed(&self, order: OrderId, reason: &str) -> Vec<BrokerEvent> {
+    fn failed(&self, now: Nanoseconds, order: OrderId, reason: &str) -> Vec<BrokerEvent> {
         match self.orders.get(&order) {
             Some(Work::Act { action, attempt }) if self.world.is_under_way(action) => {
                 let mut events = vec![fleet(&Event::Failed {
@@ -216,6 +220,10 @@ impl Broker {
                 }
                 events
             }
+            Some(Work::Restart { job, .. }) => {
+                let lease = self.lease(job.0);
+                lease.map_or_else(Vec::new, |lease| self.fails(now, lease, None, reason))
+            }
             // What could not be stopped still runs, and is told again.
             _ => Vec::new(),
         }
@@ -223,8 +231,8 @@ impl Broker {
 
     fn exited(
         &self,
-        job: JobId,
-        order: OrderId,
+        now: Nanoseconds,
+        (job, order): (JobId, OrderId),
         code: Option<i32>,
         reason: &str,
     ) -> Vec<BrokerEvent> {
@@ -233,18 +241,36 @@ impl Broker {
         let Some(lease) = lease.filter(|_| current) else {
             return Vec::new();
         };
+        if code != Some(0) && lease.draining.is_none() {
+            return self.fails(now, lease, code, reason);
+        }
         let drained = lease.draining.as_ref().map(|(_, reason)| reason.as_str());
-        let how = match code {
-            Some(0) => EndedHow::Ended,
-            _ if drained.is_some() => EndedHow::Ended,
-            _ => EndedHow::Failed,
-        };
         vec![BrokerEvent::Ended {
             lease: lease.number,
-            how,
+            how: EndedHow::Ended,
             reason: drained.unwrap_or(reason).to_owned(),
             exit_code: code,
         }]
+    }
+}
+
+impl Broker {
+    /// What runs of a lease has failed: it is started again, or is over.
+    fn fails(
+        &self,
+        now: Nanoseconds,
+        lease: &Lease,
+        exit_code: Option<i32>,
+        reason: &str,
+    ) -> Vec<BrokerEvent> {
+        let over = || BrokerEvent::Ended {
+            lease: lease.number,
+            how: EndedHow::Failed,
+            reason: reason.to_owned(),
+            exit_code,
+        };
+        let again = self.again(now, lease, exit_code, reason);
+        vec![again.unwrap_or_else(over)]
     }
 }
 

@@ -1,8 +1,10 @@
 //! Load on a broker that runs: reads, durable lease requests, event streams.
 //!
-//!     GPUWISE_URL=http://127.0.0.1:8600 GPUWISE_TOKEN=… cargo run -p gpuwise-server --example load -- TENANT [SECONDS [STREAMS]]
+//!     GPUWISE_URL=http://127.0.0.1:8600 GPUWISE_TOKEN=… cargo run -p gpuwise-server --example load -- TENANT [SECONDS [STREAMS]] [--rate READS,REQUESTS]
 //!
 //! Each connection asks one thing after the other and is kept; rates and times are those of whole answers.
+//! With `--rate 2000,300` so many reads and durable requests of each second are due at their moments, whatever
+//! the broker does, and what one took counts from when it was due.
 
 #![allow(clippy::print_stdout, reason = "what it prints is what it is for")]
 
@@ -126,7 +128,18 @@ fn main() {
         address: url.trim_start_matches("http://").to_owned(),
         token: env::var("GPUWISE_TOKEN").expect("GPUWISE_TOKEN"),
     };
-    let mut arguments = env::args().skip(1);
+    let (mut plain, mut rates) = (Vec::new(), None);
+    let mut given = env::args().skip(1);
+    while let Some(word) = given.next() {
+        if word == "--rate" {
+            let text = given.next().expect("READS,REQUESTS");
+            let (reads, requests) = text.split_once(',').expect("READS,REQUESTS");
+            rates = Some([reads, requests].map(|text| text.parse::<f64>().expect("a rate")));
+        } else {
+            plain.push(word);
+        }
+    }
+    let mut arguments = plain.into_iter();
     let tenant = arguments.next().expect("a tenant");
     let seconds: u64 = arguments
         .next()
@@ -155,6 +168,18 @@ fn main() {
             assert_eq!(answer(&mut connection), 200, "{path}");
         })
     };
+    if let Some([reads, requests]) = rates {
+        offered(
+            seconds,
+            (reads, requests),
+            &|| read(&whom, "/v1/leases/L-1"),
+            &|number| ask(&whom, format!("r{run}-{number}")),
+        );
+        if streams > 0 {
+            followed(&whom, streams, &mut *ask(&whom, format!("s{run}")));
+        }
+        return;
+    }
     let took = asked(READERS, seconds, |_, _| read(&whom, "/v1/leases/L-1"));
     show("reads of a lease", seconds, &took);
     let took = asked(READERS, seconds, |_, _| read(&whom, "/v1/budgets"));
@@ -174,6 +199,59 @@ fn main() {
     if streams > 0 {
         followed(&whom, streams, &mut *ask(&whom, format!("s{run}")));
     }
+}
+
+type Make<'m, N> = &'m (dyn Fn(N) -> Box<dyn FnMut()> + Sync);
+
+/// Reads and durable requests at a rate, at the same time, each due at its moment.
+fn offered(
+    seconds: u64,
+    (reads, requests): (f64, f64),
+    read: &(dyn Fn() -> Box<dyn FnMut()> + Sync),
+    ask: Make<'_, usize>,
+) {
+    let begun = Instant::now() + Duration::from_millis(500);
+    let due = |rate: f64, number: u64| begun + Duration::from_secs_f64(number as f64 / rate);
+    let run = |rate: f64, make: &mut dyn FnMut() -> Box<dyn FnMut()>, next: &AtomicU64| {
+        let (mut one, mut took) = (make(), Vec::new());
+        loop {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            if number as f64 >= rate * seconds as f64 {
+                return took;
+            }
+            let due = due(rate, number);
+            thread::sleep(due.saturating_duration_since(Instant::now()));
+            one();
+            took.push(due.elapsed());
+        }
+    };
+    let (next_read, next_request) = (AtomicU64::new(0), AtomicU64::new(0));
+    let (mut read_took, mut asked_took) = thread::scope(|scope| {
+        let readers: Vec<_> = (0..READERS * 4)
+            .map(|_| scope.spawn(|| run(reads, &mut || read(), &next_read)))
+            .collect();
+        let askers: Vec<_> = (0..ASKERS * 2)
+            .map(|number| {
+                let (run, next) = (&run, &next_request);
+                scope.spawn(move || run(requests, &mut || ask(number), next))
+            })
+            .collect();
+        let all = |threads: Vec<thread::ScopedJoinHandle<'_, Vec<Duration>>>| {
+            let ended = threads
+                .into_iter()
+                .map(|thread| thread.join().expect("ends"));
+            ended.flatten().collect::<Vec<_>>()
+        };
+        (all(readers), all(askers))
+    });
+    read_took.sort_unstable();
+    asked_took.sort_unstable();
+    show(&format!("reads, {reads}/s offered"), seconds, &read_took);
+    show(
+        &format!("durable lease requests, {requests}/s offered"),
+        seconds,
+        &asked_took,
+    );
 }
 
 /// So many who follow events; how long until the last of them has heard of one.

@@ -426,6 +426,8 @@ fn touched(event: &BrokerEvent) -> Touched {
         | BrokerEvent::TokenRevoked { .. }
         | BrokerEvent::LeaseRequested { .. }
         | BrokerEvent::Draining { .. }
+        | BrokerEvent::Restarting { .. }
+        | BrokerEvent::Restarted { .. }
         | BrokerEvent::Used { .. }
         | BrokerEvent::SloSet { .. }
         | BrokerEvent::SloRemoved { .. }

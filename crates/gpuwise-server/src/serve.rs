@@ -37,6 +37,9 @@ use std::{
 };
 use tokio::sync::{broadcast, watch};
 
+/// Connections that wait to be taken on at most; the system may allow fewer (net.core.somaxconn).
+const QUEUE: i32 = 4096;
+
 /// Events that a follower may be behind before it is told to read them from the log.
 const BEHIND: usize = 4096;
 
@@ -157,6 +160,9 @@ pub fn serve(
     // Before anything else: an address that is taken is said at once.
     let listener = TcpListener::bind(address).map_err(listen)?;
     listener.set_nonblocking(true).map_err(listen)?;
+    // Who connects while there are many waits for its turn; one that the queue has no room for would try again
+    // after a second, and then after three.
+    let _ = rustix::net::listen(&listener, QUEUE);
     let address = listener.local_addr().map_err(listen)?;
     let standing = Standing::new();
     let gate = Arc::new(Gate::new(standing.clone()));

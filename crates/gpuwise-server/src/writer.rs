@@ -156,7 +156,7 @@ impl Writer {
             replies.push((answer, said));
         }
         for observation in seen {
-            let happened = self.ahead.observe(observation);
+            let happened = self.ahead.observe_at(now, observation);
             self.happen(now, happened, &mut events)?;
         }
         let due = self.ahead.due(now);
@@ -306,7 +306,7 @@ impl Writer {
     /// Tells the executor what it has not been told.
     fn tell(&mut self, now: Nanoseconds, told: &mut BTreeSet<gpuwise_broker::OrderId>) {
         told.retain(|id| self.ahead.wants(*id));
-        for order in self.ahead.orders() {
+        for order in self.ahead.orders_by(now) {
             if told.insert(order.id) {
                 self.executor.take(now, &order, &self.ahead);
             }

@@ -142,7 +142,7 @@ impl Broker {
         let world = &self.world;
         self.orders.retain(|_, work| match work {
             Work::Act { action, attempt } => world.attempt_of(action) == Some(*attempt),
-            Work::Stop { job, .. } => world.job(*job).is_some(),
+            Work::Stop { job, .. } | Work::Restart { job, .. } => world.job(*job).is_some(),
         });
         let orders = &self.orders;
         self.ordered.retain(|id, _| orders.contains_key(id));

@@ -50,6 +50,7 @@ impl Broker {
             candidates: 0,
             failed_starts: 0,
             failed_because: None,
+            restarts: crate::Restarts::default(),
             freed: Vec::new(),
             returned: Vec::new(),
             draining: None,
@@ -97,6 +98,7 @@ impl Broker {
         if let Some(end) = lease.ends() {
             self.ends.remove(&(end, number));
         }
+        self.restarted(number);
         self.order(Work::Stop { job, grace: GRACE });
         self.seek(number);
         Ok(())
@@ -197,7 +199,7 @@ impl Broker {
         }
     }
 
-    pub(super) fn is_running(&self, job: JobId) -> bool {
+    pub(crate) fn is_running(&self, job: JobId) -> bool {
         let state = self.world.job(job);
         state.is_some_and(|state| matches!(state.phase, Phase::Running { .. }))
     }

@@ -160,6 +160,10 @@ impl Broker {
                 };
                 self.end(at, *lease, over)?;
             }
+            BrokerEvent::Restarting {
+                lease, after_ns, ..
+            } => self.restarting(at, *lease, Nanoseconds(*after_ns))?,
+            BrokerEvent::Restarted { lease } => self.restarted(*lease),
             BrokerEvent::Used { .. }
             | BrokerEvent::SloSet { .. }
             | BrokerEvent::SloRemoved { .. }

@@ -142,6 +142,55 @@ fn a_command_that_ends_ends_its_lease() {
 }
 
 #[test]
+fn what_fails_is_started_again_where_its_lease_says_so_and_not_for_ever() {
+    let mut desk = Desk::new(1);
+    desk.tenant("vision", None);
+    let mut ask = asked("vision", 1, None);
+    ask.ask.restart = Some("on-failure:2".into());
+    let lease = desk.request(ask).expect("is admitted");
+    desk.settle();
+    let exits = |desk: &mut Desk, code: i32| {
+        let order = desk.broker.started_by(lease).expect("was started");
+        let seen = Observation::Exited {
+            job: gpuwise_domain::placement::JobId(lease),
+            order,
+            code: Some(code),
+            reason: "it ended".into(),
+        };
+        let events = desk.broker.observe_at(desk.now, &seen);
+        desk.happen(events);
+    };
+    // After 1 s, then 2 s: it keeps its GPU, and is charged for it.
+    for wait in [1, 2] {
+        exits(&mut desk, 3);
+        assert_eq!(desk.state(lease), LeaseState::Active);
+        assert_eq!(desk.broker.orders_by(desk.now).count(), 0, "not yet");
+        let policy = gpuwise_sched::decide::Policy::new(Box::new(gpuwise_sched::policy::FirstFit));
+        let wake = desk.broker.wake_at(&policy, desk.now);
+        assert_eq!(wake.map(|at| at.0 - desk.now.0), Some(wait * 1_000_000_000));
+        desk.pass(wait);
+        let order = desk.broker.orders_by(desk.now).next().expect("an order");
+        desk.observe(&Observation::Done(order.id));
+        assert_eq!(desk.broker.orders_by(desk.now).count(), 0);
+    }
+    // Ten minutes on, it is as if it had never failed.
+    desk.pass(700);
+    exits(&mut desk, 3);
+    desk.pass(1);
+    let order = desk.broker.orders_by(desk.now).next().expect("an order");
+    desk.observe(&Observation::Done(order.id));
+    exits(&mut desk, 3);
+    desk.pass(2);
+    let order = desk.broker.orders_by(desk.now).next().expect("an order");
+    desk.observe(&Observation::Done(order.id));
+    exits(&mut desk, 3);
+    assert_eq!(desk.state(lease), LeaseState::Failed);
+    let over = desk.broker.lease(lease).expect("is there");
+    assert_eq!(over.restarts.count, 4);
+    assert_eq!(over.over.as_ref().and_then(|over| over.exit_code), Some(3));
+}
+
+#[test]
 fn what_cannot_be_started_has_failed_after_a_few_tries() {
     let mut desk = Desk::new(1);
     desk.tenant("vision", None);

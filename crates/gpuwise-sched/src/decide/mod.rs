@@ -152,6 +152,12 @@ pub fn decide_pending(
     effort: Effort,
     tells: Tells,
 ) -> (Plan, Report) {
+    if policy.rounds.is_some() {
+        // Who gets a turn depends on all who want one.
+        let seeking = world.jobs().filter(|(_, state)| state.seeks());
+        let demand: Vec<JobId> = seeking.map(|(id, _)| id).filter(|id| !left_out(*id)).collect();
+        return decide(now, world, &demand, policy, effort);
+    }
     let mut backlog = std::mem::take(&mut policy.backlog);
     let rules = Rules::of(policy);
     let mut one = decision::Decision::new(now, world, policy, effort);

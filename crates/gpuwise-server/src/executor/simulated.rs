@@ -50,6 +50,7 @@ impl Simulated {
     fn delay(&self, work: &Work) -> Nanoseconds {
         match work {
             Work::Stop { .. } => self.delays.stop,
+            Work::Restart { .. } => self.delays.start,
             Work::Act { action, .. } => match action {
                 Action::Place { .. }
                 | Action::Move { .. }

@@ -105,6 +105,8 @@ fn may_see(call: &Call, entry: &LogEntry) -> bool {
         BrokerEvent::LeaseRequested { ask, .. } => return ask.tenant == own,
         BrokerEvent::Draining { lease, .. }
         | BrokerEvent::Ended { lease, .. }
+        | BrokerEvent::Restarting { lease, .. }
+        | BrokerEvent::Restarted { lease }
         | BrokerEvent::DemandSet { lease, .. }
         | BrokerEvent::Learned { lease, .. } => lease,
         BrokerEvent::SloSet { slo } => return slo.tenant == own,

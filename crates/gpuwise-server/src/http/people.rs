@@ -169,6 +169,7 @@ fn job(broker: &Broker, lease: &Lease) -> JobAnswer {
         nodes: nodes.map(|node| node.node.name.clone()).collect(),
         failed_starts: lease.failed_starts,
         stops: state.map_or(0, |state| state.stops),
+        restarts: lease.restarts.count,
         started_at: lease.started.map(time),
         exit_code: lease.over.as_ref().and_then(|over| over.exit_code),
     }

@@ -225,6 +225,9 @@ pub struct JobAnswer {
     pub failed_starts: u32,
     /// How often it was stopped for others.
     pub stops: u32,
+    /// How often it has failed and was started again.
+    #[serde(default)]
+    pub restarts: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

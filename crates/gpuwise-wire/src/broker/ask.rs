@@ -80,6 +80,10 @@ pub struct LeaseAsk {
     /// A command that runs on what is leased; the lease ends when it does.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub command: Vec<String>,
+    /// What becomes of it when its command fails: `never` (usual) ends the lease; `on-failure` starts it again
+    /// on the same GPUs up to five times, `on-failure:N` up to N times, each time after a longer wait.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restart: Option<String>,
     /// Environment of the command.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, String>,

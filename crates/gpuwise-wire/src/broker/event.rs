@@ -121,6 +121,19 @@ pub enum BrokerEvent {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         exit_code: Option<i32>,
     },
+    /// What ran of a lease has failed, and is to be started again where it was.
+    Restarting {
+        lease: u32,
+        reason: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        exit_code: Option<i32>,
+        /// Not before: nanoseconds since 1970, UTC.
+        after_ns: u64,
+    },
+    /// It runs again.
+    Restarted {
+        lease: u32,
+    },
     /// What leases used was told.
     Used {
         usage: Vec<UsageDocument>,
@@ -184,6 +197,8 @@ impl BrokerEvent {
             Self::Fleet { .. } => "fleet",
             Self::Draining { .. } => "draining",
             Self::Ended { .. } => "ended",
+            Self::Restarting { .. } => "restarting",
+            Self::Restarted { .. } => "restarted",
             Self::Used { .. } => "used",
             Self::SloSet { .. } => "slo_set",
             Self::SloRemoved { .. } => "slo_removed",

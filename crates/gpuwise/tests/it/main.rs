@@ -26,6 +26,8 @@ mod durable;
 mod gateway;
 mod hub;
 mod laws;
+#[cfg(feature = "serve")]
+mod loop_replay;
 mod media;
 mod models;
 mod observe;

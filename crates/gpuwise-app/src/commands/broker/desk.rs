@@ -305,6 +305,13 @@ impl Desk for AppDesk {
         if let Some(service) = &ask.service {
             self.service(ask, service)?;
         }
+        if let Some(text) = &ask.restart {
+            gpuwise_broker::restarts(text).map_err(|problem| invalid("restart", problem))?;
+            if ask.command.is_empty() {
+                let problem = "no command is there that it could be for";
+                return Err(invalid("restart", problem));
+            }
+        }
         suspends(ask)?;
         tells(ask)?;
         let mut fields = toml::Table::new();

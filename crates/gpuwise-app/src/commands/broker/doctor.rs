@@ -28,7 +28,7 @@ const LITTLE: u64 = 1 << 30;
 pub fn run(context: &Context, flags: &Doctor) -> anyhow::Result<Exit> {
     let mut checks = Vec::new();
     if !flags.broker_only {
-        checks.extend([gpus(), sharing(), shell(), groups(), state()]);
+        checks.extend([gpus(), sharing(), shell(), groups(), limits(), state()]);
     }
     if !flags.machine_only {
         broker(context, flags, &mut checks);
@@ -151,6 +151,18 @@ fn groups() -> DoctorCheck {
         Err(error) => {
             let hint = "the local executor finds its processes there after a restart";
             check(WHAT, DoctorState::Ill, format!("/proc: {error}"), hint)
+        }
+    }
+}
+
+/// Whether cores and memory of leases are held.
+fn limits() -> DoctorCheck {
+    const WHAT: &str = "Cores and memory";
+    match gpuwise_server::delegation() {
+        Ok(folder) => check(WHAT, DoctorState::Well, folder.display().to_string(), ""),
+        Err(why) => {
+            let hint = "leases run without limits; under systemd Delegate=cpu memory lets the broker set them";
+            check(WHAT, DoctorState::Absent, why, hint)
         }
     }
 }

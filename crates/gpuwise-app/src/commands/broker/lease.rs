@@ -135,6 +135,10 @@ pub struct RequestFlags {
     /// checkpoint:SIGNAL:TIME, cuda-checkpoint or requeue
     #[arg(long, value_name = "HOW")]
     suspend: Option<String>,
+    /// What becomes of it when its command fails: never (usual), on-failure, or on-failure:N to start it again
+    /// on the same GPUs up to N times in a row, after 1 s, 2 s, 4 s and so on
+    #[arg(long, value_name = "WHEN")]
+    restart: Option<String>,
     /// Address of the Prometheus page on which the service that runs tells its metrics
     #[arg(long, value_name = "URL")]
     metrics: Option<String>,
@@ -284,6 +288,7 @@ fn request(context: &Context, flags: &RequestFlags) -> anyhow::Result<Exit> {
         promise: flags.promise.then_some(true),
         metrics: flags.metrics.clone(),
         suspend: flags.suspend.clone(),
+        restart: flags.restart.clone(),
         command: flags.command.clone(),
         env,
         service: flags.serve.clone().map(|model| ServiceAsk {

@@ -53,8 +53,8 @@ pub(super) struct Place(pub(super) PathBuf);
 
 /// Runs the command, and keeps how it ended in the file that is its first word. That it is told to end goes to
 /// the command, and it still says how that ended.
-const SHELL: &str =
-    r#"trap : TERM INT HUP; "$@"; code=$?; echo $code > "$0.new" && mv "$0.new" "$0"; exit $code"#;
+const SHELL: &str = r#"[ -z "$GPUWISE_CGROUP" ] || echo $$ > "$GPUWISE_CGROUP"; unset GPUWISE_CGROUP
+trap : TERM INT HUP; "$@"; code=$?; echo $code > "$0.new" && mv "$0.new" "$0"; exit $code"#;
 
 impl Place {
     fn folder(&self, job: JobId) -> PathBuf {
@@ -71,6 +71,7 @@ impl Place {
         worker: usize,
         port: Option<u16>,
         launch: &Launch,
+        group: Option<Result<PathBuf, String>>,
     ) -> Result<Process, String> {
         let program = launch.words.first().cloned().unwrap_or_default();
         if !is_there(&program) {
@@ -86,11 +87,22 @@ impl Place {
         // How one before it ended says nothing of this one.
         let _ = fs::remove_file(&end);
         let log = File::options().create(true).append(true).open(log);
-        let log = log.map_err(wrong)?;
+        let mut log = log.map_err(wrong)?;
+        let procs = match group {
+            Some(Ok(group)) => Some(group.join("cgroup.procs")),
+            Some(Err(why)) => {
+                // Whoever asked for limits reads here that there are none.
+                let _ = writeln!(log, "gpuwise: cores and memory are not held: {why}");
+                None
+            }
+            None => None,
+        };
         let mut command = Command::new("/bin/sh");
         command.args(["-c", SHELL]).arg(&end).args(&launch.words);
         command
             .envs(&launch.environment)
+            // It joins its group by itself, before anything else of it runs.
+            .env("GPUWISE_CGROUP", procs.unwrap_or_default())
             .stdin(Stdio::null())
             .process_group(0);
         command.stdout(log.try_clone().map_err(wrong)?).stderr(log);

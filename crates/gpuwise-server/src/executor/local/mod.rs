@@ -6,10 +6,12 @@
 mod environment;
 mod kept;
 mod logs;
+mod limits;
 mod process;
 mod ready;
 mod suspend;
 
+pub use limits::delegation;
 pub use suspend::Suspension;
 
 use super::{Executor, Logs};
@@ -36,6 +38,7 @@ use std::{
 #[derive(Debug)]
 pub struct Local {
     place: Place,
+    limits: limits::Limits,
     inbox: Sender<Incoming>,
     endpoints: Endpoints,
     /// What runs, by job; without processes where GPUs are held and nothing runs.
@@ -59,6 +62,7 @@ impl Local {
     pub(crate) fn new(state: PathBuf, inbox: Sender<Incoming>, endpoints: Endpoints) -> Self {
         Self {
             place: Place(state),
+            limits: limits::Limits::take(),
             inbox,
             endpoints,
             running: BTreeMap::new(),
@@ -122,7 +126,11 @@ impl Local {
                 None => None,
             };
             let command = environment::command(lease, broker, own, worker, port);
-            let started = self.place.start(job, worker, port, &command);
+            let state = broker.world().job(job);
+            let asked = state.map(|state| (state.job.worker.cpu_milli, state.job.worker.memory_mib));
+            let (cpu_milli, memory_mib) = asked.unwrap_or_default();
+            let group = self.limits.group(job, worker, cpu_milli, memory_mib);
+            let started = self.place.start(job, worker, port, &command, group);
             match started {
                 Ok(process) => kept.processes.push(process),
                 Err(reason) => {
@@ -328,6 +336,7 @@ impl Local {
         for job in over {
             self.running.remove(&job);
             self.place.forget(job);
+            self.limits.forget(job);
         }
     }
 
@@ -400,6 +409,14 @@ impl Executor for Local {
             Work::Stop { job, grace } => {
                 if self.is_new(*job, order.id) {
                     self.stop(order.id, *job, Duration::from_nanos(grace.0));
+                }
+            }
+            Work::Restart { job, .. } => {
+                let state = broker.world().job(*job);
+                let assignments = state.map(|state| state.assignments.clone());
+                if self.is_new(*job, order.id) {
+                    let assignments = assignments.unwrap_or_default();
+                    self.start(order.id, *job, &assignments, broker);
                 }
             }
             Work::Act { action, .. } => match action {

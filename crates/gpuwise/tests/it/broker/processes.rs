@@ -150,3 +150,68 @@ fn a_program_that_is_not_there_is_named() {
         "{refused}"
     );
 }
+
+#[test]
+fn what_fails_is_started_again_until_its_lease_has_enough_of_it() {
+    let daemon = Daemon::start(&["--executor", "local"]);
+    daemon.json(&["tenant", "create", "vision"]);
+    let refused = daemon.refused(&[
+        "lease",
+        "request",
+        "--tenant",
+        "vision",
+        "--gpu",
+        "1xH100",
+        "--restart",
+        "sometimes",
+        "--",
+        "true",
+    ]);
+    assert!(refused.contains("expected never, on-failure"), "{refused}");
+    let words = [
+        "lease", "request", "--tenant", "vision", "--gpu", "1xH100", "--cpu", "1",
+    ];
+    let output = daemon
+        .command(&words)
+        .args(["--restart", "on-failure:2", "--format", "json", "--"])
+        .args(["sh", "-c", "echo $CUDA_VISIBLE_DEVICES; exit 3"])
+        .output()
+        .expect("runs");
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    // After one second, and then after two.
+    let over = daemon.until("L-1", "failed");
+    assert_eq!(over["exit_code"], 3);
+    let log = daemon.log("L-1");
+    let lines: Vec<&str> = log
+        .lines()
+        .filter(|line| !line.starts_with("gpuwise:"))
+        .collect();
+    assert_eq!(lines.len(), 3, "{log}");
+    assert!(
+        lines.iter().all(|line| *line == lines[0]),
+        "on the same GPU: {log}"
+    );
+    let jobs = daemon.ask("GET", "/v1/jobs", "").json();
+    assert_eq!(jobs["items"][0]["restarts"], 2);
+    // Cores are held, or it is said in its log and by the doctor why not.
+    let doctor = daemon
+        .command(&["doctor", "--format", "json"])
+        .output()
+        .expect("runs");
+    let doctor: Value = serde_json::from_slice(&doctor.stdout).expect("JSON");
+    let checks = doctor["checks"].as_array().expect("checks");
+    let limits = checks
+        .iter()
+        .find(|one| one["what"] == "Cores and memory")
+        .expect("is looked at");
+    let held = limits["state"] == "well";
+    assert_eq!(
+        log.contains("cores and memory are not held"),
+        !held,
+        "{log} {limits}"
+    );
+}
