@@ -7,9 +7,10 @@ use gpuwise_domain::placement::{Backfill, Fleet, Order, Scheduling, Weigh, Worke
 use gpuwise_sched::{
     decide::Policy,
     disruption::{Budget, Disruptions, Idle, Tidy},
-    policy::{PolicyContext, find, names},
+    policy::{PolicyContext, Preferring, find, names},
     queues::Limits,
     report::span,
+    rounds::Rounds,
     world::World,
 };
 use gpuwise_units::Nanoseconds;
@@ -104,6 +105,7 @@ impl Rules {
         rules.limits(Backfill::Any)?;
         rules.disruptions()?;
         rules.tidy()?;
+        rules.rounds()?;
         Ok(rules)
     }
 
@@ -276,22 +278,28 @@ impl Rules {
         }
     }
 
-    /// The policy on a world; `fleet` is what its file says of turns.
+    /// The policy; `fleet` is what its file says of turns. What is usually asked for is what was asked in
+    /// `asked`; where nothing is said of it, policies go by what the world sees arrive, which a daemon has
+    /// after a restart as before it.
     ///
     /// # Errors
     /// Not once the rules were made.
     pub(crate) fn policy(
         &self,
         fleet: &Scheduling,
-        world: &World,
+        asked: Option<&World>,
         seed: u64,
     ) -> anyhow::Result<Policy> {
         let turns = self.turns(fleet);
         let setting = PolicyContext {
-            demand: demand(world),
+            demand: asked.map(demand).unwrap_or_default(),
             seed,
             ..PolicyContext::default()
         };
+        let mut selector = (self.nodes()?.make)(&setting);
+        if let Some(word) = self.file.prefer {
+            selector = Box::new(Preferring::new(word.noun(), selector));
+        }
         Ok(Policy {
             order: turns.order,
             skips: turns.backfill != Backfill::None,
@@ -301,7 +309,8 @@ impl Rules {
                 ..self.limits(turns.backfill)?
             },
             upkeep: self.tidy()?,
-            ..Policy::new((self.nodes()?.make)(&setting))
+            rounds: self.rounds()?,
+            ..Policy::new(selector)
         })
     }
 
@@ -352,6 +361,24 @@ impl Rules {
         })
     }
 
+    /// Whether jobs take turns.
+    pub(crate) fn rounds(&self) -> anyhow::Result<Option<Rounds>> {
+        let Some(part) = &self.file.rounds else {
+            return Ok(None);
+        };
+        let length = time("rounds.length", &part.length)?;
+        if length < SHORTEST_ROUND {
+            let what = format!(
+                "policy: rounds.length is {:?}; expected 1 s or more",
+                part.length
+            );
+            return Err(Problem::new(what)
+                .hint("a round should be long beside what stopping and starting again takes: \"6min\"")
+                .into());
+        }
+        Ok(Some(Rounds { length }))
+    }
+
     fn tidy(&self) -> anyhow::Result<Option<Tidy>> {
         let none = UpkeepPart::default();
         let part = self.file.upkeep.as_ref().unwrap_or(&none);
@@ -387,6 +414,8 @@ fn disrupts(file: &mut PolicyFile) {
         *one = Some(true);
     }
 }
+
+const SHORTEST_ROUND: Nanoseconds = Nanoseconds(1_000_000_000);
 
 /// How nodes are chosen where nothing is said.
 const USUAL: &str = "gpuwise";

@@ -57,6 +57,7 @@ answers! {
     Lease: "lease",
     LeaseDryRun: "lease-dry-run",
     LeaseExplanation: "lease-explanation",
+    LeaseLog: "lease-log",
     LeaseOffers: "lease-offers",
     LeaseUsage: "lease-usage",
     Leases: "leases",

@@ -3,7 +3,7 @@
 use crate::{Asked, Broker};
 use gpuwise_domain::placement::{Event, JobId, Outcome, Report, TimestampedEvent};
 use gpuwise_sched::{
-    decide::{Effort, Policy, decide, shortage},
+    decide::{Effort, Policy, Tells, decide_pending, shortage},
     disruption::tidy,
     report::{deepen, shortage_words},
     world::JobState,
@@ -45,11 +45,12 @@ impl Broker {
 
     /// Decides who gets a place now. What has happened then; nothing where nobody can be helped.
     pub fn decide(&self, now: Nanoseconds, policy: &mut Policy) -> Vec<BrokerEvent> {
-        let waiting = self.waiting();
-        if waiting.is_empty() {
+        if self.seekers.is_empty() && policy.rounds.is_none() {
             return self.tidied(now, policy);
         }
-        let (plan, report) = decide(now, &self.world, &waiting, policy, Effort::BARE);
+        let (effort, tells) = (Effort::BARE, Tells::Changes);
+        let left_out = |job: JobId| !self.seekers.contains(&job.0);
+        let (plan, report) = decide_pending(now, &self.world, &left_out, policy, effort, tells);
         if plan.actions.is_empty() {
             return self.tidied(now, policy);
         }
@@ -101,9 +102,9 @@ impl Broker {
         if world.apply(&submitted).is_err() {
             return false;
         }
-        let mut waiting = self.waiting();
-        waiting.push(id);
-        let (_, report) = decide(now, &world, &waiting, policy, Effort::BARE);
+        let (effort, tells) = (Effort::BARE, Tells::Changes);
+        let left_out = |job: JobId| job != id && !self.seekers.contains(&job.0);
+        let (_, report) = decide_pending(now, &world, &left_out, policy, effort, tells);
         let own = report.decisions.into_iter().find(|one| one.job == id);
         own.is_some_and(|one| matches!(one.outcome, Outcome::Placed))
     }
@@ -132,8 +133,9 @@ impl Broker {
             return Explanation::default();
         }
         // Only in the order of all who wait can it be told whose turn it is.
-        let waiting = self.waiting();
-        let (_, report) = decide(now, &self.world, &waiting, policy, Effort::BARE);
+        let (effort, tells) = (Effort::BARE, Tells::Of(job));
+        let left_out = |job: JobId| !self.seekers.contains(&job.0);
+        let (_, report) = decide_pending(now, &self.world, &left_out, policy, effort, tells);
         let one = report.decisions.into_iter().find(|one| one.job == job);
         let mut report = Report {
             decisions: one.into_iter().collect(),

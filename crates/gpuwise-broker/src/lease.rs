@@ -69,6 +69,9 @@ pub struct Lease {
     pub candidates: u32,
     /// Starts that failed one after the other.
     pub failed_starts: u32,
+    /// Why the last of them did.
+    #[serde(default)]
+    pub failed_because: Option<String>,
     /// What became of failures of what runs.
     pub restarts: crate::Restarts,
     /// What freeing its idle GPUs took, and what their return, the last ones last.

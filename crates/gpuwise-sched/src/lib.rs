@@ -17,4 +17,5 @@ pub mod mig;
 pub mod policy;
 pub mod queues;
 pub mod report;
+pub mod rounds;
 pub mod world;

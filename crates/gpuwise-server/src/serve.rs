@@ -338,6 +338,7 @@ fn start(
         clock,
         store: settings.store,
         executor: executor.name(),
+        logs: executor.logs(),
         endpoints,
         client: gateway::Client::default(),
         traffic: gateway::Traffic::default(),

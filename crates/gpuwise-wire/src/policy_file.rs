@@ -1,6 +1,6 @@
 //! The form of policy files: by what the scheduler goes, as people write it.
 
-use crate::live::{BackfillWord, OrderWord, WeighWord};
+use crate::live::{BackfillWord, OrderWord, PreferenceWord, WeighWord};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -20,6 +20,9 @@ pub struct PolicyFile {
     /// How nodes are chosen: a name of `gpuwise place --policy`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nodes: Option<String>,
+    /// Which kind of GPU is taken first, where a job may have several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prefer: Option<PreferenceWord>,
     /// Who goes first.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub order: Option<OrderWord>,
@@ -45,6 +48,10 @@ pub struct PolicyFile {
     /// Who may be disrupted for whom.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disruption: Option<DisruptionPart>,
+    /// Jobs that may be stopped take turns, so that each gets its fair part of the kinds of GPU on which it is
+    /// fast.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rounds: Option<RoundsPart>,
     /// What is tidied up beside the placing of jobs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub upkeep: Option<UpkeepPart>,
@@ -128,6 +135,14 @@ pub struct DisruptionPart {
     /// From whom GPUs are taken while they are idle, until they want them back.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idle: Option<IdlePart>,
+}
+
+/// How jobs take turns.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RoundsPart {
+    /// How long a round is: `6min`. Who is stopped goes on from its last checkpoint.
+    pub length: String,
 }
 
 /// From whom GPUs are taken while they are idle.

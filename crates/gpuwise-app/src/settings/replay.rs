@@ -20,7 +20,8 @@ pub struct Replay {
     ///
     /// What ran on your own cluster, with --fleet FILE: `sacct --parsable2` with JobID, Account, User,
     /// Submit, Start, ElapsedRaw, NNodes and AllocTRES; `kubectl get pods -A -o json`; files in the shape of
-    /// Philly's, Helios' and Shockwave's traces.
+    /// Philly's, Helios' and Shockwave's traces. Or a job file (TOML), as `gpuwise place` takes them, whose jobs
+    /// say when they were submitted and how long they take.
     ///
     /// Traces are looked for in `fleet` under $GPUWISE_DATA, else under ../shared/data.
     #[arg(value_name = "NAME|PATH")]

@@ -45,11 +45,13 @@ impl Broker {
         };
         if let Event::Failed {
             action: Action::Place { job, .. },
+            failure,
             ..
         } = &event
             && let Some(lease) = self.leases.get_mut(&job.0)
         {
             lease.failed_starts += 1;
+            lease.failed_because = Some(failure.what.clone());
         }
         if let Event::NodeJoined { gpus, .. } = &event {
             let joined = gpus

@@ -49,6 +49,7 @@ impl Broker {
             weighed: Vec::new(),
             candidates: 0,
             failed_starts: 0,
+            failed_because: None,
             restarts: crate::Restarts::default(),
             freed: Vec::new(),
             returned: Vec::new(),
@@ -162,6 +163,7 @@ impl Broker {
             }
             if running {
                 lease.failed_starts = 0;
+                lease.failed_because = None;
             }
             if running && lease.started.is_none() {
                 lease.started = Some(at);

@@ -1,13 +1,13 @@
 //! What ran on somebody's cluster, put to the scheduler on a fleet: which policy for my fleet?
 //!
 //! Every job comes when it was submitted, asks for what it had, and runs for as long as it did; how long is
-//! known to policies that look at it. Actions take no time.
+//! known to policies that look at it. Actions take no time. Decided is when a job comes or ends, and when a round begins.
 
 use gpuwise_domain::placement::{
     Action, Assignment, Ended, Event, Job, JobId, Plan, TimestampedEvent,
 };
 use gpuwise_sched::{
-    decide::{Effort, Policy, decide},
+    decide::{Effort, Policy, Tells, decide_pending},
     disruption::tidy,
     queues::milli_of,
     world::{Refused, World},
@@ -33,6 +33,8 @@ pub struct PastRun {
     pub makespan: Nanoseconds,
     pub held: u128,
     pub stops: u64,
+    /// How often a job was moved.
+    pub moves: u64,
     /// Work that was lost by stops.
     pub lost: u128,
     pub decisions: u64,
@@ -59,12 +61,17 @@ pub fn replay_past(
         run: PastRun::default(),
     };
     let mut coming = jobs.iter().peekable();
+    let mut last = Nanoseconds(0);
     loop {
         let end = replay.ends.peek().map(|Reverse((at, ..))| *at);
         let come = coming.peek().map(|job| job.submitted);
-        let Some(now) = [end, come].into_iter().flatten().min() else {
+        // Rounds end only while somebody runs.
+        let rounds = policy.rounds.filter(|_| end.is_some());
+        let round = rounds.map(|rounds| rounds.next(last));
+        let Some(now) = [end, come, round].into_iter().flatten().min() else {
             break;
         };
+        last = now;
         while let Some(Reverse((at, id, start))) = replay.ends.peek().copied()
             && at <= now
         {
@@ -121,9 +128,10 @@ impl Replay<'_> {
     }
 
     fn schedule(&mut self, now: Nanoseconds, policy: &mut Policy) -> Result<(), Refused> {
-        if !self.waiting.is_empty() {
-            let demand: Vec<JobId> = self.waiting.iter().copied().collect();
-            let (plan, report) = decide(now, &self.world, &demand, policy, Effort::BARE);
+        if !self.waiting.is_empty() || policy.rounds.is_some() {
+            let (effort, tells) = (Effort::BARE, Tells::Changes);
+            let left_out = |job: JobId| !self.waiting.contains(&job);
+            let (plan, report) = decide_pending(now, &self.world, &left_out, policy, effort, tells);
             self.run.decisions += report.decisions.len() as u64;
             self.carry_out(now, &plan)?;
         }
@@ -159,9 +167,13 @@ impl Replay<'_> {
                 }
                 Action::Move {
                     job, assignments, ..
+                } => {
+                    self.run.moves += 1;
+                    self.runs(now, *job, assignments);
                 }
-                | Action::Resize { job, assignments }
-                | Action::Restore { job, assignments } => self.runs(now, *job, assignments),
+                Action::Resize { job, assignments } | Action::Restore { job, assignments } => {
+                    self.runs(now, *job, assignments)
+                }
                 _ => {}
             }
         }

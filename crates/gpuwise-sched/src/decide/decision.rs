@@ -1,7 +1,7 @@
 //! One job after the other: it is placed, others are disrupted for it, or it waits and is told why.
 
 use super::{
-    Effort, Policy, gang,
+    Effort, Policy, WHOLE, backlog, gang,
     verdicts::{ClassId, Verdicts},
 };
 use crate::{
@@ -11,8 +11,8 @@ use crate::{
     world::World,
 };
 use gpuwise_domain::placement::{
-    Action, Cause, Decision as Decided, Event, Job, JobId, NodeId, Outcome, Plan, Report, Shortage,
-    TimestampedEvent,
+    Action, Cause, Decision as Decided, Event, Job, JobId, Kinds, NodeId, Outcome, Plan, QueueId,
+    Report, Shortage, TimestampedEvent,
 };
 use gpuwise_units::Nanoseconds;
 use std::borrow::Cow;
@@ -33,11 +33,120 @@ pub(super) struct Decision<'a> {
     pub(super) left: u64,
 }
 
-impl Decision<'_> {
-    /// Decides on one job; whether those behind it are looked at.
-    pub(super) fn look_at(&mut self, id: JobId, aged: bool, more: bool) -> bool {
-        let Some(state) = self.world.job(id) else {
+/// What came of a look at a job.
+#[derive(Debug, Default)]
+pub(super) struct Looked {
+    /// Whether those behind it are not looked at.
+    pub(super) stops: bool,
+    /// Whether nobody who is equal in all that counts gets anything now either.
+    pub(super) closes: bool,
+    /// The class that found no place, and the kinds of GPU on which that is so.
+    pub(super) no_place: Option<(ClassId, Kinds)>,
+}
+
+/// What must be as it was, so that who got nothing gets nothing still: how often something was freed, how often
+/// somebody came who may be stopped, and on a fleet with instances how often anything changed.
+pub(super) type Generation = (u64, u64, u64);
+
+impl<'a> Decision<'a> {
+    pub(super) fn new(
+        now: Nanoseconds,
+        world: &'a World,
+        policy: &'a mut Policy,
+        effort: Effort,
+    ) -> Self {
+        let mut one = Self {
+            now,
+            world: Cow::Borrowed(world),
+            plan: Plan {
+                number: world.target() + 1,
+                parent: world.target(),
+                made: now,
+                actions: Vec::new(),
+            },
+            report: Report::default(),
+            gate: AdmissionGate::new(policy.disruptions.lend),
+            policy,
+            effort,
+            verdicts: Verdicts::default(),
+            left: effort.steps.saturating_mul(WHOLE),
+        };
+        let due = |(until, _): &(Nanoseconds, NodeId)| *until <= now;
+        if world.closed().first().is_some_and(due) {
+            one.world.to_mut().reopen(now);
+        }
+        one
+    }
+
+    pub(super) fn generation(&self) -> Generation {
+        let came = if self.policy.disruptions.of_jobs() {
+            self.verdicts.came()
+        } else {
+            0
+        };
+        let changes = if self.world.cut() > 0 {
+            self.world.changes().count()
+        } else {
+            0
+        };
+        (self.verdicts.freed(), came, changes)
+    }
+
+    /// Whether nobody who behind one that goes first goes ahead.
+    const fn strict(&self) -> bool {
+        !self.policy.skips && self.policy.limits.reservations == 0
+    }
+
+    /// Whether the start of one who finds no place would be reserved now.
+    fn reserves(&self, aged: bool) -> bool {
+        let most = self.policy.limits.reservations.max(u32::from(aged)) as usize;
+        self.gate.reservations() < most && self.left > 0
+    }
+
+    /// Whether a look at those who are known to find no place changes nothing, but for what their queues may
+    /// reclaim.
+    pub(super) fn passes_blocked(&self, aged: bool) -> bool {
+        let allowed = &self.policy.disruptions;
+        let attaches = allowed.attach && !self.world.pools().is_empty();
+        self.verdicts.freed() == 0
+            && !self.strict()
+            && !allowed.of_jobs()
+            && !attaches
+            && self.world.cut() == 0
+            && !self.reserves(aged)
+    }
+
+    /// Whether a look at a job changes nothing that is known to find no place on some kinds of GPU.
+    pub(super) fn passes(&self, id: JobId, blocked: Kinds, aged: bool) -> bool {
+        if !self.passes_blocked(aged) {
+            return false;
+        }
+        let Some(job) = self.world.job(id).map(|state| &state.job) else {
             return true;
+        };
+        if job.queue.is_none() {
+            return true;
+        }
+        if self.has_budget(job) || !queues::borrowers(&self.world, job).is_empty() {
+            return false;
+        }
+        queues::admit(&self.world, job, self.now).is_ok_and(|admitted| {
+            let kinds = job.worker.gpu.kinds().and(admitted.kinds);
+            kinds.and(blocked) == kinds
+        })
+    }
+
+    /// Whether what a job costs counts: that differs between equals.
+    fn has_budget(&self, job: &Job) -> bool {
+        let budget = |id: QueueId| self.world.queues().get(id.index())?.budget;
+        queues::upwards(self.world.queues(), job.queue).any(|id| budget(id).is_some())
+    }
+
+    /// Decides on one job.
+    pub(super) fn look_at(&mut self, id: JobId, aged: bool, more: bool) -> Looked {
+        self.verdicts.asked = None;
+        let Some(state) = self.world.job(id) else {
+            return Looked::default();
         };
         // Who takes back GPUs keeps what it has of its node, which only disruptions know of.
         let returns = state.wanted.is_some();
@@ -58,17 +167,25 @@ impl Decision<'_> {
         match found {
             Ok(found) => {
                 self.placed(id, found, more);
-                true
+                Looked::default()
             }
             Err(short) => {
+                let asked = self.verdicts.asked;
                 if self.preempts(id, returns, short) {
                     self.verdicts.forget();
-                    return true;
+                    return Looked::default();
                 }
-                let strict = !self.policy.skips && self.policy.limits.reservations == 0;
+                let strict = self.strict();
+                let budget = self.world.job(id).map(|state| self.has_budget(&state.job));
+                let equal = !returns && budget == Some(false);
                 let Some(shortage) = short else {
                     self.finds_no_place(id, aged && !returns, None);
-                    return !strict;
+                    let starves = self.policy.limits.starvation_timeout.is_some();
+                    return Looked {
+                        stops: strict,
+                        closes: equal && !self.reserves(starves),
+                        no_place: asked.filter(|_| !returns),
+                    };
                 };
                 let job = self.world.job(id).map(|state| &state.job);
                 let closed = job.and_then(|job| self.gate.behind(&self.world, job));
@@ -78,16 +195,23 @@ impl Decision<'_> {
                         | Shortage::Reserved { .. }
                         | Shortage::Avoided { .. }
                 );
+                // What an instance counts is known only where it is.
+                let slice = job.is_some_and(backlog::asks_slice);
+                let quota = matches!(shortage, Shortage::Quota(_)) && !slice;
+                let closes = closed.is_some() || equal && quota;
                 if ahead && closed.is_none() {
                     self.finds_no_place(id, aged, Some(shortage));
-                    return true;
+                    return Looked::default();
                 }
                 // Who has waited too long for its queue's quota is not passed by others of the queue.
                 if aged || strict {
                     self.gate.close(shortage, id);
                 }
                 self.waits(id, shortage, None);
-                true
+                Looked {
+                    closes,
+                    ..Looked::default()
+                }
             }
         }
     }
@@ -309,7 +433,7 @@ impl Decision<'_> {
     }
 
     /// All of these wait behind one who goes first.
-    pub(super) fn behind(&mut self, head: JobId, jobs: impl Iterator<Item = JobId>) {
+    pub(super) fn behind(&mut self, head: JobId, jobs: impl IntoIterator<Item = JobId>) {
         for job in jobs {
             self.waits(job, Shortage::BehindHead { head }, None);
         }
@@ -345,7 +469,7 @@ impl Decision<'_> {
 }
 
 /// Assignments for a job within what its queue may take, beside backfill reservations and reserved GPUs for others.
-fn place(
+pub(super) fn place(
     world: &World,
     job: &Job,
     policy: &mut Policy,
@@ -359,7 +483,11 @@ fn place(
     let admitted = queues::admit(world, job, now)?;
     let narrowed = queues::narrowed(world, job, admitted);
     let padding = policy.limits.padding_sigmas;
-    let class = verdicts.as_mut().map(|known| known.class(world, &narrowed));
+    let class = verdicts.as_mut().map(|known| {
+        let class = known.class(world, &narrowed);
+        known.asked = Some((class, narrowed.worker.gpu.kinds()));
+        class
+    });
     if let (Some(class), Some(known)) = (class, &verdicts) {
         if known.finds_none(class) {
             return Err(None);

@@ -1,5 +1,6 @@
 //! The kernel: who of those who wait gets a place now.
 
+mod backlog;
 mod decision;
 mod eligible;
 mod gang;
@@ -8,9 +9,11 @@ mod rails;
 mod repair;
 mod shortage;
 mod shortage_index;
+mod turn;
 mod verdicts;
 mod wake;
 
+pub use backlog::Backlog;
 pub(crate) use gang::scopes;
 pub use in_time::late;
 pub use repair::repair;
@@ -21,15 +24,16 @@ pub use wake::{QUANTUM, tidy_wake_at, wake_at};
 use crate::{
     disruption::{Disruptions, Tidy},
     policy::NodeSelector,
-    queues::{AdmissionGate, Limits, SchedulingOrder},
+    queues::{Limits, SchedulingOrder},
+    rounds::Rounds,
     world::{JobState, NodeState, World},
 };
 use gpuwise_domain::placement::{JobId, NodeId, Plan, Report, Shortage};
 use gpuwise_units::Nanoseconds;
-use std::borrow::Cow;
+use std::collections::BTreeSet;
 
+use backlog::{Rules, Turns};
 pub use gpuwise_domain::placement::Order;
-use verdicts::Verdicts;
 
 pub struct Policy {
     /// Who goes first.
@@ -41,10 +45,14 @@ pub struct Policy {
     pub disruptions: Disruptions,
     /// Whose start is reserved, and against what.
     pub limits: Limits,
+    /// Whether jobs that may be stopped take turns, round by round; `None`: who runs goes on.
+    pub rounds: Option<Rounds>,
     /// What is tidied up beside the placing of jobs, by [`tidy`](crate::disruption::tidy); `None`: nothing.
     pub upkeep: Option<Tidy>,
     /// What is remembered to say what is short; a cache.
     pub shortages: ShortageIndex,
+    /// Who waits, kept from one decision to the next; a cache.
+    pub backlog: Backlog,
 }
 
 impl Policy {
@@ -57,8 +65,10 @@ impl Policy {
             skips: true,
             disruptions: Disruptions::NONE,
             limits: Limits::default(),
+            rounds: None,
             upkeep: None,
             shortages: ShortageIndex::default(),
+            backlog: Backlog::default(),
         }
     }
 }
@@ -87,7 +97,8 @@ impl Effort {
 /// For how many jobs a decision may take all the steps of one.
 const WHOLE: u64 = 16;
 
-/// Decides who of `demand` gets a place now. Jobs that do not wait are passed over.
+/// Decides who of `demand` gets a place now. Jobs that do not wait are passed over. Everybody is looked at,
+/// from scratch: for all who wait in a world that goes on there is [`decide_pending`].
 ///
 /// The plan's actions, applied in their order as done, give the world that the plan promises.
 pub fn decide(
@@ -97,40 +108,93 @@ pub fn decide(
     policy: &mut Policy,
     effort: Effort,
 ) -> (Plan, Report) {
-    let mut one = decision::Decision {
-        now,
-        world: Cow::Borrowed(world),
-        plan: Plan {
-            number: world.target() + 1,
-            parent: world.target(),
-            made: now,
-            actions: Vec::new(),
-        },
-        report: Report::default(),
-        gate: AdmissionGate::new(policy.disruptions.lend),
-        policy,
-        effort,
-        verdicts: Verdicts::default(),
-        left: effort.steps.saturating_mul(WHOLE),
-    };
-    if world
-        .closed()
-        .first()
-        .is_some_and(|(until, _)| *until <= now)
-    {
-        one.world.to_mut().reopen(now);
+    let mut one = decision::Decision::new(now, world, policy, effort);
+    if let Some(rounds) = one.policy.rounds {
+        let seekers: BTreeSet<JobId> = demand.iter().copied().collect();
+        one.turn(&rounds, &|job| seekers.contains(&job));
     }
     let (order, starvation_timeout) = (one.policy.order, one.policy.limits.starvation_timeout);
-    let mut turns = SchedulingOrder::new(now, world, demand, order, starvation_timeout);
+    // Who has got its turn is placed.
+    let left: Vec<JobId> = demand.iter().copied().filter(|id| one.seeks(*id)).collect();
+    let mut turns = SchedulingOrder::new(now, world, &left, order, starvation_timeout);
     while let Some((job, aged)) = turns.next(now, &one.world) {
-        let goes_on = one.look_at(job, aged, turns.more());
-        if !goes_on {
+        if one.look_at(job, aged, turns.more()).stops {
             // Nobody goes ahead of one who finds no place.
             one.behind(job, turns.rest());
             break;
         }
     }
     one.barred(demand);
+    (one.plan, one.report)
+}
+
+/// Of whom a report tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tells {
+    /// Of all who seek a place.
+    Everybody,
+    /// Of those who were looked at: who gets something is among them.
+    Changes,
+    /// Of one who seeks a place, and of those who were looked at.
+    Of(JobId),
+}
+
+/// Decides who of all that seek a place in a world gets one now, but for those who are left out: the plan is the
+/// one of [`decide`].
+///
+/// Who waits is kept in [`Policy::backlog`] from one decision to the next. Where a report need not tell of
+/// everybody, only those are looked at for whom something may have changed.
+pub fn decide_pending(
+    now: Nanoseconds,
+    world: &World,
+    left_out: &dyn Fn(JobId) -> bool,
+    policy: &mut Policy,
+    effort: Effort,
+    tells: Tells,
+) -> (Plan, Report) {
+    if policy.rounds.is_some() {
+        // Who gets a turn depends on all who want one.
+        let seeking = world.jobs().filter(|(_, state)| state.seeks());
+        let demand: Vec<JobId> = seeking.map(|(id, _)| id).filter(|id| !left_out(*id)).collect();
+        return decide(now, world, &demand, policy, effort);
+    }
+    let mut backlog = std::mem::take(&mut policy.backlog);
+    let rules = Rules::of(policy);
+    let mut one = decision::Decision::new(now, world, policy, effort);
+    backlog.follow(&one.world, rules);
+    let mut turns = Turns::new(&backlog, &one, (now, rules), left_out, tells);
+    let mut stopped = None;
+    while let Some(next) = turns.next(&backlog, &one) {
+        let more = turns.more(&backlog, &one, &next);
+        let looked = one.look_at(next.job, next.aged, more);
+        turns.looked(&backlog, &one, &next, looked.closes, looked.no_place);
+        if looked.stops {
+            stopped = Some(next.job);
+            break;
+        }
+    }
+    let known = std::mem::take(&mut turns.looked);
+    let told = |id: &JobId| match tells {
+        Tells::Everybody => !left_out(*id),
+        Tells::Changes => false,
+        Tells::Of(job) => *id == job,
+    };
+    // Nobody goes ahead of one who finds no place.
+    if let Some(head) = stopped.filter(|_| tells != Tells::Changes) {
+        let mut rest = turns.rest(&backlog, &one);
+        rest.retain(told);
+        one.behind(head, rest);
+    }
+    let mut alone: Vec<JobId> = backlog.alone().filter(told).collect();
+    alone.sort_unstable();
+    one.barred(&alone);
+    let known = known.into_iter().map(|(line, found)| {
+        let stands = found.filter(|(class, _)| one.verdicts.finds_none(*class));
+        (line, stands.map(|(_, kinds)| kinds))
+    });
+    let known: Vec<_> = known.collect();
+    backlog.learns(&one.world, one.verdicts.freed() > 0, known);
+    one.policy.backlog = backlog;
     (one.plan, one.report)
 }
 

@@ -27,15 +27,15 @@ pub(super) struct Class {
 
 /// What is short for one is short for all who ask so.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-struct Ask {
-    worker: WorkerAsk,
+pub(super) struct Ask {
+    pub(super) worker: WorkerAsk,
     gang: Gang,
     topology: Option<TopologyWish>,
     spread: Option<Spread>,
 }
 
 impl Ask {
-    const fn of(job: &Job) -> Self {
+    pub(super) const fn of(job: &Job) -> Self {
         Self {
             worker: job.worker,
             gang: job.gang,
@@ -70,6 +70,12 @@ pub(super) struct Verdicts {
     short: FxHashMap<Ask, (u64, Shortage)>,
     /// For whom no room can be made, at which number of changes.
     no_room: FxHashMap<GpuAsk, u64>,
+    /// How often something was freed.
+    freed: u64,
+    /// How often somebody came who may be stopped for others.
+    came: u64,
+    /// The class that was asked for last, and its kinds of GPU.
+    pub(super) asked: Option<(ClassId, Kinds)>,
 }
 
 impl Verdicts {
@@ -91,12 +97,23 @@ impl Verdicts {
 
     /// Something was freed, or somebody was disrupted.
     pub(super) fn forget(&mut self) {
+        self.freed += 1;
         self.no_place.fill(false);
         self.no_victims.clear();
         self.no_reclaim.clear();
         self.delaying.clear();
         self.short.clear();
         self.no_room.clear();
+    }
+
+    /// How often something was freed.
+    pub(super) const fn freed(&self) -> u64 {
+        self.freed
+    }
+
+    /// How often somebody came who may be stopped for others.
+    pub(super) const fn came(&self) -> u64 {
+        self.came
     }
 
     pub(super) fn finds_none(&self, class: ClassId) -> bool {
@@ -130,6 +147,7 @@ impl Verdicts {
     /// A job was placed: those who may stop it are above it.
     pub(super) fn placed(&mut self, job: &Job) {
         if may_stop(job) {
+            self.came += 1;
             let all = self.no_victims.values_mut().flatten();
             all.for_each(|(priority, _)| *priority = job.priority.min(*priority));
         }

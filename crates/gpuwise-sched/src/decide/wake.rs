@@ -8,7 +8,7 @@
 
 use super::{Order, Policy};
 use crate::{
-    disruption::Tidy,
+    disruption::{Tidy, restart_of},
     queues::{left, length},
     world::{JobState, Phase, World},
 };
@@ -46,8 +46,14 @@ pub fn wake_at(world: &World, policy: &Policy, now: Nanoseconds) -> Option<Nanos
         }
         waits_over(state, &mut next);
     }
+    if let Some(rounds) = policy.rounds
+        && (seekers > 0 || world.kinds().len() > 1)
+        && world.jobs().any(|(_, state)| takes_turns(state))
+    {
+        next.offer(rounds.next(now));
+    }
     if seekers == 0 {
-        return None;
+        return next.found;
     }
     for (until, _) in world.closed() {
         next.offer(*until);
@@ -60,6 +66,11 @@ pub fn wake_at(world: &World, policy: &Policy, now: Nanoseconds) -> Option<Nanos
     of_queues(world, policy, endless, &mut next);
     backfill(world, policy, &mut next);
     next.found
+}
+
+/// Whether a round can end for it.
+fn takes_turns(state: &JobState) -> bool {
+    matches!(state.phase, Phase::Running { .. }) && restart_of(&state.job).is_some()
 }
 
 /// When what a job does not do after failures is over.

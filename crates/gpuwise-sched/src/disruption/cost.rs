@@ -30,7 +30,7 @@ pub struct Disruption {
 }
 
 /// From starting a job again until it goes on where it was; `None`: it may not be stopped.
-pub(super) const fn restart_of(job: &Job) -> Option<Nanoseconds> {
+pub(crate) const fn restart_of(job: &Job) -> Option<Nanoseconds> {
     match job.preemption {
         Preemption::Allowed { restart, .. } => Some(restart),
         Preemption::Never => None,

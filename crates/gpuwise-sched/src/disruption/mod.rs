@@ -16,6 +16,7 @@ mod sets;
 mod tidy;
 mod victims;
 
+pub(crate) use cost::restart_of;
 pub use cost::{Disruption, DisruptionKind, lost_work};
 pub use defragment::unusable;
 pub(crate) use prepare::could_prepare;

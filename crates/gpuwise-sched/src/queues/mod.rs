@@ -20,6 +20,7 @@ pub use ends::{end_on, ends, left, length};
 pub use fair::{ShareOf, past, poorest, share, used, weights};
 pub use gpuwise_domain::placement::queue_problems as validate;
 pub use order::SchedulingOrder;
+pub(crate) use order::key;
 pub use pool::{Limit, Pool};
 pub use shares::{Shares, held_by, milli_of, slice_milli};
 pub(crate) use victims::borrowers;

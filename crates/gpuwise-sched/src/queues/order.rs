@@ -107,8 +107,8 @@ impl SchedulingOrder {
     }
 }
 
-/// What is least goes first: aged as they came; then by the order; then as they came.
-fn key(
+/// When it is somebody's turn. What is least goes first: aged as they came; then by the order; then as they came.
+pub(crate) fn key(
     now: Nanoseconds,
     world: &World,
     id: JobId,

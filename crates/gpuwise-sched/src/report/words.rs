@@ -3,6 +3,7 @@
 use crate::world::World;
 use gpuwise_domain::placement::{GpuAsk, Job, Kinds, Level, NodeId, Shortage};
 use gpuwise_units::Nanoseconds;
+use std::collections::BTreeMap;
 
 /// What is short for a job, with numbers and names.
 pub fn shortage_words(world: &World, job: &Job, shortage: &Shortage) -> String {
@@ -15,7 +16,8 @@ pub fn shortage_words(world: &World, job: &Job, shortage: &Shortage) -> String {
             } else {
                 format!("{needed} workers are needed and {fit} have room")
             };
-            format!("larger than the fleet: {what}, were it empty")
+            let wide = too_wide(world, job).unwrap_or_default();
+            format!("larger than the fleet: {what}, were it empty{wide}")
         }
         Shortage::Gpus { needed, best, node } => {
             let place = on_node(world, *node);
@@ -98,6 +100,24 @@ pub fn shortage_words(world: &World, job: &Job, shortage: &Shortage) -> String {
         ),
         Shortage::Leaving => "it is still where it was told to stop".to_owned(),
     }
+}
+
+/// That no node has as many GPUs as one worker wants, where none has.
+fn too_wide(world: &World, job: &Job) -> Option<String> {
+    let GpuAsk::Whole { count, kinds, .. } = job.worker.gpu else {
+        return None;
+    };
+    let mut of_nodes = BTreeMap::<NodeId, u32>::new();
+    for gpu in world.gpus() {
+        if let Some(node) = gpu.node.filter(|_| kinds.has(gpu.gpu.kind)) {
+            *of_nodes.entry(node).or_default() += 1;
+        }
+    }
+    let most = of_nodes.into_values().max().unwrap_or(0);
+    let wide = format!(
+        "; a worker wants {count} GPUs and the largest node has {most}: more workers, each with fewer, may fit"
+    );
+    (most > 0 && count > most).then_some(wide)
 }
 
 fn topology(

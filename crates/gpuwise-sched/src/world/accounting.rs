@@ -71,9 +71,11 @@ impl World {
         self.book(at, job, new, true);
         let held = milli_of(self, old);
         let done = self.progress(at, job, old);
+        let kind = self.kind_of(old);
         if let Some(state) = self.jobs.get_mut(job) {
             let span = at.0.saturating_sub(state.seated.0);
             state.served += u128::from(held) * u128::from(span);
+            state.note_stint(kind, at);
             state.seated = at;
             state.done = done;
         }

@@ -126,7 +126,7 @@ impl World {
         // It is where nobody wants it to be, and was not told yet.
         if state.stopping && state.stop.is_none() && state.assignments.is_empty() && !reclaims {
             if let Some(state) = self.jobs.get_mut(job) {
-                state.stop = told;
+                state.stop = told.map(Box::new);
             }
             return Ok(());
         }

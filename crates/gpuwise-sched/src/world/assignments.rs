@@ -41,7 +41,7 @@ impl World {
         self.leave(job, &gone);
         self.rebook_job(at, job, &old, assignments);
         if let Some(state) = self.jobs.get_mut(job) {
-            state.start = underway.map(|one| state.begins(one, old));
+            state.start = underway.map(|one| Box::new(state.begins(one, old)));
             state.assignments = assignments.to_vec();
             state.phase = Phase::Starting { since: at };
             state.wanted = None;
@@ -80,7 +80,7 @@ impl World {
             let before = Before::new(old.clone(), state.phase, done, state.wanted);
             Box::new(before)
         });
-        state.stop = told.map(|told| Underway { before, ..told });
+        state.stop = told.map(|told| Box::new(Underway { before, ..told }));
         self.stopped(at, job, &old, reclaimed);
         let Some(state) = self.jobs.get_mut(job) else {
             return;

@@ -192,7 +192,9 @@ impl World {
         let Some(place) = state.going.iter().position(|one| one.start == start) else {
             return;
         };
-        let back = state.going.remove(place);
+        let Some(back) = state.going.take(place) else {
+            return;
+        };
         if !matches!(state.held, Tenancy::Sliced(_)) {
             self.unseat_all_on(at, gpu);
             self.switch_back(gpu);

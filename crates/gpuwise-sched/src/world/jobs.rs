@@ -1,6 +1,8 @@
 //! Jobs that wait or run.
 
 use super::{
+    seldom::Seldom,
+    stints::Stint,
     trouble::Trouble,
     underway::{Before, Doing, Underway},
 };
@@ -31,13 +33,13 @@ pub struct JobState {
     /// Whether it was told to stop and may still run where it was.
     pub stopping: bool,
     /// GPUs where it may still be though it was told to leave.
-    pub leaving: Vec<GpuId>,
+    pub leaving: Seldom<GpuId>,
     /// Nodes where its workers may still be though they were told to leave, once for each.
-    pub(super) leaving_hosts: Vec<NodeId>,
+    pub(super) leaving_hosts: Seldom<NodeId>,
     /// The last action that began on it.
     pub attempt: Attempt,
-    pub(super) start: Option<Underway>,
-    pub(super) stop: Option<Underway>,
+    pub(super) start: Option<Box<Underway>>,
+    pub(super) stop: Option<Box<Underway>>,
     pub(super) trouble: Option<Box<Trouble>>,
     /// Whether it is held back: it does not start.
     pub hold: bool,
@@ -45,6 +47,8 @@ pub struct JobState {
     pub checkpoint: Option<Nanoseconds>,
     /// What a worker needs from its next start on, where that has changed.
     pub(super) next_ask: Option<Box<WorkerAsk>>,
+    /// Where it ran before it ran where it is.
+    pub(super) stints: Vec<Stint>,
 }
 
 impl JobState {
@@ -61,8 +65,8 @@ impl JobState {
             idle: IdleTracker::default(),
             wanted: None,
             stopping: false,
-            leaving: Vec::new(),
-            leaving_hosts: Vec::new(),
+            leaving: Seldom::new(),
+            leaving_hosts: Seldom::new(),
             attempt,
             start: None,
             stop: None,
@@ -70,6 +74,7 @@ impl JobState {
             hold: false,
             checkpoint: None,
             next_ask: None,
+            stints: Vec::new(),
         }
     }
 
@@ -132,7 +137,7 @@ impl JobState {
 #[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub struct IdleTracker {
     /// How busy, falling; and when that was last so.
-    peaks: Vec<(u32, Nanoseconds)>,
+    peaks: Seldom<(u32, Nanoseconds)>,
 }
 
 impl IdleTracker {
@@ -148,8 +153,9 @@ impl IdleTracker {
         }
         self.peaks.push((busy_milli, at));
         if self.peaks.len() > Self::MOST {
-            let (busiest, _) = self.peaks.remove(0);
-            if let Some(next) = self.peaks.first_mut() {
+            if let Some((busiest, _)) = self.peaks.take(0)
+                && let Some(next) = self.peaks.first_mut()
+            {
                 next.0 = busiest;
             }
         }

@@ -24,7 +24,7 @@ impl World {
     /// Jobs that have something on a node, leave it, or would go back to it.
     pub(super) fn jobs_on(&self, node: NodeId) -> Vec<JobId> {
         let here = |seats: &[Assignment]| seats.iter().any(|one| one.node == node);
-        let before = |one: &Option<Underway>| {
+        let before = |one: &Option<Box<Underway>>| {
             let before = one.as_ref().and_then(|one| one.before.as_ref());
             before.is_some_and(|before| here(&before.assignments))
         };
@@ -166,14 +166,14 @@ impl World {
         if let Some(state) = self.jobs.get_mut(job) {
             state.stopping = true;
             state.attempt = attempt;
-            state.stop = Some(Underway {
+            state.stop = Some(Box::new(Underway {
                 doing: Doing::Preempt(Cause::Lost),
                 attempt,
                 begun: at,
                 deadline: Some(at + state.job.grace),
                 ready: true,
                 before: None,
-            });
+            }));
         }
     }
 

@@ -20,6 +20,8 @@ mod observe;
 mod of_jobs;
 mod pages;
 mod revert;
+mod seldom;
+mod stints;
 mod table;
 mod tempo;
 mod trouble;
@@ -34,6 +36,7 @@ pub use ignored::Ignored;
 pub use jobs::{IdleTracker, JobState, Phase};
 pub use observe::Drift;
 pub use pages::{Pages, Rows};
+pub use seldom::Seldom;
 pub use trouble::{FIRST, MOST, NODE_FAILURES, Trouble, wait};
 pub use underway::{Task, Underway};
 pub use upkeep::Upkeep;
@@ -47,7 +50,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
-use table::JobTable;
+pub(crate) use table::JobTable;
 
 /// A fleet and who holds what of it.
 ///
@@ -129,9 +132,9 @@ pub struct GpuState {
     pub link: Link,
     pub held: Tenancy,
     /// Instances that are being destroyed: their room counts as free for plans.
-    pub going: Vec<Instance>,
+    pub going: Seldom<Instance>,
     /// Who was told to leave and may still be there, with what each had.
-    pub leaving: Vec<(JobId, Part)>,
+    pub leaving: Seldom<(JobId, Part)>,
     /// Whether MIG is being switched on or off.
     pub switching: bool,
     /// The last action that began on it, and when; and those that switch MIG and change its link.
@@ -400,8 +403,8 @@ impl GpuState {
             } else {
                 Tenancy::Free
             },
-            going: Vec::new(),
-            leaving: Vec::new(),
+            going: Seldom::new(),
+            leaving: Seldom::new(),
             switching: false,
             attempt: Attempt::default(),
             begun: Nanoseconds(0),

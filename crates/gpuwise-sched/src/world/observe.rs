@@ -70,7 +70,7 @@ impl World {
         let mut expected: Vec<JobId> = Vec::new();
         for gpu in gpus {
             expected.extend(self.holders_of(*gpu));
-            let leaving = self.gpu(*gpu).map_or(&[][..], |gpu| &gpu.leaving);
+            let leaving = self.gpu(*gpu).map_or(&[][..], |gpu| &*gpu.leaving);
             expected.extend(leaving.iter().map(|(job, _)| *job));
         }
         expected.sort_unstable();

@@ -2,7 +2,7 @@
 
 use super::JobState;
 use gpuwise_domain::placement::JobId;
-use std::{collections::BTreeMap, sync::Arc};
+use std::{cmp::Ordering, collections::BTreeMap, sync::Arc};
 
 /// Numbers of a page, and of a book of pages.
 const NUMBERS: u32 = 256;
@@ -66,6 +66,60 @@ impl JobTable {
 
     pub(crate) fn values(&self) -> impl Iterator<Item = &JobState> {
         self.iter().map(|(_, state)| state)
+    }
+}
+
+impl JobTable {
+    /// Jobs that are otherwise than in another table, and what they are in this one; only what two copies do
+    /// not share is looked at.
+    pub(crate) fn differing(&self, other: &Self, mut each: impl FnMut(JobId, Option<&JobState>)) {
+        let (no_pages, no_rows) = (Book::new(), Page::new());
+        unlike(
+            &mut pairs(&self.books),
+            &mut pairs(&other.books),
+            &mut |_, here, there| {
+                let (here, there) = (here.unwrap_or(&no_pages), there.unwrap_or(&no_pages));
+                unlike(
+                    &mut pairs(here),
+                    &mut pairs(there),
+                    &mut |_, here, there| {
+                        let (here, there) = (here.unwrap_or(&no_rows), there.unwrap_or(&no_rows));
+                        let mut here = here.iter().map(|(id, state)| (*id, state));
+                        let mut there = there.iter().map(|(id, state)| (*id, state));
+                        unlike(&mut here, &mut there, &mut |id, here, _| each(id, here));
+                    },
+                );
+            },
+        );
+    }
+}
+
+fn pairs<V>(map: &BTreeMap<u32, Arc<V>>) -> impl Iterator<Item = (u32, &Arc<V>)> {
+    map.iter().map(|(key, value)| (*key, value))
+}
+
+/// What two sorted lists do not share.
+fn unlike<'a, K: Ord, V>(
+    one: &mut dyn Iterator<Item = (K, &'a Arc<V>)>,
+    other: &mut dyn Iterator<Item = (K, &'a Arc<V>)>,
+    each: &mut dyn FnMut(K, Option<&'a V>, Option<&'a V>),
+) {
+    let (mut one, mut other) = (one.peekable(), other.peekable());
+    loop {
+        let order = match (one.peek(), other.peek()) {
+            (Some((here, _)), Some((there, _))) => here.cmp(there),
+            (Some(_), None) => Ordering::Less,
+            (None, Some(_)) => Ordering::Greater,
+            (None, None) => return,
+        };
+        let here = if order.is_le() { one.next() } else { None };
+        let there = if order.is_ge() { other.next() } else { None };
+        match (here, there) {
+            (Some((_, here)), Some((_, there))) if Arc::ptr_eq(here, there) => {}
+            (Some((key, here)), there) => each(key, Some(&**here), there.map(|(_, one)| &**one)),
+            (None, Some((key, there))) => each(key, None, Some(&**there)),
+            (None, None) => return,
+        }
     }
 }
 

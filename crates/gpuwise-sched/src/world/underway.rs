@@ -286,12 +286,12 @@ fn device_tasks(id: GpuId, gpu: &GpuState, mut task: impl FnMut(Action, Attempt)
 
 impl JobState {
     /// What is done to start, move or resize it.
-    pub const fn start(&self) -> Option<&Underway> {
-        self.start.as_ref()
+    pub fn start(&self) -> Option<&Underway> {
+        self.start.as_deref()
     }
 
     /// What is done to stop it.
-    pub const fn stop(&self) -> Option<&Underway> {
-        self.stop.as_ref()
+    pub fn stop(&self) -> Option<&Underway> {
+        self.stop.as_deref()
     }
 }

@@ -1,6 +1,7 @@
 //! Tests of placing.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod backlog;
 mod disruption;
 mod forecast;
 mod fraction;
@@ -16,4 +17,5 @@ mod pages;
 mod queues;
 mod report;
 mod restart;
+mod rounds;
 mod support;

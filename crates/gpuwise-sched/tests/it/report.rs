@@ -105,7 +105,8 @@ fn shortages_have_numbers() {
     check(
         &[2],
         &[whole(0, 3)],
-        "larger than the fleet: one worker fits no node, were it empty",
+        "larger than the fleet: one worker fits no node, were it empty; a worker wants 3 GPUs and the \
+         largest node has 2: more workers, each with fewer, may fit",
     );
     let mut hungry = job(0, 1, 1, 1000);
     hungry.worker.cpu_milli = 15_500;

@@ -3,14 +3,16 @@
 #[cfg(test)]
 mod conformance;
 mod local;
+mod logs;
 mod simulated;
 
 pub use local::{Local, Suspension, delegation};
+pub(crate) use logs::{Logs, Piece};
 pub use simulated::{Delays, Simulated};
 
 use gpuwise_broker::{Broker, Observation, Order};
 use gpuwise_units::Nanoseconds;
-use std::fmt::Debug;
+use std::{fmt::Debug, sync::Arc};
 
 /// Carries out orders. Told twice, an order is carried out once; after a restart it is told all that is
 /// still wanted, and finds out by itself what runs already.
@@ -27,6 +29,11 @@ pub trait Executor: Send + Debug {
 
     /// What has happened since it was last asked.
     fn observe(&mut self, now: Nanoseconds) -> Vec<Observation>;
+
+    /// What processes write; `None`: it keeps nothing of that.
+    fn logs(&self) -> Option<Arc<dyn Logs>> {
+        None
+    }
 
     /// When there will be something to observe; `None`: it is told by others.
     fn wake_at(&self) -> Option<Nanoseconds>;

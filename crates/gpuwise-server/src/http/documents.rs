@@ -32,7 +32,11 @@ pub(crate) fn lease(broker: &Broker, now: Nanoseconds, lease: &Lease) -> LeaseAn
         requested_at: time(lease.requested),
         started_at: lease.started.map(time),
         ends_at: lease.ends().map(time),
-        gpus: held(broker.world(), &lease.place),
+        gpus: match state {
+            // Where a start failed it is no more.
+            LeaseState::Requested => Vec::new(),
+            _ => held(broker.world(), &lease.place),
+        },
         ask: lease.ask.clone(),
         size: lease.size.clone(),
         suspension: suspension(lease),
@@ -59,7 +63,10 @@ fn reason(lease: &Lease) -> Option<String> {
     match (&lease.over, &lease.draining) {
         (Some(over), _) => Some(over.reason.clone()),
         (None, Some((_, reason))) => Some(reason.clone()),
-        (None, None) => None,
+        (None, None) => lease
+            .failed_because
+            .as_ref()
+            .map(|why| format!("the last start failed: {why}")),
     }
 }
 

@@ -85,7 +85,10 @@ fn answered(call: &Call, number: u32, status: StatusCode) -> Result<Response, Pr
 }
 
 /// The lease of the path, where whoever asks may see it.
-fn seen<'b>(call: &Call, broker: &'b gpuwise_broker::Broker) -> Result<&'b Lease, Problem> {
+pub(super) fn seen<'b>(
+    call: &Call,
+    broker: &'b gpuwise_broker::Broker,
+) -> Result<&'b Lease, Problem> {
     let id = call.parameter("lease");
     let lease = broker.lease_of(id)?;
     if call.sees(&lease.ask.tenant) {
@@ -171,7 +174,8 @@ pub(crate) async fn explain(call: Call) -> Result<Response, Problem> {
     let document = documents::lease(&broker, call.now(), lease);
     let placed = !lease.place.is_empty();
     let reason = match document.reason {
-        Some(reason) => reason,
+        Some(reason) if why.reason.is_empty() => reason,
+        Some(reason) => format!("{}; {reason}", why.reason),
         None if why.reason.is_empty() => placed_words(lease),
         None => why.reason,
     };

@@ -8,6 +8,7 @@ mod events;
 mod fleet;
 mod leases;
 mod logged;
+mod logs;
 mod metrics;
 mod offers;
 mod open;
@@ -39,6 +40,7 @@ use crate::{
     clock::Clock,
     desk::Desk,
     endpoints::Endpoints,
+    executor::Logs,
     gateway,
     limits::Limits,
     message::{Answer, Command, Failure, Incoming, Message, Origin},
@@ -92,6 +94,8 @@ pub(crate) struct Shared {
     /// The address of the log, to read what a follower missed.
     pub(crate) store: String,
     pub(crate) executor: &'static str,
+    /// What it keeps of what processes write.
+    pub(crate) logs: Option<Arc<dyn Logs>>,
     /// Where services answer, who asks them, and what was asked.
     pub(crate) endpoints: Endpoints,
     pub(crate) client: gateway::Client,

@@ -1,9 +1,9 @@
 //! The table of routes.
 
 use super::{
-    LARGEST, Problem, audit, call::Call, dry, events, fleet, leases, metrics, offers, open, page,
-    people, plans, policies, prices, proposals, reservations, slos, statements, tenants, tokens,
-    usage,
+    LARGEST, Problem, audit, call::Call, dry, events, fleet, leases, logs, metrics, offers, open,
+    page, people, plans, policies, prices, proposals, reservations, slos, statements, tenants,
+    tokens, usage,
 };
 use crate::gateway;
 use axum::{http::Method, response::Response};
@@ -161,6 +161,13 @@ routes! {
         &[], "Give a lease back: what runs is stopped, and its GPUs are free", leases::release;
     Get "/v1/leases/{lease}/explanation" "explain-lease" See None => 200 "ExplanationAnswer",
         &[], "Why a lease waits and what would help, or why it is where it is", leases::explain;
+    Get "/v1/leases/{lease}/log" "show-log" See None => 200 "LeaseLogAnswer",
+        &[
+            ("worker", "which worker, from 0 (0)"),
+            ("after", "only from this byte on: `next` of the piece before"),
+            ("tail", "only the last so many lines"),
+        ],
+        "What a worker of a lease wrote, at most 1 MiB of it", logs::show;
     Get "/v1/leases/{lease}/usage" "show-usage" See None => 200 "LeaseUsageAnswer",
         &[("last", "of the last so long, such as 24h (24h)")],
         "What a lease used lately, and how much of the time was measured", usage::show;

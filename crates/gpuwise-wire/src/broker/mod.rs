@@ -9,6 +9,7 @@ mod ask;
 mod doctor;
 mod event;
 mod gateway;
+mod log;
 mod rightsize;
 mod slo;
 mod usage;
@@ -33,6 +34,7 @@ pub use event::{
     PriceDocument, Role, TenantDocument, TokenDocument,
 };
 pub use gateway::{CompletionAsk, ServedModel, ServedModels};
+pub use log::LeaseLogAnswer;
 pub use rightsize::{
     ProposalAnswer, ProposalDecision, ProposalList, ProposalState, ProposalStepAnswer,
     RightSizeDocument, SavingDocument,
@@ -68,6 +70,7 @@ pub fn schemas() -> Map<String, Value> {
     with::<UsageEvent>(&mut all);
     with::<UsageAnswer>(&mut all);
     with::<LeaseUsageAnswer>(&mut all);
+    with::<LeaseLogAnswer>(&mut all);
     with::<SloAsk>(&mut all);
     with::<SloAnswer>(&mut all);
     with::<SloList>(&mut all);
@@ -144,6 +147,10 @@ pub fn answer_schemas() -> Vec<(&'static str, String)> {
                 "lease-usage",
                 "What a lease used, as far as it was measured",
             ),
+        ),
+        (
+            "lease-log",
+            answer::<LeaseLogAnswer>("lease-log", "What a worker of a lease wrote"),
         ),
         (
             "slos",

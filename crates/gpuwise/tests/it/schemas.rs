@@ -171,6 +171,7 @@ const ELSEWHERE: &[&str] = &[
     "lease",
     "lease-dry-run",
     "lease-explanation",
+    "lease-log",
     "lease-offers",
     "lease-usage",
     "leases",

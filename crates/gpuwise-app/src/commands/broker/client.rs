@@ -73,6 +73,12 @@ impl BrokerFlags {
     /// When it is not known who asks, or the network must not be used.
     pub(super) fn client(&self, offline: bool) -> anyhow::Result<Client> {
         let url = self.url.trim_end_matches('/').to_owned();
+        if !["http://", "https://"]
+            .iter()
+            .any(|scheme| url.starts_with(scheme))
+        {
+            return Err(no_address(&url));
+        }
         if offline && !is_this_machine(&url) {
             return Err(Problem::new("--offline: no broker of another machine is asked").into());
         }
@@ -113,11 +119,15 @@ pub(super) fn is_this_machine(url: &str) -> bool {
     host.is_some_and(|host| matches!(host.as_str(), "localhost" | "127.0.0.1" | "[::1]"))
 }
 
+fn no_address(url: &str) -> anyhow::Error {
+    let what = format!("{url:?} is no address of a broker; expected http://HOST:PORT or https://…");
+    let problem = Problem::new(what);
+    problem.hint("--url or GPUWISE_URL names it").into()
+}
+
 /// The token that a broker of this user wrote when it first started.
 fn found(url: &str) -> anyhow::Result<String> {
-    let (host, port) = host_and_port(url).ok_or_else(|| {
-        Problem::new(format!("--url {url:?} is no address")).hint("such as http://127.0.0.1:8600")
-    })?;
+    let (host, port) = host_and_port(url).ok_or_else(|| no_address(url))?;
     let host = if host == "localhost" {
         "127.0.0.1"
     } else {
@@ -125,10 +135,12 @@ fn found(url: &str) -> anyhow::Result<String> {
     };
     let path = place::token(&place::state()?, host, port);
     fs::read_to_string(&path).map_err(|error| {
-        Problem::new(format!("it is not known who asks {url}"))
-            .because(
-                anyhow::Error::new(error).context(format!("{} cannot be read", path.display())),
-            )
+        let what = format!(
+            "it is not known who asks {url}: {} cannot be read",
+            path.display()
+        );
+        Problem::new(what)
+            .because(error)
             .hint("give --token or GPUWISE_TOKEN; `gpuwise token create` makes one")
             .hint("`gpuwise serve` starts a broker here, and writes an administrator's token there")
             .into()

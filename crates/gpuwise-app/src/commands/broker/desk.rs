@@ -435,7 +435,7 @@ impl Desk for AppDesk {
         let policy = broker.policy();
         let scheduling = policy.scheduling.clone().noun();
         let made = Rules::of_document(policy)
-            .and_then(|rules| rules.policy(&scheduling, broker.world(), self.app.seed));
+            .and_then(|rules| rules.policy(&scheduling, None, self.app.seed));
         // The name was checked before it came into the log; another release may know fewer.
         made.unwrap_or_else(|_| {
             let first = gpuwise_sched::policy::policies().first();
@@ -469,5 +469,8 @@ fn budget(text: &str) -> Result<Money, Refusal> {
     );
     amount
         .parse()
-        .map_err(|error: gpuwise_units::ParseQuantityError| invalid("budget", error.to_string()))
+        .map_err(|_: gpuwise_units::ParseQuantityError| {
+            let problem = format!("{text:?}: expected an amount a month such as 20000usd/month");
+            invalid("budget", problem)
+        })
 }

@@ -1,6 +1,7 @@
 //! `gpuwise lease`: GPUs for a while.
 
 mod dry;
+mod logs;
 mod offers;
 
 use super::client::{BrokerFlags, Client, moment, money, shown};
@@ -29,6 +30,8 @@ pub enum LeaseCommand {
     Show(One),
     /// Say why a lease waits and what would help, or why it is where it is
     Explain(One),
+    /// Show what the command of a lease wrote
+    Logs(logs::Log),
     /// Give a lease back: what runs is stopped, and its GPUs are free
     Release(One),
 }
@@ -244,6 +247,7 @@ pub fn run(context: &Context, command: &LeaseCommand) -> anyhow::Result<Exit> {
             let context = context.answering(AnswerName::LeaseExplanation);
             explain(&context, &why)
         }
+        LeaseCommand::Logs(flags) => logs::run(&context.answering(AnswerName::LeaseLog), flags),
         LeaseCommand::Release(flags) => {
             let (client, path) = flags.asked(context)?;
             let lease: LeaseAnswer = serde_json::from_value(client.delete(&path)?)?;

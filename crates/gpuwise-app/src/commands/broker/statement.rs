@@ -87,7 +87,9 @@ fn table(statement: &StatementAnswer) -> Table {
     ]);
     let decimal = |text: &str| {
         let value: f64 = text.parse().unwrap_or(f64::NAN);
-        Cell::new(format!("{value:.2}"), text)
+        // Slices of minutes are seen, too.
+        let decimals = if value.abs() < 1.0 { 4 } else { 2 };
+        Cell::new(format!("{value:.decimals$}"), text)
     };
     for line in &statement.lines {
         let text = |text: &Option<String>| Cell::of(text.clone(), Cell::text);
@@ -109,6 +111,13 @@ fn table(statement: &StatementAnswer) -> Table {
                 None => Cell::text("unpriced"),
             },
         ]);
+    }
+    if statement
+        .until
+        .get(..7)
+        .is_some_and(|now| now < statement.month.as_str())
+    {
+        return table.when_empty(format!("{} has not begun.", statement.month));
     }
     if let Some(gaps) = gaps(statement) {
         table.footnote(gaps);

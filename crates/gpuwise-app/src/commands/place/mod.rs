@@ -19,7 +19,7 @@ use gpuwise_domain::placement::{
     Action, Event, Fleet, JobId, Outcome, Plan, Report, TimestampedEvent,
 };
 use gpuwise_sched::{
-    decide::{Effort, Policy, decide},
+    decide::{Effort, Policy, Tells, decide_pending},
     disruption::tidy,
     lint,
     report::{FleetFigures, deepen, fleet_figures, typical},
@@ -45,7 +45,8 @@ pub struct FleetState {
 
 impl FleetState {
     pub(super) fn policy(&self, seed: u64) -> anyhow::Result<Policy> {
-        self.rules.policy(&self.fleet.scheduling, &self.world, seed)
+        self.rules
+            .policy(&self.fleet.scheduling, Some(&self.world), seed)
     }
 
     /// Who goes first and who may go ahead.
@@ -107,6 +108,11 @@ pub fn place(app: &App, flags: &settings::Place) -> anyhow::Result<Placed> {
         .map(|name| job_named(&estate.world, name))
         .collect::<Result<_, _>>()?;
     let mut policy = estate.policy(app.seed)?;
+    if policy.rounds.is_some() {
+        progress::say(
+            "rounds end as time passes, which replay and serve see: here nobody's turn is over",
+        );
+    }
     progress::doing("deciding");
     let mut decided = decided(&estate.world, &mut policy)?;
     progress::doing("looking for fixes");
@@ -184,9 +190,8 @@ pub(super) fn estate(
 
 /// Decides of all who wait, tidies up where that is asked for, and checks the plan.
 pub(super) fn decided(world: &World, policy: &mut Policy) -> anyhow::Result<Decided> {
-    let waiting = world.jobs().filter(|(_, state)| state.phase.waits());
-    let waiting: Vec<JobId> = waiting.map(|(id, _)| id).collect();
-    let (mut plan, report) = decide(world.now(), world, &waiting, policy, Effort::BARE);
+    let (now, effort, tells) = (world.now(), Effort::BARE, Tells::Everybody);
+    let (mut plan, report) = decide_pending(now, world, &|_| false, policy, effort, tells);
     let mut after = world.clone();
     carry_out(&mut after, &plan.actions)?;
     if let Some(what) = policy.upkeep {

@@ -1,16 +1,18 @@
 //! Training jobs over GPUs of several kinds, round by round (Gavel's traces).
 
-use super::{files, files::Places, policies};
-use crate::{error::Problem, progress, settings};
+use super::{files, files::Places, past, policies};
+use crate::{error::Problem, policy::Rules, progress, settings};
 use gpuwise_domain::placement::ReplayRow;
 use gpuwise_lab::schedulers::{
     gavel::{Outcome, ROUND_S, Trace, TraceJob},
+    past::replay_past,
     rounds::{RoundContext, Speeds, named, names},
 };
 use gpuwise_read::fleet::{
     GavelJob, GavelSpeeds, read_gavel_programs, read_gavel_speeds, read_gavel_trace,
     read_gavel_units,
 };
+use gpuwise_sched::world::World;
 use std::{path::Path, time::Instant};
 
 /// The trace that the name alone means.
@@ -70,12 +72,56 @@ pub(super) fn unit_rows(
 }
 
 fn replayed(flags: &settings::Replay, trace: &Trace) -> anyhow::Result<Vec<ReplayRow>> {
+    // Files are policies of the scheduler itself.
+    let is_file = |name: &String| Path::new(name).is_file();
+    let (files, names): (Vec<String>, Vec<String>) =
+        flags.policy.iter().cloned().partition(is_file);
+    let mut rows = Vec::new();
+    if !names.is_empty() || files.is_empty() {
+        rows = by_rounds(flags, &names, trace)?;
+    }
+    for file in files {
+        rows.push(by_file(flags, &file, trace)?);
+    }
+    progress::doing("");
+    Ok(rows)
+}
+
+/// A policy file, on the trace's jobs as the scheduler sees them.
+fn by_file(flags: &settings::Replay, file: &str, trace: &Trace) -> anyhow::Result<ReplayRow> {
+    if trace.measured.is_some() {
+        let what = format!(
+            "--policy {file}: sweeps are measured by some of their jobs, which only policies of rounds do"
+        );
+        return Err(Problem::new(what)
+            .hint(format!("policies there: {}", names().join(", ")))
+            .into());
+    }
+    let (fleet, jobs) = trace.fleet_and_jobs();
+    let rules = Rules::of_flags(&settings::HowFlags::of_policy(file))?;
+    let mut shaped = fleet.clone();
+    rules.shape(&mut shaped)?;
+    let world = World::new(&shaped);
+    let asked = past::asked(&world, &jobs);
+    let mut policy = rules.policy(&shaped.scheduling, Some(&asked), 0)?;
+    progress::doing(rules.name());
+    let run = replay_past(world, &jobs, &mut policy, &mut |_| {})
+        .map_err(|refused| Problem::new("the replay went wrong").because(refused))?;
+    let gpus = shaped.gpus.len() as u64;
+    Ok(past::row(&flags.trace, rules.name(), &run, &shaped, gpus))
+}
+
+fn by_rounds(
+    flags: &settings::Replay,
+    wanted: &[String],
+    trace: &Trace,
+) -> anyhow::Result<Vec<ReplayRow>> {
     let context = RoundContext {
         seed: 0,
         known: flags.durations == settings::Durations::Known,
         sharing: !flags.no_sharing,
     };
-    let policies = policies(flags, "gavel", &names(), |name| {
+    let policies = policies(wanted, "gavel", &names(), |name| {
         named(name, &context).map(|_| name.to_owned())
     })?;
     // Policies draw from seeds themselves: every one will do.
@@ -109,7 +155,6 @@ fn replayed(flags: &settings::Replay, trace: &Trace) -> anyhow::Result<Vec<Repla
             rows.push(row(trace, &outcome, usual));
         }
     }
-    progress::doing("");
     Ok(rows)
 }
 

@@ -25,7 +25,7 @@ pub(super) fn rows(
     flags: &settings::Replay,
     named: Option<&Path>,
 ) -> anyhow::Result<Vec<ReplayRow>> {
-    let policies = policies(flags, "genai", &NAMES, Sharing::named)?;
+    let policies = policies(&flags.policy, "genai", &NAMES, Sharing::named)?;
     let seeds = match &flags.seeds {
         Some(given) => super::range(given)?,
         None => vec![42],

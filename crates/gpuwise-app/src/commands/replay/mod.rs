@@ -149,7 +149,7 @@ fn refuse_others(flags: &settings::Replay, trace: Trace) -> anyhow::Result<()> {
 }
 
 /// What can be named.
-const TRACES: &str = "traces: openb, openb:VARIANT, genai, gavel, gavel:continuous-single@RATE, philly, philly:CLUSTER, a directory or file of one of these forms, or what ran on your cluster (sacct --parsable2, kubectl get pods -A -o json)";
+const TRACES: &str = "traces: openb, openb:VARIANT, genai, gavel, gavel:continuous-single@RATE, philly, philly:CLUSTER, a directory or file of one of these forms, or what ran on your cluster (sacct --parsable2, kubectl get pods -A -o json), or a job file (TOML)";
 
 /// A file of a trace, told by its header; what belongs to it stands beside it.
 fn of_file(
@@ -158,6 +158,10 @@ fn of_file(
     path: &Path,
 ) -> anyhow::Result<Vec<ReplayRow>> {
     let text = files::text(path)?;
+    if past::is_job_file(path) {
+        refuse_others(flags, Trace::Past)?;
+        return past::rows(context, flags, path, &text);
+    }
     let on_fleet = flags
         .fleet
         .as_deref()
@@ -254,15 +258,15 @@ fn range(given: &str) -> anyhow::Result<Vec<u64>> {
 
 /// Policies that were asked for, or all: what `find` gives for their names.
 fn policies<T>(
-    flags: &settings::Replay,
+    wanted: &[String],
     trace: &str,
     known: &[&str],
     find: impl Fn(&str) -> Option<T>,
 ) -> anyhow::Result<Vec<T>> {
-    if flags.policy.is_empty() {
+    if wanted.is_empty() {
         return Ok(known.iter().filter_map(|name| find(name)).collect());
     }
-    let wanted = flags.policy.iter().map(|name| {
+    let wanted = wanted.iter().map(|name| {
         find(name).ok_or_else(|| {
             let problem = Problem::new(format!(
                 "--policy {name}: there is no such policy on {trace}"

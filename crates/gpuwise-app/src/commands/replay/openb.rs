@@ -36,7 +36,7 @@ pub(super) fn rows(
         let there: Vec<u64> = arrivals.iter().map(|order| order.seed).collect();
         let wanted = seeds(flags.seeds.as_deref(), &there)?;
         let demand = trace.demand();
-        for policy in policies(flags, "openb", &policy::names(), policy::find)? {
+        for policy in policies(&flags.policy, "openb", &policy::names(), policy::find)? {
             let name = policy.name;
             for seed in &wanted {
                 progress::doing(&format!("{variant}, {name}, seed {seed}"));

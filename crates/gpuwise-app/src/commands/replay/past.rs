@@ -22,7 +22,12 @@ pub(super) fn rows(
     text: &str,
 ) -> anyhow::Result<Vec<ReplayRow>> {
     let shown = path.display().to_string();
-    let past = read_past(&shown, text)?;
+    let asks = is_job_file(path);
+    let past = if asks {
+        Past::default()
+    } else {
+        read_past(&shown, text)?
+    };
     let Some(on) = &flags.fleet else {
         return Err(
             Problem::new(format!("{shown} says what ran, and not on what"))
@@ -30,7 +35,7 @@ pub(super) fn rows(
                 .into(),
         );
     };
-    if past.jobs.is_empty() {
+    if past.jobs.is_empty() && !asks {
         return Err(Problem::new(format!("{shown}: no job in it had GPUs and has ended")).into());
     }
     if past.left_out > 0 {
@@ -40,8 +45,12 @@ pub(super) fn rows(
         ));
     }
     let loaded = catalogue::load(&context.app.overrides)?;
-    let file = fleet::read(Path::new(on), &loaded.catalogue)?;
-    let jobs = jobs(&past, &file.fleet, &loaded);
+    let mut file = fleet::read(Path::new(on), &loaded.catalogue)?;
+    let jobs = if asks {
+        asked_for(path, &mut file.fleet, &loaded)?
+    } else {
+        jobs(&past, &file.fleet, &loaded)
+    };
     let trace = path
         .file_name()
         .map_or(shown.clone(), |name| name.to_string_lossy().into());
@@ -51,7 +60,8 @@ pub(super) fn rows(
         flags.policy.clone()
     };
     let gpus = file.fleet.gpus.len() as u64;
-    let mut found: Vec<ReplayRow> = recorded(&past, &trace).into_iter().collect();
+    let recorded = recorded(&past, &trace).filter(|_| !asks);
+    let mut found: Vec<ReplayRow> = recorded.into_iter().collect();
     for name in named {
         let how = settings::HowFlags::of_policy(&name);
         let rules = Rules::of_flags(&how)?;
@@ -60,7 +70,7 @@ pub(super) fn rows(
         let world = fleet::world(&file, None)?;
         // What policies forecast from is what was asked for, as for `gpuwise place`.
         let asked = asked(&world, &jobs);
-        let mut policy = rules.policy(&file.fleet.scheduling, &asked, context.app.seed)?;
+        let mut policy = rules.policy(&file.fleet.scheduling, Some(&asked), context.app.seed)?;
         progress::doing(&format!("{trace}, {}", rules.name()));
         let began = Instant::now();
         let run = replay_past(world, &jobs, &mut policy, &mut |_| {})
@@ -73,6 +83,39 @@ pub(super) fn rows(
     }
     progress::doing("");
     Ok(found)
+}
+
+/// Whether a file is a job file, as `gpuwise place` takes them.
+pub(super) fn is_job_file(path: &Path) -> bool {
+    path.extension()
+        .is_some_and(|end| end.eq_ignore_ascii_case("toml"))
+}
+
+/// The jobs of a job file, in the order in which they come. Each says how long it takes, and none runs
+/// already.
+fn asked_for(
+    path: &Path,
+    fleet: &mut Fleet,
+    loaded: &catalogue::Loaded,
+) -> anyhow::Result<Vec<Job>> {
+    let file = fleet::read_jobs(path, fleet, &loaded.catalogue)?;
+    let shown = path.display();
+    if !file.running.is_empty() {
+        return Err(Problem::new(format!(
+            "{shown}: jobs run already; a replay begins with an empty fleet"
+        ))
+        .hint("leave out `running`, and say when each was `submitted`")
+        .into());
+    }
+    if let Some(job) = file.jobs.iter().find(|job| job.duration.is_none()) {
+        let what = format!("{shown}: job {:?} does not say how long it takes", job.name);
+        return Err(Problem::new(what)
+            .hint("say its duration, such as duration = \"2h\"")
+            .into());
+    }
+    let mut jobs = file.jobs;
+    jobs.sort_by_key(|job| (job.submitted, job.id));
+    Ok(jobs)
 }
 
 /// A world in which all jobs were asked for, to say what is usually asked.
@@ -203,6 +246,7 @@ pub(super) fn row(trace: &str, policy: &str, run: &PastRun, fleet: &Fleet, gpus:
         ),
         ("gpu_hours_lost", Some(hours(run.lost))),
         ("stops", Some(run.stops as f64)),
+        ("moves", Some(run.moves as f64)),
     ]);
     if let Some(each) = price(fleet) {
         more.push(("cost_of_fleet", Some(hundredths(whole / 3.6e12 * each))));

@@ -52,7 +52,7 @@ fn replayed(
     only: &str,
 ) -> anyhow::Result<Vec<ReplayRow>> {
     let names = Discipline::ALL.map(Discipline::name);
-    let disciplines = policies(flags, "philly", &names, |name| {
+    let disciplines = policies(&flags.policy, "philly", &names, |name| {
         let mut all = Discipline::ALL.into_iter();
         all.find(|one| same_name(one.name(), name))
     })?;

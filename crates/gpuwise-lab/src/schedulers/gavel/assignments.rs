@@ -1,9 +1,8 @@
 //! From allocations to places: which GPUs, as plans and events of the kernel's world.
 
 use gpuwise_domain::placement::{
-    Action, Assignment, Cause, Ended, Event, Fleet, FleetGpu, Gang, GpuAsk, GpuId, GpuKind,
-    GpuShare, Home, Isolation, Job, JobId, KindId, Kinds, Need, Node, NodeId, Part, Plan,
-    Preemption, TimestampedEvent, WorkerAsk,
+    Action, Assignment, Cause, Ended, Event, Gang, GpuAsk, GpuId, GpuShare, Isolation, Job, JobId,
+    Kinds, Need, NodeId, Part, Plan, Preemption, TimestampedEvent, WorkerAsk,
 };
 use gpuwise_sched::world::{Refused, World};
 use gpuwise_sim::fleet::PlansHash;
@@ -33,26 +32,13 @@ fn at(seconds: f64) -> Nanoseconds {
 
 impl Placements {
     pub(super) fn new(supply: &[(String, u32)], shared: bool) -> Self {
-        let mut fleet = Fleet {
-            name: "rounds".into(),
-            ..Fleet::default()
-        };
-        let mut kinds = Vec::new();
-        for ((name, count), kind) in supply.iter().zip(0..) {
-            fleet.kinds.push(GpuKind::named(name.clone()));
-            let first = fleet.gpus.len() as u32;
-            kinds.push((first..first + count).collect());
-            for number in first..first + count {
-                fleet
-                    .gpus
-                    .push(FleetGpu::new(KindId(kind), Home::Node(NodeId(number)), 0));
-                fleet.nodes.push(Node {
-                    name: format!("{name}-{}", number - first),
-                    gpus: vec![GpuId(number)],
-                    ..Node::default()
-                });
-            }
-        }
+        let fleet = super::jobs::fleet(supply);
+        let mut first = 0;
+        let numbers = supply.iter().map(|(_, count)| {
+            first += count;
+            (first - count..first).collect()
+        });
+        let kinds = numbers.collect();
         Self {
             world: World::new(&fleet),
             shared,

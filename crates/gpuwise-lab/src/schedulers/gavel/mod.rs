@@ -6,6 +6,7 @@
 //! in the published simulator. What is decided goes as plans through the kernel's world.
 
 mod assignments;
+mod jobs;
 
 use super::rounds::{Allocation, Ground, Ran, RoundJob, RoundPolicy, Speeds};
 use assignments::Placements;

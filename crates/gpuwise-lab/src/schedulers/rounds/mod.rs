@@ -10,7 +10,6 @@ mod assign;
 mod fifo;
 mod gandiva;
 mod greedy;
-mod interior;
 mod jct;
 mod makespan;
 mod mechanism;
@@ -19,7 +18,7 @@ mod registry;
 pub mod shares;
 mod speeds;
 
-pub use interior::{Rates, Solved, max_min, meets};
+pub use gpuwise_sched::rounds::{Rates, Solved, max_min, meets};
 pub use registry::{RoundContext, named, names};
 pub use speeds::{Class, Classes, PairSpeed, SoloSpeed, Speeds};
 

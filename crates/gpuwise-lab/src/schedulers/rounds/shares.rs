@@ -1,6 +1,7 @@
 //! Rules that say which share of time each job has on each kind of GPU.
 
 use super::{Ground, Rates, RoundJob, max_min, meets};
+use gpuwise_sched::rounds::{Claim, fair};
 
 /// A share of time for a job, or for a pair on the same GPUs.
 #[derive(Debug, Clone, PartialEq)]
@@ -44,21 +45,21 @@ impl ShareRule for LeastService {
     }
 
     fn shares(&mut self, _now_s: f64, jobs: &[RoundJob], ground: &Ground<'_>) -> Vec<Share> {
-        let (gpus, supply) = sizes(jobs, ground);
-        let mut rates = Vec::with_capacity(jobs.len() * supply.len());
-        for (job, gpus) in jobs.iter().zip(&gpus) {
-            let mean = ground.speeds.mean(job.class, ground.supply).max(1e-12);
-            let owed = gpus / job.weight.max(1e-9);
-            rates.extend(ground.speeds.row(job.class).iter().map(|speed| {
-                let speed = if self.aware { speed / mean } else { 1.0 };
-                speed * owed
-            }));
-        }
-        let solved = max_min(Rates {
-            rates: &rates,
-            gpus: &gpus,
-            supply: &supply,
+        let parties = jobs.iter().map(|job| {
+            let speeds = ground.speeds.row(job.class);
+            Claim {
+                gpus: f64::from(ground.speeds.gpus(job.class)),
+                weight: job.weight,
+                // Fair in GPU time: all kinds alike.
+                speeds: if self.aware {
+                    speeds.to_vec()
+                } else {
+                    vec![1.0; speeds.len()]
+                },
+            }
         });
+        let (_, supply) = sizes(jobs, ground);
+        let solved = max_min(fair(&parties.collect::<Vec<_>>(), &supply).of());
         alone(&solved.shares, supply.len())
     }
 }

@@ -8,7 +8,7 @@ const REMEMBERED: usize = 4096;
 
 /// Follows the changes of a world and of its copies.
 #[derive(Debug, Clone, Default)]
-pub(in crate::policy) struct Follower {
+pub(crate) struct Follower {
     /// Changes that were seen.
     count: u64,
     /// The last of them: the stamp after each, and its node.
@@ -20,7 +20,7 @@ pub(in crate::policy) struct Follower {
 impl Follower {
     /// Nodes that may have changed since the last call, in `nodes`, some perhaps twice; `false`: all may
     /// have.
-    pub(in crate::policy) fn catch_up(&mut self, world: &World, nodes: &mut Vec<NodeId>) -> bool {
+    pub(crate) fn catch_up(&mut self, world: &World, nodes: &mut Vec<NodeId>) -> bool {
         nodes.clear();
         let changes = world.changes();
         let known = self.began && self.take_back(world, nodes);

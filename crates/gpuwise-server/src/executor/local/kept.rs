@@ -80,20 +80,13 @@ impl Place {
             ));
         }
         let wrong = |error: io::Error| format!("{program:?} cannot be started: {error}");
-        let logs = self.0.join("logs");
-        fs::create_dir_all(&logs).map_err(wrong)?;
+        let log = self.log_file(job.0, u32::try_from(worker).unwrap_or(u32::MAX));
+        fs::create_dir_all(log.parent().unwrap_or(&self.0)).map_err(wrong)?;
         fs::create_dir_all(self.folder(job)).map_err(wrong)?;
         let end = self.end_file(job, worker);
         // How one before it ended says nothing of this one.
         let _ = fs::remove_file(&end);
-        let name = match worker {
-            0 => format!("{}.log", lease_id(job.0)),
-            _ => format!("{}.{worker}.log", lease_id(job.0)),
-        };
-        let log = File::options()
-            .create(true)
-            .append(true)
-            .open(logs.join(name));
+        let log = File::options().create(true).append(true).open(log);
         let mut log = log.map_err(wrong)?;
         let procs = match group {
             Some(Ok(group)) => Some(group.join("cgroup.procs")),

@@ -5,6 +5,7 @@
 
 mod environment;
 mod kept;
+mod logs;
 mod limits;
 mod process;
 mod ready;
@@ -13,7 +14,7 @@ mod suspend;
 pub use limits::delegation;
 pub use suspend::Suspension;
 
-use super::Executor;
+use super::{Executor, Logs};
 use crate::{endpoints::Endpoints, message::Incoming};
 use gpuwise_broker::{Broker, Observation, Order, OrderId, Work};
 use gpuwise_domain::placement::{Action, Assignment, JobId};
@@ -357,6 +358,10 @@ fn free_port() -> std::io::Result<u16> {
 impl Executor for Local {
     fn name(&self) -> &'static str {
         "local"
+    }
+
+    fn logs(&self) -> Option<Arc<dyn Logs>> {
+        Some(Arc::new(self.place.clone()))
     }
 
     fn adopt(&mut self, broker: &Broker) {

@@ -93,8 +93,18 @@ fn real_processes_run_on_declared_devices() {
     let good = run("echo $GREETING $GPUWISE_LEASE $CUDA_VISIBLE_DEVICES");
     daemon.until(&good, "ended");
     assert_eq!(log(&good), format!("hello {good} n1/0,n1/1\n"));
-    let bad = run("exit 3");
+    let bad = run("echo one; echo two; echo three >&2; exit 3");
     assert_eq!(daemon.until(&bad, "failed")["exit_code"], 3);
+    let shown = |arguments: &[&str]| {
+        let output = daemon.command(arguments).output().expect("runs");
+        String::from_utf8(output.stdout).expect("UTF-8")
+    };
+    assert_eq!(shown(&["lease", "logs", &bad]), "one\ntwo\nthree\n");
+    let last = ["lease", "logs", &bad, "--tail", "2", "--follow"];
+    assert_eq!(shown(&last), "two\nthree\n");
+    let piece = daemon.json(&["lease", "logs", &bad]);
+    assert_eq!(crate::schemas::held(&piece), "lease-log");
+    assert_eq!((&piece["next"], &piece["over"]), (&14.into(), &true.into()));
     let long =
         run("trap 'echo asked to end; exit 0' TERM; echo here; while :; do sleep 0.05; done");
     daemon.until(&long, "active");
@@ -105,6 +115,40 @@ fn real_processes_run_on_declared_devices() {
     assert_eq!(daemon.until(&long, "ended")["reason"], "released");
     // The shell says of its own child that it was told, too.
     assert!(log(&long).ends_with("asked to end\n"), "{}", log(&long));
+}
+
+#[test]
+fn a_program_that_is_not_there_is_named() {
+    let daemon = Daemon::start(&["--executor", "local"]);
+    daemon.json(&["tenant", "create", "vision"]);
+    let lease = daemon.json(&["lease", "request", "--tenant", "vision", "--gpu", "H100"]);
+    let nothing = lease["id"].as_str().expect("an id");
+    // Nothing runs on it, and nothing was written.
+    daemon.until(nothing, "active");
+    let piece = daemon.json(&["lease", "logs", nothing]);
+    assert_eq!((&piece["text"], &piece["size"]), (&"".into(), &0.into()));
+    let mut request = daemon.command(&["lease", "request", "--tenant", "vision"]);
+    request.args(["--gpu", "H100", "--format", "json", "--", "no-such-program"]);
+    let output = request.output().expect("runs");
+    let lease: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let id = lease["id"].as_str().expect("an id");
+    let why = loop {
+        let why = daemon.json(&["lease", "explain", id]);
+        let why = why["reason"].as_str().expect("a reason").to_owned();
+        if why.contains("failed") {
+            break why;
+        }
+        thread::yield_now();
+    };
+    assert!(why.contains("there is no such program"), "{why}");
+    let simulated = Daemon::start(&[]);
+    simulated.json(&["tenant", "create", "vision"]);
+    simulated.json(&["lease", "request", "--tenant", "vision", "--gpu", "H100"]);
+    let refused = simulated.refused(&["lease", "logs", "L-1"]);
+    assert!(
+        refused.contains("simulated executor keeps nothing"),
+        "{refused}"
+    );
 }
 
 #[test]

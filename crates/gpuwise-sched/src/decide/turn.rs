@@ -1,0 +1,184 @@
+//! A round begins: who has had its turn makes room for those to whom more is owed.
+
+use super::decision::{self, Decision};
+use crate::{
+    rounds::{self, Rounds, Seat},
+    world::{JobState, World},
+};
+use gpuwise_domain::placement::{
+    Action, Assignment, Cause, Decision as Decided, Event, GpuAsk, Job, JobId, Kinds, Outcome,
+    TimestampedEvent,
+};
+use gpuwise_units::Nanoseconds;
+use std::collections::{BTreeMap, BTreeSet};
+
+impl Decision<'_> {
+    /// Whether a job seeks a place after what was decided until now.
+    pub(super) fn seeks(&self, id: JobId) -> bool {
+        self.world.job(id).is_some_and(JobState::seeks)
+    }
+
+    /// Lets jobs that may be stopped take turns; those who wait and get no turn are looked at after it.
+    pub(super) fn turn(&mut self, rounds: &Rounds, seeks: &dyn Fn(JobId) -> bool) {
+        let Some((running, seats)) = rounds::seats(self.now, &self.world, seeks, rounds) else {
+            return;
+        };
+        let places = self.places(&running, &seats);
+        let runs: BTreeSet<JobId> = running.iter().copied().collect();
+        let mut actions: Vec<Action> = Vec::new();
+        for id in &running {
+            let Some(state) = self.world.job(*id) else {
+                continue;
+            };
+            let cause = Cause::RoundEnd;
+            match places.get(id) {
+                Some(place) if *place == state.assignments => {}
+                Some(place) => actions.push(Action::Move {
+                    job: *id,
+                    assignments: place.clone(),
+                    cause,
+                }),
+                None => self.begin(Action::Preempt { job: *id, cause }),
+            }
+        }
+        for seat in &seats {
+            if let Some(place) = places.get(&seat.job).filter(|_| !runs.contains(&seat.job)) {
+                actions.push(Action::Place {
+                    job: seat.job,
+                    assignments: place.clone(),
+                });
+            }
+        }
+        self.begin_all(actions);
+    }
+
+    /// Begins what can begin, as others leave; of those who wait for one another in a circle one is stopped
+    /// first, and starts again when the others have left.
+    fn begin_all(&mut self, mut actions: Vec<Action>) {
+        while !actions.is_empty() {
+            let before = actions.len();
+            let mut later = Vec::new();
+            for action in actions {
+                if !self.begins(&action) {
+                    later.push(action);
+                }
+            }
+            actions = later;
+            if actions.len() < before {
+                continue;
+            }
+            let moves = |action: &Action| matches!(action, Action::Move { .. });
+            let Some(at) = actions.iter().position(moves) else {
+                return;
+            };
+            if let Action::Move {
+                job,
+                assignments,
+                cause,
+            } = actions.remove(at)
+            {
+                self.begin(Action::Preempt { job, cause });
+                actions.push(Action::Place { job, assignments });
+            }
+        }
+    }
+
+    fn begins(&mut self, action: &Action) -> bool {
+        let event = TimestampedEvent {
+            at: self.now,
+            event: Event::begun(action.clone()),
+        };
+        if self.world.to_mut().apply(&event).is_err() {
+            return false;
+        }
+        if let Action::Place { job, .. } = action {
+            self.report.decisions.push(Decided {
+                job: *job,
+                outcome: Outcome::Placed,
+                candidates: 1,
+                weighed: Vec::new(),
+            });
+        }
+        self.plan.actions.push(action.clone());
+        true
+    }
+
+    fn begin(&mut self, action: Action) {
+        let _ = self.begins(&action);
+    }
+
+    /// Where those who are to run find a place if all who take part and do not stay have left; and of the
+    /// others those who would have theirs still.
+    fn places(&mut self, running: &[JobId], seats: &[Seat]) -> BTreeMap<JobId, Vec<Assignment>> {
+        let stays: BTreeSet<JobId> = seats
+            .iter()
+            .filter(|seat| seat.stays)
+            .map(|seat| seat.job)
+            .collect();
+        let mut world: World = self.world.clone().into_owned();
+        let mut places = BTreeMap::new();
+        let mut own: Vec<(JobId, Vec<Assignment>)> = Vec::new();
+        for id in running {
+            let held = world.job(*id).map(|state| state.assignments.clone());
+            let held = held.unwrap_or_default();
+            if stays.contains(id) {
+                places.insert(*id, held);
+                continue;
+            }
+            let stop = Event::done(Action::Preempt {
+                job: *id,
+                cause: Cause::RoundEnd,
+            });
+            if apply(&mut world, self.now, stop) {
+                own.push((*id, held));
+            }
+        }
+        for seat in seats.iter().filter(|seat| !seat.stays) {
+            let Some(job) = world.job(seat.job).map(|state| state.job.clone()) else {
+                continue;
+            };
+            let narrowed = on_kinds(&job, seat.kinds);
+            let mut gate = self.gate.clone();
+            let mut look = |job: &Job, world: &World| {
+                let found =
+                    decision::place(world, job, self.policy, &mut gate, self.now, None).ok()?;
+                found.prepare.is_empty().then_some(found.assignments)
+            };
+            // A gang stays on kinds that are the same to it.
+            let alone = job.gang.least <= 1;
+            let found = look(&narrowed, &world);
+            let found = found.or_else(|| look(&job, &world).filter(|_| alone));
+            if let Some(found) = found
+                && apply(&mut world, self.now, starts(seat.job, &found))
+            {
+                places.insert(seat.job, found);
+            }
+        }
+        for (id, held) in own {
+            if !places.contains_key(&id) && apply(&mut world, self.now, starts(id, &held)) {
+                places.insert(id, held);
+            }
+        }
+        places
+    }
+}
+
+fn starts(job: JobId, assignments: &[Assignment]) -> Event {
+    Event::begun(Action::Place {
+        job,
+        assignments: assignments.to_vec(),
+    })
+}
+
+fn apply(world: &mut World, at: Nanoseconds, event: Event) -> bool {
+    world.apply(&TimestampedEvent { at, event }).is_ok()
+}
+
+/// The same job, on these kinds alone.
+fn on_kinds(job: &Job, allowed: Kinds) -> Job {
+    let mut job = job.clone();
+    if let GpuAsk::Whole { kinds, .. } = &mut job.worker.gpu {
+        *kinds = kinds.and(allowed);
+    }
+    job
+}
