@@ -55,8 +55,8 @@ fn main() {
                 best("kpa", &|target| Box::new(Kpa::new(20.0 * target)));
             }
             if only.is_empty() || only == "ours" {
-                for keep in [1.0, 2.0, 3.0, 5.0] { for level in [0.5, 0.75, 0.9] {
-                    let (objective, margin, hold) = (0.99, 0.5, 120.0);
+                for hold in [120.0, 240.0] { for (band, extra, objective, margin) in [(1.5, 0.25, 0.99, 0.5), (2.0, 0.5, 0.99, 0.3), (2.0, 0.5, 0.99, 0.0), (2.5, 0.75, 0.99, 0.0), (2.5, 1.0, 0.99, 0.0), (2.0, 0.5, 0.999, 1.0)] {
+                    let (keep, level, far) = (1.0, 0.99, 600);
                     let rules = Rules {
                         period: seconds(15.0),
                         rate: 5.0,
@@ -69,10 +69,13 @@ fn main() {
                         warm_cost: 0.1,
                         level,
                         keep,
+                        far,
+                        band,
+                        extra,
                         margin,
                     };
                     let one = run(&demand, &service, &mut Gpuwise::new(rules), 1);
-                    println!("{name} {start} ours {objective} level {level} keep {keep}: {:.3}, kept {:.4}, {} changes, busy {:.3} warm {:.3}", one.ratio(), one.kept(), one.changes, one.busy / one.bound, one.warm / one.bound);
+                    println!("{name} {start} ours {objective} hold {hold} band {band} extra {extra} margin {margin}: {:.3}, kept {:.4}, {} changes, busy {:.3} warm {:.3}", one.ratio(), one.kept(), one.changes, one.busy / one.bound, one.warm / one.bound);
                 } }
             }
         }

@@ -30,6 +30,9 @@ pub struct Rules {
     pub warms: bool,
     /// What a warm replica costs beside one that serves.
     pub warm_cost: f64,
+    pub far: u64,
+    pub band: f64,
+    pub extra: f64,
     pub keep: f64,
     pub level: f64,
     pub margin: f64,
@@ -37,11 +40,14 @@ pub struct Rules {
 
 /// Between two readings of the forecast.
 const READING: u64 = 60_000_000_000;
+const SLOWLY: u64 = 60_000_000_000;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Gpuwise {
     rules: Rules,
     forecaster: Forecaster,
+    farther: Forecaster,
+    open_far: (Nanoseconds, f64),
     /// Arrivals of the reading that is open, and when it began.
     open: (Nanoseconds, f64),
     /// Arrivals of the last decisions.
@@ -61,10 +67,15 @@ pub struct Gpuwise {
 impl Gpuwise {
     pub fn new(rules: Rules) -> Self {
         let ahead = |time: u64| (time / READING).max(1) as u32;
-        let horizons = vec![1, ahead(rules.start.0 + 2 * READING)];
+        let _ = ahead;
+        let horizons = vec![1];
+        let far = rules.far * 1_000_000_000;
+        let farther = Forecaster::new(Settings { period: Nanoseconds(far), horizons: vec![((rules.start.0 + READING).div_ceil(far)) as u32] });
         let settings = Settings { period: Nanoseconds(READING), horizons };
         Self {
             forecaster: Forecaster::new(settings),
+            farther,
+            open_far: (Nanoseconds(0), 0.0),
             open: (Nanoseconds(0), 0.0),
             recent: VecDeque::new(),
             lately: VecDeque::new(),
@@ -85,6 +96,12 @@ impl Gpuwise {
             self.recent.pop_front();
         }
         self.open.1 += arrived;
+        self.open_far.1 += arrived;
+        let span = seen.now.0.saturating_sub(self.open_far.0.0);
+        if span >= self.rules.far * 1_000_000_000 {
+            self.farther.observe(Some(self.open_far.1 / (span as f64 / 1e9)));
+            self.open_far = (seen.now, 0.0);
+        }
         let span = seen.now.0.saturating_sub(self.open.0.0);
         if span >= READING {
             self.forecaster.observe(Some(self.open.1 / (span as f64 / 1e9)));
@@ -154,12 +171,12 @@ impl Controller for Gpuwise {
         let backlog = if waits > self.rules.wait * 0.25 { seen.queued / period } else { 0.0 };
         let needs = (now + room + backlog) / self.rules.rate;
         let active = (needs - 1e-9).ceil().max(1.0) as u32;
-        let covered = forecasts.last().map_or(now, |one| one.highest_at(self.level));
+        let covered = self.farther.forecasts().last().map_or(now, |one| one.highest_at(self.level));
         let total = ((covered + room) / self.rules.rate - 1e-9).ceil().max(1.0) as u32;
         let total = total.max(active);
         let serving = seen.ready + seen.starting;
         // Chance alone changes nothing.
-        let steady = if needs <= f64::from(serving) && needs > f64::from(serving) - 1.5 { serving.max(1) } else { (needs + 0.25).ceil().max(1.0) as u32 };
+        let steady = if needs <= f64::from(serving) && needs > f64::from(serving) - self.rules.band { serving.max(1) } else { (needs + self.rules.extra).ceil().max(1.0) as u32 };
         let replicas = if self.rules.warms { steady } else { total };
         let replicas = Self::highest(&mut self.lately, seen.now, self.rules.hold, replicas);
         // A spare is let go once holding it has cost as much as starting it anew would.
