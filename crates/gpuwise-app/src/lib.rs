@@ -39,7 +39,7 @@ mod policy;
 #[doc(hidden)]
 pub mod profiles;
 pub mod progress;
-#[cfg(feature = "bench")]
+#[cfg(any(feature = "bench", feature = "serve"))]
 #[doc(hidden)]
 pub mod prometheus;
 #[doc(hidden)]

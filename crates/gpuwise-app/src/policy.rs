@@ -7,7 +7,7 @@ use gpuwise_domain::placement::{Backfill, Fleet, Order, Scheduling, Weigh, Worke
 use gpuwise_sched::{
     decide::Policy,
     disruption::{Budget, Disruptions, Idle, Tidy},
-    policy::{PolicyContext, find, names},
+    policy::{PolicyContext, Preferring, find, names},
     queues::Limits,
     report::span,
     world::World,
@@ -276,22 +276,28 @@ impl Rules {
         }
     }
 
-    /// The policy on a world; `fleet` is what its file says of turns.
+    /// The policy; `fleet` is what its file says of turns. What is usually asked for is what was asked in
+    /// `asked`; where nothing is said of it, policies go by what the world sees arrive, which a daemon has
+    /// after a restart as before it.
     ///
     /// # Errors
     /// Not once the rules were made.
     pub(crate) fn policy(
         &self,
         fleet: &Scheduling,
-        world: &World,
+        asked: Option<&World>,
         seed: u64,
     ) -> anyhow::Result<Policy> {
         let turns = self.turns(fleet);
         let setting = PolicyContext {
-            demand: demand(world),
+            demand: asked.map(demand).unwrap_or_default(),
             seed,
             ..PolicyContext::default()
         };
+        let mut selector = (self.nodes()?.make)(&setting);
+        if let Some(word) = self.file.prefer {
+            selector = Box::new(Preferring::new(word.noun(), selector));
+        }
         Ok(Policy {
             order: turns.order,
             skips: turns.backfill != Backfill::None,
@@ -301,7 +307,7 @@ impl Rules {
                 ..self.limits(turns.backfill)?
             },
             upkeep: self.tidy()?,
-            ..Policy::new((self.nodes()?.make)(&setting))
+            ..Policy::new(selector)
         })
     }
 

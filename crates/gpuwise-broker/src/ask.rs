@@ -29,16 +29,17 @@ pub struct Asked {
 }
 
 impl Broker {
-    /// The lease that was asked for under a key; `None`: the key is new.
+    /// The lease that was asked for under a key within the last day; `None`: the key is new.
     ///
     /// # Errors
     /// When something else was asked for under it.
-    pub fn known(&self, tenant: &str, key: &(String, String)) -> Result<Option<u32>, Refusal> {
-        match self.keys.get(&(tenant.to_owned(), key.0.clone())) {
-            None => Ok(None),
-            Some((hash, lease)) if *hash == key.1 => Ok(Some(*lease)),
-            Some(_) => Err(Refusal::KeyReused),
-        }
+    pub fn known(
+        &self,
+        at: Nanoseconds,
+        tenant: &str,
+        key: &(String, String),
+    ) -> Result<Option<u32>, Refusal> {
+        Ok(self.keys.of(at, tenant, key)?.copied())
     }
 
     /// Admits a lease: its number, and what has happened then.
@@ -55,7 +56,7 @@ impl Broker {
             return Err(Refusal::NoSuchTenant(tenant));
         };
         if let Some(key) = &asked.key
-            && let Some(lease) = self.known(&tenant, key)?
+            && let Some(lease) = self.known(at, &tenant, key)?
         {
             return Ok((lease, Vec::new()));
         }

@@ -55,6 +55,12 @@ impl Grants {
         cut
     }
 
+    /// Whether a lease has a part of a GPU.
+    pub(crate) fn has(&self, lease: u32, gpu: GpuId, part: Part) -> bool {
+        let open = self.open.get(&lease);
+        open.is_some_and(|open| open.parts.contains(&(gpu, part)))
+    }
+
     /// Leases that have something.
     pub(crate) fn leases(&self) -> Vec<u32> {
         self.open.keys().copied().collect()

@@ -4,7 +4,6 @@ use crate::{Broker, Lease, Refusal, grants::Grant};
 use gpuwise_account::{
     books::Books,
     budget::{self, Budget, Budgets, Expected},
-    money::amount,
     period::{Every, HOUR, Interval, Month},
     prices::{Applies, Asked, Basis, Metered, PriceBook, PriceEntry},
     statement::{Line, Statement, of_lease},
@@ -120,7 +119,7 @@ impl Accounts {
             let Some(record) = record(world, lease, grant, id, self.records) else {
                 continue;
             };
-            let spent = self.cost(&record);
+            let spent = self.spent(&record);
             self.budgets.settle(&record.lease, &record.tenant, &spent);
             self.books.record(grant.end, &record);
         }
@@ -164,8 +163,9 @@ impl Accounts {
         })
     }
 
-    /// What a record costs, price by price; each rounded up, so that a budget never holds too little.
-    fn cost(&self, record: &UsageRecord) -> Vec<Expected> {
+    /// What a record costs as budgets count it: by month and price, each amount rounded up, so that a budget
+    /// never holds too little.
+    fn spent(&self, record: &UsageRecord) -> Vec<Expected> {
         let asked = Asked {
             tenant: &record.tenant,
             kind: &record.kind,
@@ -173,23 +173,8 @@ impl Accounts {
             isolation: record.isolation,
             class: record.class,
         };
-        let whole = Interval::new(record.start, record.end);
-        let pieces = self.books.prices().pieces(&asked, Metered::GpuTime, whole);
-        let priced = pieces.iter().filter_map(|piece| {
-            let price = piece.price?;
-            let share = price.basis.share(&record.granted);
-            let time = i128::from(piece.interval.length()) * i128::from(share.part);
-            let per = i128::from(price.per) * i128::from(share.of);
-            let cost = amount(price.amount, time, per)?;
-            Some(Expected {
-                interval: piece.interval,
-                amount: Money {
-                    micros: cost.micros.saturating_add(1),
-                    currency: cost.currency,
-                },
-            })
-        });
-        priced.collect()
+        let held = Interval::new(record.start, record.end);
+        self.books.prices().priced(&asked, held)
     }
 
     /// A tenant's budget is this from now on; `None`: it has none any more.
@@ -302,7 +287,7 @@ impl Broker {
     }
 
     /// What a lease holds, up to now, as records that are not kept.
-    fn holding(&self, now: Nanoseconds, lease: &Lease) -> Vec<UsageRecord> {
+    pub(crate) fn holding(&self, now: Nanoseconds, lease: &Lease) -> Vec<UsageRecord> {
         let each = (0..).zip(self.grants.of(lease.number, now));
         each.filter_map(|(number, grant)| {
             // Ids that no kept record has.
@@ -321,7 +306,7 @@ impl Broker {
         let mut going_on = 0;
         for lease in self.open_of(tenant) {
             for record in self.holding(now, lease) {
-                let costs = self.accounts.cost(&record);
+                let costs = self.accounts.spent(&record);
                 let this = costs.iter().filter(|cost| cost.interval.overlaps(month));
                 going_on += this
                     .map(|cost| i128::from(cost.amount.micros))
@@ -334,15 +319,16 @@ impl Broker {
 
     /// The most that a job can cost over an interval; `None`: a kind that it may get has no price.
     pub(crate) fn worst(&self, spot: bool, job: &Job, within: Interval) -> Option<Money> {
-        // What was granted is rounded up each time: at most once a worker's part, and piece.
+        // What a worker's part costs is rounded up once more where a month ends or a price changes meanwhile.
         self.dearest(spot, job, within, 1)
     }
 
-    /// With so many µ-units more for each worker.
-    fn dearest(&self, spot: bool, job: &Job, within: Interval, more: i128) -> Option<Money> {
-        let length = i128::from(within.length());
+    /// What it costs at the dearest price that it may get, with so many µ-units more for each worker's part.
+    fn dearest(&self, spot: bool, job: &Job, within: Interval, more: i64) -> Option<Money> {
         let each = (0..).map(KindId).zip(self.world.kinds());
         let wanted = job.worker.gpu.kinds().and(self.present);
+        // Who waits starts later: any price from now on may be the one.
+        let anytime = Interval::new(within.start, within.end + AHEAD);
         let mut most: Option<Money> = None;
         for (id, kind) in each.filter(|(id, _)| wanted.has(*id)) {
             let (granted, isolation, count) = granted(&self.world, id, &job.worker.gpu)?;
@@ -353,25 +339,14 @@ impl Broker {
                 isolation,
                 class: if spot { Terms::Spot } else { Terms::OnDemand },
             };
+            let parts = i64::from(job.gang.most.max(1)) * i64::from(count);
             let prices = self.accounts.books.prices();
-            // Who waits starts later: any price from now on may be the one.
-            let from_now = Interval::new(within.start, within.end + AHEAD);
-            let pieces = prices.pieces(&asked, Metered::GpuTime, from_now);
-            let workers = i128::from(job.gang.most.max(1)) * i128::from(count);
-            for piece in pieces {
-                let price = piece.price?;
-                let share = price.basis.share(&granted);
-                let time = length * workers * i128::from(share.part);
-                let per = i128::from(price.per) * i128::from(share.of);
-                let cost = amount(price.amount, time, per)?;
-                let more = i64::try_from(workers * more).unwrap_or(i64::MAX);
-                let micros = cost.micros.saturating_add(more);
-                if most.is_none_or(|most| most.micros < micros) {
-                    most = Some(Money {
-                        micros,
-                        currency: cost.currency,
-                    });
-                }
+            let one = prices
+                .dearest(&asked, u128::from(within.length()), anytime)
+                .ok()?;
+            let micros = one.micros.saturating_add(more).checked_mul(parts)?;
+            if most.is_none_or(|most| most.micros < micros) {
+                most = Some(Money { micros, ..one });
             }
         }
         most

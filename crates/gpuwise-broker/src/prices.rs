@@ -83,6 +83,16 @@ impl Broker {
 
     /// What an hour of a whole GPU costs a tenant at a moment; `None`: it has no price.
     pub fn price_at(&self, at: Nanoseconds, tenant: &str, gpu: &str, spot: bool) -> Option<String> {
+        self.hourly(at, tenant, gpu, spot).map(exact)
+    }
+
+    pub(crate) fn hourly(
+        &self,
+        at: Nanoseconds,
+        tenant: &str,
+        gpu: &str,
+        spot: bool,
+    ) -> Option<Money> {
         let asked = gpuwise_account::prices::Asked {
             tenant,
             kind: gpu,
@@ -96,7 +106,7 @@ impl Broker {
             .pieces(&asked, Metered::GpuTime, moment)
             .into_iter()
             .next()?;
-        Some(exact(piece.price?.amount))
+        Some(piece.price?.amount)
     }
 }
 

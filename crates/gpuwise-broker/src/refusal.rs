@@ -23,6 +23,12 @@ pub enum Refusal {
     NoSuchToken(String),
     #[error("there is a token {0:?} already")]
     TokenExists(String),
+    #[error("there is no reservation {0:?}")]
+    NoSuchReservation(String),
+    #[error("there is a reservation {0:?} already")]
+    ReservationExists(String),
+    #[error("another policy was set meanwhile: look at it again, and then change it")]
+    PolicyChanged,
     #[error("there is no SLO {0}")]
     NoSuchSlo(String),
     #[error("there is no proposal {0}")]

@@ -4,8 +4,11 @@ use crate::{
     Lease, LeaseState, Order, OrderId, Tenant, Token,
     executor::Work,
     grants::Grants,
+    keys::Keys,
     money::Accounts,
+    policies::Given,
     proposals::Proposal,
+    raised::Borne,
     slos::{AtRisk, Slo},
     telemetry::Telemetry,
 };
@@ -22,6 +25,10 @@ pub struct Broker {
     pub(crate) world: World,
     #[serde(with = "crate::image::document")]
     pub(crate) policy: PolicyDocument,
+    /// How often it was set, and since when it holds.
+    pub(crate) policy_version: u32,
+    pub(crate) policy_since: Nanoseconds,
+    pub(crate) given: Given,
     pub(crate) tenants: BTreeMap<String, Tenant>,
     /// By their hashes.
     pub(crate) tokens: BTreeMap<String, Token>,
@@ -37,7 +44,7 @@ pub struct Broker {
     /// Ends of leases that have one and are active.
     pub(crate) ends: BTreeSet<(Nanoseconds, u32)>,
     /// What was asked under which key of which tenant: its hash, and the lease.
-    pub(crate) keys: BTreeMap<(String, String), (String, u32)>,
+    pub(crate) keys: Keys<u32>,
     /// What executors are to do and have not answered.
     pub(crate) orders: BTreeMap<OrderId, Work>,
     /// The order that started what runs of each lease.
@@ -55,6 +62,8 @@ pub struct Broker {
     /// Leases of which usage was told last: those whose SLOs may have come to be at risk.
     pub(crate) fresh: BTreeSet<u32>,
     pub(crate) at_risk: BTreeMap<u32, AtRisk>,
+    /// What others bear for those whose demand was raised: by who bears it, then for whom.
+    pub(crate) raised: BTreeMap<u32, BTreeMap<u32, Borne>>,
     pub(crate) proposals: BTreeMap<u32, Proposal>,
     /// What was measured of services: rows as `gpuwise calibrate` keeps them, by the first lease of each.
     pub(crate) learned: BTreeMap<u32, String>,
@@ -63,7 +72,7 @@ pub struct Broker {
     /// The first month whose statements are not made for good.
     pub(crate) unclosed: Month,
     /// What else was asked under which key of which tenant: its hash, and what it is about.
-    pub(crate) deeds: BTreeMap<(String, String), (String, String)>,
+    pub(crate) deeds: Keys<String>,
     /// Leases that are to get GPUs.
     pub(crate) seekers: BTreeSet<u32>,
     /// When the log begins.
@@ -247,6 +256,9 @@ impl Broker {
         Self {
             world: self.world.clone(),
             policy: self.policy.clone(),
+            policy_version: self.policy_version,
+            policy_since: self.policy_since,
+            given: self.given.clone(),
             tenants: self.tenants.clone(),
             tokens: BTreeMap::new(),
             leases: open.chain(last).collect(),
@@ -255,7 +267,7 @@ impl Broker {
             services: self.services.clone(),
             present: self.present,
             ends: self.ends.clone(),
-            keys: BTreeMap::new(),
+            keys: Keys::default(),
             orders: self.orders.clone(),
             started_by: self.started_by.clone(),
             ordered: self.ordered.clone(),
@@ -264,13 +276,14 @@ impl Broker {
             accounts: self.accounts.slice(),
             month: self.month,
             unclosed: self.unclosed,
-            deeds: BTreeMap::new(),
+            deeds: Keys::default(),
             seekers: self.seekers.clone(),
             telemetry: BTreeMap::new(),
             slos: self.slos.clone(),
             last_slo: self.last_slo,
             fresh: self.fresh.clone(),
             at_risk: self.at_risk.clone(),
+            raised: BTreeMap::new(),
             proposals: BTreeMap::new(),
             learned: self.learned.clone(),
             begun: self.begun,

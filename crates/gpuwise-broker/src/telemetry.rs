@@ -43,6 +43,15 @@ pub struct Telemetry {
     pub quality: BTreeMap<String, f64>,
 }
 
+/// A lease had a share of a GPU over a time.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Had {
+    pub lease: u32,
+    pub interval: Interval,
+    /// Of its compute, above 0, at most 1.
+    pub share: f64,
+}
+
 /// Telemetry summed up over a time.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Summed {
@@ -268,6 +277,50 @@ impl Broker {
             ..Used::default()
         };
         self.accounts.books.measure(at, &record);
+    }
+
+    /// Who had what of GPUs over a time, as it was granted, by their lasting ids.
+    pub fn had<'u>(
+        &self,
+        now: Nanoseconds,
+        within: Interval,
+        uids: impl Iterator<Item = &'u str>,
+    ) -> BTreeMap<&'u str, Vec<Had>> {
+        let share = |granted: &Granted| {
+            let share = granted.compute();
+            f64::from(share.part) / f64::from(share.of.max(1))
+        };
+        let mut all: BTreeMap<&str, Vec<Had>> = uids.map(|uid| (uid, Vec::new())).collect();
+        for (uid, had) in &mut all {
+            for (_, series) in self.accounts.books.meter().of_device(uid) {
+                let spans = series.spans.touching(within);
+                had.extend(spans.filter_map(|span| {
+                    Some(Had {
+                        lease: lease_number(&series.lease)?,
+                        interval: span.within(within),
+                        share: share(&series.granted),
+                    })
+                }));
+            }
+        }
+        for record in self.open().flat_map(|lease| self.holding(now, lease)) {
+            let interval = Interval::new(record.start, record.end).within(within);
+            if let (Some(had), Some(lease), false) = (
+                all.get_mut(record.device.as_str()),
+                lease_number(&record.lease),
+                interval.is_empty(),
+            ) {
+                had.push(Had {
+                    lease,
+                    interval,
+                    share: share(&record.granted),
+                });
+            }
+        }
+        for had in all.values_mut() {
+            had.sort_by_key(|one| (one.lease, one.interval.start));
+        }
+        all
     }
 
     /// The lease that a subject of usage names.

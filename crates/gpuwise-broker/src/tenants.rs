@@ -122,16 +122,17 @@ impl Broker {
         Ok(vec![tenant_set(&queue, budget, suspended, reserved)])
     }
 
-    /// What was asked for under a key, other than a lease; `None`: the key is new.
+    /// What was asked for under a key within the last day, other than a lease; `None`: the key is new.
     ///
     /// # Errors
     /// When something else was asked for under it.
-    pub fn deed(&self, tenant: &str, key: &(String, String)) -> Result<Option<&str>, Refusal> {
-        match self.deeds.get(&(tenant.to_owned(), key.0.clone())) {
-            None => Ok(None),
-            Some((hash, subject)) if *hash == key.1 => Ok(Some(subject)),
-            Some(_) => Err(Refusal::KeyReused),
-        }
+    pub fn deed(
+        &self,
+        at: Nanoseconds,
+        tenant: &str,
+        key: &(String, String),
+    ) -> Result<Option<&str>, Refusal> {
+        Ok(self.deeds.of(at, tenant, key)?.map(String::as_str))
     }
 
     /// Lets a token be used, by its hash.

@@ -28,7 +28,13 @@ impl Broker {
         let month = month.into_iter().chain([self.closes_at(self.unclosed)]);
         let end = self.ends.first().map(|(end, _)| *end);
         let proven = self.proven_at();
-        let rest = end.into_iter().chain(decided).chain(tidied).chain(proven);
+        let kept = self.reservation_ends();
+        let rest = end
+            .into_iter()
+            .chain(decided)
+            .chain(tidied)
+            .chain(proven)
+            .chain(kept);
         month.chain(rest).min()
     }
 
@@ -45,6 +51,7 @@ impl Broker {
     /// What has happened by now because time went on: months that are closed, leases whose time is over, and months that begin.
     pub fn due(&self, now: Nanoseconds) -> Vec<BrokerEvent> {
         let mut due = self.over(now);
+        due.extend(self.reservations_over(now));
         if Month::of(now) > self.month {
             due.extend(self.another_month(now));
         }

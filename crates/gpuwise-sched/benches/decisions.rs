@@ -67,7 +67,7 @@ fn leave(world: &mut World, id: u32) {
 }
 
 /// Submits a job, decides on it, applies the plan, and ends the job.
-#[bench(args = [("bestfit", 1213), ("fgd", 1213), ("gpuwise", 1213), ("bestfit", 10_000), ("fgd", 10_000)])]
+#[bench(args = [("bestfit", 1213), ("fgd", 1213), ("gpuwise", 1213), ("bestfit", 10_000), ("fgd", 10_000), ("gpuwise", 10_000)])]
 fn decision(bencher: Bencher<'_, '_>, (policy, nodes): (&str, u32)) {
     let (mut world, mut policy, mut id) = full(policy, nodes);
     let shapes = shapes();

@@ -4,7 +4,8 @@
 //! Nodes are as in a fleet of mixed ages (8, 4, 2 and 1 GPU of seven kinds), jobs as in one that shares
 //! GPUs: whole GPUs, fractions, some without, some with a model of GPU in mind. When nine tenths of the GPU time
 //! are held, for each job that comes the oldest one ends, so that a decision meets a fleet that is almost
-//! full. Timed is what the kernel does for a job: it is submitted, decided on, and its plan applied.
+//! full. Timed is what the kernel does for a job: it is submitted, decided on, and its plan applied. The
+//! digest is over all plans: two builds of which it is the same have decided alike.
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_types,
@@ -23,7 +24,12 @@ use gpuwise_sched::{
 };
 use gpuwise_units::{Nanoseconds, RandomStream};
 use mixed::{fleet, job, shapes};
-use std::{collections::VecDeque, env, fs, time::Instant};
+use std::{
+    collections::VecDeque,
+    env, fs,
+    hash::{DefaultHasher, Hash as _, Hasher as _},
+    time::Instant,
+};
 
 /// Memory of this process in bytes, where the system says.
 fn resident() -> Option<u64> {
@@ -55,7 +61,7 @@ fn main() {
     let mut running: VecDeque<(JobId, u64)> = VecDeque::new();
     let (mut held, mut id) = (0_u64, 0_u32);
     let mut times: Vec<u64> = Vec::new();
-    let mut waited = 0;
+    let (mut waited, mut digest) = (0, DefaultHasher::new());
     while times.len() < decisions as usize {
         let full = held * 10 > capacity * 9;
         let mut left = stream.below(weight);
@@ -75,6 +81,7 @@ fn main() {
         });
         let (plan, _) = decide(at, &world, &[own], &mut policy, Effort::ORDINARY);
         let placed = !plan.actions.is_empty();
+        plan.hash(&mut digest);
         let _ = world.accept(&plan);
         for action in plan.actions {
             let _ = world.apply(&TimestampedEvent {
@@ -114,7 +121,7 @@ fn main() {
         .zip(before)
         .map(|(now, then)| (now - then) / (capacity / 1000));
     println!(
-        "{name}, {nodes} nodes, {} GPUs, {} jobs running: {:.0} decisions/s; median {:.1} µs, p99 {:.1} µs, longest {:.1} µs; {waited} of {} wait; {} bytes a GPU",
+        "{name}, {nodes} nodes, {} GPUs, {} jobs running: {:.0} decisions/s; median {:.1} µs, p99 {:.1} µs, longest {:.1} µs; {waited} of {} wait; {} bytes a GPU; digest {:016x}",
         capacity / 1000,
         running.len(),
         times.len() as f64 * 1e9 / total as f64,
@@ -123,5 +130,6 @@ fn main() {
         at(1000),
         times.len(),
         per_gpu.map_or_else(|| "–".into(), |bytes| bytes.to_string()),
+        digest.finish(),
     );
 }

@@ -8,7 +8,7 @@ use gpuwise_account::{
 use gpuwise_broker::{Broker, FORM, Grant};
 use gpuwise_domain::placement::{Action, Event, Part};
 use gpuwise_store::{LogEntry, LogSpan, Snapshot, Store, StoreError, read_backup};
-use gpuwise_units::{Currency, Money, Nanoseconds};
+use gpuwise_units::{Currency, Fraction, Money, Nanoseconds};
 use gpuwise_wire::{
     Mirror as _,
     broker::{BrokerEvent, LoggedEvent},
@@ -42,18 +42,25 @@ pub struct Counted {
     pub currency: Currency,
     /// The statements of all tenants and months, in µ-units.
     pub charged: i128,
-    /// Grants by their length, share and price, in µ-units.
+    /// Grants by their length, share and price, in whole µ-units; the rest of a µ-unit stands in `rest`.
     pub granted: i128,
-    /// How many lines of statements were rounded, each by half a µ-unit at most.
+    /// Lines of statements, each of which was rounded once.
     pub lines: u64,
+    /// What the rounding of all lines kept back, exactly, in µ-units; `None`: beyond what is computed with.
+    pub rounding: Option<Fraction>,
+    rest: Option<Fraction>,
 }
 
 impl Counted {
-    /// Whether both are the same but for rounding.
+    /// Whether what is charged and what rounding kept back are what was granted: exactly, where that can be
+    /// computed, else to half a µ-unit a line.
     pub fn is_conserved(&self) -> bool {
-        // Sums are rounded once more for each way to share a GPU, of which there are few.
-        let most = i128::from(self.lines) / 2 + 64;
-        (self.charged - self.granted).abs() <= most
+        let short = self.granted - self.charged;
+        let exact = self.rounding.zip(self.rest).and_then(|(rounding, rest)| {
+            let short = Fraction::new(short, 1)?.plus(rest)?;
+            Some(short == rounding)
+        });
+        exact.unwrap_or_else(|| short.abs() <= i128::from(self.lines) / 2 + 64)
     }
 }
 
@@ -117,9 +124,14 @@ pub fn check(store: &Store, archives: &[PathBuf]) -> Result<Checked, StoreError>
             currency,
             charged,
             granted,
+            rounding,
             ..
         } = counted;
-        format!("money is not conserved: statements charge {charged} µ{currency}, grants come to {granted}")
+        let rounding = rounding.map_or_else(|| "?".into(), |rounding| rounding.plain(6));
+        format!(
+            "money is not conserved: statements charge {charged} µ{currency} and kept back {rounding} by \
+             rounding, grants come to {granted}"
+        )
     }));
     Ok(Checked {
         span,
@@ -434,18 +446,22 @@ fn counted(broker: &Broker, tally: &Tally, span: Option<LogSpan>) -> Vec<Counted
         charged: 0,
         granted: 0,
         lines: 0,
+        rounding: Some(Fraction::ZERO),
+        rest: Some(Fraction::ZERO),
     };
     let first = span.map_or(broker.now().0, |span| span.first_at_ns.unsigned_abs());
     for tenant in broker.tenants() {
         let mut month = Month::of(Nanoseconds(first.min(broker.begun().0)));
         while month <= Month::of(broker.now()) {
             let statement = broker.statement(broker.now(), &tenant.name, month);
-            for charge in statement.lines.iter().filter_map(|line| line.charge.ok()) {
+            for line in &statement.lines {
+                let Ok(charge) = line.charge else { continue };
                 let counted = all
                     .entry(charge.currency)
                     .or_insert_with(|| of(charge.currency));
                 counted.charged += i128::from(charge.micros);
                 counted.lines += 1;
+                counted.rounding = plus(counted.rounding, line.rounding());
             }
             month = month.next();
         }
@@ -453,7 +469,12 @@ fn counted(broker: &Broker, tally: &Tally, span: Option<LogSpan>) -> Vec<Counted
     for ((currency, parts), sum) in tally.sums(broker.prices()) {
         let hours = i128::from(HOUR) * i128::from(parts);
         let counted = all.entry(currency).or_insert_with(|| of(currency));
-        counted.granted += (sum + hours / 2) / hours;
+        counted.granted += sum / hours;
+        counted.rest = plus(counted.rest, Fraction::new(sum % hours, hours));
     }
     all.into_values().collect()
+}
+
+fn plus(sum: Option<Fraction>, more: Option<Fraction>) -> Option<Fraction> {
+    sum.zip(more).and_then(|(sum, more)| sum.plus(more))
 }

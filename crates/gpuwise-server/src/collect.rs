@@ -1,8 +1,10 @@
-//! Telemetry of services is collected, and held against their sizes.
+//! Telemetry of services and of GPUs is collected, and held against sizes.
 //!
 //! One thread looks at every lease that serves a model: it reads its engine's page of metrics, or has the
 //! service simulated, and tells the writer what was used since it looked last. From time to time it asks
 //! whether the size is still right. It decides nothing: all that it finds becomes events by the writer.
+
+mod gpus;
 
 use crate::{
     desk::{Review, TrueSpeed},
@@ -51,17 +53,30 @@ const LOOK: Duration = Duration::from_millis(500);
 const STEP: Duration = Duration::from_millis(50);
 
 pub(crate) struct Collector {
-    pub(crate) shared: Arc<Shared>,
-    pub(crate) settings: Collect,
+    shared: Arc<Shared>,
+    settings: Collect,
     /// What pages said last, by lease, and when they were read.
-    pub(crate) pages: BTreeMap<u32, (Nanoseconds, ServiceUse)>,
+    pages: BTreeMap<u32, (Nanoseconds, ServiceUse)>,
     /// How busy each service was when that was told last, in thousandths.
-    pub(crate) busy: BTreeMap<u32, u32>,
+    busy: BTreeMap<u32, u32>,
     /// When each service's size was looked at last.
-    pub(crate) reviewed: BTreeMap<u32, Nanoseconds>,
+    reviewed: BTreeMap<u32, Nanoseconds>,
+    /// Until when the monitoring system was read.
+    watched: Option<Nanoseconds>,
 }
 
 impl Collector {
+    pub(crate) const fn new(shared: Arc<Shared>, settings: Collect) -> Self {
+        Self {
+            shared,
+            settings,
+            pages: BTreeMap::new(),
+            busy: BTreeMap::new(),
+            reviewed: BTreeMap::new(),
+            watched: None,
+        }
+    }
+
     /// Until the daemon ends.
     pub(crate) fn run(&mut self) {
         let mut looked = self.shared.clock.now();
@@ -119,6 +134,7 @@ impl Collector {
                 told.extend(self.simulate(now, lease));
             }
         }
+        told.extend(self.watch(now));
         self.tell_busy(&told);
         told.extend(self.relayed_last(now, &serving));
         if !told.is_empty() {
@@ -140,27 +156,13 @@ impl Collector {
         if policy.disruptions.reclaim.is_none() {
             return;
         }
-        for usage in told {
-            let seconds = Nanoseconds(usage.end_ns.saturating_sub(usage.start_ns))
-                .seconds()
-                .get();
-            let worked: Option<f64> = usage.gpus.iter().map(|gpu| gpu.sm_seconds).sum();
-            let measured = worked.filter(|_| !usage.gpus.is_empty() && seconds > 0.0);
-            let milli = match (measured, usage.service.requests) {
-                (Some(worked), _) => {
-                    let share = worked / (seconds * usage.gpus.len() as f64);
-                    (share * 1000.0).clamp(0.0, 1000.0) as u32
-                }
-                (None, Some(0)) => 0,
-                (None, Some(_)) => 1000,
-                (None, None) => continue,
-            };
-            let before = self.busy.insert(usage.lease, milli);
+        for (lease, milli) in busy_of(told) {
+            let before = self.busy.insert(lease, milli);
             let same = before.is_some_and(|before| {
                 (before == 0) == (milli == 0) && before.abs_diff(milli) < 100
             });
             if !same {
-                let job = JobId(usage.lease);
+                let job = JobId(lease);
                 let seen = Incoming::Observed(Observation::Busy { job, milli });
                 // The writer may be gone already.
                 let _ = self.shared.inbox.send(seen);
@@ -330,6 +332,38 @@ impl Collector {
             }
         }
     }
+}
+
+/// How busy each lease was, in thousandths of its GPUs' time: by what was measured of them, else by whether
+/// anybody asked it.
+fn busy_of(told: &[UsageDocument]) -> BTreeMap<u32, u32> {
+    #[derive(Default)]
+    struct Seen {
+        worked: f64,
+        time: f64,
+        requests: Option<u64>,
+    }
+    let mut all: BTreeMap<u32, Seen> = BTreeMap::new();
+    for usage in told {
+        let length = Nanoseconds(usage.end_ns.saturating_sub(usage.start_ns));
+        let seen = all.entry(usage.lease).or_default();
+        for worked in usage.gpus.iter().filter_map(|gpu| gpu.sm_seconds) {
+            seen.worked += worked;
+            seen.time += length.seconds().get();
+        }
+        if let Some(requests) = usage.service.requests {
+            seen.requests = Some(seen.requests.unwrap_or(0).saturating_add(requests));
+        }
+    }
+    let busy = |seen: &Seen| match seen.requests {
+        _ if seen.time > 0.0 => Some((seen.worked / seen.time * 1000.0).clamp(0.0, 1000.0) as u32),
+        Some(0) => Some(0),
+        Some(_) => Some(1000),
+        None => None,
+    };
+    let each = all.iter();
+    each.filter_map(|(lease, seen)| Some((*lease, busy(seen)?)))
+        .collect()
 }
 
 /// What was counted between two pages; `None`: the engine started anew between them.

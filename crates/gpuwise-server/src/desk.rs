@@ -5,8 +5,12 @@ use gpuwise_broker::{Broker, Lease, Refusal};
 use gpuwise_domain::placement::{Job, Queue};
 use gpuwise_sched::decide::Policy;
 use gpuwise_units::{Money, Nanoseconds};
-use gpuwise_wire::broker::{
-    LeaseAsk, LeaseSize, ObjectiveDocument, RightSizeDocument, ServiceUse, SloAsk, TenantAsk,
+use gpuwise_wire::{
+    PolicyFile,
+    broker::{
+        LeaseAsk, LeaseSize, ObjectiveDocument, PolicyDocument, RightSizeDocument, ServiceUse,
+        SloAsk, TenantAsk,
+    },
 };
 use std::fmt::Debug;
 
@@ -39,6 +43,40 @@ pub struct Review {
     pub learned: Option<(String, String)>,
     /// Another size that is right, its number left open.
     pub proposal: Option<RightSizeDocument>,
+}
+
+/// What a monitoring system saw.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Watched {
+    pub gpus: Vec<GpuSeen>,
+    pub engines: Vec<EngineSeen>,
+}
+
+/// What a GPU did over the step that ends at a moment. What is `None` was not seen, which is not 0.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct GpuSeen {
+    /// Its UUID, and where it is, as far as the source says.
+    pub uuid: Option<String>,
+    pub host: Option<String>,
+    pub index: Option<u32>,
+    pub at: Nanoseconds,
+    /// Share of the time in which it worked.
+    pub busy: Option<f64>,
+    /// Memory in use, in bytes.
+    pub memory: Option<f64>,
+    /// Power of the board, in watts.
+    pub watts: Option<f64>,
+}
+
+/// Tokens that an engine counted over the whole time.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct EngineSeen {
+    /// The label `gpuwise_lease` (or `lease`) of its series.
+    pub lease: Option<String>,
+    /// The name under which it serves.
+    pub model: Option<String>,
+    pub prompt_tokens: u64,
+    pub completion_tokens: u64,
 }
 
 /// Turns what tenants ask for into what the kernel understands, with the catalogue and the sizing engine.
@@ -83,4 +121,23 @@ pub trait Desk: Send + Sync + Debug {
 
     /// The kernel's policy for this fleet.
     fn policy(&self, broker: &Broker) -> Policy;
+
+    /// A policy file as the log keeps it, and the queues of which it says something, as they are to be.
+    ///
+    /// # Errors
+    /// When something that it says cannot be.
+    fn policy_file(
+        &self,
+        broker: &Broker,
+        file: PolicyFile,
+    ) -> Result<(PolicyDocument, Vec<Queue>), Refusal>;
+
+    /// The monitoring system that is asked what GPUs and engines do; `None`: none is.
+    fn monitor(&self) -> Option<&str>;
+
+    /// What it saw over a time, in steps.
+    ///
+    /// # Errors
+    /// When it does not answer.
+    fn watched(&self, within: Interval, step: Nanoseconds) -> Result<Watched, String>;
 }

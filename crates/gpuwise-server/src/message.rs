@@ -1,11 +1,12 @@
 //! What the writer is asked.
 
-use gpuwise_broker::{Asked, Explanation, Observation, Refusal};
+use gpuwise_broker::{Asked, Explanation, Keep, Observation, Refusal};
 use gpuwise_domain::placement::Queue;
 use gpuwise_store::StoreError;
 use gpuwise_units::Money;
 use gpuwise_wire::broker::{
-    ObjectiveDocument, PriceDocument, RightSizeDocument, TokenDocument, UsageAnswer, UsageDocument,
+    ObjectiveDocument, PolicyDocument, PriceDocument, RightSizeDocument, TokenDocument,
+    UsageAnswer, UsageDocument,
 };
 use std::sync::Arc;
 use tokio::sync::oneshot;
@@ -56,6 +57,12 @@ pub(crate) enum Command {
     /// A queue, a budget, and whether it is suspended.
     ChangeTenant(Queue, Option<Money>, bool),
     SetPrice(PriceDocument),
+    /// A policy, queues as they are to be, and the version that it takes the place of, where that was said.
+    SetPolicy(Box<PolicyDocument>, Vec<Queue>, Option<u32>),
+    /// Keeps GPUs for a tenant.
+    Keep(Keep),
+    /// Withdraws a reservation.
+    Withdraw(String),
     AddToken(TokenDocument),
     RevokeToken(String, Option<String>),
     Request(Box<Asked>),

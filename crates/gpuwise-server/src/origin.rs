@@ -23,7 +23,7 @@ impl Writer {
             && let Some(key) = &origin.key
         {
             let scope = origin.tenant.as_deref().unwrap_or_default();
-            if self.ahead.deed(scope, key)?.is_some() {
+            if self.ahead.deed(now, scope, key)?.is_some() {
                 return Ok((Answer::Known, Vec::new()));
             }
         }

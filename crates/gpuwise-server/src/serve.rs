@@ -28,7 +28,6 @@ use gpuwise_store::{Store, StoreError};
 use gpuwise_wire::broker::{BrokerEvent, PolicyDocument};
 use signals::signals;
 use std::{
-    collections::BTreeMap,
     io,
     net::{SocketAddr, TcpListener},
     path::{Path, PathBuf},
@@ -51,6 +50,8 @@ pub struct Settings {
     pub fleet: Option<(Fleet, Vec<Event>)>,
     /// By what the scheduler goes; `None`: as before, for a log that is there.
     pub policy: Option<PolicyDocument>,
+    /// Whether somebody asked for that policy: else a log that is there keeps its own.
+    pub policy_said: bool,
     pub executor: ExecutorKind,
     /// Requests that the tokens of a tenant may make in a second; `None`: no limit.
     pub tenant_requests: Option<u32>,
@@ -310,7 +311,7 @@ fn start(
     let policy = settings
         .policy
         .clone()
-        .filter(|policy| ahead.policy() != policy);
+        .filter(|policy| settings.policy_said && ahead.policy() != policy);
     if let Some(policy) = policy {
         let set = BrokerEvent::PolicySet { policy };
         happen(&store, epoch, &clock, set, (&mut ahead, &mut last))?;
@@ -342,18 +343,13 @@ fn start(
         counters: http::Counters::default(),
         limits: Limits::new(settings.tenant_requests),
         reader: http::Reader::default(),
+        monitored: http::Monitored::default(),
         lines: Lines(settings.lines),
         traces,
         openapi: http::openapi(),
     });
     gate.open(Arc::clone(&shared));
-    let collector = Collector {
-        shared,
-        settings: settings.collect,
-        pages: BTreeMap::new(),
-        busy: BTreeMap::new(),
-        reviewed: BTreeMap::new(),
-    };
+    let collector = Collector::new(shared, settings.collect);
     let writer = Writer {
         store,
         epoch,

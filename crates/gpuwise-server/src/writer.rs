@@ -143,7 +143,12 @@ impl Writer {
         {
             let said = match self.asked_by(now, origin, command, policy) {
                 Ok((said, happened)) => {
+                    let version = self.ahead.policy_version();
                     self.happen(now, happened, &mut events)?;
+                    if self.ahead.policy_version() != version {
+                        // From the next decision on, which comes in this round.
+                        *policy = self.desk.policy(&self.ahead);
+                    }
                     Ok(said)
                 }
                 Err(failure) => Err(failure),
@@ -224,6 +229,14 @@ impl Writer {
                 (Answer::Done, events)
             }
             Command::SetPrice(price) => (Answer::Done, self.ahead.set_price(now, price)?),
+            Command::SetPolicy(document, queues, seen) => {
+                if seen.is_some_and(|seen| seen != self.ahead.policy_version().0) {
+                    return Err(Refusal::PolicyChanged.into());
+                }
+                (Answer::Done, self.ahead.set_policy(*document, &queues)?)
+            }
+            Command::Keep(keep) => (Answer::Done, self.ahead.keep_gpus(now, &keep)?),
+            Command::Withdraw(name) => (Answer::Done, self.ahead.withdraw(&name)?),
             Command::AddToken(token) => (Answer::Done, self.ahead.add_token(token)?),
             Command::RevokeToken(name, tenant) => (
                 Answer::Done,

@@ -1,6 +1,6 @@
 //! The form of policy files: by what the scheduler goes, as people write it.
 
-use crate::live::{BackfillWord, OrderWord, WeighWord};
+use crate::live::{BackfillWord, OrderWord, PreferenceWord, WeighWord};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -20,6 +20,9 @@ pub struct PolicyFile {
     /// How nodes are chosen: a name of `gpuwise place --policy`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nodes: Option<String>,
+    /// Which kind of GPU is taken first, where a job may have several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prefer: Option<PreferenceWord>,
     /// Who goes first.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub order: Option<OrderWord>,

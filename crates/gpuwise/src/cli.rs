@@ -95,6 +95,8 @@ const GROUPS: [(&str, &[&str]); 8] = [
             "slo",
             "usage",
             "proposal",
+            "policy",
+            "reservation",
             "prices",
             "statement",
             "top",

@@ -16,52 +16,66 @@ impl PriceBook {
     /// # Errors
     /// Where some of the time has no price, or an amount is too large to be kept.
     pub fn quote(&self, asked: &Asked<'_>, within: Interval) -> Result<Vec<Expected>, Unpriced> {
-        let mut expected: Vec<Expected> = Vec::new();
+        self.quoted(asked, within).collect()
+    }
+
+    fn quoted(
+        &self,
+        asked: &Asked<'_>,
+        within: Interval,
+    ) -> impl Iterator<Item = Result<Expected, Unpriced>> {
+        let mut expected = Vec::new();
         let mut start = within.start;
         while start < within.end {
             let part = within.within(Month::of(start).interval());
             for piece in self.pieces(asked, Metered::GpuTime, part) {
-                let entry = piece.price.ok_or(Unpriced::NoPrice)?;
-                let length = piece.interval.length();
-                let ends = piece.interval.end == within.end;
-                let added = if ends {
-                    entry.added(within.length())
-                } else {
-                    0
-                };
-                expected.push(Expected {
-                    interval: piece.interval,
-                    amount: at_most(entry, asked, u128::from(length) + u128::from(added))?,
+                let quoted = piece.price.ok_or(Unpriced::NoPrice).and_then(|entry| {
+                    let ends = piece.interval.end == within.end;
+                    let added = if ends {
+                        entry.added(within.length())
+                    } else {
+                        0
+                    };
+                    let length = u128::from(piece.interval.length()) + u128::from(added);
+                    Ok(Expected {
+                        interval: piece.interval,
+                        amount: at_most(entry, asked, length)?,
+                    })
                 });
+                expected.push(quoted);
             }
             start = part.end;
         }
-        Ok(expected)
+        expected.into_iter()
     }
 
-    /// What so many tokens, or so much energy, cost at most at any time of an interval.
+    /// What of a holding has a price, by month and price, each amount rounded up: what a budget counts as
+    /// spent. Time without a price is left out.
+    pub fn priced(&self, asked: &Asked<'_>, within: Interval) -> Vec<Expected> {
+        self.quoted(asked, within).filter_map(Result::ok).collect()
+    }
+
+    /// What so much time of a part of a device costs at most, whenever within an interval it is held; rounded
+    /// up once.
     ///
     /// # Errors
-    /// Where some of the time has no price, or the amount is too large to be kept.
-    pub fn quote_amount(
+    /// Where some of the interval has no price, or the amount is too large to be kept.
+    pub fn dearest(
         &self,
         asked: &Asked<'_>,
-        metered: Metered,
-        quantity: u64,
-        within: Interval,
-    ) -> Result<Expected, Unpriced> {
+        length: u128,
+        anytime: Interval,
+    ) -> Result<Money, Unpriced> {
         let mut most: Option<Money> = None;
-        for piece in self.pieces(asked, metered, within) {
+        for piece in self.pieces(asked, Metered::GpuTime, anytime) {
             let entry = piece.price.ok_or(Unpriced::NoPrice)?;
-            let amount = at_most(entry, asked, u128::from(quantity))?;
+            let least = u64::try_from(length).unwrap_or(u64::MAX);
+            let amount = at_most(entry, asked, length + u128::from(entry.added(least)))?;
             if most.is_none_or(|most| amount.micros > most.micros) {
                 most = Some(amount);
             }
         }
-        Ok(Expected {
-            interval: within,
-            amount: most.ok_or(Unpriced::NoPrice)?,
-        })
+        most.ok_or(Unpriced::NoPrice)
     }
 }
 

@@ -145,6 +145,22 @@ impl Item {
 }
 
 impl Line {
+    /// What its rounding kept back, exactly: what is charged and this are the price times the quantity, in
+    /// µ-units. `None`: it has no amount, or one beyond what is computed with.
+    pub fn rounding(&self) -> Option<Fraction> {
+        let charge = Fraction::whole(self.charge.ok()?.micros);
+        let Some(item) = &self.item else {
+            // Parts of a shared cost sum to it.
+            return Some(Fraction::ZERO);
+        };
+        let micros = item
+            .price
+            .as_ref()?
+            .unit_price
+            .times(Fraction::whole(1_000_000))?;
+        item.quantity.times(micros)?.minus(charge)
+    }
+
     /// Whether it takes back or restates a month that was stated before.
     pub const fn is_correction(&self) -> bool {
         matches!(self.cause, Cause::Reversal(_) | Cause::Restated(_))

@@ -8,7 +8,7 @@ use gpuwise_account::{
     statement::{Statement, Unpriced},
     usage::{Granted, Limits, Sharing},
 };
-use gpuwise_units::{Currency, Nanoseconds};
+use gpuwise_units::{Currency, Fraction, Nanoseconds};
 
 fn statement(
     entries: Vec<PriceEntry>,
@@ -32,6 +32,21 @@ fn a_change_within_an_hour_splits_it() {
     let charges: Vec<_> = stated.lines.iter().map(|line| line.charge).collect();
     assert_eq!(charges, [Ok(usd("1.50")), Ok(usd("1.20"))]);
     assert_eq!(stated.totals()[&Currency::USD].micros, 2_700_000);
+}
+
+#[test]
+fn what_rounding_keeps_back_is_said_exactly() {
+    let stated = statement(
+        vec![price("p", "2.00")],
+        &[
+            record("a", at(1, 0), at(1, 1)),
+            record("b", at(2, 0), at(2, 1200)),
+        ],
+    );
+    let line = &stated.lines[0];
+    // 1,201 s × 2,000,000 / 3600 s = 667,222.2…, of which 667,222 are charged.
+    assert_eq!(line.charge, Ok(usd("0.667222")));
+    assert_eq!(line.rounding(), Fraction::new(2, 9));
 }
 
 #[test]

@@ -314,6 +314,14 @@ pub enum Command {
     #[cfg(feature = "serve")]
     #[command(subcommand)]
     Usage(broker::UsageCommand),
+    /// Show by what a broker's scheduler goes, and set another policy
+    #[cfg(feature = "serve")]
+    #[command(subcommand)]
+    Policy(broker::PolicyCommand),
+    /// List GPUs that a broker keeps for tenants, keep some, and withdraw that
+    #[cfg(feature = "serve")]
+    #[command(subcommand)]
+    Reservation(broker::ReservationCommand),
     /// Show a broker's price book, and set prices from a moment on
     #[cfg(feature = "serve")]
     #[command(subcommand)]
@@ -407,6 +415,10 @@ impl Command {
             #[cfg(feature = "serve")]
             Self::Usage(_) => AnswerName::LeaseUsage,
             #[cfg(feature = "serve")]
+            Self::Policy(_) => AnswerName::BrokerPolicy,
+            #[cfg(feature = "serve")]
+            Self::Reservation(_) => AnswerName::Reservations,
+            #[cfg(feature = "serve")]
             Self::Prices(_) => AnswerName::Prices,
             #[cfg(feature = "serve")]
             Self::Statement(_) => AnswerName::Statement,
@@ -482,6 +494,10 @@ pub fn run(context: &Context, command: &Command) -> anyhow::Result<Exit> {
         Command::Proposal(command) => broker::proposal(context, command),
         #[cfg(feature = "serve")]
         Command::Usage(command) => broker::usage(context, command),
+        #[cfg(feature = "serve")]
+        Command::Policy(command) => broker::policy(context, command),
+        #[cfg(feature = "serve")]
+        Command::Reservation(command) => broker::reservation(context, command),
         #[cfg(feature = "serve")]
         Command::Prices(command) => broker::prices(context, command),
         #[cfg(feature = "serve")]

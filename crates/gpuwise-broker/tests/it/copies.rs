@@ -1,8 +1,13 @@
 //! What is kept beside the state, or tried out in a copy, against the whole.
 
 use crate::support::{Desk, asked, preemptible};
-use gpuwise_broker::{LeaseState, Observation};
-use gpuwise_sched::{decide::Policy, disruption::Disruptions, policy::FirstFit};
+use gpuwise_broker::{Broker, LeaseState, Observation};
+use gpuwise_sched::{
+    decide::Policy,
+    disruption::{Budget, Disruptions, Tidy},
+    policy::{FirstFit, PolicyContext, named, names},
+};
+use gpuwise_units::Nanoseconds;
 use proptest::prelude::*;
 
 fn policy() -> Policy {
@@ -103,6 +108,57 @@ proptest! {
             }
             (Err(told), Err(refused)) => prop_assert_eq!(told.to_string(), refused.to_string()),
             (told, asked) => prop_assert!(false, "{told:?} {asked:?}"),
+        }
+    }
+}
+
+/// Everything that policies learn from, and all that is tidied up.
+fn learning(name: &str) -> Policy {
+    let budget = Budget {
+        disruptions: 3,
+        lost: Nanoseconds(3600 * 1_000_000_000),
+        per: Nanoseconds(3600 * 1_000_000_000),
+        horizon: Nanoseconds(86_400 * 1_000_000_000),
+    };
+    Policy {
+        disruptions: Disruptions::USUAL,
+        upkeep: Some(Tidy {
+            evacuate: true,
+            detach_after: None,
+            grow: true,
+            defragment: Some(budget),
+        }),
+        ..Policy::new(named(name, &PolicyContext::default()).expect("is a policy"))
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 8, ..ProptestConfig::default() })]
+
+    /// A daemon that is stopped and started from its snapshot logs what one that ran on logs.
+    #[test]
+    fn a_start_from_a_snapshot_decides_as_one_that_ran_on(
+        steps in prop::collection::vec((0_u8..6, 0_u32..1000, 0_u32..1000), 40..80),
+        cut in any::<prop::sample::Index>(),
+    ) {
+        let cut = cut.index(steps.len());
+        for name in names() {
+            let run = |restarts: bool| {
+                let mut desk = Desk::deciding(4, learning(name));
+                desk.tenant("vision", None);
+                desk.tenant("batch", None);
+                for (one, at) in steps.iter().zip(0..) {
+                    step(&mut desk, *one);
+                    if restarts && at == cut {
+                        let image = desk.broker.image().expect("an image");
+                        desk.broker = Broker::of_image(&image).expect("a state");
+                        desk.policy = learning(name);
+                    }
+                    desk.decide();
+                }
+                desk.log
+            };
+            prop_assert_eq!(run(false), run(true), "{}", name);
         }
     }
 }

@@ -80,6 +80,12 @@ fn a_key_gives_the_same_lease_to_the_same_request_alone() {
     assert_eq!(desk.request(with("a")), Ok(first));
     assert_eq!(desk.request(with("b")), Err(Refusal::KeyReused));
     assert_eq!(desk.broker.leases().count(), 1);
+    // For a day; then it is a key like any other.
+    desk.pass(86_399);
+    assert_eq!(desk.request(with("a")), Ok(first));
+    desk.pass(1);
+    assert_eq!(desk.request(with("b")), Ok(first + 1));
+    assert_eq!(desk.request(with("a")), Err(Refusal::KeyReused));
 }
 
 #[test]

@@ -6,4 +6,5 @@ mod lives;
 mod loop_of_sizes;
 mod money;
 mod months;
+mod operated;
 mod support;

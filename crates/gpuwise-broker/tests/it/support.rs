@@ -52,11 +52,20 @@ pub(crate) struct Desk {
     pub(crate) broker: Broker,
     pub(crate) log: Vec<LoggedEvent>,
     pub(crate) now: Nanoseconds,
-    policy: Policy,
+    pub(crate) policy: Policy,
 }
 
 impl Desk {
     pub(crate) fn new(nodes: u32) -> Self {
+        let policy = Policy {
+            order: gpuwise_sched::decide::Order::Priority,
+            disruptions: Disruptions::USUAL,
+            ..Policy::new(Box::new(FirstFit))
+        };
+        Self::deciding(nodes, policy)
+    }
+
+    pub(crate) fn deciding(nodes: u32, policy: Policy) -> Self {
         let first = LoggedEvent {
             at_ns: START,
             event: BrokerEvent::Began {
@@ -75,11 +84,7 @@ impl Desk {
             broker: Broker::begin(&first).expect("begins"),
             log: vec![first],
             now: Nanoseconds(START),
-            policy: Policy {
-                order: gpuwise_sched::decide::Order::Priority,
-                disruptions: Disruptions::USUAL,
-                ..Policy::new(Box::new(FirstFit))
-            },
+            policy,
         }
     }
 

@@ -28,7 +28,8 @@ pub use mig::{GeometryFault, MigBoard, MigGeometry, MigShape, Occupancy, Profile
 pub use moment::{Holding, Moment};
 pub use plan::{Action, Assignment, Cause, GpuShare, Part, Plan};
 pub use queue::{
-    Backfill, Order, Queue, QueueProblem, Quota, Scheduling, Sharing, Weigh, queue_problems,
+    Backfill, Order, Preference, Queue, QueueProblem, Quota, Scheduling, Sharing, Weigh,
+    queue_problems,
 };
 pub use replay::ReplayRow;
 pub use report::{

@@ -105,6 +105,19 @@ gpuwise_units::named! {
     }
 }
 
+gpuwise_units::named! {
+    /// Which kind of GPU is taken first.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Preference: name {
+        /// The one whose hours cost the job least for the same work: price over the job's speed. Kinds
+        /// without a price come last.
+        Cheapest = "cheapest",
+        /// The one on which the job is fastest; where it says nothing of speeds, that of the highest dense
+        /// peak at 16 bits.
+        Fastest = "fastest",
+    }
+}
+
 /// How a fleet's file says that those who wait are taken in turn; what it leaves out is for who asks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub struct Scheduling {

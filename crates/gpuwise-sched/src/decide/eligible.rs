@@ -40,7 +40,7 @@ pub(super) fn select(
 fn cheapest(world: &World, job: &Job, policy: &mut Policy, search: Search<'_>) -> Option<Choice> {
     let ask = &job.worker;
     let GpuAsk::Slice { slice, kinds } = ask.gpu else {
-        return policy.selector.select(world, ask, search);
+        return policy.selector.select(world, job, search);
     };
     let tier = |id: NodeId| {
         let node = world.node(id).filter(|node| fit::fits_host(node, ask))?;
@@ -59,7 +59,7 @@ fn cheapest(world: &World, job: &Job, policy: &mut Policy, search: Search<'_>) -
         without: &closed,
         ..search
     };
-    policy.selector.select(world, ask, among)
+    policy.selector.select(world, job, among)
 }
 
 /// Nodes that are closed and those that are left out, sorted.

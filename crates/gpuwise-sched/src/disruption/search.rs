@@ -410,6 +410,9 @@ fn final_state(
             assignments: seated,
         }
     };
+    if movers.is_empty() {
+        return Some((vec![Vec::new()], prepare, last));
+    }
     let everywhere: Vec<NodeId> = (0..scratch.world().nodes().len() as u32)
         .map(NodeId)
         .collect();

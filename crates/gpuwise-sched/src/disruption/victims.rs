@@ -94,7 +94,8 @@ fn nodes_of(world: &World, job: &Job, scope: Scope, now: Nanoseconds) -> Vec<Nod
     let avoided: Vec<NodeId> = world.job(job.id).map_or_else(Vec::new, |state| {
         state.avoids(now).map(|(node, _)| node).collect()
     });
-    let all = (0..world.nodes().len() as u32).map(NodeId);
+    let (all, some) = scope.among(world);
+    let all = (0..all).map(NodeId).chain(some.iter().copied());
     all.filter(|id| {
         scope.has_node(world, *id)
             && !avoided.contains(id)

@@ -44,6 +44,16 @@ impl Scope {
         }
     }
 
+    /// Nodes among which all of its nodes are, in their order: so many of the fleet's, or these.
+    pub(crate) fn among<'a>(&'a self, world: &'a World) -> (u32, &'a [NodeId]) {
+        match self {
+            Self::Fleet => (world.nodes().len() as u32, &[]),
+            Self::Node(node) | Self::Part(node, ..) => (0, std::slice::from_ref(node)),
+            Self::Island(island) => (0, world.island_nodes(*island)),
+            Self::Domain(_, domain) => (0, world.domain_nodes(*domain)),
+        }
+    }
+
     /// Whether a GPU may be used.
     pub fn has_gpu(self, gpu: &GpuState) -> bool {
         match self {

@@ -6,17 +6,22 @@
 
 use super::registry::{Registered, indexed};
 use super::scored::{Score, Scored, View};
+use crate::world::World;
 use gpuwise_domain::placement::{GpuAsk, KindId, Kinds, WorkerAsk};
 use rustc_hash::FxHashMap;
+use std::{cmp::Reverse, sync::Arc};
 
 pub(super) const POLICY: Registered = Registered {
     name: "fgd",
     about: "whose free GPUs lose least of their use (fragmentation gradient descent)",
     make: |context| {
-        indexed(
-            GradientDescent::new(UsualAsks::new(&context.demand)),
-            context,
-        )
+        let told = UsualAsks::new(&context.demand);
+        let score = if context.demand.is_empty() {
+            GradientDescent::default()
+        } else {
+            GradientDescent::new(told)
+        };
+        indexed(score, context)
     },
 };
 
@@ -136,15 +141,22 @@ impl UsualAsks {
 #[derive(Debug, Clone, Default)]
 pub struct GradientDescent {
     usual: UsualAsks,
+    /// Whether it was told what is usual; else it goes by the world's arrivals.
+    told: bool,
+    /// From which of them `usual` was made.
+    forecast: Arc<[(WorkerAsk, u64)]>,
     /// Values by kind, step of processor time and free GPUs in rising order.
     known: FxHashMap<u128, f64>,
 }
 
 impl GradientDescent {
+    /// One that is told what is usual; by default it goes by the world's
+    /// [`Arrivals`](crate::world::Arrivals).
     pub fn new(usual: UsualAsks) -> Self {
         Self {
             usual,
-            known: FxHashMap::default(),
+            told: true,
+            ..Self::default()
         }
     }
 
@@ -175,6 +187,19 @@ impl GradientDescent {
 }
 
 impl Score for GradientDescent {
+    fn learns(&mut self, world: &World) -> bool {
+        let forecast = world.arrivals().forecast();
+        if self.told || Arc::ptr_eq(forecast, &self.forecast) || *forecast == self.forecast {
+            return false;
+        }
+        self.forecast = Arc::clone(forecast);
+        let mut demand = forecast.to_vec();
+        demand.sort_by_key(|(_, count)| Reverse(*count));
+        self.usual = UsualAsks::new(&demand);
+        self.known.clear();
+        true
+    }
+
     fn score(&mut self, view: &View<'_>, ask: &WorkerAsk) -> Scored {
         let before = self.value(view.kind, view.node.cpu_free, view.free);
         let cpu = view.node.cpu_free.saturating_sub(ask.cpu_milli);

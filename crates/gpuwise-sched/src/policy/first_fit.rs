@@ -3,7 +3,7 @@
 use super::registry::Registered;
 use super::{Choice, NodeSelector, Search};
 use crate::{fit, world::World};
-use gpuwise_domain::placement::{NodeId, WorkerAsk};
+use gpuwise_domain::placement::{Job, NodeId};
 
 pub(super) const POLICY: Registered = Registered {
     name: "firstfit",
@@ -16,10 +16,11 @@ pub(super) const POLICY: Registered = Registered {
 pub struct FirstFit;
 
 impl NodeSelector for FirstFit {
-    fn select(&mut self, world: &World, ask: &WorkerAsk, search: Search<'_>) -> Option<Choice> {
+    fn select(&mut self, world: &World, job: &Job, search: Search<'_>) -> Option<Choice> {
         let nodes = (0..world.nodes().len() as u32).map(NodeId);
         let mut allowed = nodes.filter(|id| search.allows(world, *id));
-        let candidate = allowed.find_map(|id| fit::assignment(world, id, ask, search.scope))?;
+        let candidate =
+            allowed.find_map(|id| fit::assignment(world, id, &job.worker, search.scope))?;
         // It looks no further, so that it does not know how many others have room.
         Some(Choice {
             candidate,

@@ -8,6 +8,7 @@ mod first_fit;
 mod forecast;
 mod most_allocated;
 mod packing;
+mod prefer;
 mod random;
 mod registry;
 mod scored;
@@ -21,6 +22,7 @@ pub use first_fit::FirstFit;
 pub use forecast::ForecastPacking;
 pub use most_allocated::MostAllocated;
 pub use packing::Packing;
+pub use prefer::Preferring;
 pub use random::Random;
 pub use registry::{PolicyContext, Registered, find, named, names, policies, same_name};
 pub use scored::{Indexed, Score, Scored, View};
@@ -30,7 +32,7 @@ use crate::{
     fit::{Candidate, Scope},
     world::World,
 };
-use gpuwise_domain::placement::{NodeId, Weighed, WorkerAsk};
+use gpuwise_domain::placement::{Job, NodeId, Weighed};
 
 /// All policies, in the order in which they are listed.
 const POLICIES: &[Registered] = &[
@@ -75,13 +77,13 @@ impl Search<'_> {
     }
 }
 
-/// Chooses a node for one worker.
+/// Chooses a node for one worker of a job.
 ///
 /// A function of the world, the request and the policy's own settings. What a policy learns is in the
 /// world ([`World::arrivals`]), moved by events; what it remembers between calls is a cache of what it
 /// computed, and a fresh one chooses the same. What of that is stale it tells by [`World::changes`] and
 /// [`NodeState::revision`](crate::world::NodeState::revision).
-pub trait NodeSelector {
-    /// The assignment that it would take; `None` only if the worker fits no node that may be looked at.
-    fn select(&mut self, world: &World, ask: &WorkerAsk, search: Search<'_>) -> Option<Choice>;
+pub trait NodeSelector: Send {
+    /// The assignment that it would take for a worker; `None` only if that fits no node that may be looked at.
+    fn select(&mut self, world: &World, job: &Job, search: Search<'_>) -> Option<Choice>;
 }

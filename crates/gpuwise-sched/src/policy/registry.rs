@@ -54,7 +54,7 @@ pub fn same_name(one: &str, other: &str) -> bool {
 }
 
 /// A policy that takes the node of the best score.
-pub(super) fn indexed<S: Score + 'static>(
+pub(super) fn indexed<S: Score + Send + 'static>(
     score: S,
     context: &PolicyContext,
 ) -> Box<dyn NodeSelector> {

@@ -103,6 +103,13 @@ impl Pool {
         }
     }
 
+    /// The fleet has so much of its kinds now; quotas and what is held stay as they are.
+    pub(super) fn set_capacity(&mut self, queues: &[Queue], capacity_milli: u64) {
+        let fresh = Self::new(self.kinds, capacity_milli, queues);
+        self.capacity_milli = capacity_milli;
+        self.shared_milli = fresh.shared_milli;
+    }
+
     /// A queue takes, or gives back, so much.
     pub fn change(&mut self, queues: &[Queue], queue: QueueId, milli: u64, takes: bool) {
         let moved = |value: u64, by: u64| {

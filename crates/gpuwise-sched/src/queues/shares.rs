@@ -6,7 +6,7 @@ use super::{
 };
 use crate::world::{Link, World};
 use gpuwise_domain::placement::{
-    Assignment, JobId, KindId, Kinds, Part, Queue, QueueId, Sharing, WorkerAsk,
+    Assignment, FleetGpu, JobId, KindId, Kinds, Node, Part, Queue, QueueId, Sharing, WorkerAsk,
 };
 use gpuwise_units::Nanoseconds;
 use std::collections::BTreeMap;
@@ -180,6 +180,32 @@ impl World {
         let host = host_of(&ask, assignments);
         self.shares
             .change(at, &self.queues, (queue, job), &held, host, takes);
+    }
+
+    /// Counts what nodes that were not there before add; what queues hold stays as it is.
+    pub(crate) fn book_joined(&mut self, at: Nanoseconds, nodes: &[(Node, Vec<FleetGpu>)]) {
+        let shares = &mut self.shares;
+        for account in &mut shares.accounts {
+            account.settle(at, &shares.rates);
+        }
+        if self.queues.is_empty() {
+            return;
+        }
+        for (node, gpus) in nodes {
+            for gpu in gpus {
+                if let Some(sum) = shares.capacity_milli.get_mut(gpu.kind.index()) {
+                    *sum += 1000;
+                }
+            }
+            shares.cpu_milli += node.cpu().unwrap_or(0);
+            shares.memory_mib += node.memory().unwrap_or(0);
+        }
+        for pool in &mut shares.pools {
+            let kinds = shares.capacity_milli.iter().zip((0..).map(KindId));
+            let inside = kinds.filter(|(_, kind)| pool.kinds.has(*kind));
+            let capacity_milli = inside.map(|(sum, _)| sum).sum();
+            pool.set_capacity(&self.queues, capacity_milli);
+        }
     }
 
     /// Counts pools and what queues hold anew, after queues, kinds or what is installed have changed.

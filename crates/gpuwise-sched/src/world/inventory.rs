@@ -58,10 +58,16 @@ impl World {
     /// Nodes join at once, for worlds on which that is only tried: queues are counted anew once.
     pub(crate) fn joined(&mut self, nodes: &[(Node, Vec<FleetGpu>)]) -> Result<(), Refused> {
         let at = self.now;
+        let (nodes_before, gpus_before) = (self.nodes.len(), self.gpus.len());
         for (node, gpus) in nodes {
             self.takes_inventory(at, node, gpus)?;
         }
-        self.rebook(at);
+        let gpus: usize = nodes.iter().map(|(_, gpus)| gpus.len()).sum();
+        if self.nodes.len() == nodes_before + nodes.len() && self.gpus.len() == gpus_before + gpus {
+            self.book_joined(at, nodes);
+        } else {
+            self.rebook(at);
+        }
         Ok(())
     }
 

@@ -1,6 +1,6 @@
 //! Our own policy: what its value is made of, and that nothing which fits is left waiting.
 
-use crate::support::{fleet, job};
+use crate::support::{asking, fleet, job};
 use gpuwise_domain::placement::{
     Action, Assignment, Event, Fleet, GpuAsk, GpuKind, Isolation, Job, JobId, KindId, Kinds, Need,
     NodeId, Part, TimestampedEvent, WorkerAsk,
@@ -10,7 +10,7 @@ use gpuwise_sched::{
     policy::{ForecastPacking, NodeSelector, Search},
     world::World,
 };
-use gpuwise_units::Nanoseconds;
+use gpuwise_units::{Nanoseconds, RandomStream};
 use proptest::prelude::*;
 
 fn ask(cpu: u64, gpu: GpuAsk) -> WorkerAsk {
@@ -56,7 +56,7 @@ fn put(world: &mut World, id: u32, worker: WorkerAsk, assignment: Assignment) {
 }
 
 fn chosen(policy: &mut ForecastPacking, world: &World, ask: &WorkerAsk) -> Option<Assignment> {
-    let choice = policy.select(world, ask, Search::EVERYWHERE)?;
+    let choice = policy.select(world, &asking(ask), Search::EVERYWHERE)?;
     Some(choice.candidate.assignment)
 }
 
@@ -205,6 +205,75 @@ fn which_gpu_of_a_node_has_how_much_does_not_matter() {
     }
 }
 
+/// A room, and what of an hour of arrivals it takes, one by one.
+struct Naive {
+    cpu: u64,
+    memory: u64,
+    free: Vec<u32>,
+}
+
+impl Naive {
+    fn takes(&mut self, ask: &WorkerAsk) -> bool {
+        let (count, milli) = match ask.gpu {
+            GpuAsk::Whole { count, .. } => (count as usize, 1000),
+            GpuAsk::Fraction { milli, .. } => (1, milli),
+            _ => return false,
+        };
+        let mut fits: Vec<usize> = (0..self.free.len()).collect();
+        fits.retain(|at| self.free[*at] >= milli);
+        fits.sort_by_key(|at| self.free[*at]);
+        if fits.len() < count || ask.cpu_milli > self.cpu || ask.memory_mib > self.memory {
+            return false;
+        }
+        fits[..count].iter().for_each(|at| self.free[*at] -= milli);
+        self.cpu -= ask.cpu_milli;
+        self.memory -= ask.memory_mib;
+        true
+    }
+
+    fn copy(&self) -> Self {
+        Self {
+            free: self.free.clone(),
+            ..*self
+        }
+    }
+
+    /// Worth in millionths of a GPU under arrivals that are drawn as the policy draws them, of those that
+    /// an idle node holds.
+    fn worth(&self, usual: &[(WorkerAsk, u64)], idle: &Self) -> i64 {
+        let held = |(ask, _): &&(WorkerAsk, u64)| idle.copy().takes(ask);
+        let steps: Vec<_> = usual.iter().filter(held).collect();
+        if steps.is_empty() {
+            return 0;
+        }
+        let total: u64 = steps.iter().map(|(_, count)| count).sum();
+        let mut sum = 0;
+        for row in 0..16 {
+            let mut stream = RandomStream::new(0, "imagined arrivals", row);
+            let mut strata: Vec<u64> = (0..120).collect();
+            for last in (1..120).rev() {
+                strata.swap(last, stream.below(last as u64 + 1) as usize);
+            }
+            let (mut room, mut weight) = (self.copy(), 65_536_u64);
+            for stratum in strata {
+                let at = (stratum as f64 + stream.uniform()) / 120.0 * total as f64;
+                let mut until = 0;
+                let found = steps.iter().find(|(_, count)| {
+                    until += count;
+                    at < until as f64
+                });
+                let (ask, _) = found.or(steps.last()).unwrap();
+                if room.takes(ask) {
+                    sum += weight * ask.gpu.milli();
+                } else {
+                    weight = weight * 64_553 / 65_536;
+                }
+            }
+        }
+        (sum * 1000 / (16 * 65_536)) as i64
+    }
+}
+
 prop_compose! {
     fn asks()(
         cpu in 0_u64..20_000,
@@ -223,6 +292,44 @@ prop_compose! {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
+    /// A worker costs what imagined arrivals would have taken of the room that it takes.
+    #[test]
+    fn the_worth_of_room_is_what_arrivals_take_of_it(
+        gpus in 1_u32..9,
+        cpu in 1000_u64..90_000,
+        parts in prop::collection::vec((0_usize..8, 100_u32..1001), 0..6),
+        usual in prop::collection::vec((asks(), 1_u64..9), 1..12),
+        asked in 1_u32..4,
+    ) {
+        let mut fleet = fleet(&[gpus]);
+        fleet.nodes[0].cpu_milli = cpu;
+        let mut world = World::new(&fleet);
+        let mut room = Naive { cpu, memory: fleet.nodes[0].memory_mib, free: vec![1000; gpus as usize] };
+        let idle = room.copy();
+        for ((gpu, milli), id) in parts.into_iter().zip(0..) {
+            let worker = ask(100, part(milli.min(999)));
+            let gpu = world.node(NodeId(0)).unwrap().gpus[gpu % gpus as usize];
+            let Some(mut found) = fit::assignment(&world, NodeId(0), &worker, Scope::Fleet) else {
+                continue;
+            };
+            if world.gpu(gpu).unwrap().milli_free() < milli.min(999) {
+                continue;
+            }
+            found.assignment.gpus[0].gpu = gpu;
+            put(&mut world, id, worker, found.assignment);
+            room.free[gpu.index()] -= milli.min(999);
+            (room.cpu, room.memory) = (room.cpu - 100, room.memory - 1024);
+        }
+        let worker = ask(700, whole(asked, Kinds::ANY));
+        let mut policy = ForecastPacking::new(usual.clone(), Vec::new());
+        let choice = policy.select(&world, &asking(&worker), Search::EVERYWHERE);
+        let before = room.worth(&usual, &idle);
+        prop_assert_eq!(choice.is_some(), room.takes(&worker));
+        if let Some(choice) = choice {
+            prop_assert_eq!(choice.weighed[0].1, before - room.worth(&usual, &idle));
+        }
+    }
+
     /// What fits is placed where it fits; one that has followed everything and one that has just begun
     /// choose alike; nothing on a node that may not be looked at is chosen.
     #[test]
@@ -239,8 +346,8 @@ proptest! {
             let open = closed as usize >= sizes.len();
             let search = if open { Search::EVERYWHERE } else { Search { without: &without, ..Search::EVERYWHERE } };
             let mut fresh = ForecastPacking::new(usual.clone(), Vec::new());
-            let choice = follows.select(&world, worker, search);
-            prop_assert_eq!(&choice, &fresh.select(&world, worker, search));
+            let choice = follows.select(&world, &asking(worker), search);
+            prop_assert_eq!(&choice, &fresh.select(&world, &asking(worker), search));
             let room = (0..sizes.len() as u32).map(NodeId).filter(|node| *node != NodeId(closed));
             let room = room.filter(|node| fit::assignment(&world, *node, worker, Scope::Fleet).is_some());
             prop_assert_eq!(choice.as_ref().map_or(0, |choice| choice.candidates as usize), room.count());

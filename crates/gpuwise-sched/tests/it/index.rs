@@ -1,7 +1,7 @@
 //! What tournaments remember is what a look at every node finds, whatever happens in between, in a world
 //! and in copies of it.
 
-use crate::support::{fleet, job};
+use crate::support::{asking, fleet, job};
 use gpuwise_domain::placement::{
     Action, Ended, Event, GpuAsk, GpuId, Health, Isolation, JobId, KindId, Kinds, NodeId,
     TimestampedEvent, WorkerAsk,
@@ -155,7 +155,7 @@ impl Stage {
     }
 }
 
-fn check<S: Score + Clone>(score: &S, steps: &[Step]) -> Result<(), TestCaseError> {
+fn check<S: Score + Send + Clone>(score: &S, steps: &[Step]) -> Result<(), TestCaseError> {
     let ranks = vec![7, 3, 11, 0, 5, 2, 9, 1, 4, 10, 6, 8];
     let mut indexed = Indexed::new(score.clone(), ranks.clone());
     let mut shortages = ShortageIndex::default();
@@ -174,7 +174,7 @@ fn check<S: Score + Clone>(score: &S, steps: &[Step]) -> Result<(), TestCaseErro
                     without,
                     ..Search::EVERYWHERE
                 };
-                let found = indexed.select(world, &ask, search);
+                let found = indexed.select(world, &asking(&ask), search);
                 let mut fresh = Indexed::new(score.clone(), ranks.clone());
                 let scanned = fresh.select_by_scan(world, &ask, search);
                 let assignment = |choice: Option<gpuwise_sched::policy::Choice>| {

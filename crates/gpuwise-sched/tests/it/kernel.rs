@@ -2,14 +2,15 @@
 
 use crate::support::{fleet, job};
 use gpuwise_domain::placement::{
-    Ended, Event, Health, JobId, NodeId, Outcome, Shortage, TimestampedEvent,
+    Action, Ended, Event, GpuKind, Health, JobId, KindId, NodeId, Outcome, Preference, Shortage,
+    TimestampedEvent,
 };
 use gpuwise_sched::{
     decide::{Effort, Order, Policy, decide},
-    policy::{Indexed, MostAllocated},
+    policy::{Indexed, MostAllocated, Preferring},
     world::{Refused, World},
 };
-use gpuwise_units::Nanoseconds;
+use gpuwise_units::{HourlyPrice, Nanoseconds};
 
 fn policy() -> Policy {
     Policy {
@@ -101,4 +102,55 @@ fn what_a_lost_node_ran_waits_again() {
     assert!(state.phase.waits() && state.assignments.is_empty() && state.stops == 1);
     assert_eq!(world.figures().allocated_milli, 0);
     assert_eq!(world.figures().capacity_milli, 2000);
+}
+
+/// A decision may be made on another thread than the one before it.
+#[test]
+fn policies_can_be_sent_to_another_thread() {
+    const fn sends<T: Send>() {}
+    const { sends::<Policy>() };
+    const { sends::<Box<dyn gpuwise_sched::policy::NodeSelector>>() };
+}
+
+/// Two kinds; the second costs twice as much, and is three times as fast for who says so.
+#[test]
+fn a_job_goes_to_the_kind_that_is_best_for_it() {
+    let mut fleet = fleet(&[2, 2]);
+    let dear = GpuKind {
+        name: "B".into(),
+        price: HourlyPrice::usd("4").ok(),
+        tflops: Some(300),
+        ..fleet.kinds[0].clone()
+    };
+    fleet.kinds[0].price = HourlyPrice::usd("2").ok();
+    fleet.kinds.push(dear);
+    for gpu in &mut fleet.gpus[2..] {
+        gpu.kind = KindId(1);
+    }
+    let quick = vec![(KindId(0), 1000), (KindId(1), 3000)];
+    for (by, speeds, expected) in [
+        (Preference::Cheapest, Vec::new(), [0, 0, 1]),
+        (Preference::Cheapest, quick.clone(), [1, 1, 0]),
+        // Nothing is said of speeds: the first kind has the higher peak.
+        (Preference::Fastest, Vec::new(), [0, 0, 1]),
+        (Preference::Fastest, quick, [1, 1, 0]),
+    ] {
+        let mut world = World::new(&fleet);
+        let demand: Vec<JobId> = (0..3).map(JobId).collect();
+        for id in 0..3 {
+            let mut one = job(id, 1, 1, 1000);
+            one.speeds.clone_from(&speeds);
+            world.apply(&at(0, Event::Submitted(one))).unwrap();
+        }
+        let inner = Box::new(Indexed::<MostAllocated>::default());
+        let mut policy = Policy::new(Box::new(Preferring::new(by, inner)));
+        let (plan, _) = decide(Nanoseconds(0), &world, &demand, &mut policy, Effort::BARE);
+        let nodes: Vec<u32> = (plan.actions.iter())
+            .filter_map(|action| match action {
+                Action::Place { assignments, .. } => Some(assignments[0].node.0),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(nodes, expected, "{by:?}");
+    }
 }

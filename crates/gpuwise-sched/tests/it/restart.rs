@@ -8,7 +8,7 @@ use gpuwise_domain::placement::{
 };
 use gpuwise_sched::{
     decide::{Effort, Policy, decide},
-    disruption::Disruptions,
+    disruption::{Budget, Disruptions, Tidy, tidy},
     policy::{PolicyContext, named, names},
     report::deepen,
     world::World,
@@ -20,6 +20,19 @@ use proptest::prelude::*;
 const WHY: Effort = Effort {
     steps: 300,
     explains: true,
+};
+
+/// A budget that is soon spent, and that some of it is back before the end of a run.
+const TIDY: Tidy = Tidy {
+    evacuate: true,
+    detach_after: None,
+    grow: true,
+    defragment: Some(Budget {
+        disruptions: 2,
+        lost: Nanoseconds(1_000_000),
+        per: Nanoseconds(20_000_000),
+        horizon: Nanoseconds(1_000_000_000),
+    }),
 };
 
 #[derive(Debug, Clone)]
@@ -157,6 +170,8 @@ enum Between {
     Asked,
     /// The world is made anew of its events, and the policy anew.
     Cut,
+    /// The world is written down and read again, and the policy is made anew.
+    Saved,
 }
 
 fn plans(
@@ -193,6 +208,13 @@ fn plans(
         log.push(Entry::Plan(plan.clone()));
         log.extend(carried_out(&mut world, now, plan.actions.clone()));
         plans.push(plan.actions);
+        let (plan, _) = tidy(now, &world, &TIDY, WHY);
+        if !plan.actions.is_empty() {
+            world.accept(&plan).unwrap();
+            log.push(Entry::Plan(plan.clone()));
+            log.extend(carried_out(&mut world, now, plan.actions.clone()));
+            plans.push(plan.actions);
+        }
         match between(at as usize) {
             Between::Nothing => {}
             Between::Asked => {
@@ -210,6 +232,11 @@ fn plans(
                 let anew = rebuilt(fleet, &log);
                 assert_eq!(anew, world);
                 world = anew;
+                policy = self::policy(name, preempts);
+            }
+            Between::Saved => {
+                let bytes = postcard::to_allocvec(&world).unwrap();
+                world = postcard::from_bytes(&bytes).unwrap();
                 policy = self::policy(name, preempts);
             }
         }
@@ -248,10 +275,12 @@ proptest! {
         let cut = cut.index(steps.len());
         for name in names() {
             let plain = plans(name, &fleet, &steps, preempts, |_| Between::Nothing);
-            let pieces = plans(name, &fleet, &steps, preempts, |at| {
-                if at == cut { Between::Cut } else { Between::Nothing }
-            });
-            prop_assert_eq!(plain, pieces, "{}", name);
+            for how in [Between::Cut, Between::Saved] {
+                let pieces = plans(name, &fleet, &steps, preempts, |at| {
+                    if at == cut { how } else { Between::Nothing }
+                });
+                prop_assert_eq!(&plain, &pieces, "{} {:?}", name, how);
+            }
         }
     }
 }

@@ -77,3 +77,8 @@ pub(crate) fn job(id: u32, workers: u32, gpus: u32, milli: u32) -> Job {
         )
     }
 }
+
+/// A job of one worker that asks for this.
+pub(crate) fn asking(worker: &WorkerAsk) -> Job {
+    Job::new(JobId(0), "asks".into(), *worker)
+}

@@ -1,5 +1,6 @@
 //! What is so, as documents of answers.
 
+use super::Problem;
 use gpuwise_broker::{Broker, Lease, LeaseState, exact};
 use gpuwise_domain::placement::{Assignment, GpuId, Health, Part, Queue};
 use gpuwise_sched::{
@@ -31,7 +32,11 @@ pub(crate) fn lease(broker: &Broker, now: Nanoseconds, lease: &Lease) -> LeaseAn
         requested_at: time(lease.requested),
         started_at: lease.started.map(time),
         ends_at: lease.ends().map(time),
-        gpus: held(broker.world(), &lease.place),
+        gpus: match state {
+            // Where a start failed it is no more.
+            LeaseState::Requested => Vec::new(),
+            _ => held(broker.world(), &lease.place),
+        },
         ask: lease.ask.clone(),
         size: lease.size.clone(),
         suspension: suspension(lease),
@@ -225,4 +230,26 @@ pub(crate) fn state(name: &str) -> Option<LeaseState> {
     LeaseState::ALL
         .into_iter()
         .find(|state| state.name() == name)
+}
+
+/// A moment of RFC 3339, or the first of a day in UTC.
+///
+/// # Errors
+/// When it is neither.
+pub(crate) fn moment(field: &str, text: &str) -> Result<Nanoseconds, Problem> {
+    let read = || {
+        let at = if let Ok(at) = text.parse::<jiff::Timestamp>() {
+            at
+        } else {
+            let day: jiff::civil::Date = text.parse().ok()?;
+            day.to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp()
+        };
+        u64::try_from(at.as_nanosecond()).ok().map(Nanoseconds)
+    };
+    read().ok_or_else(|| {
+        let what = format!(
+            "{text:?}: expected a day or moment such as 2026-12-01 or 2026-12-01T08:00:00Z"
+        );
+        Problem::invalid(field, what)
+    })
 }

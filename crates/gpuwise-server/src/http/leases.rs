@@ -30,7 +30,7 @@ pub(crate) async fn request(call: Call) -> Result<Response, Problem> {
     }
     let key = call.key()?;
     if let Some(key) = &key
-        && let Some(known) = call.shared.broker().known(&ask.tenant, key)?
+        && let Some(known) = call.shared.broker().known(call.now(), &ask.tenant, key)?
     {
         return answered(&call, known, StatusCode::OK);
     }

@@ -11,7 +11,10 @@ use gpuwise_sched::report::{fleet_figures, typical};
 use std::{
     collections::BTreeMap,
     fmt::Write as _,
-    sync::{Mutex, PoisonError},
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 /// Requests by route and status.
@@ -23,6 +26,34 @@ impl Counters {
         let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         *counts.entry((route, status.as_u16())).or_default() += 1;
     }
+}
+
+/// How asking a monitoring system goes: until when it was read, in seconds since 1970, and how often it did
+/// not answer.
+#[derive(Debug, Default)]
+pub(crate) struct Monitored {
+    pub(crate) until: AtomicU64,
+    pub(crate) failures: AtomicU64,
+}
+
+fn monitored(call: &Call, family: &mut impl FnMut(&str, &str, &str, &[(String, String)])) {
+    if call.shared.desk.monitor().is_none() {
+        return;
+    }
+    let monitored = &call.shared.monitored;
+    let one = |value: &AtomicU64| [(String::new(), value.load(Ordering::Relaxed).to_string())];
+    family(
+        "gpuwise_prometheus_read_until_seconds",
+        "gauge",
+        "Until when Prometheus was read, in seconds since 1970.",
+        &one(&monitored.until),
+    );
+    family(
+        "gpuwise_prometheus_failures_total",
+        "counter",
+        "How often Prometheus did not answer; what it holds is read later.",
+        &one(&monitored.failures),
+    );
 }
 
 pub(crate) async fn show(call: Call) -> Result<Response, Problem> {
@@ -53,6 +84,7 @@ pub(crate) async fn show(call: Call) -> Result<Response, Problem> {
         &requests.collect::<Vec<_>>(),
     );
     traces(&call, &mut family);
+    monitored(&call, &mut family);
     through_the_gateway(&call, &mut family);
     let broker = call.shared.broker();
     let leases = LeaseState::ALL

@@ -16,9 +16,11 @@ mod openapi;
 mod page;
 mod people;
 mod plans;
+mod policies;
 mod prices;
 mod problem;
 mod proposals;
+mod reservations;
 mod routes;
 mod rules;
 mod secure;
@@ -30,7 +32,7 @@ mod tenants;
 mod tokens;
 mod usage;
 
-pub(crate) use metrics::Counters;
+pub(crate) use metrics::{Counters, Monitored};
 pub use openapi::openapi;
 pub use secure::{TlsError, TlsFiles};
 
@@ -108,6 +110,8 @@ pub(crate) struct Shared {
     pub(crate) limits: Limits,
     /// Reads the log for who asks after what was; opened when it is first asked.
     pub(crate) reader: Reader,
+    /// How asking a monitoring system goes.
+    pub(crate) monitored: metrics::Monitored,
     pub(crate) lines: Lines,
     pub(crate) traces: Traces,
     /// The description of all this.

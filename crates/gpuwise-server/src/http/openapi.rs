@@ -47,7 +47,7 @@ fn operation(route: &Route) -> Value {
             "Idempotency-Key",
             "what is asked again under the same key is done once; at most 200 characters",
         )],
-        "PATCH" => &[(
+        "PATCH" | "PUT" => &[(
             "If-Match",
             "the `ETag` of what was seen: refused where it changed since",
         )],

@@ -1,4 +1,4 @@
-//! Who may have how much, who asks, and what runs: quotas, budgets, projects, users, jobs, reservations.
+//! Who may have how much, who asks, and what runs: quotas, budgets, projects, users, jobs.
 
 use super::{
     Problem,
@@ -16,7 +16,7 @@ use gpuwise_sched::{
 use gpuwise_units::Money;
 use gpuwise_wire::broker::{
     BudgetAnswer, BudgetList, JobAnswer, JobList, ProjectAnswer, ProjectList, QuotaAnswer,
-    QuotaList, ReservationAnswer, ReservationList, UserAnswer, UserList,
+    QuotaList, UserAnswer, UserList,
 };
 use std::collections::BTreeMap;
 
@@ -172,25 +172,4 @@ fn job(broker: &Broker, lease: &Lease) -> JobAnswer {
         started_at: lease.started.map(time),
         exit_code: lease.over.as_ref().and_then(|over| over.exit_code),
     }
-}
-
-pub(crate) async fn reservations(call: Call) -> Result<Response, Problem> {
-    let broker = call.shared.broker();
-    let world = broker.world();
-    let items = world.reservations().iter().filter_map(|one| {
-        let queue = world.queues().get(one.queue.index())?;
-        call.sees(&queue.name).then(|| ReservationAnswer {
-            name: one.name.clone(),
-            tenant: queue.name.clone(),
-            node: world
-                .node(one.node)
-                .map(|node| node.node.name.clone())
-                .unwrap_or_default(),
-            gpus: one.gpus,
-            from: time(one.from),
-            until: time(one.until),
-        })
-    });
-    let items = items.collect();
-    Ok(json(StatusCode::OK, &ReservationList { items }))
 }

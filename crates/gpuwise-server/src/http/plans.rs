@@ -1,10 +1,10 @@
-//! What the kernel decided and by what it goes; how the fleet is used.
+//! What the kernel decided; how the fleet is used.
 
 use super::{
     Problem,
     call::Call,
     documents::{self, time},
-    json, logged, tags,
+    json, logged,
 };
 use crate::replay::event;
 use axum::{http::StatusCode, response::Response};
@@ -15,8 +15,7 @@ use gpuwise_units::Nanoseconds;
 use gpuwise_wire::{
     Mirror as _,
     broker::{
-        BrokerEvent, FleetReport, PlacedAnswer, PlanAnswer, PlanList, PolicyAnswer, StrandedAnswer,
-        WeighedAnswer,
+        BrokerEvent, FleetReport, PlacedAnswer, PlanAnswer, PlanList, StrandedAnswer, WeighedAnswer,
     },
 };
 
@@ -114,12 +113,6 @@ fn gpu_words(
     }
     let state = broker.world().gpu(gpu)?;
     Some(format!("{word} {}", state.gpu.uid))
-}
-
-pub(crate) async fn policy(call: Call) -> Result<Response, Problem> {
-    let policy = call.shared.broker().policy().clone();
-    let answer = PolicyAnswer { policy };
-    Ok(tags::json(&call, &answer, &tags::of(&answer)))
 }
 
 pub(crate) async fn report(call: Call) -> Result<Response, Problem> {

@@ -1,6 +1,11 @@
 //! The price book.
 
-use super::{Problem, call::Call, documents::time, tags};
+use super::{
+    Problem,
+    call::Call,
+    documents::{moment, time},
+    tags,
+};
 use crate::message::Command;
 use axum::{http::StatusCode, response::Response};
 use gpuwise_account::prices::{Part, PriceEntry};
@@ -81,12 +86,7 @@ fn document(broker: &Broker, now: Nanoseconds, ask: &PriceAsk) -> Result<PriceDo
         .map_err(|error| Problem::invalid("price", format!("{error}")))?;
     let from = match ask.from.as_deref() {
         None => now,
-        Some(text) => moment(text).ok_or_else(|| {
-            let what = format!(
-                "{text:?}: expected a day or moment such as 2026-12-01 or 2026-12-01T08:00:00Z"
-            );
-            Problem::invalid("from", what)
-        })?,
+        Some(text) => moment("from", text)?,
     };
     let gpu = kind(broker, &ask.gpu)?;
     let own = |text: &Option<String>| {
@@ -120,15 +120,4 @@ fn kind(broker: &Broker, text: &str) -> Result<String, Problem> {
     let all: Vec<&str> = names().collect();
     let what = format!("{text:?}: expected one of {}", all.join(", "));
     Err(Problem::invalid("gpu", what))
-}
-
-/// A moment of RFC 3339, or the first of a day in UTC.
-fn moment(text: &str) -> Option<Nanoseconds> {
-    let at = if let Ok(at) = text.parse::<jiff::Timestamp>() {
-        at
-    } else {
-        let day: jiff::civil::Date = text.parse().ok()?;
-        day.to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp()
-    };
-    u64::try_from(at.as_nanosecond()).ok().map(Nanoseconds)
 }

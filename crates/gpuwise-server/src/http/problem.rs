@@ -95,10 +95,14 @@ impl From<Refusal> for Problem {
             Refusal::NoSuchTenant(_)
             | Refusal::NoSuchLease(_)
             | Refusal::NoSuchToken(_)
+            | Refusal::NoSuchReservation(_)
             | Refusal::NoSuchSlo(_)
             | Refusal::NoSuchProposal(_) => (StatusCode::NOT_FOUND, "not-found"),
             Refusal::Decided(_) => (StatusCode::CONFLICT, "decided"),
-            Refusal::TenantExists(_) | Refusal::TokenExists(_) => (StatusCode::CONFLICT, "exists"),
+            Refusal::TenantExists(_) | Refusal::TokenExists(_) | Refusal::ReservationExists(_) => {
+                (StatusCode::CONFLICT, "exists")
+            }
+            Refusal::PolicyChanged => (StatusCode::PRECONDITION_FAILED, "changed"),
             Refusal::LeaseOver(_) => (StatusCode::CONFLICT, "over"),
             Refusal::Infeasible(_) => (StatusCode::UNPROCESSABLE_ENTITY, "infeasible"),
             Refusal::NotPromised(_) => (StatusCode::UNPROCESSABLE_ENTITY, "promise"),

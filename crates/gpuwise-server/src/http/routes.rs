@@ -2,7 +2,8 @@
 
 use super::{
     LARGEST, Problem, audit, call::Call, dry, events, fleet, leases, logs, metrics, offers, open,
-    page, people, plans, prices, proposals, slos, statements, tenants, tokens, usage,
+    page, people, plans, policies, prices, proposals, reservations, slos, statements, tenants,
+    tokens, usage,
 };
 use crate::gateway;
 use axum::{http::Method, response::Response};
@@ -33,6 +34,7 @@ pub(crate) struct Route {
 enum Verb {
     Get,
     Post,
+    Put,
     Patch,
     Delete,
 }
@@ -50,6 +52,7 @@ impl Route {
         match self.verb {
             Verb::Get => Method::GET,
             Verb::Post => Method::POST,
+            Verb::Put => Method::PUT,
             Verb::Patch => Method::PATCH,
             Verb::Delete => Method::DELETE,
         }
@@ -69,6 +72,8 @@ pub(crate) enum Access {
     Tokens,
     /// Who may see who did what.
     Audit,
+    /// Who runs the fleet.
+    Operate,
     Administrate,
 }
 
@@ -79,6 +84,7 @@ impl Access {
             Self::Lease => !matches!(role, Role::Auditor),
             Self::Tokens => matches!(role, Role::Administrator | Role::TenantAdmin),
             Self::Audit => matches!(role, Role::Administrator | Role::Auditor),
+            Self::Operate => matches!(role, Role::Administrator | Role::Operator),
             Self::Administrate => matches!(role, Role::Administrator),
         }
     }
@@ -90,6 +96,7 @@ impl Access {
             Self::Lease => "administrators, operators, tenant admins and members may",
             Self::Tokens => "administrators and tenant admins may",
             Self::Audit => "administrators and auditors may",
+            Self::Operate => "administrators and operators may",
             Self::Administrate => "administrators may",
         }
     }
@@ -184,6 +191,9 @@ routes! {
         &[], "Take an SLO back", slos::remove;
     Get "/v1/slos:rules" "slo-rules" See None => 200 "yaml",
         &[], "Rules for Prometheus that call somebody when an error budget burns too fast", slos::rules;
+    Get "/v1/slos:costs" "slo-costs" See None => 200 "SloCostList",
+        &[], "What demands that were raised for SLOs at risk cost whom: stops, GPU-hours, money, waits",
+        slos::costs;
     Get "/v1/proposals" "list-proposals" See None => 200 "ProposalList",
         &[], "Right-sizing proposals, the newest first", proposals::list;
     Get "/v1/proposals/{proposal}" "show-proposal" See None => 200 "ProposalAnswer",
@@ -225,7 +235,10 @@ routes! {
         ],
         "What was decided, with what was weighed, the newest first", plans::list;
     Get "/v1/policies" "show-policy" See None => 200 "PolicyAnswer",
-        &[], "By what the scheduler goes", plans::policy;
+        &[], "By what the scheduler goes", policies::show;
+    Put "/v1/policies" "set-policy" Administrate Some("PolicyFile") => 200 "PolicyAnswer",
+        &[], "Let the scheduler go by another policy, which the log keeps; `If-Match` with the `ETag` of what was \
+              seen where nobody else may have set one", policies::set;
     Get "/v1/reports/fleet" "report-fleet" See None => 200 "FleetReport",
         &[], "How the fleet is used, what of it nobody can use, who waits how long", plans::report;
     Get "/v1/prices" "list-prices" See None => 200 "PriceList",
@@ -247,7 +260,11 @@ routes! {
         ],
         "What runs, or is to run, on leases, the newest first", people::jobs;
     Get "/v1/reservations" "list-reservations" See None => 200 "ReservationList",
-        &[], "GPUs that are kept for tenants", people::reservations;
+        &[], "GPUs that are kept for tenants", reservations::list;
+    Post "/v1/reservations" "create-reservation" Operate Some("ReservationAsk") => 201 "ReservationAnswer",
+        &[], "Keep GPUs of a node for a tenant, from when to when", reservations::create;
+    Delete "/v1/reservations/{reservation}" "withdraw-reservation" Operate None => 204 "nothing",
+        &[], "Withdraw a reservation", reservations::withdraw;
     Get "/v1/audit" "list-audit" Audit None => 200 "AuditList",
         &[
             ("by", "only what this token's name asked for"),

@@ -6,11 +6,15 @@ use axum::{
     http::{StatusCode, header},
     response::{IntoResponse as _, Response},
 };
-use gpuwise_account::slo::{Rule, Severity, Tally};
-use gpuwise_broker::{Refusal, Slo, lease_id};
+use gpuwise_account::{
+    period::HOUR,
+    slo::{Rule, Severity, Tally},
+};
+use gpuwise_broker::{Refusal, Slo, exact, lease_id};
 use gpuwise_units::Nanoseconds;
 use gpuwise_wire::broker::{
-    BurnAnswer, IndicatorDocument, ObjectiveAnswer, ObjectiveDocument, SloAnswer, SloAsk, SloList,
+    BurnAnswer, IndicatorDocument, ObjectiveAnswer, ObjectiveDocument, SloAnswer, SloAsk,
+    SloCostAnswer, SloCostList, SloList,
 };
 use std::sync::Arc;
 
@@ -111,6 +115,37 @@ fn objective(objective: &ObjectiveDocument, tally: &Tally, now: Nanoseconds) -> 
         burn: burn.collect(),
         alert: worst.map_or("ok", Severity::name).into(),
     }
+}
+
+/// What raised demands cost whom: of other tenants' leases only that there is one.
+pub(crate) async fn costs(call: Call) -> Result<Response, Problem> {
+    let broker = call.shared.broker();
+    let now = call.now();
+    let seen = |number: u32| {
+        let lease = broker.lease(number);
+        lease.is_some_and(|lease| call.sees(&lease.ask.tenant))
+    };
+    let shown = |number: u32| {
+        if seen(number) {
+            lease_id(number)
+        } else {
+            "-".to_owned()
+        }
+    };
+    let borne = broker
+        .borne(now)
+        .filter(|(of, who, _)| seen(*of) || seen(*who));
+    let items = borne.map(|(of, who, borne)| SloCostAnswer {
+        lease: shown(of),
+        bearer: shown(who),
+        stops: borne.stops,
+        gpu_hours: borne.lost as f64 / 1e3 / HOUR as f64,
+        worth: broker.worth(now, who, &borne).map(exact),
+        passed: borne.passed,
+        waited_s: borne.waited.seconds().get(),
+    });
+    let items = items.collect();
+    Ok(json(StatusCode::OK, &SloCostList { items }))
 }
 
 /// What makes an event good, in words.

@@ -255,6 +255,14 @@ pub(crate) fn usage_of(
         ttft_p95: seconds(all.ttft.at(950)),
         tpot_mean: seconds(all.tpot.mean()),
         tpot_p95: seconds(all.tpot.at(950)),
+        gpus_measured: (all.sm_measured_ns > 0).then(|| {
+            let gpus = lease
+                .place
+                .iter()
+                .map(|one| one.gpus.len() as u64)
+                .sum::<u64>();
+            share(all.sm_measured_ns, length.saturating_mul(gpus)).min(1.0)
+        }),
         busy: (all.sm_measured_ns > 0).then(|| share(all.sm_ns, all.sm_measured_ns)),
         kilowatt_hours: all.energy_mj.map(|energy| energy as f64 / 3.6e9),
     }

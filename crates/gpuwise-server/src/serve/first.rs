@@ -4,6 +4,7 @@ use super::{ServeError, Settings};
 use crate::{clock::Clock, token, writer::entry};
 use gpuwise_broker::Broker;
 use gpuwise_store::{Epoch, Store};
+use gpuwise_units::Nanoseconds;
 use gpuwise_wire::{
     Mirror as _,
     broker::{BrokerEvent, LoggedEvent, Role, TokenDocument},
@@ -18,11 +19,17 @@ pub(super) fn begin(
     settings: &Settings,
 ) -> Result<(Broker, u64), ServeError> {
     let (fleet, present) = settings.fleet.as_ref().ok_or(ServeError::NoFleet)?;
-    let clock = Clock::new(gpuwise_units::Nanoseconds(0), 1.0);
+    let now = Clock::new(Nanoseconds(0), 1.0).now();
+    let mut fleet = fleet.clone();
+    // A fleet file speaks of times from now.
+    for kept in &mut fleet.reservations {
+        kept.from = Nanoseconds(kept.from.0.saturating_add(now.0));
+        kept.until = Nanoseconds(kept.until.0.saturating_add(now.0));
+    }
     let first = LoggedEvent {
-        at_ns: clock.now().0,
+        at_ns: now.0,
         event: BrokerEvent::Began {
-            fleet: FleetDocument::of(fleet),
+            fleet: FleetDocument::of(&fleet),
             present: present.iter().map(EventDocument::of).collect(),
             policy: settings.policy.clone().ok_or(ServeError::NoFleet)?,
         },

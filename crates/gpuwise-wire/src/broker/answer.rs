@@ -328,7 +328,7 @@ pub struct StoreCheckAnswer {
     pub problems: Vec<String>,
 }
 
-/// Money of one currency, counted twice: they are the same but for the rounding of lines.
+/// Money of one currency, counted twice: what is charged and what rounding kept back are what was granted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct StoreMoney {
     pub currency: String,
@@ -338,6 +338,9 @@ pub struct StoreMoney {
     pub granted: String,
     /// Lines of statements, each of which was rounded once.
     pub lines: u64,
+    /// What rounding kept back of all lines together; left out: it cannot be computed exactly.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rounding: Option<String>,
     pub conserved: bool,
 }
 

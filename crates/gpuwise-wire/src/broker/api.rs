@@ -252,6 +252,26 @@ pub struct ReservationAnswer {
     pub until: String,
 }
 
+/// GPUs of a node that are to be kept for a tenant.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ReservationAsk {
+    pub name: String,
+    pub tenant: String,
+    pub node: String,
+    /// Whole GPUs of it.
+    pub gpus: u32,
+    /// A day or moment (RFC 3339, UTC); left out: now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
+    /// That moment not included.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<String>,
+    /// In place of `until`: for how long, such as `8h`.
+    #[serde(default, rename = "for", skip_serializing_if = "Option::is_none")]
+    pub length: Option<String>,
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ReservationList {
     pub items: Vec<ReservationAnswer>,
@@ -289,6 +309,35 @@ pub struct PlanList {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct PolicyAnswer {
     pub policy: PolicyDocument,
+    /// How often it was set, its first one included.
+    pub version: u32,
+    /// Since when it holds.
+    pub since: String,
+}
+
+/// What one lease bore for another, whose demand was raised because its SLO was at risk.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct SloCostAnswer {
+    /// Whose SLO was at risk; `-`: another tenant's.
+    pub lease: String,
+    /// Who bore it; `-`: another tenant's.
+    pub bearer: String,
+    /// How often that was stopped or moved.
+    pub stops: u32,
+    /// GPU-hours that it went without.
+    pub gpu_hours: f64,
+    /// What they are worth at its price now; left out: it has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worth: Option<String>,
+    /// How often the other went ahead of it.
+    pub passed: u32,
+    /// Seconds that it has waited since it was passed, of which the other caused as many at most.
+    pub waited_s: f64,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct SloCostList {
+    pub items: Vec<SloCostAnswer>,
 }
 
 /// How the fleet is used now.

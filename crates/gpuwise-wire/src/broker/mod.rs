@@ -24,7 +24,8 @@ pub use api::{
     AuditEntry, AuditList, BudgetAnswer, BudgetList, DryRunAnswer, FleetReport, JobAnswer, JobList,
     OfferAnswer, OfferList, PlacedAnswer, PlanAnswer, PlanList, PolicyAnswer, PriceAnswer,
     PriceAsk, PriceList, ProjectAnswer, ProjectList, QuotaAnswer, QuotaList, ReservationAnswer,
-    ReservationList, StrandedAnswer, TenantChange, UserAnswer, UserList,
+    ReservationAsk, ReservationList, SloCostAnswer, SloCostList, StrandedAnswer, TenantChange,
+    UserAnswer, UserList,
 };
 pub use ask::{LeaseAsk, QuotaAsk, ServiceAsk, TenantAsk, TokenAsk};
 pub use doctor::{DoctorAnswer, DoctorCheck, DoctorState};
@@ -86,7 +87,11 @@ pub fn schemas() -> Map<String, Value> {
     with::<ProjectList>(&mut all);
     with::<UserList>(&mut all);
     with::<JobList>(&mut all);
+    with::<ReservationAsk>(&mut all);
+    with::<ReservationAnswer>(&mut all);
     with::<ReservationList>(&mut all);
+    with::<crate::PolicyFile>(&mut all);
+    with::<SloCostList>(&mut all);
     with::<PlanList>(&mut all);
     with::<PolicyAnswer>(&mut all);
     with::<FleetReport>(&mut all);
@@ -154,6 +159,18 @@ pub fn answer_schemas() -> Vec<(&'static str, String)> {
         (
             "proposals",
             answer::<ProposalList>("proposals", "Right-sizing proposals"),
+        ),
+        (
+            "broker-policy",
+            answer::<PolicyAnswer>("broker-policy", "By what a broker's scheduler goes"),
+        ),
+        (
+            "reservations",
+            answer::<ReservationList>("reservations", "GPUs that are kept for tenants"),
+        ),
+        (
+            "slo-costs",
+            answer::<SloCostList>("slo-costs", "What SLOs at risk cost whom"),
         ),
         (
             "store-snapshot",

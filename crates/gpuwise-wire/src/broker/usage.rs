@@ -210,7 +210,10 @@ pub struct LeaseUsageAnswer {
     pub tpot_mean: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tpot_p95: Option<f64>,
-    /// The part of the granted GPU time in which multiprocessors worked.
+    /// The part of the granted GPU time for which somebody measured what GPUs did; left out: of none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpus_measured: Option<f64>,
+    /// The part of it in which multiprocessors worked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub busy: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

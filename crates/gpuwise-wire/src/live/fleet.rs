@@ -10,7 +10,7 @@ use crate::{
 };
 use gpuwise_domain::placement::{
     Backfill, Domain, FabricPool, Fleet, FleetGpu, GpuKind, Health, Home, Level, MigGeometry,
-    MigShape, Node, Order, Queue, Quota, Reservation, Scheduling, Sharing, Weigh,
+    MigShape, Node, Order, Preference, Queue, Quota, Reservation, Scheduling, Sharing, Weigh,
 };
 
 document! {
@@ -337,6 +337,16 @@ words! {
         Share = "fair-share",
         /// Level by level the queue that has used least (Slurm's fair tree).
         FairTree = "fair-tree",
+    }
+}
+
+words! {
+    /// Which kind of GPU is taken first.
+    pub PreferenceWord = Preference {
+        /// Whose price over the job's speed is lowest.
+        Cheapest = "cheapest",
+        /// On which the job is fastest.
+        Fastest = "fastest",
     }
 }
 

@@ -15,9 +15,9 @@ pub use event::{
 };
 pub use fleet::{
     BackfillWord, DomainDocument, FleetDocument, GeometryDocument, GpuDocument, HealthDocument,
-    HomeDocument, KindDocument, LevelWord, NodeDocument, OrderWord, PoolDocument, QueueDocument,
-    QuotaDocument, ReservationDocument, SchedulingDocument, ShapeDocument, SharingDocument,
-    WeighWord,
+    HomeDocument, KindDocument, LevelWord, NodeDocument, OrderWord, PoolDocument, PreferenceWord,
+    QueueDocument, QuotaDocument, ReservationDocument, SchedulingDocument, ShapeDocument,
+    SharingDocument, WeighWord,
 };
 pub use job::{
     AskDocument, DurationDocument, GangDocument, IsolationDocument, JobDocument, NeedDocument,

@@ -43,6 +43,34 @@ const DRAINED: &str = "[[node]]\nname = \"a\"\ngpus = \"1xH100\"\ncpu = 8\nmemor
      [[node]]\nname = \"b\"\ngpus = \"1xH100\"\ncpu = 8\nmemory = \"64GiB\"\n";
 const LEAVES: &str = "[[job]]\nname = \"leaves\"\ngpus = 1\nrunning = \"a:0\"\npreemptible = { checkpoint = \"10min\", restart = \"1min\" }\n";
 
+const PRICED: &str = "[[gpu_kind]]\nname = \"H100\"\nprice = \"10 USD\"\n[[gpu_kind]]\nname = \"L40S\"\nprice = \"1 USD\"\n\
+     [[node]]\nname = \"a\"\ngpus = \"2xL40S\"\ncpu = 8\nmemory = \"64GiB\"\n\
+     [[node]]\nname = \"b\"\ngpus = \"2xH100\"\ncpu = 8\nmemory = \"64GiB\"\n[[queue]]\nname = \"x\"\n[[queue]]\nname = \"y\"\n";
+const HELD: &str = "[[job]]\nname = \"x-runs\"\nqueue = \"x\"\ngpus = \"2xL40S\"\nrunning = \"a:0-1\"\n\
+     [[job]]\nname = \"y-runs\"\nqueue = \"y\"\ngpus = \"1xH100\"\nrunning = \"b:0\"\n\
+     [[job]]\nname = \"of-x\"\nqueue = \"x\"\ngpus = 1\n[[job]]\nname = \"of-y\"\nqueue = \"y\"\ngpus = 1\n";
+const SPENDS: &str = "[[gpu_kind]]\nname = \"H100\"\nprice = \"2.5 USD\"\n[[node]]\nname = \"a\"\ngpus = \"1xH100\"\ncpu = 8\nmemory = \"64GiB\"\n\
+     [[queue]]\nname = \"x\"\nbudget = \"5 USD\"\n";
+const SHRINKS: &str = "[[job]]\nname = \"shrinks\"\ngpus = 1\nworkers = { min = 1, preferred = 2, max = 2 }\nrunning = [\"a:0\", \"a:1\"]\nduration = \"9h\"\npreemptible = { checkpoint = \"10min\", restart = \"1min\" }\n\
+     [[job]]\nname = \"high\"\ngpus = 1\npriority = 9\nduration = \"9h\"\n";
+const RESERVED: &str = "[[node]]\nname = \"a\"\ngpus = \"1xH100\"\ncpu = 8\nmemory = \"64GiB\"\n[[queue]]\nname = \"x\"\n[[queue]]\nname = \"y\"\n\
+     [[reservation]]\nname = \"r\"\nqueue = \"x\"\nnodes = \"a\"\ngpus = 1\nfrom = \"0s\"\nuntil = \"4h\"\n";
+const GUEST: &str = "[[job]]\nname = \"guest\"\nqueue = \"y\"\ngpus = 1\nduration = \"9h\"\npreemptible = { checkpoint = \"10min\", restart = \"1min\" }\n";
+const VICTIMS: &str = "[[job]]\nname = \"urgent\"\ngpus = 1\npriority = 5\nrunning = \"a:0\"\nduration = \"9h\"\npreemptible = { checkpoint = \"10min\", restart = \"10min\" }\n\
+     [[job]]\nname = \"usual\"\ngpus = 1\nrunning = \"a:1\"\nduration = \"9h\"\npreemptible = { checkpoint = \"10min\", restart = \"11min\" }\n\
+     [[job]]\nname = \"high\"\ngpus = 1\npriority = 9\nduration = \"9h\"\n";
+const PIECES: &str =
+    "[[node]]\nname = \"n{1..2}\"\ngpus = \"2xH100\"\ncpu = 8\nmemory = \"64GiB\"\n";
+const SINGLES: &str = "[[job]]\nname = \"one\"\ngpus = 1\nrunning = \"n1:0\"\nduration = \"9h\"\npreemptible = { checkpoint = \"10min\", restart = \"1min\" }\n\
+     [[job]]\nname = \"other\"\ngpus = 1\nrunning = \"n2:0\"\nduration = \"9h\"\npreemptible = { checkpoint = \"10min\", restart = \"1min\" }\n\
+     [[job]]\nname = \"wide\"\ngpus = 2\nduration = \"9h\"\n";
+
+const MIXED: &str = "[[node]]\nname = \"slow\"\ngpus = \"1xL40S\"\ncpu = 8\nmemory = \"64GiB\"\n\
+     [[node]]\nname = \"quick\"\ngpus = \"1xH100\"\ncpu = 8\nmemory = \"64GiB\"\n\
+     [[gpu_kind]]\nname = \"L40S\"\nprice = \"1 USD\"\n[[gpu_kind]]\nname = \"H100\"\nprice = \"3 USD\"\n";
+const EITHER: &str = "[[job]]\nname = \"either\"\ngpus = 1\n";
+const QUICK: &str = "[[job]]\nname = \"either\"\ngpus = 1\nspeeds = { H100 = 6.0 }\n";
+
 macro_rules! case {
     ($option:literal, $fleet:expr, $jobs:expr, $base:literal: $before:literal, $then:literal => $after:literal) => {
         Case {
@@ -68,6 +96,8 @@ fn cases() -> Vec<Case> {
         case!("fair_share", SHARES, BOTH, "order = \"fair-share\"\n": "of-x start", "[fair_share]\nhalf_life = \"7d\"" => "of-y start"),
         case!("past", SHARES, BOTH, "order = \"fair-share\"\n[fair_share]\nhalf_life = \"7d\"\n": "of-y start", "past = 0.0" => "of-x start"),
         case!("fair-tree", SHARES, BOTH, "": "of-x start", "order = \"fair-tree\"" => "of-y start"),
+        case!("fair_share.weigh", PRICED, HELD, "order = \"fair-share\"\n": "of-y start", "[fair_share]\nweigh = \"price\"" => "of-x start"),
+        case!("fair_share.budget_period", SPENDS, "[[job]]\nname = \"open\"\nqueue = \"x\"\ngpus = 1\n", "": "open start", "[fair_share]\nbudget_period = \"30d\"" => "open wait"),
         case!("queue.weight", SHARES, BOTH, "order = \"fair-share\"\n": "of-x start", "[[queue]]\nname = \"y\"\nweight = 5" => "of-y start"),
         case!("queue.priority", SHARES, BOTH, "order = \"fair-share\"\n": "of-x start", "[[queue]]\nname = \"y\"\npriority = 1" => "of-y start"),
         case!("queue.borrow", QUEUES, SPREAD_OUT, "": "wants start", "[[queue]]\nname = \"x\"\nborrow = 0" => "wants wait"),
@@ -76,12 +106,19 @@ fn cases() -> Vec<Case> {
         case!("queue.reclaims", QUEUES, BORROWED, "": "lent preempt", "[[queue]]\nname = \"y\"\nreclaims = false" => "of-y wait"),
         case!("disruption.preempt", ONE, RUNS, "": "high wait", "[disruption]\npreempt = true" => "runs preempt"),
         case!("disruption.most", ONE, RUNS, "[disruption]\npreempt = true\n": "runs preempt", "most = 0" => "high wait"),
+        case!("disruption.elastic", TWO, SHRINKS, "": "high wait", "[disruption]\nelastic = true" => "shrinks resize"),
+        case!("disruption.lend", RESERVED, GUEST, "": "guest wait", "[disruption]\nlend = true" => "guest start"),
+        case!("disruption.priority", TWO, VICTIMS, "[disruption]\npreempt = true\n": "urgent preempt", "priority = 1.0" => "usual preempt"),
         case!("disruption.migrate", APART, WIDE, "": "wide wait", "[disruption]\nmigrate = true" => "runs move"),
         case!("disruption.worth", APART, WIDE, "[disruption]\nmigrate = true\n": "runs move", "worth = 0.0" => "wide wait"),
         case!("disruption.attach", POOL, PLAIN, "": "whole start", "[disruption]\nattach = false" => "whole wait"),
         case!("disruption.repartition", CUT, PLAIN, "": "whole start", "[disruption]\nrepartition = false" => "whole wait"),
         case!("upkeep.drain", DRAINED, LEAVES, "": "", "[upkeep]\ndrain = true" => "leaves move"),
         case!("upkeep.grow", TWO, ELASTIC, "": "", "[upkeep]\ngrow = true" => "grows resize"),
+        case!("upkeep.consolidation", PIECES, SINGLES, "": "wide wait", "[upkeep]\nconsolidation = { moves = 1, lost = \"1h\", per = \"1d\", horizon = \"1d\" }" => "one move"),
+        case!("prefer fastest", MIXED, EITHER, "nodes = \"bestfit\"\n": "either start slow", "prefer = \"fastest\"" => "either start quick"),
+        case!("prefer cheapest", MIXED, EITHER, "prefer = \"fastest\"\n": "either start quick", "prefer = \"cheapest\"" => "either start slow"),
+        case!("prefer cheapest work", MIXED, QUICK, "nodes = \"bestfit\"\n": "either start slow", "prefer = \"cheapest\"" => "either start quick"),
         case!("nodes", APART, "[[job]]\nname = \"one\"\ngpus = 1\n", "nodes = \"firstfit\"\n": "one start a", "nodes = \"bestfit\"" => "one start b"),
     ]
 }
@@ -121,13 +158,12 @@ fn each_option_moves_a_decision() {
     for case in cases() {
         let base = acts(&case, case.base);
         assert!(base.contains(case.before), "{} before: {base}", case.option);
-        // What the same table says stands in it; another one comes after it.
-        let nodes = case.option == "nodes";
-        let text = if nodes {
-            case.then.to_owned()
-        } else {
-            format!("{}{}\n", case.base, case.then)
-        };
+        // What is said of the same stands in its place; what the same table says stands in it, and another one
+        // comes after it.
+        let key = |line: &str| line.split(" =").next().unwrap_or_default().to_owned();
+        let kept = case.base.lines().filter(|line| key(line) != key(case.then));
+        let kept: String = kept.map(|line| format!("{line}\n")).collect();
+        let text = format!("{kept}{}\n", case.then);
         let then = acts(&case, &text);
         assert!(then.contains(case.after), "{} after: {then}", case.option);
         assert!(!base.contains(case.after), "{}: {base}", case.option);

@@ -30,11 +30,33 @@ fn started() -> Daemon {
     daemon
 }
 
+/// A preemptible lease that sleeps.
+fn spot(daemon: &Daemon) -> String {
+    let words = [
+        "lease",
+        "request",
+        "--tenant",
+        "vision",
+        "--gpu",
+        "1xH100",
+        "--preemptible",
+    ];
+    let output = daemon
+        .command(&words)
+        .args(["--for", "1h", "--format", "json", "--", "sleep", "1000"])
+        .output()
+        .expect("runs");
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{errors}");
+    let spot: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    spot["id"].as_str().expect("an id").to_owned()
+}
+
 fn service(daemon: &Daemon, flags: &[&str]) -> String {
     let mut words = vec![
         "lease", "request", "--tenant", "vision", "--gpu", "1xH100", "--serve", "tiny",
     ];
-    words.extend(["--priority", "10", "--idle", "1s"]);
+    words.extend(["--priority", "10"]);
     words.extend(flags);
     words.extend([
         "--format", "json", "--", ENGINE, "engine", "--model", "tiny",
@@ -86,7 +108,7 @@ fn until(what: &str, mut is_so: impl FnMut() -> bool) {
 #[test]
 fn an_engine_sleeps_its_gpu_is_lent_and_the_next_request_brings_it_back() {
     let daemon = started();
-    let engine = service(&daemon, &["--suspend", "sleep"]);
+    let engine = service(&daemon, &["--idle", "1s", "--suspend", "sleep"]);
     daemon.until(&engine, "active");
     assert_eq!(ask(&daemon), 200);
     let before = runs(&daemon, &engine).expect("it runs");
@@ -105,24 +127,7 @@ fn an_engine_sleeps_its_gpu_is_lent_and_the_next_request_brings_it_back() {
     };
     assert!(sleeps());
     // Somebody who may be stopped takes the GPU.
-    let spot = [
-        "lease",
-        "request",
-        "--tenant",
-        "vision",
-        "--gpu",
-        "1xH100",
-        "--preemptible",
-    ];
-    let output = daemon
-        .command(&spot)
-        .args(["--for", "1h", "--format", "json", "--", "sleep", "1000"])
-        .output()
-        .expect("runs");
-    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success(), "{errors}");
-    let spot: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    let spot = spot["id"].as_str().expect("an id");
+    let spot = &spot(&daemon);
     daemon.until(spot, "active");
     // The holder's request brings it back: the same processes, awake.
     assert_eq!(ask(&daemon), 200);
@@ -140,9 +145,49 @@ fn an_engine_sleeps_its_gpu_is_lent_and_the_next_request_brings_it_back() {
 }
 
 #[test]
+fn who_waits_gets_what_an_idle_holder_does_not_use_and_its_next_request_has_it_back() {
+    let place = crate::support::Place::new();
+    let policy =
+        "[disruption]\npreempt = true\n[disruption.idle]\nafter = \"1s\"\nreload = \"1s\"\n";
+    place.write("lend.toml", policy);
+    let file = place.path("lend.toml");
+    let policy = ["--policy", file.to_str().expect("UTF-8")];
+    let flags = ["--executor", "local", "--telemetry-every", "1s"];
+    let daemon = Daemon::start_on(FLEET, &[&flags[..], &policy].concat());
+    daemon.json(&["tenant", "create", "vision"]);
+    // It says nothing of when it is idle: that is measured.
+    let engine = service(&daemon, &["--suspend", "sleep"]);
+    daemon.until(&engine, "active");
+    assert_eq!(ask(&daemon), 200);
+    let before = runs(&daemon, &engine).expect("it runs");
+    // Nobody waits for its GPU, and it keeps it; somebody does, and gets it while nobody asks.
+    assert_eq!(daemon.json(&["lease", "show", &engine])["state"], "active");
+    let spot = spot(&daemon);
+    daemon.until(&spot, "active");
+    assert_eq!(
+        daemon.json(&["lease", "show", &engine])["state"],
+        "suspended"
+    );
+    assert_eq!(ask(&daemon), 200, "and waits for its GPU");
+    let after = runs(&daemon, &engine).expect("it runs");
+    assert_eq!(after["processes"], before["processes"], "it slept");
+    let suspension = &daemon.json(&["lease", "show", &engine])["suspension"];
+    assert_eq!(
+        (&suspension["how"], &suspension["returns"]),
+        (&"sleep".into(), &1.into())
+    );
+    let back = suspension["return_p99"].as_f64().expect("a time");
+    assert!((0.0..20.0).contains(&back), "{suspension}");
+    assert_ne!(daemon.json(&["lease", "show", &spot])["state"], "active");
+}
+
+#[test]
 fn a_checkpoint_signal_frees_a_gpu_and_the_engine_starts_again() {
     let daemon = started();
-    let engine = service(&daemon, &["--suspend", "checkpoint:TERM:10s"]);
+    let engine = service(
+        &daemon,
+        &["--idle", "1s", "--suspend", "checkpoint:TERM:10s"],
+    );
     daemon.until(&engine, "active");
     assert!(runs(&daemon, &engine).is_some());
     daemon.until(&engine, "suspended");

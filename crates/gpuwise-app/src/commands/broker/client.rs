@@ -114,7 +114,7 @@ fn host_and_port(url: &str) -> Option<(String, u16)> {
     Some((uri.host()?.to_owned(), port))
 }
 
-fn is_this_machine(url: &str) -> bool {
+pub(super) fn is_this_machine(url: &str) -> bool {
     let host = host_and_port(url).map(|(host, _)| host);
     host.is_some_and(|host| matches!(host.as_str(), "localhost" | "127.0.0.1" | "[::1]"))
 }
@@ -196,6 +196,45 @@ impl Client {
             .patch(self.at(path))
             .header("authorization", self.bearer())
             .header("content-type", "application/json");
+        let body = serde_json::to_string(document)?;
+        self.read(path, request.send(body))
+    }
+
+    /// Puts a document in the place of another; with `wanted` only where that is still what was seen.
+    pub(super) fn put_at<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        wanted: Option<u32>,
+        document: &impl Serialize,
+        version: impl Fn(&T) -> u32,
+    ) -> anyhow::Result<T> {
+        let mut request = self
+            .agent
+            .put(self.at(path))
+            .header("authorization", self.bearer())
+            .header("content-type", "application/json");
+        if let Some(wanted) = wanted {
+            let said = self
+                .agent
+                .get(self.at(path))
+                .header("authorization", self.bearer())
+                .call();
+            let tag = said
+                .as_ref()
+                .ok()
+                .and_then(|said| said.headers().get("etag"))
+                .cloned();
+            let seen: T = self.read(path, said)?;
+            if version(&seen) != wanted {
+                let what = format!("version {} holds by now, not {wanted}", version(&seen));
+                return Err(Problem::new(what)
+                    .hint("look at it again, and then change it")
+                    .into());
+            }
+            if let Some(tag) = tag {
+                request = request.header("if-match", tag);
+            }
+        }
         let body = serde_json::to_string(document)?;
         self.read(path, request.send(body))
     }

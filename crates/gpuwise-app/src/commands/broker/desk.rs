@@ -1,11 +1,12 @@
 //! What the broker asks of the catalogue and of the sizing engine.
 
-use super::{sizing::Planned, slo};
+use super::{monitor::Monitor, sizing::Planned, slo};
 use crate::{
     app::App,
     catalogue::{self, Loaded},
     fleet, knowledge,
     policy::Rules,
+    profiles::beside::field_names,
 };
 use gpuwise_account::period::Interval;
 use gpuwise_broker::{Broker, Lease, Refusal};
@@ -13,14 +14,18 @@ use gpuwise_domain::{
     deployment::Deployment,
     placement::{GpuKind, Job, Kinds, Queue, Quota},
 };
+use gpuwise_probe::prometheus::Client;
 use gpuwise_read::fleet::{read_ask, read_quota};
 use gpuwise_sched::decide::Policy;
-use gpuwise_server::{Desk, Review, Sized, Suspension, TrueSpeed};
+use gpuwise_server::{Desk, Review, Sized, Suspension, TrueSpeed, Watched};
 use gpuwise_size::knowledge::Knowledge;
 use gpuwise_units::{Money, Nanoseconds};
 use gpuwise_wire::{
-    Mirror as _,
-    broker::{LeaseAsk, LeaseSize, ObjectiveDocument, ServiceAsk, ServiceUse, SloAsk, TenantAsk},
+    Mirror as _, PolicyFile,
+    broker::{
+        LeaseAsk, LeaseSize, ObjectiveDocument, PolicyDocument, ServiceAsk, ServiceUse, SloAsk,
+        TenantAsk,
+    },
 };
 use std::{collections::BTreeMap, str::FromStr as _, sync::OnceLock};
 
@@ -31,16 +36,24 @@ pub(super) struct AppDesk {
     pub(super) loaded: Loaded,
     /// Over how long a new size is proven.
     pub(super) proof: Nanoseconds,
+    /// Who is asked what GPUs do.
+    monitor: Option<Monitor>,
     fitted: OnceLock<Knowledge>,
 }
 
 impl AppDesk {
-    pub(super) fn new(app: App, proof: Nanoseconds) -> anyhow::Result<Self> {
+    pub(super) fn new(
+        app: App,
+        proof: Nanoseconds,
+        monitor: Option<Client>,
+    ) -> anyhow::Result<Self> {
         let loaded = catalogue::load(&app.overrides)?;
+        let names = field_names(&loaded)?;
         Ok(Self {
             app,
             loaded,
             proof,
+            monitor: monitor.map(|client| Monitor { client, names }),
             fitted: OnceLock::new(),
         })
     }
@@ -394,11 +407,28 @@ impl Desk for AppDesk {
         self.reviewed(broker, lease, now)
     }
 
+    fn monitor(&self) -> Option<&str> {
+        Some(self.monitor.as_ref()?.client.server())
+    }
+
+    fn watched(&self, within: Interval, step: Nanoseconds) -> Result<Watched, String> {
+        let monitor = self.monitor.as_ref().ok_or("no server was named")?;
+        monitor.watched(within, step)
+    }
+
+    fn policy_file(
+        &self,
+        broker: &Broker,
+        file: PolicyFile,
+    ) -> Result<(PolicyDocument, Vec<Queue>), Refusal> {
+        super::policy::of_file(broker, file)
+    }
+
     fn policy(&self, broker: &Broker) -> Policy {
         let policy = broker.policy();
         let scheduling = policy.scheduling.clone().noun();
         let made = Rules::of_document(policy)
-            .and_then(|rules| rules.policy(&scheduling, broker.world(), self.app.seed));
+            .and_then(|rules| rules.policy(&scheduling, None, self.app.seed));
         // The name was checked before it came into the log; another release may know fewer.
         made.unwrap_or_else(|_| {
             let first = gpuwise_sched::policy::policies().first();

@@ -1,13 +1,15 @@
 //! `gpuwise serve`: the broker as a daemon.
 
-use super::{desk::AppDesk, place};
+use super::{client::is_this_machine, desk::AppDesk, place};
 use crate::{
     app::{Context, Exit},
     catalogue,
     error::Problem,
     examples, fleet,
     policy::Rules,
-    progress, settings,
+    progress,
+    prometheus::ServerFlags,
+    settings,
 };
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
@@ -141,6 +143,11 @@ pub struct Serve {
         help_heading = "OpenID Connect"
     )]
     oidc_tenant: String,
+    #[command(
+        flatten,
+        next_help_heading = "Prometheus, which saw what GPUs and engines did"
+    )]
+    telemetry: ServerFlags,
     #[command(flatten, next_help_heading = "Scheduling")]
     how: settings::HowFlags,
 }
@@ -233,6 +240,7 @@ pub fn run(context: &Context, flags: &Serve) -> anyhow::Result<Exit> {
         store,
         fleet: Some(found),
         policy: Some(policy),
+        policy_said: said(&flags.how),
         executor: match flags.executor {
             ExecutorName::Simulated => ExecutorKind::Simulated(Delays {
                 start: flags.start_takes,
@@ -274,7 +282,18 @@ pub fn run(context: &Context, flags: &Serve) -> anyhow::Result<Exit> {
             },
         },
     };
-    let desk = Arc::new(AppDesk::new(context.app.clone(), flags.proof)?);
+    let monitor = match &flags.telemetry.prometheus {
+        Some(_) if (flags.speed - 1.0).abs() > 0.0 => {
+            let what = "--prometheus: what is measured takes real time, and --speed is not 1";
+            return Err(Problem::new(what).hint("leave one of them out").into());
+        }
+        Some(address) => {
+            let offline = context.app.offline && !is_this_machine(address);
+            Some(flags.telemetry.client(address, offline)?)
+        }
+        None => None,
+    };
+    let desk = Arc::new(AppDesk::new(context.app.clone(), flags.proof, monitor)?);
     let shown = gpuwise_store::shown(&settings.store);
     let result = serve(settings, desk, &mut |said| tell(&shown, &said));
     match result {
@@ -288,6 +307,16 @@ pub fn run(context: &Context, flags: &Serve) -> anyhow::Result<Exit> {
             ))),
         Err(error) => Err(error).context("the broker stopped"),
     }
+}
+
+/// Whether somebody said how is to be decided: what is usual leaves a log its own policy.
+fn said(how: &settings::HowFlags) -> bool {
+    let usual = settings::HowFlags::of_policy("gpuwise");
+    how.policy != usual.policy
+        || how.preempt
+        || how.order.is_some()
+        || how.backfill.is_some()
+        || how.starvation.is_some()
 }
 
 fn tell(store: &str, said: &Said) {

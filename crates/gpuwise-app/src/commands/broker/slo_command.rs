@@ -1,13 +1,14 @@
 //! `gpuwise slo`: what tenants and leases are held to.
 
-use super::client::{BrokerFlags, shown};
+use super::client::{BrokerFlags, money, shown};
 use crate::{
     app::{Context, Exit},
     error::Problem,
+    schemas::AnswerName,
 };
 use clap::{Args, Subcommand};
 use gpuwise_view::table::{Cell, Column, Table};
-use gpuwise_wire::broker::{SloAnswer, SloAsk, SloList};
+use gpuwise_wire::broker::{SloAnswer, SloAsk, SloCostList, SloList};
 
 #[derive(Debug, Subcommand)]
 pub enum SloCommand {
@@ -21,6 +22,8 @@ pub enum SloCommand {
     Show(Show),
     /// Write rules for Prometheus that call somebody when an error budget burns too fast
     Rules(Rules),
+    /// Show what SLOs at risk cost whom: who was stopped for them, who waited, what that is worth
+    Costs(Costs),
     /// Take an SLO back
     Remove(Remove),
 }
@@ -68,6 +71,12 @@ pub struct Rules {
 }
 
 #[derive(Debug, Args)]
+pub struct Costs {
+    #[command(flatten)]
+    broker: BrokerFlags,
+}
+
+#[derive(Debug, Args)]
 pub struct Remove {
     #[command(flatten)]
     broker: BrokerFlags,
@@ -85,6 +94,36 @@ fn path(slo: &str) -> anyhow::Result<String> {
             .into());
     }
     Ok(format!("/v1/slos/{slo}"))
+}
+
+fn costs(list: &SloCostList) -> Table {
+    let mut table = Table::new(vec![
+        Column::left("lease", "For"),
+        Column::left("bearer", "Borne by"),
+        Column::right("stops", "Stops"),
+        Column::right("gpu_hours", "GPU-hours"),
+        Column::right("worth", "Worth"),
+        Column::right("passed", "Passed"),
+        Column::right("waited_s", "Waited").unit("min"),
+    ]);
+    for one in &list.items {
+        let number = |value: f64| Cell::new(format!("{value:.2}"), value.to_string());
+        table.push(vec![
+            Cell::text(one.lease.clone()),
+            Cell::text(one.bearer.clone()),
+            Cell::text(one.stops.to_string()),
+            number(one.gpu_hours),
+            Cell::of(one.worth.as_deref(), money),
+            Cell::text(one.passed.to_string()),
+            Cell::new(
+                format!("{:.1}", one.waited_s / 60.0),
+                one.waited_s.to_string(),
+            ),
+        ]);
+    }
+    table
+        .footnote("of the time that it waited since it was passed, so much at most is the other's");
+    table
 }
 
 pub fn run(context: &Context, command: &SloCommand) -> anyhow::Result<Exit> {
@@ -119,6 +158,12 @@ pub fn run(context: &Context, command: &SloCommand) -> anyhow::Result<Exit> {
             } else {
                 Exit::No
             })
+        }
+        SloCommand::Costs(flags) => {
+            let context = context.answering(AnswerName::SloCosts);
+            let client = flags.broker.client(context.app.offline)?;
+            let list: SloCostList = client.get("/v1/slos:costs")?;
+            shown(&context, &list, || costs(&list))
         }
         SloCommand::Rules(flags) => {
             let client = flags.broker.client(context.app.offline)?;

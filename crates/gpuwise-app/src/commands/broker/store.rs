@@ -13,7 +13,7 @@ use anyhow::Context as _;
 use clap::{Args, Subcommand};
 use gpuwise_server::{Checked, Counted, Replay, check};
 use gpuwise_store::{Backup, LogEntry, Store, StoreError, read_backup, shown};
-use gpuwise_units::Money;
+use gpuwise_units::{Fraction, Money};
 use gpuwise_view::table::{Cell, Column, Table};
 use gpuwise_wire::broker::{StoreBackupAnswer, StoreCheckAnswer, StoreMoney};
 use serde_json::{Value, json};
@@ -270,6 +270,11 @@ fn counted(counted: &Counted) -> StoreMoney {
         charged: amount(counted.charged),
         granted: amount(counted.granted),
         lines: counted.lines,
+        rounding: counted.rounding.map(|micros| {
+            let exact = micros.over(Fraction::whole(1_000_000));
+            let text = exact.map_or_else(|| "?".into(), |exact| exact.plain(12));
+            format!("{text} {}", counted.currency)
+        }),
         conserved: counted.is_conserved(),
     }
 }
@@ -306,6 +311,9 @@ fn table(answer: &StoreCheckAnswer) -> Table {
     for one in &answer.money {
         line(&mut table, "Charged", money(&one.charged));
         line(&mut table, "Granted", money(&one.granted));
+        if let Some(rounding) = &one.rounding {
+            line(&mut table, "Rounding", Cell::text(rounding.clone()));
+        }
     }
     table.footnote(match answer.problems.len() {
         0 => "The log is whole.".to_owned(),

@@ -45,7 +45,8 @@ pub struct FleetState {
 
 impl FleetState {
     pub(super) fn policy(&self, seed: u64) -> anyhow::Result<Policy> {
-        self.rules.policy(&self.fleet.scheduling, &self.world, seed)
+        self.rules
+            .policy(&self.fleet.scheduling, Some(&self.world), seed)
     }
 
     /// Who goes first and who may go ahead.

@@ -166,7 +166,7 @@ pub(super) fn rows(
         rules.shape(&mut fleet)?;
         let world = told.world(&fleet)?;
         let asked = asked(&world, &jobs);
-        let mut policy = rules.policy(&scheduling, &asked, context.app.seed)?;
+        let mut policy = rules.policy(&scheduling, Some(&asked), context.app.seed)?;
         progress::doing(&format!("{trace}, {name}"));
         let run = replay_past(world, &jobs, &mut policy, &mut |_| {})
             .map_err(|refused| Problem::new("the replay went wrong").because(refused))?;

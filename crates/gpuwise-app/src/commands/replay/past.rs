@@ -60,7 +60,7 @@ pub(super) fn rows(
         let world = fleet::world(&file, None)?;
         // What policies forecast from is what was asked for, as for `gpuwise place`.
         let asked = asked(&world, &jobs);
-        let mut policy = rules.policy(&file.fleet.scheduling, &asked, context.app.seed)?;
+        let mut policy = rules.policy(&file.fleet.scheduling, Some(&asked), context.app.seed)?;
         progress::doing(&format!("{trace}, {}", rules.name()));
         let began = Instant::now();
         let run = replay_past(world, &jobs, &mut policy, &mut |_| {})

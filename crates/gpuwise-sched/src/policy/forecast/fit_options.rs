@@ -3,7 +3,7 @@
 use super::{
     classes::Class,
     mix::{Mix, WIDTHS},
-    room::{Room, WHOLE},
+    room::{GPUS, Room, WHOLE},
     value::Values,
 };
 use crate::{
@@ -28,37 +28,51 @@ pub(super) type FitOptions = [Option<FitOption>; 2];
 
 /// What every look needs of the ways of a class, apart from the rest: looks go over many classes.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Losses {
+pub(super) struct Least {
     pub(super) generation: u32,
-    /// The loss of each way; [`Losses::NONE`]: there is no such way.
-    pub(super) losses: [i32; 2],
+    /// The least loss of a way; [`Least::NONE`]: there is no way.
+    pub(super) loss: i32,
+    /// Of each width the fewest places that a way loses.
+    pub(super) places: [i16; WIDTHS],
 }
 
-impl Losses {
+impl Least {
     pub(super) const NONE: i32 = i32::MAX;
 
     pub(super) fn new(generation: u32, ways: &FitOptions) -> Self {
-        let loss = |way: Option<FitOption>| way.map_or(Self::NONE, |way| way.loss);
-        Self {
+        let mut least = Self {
             generation,
-            losses: ways.map(loss),
+            loss: Self::NONE,
+            places: [i16::MAX; WIDTHS],
+        };
+        for way in ways.iter().flatten() {
+            least.loss = least.loss.min(way.loss);
+            for (least, places) in least.places.iter_mut().zip(way.places) {
+                *least = (*least).min(places);
+            }
         }
+        least
     }
 }
 
-/// The ways in which a worker fits the nodes of a class.
+/// The ways in which a worker fits the nodes of a class, of which one is told.
 pub(super) fn ways(
     world: &World,
     ask: &WorkerAsk,
     kinds: Kinds,
-    class: &Class,
+    (class, id): (&Class, NodeId),
     mix: &Mix,
     values: &mut Values,
 ) -> FitOptions {
     let mut found: FitOptions = [None; 2];
-    let Some((_, id)) = class.members.first() else {
-        return found;
+    let idle = match ask.gpu {
+        GpuAsk::Whole { count, .. } => count.min(GPUS as u32),
+        _ => 0,
     };
+    let room = &class.room;
+    if room.cpu < ask.cpu_milli || room.memory < ask.memory_mib || room.whole() < idle {
+        return found;
+    }
     let after = class.room.without(ask.cpu_milli, ask.memory_mib);
     let mut way = |room: Room, free: u16| {
         let worth = values.worth(mix, room);
@@ -75,7 +89,7 @@ pub(super) fn ways(
         }
     };
     if let GpuAsk::Fraction { milli, .. } = ask.gpu {
-        for free in rooms(world, *id, ask, kinds) {
+        for free in rooms(world, id, ask, kinds) {
             let one = way(after.without_part(free, milli.min(1000) as u16), free);
             let [shared, idle] = &mut found;
             let best = if free == WHOLE { idle } else { shared };
@@ -85,7 +99,7 @@ pub(super) fn ways(
         }
         return found;
     }
-    if fit::assignment(world, *id, ask, Scope::Fleet).is_some() {
+    if fit::assignment(world, id, ask, Scope::Fleet).is_some() {
         let room = match ask.gpu {
             GpuAsk::Whole { count, .. } => after.without_whole(count),
             _ => after,

@@ -1,32 +1,20 @@
 //! What is usually asked for, as the policy uses it: rows of imagined arrivals, and rates.
 
-use super::builds::Builds;
+use super::{
+    builds::Builds,
+    rows::{LENGTH, ROWS, Rows, Step},
+};
 use crate::{fit, world::World};
 use gpuwise_domain::placement::{GpuAsk, Need, WorkerAsk};
 use gpuwise_units::RandomStream;
 use std::collections::BTreeMap;
 
-/// Rows of imagined arrivals over which a node's value is the mean.
-const ROWS: usize = 16;
-/// Imagined arrivals of a row.
-const LENGTH: usize = 120;
 /// Numbers of GPUs for which places are counted: one, and the three that are asked for most.
 pub(super) const WIDTHS: usize = 4;
 /// Sets of builds whose scarcity is watched: those asked for most.
 const SETS: usize = 24;
 /// An ask for more thousandths of a GPU than this cannot share it with its like.
 const HALF: u32 = 500;
-
-/// An ask, as rows have it.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Step {
-    pub(super) cpu: u64,
-    pub(super) memory: u64,
-    /// Builds whose idle nodes hold it.
-    pub(super) builds: u64,
-    pub(super) count: u32,
-    pub(super) milli: u16,
-}
 
 /// Processor time, memory and how often.
 type Wide = (u64, u64, u64);
@@ -50,7 +38,7 @@ pub(super) struct Demand {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Mix {
     /// Imagined arrivals that ask for GPUs.
-    pub(super) rows: Vec<Vec<Step>>,
+    pub(super) rows: Rows,
     /// Thousandths of GPUs that an arrival asks for on average, those that ask for none included.
     pub(super) mean_milli: f64,
     /// The smallest ask in thousandths of a GPU.
@@ -85,7 +73,11 @@ impl Mix {
         };
         Self {
             most_per_gpu: (each(|step| step.cpu), each(|step| step.memory)),
-            rows: (0..ROWS).map(|row| self::row(&steps, row as u64)).collect(),
+            rows: Rows::new(
+                (0..ROWS as u64)
+                    .flat_map(|row| self::row(&steps, row))
+                    .collect(),
+            ),
             mean_milli: total as f64 / arrivals as f64,
             least_milli: least.map_or(0, |least| least.min(u64::from(u32::MAX)) as u32),
             wanted: wanted(&steps, &widths, arrivals),

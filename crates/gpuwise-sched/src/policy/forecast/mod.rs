@@ -17,6 +17,7 @@ mod fit_options;
 mod mix;
 mod prices;
 mod room;
+mod rows;
 mod value;
 
 use super::registry::Registered;
@@ -25,9 +26,10 @@ use crate::{
     fit::{self, Candidate, Scope},
     world::World,
 };
+use builds::BUILDS;
 use classes::{Classes, Head};
-use fit_options::{FitOption, FitOptions, Losses};
-use gpuwise_domain::placement::{Assignment, GpuAsk, Kinds, Need, NodeId, WorkerAsk};
+use fit_options::{FitOption, FitOptions, Least};
+use gpuwise_domain::placement::{Assignment, GpuAsk, Job, Kinds, Need, NodeId, WorkerAsk};
 use mix::{Mix, WIDTHS};
 use prices::{ONE, Prices};
 use rustc_hash::FxHashMap;
@@ -67,8 +69,10 @@ pub struct ForecastPacking {
 #[derive(Debug)]
 struct Shape {
     kinds: Kinds,
-    losses: Vec<Losses>,
+    losses: Vec<Least>,
     ways: Vec<FitOptions>,
+    /// The class that was chosen last: looked at first, it mostly leaves little that is better.
+    last: usize,
     /// When it was last asked for.
     used: u64,
 }
@@ -79,6 +83,8 @@ struct Best {
     grains: i64,
     rank: u32,
     node: NodeId,
+    /// The place of its class.
+    class: usize,
     way: FitOption,
     cost: i64,
 }
@@ -162,6 +168,7 @@ impl ForecastPacking {
                 kinds,
                 losses: Vec::new(),
                 ways: Vec::new(),
+                last: 0,
                 used: 0,
             };
             self.shapes.insert(*ask, shape);
@@ -182,7 +189,7 @@ impl ForecastPacking {
             return (None, 0);
         };
         let classes = &self.classes;
-        shape.losses.resize(classes.list.len(), Losses::default());
+        shape.losses.resize(classes.list.len(), Least::default());
         shape.ways.resize(classes.list.len(), FitOptions::default());
         let mut look = SearchState {
             world,
@@ -195,16 +202,24 @@ impl ForecastPacking {
             losses: &mut shape.losses,
             ways: &mut shape.ways,
             best: None,
+            limits: [Least::NONE - 1; BUILDS],
         };
         let mut candidates = 0;
         let some = match search.scope {
             Scope::Fleet if search.without.is_empty() => {
+                if let Some(head) = classes.heads.get(shape.last)
+                    && head.members > 0
+                {
+                    look.offer(shape.last, head, head.rank, head.node);
+                }
                 for (at, head) in classes.heads.iter().enumerate() {
                     if head.members > 0 && look.offer(at, head, head.rank, head.node) {
                         candidates += head.members;
                     }
                 }
-                return (look.best, candidates);
+                let best = look.best;
+                shape.last = best.map_or(0, |best| best.class);
+                return (best, candidates);
             }
             Scope::Fleet => {
                 let allowed = |(_, id): &&(u32, NodeId)| search.allows(world, *id);
@@ -246,82 +261,130 @@ struct SearchState<'a> {
     classes: &'a Classes,
     values: &'a mut Values,
     kinds: Kinds,
-    losses: &'a mut [Losses],
+    losses: &'a mut [Least],
     ways: &'a mut [FitOptions],
     best: Option<Best>,
+    /// By build the greatest loss that can still be best, of a node of lower rank than the best one.
+    limits: [i32; BUILDS],
 }
 
 impl SearchState<'_> {
     /// Weighs the assignments on a node of a class. `false`: the worker does not fit.
+    #[inline]
     fn offer(&mut self, at: usize, head: &Head, rank: u32, node: NodeId) -> bool {
-        let Some(known) = self.losses.get_mut(at) else {
+        let Some(known) = self.losses.get(at) else {
             return false;
         };
-        if known.generation != head.generation {
-            let (Some(class), Some(ways)) = (self.classes.list.get(at), self.ways.get_mut(at))
-            else {
-                return false;
-            };
-            *ways = fit_options::ways(
-                self.world,
-                self.ask,
-                self.kinds,
-                class,
-                self.mix,
-                self.values,
-            );
-            *known = Losses::new(head.generation, ways);
+        let least = if known.generation == head.generation {
+            *known
+        } else {
+            self.look_up(at, head)
+        };
+        if least.loss == Least::NONE {
+            return false;
         }
-        let losses = known.losses;
+        let limit = self.limits.get(head.build as usize);
+        if limit.is_some_and(|limit| least.loss <= *limit) && self.could_beat(&least, head, rank) {
+            self.weigh(at, head, rank, node);
+        }
+        true
+    }
+
+    /// Whether a way can be better than the best, by what the ways of a class lose at least.
+    fn could_beat(&self, least: &Least, head: &Head, rank: u32) -> bool {
         let Some(prices) = self.prices.get(head.build as usize) else {
             return false;
         };
-        let grains = |cost: i64| {
-            let over = cost - self.ask.gpu.milli().cast_signed() * 1000;
-            (over + GRAIN / 2).div_euclid(GRAIN)
+        let cost = cost(self.mix, prices, (least.loss, &least.places));
+        let grains = grains(cost, self.asked());
+        self.best
+            .is_none_or(|best| (grains, rank) < (best.grains, best.rank))
+    }
+
+    /// The ways in which the worker fits a class that is new to its shape; the least loss.
+    #[inline(never)]
+    fn look_up(&mut self, at: usize, head: &Head) -> Least {
+        let (Some(class), Some(ways), Some(known)) = (
+            self.classes.list.get(at),
+            self.ways.get_mut(at),
+            self.losses.get_mut(at),
+        ) else {
+            return Least::new(head.generation, &[None; 2]);
         };
+        *ways = fit_options::ways(
+            self.world,
+            self.ask,
+            self.kinds,
+            (class, head.node),
+            self.mix,
+            self.values,
+        );
+        *known = Least::new(head.generation, ways);
+        *known
+    }
+
+    /// Takes a way on a node if it is the best so far.
+    #[inline(never)]
+    fn weigh(&mut self, at: usize, head: &Head, rank: u32, node: NodeId) {
+        let (Some(ways), Some(prices)) = (self.ways.get(at), self.prices.get(head.build as usize))
+        else {
+            return;
+        };
+        let asked = self.asked();
         let beats = |grains: i64, best: Option<&Best>| {
             best.is_none_or(|best| (grains, rank) < (best.grains, best.rank))
         };
-        for (loss, number) in losses.into_iter().zip(0..) {
-            // What will be missed only adds to the loss.
-            if loss == Losses::NONE || !beats(grains(dearer(prices, loss)), self.best.as_ref()) {
-                continue;
-            }
-            let way = self.ways.get(at).and_then(|ways| *ways.get(number)?);
-            let Some(way) = way else { continue };
-            let cost = cost(self.mix, prices, &way);
-            let grains = grains(cost);
+        let before = self.best.map(|best| best.grains);
+        for way in ways.iter().flatten() {
+            let cost = cost(self.mix, prices, (way.loss, &way.places));
+            let grains = grains(cost, asked);
             if beats(grains, self.best.as_ref()) {
                 self.best = Some(Best {
                     grains,
                     rank,
                     node,
-                    way,
+                    class: at,
+                    way: *way,
                     cost,
                 });
             }
         }
-        losses != [Losses::NONE; 2]
+        if let Some(best) = self.best.filter(|best| Some(best.grains) != before) {
+            self.limit(best.grains, asked);
+        }
+    }
+
+    /// What the ask itself takes, in millionths of a GPU.
+    fn asked(&self) -> i64 {
+        self.ask.gpu.milli().cast_signed() * 1000
+    }
+
+    /// Sets the limits to losses that can come to so many grains or fewer; never too low.
+    fn limit(&mut self, grains: i64, asked: i64) {
+        let above = (grains + 1) * GRAIN - GRAIN / 2 + asked;
+        for (limit, [price, ..]) in self.limits.iter_mut().zip(self.prices.iter()) {
+            let most = (above + 1) * ONE / (ONE + price) + 1;
+            *limit = most.clamp(i32::MIN.into(), i64::from(Least::NONE) - 1) as i32;
+        }
     }
 }
 
-/// The placement score of a way, in millionths of a GPU: the capacity that is lost, dearer where GPU time of such
-/// nodes is scarce, and the places for several GPUs that will be missed.
-fn cost(mix: &Mix, prices: &[i64; WIDTHS + 1], way: &FitOption) -> i64 {
-    let [_, places @ ..] = prices;
-    let missed: i64 = places
-        .iter()
-        .zip(way.places)
-        .zip(&mix.widths)
-        .map(|((price, lost), width)| price * i64::from(lost) * 1000 * i64::from(width.gpus))
-        .sum();
-    dearer(prices, way.loss) + missed / ONE
+/// What a way costs beyond what is asked, in grains.
+fn grains(cost: i64, asked: i64) -> i64 {
+    (cost - asked + GRAIN / 2).div_euclid(GRAIN)
 }
 
-/// The worth that is lost, dearer where GPU time is scarce.
-fn dearer(prices: &[i64; WIDTHS + 1], loss: i32) -> i64 {
-    i64::from(loss) * (ONE + prices[0]) / ONE
+/// The placement score of a way, in millionths of a GPU: the capacity that is lost, dearer where GPU time of such
+/// nodes is scarce, and the places for several GPUs that will be missed, which only add to it.
+fn cost(mix: &Mix, prices: &[i64; WIDTHS + 1], (loss, lost): (i32, &[i16; WIDTHS])) -> i64 {
+    let [scarce, places @ ..] = prices;
+    let missed: i64 = places
+        .iter()
+        .zip(lost)
+        .zip(&mix.widths)
+        .map(|((price, lost), width)| price * i64::from(*lost) * 1000 * i64::from(width.gpus))
+        .sum();
+    i64::from(loss) * (ONE + scarce) / ONE + missed / ONE
 }
 
 /// The assignment on a node, with a fraction on a GPU that has so much free.
@@ -359,7 +422,8 @@ fn seated(
 }
 
 impl NodeSelector for ForecastPacking {
-    fn select(&mut self, world: &World, ask: &WorkerAsk, search: Search<'_>) -> Option<Choice> {
+    fn select(&mut self, world: &World, job: &Job, search: Search<'_>) -> Option<Choice> {
+        let ask = &job.worker;
         self.uses += 1;
         self.follow(world);
         self.remember(world, ask);
@@ -371,7 +435,7 @@ impl NodeSelector for ForecastPacking {
         });
         let Some((best, candidate)) = found else {
             // On an island a node may have room that its class does not show.
-            return FirstFit.select(world, ask, search);
+            return FirstFit.select(world, job, search);
         };
         Some(Choice {
             candidate,

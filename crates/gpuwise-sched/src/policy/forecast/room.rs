@@ -1,6 +1,7 @@
 //! What is free on a node, as the policy values it.
 
 use crate::world::{NodeState, Tenancy, World};
+use core::hash::{Hash, Hasher};
 
 /// GPUs of a node that are told apart; of larger nodes the value is that of the freest so many.
 pub(super) const GPUS: usize = 16;
@@ -11,7 +12,7 @@ pub(super) const WHOLE: u16 = 1000;
 /// Free processor time, memory and thousandths of each GPU of a node.
 ///
 /// Which GPU has how much is left out: nodes that differ in that alone are worth the same.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Room {
     /// Processor time in thousandths of a core.
     pub(super) cpu: u64,
@@ -20,6 +21,17 @@ pub(super) struct Room {
     pub(super) build: u64,
     /// Thousandths free, the most first.
     pub(super) free: [u16; GPUS],
+}
+
+impl Hash for Room {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        [self.cpu, self.memory, self.build].hash(state);
+        // Four to a word: they are hashed often.
+        for four in self.free.chunks(4) {
+            let word = |word, free: &u16| word << 16 | u64::from(*free);
+            state.write_u64(four.iter().fold(0, word));
+        }
+    }
 }
 
 impl Room {

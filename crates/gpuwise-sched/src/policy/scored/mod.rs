@@ -16,7 +16,7 @@ use crate::{
     world::World,
 };
 use follow::Follower;
-use gpuwise_domain::placement::{GpuAsk, Kinds, NodeId, WorkerAsk};
+use gpuwise_domain::placement::{GpuAsk, Job, Kinds, NodeId, WorkerAsk};
 use rustc_hash::FxHashMap;
 use tree::{OUT, Tree};
 use view::{Digest, FEW, free_of};
@@ -33,6 +33,11 @@ pub trait Score {
     /// It depends on nothing but the node, its GPUs, who holds them and the ask: not on the worker's
     /// memory, on other nodes, or on when it is asked.
     fn score(&mut self, view: &View<'_>, ask: &WorkerAsk) -> Scored;
+
+    /// Takes in what the world has seen that scores go by, beside nodes; whether scores are others now.
+    fn learns(&mut self, _world: &World) -> bool {
+        false
+    }
 }
 
 /// What a node is worth to a worker.
@@ -121,21 +126,20 @@ impl<S: Score> Indexed<S> {
         Some((*self.order.get(leaf)?, points))
     }
 
-    /// What [`NodeSelector::select`] says, found by looking at every node: slow, and remembers nothing.
+    /// What [`NodeSelector::select`] says, found by looking at every node: slow, and remembers nothing of nodes.
     pub fn select_by_scan(
         &mut self,
         world: &World,
         ask: &WorkerAsk,
         search: Search<'_>,
     ) -> Option<Choice> {
+        if self.score.learns(world) {
+            // Tournaments begin anew.
+            self.digests.clear();
+        }
         let mut best: Option<(i32, u32, Candidate)> = None;
         let mut candidates = 0;
-        let (all, some) = match search.scope {
-            Scope::Fleet => (world.nodes().len() as u32, &[][..]),
-            Scope::Node(ref node) | Scope::Part(ref node, ..) => (0, std::slice::from_ref(node)),
-            Scope::Island(island) => (0, world.island_nodes(island)),
-            Scope::Domain(_, domain) => (0, world.domain_nodes(domain)),
-        };
+        let (all, some) = search.scope.among(world);
         for id in (0..all).map(NodeId).chain(some.iter().copied()) {
             if !search.allows(world, id) {
                 continue;
@@ -202,7 +206,8 @@ impl<S: Score> Indexed<S> {
         let count = world.nodes().len();
         let mut nodes = std::mem::take(&mut self.buffer);
         let known = self.follower.catch_up(world, &mut nodes);
-        if !known || count != self.digests.len() {
+        let learned = self.score.learns(world);
+        if learned || !known || count != self.digests.len() {
             self.start_anew(world);
         } else {
             for id in nodes.iter().copied() {
@@ -299,8 +304,9 @@ impl<S: Score> Indexed<S> {
     }
 }
 
-impl<S: Score> NodeSelector for Indexed<S> {
-    fn select(&mut self, world: &World, ask: &WorkerAsk, search: Search<'_>) -> Option<Choice> {
+impl<S: Score + Send> NodeSelector for Indexed<S> {
+    fn select(&mut self, world: &World, job: &Job, search: Search<'_>) -> Option<Choice> {
+        let ask = &job.worker;
         let small = match search.scope {
             Scope::Node(_) | Scope::Part(..) | Scope::Island(_) => true,
             Scope::Domain(_, domain) => world.domain_nodes(domain).len() <= SMALL,

@@ -30,7 +30,7 @@ const UNKNOWN_DURATION: Nanoseconds = Nanoseconds(3_600_000_000_000);
 /// job waits or runs longer; GPUs bought, for as long as it runs. Where its duration is unknown an hour
 /// is taken.
 pub fn fixes(world: &World, job: JobId, policy: &mut Policy, effort: Effort) -> Vec<Fix> {
-    fixes_beside(world, job, policy, effort, &Running::of(world))
+    fixes_beside(world, job, policy, effort, &mut Running::of(world))
 }
 
 /// The same, where it is known who runs.
@@ -39,7 +39,7 @@ pub(super) fn fixes_beside(
     job: JobId,
     policy: &mut Policy,
     effort: Effort,
-    running: &Running,
+    running: &mut Running,
 ) -> Vec<Fix> {
     let Some(state) = world.job(job) else {
         return Vec::new();
@@ -93,7 +93,7 @@ struct Trial<'a> {
     id: JobId,
     job: &'a Job,
     policy: &'a mut Policy,
-    running: &'a Running,
+    running: &'a mut Running,
     /// Decisions that may still be tried.
     left: u64,
     found: Vec<Fix>,
@@ -107,6 +107,15 @@ impl Trial<'_> {
         }
         self.left -= 1;
         is_fixed_by(self.world, self.id, remedy, self.policy)
+    }
+
+    /// Whether the job is placed in such a fleet. Counts as one try.
+    fn holds_in(&mut self, mut after: World) -> bool {
+        if self.left == 0 {
+            return false;
+        }
+        self.left -= 1;
+        place(&mut after, self.id, self.policy)
     }
 
     fn add(&mut self, remedy: Remedy, what: String, costs: Costs) {

@@ -1,13 +1,18 @@
 //! Who runs and may be stopped, and where.
 
-use super::lost;
+use super::{event, lost, wait::expected_end};
 use crate::world::World;
-use gpuwise_domain::placement::{JobId, NodeId};
+use gpuwise_domain::placement::{Ended, Event, JobId, NodeId};
 use gpuwise_units::Nanoseconds;
+use std::collections::BTreeMap;
 
-/// Jobs that run and may be stopped, with what that loses.
+/// Jobs that run and may be stopped, with what that loses; and when those who run are expected to end.
 pub(in crate::report) struct Running {
     pub(super) jobs: Vec<(Nanoseconds, JobId)>,
+    /// Who is expected to end when, soonest first.
+    pub(super) ends: Vec<(Nanoseconds, JobId)>,
+    /// The fleet when so many of them have ended: looked at for one job, known for the next.
+    after: BTreeMap<usize, World>,
     /// Of these, those on each node.
     on: Vec<Vec<u32>>,
 }
@@ -29,7 +34,37 @@ impl Running {
                 }
             }
         }
-        Self { jobs, on }
+        let ends = world.jobs();
+        let mut ends: Vec<(Nanoseconds, JobId)> = ends
+            .filter_map(|(id, state)| Some((expected_end(world, state)?, id)))
+            .collect();
+        ends.sort_unstable();
+        Self {
+            jobs,
+            ends,
+            after: BTreeMap::new(),
+            on,
+        }
+    }
+
+    /// The fleet when the first so many have ended.
+    pub(super) fn after(&mut self, world: &World, count: usize) -> World {
+        let known = self.after.range(..=count).next_back();
+        let (ended, mut after) = match known {
+            Some((ended, after)) => (*ended, after.clone()),
+            None => (0, world.clone()),
+        };
+        self.end(&mut after, ended, count);
+        self.after.insert(count, after.clone());
+        after
+    }
+
+    /// Ends those after the first so many, up to so many.
+    pub(super) fn end(&self, world: &mut World, ended: usize, count: usize) {
+        for (_, job) in self.ends.get(ended..count).unwrap_or_default() {
+            let how = Ended::Finished;
+            event(world, Event::Ended { job: *job, how });
+        }
     }
 
     /// Those on some nodes, once each, in the order of their numbers.

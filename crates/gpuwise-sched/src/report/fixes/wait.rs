@@ -45,44 +45,51 @@ impl Trial<'_> {
     /// what becomes free.
     pub(super) fn wait(&mut self) {
         let world = self.world;
-        let mut ends: Vec<(Nanoseconds, JobId)> = world
-            .jobs()
-            .filter_map(|(id, state)| Some((expected_end(world, state)?, id)))
-            .collect();
-        ends.sort();
-        let first =
-            |count: usize| -> Vec<JobId> { ends.iter().take(count).map(|(_, id)| *id).collect() };
+        let most = self.running.ends.len();
+        if most == 0 {
+            return;
+        }
         // Mostly few are enough: twice as many are tried each time, then what lies between.
         let (mut low, mut high) = (1, 1);
-        while !ends.is_empty() && !self.holds(&Remedy::Wait(first(high))) {
-            if high >= ends.len() {
+        loop {
+            let after = self.running.after(world, high);
+            if self.holds_in(after) {
+                break;
+            }
+            if high >= most {
                 return;
             }
             low = high + 1;
-            high = (2 * high).min(ends.len());
+            high = (2 * high).min(most);
         }
-        if ends.is_empty() {
-            return;
-        }
+        // Each is tried on what the last that was not enough came to.
+        let mut ended = low - 1;
+        let mut before = self.running.after(world, ended);
         while low < high {
             let middle = usize::midpoint(low, high);
-            if self.holds(&Remedy::Wait(first(middle))) {
+            let mut after = before.clone();
+            self.running.end(&mut after, ended, middle);
+            if self.holds_in(after.clone()) {
                 high = middle;
             } else {
                 low = middle + 1;
+                (ended, before) = (middle, after);
             }
         }
-        let Some((end, last)) = low.checked_sub(1).and_then(|at| ends.get(at)) else {
+        let last = low.checked_sub(1).and_then(|at| self.running.ends.get(at));
+        let Some((end, last)) = last.copied() else {
             return;
         };
+        let first = self.running.ends.iter().take(low).map(|(_, id)| *id);
+        let first: Vec<JobId> = first.collect();
         let after = Nanoseconds(end.0.saturating_sub(world.now().0));
-        let name = world.job(*last).map_or("", |state| state.job.name.as_str());
+        let name = world.job(last).map_or("", |state| state.job.name.as_str());
         let what = format!("wait {}, until {name} is expected to end", span(after));
         let costs = Costs {
             after,
             all: self.delay(after),
             ..Costs::default()
         };
-        self.add(Remedy::Wait(first(low)), what, costs);
+        self.add(Remedy::Wait(first), what, costs);
     }
 }

@@ -52,6 +52,21 @@ fn answers_are_as_their_schemas_say() {
             "--dry-run",
         ],
         &["token", "audit"],
+        &["policy", "show"],
+        &[
+            "reservation",
+            "create",
+            "demo",
+            "--tenant",
+            "vision",
+            "--node",
+            "n1",
+            "--gpus",
+            "1",
+            "--for",
+            "8h",
+        ],
+        &["slo", "costs"],
         &["store", "snapshot", "--store", "sqlite://log.db"],
         &["store", "check", "--store", "sqlite://log.db"],
         &[
@@ -64,5 +79,5 @@ fn answers_are_as_their_schemas_say() {
     ] {
         held.insert(schemas::held(&daemon.json(arguments)));
     }
-    assert_eq!(held.len(), 16, "{held:?}");
+    assert_eq!(held.len(), 19, "{held:?}");
 }

@@ -26,6 +26,10 @@ fn body(document: &str) -> &'static str {
         "CompletionAsk" => r#"{"model":"somemodel","messages":[]}"#,
         "UsageEvent" => r#"{"specversion":"1.0","id":"1","source":"alpha","type":"x","data":{}}"#,
         "SloAsk" => r#"{"tenant":"alpha","objectives":[]}"#,
+        "PolicyFile" => r#"{"order":"priority"}"#,
+        "ReservationAsk" => {
+            r#"{"name":"alphakept","tenant":"alpha","node":"n1","gpus":1,"for":"1h"}"#
+        }
         "ProposalDecision" => r#"{"accept":false}"#,
         other => panic!("{other}: say here what is sent to the routes that take it"),
     }
@@ -40,6 +44,7 @@ fn filled(path: &str) -> String {
         ("{name}", "sometoken"),
         ("{slo}", "1"),
         ("{proposal}", "1"),
+        ("{reservation}", "somekept"),
     ];
     let filled = places.iter().fold(path.to_owned(), |path, (place, value)| {
         path.replace(place, value)

@@ -6,7 +6,9 @@ mod api;
 mod every_route;
 mod http;
 mod leases;
+mod monitored;
 mod months;
+mod operated;
 mod processes;
 mod retained;
 

@@ -1,0 +1,138 @@
+//! Tenants, months, and what is metered.
+
+use super::money;
+use crate::{Broken, Broker, Tenant};
+use gpuwise_account::period::Month;
+use gpuwise_domain::placement::{Event, GpuId, Health, JobId, Part, Queue};
+use gpuwise_units::Nanoseconds;
+use gpuwise_wire::{
+    Mirror as _,
+    broker::{AskedDocument, TenantDocument},
+};
+
+impl Broker {
+    pub(super) fn set_tenant(
+        &mut self,
+        at: Nanoseconds,
+        document: &TenantDocument,
+    ) -> Result<(), Broken> {
+        let queue: Queue = document.queue.clone().noun();
+        let budget = document.budget.as_deref().map(money).transpose()?;
+        let name = queue.name.clone();
+        self.happen(at, Event::QueueSet(queue))?;
+        let created = self.tenants.get(&name).map_or(at, |tenant| tenant.created);
+        let tenant = Tenant {
+            name: name.clone(),
+            created,
+            suspended: document.suspended,
+        };
+        self.accounts.set_budget(&name, budget);
+        self.tenants.insert(name, tenant);
+        Ok(())
+    }
+
+    /// Another month's budgets hold what leases may cost in it.
+    pub(super) fn month_began(
+        &mut self,
+        at: Nanoseconds,
+        reserved: &[(u32, String)],
+    ) -> Result<(), Broken> {
+        self.month = Month::of(at);
+        self.cut(self.month.start());
+        self.reserved(at, reserved)
+    }
+
+    /// Counts what is held up to a moment, and goes on from there.
+    pub(super) fn cut(&mut self, at: Nanoseconds) {
+        for grant in self.grants.cut(at) {
+            if let Some(lease) = self.leases.get(&grant.lease) {
+                self.accounts.add(&self.world, lease, &[grant]);
+            }
+        }
+    }
+
+    /// What budgets hold back for leases is this from now on.
+    pub(super) fn reserved(
+        &mut self,
+        at: Nanoseconds,
+        reserved: &[(u32, String)],
+    ) -> Result<(), Broken> {
+        for (number, amount) in reserved {
+            let lease = self.leases.get(number).cloned();
+            let lease = lease.ok_or(Broken::NoSuchLease(*number))?;
+            self.accounts.budgets.release(&lease.id());
+            self.reserve(at, &lease, money(amount)?);
+        }
+        Ok(())
+    }
+
+    pub(super) fn month_closed(&mut self, month: &str) -> Result<(), Broken> {
+        let month: Month = month
+            .parse()
+            .map_err(|error| Broken::Document(format!("an event of the log: {error}")))?;
+        self.accounts.books.close(month);
+        self.unclosed = month.next();
+        Ok(())
+    }
+
+    pub(super) fn asked(&mut self, at: Nanoseconds, asked: &AskedDocument) {
+        if let Some((key, hash)) = &asked.key {
+            let key = (asked.tenant.clone().unwrap_or_default(), key.clone());
+            self.deeds
+                .keep(at, key, hash.clone(), asked.subject.clone());
+        }
+        if let Some(lease) = crate::lease_number(&asked.subject)
+            && asked.what == "request-lease"
+            && let Some(lease) = self.leases.get_mut(&lease)
+        {
+            lease.by = Some(asked.by.clone());
+        }
+    }
+
+    /// Meters what a lease has from now on.
+    pub(super) fn meter(&mut self, at: Nanoseconds, lease: u32) {
+        let parts = self.parts(JobId(lease));
+        let over = self.grants.set(at, lease, parts);
+        if let Some(lease) = self.leases.get(&lease) {
+            self.accounts.add(&self.world, lease, &over);
+        }
+    }
+
+    /// What a job has, in the order of its workers: what it runs on, and what it ran on, was told to leave
+    /// and is still on. Until that is free nobody else can have it, so that it is metered as its own.
+    pub(super) fn parts(&self, job: JobId) -> Vec<(GpuId, Part)> {
+        let Some(state) = self.world.job(job) else {
+            return Vec::new();
+        };
+        let running = self.is_running(job);
+        let seated = state.assignments.iter().filter(|_| running);
+        let seated = seated.flat_map(|one| &one.gpus);
+        let mut parts: Vec<(GpuId, Part)> = seated.map(|share| (share.gpu, share.part)).collect();
+        let on = parts.len();
+        for id in &state.leaving {
+            // One that moves within a GPU has it once.
+            let again = parts.iter().take(on).any(|(gpu, _)| gpu == id);
+            let part = self.still_on(job, *id).filter(|_| !again);
+            // Who was told to leave before it had begun has had nothing.
+            if let Some(part) = part
+                && self.grants.has(job.0, *id, part)
+            {
+                parts.push((*id, part));
+            }
+        }
+        parts
+    }
+
+    /// What a job still has of a GPU that it was told to leave. Of what is lost nothing is known, and nobody
+    /// pays for it.
+    fn still_on(&self, job: JobId, gpu: GpuId) -> Option<Part> {
+        let gpu = self.world.gpu(gpu)?;
+        let node = gpu.node.and_then(|node| self.world.node(node));
+        let lost = |health: Health| matches!(health, Health::Lost { .. });
+        if lost(gpu.gpu.health) || node.is_some_and(|node| lost(node.node.health)) {
+            return None;
+        }
+        let own = gpu.leaving.iter().find(|(who, _)| *who == job);
+        own.map(|(_, part)| *part)
+    }
+}

@@ -1,0 +1,150 @@
+//! Plans, and what becomes of them on the fleet.
+
+use crate::{Broken, Broker, executor::Work};
+use gpuwise_domain::placement::{Action, Event, Plan};
+use gpuwise_units::Nanoseconds;
+use gpuwise_wire::broker::PlacedReason;
+
+impl Broker {
+    pub(super) fn planned(
+        &mut self,
+        at: Nanoseconds,
+        plan: &Plan,
+        placed: &[PlacedReason],
+    ) -> Result<(), Broken> {
+        self.raised_planned(at, plan);
+        self.world.accept(plan)?;
+        for action in &plan.actions {
+            if let Some(attempt) = self.world.attempt_of(action) {
+                self.order(Work::Act {
+                    action: action.clone(),
+                    attempt,
+                });
+            }
+            self.follow(at, action);
+        }
+        for reason in placed {
+            if let Some(lease) = self.leases.get_mut(&reason.lease) {
+                lease.candidates = reason.candidates;
+                lease.weighed.clone_from(&reason.weighed);
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn fleet_event(&mut self, at: Nanoseconds, event: Event) -> Result<(), Broken> {
+        let about = match &event {
+            Event::Measured { job, .. } | Event::Ended { job, .. } | Event::Wanted { job } => {
+                Some(job.0)
+            }
+            _ => None,
+        };
+        let answered = match &event {
+            Event::Done { action, .. } | Event::Failed { action, .. } => Some(action.clone()),
+            _ => None,
+        };
+        if let Event::Failed {
+            action: Action::Place { job, .. },
+            failure,
+            ..
+        } = &event
+            && let Some(lease) = self.leases.get_mut(&job.0)
+        {
+            lease.failed_starts += 1;
+            lease.failed_because = Some(failure.what.clone());
+        }
+        if let Event::NodeJoined { gpus, .. } = &event {
+            let joined = gpus
+                .iter()
+                .fold(self.present, |kinds, gpu| kinds.with(gpu.kind));
+            self.present = joined;
+        }
+        self.time(at, &event);
+        self.happen(at, event)?;
+        if let Some(action) = answered {
+            let same =
+                |work: &Work| matches!(work, Work::Act { action: one, .. } if *one == action);
+            self.orders.retain(|_, work| !same(work));
+            self.follow(at, &action);
+        } else {
+            // Somebody may have lost his place, and be told to stop where it is left.
+            self.orders_that_follow();
+            for lease in self.grants.leases() {
+                self.meter(at, lease);
+            }
+            match about {
+                Some(lease) => self.seek(lease),
+                None => self
+                    .open
+                    .clone()
+                    .into_iter()
+                    .for_each(|lease| self.seek(lease)),
+            }
+        }
+        self.drop_orders();
+        Ok(())
+    }
+
+    /// Keeps what lending and giving back took: from the order on, or from when it was wanted.
+    pub(super) fn time(&mut self, at: Nanoseconds, event: &Event) {
+        /// Times that are kept of a lease.
+        const KEPT: usize = 100;
+        let Event::Done { action, .. } = event else {
+            return;
+        };
+        let (Action::Restore { job, .. } | Action::Reclaim { job }) = action else {
+            return;
+        };
+        let same = |work: &Work| matches!(work, Work::Act { action: one, .. } if one == action);
+        let order = self.orders.iter().find(|(_, work)| same(work));
+        let ordered = order.and_then(|(id, _)| self.ordered.get(id)).copied();
+        let wanted = self.world.job(*job).and_then(|state| state.wanted);
+        let Some(lease) = self.leases.get_mut(&job.0) else {
+            return;
+        };
+        let restores = matches!(action, Action::Restore { .. });
+        let since = if restores {
+            wanted.or(ordered)
+        } else {
+            ordered
+        };
+        let times = if restores {
+            &mut lease.returned
+        } else {
+            &mut lease.freed
+        };
+        if let Some(since) = since {
+            times.push(Nanoseconds(at.0.saturating_sub(since.0)));
+            if times.len() > KEPT {
+                times.remove(0);
+            }
+        }
+    }
+
+    /// Orders what no plan asked for: stops of jobs that have lost workers.
+    pub(super) fn orders_that_follow(&mut self) {
+        for task in self.world.under_way() {
+            let known = self
+                .orders
+                .values()
+                .any(|work| matches!(work, Work::Act { attempt, .. } if *attempt == task.attempt));
+            if !known {
+                self.order(Work::Act {
+                    action: task.action,
+                    attempt: task.attempt,
+                });
+            }
+        }
+    }
+
+    /// Forgets orders whose actions are no longer under way: what they were for was lost.
+    pub(super) fn drop_orders(&mut self) {
+        let world = &self.world;
+        self.orders.retain(|_, work| match work {
+            Work::Act { action, attempt } => world.attempt_of(action) == Some(*attempt),
+            Work::Stop { job, .. } => world.job(*job).is_some(),
+        });
+        let orders = &self.orders;
+        self.ordered.retain(|id, _| orders.contains_key(id));
+    }
+}

@@ -1,0 +1,222 @@
+//! Events make the state: the only way in which it changes.
+
+mod books;
+mod fleet;
+mod leases;
+
+use crate::{
+    Broken, Broker, Tenant, Token, grants::Grants, keys::Keys, lease::Over, money::Accounts,
+    policies::Given,
+};
+use gpuwise_account::period::Month;
+use gpuwise_domain::placement::{Event, Fleet, Kinds, Plan, TimestampedEvent};
+use gpuwise_sched::world::World;
+use gpuwise_units::{Money, Nanoseconds};
+use gpuwise_wire::{
+    Mirror as _,
+    broker::{BrokerEvent, LoggedEvent},
+};
+use std::collections::{BTreeMap, BTreeSet};
+
+impl Broker {
+    /// The state after the first event of a log.
+    ///
+    /// # Errors
+    /// When it is not the one that a log begins with.
+    pub fn begin(first: &LoggedEvent) -> Result<Self, Broken> {
+        let BrokerEvent::Began {
+            fleet,
+            present,
+            policy,
+        } = &first.event
+        else {
+            return Err(Broken::NotBegun);
+        };
+        let at = Nanoseconds(first.at_ns);
+        let mut fleet: Fleet = fleet.clone().noun();
+        let budgets: Vec<(String, Option<Money>)> = fleet
+            .queues
+            .iter_mut()
+            // Money is held here, not by the kernel, so that it is held once.
+            .map(|queue| (queue.name.clone(), queue.budget.take()))
+            .collect();
+        let given = Given {
+            scheduling: fleet.scheduling,
+            sharing: fleet.sharing,
+        };
+        let mut world = World::new(&fleet);
+        for event in present {
+            let event = event.clone().noun();
+            world.apply(&TimestampedEvent { at, event })?;
+        }
+        let tenant = |(name, _): (String, Option<Money>)| {
+            let tenant = Tenant {
+                name: name.clone(),
+                created: at,
+                suspended: false,
+            };
+            (name, tenant)
+        };
+        let mut accounts = Accounts::new(&fleet);
+        for (tenant, budget) in &budgets {
+            accounts.set_budget(tenant, *budget);
+        }
+        Ok(Self {
+            world,
+            policy: policy.clone(),
+            policy_version: 1,
+            policy_since: at,
+            given,
+            tenants: budgets.into_iter().map(tenant).collect(),
+            tokens: BTreeMap::new(),
+            leases: BTreeMap::new(),
+            open: BTreeSet::new(),
+            open_of: BTreeMap::new(),
+            services: BTreeMap::new(),
+            present: fleet
+                .gpus
+                .iter()
+                .fold(Kinds::NONE, |kinds, gpu| kinds.with(gpu.kind)),
+            ends: BTreeSet::new(),
+            keys: Keys::default(),
+            orders: BTreeMap::new(),
+            started_by: BTreeMap::new(),
+            ordered: BTreeMap::new(),
+            last_order: 0,
+            grants: Grants::default(),
+            month: Month::of(at),
+            unclosed: Month::of(at),
+            deeds: Keys::default(),
+            seekers: BTreeSet::new(),
+            accounts,
+            telemetry: BTreeMap::new(),
+            slos: BTreeMap::new(),
+            last_slo: 0,
+            fresh: BTreeSet::new(),
+            at_risk: BTreeMap::new(),
+            raised: BTreeMap::new(),
+            proposals: BTreeMap::new(),
+            learned: BTreeMap::new(),
+            begun: at,
+            now: at,
+        })
+    }
+
+    /// Applies an event.
+    ///
+    /// # Errors
+    /// When it cannot have happened after those before it: the log does not fit together.
+    pub fn apply(&mut self, logged: &LoggedEvent) -> Result<(), Broken> {
+        let at = Nanoseconds(logged.at_ns);
+        self.now = self.now.max(at);
+        self.keys.forget(self.now);
+        self.deeds.forget(self.now);
+        match &logged.event {
+            BrokerEvent::Began { .. } => return Err(Broken::Twice),
+            BrokerEvent::PolicySet { policy } => self.policy_set(at, policy)?,
+            BrokerEvent::TenantSet { tenant, reserved } => {
+                self.set_tenant(at, tenant)?;
+                self.reserved(at, reserved)?;
+            }
+            BrokerEvent::PriceSet { price, reserved } => {
+                self.cut(at);
+                self.price_set(price)?;
+                self.reserved(at, reserved)?;
+            }
+            BrokerEvent::MonthClosed { month } => self.month_closed(month)?,
+            BrokerEvent::Asked(asked) => self.asked(at, asked),
+            BrokerEvent::TokenAdded { token } => {
+                let known = Token {
+                    name: token.name.clone(),
+                    role: token.role,
+                    tenant: token.tenant.clone(),
+                    expires: token.expires_ns.map(Nanoseconds),
+                };
+                self.tokens.insert(token.hash.clone(), known);
+            }
+            BrokerEvent::TokenRevoked { name, tenant } => {
+                let same = |one: &Token| one.name == *name && one.tenant == *tenant;
+                self.tokens.retain(|_, one| !same(one));
+            }
+            BrokerEvent::LeaseRequested { .. } => self.requested(at, &logged.event)?,
+            BrokerEvent::MonthBegan { reserved } => self.month_began(at, reserved)?,
+            BrokerEvent::Planned { plan, placed } => {
+                let plan: Plan = plan.clone().noun();
+                self.planned(at, &plan, placed)?;
+            }
+            BrokerEvent::Fleet { event } => self.fleet_event(at, event.clone().noun())?,
+            BrokerEvent::Draining { lease, reason } => self.drain(at, *lease, reason)?,
+            BrokerEvent::Ended {
+                lease,
+                how,
+                reason,
+                exit_code,
+            } => {
+                let over = Over {
+                    at,
+                    how: *how,
+                    reason: reason.clone(),
+                    exit_code: *exit_code,
+                };
+                self.end(at, *lease, over)?;
+            }
+            BrokerEvent::Used { .. }
+            | BrokerEvent::SloSet { .. }
+            | BrokerEvent::SloRemoved { .. }
+            | BrokerEvent::DemandSet { .. }
+            | BrokerEvent::Learned { .. }
+            | BrokerEvent::Proposed { .. }
+            | BrokerEvent::ProposalMoved { .. } => self.of_a_service(at, &logged.event)?,
+        }
+        Ok(())
+    }
+
+    /// What services told, are held to, and should become.
+    fn of_a_service(&mut self, at: Nanoseconds, event: &BrokerEvent) -> Result<(), Broken> {
+        match event {
+            BrokerEvent::Used { usage } => {
+                self.used(at, usage);
+                self.still_at_risk(at);
+            }
+            BrokerEvent::SloSet { slo } => self.slo_set(slo),
+            BrokerEvent::SloRemoved { slo } => {
+                self.slos.remove(slo);
+            }
+            BrokerEvent::DemandSet {
+                lease,
+                priority,
+                at_risk,
+                reason,
+            } => self.demand_set(at, (*lease, *priority, *at_risk), reason)?,
+            BrokerEvent::Learned { lease, rows, .. } => {
+                self.learned.insert(*lease, rows.clone());
+            }
+            BrokerEvent::Proposed { proposal } => self.proposed(at, proposal),
+            BrokerEvent::ProposalMoved {
+                proposal,
+                state,
+                reason,
+                successor,
+                saved,
+            } => self.proposal_moved(
+                at,
+                (*proposal, *state, *successor),
+                reason,
+                saved.as_deref(),
+            ),
+            // Others are applied where they are told apart.
+            _ => {}
+        }
+        Ok(())
+    }
+
+    pub(crate) fn happen(&mut self, at: Nanoseconds, event: Event) -> Result<(), Broken> {
+        self.world.apply(&TimestampedEvent { at, event })?;
+        Ok(())
+    }
+}
+
+fn money(text: &str) -> Result<Money, Broken> {
+    text.parse()
+        .map_err(|error| Broken::Document(format!("an event of the log: {error}")))
+}
