@@ -1,6 +1,6 @@
 //! How good forecasts were: each is made from what came before it alone.
 
-use super::{Forecaster, LEVELS, Settings};
+use super::{Forecast, Forecaster, LEVELS, Settings, series::Regular};
 
 /// How a horizon was forecast.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -35,49 +35,73 @@ struct Sums {
 }
 
 /// Forecasts along a series, judged from the reading `from` on.
-pub fn backtest(settings: &Settings, series: &[Option<f64>], from: usize) -> Vec<Judged> {
+pub fn backtest(settings: &Settings, series: &Regular, from: usize) -> Vec<Judged> {
     let mut forecaster = Forecaster::new(settings.clone());
-    let mut sums = vec![Sums::default(); settings.horizons.len()];
-    let whole = 86_400_000_000_000 / settings.period.0.max(1);
-    let day = usize::try_from(whole).unwrap_or(usize::MAX);
-    for (now, reading) in series.iter().enumerate() {
+    let mut made = vec![Vec::with_capacity(series.readings.len()); settings.horizons.len()];
+    for reading in &series.readings {
         forecaster.observe(*reading);
-        for (sums, forecast) in sums.iter_mut().zip(forecaster.forecasts()) {
-            let then = now + forecast.horizon as usize;
-            if then < from {
-                continue;
-            }
-            let Some(came) = series.get(then).copied().flatten() else {
-                continue;
-            };
-            sums.readings += 1;
-            sums.all += came;
-            sums.errors[0] += (forecast.point - came).abs();
-            let last = series[..=now].iter().rev().find_map(|one| *one);
-            sums.errors[1] += (last.unwrap_or(0.0) - came).abs();
-            if let Some(before) = then.checked_sub(day).and_then(|at| series[at]) {
-                sums.day.0 += (before - came).abs();
-                sums.day.1 += came;
-            }
-            let levels = LEVELS.iter().zip(&forecast.quantiles);
-            for (at, (level, said)) in levels.enumerate() {
-                sums.below[at] += u64::from(came <= *said);
-                let miss = came - said;
-                sums.pinball[at] += if miss >= 0.0 { level * miss } else { (level - 1.0) * miss };
-            }
-            let until = series.get(now + 1..=then).unwrap_or_default();
-            let highest: Option<Vec<f64>> = until.iter().copied().collect();
-            if let Some(highest) = highest {
-                let highest = highest.into_iter().fold(0.0, f64::max);
-                sums.highest += 1;
-                for (below, said) in sums.below_highest.iter_mut().zip(&forecast.highest) {
-                    *below += u64::from(highest <= *said);
-                }
+        let now = forecaster.forecasts();
+        for (at, made) in made.iter_mut().enumerate() {
+            made.push(now.get(at).copied());
+        }
+    }
+    let each = made.iter().zip(&settings.horizons);
+    each.map(|(made, horizon)| {
+        let made: Vec<Option<&Forecast>> = made.iter().map(Option::as_ref).collect();
+        judged_from(series, &made, *horizon, from)
+    })
+    .collect()
+}
+
+/// Forecasts that were made after each reading, held against what came.
+pub(super) fn judged(series: &Regular, made: &[Option<&Forecast>], horizon: u32) -> Judged {
+    judged_from(series, made, horizon, 0)
+}
+
+fn judged_from(
+    series: &Regular,
+    made: &[Option<&Forecast>],
+    horizon: u32,
+    from: usize,
+) -> Judged {
+    let readings = &series.readings;
+    let mut sums = Sums::default();
+    let whole = 86_400_000_000_000 / series.period.0.max(1);
+    let day = usize::try_from(whole).unwrap_or(usize::MAX);
+    let mut last = 0.0;
+    for (now, forecast) in made.iter().enumerate() {
+        last = readings.get(now).copied().flatten().unwrap_or(last);
+        let then = now + horizon as usize;
+        let came = readings.get(then).copied().flatten();
+        let Some((forecast, came)) = forecast.zip(came).filter(|_| then >= from) else {
+            continue;
+        };
+        sums.readings += 1;
+        sums.all += came;
+        sums.errors[0] += (forecast.point - came).abs();
+        sums.errors[1] += (last - came).abs();
+        let before = then.checked_sub(day).and_then(|at| readings.get(at).copied().flatten());
+        if let Some(before) = before {
+            sums.day.0 += (before - came).abs();
+            sums.day.1 += came;
+        }
+        let levels = LEVELS.iter().zip(&forecast.quantiles);
+        for (at, (level, said)) in levels.enumerate() {
+            sums.below[at] += u64::from(came <= *said);
+            let miss = came - said;
+            sums.pinball[at] += if miss >= 0.0 { level * miss } else { (level - 1.0) * miss };
+        }
+        let until = readings.get(now + 1..=then).unwrap_or_default();
+        let all: Option<Vec<f64>> = until.iter().copied().collect();
+        if let Some(all) = all {
+            let highest = all.into_iter().fold(0.0, f64::max);
+            sums.highest += 1;
+            for (below, said) in sums.below_highest.iter_mut().zip(&forecast.highest) {
+                *below += u64::from(highest <= *said);
             }
         }
     }
-    let judged = sums.into_iter().zip(&settings.horizons);
-    judged.map(|(sums, horizon)| sums.judged(*horizon)).collect()
+    sums.judged(horizon)
 }
 
 impl Sums {

@@ -12,11 +12,14 @@ mod experts;
 mod history;
 mod outage;
 mod regression;
+mod report;
 mod target;
 
 pub mod backtest;
+pub mod series;
 
 pub use experts::{EXPERTS, Expert};
+pub use report::report;
 
 use experts::Experts;
 use gpuwise_units::Nanoseconds;
