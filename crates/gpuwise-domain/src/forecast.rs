@@ -72,7 +72,10 @@ impl SeriesForecast {
 
     /// Readings of which nothing is known.
     pub fn missing(&self) -> usize {
-        self.readings.iter().filter(|reading| reading.is_none()).count()
+        self.readings
+            .iter()
+            .filter(|reading| reading.is_none())
+            .count()
     }
 }
 
@@ -89,6 +92,8 @@ impl HorizonForecast {
 }
 
 fn of(quantiles: &[LevelValue], level: f64) -> Option<f64> {
-    let found = quantiles.iter().find(|one| (one.level - level).abs() < 1e-9);
+    let found = quantiles
+        .iter()
+        .find(|one| (one.level - level).abs() < 1e-9);
     found.map(|one| one.value)
 }

@@ -10,15 +10,24 @@ use std::{collections::BTreeMap, env, io};
 
 fn main() {
     let mut arguments = env::args().skip(1);
-    let period: u64 = arguments.next().and_then(|text| text.parse().ok()).unwrap_or(600);
+    let period: u64 = arguments
+        .next()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(600);
     let horizons = arguments.next().unwrap_or_else(|| "1,2,3".into());
-    let horizons: Vec<u32> = horizons.split(',').filter_map(|text| text.parse().ok()).collect();
+    let horizons: Vec<u32> = horizons
+        .split(',')
+        .filter_map(|text| text.parse().ok())
+        .collect();
     let mut series: BTreeMap<String, Vec<(f64, f64)>> = BTreeMap::new();
     for line in io::stdin().lines().skip(1).map_while(Result::ok) {
         let cells: Vec<&str> = line.split(',').collect();
         if let [_, model, at, rate] = cells.as_slice() {
             let number = |text: &str| text.parse().unwrap_or(f64::NAN);
-            series.entry((*model).to_owned()).or_default().push((number(at), number(rate)));
+            series
+                .entry((*model).to_owned())
+                .or_default()
+                .push((number(at), number(rate)));
         }
     }
     let settings = Settings {
@@ -33,7 +42,11 @@ fn main() {
             for one in backtest(&settings, &series, from) {
                 let percent = |share: f64| format!("{:5.1}", share * 100.0);
                 let covered: Vec<String> = one.covered.iter().map(|one| percent(*one)).collect();
-                let highest: Vec<String> = one.covered_highest.iter().map(|one| percent(*one)).collect();
+                let highest: Vec<String> = one
+                    .covered_highest
+                    .iter()
+                    .map(|one| percent(*one))
+                    .collect();
                 println!(
                     "{name:<12} from {from:<5} {:>2} ahead: WAPE {} last {} day {}; below {LEVELS:?}: {} highest: {}",
                     one.horizon,

@@ -72,7 +72,12 @@ impl Record for HorizonForecast {
         of.field("point", |h| h.point);
         of.list("quantiles", |h| &h.quantiles);
         of.list("highest", |h| &h.highest);
-        of.made("experts", |h| h.experts.iter().map(|(name, weight)| Weight(name, *weight)).collect());
+        of.made("experts", |h| {
+            h.experts
+                .iter()
+                .map(|(name, weight)| Weight(name, *weight))
+                .collect()
+        });
         of.field("last_value_said", |h| h.gated);
         of.maybe("backtest", |h| h.judged.as_ref());
     }
@@ -104,10 +109,16 @@ impl Record for Backtest {
     fn fields(of: &mut Fields<'_, Self>) {
         of.field("readings", |b| b.readings);
         of.column("wape", "WAPE", |b| b.wape).percent();
-        of.column("wape_last", "last value", |b| b.wape_last).percent();
-        of.column("wape_day", "day before", |b| b.wape_day).percent().priority(1);
-        of.column("covered_90", "below p90", |b| b.covered).percent();
-        of.column("covered_highest_90", "highest below", |b| b.covered_highest).percent().priority(2);
+        of.column("wape_last", "last value", |b| b.wape_last)
+            .percent();
+        of.column("wape_day", "day before", |b| b.wape_day)
+            .percent()
+            .priority(1);
+        of.column("covered_90", "below p90", |b| b.covered)
+            .percent();
+        of.column("covered_highest_90", "highest below", |b| b.covered_highest)
+            .percent()
+            .priority(2);
     }
 }
 
@@ -123,14 +134,18 @@ impl Record for Row<'_> {
         of.column("point", "Expected", |r| r.1.point);
         of.column("p90", "p90", |r| r.1.at(0.90));
         of.column("highest_p90", "Highest p90", |r| r.1.highest_at(0.90));
-        of.column("highest_p99", "p99", |r| r.1.highest_at(0.99)).priority(4);
+        of.column("highest_p99", "p99", |r| r.1.highest_at(0.99))
+            .priority(4);
         of.maybe("backtest", |r| r.1.judged.as_ref()).grouped();
     }
 }
 
 /// The JSON Schema of a report.
 pub fn schema(name: &str) -> String {
-    crate::record::document_schema::<Report<'_>>(name, "What comes, as quantiles, and how good that was so far")
+    crate::record::document_schema::<Report<'_>>(
+        name,
+        "What comes, as quantiles, and how good that was so far",
+    )
 }
 
 /// One row for each horizon of each series.
@@ -143,9 +158,15 @@ pub fn text(report: &Report<'_>, style: Style) -> String {
     let mut out = table(report).to_text(style);
     let mut notes: Vec<String> = Vec::new();
     for series in report.series {
-        let name = if series.name.is_empty() { String::new() } else { format!("{}: ", series.name) };
+        let name = if series.name.is_empty() {
+            String::new()
+        } else {
+            format!("{}: ", series.name)
+        };
         if series.outage {
-            notes.push(format!("{name}demand has gone at once, as in an outage: what it was comes back at any time"));
+            notes.push(format!(
+                "{name}demand has gone at once, as in an outage: what it was comes back at any time"
+            ));
         }
         notes.extend(series.notes.iter().map(|note| format!("{name}{note}")));
     }
@@ -169,21 +190,53 @@ pub fn page(report: &Report<'_>, made: &str) -> String {
     for (at, series) in report.series.iter().enumerate() {
         for (index, horizon) in series.horizons.iter().enumerate() {
             let picture = svg::forecast(series, horizon, &format!("forecast-{at}-{index}"));
-            let caption = format!("{}, {} ahead: what came, and what was said before", series.name, span(horizon.ahead));
+            let caption = format!(
+                "{}, {} ahead: what came, and what was said before",
+                series.name,
+                span(horizon.ahead)
+            );
             body += &figure(&picture, &caption);
         }
     }
-    sections.push(Section { id: "series", title: "What was said, and what came", body });
-    let answer = report.rows().first().map_or_else(String::new, |Row(series, one)| {
-        let range = one.at(0.10).zip(one.at(0.90));
-        let range = range.map_or_else(String::new, |(low, high)| format!(" ({}–{})", number(low), number(high)));
-        let name = if series.name.is_empty() { "Demand".to_owned() } else { series.name.clone() };
-        format!("{name} in {}: {}{range} requests a second.", span(one.ahead), number(one.point))
+    sections.push(Section {
+        id: "series",
+        title: "What was said, and what came",
+        body,
     });
-    Page { title: format!("Forecast of {}", report.file), answer, head: String::new(), sections }.finish(made)
+    let answer = report
+        .rows()
+        .first()
+        .map_or_else(String::new, |Row(series, one)| {
+            let range = one.at(0.10).zip(one.at(0.90));
+            let range = range.map_or_else(String::new, |(low, high)| {
+                format!(" ({}–{})", number(low), number(high))
+            });
+            let name = if series.name.is_empty() {
+                "Demand".to_owned()
+            } else {
+                series.name.clone()
+            };
+            format!(
+                "{name} in {}: {}{range} requests a second.",
+                span(one.ahead),
+                number(one.point)
+            )
+        });
+    Page {
+        title: format!("Forecast of {}", report.file),
+        answer,
+        head: String::new(),
+        sections,
+    }
+    .finish(made)
 }
 
 /// What is said of the coverage of a horizon.
 pub(crate) fn coverage(judged: &Backtest) -> String {
-    format!("WAPE {}, last value {}; {} of readings below the 90 % quantile", percent(judged.wape), percent(judged.wape_last), percent(judged.covered))
+    format!(
+        "WAPE {}, last value {}; {} of readings below the 90 % quantile",
+        percent(judged.wape),
+        percent(judged.wape_last),
+        percent(judged.covered)
+    )
 }

@@ -45,14 +45,21 @@ pub fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
     let shown = flags.file.display().to_string();
     let text = read_text(&flags.file)?;
     let found = read_series(&text).map_err(|error| Problem::new(shown.clone()).because(error))?;
-    let period = flags.period.as_deref().map(|text| time("--period", text)).transpose()?;
+    let period = flags
+        .period
+        .as_deref()
+        .map(|text| time("--period", text))
+        .transpose()?;
     let horizons: Vec<Nanoseconds> = flags
         .horizon
         .iter()
         .map(|text| time("--horizon", text))
         .collect::<anyhow::Result<_>>()?;
     let series = forecasts(&shown, &found, flags.series.as_deref(), period, &horizons)?;
-    let report = view::Report { file: &shown, series: &series };
+    let report = view::Report {
+        file: &shown,
+        series: &series,
+    };
     if let Some(file) = html {
         file.finish(&view::page(&report, &made()))?;
     }
@@ -95,11 +102,17 @@ fn forecasts(
     if chosen.is_empty() {
         let names: Vec<&str> = found.series.iter().map(|(name, _)| name.as_str()).collect();
         let what = format!("{shown}: no series is named {:?}", only.unwrap_or_default());
-        return Err(Problem::new(what).hint(format!("it has {}", names.join(", "))).into());
+        return Err(Problem::new(what)
+            .hint(format!("it has {}", names.join(", ")))
+            .into());
     }
     let each = chosen.into_iter().map(|(name, readings)| {
         let series = in_periods(found.counts, readings, period).map_err(|error| {
-            let named = if name.is_empty() { shown.to_owned() } else { format!("{shown}: {name}") };
+            let named = if name.is_empty() {
+                shown.to_owned()
+            } else {
+                format!("{shown}: {name}")
+            };
             let problem = Problem::new(named).because(error);
             match error {
                 SeriesError::One => problem.hint("say it: --period 10m"),
@@ -154,8 +167,13 @@ fn periods(period: Nanoseconds, horizons: &[Nanoseconds]) -> anyhow::Result<Vec<
         let count = (horizon.0 + period.0 / 2) / period.0.max(1);
         if count == 0 || count > FARTHEST {
             let of = format!("{} a reading", view::span(period));
-            let what = format!("--horizon {}: with {of} it is {count} periods; 1 to {FARTHEST} are forecast", view::span(*horizon));
-            return Err(Problem::new(what).hint("--period says another time between readings").into());
+            let what = format!(
+                "--horizon {}: with {of} it is {count} periods; 1 to {FARTHEST} are forecast",
+                view::span(*horizon)
+            );
+            return Err(Problem::new(what)
+                .hint("--period says another time between readings")
+                .into());
         }
         let count = u32::try_from(count).unwrap_or(u32::MAX);
         if !all.contains(&count) {

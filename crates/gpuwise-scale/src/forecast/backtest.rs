@@ -58,12 +58,7 @@ pub(super) fn judged(series: &Regular, made: &[Option<&Forecast>], horizon: u32)
     judged_from(series, made, horizon, 0)
 }
 
-fn judged_from(
-    series: &Regular,
-    made: &[Option<&Forecast>],
-    horizon: u32,
-    from: usize,
-) -> Judged {
+fn judged_from(series: &Regular, made: &[Option<&Forecast>], horizon: u32, from: usize) -> Judged {
     let readings = &series.readings;
     let mut sums = Sums::default();
     let whole = 86_400_000_000_000 / series.period.0.max(1);
@@ -80,7 +75,9 @@ fn judged_from(
         sums.all += came;
         sums.errors[0] += (forecast.point - came).abs();
         sums.errors[1] += (last - came).abs();
-        let before = then.checked_sub(day).and_then(|at| readings.get(at).copied().flatten());
+        let before = then
+            .checked_sub(day)
+            .and_then(|at| readings.get(at).copied().flatten());
         if let Some(before) = before {
             sums.day.0 += (before - came).abs();
             sums.day.1 += came;
@@ -89,7 +86,11 @@ fn judged_from(
         for (at, (level, said)) in levels.enumerate() {
             sums.below[at] += u64::from(came <= *said);
             let miss = came - said;
-            sums.pinball[at] += if miss >= 0.0 { level * miss } else { (level - 1.0) * miss };
+            sums.pinball[at] += if miss >= 0.0 {
+                level * miss
+            } else {
+                (level - 1.0) * miss
+            };
         }
         let until = readings.get(now + 1..=then).unwrap_or_default();
         let all: Option<Vec<f64>> = until.iter().copied().collect();

@@ -40,7 +40,8 @@ impl Conformal {
         for (asked, (level, said)) in self.asked.iter_mut().zip(levels) {
             let inside = if score <= *said { 1.0 } else { 0.0 };
             let step = STEP * if *level > 0.5 { 1.0 - level } else { *level } * 4.0;
-            *asked = (*asked + step * (level - inside)).clamp(level * 0.5, 1.0 - (1.0 - level) * 0.1);
+            *asked =
+                (*asked + step * (level - inside)).clamp(level * 0.5, 1.0 - (1.0 - level) * 0.1);
         }
         if self.came.len() < WINDOW {
             self.came.push(score);
@@ -67,7 +68,11 @@ impl Conformal {
 
     fn back(&self, ago: usize) -> f64 {
         let len = self.came.len();
-        let newest = if len < WINDOW { len } else { self.next + WINDOW };
+        let newest = if len < WINDOW {
+            len
+        } else {
+            self.next + WINDOW
+        };
         self.came[(newest - 1 - ago) % len]
     }
 

@@ -87,13 +87,21 @@ impl Experts {
         let _ = targets;
         let first = self.since == 0;
         let mean = |old: f64, share: f64| {
-            if first { value } else { old + share * (value - old) }
+            if first {
+                value
+            } else {
+                old + share * (value - old)
+            }
         };
         (self.fast, self.slow) = (mean(self.fast, FAST), mean(self.slow, SLOW));
         self.usual = mean(self.usual, USUAL);
         let before = self.level;
         let ahead = before + DAMPED * self.trend;
-        self.level = if first { value } else { ahead + LEVEL * (value - ahead) };
+        self.level = if first {
+            value
+        } else {
+            ahead + LEVEL * (value - ahead)
+        };
         self.trend = if first {
             0.0
         } else {
@@ -130,7 +138,9 @@ impl Experts {
             // With its neighbours: what is one reading alone says little of another day.
             let around = |ago: usize| -> Option<f64> {
                 let before = self.history.back(ago + 1)?;
-                let after = ago.checked_sub(1).map_or(self.history.back(ago), |ago| self.history.back(ago));
+                let after = ago
+                    .checked_sub(1)
+                    .map_or(self.history.back(ago), |ago| self.history.back(ago));
                 Some((before + 2.0 * self.history.back(ago)? + after?) / 4.0)
             };
             let Some((then, later)) = around(ago).zip(around(ahead)) else {

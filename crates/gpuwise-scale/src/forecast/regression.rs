@@ -55,7 +55,8 @@ impl Regression {
         for (row, left) in self.spread.iter_mut().zip(&moved) {
             for (cell, right) in row.iter_mut().zip(&moved) {
                 // What is never moved is not forgotten without end.
-                *cell = ((*cell - left * right / scale) / KEPT).clamp(-PRIOR * 100.0, PRIOR * 100.0);
+                *cell =
+                    ((*cell - left * right / scale) / KEPT).clamp(-PRIOR * 100.0, PRIOR * 100.0);
             }
         }
     }

@@ -51,7 +51,12 @@ fn one(
     let ahead = now.horizon as usize;
     let values = |values: &[f64; LEVELS.len()]| -> Vec<LevelValue> {
         let pairs = LEVELS.into_iter().zip(values);
-        pairs.map(|(level, value)| LevelValue { level, value: *value }).collect()
+        pairs
+            .map(|(level, value)| LevelValue {
+                level,
+                value: *value,
+            })
+            .collect()
     };
     let mut experts: Vec<(&'static str, f64)> = Expert::ALL
         .into_iter()

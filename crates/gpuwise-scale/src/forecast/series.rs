@@ -107,10 +107,16 @@ impl Regular {
             notes.push(format!("{} {what}", self.nothing));
         }
         if self.gaps > 0 {
-            notes.push(format!("nothing is known of {} of {count} periods", self.gaps));
+            notes.push(format!(
+                "nothing is known of {} of {count} periods",
+                self.gaps
+            ));
         }
         if self.several > 0 {
-            notes.push(format!("{} periods have several readings: their mean counts", self.several));
+            notes.push(format!(
+                "{} periods have several readings: their mean counts",
+                self.several
+            ));
         }
         notes
     }

@@ -134,9 +134,14 @@ impl Target {
         let error = came - made.point;
         self.resize(error.abs());
         let size = made.size.max(f64::MIN_POSITIVE);
-        self.conformal.learn((error / size).clamp(-FARTHEST, FARTHEST), &made.scores);
+        self.conformal
+            .learn((error / size).clamp(-FARTHEST, FARTHEST), &made.scores);
         let far = error.abs() > BROKEN * size;
-        self.beyond = if far && self.conformal_is_known() { self.beyond + 1 } else { 0 };
+        self.beyond = if far && self.conformal_is_known() {
+            self.beyond + 1
+        } else {
+            0
+        };
         if self.broke() {
             self.conformal.forget();
             self.losses = [0.0; EXPERTS];
@@ -162,7 +167,11 @@ impl Target {
     /// The experts' words become a forecast.
     pub(super) fn say(&mut self, said: Said, level: f64, counts: bool) {
         let weights = self.weights();
-        let mix: f64 = weights.iter().zip(&said.all).map(|(weight, one)| weight * one).sum();
+        let mix: f64 = weights
+            .iter()
+            .zip(&said.all)
+            .map(|(weight, one)| weight * one)
+            .sum();
         let last = self.losses[Expert::Last as usize];
         let gated = self.mixed > last;
         let point = if gated { said.last } else { mix };
@@ -184,7 +193,11 @@ impl Target {
     fn weights(&self) -> [f64; EXPERTS] {
         let least = self.losses.iter().copied().fold(f64::INFINITY, f64::min);
         let mut weights = self.losses.map(|loss| {
-            if loss <= 0.0 { 1.0 } else { (least / loss).powi(STEEP) }
+            if loss <= 0.0 {
+                1.0
+            } else {
+                (least / loss).powi(STEEP)
+            }
         });
         if self.losses.iter().all(|loss| *loss <= 0.0) {
             weights = [0.0; EXPERTS];
@@ -198,7 +211,9 @@ impl Target {
         let made = self.open.back()?;
         Some(Range {
             point: made.point,
-            quantiles: made.scores.map(|score| (made.point + score * made.size).max(0.0)),
+            quantiles: made
+                .scores
+                .map(|score| (made.point + score * made.size).max(0.0)),
             weights: made.weights,
             gated: made.gated,
         })

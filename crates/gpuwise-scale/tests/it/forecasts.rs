@@ -45,7 +45,9 @@ fn days(count: usize, seed: u64) -> Vec<f64> {
 
 fn judged(values: &[f64], horizon: u32, from: usize) -> Judged {
     let times = values.iter().enumerate();
-    let readings: Vec<(f64, f64)> = times.map(|(at, value)| (at as f64 * 600.0, *value)).collect();
+    let readings: Vec<(f64, f64)> = times
+        .map(|(at, value)| (at as f64 * 600.0, *value))
+        .collect();
     let series = regular(&readings, None).expect("a series");
     backtest(&settings(&[horizon]), &series, from)[0]
 }
@@ -78,7 +80,11 @@ fn ranges_hold_what_they_promise() {
         let judged = judged(&days(10, 1), horizon, 2 * DAY);
         for (at, level) in gpuwise_scale::forecast::LEVELS.iter().enumerate() {
             let off = judged.covered[at] - level;
-            assert!(off.abs() < 0.02, "{horizon} ahead, {level}: {}", judged.covered[at]);
+            assert!(
+                off.abs() < 0.02,
+                "{horizon} ahead, {level}: {}",
+                judged.covered[at]
+            );
             let off = judged.covered_highest[at] - level;
             assert!(off.abs() < 0.02, "{horizon} ahead, highest {level}: {off}");
         }
@@ -96,7 +102,10 @@ fn after_a_step_of_five_times_ranges_hold_again_within_two_hours() {
     assert!((0.86..=0.95).contains(&judged.covered[4]), "{judged:?}");
     let readings: Vec<Option<f64>> = known(values[..step + 12].iter().copied());
     let forecast = after(&readings, 1);
-    assert!((forecast.point / values[step + 12] - 1.0).abs() < 0.4, "{forecast:?}");
+    assert!(
+        (forecast.point / values[step + 12] - 1.0).abs() < 0.4,
+        "{forecast:?}"
+    );
 }
 
 #[test]
@@ -106,19 +115,31 @@ fn an_outage_is_not_learned_and_not_divided_by() {
     let before = after(&values[..from], 1);
     values[from..from + length].fill(Some(0.0));
     let mut forecaster = Forecaster::new(settings(&[1]));
-    values[..from + length].iter().for_each(|one| forecaster.observe(*one));
+    values[..from + length]
+        .iter()
+        .for_each(|one| forecaster.observe(*one));
     assert!(forecaster.is_outage());
     let within = forecaster.forecasts()[0];
     assert_eq!(within.point, 0.0);
     // What it was may be back with the next reading.
     assert!(within.at(0.95) > 0.5 * before.point, "{within:?}");
-    values[from + length..].iter().for_each(|one| forecaster.observe(*one));
+    values[from + length..]
+        .iter()
+        .for_each(|one| forecaster.observe(*one));
     let end = forecaster.forecasts()[0];
     assert!(!forecaster.is_outage());
-    assert!(end.quantiles.iter().all(|value| value.is_finite() && *value < 400.0), "{end:?}");
+    assert!(
+        end.quantiles
+            .iter()
+            .all(|value| value.is_finite() && *value < 400.0),
+        "{end:?}"
+    );
     // A day later it knows that time of day as if nothing had been.
     let never = after(&known(days(8, 3)), 1);
-    assert!((end.point - never.point).abs() < 0.15 * never.point, "{end:?} {never:?}");
+    assert!(
+        (end.point - never.point).abs() < 0.15 * never.point,
+        "{end:?} {never:?}"
+    );
 }
 
 #[test]
@@ -135,7 +156,9 @@ fn demand_that_fades_or_is_often_nothing_is_no_outage() {
 #[test]
 fn what_stays_away_is_believed() {
     let mut forecaster = Forecaster::new(settings(&[1]));
-    known(days(3, 4)).iter().for_each(|one| forecaster.observe(*one));
+    known(days(3, 4))
+        .iter()
+        .for_each(|one| forecaster.observe(*one));
     (0..60).for_each(|_| forecaster.observe(Some(0.0)));
     assert!(!forecaster.is_outage());
     let gone = forecaster.forecasts()[0];
@@ -154,7 +177,10 @@ fn the_largest_client_leaves_and_a_flash_crowd_passes() {
     values[4 * DAY] *= 8.0;
     let crowd = after(&known(values.iter().copied()), 1);
     let never = after(&known(days(6, 5)), 1);
-    assert!((crowd.point / never.point - 1.0).abs() < 0.1, "{crowd:?} {never:?}");
+    assert!(
+        (crowd.point / never.point - 1.0).abs() < 0.1,
+        "{crowd:?} {never:?}"
+    );
     let swing = after(&known(values[..=4 * DAY + 3].iter().copied()), 1);
     assert!(swing.point < 2.0 * values[4 * DAY + 3], "{swing:?}");
 }
@@ -178,7 +204,10 @@ fn what_says_nothing_is_counted_and_held() {
     values.iter().for_each(|one| forecaster.observe(*one));
     assert_eq!(forecaster.readings(), (3 * DAY as u64 + 4, 4));
     let held = forecaster.forecasts()[0];
-    assert!((held.point / before.point - 1.0).abs() < 0.5, "{held:?} {before:?}");
+    assert!(
+        (held.point / before.point - 1.0).abs() < 0.5,
+        "{held:?} {before:?}"
+    );
 }
 
 #[test]

@@ -26,7 +26,9 @@ fn gaps_doubles_and_disorder_are_set_right_and_said() {
 
 #[test]
 fn another_period_takes_means() {
-    let readings: Vec<(f64, f64)> = (0..6).map(|at| (f64::from(at) * 60.0, f64::from(at))).collect();
+    let readings: Vec<(f64, f64)> = (0..6)
+        .map(|at| (f64::from(at) * 60.0, f64::from(at)))
+        .collect();
     let series = regular(&readings, Some(Nanoseconds(120_000_000_000))).expect("a series");
     assert_eq!(series.readings.len(), 4);
     let sum: f64 = readings.iter().map(|one| one.1).sum();
@@ -41,7 +43,14 @@ fn what_is_no_series_is_told() {
     check(&[], None, SeriesError::Empty);
     check(&[(5.0, 1.0)], None, SeriesError::One);
     check(&[(5.0, 1.0), (5.0, 2.0)], None, SeriesError::One);
-    check(&[(0.0, 1.0), (1e12, 2.0)], Some(MINUTE), SeriesError::TooMany(16_666_666_668));
+    check(
+        &[(0.0, 1.0), (1e12, 2.0)],
+        Some(MINUTE),
+        SeriesError::TooMany(16_666_666_668),
+    );
     check(&[(f64::NAN, 1.0)], Some(MINUTE), SeriesError::Time);
-    assert_eq!(regular(&[(5.0, 1.0)], Some(MINUTE)).expect("one").readings, [Some(1.0)]);
+    assert_eq!(
+        regular(&[(5.0, 1.0)], Some(MINUTE)).expect("one").readings,
+        [Some(1.0)]
+    );
 }

@@ -26,10 +26,36 @@ pub enum Counts {
 }
 
 /// Columns, the first that is there counts.
-const TIMES: [&str; 8] = ["t_s", "time", "timestamp", "ts", "date", "datetime", "timestamp_s", "time_s"];
-const RATES: [&str; 8] = ["rate_rps", "rate", "rps", "qps", "requests_per_second", "value", "requests/s", "load"];
+const TIMES: [&str; 8] = [
+    "t_s",
+    "time",
+    "timestamp",
+    "ts",
+    "date",
+    "datetime",
+    "timestamp_s",
+    "time_s",
+];
+const RATES: [&str; 8] = [
+    "rate_rps",
+    "rate",
+    "rps",
+    "qps",
+    "requests_per_second",
+    "value",
+    "requests/s",
+    "load",
+];
 const REQUESTS: [&str; 4] = ["requests", "count", "arrivals", "calls"];
-const NAMES: [&str; 7] = ["series", "model", "service", "deployment", "name", "model_name", "function"];
+const NAMES: [&str; 7] = [
+    "series",
+    "model",
+    "service",
+    "deployment",
+    "name",
+    "model_name",
+    "function",
+];
 
 /// Reads rates over time: a table with a time and a rate, or a number of requests, or a trace of requests. Times are
 /// seconds, or dates with times; what is negative or no number is kept as it is (no number: `NaN`).
@@ -44,7 +70,9 @@ pub fn read_series(text: &str) -> Result<RateSeries, TraceError> {
         .map(|name| name.trim().trim_matches('"').to_ascii_lowercase())
         .collect();
     let find = |names: &[&str]| {
-        let mut found = names.iter().filter_map(|name| columns.iter().position(|one| one == name));
+        let mut found = names
+            .iter()
+            .filter_map(|name| columns.iter().position(|one| one == name));
         found.next()
     };
     let rate = find(&RATES).map(|at| (at, Counts::Rates));
@@ -59,7 +87,10 @@ pub fn read_series(text: &str) -> Result<RateSeries, TraceError> {
     }
     match read_traffic(text) {
         Ok(TrafficFile::Trace(trace)) if trace.timed => {
-            let arrivals = trace.requests.iter().map(|request| (request.due.0 as f64 / 1e9, 1.0));
+            let arrivals = trace
+                .requests
+                .iter()
+                .map(|request| (request.due.0 as f64 / 1e9, 1.0));
             Ok(RateSeries {
                 series: vec![(String::new(), arrivals.collect())],
                 counts: Counts::Arrivals,
@@ -98,7 +129,10 @@ fn table(
         .trim(csv::Trim::All)
         .from_reader(text.as_bytes());
     let mut found: BTreeMap<String, usize> = BTreeMap::new();
-    let mut out = RateSeries { series: Vec::new(), counts };
+    let mut out = RateSeries {
+        series: Vec::new(),
+        counts,
+    };
     // Rates of clients at one time are one rate.
     let mut sums: BTreeMap<(usize, u64), usize> = BTreeMap::new();
     for record in reader.records() {

@@ -43,9 +43,14 @@ pub(crate) fn forecast(series: &SeriesForecast, horizon: &HorizonForecast, id: &
     let band: Vec<(f64, f64)> = low.chain(high).collect();
     if band.len() > 2 {
         let look = format!("fill=\"{}\" fill-opacity=\"0.35\"", colour::SKY);
-        canvas.area(&band, &look, "between the 10 % and 90 % quantiles that were said before");
+        canvas.area(
+            &band,
+            &look,
+            "between the 10 % and 90 % quantiles that were said before",
+        );
     }
-    let stroke = |hue: &str, width: f64| format!("fill=\"none\" stroke=\"{hue}\" stroke-width=\"{width}\"");
+    let stroke =
+        |hue: &str, width: f64| format!("fill=\"none\" stroke=\"{hue}\" stroke-width=\"{width}\"");
     for run in runs(shown) {
         let points: Vec<(f64, f64)> = run.iter().map(|(at, value)| place(*at, *value)).collect();
         canvas.path(&points, &stroke("currentColor", 1.2));
@@ -55,12 +60,26 @@ pub(crate) fn forecast(series: &SeriesForecast, horizon: &HorizonForecast, id: &
         let fan = [place(from, last), place(to, low), place(to, high)];
         let look = format!("fill=\"{}\" fill-opacity=\"0.5\"", colour::ORANGE);
         canvas.area(&fan, &look, "what is expected now, 10 % to 90 %");
-        canvas.path(&[place(from, last), place(to, horizon.point)], &stroke(colour::VERMILION, 2.0));
+        canvas.path(
+            &[place(from, last), place(to, horizon.point)],
+            &stroke(colour::VERMILION, 2.0),
+        );
     }
-    plot.key(&mut canvas, &[("said before", colour::SKY), ("expected", colour::ORANGE)]);
+    plot.key(
+        &mut canvas,
+        &[("said before", colour::SKY), ("expected", colour::ORANGE)],
+    );
     let title = format!("{} {} ahead", series.name, span(horizon.ahead));
-    let description = horizon.judged.as_ref().map_or_else(|| "Too few readings to say how good it was.".into(), coverage);
-    canvas.finish(id, title.trim().to_owned(), description, TOP + HEIGHT + 40.0)
+    let description = horizon.judged.as_ref().map_or_else(
+        || "Too few readings to say how good it was.".into(),
+        coverage,
+    );
+    canvas.finish(
+        id,
+        title.trim().to_owned(),
+        description,
+        TOP + HEIGHT + 40.0,
+    )
 }
 
 /// Readings without the gaps between them.
