@@ -99,7 +99,7 @@ fn series_are_told_apart_and_what_is_set_right_is_said() {
         "{}",
         ran.out
     );
-    let page = place.read("b.html");
+    let page = std::fs::read_to_string(place.path("b.html")).expect("a page");
     assert!(page.contains("<svg") && page.contains("WAPE"));
     let ran = place.run(&["forecast", "two.csv", "--series", "c"]);
     assert_eq!(ran.code, 2);
