@@ -155,7 +155,10 @@ pub fn decide_pending(
     if policy.rounds.is_some() {
         // Who gets a turn depends on all who want one.
         let seeking = world.jobs().filter(|(_, state)| state.seeks());
-        let demand: Vec<JobId> = seeking.map(|(id, _)| id).filter(|id| !left_out(*id)).collect();
+        let demand: Vec<JobId> = seeking
+            .map(|(id, _)| id)
+            .filter(|id| !left_out(*id))
+            .collect();
         return decide(now, world, &demand, policy, effort);
     }
     let mut backlog = std::mem::take(&mut policy.backlog);
