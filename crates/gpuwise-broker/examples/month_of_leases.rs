@@ -485,6 +485,19 @@ fn minutes(mut waits: Vec<u64>) -> String {
     )
 }
 
+/// An SLO on the time to lease: the share of what was asked for that began within ten minutes, and an hour.
+fn in_time(waits: &[u64], asked: usize) -> String {
+    let share = |minutes: u64| {
+        let within = waits.iter().filter(|wait| **wait <= minutes * 60_000_000_000);
+        100.0 * within.count() as f64 / asked.max(1) as f64
+    };
+    format!(
+        "began within 10 minutes {:.1} %, within an hour {:.1} %",
+        share(10),
+        share(60)
+    )
+}
+
 fn show(month: &Outcome, gpus: u32) {
     let hours = f64::from(gpus) * 720.0;
     println!("leased from all");
@@ -501,6 +514,7 @@ fn show(month: &Outcome, gpus: u32) {
         month.busy_hours
     );
     println!("  waits in minutes: {}", minutes(month.waits.clone()));
+    println!("  {}", in_time(&month.waits, month.leases));
     println!(
         "  charged {:.2} USD over {} lines, kept back by rounding {} µUSD, idle {:.2} USD: the fleet's cost, exactly",
         month.charged as f64 / 1e6,
@@ -536,6 +550,7 @@ fn main() {
         wishes.len()
     );
     println!("  GPU-hours {held:.0}");
+    println!("  {}", in_time(&waits, wishes.len()));
     println!("  waits in minutes: {}", minutes(waits));
     let leased = month(tenants, nodes, &wishes);
     show(&leased, gpus);

@@ -60,7 +60,7 @@ impl FromStr for Nanoseconds {
             "us" | "µs" => 1e3,
             "ms" => 1e6,
             "s" => 1e9,
-            "min" => 60e9,
+            "min" | "m" => 60e9,
             "h" => 3600e9,
             "d" => 86_400e9,
             _ => return Err(ParseQuantityError::new(given, EXPECTED)),

@@ -26,6 +26,7 @@ fn updating() -> bool {
 
 /// A command of each kind of answer; files are made by those before.
 const ASKED: &[&str] = &[
+    "forecast traffic.csv --horizon 10m",
     "plan meta-llama/Llama-3.1-8B --rate 4 --isl 1000 --osl 200 --ttft p95:1s --gpu H100,L40S,L4 --save deployment.json --rule liqid",
     "plan meta-llama/Llama-3.1-8B --rate 4 --isl 1000 --osl 200 --ttft p95:1ms --gpu L4",
     "plan --from 'vllm serve meta-llama/Llama-3.1-8B-Instruct -tp 4' --gpu L40S --rate 2 --isl 1000 --osl 200 --ttft p95:1s",
