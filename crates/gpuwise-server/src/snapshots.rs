@@ -94,7 +94,9 @@ pub(crate) async fn keep_up(address: String, mut closing: watch::Receiver<bool>)
             let _ = looked(&address);
             drop(ended);
         };
-        let look = std::thread::Builder::new().name("snapshot".into()).spawn(look);
+        let look = std::thread::Builder::new()
+            .name("snapshot".into())
+            .spawn(look);
         if look.is_ok() {
             // It says nothing, and is gone.
             let _ = end.await;

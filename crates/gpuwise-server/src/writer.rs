@@ -206,12 +206,7 @@ impl Writer {
     }
 
     /// Waits for something to do.
-    fn next(
-        &self,
-        at_once: bool,
-        wake: Option<Nanoseconds>,
-        pace: &Pace,
-    ) -> (Vec<Incoming>, bool) {
+    fn next(&self, at_once: bool, wake: Option<Nanoseconds>, pace: &Pace) -> (Vec<Incoming>, bool) {
         let mut wait = NAP;
         // Where the log cannot be written nothing happens, however late it is.
         if self.trouble == Trouble::None {
