@@ -76,10 +76,10 @@ impl Broker {
                         self.disrupted(at, other.0, *job);
                     }
                 }
-                Action::Place { job, .. } | Action::Restore { job, .. } => {
-                    if self.at_risk.contains_key(&job.0) {
-                        self.goes_ahead(at, job.0, plan);
-                    }
+                Action::Place { job, .. } | Action::Restore { job, .. }
+                    if self.at_risk.contains_key(&job.0) =>
+                {
+                    self.goes_ahead(at, job.0, plan);
                 }
                 _ => {}
             }

@@ -50,12 +50,9 @@ impl Collector {
             return Vec::new();
         }
         let within = Interval::new(Nanoseconds(start), Nanoseconds(end));
-        let seen = match shared.desk.watched(within, Nanoseconds(step)) {
-            Ok(seen) => seen,
-            Err(_) => {
-                shared.monitored.failures.fetch_add(1, Ordering::Relaxed);
-                return Vec::new();
-            }
+        let Ok(seen) = shared.desk.watched(within, Nanoseconds(step)) else {
+            shared.monitored.failures.fetch_add(1, Ordering::Relaxed);
+            return Vec::new();
         };
         self.watched = Some(within.end);
         let until = &shared.monitored.until;
