@@ -161,9 +161,6 @@ pub fn decide_pending(
     let mut backlog = std::mem::take(&mut policy.backlog);
     let rules = Rules::of(policy);
     let mut one = decision::Decision::new(now, world, policy, effort);
-    if let Some(rounds) = one.policy.rounds {
-        one.turn(&rounds, &|job| !left_out(job));
-    }
     backlog.follow(&one.world, rules);
     let mut turns = Turns::new(&backlog, &one, (now, rules), left_out, tells);
     let mut stopped = None;
