@@ -111,7 +111,7 @@ pub fn decide(
     let mut one = decision::Decision::new(now, world, policy, effort);
     if let Some(rounds) = one.policy.rounds {
         let seekers: BTreeSet<JobId> = demand.iter().copied().collect();
-        one.turn(&rounds, &|job| seekers.contains(&job));
+        one.turn(rounds, &|job| seekers.contains(&job));
     }
     let (order, starvation_timeout) = (one.policy.order, one.policy.limits.starvation_timeout);
     // Who has got its turn is placed.
@@ -155,7 +155,10 @@ pub fn decide_pending(
     if policy.rounds.is_some() {
         // Who gets a turn depends on all who want one.
         let seeking = world.jobs().filter(|(_, state)| state.seeks());
-        let demand: Vec<JobId> = seeking.map(|(id, _)| id).filter(|id| !left_out(*id)).collect();
+        let demand: Vec<JobId> = seeking
+            .map(|(id, _)| id)
+            .filter(|id| !left_out(*id))
+            .collect();
         return decide(now, world, &demand, policy, effort);
     }
     let mut backlog = std::mem::take(&mut policy.backlog);
