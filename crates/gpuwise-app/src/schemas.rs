@@ -50,6 +50,7 @@ answers! {
     FleetMig: "fleet-mig",
     FleetMigCounts: "fleet-mig-counts",
     FleetMigPacking: "fleet-mig-packing",
+    Forecast: "forecast",
     Gpus: "gpus",
     GpusCheck: "gpus-check",
     Inventory: "inventory",

@@ -22,6 +22,7 @@ pub mod fabric;
 pub mod facts;
 pub mod fix;
 pub mod fleet;
+pub mod forecast;
 pub mod gpu;
 pub mod layout;
 pub mod limit;

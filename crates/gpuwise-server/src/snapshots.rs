@@ -86,16 +86,30 @@ pub(crate) async fn keep_up(address: String, mut closing: watch::Receiver<bool>)
             return;
         }
         let address = address.clone();
-        let looked = tokio::task::spawn_blocking(move || {
-            let store = Store::open(&address)?;
-            if is_due(&store)? {
-                snapshot(&store)?;
-            }
-            Ok::<(), SnapshotError>(())
-        });
-        // Tried again in a while.
-        let _ = looked.await;
+        let (ended, end) = tokio::sync::oneshot::channel::<()>();
+        let look = move || {
+            // Whoever answers goes first. It is this thread alone that steps back.
+            let _ = rustix::process::setpriority_process(None, 10);
+            // Tried again in a while.
+            let _ = looked(&address);
+            drop(ended);
+        };
+        let look = std::thread::Builder::new()
+            .name("snapshot".into())
+            .spawn(look);
+        if look.is_ok() {
+            // It says nothing, and is gone.
+            let _ = end.await;
+        }
     }
+}
+
+fn looked(address: &str) -> Result<(), SnapshotError> {
+    let store = Store::open(address)?;
+    if is_due(&store)? {
+        snapshot(&store)?;
+    }
+    Ok(())
 }
 
 fn is_due(store: &Store) -> Result<bool, StoreError> {

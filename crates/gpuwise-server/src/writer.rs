@@ -24,6 +24,10 @@ use std::{
 };
 use tokio::sync::{broadcast, oneshot};
 
+/// After a decision so many times as long as it took goes to whoever asks: where thousands wait, who asks does
+/// not wait for all of them to be looked at.
+const REST: u32 = 2;
+
 /// Requests of one transaction at most.
 const BATCH: usize = 512;
 
@@ -75,6 +79,15 @@ pub enum Stopped {
     Broken(#[from] Broken),
 }
 
+/// When is decided next.
+#[derive(Debug, Default)]
+struct Pace {
+    /// Something has happened since the last decision.
+    is_due: bool,
+    /// Until when others go first.
+    rests: Option<Instant>,
+}
+
 type Reply = (
     oneshot::Sender<Result<Answer, Failure>>,
     Result<Answer, Failure>,
@@ -87,9 +100,10 @@ impl Writer {
         let mut told = BTreeSet::new();
         let mut dirty = true;
         let mut decided_at = self.clock.now();
+        let mut pace = Pace::default();
         loop {
             let wake = self.ahead.wake_at(&policy, decided_at);
-            let (batch, stop) = self.next(dirty, wake);
+            let (batch, stop) = self.next(dirty, wake, &pace);
             let (asked, mut seen) = apart(batch);
             if self.trouble == Trouble::Unsure
                 && let Some(error) = self.make_sure()?
@@ -100,9 +114,11 @@ impl Writer {
                 let now = self.clock.now();
                 seen.splice(..0, self.again.drain(..));
                 seen.extend(self.executor.observe(now));
-                let looks = dirty || wake.is_some_and(|at| at <= now);
-                let (events, replies) = self.round(now, asked, &seen, &mut policy, looks)?;
-                decided_at = now;
+                pace.is_due |= dirty || wake.is_some_and(|at| at <= now);
+                let (events, replies) = self.round(now, asked, &seen, &mut policy, &mut pace)?;
+                if !pace.is_due {
+                    decided_at = now;
+                }
                 dirty = !self.settle(&events, replies)?;
                 for one in &seen {
                     if let Observation::Failed { order, .. } = one {
@@ -131,7 +147,7 @@ impl Writer {
         asked: Vec<Message>,
         seen: &[Observation],
         policy: &mut Policy,
-        dirty: bool,
+        pace: &mut Pace,
     ) -> Result<(Vec<LoggedEvent>, Vec<Reply>), Stopped> {
         let mut events = Vec::new();
         let mut replies = Vec::new();
@@ -162,9 +178,13 @@ impl Writer {
         let due = self.ahead.due(now);
         self.happen(now, due, &mut events)?;
         self.follow_up(now, &mut events)?;
-        if dirty || !events.is_empty() {
+        pace.is_due |= !events.is_empty();
+        let begun = Instant::now();
+        if pace.is_due && pace.rests.is_none_or(|until| until <= begun) {
             let decided = self.ahead.decide(now, policy);
             self.happen(now, decided, &mut events)?;
+            pace.is_due = false;
+            pace.rests = Instant::now().checked_add(begun.elapsed() * REST);
         }
         Ok((events, replies))
     }
@@ -186,11 +206,16 @@ impl Writer {
     }
 
     /// Waits for something to do.
-    fn next(&self, at_once: bool, wake: Option<Nanoseconds>) -> (Vec<Incoming>, bool) {
+    fn next(&self, at_once: bool, wake: Option<Nanoseconds>, pace: &Pace) -> (Vec<Incoming>, bool) {
         let mut wait = NAP;
         // Where the log cannot be written nothing happens, however late it is.
         if self.trouble == Trouble::None {
-            let wakes = [wake, self.executor.wake_at()];
+            let rests = pace.rests.filter(|_| pace.is_due);
+            if let Some(until) = rests {
+                wait = wait.min(until.saturating_duration_since(Instant::now()));
+            }
+            // What is due is decided then, whenever it became so.
+            let wakes = [wake.filter(|_| rests.is_none()), self.executor.wake_at()];
             for at in wakes.into_iter().flatten() {
                 wait = wait.min(self.clock.until(at));
             }

@@ -13,6 +13,10 @@ use sqlx::Row as _;
 /// Bytes of a page: small enough that whoever writes the log does not notice when one is written.
 const PAGE: usize = 256 << 10;
 
+/// Between two transactions: whoever waits for SQLite's one writer looks for it ever more seldom, and would not
+/// find it free.
+const PAUSE: std::time::Duration = std::time::Duration::from_millis(20);
+
 /// Pages that are deleted at a time.
 const GONE: i64 = 32;
 
@@ -52,6 +56,7 @@ impl Store {
                            ON CONFLICT DO NOTHING";
                 let query = sqlx::query(add).bind(&sum).bind(page).bind(body.to_vec());
                 query.execute(&self.pool).await?;
+                tokio::time::sleep(PAUSE).await;
             }
             // Whoever tidied up meanwhile took pages that had no row yet.
             let row = "INSERT INTO log_snapshots (seq, form, sum, pages, bytes) \
@@ -93,6 +98,7 @@ impl Store {
                         break;
                     }
                     first += GONE;
+                    tokio::time::sleep(PAUSE).await;
                 }
             }
             Ok(())

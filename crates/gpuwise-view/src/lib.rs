@@ -11,6 +11,7 @@ pub mod bill;
 pub mod explain;
 pub mod figures;
 pub mod fleet;
+pub mod forecast;
 pub mod html;
 pub mod launch;
 mod markup;

@@ -26,6 +26,7 @@ pub fn schemas() -> Vec<(&'static str, String)> {
         ("check-host", super::check::host_schema("check-host")),
         ("tco", super::tco::schema("tco")),
         ("tco-explain", super::tco::explained_schema("tco-explain")),
+        ("forecast", super::forecast::schema("forecast")),
         ("tier", super::tier::schema("tier")),
         (
             "calibrate-cross-validation",

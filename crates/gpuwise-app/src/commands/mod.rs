@@ -16,6 +16,7 @@ pub mod declared;
 mod differences;
 pub mod evidence;
 pub mod fleet;
+pub mod forecast;
 pub mod gpus;
 pub mod lint;
 pub mod memory;
@@ -229,6 +230,14 @@ pub enum Command {
     ///
     /// Exit code 0: every workload has a tier. 1: one has none; why is said. 2: the input is wrong.
     Tier(Box<tier::Flags>),
+    /// Say what demand comes some minutes ahead, as quantiles, and how good that was so far
+    ///
+    /// Several simple ways to forecast are weighed by how wrong each was lately; ranges are as wide as errors were,
+    /// corrected until as many readings fall inside as were promised. Each forecast of the backtest is made from
+    /// what came before it alone, and stands beside that of the last value.
+    ///
+    /// Exit code 0: forecast. 2: the input is wrong.
+    Forecast(forecast::Flags),
     /// Bill hosts over years: rented, owned, or both, with what to buy by when
     ///
     /// Of a saved deployment, or of hosts that flags name: on demand, reserved, spot, bought as the load
@@ -393,6 +402,7 @@ impl Command {
             Self::Profile(_) => AnswerName::Profile,
             Self::Predict(_) => AnswerName::Predict,
             Self::Tier(_) => AnswerName::Tier,
+            Self::Forecast(_) => AnswerName::Forecast,
             Self::Tco(_) => AnswerName::Tco,
             Self::Accuracy(_) => AnswerName::Accuracy,
             Self::Calibrate(_) => AnswerName::Calibrate,
@@ -474,6 +484,7 @@ pub fn run(context: &Context, command: &Command) -> anyhow::Result<Exit> {
         Command::Audit(flags) => audit::run(context, flags),
         #[cfg(feature = "database")]
         Command::Runs(flags) => runs::run(context, flags),
+        Command::Forecast(flags) => forecast::run(context, flags),
         Command::Tco(flags) => tco::run(context, flags),
         Command::Tier(flags) => tier::run(context, flags),
         Command::Watch(flags) => watch::run(context, flags),

@@ -10,12 +10,14 @@ mod decompress;
 mod lines;
 mod prefixes;
 mod rows;
+mod series;
 mod servegen;
 mod summary;
 mod tables;
 pub mod timestamp;
 
 pub use decompress::{DecompressError, decompress};
+pub use series::{Counts, RateSeries, read_series};
 pub use servegen::{LengthTable, LengthWindow, RateSummary, RateTable, RateWindow};
 pub use summary::{LengthSummary, TraceSummary};
 

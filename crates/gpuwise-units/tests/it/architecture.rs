@@ -75,6 +75,11 @@ const PLACES: &[Place] = &[
         may_name: &["gpuwise-domain"],
     },
     Place {
+        name: "gpuwise-scale",
+        ring: Ring::Pure,
+        may_name: &["gpuwise-domain"],
+    },
+    Place {
         name: "gpuwise-account",
         ring: Ring::Pure,
         may_name: &["gpuwise-domain"],

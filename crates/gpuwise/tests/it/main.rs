@@ -22,6 +22,7 @@ mod corrections;
 mod docs;
 #[cfg(feature = "serve")]
 mod durable;
+mod forecast;
 #[cfg(feature = "serve")]
 mod gateway;
 mod hub;

@@ -366,11 +366,20 @@ preemptible = { checkpoint = "1s", restart = "0s" }
         "{}",
         ran.out
     );
-    assert_eq!(of("turns", "moves") + of("turns", "stops"), 2.0, "{}", ran.out);
+    assert_eq!(
+        of("turns", "moves") + of("turns", "stops"),
+        2.0,
+        "{}",
+        ran.out
+    );
     assert_eq!(of("stays", "jct_mean_s"), 6.0 * 3600.0, "{}", ran.out);
     let other = 240.0 + (8.0 * 3600.0 - 240.0) / 4.0;
     let mean = f64::midpoint(4.0 * 3600.0, other);
-    assert!((of("turns", "jct_mean_s") - mean).abs() < 2.0, "{mean}: {}", ran.out);
+    assert!(
+        (of("turns", "jct_mean_s") - mean).abs() < 2.0,
+        "{mean}: {}",
+        ran.out
+    );
     let ran = replay("wrong.toml");
     assert!(
         ran.code == 2 && ran.err.contains("rounds.length"),

@@ -155,13 +155,19 @@ mod tests {
         assert_eq!(read("memory.max"), "4294967296");
         let told = fs::read_to_string(found.join("broker/cgroup.procs")).expect("is there");
         assert_eq!(told, std::process::id().to_string());
-        assert!(limits.group(JobId(7), 0, 0, 0).is_none(), "it asks for nothing");
+        assert!(
+            limits.group(JobId(7), 0, 0, 0).is_none(),
+            "it asks for nothing"
+        );
     }
 
     #[test]
     fn what_is_not_delegated_is_named() {
         let why = delegated(tree("cpu pids").path()).expect_err("has no memory");
-        assert!(why.contains("the controller memory is not delegated"), "{why}");
+        assert!(
+            why.contains("the controller memory is not delegated"),
+            "{why}"
+        );
         let nowhere = delegated(Path::new("/nowhere")).expect_err("is not there");
         assert_eq!(nowhere, "/nowhere is no cgroup of version 2");
     }

@@ -5,8 +5,8 @@
 
 mod environment;
 mod kept;
-mod logs;
 mod limits;
+mod logs;
 mod process;
 mod ready;
 mod suspend;
@@ -127,7 +127,8 @@ impl Local {
             };
             let command = environment::command(lease, broker, own, worker, port);
             let state = broker.world().job(job);
-            let asked = state.map(|state| (state.job.worker.cpu_milli, state.job.worker.memory_mib));
+            let asked =
+                state.map(|state| (state.job.worker.cpu_milli, state.job.worker.memory_mib));
             let (cpu_milli, memory_mib) = asked.unwrap_or_default();
             let group = self.limits.group(job, worker, cpu_milli, memory_mib);
             let started = self.place.start(job, worker, port, &command, group);

@@ -1,0 +1,62 @@
+//! Backtests forecasts on series of a table `model,t_s,rate_rps` that comes on standard input.
+//!
+//!     zcat servegen_total_rates_10min.csv.gz | cargo run --release -p gpuwise-scale --example backtest -- 600 1,2,3
+
+#![allow(clippy::print_stdout, reason = "what it prints is what it is for")]
+
+use gpuwise_scale::forecast::{LEVELS, Settings, backtest::backtest, series::regular};
+use gpuwise_units::Nanoseconds;
+use std::{collections::BTreeMap, env, io};
+
+fn main() {
+    let mut arguments = env::args().skip(1);
+    let period: u64 = arguments
+        .next()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(600);
+    let horizons = arguments.next().unwrap_or_else(|| "1,2,3".into());
+    let horizons: Vec<u32> = horizons
+        .split(',')
+        .filter_map(|text| text.parse().ok())
+        .collect();
+    let mut series: BTreeMap<String, Vec<(f64, f64)>> = BTreeMap::new();
+    for line in io::stdin().lines().skip(1).map_while(Result::ok) {
+        let cells: Vec<&str> = line.split(',').collect();
+        if let [_, model, at, rate] = cells.as_slice() {
+            let number = |text: &str| text.parse().unwrap_or(f64::NAN);
+            series
+                .entry((*model).to_owned())
+                .or_default()
+                .push((number(at), number(rate)));
+        }
+    }
+    let settings = Settings {
+        period: Nanoseconds(period * 1_000_000_000),
+        horizons,
+    };
+    for (name, readings) in &series {
+        let Ok(series) = regular(readings, Some(settings.period)) else {
+            continue;
+        };
+        for from in [0, series.readings.len() / 2] {
+            for one in backtest(&settings, &series, from) {
+                let percent = |share: f64| format!("{:5.1}", share * 100.0);
+                let covered: Vec<String> = one.covered.iter().map(|one| percent(*one)).collect();
+                let highest: Vec<String> = one
+                    .covered_highest
+                    .iter()
+                    .map(|one| percent(*one))
+                    .collect();
+                println!(
+                    "{name:<12} from {from:<5} {:>2} ahead: WAPE {} last {} day {}; below {LEVELS:?}: {} highest: {}",
+                    one.horizon,
+                    percent(one.wape),
+                    percent(one.wape_last),
+                    one.wape_day.map_or_else(|| "–".into(), percent),
+                    covered.join(" "),
+                    highest.join(" "),
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,4 @@
+//! The worked examples of `docs/concepts` that are about demand, run as tests.
+
+#[doc = include_str!("../../../docs/concepts/forecast.md")]
+struct Forecast;

@@ -1,0 +1,142 @@
+//! `gpuwise forecast`: forms of files, and what is wrong with them.
+
+use crate::support::Place;
+use serde_json::Value;
+
+fn said(place: &Place, more: &[&str]) -> Value {
+    let mut arguments = vec!["forecast"];
+    arguments.extend(more);
+    arguments.extend(["--format", "json"]);
+    let ran = place.run(&arguments);
+    assert_eq!(ran.code, 0, "{more:?}: {}", ran.err);
+    let said: Value = serde_json::from_str(&ran.out).expect("JSON");
+    assert_eq!(crate::schemas::held(&said), "forecast");
+    said
+}
+
+/// A table of rates that go up and down every eight readings.
+fn rates(head: &str, row: impl Fn(u32, u32) -> String) -> String {
+    let rows = (0..200_u32).map(|at| {
+        let step = at % 8;
+        row(at, 10 + step.min(8 - step)) + "\n"
+    });
+    format!("{head}\n{}", rows.collect::<String>())
+}
+
+#[test]
+fn rates_counts_and_requests_are_one_thing() {
+    let place = Place::new();
+    place.write(
+        "rates.csv",
+        &rates("t_s,rate", |at, rate| format!("{},{rate}", at * 60)),
+    );
+    place.write(
+        "dates.csv",
+        &rates("time,requests", |at, rate| {
+            let (day, hour, minute) = (at / 1440, at / 60 % 24, at % 60);
+            let count = rate * 60;
+            format!(
+                "2026-11-{:02}T{:02}:{minute:02}:00+02:00,{count}",
+                day + 1,
+                hour
+            )
+        }),
+    );
+    let each = (0..200_u32).flat_map(|at| {
+        let step = at % 8;
+        let count = 10 + step.min(8 - step);
+        (0..count).map(move |one| {
+            let due = f64::from(at) * 60.0 + f64::from(one) * 60.0 / f64::from(count);
+            format!("{due:.3},100,10\n")
+        })
+    });
+    let trace = each.collect::<String>();
+    place.write("trace.csv", &format!("arrival_s,isl,osl\n{trace}"));
+    let point = |file: &str| {
+        let said = said(&place, &[file, "--horizon", "1m"]);
+        let series = &said["series"][0];
+        assert_eq!(series["period_seconds"], 60.0);
+        series["horizons"][0]["point"].as_f64().expect("a number")
+    };
+    let rates = point("rates.csv");
+    // The last reading is the seventh of eight: the lowest comes.
+    assert!((rates - 10.0).abs() < 0.3, "{rates}");
+    assert!((point("dates.csv") - rates).abs() < 1e-6);
+    // Requests of a minute are a sixtieth of that a second; the last minute is not over.
+    let requests = point("trace.csv") * 60.0;
+    assert!((requests - 11.0).abs() < 0.5, "{requests}");
+}
+
+#[test]
+fn series_are_told_apart_and_what_is_set_right_is_said() {
+    let place = Place::new();
+    let mut text = String::from("model,time,rate\n");
+    for at in 0..100 {
+        text += &format!("a,{},{}\n", at * 600, 5);
+        if at != 50 {
+            text += &format!("b,{},{}\n", at * 600, if at == 20 { "NaN" } else { "-0" });
+        }
+    }
+    text += "a,600,7\nb,1200,-4\n";
+    place.write("two.csv", &text);
+    let said = said(&place, &["two.csv"]);
+    let names: Vec<&str> = said["series"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|one| one["name"].as_str().expect("a name"))
+        .collect();
+    assert_eq!(names, ["a", "b"]);
+    assert_eq!(said["series"][1]["missing"], 2);
+    let ran = place.run(&["forecast", "two.csv", "--series", "b", "--html", "b.html"]);
+    assert!(
+        ran.out.contains("2 readings are negative or no number"),
+        "{}",
+        ran.out
+    );
+    assert!(
+        ran.out.contains("nothing is known of 2 of 100 periods"),
+        "{}",
+        ran.out
+    );
+    let page = std::fs::read_to_string(place.path("b.html")).expect("a page");
+    assert!(page.contains("<svg") && page.contains("WAPE"));
+    let ran = place.run(&["forecast", "two.csv", "--series", "c"]);
+    assert_eq!(ran.code, 2);
+    assert!(
+        ran.err.contains("no series is named \"c\"") && ran.err.contains("a, b"),
+        "{}",
+        ran.err
+    );
+}
+
+#[test]
+fn what_is_no_series_is_refused_with_what_to_do() {
+    let place = Place::new();
+    place.write("one.csv", "time,rate\n0,5\n");
+    place.write("late.csv", "time,rate\n0,5\nyesterday,6\n");
+    place.write("other.csv", "alpha,beta\n1,2\n");
+    place.write("bare.csv", "time,rate\n");
+    place.write("far.csv", "time,rate\n0,5\n1e15,6\n");
+    let check = |arguments: &[&str], told: &str| {
+        let ran = place.run(&[&["forecast"], arguments].concat());
+        assert_eq!(ran.code, 2, "{arguments:?}");
+        assert!(ran.err.contains(told), "{arguments:?}: {}", ran.err);
+    };
+    check(&["one.csv"], "--period 10m");
+    check(&["late.csv"], "line 3: time \"yesterday\"");
+    check(&["other.csv"], "no rates over time begin like this");
+    check(&["bare.csv"], "bare.csv");
+    check(
+        &["far.csv", "--period", "1s"],
+        "a longer --period has fewer",
+    );
+    check(&["one.csv", "--period", "1h"], "--horizon 10min");
+    check(&["one.csv", "--period", "0s"], "it is 0");
+    check(&["one.csv", "--horizon", "soon"], "--horizon \"soon\"");
+    check(&["nowhere.csv"], "nowhere.csv");
+    // One reading with its period is enough to say something.
+    let said = said(&place, &["one.csv", "--period", "10m", "--horizon", "10m"]);
+    assert_eq!(said["series"][0]["horizons"][0]["point"], 5.0);
+    assert!(said["series"][0]["horizons"][0]["backtest"].is_null());
+}
