@@ -6,6 +6,7 @@ use gpuwise_sched::{
     decide::Policy,
     disruption::{Budget, Disruptions, Tidy},
     policy::{FirstFit, PolicyContext, named, names},
+    rounds::Rounds,
 };
 use gpuwise_units::Nanoseconds;
 use proptest::prelude::*;
@@ -120,8 +121,10 @@ fn learning(name: &str) -> Policy {
         per: Nanoseconds(3600 * 1_000_000_000),
         horizon: Nanoseconds(86_400 * 1_000_000_000),
     };
+    let length = Nanoseconds(3600 * 1_000_000_000);
     Policy {
         disruptions: Disruptions::USUAL,
+        rounds: Some(Rounds { length }),
         upkeep: Some(Tidy {
             evacuate: true,
             detach_after: None,

@@ -111,7 +111,7 @@ pub fn decide(
     let mut one = decision::Decision::new(now, world, policy, effort);
     if let Some(rounds) = one.policy.rounds {
         let seekers: BTreeSet<JobId> = demand.iter().copied().collect();
-        one.turn(&rounds, &|job| seekers.contains(&job));
+        one.turn(rounds, &|job| seekers.contains(&job));
     }
     let (order, starvation_timeout) = (one.policy.order, one.policy.limits.starvation_timeout);
     // Who has got its turn is placed.
@@ -164,9 +164,6 @@ pub fn decide_pending(
     let mut backlog = std::mem::take(&mut policy.backlog);
     let rules = Rules::of(policy);
     let mut one = decision::Decision::new(now, world, policy, effort);
-    if let Some(rounds) = one.policy.rounds {
-        one.turn(&rounds, &|job| !left_out(job));
-    }
     backlog.follow(&one.world, rules);
     let mut turns = Turns::new(&backlog, &one, (now, rules), left_out, tells);
     let mut stopped = None;

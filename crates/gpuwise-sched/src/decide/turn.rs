@@ -19,7 +19,7 @@ impl Decision<'_> {
     }
 
     /// Lets jobs that may be stopped take turns; those who wait and get no turn are looked at after it.
-    pub(super) fn turn(&mut self, rounds: &Rounds, seeks: &dyn Fn(JobId) -> bool) {
+    pub(super) fn turn(&mut self, rounds: Rounds, seeks: &dyn Fn(JobId) -> bool) {
         let Some((running, seats)) = rounds::seats(self.now, &self.world, seeks, rounds) else {
             return;
         };
@@ -38,7 +38,7 @@ impl Decision<'_> {
                     assignments: place.clone(),
                     cause,
                 }),
-                None => self.begin(Action::Preempt { job: *id, cause }),
+                None => self.begin(&Action::Preempt { job: *id, cause }),
             }
         }
         for seat in &seats {
@@ -77,7 +77,7 @@ impl Decision<'_> {
                 cause,
             } = actions.remove(at)
             {
-                self.begin(Action::Preempt { job, cause });
+                self.begin(&Action::Preempt { job, cause });
                 actions.push(Action::Place { job, assignments });
             }
         }
@@ -103,8 +103,8 @@ impl Decision<'_> {
         true
     }
 
-    fn begin(&mut self, action: Action) {
-        let _ = self.begins(&action);
+    fn begin(&mut self, action: &Action) {
+        let _ = self.begins(action);
     }
 
     /// Where those who are to run find a place if all who take part and do not stay have left; and of the

@@ -37,7 +37,7 @@ pub(crate) fn seats(
     now: Nanoseconds,
     world: &World,
     seeks: &dyn Fn(JobId) -> bool,
-    rounds: &Rounds,
+    rounds: Rounds,
 ) -> Option<(Vec<JobId>, Vec<Seat>)> {
     let begin = rounds.begin(now);
     // Once in a round: whoever was stopped or moved since has made room for others.
@@ -79,7 +79,7 @@ pub(crate) fn seats(
 
 fn ranked(
     world: &World,
-    rounds: &Rounds,
+    rounds: Rounds,
     begin: Nanoseconds,
     takers: &[Taker<'_>],
     claims: &[Claim],

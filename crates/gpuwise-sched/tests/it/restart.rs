@@ -11,6 +11,7 @@ use gpuwise_sched::{
     disruption::{Budget, Disruptions, Tidy, tidy},
     policy::{PolicyContext, named, names},
     report::deepen,
+    rounds::Rounds,
     world::World,
 };
 use gpuwise_units::Nanoseconds;
@@ -93,8 +94,11 @@ fn policy(name: &str, preempts: bool) -> Policy {
     } else {
         Disruptions::NONE
     };
+    // Rounds of seven steps, where jobs may be stopped.
+    let length = Nanoseconds(7_000_000);
     Policy {
         disruptions,
+        rounds: preempts.then_some(Rounds { length }),
         ..Policy::new(named(name, &PolicyContext::default()).unwrap())
     }
 }

@@ -9,10 +9,7 @@ use super::{
 use crate::world::{NodeState, Tenancy, World};
 use gpuwise_domain::placement::NodeId;
 use rustc_hash::FxHashMap;
-use std::collections::{BTreeSet, VecDeque};
-
-/// Empty classes that are kept at least.
-const LEAST_KEPT: usize = 64;
+use std::collections::BTreeSet;
 
 /// Nodes on which the same asks fit in the same way.
 #[derive(Debug, Clone)]
@@ -23,8 +20,6 @@ pub(super) struct Class {
     pub(super) worth: RoomValue,
     pub(super) members: BTreeSet<(u32, NodeId)>,
     key: Key,
-    /// Whether its place is among those that can be given away.
-    queued: bool,
 }
 
 /// What a look over all classes needs of each, side by side in memory.
@@ -62,9 +57,7 @@ pub(super) struct Classes {
     pub(super) heads: Vec<Head>,
     pub(super) totals: Box<Totals>,
     pub(super) builds: Builds,
-    /// Places of classes that became empty, oldest first. Each is kept for a while with what is known of
-    /// it: a job that comes and goes leaves its node as it was.
-    free: VecDeque<u32>,
+    free: Vec<u32>,
     by_key: FxHashMap<Key, u32>,
     /// Of each node: its revision and its class.
     nodes: Vec<Option<(u64, u32)>>,
@@ -79,7 +72,7 @@ impl Classes {
             heads: Vec::new(),
             totals: Box::new([[0; WIDTHS + 1]; BUILDS]),
             builds: Builds::default(),
-            free: VecDeque::new(),
+            free: Vec::new(),
             by_key: FxHashMap::default(),
             nodes: Vec::new(),
             ranks,
@@ -178,9 +171,8 @@ impl Classes {
             worth,
             members: BTreeSet::new(),
             key: key.clone(),
-            queued: false,
         };
-        let at = self.given_away().unwrap_or(self.list.len() as u32);
+        let at = self.free.pop().unwrap_or(self.list.len() as u32);
         match self.list.get_mut(at as usize) {
             Some(place) => *place = class,
             None => self.list.push(class),
@@ -195,25 +187,11 @@ impl Classes {
             return;
         };
         class.members.remove(&(rank, id));
-        if class.members.is_empty() && !class.queued {
-            class.queued = true;
-            self.free.push_back(at as u32);
+        if class.members.is_empty() {
+            self.by_key.remove(&class.key);
+            self.free.push(at as u32);
         }
         self.tell(at);
-    }
-
-    /// The place of the class that has been empty for longest, where enough are.
-    fn given_away(&mut self) -> Option<u32> {
-        while self.free.len() > LEAST_KEPT + self.list.len() / 16 {
-            let at = self.free.pop_front()?;
-            let class = self.list.get_mut(at as usize)?;
-            class.queued = false;
-            if class.members.is_empty() {
-                self.by_key.remove(&class.key);
-                return Some(at);
-            }
-        }
-        None
     }
 
     /// Brings the head of a class up to it.

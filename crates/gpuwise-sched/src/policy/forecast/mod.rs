@@ -376,13 +376,13 @@ fn grains(cost: i64, asked: i64) -> i64 {
 
 /// The placement score of a way, in millionths of a GPU: the capacity that is lost, dearer where GPU time of such
 /// nodes is scarce, and the places for several GPUs that will be missed, which only add to it.
-fn cost(mix: &Mix, prices: &[i64; WIDTHS + 1], (loss, lost): (i32, &[i16; WIDTHS])) -> i64 {
+fn cost(mix: &Mix, prices: &[i64; WIDTHS + 1], (loss, gone): (i32, &[i16; WIDTHS])) -> i64 {
     let [scarce, places @ ..] = prices;
     let missed: i64 = places
         .iter()
-        .zip(lost)
+        .zip(gone)
         .zip(&mix.widths)
-        .map(|((price, lost), width)| price * i64::from(*lost) * 1000 * i64::from(width.gpus))
+        .map(|((price, gone), width)| price * i64::from(*gone) * 1000 * i64::from(width.gpus))
         .sum();
     i64::from(loss) * (ONE + scarce) / ONE + missed / ONE
 }
