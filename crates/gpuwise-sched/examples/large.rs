@@ -154,7 +154,7 @@ fn waiting(run: &mut Run, name: &str, asks: &[(WorkerAsk, u64)], many: u32) {
         let mut asked = job(id, asks[id as usize % asks.len()].0, at);
         // More than any node has.
         asked.worker.cpu_milli += if id.is_multiple_of(4) { 0 } else { 1 << 20 };
-        asked.priority = (id % 3) as i32;
+        asked.priority = (id % 3).cast_signed();
         run.apply(Event::Submitted(asked));
     }
     let (mut scanned, mut kept) = (Vec::new(), Vec::new());

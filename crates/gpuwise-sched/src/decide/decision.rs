@@ -189,7 +189,7 @@ impl<'a> Decision<'a> {
                     };
                 };
                 let job = self.world.job(id).map(|state| &state.job);
-                let closed = job.and_then(|job| self.gate.behind(&self.world, job));
+                let head = job.and_then(|job| self.gate.behind(&self.world, job));
                 let ahead = matches!(
                     shortage,
                     Shortage::BehindHead { .. }
@@ -199,8 +199,8 @@ impl<'a> Decision<'a> {
                 // What an instance counts is known only where it is.
                 let slice = job.is_some_and(backlog::asks_slice);
                 let quota = matches!(shortage, Shortage::Quota(_)) && !slice;
-                let closes = closed.is_some() || equal && quota;
-                if ahead && closed.is_none() {
+                let closes = head.is_some() || equal && quota;
+                if ahead && head.is_none() {
                     self.finds_no_place(id, aged, Some(shortage));
                     return Looked::default();
                 }
