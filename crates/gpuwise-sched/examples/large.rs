@@ -1,8 +1,8 @@
 //! What a world of many nodes holds in memory, and how long decisions on it take: for jobs of the mix and for
 //! gangs: `cargo run --release -p gpuwise-sched --example large -- NODES [POLICY] [DECISIONS]`.
 //!
-//! The fleet is the one of [`rates`](../rates.rs), in racks of 16 nodes; nine tenths of every node are held by
-//! jobs that were put there one after the other, by no policy. For each decision a job is submitted, decided on
+//! The fleet is the one of [`rates`](../rates.rs), in racks of 16 nodes. Of ten racks nine are full of jobs that were
+//! put there one after the other, by no policy, and one is empty. For each decision a job is submitted, decided on
 //! and its plan begun and done; then as much ends as was taken. Each shape is asked for once before it counts.
 #![allow(
     clippy::disallowed_methods,
@@ -19,7 +19,7 @@ use gpuwise_domain::placement::{
     NodeId, TimestampedEvent, TopologyWish, WorkerAsk,
 };
 use gpuwise_sched::{
-    decide::{Effort, Policy, decide},
+    decide::{Effort, Policy, Tells, decide, decide_pending},
     fit::{Scope, assignment},
     policy::{PolicyContext, named},
     world::{JobState, World},
@@ -63,13 +63,19 @@ impl Run {
         self.world.apply(&TimestampedEvent { at, event }).is_ok()
     }
 
-    /// Fills nine tenths of each node.
+    /// Fills nine racks of ten.
     fn fill(&mut self, asks: &[(WorkerAsk, u64)]) {
         let mut stream = RandomStream::new(7, "jobs", 0);
         for node in (0..self.world.nodes().len() as u32).map(NodeId) {
-            let all = self.world.node(node).map_or(0, |node| node.milli_free);
+            if node.0 / 16 % 10 == 9 {
+                continue;
+            }
             for _ in 0..40 {
-                if self.world.node(node).map_or(0, |node| node.milli_free) * 10 <= all {
+                if self
+                    .world
+                    .node(node)
+                    .is_none_or(|node| node.milli_free == 0)
+                {
                     break;
                 }
                 let ask = asks[stream.below(asks.len() as u64) as usize].0;
@@ -102,7 +108,7 @@ impl Run {
         let milli = asked.worker.gpu.milli() * u64::from(asked.gang.least);
         let began = Instant::now();
         self.apply(Event::Submitted(asked));
-        let (plan, _) = decide(at, &self.world, &[own], policy, Effort::ORDINARY);
+        let (plan, _) = decide(at, &self.world, &[own], policy, Effort::BARE);
         let placed = self.world.accept(&plan).is_ok() && !plan.actions.is_empty();
         for action in plan.actions {
             self.apply(Event::done(action));
@@ -128,6 +134,64 @@ impl Run {
         }
         (took, placed)
     }
+}
+
+/// How long a decision takes after one job has ended, while many wait: of all of them from scratch, and with
+/// those who wait kept from one decision to the next.
+fn waiting(run: &mut Run, name: &str, asks: &[(WorkerAsk, u64)], many: u32) {
+    let setting = PolicyContext {
+        demand: asks.to_vec(),
+        ..PolicyContext::default()
+    };
+    let policy = || named(name, &setting).map(Policy::new);
+    let (Some(mut scans), Some(mut keeps)) = (policy(), policy()) else {
+        return;
+    };
+    let at = run.world.now();
+    for _ in 0..many {
+        let id = run.next;
+        run.next += 1;
+        let mut asked = job(id, asks[id as usize % asks.len()].0, at);
+        // More than any node has.
+        asked.worker.cpu_milli += if id.is_multiple_of(4) { 0 } else { 1 << 20 };
+        asked.priority = (id % 3).cast_signed();
+        run.apply(Event::Submitted(asked));
+    }
+    let (mut scanned, mut kept) = (Vec::new(), Vec::new());
+    for turn in 0..200 {
+        let all = run.world.jobs().filter(|(_, state)| state.seeks());
+        let all: Vec<JobId> = all.map(|(id, _)| id).collect();
+        let began = Instant::now();
+        let (effort, tells) = (Effort::BARE, Tells::Changes);
+        let (plan, _) = decide_pending(at, &run.world, &|_| false, &mut keeps, effort, tells);
+        let took = began.elapsed().as_nanos() as u64;
+        if turn > 0 {
+            kept.push(took);
+        }
+        if (1..12).contains(&turn) {
+            let began = Instant::now();
+            let (same, _) = decide(at, &run.world, &all, &mut scans, effort);
+            scanned.push(began.elapsed().as_nanos() as u64);
+            assert_eq!(same, plan, "both decide the same");
+        }
+        let _ = run.world.accept(&plan);
+        for action in plan.actions {
+            run.apply(Event::done(action));
+        }
+        if let Some((job, _)) = run.running.pop_front() {
+            let how = Ended::Finished;
+            run.apply(Event::Ended { job, how });
+        }
+    }
+    kept.sort_unstable();
+    scanned.sort_unstable();
+    let (jobs, lines) = keeps.backlog.size();
+    println!(
+        "{name}, {jobs} wait in {lines} lines, one job ends: median {:.0} µs, p99 {:.0} µs; from scratch {:.0} µs",
+        kept[kept.len() / 2] as f64 / 1000.0,
+        kept[(kept.len() - 1) * 99 / 100] as f64 / 1000.0,
+        scanned[scanned.len() / 2] as f64 / 1000.0,
+    );
 }
 
 fn gang(id: u32, workers: u32, within: Option<Level>, at: Nanoseconds) -> Job {
@@ -184,6 +248,8 @@ fn main() {
         ("gangs of 64 in a rack", 64, Some(Level::Rack)),
     ];
     for name in names.split(',').filter(|_| decisions > 0) {
+        // As much is free for each as for the first.
+        let (world, running) = (run.world.clone(), run.running.clone());
         let setting = PolicyContext {
             demand: asks.clone(),
             ..PolicyContext::default()
@@ -220,5 +286,7 @@ fn main() {
                 times.len(),
             );
         }
+        waiting(&mut run, name, &asks, 100_000);
+        (run.world, run.running) = (world, running);
     }
 }

@@ -162,6 +162,7 @@ impl<'a> Decision<'a> {
                 &mut self.gate,
                 self.now,
                 known,
+                &mut self.left,
             )
         };
         match found {
@@ -188,7 +189,7 @@ impl<'a> Decision<'a> {
                     };
                 };
                 let job = self.world.job(id).map(|state| &state.job);
-                let closed = job.and_then(|job| self.gate.behind(&self.world, job));
+                let head = job.and_then(|job| self.gate.behind(&self.world, job));
                 let ahead = matches!(
                     shortage,
                     Shortage::BehindHead { .. }
@@ -198,8 +199,8 @@ impl<'a> Decision<'a> {
                 // What an instance counts is known only where it is.
                 let slice = job.is_some_and(backlog::asks_slice);
                 let quota = matches!(shortage, Shortage::Quota(_)) && !slice;
-                let closes = closed.is_some() || equal && quota;
-                if ahead && closed.is_none() {
+                let closes = head.is_some() || equal && quota;
+                if ahead && head.is_none() {
                     self.finds_no_place(id, aged, Some(shortage));
                     return Looked::default();
                 }
@@ -284,8 +285,11 @@ impl<'a> Decision<'a> {
 
     fn disrupts(&mut self, id: JobId) -> bool {
         let disruptions = self.policy.disruptions;
+        let mut steps = self.effort.steps.min(self.left);
+        let before = steps;
         let world = self.world.to_mut();
-        let found = disruption::select_victims(world, id, &disruptions, self.effort, self.now);
+        let found = disruption::victims_within(world, id, &disruptions, &mut steps, self.now);
+        self.left -= before - steps;
         let Some(victims) = found else {
             return false;
         };
@@ -332,7 +336,10 @@ impl<'a> Decision<'a> {
             let mut plain = Policy::new(Box::new(FirstFit));
             plain.limits = self.policy.limits;
             let mut gate = self.gate.clone();
-            place(&world, job, &mut plain, &mut gate, self.now, None).ok()
+            place(
+                &world, job, &mut plain, &mut gate, self.now, None, &mut left,
+            )
+            .ok()
         };
         // The more of them stop, the more is free.
         let mut enough = 1;
@@ -468,6 +475,9 @@ impl<'a> Decision<'a> {
     }
 }
 
+/// Steps that another search costs which some nodes are closed to.
+const TURN: u64 = 16;
+
 /// Assignments for a job within what its queue may take, beside backfill reservations and reserved GPUs for others.
 pub(super) fn place(
     world: &World,
@@ -476,6 +486,7 @@ pub(super) fn place(
     gate: &mut AdmissionGate,
     now: Nanoseconds,
     mut verdicts: Option<&mut Verdicts>,
+    left: &mut u64,
 ) -> Result<gang::GangPlacement, Option<Shortage>> {
     if let Some(head) = gate.behind(world, job) {
         return Err(Some(Shortage::BehindHead { head }));
@@ -539,7 +550,9 @@ pub(super) fn place(
         if nodes.is_empty() {
             return Ok(found);
         }
-        if closed.len() == before {
+        // Each turn closes a node, and there may be many.
+        *left = left.saturating_sub(TURN);
+        if closed.len() == before || *left == 0 {
             let told = gate.first().map(|head| Shortage::BehindHead { head });
             return if told.is_some() {
                 none(told, !avoided.is_empty())

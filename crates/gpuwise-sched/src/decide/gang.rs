@@ -1,9 +1,14 @@
 //! Seats for all workers of a job, or for none.
 
 use super::{Policy, eligible, in_time, rails};
-use crate::{fit::Scope, policy::Search, world::World};
+use crate::{
+    fit::Scope,
+    policy::Search,
+    world::{Free, World},
+};
 use gpuwise_domain::placement::{
-    Action, Assignment, DomainId, Event, IslandId, Job, Level, NodeId, TimestampedEvent, Weighed,
+    Action, Assignment, DomainId, Event, GpuAsk, IslandId, Job, Level, NodeId, TimestampedEvent,
+    Weighed,
 };
 use std::{
     borrow::Cow,
@@ -42,7 +47,14 @@ fn on_kinds(
         return within(world, job, policy, (Scope::Fleet, closed));
     };
     // The narrowest domain first: what is wide stays free for those who need it.
-    let needed = u64::from(job.gang.least) * job.worker.gpu.milli();
+    let each = job.worker.gpu;
+    let needed = Free {
+        milli: u64::from(job.gang.least) * each.milli(),
+        whole: match each {
+            GpuAsk::Whole { count, .. } => u64::from(job.gang.least) * u64::from(count),
+            _ => 0,
+        },
+    };
     let scopes = scopes_with(world, wish.within, needed);
     let mut try_in = |scope| within(world, job, policy, (scope, closed));
     let found = if job.near.is_empty() {
@@ -63,7 +75,7 @@ fn on_kinds(
 
 /// Every domain of a level, the one with the least free first.
 pub(crate) fn scopes(world: &World, level: Level) -> Vec<Scope> {
-    least_first(scopes_with(world, level, 0)).collect()
+    least_first(scopes_with(world, level, Free::default())).collect()
 }
 
 /// The one with the least free first, of equals the first: mostly few are looked at, so they are not sorted.
@@ -78,17 +90,17 @@ fn least_first(scopes: Vec<(u64, Scope)>) -> impl Iterator<Item = Scope> {
     })
 }
 
-/// Every domain of a level with so many thousandths of GPUs free, and how many.
-fn scopes_with(world: &World, level: Level, needed: u64) -> Vec<(u64, Scope)> {
-    let free = |id: &NodeId| world.node(*id).map_or(0, |node| u64::from(node.milli_free));
-    let mut found: Vec<(u64, Scope)> = match level {
+/// Every domain of a level with so much free, and how many thousandths of GPUs.
+fn scopes_with(world: &World, level: Level, needed: Free) -> Vec<(u64, Scope)> {
+    let free = |id: &NodeId| world.node(*id).map_or_else(Free::default, Free::of);
+    let found: Vec<(Free, Scope)> = match level {
         Level::Node => (0..world.nodes().len() as u32)
             .map(NodeId)
             .map(|id| (free(&id), Scope::Node(id)))
             .collect(),
         Level::Switch | Level::Numa => (0..world.nodes().len() as u32)
             .map(NodeId)
-            .filter(|id| free(id) >= needed)
+            .filter(|id| free(id).covers(needed))
             .flat_map(|id| parts(world, id, level))
             .collect(),
         Level::Island => (0..world.islands().len() as u32)
@@ -105,13 +117,13 @@ fn scopes_with(world: &World, level: Level, needed: u64) -> Vec<(u64, Scope)> {
             .map(|id| (world.domain_free(id), Scope::Domain(level, id)))
             .collect(),
     };
-    found.retain(|(free, _)| *free >= needed);
-    found
+    let enough = found.into_iter().filter(|(free, _)| free.covers(needed));
+    enough.map(|(free, scope)| (free.milli, scope)).collect()
 }
 
 /// NUMA nodes or PCIe switches of a node that have GPUs, with what is free of these.
-fn parts(world: &World, id: NodeId, level: Level) -> Vec<(u64, Scope)> {
-    let mut free: BTreeMap<u32, u64> = BTreeMap::new();
+fn parts(world: &World, id: NodeId, level: Level) -> Vec<(Free, Scope)> {
+    let mut free: BTreeMap<u32, Free> = BTreeMap::new();
     let gpus = world.node(id).map_or(&[][..], |node| node.gpus.as_slice());
     for gpu in gpus.iter().filter_map(|gpu| world.gpu(*gpu)) {
         let part = if level == Level::Numa {
@@ -120,7 +132,7 @@ fn parts(world: &World, id: NodeId, level: Level) -> Vec<(u64, Scope)> {
             gpu.gpu.switch
         };
         if let Some(part) = part.filter(|_| gpu.takes_work()) {
-            *free.entry(part).or_default() += u64::from(gpu.milli_free());
+            free.entry(part).or_default().add(gpu);
         }
     }
     let scope = |(part, free)| (free, Scope::Part(id, level, part));

@@ -22,6 +22,7 @@ pub use defragment::unusable;
 pub(crate) use prepare::could_prepare;
 pub(crate) use tidy::migration_loss;
 pub use tidy::{Budget, Gain, Tidy, tidy};
+pub(crate) use victims::victims_within;
 pub use victims::{Victims, select_victims};
 
 use gpuwise_units::Nanoseconds;

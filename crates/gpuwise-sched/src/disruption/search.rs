@@ -5,7 +5,7 @@ use super::{
     prepare::room_on,
     scratch::Scratch,
     sets::{asked, cheapest, cost},
-    victims::{Victims, place_of},
+    victims::{PER_STEP, Victims, place_of},
 };
 use crate::{fit::Scope, queues, world::Phase};
 use gpuwise_domain::placement::{Action, Assignment, Cause, JobId, NodeId};
@@ -18,6 +18,8 @@ const FEW: usize = 12;
 
 /// Ways of seating those who move that are tried.
 const WAYS: usize = 32;
+/// Seats that are tried for those who move.
+const SEATS: u32 = 4096;
 /// Up to so many nodes a job that moves is tried on each; on more it goes where it fits best.
 const EACH: usize = 16;
 
@@ -82,8 +84,11 @@ fn one_node(
 ) -> Option<Victims> {
     let (mut bound, mut best) = (bound, None);
     for node in site.nodes {
+        if *steps == 0 {
+            break;
+        }
         let items = items_on(scratch, who, &[*node], site.holders);
-        if items.is_empty() || *steps == 0 {
+        if items.is_empty() {
             continue;
         }
         let here = Site {
@@ -197,6 +202,8 @@ fn worker_by_worker(
     steps: &mut u64,
 ) -> Option<Victims> {
     let mut chosen: Vec<Disruption> = Vec::new();
+    // Each try looks at every node.
+    let price = 1 + site.nodes.len() as u64 / PER_STEP;
     for workers in 1..=least {
         loop {
             let set: Vec<&Disruption> = chosen.iter().collect();
@@ -208,6 +215,9 @@ fn worker_by_worker(
             }
             let mut best: Option<(u128, Vec<Disruption>)> = None;
             for node in site.nodes {
+                if *steps == 0 {
+                    break;
+                }
                 let mut items = items_on(scratch, who, &[*node], site.holders);
                 items.retain(|one| {
                     one.kind != DisruptionKind::Migrate
@@ -217,9 +227,9 @@ fn worker_by_worker(
                     continue;
                 }
                 let bound = best.as_ref().map(|(cost, _)| *cost);
-                let mut tries = 64.min(*steps);
+                let mut tries = 64.min(steps.div_ceil(price));
                 let (found, _) = cheapest(&items, bound, &mut tries, |set| {
-                    *steps = steps.saturating_sub(1);
+                    *steps = steps.saturating_sub(price);
                     let all: Vec<&Disruption> = chosen.iter().chain(set.iter().copied()).collect();
                     with(scratch, who, site, &all, workers)
                 });
@@ -422,7 +432,7 @@ fn final_state(
         holders: site.holders,
     };
     let movers: Vec<(JobId, usize)> = movers.iter().copied().zip(sizes).collect();
-    let mut places = Vec::new();
+    let (mut places, mut seats) = (Vec::new(), SEATS);
     seat_movers(
         scratch,
         who,
@@ -430,6 +440,7 @@ fn final_state(
         &movers,
         &mut Vec::new(),
         &mut places,
+        &mut seats,
     );
     (!places.is_empty()).then_some((places, prepare, last))
 }
@@ -443,6 +454,7 @@ fn seat_movers(
     movers: &[(JobId, usize)],
     so_far: &mut Vec<Move>,
     found: &mut Vec<Vec<Move>>,
+    left: &mut u32,
 ) {
     let Some(((job, workers), rest)) = movers.split_first() else {
         found.push(so_far.clone());
@@ -460,6 +472,11 @@ fn seat_movers(
         sites = vec![anywhere.nodes];
     }
     for nodes in sites {
+        // With many who move, most ways of seating the first leave no place for the last.
+        let Some(fewer) = left.checked_sub(1) else {
+            return;
+        };
+        *left = fewer;
         let here = Site { nodes, ..*anywhere };
         let mark = scratch.mark();
         if let Some((prepare, assignments)) =
@@ -474,7 +491,7 @@ fn seat_movers(
                     cause,
                 },
             ));
-            seat_movers(scratch, who, anywhere, rest, so_far, found);
+            seat_movers(scratch, who, anywhere, rest, so_far, found, left);
             so_far.pop();
         }
         scratch.undo(mark);

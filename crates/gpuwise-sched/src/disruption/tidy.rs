@@ -80,7 +80,7 @@ pub fn tidy(now: Nanoseconds, world: &World, what: &Tidy, effort: Effort) -> (Pl
     copy.reopen(now);
     let mut scratch = Scratch::new(&mut copy, now);
     if what.evacuate {
-        evacuate(&mut scratch, now, &mut plan.actions);
+        evacuate(&mut scratch, now, effort, &mut plan.actions);
     }
     if let Some(after) = what.detach_after {
         let idle = world.upkeep().idle();
@@ -105,7 +105,13 @@ pub fn tidy(now: Nanoseconds, world: &World, what: &Tidy, effort: Effort) -> (Pl
 }
 
 /// Disruptions those who may be stopped off nodes and GPUs that are drained, where they find a place.
-fn evacuate(scratch: &mut Scratch<'_>, now: Nanoseconds, actions: &mut Vec<Action>) {
+/// Each job that is moved looks at every node: as many are as the effort is enough for.
+fn evacuate(
+    scratch: &mut Scratch<'_>,
+    now: Nanoseconds,
+    effort: Effort,
+    actions: &mut Vec<Action>,
+) {
     let world = scratch.world();
     let drained = |node: NodeId, gpus: &[GpuId]| {
         let node = world.node(node);
@@ -130,7 +136,13 @@ fn evacuate(scratch: &mut Scratch<'_>, now: Nanoseconds, actions: &mut Vec<Actio
         .map(|(id, state)| (id, state.assignments.len() as u32))
         .collect();
     let everywhere: Vec<NodeId> = (0..world.nodes().len() as u32).map(NodeId).collect();
+    let mut steps = effort.steps;
     for (id, workers) in jobs {
+        let price = everywhere.len() as u64 * u64::from(workers.max(1));
+        let Some(left) = steps.checked_sub(price.min(effort.steps)) else {
+            break;
+        };
+        steps = left;
         let Some(job) = scratch.world().job(id).map(|state| state.job.clone()) else {
             continue;
         };

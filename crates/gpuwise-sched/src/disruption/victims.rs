@@ -15,6 +15,9 @@ use gpuwise_domain::placement::{Action, Job, JobId, Level, NodeId};
 use gpuwise_units::Nanoseconds;
 use std::collections::BTreeMap;
 
+/// Nodes that are looked at in one step where nothing is tried on them.
+pub(super) const PER_STEP: u64 = 16;
+
 /// Victims that can be made for a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Victims {
@@ -38,7 +41,19 @@ pub fn select_victims(
     effort: Effort,
     now: Nanoseconds,
 ) -> Option<Victims> {
-    let state = world.job(id)?;
+    let mut steps = effort.steps;
+    victims_within(world, id, disruptions, &mut steps, now)
+}
+
+/// The same, of so many steps that are left; none where none are.
+pub(crate) fn victims_within(
+    world: &mut World,
+    id: JobId,
+    disruptions: &Disruptions,
+    steps: &mut u64,
+    now: Nanoseconds,
+) -> Option<Victims> {
+    let state = world.job(id).filter(|_| *steps > 0)?;
     let returns = state.wanted.is_some();
     if !state.seeks() || !(disruptions.any() || returns) {
         return None;
@@ -58,22 +73,23 @@ pub fn select_victims(
     };
     let mut scratch = Scratch::new(world, now);
     let mut best: Option<Victims> = None;
-    let mut steps = effort.steps;
     for scope in scopes {
         let nodes: Vec<NodeId> = nodes_of(scratch.world(), &job, scope, now);
+        // Every node is looked at once at least.
+        *steps = steps.saturating_sub(1 + nodes.len() as u64 / PER_STEP);
         let bound = best.as_ref().map(|room| room.cost);
         let site = search::Site {
             scope,
             nodes: &nodes,
             holders: &holders,
         };
-        if let Some(room) = search::room(&mut scratch, &who, &site, bound, &mut steps)
+        if let Some(room) = search::room(&mut scratch, &who, &site, bound, steps)
             && best.as_ref().is_none_or(|best| room.cost < best.cost)
         {
             best = Some(room);
         }
         scratch.undo(0);
-        if steps == 0 || best.as_ref().is_some_and(|room| room.cost == 0) {
+        if *steps == 0 || best.as_ref().is_some_and(|room| room.cost == 0) {
             break;
         }
     }

@@ -215,6 +215,7 @@ impl AdmissionGate {
             let mut closed = Vec::new();
             // Each turn closes a node, so this ends.
             while let Some((found, prepare)) = assignments(&future, &closed) {
+                *left = left.checked_sub(price)?;
                 let held = Tentative {
                     job: job.id,
                     assignments: &found,

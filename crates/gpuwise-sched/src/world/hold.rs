@@ -1,6 +1,10 @@
 //! Taking and giving back what assignments hold.
 
-use super::{Holder, Refused, Tenancy, World, changes::mixed as mix, members::Counted};
+use super::{
+    Holder, Refused, Tenancy, World,
+    changes::mixed as mix,
+    members::{Counted, Free},
+};
 use gpuwise_domain::placement::{Assignment, GpuId, GpuShare, JobId, NodeId, Part, WorkerAsk};
 
 impl World {
@@ -240,12 +244,13 @@ impl World {
         let Some(node) = self.nodes.get_mut(id.index()) else {
             return;
         };
-        let old = (node.counted, node.milli_free);
+        let old = (node.counted, Free::of(node));
         node.whole_free = whole;
         node.milli_free = milli;
         node.counted = counted;
         node.revision = revision;
-        self.count_free(old, (counted, milli));
+        let free = Free::of(node);
+        self.count_free(old, (counted, free));
         self.changes.note(id, revision);
     }
 

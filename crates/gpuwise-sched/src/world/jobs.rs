@@ -152,12 +152,11 @@ impl IdleTracker {
             self.peaks.pop();
         }
         self.peaks.push((busy_milli, at));
-        if self.peaks.len() > Self::MOST {
-            if let Some((busiest, _)) = self.peaks.take(0)
-                && let Some(next) = self.peaks.first_mut()
-            {
-                next.0 = busiest;
-            }
+        if self.peaks.len() > Self::MOST
+            && let Some((busiest, _)) = self.peaks.take(0)
+            && let Some(next) = self.peaks.first_mut()
+        {
+            next.0 = busiest;
         }
     }
 

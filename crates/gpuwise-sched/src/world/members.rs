@@ -11,12 +11,40 @@ pub(crate) struct Members {
     islands: Arc<Vec<Vec<NodeId>>>,
     domains: Arc<Vec<Vec<NodeId>>>,
     /// Thousandths of GPUs that are free in each domain, and in each island whose nodes are in no other.
-    domain_free: Pages<u64>,
-    island_free: Pages<u64>,
+    domain_free: Pages<Free>,
+    island_free: Pages<Free>,
     /// Islands of nodes that are in several.
     mixed: Arc<BTreeSet<IslandId>>,
     /// GPUs that are cut, or on which MIG is on.
     cut: u64,
+}
+
+/// What is free of some GPUs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub(crate) struct Free {
+    /// Thousandths of GPUs.
+    pub(crate) milli: u64,
+    /// GPUs of which nobody holds anything.
+    pub(crate) whole: u64,
+}
+
+impl Free {
+    pub(crate) fn of(node: &NodeState) -> Self {
+        Self {
+            milli: u64::from(node.milli_free),
+            whole: u64::from(node.whole_free),
+        }
+    }
+
+    /// Whether so much is free of these as is of others.
+    pub(crate) const fn covers(self, needed: Self) -> bool {
+        self.milli >= needed.milli && self.whole >= needed.whole
+    }
+
+    pub(crate) fn add(&mut self, gpu: &super::GpuState) {
+        self.milli += u64::from(gpu.milli_free());
+        self.whole += u64::from(gpu.held == super::Tenancy::Free);
+    }
 }
 
 /// What is counted follows from the nodes.
@@ -49,17 +77,17 @@ impl World {
         found.map_or(&[], Vec::as_slice)
     }
 
-    /// Thousandths of GPUs that are free on the nodes of a domain.
-    pub(crate) fn domain_free(&self, domain: DomainId) -> u64 {
+    /// What is free on the nodes of a domain.
+    pub(crate) fn domain_free(&self, domain: DomainId) -> Free {
         let found = self.members.domain_free.get(domain.index());
-        found.copied().unwrap_or(0)
+        found.copied().unwrap_or_default()
     }
 
-    /// Thousandths of GPUs of an island that are free and take work.
-    pub(crate) fn island_free(&self, island: IslandId) -> u64 {
+    /// What is free of the GPUs of an island that take work.
+    pub(crate) fn island_free(&self, island: IslandId) -> Free {
         if !self.members.mixed.contains(&island) {
             let found = self.members.island_free.get(island.index());
-            return found.copied().unwrap_or(0);
+            return found.copied().unwrap_or_default();
         }
         let nodes = self.island_nodes(island).iter();
         let gpus = nodes
@@ -68,7 +96,10 @@ impl World {
         let own = gpus
             .filter_map(|gpu| self.gpu(*gpu))
             .filter(|gpu| gpu.gpu.island == Some(island) && gpu.takes_work());
-        own.map(|gpu| u64::from(gpu.milli_free())).sum()
+        own.fold(Free::default(), |mut free, gpu| {
+            free.add(gpu);
+            free
+        })
     }
 
     /// GPUs that are cut, or on which MIG is on.
@@ -87,21 +118,21 @@ impl World {
     }
 
     /// What was free on a node is so no longer, and something else is.
-    pub(super) fn count_free(&mut self, old: (Counted, u32), new: (Counted, u32)) {
+    pub(super) fn count_free(&mut self, old: (Counted, Free), new: (Counted, Free)) {
         self.members.cut = self.members.cut + u64::from(new.0.cut) - u64::from(old.0.cut);
         if old == new {
             return;
         }
-        for ((at, milli), adds) in [(old, false), (new, true)] {
+        for ((at, free), adds) in [(old, false), (new, true)] {
             let mut next = at.domain;
             while let Some(domain) = next {
-                count(&mut self.members.domain_free, domain.index(), milli, adds);
+                count(&mut self.members.domain_free, domain.index(), free, adds);
                 let parent = self.domains.get(domain.index()).and_then(|one| one.parent);
                 // Parents come before their children, so this ends.
                 next = parent.filter(|parent| *parent < domain);
             }
             if let Some(island) = at.island {
-                count(&mut self.members.island_free, island.index(), milli, adds);
+                count(&mut self.members.island_free, island.index(), free, adds);
             }
         }
     }
@@ -111,8 +142,8 @@ impl World {
         let Some(node) = self.nodes.get_mut(id.index()) else {
             return;
         };
-        let old = (node.counted, node.milli_free);
-        let new = (state.counted, state.milli_free);
+        let old = (node.counted, Free::of(node));
+        let new = (state.counted, Free::of(&state));
         let revision = state.revision;
         *node = state;
         self.count_free(old, new);
@@ -162,18 +193,24 @@ impl World {
 }
 
 /// Counts in or out at a place of a list, which grows as it must.
-fn count(list: &mut Pages<u64>, place: usize, milli: u32, adds: bool) {
-    if milli == 0 {
+fn count(list: &mut Pages<Free>, place: usize, free: Free, adds: bool) {
+    if free == Free::default() {
         return;
     }
     while list.len() <= place {
-        list.push(0);
+        list.push(Free::default());
     }
     if let Some(sum) = list.get_mut(place) {
         *sum = if adds {
-            *sum + u64::from(milli)
+            Free {
+                milli: sum.milli + free.milli,
+                whole: sum.whole + free.whole,
+            }
         } else {
-            sum.saturating_sub(u64::from(milli))
+            Free {
+                milli: sum.milli.saturating_sub(free.milli),
+                whole: sum.whole.saturating_sub(free.whole),
+            }
         };
     }
 }

@@ -50,7 +50,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
-pub(crate) use table::JobTable;
+pub(crate) use {members::Free, table::JobTable};
 
 /// A fleet and who holds what of it.
 ///

@@ -312,12 +312,12 @@ impl Run {
         let _ = self.world.apply(&TimestampedEvent { at, event });
     }
 
-    fn some_job(&self, which: &prop::sample::Index) -> Option<JobId> {
+    fn some_job(&self, which: prop::sample::Index) -> Option<JobId> {
         let jobs: Vec<JobId> = self.world.jobs().map(|(id, _)| id).collect();
         (!jobs.is_empty()).then(|| jobs[which.index(jobs.len())])
     }
 
-    fn some_action(&self, which: &prop::sample::Index) -> Option<(Action, Attempt)> {
+    fn some_action(&self, which: prop::sample::Index) -> Option<(Action, Attempt)> {
         let all = &self.begun;
         (!all.is_empty()).then(|| all[which.index(all.len())].clone())
     }
@@ -350,14 +350,14 @@ impl Run {
             Step::Ask(shape, queue, priority, minutes) => {
                 return self.asks((*shape, *queue, *priority, *minutes));
             }
-            Step::End(job) => self.some_job(job).map(|job| Event::Ended {
+            Step::End(job) => self.some_job(*job).map(|job| Event::Ended {
                 job,
                 how: Ended::Finished,
             }),
             Step::Hold(job, held) => self
                 .some_job(job)
                 .map(|job| Event::Held { job, held: *held }),
-            Step::Change(job, priority) => self.some_job(job).and_then(|id| {
+            Step::Change(job, priority) => self.some_job(*job).and_then(|id| {
                 let job = self.world.job(id)?.job.clone();
                 Some(Event::JobSet(Job {
                     priority: *priority,
@@ -365,7 +365,7 @@ impl Run {
                 }))
             }),
             Step::Done(which) => {
-                let found = self.some_action(which);
+                let found = self.some_action(*which);
                 found.map(|(action, attempt)| Event::Done { action, attempt })
             }
             Step::Fails(which) => self
@@ -379,7 +379,7 @@ impl Run {
                     },
                 }),
             Step::Withdrawn(which) => {
-                let found = self.some_action(which);
+                let found = self.some_action(*which);
                 found.map(|(action, attempt)| Event::Withdrawn { action, attempt })
             }
             Step::Node(node, health) => Some(Event::NodeHealth {
@@ -401,7 +401,7 @@ impl Run {
                     .queues
                     .then(|| Event::QueueSet(queue(*at, parent, *gpus, setting)))
             }
-            Step::Busy(job, busy_milli) => self.some_job(job).map(|job| Event::Measured {
+            Step::Busy(job, busy_milli) => self.some_job(*job).map(|job| Event::Measured {
                 job,
                 busy_milli: *busy_milli,
             }),

@@ -629,3 +629,51 @@ fn what_is_kept_is_lent_and_taken_back_at_once() {
     ));
     assert_eq!(decided(&mut world, true), []);
 }
+
+/// A decision is bounded in steps whatever it spends them on: of many who would each have somebody stopped,
+/// those get their place for whom the steps are enough, and the decision ends.
+#[test]
+fn steps_bound_all_disruptions_of_a_decision() {
+    let decided = |steps| {
+        let mut world = World::new(&fleet(&[1; 64]));
+        let at = Nanoseconds(0);
+        let apply = |world: &mut World, event| {
+            world.apply(&TimestampedEvent { at, event }).unwrap();
+        };
+        for id in 0..128_u32 {
+            let mut asked = job(id, 1, 1, 1000);
+            (asked.submitted, asked.priority) = (at, i32::from(id >= 64));
+            // No two who ask are equal.
+            asked.worker.memory_mib += u64::from(id);
+            asked.preemption = Preemption::Allowed {
+                checkpoint_every: Nanoseconds(1000),
+                restart: Nanoseconds(10),
+            };
+            apply(&mut world, Event::Submitted(asked));
+            if id < 64 {
+                let action = Action::Place {
+                    job: JobId(id),
+                    assignments: vec![assignment(&world, id, 1).unwrap()],
+                };
+                apply(&mut world, Event::done(action));
+            }
+        }
+        let mut policy = Policy {
+            disruptions: Disruptions::USUAL,
+            ..Policy::new(Box::new(Indexed::<MostAllocated>::default()))
+        };
+        let demand: Vec<JobId> = (64..128).map(JobId).collect();
+        let effort = Effort {
+            steps,
+            explains: false,
+        };
+        let (plan, _) = decide(at, &world, &demand, &mut policy, effort);
+        plan.actions
+            .iter()
+            .filter(|one| matches!(one, Action::Place { .. }))
+            .count()
+    };
+    assert_eq!(decided(1_000_000), 64);
+    let few = decided(100);
+    assert!((1..64).contains(&few), "{few} were placed");
+}

@@ -7,7 +7,8 @@ use gpuwise_domain::placement::{
     TimestampedEvent, WorkerAsk,
 };
 use gpuwise_sched::{
-    decide::{ShortageIndex, shortage},
+    decide::{Effort, ShortageIndex, shortage},
+    disruption::{Disruptions, select_victims},
     fit,
     policy::{
         Alignment, BestFit, Clustering, DotProduct, GradientDescent, Indexed, NodeSelector,
@@ -221,4 +222,28 @@ proptest! {
             _ => check(&GradientDescent::new(UsualAsks::new(&demand)), &steps)?,
         }
     }
+}
+
+/// What was tried for somebody and taken back is free again for an index that saw the same in a copy.
+#[test]
+fn what_was_tried_and_taken_back_is_free_again() {
+    let at = Nanoseconds(0);
+    let mut world = World::new(&fleet(&[1]));
+    let asked = job(0, 1, 1, 1000);
+    let event = Event::Submitted(asked.clone());
+    world.apply(&TimestampedEvent { at, event }).unwrap();
+    let mut index = Indexed::<BestFit>::default();
+    let (node, _) = index.best(&world, &asked.worker).unwrap();
+    let mut copy = world.clone();
+    let found = fit::assignment(&copy, node, &asked.worker, fit::Scope::Fleet).unwrap();
+    let event = Event::begun(Action::Place {
+        job: asked.id,
+        assignments: vec![found.assignment],
+    });
+    copy.apply(&TimestampedEvent { at, event }).unwrap();
+    assert_eq!(index.best(&copy, &asked.worker), None);
+    // The search seats it in the same place, and takes that back.
+    let victims = select_victims(&mut world, asked.id, &Disruptions::USUAL, Effort::BARE, at);
+    assert_eq!(victims.map(|found| found.actions.len()), Some(1));
+    assert!(index.best(&world, &asked.worker).is_some());
 }

@@ -29,6 +29,14 @@ struct OfQueue {
     cursor: Option<Turn>,
 }
 
+/// In whose turn somebody is looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Part {
+    /// Of all; where queues take turns, of those who have waited too long.
+    All,
+    Queue(Option<QueueId>),
+}
+
 /// Whose turn it is.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::decide) struct Next {
@@ -37,7 +45,7 @@ pub(in crate::decide) struct Next {
     turn: Turn,
     line: u32,
     /// In which queue's turn.
-    queue: Option<Option<QueueId>>,
+    queue: Part,
 }
 
 /// Who is not looked at though it seeks a place.
@@ -57,7 +65,7 @@ pub(in crate::decide) struct Turns<'w> {
     cursor: Option<Turn>,
     queues: BTreeMap<Option<QueueId>, OfQueue>,
     /// Lines of which nobody is in view, and the queue in whose turn that is.
-    parked: Vec<(u32, Option<Option<QueueId>>)>,
+    parked: Vec<(u32, Part)>,
     generation: Generation,
     /// Which queue's turn it is, at which number of changes: as long as nothing changes it stays so.
     turn: Option<(u64, Option<QueueId>)>,
@@ -102,8 +110,8 @@ impl<'w> Turns<'w> {
                 && backlog.blocked.contains(&number)
                 && turns.passes_over(number)
             {
-                turns.parked.push((number, None));
-            } else if let Some(head) = turns.next_of(decision, line, None, None) {
+                turns.parked.push((number, Part::All));
+            } else if let Some(head) = turns.next_of(decision, line, None, Part::All) {
                 turns.heads.push(Reverse((head, number)));
             }
         }
@@ -115,14 +123,14 @@ impl<'w> Turns<'w> {
     }
 
     fn enters_queue(&mut self, decision: &Decision<'_>, number: u32, line: &Line) {
-        if let Some(head) = self.next_of(decision, line, None, None) {
+        if let Some(head) = self.next_of(decision, line, None, Part::All) {
             self.heads.push(Reverse((head, number)));
         }
         let queue = match line.only() {
             Some(id) => decision.world.job(id).and_then(|state| state.job.queue),
             None => line.queue(),
         };
-        let Some(head) = self.next_of(decision, line, None, Some(queue)) else {
+        let Some(head) = self.next_of(decision, line, None, Part::Queue(queue)) else {
             return;
         };
         let last = match line.only() {
@@ -140,21 +148,28 @@ impl<'w> Turns<'w> {
         self.tells != Tells::Everybody && self.about != Some(line)
     }
 
+    fn heads(&mut self, part: Part) -> Option<&mut Heads> {
+        match part {
+            Part::All => Some(&mut self.heads),
+            Part::Queue(queue) => self.queues.get_mut(&queue).map(|of| &mut of.heads),
+        }
+    }
+
     fn is_aged(&self, submitted: Nanoseconds) -> bool {
         self.aged_until.is_some_and(|until| submitted <= until)
     }
 
-    /// The next of a line after a turn: of all, or where queues take turns of those who have waited too long
-    /// (`None`), or of the others (a queue's).
+    /// The next of a line after a turn: of all, or where queues take turns of those who have waited too long,
+    /// or of the others of a queue.
     fn next_of(
         &self,
         decision: &Decision<'_>,
         line: &Line,
         after: Option<Turn>,
-        queue: Option<Option<QueueId>>,
+        queue: Part,
     ) -> Option<Turn> {
-        let others = queue.is_some() || !self.takes_turns();
-        let aged = queue.is_none();
+        let others = queue != Part::All || !self.takes_turns();
+        let aged = queue == Part::All;
         if let Some(id) = line.only() {
             let state = decision.world.job(id).filter(|state| state.seeks())?;
             let is_aged = self.is_aged(state.job.submitted);
@@ -180,7 +195,7 @@ impl<'w> Turns<'w> {
     ) -> Option<Next> {
         self.comes_back(backlog, decision);
         while let Some(Reverse((turn, line))) = self.heads.pop() {
-            if let Some(next) = self.looks(backlog, decision, (turn, line), None) {
+            if let Some(next) = self.looks(backlog, decision, (turn, line), Part::All) {
                 return Some(next);
             }
         }
@@ -189,30 +204,31 @@ impl<'w> Turns<'w> {
             _ => ShareOf::Held,
         };
         while !self.queues.is_empty() {
-            let queue = self.queue_next(decision, by)?;
-            while let Some(Reverse((turn, line))) =
-                self.queues.get_mut(&queue).and_then(|of| of.heads.pop())
-            {
-                if let Some(next) = self.looks(backlog, decision, (turn, line), Some(queue)) {
+            let part = self.queue_next(decision, by)?;
+            // As long as nobody gets anything it stays this queue's turn.
+            while let Some(Reverse((turn, line))) = self.heads(part).and_then(BinaryHeap::pop) {
+                if let Some(next) = self.looks(backlog, decision, (turn, line), part) {
                     return Some(next);
                 }
             }
-            self.queues.remove(&queue);
+            if let Part::Queue(queue) = part {
+                self.queues.remove(&queue);
+            }
         }
         None
     }
 
     /// The queue whose turn it is.
-    fn queue_next(&mut self, decision: &Decision<'_>, by: ShareOf) -> Option<Option<QueueId>> {
+    fn queue_next(&mut self, decision: &Decision<'_>, by: ShareOf) -> Option<Part> {
         let changes = decision.world.changes().count();
         let same = |(at, queue): &(u64, _)| *at == changes && self.queues.contains_key(queue);
         if let Some((_, queue)) = self.turn.filter(same) {
-            return Some(queue);
+            return Some(Part::Queue(queue));
         }
         let waiting: Vec<Option<QueueId>> = self.queues.keys().copied().collect();
         let queue = poorest(self.now, &decision.world, by, &waiting)?;
         self.turn = Some((changes, queue));
-        Some(queue)
+        Some(Part::Queue(queue))
     }
 
     /// The first of a line, if it is to be looked at.
@@ -221,7 +237,7 @@ impl<'w> Turns<'w> {
         backlog: &Backlog,
         decision: &Decision<'_>,
         (turn, number): (Turn, u32),
-        queue: Option<Option<QueueId>>,
+        queue: Part,
     ) -> Option<Next> {
         let job = turn.4;
         let line = backlog.line(number)?;
@@ -253,15 +269,12 @@ impl<'w> Turns<'w> {
         decision: &Decision<'_>,
         line: &Line,
         (turn, number): (Turn, u32),
-        queue: Option<Option<QueueId>>,
+        queue: Part,
     ) {
         let Some(next) = self.next_of(decision, line, Some(turn), queue) else {
             return;
         };
-        let heads = match queue {
-            None => Some(&mut self.heads),
-            Some(queue) => self.queues.get_mut(&queue).map(|of| &mut of.heads),
-        };
+        let heads = self.heads(queue);
         if let Some(heads) = heads {
             heads.push(Reverse((next, number)));
         }
@@ -279,8 +292,8 @@ impl<'w> Turns<'w> {
     ) {
         self.looked.insert(next.line, found);
         match next.queue {
-            None => self.cursor = Some(next.turn),
-            Some(queue) => {
+            Part::All => self.cursor = Some(next.turn),
+            Part::Queue(queue) => {
                 if let Some(of) = self.queues.get_mut(&queue) {
                     of.cursor = Some(next.turn);
                 }
@@ -292,7 +305,7 @@ impl<'w> Turns<'w> {
             self.steps(decision, line, (next.turn, next.line), next.queue);
         }
         // Who has been looked at last of a queue leaves it to the others.
-        if let Some(queue) = next.queue
+        if let Part::Queue(queue) = next.queue
             && let Some(of) = self.queues.get(&queue)
             && of.last <= Some(next.turn)
         {
@@ -312,8 +325,8 @@ impl<'w> Turns<'w> {
                 continue;
             };
             let after = match queue {
-                None => self.cursor,
-                Some(queue) => match self.queues.get(&queue) {
+                Part::All => self.cursor,
+                Part::Queue(queue) => match self.queues.get(&queue) {
                     Some(of) => of.cursor,
                     None => continue,
                 },
@@ -321,10 +334,7 @@ impl<'w> Turns<'w> {
             let Some(next) = self.next_of(decision, line, after, queue) else {
                 continue;
             };
-            let heads = match queue {
-                None => Some(&mut self.heads),
-                Some(queue) => self.queues.get_mut(&queue).map(|of| &mut of.heads),
-            };
+            let heads = self.heads(queue);
             if let Some(heads) = heads {
                 heads.push(Reverse((next, number)));
             }
@@ -353,12 +363,10 @@ impl<'w> Turns<'w> {
     ) -> Vec<JobId> {
         let mut rest = Vec::new();
         let queues: Vec<Option<QueueId>> = self.queues.keys().copied().collect();
-        for queue in std::iter::once(None).chain(queues.into_iter().map(Some)) {
+        let parts = queues.into_iter().map(Part::Queue);
+        for queue in std::iter::once(Part::All).chain(parts) {
             loop {
-                let heads = match queue {
-                    None => Some(&mut self.heads),
-                    Some(queue) => self.queues.get_mut(&queue).map(|of| &mut of.heads),
-                };
+                let heads = self.heads(queue);
                 let Some(Reverse((turn, number))) = heads.and_then(BinaryHeap::pop) else {
                     break;
                 };
