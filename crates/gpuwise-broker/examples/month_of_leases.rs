@@ -488,7 +488,9 @@ fn minutes(mut waits: Vec<u64>) -> String {
 /// An SLO on the time to lease: the share of what was asked for that began within ten minutes, and an hour.
 fn in_time(waits: &[u64], asked: usize) -> String {
     let share = |minutes: u64| {
-        let within = waits.iter().filter(|wait| **wait <= minutes * 60_000_000_000);
+        let within = waits
+            .iter()
+            .filter(|wait| **wait <= minutes * 60_000_000_000);
         100.0 * within.count() as f64 / asked.max(1) as f64
     };
     format!(

@@ -3,6 +3,10 @@
 //!     zcat servegen_total_rates_10min.csv.gz | cargo run --release -p gpuwise-scale --example backtest -- 600 1,2,3
 
 #![allow(clippy::print_stdout, reason = "what it prints is what it is for")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "an example is a program: it reads arguments and standard input"
+)]
 
 use gpuwise_scale::forecast::{LEVELS, Settings, backtest::backtest, series::regular};
 use gpuwise_units::Nanoseconds;

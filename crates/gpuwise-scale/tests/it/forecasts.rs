@@ -21,8 +21,19 @@ fn settings(horizons: &[u32]) -> Settings {
 /// After these readings, so many periods ahead.
 fn after(readings: &[Option<f64>], horizon: u32) -> Forecast {
     let mut forecaster = Forecaster::new(settings(&[horizon]));
-    readings.iter().for_each(|one| forecaster.observe(*one));
+    tell(&mut forecaster, readings);
     forecaster.forecasts()[0]
+}
+
+fn tell(forecaster: &mut Forecaster, readings: &[Option<f64>]) {
+    for reading in readings {
+        forecaster.observe(*reading);
+    }
+}
+
+/// Whether two are the same but for the last digits.
+fn near(one: f64, other: f64) -> bool {
+    (one - other).abs() <= 1e-9 * other.abs().max(1.0)
 }
 
 fn known(values: impl IntoIterator<Item = f64>) -> Vec<Option<f64>> {
@@ -55,12 +66,15 @@ fn judged(values: &[f64], horizon: u32, from: usize) -> Judged {
 #[test]
 fn a_constant_stays_and_its_range_is_a_number() {
     let forecast = after(&known([7.0; 200]), 3);
-    assert_eq!(forecast.point, 7.0);
+    assert!(near(forecast.point, 7.0), "{forecast:?}");
     for value in forecast.quantiles.iter().chain(&forecast.highest) {
         assert!((6.5..=7.5).contains(value), "{value}");
     }
     let nothing = after(&known([0.0; 50]), 1);
-    assert_eq!((nothing.point, nothing.at(0.99)), (0.0, 0.0));
+    assert!(
+        near(nothing.point, 0.0) && near(nothing.at(0.99), 0.0),
+        "{nothing:?}"
+    );
 }
 
 #[test]
@@ -69,7 +83,7 @@ fn twelve_readings_and_one_are_enough_to_say_something() {
     assert!((9.0..=13.0).contains(&twelve.point), "{twelve:?}");
     assert!(twelve.at(0.10) < twelve.at(0.90));
     let one = after(&known([5.0]), 2);
-    assert_eq!(one.point, 5.0);
+    assert!(near(one.point, 5.0), "{one:?}");
     assert!(one.at(0.05) < 5.0 && one.at(0.95) > 5.0);
     assert!(Forecaster::new(settings(&[1])).forecasts()[..].is_empty());
 }
@@ -115,17 +129,13 @@ fn an_outage_is_not_learned_and_not_divided_by() {
     let before = after(&values[..from], 1);
     values[from..from + length].fill(Some(0.0));
     let mut forecaster = Forecaster::new(settings(&[1]));
-    values[..from + length]
-        .iter()
-        .for_each(|one| forecaster.observe(*one));
+    tell(&mut forecaster, &values[..from + length]);
     assert!(forecaster.is_outage());
     let within = forecaster.forecasts()[0];
-    assert_eq!(within.point, 0.0);
+    assert!(near(within.point, 0.0), "{within:?}");
     // What it was may be back with the next reading.
     assert!(within.at(0.95) > 0.5 * before.point, "{within:?}");
-    values[from + length..]
-        .iter()
-        .for_each(|one| forecaster.observe(*one));
+    tell(&mut forecaster, &values[from + length..]);
     let end = forecaster.forecasts()[0];
     assert!(!forecaster.is_outage());
     assert!(
@@ -156,9 +166,7 @@ fn demand_that_fades_or_is_often_nothing_is_no_outage() {
 #[test]
 fn what_stays_away_is_believed() {
     let mut forecaster = Forecaster::new(settings(&[1]));
-    known(days(3, 4))
-        .iter()
-        .for_each(|one| forecaster.observe(*one));
+    tell(&mut forecaster, &known(days(3, 4)));
     (0..60).for_each(|_| forecaster.observe(Some(0.0)));
     assert!(!forecaster.is_outage());
     let gone = forecaster.forecasts()[0];
@@ -201,7 +209,7 @@ fn what_says_nothing_is_counted_and_held() {
     let before = after(&values, 1);
     values.extend([None, Some(f64::NAN), Some(-3.0), Some(f64::INFINITY)]);
     let mut forecaster = Forecaster::new(settings(&[1]));
-    values.iter().for_each(|one| forecaster.observe(*one));
+    tell(&mut forecaster, &values);
     assert_eq!(forecaster.readings(), (3 * DAY as u64 + 4, 4));
     let held = forecaster.forecasts()[0];
     assert!(
@@ -215,7 +223,7 @@ fn written_down_and_read_back_it_goes_on_as_it_would_have() {
     let values = known(days(4, 8));
     let (first, rest) = values.split_at(3 * DAY + 17);
     let mut forecaster = Forecaster::new(settings(&[1, 3]));
-    first.iter().for_each(|one| forecaster.observe(*one));
+    tell(&mut forecaster, first);
     let text = serde_json::to_string(&forecaster).expect("a document");
     let mut again: Forecaster = serde_json::from_str(&text).expect("reads back");
     assert_eq!(serde_json::to_string(&again).expect("a document"), text);

@@ -140,8 +140,9 @@ impl Decision<'_> {
             let narrowed = on_kinds(&job, seat.kinds);
             let mut gate = self.gate.clone();
             let mut look = |job: &Job, world: &World| {
+                let (now, left) = (self.now, &mut self.left);
                 let found =
-                    decision::place(world, job, self.policy, &mut gate, self.now, None).ok()?;
+                    decision::place(world, job, self.policy, &mut gate, now, None, left).ok()?;
                 found.prepare.is_empty().then_some(found.assignments)
             };
             // A gang stays on kinds that are the same to it.
