@@ -355,7 +355,7 @@ impl Run {
                 how: Ended::Finished,
             }),
             Step::Hold(job, held) => self
-                .some_job(job)
+                .some_job(*job)
                 .map(|job| Event::Held { job, held: *held }),
             Step::Change(job, priority) => self.some_job(*job).and_then(|id| {
                 let job = self.world.job(id)?.job.clone();
@@ -369,7 +369,7 @@ impl Run {
                 found.map(|(action, attempt)| Event::Done { action, attempt })
             }
             Step::Fails(which) => self
-                .some_action(which)
+                .some_action(*which)
                 .map(|(action, attempt)| Event::Failed {
                     action,
                     attempt,
