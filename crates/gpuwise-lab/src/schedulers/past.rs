@@ -172,7 +172,7 @@ impl Replay<'_> {
                     self.runs(now, *job, assignments);
                 }
                 Action::Resize { job, assignments } | Action::Restore { job, assignments } => {
-                    self.runs(now, *job, assignments)
+                    self.runs(now, *job, assignments);
                 }
                 _ => {}
             }

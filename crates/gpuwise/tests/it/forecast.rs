@@ -2,6 +2,7 @@
 
 use crate::support::Place;
 use serde_json::Value;
+use std::fmt::Write as _;
 
 fn said(place: &Place, more: &[&str]) -> Value {
     let mut arguments = vec!["forecast"];
@@ -28,11 +29,11 @@ fn rates_counts_and_requests_are_one_thing() {
     let place = Place::new();
     place.write(
         "rates.csv",
-        &rates("t_s,rate", |at, rate| format!("{},{rate}", at * 60)),
+        rates("t_s,rate", |at, rate| format!("{},{rate}", at * 60)),
     );
     place.write(
         "dates.csv",
-        &rates("time,requests", |at, rate| {
+        rates("time,requests", |at, rate| {
             let (day, hour, minute) = (at / 1440, at / 60 % 24, at % 60);
             let count = rate * 60;
             format!(
@@ -51,7 +52,7 @@ fn rates_counts_and_requests_are_one_thing() {
         })
     });
     let trace = each.collect::<String>();
-    place.write("trace.csv", &format!("arrival_s,isl,osl\n{trace}"));
+    place.write("trace.csv", format!("arrival_s,isl,osl\n{trace}"));
     let point = |file: &str| {
         let said = said(&place, &[file, "--horizon", "1m"]);
         let series = &said["series"][0];
@@ -72,9 +73,10 @@ fn series_are_told_apart_and_what_is_set_right_is_said() {
     let place = Place::new();
     let mut text = String::from("model,time,rate\n");
     for at in 0..100 {
-        text += &format!("a,{},{}\n", at * 600, 5);
+        let _ = writeln!(text, "a,{},5", at * 600);
         if at != 50 {
-            text += &format!("b,{},{}\n", at * 600, if at == 20 { "NaN" } else { "-0" });
+            let rate = if at == 20 { "NaN" } else { "-0" };
+            let _ = writeln!(text, "b,{},{rate}", at * 600);
         }
     }
     text += "a,600,7\nb,1200,-4\n";

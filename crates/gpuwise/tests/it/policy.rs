@@ -316,7 +316,7 @@ fn pods_and_files_like_published_traces_are_read() {
 fn rounds_move_jobs_to_the_kind_that_they_gain_by() {
     let place = Place::new();
     let (slow, quick) = MIXED.split_at(MIXED.find("\n[[node]]").unwrap() + 1);
-    place.write("fleet.toml", &format!("{quick}{slow}"));
+    place.write("fleet.toml", format!("{quick}{slow}"));
     place.write(
         "jobs.toml",
         r#"
@@ -342,7 +342,7 @@ preemptible = { checkpoint = "1s", restart = "0s" }
 "#,
     );
     let base = "nodes = \"firstfit\"\n";
-    place.write("stays.toml", &format!("name = \"stays\"\n{base}"));
+    place.write("stays.toml", format!("name = \"stays\"\n{base}"));
     let turns = format!("name = \"turns\"\n{base}[rounds]\nlength = \"6min\"\n");
     place.write("turns.toml", &turns);
     place.write("wrong.toml", "[rounds]\nlength = \"0s\"\n");

@@ -202,6 +202,27 @@ pub fn run(context: &Context, flags: &Serve) -> anyhow::Result<Exit> {
     if let Some(config) = &flags.config {
         progress::say(&format!("Settings are read from {}.", config.display()));
     }
+    checked(flags)?;
+    let settings = settings_of(context, flags)?;
+    let monitor = monitor(context, flags)?;
+    let desk = Arc::new(AppDesk::new(context.app.clone(), flags.proof, monitor)?);
+    let shown = gpuwise_store::shown(&settings.store);
+    let result = serve(settings, desk, &mut |said| tell(&shown, &said));
+    match result {
+        Ok(()) => Ok(Exit::Yes),
+        Err(error @ ServeError::Listen { .. }) => Err(anyhow::Error::new(error).context(
+            Problem::new("the broker cannot start").hint("--listen names another address"),
+        )),
+        Err(error @ ServeError::Store(StoreError::Fenced { .. })) => Err(anyhow::Error::new(error)
+            .context(Problem::new("the broker stopped").hint(
+                "it was silent, and another one has taken over; what it answered is in the log",
+            ))),
+        Err(error) => Err(error).context("the broker stopped"),
+    }
+}
+
+/// What flags cannot be together, or at all.
+fn checked(flags: &Serve) -> anyhow::Result<()> {
     if !(flags.speed.is_finite() && flags.speed > 0.0 && flags.speed <= 1e6) {
         return Err(
             Problem::new(format!("--speed {}: expected above 0, to 1e6", flags.speed)).into(),
@@ -230,12 +251,16 @@ pub fn run(context: &Context, flags: &Serve) -> anyhow::Result<Exit> {
         let what = format!("--otlp {url:?}: expected an address such as http://localhost:4318");
         return Err(Problem::new(what).into());
     }
+    Ok(())
+}
+
+fn settings_of(context: &Context, flags: &Serve) -> anyhow::Result<Settings> {
     let store = match &flags.store {
         Some(store) => store.clone(),
         None => default_store()?,
     };
     let (found, policy) = fleet_and_policy(context, flags)?;
-    let settings = Settings {
+    Ok(Settings {
         listen: flags.listen,
         store,
         fleet: Some(found),
@@ -281,31 +306,24 @@ pub fn run(context: &Context, flags: &Serve) -> anyhow::Result<Exit> {
                 RightSizeName::Accept => RightSize::Accept,
             },
         },
-    };
-    let monitor = match &flags.telemetry.prometheus {
+    })
+}
+
+/// The Prometheus that is read, where one is named.
+fn monitor(
+    context: &Context,
+    flags: &Serve,
+) -> anyhow::Result<Option<gpuwise_probe::prometheus::Client>> {
+    match &flags.telemetry.prometheus {
         Some(_) if (flags.speed - 1.0).abs() > 0.0 => {
             let what = "--prometheus: what is measured takes real time, and --speed is not 1";
-            return Err(Problem::new(what).hint("leave one of them out").into());
+            Err(Problem::new(what).hint("leave one of them out").into())
         }
         Some(address) => {
             let offline = context.app.offline && !is_this_machine(address);
-            Some(flags.telemetry.client(address, offline)?)
+            Ok(Some(flags.telemetry.client(address, offline)?))
         }
-        None => None,
-    };
-    let desk = Arc::new(AppDesk::new(context.app.clone(), flags.proof, monitor)?);
-    let shown = gpuwise_store::shown(&settings.store);
-    let result = serve(settings, desk, &mut |said| tell(&shown, &said));
-    match result {
-        Ok(()) => Ok(Exit::Yes),
-        Err(error @ ServeError::Listen { .. }) => Err(anyhow::Error::new(error).context(
-            Problem::new("the broker cannot start").hint("--listen names another address"),
-        )),
-        Err(error @ ServeError::Store(StoreError::Fenced { .. })) => Err(anyhow::Error::new(error)
-            .context(Problem::new("the broker stopped").hint(
-                "it was silent, and another one has taken over; what it answered is in the log",
-            ))),
-        Err(error) => Err(error).context("the broker stopped"),
+        None => Ok(None),
     }
 }
 

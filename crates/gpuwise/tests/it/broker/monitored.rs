@@ -86,7 +86,7 @@ fn answer(mut stream: TcpStream) -> std::io::Result<()> {
 }
 
 fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let end = Instant::now() + Duration::from_secs(60);
+    let end = Instant::now() + Duration::from_mins(1);
     while !is_so() {
         assert!(Instant::now() < end, "{what} was never so");
         thread::yield_now();
