@@ -35,7 +35,7 @@ pub fn span(time: Nanoseconds) -> String {
     let seconds = time.0 as f64 / 1e9;
     match seconds {
         s if s < 60.0 => format!("{}s", number(s)),
-        s if s < 7200.0 => format!("{}min", number(s / 60.0)),
+        s if s < 3600.0 => format!("{}min", number(s / 60.0)),
         s => format!("{}h", number(s / 3600.0)),
     }
 }
@@ -103,16 +103,21 @@ impl Record for Weight {
     }
 }
 
+/// A share of 1 in percent, with a decimal: forecasts differ by little.
+fn tenths(share: f64) -> String {
+    format!("{:.1} %", share * 100.0)
+}
+
 impl Record for Backtest {
     const NAME: &'static str = "Backtest";
 
     fn fields(of: &mut Fields<'_, Self>) {
         of.field("readings", |b| b.readings);
-        of.column("wape", "WAPE", |b| b.wape).percent();
+        of.column("wape", "WAPE", |b| b.wape).said_of(tenths);
         of.column("wape_last", "last value", |b| b.wape_last)
-            .percent();
+            .said_of(tenths);
         of.column("wape_day", "day before", |b| b.wape_day)
-            .percent()
+            .said_of(tenths)
             .priority(1);
         of.column("covered_90", "below p90", |b| b.covered)
             .percent();
@@ -126,7 +131,14 @@ impl Record for Row<'_> {
     const NAME: &'static str = "ForecastRow";
 
     fn fields(of: &mut Fields<'_, Self>) {
-        of.column("series", "Series", |r| r.0.name.as_str());
+        of.column("series", "Series", |r| r.0.name.as_str())
+            .said_as(|name| {
+                if name.is_empty() {
+                    "–".into()
+                } else {
+                    name.into()
+                }
+            });
         of.column("ahead_seconds", "Ahead", |r| r.1.ahead.0 as f64 / 1e9)
             .said_of(|seconds| span(Nanoseconds((seconds * 1e9) as u64)));
         of.column("last", "Now", |r| r.0.last()).priority(3);
@@ -235,8 +247,8 @@ pub fn page(report: &Report<'_>, made: &str) -> String {
 pub(crate) fn coverage(judged: &Backtest) -> String {
     format!(
         "WAPE {}, last value {}; {} of readings below the 90 % quantile",
-        percent(judged.wape),
-        percent(judged.wape_last),
+        tenths(judged.wape),
+        tenths(judged.wape_last),
         percent(judged.covered)
     )
 }
