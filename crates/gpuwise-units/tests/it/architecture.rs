@@ -166,6 +166,7 @@ const PLACES: &[Place] = &[
             "gpuwise-store",
             "gpuwise-probe",
             "gpuwise-read",
+            "gpuwise-scale",
             "gpuwise-sched",
             "gpuwise-sim",
             "gpuwise-size",

@@ -37,7 +37,8 @@ fn times_name_their_unit() {
     check::<Nanoseconds>("1s", Some("1 s"));
     check::<Nanoseconds>("3d", Some("3 d 0 h"));
     check::<Nanoseconds>("5min", Some("5 min"));
-    for wrong in ["40", "40m", "1 hour", "-3s", "1e40s"] {
+    check::<Nanoseconds>("15m", Some("15 min"));
+    for wrong in ["40", "1 hour", "-3s", "1e40s"] {
         check::<Nanoseconds>(wrong, None);
     }
 }
