@@ -30,13 +30,13 @@ impl Report<'_> {
     }
 }
 
-/// `10min`, `1.5h`.
+/// `10 min`, `1.5 h`.
 pub fn span(time: Nanoseconds) -> String {
     let seconds = time.0 as f64 / 1e9;
     match seconds {
-        s if s < 60.0 => format!("{}s", number(s)),
-        s if s < 3600.0 => format!("{}min", number(s / 60.0)),
-        s => format!("{}h", number(s / 3600.0)),
+        s if s < 60.0 => format!("{} s", number(s)),
+        s if s < 3600.0 => format!("{} min", number(s / 60.0)),
+        s => format!("{} h", number(s / 3600.0)),
     }
 }
 

@@ -42,7 +42,11 @@ pub struct Flags {
 
 pub fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
     let html = flags.html.as_deref().map(Pending::new).transpose()?;
-    let shown = flags.file.display().to_string();
+    let shown = if flags.file.as_os_str() == "-" {
+        "standard input".to_owned()
+    } else {
+        flags.file.display().to_string()
+    };
     let text = read_text(&flags.file)?;
     let found = read_series(&text).map_err(|error| Problem::new(shown.clone()).because(error))?;
     let period = flags

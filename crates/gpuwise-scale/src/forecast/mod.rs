@@ -162,11 +162,16 @@ impl Forecaster {
                 let said = at.said()?;
                 let most = highest.said()?;
                 let back = |quantiles| self.outage.until_back(at.horizon(), quantiles);
+                // The highest until then is no less than what is then.
+                let mut highest = back(most.quantiles);
+                for (one, then) in highest.iter_mut().zip(back(said.quantiles)) {
+                    *one = one.max(then);
+                }
                 Some(Forecast {
                     horizon: at.horizon(),
                     point: self.outage.still_gone().unwrap_or(said.point),
                     quantiles: back(said.quantiles),
-                    highest: back(most.quantiles),
+                    highest,
                     weights: said.weights,
                     gated: said.gated,
                 })

@@ -249,6 +249,7 @@ proptest! {
                     prop_assert!(list.iter().all(|value| value.is_finite() && *value >= 0.0));
                     prop_assert!(list.is_sorted());
                 }
+                prop_assert!(one.highest.iter().zip(&one.quantiles).all(|(most, then)| most >= then));
                 prop_assert!((one.weights.iter().sum::<f64>() - 1.0).abs() < 1e-9);
             }
         }

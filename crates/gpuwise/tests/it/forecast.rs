@@ -134,7 +134,7 @@ fn what_is_no_series_is_refused_with_what_to_do() {
         &["far.csv", "--period", "1s"],
         "a longer --period has fewer",
     );
-    check(&["one.csv", "--period", "1h"], "--horizon 10min");
+    check(&["one.csv", "--period", "1h"], "--horizon 10 min");
     check(&["one.csv", "--period", "0s"], "it is 0");
     check(&["one.csv", "--horizon", "soon"], "--horizon \"soon\"");
     check(&["nowhere.csv"], "nowhere.csv");
