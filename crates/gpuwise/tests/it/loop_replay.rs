@@ -62,11 +62,22 @@ fn drawn() -> Vec<Ran> {
 /// The same as Helios writes it.
 fn helios(jobs: &[Ran]) -> String {
     let moment = |seconds: u64| {
-        let at = START / SECOND + seconds;
-        let (day, rest) = (at / 86_400 - START / SECOND / 86_400 + 1, at % 86_400);
+        // It begins at midnight.
+        let (mut day, rest) = (seconds / 86_400 + 1, seconds % 86_400);
+        let (mut year, mut month) = (2026, 11);
+        for days in [30, 31, 31, 28, 31, 30] {
+            if day <= days {
+                break;
+            }
+            day -= days;
+            (year, month) = if month == 12 {
+                (year + 1, 1)
+            } else {
+                (year, month + 1)
+            };
+        }
         let (hour, minute, second) = (rest / 3600, rest / 60 % 60, rest % 60);
-        // All begin and end in November.
-        format!("2026-11-{day:02} {hour:02}:{minute:02}:{second:02}")
+        format!("{year}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}")
     };
     let mut text = String::from(
         "job_id,user,vc,gpu_num,cpu_num,node_num,state,submit_time,start_time,end_time,duration\n",
@@ -83,7 +94,7 @@ fn helios(jobs: &[Ran]) -> String {
     text
 }
 
-fn fleet() -> Fleet {
+fn fleet(nodes: u32) -> Fleet {
     let mut kind = GpuKind::named("H100 SXM5 80GB");
     kind.price = Some(HourlyPrice(Money {
         micros: 2_500_000,
@@ -92,7 +103,7 @@ fn fleet() -> Fleet {
     let gpu = |gpu: u32| FleetGpu::new(KindId(0), Home::Node(NodeId(gpu / 8)), gpu % 8);
     Fleet {
         kinds: vec![kind],
-        nodes: (0..NODES)
+        nodes: (0..nodes)
             .map(|node| Node {
                 name: format!("n{}", node + 1),
                 cpu_milli: 64_000,
@@ -101,7 +112,7 @@ fn fleet() -> Fleet {
                 ..Node::default()
             })
             .collect(),
-        gpus: (0..NODES * 8).map(gpu).collect(),
+        gpus: (0..nodes * 8).map(gpu).collect(),
         ..Fleet::default()
     }
 }
@@ -116,11 +127,11 @@ struct Loop {
 }
 
 impl Loop {
-    fn new() -> Self {
+    fn new(nodes: u32) -> Self {
         let first = LoggedEvent {
             at_ns: START,
             event: BrokerEvent::Began {
-                fleet: FleetDocument::of(&fleet()),
+                fleet: FleetDocument::of(&fleet(nodes)),
                 present: Vec::new(),
                 policy: PolicyDocument {
                     selector: POLICY.into(),
@@ -243,13 +254,41 @@ impl Loop {
     }
 }
 
+/// A virtual cluster of Philly's published trace; `None`: the data is not there.
+fn philly(cluster: &str) -> Option<Vec<Ran>> {
+    let path = gpuwise_needs::data("fleet/philly/jobs.csv.gz")?;
+    let file = std::fs::File::open(path).expect("opens");
+    let mut reader = csv::Reader::from_reader(flate2::read::GzDecoder::new(file));
+    let rows = reader.deserialize::<(String, String, u64, u32, u64)>();
+    let rows = rows.map(|row| row.expect("a row"));
+    let own = rows.filter(|(vc, ..)| vc == cluster);
+    let jobs = own.map(|(_, _, submitted, gpus, length)| Ran {
+        submitted,
+        gpus,
+        length: length.max(1),
+    });
+    Some(jobs.collect())
+}
+
 #[test]
 fn a_trace_through_the_loop_is_what_its_replay_is() {
-    let jobs = drawn();
+    same(&drawn(), NODES);
+}
+
+#[test]
+fn a_published_trace_through_the_loop_is_what_its_replay_is() {
+    // On half of its own nodes, so that jobs wait; GPUs are idle at night all the same.
+    match philly("103959") {
+        Some(jobs) => same(&jobs, 4),
+        None => gpuwise_needs::skipped("sample data (GPUWISE_DATA)"),
+    }
+}
+
+fn same(jobs: &[Ran], nodes: u32) {
     let place = Place::new();
-    place.write("helios.csv", helios(&jobs));
+    place.write("helios.csv", helios(jobs));
     let fleet = format!(
-        "name = \"t\"\n[[gpu_kind]]\nname = \"H100\"\nprice = \"2.50 USD\"\n[[node]]\nname = \"n{{1..{NODES}}}\"\n\
+        "name = \"t\"\n[[gpu_kind]]\nname = \"H100\"\nprice = \"2.50 USD\"\n[[node]]\nname = \"n{{1..{nodes}}}\"\n\
          gpus = \"8xH100\"\ncpu = 64\nmemory = \"1TiB\"\n"
     );
     place.write("fleet.toml", fleet);
@@ -271,8 +310,8 @@ fn a_trace_through_the_loop_is_what_its_replay_is() {
         .find(|row| row["policy"] == POLICY)
         .expect("a row");
 
-    let mut through = Loop::new();
-    through.run(&jobs);
+    let mut through = Loop::new(nodes);
+    through.run(jobs);
     let broker = &through.broker;
     let mut waits: Vec<u64> = broker
         .leases()
@@ -285,9 +324,17 @@ fn a_trace_through_the_loop_is_what_its_replay_is() {
         .max()
         .expect("some");
     let first = START + jobs[0].submitted * SECOND;
-    let statement = broker.statement(through.now, "v", Month::of(Nanoseconds(START)));
-    let items = statement.lines.iter().filter_map(|line| line.item.as_ref());
-    let held: u64 = items.map(|item| item.granted_ns).sum();
+    let months = std::iter::successors(Some(Month::of(Nanoseconds(START))), |month| {
+        Some(month.next())
+    });
+    let last = Month::of(through.now).next();
+    let statements = months
+        .take_while(|month| *month != last)
+        .map(|month| broker.statement(through.now, "v", month));
+    let held: u64 = statements
+        .flat_map(|statement| statement.lines)
+        .filter_map(|line| Some(line.item?.granted_ns))
+        .sum();
 
     let seconds = |nanoseconds: u64| nanoseconds as f64 / SECOND as f64;
     let mean = seconds(waits.iter().sum::<u64>()) / waits.len() as f64;
