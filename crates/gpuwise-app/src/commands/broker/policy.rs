@@ -14,7 +14,7 @@ use gpuwise_wire::{
     PolicyFile,
     broker::{PolicyAnswer, PolicyDocument},
 };
-use std::path::PathBuf;
+use std::{collections::BTreeMap, path::PathBuf};
 
 #[derive(Debug, Subcommand)]
 pub enum PolicyCommand {
@@ -82,11 +82,14 @@ fn table(answer: &PolicyAnswer) -> Table {
     let scheduling = serde_json::to_value(&policy.scheduling).unwrap_or_default();
     let sharing = serde_json::to_value(&policy.sharing).unwrap_or_default();
     let file = serde_json::to_value(&policy.file).unwrap_or_default();
-    for (name, value) in flat("", &scheduling)
-        .into_iter()
-        .chain(flat("sharing", &sharing))
-        .chain(flat("", &file))
-    {
+    let all = [
+        flat("", &scheduling),
+        flat("sharing", &sharing),
+        flat("", &file),
+    ];
+    // What the file says of turns is what holds of them.
+    let all: BTreeMap<String, String> = all.into_iter().flatten().collect();
+    for (name, value) in all {
         row(&name, Cell::text(value));
     }
     if policy.file.is_none() {
