@@ -8,7 +8,7 @@ use crate::{
     svg,
 };
 use gpuwise_domain::forecast::{Backtest, HorizonForecast, LevelValue, SeriesForecast};
-use gpuwise_units::Nanoseconds;
+use gpuwise_units::Seconds;
 use std::fmt::Write as _;
 
 /// Forecasts of the series of a file.
@@ -27,16 +27,6 @@ impl Report<'_> {
         let each = self.series.iter();
         each.flat_map(|series| series.horizons.iter().map(move |one| Row(series, one)))
             .collect()
-    }
-}
-
-/// `10 min`, `1.5 h`.
-pub fn span(time: Nanoseconds) -> String {
-    let seconds = time.0 as f64 / 1e9;
-    match seconds {
-        s if s < 60.0 => format!("{} s", number(s)),
-        s if s < 3600.0 => format!("{} min", number(s / 60.0)),
-        s => format!("{} h", number(s / 3600.0)),
     }
 }
 
@@ -140,7 +130,7 @@ impl Record for Row<'_> {
                 }
             });
         of.column("ahead_seconds", "Ahead", |r| r.1.ahead.0 as f64 / 1e9)
-            .said_of(|seconds| span(Nanoseconds((seconds * 1e9) as u64)));
+            .said_of(|seconds| Seconds::new(seconds).to_string());
         of.column("last", "Now", |r| r.0.last()).priority(3);
         of.column("p10", "p10", |r| r.1.at(0.10));
         of.column("point", "Expected", |r| r.1.point);
@@ -204,8 +194,7 @@ pub fn page(report: &Report<'_>, made: &str) -> String {
             let picture = svg::forecast(series, horizon, &format!("forecast-{at}-{index}"));
             let caption = format!(
                 "{}, {} ahead: what came, and what was said before",
-                series.name,
-                span(horizon.ahead)
+                series.name, horizon.ahead
             );
             body += &figure(&picture, &caption);
         }
@@ -230,7 +219,7 @@ pub fn page(report: &Report<'_>, made: &str) -> String {
             };
             format!(
                 "{name} in {}: {}{range} requests a second.",
-                span(one.ahead),
+                one.ahead,
                 number(one.point)
             )
         });

@@ -170,10 +170,8 @@ fn periods(period: Nanoseconds, horizons: &[Nanoseconds]) -> anyhow::Result<Vec<
     for horizon in horizons {
         let count = (horizon.0 + period.0 / 2) / period.0.max(1);
         if count == 0 || count > FARTHEST {
-            let of = format!("{} a reading", view::span(period));
             let what = format!(
-                "--horizon {}: with {of} it is {count} periods; 1 to {FARTHEST} are forecast",
-                view::span(*horizon)
+                "--horizon {horizon}: with {period} a reading it is {count} periods; 1 to {FARTHEST} are forecast"
             );
             return Err(Problem::new(what)
                 .hint("--period says another time between readings")

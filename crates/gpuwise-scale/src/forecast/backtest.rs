@@ -18,8 +18,6 @@ pub struct Judged {
     pub covered: [f64; LEVELS.len()],
     /// The same of the highest value until then.
     pub covered_highest: [f64; LEVELS.len()],
-    /// Mean quantile loss at [`LEVELS`] over the mean reading.
-    pub pinball: [f64; LEVELS.len()],
 }
 
 #[derive(Debug, Clone, Default)]
@@ -31,7 +29,6 @@ struct Sums {
     below: [u64; LEVELS.len()],
     below_highest: [u64; LEVELS.len()],
     highest: u64,
-    pinball: [f64; LEVELS.len()],
 }
 
 /// Forecasts along a series, judged from the reading `from` on.
@@ -82,15 +79,8 @@ fn judged_from(series: &Regular, made: &[Option<&Forecast>], horizon: u32, from:
             sums.day.0 += (before - came).abs();
             sums.day.1 += came;
         }
-        let levels = LEVELS.iter().zip(&forecast.quantiles);
-        for (at, (level, said)) in levels.enumerate() {
-            sums.below[at] += u64::from(came <= *said);
-            let miss = came - said;
-            sums.pinball[at] += if miss >= 0.0 {
-                level * miss
-            } else {
-                (level - 1.0) * miss
-            };
+        for (below, said) in sums.below.iter_mut().zip(&forecast.quantiles) {
+            *below += u64::from(came <= *said);
         }
         let until = readings.get(now + 1..=then).unwrap_or_default();
         let all: Option<Vec<f64>> = until.iter().copied().collect();
@@ -117,7 +107,6 @@ impl Sums {
             wape_day: (self.day.1 > 0.0).then(|| self.day.0 / self.day.1),
             covered: self.below.map(|below| share(below, self.readings)),
             covered_highest: self.below_highest.map(|below| share(below, self.highest)),
-            pinball: self.pinball.map(|loss| loss / all),
         }
     }
 }

@@ -3,7 +3,6 @@
 use super::{
     history::History,
     regression::{Features, Regression},
-    target::Target,
 };
 use gpuwise_units::Nanoseconds;
 use serde::{Deserialize, Serialize};
@@ -83,8 +82,7 @@ impl Experts {
         self.slow.max(self.usual * FLOOR)
     }
 
-    pub(super) fn learn(&mut self, value: f64, targets: &[(Target, Target)]) {
-        let _ = targets;
+    pub(super) fn learn(&mut self, value: f64) {
         let first = self.since == 0;
         let mean = |old: f64, share: f64| {
             if first {
@@ -156,7 +154,7 @@ impl Experts {
     }
 
     /// What each says of so many periods ahead; who has nothing to say says the last value.
-    pub(super) fn say(&self, horizon: u32, regression: &Regression) -> Said {
+    pub(super) fn say(&self, horizon: u32, regression: Option<&Regression>) -> Said {
         let ahead = horizon as usize;
         let last = self.history.back(0).unwrap_or(0.0);
         let mut damped = 0.0;
@@ -169,7 +167,7 @@ impl Experts {
         let week = self.day.and_then(|day| self.season(day * 7, 1, ahead));
         let features = self.features(last, day, week);
         let scale = self.level().max(last).max(f64::MIN_POSITIVE);
-        let lags = last + scale * regression.say(&features);
+        let lags = last + scale * regression.map_or(0.0, |known| known.say(&features));
         let mut all = [0.0; EXPERTS];
         for (to, expert) in all.iter_mut().zip(Expert::ALL) {
             let said = match expert {

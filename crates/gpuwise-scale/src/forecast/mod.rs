@@ -131,7 +131,7 @@ impl Forecaster {
                     at.score(Some(value));
                     highest.score(Some(value));
                 }
-                self.experts.learn(value, &self.targets);
+                self.experts.learn(value);
                 let broke = self.targets.first().is_some_and(|(at, _)| at.broke());
                 if broke {
                     self.experts.forget();

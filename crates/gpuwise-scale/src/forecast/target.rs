@@ -37,7 +37,8 @@ pub(super) struct Target {
     size: f64,
     known: bool,
     conformal: Conformal,
-    regression: Regression,
+    /// Of the value then alone: experts are asked once for both.
+    regression: Option<Regression>,
     beyond: u32,
 }
 
@@ -76,7 +77,7 @@ impl Target {
             size: 0.0,
             known: false,
             conformal: Conformal::default(),
-            regression: Regression::default(),
+            regression: Some(Regression::default()),
             beyond: 0,
         }
     }
@@ -84,6 +85,7 @@ impl Target {
     pub(super) fn highest(horizon: u32) -> Self {
         Self {
             highest: true,
+            regression: None,
             ..Self::at(horizon)
         }
     }
@@ -92,8 +94,8 @@ impl Target {
         self.horizon
     }
 
-    pub(super) const fn regression(&self) -> &Regression {
-        &self.regression
+    pub(super) const fn regression(&self) -> Option<&Regression> {
+        self.regression.as_ref()
     }
 
     /// Whether what came was far off twice in a row.
@@ -129,15 +131,17 @@ impl Target {
             *loss = *loss * KEPT + (said - came).abs();
         }
         self.mixed = self.mixed * KEPT + (made.mix - came).abs();
-        let came_by = (came - made.said.last) / made.said.scale;
-        self.regression.learn(&made.said.features, came_by);
+        if let Some(regression) = &mut self.regression {
+            let came_by = (came - made.said.last) / made.said.scale;
+            regression.learn(&made.said.features, came_by);
+        }
         let error = came - made.point;
         self.resize(error.abs());
         let size = made.size.max(f64::MIN_POSITIVE);
         self.conformal
             .learn((error / size).clamp(-FARTHEST, FARTHEST), &made.scores);
         let far = error.abs() > BROKEN * size;
-        self.beyond = if far && self.conformal_is_known() {
+        self.beyond = if far && self.known {
             self.beyond + 1
         } else {
             0
@@ -148,10 +152,6 @@ impl Target {
             self.mixed = 0.0;
             self.size = self.size.max(error.abs());
         }
-    }
-
-    const fn conformal_is_known(&self) -> bool {
-        self.known
     }
 
     fn resize(&mut self, error: f64) {

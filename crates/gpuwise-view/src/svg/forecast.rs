@@ -4,7 +4,7 @@ use super::{
     canvas::{Axis, Canvas, Picture, colour},
     run::plot::Plot,
 };
-use crate::forecast::{coverage, span};
+use crate::forecast::coverage;
 use gpuwise_domain::forecast::{HorizonForecast, SeriesForecast};
 
 /// Points that are drawn at most: about one for each unit of the picture.
@@ -69,7 +69,7 @@ pub(crate) fn forecast(series: &SeriesForecast, horizon: &HorizonForecast, id: &
         &mut canvas,
         &[("said before", colour::SKY), ("expected", colour::ORANGE)],
     );
-    let title = format!("{} {} ahead", series.name, span(horizon.ahead));
+    let title = format!("{} {} ahead", series.name, horizon.ahead);
     let description = horizon.judged.as_ref().map_or_else(
         || "Too few readings to say how good it was.".into(),
         coverage,
