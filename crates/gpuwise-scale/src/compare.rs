@@ -62,7 +62,13 @@ impl Policy {
     }
 
     /// The controller, aiming at a share of what a replica serves.
-    pub fn controller(self, demand: &Demand, service: &Service, objective: f64, target: f64) -> Box<dyn Controller> {
+    pub fn controller(
+        self,
+        demand: &Demand,
+        service: &Service,
+        objective: f64,
+        target: f64,
+    ) -> Box<dyn Controller> {
         let rate = service.rate * target;
         let runs = rate * service.service;
         let start = seconds(service.start);
@@ -109,7 +115,13 @@ pub struct Compared {
 }
 
 /// The cheapest that keeps so large a share of requests in time, or where no target does, what keeps most.
-pub fn compare(policy: Policy, demand: &Demand, service: &Service, kept: f64, seed: u64) -> Compared {
+pub fn compare(
+    policy: Policy,
+    demand: &Demand,
+    service: &Service,
+    kept: f64,
+    seed: u64,
+) -> Compared {
     let at = |target: f64| {
         let mut controller = policy.controller(demand, service, kept, target);
         run(demand, service, &mut *controller, seed, |_, _| {})

@@ -9,9 +9,9 @@
 //! - [`fluid`]: a service as a flow, on which controllers run;
 //! - [`compare`]: controllers beside one another.
 
+pub mod compare;
 #[cfg(doctest)]
 mod concepts;
-pub mod compare;
 pub mod controller;
 pub mod fluid;
 pub mod forecast;

@@ -34,7 +34,9 @@ impl Arrivals {
     }
 
     fn most(&self) -> usize {
-        (WINDOW_SECONDS / self.period.seconds().get()).ceil().max(1.0) as usize
+        (WINDOW_SECONDS / self.period.seconds().get())
+            .ceil()
+            .max(1.0) as usize
     }
 
     pub(super) fn take(&mut self, arrived: f64) {

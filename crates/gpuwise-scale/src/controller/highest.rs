@@ -15,7 +15,11 @@ impl Highest {
             self.0.pop_back();
         }
         self.0.push_back((now, value));
-        while self.0.front().is_some_and(|(at, _)| at.0.saturating_add(window.0) < now.0) {
+        while self
+            .0
+            .front()
+            .is_some_and(|(at, _)| at.0.saturating_add(window.0) < now.0)
+        {
             self.0.pop_front();
         }
         self.0.front().map_or(value, |(_, one)| *one)

@@ -24,10 +24,11 @@ pub struct Observed {
     /// Requests that wait, and that run.
     pub queued: f64,
     pub running: f64,
-    /// Replicas that serve, that start (from nothing, or wake), and that are warm or on the way there.
+    /// Replicas that serve, that start (from nothing, or wake), that are warm, and that are on the way to be warm.
     pub ready: u32,
     pub starting: u32,
     pub warm: u32,
+    pub warming: u32,
     /// Requests since the beginning, and those of them beyond the SLO.
     pub requests: f64,
     pub late: f64,

@@ -91,9 +91,17 @@ impl Gpuwise {
         let room = ROOM * self.arrivals.dispersion() * tail / (2.0 * wait);
         let room = if demand > 0.0 { room } else { 0.0 };
         let waits = seen.queued / (f64::from(seen.ready.max(1)) * rate);
-        let drains = if seen.warm > 0 { self.rules.period } else { self.start };
+        let drains = if seen.warm > 0 {
+            self.rules.period
+        } else {
+            self.start
+        };
         let queued = waits > QUEUED * wait;
-        let backlog = if queued { seen.queued / drains.seconds().get() } else { 0.0 };
+        let backlog = if queued {
+            seen.queued / drains.seconds().get()
+        } else {
+            0.0
+        };
         ((demand + room + backlog) / rate, queued)
     }
 
@@ -142,7 +150,7 @@ impl Controller for Gpuwise {
             self.cover.take(seen.now, None, 0.0);
             let wanted = Wanted {
                 replicas: serving,
-                warm: seen.warm,
+                warm: seen.warm + seen.warming,
             };
             return Decision {
                 because: Because::NoMetrics,
@@ -152,7 +160,8 @@ impl Controller for Gpuwise {
         self.arrivals.take(arrived);
         let minute = self.arrivals.minute();
         self.cover.take(seen.now, Some(arrived), minute);
-        self.cover.correct(&self.rules, seen.requests, seen.late, seen.warm > 0);
+        self.cover
+            .correct(&self.rules, seen.requests, seen.late, seen.warm > 0);
         if arrived > 0.0 || seen.queued > 0.0 {
             self.last = seen.now;
         }
@@ -171,12 +180,19 @@ impl Controller for Gpuwise {
             _ if self.rules.min == 0 && idle => (0, Because::Idle),
             Some(_) => (replicas, because),
             // Nothing can be warm: all of it serves.
-            None => (self.all.of(seen.now, self.keeps(1.0), total).max(replicas), because),
+            None => (
+                self.all.of(seen.now, self.keeps(1.0), total).max(replicas),
+                because,
+            ),
         };
         // As long as requests come, one serves.
         let replicas = if idle { replicas } else { replicas.max(1) };
         let held = self.serving.of(seen.now, HOLD, replicas);
-        let because = if held > replicas { Because::Hold } else { because };
+        let because = if held > replicas {
+            Because::Hold
+        } else {
+            because
+        };
         let (held, because) = self.bounded(held, because);
         let (held, because) = if held > serving && self.stuck(seen) {
             (serving.max(self.rules.min), Because::NotReady)
@@ -188,7 +204,7 @@ impl Controller for Gpuwise {
                 let all = self.all.of(seen.now, self.keeps(cost), total);
                 all.min(self.rules.max).saturating_sub(held)
             }
-            Some(_) => seen.warm,
+            Some(_) => seen.warm + seen.warming,
             None => 0,
         };
         Decision {

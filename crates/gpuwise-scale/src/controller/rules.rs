@@ -67,12 +67,24 @@ impl Rules {
         let fault = |what, value, must| Err(RulesError::Value { what, value, must });
         let positive = |value: f64| value.is_finite() && value > 0.0;
         if !positive(self.rate) {
-            return fault("rate", self.rate, "requests a second that a replica serves, above 0");
+            return fault(
+                "rate",
+                self.rate,
+                "requests a second that a replica serves, above 0",
+            );
         }
         if !(self.objective > 0.0 && self.objective < 1.0) {
-            return fault("objective", self.objective, "a share between 0 and 1, both excluded");
+            return fault(
+                "objective",
+                self.objective,
+                "a share between 0 and 1, both excluded",
+            );
         }
-        for (what, span) in [("period", self.period), ("wait", self.wait), ("start", self.start)] {
+        for (what, span) in [
+            ("period", self.period),
+            ("wait", self.wait),
+            ("start", self.start),
+        ] {
             if span.0 == 0 {
                 return fault(what, 0.0, "a span above 0");
             }
@@ -80,7 +92,11 @@ impl Rules {
         if let Some(cost) = self.warm_cost
             && !(cost.is_finite() && (0.0..=1.0).contains(&cost))
         {
-            return fault("warm_cost", cost, "a share of a serving replica's cost, from 0 to 1");
+            return fault(
+                "warm_cost",
+                cost,
+                "a share of a serving replica's cost, from 0 to 1",
+            );
         }
         if self.min > self.max || self.max == 0 {
             return Err(RulesError::Bounds {

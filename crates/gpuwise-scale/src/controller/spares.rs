@@ -19,8 +19,8 @@ const GAIN: f64 = 0.15;
 /// The furthest that one period moves its logarithm.
 const FASTEST: f64 = 0.5;
 /// The stretch at first: for an objective of 99 %, and more for every ten times fewer that may be late.
-const STRETCH: f64 = 1.1;
-const STRETCH_A_DECADE: f64 = 1.4;
+const STRETCH: f64 = 1.0;
+const STRETCH_A_DECADE: f64 = 2.0;
 /// What may be late at the objective that `STRETCH` is for.
 const USUAL: f64 = 0.01;
 const LEAST_STRETCH: f64 = 0.25;
@@ -105,7 +105,9 @@ impl Cover {
         let period = self.forecaster.settings().period.0;
         let needed = (start.0 + period).div_ceil(period);
         let forecasts = self.forecaster.forecasts();
-        let far_enough = forecasts.iter().find(|one| u64::from(one.horizon) >= needed);
+        let far_enough = forecasts
+            .iter()
+            .find(|one| u64::from(one.horizon) >= needed);
         let Some(one) = far_enough.or(forecasts.last()) else {
             return now;
         };

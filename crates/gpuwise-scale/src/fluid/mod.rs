@@ -103,7 +103,11 @@ fn count(of: &[(f64, u32)]) -> u32 {
 impl Replicas {
     fn pass(&mut self, now: f64) {
         let over = |list: &mut Vec<(f64, u32)>| -> u32 {
-            let done = list.iter().filter(|(at, _)| *at <= now).map(|(_, count)| count).sum();
+            let done = list
+                .iter()
+                .filter(|(at, _)| *at <= now)
+                .map(|(_, count)| count)
+                .sum();
             list.retain(|(at, _)| *at > now);
             done
         };
@@ -141,7 +145,11 @@ impl Replicas {
         }
         self.sleeping.sort_by(|a, b| a.0.total_cmp(&b.0));
         for (at, count) in &mut self.sleeping {
-            let taken = if *at < now + service.start { short.min(*count) } else { 0 };
+            let taken = if *at < now + service.start {
+                short.min(*count)
+            } else {
+                0
+            };
             if taken > 0 {
                 self.starting.push((*at + service.wake, taken));
             }
@@ -203,10 +211,13 @@ pub fn run(
                 now: Nanoseconds((now * 1e9) as u64),
                 arrived: Some(arrived),
                 queued: queue,
-                running: (f64::from(replicas.ready) * service.rate).min(arrived / period.max(service.bin)) * service.service,
+                running: (f64::from(replicas.ready) * service.rate)
+                    .min(arrived / period.max(service.bin))
+                    * service.service,
                 ready: replicas.ready,
                 starting: count(&replicas.starting),
-                warm: replicas.warm + count(&replicas.sleeping),
+                warm: replicas.warm,
+                warming: count(&replicas.sleeping),
                 requests: out.requests,
                 late: out.late,
                 started: None,
@@ -219,7 +230,13 @@ pub fn run(
         let mean = demand.at(now + service.bin / 2.0) * service.bin;
         let came = negative_binomial(&mut stream, mean, service.dispersion);
         let serves = f64::from(replicas.ready) * service.rate;
-        let waits = |queue: f64| if serves > 0.0 { queue / serves } else { f64::INFINITY };
+        let waits = |queue: f64| {
+            if serves > 0.0 {
+                queue / serves
+            } else {
+                f64::INFINITY
+            }
+        };
         let after = (queue + came - serves * service.bin).max(0.0);
         out.requests += came;
         // Of those that came in this bin, the wait goes from what it was to what it is.
@@ -241,5 +258,9 @@ fn share_beyond(from: f64, to: f64, bound: f64) -> f64 {
     if high <= bound {
         return 0.0;
     }
-    if high.is_finite() { (high - bound) / (high - low) } else { 1.0 }
+    if high.is_finite() {
+        (high - bound) / (high - low)
+    } else {
+        1.0
+    }
 }

@@ -75,7 +75,11 @@ impl Hpa {
 
     fn total(&mut self, seen: &Observed, arrived: f64) -> f64 {
         self.counts.push_back((seen.now, arrived));
-        while self.counts.front().is_some_and(|(at, _)| at.0 + WINDOW <= seen.now.0) {
+        while self
+            .counts
+            .front()
+            .is_some_and(|(at, _)| at.0 + WINDOW <= seen.now.0)
+        {
             self.counts.pop_front();
         }
         match self.metric {
@@ -89,7 +93,11 @@ impl Hpa {
 
     fn highest(&mut self, now: Nanoseconds, desired: u32) -> u32 {
         self.recommended.push_back((now, desired));
-        while self.recommended.front().is_some_and(|(at, _)| at.0 + STABILIZATION < now.0) {
+        while self
+            .recommended
+            .front()
+            .is_some_and(|(at, _)| at.0 + STABILIZATION < now.0)
+        {
             self.recommended.pop_front();
         }
         let recommended = self.recommended.iter().map(|(_, one)| *one);
@@ -133,7 +141,11 @@ impl Controller for Hpa {
         let desired = self.desired(current, total);
         let highest = self.highest(seen.now, desired);
         let up = desired.min((2 * current).max(current + 4));
-        let replicas = if desired > current { up } else { highest.min(current) };
+        let replicas = if desired > current {
+            up
+        } else {
+            highest.min(current)
+        };
         Decision::replicas(replicas.max(1))
     }
 }

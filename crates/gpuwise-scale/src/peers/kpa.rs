@@ -45,7 +45,9 @@ impl Kpa {
 
     fn mean(&self, now: Nanoseconds, window: u64) -> f64 {
         let within = self.seen.iter().filter(|(at, _)| at.0 + window > now.0);
-        let (sum, count) = within.fold((0.0, 0.0), |(sum, count), (_, one)| (sum + one, count + 1.0));
+        let (sum, count) = within.fold((0.0, 0.0), |(sum, count), (_, one)| {
+            (sum + one, count + 1.0)
+        });
         if count > 0.0 { sum / count } else { 0.0 }
     }
 
@@ -67,7 +69,11 @@ impl Controller for Kpa {
     fn decide(&mut self, seen: &Observed) -> Decision {
         let now = seen.now;
         self.seen.push_back((now, seen.queued + seen.running));
-        while self.seen.front().is_some_and(|(at, _)| at.0 + STABLE <= now.0) {
+        while self
+            .seen
+            .front()
+            .is_some_and(|(at, _)| at.0 + STABLE <= now.0)
+        {
             self.seen.pop_front();
         }
         let stable = self.desired(self.mean(now, STABLE), seen.ready);

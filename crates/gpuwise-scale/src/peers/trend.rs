@@ -39,7 +39,11 @@ impl Trend {
             let off = at as f64 - middle;
             (products + off * (rate - mean), squares + off * off)
         });
-        let slope = if squares > 0.0 { products / squares } else { 0.0 };
+        let slope = if squares > 0.0 {
+            products / squares
+        } else {
+            0.0
+        };
         mean + slope * (count - 1.0 - middle + periods)
     }
 }

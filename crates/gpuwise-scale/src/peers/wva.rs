@@ -31,7 +31,9 @@ impl Wva {
         }
         let count = f64::from(replicas);
         let after = |value: f64| value * count / (count - 1.0);
-        let spare = replicas > 1 && CACHE - after(cache) >= CACHE_LEFT && QUEUE - after(queue) >= QUEUE_LEFT;
+        let spare = replicas > 1
+            && CACHE - after(cache) >= CACHE_LEFT
+            && QUEUE - after(queue) >= QUEUE_LEFT;
         if spare { replicas - 1 } else { replicas }
     }
 }
