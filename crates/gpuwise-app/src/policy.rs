@@ -10,7 +10,7 @@ use gpuwise_sched::{
     policy::{PolicyContext, Preferring, find, names},
     queues::Limits,
     report::span,
-    rounds::Rounds,
+    rounds::{MeasuredPair, Pairs, Rounds},
     world::World,
 };
 use gpuwise_units::Nanoseconds;
@@ -106,6 +106,7 @@ impl Rules {
         rules.disruptions()?;
         rules.tidy()?;
         rules.rounds()?;
+        rules.pairs()?;
         Ok(rules)
     }
 
@@ -310,6 +311,7 @@ impl Rules {
             },
             upkeep: self.tidy()?,
             rounds: self.rounds()?,
+            pairs: self.pairs()?,
             ..Policy::new(selector)
         })
     }
@@ -377,6 +379,24 @@ impl Rules {
                 .into());
         }
         Ok(Some(Rounds { length }))
+    }
+
+    /// Which jobs may share a GPU.
+    fn pairs(&self) -> anyhow::Result<Pairs> {
+        let listed = self.file.rounds.iter().flat_map(|part| &part.pair);
+        let pairs = listed.map(|part| {
+            let speed = |share: f64| {
+                let milli = milli("rounds.pair.speeds", share, 1.0)?;
+                Ok::<u32, anyhow::Error>(u32::try_from(milli).unwrap_or(1000))
+            };
+            let [first, second] = part.speeds;
+            Ok(MeasuredPair {
+                jobs: part.jobs.clone(),
+                gpu: part.gpu.clone(),
+                speeds_milli: [speed(first)?, speed(second)?],
+            })
+        });
+        Ok(Pairs(pairs.collect::<anyhow::Result<_>>()?))
     }
 
     fn tidy(&self) -> anyhow::Result<Option<Tidy>> {

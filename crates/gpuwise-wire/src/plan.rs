@@ -200,8 +200,11 @@ enum PartDocument {
         milli: u32,
         /// Memory in MiB; 0: nothing was said of it.
         memory_mib: u32,
-        /// `time-slice`, `mps` or `vgpu`.
+        /// `time-slice`, `mps`, `vgpu`, or `pair`: turns of two jobs that asked for the whole GPU.
         isolation: String,
+        /// What both of a pair do together, in thousandths of what the GPU does for one alone.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        gain_milli: Option<u32>,
     },
     /// A MIG instance.
     Slice {
@@ -411,6 +414,10 @@ impl Names<'_> {
                     milli,
                     memory_mib,
                     isolation: isolation.name().into(),
+                    gain_milli: match isolation {
+                        Isolation::Pair { gain_milli } => Some(gain_milli),
+                        _ => None,
+                    },
                 }),
                 Part::Slice { shape, start } => Some(PartDocument::Slice {
                     profile: self.profile(share.gpu, shape),
@@ -572,15 +579,19 @@ impl Look<'_> {
                 milli,
                 memory_mib,
                 isolation,
+                gain_milli,
             }) => {
                 let size = Isolation::Vgpu { mib: *memory_mib };
-                let all = [Isolation::TimeSlice, Isolation::Mps, size];
+                let pair = Isolation::Pair {
+                    gain_milli: gain_milli.unwrap_or(0),
+                };
+                let all = [Isolation::TimeSlice, Isolation::Mps, size, pair];
                 let known = all.into_iter().find(|one| one.name() == isolation);
                 Part::Fraction {
                     milli: *milli,
                     memory_mib: *memory_mib,
                     isolation: known.ok_or_else(|| {
-                        format!("{isolation:?} is none of time-slice, mps and vgpu")
+                        format!("{isolation:?} is none of time-slice, mps, vgpu and pair")
                     })?,
                 }
             }

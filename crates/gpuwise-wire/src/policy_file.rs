@@ -143,6 +143,22 @@ pub struct DisruptionPart {
 pub struct RoundsPart {
     /// How long a round is: `6min`. Who is stopped goes on from its last checkpoint.
     pub length: String,
+    /// Which jobs may share a GPU in a round, by what was measured; others do not.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pair: Vec<PairPart>,
+}
+
+/// What two jobs were measured to do beside each other on a GPU.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PairPart {
+    /// Names of jobs; `*` stands for any letters.
+    pub jobs: [String; 2],
+    /// On which kind of GPU, by the name that the fleet has for it.
+    pub gpu: String,
+    /// Speed of each beside the other, as a share of what it does there alone. Together above 1, or they take
+    /// turns.
+    pub speeds: [f64; 2],
 }
 
 /// From whom GPUs are taken while they are idle.

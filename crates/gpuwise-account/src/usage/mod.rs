@@ -155,7 +155,7 @@ gpuwise_units::named! {
 impl From<Isolation> for Sharing {
     fn from(isolation: Isolation) -> Self {
         match isolation {
-            Isolation::TimeSlice => Self::TimeSlice,
+            Isolation::TimeSlice | Isolation::Pair { .. } => Self::TimeSlice,
             Isolation::Mps => Self::Mps,
             Isolation::Vgpu { .. } => Self::Vgpu,
         }

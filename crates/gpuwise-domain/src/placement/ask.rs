@@ -131,6 +131,12 @@ pub enum Isolation {
         /// Memory in MiB that each has.
         mib: u32,
     },
+    /// Turns of two jobs that asked for the whole GPU and were measured side by side: nobody else is let on
+    /// it. Each gets its part of the GPU's time times the gain of what it does alone.
+    Pair {
+        /// What both do together, in thousandths of what the GPU does for one alone.
+        gain_milli: u32,
+    },
 }
 
 impl Isolation {
@@ -139,6 +145,7 @@ impl Isolation {
             Self::TimeSlice => "time-slice",
             Self::Mps => "mps",
             Self::Vgpu { .. } => "vgpu",
+            Self::Pair { .. } => "pair",
         }
     }
 
@@ -147,7 +154,9 @@ impl Isolation {
         match self {
             Self::TimeSlice => 0,
             Self::Mps => 1,
-            Self::Vgpu { mib } => mib.saturating_add(2),
+            // No GPU has 2 PiB.
+            Self::Vgpu { mib } => mib.saturating_add(2) & (u32::MAX >> 1),
+            Self::Pair { gain_milli } => gain_milli | 1 << 31,
         }
     }
 }

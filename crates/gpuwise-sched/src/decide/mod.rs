@@ -5,6 +5,7 @@ mod decision;
 mod eligible;
 mod gang;
 mod in_time;
+mod pairing;
 mod rails;
 mod repair;
 mod shortage;
@@ -25,7 +26,7 @@ use crate::{
     disruption::{Disruptions, Tidy},
     policy::NodeSelector,
     queues::{Limits, SchedulingOrder},
-    rounds::Rounds,
+    rounds::{Pairs, Rounds},
     world::{JobState, NodeState, World},
 };
 use gpuwise_domain::placement::{JobId, NodeId, Plan, Report, Shortage};
@@ -47,6 +48,8 @@ pub struct Policy {
     pub limits: Limits,
     /// Whether jobs that may be stopped take turns, round by round; `None`: who runs goes on.
     pub rounds: Option<Rounds>,
+    /// Which jobs may share a GPU in a round.
+    pub pairs: Pairs,
     /// What is tidied up beside the placing of jobs, by [`tidy`](crate::disruption::tidy); `None`: nothing.
     pub upkeep: Option<Tidy>,
     /// What is remembered to say what is short; a cache.
@@ -66,6 +69,7 @@ impl Policy {
             disruptions: Disruptions::NONE,
             limits: Limits::default(),
             rounds: None,
+            pairs: Pairs::default(),
             upkeep: None,
             shortages: ShortageIndex::default(),
             backlog: Backlog::default(),
@@ -112,6 +116,7 @@ pub fn decide(
     if let Some(rounds) = one.policy.rounds {
         let seekers: BTreeSet<JobId> = demand.iter().copied().collect();
         one.turn(rounds, &|job| seekers.contains(&job));
+        one.alone_again();
     }
     let (order, starvation_timeout) = (one.policy.order, one.policy.limits.starvation_timeout);
     // Who has got its turn is placed.

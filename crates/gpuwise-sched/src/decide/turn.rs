@@ -2,12 +2,12 @@
 
 use super::decision::{self, Decision};
 use crate::{
-    rounds::{self, Rounds, Seat},
+    rounds::{self, Round, Rounds, partners},
     world::{JobState, World},
 };
 use gpuwise_domain::placement::{
-    Action, Assignment, Cause, Decision as Decided, Event, GpuAsk, Job, JobId, Kinds, Outcome,
-    TimestampedEvent,
+    Action, Assignment, Cause, Decision as Decided, Event, GpuAsk, GpuId, Job, JobId, Kinds,
+    NodeId, Outcome, TimestampedEvent,
 };
 use gpuwise_units::Nanoseconds;
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,10 +20,15 @@ impl Decision<'_> {
 
     /// Lets jobs that may be stopped take turns; those who wait and get no turn are looked at after it.
     pub(super) fn turn(&mut self, rounds: Rounds, seeks: &dyn Fn(JobId) -> bool) {
-        let Some((running, seats)) = rounds::seats(self.now, &self.world, seeks, rounds) else {
+        let Some(round) = rounds::seats(self.now, &self.world, seeks, rounds) else {
             return;
         };
-        let places = self.places(&running, &seats);
+        let places = self.places(&round);
+        let Round {
+            running,
+            seats,
+            left,
+        } = round;
         let runs: BTreeSet<JobId> = running.iter().copied().collect();
         let mut actions: Vec<Action> = Vec::new();
         for id in &running {
@@ -33,6 +38,12 @@ impl Decision<'_> {
             let cause = Cause::RoundEnd;
             match places.get(id) {
                 Some(place) if *place == state.assignments => {}
+                Some(place) if is_there(&state.assignments, place) => {
+                    actions.push(Action::Resize {
+                        job: *id,
+                        assignments: place.clone(),
+                    });
+                }
                 Some(place) => actions.push(Action::Move {
                     job: *id,
                     assignments: place.clone(),
@@ -41,10 +52,10 @@ impl Decision<'_> {
                 None => self.begin(&Action::Preempt { job: *id, cause }),
             }
         }
-        for seat in &seats {
-            if let Some(place) = places.get(&seat.job).filter(|_| !runs.contains(&seat.job)) {
+        for job in seats.iter().map(|seat| seat.job).chain(left) {
+            if let Some(place) = places.get(&job).filter(|_| !runs.contains(&job)) {
                 actions.push(Action::Place {
-                    job: seat.job,
+                    job,
                     assignments: place.clone(),
                 });
             }
@@ -103,18 +114,25 @@ impl Decision<'_> {
         true
     }
 
-    fn begin(&mut self, action: &Action) {
+    pub(super) fn begin(&mut self, action: &Action) {
         let _ = self.begins(action);
     }
 
     /// Where those who are to run find a place if all who take part and do not stay have left; and of the
     /// others those who would have theirs still.
-    fn places(&mut self, running: &[JobId], seats: &[Seat]) -> BTreeMap<JobId, Vec<Assignment>> {
-        let stays: BTreeSet<JobId> = seats
-            .iter()
-            .filter(|seat| seat.stays)
-            .map(|seat| seat.job)
-            .collect();
+    fn places(&mut self, round: &Round) -> BTreeMap<JobId, Vec<Assignment>> {
+        let Round { running, seats, .. } = round;
+        // Of two who are owed a GPU each and share one, the one keeps it to whom more is owed.
+        let mut stays: BTreeSet<JobId> = BTreeSet::new();
+        for seat in seats.iter().filter(|seat| seat.stays) {
+            let state = self.world.job(seat.job);
+            let mut beside = state
+                .into_iter()
+                .flat_map(|state| partners(&self.world, state));
+            if !beside.any(|job| stays.contains(&job)) {
+                stays.insert(seat.job);
+            }
+        }
         let mut world: World = self.world.clone().into_owned();
         let mut places = BTreeMap::new();
         let mut own: Vec<(JobId, Vec<Assignment>)> = Vec::new();
@@ -133,7 +151,7 @@ impl Decision<'_> {
                 own.push((*id, held));
             }
         }
-        for seat in seats.iter().filter(|seat| !seat.stays) {
+        for seat in seats.iter().filter(|seat| !stays.contains(&seat.job)) {
             let Some(job) = world.job(seat.job).map(|state| state.job.clone()) else {
                 continue;
             };
@@ -160,18 +178,36 @@ impl Decision<'_> {
                 places.insert(id, held);
             }
         }
+        self.pair_up(world, round, &mut places);
         places
     }
 }
 
-fn starts(job: JobId, assignments: &[Assignment]) -> Event {
+/// Whether a job stays on its GPUs, and only has more or less of them.
+fn is_there(held: &[Assignment], place: &[Assignment]) -> bool {
+    let gpus = |all: &[Assignment]| -> Vec<(NodeId, GpuId)> {
+        let one = |one: &Assignment| {
+            let node = one.node;
+            one.gpus
+                .iter()
+                .map(move |share| (node, share.gpu))
+                .collect()
+        };
+        all.iter()
+            .flat_map(|assignment| -> Vec<_> { one(assignment) })
+            .collect()
+    };
+    gpus(held) == gpus(place)
+}
+
+pub(super) fn starts(job: JobId, assignments: &[Assignment]) -> Event {
     Event::begun(Action::Place {
         job,
         assignments: assignments.to_vec(),
     })
 }
 
-fn apply(world: &mut World, at: Nanoseconds, event: Event) -> bool {
+pub(super) fn apply(world: &mut World, at: Nanoseconds, event: Event) -> bool {
     world.apply(&TimestampedEvent { at, event }).is_ok()
 }
 

@@ -6,8 +6,8 @@ use super::{
 };
 use crate::world::Link;
 use gpuwise_domain::placement::{
-    Assignment, Gang, GpuAsk, GpuId, GpuKind, GpuShare, Job, JobId, Kinds, Need, Part, SliceAsk,
-    WorkerAsk,
+    Assignment, Gang, GpuAsk, GpuId, GpuKind, GpuShare, Isolation, Job, JobId, Kinds, Need, Part,
+    SliceAsk, WorkerAsk,
 };
 
 impl Check<'_> {
@@ -39,7 +39,9 @@ impl Check<'_> {
             let Gang { least, most, .. } = state.job.gang;
             least < most
         });
-        if !elastic {
+        let held = self.world.job(id).map(|state| state.assignments.as_slice());
+        let joins = held.is_some_and(|held| joins_or_parts(held, assignments));
+        if !elastic && !joins {
             let name = self.job_name(id);
             self.error(
                 Rule::Gang,
@@ -213,9 +215,45 @@ impl Check<'_> {
     }
 }
 
+/// Whether one who has a GPU only lets another of a pair on it, or has it for itself again.
+fn joins_or_parts(held: &[Assignment], wanted: &[Assignment]) -> bool {
+    let part = |all: &[Assignment]| match all {
+        [one] => match one.gpus.as_slice() {
+            [share] => Some((one.node, share.gpu, share.part)),
+            _ => None,
+        },
+        _ => None,
+    };
+    let pair = |part: Part| {
+        matches!(
+            part,
+            Part::Fraction {
+                isolation: Isolation::Pair { .. },
+                ..
+            }
+        )
+    };
+    match (part(held), part(wanted)) {
+        (Some((node, gpu, was)), Some((other, same, is))) => {
+            node == other && gpu == same && (pair(was) || pair(is))
+        }
+        _ => false,
+    }
+}
+
 fn wrong_part(ask: GpuAsk, part: Part, kind: &GpuKind) -> Option<String> {
     match (ask, part) {
         (GpuAsk::Whole { need, .. }, Part::Whole) => lacks(need, kind),
+        (
+            GpuAsk::Whole { need, count: 1, .. },
+            Part::Fraction {
+                isolation: Isolation::Pair { gain_milli },
+                ..
+            },
+        ) => match gain_milli {
+            0..=1000 => Some("shares a GPU where both do no more than one alone".to_owned()),
+            _ => lacks(need, kind),
+        },
         (
             GpuAsk::Fraction {
                 milli,

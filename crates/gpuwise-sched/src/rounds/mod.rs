@@ -11,12 +11,14 @@
 mod claims;
 mod interior;
 mod next;
+pub(crate) mod pairs;
 mod takers;
 
 pub use claims::{Claim, Fair, fair};
 pub use interior::{Rates, Solved, max_min, meets};
 pub use next::{Ranked, next};
-pub(crate) use takers::{Seat, seats};
+pub use pairs::{MeasuredPair, Pairs, Split};
+pub(crate) use takers::{Round, partners, seats};
 
 use gpuwise_units::Nanoseconds;
 

@@ -5,12 +5,12 @@ use crate::{
     decide::barred,
     disruption::restart_of,
     fit,
-    queues::milli_of,
+    rounds::pairs::is_paired,
     world::{JobState, Phase, Tenancy, World},
 };
-use gpuwise_domain::placement::{GpuAsk, Job, JobId, KindId, Kinds, Need};
+use gpuwise_domain::placement::{GpuAsk, GpuId, Job, JobId, KindId, Kinds, Need};
 use gpuwise_units::Nanoseconds;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A job that is to run in a round, and on which kinds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,6 +21,17 @@ pub(crate) struct Seat {
     pub(crate) stays: bool,
 }
 
+/// Who takes part in a round.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Round {
+    /// Those who run now.
+    pub(crate) running: Vec<JobId>,
+    /// Who is to run, those first to whom most is owed.
+    pub(crate) seats: Vec<Seat>,
+    /// The others, those first who have got least.
+    pub(crate) left: Vec<JobId>,
+}
+
 struct Taker<'w> {
     id: JobId,
     state: &'w JobState,
@@ -28,8 +39,8 @@ struct Taker<'w> {
     on: Option<KindId>,
 }
 
-/// Who takes part in the round that is under way and runs now, and who is to run in it, those first to whom
-/// most is owed. `None`: nobody has to wait or to change places, or nobody can be stopped.
+/// Who takes part in the round that is under way. `None`: nobody has to wait or to change places, or nobody can
+/// be stopped.
 ///
 /// Those take part who wait and are among `seeks`, and those who may be stopped and have run since before the round began; who has
 /// come or started in it stays as it is until the next.
@@ -38,7 +49,7 @@ pub(crate) fn seats(
     world: &World,
     seeks: &dyn Fn(JobId) -> bool,
     rounds: Rounds,
-) -> Option<(Vec<JobId>, Vec<Seat>)> {
+) -> Option<Round> {
     let begin = rounds.begin(now);
     // Once in a round: whoever was stopped or moved since has made room for others.
     if world.jobs().any(|(_, state)| state.left_since(begin)) {
@@ -66,15 +77,37 @@ pub(crate) fn seats(
     claims.retain(|_| kept.next() == Some(&true));
     let groups = groups(&claims, supply.len());
     let waiting = takers.iter().any(|taker| taker.on.is_none());
-    if groups.len() <= 1 && !waiting {
+    let shares = takers.iter().any(|taker| is_half(taker.state));
+    if groups.len() <= 1 && !waiting && !shares {
         return None;
     }
     let own = takers.iter().filter(|taker| taker.on.is_some());
-    let own: Vec<JobId> = own.map(|taker| taker.id).collect();
-    Some((
-        own,
-        ranked(world, rounds, begin, &takers, &claims, &supply, &groups),
-    ))
+    let running: Vec<JobId> = own.map(|taker| taker.id).collect();
+    let seats = ranked(world, rounds, begin, &takers, &claims, &supply, &groups);
+    let seated: BTreeSet<JobId> = seats.iter().map(|seat| seat.job).collect();
+    let from = counted_from(rounds, begin);
+    let mut left: Vec<(Nanoseconds, JobId)> = (takers.iter())
+        .filter(|taker| !seated.contains(&taker.id))
+        .map(|taker| (taker.state.ran_on(world, Kinds::ANY, from, begin), taker.id))
+        .collect();
+    left.sort_unstable();
+    Some(Round {
+        running,
+        seats,
+        left: left.into_iter().map(|(_, job)| job).collect(),
+    })
+}
+
+/// Since when it counts what a job has got.
+fn counted_from(rounds: Rounds, begin: Nanoseconds) -> Nanoseconds {
+    let span = rounds.length.0.saturating_mul(COUNTED);
+    Nanoseconds(begin.0.saturating_sub(span))
+}
+
+/// Whether a job shares its GPU with another of a pair, or did.
+fn is_half(state: &JobState) -> bool {
+    let shares = state.assignments.iter().flat_map(|one| &one.gpus);
+    shares.into_iter().any(|share| is_paired(share.part))
 }
 
 fn ranked(
@@ -109,11 +142,7 @@ fn ranked(
             *share = -1.0;
         }
     }
-    let from = Nanoseconds(
-        begin
-            .0
-            .saturating_sub(rounds.length.0.saturating_mul(COUNTED)),
-    );
+    let from = counted_from(rounds, begin);
     let length = rounds.length.0.max(1) as f64;
     let mut got = Vec::with_capacity(shares.len());
     for taker in takers {
@@ -163,7 +192,26 @@ fn running(now: Nanoseconds, world: &World, begin: Nanoseconds) -> Vec<Taker<'_>
             takers.push(Taker { id, state, on });
         }
     }
+    // Of a pair both take part, or neither does.
+    let all: BTreeSet<JobId> = takers.iter().map(|taker| taker.id).collect();
+    takers.retain(|taker| {
+        !is_half(taker.state)
+            || partners(world, taker.state).all(|job| job == taker.id || all.contains(&job))
+    });
     takers
+}
+
+/// Who is on the GPUs of a job, itself among them.
+pub(crate) fn partners<'w>(
+    world: &'w World,
+    state: &'w JobState,
+) -> impl Iterator<Item = JobId> + 'w {
+    let shares = state.assignments.iter().flat_map(|one| &one.gpus);
+    let holders = shares.filter_map(|share| match &world.gpu(share.gpu)?.held {
+        Tenancy::Shared { holders, .. } => Some(holders.iter().map(|one| one.job)),
+        _ => None,
+    });
+    holders.flatten()
 }
 
 fn waits<'w>(
@@ -195,10 +243,14 @@ fn supply(world: &World, takers: &[Taker<'_>]) -> Vec<f64> {
             *milli.entry(gpu.gpu.kind).or_default() += 1000;
         }
     }
-    for taker in takers {
-        if let Some(kind) = taker.on {
-            *milli.entry(kind).or_default() += milli_of(world, &taker.state.assignments);
-        }
+    // Those of a pair have one GPU together.
+    let held = takers.iter().flat_map(|taker| &taker.state.assignments);
+    let held: BTreeSet<GpuId> = held
+        .flat_map(|one| &one.gpus)
+        .map(|share| share.gpu)
+        .collect();
+    for gpu in held.into_iter().filter_map(|id| world.gpu(id)) {
+        *milli.entry(gpu.gpu.kind).or_default() += 1000;
     }
     let kinds = (0..world.kinds().len() as u32).map(KindId);
     kinds
@@ -210,7 +262,12 @@ fn claim(world: &World, taker: &Taker<'_>, supply: &[f64]) -> Claim {
     let job: &Job = &taker.state.job;
     let workers = u64::from(job.gang.preferred.max(job.gang.least).max(1));
     let gpus = match taker.on {
-        Some(_) => milli_of(world, &taker.state.assignments) as f64 / 1000.0,
+        Some(_) => taker
+            .state
+            .assignments
+            .iter()
+            .map(|one| one.gpus.len())
+            .sum::<usize>() as f64,
         None => (workers * job.worker.gpu.milli()) as f64 / 1000.0,
     };
     let need = match job.worker.gpu {

@@ -1,7 +1,7 @@
 //! What jobs and queues have used, booked whenever assignments change.
 
-use super::{JobState, Phase, World};
-use crate::queues::milli_of;
+use super::{JobState, Phase, World, stints};
+use crate::{queues::milli_of, rounds::pairs};
 use gpuwise_domain::placement::{Assignment, JobId, Preemption};
 use gpuwise_units::Nanoseconds;
 
@@ -37,7 +37,10 @@ impl World {
             .filter_map(|share| self.gpu(share.gpu));
         let slowest = kinds.map(|gpu| state.job.speed(gpu.gpu.kind)).min();
         let preferred = u64::from(state.job.gang.preferred.max(1));
-        u64::from(slowest.unwrap_or(1000)) * assignments.len() as u64 / preferred
+        let pace = u64::from(slowest.unwrap_or(1000)) * assignments.len() as u64 / preferred;
+        // Who shares its GPU with another is as fast as was measured beside it.
+        let first = assignments.first().and_then(|one| one.gpus.first());
+        first.map_or(pace, |share| pace * pairs::speed_milli(share.part) / 1000)
     }
 
     /// What a job has done until now: time at speed 1000 with its preferred number of workers.
@@ -72,10 +75,11 @@ impl World {
         let held = milli_of(self, old);
         let done = self.progress(at, job, old);
         let kind = self.kind_of(old);
+        let part = stints::part_milli(old);
         if let Some(state) = self.jobs.get_mut(job) {
             let span = at.0.saturating_sub(state.seated.0);
             state.served += u128::from(held) * u128::from(span);
-            state.note_stint(kind, at);
+            state.note_stint(kind, part, at);
             state.seated = at;
             state.done = done;
         }

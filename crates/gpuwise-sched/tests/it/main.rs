@@ -17,5 +17,6 @@ mod pages;
 mod queues;
 mod report;
 mod restart;
+mod pairs;
 mod rounds;
 mod support;

@@ -11,7 +11,7 @@ use gpuwise_sched::{
     disruption::{Budget, Disruptions, Tidy, tidy},
     policy::{PolicyContext, named, names},
     report::deepen,
-    rounds::Rounds,
+    rounds::{MeasuredPair, Pairs, Rounds},
     world::World,
 };
 use gpuwise_units::Nanoseconds;
@@ -99,6 +99,11 @@ fn policy(name: &str, preempts: bool) -> Policy {
     Policy {
         disruptions,
         rounds: preempts.then_some(Rounds { length }),
+        pairs: Pairs(vec![MeasuredPair {
+            jobs: ["job *".into(), "job *".into()],
+            gpu: "A".into(),
+            speeds_milli: [800, 650],
+        }]),
         ..Policy::new(named(name, &PolicyContext::default()).unwrap())
     }
 }

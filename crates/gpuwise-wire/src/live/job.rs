@@ -140,6 +140,11 @@ variants! {
             /// Memory that each has.
             memory_mib(mib): u32,
         }
+        /// Turns of two jobs that asked for the whole GPU.
+        Pair {
+            /// What both do together, in thousandths of what the GPU does for one alone.
+            gain_milli(gain_milli): u32,
+        }
     }
 }
 

@@ -387,3 +387,60 @@ preemptible = { checkpoint = "1s", restart = "0s" }
         ran.err
     );
 }
+
+/// Two jobs of an hour on one GPU, which were measured to do 0.9 and 0.6 beside each other: by hand the first ends
+/// after 6 min alone and 54/0.9 beside the other, which has done 36 min then and ends after 24 more.
+#[test]
+fn pairs_that_gain_share_a_gpu_and_end_sooner() {
+    let place = Place::new();
+    place.write(
+        "fleet.toml",
+        "name = \"one\"\n[[node]]\nname = \"n\"\ngpus = \"1xH100\"\ncpu = 8\nmemory = \"64GiB\"\n",
+    );
+    let job = |name: &str| {
+        format!(
+            "[[job]]\nname = \"{name}\"\ngpus = 1\ncpu = 1\nmemory = \"1GiB\"\nduration = \"1h\"\nsubmitted = \"1h\"\npreemptible = {{ checkpoint = \"1s\", restart = \"0s\" }}\n"
+        )
+    };
+    place.write("jobs.toml", [job("resnet-1"), job("lstm-1")].concat());
+    let turns = "name = \"turns\"\nnodes = \"firstfit\"\n[rounds]\nlength = \"6min\"\n";
+    place.write("turns.toml", turns);
+    let pair = "[[rounds.pair]]\njobs = [\"resnet-*\", \"lstm-*\"]\ngpu = \"H100\"\nspeeds = [0.9, 0.6]\n";
+    place.write("pairs.toml", turns.replace("turns", "pairs") + pair);
+    place.write("wrong.toml", turns.to_owned() + &pair.replace("0.9", "1.9"));
+    let replay = |policy: &str| {
+        let args = ["replay", "jobs.toml", "--fleet", "fleet.toml", "--policy"];
+        place.run(&[&args[..], &[policy, "--format", "json"]].concat())
+    };
+    let ran = replay("turns.toml,pairs.toml");
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let found: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+    let of = |policy: &str, field: &str| {
+        let rows = found["rows"].as_array().unwrap();
+        let row = rows.iter().find(|row| row["policy"] == policy).unwrap();
+        row[field].as_f64().unwrap()
+    };
+    let minutes = |policy| of(policy, "jct_mean_s") / 60.0;
+    assert!(
+        (minutes("pairs") - f64::midpoint(66.0, 90.0)).abs() < 0.1,
+        "{}",
+        ran.out
+    );
+    assert!(
+        (minutes("turns") - f64::midpoint(114.0, 120.0)).abs() < 0.1,
+        "{}",
+        ran.out
+    );
+    assert_eq!(
+        of("pairs", "moves") + of("pairs", "stops"),
+        0.0,
+        "{}",
+        ran.out
+    );
+    let ran = replay("wrong.toml");
+    assert!(
+        ran.code == 2 && ran.err.contains("rounds.pair.speeds"),
+        "{}",
+        ran.err
+    );
+}

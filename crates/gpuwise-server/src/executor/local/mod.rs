@@ -17,7 +17,7 @@ pub use suspend::Suspension;
 use super::{Executor, Logs};
 use crate::{endpoints::Endpoints, message::Incoming};
 use gpuwise_broker::{Broker, Observation, Order, OrderId, Work};
-use gpuwise_domain::placement::{Action, Assignment, JobId};
+use gpuwise_domain::placement::{Action, Assignment, GpuShare, Isolation, JobId, Part};
 use gpuwise_units::Nanoseconds;
 use kept::{Kept, Place};
 use process::Group;
@@ -296,6 +296,40 @@ impl Local {
         Some((work, kept))
     }
 
+    /// One who lets another onto its GPU, or has it for itself again, runs on as it does; `false`: it is to be
+    /// started anew.
+    fn stays(
+        &mut self,
+        order: OrderId,
+        job: JobId,
+        assignments: &[Assignment],
+        broker: &Broker,
+    ) -> bool {
+        let watch = self.running.get(&job).and_then(|one| one.watch.clone());
+        let kept = self.place.kept(job).filter(|kept| !kept.asleep);
+        let Some((watch, mut kept)) = watch.zip(kept) else {
+            return false;
+        };
+        let parts = assignments.iter().flat_map(|one| &one.gpus);
+        let by_turns = |share: &GpuShare| match share.part {
+            Part::Whole => true,
+            Part::Fraction { isolation, .. } => matches!(isolation, Isolation::Pair { .. }),
+            Part::Slice { .. } => false,
+        };
+        let same = kept.devices == environment::devices(broker, assignments)
+            && kept.processes.iter().all(|one| one.group().is_alive());
+        if !same || !parts.into_iter().all(by_turns) {
+            return false;
+        }
+        kept.order = order.0;
+        if self.place.keep(job, &kept).is_err() {
+            return false;
+        }
+        watch.order.store(order.0, Ordering::SeqCst);
+        self.seen.push(Observation::Done(order));
+        true
+    }
+
     /// Goes on with what sleeps on these very GPUs; `false`: nothing does, and it is to be started.
     fn resume(
         &mut self,
@@ -424,9 +458,14 @@ impl Executor for Local {
                 Action::Place { job, assignments }
                 | Action::Move {
                     job, assignments, ..
-                }
-                | Action::Resize { job, assignments } => {
+                } => {
                     if self.is_new(*job, order.id) {
+                        self.start(order.id, *job, assignments, broker);
+                    }
+                }
+                Action::Resize { job, assignments } => {
+                    let new = self.is_new(*job, order.id);
+                    if new && !self.stays(order.id, *job, assignments, broker) {
                         self.start(order.id, *job, assignments, broker);
                     }
                 }

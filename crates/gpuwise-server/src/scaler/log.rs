@@ -1,0 +1,110 @@
+//! What was decided, line by line, and whether it would be decided again.
+
+use super::service::{Service, Wanted, Watched};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+pub(super) const SCHEMA: &str = "gpuwise.scale-decision/v1";
+
+/// A decision with all that it was made of.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Line {
+    pub(super) schema: String,
+    /// Milliseconds since 1970.
+    pub(super) at_ms: u64,
+    /// Namespace and name.
+    pub(super) object: String,
+    pub(super) service: Service,
+    /// Requests a second; null: see `trouble`.
+    pub(super) rate: Option<f64>,
+    /// Why there is no rate, or what was no rate.
+    pub(super) trouble: Option<String>,
+    pub(super) wanted: Wanted,
+}
+
+impl Line {
+    pub(super) fn new(
+        at_ms: u64,
+        object: &str,
+        service: &Service,
+        read: &Result<f64, String>,
+        wanted: Wanted,
+    ) -> Self {
+        // JSON has no NaN.
+        let rate = read.as_ref().ok().copied().filter(|rate| rate.is_finite());
+        let trouble = match read {
+            Ok(rate) if rate.is_finite() => None,
+            Ok(rate) => Some(format!("the query gives {rate}, which is no rate")),
+            Err(why) => Some(why.clone()),
+        };
+        Self {
+            schema: SCHEMA.into(),
+            at_ms,
+            object: object.into(),
+            service: service.clone(),
+            rate,
+            trouble,
+            wanted,
+        }
+    }
+
+    fn read(&self) -> Result<f64, String> {
+        match (&self.trouble, self.rate) {
+            (None, Some(rate)) => Ok(rate),
+            (trouble, _) => Err(trouble.clone().unwrap_or_default()),
+        }
+    }
+}
+
+/// A line of a log that would be decided otherwise now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Difference {
+    /// Its number, from 1.
+    pub line: usize,
+    pub was: String,
+    pub is: String,
+}
+
+/// Decides again what a log says was decided, from what it was decided of: how many lines, and which differ.
+///
+/// # Errors
+/// A line that is none of such a log: which, and why.
+pub fn replayed(text: &str) -> Result<(usize, Vec<Difference>), String> {
+    let mut objects: BTreeMap<String, Watched> = BTreeMap::new();
+    let mut differences = Vec::new();
+    let mut count = 0;
+    for (line, number) in text
+        .lines()
+        .zip(1..)
+        .filter(|(line, _)| !line.trim().is_empty())
+    {
+        let known: Line =
+            serde_json::from_str(line).map_err(|error| format!("line {number}: {error}"))?;
+        if known.schema != SCHEMA {
+            let found = &known.schema;
+            return Err(format!(
+                "line {number}: schema is {found:?}; expected {SCHEMA:?}"
+            ));
+        }
+        count += 1;
+        let object = objects
+            .entry(known.object.clone())
+            .or_insert_with(|| Watched::new(known.service.clone()));
+        if object.service != known.service {
+            *object = Watched::new(known.service.clone());
+        }
+        let wanted = object.decide(known.at_ms, &known.read());
+        if wanted != known.wanted {
+            let words = |one: &Wanted| match one.replicas {
+                Some(replicas) => format!("{replicas} ({})", one.reason),
+                None => format!("unknown ({})", one.reason),
+            };
+            differences.push(Difference {
+                line: number,
+                was: words(&known.wanted),
+                is: words(&wanted),
+            });
+        }
+    }
+    Ok((count, differences))
+}

@@ -1,0 +1,252 @@
+//! A client of KEDA's protocol against the server, with and without TLS.
+
+use super::{
+    messages::{
+        GetMetricSpecResponse, GetMetricsRequest, GetMetricsResponse, IsActiveResponse,
+        ScaledObjectRef,
+    },
+    *,
+};
+use std::{
+    collections::HashMap,
+    sync::{Mutex, mpsc},
+    thread,
+};
+use tokio_stream::StreamExt as _;
+use tonic::{
+    Code, Request,
+    client::Grpc,
+    codegen::http::uri::PathAndQuery,
+    transport::{Certificate, Channel, ClientTlsConfig},
+};
+use tonic_prost::ProstCodec;
+
+type Reading = Arc<Mutex<Result<f64, String>>>;
+
+/// What is written, for everybody to read.
+#[derive(Clone, Default)]
+struct Lines(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Lines {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Starts a server that reads what is set; its threads end with the test.
+fn started(tls: Option<TlsFiles>) -> (SocketAddr, Reading, Lines) {
+    let reading: Reading = Arc::new(Mutex::new(Ok(0.0)));
+    let (known, lines) = (Arc::clone(&reading), Lines::default());
+    let log = lines.clone();
+    let (tell, told) = mpsc::channel();
+    thread::spawn(move || {
+        let settings = ScalerSettings {
+            listen: "127.0.0.1:0".parse().unwrap(),
+            tls,
+            period: Nanoseconds(20_000_000),
+            source: Arc::new(move |_: &str| known.lock().unwrap().clone()),
+            log: Some(Box::new(log)),
+        };
+        let ended = scaler(settings, |at| tell.send(at).unwrap());
+        panic!("{ended:?}");
+    });
+    (told.recv().unwrap(), reading, lines)
+}
+
+fn object(name: &str, more: &[(&str, &str)]) -> ScaledObjectRef {
+    let all = [
+        ("query", "q"),
+        ("rate", "10"),
+        ("holdSeconds", "0"),
+        ("idleSeconds", "0"),
+    ];
+    let all = all
+        .iter()
+        .chain(more)
+        .filter(|(_, value)| !value.is_empty());
+    ScaledObjectRef {
+        name: name.into(),
+        namespace: "default".into(),
+        scaler_metadata: all
+            .map(|(key, value)| ((*key).into(), (*value).into()))
+            .collect(),
+    }
+}
+
+async fn ask<M, A>(channel: &Channel, method: &'static str, message: M) -> Result<A, tonic::Status>
+where
+    M: prost::Message + 'static,
+    A: prost::Message + Default + 'static,
+{
+    let mut grpc = Grpc::new(channel.clone());
+    grpc.ready()
+        .await
+        .map_err(|error| tonic::Status::unknown(error.to_string()))?;
+    let path = PathAndQuery::from_static(method);
+    let codec: ProstCodec<M, A> = ProstCodec::default();
+    Ok(grpc
+        .unary(Request::new(message), path, codec)
+        .await?
+        .into_inner())
+}
+
+const SPEC: &str = "/externalscaler.ExternalScaler/GetMetricSpec";
+const METRICS: &str = "/externalscaler.ExternalScaler/GetMetrics";
+const ACTIVE: &str = "/externalscaler.ExternalScaler/IsActive";
+const STREAM: &str = "/externalscaler.ExternalScaler/StreamIsActive";
+
+fn values(of: ScaledObjectRef, name: &str) -> GetMetricsRequest {
+    GetMetricsRequest {
+        scaled_object_ref: Some(of),
+        metric_name: name.into(),
+    }
+}
+
+fn block(test: impl Future<Output = ()>) {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build();
+    runtime.unwrap().block_on(async {
+        tokio::time::timeout(Duration::from_secs(60), test)
+            .await
+            .unwrap();
+    });
+}
+
+async fn connected(at: SocketAddr) -> Channel {
+    let address = format!("http://{at}");
+    Channel::from_shared(address)
+        .unwrap()
+        .connect()
+        .await
+        .unwrap()
+}
+
+#[test]
+fn keda_is_told_what_is_wanted() {
+    let (at, reading, lines) = started(None);
+    block(async {
+        let channel = connected(at).await;
+        *reading.lock().unwrap() = Err("connection refused".into());
+        // Nothing is known yet: KEDA keeps what there is.
+        let none = ask::<_, IsActiveResponse>(&channel, ACTIVE, object("llm", &[])).await;
+        assert_eq!(none.unwrap_err().code(), Code::Unavailable);
+        *reading.lock().unwrap() = Ok(0.0);
+        let idle: IsActiveResponse = ask(&channel, ACTIVE, object("llm", &[])).await.unwrap();
+        assert!(!idle.result);
+        let spec: GetMetricSpecResponse = ask(&channel, SPEC, object("llm", &[])).await.unwrap();
+        let spec = &spec.metric_specs[0];
+        assert_eq!(
+            (spec.metric_name.as_str(), spec.target_size),
+            ("gpuwise-replicas", 1)
+        );
+        // Changes come by themselves, each once.
+        let mut grpc = Grpc::new(channel.clone());
+        grpc.ready().await.unwrap();
+        let codec: ProstCodec<ScaledObjectRef, IsActiveResponse> = ProstCodec::default();
+        let path = PathAndQuery::from_static(STREAM);
+        let asked = Request::new(object("llm", &[]));
+        let mut told = grpc
+            .server_streaming(asked, path, codec)
+            .await
+            .unwrap()
+            .into_inner();
+        assert!(!told.next().await.unwrap().unwrap().result);
+        *reading.lock().unwrap() = Ok(111.0);
+        assert!(told.next().await.unwrap().unwrap().result);
+        let metrics = values(object("llm", &[]), "s0-gpuwise-replicas");
+        let found: GetMetricsResponse = ask(&channel, METRICS, metrics.clone()).await.unwrap();
+        let found = &found.metric_values[0];
+        assert_eq!((found.metric_value, found.metric_value_float), (12, 12.0));
+        // A source that dies changes nothing.
+        *reading.lock().unwrap() = Err("connection refused".into());
+        let from = lines.0.lock().unwrap().len();
+        while !String::from_utf8_lossy(&lines.0.lock().unwrap()[from..]).contains("held at 12") {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        let held: GetMetricsResponse = ask(&channel, METRICS, metrics).await.unwrap();
+        assert_eq!(held.metric_values[0].metric_value, 12);
+        *reading.lock().unwrap() = Ok(0.0);
+        assert!(!told.next().await.unwrap().unwrap().result);
+    });
+    let text = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
+    let (count, differences) = replayed(&text).unwrap();
+    assert!(
+        count >= 4 && differences.is_empty(),
+        "{count} {differences:?}"
+    );
+    let other = text.replace("\"replicas\":12", "\"replicas\":13");
+    assert!(!replayed(&other).unwrap().1.is_empty());
+}
+
+#[test]
+fn who_is_unknown_or_wrong_is_told_so() {
+    let (at, ..) = started(None);
+    block(async {
+        let channel = connected(at).await;
+        let unknown = ScaledObjectRef {
+            scaler_metadata: HashMap::new(),
+            ..object("other", &[])
+        };
+        let refused = ask::<_, GetMetricSpecResponse>(&channel, SPEC, unknown)
+            .await
+            .unwrap_err();
+        assert_eq!(refused.code(), Code::NotFound);
+        assert!(
+            refused
+                .message()
+                .starts_with("default/other: nothing is known"),
+            "{refused}"
+        );
+        let wrong = object("wrong", &[("rate", "many")]);
+        let refused = ask::<_, GetMetricSpecResponse>(&channel, SPEC, wrong)
+            .await
+            .unwrap_err();
+        assert_eq!(refused.code(), Code::InvalidArgument);
+        let other = values(object("llm", &[]), "s0-other");
+        let refused = ask::<_, GetMetricsResponse>(&channel, METRICS, other)
+            .await
+            .unwrap_err();
+        assert_eq!(refused.code(), Code::NotFound);
+        let method = "/externalscaler.ExternalScaler/StreamMetricSpec";
+        let refused = ask::<_, IsActiveResponse>(&channel, method, object("llm", &[])).await;
+        assert_eq!(refused.unwrap_err().code(), Code::Unimplemented);
+    });
+}
+
+#[test]
+fn keda_may_ask_by_tls() {
+    let folder = tempfile::tempdir().unwrap();
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let files = TlsFiles {
+        certificate: folder.path().join("cert.pem"),
+        key: folder.path().join("key.pem"),
+    };
+    fs::write(&files.certificate, made.cert.pem()).unwrap();
+    fs::write(&files.key, made.signing_key.serialize_pem()).unwrap();
+    let (at, ..) = started(Some(files));
+    block(async {
+        let authority = Certificate::from_pem(made.cert.pem());
+        let tls = ClientTlsConfig::new()
+            .ca_certificate(authority)
+            .domain_name("localhost");
+        let channel = Channel::from_shared(format!("https://{at}")).unwrap();
+        let channel = channel.tls_config(tls).unwrap().connect().await.unwrap();
+        let idle: IsActiveResponse = ask(&channel, ACTIVE, object("llm", &[])).await.unwrap();
+        assert!(!idle.result);
+        let plain = Channel::from_shared(format!("http://{at}"))
+            .unwrap()
+            .connect()
+            .await;
+        let plain = match plain {
+            Ok(channel) => ask::<_, IsActiveResponse>(&channel, ACTIVE, object("llm", &[])).await,
+            Err(error) => Err(tonic::Status::unknown(error.to_string())),
+        };
+        assert!(plain.is_err());
+    });
+}
