@@ -5,6 +5,7 @@ use crate::{
     fluid::{Demand, Outcome, Service, run},
     peers::{Dynamo, Foreseeing, Hpa, Kpa, Metric, Static, Trend, Wva},
 };
+use gpuwise_domain::scale::ScaleSample;
 use gpuwise_units::Nanoseconds;
 use serde::{Deserialize, Serialize};
 
@@ -149,4 +150,36 @@ pub fn compare(
         }
     }
     best
+}
+
+/// The same run once more, with what was there every so often.
+pub fn sampled(
+    policy: Policy,
+    demand: &Demand,
+    service: &Service,
+    objective: f64,
+    best: &Compared,
+    every: f64,
+    seed: u64,
+) -> Vec<ScaleSample> {
+    let mut controller = policy.controller(demand, service, objective, best.target.unwrap_or(1.0));
+    let mut samples = Vec::new();
+    run(
+        demand,
+        service,
+        &mut *controller,
+        seed,
+        |asked, decision| {
+            let now = asked.now.seconds().get();
+            if now >= samples.len() as f64 * every {
+                samples.push(ScaleSample {
+                    at: asked.now,
+                    rate: demand.at(now),
+                    serving: decision.wanted.replicas,
+                    warm: decision.wanted.warm,
+                });
+            }
+        },
+    );
+    samples
 }

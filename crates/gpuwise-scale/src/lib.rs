@@ -4,11 +4,13 @@
 //! down and read back, and then goes on to the same answers.
 //!
 //! - [`forecast`]: demand with ranges, learned while it is watched;
+//! - [`cold`]: how long a replica takes until it serves;
 //! - [`controller`]: how many replicas serve, and how many are warm beside them;
 //! - [`peers`]: what others' published controllers would do;
 //! - [`fluid`]: a service as a flow, on which controllers run;
 //! - [`compare`]: controllers beside one another.
 
+pub mod cold;
 pub mod compare;
 #[cfg(doctest)]
 mod concepts;

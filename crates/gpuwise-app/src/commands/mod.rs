@@ -17,6 +17,8 @@ mod differences;
 pub mod evidence;
 pub mod fleet;
 pub mod forecast;
+pub mod scale;
+mod series;
 pub mod gpus;
 pub mod lint;
 pub mod memory;
@@ -238,6 +240,9 @@ pub enum Command {
     ///
     /// Exit code 0: forecast. 2: the input is wrong.
     Forecast(forecast::Flags),
+    /// Say how many replicas demand needs, and what autoscalers make of it
+    #[command(subcommand)]
+    Scale(scale::Command),
     /// Bill hosts over years: rented, owned, or both, with what to buy by when
     ///
     /// Of a saved deployment, or of hosts that flags name: on demand, reserved, spot, bought as the load
@@ -403,6 +408,7 @@ impl Command {
             Self::Predict(_) => AnswerName::Predict,
             Self::Tier(_) => AnswerName::Tier,
             Self::Forecast(_) => AnswerName::Forecast,
+            Self::Scale(_) => AnswerName::ScalePlan,
             Self::Tco(_) => AnswerName::Tco,
             Self::Accuracy(_) => AnswerName::Accuracy,
             Self::Calibrate(_) => AnswerName::Calibrate,
@@ -485,6 +491,7 @@ pub fn run(context: &Context, command: &Command) -> anyhow::Result<Exit> {
         #[cfg(feature = "database")]
         Command::Runs(flags) => runs::run(context, flags),
         Command::Forecast(flags) => forecast::run(context, flags),
+        Command::Scale(command) => scale::run(context, command),
         Command::Tco(flags) => tco::run(context, flags),
         Command::Tier(flags) => tier::run(context, flags),
         Command::Watch(flags) => watch::run(context, flags),
