@@ -50,7 +50,7 @@ pub(super) struct Look<'a> {
 }
 
 /// By build, what capacity that is lost costs and what a place of each width does, in parts of [`ONE`].
-type Weights = [[i64; WIDTHS + 1]; BUILDS];
+pub(super) type Weights = [[i64; WIDTHS + 1]; BUILDS];
 
 impl<'a> Look<'a> {
     pub(super) fn new(
@@ -89,16 +89,38 @@ impl<'a> Look<'a> {
         if group.least > *limit {
             return None;
         }
-        let weights = self.weights.get(group.build as usize)?;
+        let least = self.cost_of(group);
+        // As many grains are not enough for one of a higher rank.
+        let higher = self.best.is_some_and(|best| rank > best.rank);
+        (least < self.above - i64::from(higher) * GRAIN).then(|| grains(least, self.asked()))
+    }
+
+    /// How many grains a group costs.
+    pub(super) fn grains_of(&self, group: &Group) -> i64 {
+        grains(self.cost_of(group), self.asked())
+    }
+
+    #[inline]
+    fn cost_of(&self, group: &Group) -> i64 {
+        let Some(weights) = self.weights.get(group.build as usize) else {
+            return i64::MAX;
+        };
         let of = |way: &Option<(i32, [i16; WIDTHS])>| {
             way.as_ref()
                 .map_or(i64::MAX, |(loss, places)| cost(weights, *loss, places))
         };
         let [first, second] = &group.losses;
-        let least = of(first).min(of(second));
-        // As many grains are not enough for one of a higher rank.
-        let higher = self.best.is_some_and(|best| rank > best.rank);
-        (least < self.above - i64::from(higher) * GRAIN).then(|| grains(least, self.asked()))
+        of(first).min(of(second))
+    }
+
+    /// Whether a node that costs so many grains, of such a rank, can be as good as the best.
+    pub(super) fn is_beaten_by(&self, grains: i64, rank: u32) -> bool {
+        let beats = |best: Best| (grains, rank) <= (best.grains, best.rank);
+        self.best.is_none_or(beats)
+    }
+
+    pub(super) fn weights(&self) -> &Weights {
+        &self.weights
     }
 
     /// Takes a node that costs so many grains if it is the best so far; whether it is.

@@ -20,6 +20,7 @@ mod prices;
 mod ranking;
 mod room;
 mod rows;
+mod standing;
 mod value;
 
 use super::registry::Registered;

@@ -9,6 +9,7 @@ use super::{
     fit_options::{self, FitOptions},
     look::Look,
     mix::WIDTHS,
+    standing::Standing,
 };
 use gpuwise_domain::placement::NodeId;
 use rustc_hash::FxHashMap;
@@ -33,6 +34,13 @@ pub(super) struct Group {
     pub(super) losses: Losses,
 }
 
+impl Group {
+    /// Whether no class belongs to it now.
+    pub(super) const fn is_empty(&self) -> bool {
+        self.rank == u32::MAX
+    }
+}
+
 /// Of each class of a group the node of lowest rank, after its rank; of classes that have changed also nodes that
 /// are so no longer.
 type Leaders = BTreeSet<(u32, NodeId)>;
@@ -54,6 +62,7 @@ pub(super) struct Ranking {
     entries: usize,
     /// How far it has followed what became of classes; `None`: it does not know all of them.
     until: Option<u64>,
+    standing: Standing,
     /// The group that was best last: looked at first, it mostly leaves little that is better.
     last: usize,
 }
@@ -100,7 +109,7 @@ impl Ranking {
                 self.candidates.saturating_sub(1)
             };
             if present {
-                self.enter(group, head);
+                self.enter(look, group, head);
             }
         }
         self.until = Some(classes.changes());
@@ -115,6 +124,7 @@ impl Ranking {
         let before = std::mem::take(&mut self.groups);
         (self.candidates, self.entries) = (0, 0);
         self.leaders.clear();
+        self.standing.forget();
         self.by_losses.clear();
         let mut firsts: Vec<Vec<(u32, NodeId)>> = Vec::new();
         for (head, at) in classes.heads.iter().zip(0_usize..) {
@@ -204,12 +214,15 @@ impl Ranking {
     }
 
     /// The first node of a class leads it.
-    fn enter(&mut self, group: u32, head: &Head) {
-        let at = group as usize;
+    fn enter(&mut self, look: &Look<'_>, number: u32, head: &Head) {
+        let at = number as usize;
         if let (Some(group), Some(leaders)) = (self.groups.get_mut(at), self.leaders.get_mut(at)) {
             self.empty -= usize::from(leaders.is_empty());
             self.entries += usize::from(leaders.insert((head.rank, head.node)));
-            group.rank = rank_of(leaders);
+            if group.rank != rank_of(leaders) {
+                group.rank = rank_of(leaders);
+                self.standing.note(look, group, number);
+            }
         }
     }
 
@@ -217,16 +230,10 @@ impl Ranking {
     pub(super) fn anywhere(&mut self, look: &mut Look<'_>, without: &[NodeId]) -> u32 {
         self.complete(look);
         let closed = without.iter().filter(|id| self.fits(look, **id)).count() as u32;
-        let before = self.last;
-        let all = (0..self.groups.len()).filter(|at| *at != before);
-        for at in std::iter::once(before).chain(all) {
-            if let Some(group) = self.groups.get(at)
-                && let Some(grains) = look.could_beat(group, group.rank)
-                && let Some((rank, node)) = self.first_of(at, look, without)
-                && look.offer(grains, rank, node)
-            {
-                self.last = at;
-            }
+        if self.standing.is_ready(look, &self.groups) {
+            self.in_order(look, without);
+        } else {
+            self.one_by_one(look, without);
         }
         self.candidates.saturating_sub(closed)
     }
@@ -270,6 +277,36 @@ impl Ranking {
             best = best.into_iter().chain(found.copied()).min();
         }
         best
+    }
+
+    fn one_by_one(&mut self, look: &mut Look<'_>, without: &[NodeId]) {
+        let before = self.last;
+        let all = (0..self.groups.len()).filter(|at| *at != before);
+        for at in std::iter::once(before).chain(all) {
+            if let Some(group) = self.groups.get(at)
+                && let Some(grains) = look.could_beat(group, group.rank)
+                && let Some((rank, node)) = self.first_of(at, look, without)
+                && look.offer(grains, rank, node)
+            {
+                self.last = at;
+            }
+        }
+    }
+
+    fn in_order(&mut self, look: &mut Look<'_>, without: &[NodeId]) {
+        let mut seen = Vec::new();
+        while let Some((grains, rank, number)) = self.standing.pop(look) {
+            let at = number as usize;
+            if self.groups.get(at).is_none_or(|group| group.rank != rank) {
+                continue;
+            }
+            if let Some((rank, node)) = self.first_of(at, look, without) {
+                look.offer(grains, rank, node);
+            }
+            let group = self.groups.get(at).filter(|group| !group.is_empty());
+            seen.extend(group.map(|group| (grains, group.rank, number)));
+        }
+        seen.into_iter().for_each(|entry| self.standing.push(entry));
     }
 
     /// Weighs what may be taken of a node; `false`: the ask does not fit.
