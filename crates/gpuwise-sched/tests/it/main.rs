@@ -15,6 +15,7 @@ mod mig;
 #[allow(dead_code, unreachable_pub, reason = "its own tests run here")]
 mod pages;
 mod queues;
+mod ranking;
 mod report;
 mod restart;
 mod pairs;
