@@ -30,6 +30,7 @@ pub mod profile;
 pub mod replay;
 #[cfg(feature = "database")]
 pub mod runs;
+pub mod scale;
 pub mod simulate;
 pub mod sources;
 pub mod table;
@@ -238,6 +239,9 @@ pub enum Command {
     ///
     /// Exit code 0: forecast. 2: the input is wrong.
     Forecast(forecast::Flags),
+    /// Scale services: objects for autoscalers of Kubernetes, and answers for KEDA
+    #[command(subcommand)]
+    Scale(scale::ScaleCommand),
     /// Bill hosts over years: rented, owned, or both, with what to buy by when
     ///
     /// Of a saved deployment, or of hosts that flags name: on demand, reserved, spot, bought as the load
@@ -403,6 +407,8 @@ impl Command {
             Self::Predict(_) => AnswerName::Predict,
             Self::Tier(_) => AnswerName::Tier,
             Self::Forecast(_) => AnswerName::Forecast,
+            // Objects of Kubernetes and words.
+            Self::Scale(_) => AnswerName::ServingPlan,
             Self::Tco(_) => AnswerName::Tco,
             Self::Accuracy(_) => AnswerName::Accuracy,
             Self::Calibrate(_) => AnswerName::Calibrate,
@@ -485,6 +491,7 @@ pub fn run(context: &Context, command: &Command) -> anyhow::Result<Exit> {
         #[cfg(feature = "database")]
         Command::Runs(flags) => runs::run(context, flags),
         Command::Forecast(flags) => forecast::run(context, flags),
+        Command::Scale(command) => scale::run(context, command),
         Command::Tco(flags) => tco::run(context, flags),
         Command::Tier(flags) => tier::run(context, flags),
         Command::Watch(flags) => watch::run(context, flags),
