@@ -9,6 +9,7 @@ use gpuwise_account::{
     period::{HOUR, Interval},
     usage::{Granted, Limits, Outcome, Reason, Sharing, UsageRecord, Used},
 };
+use gpuwise_domain::placement::{GpuShare, Part};
 use gpuwise_units::Nanoseconds;
 use gpuwise_wire::broker::{BrokerEvent, GpuUse, UsageAnswer, UsageAside, UsageDocument};
 use std::collections::{BTreeMap, BTreeSet};
@@ -44,12 +45,14 @@ pub struct Telemetry {
 }
 
 /// A lease had a share of a GPU over a time.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Had {
     pub lease: u32,
     pub interval: Interval,
     /// Of its compute, above 0, at most 1.
     pub share: f64,
+    /// The profile of the MIG instance that it had, such as `1g.10gb`.
+    pub profile: Option<String>,
 }
 
 /// Telemetry summed up over a time.
@@ -290,6 +293,10 @@ impl Broker {
             let share = granted.compute();
             f64::from(share.part) / f64::from(share.of.max(1))
         };
+        let profile = |granted: &Granted| match granted {
+            Granted::Slice { profile, .. } => Some(profile.clone()),
+            _ => None,
+        };
         let mut all: BTreeMap<&str, Vec<Had>> = uids.map(|uid| (uid, Vec::new())).collect();
         for (uid, had) in &mut all {
             for (_, series) in self.accounts.books.meter().of_device(uid) {
@@ -299,6 +306,7 @@ impl Broker {
                         lease: lease_number(&series.lease)?,
                         interval: span.within(within),
                         share: share(&series.granted),
+                        profile: profile(&series.granted),
                     })
                 }));
             }
@@ -314,6 +322,7 @@ impl Broker {
                     lease,
                     interval,
                     share: share(&record.granted),
+                    profile: profile(&record.granted),
                 });
             }
         }
@@ -321,6 +330,26 @@ impl Broker {
             had.sort_by_key(|one| (one.lease, one.interval.start));
         }
         all
+    }
+
+    /// How much of a GPU's compute each part of a lease is, on average: 1 where they are whole GPUs.
+    pub fn share_of(&self, lease: &Lease) -> f64 {
+        let of = |share: &GpuShare| match share.part {
+            Part::Whole => Some(1.0),
+            Part::Fraction { milli, .. } => Some(f64::from(milli) / 1000.0),
+            Part::Slice { shape, .. } => {
+                let kind = self.world.kind(self.world.gpu(share.gpu)?.gpu.kind)?;
+                let mig = kind.mig.as_ref()?;
+                let compute = f64::from(mig.shape(shape)?.compute);
+                Some(compute / f64::from(mig.compute_slices.max(1)))
+            }
+        };
+        let parts = lease.place.iter().flat_map(|one| &one.gpus);
+        let shares: Vec<f64> = parts.filter_map(of).filter(|share| *share > 0.0).collect();
+        if shares.is_empty() {
+            return 1.0;
+        }
+        shares.iter().sum::<f64>() / shares.len() as f64
     }
 
     /// The lease that a subject of usage names.

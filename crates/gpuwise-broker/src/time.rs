@@ -5,7 +5,7 @@ use crate::{
     tenants::exact,
 };
 use gpuwise_account::period::Month;
-use gpuwise_domain::placement::{Action, Event, Failure, FailureCause, JobId};
+use gpuwise_domain::placement::{Event, Failure, FailureCause, JobId};
 use gpuwise_sched::decide::{Policy, tidy_wake_at, wake_at};
 use gpuwise_units::Nanoseconds;
 use gpuwise_wire::{
@@ -199,25 +199,24 @@ impl Broker {
     fn failed(&self, now: Nanoseconds, order: OrderId, reason: &str) -> Vec<BrokerEvent> {
         match self.orders.get(&order) {
             Some(Work::Act { action, attempt }) if self.world.is_under_way(action) => {
-                let mut events = vec![fleet(&Event::Failed {
+                let failed = Event::Failed {
                     action: action.clone(),
                     attempt: *attempt,
                     failure: Failure {
                         cause: FailureCause::Unknown,
                         what: reason.to_owned(),
                     },
-                })];
-                if let Action::Place { job, .. } = action
-                    && let Some(lease) = self.lease(job.0)
-                    && lease.failed_starts + 1 >= STARTS
-                {
-                    events.push(BrokerEvent::Ended {
-                        lease: lease.number,
-                        how: EndedHow::Failed,
-                        reason: reason.to_owned(),
-                        exit_code: None,
-                    });
-                }
+                };
+                let mut events = vec![fleet(&failed)];
+                let lost = self.would_lose(now, &failed);
+                let lost = lost.into_iter().filter_map(|number| self.lease(number));
+                let enough = lost.filter(|lease| lease.failed_starts + 1 >= STARTS);
+                events.extend(enough.map(|lease| BrokerEvent::Ended {
+                    lease: lease.number,
+                    how: EndedHow::Failed,
+                    reason: reason.to_owned(),
+                    exit_code: None,
+                }));
                 events
             }
             Some(Work::Restart { job, .. }) => {

@@ -4,6 +4,7 @@
 //! `SKIPPED <crate> <test>: <what is missing>` once, on the standard error itself, which the test
 //! harness does not capture as it does `eprintln!`; `.ci/run` counts these lines.
 
+pub mod nvml;
 pub mod postgres;
 
 use std::{

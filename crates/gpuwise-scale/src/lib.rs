@@ -3,8 +3,16 @@
 //! Everything is a function of what was observed: no clock, file or thread. State is a value that can be written
 //! down and read back, and then goes on to the same answers.
 //!
-//! - [`forecast`]: demand with ranges, learned while it is watched.
+//! - [`forecast`]: demand with ranges, learned while it is watched;
+//! - [`controller`]: how many replicas serve, and how many are warm beside them;
+//! - [`peers`]: what others' published controllers would do;
+//! - [`fluid`]: a service as a flow, on which controllers run;
+//! - [`compare`]: controllers beside one another.
 
+pub mod compare;
 #[cfg(doctest)]
 mod concepts;
+pub mod controller;
+pub mod fluid;
 pub mod forecast;
+pub mod peers;

@@ -156,7 +156,13 @@ impl Collector {
         if policy.disruptions.reclaim.is_none() {
             return;
         }
-        for (lease, milli) in busy_of(told) {
+        let share = |lease: u32| {
+            let broker = self.shared.broker();
+            broker
+                .lease(lease)
+                .map_or(1.0, |lease| broker.share_of(lease))
+        };
+        for (lease, milli) in busy_of(told, share) {
             let before = self.busy.insert(lease, milli);
             let same = before.is_some_and(|before| {
                 (before == 0) == (milli == 0) && before.abs_diff(milli) < 100
@@ -334,9 +340,9 @@ impl Collector {
     }
 }
 
-/// How busy each lease was, in thousandths of its GPUs' time: by what was measured of them, else by whether
-/// anybody asked it.
-fn busy_of(told: &[UsageDocument]) -> BTreeMap<u32, u32> {
+/// How busy each lease was, in thousandths of the time of what it has of GPUs: by what was measured of them, else by
+/// whether anybody asked it.
+fn busy_of(told: &[UsageDocument], share: impl Fn(u32) -> f64) -> BTreeMap<u32, u32> {
     #[derive(Default)]
     struct Seen {
         worked: f64,
@@ -355,14 +361,17 @@ fn busy_of(told: &[UsageDocument]) -> BTreeMap<u32, u32> {
             seen.requests = Some(seen.requests.unwrap_or(0).saturating_add(requests));
         }
     }
-    let busy = |seen: &Seen| match seen.requests {
-        _ if seen.time > 0.0 => Some((seen.worked / seen.time * 1000.0).clamp(0.0, 1000.0) as u32),
+    let busy = |lease: u32, seen: &Seen| match seen.requests {
+        _ if seen.time > 0.0 => {
+            let of_it = seen.worked / seen.time / share(lease);
+            Some((of_it * 1000.0).clamp(0.0, 1000.0) as u32)
+        }
         Some(0) => Some(0),
         Some(_) => Some(1000),
         None => None,
     };
     let each = all.iter();
-    each.filter_map(|(lease, seen)| Some((*lease, busy(seen)?)))
+    each.filter_map(|(lease, seen)| Some((*lease, busy(*lease, seen)?)))
         .collect()
 }
 

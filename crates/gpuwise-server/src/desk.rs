@@ -59,6 +59,8 @@ pub struct GpuSeen {
     pub uuid: Option<String>,
     pub host: Option<String>,
     pub index: Option<u32>,
+    /// The MIG instance that it is of, by its number on the GPU and its profile; `None`: the whole GPU.
+    pub instance: Option<(Option<u32>, Option<String>)>,
     pub at: Nanoseconds,
     /// Share of the time in which it worked.
     pub busy: Option<f64>,

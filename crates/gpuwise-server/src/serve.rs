@@ -8,7 +8,7 @@ use crate::{
     collect::{Collect, Collector},
     desk::Desk,
     endpoints::Endpoints,
-    executor::{Delays, Executor, Local, Simulated},
+    executor::{Cutter, Delays, Executor, Local, Simulated},
     gateway,
     http::{self, Shared, TlsError, TlsFiles},
     lead,
@@ -72,6 +72,8 @@ pub struct Settings {
     pub oidc: Option<OidcSettings>,
     /// Where processes of the local executor keep logs and what is known of them.
     pub state: PathBuf,
+    /// What cuts the GPUs of this machine; `None`: there is no driver.
+    pub driver: Option<Arc<dyn Cutter>>,
     /// How telemetry of services is collected, and what is done with it.
     pub collect: Collect,
 }
@@ -257,7 +259,13 @@ fn executor_of(
             // Two brokers of a machine, each with its log, know nothing of one another's processes.
             let own = format!("broker-{}", &token::hash(&settings.store)[..8]);
             let place = settings.state.join(own);
-            Box::new(Local::new(place, sender.clone(), endpoints.clone()))
+            let driver = settings.driver.clone();
+            Box::new(Local::new(
+                place,
+                sender.clone(),
+                endpoints.clone(),
+                driver,
+            ))
         }
     }
 }

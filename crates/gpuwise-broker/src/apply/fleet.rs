@@ -1,7 +1,7 @@
 //! Plans, and what becomes of them on the fleet.
 
-use crate::{Broken, Broker, executor::Work};
-use gpuwise_domain::placement::{Action, Event, Plan};
+use crate::{Broken, Broker, Lease, executor::Work};
+use gpuwise_domain::placement::{Action, Assignment, Event, JobId, Plan};
 use gpuwise_units::Nanoseconds;
 use gpuwise_wire::broker::PlacedReason;
 
@@ -43,16 +43,14 @@ impl Broker {
             Event::Done { action, .. } | Event::Failed { action, .. } => Some(action.clone()),
             _ => None,
         };
-        if let Event::Failed {
-            action: Action::Place { job, .. },
-            failure,
-            ..
-        } = &event
-            && let Some(lease) = self.leases.get_mut(&job.0)
-        {
-            lease.failed_starts += 1;
-            lease.failed_because = Some(failure.what.clone());
-        }
+        let seated = match &event {
+            Event::Failed { action, .. } => self.starting_by(action),
+            _ => Vec::new(),
+        };
+        let why = match &event {
+            Event::Failed { failure, .. } => failure.what.clone(),
+            _ => String::new(),
+        };
         if let Event::NodeJoined { gpus, .. } = &event {
             let joined = gpus
                 .iter()
@@ -61,6 +59,12 @@ impl Broker {
         }
         self.time(at, &event);
         self.happen(at, event)?;
+        for number in self.unseated(seated) {
+            if let Some(lease) = self.leases.get_mut(&number) {
+                lease.failed_starts += 1;
+                lease.failed_because = Some(why.clone());
+            }
+        }
         if let Some(action) = answered {
             let same =
                 |work: &Work| matches!(work, Work::Act { action: one, .. } if *one == action);
@@ -83,6 +87,53 @@ impl Broker {
         }
         self.drop_orders();
         Ok(())
+    }
+
+    /// Leases that an action is to start, or that are to start on the GPU that it is about.
+    fn starting_by(&self, action: &Action) -> Vec<u32> {
+        let gpu = match action {
+            Action::Place { job, .. } => return vec![job.0],
+            Action::SetMig { gpu, .. }
+            | Action::CreateInstance { gpu, .. }
+            | Action::DestroyInstance { gpu, .. }
+            | Action::Attach { gpu, .. } => *gpu,
+            _ => return Vec::new(),
+        };
+        let on = |assignment: &Assignment| assignment.gpus.iter().any(|share| share.gpu == gpu);
+        let starts = |lease: &&Lease| {
+            let state = self.world.job(lease.job());
+            state.is_some_and(|state| state.start().is_some() && state.assignments.iter().any(on))
+        };
+        self.open()
+            .filter(starts)
+            .map(|lease| lease.number)
+            .collect()
+    }
+
+    /// Those of them that have lost their places.
+    fn unseated(&self, leases: Vec<u32>) -> Vec<u32> {
+        let has_none = |number: &u32| {
+            let state = self.world.job(JobId(*number));
+            state.is_some_and(|state| state.assignments.is_empty())
+        };
+        leases.into_iter().filter(has_none).collect()
+    }
+
+    /// Leases that would lose the places where they start if an action failed.
+    pub(crate) fn would_lose(&self, now: Nanoseconds, event: &Event) -> Vec<u32> {
+        let Event::Failed { action, .. } = event else {
+            return Vec::new();
+        };
+        let starting = self.starting_by(action);
+        if starting.is_empty() || matches!(action, Action::Place { .. }) {
+            return starting;
+        }
+        let mut after = self.slice();
+        let happened = after.happen(now, event.clone());
+        if happened.is_err() {
+            return Vec::new();
+        }
+        after.unseated(starting)
     }
 
     /// Keeps what lending and giving back took: from the order on, or from when it was wanted.

@@ -4,6 +4,7 @@
 //! reader of a fleet in the order of its file and never change their meaning.
 
 mod ask;
+mod cutting;
 mod event;
 mod inventory;
 mod mig;
@@ -20,6 +21,7 @@ pub use ask::{
     DurationEstimate, Gang, GpuAsk, Isolation, Job, Need, Preemption, SliceAsk, Spread,
     TopologyWish, WorkerAsk,
 };
+pub use cutting::{CutError, CutGpu, CutInstance};
 pub use event::{Attempt, Ended, Event, Failure, FailureCause, Seen, TimestampedEvent};
 pub use inventory::{
     Domain, FabricPool, Fleet, FleetGpu, GpuKind, Health, Home, Level, Node, Reservation,

@@ -1,8 +1,16 @@
-//! How many replicas and warm spares are wanted.
+//! How many replicas serve, and how many are warm beside them.
+//!
+//! A [`Controller`] is asked every period with what was [`Observed`] and answers with a [`Decision`]: what it wants,
+//! and which of its rules that came from. [`Gpuwise`] is ours; [`crate::peers`] are others'.
 
+mod demand;
+mod highest;
 mod ours;
+mod rules;
+mod spares;
 
-pub use ours::{Gpuwise, Rules};
+pub use ours::Gpuwise;
+pub use rules::{Rules, RulesError};
 
 use gpuwise_units::Nanoseconds;
 use serde::{Deserialize, Serialize};
@@ -16,16 +24,19 @@ pub struct Observed {
     /// Requests that wait, and that run.
     pub queued: f64,
     pub running: f64,
-    /// Replicas that serve, that start (from nothing, or wake), and that are warm.
+    /// Replicas that serve, that start (from nothing, or wake), that are warm, and that are on the way to be warm.
     pub ready: u32,
     pub starting: u32,
     pub warm: u32,
+    pub warming: u32,
     /// Requests since the beginning, and those of them beyond the SLO.
     pub requests: f64,
     pub late: f64,
+    /// How long the last replica took from nothing until it served, where one became ready since it was last asked.
+    pub started: Option<Nanoseconds>,
 }
 
-/// What it wants.
+/// What a controller wants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Wanted {
     /// Replicas that serve.
@@ -34,10 +45,60 @@ pub struct Wanted {
     pub warm: u32,
 }
 
+/// The rule that a number of replicas came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Because {
+    /// Demand needs so many.
+    #[default]
+    Demand,
+    /// Demand, and a queue that is to drain.
+    Queue,
+    /// What is there is enough, and not so much more that a change pays.
+    Band,
+    /// More were needed a moment ago.
+    Hold,
+    /// Metrics say nothing: what is there stays.
+    NoMetrics,
+    /// Replicas were started and did not get ready: no more are started.
+    NotReady,
+    /// The policy's bounds.
+    Min,
+    Max,
+    /// Nothing came for as long as the policy says.
+    Idle,
+}
+
+/// What is wanted, why, and what it was found from.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct Decision {
+    pub wanted: Wanted,
+    pub because: Because,
+    /// Requests a second that arrive now, and that serving and warm replicas together are to cover.
+    pub demand: f64,
+    pub covered: f64,
+}
+
+impl From<Wanted> for Decision {
+    fn from(wanted: Wanted) -> Self {
+        Self {
+            wanted,
+            ..Self::default()
+        }
+    }
+}
+
+impl Decision {
+    /// So many replicas, none of them warm.
+    pub fn replicas(replicas: u32) -> Self {
+        Self::from(Wanted { replicas, warm: 0 })
+    }
+}
+
 /// Decides how many replicas a service has.
 pub trait Controller {
     /// Between two decisions.
     fn period(&self) -> Nanoseconds;
 
-    fn decide(&mut self, seen: &Observed) -> Wanted;
+    fn decide(&mut self, seen: &Observed) -> Decision;
 }

@@ -1,145 +1,140 @@
 //! Our controller: serve what is there, keep warm what may come.
 //!
-//! What serves follows what arrives now, within the time that a warm replica takes to wake; what is warm beside it
-//! covers a quantile of the highest demand until a replica could be started from nothing. That quantile is moved by
-//! what is left of the error budget: where more requests were late than the SLO allows, more is kept.
+//! What serves follows what arrives now, within the time that a warm replica takes to wake. What is warm beside it
+//! covers the highest demand until a replica could be started from nothing; how far beyond what is expected that
+//! reaches follows what is used of the error budget. Where nothing can be warm, all of it serves.
 
-use super::{Controller, Observed, Wanted};
-use crate::forecast::{Forecaster, Settings};
+use super::{
+    Because, Controller, Decision, Observed, Rules, Wanted, demand::Arrivals, highest::Highest,
+    spares::Cover,
+};
 use gpuwise_units::Nanoseconds;
 use serde::{Deserialize, Serialize};
-use std::collections::VecDeque;
 
-/// What it goes by.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Rules {
-    /// Between two decisions.
-    pub period: Nanoseconds,
-    /// Requests a second that a replica serves.
-    pub rate: f64,
-    /// Share of requests that are to be in time.
-    pub objective: f64,
-    /// From nothing until a replica serves, and from warm.
-    pub start: Nanoseconds,
-    pub wake: Nanoseconds,
-    /// Seconds that a request may wait.
-    pub wait: f64,
-    /// How long fewer must be enough before there are fewer.
-    pub hold: Nanoseconds,
-    /// Whether replicas can be warm.
-    pub warms: bool,
-    /// What a warm replica costs beside one that serves.
-    pub warm_cost: f64,
-    pub far: u64,
-    pub band: f64,
-    pub extra: f64,
-    pub keep: f64,
-    pub level: f64,
-    pub margin: f64,
-}
-
-/// Between two readings of the forecast.
-const READING: u64 = 60_000_000_000;
-const SLOWLY: u64 = 60_000_000_000;
+/// Fewer replicas are taken away only where so large a share, and so many standard deviations of the rate, are too
+/// many; more are added with half of that to spare.
+const BAND: f64 = 0.07;
+const DEVIATIONS: f64 = 1.0;
+const AHEAD: f64 = 0.5;
+/// Fewer must be enough for so long before there are fewer.
+const HOLD: Nanoseconds = Nanoseconds(120_000_000_000);
+/// Room against queues that come of chance, of what their tail asks for.
+const ROOM: f64 = 0.15;
+/// A queue counts once it takes so much of what a request may wait.
+const QUEUED: f64 = 0.25;
+/// After so many start-ups without one that got ready no more are started.
+const TOO_LONG: u64 = 3;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Gpuwise {
     rules: Rules,
-    forecaster: Forecaster,
-    farther: Forecaster,
-    open_far: (Nanoseconds, f64),
-    /// Arrivals of the reading that is open, and when it began.
-    open: (Nanoseconds, f64),
-    /// Arrivals of the last decisions.
-    recent: VecDeque<f64>,
-    /// What was wanted lately: the highest holds.
-    lately: VecDeque<(Nanoseconds, u32)>,
-    lately_total: VecDeque<(Nanoseconds, u32)>,
-    /// How much is left of a replica's rate for what cannot be foreseen, and at which level demand is covered.
-    margin: f64,
-    level: f64,
-    /// Requests and late ones at the last correction.
-    judged: (f64, f64),
-    /// Variance of arrivals over their mean.
-    dispersion: f64,
+    arrivals: Arrivals,
+    cover: Cover,
+    serving: Highest,
+    all: Highest,
+    /// How long a start is known to take.
+    start: Nanoseconds,
+    /// Since when replicas start without one that got ready, and how many were ready then.
+    waiting: Option<(Nanoseconds, u32)>,
+    /// When a request last came.
+    last: Nanoseconds,
 }
 
 impl Gpuwise {
     pub fn new(rules: Rules) -> Self {
-        let ahead = |time: u64| (time / READING).max(1) as u32;
-        let _ = ahead;
-        let horizons = vec![1];
-        let far = rules.far * 1_000_000_000;
-        let farther = Forecaster::new(Settings { period: Nanoseconds(far), horizons: vec![((rules.start.0 + READING).div_ceil(far)) as u32] });
-        let settings = Settings { period: Nanoseconds(READING), horizons };
         Self {
-            forecaster: Forecaster::new(settings),
-            farther,
-            open_far: (Nanoseconds(0), 0.0),
-            open: (Nanoseconds(0), 0.0),
-            recent: VecDeque::new(),
-            lately: VecDeque::new(),
-            lately_total: VecDeque::new(),
-            margin: rules.margin,
-            level: rules.level,
-            judged: (0.0, 0.0),
-            dispersion: 1.0,
+            arrivals: Arrivals::new(rules.period),
+            cover: Cover::new(&rules),
+            serving: Highest::default(),
+            all: Highest::default(),
+            start: rules.start,
+            waiting: None,
+            last: Nanoseconds(0),
             rules,
         }
     }
 
-    /// Notes what arrived, and tells the forecaster when a reading is over.
-    fn take(&mut self, seen: &Observed, arrived: f64) {
-        self.recent.push_back(arrived);
-        let most = (READING / self.rules.period.0.max(1)).max(1) as usize;
-        if self.recent.len() > most {
-            self.recent.pop_front();
-        }
-        self.open.1 += arrived;
-        self.open_far.1 += arrived;
-        let span = seen.now.0.saturating_sub(self.open_far.0.0);
-        if span >= self.rules.far * 1_000_000_000 {
-            self.farther.observe(Some(self.open_far.1 / (span as f64 / 1e9)));
-            self.open_far = (seen.now, 0.0);
-        }
-        let span = seen.now.0.saturating_sub(self.open.0.0);
-        if span >= READING {
-            self.forecaster.observe(Some(self.open.1 / (span as f64 / 1e9)));
-            self.open = (seen.now, 0.0);
-            let count = self.recent.len() as f64;
-            let mean = self.recent.iter().sum::<f64>() / count;
-            let trend = |at: usize| mean + 0.0 * at as f64;
-            let variance = self.recent.iter().enumerate().map(|(at, one)| (one - trend(at)).powi(2)).sum::<f64>() / (count - 1.0).max(1.0);
-            if mean > 0.0 {
-                self.dispersion += 0.05 * (variance / mean - self.dispersion);
-            }
-        }
+    pub const fn rules(&self) -> &Rules {
+        &self.rules
     }
 
-    /// What was late beyond what may be raises margin and level, what was not lowers them slowly.
-    fn correct(&mut self, seen: &Observed) {
-        let (requests, late) = (seen.requests - self.judged.0, seen.late - self.judged.1);
-        if requests <= 0.0 {
+    /// Follows how long starts take: a longer one at once by half, a shorter one slowly.
+    fn learn_start(&mut self, took: Option<Nanoseconds>) {
+        let Some(took) = took.filter(|took| took.0 > 0) else {
             return;
-        }
-        self.judged = (seen.requests, seen.late);
-        let allowed = 1.0 - self.rules.objective;
-        let over = late / requests - allowed;
-        // Against what is used of the budget in all, so that it is spent, not saved.
-        let spent = seen.late / (allowed * seen.requests).max(1.0);
-        let _ = over;
-        let _ = spent;
+        };
+        let (now, took) = (self.start.0 as f64, took.0 as f64);
+        let share = if took > now { 0.5 } else { 0.05 };
+        self.start = Nanoseconds((now + share * (took - now)) as u64);
     }
 
-    fn highest(list: &mut VecDeque<(Nanoseconds, u32)>, now: Nanoseconds, hold: Nanoseconds, one: u32) -> u32 {
-        list.push_back((now, one));
-        while let Some((at, _)) = list.front()
-            && at.0 + hold.0 < now.0
-        {
-            list.pop_front();
+    /// Whether replicas have been starting for so long that starting more would not help.
+    fn stuck(&mut self, seen: &Observed) -> bool {
+        if seen.starting == 0 {
+            self.waiting = None;
+            return false;
         }
-        list.iter().map(|(_, one)| *one).max().unwrap_or(one)
+        let (since, ready) = *self.waiting.get_or_insert((seen.now, seen.ready));
+        if seen.ready > ready {
+            self.waiting = Some((seen.now, seen.ready));
+            return false;
+        }
+        seen.now.0.saturating_sub(since.0) > TOO_LONG * self.start.0
     }
+
+    /// Replicas that serve what arrives now, as a number that need not be whole, and whether a queue is part of it.
+    fn needs(&self, seen: &Observed, demand: f64) -> (f64, bool) {
+        let rate = self.rules.rate;
+        let wait = self.rules.wait.seconds().get();
+        // The tail of queues that come of chance falls as exp(-2 room wait / dispersion).
+        let tail = libm::log(1.0 / (1.0 - self.rules.objective));
+        let room = ROOM * self.arrivals.dispersion() * tail / (2.0 * wait);
+        let room = if demand > 0.0 { room } else { 0.0 };
+        let waits = seen.queued / (f64::from(seen.ready.max(1)) * rate);
+        let drains = if seen.warm > 0 {
+            self.rules.period
+        } else {
+            self.start
+        };
+        let queued = waits > QUEUED * wait;
+        let backlog = if queued {
+            seen.queued / drains.seconds().get()
+        } else {
+            0.0
+        };
+        ((demand + room + backlog) / rate, queued)
+    }
+
+    /// Chance alone changes nothing: what serves stays while it is enough and hardly too many.
+    fn steady(&self, serving: u32, needs: f64, demand: f64) -> (u32, bool) {
+        let deviation = self.arrivals.deviation_of_minute(demand) / self.rules.rate;
+        let band = BAND * needs + DEVIATIONS * deviation;
+        let there = f64::from(serving);
+        if needs <= there && needs + band > there - 1.0 {
+            return (serving, true);
+        }
+        (whole(needs + AHEAD * band), false)
+    }
+
+    fn bounded(&self, wanted: u32, because: Because) -> (u32, Because) {
+        if wanted > self.rules.max {
+            (self.rules.max, Because::Max)
+        } else if wanted < self.rules.min {
+            (self.rules.min, Because::Min)
+        } else {
+            (wanted, because)
+        }
+    }
+
+    /// How long a spare is kept that is not needed: until holding it has cost as much as starting it anew would.
+    fn keeps(&self, cost: f64) -> Nanoseconds {
+        Nanoseconds((self.start.0 as f64 / cost.max(0.01)) as u64)
+    }
+}
+
+/// Replicas, none of them in part.
+fn whole(needs: f64) -> u32 {
+    (needs - 1e-9).ceil().max(0.0) as u32
 }
 
 impl Controller for Gpuwise {
@@ -147,42 +142,79 @@ impl Controller for Gpuwise {
         self.rules.period
     }
 
-    fn decide(&mut self, seen: &Observed) -> Wanted {
-        let Some(arrived) = seen.arrived else {
-            return Wanted { replicas: seen.ready + seen.starting, warm: seen.warm };
-        };
-        self.take(seen, arrived);
-        self.correct(seen);
-        let period = self.rules.period.seconds().get();
-        let over = |span: f64| {
-            let count = ((span / period).ceil().max(1.0) as usize).min(self.recent.len()).max(1);
-            self.recent.iter().rev().take(count).sum::<f64>() / (count as f64 * period)
-        };
-        let forecasts = self.forecaster.forecasts();
-        // What arrives now, and where it goes until the next decision has acted.
-        let minute = over(60.0);
-        let ahead = forecasts.first().map_or(minute, |one| one.point);
-        let now = minute.max(ahead);
-        // Room so that queues that come of chance stay below the wait: their tail falls as
-        // exp(-2 room wait / dispersion).
-        let allowed = (1.0 - self.rules.objective).max(1e-6);
-        let room = self.margin * self.dispersion.max(1.0) * libm::log(1.0 / allowed) / (2.0 * self.rules.wait);
-        let waits = seen.queued / (f64::from(seen.ready.max(1)) * self.rules.rate);
-        let backlog = if waits > self.rules.wait * 0.25 { seen.queued / period } else { 0.0 };
-        let needs = (now + room + backlog) / self.rules.rate;
-        let active = (needs - 1e-9).ceil().max(1.0) as u32;
-        let covered = self.farther.forecasts().last().map_or(now, |one| one.highest_at(self.level));
-        let total = ((covered + room) / self.rules.rate - 1e-9).ceil().max(1.0) as u32;
-        let total = total.max(active);
+    fn decide(&mut self, seen: &Observed) -> Decision {
+        self.learn_start(seen.started);
         let serving = seen.ready + seen.starting;
-        // Chance alone changes nothing.
-        let steady = if needs <= f64::from(serving) && needs > f64::from(serving) - self.rules.band { serving.max(1) } else { (needs + self.rules.extra).ceil().max(1.0) as u32 };
-        let replicas = if self.rules.warms { steady } else { total };
-        let replicas = Self::highest(&mut self.lately, seen.now, self.rules.hold, replicas);
-        // A spare is let go once holding it has cost as much as starting it anew would.
-        let hold = if self.rules.warms { Nanoseconds((self.rules.keep * self.rules.start.0 as f64 / self.rules.warm_cost) as u64) } else { self.rules.hold };
-        let total = Self::highest(&mut self.lately_total, seen.now, hold, total).max(replicas);
-        let warm = if self.rules.warms { total - replicas } else { 0 };
-        Wanted { replicas, warm }
+        let arrived = seen.arrived.filter(|one| one.is_finite() && *one >= 0.0);
+        let Some(arrived) = arrived else {
+            self.cover.take(seen.now, None, 0.0);
+            let wanted = Wanted {
+                replicas: serving,
+                warm: seen.warm + seen.warming,
+            };
+            return Decision {
+                because: Because::NoMetrics,
+                ..Decision::from(wanted)
+            };
+        };
+        self.arrivals.take(arrived);
+        let minute = self.arrivals.minute();
+        self.cover.take(seen.now, Some(arrived), minute);
+        self.cover
+            .correct(&self.rules, seen.requests, seen.late, seen.warm > 0);
+        if arrived > 0.0 || seen.queued > 0.0 {
+            self.last = seen.now;
+        }
+        let demand = self.arrivals.now();
+        let (needs, queued) = self.needs(seen, demand);
+        let (replicas, within) = self.steady(serving, needs, demand);
+        let because = match (within, queued) {
+            (true, _) => Because::Band,
+            (false, true) => Because::Queue,
+            (false, false) => Because::Demand,
+        };
+        let covered = self.cover.demand(self.start, demand).max(demand);
+        let total = whole(covered / self.rules.rate).max(whole(needs));
+        let idle = seen.now.0.saturating_sub(self.last.0) >= self.rules.idle.0;
+        let (replicas, because) = match self.rules.warm_cost {
+            _ if self.rules.min == 0 && idle => (0, Because::Idle),
+            Some(_) => (replicas, because),
+            // Nothing can be warm: all of it serves.
+            None => (
+                self.all.of(seen.now, self.keeps(1.0), total).max(replicas),
+                because,
+            ),
+        };
+        // As long as requests come, one serves.
+        let replicas = if idle { replicas } else { replicas.max(1) };
+        let held = self.serving.of(seen.now, HOLD, replicas);
+        let because = if held > replicas {
+            Because::Hold
+        } else {
+            because
+        };
+        let (held, because) = self.bounded(held, because);
+        let (held, because) = if held > serving && self.stuck(seen) {
+            (serving.max(self.rules.min), Because::NotReady)
+        } else {
+            (held, because)
+        };
+        let warm = match self.rules.warm_cost {
+            Some(cost) if because != Because::NotReady => {
+                let all = self.all.of(seen.now, self.keeps(cost), total);
+                all.min(self.rules.max).saturating_sub(held)
+            }
+            Some(_) => seen.warm + seen.warming,
+            None => 0,
+        };
+        Decision {
+            wanted: Wanted {
+                replicas: held,
+                warm,
+            },
+            because,
+            demand,
+            covered,
+        }
     }
 }

@@ -28,6 +28,20 @@ impl Demand {
         self.rates.len() as f64 * self.period
     }
 
+    /// The highest rate between two times.
+    pub fn highest(&self, from: f64, until: f64) -> f64 {
+        let first = (from / self.period).ceil().max(0.0) as usize;
+        let last = ((until / self.period).floor().max(0.0) as usize)
+            .min(self.rates.len().saturating_sub(1));
+        let between = self
+            .rates
+            .get(first..=last)
+            .unwrap_or_default()
+            .iter()
+            .copied();
+        between.fold(self.at(from).max(self.at(until)), f64::max)
+    }
+
     pub fn at(&self, second: f64) -> f64 {
         let at = (second / self.period).max(0.0);
         let (low, part) = (at as usize, at - at.floor());
@@ -69,7 +83,11 @@ fn at_once(stream: &mut RandomStream, mean: f64, dispersion: f64) -> f64 {
     let most = mean + 40.0 * libm::sqrt(mean * dispersion.max(1.0)) + 40.0;
     while all < draw && count < most {
         count += 1.0;
-        chance *= if poisson { mean / count } else { fails * (size + count - 1.0) / count };
+        chance *= if poisson {
+            mean / count
+        } else {
+            fails * (size + count - 1.0) / count
+        };
         all += chance;
     }
     count

@@ -8,7 +8,7 @@ mod arrivals;
 
 pub use arrivals::{Demand, negative_binomial};
 
-use crate::controller::{Controller, Observed, Wanted};
+use crate::controller::{Controller, Decision, Observed, Wanted};
 use gpuwise_units::{Nanoseconds, RandomStream};
 
 /// What serves.
@@ -25,12 +25,29 @@ pub struct Service {
     pub wake: f64,
     /// Seconds from serving until a replica is warm, or gone.
     pub sleep: f64,
-    /// What a warm replica costs beside one that serves.
-    pub warm_cost: f64,
+    /// What a warm replica costs beside one that serves; `None`: none can be.
+    pub warm_cost: Option<f64>,
     /// Variance of arrivals over their mean.
     pub dispersion: f64,
     /// Seconds of a bin.
     pub bin: f64,
+}
+
+impl Default for Service {
+    /// The service on which the peers' published figures stand: five requests a second a replica, four seconds each.
+    fn default() -> Self {
+        Self {
+            rate: 5.0,
+            service: 4.0,
+            wait: 2.0,
+            start: 180.0,
+            wake: 5.0,
+            sleep: 10.0,
+            warm_cost: Some(0.1),
+            dispersion: 3.0,
+            bin: 5.0,
+        }
+    }
 }
 
 /// What came of it.
@@ -54,6 +71,14 @@ impl Outcome {
         1.0 - self.late / self.requests.max(1.0)
     }
 
+    /// A bin of what is held.
+    fn add(&mut self, replicas: &Replicas, service: &Service) {
+        // Those that fall asleep or start in order to be warm cost as much as those that serve.
+        let held = replicas.ready + count(&replicas.starting) + count(&replicas.sleeping);
+        self.busy += f64::from(held) * service.bin;
+        self.warm += f64::from(replicas.warm) * service.bin;
+    }
+
     /// Cost over the bound.
     pub fn ratio(&self) -> f64 {
         self.cost / self.bound.max(f64::MIN_POSITIVE)
@@ -71,14 +96,18 @@ struct Replicas {
     sleeping: Vec<(f64, u32)>,
 }
 
-impl Replicas {
-    fn count(of: &[(f64, u32)]) -> u32 {
-        of.iter().map(|(_, count)| count).sum()
-    }
+fn count(of: &[(f64, u32)]) -> u32 {
+    of.iter().map(|(_, count)| count).sum()
+}
 
+impl Replicas {
     fn pass(&mut self, now: f64) {
         let over = |list: &mut Vec<(f64, u32)>| -> u32 {
-            let done = list.iter().filter(|(at, _)| *at <= now).map(|(_, count)| count).sum();
+            let done = list
+                .iter()
+                .filter(|(at, _)| *at <= now)
+                .map(|(_, count)| count)
+                .sum();
             list.retain(|(at, _)| *at > now);
             done
         };
@@ -88,21 +117,57 @@ impl Replicas {
 
     /// Goes to what is wanted; whether anything changed.
     fn follow(&mut self, now: f64, wanted: Wanted, service: &Service) -> bool {
-        let before = self.ready + Self::count(&self.starting);
-        let mut short = wanted.replicas.saturating_sub(before);
+        let before = self.ready + count(&self.starting);
+        self.start(now, wanted.replicas.saturating_sub(before), service);
+        let stopped = self.stop(now, before.saturating_sub(wanted.replicas), service);
+        let have = self.warm + count(&self.sleeping);
+        let sleeps = stopped.min(wanted.warm.saturating_sub(have));
+        if sleeps > 0 {
+            self.sleeping.push((now + service.sleep, sleeps));
+        }
+        let have = have + sleeps;
+        self.warm -= self.warm.min(have.saturating_sub(wanted.warm));
+        // Spares that are not there yet come from nothing, and are warm when they have started.
+        let missing = wanted.warm.saturating_sub(have);
+        if missing > 0 {
+            self.sleeping.push((now + service.start, missing));
+        }
+        self.ready + count(&self.starting) != before
+    }
+
+    /// Starts some: the warm ones, those that are about to be warm, then from nothing.
+    fn start(&mut self, now: f64, mut short: u32, service: &Service) {
         let woken = short.min(self.warm);
         if woken > 0 {
             self.warm -= woken;
             short -= woken;
             self.starting.push((now + service.wake, woken));
         }
+        self.sleeping.sort_by(|a, b| a.0.total_cmp(&b.0));
+        for (at, count) in &mut self.sleeping {
+            let taken = if *at < now + service.start {
+                short.min(*count)
+            } else {
+                0
+            };
+            if taken > 0 {
+                self.starting.push((*at + service.wake, taken));
+            }
+            *count -= taken;
+            short -= taken;
+        }
+        self.sleeping.retain(|(_, count)| *count > 0);
         if short > 0 {
             self.starting.push((now + service.start, short));
         }
-        let mut beyond = before.saturating_sub(wanted.replicas);
-        // Those that would serve last go first.
+    }
+
+    /// Stops some, first those that would serve last; how many of them served.
+    fn stop(&mut self, now: f64, mut beyond: u32, service: &Service) -> u32 {
         while beyond > 0 {
-            let Some((at, count)) = self.starting.pop() else { break };
+            let Some((at, count)) = self.starting.pop() else {
+                break;
+            };
             let gone = beyond.min(count);
             beyond -= gone;
             if count > gone {
@@ -115,69 +180,72 @@ impl Replicas {
         }
         let stops = beyond.min(self.ready);
         self.ready -= stops;
-        let have = self.warm + Self::count(&self.sleeping);
-        let sleeps = stops.min(wanted.warm.saturating_sub(have));
-        if sleeps > 0 {
-            self.sleeping.push((now + service.sleep, sleeps));
-        }
-        let spare = have + sleeps;
-        self.warm -= self.warm.min(spare.saturating_sub(wanted.warm));
-        // Spares that are not there yet come from nothing, and are warm when they have started.
-        let missing = wanted.warm.saturating_sub(spare);
-        if missing > 0 {
-            self.sleeping.push((now + service.start, missing));
-        }
-        self.ready + Self::count(&self.starting) != before
+        stops
     }
 }
 
-/// Runs a controller along demand.
-pub fn run(demand: &Demand, service: &Service, controller: &mut dyn Controller, seed: u64) -> Outcome {
+/// Runs a controller along demand; `told`: each decision and what it was asked with.
+pub fn run(
+    demand: &Demand,
+    service: &Service,
+    controller: &mut dyn Controller,
+    seed: u64,
+    mut told: impl FnMut(&Observed, &Decision),
+) -> Outcome {
     let mut stream = RandomStream::new(seed, "arrivals", 0);
     let mut out = Outcome::default();
+    // It begins with what the first reading needs.
     let first = (demand.at(0.0) / service.rate).ceil().max(1.0) as u32;
-    let mut replicas = Replicas { ready: first, ..Replicas::default() };
-    let (mut queue, mut arrived, mut asked) = (0.0_f64, 0.0, 0.0);
+    let mut replicas = Replicas {
+        ready: first,
+        ..Replicas::default()
+    };
     let period = controller.period().seconds().get();
+    let (mut queue, mut arrived, mut asks) = (0.0_f64, 0.0, period);
     let bins = (demand.length() / service.bin) as u64;
     for bin in 0..bins {
         let now = bin as f64 * service.bin;
         replicas.pass(now);
-        if now >= asked {
+        if now >= asks {
             let seen = Observed {
                 now: Nanoseconds((now * 1e9) as u64),
                 arrived: Some(arrived),
                 queued: queue,
-                running: (f64::from(replicas.ready) * service.rate * service.service).min(arrived / period.max(service.bin) * service.service),
+                running: (f64::from(replicas.ready) * service.rate)
+                    .min(arrived / period.max(service.bin))
+                    * service.service,
                 ready: replicas.ready,
-                starting: Replicas::count(&replicas.starting),
-                warm: replicas.warm + Replicas::count(&replicas.sleeping),
+                starting: count(&replicas.starting),
+                warm: replicas.warm,
+                warming: count(&replicas.sleeping),
                 requests: out.requests,
                 late: out.late,
+                started: None,
             };
-            let wanted = controller.decide(&seen);
-            out.changes += u32::from(replicas.follow(now, wanted, service));
-            (arrived, asked) = (0.0, asked + period);
+            let decision = controller.decide(&seen);
+            told(&seen, &decision);
+            out.changes += u32::from(replicas.follow(now, decision.wanted, service));
+            (arrived, asks) = (0.0, asks + period);
         }
         let mean = demand.at(now + service.bin / 2.0) * service.bin;
         let came = negative_binomial(&mut stream, mean, service.dispersion);
         let serves = f64::from(replicas.ready) * service.rate;
-        let waited = if serves > 0.0 { queue / serves } else { f64::INFINITY };
+        let waits = |queue: f64| {
+            if serves > 0.0 {
+                queue / serves
+            } else {
+                f64::INFINITY
+            }
+        };
         let after = (queue + came - serves * service.bin).max(0.0);
-        let waits = if serves > 0.0 { after / serves } else { f64::INFINITY };
-        // Of those that came in this bin, the wait goes from what it was to what it is.
-        let late = share_beyond(waited, waits, service.wait);
         out.requests += came;
-        out.late += came * late;
-        queue = after;
-        arrived += came;
-        let busy = replicas.ready + Replicas::count(&replicas.starting);
-        let falls = replicas.sleeping.iter().map(|(_, count)| f64::from(*count)).sum::<f64>();
-        out.busy += (f64::from(busy) + falls) * service.bin;
-        out.warm += f64::from(replicas.warm) * service.bin;
+        // Of those that came in this bin, the wait goes from what it was to what it is.
+        out.late += came * share_beyond(waits(queue), waits(after), service.wait);
+        (queue, arrived) = (after, arrived + came);
+        out.add(&replicas, service);
         out.bound += (demand.at(now) / service.rate).ceil() * service.bin;
     }
-    out.cost = out.busy + out.warm * service.warm_cost;
+    out.cost = out.busy + out.warm * service.warm_cost.unwrap_or(1.0);
     out
 }
 
@@ -190,5 +258,9 @@ fn share_beyond(from: f64, to: f64, bound: f64) -> f64 {
     if high <= bound {
         return 0.0;
     }
-    if high.is_finite() { (high - bound) / (high - low) } else { 1.0 }
+    if high.is_finite() {
+        (high - bound) / (high - low)
+    } else {
+        1.0
+    }
 }

@@ -4,7 +4,7 @@ use super::{
     Phase, Refused, World,
     underway::{Standing, Underway, subject},
 };
-use gpuwise_domain::placement::{Action, Attempt, Cause, Failure, FailureCause, JobId};
+use gpuwise_domain::placement::{Action, Assignment, Attempt, Cause, Failure, FailureCause, JobId};
 use gpuwise_units::Nanoseconds;
 use std::sync::Arc;
 
@@ -315,6 +315,7 @@ impl World {
 
     fn gives_up(&mut self, at: Nanoseconds, action: &Action, failure: Option<&Failure>) {
         let attempt = self.attempt_of(action).unwrap_or_default();
+        let seated = self.seated_by(action);
         match action {
             Action::Place { job, .. }
             | Action::Restore { job, .. }
@@ -332,5 +333,27 @@ impl World {
             }
         }
         self.blame(at, action, attempt, failure);
+        // Who lost his place because a device did not do what it was told is not sent there again at once.
+        if let Some(failure) = failure {
+            for (job, before) in seated {
+                if self
+                    .job(job)
+                    .is_some_and(|state| state.assignments != before)
+                {
+                    self.blame_start(at, job, &before, failure);
+                }
+            }
+        }
+    }
+
+    /// Who is on the GPU of an action about a device, and where.
+    fn seated_by(&self, action: &Action) -> Vec<(JobId, Vec<Assignment>)> {
+        let Err(gpu) = subject(action) else {
+            return Vec::new();
+        };
+        let holders = self.holders_of(gpu).into_iter();
+        holders
+            .filter_map(|job| Some((job, self.job(job)?.assignments.clone())))
+            .collect()
     }
 }

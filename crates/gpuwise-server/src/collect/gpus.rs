@@ -111,8 +111,15 @@ fn uid_of(seen: &GpuSeen, places: &Places) -> Option<String> {
     places.at.get(&place).cloned()
 }
 
+/// What was seen of a GPU at a moment.
+#[derive(Debug, Default)]
+struct Look {
+    whole: Option<GpuSeen>,
+    instances: Vec<GpuSeen>,
+}
+
 /// What leases used of one GPU. Where several share it at a time, what it did is divided by what each was
-/// granted: the system cannot tell them apart.
+/// granted: the system cannot tell them apart. MIG instances it can.
 fn used(
     source: &str,
     uid: &str,
@@ -120,38 +127,100 @@ fn used(
     had: &[Had],
     (step, every): (u64, u64),
 ) -> Vec<UsageDocument> {
+    let mut looks: BTreeMap<Nanoseconds, Look> = BTreeMap::new();
+    for one in seen {
+        let look = looks.entry(one.at).or_default();
+        match &one.instance {
+            None => look.whole = Some(one.clone()),
+            Some(_) => look.instances.push(one.clone()),
+        }
+    }
     let mut told = Vec::new();
     for (place, one) in had.iter().enumerate() {
         let mut run: Option<Run> = None;
-        for sample in seen {
-            let covers = Interval::new(Nanoseconds(sample.at.0.saturating_sub(step)), sample.at);
+        for (at, look) in &looks {
+            let covers = Interval::new(Nanoseconds(at.0.saturating_sub(step)), *at);
             let time = covers.within(one.interval);
             if time.is_empty() {
                 continue;
             }
+            let others = had.iter().enumerate().filter(|(other, _)| *other != place);
+            let others = others.filter(|(_, other)| other.interval.overlaps(time));
+            let beside: Vec<&Had> = others.map(|(_, other)| other).collect();
+            let Some(sample) = part(one, &beside, look) else {
+                continue;
+            };
             // Ids begin with periods, so that they are the same however much is read at once.
             let goes_on = run.as_ref().is_some_and(|run| {
                 run.end == time.start
                     && run.start.0 / every == time.start.0 / every
-                    && run.knows == knows(sample)
+                    && run.knows == knows(&sample)
             });
             if !goes_on {
                 told.extend(run.take().map(|run| run.told(source, uid, one.lease)));
             }
-            let others = had.iter().enumerate().filter(|(other, _)| *other != place);
-            let beside = others.filter(|(_, other)| other.interval.overlaps(time));
-            let beside: f64 = beside.map(|(_, other)| other.share).sum();
-            let share = if beside > 0.0 {
-                one.share / (one.share + beside)
-            } else {
-                1.0
-            };
-            run.get_or_insert_with(|| Run::new(time.start, knows(sample)))
-                .add(sample, time, share);
+            run.get_or_insert_with(|| Run::new(time.start, knows(&sample)))
+                .add(&sample, time);
         }
         told.extend(run.map(|run| run.told(source, uid, one.lease)));
     }
     told
+}
+
+/// What of a look is one lease's, beside others; `None`: nothing was seen of it.
+fn part(one: &Had, beside: &[&Had], look: &Look) -> Option<GpuSeen> {
+    let shares: f64 = beside.iter().map(|other| other.share).sum();
+    let share = if shares > 0.0 {
+        one.share / (one.share + shares)
+    } else {
+        1.0
+    };
+    let of = |value: Option<f64>, factor: f64| value.map(|value| value * factor);
+    let bounded = |busy: Option<f64>| busy.map(|busy| busy.clamp(0.0, 1.0));
+    let own: Vec<&GpuSeen> = match &one.profile {
+        None => Vec::new(),
+        Some(profile) => {
+            let same = |seen: &&GpuSeen| {
+                let profiles = seen
+                    .instance
+                    .as_ref()
+                    .and_then(|(_, profile)| profile.as_ref());
+                profiles == Some(profile)
+            };
+            look.instances.iter().filter(same).collect()
+        }
+    };
+    if own.is_empty() {
+        let whole = look.whole.as_ref()?;
+        return Some(GpuSeen {
+            busy: of(bounded(whole.busy), share),
+            memory: of(whole.memory, share),
+            watts: of(whole.watts, share),
+            ..GpuSeen::default()
+        });
+    }
+    // Of several instances of a profile it is not said whose each is: those who have one are given as much each.
+    // Instances that nobody has do nothing; where some are not seen, those that are stand for them.
+    let holders = 1 + beside
+        .iter()
+        .filter(|other| other.profile == one.profile)
+        .count();
+    let among = holders.min(own.len()) as f64;
+    let sum = |value: fn(&GpuSeen) -> Option<f64>| {
+        let values: Option<Vec<f64>> = own.iter().map(|seen| value(seen)).collect();
+        values.map(|values| values.iter().sum::<f64>() / among)
+    };
+    // Power is measured of the board alone; exporters that say it of each instance repeat it.
+    let board = look.whole.as_ref().and_then(|whole| whole.watts);
+    let repeated = look.instances.iter().filter_map(|seen| seen.watts);
+    let board = board.or_else(|| repeated.reduce(f64::max));
+    Some(GpuSeen {
+        // Its share of the time of its own multiprocessors; amounts are of the whole GPU.
+        busy: of(bounded(sum(|seen| seen.busy)), one.share),
+        memory: sum(|seen| seen.memory),
+        watts: of(board, share),
+        ..GpuSeen::default()
+    })
 }
 
 const fn knows(seen: &GpuSeen) -> [bool; 3] {
@@ -184,9 +253,9 @@ impl Run {
         }
     }
 
-    fn add(&mut self, seen: &GpuSeen, time: Interval, share: f64) {
-        let seconds = Nanoseconds(time.length()).seconds().get() * share;
-        self.busy += seen.busy.unwrap_or(0.0).clamp(0.0, 1.0) * seconds;
+    fn add(&mut self, seen: &GpuSeen, time: Interval) {
+        let seconds = Nanoseconds(time.length()).seconds().get();
+        self.busy += seen.busy.unwrap_or(0.0) * seconds;
         self.memory += seen.memory.unwrap_or(0.0).max(0.0) * seconds;
         self.joules += seen.watts.unwrap_or(0.0).max(0.0) * seconds;
         self.end = time.end;
@@ -279,6 +348,22 @@ mod tests {
             lease,
             interval: Interval::new(at(from), at(to)),
             share,
+            profile: None,
+        }
+    }
+
+    fn cut(lease: u32, profile: &str, share: f64) -> Had {
+        Had {
+            profile: Some(profile.into()),
+            ..had(lease, 0, 99, share)
+        }
+    }
+
+    fn instance(number: u32, profile: &str, busy: f64) -> GpuSeen {
+        GpuSeen {
+            instance: Some((Some(number), Some(profile.into()))),
+            memory: Some(1e9),
+            ..sample(15, busy)
         }
     }
 
@@ -324,6 +409,45 @@ mod tests {
         assert!(
             (one - 4.0).abs() < 1e-9 && (two - 8.0).abs() < 1e-9,
             "{one} {two}"
+        );
+    }
+
+    #[test]
+    fn mig_instances_are_told_apart_by_profile() {
+        let seen = [
+            instance(7, "1g.10gb", 0.9),
+            instance(8, "1g.10gb", 0.5),
+            instance(9, "1g.10gb", 0.0),
+            instance(1, "3g.40gb", 0.2),
+        ];
+        let (seventh, three) = (1.0 / 7.0, 3.0 / 7.0);
+        let had = [
+            cut(1, "1g.10gb", seventh),
+            cut(2, "1g.10gb", seventh),
+            cut(3, "3g.40gb", three),
+        ];
+        let all = used("s", "G", &seen, &had, (STEP, 60 * SECOND));
+        let close = |a: f64, b: f64| assert!((a - b).abs() < 1e-6, "{a} {b}");
+        // Both have half of what the three instances of their profile did; nobody has the third.
+        for one in &all[..2] {
+            close(one.gpus[0].sm_seconds.expect("seen"), 15.0 * 0.7 / 7.0);
+        }
+        close(all[2].gpus[0].sm_seconds.expect("seen"), 15.0 * 0.2 * three);
+        assert_eq!(all[2].gpus[0].memory_byte_seconds, Some(15_000_000_000));
+        // The board's power, by what each was granted.
+        let joules = |place: usize| all[place].gpus[0].joules.expect("seen");
+        close(joules(0), 400.0 * 15.0 / 5.0);
+        close(joules(2), 400.0 * 15.0 * 3.0 / 5.0);
+        // One of whose profile nothing is seen has no usage: that is not 0.
+        assert_eq!(
+            used(
+                "s",
+                "G",
+                &seen,
+                &[cut(4, "2g.20gb", 0.3)],
+                (STEP, 60 * SECOND)
+            ),
+            []
         );
     }
 }

@@ -6,7 +6,7 @@ mod local;
 mod logs;
 mod simulated;
 
-pub use local::{Local, Suspension, delegation};
+pub use local::{Cutter, Local, Suspension, delegation};
 pub(crate) use logs::{Logs, Piece};
 pub use simulated::{Delays, Simulated};
 

@@ -263,7 +263,9 @@ pub(crate) fn usage_of(
                 .sum::<u64>();
             share(all.sm_measured_ns, length.saturating_mul(gpus)).min(1.0)
         }),
-        busy: (all.sm_measured_ns > 0).then(|| share(all.sm_ns, all.sm_measured_ns)),
+        // Of what it has: a slice that always works is not idle because the rest of its GPU is not its own.
+        busy: (all.sm_measured_ns > 0)
+            .then(|| (share(all.sm_ns, all.sm_measured_ns) / broker.share_of(lease)).min(1.0)),
         kilowatt_hours: all.energy_mj.map(|energy| energy as f64 / 3.6e9),
     }
 }

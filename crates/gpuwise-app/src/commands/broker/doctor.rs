@@ -1,8 +1,10 @@
 //! `gpuwise doctor`: what this machine and its broker are ready for.
 
-use super::{client::BrokerFlags, place};
+use super::{client::BrokerFlags, machine::DriverFlags, place};
 use crate::app::{Context, Exit, Format};
 use clap::Args;
+use gpuwise_domain::placement::CutError;
+use gpuwise_server::Cutter as _;
 use gpuwise_view::table::{Cell, Column, Table};
 use gpuwise_wire::broker::{DoctorAnswer, DoctorCheck, DoctorState, FleetAnswer};
 use std::{
@@ -14,6 +16,8 @@ use std::{
 pub struct Doctor {
     #[command(flatten)]
     broker: BrokerFlags,
+    #[command(flatten)]
+    driver: DriverFlags,
     /// Look at a broker alone, not at this machine; for health checks
     #[arg(long)]
     broker_only: bool,
@@ -28,7 +32,15 @@ const LITTLE: u64 = 1 << 30;
 pub fn run(context: &Context, flags: &Doctor) -> anyhow::Result<Exit> {
     let mut checks = Vec::new();
     if !flags.broker_only {
-        checks.extend([gpus(), sharing(), shell(), groups(), limits(), state()]);
+        checks.extend([
+            gpus(),
+            mig(&flags.driver),
+            sharing(),
+            shell(),
+            groups(),
+            limits(),
+            state(),
+        ]);
     }
     if !flags.machine_only {
         broker(context, flags, &mut checks);
@@ -119,6 +131,65 @@ fn gpus() -> DoctorCheck {
             check(WHAT, DoctorState::Absent, "no NVIDIA driver", hint)
         }
     }
+}
+
+/// What of MIG is possible here.
+fn mig(flags: &DriverFlags) -> DoctorCheck {
+    const WHAT: &str = "MIG instances";
+    let machine = match flags.open() {
+        Ok(machine) => machine,
+        Err(error @ CutError::NoDriver(_)) => {
+            let hint = "GPUs that a fleet file only declares are cut by a stand-in";
+            return check(WHAT, DoctorState::Absent, error.to_string(), hint);
+        }
+        Err(error) => return check(WHAT, DoctorState::Ill, error.to_string(), error.hint()),
+    };
+    let gpus = match machine.gpus() {
+        Ok(gpus) => gpus,
+        Err(error) => return check(WHAT, DoctorState::Ill, error.to_string(), error.hint()),
+    };
+    let with = |mode: Option<bool>| gpus.iter().filter(|gpu| gpu.mode == mode).count();
+    let pending = gpus.iter().filter(|gpu| gpu.pending.is_some()).count();
+    let (mut instances, mut refused) = (0, None);
+    for gpu in gpus.iter().filter(|gpu| gpu.mode == Some(true)) {
+        match machine.instances(&gpu.uuid) {
+            Ok(all) => instances += all.len(),
+            Err(error) => refused = Some(error),
+        }
+    }
+    let found = format!(
+        "of {} GPUs {} with MIG on ({instances} instances), {} with MIG off, {} that cannot be cut",
+        gpus.len(),
+        with(Some(true)),
+        with(Some(false)),
+        with(None)
+    );
+    if let Some(error) = refused {
+        return check(
+            WHAT,
+            DoctorState::Ill,
+            format!("{found}; {error}"),
+            error.hint(),
+        );
+    }
+    if pending > 0 {
+        let found = format!("{found}; the mode of {pending} changes when the GPU is reset");
+        let hint = "`nvidia-smi --gpu-reset -i GPU` with nothing on it, or restart the machine";
+        return check(WHAT, DoctorState::Absent, found, hint);
+    }
+    if with(None) == gpus.len() {
+        return check(
+            WHAT,
+            DoctorState::Absent,
+            found,
+            "MIG needs A30, A100, H100 or newer",
+        );
+    }
+    if !rustix::process::geteuid().is_root() {
+        let hint = "to cut GPUs, run the broker as root, or give its user /dev/nvidia-caps/nvidia-cap1 (mig/config)";
+        return check(WHAT, DoctorState::Well, found, hint);
+    }
+    check(WHAT, DoctorState::Well, found, "")
 }
 
 fn sharing() -> DoctorCheck {

@@ -6,6 +6,7 @@ mod doctor;
 mod engine;
 mod engine_page;
 mod lease;
+mod machine;
 mod monitor;
 mod place;
 mod policy;

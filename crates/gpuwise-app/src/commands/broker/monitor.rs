@@ -136,12 +136,12 @@ fn increase(values: impl Iterator<Item = f64>) -> u64 {
     sum as u64
 }
 
-/// Whole GPUs of one look: what is told of an instance is told of no GPU.
+/// GPUs of one look, and their MIG instances.
 fn of_look(at_ms: i64, look: &Telemetry) -> Vec<GpuSeen> {
     let millis = u64::try_from(at_ms).unwrap_or(0);
     let mut seen = Vec::new();
     for (place, subject) in (0..).zip(&look.subjects) {
-        if subject.instance.is_some() || subject.holder.process.is_some() {
+        if subject.holder.process.is_some() {
             continue;
         }
         let first = |of: &[Quantity]| of.iter().find_map(|one| look.value(place, *one));
@@ -149,6 +149,10 @@ fn of_look(at_ms: i64, look: &Telemetry) -> Vec<GpuSeen> {
             uuid: subject.gpu.uuid.clone(),
             host: subject.gpu.host.clone(),
             index: subject.gpu.index,
+            instance: subject
+                .instance
+                .as_ref()
+                .map(|one| (one.gpu_instance, one.profile.clone())),
             at: Nanoseconds(millis.saturating_mul(1_000_000)),
             busy: first(&BUSY),
             memory: first(&[Quantity::MemoryUsed]),

@@ -1,6 +1,11 @@
 //! `gpuwise serve`: the broker as a daemon.
 
-use super::{client::is_this_machine, desk::AppDesk, place};
+use super::{
+    client::is_this_machine,
+    desk::AppDesk,
+    machine::{self, DriverFlags, Machine},
+    place,
+};
 use crate::{
     app::{Context, Exit},
     catalogue,
@@ -47,12 +52,15 @@ pub struct Serve {
         hide_env_values = true
     )]
     store: Option<String>,
-    /// Fleet file of a new log [default: an example, with the simulated executor]
+    /// Fleet file of a new log [default: this machine, where the executor is local and a driver lists its GPUs; else
+    /// an example]
     #[arg(long, value_name = "FILE")]
     fleet: Option<PathBuf>,
     /// Who carries out what is decided
     #[arg(long, value_enum, default_value_t = ExecutorName::Simulated)]
     executor: ExecutorName,
+    #[command(flatten)]
+    driver: DriverFlags,
     /// Simulated seconds in a second
     #[arg(long, value_name = "N", default_value = "1")]
     speed: f64,
@@ -259,8 +267,13 @@ fn settings_of(context: &Context, flags: &Serve) -> anyhow::Result<Settings> {
         Some(store) => store.clone(),
         None => default_store()?,
     };
-    let (found, policy) = fleet_and_policy(context, flags)?;
+    let machine = match flags.executor {
+        ExecutorName::Simulated => flags.driver.of_nothing()?,
+        ExecutorName::Local => flags.driver.load()?,
+    };
+    let (found, policy) = fleet_and_policy(context, flags, machine.as_deref())?;
     Ok(Settings {
+        driver: machine.map(|machine| -> Arc<dyn gpuwise_server::Cutter> { machine }),
         listen: flags.listen,
         store,
         fleet: Some(found),
@@ -382,10 +395,17 @@ pub(super) fn default_store() -> anyhow::Result<String> {
 
 type Found = (Fleet, Vec<Event>);
 
-fn fleet_and_policy(context: &Context, flags: &Serve) -> anyhow::Result<(Found, PolicyDocument)> {
+fn fleet_and_policy(
+    context: &Context,
+    flags: &Serve,
+    machine: Option<&Machine>,
+) -> anyhow::Result<(Found, PolicyDocument)> {
     let loaded = catalogue::load(&context.app.overrides)?;
+    let own = machine.map(Machine::node).transpose()?.flatten();
     let mut file = if let Some(path) = &flags.fleet {
         fleet::read(path, &loaded.catalogue)?
+    } else if let Some(node) = own {
+        machine::fleet(node, &loaded.catalogue)?
     } else {
         let text = examples::named("lab.toml")?.text;
         fleet::of_text("example fleet", text, &loaded.catalogue)?

@@ -40,6 +40,8 @@ pub struct FoundNode {
 pub struct FoundGpu {
     /// Its product as the tool calls it.
     pub product: Option<String>,
+    /// The driver's UUID of it.
+    pub uuid: Option<String>,
     pub memory_mib: Option<u32>,
     pub numa: Option<u32>,
     pub switch: Option<u32>,
@@ -55,6 +57,8 @@ pub struct FoundGpu {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct FoundSlice {
     pub profile: Option<String>,
+    /// The memory slice at which it starts.
+    pub start: Option<u8>,
     pub units: Option<u32>,
     pub memory_mib: Option<u32>,
 }
@@ -153,6 +157,7 @@ fn join(known: &mut FoundNode, other: FoundNode) -> Result<(), String> {
     }
     for (gpu, said) in known.gpus.iter_mut().zip(other.gpus) {
         gpu.product = gpu.product.take().or(said.product);
+        gpu.uuid = gpu.uuid.take().or(said.uuid);
         gpu.memory_mib = gpu.memory_mib.or(said.memory_mib);
         gpu.numa = gpu.numa.or(said.numa);
         gpu.switch = gpu.switch.or(said.switch);

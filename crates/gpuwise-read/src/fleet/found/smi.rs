@@ -70,6 +70,7 @@ fn leaf(path: &[String], text: &str, node: &mut FoundNode) {
     };
     match inner.as_slice() {
         ["product_name"] => gpu.product = Some(text.into()),
+        ["uuid"] => gpu.uuid = Some(text.into()),
         ["fb_memory_usage", "total"] => gpu.memory_mib = mib(text),
         ["mig_mode", "current_mig"] if text == "Enabled" => {
             gpu.mig.get_or_insert_default();

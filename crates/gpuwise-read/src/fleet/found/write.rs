@@ -181,6 +181,19 @@ fn body(node: &FoundNode, names: &BTreeMap<String, Option<KnownGpu>>, racks: &Pl
         [one] => writeln!(out, "gpus = {one}"),
         many => writeln!(out, "gpus = [{}]", many.join(", ")),
     };
+    let uuids: Option<Vec<String>> = node
+        .gpus
+        .iter()
+        .map(|gpu| {
+            gpu.uuid
+                .as_deref()
+                .filter(|uuid| uuid.starts_with("GPU-"))
+                .map(quoted)
+        })
+        .collect();
+    if let Some(uuids) = uuids.filter(|uuids| !uuids.is_empty()) {
+        let _ = writeln!(out, "uuids = [{}]", uuids.join(", "));
+    }
     let most = 1_000_000_000;
     let _ = match node.cpu_milli.filter(|milli| *milli <= most) {
         Some(milli) => writeln!(out, "cpu = {}", milli as f64 / 1000.0),
@@ -265,15 +278,23 @@ fn mig(out: &mut String, node: &FoundNode, names: &BTreeMap<String, Option<Known
             continue;
         };
         let mut shapes = Vec::new();
+        let mut starts = Vec::new();
         for slice in slices {
             if let Some(shape) = profile(board, slice).and_then(|name| board.named(name)) {
                 shapes.push(shape);
+                starts.extend(slice.start.map(|start| (shape, start)));
                 continue;
             }
             let said = slice.profile.as_deref().unwrap_or("of no known profile");
             let _ = writeln!(out, "# GPU {at} has an instance {}", comment(said));
         }
-        let Some(assignments) = cut::assignments(board, &shapes) else {
+        let said = starts.len() == shapes.len() && board.together(starts.clone()).is_some();
+        let placed = if said {
+            Some(starts)
+        } else {
+            cut::assignments(board, &shapes)
+        };
+        let Some(assignments) = placed else {
             let _ = writeln!(
                 out,
                 "# GPU {at} has MIG on, and its {} instances do not go together on one board",
@@ -281,8 +302,8 @@ fn mig(out: &mut String, node: &FoundNode, names: &BTreeMap<String, Option<Known
             );
             continue;
         };
-        // Starts were not said; they are written only where a reader could not choose them itself.
-        let found = cut::in_turn(board, &shapes);
+        // Starts that were not said are written only where a reader could not choose them itself.
+        let found = !said && cut::in_turn(board, &shapes);
         let assignments: Vec<(u8, Option<u8>)> = if found {
             shapes.into_iter().map(|shape| (shape, None)).collect()
         } else {

@@ -57,6 +57,9 @@ impl Build<'_> {
             return Err(("name", what));
         }
         let many = names.len();
+        let uuids = self
+            .uuids(table, many, pattern.kinds.len())
+            .map_err(|problem| ("uuids", problem))?;
         let places = self.domains_of(table, many)?;
         for (at, name) in names.into_iter().enumerate() {
             let id = NodeId(self.out.fleet.nodes.len() as u32);
@@ -78,6 +81,11 @@ impl Build<'_> {
                 return Err(("nvlink", what));
             }
             let gpus = self.gpus(&pattern, id, &name, island);
+            for (gpu, uuid) in gpus.iter().zip(&uuids) {
+                if let Some(gpu) = self.out.fleet.gpus.get_mut(gpu.index()) {
+                    gpu.uid = uuid.as_str().into();
+                }
+            }
             self.lines.nodes.push(piece.line);
             self.out.fleet.nodes.push(Node {
                 name,
@@ -98,6 +106,43 @@ impl Build<'_> {
             );
         }
         Ok(())
+    }
+
+    /// What the driver calls the GPUs of a node; empty where nobody says.
+    fn uuids(&self, table: &NodeTable, nodes: usize, gpus: usize) -> Found<Vec<String>> {
+        let Some(uuids) = &table.uuids else {
+            return Ok(Vec::new());
+        };
+        if nodes > 1 {
+            return Err(format!(
+                "uuids are of one machine, and this table is {nodes}; write a [[node]] for each"
+            ));
+        }
+        if uuids.len() != gpus {
+            return Err(format!(
+                "there are {} uuids for {gpus} GPUs; each GPU has its own, as `nvidia-smi -L` prints it",
+                uuids.len()
+            ));
+        }
+        for (at, uuid) in uuids.iter().enumerate() {
+            if !uuid.starts_with("GPU-")
+                || !uuid.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
+            {
+                return Err(format!(
+                    "{uuid:?} is no UUID of a GPU, such as GPU-8f6b9a1c-2d3e-4f50-9a7b-1c2d3e4f5a6b"
+                ));
+            }
+            let known = self
+                .out
+                .fleet
+                .gpus
+                .iter()
+                .any(|gpu| *gpu.uid == *uuid.as_str());
+            if known || uuids.iter().take(at).any(|other| other == uuid) {
+                return Err(format!("{uuid} is there twice"));
+            }
+        }
+        Ok(uuids.clone())
     }
 
     fn pattern(&mut self, table: &NodeTable) -> Field<Pattern> {

@@ -95,6 +95,7 @@ pub(super) struct PoolTable {
 pub(super) struct NodeTable {
     pub(super) name: String,
     pub(super) gpus: Option<Many<String>>,
+    pub(super) uuids: Option<Vec<String>>,
     pub(super) cpu: Option<f64>,
     pub(super) memory: Option<String>,
     pub(super) rack: Option<String>,

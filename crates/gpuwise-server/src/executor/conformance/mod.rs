@@ -27,6 +27,7 @@ macro_rules! cases {
     ($($case:ident)*) => {
         suite!(simulated: $($case)*);
         suite!(processes: $($case)*);
+        suite!(instances: $($case)*);
     };
 }
 
@@ -70,11 +71,14 @@ fn an_order_that_is_told_twice_is_carried_out_once(subject: &dyn Subject) {
         rig.tell_again();
     }
     rig.until(lease, LeaseState::Active);
+    for _ in 0..3 {
+        rig.tell_again();
+    }
     rig.rest();
     let dones = rig
         .seen
         .iter()
-        .filter(|one| matches!(one, Observation::Done(_)));
+        .filter(|one| matches!(one, Observation::Done(order) if rig.starts.contains(order)));
     assert_eq!(dones.count(), 1, "{:?}", rig.seen);
     assert_ne!(subject.runs(lease), Some(2));
     rig.end(lease);
@@ -169,8 +173,6 @@ fn what_cannot_be_started_has_failed_with_its_reason(subject: &dyn Subject) {
     let mut rig = Rig::new(subject);
     let word = command.first().cloned().expect("a program");
     let lease = rig.lease(command);
-    rig.decide();
-    rig.tell_again();
     rig.rest();
     let failed = rig.seen.iter().find_map(|one| match one {
         Observation::Failed { reason, .. } => Some(reason.clone()),
@@ -205,4 +207,34 @@ fn who_does_not_listen_is_ended_when_its_grace_is_over(subject: &dyn Subject) {
 fn subjects_say_what_runs() {
     assert_eq!(Simulation.runs(1), None);
     assert_eq!(Processes::new().runs(1), Some(0));
+}
+
+/// What a program is told is the instance that was made for it, whoever goes on; one that nobody wants is destroyed.
+#[test]
+fn instances_outlive_the_executor_and_no_longer_than_they_are_wanted() {
+    let subject = subjects::instances();
+    let mut rig = Rig::new(&subject);
+    let script = "echo $CUDA_VISIBLE_DEVICES >> STATE/$GPUWISE_LEASE.sees; exec sleep 600";
+    let first = rig.lease(subject.script(script));
+    rig.until(first, LeaseState::Active);
+    subject.wait(first, "sees");
+    rig.starts_again(&subject);
+    let second = rig.lease(subject.script(script));
+    rig.until(second, LeaseState::Active);
+    subject.wait(second, "sees");
+    let sees = |lease| std::fs::read_to_string(subject.file(lease, "sees")).expect("reads");
+    assert!(sees(first).starts_with("MIG-"), "{}", sees(first));
+    assert_ne!(sees(first), sees(second));
+    let kept = || std::fs::read_to_string(subject.state.path().join("declared-mig.json"));
+    let there = |uuid: &str| kept().expect("reads").contains(uuid.trim());
+    assert!(there(&sees(first)) && there(&sees(second)));
+    // Another log of this machine, in which nobody has anything.
+    rig.goes();
+    let mut other = Rig::new(&subject);
+    other.rest();
+    assert!(
+        !there(&sees(first)) && !there(&sees(second)),
+        "{:?}",
+        kept()
+    );
 }

@@ -2,10 +2,10 @@
 
 use super::{super::Executor, subjects::Subject};
 use crate::message::Incoming;
-use gpuwise_broker::{Asked, Broker, LeaseState, Observation, Order, OrderId};
+use gpuwise_broker::{Asked, Broker, LeaseState, Observation, Order, OrderId, Work};
 use gpuwise_domain::placement::{
-    Fleet, FleetGpu, Gang, GpuAsk, GpuId, GpuKind, Home, Job, JobId, KindId, Kinds, Need, Node,
-    NodeId, Queue, WorkerAsk,
+    Action, Fleet, FleetGpu, Gang, GpuAsk, GpuId, GpuKind, Home, Job, JobId, KindId, MigGeometry,
+    MigShape, Node, NodeId, Queue, WorkerAsk,
 };
 use gpuwise_sched::{decide::Policy, policy::FirstFit};
 use gpuwise_units::Nanoseconds;
@@ -26,6 +26,9 @@ const PATIENCE: Duration = Duration::from_secs(20);
 pub(super) struct Rig {
     pub(super) broker: Broker,
     pub(super) seen: Vec<Observation>,
+    /// Orders to start something.
+    pub(super) starts: BTreeSet<OrderId>,
+    part: GpuAsk,
     policy: Policy,
     executor: Option<Box<dyn Executor>>,
     inbox: Receiver<Incoming>,
@@ -34,8 +37,22 @@ pub(super) struct Rig {
 }
 
 fn fleet() -> Fleet {
-    let kind = GpuKind::named("H100");
-    Fleet {
+    let mut kind = GpuKind::named("H100");
+    kind.mig = Some(MigGeometry {
+        compute_slices: 7,
+        memory_slices: 8,
+        shapes: vec![MigShape {
+            profile: "1g.10gb".into(),
+            memory_mib: Some(9984),
+            units: Some(16),
+            compute: 1,
+            size: 1,
+            starts: 0x7f,
+            most: 7,
+            media: false,
+        }],
+    });
+    let mut fleet = Fleet {
         name: "test".into(),
         kinds: vec![kind],
         nodes: vec![Node {
@@ -59,7 +76,9 @@ fn fleet() -> Fleet {
             used_milli: 0,
         }],
         ..Fleet::default()
-    }
+    };
+    fleet.name_uids();
+    fleet
 }
 
 impl Rig {
@@ -85,6 +104,8 @@ impl Rig {
         Self {
             broker,
             seen: Vec::new(),
+            starts: BTreeSet::new(),
+            part: subject.part(),
             policy: Policy::new(Box::new(FirstFit)),
             executor: Some(executor),
             inbox,
@@ -104,15 +125,10 @@ impl Rig {
 
     /// Asks for a GPU on which a command runs.
     pub(super) fn lease(&mut self, command: Vec<String>) -> u32 {
-        let gpu = GpuAsk::Whole {
-            count: 1,
-            kinds: Kinds::ANY,
-            need: Need::default(),
-        };
         let worker = WorkerAsk {
             cpu_milli: 0,
             memory_mib: 0,
-            gpu,
+            gpu: self.part,
         };
         let mut job = Job::new(JobId(0), String::new(), worker);
         job.gang = Gang::exactly(1);
@@ -157,6 +173,13 @@ impl Rig {
 
     pub(super) fn take(&mut self, order: &Order) {
         let now = self.now;
+        if let Work::Act {
+            action: Action::Place { .. },
+            ..
+        } = order.work
+        {
+            self.starts.insert(order.id);
+        }
         if let Some(executor) = &mut self.executor {
             executor.take(now, order, &self.broker);
         }

@@ -2,6 +2,7 @@
 
 use super::super::{Delays, Executor, Local, Simulated};
 use crate::{endpoints::Endpoints, message::Incoming};
+use gpuwise_domain::placement::{GpuAsk, Kinds, Need, SliceAsk};
 use std::{
     fs,
     path::PathBuf,
@@ -18,6 +19,15 @@ pub(super) trait Subject {
 
     /// A command that stays.
     fn stays(&self) -> Vec<String>;
+
+    /// What its leases are given.
+    fn part(&self) -> GpuAsk {
+        GpuAsk::Whole {
+            count: 1,
+            kinds: Kinds::ANY,
+            need: Need::default(),
+        }
+    }
 
     /// Commands that the subject may not have.
     fn ends(&self, _code: i32) -> Option<Vec<String>> {
@@ -58,28 +68,36 @@ impl Subject for Simulation {
     }
 }
 
-/// Processes of this machine.
+/// Processes of this machine, on whole GPUs or on MIG instances.
 pub(super) struct Processes {
-    state: tempfile::TempDir,
+    pub(super) state: tempfile::TempDir,
+    cut: bool,
 }
 
 pub(super) fn processes() -> Processes {
     Processes::new()
 }
 
+pub(super) fn instances() -> Processes {
+    Processes {
+        cut: true,
+        ..Processes::new()
+    }
+}
+
 impl Processes {
     pub(super) fn new() -> Self {
         let state = tempfile::tempdir().expect("a folder");
-        Self { state }
+        Self { state, cut: false }
     }
 
-    fn script(&self, text: &str) -> Vec<String> {
+    pub(super) fn script(&self, text: &str) -> Vec<String> {
         let folder = self.state.path().display().to_string();
         let text = text.replace("STATE", &folder);
         ["sh", "-c", &text].map(String::from).to_vec()
     }
 
-    fn file(&self, lease: u32, name: &str) -> PathBuf {
+    pub(super) fn file(&self, lease: u32, name: &str) -> PathBuf {
         self.state.path().join(format!("L-{lease}.{name}"))
     }
 }
@@ -87,7 +105,23 @@ impl Processes {
 impl Subject for Processes {
     fn executor(&self, inbox: Sender<Incoming>) -> Box<dyn Executor> {
         let state = self.state.path().to_path_buf();
-        Box::new(Local::new(state, inbox, Endpoints::default()))
+        Box::new(Local::new(state, inbox, Endpoints::default(), None))
+    }
+
+    fn part(&self) -> GpuAsk {
+        if self.cut {
+            return GpuAsk::Slice {
+                slice: SliceAsk {
+                    memory_mib: 0,
+                    units: 0,
+                    compute: 1,
+                    memory_slices: 1,
+                    media: false,
+                },
+                kinds: Kinds::ANY,
+            };
+        }
+        Simulation.part()
     }
 
     fn runs(&self, lease: u32) -> Option<usize> {
@@ -138,7 +172,7 @@ impl Subject for Processes {
 }
 
 impl Processes {
-    fn wait(&self, lease: u32, name: &str) {
+    pub(super) fn wait(&self, lease: u32, name: &str) {
         let end = Instant::now() + Duration::from_secs(20);
         while !self.file(lease, name).exists() {
             assert!(Instant::now() < end, "{name} never came");

@@ -1,5 +1,6 @@
 //! What a process is told of its lease.
 
+use super::devices::Devices;
 use gpuwise_broker::{Broker, Lease};
 use gpuwise_domain::placement::{Assignment, Isolation, Part};
 use std::collections::BTreeMap;
@@ -11,10 +12,10 @@ pub(super) struct Launch {
     pub(super) environment: BTreeMap<String, String>,
 }
 
-/// The command of a lease for one of its workers.
+/// The command of a lease for one of its workers, on `visible` GPUs.
 pub(super) fn command(
     lease: &Lease,
-    broker: &Broker,
+    visible: String,
     assignments: &[Assignment],
     worker: usize,
     port: Option<u16>,
@@ -23,7 +24,7 @@ pub(super) fn command(
     let mut set = |name: &str, value: String| {
         environment.insert(name.into(), value);
     };
-    set("CUDA_VISIBLE_DEVICES", devices(broker, assignments));
+    set("CUDA_VISIBLE_DEVICES", visible);
     set("GPUWISE_LEASE", lease.id());
     set("GPUWISE_TENANT", lease.ask.tenant.clone());
     set("GPUWISE_WORKER", worker.to_string());
@@ -52,17 +53,17 @@ pub(super) fn command(
     }
 }
 
-/// The GPUs of assignments as CUDA is told: their lasting ids.
-pub(super) fn devices(broker: &Broker, assignments: &[Assignment]) -> String {
+/// The GPUs of assignments as CUDA is told: their lasting ids, and those of MIG instances; or why that cannot be.
+pub(super) fn visible(
+    broker: &Broker,
+    devices: &Devices,
+    assignments: &[Assignment],
+) -> Result<String, String> {
     let shares = assignments.iter().flat_map(|one| &one.gpus);
-    let ids = shares.filter_map(|share| {
-        let state = broker.world().gpu(share.gpu)?;
-        Some(match share.part {
-            Part::Whole | Part::Fraction { .. } => state.gpu.uid.to_string(),
-            Part::Slice { start, .. } => format!("{}/{start}", state.gpu.uid),
-        })
-    });
-    ids.collect::<Vec<_>>().join(",")
+    let ids: Result<Vec<String>, String> = shares
+        .map(|share| devices.name(broker, share.gpu, share.part))
+        .collect();
+    Ok(ids?.join(","))
 }
 
 /// Thousandths of the multiprocessors that a share may use.

@@ -3,6 +3,7 @@
 //! What runs is known from files beside the logs, so that a broker that starts again finds it: processes
 //! outlive the broker, and how they ended is kept by the shell that started them.
 
+mod devices;
 mod environment;
 mod kept;
 mod limits;
@@ -11,6 +12,7 @@ mod process;
 mod ready;
 mod suspend;
 
+pub use devices::Cutter;
 pub use limits::delegation;
 pub use suspend::Suspension;
 
@@ -39,6 +41,7 @@ use std::{
 pub struct Local {
     place: Place,
     limits: limits::Limits,
+    devices: devices::Devices,
     inbox: Sender<Incoming>,
     endpoints: Endpoints,
     /// What runs, by job; without processes where GPUs are held and nothing runs.
@@ -58,10 +61,17 @@ struct Running {
 }
 
 impl Local {
-    /// Logs, and what is known of processes, are kept in `state`.
-    pub(crate) fn new(state: PathBuf, inbox: Sender<Incoming>, endpoints: Endpoints) -> Self {
+    /// Logs, and what is known of processes, are kept in `state`; `driver` cuts the GPUs that it lists.
+    pub(crate) fn new(
+        state: PathBuf,
+        inbox: Sender<Incoming>,
+        endpoints: Endpoints,
+        driver: Option<Arc<dyn Cutter>>,
+    ) -> Self {
+        let devices = devices::Devices::new(&state, inbox.clone(), driver);
         Self {
             place: Place(state),
+            devices,
             limits: limits::Limits::take(),
             inbox,
             endpoints,
@@ -117,15 +127,19 @@ impl Local {
         let mut kept = Kept {
             order: order.0,
             processes: Vec::new(),
-            devices: environment::devices(broker, assignments),
+            devices: self.visible(broker, assignments)?,
             asleep: false,
         };
-        for (worker, own) in workers.into_iter().enumerate() {
+        let visible: Result<Vec<String>, String> = workers
+            .iter()
+            .map(|own| self.visible(broker, own))
+            .collect();
+        for (worker, (own, visible)) in workers.into_iter().zip(visible?).enumerate() {
             let port = match &lease.ask.service {
                 Some(_) => Some(free_port().map_err(|error| format!("no port is free: {error}"))?),
                 None => None,
             };
-            let command = environment::command(lease, broker, own, worker, port);
+            let command = environment::command(lease, visible, own, worker, port);
             let state = broker.world().job(job);
             let asked =
                 state.map(|state| (state.job.worker.cpu_milli, state.job.worker.memory_mib));
@@ -150,6 +164,10 @@ impl Local {
             return Err(format!("what runs cannot be noted: {error}"));
         }
         Ok(kept)
+    }
+
+    fn visible(&self, broker: &Broker, assignments: &[Assignment]) -> Result<String, String> {
+        environment::visible(broker, &self.devices, assignments)
     }
 
     /// Watches processes that run, and says so when they are ready.
@@ -345,7 +363,7 @@ impl Local {
         let Some(mut kept) = self.place.kept(job).filter(|kept| kept.asleep) else {
             return false;
         };
-        let same = kept.devices == environment::devices(broker, assignments);
+        let same = self.visible(broker, assignments) == Ok(kept.devices.clone());
         if !same || !how.stays() {
             return false;
         }
@@ -400,6 +418,7 @@ impl Executor for Local {
     }
 
     fn adopt(&mut self, broker: &Broker) {
+        self.devices.adopt(broker);
         for (job, kept) in self.place.all() {
             let order = OrderId(kept.order);
             let current = broker.started_by(job.0) == Some(order);
@@ -485,12 +504,16 @@ impl Executor for Local {
                         self.suspend(order.id, *job, broker);
                     }
                 }
-                // Devices that are only declared have no mode to switch.
                 Action::SetMig { .. }
                 | Action::CreateInstance { .. }
                 | Action::DestroyInstance { .. }
                 | Action::Attach { .. }
-                | Action::Detach { .. } => self.seen.push(Observation::Done(order.id)),
+                | Action::Detach { .. } => {
+                    // A switch of the fabric is not of this machine.
+                    if !self.devices.take(order.id, action, broker) {
+                        self.seen.push(Observation::Done(order.id));
+                    }
+                }
             },
         }
     }

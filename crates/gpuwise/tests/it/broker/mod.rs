@@ -6,6 +6,7 @@ mod api;
 mod every_route;
 mod http;
 mod leases;
+mod mig;
 mod monitored;
 mod months;
 mod operated;
@@ -39,6 +40,7 @@ memory = "1TiB"
 pub(super) struct Daemon {
     pub(super) place: Place,
     child: Child,
+    environment: Vec<(&'static str, String)>,
     pub(super) url: String,
     /// The administrator's.
     pub(super) token: String,
@@ -53,11 +55,21 @@ impl Daemon {
     pub(super) fn start_on(fleet: &str, arguments: &[&str]) -> Self {
         let place = Place::new();
         place.write("fleet.toml", fleet);
-        let (child, url) = spawn(&place, arguments);
+        Self::start_in(place, arguments, Vec::new())
+    }
+
+    /// In a folder, with more in its environment.
+    pub(super) fn start_in(
+        place: Place,
+        arguments: &[&str],
+        environment: Vec<(&'static str, String)>,
+    ) -> Self {
+        let (child, url) = spawn(&place, arguments, &environment);
         let token = token(&place);
         Self {
             place,
             child,
+            environment,
             url,
             token,
         }
@@ -77,7 +89,7 @@ impl Daemon {
 
     /// Starts it again.
     pub(super) fn again(&mut self, arguments: &[&str]) {
-        (self.child, self.url) = spawn(&self.place, arguments);
+        (self.child, self.url) = spawn(&self.place, arguments, &self.environment);
     }
 
     pub(super) fn command(&self, arguments: &[&str]) -> Command {
@@ -151,11 +163,24 @@ impl Drop for Daemon {
     }
 }
 
-fn spawn(place: &Place, arguments: &[&str]) -> (Child, String) {
+fn spawn(
+    place: &Place,
+    arguments: &[&str],
+    environment: &[(&'static str, String)],
+) -> (Child, String) {
+    let fleet = ["--fleet", "fleet.toml"];
+    let fleet = fleet.iter().filter(|_| place.path("fleet.toml").exists());
     let mut child = place
-        .command(&["serve", "--listen", "127.0.0.1:0", "--fleet", "fleet.toml"])
-        .args(["--store", "sqlite://log.db"])
+        .command(&[
+            "serve",
+            "--listen",
+            "127.0.0.1:0",
+            "--store",
+            "sqlite://log.db",
+        ])
+        .args(fleet)
         .args(arguments)
+        .envs(environment.iter().cloned())
         .stderr(Stdio::piped())
         .spawn()
         .expect("starts");

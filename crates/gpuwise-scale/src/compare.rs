@@ -1,0 +1,152 @@
+//! Controllers beside one another on one service: for each the cheapest target that keeps the objective.
+
+use crate::{
+    controller::{Controller, Gpuwise, Rules},
+    fluid::{Demand, Outcome, Service, run},
+    peers::{Dynamo, Foreseeing, Hpa, Kpa, Metric, Static, Trend, Wva},
+};
+use gpuwise_units::Nanoseconds;
+use serde::{Deserialize, Serialize};
+
+/// Who decides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Policy {
+    Static,
+    Hpa,
+    Keda,
+    Kpa,
+    Dynamo,
+    Wva,
+    Trend,
+    Gpuwise,
+    Perfect,
+}
+
+/// All of them, in the order in which they are shown.
+pub const POLICIES: [Policy; 9] = [
+    Policy::Static,
+    Policy::Hpa,
+    Policy::Keda,
+    Policy::Kpa,
+    Policy::Dynamo,
+    Policy::Wva,
+    Policy::Trend,
+    Policy::Gpuwise,
+    Policy::Perfect,
+];
+
+/// Shares of a replica's rate that are tried as targets.
+const TARGETS: [f64; 16] = [
+    0.95, 0.90, 0.85, 0.80, 0.75, 0.70, 0.65, 0.60, 0.55, 0.50, 0.45, 0.40, 0.35, 0.30, 0.25, 0.20,
+];
+
+impl Policy {
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Static => "static",
+            Self::Hpa => "hpa",
+            Self::Keda => "keda",
+            Self::Kpa => "kpa",
+            Self::Dynamo => "dynamo",
+            Self::Wva => "wva",
+            Self::Trend => "trend",
+            Self::Gpuwise => "gpuwise",
+            Self::Perfect => "perfect",
+        }
+    }
+
+    /// Whether it is told a target that its users sweep; ours is told the objective.
+    const fn has_target(self) -> bool {
+        !matches!(self, Self::Gpuwise | Self::Wva)
+    }
+
+    /// The controller, aiming at a share of what a replica serves.
+    pub fn controller(
+        self,
+        demand: &Demand,
+        service: &Service,
+        objective: f64,
+        target: f64,
+    ) -> Box<dyn Controller> {
+        let rate = service.rate * target;
+        let runs = rate * service.service;
+        let start = seconds(service.start);
+        match self {
+            Self::Static => {
+                let highest = demand.rates.iter().copied().fold(0.0, f64::max);
+                Box::new(Static((highest / rate).ceil().max(1.0) as u32))
+            }
+            Self::Hpa => Box::new(Hpa::new(Metric::Rate, rate)),
+            Self::Keda => Box::new(Hpa::keda(Metric::Rate, rate)),
+            Self::Kpa => Box::new(Kpa::new(runs)),
+            Self::Dynamo => Box::new(Dynamo::new(rate, service.wait)),
+            Self::Wva => Box::new(Wva::new(service.rate * service.service)),
+            Self::Trend => Box::new(Trend::new(rate, start)),
+            Self::Gpuwise => Box::new(Gpuwise::new(rules(service, objective))),
+            Self::Perfect => Box::new(Foreseeing::new(demand.clone(), rate, start)),
+        }
+    }
+}
+
+fn seconds(seconds: f64) -> Nanoseconds {
+    Nanoseconds((seconds * 1e9) as u64)
+}
+
+/// What our controller is told of a service.
+pub fn rules(service: &Service, objective: f64) -> Rules {
+    Rules {
+        rate: service.rate,
+        objective,
+        wait: seconds(service.wait),
+        start: seconds(service.start),
+        wake: seconds(service.wake),
+        warm_cost: service.warm_cost,
+        ..Rules::default()
+    }
+}
+
+/// What a policy came to.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Compared {
+    /// The share of a replica's rate that it aimed at.
+    pub target: Option<f64>,
+    pub outcome: Outcome,
+}
+
+/// The cheapest that keeps so large a share of requests in time, or where no target does, what keeps most.
+pub fn compare(
+    policy: Policy,
+    demand: &Demand,
+    service: &Service,
+    kept: f64,
+    seed: u64,
+) -> Compared {
+    let at = |target: f64| {
+        let mut controller = policy.controller(demand, service, kept, target);
+        run(demand, service, &mut *controller, seed, |_, _| {})
+    };
+    let mut best = Compared {
+        target: None,
+        outcome: at(1.0),
+    };
+    if !policy.has_target() {
+        return best;
+    }
+    for target in TARGETS {
+        let one = Compared {
+            target: Some(target),
+            outcome: at(target),
+        };
+        let (was, is) = (best.outcome, one.outcome);
+        let better = if is.kept() >= kept {
+            was.kept() < kept || is.cost < was.cost
+        } else {
+            is.kept() > was.kept()
+        };
+        if better {
+            best = one;
+        }
+    }
+    best
+}

@@ -1,0 +1,118 @@
+//! Demand that serving and warm replicas together cover: the highest until a replica could be started from nothing.
+
+use super::Rules;
+use crate::forecast::{Forecaster, Settings};
+use gpuwise_units::Nanoseconds;
+use serde::{Deserialize, Serialize};
+
+/// A reading of the forecast is half a start long, and no shorter than a minute.
+const READINGS_A_START: u64 = 2;
+const SHORTEST: u64 = 60_000_000_000;
+/// Starts may turn out so many times as long as was known.
+const HORIZONS: [u32; 3] = [3, 7, 15];
+/// The level that a range is stretched from.
+const LEVEL: f64 = 0.99;
+/// Of what may be late, the share that is aimed at.
+const AIM: f64 = 0.4;
+/// How quickly the stretch follows what was late, a day.
+const GAIN: f64 = 0.15;
+/// The furthest that one period moves its logarithm.
+const FASTEST: f64 = 0.5;
+/// The stretch at first: for an objective of 99 %, and more for every ten times fewer that may be late.
+const STRETCH: f64 = 1.0;
+const STRETCH_A_DECADE: f64 = 2.0;
+/// What may be late at the objective that `STRETCH` is for.
+const USUAL: f64 = 0.01;
+const LEAST_STRETCH: f64 = 0.25;
+const MOST_STRETCH: f64 = 4.0;
+/// Nothing is covered beyond so many times the highest minute of the last days.
+const BEYOND: f64 = 3.0;
+const DAYS: usize = 7;
+const DAY: u64 = 86_400_000_000_000;
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Cover {
+    forecaster: Forecaster,
+    /// Arrivals of the reading that is open, and when it began; whether all of it was seen.
+    open: (Nanoseconds, f64, bool),
+    /// By how much the range between what is expected and its highest is stretched.
+    stretch: f64,
+    /// Requests and late ones when it was last corrected.
+    judged: (f64, f64),
+    /// Highest rates of the last days, and the day of the last.
+    peaks: Vec<f64>,
+    day: u64,
+}
+
+impl Cover {
+    pub(super) fn new(rules: &Rules) -> Self {
+        let period = Nanoseconds((rules.start.0 / READINGS_A_START).max(SHORTEST));
+        let decades = libm::log10(USUAL / (1.0 - rules.objective));
+        Self {
+            forecaster: Forecaster::new(Settings {
+                period,
+                horizons: HORIZONS.to_vec(),
+            }),
+            open: (Nanoseconds(0), 0.0, true),
+            stretch: (STRETCH + STRETCH_A_DECADE * decades).clamp(LEAST_STRETCH, MOST_STRETCH),
+            judged: (0.0, 0.0),
+            peaks: Vec::new(),
+            day: 0,
+        }
+    }
+
+    /// Notes what arrived until now; `None`: it is not known.
+    pub(super) fn take(&mut self, now: Nanoseconds, arrived: Option<f64>, minute: f64) {
+        match arrived {
+            Some(arrived) => self.open.1 += arrived,
+            None => self.open.2 = false,
+        }
+        let span = now.0.saturating_sub(self.open.0.0);
+        if span >= self.forecaster.settings().period.0 {
+            let rate = self.open.1 / (span as f64 / 1e9);
+            self.forecaster.observe(self.open.2.then_some(rate));
+            self.open = (now, 0.0, true);
+        }
+        let day = now.0 / DAY;
+        if day > self.day || self.peaks.is_empty() {
+            self.day = day;
+            self.peaks.push(0.0);
+            let old = self.peaks.len().saturating_sub(DAYS);
+            self.peaks.drain(..old);
+        }
+        if let Some(peak) = self.peaks.last_mut() {
+            *peak = peak.max(minute);
+        }
+    }
+
+    /// Requests that were late while there was no spare stretch what is covered; what was not late lets it shrink.
+    pub(super) fn correct(&mut self, rules: &Rules, requests: f64, late: f64, spares: bool) {
+        let (came, lately) = (requests - self.judged.0, late - self.judged.1);
+        // Counters that jump back begin anew.
+        self.judged = (requests, late);
+        if came <= 0.0 || lately < 0.0 {
+            return;
+        }
+        let allowed = 1.0 - rules.objective;
+        let used = if spares { 0.0 } else { lately / came / allowed };
+        let days = rules.period.0 as f64 / DAY as f64;
+        let moved = (GAIN * days * (used - AIM)).clamp(-FASTEST, FASTEST);
+        self.stretch = (self.stretch * libm::exp(moved)).clamp(LEAST_STRETCH, MOST_STRETCH);
+    }
+
+    /// Requests a second that are to be covered until one that is started now serves.
+    pub(super) fn demand(&self, start: Nanoseconds, now: f64) -> f64 {
+        let period = self.forecaster.settings().period.0;
+        let needed = (start.0 + period).div_ceil(period);
+        let forecasts = self.forecaster.forecasts();
+        let far_enough = forecasts
+            .iter()
+            .find(|one| u64::from(one.horizon) >= needed);
+        let Some(one) = far_enough.or(forecasts.last()) else {
+            return now;
+        };
+        let range = (one.highest_at(LEVEL) - one.point).max(0.0);
+        let most = self.peaks.iter().copied().fold(now, f64::max) * BEYOND;
+        (one.point + self.stretch * range).min(most)
+    }
+}
