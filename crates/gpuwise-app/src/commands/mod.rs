@@ -32,6 +32,7 @@ pub mod profile;
 pub mod replay;
 #[cfg(feature = "database")]
 pub mod runs;
+pub mod scale;
 pub mod simulate;
 pub mod sources;
 pub mod table;
@@ -240,7 +241,7 @@ pub enum Command {
     ///
     /// Exit code 0: forecast. 2: the input is wrong.
     Forecast(forecast::Flags),
-    /// Say how many replicas demand needs, and what autoscalers make of it
+    /// Scale services: how many replicas demand needs, what autoscalers make of it, and who is told
     #[command(subcommand)]
     Scale(scale::Command),
     /// Bill hosts over years: rented, owned, or both, with what to buy by when

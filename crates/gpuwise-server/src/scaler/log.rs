@@ -15,6 +15,8 @@ pub(super) struct Line {
     /// Namespace and name.
     pub(super) object: String,
     pub(super) service: Service,
+    /// Whether nothing was known of the object before: it is new, says something else, or this process is new.
+    pub(super) fresh: bool,
     /// Requests a second; null: see `trouble`.
     pub(super) rate: Option<f64>,
     /// Why there is no rate, or what was no rate.
@@ -27,6 +29,7 @@ impl Line {
         at_ms: u64,
         object: &str,
         service: &Service,
+        fresh: bool,
         read: &Result<f64, String>,
         wanted: Wanted,
     ) -> Self {
@@ -42,6 +45,7 @@ impl Line {
             at_ms,
             object: object.into(),
             service: service.clone(),
+            fresh,
             rate,
             trouble,
             wanted,
@@ -90,7 +94,7 @@ pub fn replayed(text: &str) -> Result<(usize, Vec<Difference>), String> {
         let object = objects
             .entry(known.object.clone())
             .or_insert_with(|| Watched::new(known.service.clone()));
-        if object.service != known.service {
+        if known.fresh {
             *object = Watched::new(known.service.clone());
         }
         let wanted = object.decide(known.at_ms, &known.read());

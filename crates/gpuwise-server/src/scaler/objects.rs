@@ -162,6 +162,7 @@ impl Objects {
         else {
             return;
         };
+        let fresh = object.watched.is_fresh();
         let wanted = object.watched.decide(at, &read);
         let active = wanted.replicas.map(|replicas| replicas > 0);
         object.active.send_if_modified(|known| {
@@ -169,7 +170,7 @@ impl Objects {
             *known = active;
             changed
         });
-        let line = Line::new(at, key, &object.watched.service, &read, wanted);
+        let line = Line::new(at, key, &object.watched.service, fresh, &read, wanted);
         self.say(&line);
     }
 

@@ -84,6 +84,7 @@ pub(super) struct Watched {
     wanted: Option<u32>,
     /// When it was last asked something, in milliseconds.
     busy_ms: Option<u64>,
+    fresh: bool,
 }
 
 impl Watched {
@@ -92,12 +93,14 @@ impl Watched {
             controller: Follows::new(&service),
             wanted: None,
             busy_ms: None,
+            fresh: true,
             service,
         }
     }
 
     /// Decides by what was read: requests a second, or why there is no such number.
     pub(super) fn decide(&mut self, at_ms: u64, read: &Result<f64, String>) -> Wanted {
+        self.fresh = false;
         let rate = match read {
             Ok(rate) if rate.is_finite() && *rate >= 0.0 => *rate,
             Ok(rate) => return self.held(&format!("the query gives {rate}, which is no rate")),
@@ -142,6 +145,11 @@ impl Watched {
                 None => format!("nothing is known yet: {why}"),
             },
         }
+    }
+
+    /// Whether nothing was decided yet.
+    pub(super) const fn is_fresh(&self) -> bool {
+        self.fresh
     }
 
     pub(super) const fn wanted(&self) -> Option<u32> {

@@ -10,10 +10,12 @@ mod llmd;
 mod lws;
 mod ollama;
 mod pods;
+mod scaled;
 pub(crate) mod shell;
 mod skypilot;
 pub(crate) mod yaml;
 
+pub use scaled::{ScalerForm, Scaling, scaled};
 pub use shell::quoted;
 
 use gpuwise_domain::{

@@ -57,6 +57,8 @@ mod runs;
 #[cfg(all(feature = "database", feature = "bench"))]
 mod schemas;
 #[cfg(feature = "serve")]
+mod scale;
+#[cfg(feature = "serve")]
 mod secure;
 mod shards;
 mod simulate;

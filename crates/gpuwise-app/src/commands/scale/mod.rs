@@ -1,23 +1,18 @@
-//! `gpuwise scale`: replicas that follow demand.
+//! `gpuwise scale`: how many replicas demand needs, what autoscalers make of it, and who is told.
 
+mod emit;
 mod plan;
 mod replay;
+#[cfg(feature = "serve")]
+mod serve;
 mod service;
 
 use super::{Context, Exit};
+use clap::Subcommand;
 
 /// What is asked about scaling.
-#[derive(Debug, clap::Subcommand)]
+#[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Run autoscalers beside one another on the same demand
-    ///
-    /// A service as a flow: demand in, replicas that serve at a rate and take a while to start. Published autoscalers
-    /// (Kubernetes' HPA, KEDA, Knative's KPA, Dynamo's planner, llm-d's WVA, a trend) try sixteen targets each, and
-    /// the cheapest that keeps the objective is shown; ours is told the objective alone. `perfect` knows the rate
-    /// that comes, and `static` never changes. The same seed gives the same answer.
-    ///
-    /// Exit code 0: replayed. 2: the input is wrong.
-    Replay(replay::Flags),
     /// Say how a saved deployment is to follow demand, and what that costs
     ///
     /// The rate of a replica is what the deployment sustains within its SLO. How long a replica takes to start is
@@ -26,12 +21,38 @@ pub enum Command {
     ///
     /// Exit code 0: planned. 1: the objective cannot be kept. 2: the input is wrong.
     Plan(Box<plan::Flags>),
+    /// Run autoscalers beside one another on the same demand
+    ///
+    /// A service as a flow: demand in, replicas that serve at a rate and take a while to start. Published autoscalers
+    /// (Kubernetes' HPA, KEDA, Knative's KPA, Dynamo's planner, llm-d's WVA, a trend) try sixteen targets each, and
+    /// the cheapest that keeps the objective is shown; ours is told the objective alone. `perfect` knows the rate
+    /// that comes, and `static` never changes. The same seed gives the same answer.
+    ///
+    /// Exit code 0: replayed. 2: the input is wrong.
+    Replay(Box<replay::Flags>),
+    /// Write the objects by which an autoscaler of Kubernetes does what a saved plan says
+    ///
+    /// From --min to --max replicas, each for the requests a second that the plan sustains within its SLO.
+    ///
+    /// Exit code 0: written. 2: the input is wrong, or the plan cannot be scaled so.
+    Emit(emit::Flags),
+    /// Answer KEDA: how many replicas each service is to have (gRPC, external and external-push)
+    ///
+    /// Every ScaledObject says a query of requests a second and what a replica serves, as `gpuwise scale emit --as
+    /// keda` writes them. A source that is silent, or gives what is no rate, changes nothing.
+    ///
+    /// Exit code 0: told to end, or a log decides the same again. 1: it does not. 2: the input is wrong.
+    #[cfg(feature = "serve")]
+    Serve(Box<serve::Flags>),
 }
 
-pub fn run(context: &Context, command: &Command) -> anyhow::Result<Exit> {
+pub(super) fn run(context: &Context, command: &Command) -> anyhow::Result<Exit> {
     match command {
-        Command::Replay(flags) => replay::run(context, flags),
         Command::Plan(flags) => plan::run(context, flags),
+        Command::Replay(flags) => replay::run(context, flags),
+        Command::Emit(flags) => emit::run(context, flags),
+        #[cfg(feature = "serve")]
+        Command::Serve(flags) => serve::run(context, flags),
     }
 }
 

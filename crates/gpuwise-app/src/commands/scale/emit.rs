@@ -1,0 +1,141 @@
+//! `gpuwise scale emit`: a plan as objects of autoscalers.
+
+use super::{Context, Exit};
+use crate::{catalogue, error::Problem, simulation};
+use clap::builder::PossibleValuesParser;
+use gpuwise_domain::{deployment::Deployment, facts, gpu::Device};
+use gpuwise_units::Nanoseconds;
+use gpuwise_view::launch::{ScalerForm, Scaling, scaled};
+use std::path::PathBuf;
+
+#[derive(Debug, clap::Args)]
+pub struct Flags {
+    /// Saved deployment, as `gpuwise plan … --save deployment.json` writes one
+    #[arg(value_name = "DEPLOYMENT")]
+    deployment: PathBuf,
+    /// Which autoscaler
+    #[arg(long = "as", value_name = "FORM", value_parser = PossibleValuesParser::new(ScalerForm::ALL.map(ScalerForm::name)))]
+    form: String,
+    /// Replicas at least; 0: none where nothing comes
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    min: u32,
+    /// Replicas at most [default: twice those of the plan]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    max: Option<u32>,
+    /// PromQL of requests a second that come for the model, of all its replicas; it must be there while there are
+    /// none, such as a gateway's
+    #[arg(long, value_name = "PROMQL")]
+    query: Option<String>,
+    /// Requests a second that a replica serves [default: the most that the plan sustains within its SLO]
+    #[arg(long, value_name = "RATE")]
+    rate: Option<f64>,
+    /// Where KEDA reaches `gpuwise scale serve`
+    #[arg(
+        long,
+        value_name = "ADDRESS:PORT",
+        default_value = "gpuwise-scaler.gpuwise-system.svc:6000"
+    )]
+    scaler: String,
+    #[arg(long, value_name = "NAME", default_value = "default")]
+    namespace: String,
+    /// How long nothing must have come before there are no replicas
+    #[arg(long, value_name = "TIME", default_value = "5min")]
+    idle: String,
+    /// How long fewer must be enough before there are fewer
+    #[arg(long, value_name = "TIME", default_value = "5min")]
+    hold: String,
+    /// Replicas for which nodes are kept warm (capacitybuffer)
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    spare: u32,
+    /// The graph of Dynamo and its service, such as llm/decode (dynamo)
+    #[arg(long, value_name = "GRAPH/SERVICE")]
+    graph: Option<String>,
+}
+
+fn seconds(flag: &str, text: &str) -> anyhow::Result<u64> {
+    let time: Nanoseconds = text.parse().map_err(|error| {
+        Problem::new(format!("{flag} {text}")).because(anyhow::Error::new(error))
+    })?;
+    Ok(time.0.div_ceil(1_000_000_000))
+}
+
+/// Requests a second that a replica serves within its SLO.
+fn rate(given: Option<f64>, deployment: &Deployment) -> anyhow::Result<f64> {
+    if let Some(rate) = given {
+        return if rate.is_finite() && rate >= 0.001 {
+            Ok(rate)
+        } else {
+            let what = format!("--rate {rate}: expected requests a second, 0.001 or more");
+            Err(Problem::new(what).into())
+        };
+    }
+    let all = deployment.headroom.rate;
+    let each = all / f64::from(deployment.layout.replicas.max(1));
+    if each.is_finite() && each >= 0.001 {
+        return Ok(each);
+    }
+    Err(
+        Problem::new("the plan does not say how many requests a second a replica serves")
+            .hint("--rate says it; a plan of a rate (--rate 8/s) has it")
+            .into(),
+    )
+}
+
+fn graph(flags: &Flags) -> anyhow::Result<Option<(&str, &str)>> {
+    let Some(text) = &flags.graph else {
+        return Ok(None);
+    };
+    let parts = text.split_once('/');
+    let parts = parts.filter(|(graph, service)| !graph.is_empty() && !service.is_empty());
+    let wrong = || {
+        Problem::new(format!("--graph {text}: expected a graph and its service"))
+            .hint("such as --graph llm/decode")
+    };
+    Ok(Some(parts.ok_or_else(wrong)?))
+}
+
+pub(super) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
+    let form = ScalerForm::ALL
+        .into_iter()
+        .find(|form| form.name() == flags.form)
+        .ok_or_else(|| Problem::new(format!("--as {}: no such form", flags.form)))?;
+    let saved = simulation::read(&flags.deployment)?;
+    let deployment = &saved.deployment;
+    let planned = deployment.layout.replicas.max(1);
+    let most = flags.max.unwrap_or_else(|| planned.saturating_mul(2));
+    if flags.min > most {
+        let what = format!("--min {} is more than --max {most}", flags.min);
+        return Err(Problem::new(what).into());
+    }
+    let query = flags.query.as_deref().unwrap_or_default().trim();
+    if form.asks() && query.is_empty() {
+        return Err(Problem::new(format!("--as {}: --query is missing", form.name()))
+            .hint("PromQL of requests a second that come for this model, such as 'sum(rate(http_requests_total{service=\"llm\"}[1m]))'; an engine's own metrics are gone when it has no replica")
+            .into());
+    }
+    let loaded = catalogue::load(&context.app.overrides)?;
+    let known = &loaded.catalogue;
+    let gpu = known
+        .gpu(&deployment.gpu)
+        .ok_or_else(|| Problem::new(format!("GPU {:?} is not in the catalogue", deployment.gpu)))?;
+    let slice = deployment.slice.as_deref();
+    let slice = slice.and_then(|name| known.mig_profiles(gpu).find(|one| one.profile == name));
+    let of = facts::Context::of(&Device { gpu, slice }, &deployment.layout);
+    let engine = catalogue::engine_facts(&loaded, deployment.engine)?;
+    let scaling = Scaling {
+        namespace: &flags.namespace,
+        least: flags.min,
+        most,
+        rate: rate(flags.rate, deployment)?,
+        query,
+        scaler: &flags.scaler,
+        idle_s: seconds("--idle", &flags.idle)?,
+        hold_s: seconds("--hold", &flags.hold)?,
+        spare: flags.spare,
+        graph: graph(flags)?,
+    };
+    let text = scaled(form, deployment, &engine, &of, &scaling)
+        .map_err(|error| Problem::new(format!("--as {}", form.name())).because(error))?;
+    context.data(&text)?;
+    Ok(Exit::Yes)
+}
