@@ -20,15 +20,12 @@ mod boards;
 use boards::{PRICE, boards};
 use gpuwise_account::period::{HOUR, Month};
 use gpuwise_broker::{Asked, Broker, LeaseState, Observation, OrderId, Work};
-use gpuwise_domain::placement::{
-    Fleet, FleetGpu, Gang, GpuAsk, GpuId, GpuKind, Home, Job, JobId, KindId, Kinds, Need, Node,
-    NodeId, Queue, WorkerAsk,
-};
+use gpuwise_domain::placement::{Fleet, Gang, GpuAsk, Job, JobId, Kinds, Need, Queue, WorkerAsk};
 use gpuwise_sched::{
     decide::Policy,
     policy::{PolicyContext, named},
 };
-use gpuwise_units::{Currency, Fraction, HourlyPrice, Money, Nanoseconds, RandomStream};
+use gpuwise_units::{Fraction, Nanoseconds, RandomStream};
 use gpuwise_wire::{
     Mirror as _,
     broker::{BrokerEvent, LeaseAsk, LoggedEvent, PolicyDocument},
