@@ -32,7 +32,6 @@ pub mod profile;
 pub mod replay;
 #[cfg(feature = "database")]
 pub mod runs;
-pub mod scale;
 pub mod simulate;
 pub mod sources;
 pub mod table;
