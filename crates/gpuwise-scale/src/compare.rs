@@ -57,6 +57,16 @@ impl Policy {
         }
     }
 
+    /// Targets that are tried, from the highest. Static replicas may be fewer than the highest rate needs.
+    fn targets(self) -> impl Iterator<Item = f64> {
+        let beyond: &[f64] = if self == Self::Static {
+            &[4.0, 3.0, 2.5, 2.0, 1.75, 1.5, 1.25, 1.1, 1.0]
+        } else {
+            &[]
+        };
+        beyond.iter().chain(&TARGETS).copied()
+    }
+
     /// Whether it is told a target that its users sweep; ours is told the objective.
     const fn has_target(self) -> bool {
         !matches!(self, Self::Gpuwise | Self::Wva)
@@ -134,7 +144,8 @@ pub fn compare(
     if !policy.has_target() {
         return best;
     }
-    for target in TARGETS {
+    let (mut kept_by, targets) = (0, policy.targets());
+    for target in targets {
         let one = Compared {
             target: Some(target),
             outcome: at(target),
@@ -147,6 +158,11 @@ pub fn compare(
         };
         if better {
             best = one;
+        }
+        // A lower target has more replicas: once two in a row keep the objective, cheaper ones do not follow.
+        kept_by = if is.kept() >= kept { kept_by + 1 } else { 0 };
+        if kept_by == 2 {
+            break;
         }
     }
     best

@@ -38,8 +38,18 @@ pub(super) fn read(
         let text = read_text(&file)?;
         let mut found =
             read_series(&text).map_err(|error| Problem::new(given.clone()).because(error))?;
-        let names: Vec<String> = found.series.iter().map(|(name, _)| name.clone()).collect();
-        found.series.retain(|(one, _)| one == name);
+        let names: Vec<String> = found
+            .series
+            .iter()
+            .filter_map(|(one, _)| one.rsplit('/').next().map(str::to_owned))
+            .collect();
+        // Their file says a kind before the name.
+        found
+            .series
+            .retain(|(one, _)| one.rsplit('/').next() == Some(name));
+        for (one, _) in &mut found.series {
+            *one = name.to_owned();
+        }
         if found.series.is_empty() {
             return Err(Problem::new(format!("ServeGen has no series {name:?}"))
                 .hint(format!("it has {}", names.join(", ")))

@@ -98,11 +98,9 @@ impl Gpuwise {
             self.start
         };
         let queued = waits > QUEUED * wait;
-        let backlog = if queued {
-            seen.queued / drains.seconds().get()
-        } else {
-            0.0
-        };
+        // A queue is worth as many replicas again as demand is, no more: it will be gone before others have started.
+        let backlog = (seen.queued / drains.seconds().get()).min(demand.max(rate));
+        let backlog = if queued { backlog } else { 0.0 };
         ((demand + room + backlog) / rate, queued)
     }
 

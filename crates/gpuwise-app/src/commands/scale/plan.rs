@@ -5,6 +5,7 @@ use crate::{
     commands::{Context, Exit, series},
     error::Problem,
     made::made,
+    progress,
     schemas::AnswerName,
     settings::Format,
     simulation,
@@ -96,7 +97,12 @@ struct Start {
 }
 
 fn starts(deployment: &Deployment, flags: &Flags) -> anyhow::Result<Start> {
-    let device: u64 = deployment.memory.weights.iter().map(|part| part.bytes.count()).sum();
+    let device: u64 = deployment
+        .memory
+        .weights
+        .iter()
+        .map(|part| part.bytes.count())
+        .sum();
     let weights = Bytes::new(device * u64::from(deployment.layout.replica_gpus()));
     let machine = Machine::default();
     let each = STATES.into_iter().map(|state| {
@@ -192,6 +198,7 @@ fn planned(flags: &Flags, seed: u64) -> anyhow::Result<ScalePlan> {
     let mut costs = Vec::new();
     let mut samples = Vec::new();
     for policy in BESIDE {
+        progress::doing(&format!("replaying {}", policy.name()));
         let found = compare(policy, &demand, &service, objective, seed);
         costs.push(cost(
             policy.name(),

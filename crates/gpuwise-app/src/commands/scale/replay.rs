@@ -5,6 +5,7 @@ use crate::{
     commands::{Context, Exit, series},
     error::Problem,
     made::made,
+    progress,
     schemas::AnswerName,
     settings::Format,
     write::Pending,
