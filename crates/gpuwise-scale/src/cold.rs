@@ -127,7 +127,7 @@ pub struct ColdStart {
 
 /// What a prior counts as, and the most that a past counts as: later starts are more like the next one.
 const PRIOR: f64 = 4.0;
-const MOST: f64 = 30.0;
+const MOST: f64 = 8.0;
 
 impl ColdStart {
     /// Before anything was observed: the sum of the stages that a state lacks.

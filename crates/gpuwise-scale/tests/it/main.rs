@@ -1,4 +1,7 @@
-//! Forecasts: each hard case of what series do, and what is promised of ranges.
+//! Forecasts and controllers: each hard case of what demand, replicas and metrics do, and what is promised of them.
 
+mod cold;
+mod controller;
 mod forecasts;
+mod peers;
 mod series;
