@@ -102,8 +102,25 @@ pub struct ScalePlan {
     pub hours: Vec<ScaleHour>,
     /// Static, the usual autoscaler, ours, and the bound.
     pub costs: Vec<ScaleCost>,
+    /// The deployments that may stand beside one another, this one first; none where it stands alone.
+    pub variants: Vec<ScaleVariant>,
+    /// What the cheapest mix of them costs in 30 days.
+    pub mixed_per_month: Option<Money>,
     pub samples: Vec<ScaleSample>,
     pub notes: Vec<String>,
+}
+
+/// A deployment that may serve beside others.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ScaleVariant {
+    pub gpu: String,
+    pub gpus: u32,
+    /// Requests a second of a replica, and what it costs an hour.
+    pub rate: f64,
+    pub per_hour: HourlyPrice,
+    /// What 30 days cost where it serves alone, and how many there are of it in the mix, in the mean.
+    pub alone_per_month: Money,
+    pub mixed: f64,
 }
 
 /// How long a replica takes until it serves.

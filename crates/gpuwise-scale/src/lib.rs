@@ -6,6 +6,7 @@
 //! - [`forecast`]: demand with ranges, learned while it is watched;
 //! - [`cold`]: how long a replica takes until it serves;
 //! - [`controller`]: how many replicas serve, and how many are warm beside them;
+//! - [`mix`]: which variants serve a rate at the least cost;
 //! - [`peers`]: what others' published controllers would do;
 //! - [`fluid`]: a service as a flow, on which controllers run;
 //! - [`compare`]: controllers beside one another.
@@ -17,4 +18,5 @@ mod concepts;
 pub mod controller;
 pub mod fluid;
 pub mod forecast;
+pub mod mix;
 pub mod peers;

@@ -3,5 +3,6 @@
 mod cold;
 mod controller;
 mod forecasts;
+mod mix;
 mod peers;
 mod series;

@@ -8,8 +8,8 @@ use crate::{
     record::{Fields, Record},
     svg,
 };
-use gpuwise_domain::scale::{ColdState, ScaleCost, ScaleHour, ScalePlan};
-use gpuwise_units::Seconds;
+use gpuwise_domain::scale::{ColdState, ScaleCost, ScaleHour, ScalePlan, ScaleVariant};
+use gpuwise_units::{Money, Seconds};
 use std::fmt::Write as _;
 
 impl Record for ScalePlan {
@@ -39,6 +39,8 @@ impl Record for ScalePlan {
         of.field("warm_max", |p| p.warm_most);
         of.list("schedule", |p| &p.hours);
         of.list("costs", |p| &p.costs);
+        of.list("variants", |p| &p.variants);
+        of.field("mixed_per_month", |p| p.mixed_per_month.map(Money::as_f64));
         of.field("notes", |p| p.notes.as_slice());
     }
 }
@@ -92,6 +94,24 @@ impl Record for ScaleCost {
         of.column("kept", "In time", |c| c.kept).said_of(share);
         of.field("keeps", |c| c.keeps);
         of.column("changes", "Changes", |c| c.changes);
+    }
+}
+
+impl Record for ScaleVariant {
+    const NAME: &'static str = "ScaleVariant";
+
+    fn fields(of: &mut Fields<'_, Self>) {
+        of.column("gpus_per_replica", "GPUs", |v| v.gpus);
+        of.column("gpu", "Variant", |v| &v.gpu);
+        of.column("requests_per_second", "Requests/s", |v| v.rate);
+        of.column("price_per_hour", "An hour", |v| v.per_hour.0.as_f64())
+            .said_of(amount);
+        of.column("alone_per_month", "Alone, 30 days", |v| {
+            v.alone_per_month.as_f64()
+        })
+        .said_of(amount);
+        of.column("mixed", "In the mix", |v| v.mixed)
+            .said_of(|count| format!("{count:.2}"));
     }
 }
 
@@ -165,6 +185,15 @@ pub fn text(plan: &ScalePlan, style: Style) -> String {
     for table in [table(plan), schedule(plan), states(plan)] {
         out.push('\n');
         out += &table.to_text(style);
+    }
+    if let Some(mixed) = plan.mixed_per_month {
+        out.push('\n');
+        out += &crate::record::table(&plan.variants).to_text(style);
+        let said = format!(
+            "Together they serve the same for {} in 30 days; starts and warm replicas are not in it.",
+            amount(mixed.as_f64())
+        );
+        let _ = writeln!(out, "{}", style.wrap_after("", &said, 0));
     }
     out.push('\n');
     let _ = writeln!(out, "{}", style.wrap_after("", &service(&plan.service), 0));

@@ -13,7 +13,7 @@ use crate::{
 };
 use gpuwise_domain::{
     deployment::{Deployment, Saved},
-    scale::{ColdState, ScaleCost, ScaleHour, ScalePlan, ScaleSample},
+    scale::{ColdState, ScaleCost, ScaleHour, ScalePlan, ScaleSample, ScaleVariant},
     workload::Target,
 };
 use gpuwise_read::workload::target as read_target;
@@ -21,10 +21,11 @@ use gpuwise_scale::{
     cold::{ColdStart, Level, Machine, STATES, State},
     compare::{Policy, compare, sampled},
     fluid::{Demand, Outcome, Service},
+    mix::{self, Variant},
 };
 use gpuwise_units::{Bytes, HourlyPrice, Money, Nanoseconds, Percentile, math};
 use gpuwise_view::scale::plan as view;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Flags of `gpuwise scale plan`.
 #[derive(Debug, clap::Args)]
@@ -35,6 +36,9 @@ pub struct Flags {
     /// Rates over time, as `gpuwise forecast` reads them
     #[arg(long, value_name = "FILE")]
     trace: PathBuf,
+    /// Another saved deployment that may serve beside it, such as one on a smaller GPU; repeat
+    #[arg(long, value_name = "DEPLOYMENT")]
+    beside: Vec<PathBuf>,
     /// Only the series whose name holds this
     #[arg(long, value_name = "NAME")]
     series: Option<String>,
@@ -220,6 +224,7 @@ fn planned(flags: &Flags, seed: u64) -> anyhow::Result<ScalePlan> {
             );
         }
     }
+    let (variants, mixed_per_month) = mixed(&saved, flags, &samples, rate)?;
     let mut warm: Vec<f64> = samples.iter().map(|one| f64::from(one.warm)).collect();
     warm.sort_by(f64::total_cmp);
     let serving = || samples.iter().map(|one| one.serving);
@@ -242,8 +247,74 @@ fn planned(flags: &Flags, seed: u64) -> anyhow::Result<ScalePlan> {
         warm_most: samples.iter().map(|one| one.warm).max().unwrap_or(0),
         hours: hours(&samples, regular.start_seconds),
         costs,
+        variants,
+        mixed_per_month,
         samples,
         notes,
+    })
+}
+
+/// What each deployment costs alone, and the cheapest mix of them, for as much as ours has serving at each time.
+fn mixed(
+    saved: &Saved,
+    flags: &Flags,
+    samples: &[ScaleSample],
+    rate: f64,
+) -> anyhow::Result<(Vec<ScaleVariant>, Option<Money>)> {
+    if flags.beside.is_empty() {
+        return Ok((Vec::new(), None));
+    }
+    let mut variants = vec![variant(&flags.deployment, &saved.deployment)?];
+    for path in &flags.beside {
+        variants.push(variant(path, &simulation::read(path)?.deployment)?);
+    }
+    let offered = variants.iter().map(|one| Variant {
+        rate: one.rate,
+        price: one.per_hour.0.as_f64(),
+        most: u32::MAX,
+    });
+    let offered: Vec<Variant> = offered.collect();
+    let count = samples.len().max(1) as f64;
+    let mut alone = vec![0.0; variants.len()];
+    for sample in samples {
+        let needed = f64::from(sample.serving) * rate;
+        let counts = mix::cheapest(needed, &offered).unwrap_or_default();
+        let each = variants.iter_mut().zip(&offered).zip(&mut alone);
+        for (((one, offer), alone), replicas) in each.zip(counts) {
+            one.mixed += f64::from(replicas) / count;
+            *alone += (needed / offer.rate - 1e-9).ceil() / count;
+        }
+    }
+    for (one, alone) in variants.iter_mut().zip(alone) {
+        one.alone_per_month = monthly(one.per_hour, alone);
+    }
+    let each = variants
+        .iter()
+        .map(|one| monthly(one.per_hour, one.mixed).micros);
+    let micros = each.sum();
+    let currency = variants.first().map(|one| one.per_hour.0.currency);
+    let mixed = currency.map(|currency| Money { micros, currency });
+    Ok((variants, mixed))
+}
+
+/// A deployment as one of several.
+fn variant(path: &Path, of: &Deployment) -> anyhow::Result<ScaleVariant> {
+    let wrong = |what: &str| Problem::new(format!("{}: {what}", path.display()));
+    let price = of.cost.per_hour.ok_or_else(|| {
+        wrong("nothing is known of its price").hint("plan with a provider, or prices of one's own")
+    })?;
+    let rate = of.headroom.rate / f64::from(of.layout.replicas);
+    if !(rate.is_finite() && rate > 0.0) {
+        return Err(wrong("no rate is known that it sustains").into());
+    }
+    let per_hour = each(price, of.layout.replicas);
+    Ok(ScaleVariant {
+        gpu: of.gpu.clone(),
+        gpus: of.layout.replica_gpus(),
+        rate,
+        per_hour,
+        alone_per_month: monthly(per_hour, 0.0),
+        mixed: 0.0,
     })
 }
 
@@ -259,10 +330,10 @@ fn aimed(samples: &[ScaleSample]) -> Option<f64> {
     (serving > 0.0).then(|| rate / serving)
 }
 
-/// For a month so many replicas in the mean.
-fn month(price: Option<HourlyPrice>, replicas: f64) -> Option<Money> {
+/// For 30 days so many replicas in the mean.
+fn monthly(price: HourlyPrice, replicas: f64) -> Money {
     let thousandths = (replicas * MONTH_HOURS * THOUSANDTHS as f64).round() as i64;
-    price.map(|price| price.0.times(thousandths, THOUSANDTHS))
+    price.0.times(thousandths, THOUSANDTHS)
 }
 
 fn cost(
@@ -280,7 +351,7 @@ fn cost(
         replicas,
         ratio: out.ratio(),
         changes: out.changes,
-        per_month: month(price, replicas),
+        per_month: price.map(|price| monthly(price, replicas)),
     }
 }
 
@@ -294,7 +365,7 @@ fn bound(out: &Outcome, price: Option<HourlyPrice>, demand: &Demand) -> ScaleCos
         replicas,
         ratio: 1.0,
         changes: 0,
-        per_month: month(price, replicas),
+        per_month: price.map(|price| monthly(price, replicas)),
     }
 }
 

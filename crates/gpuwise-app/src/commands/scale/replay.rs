@@ -155,6 +155,7 @@ fn replayed(flags: &Flags, seed: u64) -> anyhow::Result<ScaleReplay> {
             };
             for objective in &objectives {
                 for policy in &policies {
+                    progress::doing(&format!("{name}, start {start}: {}", policy.name()));
                     runs.push(one(name, *policy, &demand, &service, *objective, seed));
                 }
             }
