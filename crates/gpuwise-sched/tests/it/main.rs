@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod backlog;
+mod bounds;
 mod disruption;
 mod forecast;
 mod fraction;
@@ -20,3 +21,4 @@ mod report;
 mod restart;
 mod rounds;
 mod support;
+mod wake;
