@@ -265,10 +265,10 @@ impl Run {
         }
     }
 
-    fn next(&self, arrival: Option<u64>) -> u64 {
+    fn next(&mut self, arrival: Option<u64>) -> u64 {
         let wake = self
             .broker
-            .wake_at(&self.policy, Nanoseconds(self.now))
+            .wake_at(&mut self.policy, Nanoseconds(self.now))
             .map(|at| at.0);
         let done = self.due.first().map(|(at, _)| *at);
         [arrival, wake, done, Some(END)]

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod backlog;
+mod bounds;
 mod disruption;
 mod forecast;
 mod fraction;
@@ -21,3 +22,4 @@ mod restart;
 mod pairs;
 mod rounds;
 mod support;
+mod wake;

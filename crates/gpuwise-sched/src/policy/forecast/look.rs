@@ -107,7 +107,7 @@ impl<'a> Look<'a> {
         };
         let of = |way: &Option<(i32, [i16; WIDTHS])>| {
             way.as_ref()
-                .map_or(i64::MAX, |(loss, places)| cost(weights, *loss, places))
+                .map_or(i64::MAX, |(loss, places)| cost(weights, *loss, *places))
         };
         let [first, second] = &group.losses;
         of(first).min(of(second))
@@ -153,7 +153,7 @@ impl<'a> Look<'a> {
         let (world, ask, mix) = (self.world, self.ask, self.mix);
         let ways = fit_options::ways(world, ask, self.kinds, (class, node), mix, self.values);
         let all = ways.into_iter().flatten().map(|way| {
-            let cost = cost(weights, way.loss, &way.places);
+            let cost = cost(weights, way.loss, way.places);
             Cheapest { node, way, cost }
         });
         all.min_by_key(|one| grains(one.cost, asked))
@@ -173,7 +173,7 @@ fn grains(cost: i64, asked: i64) -> i64 {
 /// The placement score of a way, in millionths of a GPU: the capacity that is lost, dearer where GPU time of such
 /// nodes is scarce, and the places for several GPUs that will be missed, which only add to it.
 #[inline]
-fn cost(weights: &[i64; WIDTHS + 1], loss: i32, places: &[i16; WIDTHS]) -> i64 {
+fn cost(weights: &[i64; WIDTHS + 1], loss: i32, places: [i16; WIDTHS]) -> i64 {
     let [capacity, each @ ..] = weights;
     let mut missed = 0;
     for at in 0..WIDTHS {

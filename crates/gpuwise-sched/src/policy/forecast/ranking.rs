@@ -306,7 +306,9 @@ impl Ranking {
             let group = self.groups.get(at).filter(|group| !group.is_empty());
             seen.extend(group.map(|group| (grains, group.rank, number)));
         }
-        seen.into_iter().for_each(|entry| self.standing.push(entry));
+        for entry in seen {
+            self.standing.push(entry);
+        }
     }
 
     /// Weighs what may be taken of a node; `false`: the ask does not fit.
