@@ -89,7 +89,7 @@ pub fn scaler(
         let config = ServerTlsConfig::new().identity(identity(files)?);
         server = server.tls_config(config).map_err(ScalerError::Tls)?;
     }
-    let objects = Arc::new(Objects::new(settings.source, settings.log));
+    let objects = Arc::new(Objects::new(settings.source, settings.period, settings.log));
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()

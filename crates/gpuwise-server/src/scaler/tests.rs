@@ -64,6 +64,7 @@ fn object(name: &str, more: &[(&str, &str)]) -> ScaledObjectRef {
         ("rate", "10"),
         ("holdSeconds", "0"),
         ("idleSeconds", "0"),
+        ("controller", "rate"),
     ];
     let all = all
         .iter()

@@ -405,7 +405,7 @@ fn pairs_that_gain_share_a_gpu_and_end_sooner() {
     place.write("jobs.toml", [job("resnet-1"), job("lstm-1")].concat());
     let turns = "name = \"turns\"\nnodes = \"firstfit\"\n[rounds]\nlength = \"6min\"\n";
     place.write("turns.toml", turns);
-    let pair = "[[rounds.pair]]\njobs = [\"resnet-*\", \"lstm-*\"]\ngpu = \"H100\"\nspeeds = [0.9, 0.6]\n";
+    let pair = "[[rounds.pair]]\njobs = [\"resnet-*\", \"lstm-*\"]\ngpu = \"H100 SXM5 80GB\"\nspeeds = [0.9, 0.6]\n";
     place.write("pairs.toml", turns.replace("turns", "pairs") + pair);
     place.write("wrong.toml", turns.to_owned() + &pair.replace("0.9", "1.9"));
     let replay = |policy: &str| {

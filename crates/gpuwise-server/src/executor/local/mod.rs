@@ -334,7 +334,7 @@ impl Local {
             Part::Fraction { isolation, .. } => matches!(isolation, Isolation::Pair { .. }),
             Part::Slice { .. } => false,
         };
-        let same = kept.devices == environment::devices(broker, assignments)
+        let same = self.visible(broker, assignments) == Ok(kept.devices.clone())
             && kept.processes.iter().all(|one| one.group().is_alive());
         if !same || !parts.into_iter().all(by_turns) {
             return false;
