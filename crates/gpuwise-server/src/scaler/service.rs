@@ -3,7 +3,10 @@
 use gpuwise_scale::controller::{Because, Controller, Decision, Gpuwise, Observed, Rules};
 use gpuwise_units::Nanoseconds;
 use serde::{Deserialize, Serialize};
-use std::collections::{HashMap, VecDeque};
+use std::{
+    collections::{HashMap, VecDeque},
+    fmt::Write as _,
+};
 
 /// What the metadata of a trigger say of a service.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -180,7 +183,7 @@ impl Watched {
         let each = self.service.rate;
         let mut reason = format!("{rate} requests/s, {each} a replica: {}", words(&decided));
         if replicas > most {
-            reason.push_str(&format!("; {replicas} would be wanted, {most} are allowed"));
+            let _ = write!(reason, "; {replicas} would be wanted, {most} are allowed");
         }
         self.wanted = Some(replicas.min(most));
         Wanted {
@@ -304,6 +307,7 @@ impl Controller for Follows {
 }
 
 #[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "what fails here fails the test")]
 mod tests {
     use super::*;
 

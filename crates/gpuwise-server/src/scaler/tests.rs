@@ -113,7 +113,7 @@ fn block(test: impl Future<Output = ()>) {
         .enable_all()
         .build();
     runtime.unwrap().block_on(async {
-        tokio::time::timeout(Duration::from_secs(60), test)
+        tokio::time::timeout(Duration::from_mins(1), test)
             .await
             .unwrap();
     });
