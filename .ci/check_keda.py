@@ -78,7 +78,7 @@ class Cluster:
         self.process = subprocess.Popen(command, stdout=self.log, stderr=subprocess.STDOUT)
         until("Kubernetes and KEDA are ready", 600, self.ready)
         text = (folder / "kube" / "env").read_text()
-        self.variables = dict(re.findall(r"^(?:export )?(\w+)='?([^'\n]*)'?$", text, re.M))
+        self.variables = dict(re.findall(r"(\w+)=(\S+)", text))
 
     def ready(self):
         text = (self.folder / "start-kube.log").read_text()
@@ -142,7 +142,7 @@ def main(gpuwise, start, folder):
     run(*asked, "--engine", "vllm", "--save", str(plan))
     pods = run(*asked, "--engine", "vllm", "--emit", "k8s")
     emit = ["scale", "emit", str(plan), "--max", "30", "--rate", str(EACH), "--query", "sum(rate(requests_total[1m]))"]
-    emit += ["--scaler", f"127.0.0.1:{port}", "--hold", "2s", "--idle", "4s"]
+    emit += ["--scaler", f"127.0.0.1:{port}", "--hold", "2s", "--idle", "4s", "--controller", "rate"]
     keda = run(*emit, "--as", "keda")
     hpa = run(*emit, "--as", "hpa", "--min", "1")
 

@@ -209,6 +209,18 @@ impl Rules {
                 sharing.budget_period = Some(time("fair_share.budget_period", text)?);
             }
         }
+        let known = |gpu: &str| fleet.kinds.iter().any(|kind| kind.name == gpu);
+        let pairs = self.file.rounds.iter().flat_map(|part| &part.pair);
+        if let Some(pair) = pairs.into_iter().find(|pair| !known(&pair.gpu)) {
+            let names: Vec<&str> = fleet.kinds.iter().map(|kind| kind.name.as_str()).collect();
+            let what = format!(
+                "policy: rounds.pair.gpu is {:?}, which the fleet has none of",
+                pair.gpu
+            );
+            return Err(Problem::new(what)
+                .hint(format!("it has {}", names.join(", ")))
+                .into());
+        }
         for part in &self.file.queue {
             let found = fleet
                 .queues

@@ -183,7 +183,8 @@ impl Replay<'_> {
     /// A job is stopped and waits again; what it had done since its last checkpoint is lost.
     fn stops(&mut self, now: Nanoseconds, id: JobId) {
         self.run.stops += 1;
-        self.starts.remove(&id);
+        // When it would have ended no longer holds.
+        *self.starts.entry(id).or_default() += 1;
         self.waiting.insert(id);
         if let Some(state) = self.world.job(id) {
             let done = self.world.done_by(now, id).0.saturating_sub(state.done.0);

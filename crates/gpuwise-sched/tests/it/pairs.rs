@@ -101,12 +101,12 @@ impl Run {
     }
 }
 
-fn half(milli: u32, gain_milli: u32) -> Option<Part> {
-    Some(Part::Fraction {
+fn half(milli: u32, gain_milli: u32) -> Part {
+    Part::Fraction {
         milli,
         memory_mib: 0,
         isolation: Isolation::Pair { gain_milli },
-    })
+    }
 }
 
 /// By hand: beside each other `a` does 0.9 and `b` 0.6 of what each does alone, 1.5 together. So `a` is charged
@@ -133,7 +133,7 @@ fn two_jobs_share_a_gpu_and_stay() {
     );
     assert_eq!(
         (run.part(0), run.part(1)),
-        (half(600, 1500), half(400, 1500))
+        (Some(half(600, 1500)), Some(half(400, 1500)))
     );
     for minute in (12..60).step_by(6) {
         assert_eq!(run.at(minute), [], "at {minute} min");
@@ -169,7 +169,7 @@ fn they_part_when_there_is_room() {
     run.at(6);
     assert_eq!(
         (run.part(2), run.part(0)),
-        (Some(Part::Whole), half(600, 1500))
+        (Some(Part::Whole), Some(half(600, 1500)))
     );
     let how = Ended::Finished;
     run.apply(8, Event::Ended { job: JobId(2), how });

@@ -1,6 +1,7 @@
 //! What was decided, line by line, and whether it would be decided again.
 
 use super::service::{Service, Wanted, Watched};
+use gpuwise_units::Nanoseconds;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -14,6 +15,7 @@ pub(super) struct Line {
     pub(super) at_ms: u64,
     /// Namespace and name.
     pub(super) object: String,
+    pub(super) period_ns: u64,
     pub(super) service: Service,
     /// Whether nothing was known of the object before: it is new, says something else, or this process is new.
     pub(super) fresh: bool,
@@ -28,6 +30,7 @@ impl Line {
     pub(super) fn new(
         at_ms: u64,
         object: &str,
+        period: Nanoseconds,
         service: &Service,
         fresh: bool,
         read: &Result<f64, String>,
@@ -44,6 +47,7 @@ impl Line {
             schema: SCHEMA.into(),
             at_ms,
             object: object.into(),
+            period_ns: period.0,
             service: service.clone(),
             fresh,
             rate,
@@ -93,9 +97,9 @@ pub fn replayed(text: &str) -> Result<(usize, Vec<Difference>), String> {
         count += 1;
         let object = objects
             .entry(known.object.clone())
-            .or_insert_with(|| Watched::new(known.service.clone()));
+            .or_insert_with(|| Watched::new(known.service.clone(), Nanoseconds(known.period_ns)));
         if known.fresh {
-            *object = Watched::new(known.service.clone());
+            *object = Watched::new(known.service.clone(), Nanoseconds(known.period_ns));
         }
         let wanted = object.decide(known.at_ms, &known.read());
         if wanted != known.wanted {

@@ -50,6 +50,7 @@ pub(super) struct GetMetricsResponse {
     pub(super) metric_values: Vec<MetricValue>,
 }
 
+#[expect(clippy::struct_field_names, reason = "KEDA calls them so")]
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct MetricValue {
     #[prost(string, tag = "1")]

@@ -89,7 +89,7 @@ pub fn scaler(
         let config = ServerTlsConfig::new().identity(identity(files)?);
         server = server.tls_config(config).map_err(ScalerError::Tls)?;
     }
-    let objects = Arc::new(Objects::new(settings.source, settings.log));
+    let objects = Arc::new(Objects::new(settings.source, settings.period, settings.log));
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
@@ -98,7 +98,7 @@ pub fn scaler(
         objects: Arc::clone(&objects),
     };
     let period = Duration::from_nanos(settings.period.0);
-    let served = runtime.block_on(async move {
+    let ended = runtime.block_on(async move {
         let told = stopping::told().map_err(ScalerError::Runtime)?;
         let listener = tokio::net::TcpListener::from_std(listener).map_err(bound)?;
         let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
@@ -115,13 +115,14 @@ pub fn scaler(
         let serving = server.add_service(scaler).serve_with_incoming(incoming);
         // Streams stay open for as long as KEDA runs: they are not waited for.
         tokio::select! {
-            served = serving => served.map_err(ScalerError::Server),
+            result = serving => result.map_err(ScalerError::Server),
             () = told => Ok(()),
         }
     });
     runtime.shutdown_timeout(Duration::from_secs(1));
-    served
+    ended
 }
 
 #[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "what fails here fails the test")]
 mod tests;

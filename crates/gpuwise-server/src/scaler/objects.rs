@@ -6,6 +6,7 @@ use super::{
     messages::ScaledObjectRef,
     service::{Service, Watched, Wrong},
 };
+use gpuwise_units::Nanoseconds;
 use std::{
     collections::BTreeMap,
     io::Write,
@@ -43,6 +44,7 @@ type Log = Mutex<Option<Box<dyn Write + Send>>>;
 pub(super) struct Objects {
     all: Mutex<BTreeMap<String, Object>>,
     source: Arc<Source>,
+    period: Nanoseconds,
     log: Log,
 }
 
@@ -54,10 +56,15 @@ fn now_ms() -> u64 {
 }
 
 impl Objects {
-    pub(super) fn new(source: Arc<Source>, log: Option<Box<dyn Write + Send>>) -> Self {
+    pub(super) fn new(
+        source: Arc<Source>,
+        period: Nanoseconds,
+        log: Option<Box<dyn Write + Send>>,
+    ) -> Self {
         Self {
             all: Mutex::default(),
             source,
+            period,
             log: Mutex::new(log),
         }
     }
@@ -84,14 +91,14 @@ impl Objects {
                     object.watched.wanted().is_none()
                 }
                 Some(object) => {
-                    object.watched = Watched::new(service);
+                    object.watched = Watched::new(service, self.period);
                     object.asked_ms = now;
                     true
                 }
                 None if count >= MOST => return Err(Refused::TooMany),
                 None => {
                     let object = Object {
-                        watched: Watched::new(service),
+                        watched: Watched::new(service, self.period),
                         asked_ms: now,
                         active: watch::Sender::new(None),
                     };
@@ -170,7 +177,15 @@ impl Objects {
             *known = active;
             changed
         });
-        let line = Line::new(at, key, &object.watched.service, fresh, &read, wanted);
+        let line = Line::new(
+            at,
+            key,
+            self.period,
+            &object.watched.service,
+            fresh,
+            &read,
+            wanted,
+        );
         self.say(&line);
     }
 

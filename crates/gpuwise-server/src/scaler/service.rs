@@ -1,8 +1,12 @@
 //! What a ScaledObject says of its service, and how many replicas it is to have: a function of what was read.
 
+use gpuwise_scale::controller::{Because, Controller, Decision, Gpuwise, Observed, Rules};
 use gpuwise_units::Nanoseconds;
 use serde::{Deserialize, Serialize};
-use std::collections::{HashMap, VecDeque};
+use std::{
+    collections::{HashMap, VecDeque},
+    fmt::Write as _,
+};
 
 /// What the metadata of a trigger say of a service.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -17,6 +21,22 @@ pub(super) struct Service {
     pub(super) hold_s: f64,
     /// For how long nothing must have come before there are none, in seconds.
     pub(super) idle_s: f64,
+    pub(super) controller: By,
+    /// From nothing until a replica serves, in seconds.
+    pub(super) start_s: f64,
+    /// Share of requests that are to be in time, and how long one may wait.
+    pub(super) objective: f64,
+    pub(super) wait_s: f64,
+}
+
+/// Who decides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum By {
+    /// Ours: what comes now and in the time that a start takes, with its range.
+    Gpuwise,
+    /// The rate over what a replica serves, rounded up.
+    Rate,
 }
 
 /// Why what a trigger says is no service.
@@ -58,6 +78,15 @@ impl Service {
         };
         let rate = number("rate", "requests a second, above 0", f64::MIN_POSITIVE)?;
         let seconds = "seconds, 0 or more";
+        let share = "a share between 0 and 1, both excluded";
+        let objective = number("objective", share, f64::MIN_POSITIVE)?;
+        if let Some(said) = objective.filter(|objective| *objective >= 1.0) {
+            return Err(Wrong::Value {
+                field: "objective",
+                said: said.to_string(),
+                expected: share,
+            });
+        }
         let most = number("maxReplicas", "a number of replicas, 1 or more", 1.0)?;
         Ok(Self {
             query: query.ok_or(Wrong::Missing("query"))?.to_owned(),
@@ -65,6 +94,20 @@ impl Service {
             most: most.map(|most| most as u32),
             hold_s: number("holdSeconds", seconds, 0.0)?.unwrap_or(300.0),
             idle_s: number("idleSeconds", seconds, 0.0)?.unwrap_or(300.0),
+            controller: match said("controller") {
+                None | Some("gpuwise") => By::Gpuwise,
+                Some("rate") => By::Rate,
+                Some(other) => {
+                    return Err(Wrong::Value {
+                        field: "controller",
+                        said: other.to_owned(),
+                        expected: "gpuwise or rate",
+                    });
+                }
+            },
+            start_s: number("startSeconds", seconds, 0.0)?.unwrap_or(180.0),
+            objective: objective.unwrap_or(0.99),
+            wait_s: number("waitSeconds", "seconds, above 0", 0.001)?.unwrap_or(2.0),
         })
     }
 }
@@ -80,54 +123,67 @@ pub(super) struct Wanted {
 /// A service that is watched.
 pub(super) struct Watched {
     pub(super) service: Service,
-    controller: Follows,
+    controller: Box<dyn Controller + Send>,
     wanted: Option<u32>,
-    /// When it was last asked something, in milliseconds.
+    /// When something last came, and when it was first and last decided on, in milliseconds.
     busy_ms: Option<u64>,
-    fresh: bool,
+    first_ms: Option<u64>,
+    last_ms: Option<u64>,
 }
 
 impl Watched {
-    pub(super) fn new(service: Service) -> Self {
+    pub(super) fn new(service: Service, period: Nanoseconds) -> Self {
         Self {
-            controller: Follows::new(&service),
+            controller: controller(&service, period),
             wanted: None,
             busy_ms: None,
-            fresh: true,
+            first_ms: None,
+            last_ms: None,
             service,
         }
     }
 
     /// Decides by what was read: requests a second, or why there is no such number.
     pub(super) fn decide(&mut self, at_ms: u64, read: &Result<f64, String>) -> Wanted {
-        self.fresh = false;
+        let first = *self.first_ms.get_or_insert(at_ms);
         let rate = match read {
             Ok(rate) if rate.is_finite() && *rate >= 0.0 => *rate,
             Ok(rate) => return self.held(&format!("the query gives {rate}, which is no rate")),
             Err(why) => return self.held(why),
         };
-        let now = Nanoseconds(at_ms.saturating_mul(1_000_000));
-        let wanted = self.controller.decide(now, rate);
+        let spent = self.last_ms.map(|last| at_ms.saturating_sub(last));
+        let spent = spent.map_or(self.controller.period().seconds().get(), |ms| {
+            ms as f64 / 1e3
+        });
+        self.last_ms = Some(at_ms);
+        // How many are ready is not told: those that were wanted are taken for it.
+        let there = self.wanted.unwrap_or(0);
+        let decided = self.controller.decide(&Observed {
+            now: Nanoseconds(at_ms.saturating_mul(1_000_000)),
+            arrived: Some(rate * spent),
+            ready: there,
+            ..Observed::default()
+        });
         if rate > 0.0 {
             self.busy_ms = Some(at_ms);
         }
-        let since = self
-            .busy_ms
-            .map(|busy| at_ms.saturating_sub(busy) as f64 / 1000.0);
-        let (replicas, mut reason) = match since {
-            None => (0, "nothing has come".to_owned()),
-            Some(idle) if rate <= 0.0 && idle >= self.service.idle_s => {
-                (0, format!("nothing has come for {idle} s"))
-            }
-            Some(_) => {
-                let each = self.service.rate;
-                let why = format!("{rate} requests/s, {each} a replica");
-                (wanted.max(1), why)
-            }
-        };
+        let idle = at_ms.saturating_sub(self.busy_ms.unwrap_or(first)) as f64 / 1000.0;
+        if rate <= 0.0 && idle >= self.service.idle_s {
+            self.wanted = Some(0);
+            return Wanted {
+                replicas: self.wanted,
+                reason: format!("nothing has come for {idle} s"),
+            };
+        }
+        if self.busy_ms.is_none() && self.wanted.unwrap_or(0) == 0 {
+            return self.held("nothing comes, and not for long enough");
+        }
+        let replicas = decided.wanted.replicas.max(1);
         let most = self.service.most.unwrap_or(u32::MAX);
+        let each = self.service.rate;
+        let mut reason = format!("{rate} requests/s, {each} a replica: {}", words(&decided));
         if replicas > most {
-            reason.push_str(&format!("; {replicas} would be wanted, {most} are allowed"));
+            let _ = write!(reason, "; {replicas} would be wanted, {most} are allowed");
         }
         self.wanted = Some(replicas.min(most));
         Wanted {
@@ -149,7 +205,7 @@ impl Watched {
 
     /// Whether nothing was decided yet.
     pub(super) const fn is_fresh(&self) -> bool {
-        self.fresh
+        self.first_ms.is_none()
     }
 
     pub(super) const fn wanted(&self) -> Option<u32> {
@@ -157,38 +213,101 @@ impl Watched {
     }
 }
 
-/// As many replicas as what comes needs; fewer once fewer have been enough for a while.
-struct Follows {
-    rate: f64,
-    hold: Nanoseconds,
-    lately: VecDeque<(Nanoseconds, u32)>,
-}
-
-impl Follows {
-    fn new(service: &Service) -> Self {
-        Self {
+fn controller(service: &Service, period: Nanoseconds) -> Box<dyn Controller + Send> {
+    let time = |seconds: f64| Nanoseconds((seconds * 1e9) as u64);
+    match service.controller {
+        By::Rate => Box::new(Follows {
+            period,
             rate: service.rate,
-            hold: Nanoseconds((service.hold_s * 1e9) as u64),
+            hold: time(service.hold_s),
             lately: VecDeque::new(),
-        }
+        }),
+        By::Gpuwise => Box::new(Gpuwise::new(Rules {
+            period,
+            rate: service.rate,
+            objective: service.objective,
+            wait: time(service.wait_s),
+            start: time(service.start_s),
+            min: 0,
+            max: service.most.unwrap_or(u32::MAX),
+            idle: time(service.idle_s),
+            ..Rules::default()
+        })),
     }
 }
 
-impl Follows {
-    fn decide(&mut self, now: Nanoseconds, rate: f64) -> u32 {
-        let replicas = (rate / self.rate - 1e-9).ceil().max(0.0) as u32;
-        self.lately.push_back((now, replicas));
-        while let Some((at, _)) = self.lately.front()
-            && at.0.saturating_add(self.hold.0) < now.0
+const fn why(because: Because) -> &'static str {
+    match because {
+        Because::Demand => "what comes takes so many",
+        Because::Queue => "a queue is to drain",
+        Because::Band => "what is there is enough, and not so much more that a change pays",
+        Because::Hold => "more were needed a moment ago",
+        Because::NoMetrics => "nothing is known",
+        Because::NotReady => "those that were started do not get ready",
+        Because::Min => "the least that is allowed",
+        Because::Max => "the most that is allowed",
+        Because::Idle => "nothing comes",
+    }
+}
+
+fn words(decided: &Decision) -> String {
+    let covered = decided.covered;
+    if covered > 0.0 {
+        format!(
+            "{}, {covered:.1} requests/s are covered",
+            why(decided.because)
+        )
+    } else {
+        why(decided.because).to_owned()
+    }
+}
+
+/// As many replicas as what comes needs; fewer once fewer have been enough for a while.
+struct Follows {
+    period: Nanoseconds,
+    rate: f64,
+    hold: Nanoseconds,
+    lately: VecDeque<(Nanoseconds, u32, f64)>,
+}
+
+impl Controller for Follows {
+    fn period(&self) -> Nanoseconds {
+        self.period
+    }
+
+    fn decide(&mut self, seen: &Observed) -> Decision {
+        // What was read is a rate: over the time since the last decision, as it was made a number of requests.
+        let last = self.lately.back().map(|(at, ..)| *at);
+        let spent = last.map_or(self.period, |at| {
+            Nanoseconds(seen.now.0.saturating_sub(at.0))
+        });
+        let Some(arrived) = seen.arrived.filter(|_| spent.0 > 0) else {
+            return Decision::replicas(seen.ready);
+        };
+        let rate = arrived / spent.seconds().get();
+        let needed = (rate / self.rate - 1e-9).ceil().max(0.0) as u32;
+        self.lately.push_back((seen.now, needed, rate));
+        while let Some((at, ..)) = self.lately.front()
+            && at.0.saturating_add(self.hold.0) < seen.now.0
         {
             self.lately.pop_front();
         }
-        let highest = self.lately.iter().map(|(_, replicas)| *replicas).max();
-        highest.unwrap_or(replicas)
+        let highest = self.lately.iter().map(|(_, needed, _)| *needed).max();
+        let highest = highest.unwrap_or(needed);
+        Decision {
+            because: if highest > needed {
+                Because::Hold
+            } else {
+                Because::Demand
+            },
+            demand: rate,
+            ..Decision::replicas(highest)
+        }
     }
 }
 
 #[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "what fails here fails the test")]
 mod tests {
     use super::*;
 
@@ -198,11 +317,12 @@ mod tests {
             ("rate", "10"),
             ("holdSeconds", "20"),
             ("idleSeconds", "30"),
+            ("controller", "rate"),
         ];
         let metadata = base.iter().chain(more);
         let metadata = metadata.map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
         let service = Service::of(&metadata.collect())?;
-        Ok(Watched::new(service))
+        Ok(Watched::new(service, Nanoseconds(10_000_000_000)))
     }
 
     #[test]
@@ -210,7 +330,6 @@ mod tests {
         let mut one = watched(&[("maxReplicas", "15")]).unwrap();
         let dead = || Err("no answer".to_owned());
         for (second, read, replicas) in [
-            (0, Ok(0.0), 0),
             (10, Ok(0.1), 1),
             (20, Ok(110.0), 11),
             (30, Ok(111.0), 12),
@@ -241,6 +360,10 @@ mod tests {
         let mut one = watched(&[]).unwrap();
         let found = one.decide(0, &Err("no answer".into()));
         assert_eq!(found.replicas, None);
+        // It may have come just before.
+        assert_eq!(one.decide(10_000, &Ok(0.0)).replicas, None);
+        assert_eq!(one.decide(30_000, &Ok(0.0)).replicas, Some(0));
+        assert_eq!(one.decide(40_000, &Ok(0.1)).replicas, Some(1));
     }
 
     #[test]

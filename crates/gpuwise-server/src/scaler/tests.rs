@@ -64,6 +64,7 @@ fn object(name: &str, more: &[(&str, &str)]) -> ScaledObjectRef {
         ("rate", "10"),
         ("holdSeconds", "0"),
         ("idleSeconds", "0"),
+        ("controller", "rate"),
     ];
     let all = all
         .iter()
@@ -112,7 +113,7 @@ fn block(test: impl Future<Output = ()>) {
         .enable_all()
         .build();
     runtime.unwrap().block_on(async {
-        tokio::time::timeout(Duration::from_secs(60), test)
+        tokio::time::timeout(Duration::from_mins(1), test)
             .await
             .unwrap();
     });

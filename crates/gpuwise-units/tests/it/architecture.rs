@@ -120,7 +120,7 @@ const PLACES: &[Place] = &[
     Place {
         name: "gpuwise-server",
         ring: Ring::Edge,
-        may_name: &["gpuwise-broker", "gpuwise-store"],
+        may_name: &["gpuwise-broker", "gpuwise-scale", "gpuwise-store"],
     },
     Place {
         name: "gpuwise-probe",

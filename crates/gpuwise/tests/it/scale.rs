@@ -18,7 +18,6 @@ fn planned(place: &Place) {
         "p95:1s",
         "--tpot",
         "p95:50ms",
-        "--offline",
         "--save",
         "deployment.json",
     ]);

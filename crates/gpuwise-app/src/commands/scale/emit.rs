@@ -44,6 +44,12 @@ pub struct Flags {
     /// How long fewer must be enough before there are fewer
     #[arg(long, value_name = "TIME", default_value = "5min")]
     hold: String,
+    /// From nothing until a replica serves
+    #[arg(long, value_name = "TIME", default_value = "3min")]
+    start: String,
+    /// By what `gpuwise scale serve` decides: by what comes now and until a start is over, or by the rate alone
+    #[arg(long, value_name = "NAME", default_value = "gpuwise", value_parser = ["gpuwise", "rate"])]
+    controller: String,
     /// Replicas for which nodes are kept warm (capacitybuffer)
     #[arg(long, value_name = "N", default_value_t = 1)]
     spare: u32,
@@ -131,6 +137,8 @@ pub(super) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
         scaler: &flags.scaler,
         idle_s: seconds("--idle", &flags.idle)?,
         hold_s: seconds("--hold", &flags.hold)?,
+        start_s: seconds("--start", &flags.start)?,
+        controller: &flags.controller,
         spare: flags.spare,
         graph: graph(flags)?,
     };

@@ -35,7 +35,7 @@ pub enum Command {
     /// From --min to --max replicas, each for the requests a second that the plan sustains within its SLO.
     ///
     /// Exit code 0: written. 2: the input is wrong, or the plan cannot be scaled so.
-    Emit(emit::Flags),
+    Emit(Box<emit::Flags>),
     /// Answer KEDA: how many replicas each service is to have (gRPC, external and external-push)
     ///
     /// Every ScaledObject says a query of requests a second and what a replica serves, as `gpuwise scale emit --as

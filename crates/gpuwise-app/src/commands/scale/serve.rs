@@ -10,6 +10,7 @@ use gpuwise_probe::prometheus::Client;
 use gpuwise_server::{ScalerError, ScalerSettings, TlsFiles, replayed, scaler};
 use gpuwise_units::Nanoseconds;
 use std::{
+    fmt::Write as _,
     fs::{self, File, OpenOptions},
     io::Write,
     net::SocketAddr,
@@ -121,10 +122,7 @@ fn replay(context: &Context, file: &Path) -> anyhow::Result<Exit> {
         replayed(&text).map_err(|why| Problem::new(format!("--replay {shown}: {why}")))?;
     let mut out = format!("{count} decisions, {} differ\n", differences.len());
     for one in &differences {
-        out.push_str(&format!(
-            "line {}: was {}; is {}\n",
-            one.line, one.was, one.is
-        ));
+        let _ = writeln!(out, "line {}: was {}; is {}", one.line, one.was, one.is);
     }
     context.data(&out)?;
     Ok(if differences.is_empty() {

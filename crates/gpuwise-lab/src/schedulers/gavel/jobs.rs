@@ -55,6 +55,10 @@ impl Trace {
                     need: Need::default(),
                 },
             };
+            // By its class, so that rules for pairs can name it.
+            let class = self.speeds.classes().get(job.class);
+            let class = class.map_or("job", |class| class.name.as_str());
+            let name = format!("{class} #{at}");
             let at_reference = job.steps as f64 / best * f64::from(BEST) / 1000.0;
             Job {
                 submitted: Nanoseconds((job.came_s * 1e9).round() as u64),
@@ -68,7 +72,7 @@ impl Trace {
                     spread: 0.0,
                 }),
                 speeds,
-                ..Job::new(JobId(at as u32), format!("job {at}"), worker)
+                ..Job::new(JobId(at as u32), name, worker)
             }
         };
         let jobs = self.jobs.iter().enumerate().map(one).collect();

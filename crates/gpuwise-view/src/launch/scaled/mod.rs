@@ -56,6 +56,10 @@ pub struct Scaling<'a> {
     /// seconds.
     pub idle_s: u64,
     pub hold_s: u64,
+    /// From nothing until a replica serves, in seconds.
+    pub start_s: u64,
+    /// Who decides in `gpuwise scale serve`: `gpuwise` or `rate`.
+    pub controller: &'a str,
     /// Replicas for which nodes are kept warm.
     pub spare: u32,
     /// The Dynamo graph, and its service that is scaled.

@@ -117,6 +117,8 @@ fn scaled_object(name: &str, target: &Value, scaling: &Scaling<'_>) -> (Vec<Stri
                     "maxReplicas": scaling.most.to_string(),
                     "holdSeconds": scaling.hold_s.to_string(),
                     "idleSeconds": scaling.idle_s.to_string(),
+                    "startSeconds": scaling.start_s.to_string(),
+                    "controller": scaling.controller,
                 },
             }],
         },
