@@ -92,10 +92,16 @@ pub fn problems(error: &anyhow::Error) -> Option<String> {
 
 /// The hints of a chain of errors, outermost first.
 pub fn hints(error: &anyhow::Error) -> Vec<&str> {
-    let problems = error
-        .chain()
-        .filter_map(|cause| cause.downcast_ref::<Problem>());
-    problems
+    let chain = || {
+        error
+            .chain()
+            .filter_map(|cause| cause.downcast_ref::<Problem>())
+    };
+    // One that was put over another error is not found in the chain, but asked for.
+    let own = error.downcast_ref::<Problem>();
+    let own = own.filter(|own| chain().all(|problem| !std::ptr::eq(problem, *own)));
+    own.into_iter()
+        .chain(chain())
         .flat_map(|problem| problem.hints.iter().map(String::as_str))
         .collect()
 }

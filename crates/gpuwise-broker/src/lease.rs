@@ -77,6 +77,9 @@ pub struct Lease {
     /// What freeing its idle GPUs took, and what their return, the last ones last.
     pub freed: Vec<Nanoseconds>,
     pub returned: Vec<Nanoseconds>,
+    /// What its starts took, from when it was told to start until it was active, the last ones last.
+    #[serde(default)]
+    pub starts: Vec<Nanoseconds>,
     /// Since when it is told to end, and why.
     pub draining: Option<(Nanoseconds, String)>,
     pub over: Option<Over>,
@@ -104,9 +107,14 @@ impl Lease {
 
     /// The 99th percentile of times, the longest of fewer than a hundred; `None`: there are none.
     pub fn p99(times: &[Nanoseconds]) -> Option<Nanoseconds> {
+        Self::percentile(times, 99)
+    }
+
+    /// The time within which so many percent of them are; `None`: there are none.
+    pub fn percentile(times: &[Nanoseconds], percent: usize) -> Option<Nanoseconds> {
         let mut sorted = times.to_vec();
         sorted.sort_unstable();
-        let place = (sorted.len() * 99).div_ceil(100);
+        let place = (sorted.len() * percent).div_ceil(100);
         sorted.get(place.checked_sub(1)?).copied()
     }
 

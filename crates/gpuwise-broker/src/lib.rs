@@ -6,6 +6,7 @@
 
 mod apply;
 mod ask;
+mod cold;
 #[cfg(doctest)]
 mod concepts;
 mod dry;
@@ -32,6 +33,7 @@ mod time;
 mod zero;
 
 pub use ask::Asked;
+pub use cold::Cold;
 pub use dry::{DryRun, NotRun};
 pub use executor::{Observation, Order, OrderId, Work};
 pub use grants::{Grant, Grants};

@@ -143,9 +143,16 @@ impl Broker {
         let Event::Done { action, .. } = event else {
             return;
         };
-        let (Action::Restore { job, .. } | Action::Reclaim { job }) = action else {
+        let (Action::Place { job, .. } | Action::Restore { job, .. } | Action::Reclaim { job }) =
+            action
+        else {
             return;
         };
+        // Only what a service takes to start is to be known beforehand; and to find its order is work.
+        let service = |lease: &Lease| lease.ask.service.is_some();
+        if matches!(action, Action::Place { .. }) && !self.leases.get(&job.0).is_some_and(service) {
+            return;
+        }
         let same = |work: &Work| matches!(work, Work::Act { action: one, .. } if one == action);
         let order = self.orders.iter().find(|(_, work)| same(work));
         let ordered = order.and_then(|(id, _)| self.ordered.get(id)).copied();
@@ -159,10 +166,10 @@ impl Broker {
         } else {
             ordered
         };
-        let times = if restores {
-            &mut lease.returned
-        } else {
-            &mut lease.freed
+        let times = match action {
+            Action::Place { .. } => &mut lease.starts,
+            Action::Restore { .. } => &mut lease.returned,
+            _ => &mut lease.freed,
         };
         if let Some(since) = since {
             times.push(Nanoseconds(at.0.saturating_sub(since.0)));

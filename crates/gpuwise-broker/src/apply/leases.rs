@@ -53,6 +53,7 @@ impl Broker {
             restarts: crate::Restarts::default(),
             freed: Vec::new(),
             returned: Vec::new(),
+            starts: Vec::new(),
             draining: None,
             over: None,
         };

@@ -3,11 +3,10 @@
 use crate::boards::boards;
 use gpuwise_broker::{Asked, Broker, LeaseState, Observation, Order, Refusal};
 use gpuwise_domain::placement::{
-    Fleet, FleetGpu, Gang, GpuAsk, GpuId, GpuKind, Home, Job, JobId, KindId, Kinds, Need, Node,
-    NodeId, Preemption, Queue, WorkerAsk,
+    Fleet, Gang, GpuAsk, Job, JobId, Kinds, Need, Preemption, Queue, WorkerAsk,
 };
 use gpuwise_sched::{decide::Policy, disruption::Disruptions, policy::FirstFit};
-use gpuwise_units::{Currency, HourlyPrice, Money, Nanoseconds};
+use gpuwise_units::{Currency, Money, Nanoseconds};
 use gpuwise_wire::{
     Mirror as _,
     broker::{BrokerEvent, LeaseAsk, LoggedEvent, PolicyDocument},

@@ -1,6 +1,6 @@
 //! What would become of a lease.
 
-use super::{Problem, call::Call, documents, json};
+use super::{Problem, call::Call, documents, json, offers::cold};
 use axum::{http::StatusCode, response::Response};
 use gpuwise_broker::{Asked, DryRun, NotRun, Refusal, exact};
 use gpuwise_wire::broker::{DryRunAnswer, LeaseAsk, LeaseSize};
@@ -16,6 +16,8 @@ pub(crate) async fn run(call: Call) -> Result<Response, Problem> {
     if !call.sees(&ask.tenant) {
         return Err(Refusal::NoSuchTenant(ask.tenant).into());
     }
+    let service = ask.service.as_ref().map(|service| service.model.clone());
+    let cold = service.and_then(|model| cold(&call.shared.broker(), &ask.tenant, &model));
     let (shared, now) = (Arc::clone(&call.shared), call.now());
     let ran = tokio::task::spawn_blocking(move || {
         let broker = shared.broker().slice();
@@ -39,7 +41,10 @@ pub(crate) async fn run(call: Call) -> Result<Response, Problem> {
         Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", what)
     };
     let answer = match ran.await.map_err(|_| internal())? {
-        Ok((run, size, broker)) => would_be(&call, &broker, &run, size),
+        Ok((run, size, broker)) => DryRunAnswer {
+            cold,
+            ..would_be(&call, &broker, &run, size)
+        },
         // What cannot be asked at all is an error; what is refused is an answer.
         Err(NotRun::Refused(refusal @ Refusal::Invalid { .. })) => return Err(refusal.into()),
         Err(NotRun::Refused(refusal)) => refused(refusal),
@@ -70,6 +75,7 @@ fn would_be(
         fixes: run.waits.fixes.clone(),
         disturbs: disturbed.collect(),
         costs_at_most: run.worst.map(exact),
+        cold: None,
     }
 }
 
@@ -85,5 +91,6 @@ fn refused(refusal: Refusal) -> DryRunAnswer {
         fixes: Vec::new(),
         disturbs: Vec::new(),
         costs_at_most: None,
+        cold: None,
     }
 }

@@ -6,8 +6,8 @@ use gpuwise_broker::Broker;
 use gpuwise_domain::placement::{Health, KindId};
 use gpuwise_sched::world::{Link, Tenancy};
 use gpuwise_units::Nanoseconds;
-use gpuwise_wire::broker::{OfferAnswer, OfferList};
-use std::collections::BTreeMap;
+use gpuwise_wire::broker::{ColdStart, OfferAnswer, OfferList};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// GPUs on one node that may be asked for.
 const MOST: u32 = 1024;
@@ -39,7 +39,29 @@ pub(crate) async fn list(call: Call) -> Result<Response, Problem> {
     });
     let items = items.collect();
     let now = time(now);
-    Ok(json(StatusCode::OK, &OfferList { now, count, items }))
+    let seen = broker.services();
+    let seen = seen.map(|(model, lease)| (lease.ask.tenant.as_str(), model));
+    let names: BTreeSet<(&str, &str)> = seen.filter(|(tenant, _)| call.sees(tenant)).collect();
+    let cold = |(tenant, model)| cold(&broker, tenant, model);
+    let list = OfferList {
+        now,
+        count,
+        items,
+        services: names.into_iter().filter_map(cold).collect(),
+    };
+    Ok(json(StatusCode::OK, &list))
+}
+
+/// What a service takes to answer from nothing; `None`: that was never seen.
+pub(super) fn cold(broker: &Broker, tenant: &str, model: &str) -> Option<ColdStart> {
+    let seen = broker.cold(tenant, model)?;
+    Some(ColdStart {
+        tenant: tenant.to_owned(),
+        service: model.to_owned(),
+        starts: seen.starts as u64,
+        p50: seen.p50.seconds().get(),
+        p99: seen.p99.seconds().get(),
+    })
 }
 
 /// GPUs of a kind and when so many of one node are free; `None`: there is none of it.

@@ -98,13 +98,29 @@ pub struct OfferAnswer {
     pub spot_price: Option<String>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct OfferList {
     /// The broker's time.
     pub now: String,
     /// GPUs on one node that were asked for.
     pub count: u32,
     pub items: Vec<OfferAnswer>,
+    /// Services that one sees, and what they take to answer from nothing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub services: Vec<ColdStart>,
+}
+
+/// What a service took from when it was wanted, and had nothing, until it answered.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct ColdStart {
+    pub tenant: String,
+    /// The name by which it is asked for.
+    pub service: String,
+    /// How often that was seen.
+    pub starts: u64,
+    /// Seconds: in the median, and at the 99th percentile (the longest of fewer than a hundred).
+    pub p50: f64,
+    pub p99: f64,
 }
 
 /// What would become of a lease if it were asked for now. Nothing was changed.
@@ -140,6 +156,9 @@ pub struct DryRunAnswer {
     /// that it may get has no price.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub costs_at_most: Option<String>,
+    /// What the service took to answer from nothing; left out: it is none, or was never started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cold: Option<ColdStart>,
 }
 
 /// What a tenant may have, and has.

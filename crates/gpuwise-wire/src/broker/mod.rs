@@ -21,11 +21,11 @@ pub use answer::{
     TokenAnswer, TokenList, TopAnswer, WeighedAnswer,
 };
 pub use api::{
-    AuditEntry, AuditList, BudgetAnswer, BudgetList, DryRunAnswer, FleetReport, JobAnswer, JobList,
-    OfferAnswer, OfferList, PlacedAnswer, PlanAnswer, PlanList, PolicyAnswer, PriceAnswer,
-    PriceAsk, PriceList, ProjectAnswer, ProjectList, QuotaAnswer, QuotaList, ReservationAnswer,
-    ReservationAsk, ReservationList, SloCostAnswer, SloCostList, StrandedAnswer, TenantChange,
-    UserAnswer, UserList,
+    AuditEntry, AuditList, BudgetAnswer, BudgetList, ColdStart, DryRunAnswer, FleetReport,
+    JobAnswer, JobList, OfferAnswer, OfferList, PlacedAnswer, PlanAnswer, PlanList, PolicyAnswer,
+    PriceAnswer, PriceAsk, PriceList, ProjectAnswer, ProjectList, QuotaAnswer, QuotaList,
+    ReservationAnswer, ReservationAsk, ReservationList, SloCostAnswer, SloCostList, StrandedAnswer,
+    TenantChange, UserAnswer, UserList,
 };
 pub use ask::{LeaseAsk, QuotaAsk, ServiceAsk, TenantAsk, TokenAsk};
 pub use doctor::{DoctorAnswer, DoctorCheck, DoctorState};

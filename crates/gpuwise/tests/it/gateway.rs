@@ -177,6 +177,20 @@ fn a_service_that_nobody_asks_gives_its_gpus_back_until_the_next_request() {
     let woken = ask(&daemon, &question(2));
     assert_eq!(woken.status, 200, "{}", woken.body);
     assert_eq!(daemon.json(&["lease", "show", &lease])["state"], "active");
+    // What that takes is said before somebody waits for it.
+    let offers = daemon.json(&["lease", "offers"]);
+    let cold = &offers["services"][0];
+    assert_eq!(
+        (&cold["service"], &cold["starts"]),
+        (&"tiny".into(), &2.into()),
+        "{offers}"
+    );
+    let seconds = |name: &str| cold[name].as_f64().expect("is seen");
+    assert!(
+        0.0 < seconds("p50") && seconds("p50") <= seconds("p99"),
+        "{cold}"
+    );
+    assert!(seconds("p99") < 30.0, "{cold}");
 }
 
 #[test]

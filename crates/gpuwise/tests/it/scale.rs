@@ -282,7 +282,7 @@ fn what_cannot_be_replayed_is_named() {
         ),
         (&["replay", "waves.csv", "--objective", "much"], "no share"),
         (&["replay", "waves.csv", "--cold", "0s"], "it is 0"),
-        (&["replay", "waves.csv", "--rate", "-1"], "above 0"),
+        (&["replay", "waves.csv", "--rate", "-1"], "negative"),
         (&["replay", "waves.csv", "--rate", "nan"], "above 0"),
         (&["replay", "absent.csv"], "cannot read absent.csv"),
         (

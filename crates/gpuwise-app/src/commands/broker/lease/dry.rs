@@ -57,5 +57,8 @@ fn words(told: &DryRunAnswer) -> String {
     if let Some(cost) = &told.costs_at_most {
         line("at most", cost);
     }
+    if let Some(cold) = &told.cold {
+        line("cold", &super::offers::cold(cold));
+    }
     text
 }

@@ -7,8 +7,9 @@ use crate::{
     schemas::AnswerName,
 };
 use clap::Args;
+use gpuwise_units::Seconds;
 use gpuwise_view::table::{Cell, Column, Table};
-use gpuwise_wire::broker::OfferList;
+use gpuwise_wire::broker::{ColdStart, OfferList};
 
 #[derive(Debug, Args)]
 pub struct Offers {
@@ -66,6 +67,21 @@ pub(super) fn run(context: &Context, flags: &Offers) -> anyhow::Result<Exit> {
         if list.count > 1 {
             table.footnote(format!("From: {} GPUs on one node.", list.count));
         }
+        for one in &list.services {
+            table.footnote(cold(one));
+        }
         table
     })
+}
+
+/// What a service takes to answer from nothing.
+pub(super) fn cold(one: &ColdStart) -> String {
+    format!(
+        "{} of {} answers from nothing in {} (p50), {} (p99), of {} cold starts",
+        one.service,
+        one.tenant,
+        Seconds::new(one.p50),
+        Seconds::new(one.p99),
+        one.starts
+    )
 }
