@@ -48,7 +48,7 @@ pub(super) fn read(
             .series
             .retain(|(one, _)| one.rsplit('/').next() == Some(name));
         for (one, _) in &mut found.series {
-            *one = name.to_owned();
+            name.clone_into(one);
         }
         if found.series.is_empty() {
             return Err(Problem::new(format!("ServeGen has no series {name:?}"))

@@ -84,10 +84,8 @@ impl Record for ScaleCost {
             .said_of(|count| format!("{count:.2}"));
         of.column("cost_ratio", "Of the bound", |c| c.ratio)
             .said_of(ratio);
-        of.column("per_month", "30 days", |c| {
-            c.per_month.map(|money| money.as_f64())
-        })
-        .said_of(amount);
+        of.column("per_month", "30 days", |c| c.per_month.map(Money::as_f64))
+            .said_of(amount);
         of.field("currency", |c| {
             c.per_month.map(|money| money.currency.code().to_owned())
         });

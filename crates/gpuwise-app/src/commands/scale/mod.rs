@@ -6,6 +6,7 @@ mod replay;
 #[cfg(feature = "serve")]
 mod serve;
 mod service;
+mod variants;
 
 use super::{Context, Exit};
 use clap::Subcommand;

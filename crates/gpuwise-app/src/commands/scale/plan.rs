@@ -1,6 +1,9 @@
 //! `gpuwise scale plan`: how a saved deployment is to follow demand.
 
-use super::service::{demand, objective, said, warm_cost};
+use super::{
+    service::{demand, objective, said, warm_cost},
+    variants::{each, mixed, monthly, sustained},
+};
 use crate::{
     commands::{Context, Exit, series},
     error::Problem,
@@ -13,7 +16,7 @@ use crate::{
 };
 use gpuwise_domain::{
     deployment::{Deployment, Saved},
-    scale::{ColdState, ScaleCost, ScaleHour, ScalePlan, ScaleSample, ScaleVariant},
+    scale::{ColdState, ScaleCost, ScaleHour, ScalePlan, ScaleSample},
     workload::Target,
 };
 use gpuwise_read::workload::target as read_target;
@@ -21,11 +24,11 @@ use gpuwise_scale::{
     cold::{ColdStart, Level, Machine, STATES, State},
     compare::{Policy, compare, sampled},
     fluid::{Demand, Outcome, Service},
-    mix::{self, Variant},
+    forecast::series::Regular,
 };
-use gpuwise_units::{Bytes, HourlyPrice, Money, Nanoseconds, Percentile, math};
+use gpuwise_units::{Bytes, HourlyPrice, Nanoseconds, Percentile, math};
 use gpuwise_view::scale::plan as view;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Flags of `gpuwise scale plan`.
 #[derive(Debug, clap::Args)]
@@ -62,10 +65,6 @@ pub struct Flags {
     html: Option<PathBuf>,
 }
 
-/// Hours of the 30 days that a cost is said for.
-const MONTH_HOURS: f64 = 720.0;
-/// What money is multiplied by, exactly: thousandths.
-const THOUSANDTHS: i64 = 1000;
 /// Policies that the plan stands beside.
 const BESIDE: [Policy; 3] = [Policy::Static, Policy::Hpa, Policy::Gpuwise];
 
@@ -94,7 +93,7 @@ pub(super) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
 
 /// What is known of starting a replica.
 struct Start {
-    start: Nanoseconds,
+    cold: Nanoseconds,
     wake: Nanoseconds,
     stated: bool,
     states: Vec<ColdState>,
@@ -126,7 +125,7 @@ fn starts(deployment: &Deployment, flags: &Flags) -> anyhow::Result<Start> {
     let prior = |state| ColdStart::prior(weights, state, &machine).at(Level::P90);
     let start = stated("--start", &flags.start)?;
     Ok(Start {
-        start: start.unwrap_or_else(|| prior(State::Nothing)),
+        cold: start.unwrap_or_else(|| prior(State::Nothing)),
         wake: stated("--wake", &flags.wake)?.unwrap_or_else(|| prior(State::Asleep)),
         stated: start.is_some(),
         states: each.collect(),
@@ -159,20 +158,17 @@ fn waits(saved: &Saved, flags: &Flags) -> anyhow::Result<(Target, f64)> {
     Ok((target, left))
 }
 
-fn planned(flags: &Flags, seed: u64) -> anyhow::Result<ScalePlan> {
-    let saved = simulation::read(&flags.deployment)?;
+/// What is asked: a replica, and what it is to keep.
+struct Asked {
+    service: Service,
+    objective: f64,
+    start: Start,
+}
+
+fn asked(saved: &Saved, flags: &Flags) -> anyhow::Result<Asked> {
     let deployment = &saved.deployment;
-    let replicas = f64::from(deployment.layout.replicas);
-    let rate = deployment.headroom.rate / replicas;
-    if !(rate.is_finite() && rate > 0.0) {
-        return Err(Problem::new(format!(
-            "{}: no rate is known that it sustains",
-            flags.deployment.display()
-        ))
-        .hint("plan with --rate and an SLO, and save that")
-        .into());
-    }
-    let (target, wait) = waits(&saved, flags)?;
+    let rate = sustained(&flags.deployment, deployment)?;
+    let (target, wait) = waits(saved, flags)?;
     let objective = match &flags.objective {
         Some(text) => objective(text)?,
         None => target.percentile.unwrap_or(Percentile::P50).fraction(),
@@ -182,49 +178,49 @@ fn planned(flags: &Flags, seed: u64) -> anyhow::Result<ScalePlan> {
         rate,
         service: deployment.figures.end_to_end.value,
         wait,
-        start: start.start.seconds().get(),
+        start: start.cold.seconds().get(),
         wake: start.wake.seconds().get(),
         warm_cost: warm_cost(&flags.warm_cost)?,
         ..Service::default()
     };
-    let read = series::read(&flags.trace, flags.series.as_deref(), None)?;
-    let [(name, regular)] = read.series.as_slice() else {
-        let names: Vec<&str> = read.series.iter().map(|(name, _)| name.as_str()).collect();
-        return Err(Problem::new(format!("{} has several series", read.shown))
-            .hint(format!("choose one by --series: {}", names.join(", ")))
-            .into());
-    };
-    let (demand, notes) = demand(regular);
-    let price = deployment
-        .cost
-        .per_hour
-        .map(|price| each(price, deployment.layout.replicas));
-    let mut costs = Vec::new();
-    let mut samples = Vec::new();
-    for policy in BESIDE {
-        progress::doing(&format!("replaying {}", policy.name()));
-        let found = compare(policy, &demand, &service, objective, seed);
-        costs.push(cost(
-            policy.name(),
-            &found.outcome,
-            objective,
-            price,
-            &demand,
-        ));
-        if policy == Policy::Gpuwise {
-            costs.push(bound(&found.outcome, price, &demand));
-            samples = sampled(
-                policy,
-                &demand,
-                &service,
-                objective,
-                &found,
-                demand.period,
-                seed,
-            );
-        }
+    Ok(Asked {
+        service,
+        objective,
+        start,
+    })
+}
+
+/// The one series that is asked about.
+fn only(read: &series::Read) -> anyhow::Result<&(String, Regular)> {
+    if let [one] = read.series.as_slice() {
+        return Ok(one);
     }
-    let (variants, mixed_per_month) = mixed(&saved, flags, &samples, rate)?;
+    let names: Vec<&str> = read.series.iter().map(|(name, _)| name.as_str()).collect();
+    Err(Problem::new(format!("{} has several series", read.shown))
+        .hint(format!("choose one by --series: {}", names.join(", ")))
+        .into())
+}
+
+fn planned(flags: &Flags, seed: u64) -> anyhow::Result<ScalePlan> {
+    let saved = simulation::read(&flags.deployment)?;
+    let deployment = &saved.deployment;
+    let Asked {
+        service,
+        objective,
+        start,
+    } = asked(&saved, flags)?;
+    let read = series::read(&flags.trace, flags.series.as_deref(), None)?;
+    let (name, regular) = only(&read)?;
+    let (demand, notes) = demand(regular);
+    let per_hour = deployment.cost.per_hour;
+    let price = per_hour.map(|price| each(price, deployment.layout.replicas));
+    let (costs, samples) = costs(&demand, &service, objective, price, seed);
+    let mixed = mixed(
+        &saved.deployment,
+        &flags.deployment,
+        &flags.beside,
+        &samples,
+    )?;
     let mut warm: Vec<f64> = samples.iter().map(|one| f64::from(one.warm)).collect();
     warm.sort_by(f64::total_cmp);
     let serving = || samples.iter().map(|one| one.serving);
@@ -237,7 +233,7 @@ fn planned(flags: &Flags, seed: u64) -> anyhow::Result<ScalePlan> {
         series: name.clone(),
         objective,
         service: said(&service),
-        start: start.start,
+        start: start.cold,
         start_stated: start.stated,
         states: start.states,
         least: serving().min().unwrap_or(1),
@@ -247,80 +243,47 @@ fn planned(flags: &Flags, seed: u64) -> anyhow::Result<ScalePlan> {
         warm_most: samples.iter().map(|one| one.warm).max().unwrap_or(0),
         hours: hours(&samples, regular.start_seconds),
         costs,
-        variants,
-        mixed_per_month,
+        variants: mixed.variants,
+        mixed_per_month: mixed.per_month,
         samples,
         notes,
     })
 }
 
-/// What each deployment costs alone, and the cheapest mix of them, for as much as ours has serving at each time.
-fn mixed(
-    saved: &Saved,
-    flags: &Flags,
-    samples: &[ScaleSample],
-    rate: f64,
-) -> anyhow::Result<(Vec<ScaleVariant>, Option<Money>)> {
-    if flags.beside.is_empty() {
-        return Ok((Vec::new(), None));
-    }
-    let mut variants = vec![variant(&flags.deployment, &saved.deployment)?];
-    for path in &flags.beside {
-        variants.push(variant(path, &simulation::read(path)?.deployment)?);
-    }
-    let offered = variants.iter().map(|one| Variant {
-        rate: one.rate,
-        price: one.per_hour.0.as_f64(),
-        most: u32::MAX,
-    });
-    let offered: Vec<Variant> = offered.collect();
-    let count = samples.len().max(1) as f64;
-    let mut alone = vec![0.0; variants.len()];
-    for sample in samples {
-        let needed = f64::from(sample.serving) * rate;
-        let counts = mix::cheapest(needed, &offered).unwrap_or_default();
-        let each = variants.iter_mut().zip(&offered).zip(&mut alone);
-        for (((one, offer), alone), replicas) in each.zip(counts) {
-            one.mixed += f64::from(replicas) / count;
-            *alone += (needed / offer.rate - 1e-9).ceil() / count;
+/// What each way costs, and what ours had at each time.
+fn costs(
+    demand: &Demand,
+    service: &Service,
+    objective: f64,
+    price: Option<HourlyPrice>,
+    seed: u64,
+) -> (Vec<ScaleCost>, Vec<ScaleSample>) {
+    let mut costs = Vec::new();
+    let mut samples = Vec::new();
+    for policy in BESIDE {
+        progress::doing(&format!("replaying {}", policy.name()));
+        let found = compare(policy, demand, service, objective, seed);
+        costs.push(cost(
+            policy.name(),
+            &found.outcome,
+            objective,
+            price,
+            demand,
+        ));
+        if policy == Policy::Gpuwise {
+            costs.push(bound(&found.outcome, price, demand));
+            samples = sampled(
+                policy,
+                demand,
+                service,
+                objective,
+                &found,
+                demand.period,
+                seed,
+            );
         }
     }
-    for (one, alone) in variants.iter_mut().zip(alone) {
-        one.alone_per_month = monthly(one.per_hour, alone);
-    }
-    let each = variants
-        .iter()
-        .map(|one| monthly(one.per_hour, one.mixed).micros);
-    let micros = each.sum();
-    let currency = variants.first().map(|one| one.per_hour.0.currency);
-    let mixed = currency.map(|currency| Money { micros, currency });
-    Ok((variants, mixed))
-}
-
-/// A deployment as one of several.
-fn variant(path: &Path, of: &Deployment) -> anyhow::Result<ScaleVariant> {
-    let wrong = |what: &str| Problem::new(format!("{}: {what}", path.display()));
-    let price = of.cost.per_hour.ok_or_else(|| {
-        wrong("nothing is known of its price").hint("plan with a provider, or prices of one's own")
-    })?;
-    let rate = of.headroom.rate / f64::from(of.layout.replicas);
-    if !(rate.is_finite() && rate > 0.0) {
-        return Err(wrong("no rate is known that it sustains").into());
-    }
-    let per_hour = each(price, of.layout.replicas);
-    Ok(ScaleVariant {
-        gpu: of.gpu.clone(),
-        gpus: of.layout.replica_gpus(),
-        rate,
-        per_hour,
-        alone_per_month: monthly(per_hour, 0.0),
-        mixed: 0.0,
-    })
-}
-
-/// Of all replicas' price that of one.
-fn each(price: HourlyPrice, replicas: u32) -> HourlyPrice {
-    HourlyPrice(price.0.times(1, i64::from(replicas.max(1))))
+    (costs, samples)
 }
 
 /// Requests a second over replicas that serve, in the mean.
@@ -328,12 +291,6 @@ fn aimed(samples: &[ScaleSample]) -> Option<f64> {
     let serving: f64 = samples.iter().map(|one| f64::from(one.serving)).sum();
     let rate: f64 = samples.iter().map(|one| one.rate).sum();
     (serving > 0.0).then(|| rate / serving)
-}
-
-/// For 30 days so many replicas in the mean.
-fn monthly(price: HourlyPrice, replicas: f64) -> Money {
-    let thousandths = (replicas * MONTH_HOURS * THOUSANDTHS as f64).round() as i64;
-    price.0.times(thousandths, THOUSANDTHS)
 }
 
 fn cost(
