@@ -7,7 +7,7 @@ use gpuwise_domain::placement::{
     Action, Assignment, Ended, Event, Job, JobId, Plan, TimestampedEvent,
 };
 use gpuwise_sched::{
-    decide::{Effort, Policy, Tells, decide_pending},
+    decide::{Effort, Policy, Tells, decide_pending, tidy_wake_at},
     disruption::tidy,
     queues::milli_of,
     world::{Refused, World},
@@ -68,7 +68,10 @@ pub fn replay_past(
         // Rounds end only while somebody runs.
         let rounds = policy.rounds.filter(|_| end.is_some());
         let round = rounds.map(|rounds| rounds.next(last));
-        let Some(now) = [end, come, round].into_iter().flatten().min() else {
+        let going = end.is_some() || !replay.waiting.is_empty();
+        let tidied = going.then(|| tidy_wake_at(&replay.world, policy, last));
+        let moments = [end, come, round, tidied.flatten()];
+        let Some(now) = moments.into_iter().flatten().min() else {
             break;
         };
         last = now;
@@ -128,18 +131,28 @@ impl Replay<'_> {
     }
 
     fn schedule(&mut self, now: Nanoseconds, policy: &mut Policy) -> Result<(), Refused> {
-        if !self.waiting.is_empty() || policy.rounds.is_some() {
-            let (effort, tells) = (Effort::BARE, Tells::Changes);
-            let left_out = |job: JobId| !self.waiting.contains(&job);
-            let (plan, report) = decide_pending(now, &self.world, &left_out, policy, effort, tells);
-            self.run.decisions += report.decisions.len() as u64;
-            self.carry_out(now, &plan)?;
+        self.decide(now, policy)?;
+        let Some(what) = policy.upkeep else {
+            return Ok(());
+        };
+        let (plan, _) = tidy(now, &self.world, &what, Effort::BARE);
+        self.carry_out(now, &plan)?;
+        // What was given back may be what somebody waits for.
+        if plan.actions.is_empty() {
+            return Ok(());
         }
-        if let Some(what) = policy.upkeep {
-            let (plan, _) = tidy(now, &self.world, &what, Effort::BARE);
-            self.carry_out(now, &plan)?;
+        self.decide(now, policy)
+    }
+
+    fn decide(&mut self, now: Nanoseconds, policy: &mut Policy) -> Result<(), Refused> {
+        if self.waiting.is_empty() && policy.rounds.is_none() {
+            return Ok(());
         }
-        Ok(())
+        let (effort, tells) = (Effort::BARE, Tells::Changes);
+        let left_out = |job: JobId| !self.waiting.contains(&job);
+        let (plan, report) = decide_pending(now, &self.world, &left_out, policy, effort, tells);
+        self.run.decisions += report.decisions.len() as u64;
+        self.carry_out(now, &plan)
     }
 
     fn carry_out(&mut self, now: Nanoseconds, plan: &Plan) -> Result<(), Refused> {

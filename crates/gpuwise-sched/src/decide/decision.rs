@@ -170,50 +170,57 @@ impl<'a> Decision<'a> {
                 self.placed(id, found, more);
                 Looked::default()
             }
-            Err(short) => {
-                let asked = self.verdicts.asked;
-                if self.preempts(id, returns, short) {
-                    self.verdicts.forget();
-                    return Looked::default();
-                }
-                let strict = self.strict();
-                let budget = self.world.job(id).map(|state| self.has_budget(&state.job));
-                let equal = !returns && budget == Some(false);
-                let Some(shortage) = short else {
-                    self.finds_no_place(id, aged && !returns, None);
-                    let starves = self.policy.limits.starvation_timeout.is_some();
-                    return Looked {
-                        stops: strict,
-                        closes: equal && !self.reserves(starves),
-                        no_place: asked.filter(|_| !returns),
-                    };
-                };
-                let job = self.world.job(id).map(|state| &state.job);
-                let head = job.and_then(|job| self.gate.behind(&self.world, job));
-                let ahead = matches!(
-                    shortage,
-                    Shortage::BehindHead { .. }
-                        | Shortage::Reserved { .. }
-                        | Shortage::Avoided { .. }
-                );
-                // What an instance counts is known only where it is.
-                let slice = job.is_some_and(backlog::asks_slice);
-                let quota = matches!(shortage, Shortage::Quota(_)) && !slice;
-                let closes = head.is_some() || equal && quota;
-                if ahead && head.is_none() {
-                    self.finds_no_place(id, aged, Some(shortage));
-                    return Looked::default();
-                }
-                // Who has waited too long for its queue's quota is not passed by others of the queue.
-                if aged || strict {
-                    self.gate.close(shortage, id);
-                }
-                self.waits(id, shortage, None);
-                Looked {
-                    closes,
-                    ..Looked::default()
-                }
-            }
+            Err(short) => self.not_placed(id, aged, returns, short),
+        }
+    }
+
+    /// Others are disrupted for a job that found no place, or it waits.
+    fn not_placed(
+        &mut self,
+        id: JobId,
+        aged: bool,
+        returns: bool,
+        short: Option<Shortage>,
+    ) -> Looked {
+        let asked = self.verdicts.asked;
+        if self.preempts(id, returns, short) {
+            self.verdicts.forget();
+            return Looked::default();
+        }
+        let strict = self.strict();
+        let budget = self.world.job(id).map(|state| self.has_budget(&state.job));
+        let equal = !returns && budget == Some(false);
+        let Some(shortage) = short else {
+            self.finds_no_place(id, aged && !returns, None);
+            let starves = self.policy.limits.starvation_timeout.is_some();
+            return Looked {
+                stops: strict,
+                closes: equal && !self.reserves(starves),
+                no_place: asked.filter(|_| !returns),
+            };
+        };
+        let job = self.world.job(id).map(|state| &state.job);
+        let head = job.and_then(|job| self.gate.behind(&self.world, job));
+        let ahead = matches!(
+            shortage,
+            Shortage::BehindHead { .. } | Shortage::Reserved { .. } | Shortage::Avoided { .. }
+        );
+        // What an instance counts is known only where it is.
+        let slice = job.is_some_and(backlog::asks_slice);
+        let quota = matches!(shortage, Shortage::Quota(_)) && !slice;
+        let closes = head.is_some() || equal && quota;
+        if ahead && head.is_none() {
+            self.finds_no_place(id, aged, Some(shortage));
+            return Looked::default();
+        }
+        // Who has waited too long for its queue's quota is not passed by others of the queue.
+        if aged || strict {
+            self.gate.close(shortage, id);
+        }
+        self.waits(id, shortage, None);
+        Looked {
+            closes,
+            ..Looked::default()
         }
     }
 

@@ -113,28 +113,7 @@ fn evacuate(
     actions: &mut Vec<Action>,
 ) {
     let world = scratch.world();
-    let drained = |node: NodeId, gpus: &[GpuId]| {
-        let node = world.node(node);
-        node.is_some_and(|node| node.node.health == Health::Draining)
-            || gpus.iter().any(|gpu| {
-                let gpu = world.gpu(*gpu);
-                gpu.is_some_and(|gpu| gpu.gpu.health == Health::Draining)
-            })
-    };
-    let jobs: Vec<(JobId, u32)> = world
-        .jobs()
-        .filter(|(_, state)| {
-            restart_of(&state.job).is_some()
-                && matches!(state.phase, Phase::Running { .. })
-                && world.may_disrupt(state, now)
-                && state.job.topology.is_none_or(|wish| !wish.required)
-                && state.assignments.iter().any(|assignment| {
-                    let gpus: Vec<GpuId> = assignment.gpus.iter().map(|share| share.gpu).collect();
-                    drained(assignment.node, &gpus)
-                })
-        })
-        .map(|(id, state)| (id, state.assignments.len() as u32))
-        .collect();
+    let jobs = on_drained(world, now);
     let everywhere: Vec<NodeId> = (0..world.nodes().len() as u32).map(NodeId).collect();
     let mut steps = effort.steps;
     for (id, workers) in jobs {
@@ -180,6 +159,32 @@ fn evacuate(
             scratch.undo(mark);
         }
     }
+}
+
+/// Jobs on nodes and GPUs that are drained, which may be moved, and how many workers each has.
+fn on_drained(world: &World, now: Nanoseconds) -> Vec<(JobId, u32)> {
+    let drained = |node: NodeId, gpus: &[GpuId]| {
+        let node = world.node(node);
+        node.is_some_and(|node| node.node.health == Health::Draining)
+            || gpus.iter().any(|gpu| {
+                let gpu = world.gpu(*gpu);
+                gpu.is_some_and(|gpu| gpu.gpu.health == Health::Draining)
+            })
+    };
+    world
+        .jobs()
+        .filter(|(_, state)| {
+            restart_of(&state.job).is_some()
+                && matches!(state.phase, Phase::Running { .. })
+                && world.may_disrupt(state, now)
+                && state.job.topology.is_none_or(|wish| !wish.required)
+                && state.assignments.iter().any(|assignment| {
+                    let gpus: Vec<GpuId> = assignment.gpus.iter().map(|share| share.gpu).collect();
+                    drained(assignment.node, &gpus)
+                })
+        })
+        .map(|(id, state)| (id, state.assignments.len() as u32))
+        .collect()
 }
 
 /// What moving a job loses, in thousandths of a GPU times nanoseconds; `None`: it may not be moved.

@@ -12,7 +12,7 @@ use gpuwise_sched::{
 };
 use proptest::prelude::*;
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Copy)]
 enum Step {
     /// So many workers of a shape are placed one after the other, as a gang's are, none on this node.
     Gang(usize, u32, u32),

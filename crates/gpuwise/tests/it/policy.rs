@@ -447,3 +447,73 @@ fn pairs_that_gain_share_a_gpu_and_end_sooner() {
         ran.err
     );
 }
+
+/// Two hosts share a GPU of a pool: it goes to the second once it has been idle on the first for as long as the
+/// policy says, though nothing else happens then.
+#[test]
+fn pooled_gpus_go_back_in_a_replay_when_they_are_due() {
+    let place = Place::new();
+    place.write(
+        "fleet.toml",
+        "[[pool]]\nname = \"p\"\ngpus = \"1xL40S\"\nattach = \"10s\"\nnodes = [\"h\", \"g\"]\nslots = 1\n\
+         [[node]]\nname = \"h\"\ncpu = 2\nmemory = \"64GiB\"\n[[node]]\nname = \"g\"\ncpu = 8\nmemory = \"8GiB\"\n",
+    );
+    place.write(
+        "jobs.toml",
+        "[[job]]\nname = \"first\"\ngpus = 1\ncpu = 1\nmemory = \"32GiB\"\nduration = \"1h\"\nsubmitted = \"3h\"\n\
+         [[job]]\nname = \"second\"\ngpus = 1\ncpu = 8\nmemory = \"1GiB\"\nduration = \"1h\"\nsubmitted = \"150min\"\n",
+    );
+    place.write("keeps.toml", "name = \"keeps\"\n");
+    place.write(
+        "gives.toml",
+        "name = \"gives\"\n[upkeep]\ndetach_after = \"10min\"\n",
+    );
+    let rows = replayed(&place, "keeps.toml,gives.toml");
+    assert_eq!(rows["keeps"]["placed"].as_u64(), Some(1), "{rows}");
+    assert_eq!(rows["gives"]["placed"].as_u64(), Some(2), "{rows}");
+    // The second comes after half an hour, and starts ten minutes after the first has ended: 60 and 100 min.
+    assert_eq!(rows["gives"]["jct_mean_s"].as_f64(), Some(4800.0), "{rows}");
+}
+
+/// A job that is four times as fast on the H100.
+#[test]
+fn a_replay_takes_the_kind_that_is_preferred() {
+    let place = Place::new();
+    place.write("fleet.toml", MIXED);
+    place.write(
+        "jobs.toml",
+        "[[job]]\nname = \"either\"\ngpus = 1\ncpu = 1\nmemory = \"1GiB\"\nduration = \"8h\"\nsubmitted = \"1h\"\n\
+         speeds = { H100 = 4.0, L40S = 1.0 }\n",
+    );
+    for (name, rest) in [
+        ("none", "nodes = \"bestfit\""),
+        ("fastest", "prefer = \"fastest\""),
+    ] {
+        place.write(
+            &format!("{name}.toml"),
+            format!("name = \"{name}\"\n{rest}\n"),
+        );
+    }
+    let rows = replayed(&place, "none.toml,fastest.toml");
+    assert_eq!(
+        rows["none"]["jct_mean_s"].as_f64(),
+        Some(8.0 * 3600.0),
+        "{rows}"
+    );
+    assert_eq!(
+        rows["fastest"]["jct_mean_s"].as_f64(),
+        Some(2.0 * 3600.0),
+        "{rows}"
+    );
+}
+
+/// What a replay of the jobs says of policies, by their names.
+fn replayed(place: &Place, policies: &str) -> serde_json::Value {
+    let args = ["replay", "jobs.toml", "--fleet", "fleet.toml", "--policy"];
+    let ran = place.run(&[&args[..], &[policies, "--format", "json"]].concat());
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let found: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+    let rows = found["rows"].as_array().unwrap().iter();
+    let named = |row: &serde_json::Value| (row["policy"].as_str().unwrap().to_owned(), row.clone());
+    rows.map(named).collect::<serde_json::Map<_, _>>().into()
+}
