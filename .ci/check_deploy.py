@@ -49,9 +49,15 @@ def until(what, seconds=60):
 
 
 def dashboard_rules(board):
-    """What Grafana's own linter asks of a dashboard, as far as it says."""
-    names = [one["name"] for one in board["templating"]["list"]]
-    assert names[0] == "datasource" and "job" in names, "a data source and a job can be chosen"
+    """What Grafana's own linter (github.com/grafana/dashboard-linter, with --strict) asks of a dashboard. It runs
+    itself where it is installed; not every registry has it."""
+    choices = {one["name"]: one for one in board["templating"]["list"]}
+    assert list(choices)[0] == "datasource" and choices["datasource"]["query"] == "prometheus", "a data source can be chosen"
+    for name in ("job", "instance"):
+        one = choices[name]
+        assert one["multi"] and one["includeAll"] and one["allValue"] == ".+", f"{name}: several, or all, can be chosen"
+        assert one["datasource"]["uid"] == "${datasource}" and one["refresh"] == 2, f"{name}: is looked up again"
+    assert not board["editable"], "what is provisioned is not edited"
     seen = set()
     for panel in board["panels"]:
         name = panel["title"]
@@ -60,17 +66,29 @@ def dashboard_rules(board):
         assert panel["description"], f"{name}: says nothing of what it shows"
         assert panel["fieldConfig"]["defaults"]["unit"], f"{name}: has no unit"
         assert panel["datasource"]["uid"] == "${datasource}", f"{name}: another data source"
+        assert panel["targets"], f"{name}: asks nothing"
         for target in panel["targets"]:
             expr = target["expr"]
-            assert 'job="$job"' in expr, f"{name}: not of the job that is chosen"
+            for metric, labels in re.findall(r"(gpuwise_\w+)(\{[^}]*\})?", expr):
+                for label in ("job", "instance"):
+                    assert f'{label}=~"${label}"' in labels, f"{name}: {metric} is not of the {label} that is chosen"
+            for total in re.findall(r"(?:(\w+)\()?gpuwise_\w+_total\b", expr):
+                assert total in ("rate", "irate", "increase"), f"{name}: a counter as it is"
             for range_ in re.findall(r"rate\([^\[]*\[([^\]]*)\]", expr):
                 assert range_ == "$__rate_interval", f"{name}: a rate over {range_}"
+
+
+def grafanas_linter():
+    if linter := shutil.which("dashboard-linter"):
+        subprocess.run([linter, "lint", "--strict", deploy / "grafana/broker.json"], check=True)
+    else:
+        print("without dashboard-linter: its rules as this script knows them")
 
 
 def queries(board):
     for panel in board["panels"]:
         for target in panel["targets"]:
-            expr = target["expr"].replace("$job", "gpuwise").replace("$__rate_interval", "10s")
+            expr = target["expr"].replace("$job", "gpuwise").replace("$instance", ".+").replace("$__rate_interval", "10s")
             yield panel["title"], expr
 
 
@@ -89,6 +107,7 @@ def flags_are_there():
 def main():
     board = json.loads((deploy / "grafana/broker.json").read_text())
     dashboard_rules(board)
+    grafanas_linter()
     flags_are_there()
     subprocess.run(["promtool", "check", "rules", deploy / "prometheus/alerts.yaml"], check=True)
     if shutil.which("systemd-analyze"):

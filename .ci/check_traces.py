@@ -13,6 +13,9 @@ import tempfile
 import threading
 import time
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "benches"))
+from broker import Broker
+
 FLEET = """
 name = "traced"
 [[node]]
@@ -71,23 +74,13 @@ def free_port():
         return one.getsockname()[1]
 
 
-def lease(gpuwise, place, environment, port):
+def lease(gpuwise, place, port):
     """What a lease's command wrote, once it has ended."""
-    serve = [gpuwise, "serve", "--listen", "127.0.0.1:0", "--fleet", "fleet.toml", "--store", "sqlite://traced.db",
-             "--executor", "local", "--otlp", f"http://127.0.0.1:{port}"]
-    daemon = subprocess.Popen(serve, cwd=place, env=environment, stderr=subprocess.PIPE, text=True)
-    try:
-        environment["GPUWISE_URL"] = next(
-            found[1] for line in daemon.stderr if (found := re.search(r"Broker at (\S+),", line)))
-        environment["GPUWISE_TOKEN"] = next(place.glob(".local/state/gpuwise/*.token")).read_text().strip()
-        run = lambda *words: subprocess.run([gpuwise, *words], check=True, env=environment, capture_output=True, text=True).stdout
-        run("tenant", "create", "vision")
-        run("lease", "request", "--tenant", "vision", "--gpu", "H100", "--", "sh", "-c", "echo $TRACEPARENT")
-        return run("lease", "logs", "L-1", "--follow").strip()
-    finally:
-        # It says what it has still to say, and ends.
-        daemon.terminate()
-        daemon.wait(30)
+    flags = ["--executor", "local", "--otlp", f"http://127.0.0.1:{port}"]
+    with Broker(gpuwise, place, FLEET, *flags) as broker:
+        broker.run("tenant", "create", "vision")
+        broker.run("lease", "request", "--tenant", "vision", "--gpu", "H100", "--", "sh", "-c", "echo $TRACEPARENT")
+        return broker.run("lease", "logs", "L-1", "--follow").strip()
 
 
 def main():
@@ -95,17 +88,13 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         place = pathlib.Path(folder)
         port = free_port()
-        (place / "fleet.toml").write_text(FLEET)
         (place / "collector.yaml").write_text(COLLECTOR.format(port=port))
-        environment = {**os.environ, "HOME": folder}
-        for name in ("XDG_STATE_HOME", "XDG_DATA_HOME", "GPUWISE_TOKEN", "GPUWISE_URL", "GPUWISE_STORE"):
-            environment.pop(name, None)
         gathers = subprocess.Popen([collector, "--config", f"file:{place}/collector.yaml"], stderr=subprocess.PIPE, text=True)
         try:
             spans = Spans(gathers.stderr)
             if not spans.ready.wait(30):
                 sys.exit("the collector does not start")
-            told = lease(gpuwise, place, environment, port)
+            told = lease(gpuwise, place, port)
             found = spans.until("lease")
         finally:
             gathers.kill()

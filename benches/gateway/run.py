@@ -6,13 +6,13 @@ The engine answers at a fixed pace (20 ms to the first token, 2 ms between token
 gateway. Times are those of requests: percentiles over all rounds.
 """
 
-import json
-import os
 import pathlib
 import re
-import subprocess
 import sys
 import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+from broker import Broker
 
 FLEET = """
 name = "gateway"
@@ -32,51 +32,29 @@ def quantile(values, share):
 
 
 def main():
-    gpuwise = os.path.abspath(sys.argv[1])
+    gpuwise = sys.argv[1]
     rate = sys.argv[2] if len(sys.argv) > 2 else "50"
     rounds = int(sys.argv[3]) if len(sys.argv) > 3 else 5
-    with tempfile.TemporaryDirectory() as folder:
-        place = pathlib.Path(folder)
-        (place / "fleet.toml").write_text(FLEET)
-        environment = {**os.environ, "HOME": folder}
-        for name in ("XDG_STATE_HOME", "XDG_DATA_HOME", "GPUWISE_TOKEN", "GPUWISE_URL", "GPUWISE_STORE"):
-            environment.pop(name, None)
-        serve = [gpuwise, "serve", "--listen", "127.0.0.1:0", "--fleet", "fleet.toml", "--store", "sqlite://g.db",
-                 "--executor", "local"]
-        daemon = subprocess.Popen(serve, cwd=folder, env=environment, stderr=subprocess.PIPE, text=True)
-        try:
-            url = next(found[1] for line in daemon.stderr if (found := re.search(r"Broker at (\S+),", line)))
-            environment["GPUWISE_URL"] = url
-            environment["GPUWISE_TOKEN"] = next(place.glob(".local/state/gpuwise/*.token")).read_text().strip()
-
-            def run(*words):
-                return subprocess.run([gpuwise, *words], check=True, env=environment, capture_output=True, text=True).stdout
-
-            run("tenant", "create", "vision")
-            run("lease", "request", "--tenant", "vision", "--gpu", "H100", "--serve", MODEL, "--", gpuwise, "engine",
-                "--listen", "127.0.0.1:{port}", "--model", MODEL, "--ttft", "20ms", "--tpot", "2ms")
-            while json.loads(run("lease", "show", "L-1", "--format", "json"))["state"] != "active":
-                pass
-            direct = re.search(r"at (http://\S+),", run("lease", "logs", "L-1"))[1]
-            asked = {"directly": direct, "by the gateway": f"{url}/v1"}
-            times = {name: {"ttft": [], "e2e": []} for name in asked}
-            for seed in range(rounds):
-                for name, address in asked.items():
-                    records = place / "records.csv"
-                    run("bench", address, "--model", MODEL, "--key-env", "GPUWISE_TOKEN", "--rate", rate, "--isl", "200", "--osl", "20",
-                        "--requests", "1000", "--seed", str(seed), "--records", str(records))
-                    lines = [line.split(",") for line in records.read_text().splitlines()]
-                    at = {key: lines[0].index(key) for key in ("sent_s", "first_token_s", "end_s")}
-                    for line in lines[1:]:
-                        sent, first, end = (line[at[key]] for key in ("sent_s", "first_token_s", "end_s"))
-                        times[name]["ttft"].append(1e3 * (float(first) - float(sent)))
-                        times[name]["e2e"].append(1e3 * (float(end) - float(sent)))
-        finally:
-            daemon.terminate()
-            daemon.wait()
-            for log in place.glob(".local/state/gpuwise/*/leases/*/runs.json"):
-                for process in json.loads(log.read_text())["processes"]:
-                    os.killpg(process["pid"], 9)
+    with tempfile.TemporaryDirectory() as folder, Broker(gpuwise, folder, FLEET, "--executor", "local") as broker:
+        broker.run("tenant", "create", "vision")
+        broker.run("lease", "request", "--tenant", "vision", "--gpu", "H100", "--serve", MODEL, "--", broker.gpuwise, "engine",
+                   "--listen", "127.0.0.1:{port}", "--model", MODEL, "--ttft", "20ms", "--tpot", "2ms")
+        while broker.json("lease", "show", "L-1")["state"] != "active":
+            pass
+        direct = re.search(r"at (http://\S+),", broker.run("lease", "logs", "L-1"))[1]
+        asked = {"directly": direct, "by the gateway": f"{broker.url}/v1"}
+        times = {name: {"ttft": [], "e2e": []} for name in asked}
+        records = pathlib.Path(folder) / "records.csv"
+        for seed in range(rounds):
+            for name, address in asked.items():
+                broker.run("bench", address, "--model", MODEL, "--key-env", "GPUWISE_TOKEN", "--rate", rate, "--isl", "200",
+                           "--osl", "20", "--requests", "1000", "--seed", str(seed), "--records", str(records))
+                lines = [line.split(",") for line in records.read_text().splitlines()]
+                at = {key: lines[0].index(key) for key in ("sent_s", "first_token_s", "end_s")}
+                for line in lines[1:]:
+                    sent, first, end = (line[at[key]] for key in ("sent_s", "first_token_s", "end_s"))
+                    times[name]["ttft"].append(1e3 * (float(first) - float(sent)))
+                    times[name]["e2e"].append(1e3 * (float(end) - float(sent)))
     print(f"{rate} requests/s, {rounds} rounds of 1,000 each")
     for what in ("ttft", "e2e"):
         for share in (0.5, 0.9, 0.99):

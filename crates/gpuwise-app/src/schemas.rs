@@ -98,6 +98,8 @@ answers! {
     RunsRegress: "runs-regress",
     RunsShow: "runs-show",
     RunsTrend: "runs-trend",
+    ScalePlan: "scale-plan",
+    ScaleReplay: "scale-replay",
     ServingPlan: "serving-plan",
     SloCosts: "slo-costs",
     Slos: "slos",

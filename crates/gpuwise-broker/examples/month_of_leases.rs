@@ -14,17 +14,18 @@
     reason = "it measures and prints; the crate does not"
 )]
 
+#[path = "../tests/it/boards.rs"]
+mod boards;
+
+use boards::{PRICE, boards};
 use gpuwise_account::period::{HOUR, Month};
 use gpuwise_broker::{Asked, Broker, LeaseState, Observation, OrderId, Work};
-use gpuwise_domain::placement::{
-    Fleet, FleetGpu, Gang, GpuAsk, GpuId, GpuKind, Home, Job, JobId, KindId, Kinds, Need, Node,
-    NodeId, Queue, WorkerAsk,
-};
+use gpuwise_domain::placement::{Fleet, Gang, GpuAsk, Job, JobId, Kinds, Need, Queue, WorkerAsk};
 use gpuwise_sched::{
     decide::Policy,
     policy::{PolicyContext, named},
 };
-use gpuwise_units::{Currency, Fraction, HourlyPrice, Money, Nanoseconds, RandomStream};
+use gpuwise_units::{Fraction, Nanoseconds, RandomStream};
 use gpuwise_wire::{
     Mirror as _,
     broker::{BrokerEvent, LeaseAsk, LoggedEvent, PolicyDocument},
@@ -43,7 +44,6 @@ const END: u64 = START + 30 * DAY;
 /// What a start and a stop take.
 const STARTS: u64 = 20 * SECOND;
 const STOPS: u64 = 5 * SECOND;
-const PRICE: i64 = 2_500_000;
 /// Of the GPU-hours of the month, the share that is asked for.
 const ASKED: f64 = 0.8;
 
@@ -104,34 +104,6 @@ fn wishes(tenants: u32, gpus: u32, seed: u64) -> Vec<Wish> {
     wishes
 }
 
-fn fleet(nodes: u32) -> Fleet {
-    let mut kind = GpuKind::named("H100 SXM5 80GB");
-    kind.price = Some(HourlyPrice(Money {
-        micros: PRICE,
-        currency: Currency::USD,
-    }));
-    kind.memory_mib = Some(80 * 1024);
-    let gpus = |node: u32| (0..8).map(move |index| (node, index));
-    Fleet {
-        name: "month".into(),
-        kinds: vec![kind],
-        nodes: (0..nodes)
-            .map(|node| Node {
-                name: format!("n{node}"),
-                cpu_milli: 128_000,
-                memory_mib: 1 << 21,
-                gpus: (node * 8..node * 8 + 8).map(GpuId).collect(),
-                ..Node::default()
-            })
-            .collect(),
-        gpus: (0..nodes)
-            .flat_map(gpus)
-            .map(|(node, index)| FleetGpu::new(KindId(0), Home::Node(NodeId(node)), index))
-            .collect(),
-        ..Fleet::default()
-    }
-}
-
 fn name(tenant: u32) -> String {
     format!("t{tenant}")
 }
@@ -157,7 +129,7 @@ impl Run {
         let first = LoggedEvent {
             at_ns: START,
             event: BrokerEvent::Began {
-                fleet: FleetDocument::of(&fleet(nodes)),
+                fleet: FleetDocument::of(&boards("month", "H100 SXM5 80GB", nodes)),
                 present: Vec::new(),
                 policy: PolicyDocument {
                     selector: "best-fit".into(),
@@ -293,10 +265,10 @@ impl Run {
         }
     }
 
-    fn next(&self, arrival: Option<u64>) -> u64 {
+    fn next(&mut self, arrival: Option<u64>) -> u64 {
         let wake = self
             .broker
-            .wake_at(&self.policy, Nanoseconds(self.now))
+            .wake_at(&mut self.policy, Nanoseconds(self.now))
             .map(|at| at.0);
         let done = self.due.first().map(|(at, _)| *at);
         [arrival, wake, done, Some(END)]

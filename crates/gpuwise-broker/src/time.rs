@@ -20,10 +20,9 @@ const STARTS: u32 = 3;
 impl Broker {
     /// When time alone changes something: a lease's time is over, a month begins, or a decision comes out
     /// otherwise than at `decided`, when it was decided last; `None`: never.
-    pub fn wake_at(&self, policy: &Policy, decided: Nanoseconds) -> Option<Nanoseconds> {
+    pub fn wake_at(&self, policy: &mut Policy, decided: Nanoseconds) -> Option<Nanoseconds> {
         let asked = decided;
-        let upkeep = policy.upkeep.as_ref();
-        let tidied = upkeep.and_then(|what| tidy_wake_at(&self.world, what, decided));
+        let tidied = tidy_wake_at(&self.world, policy, decided);
         let decided = wake_at(&self.world, policy, decided);
         let month = (!self.open.is_empty()).then(|| self.month.next().start());
         let month = month.into_iter().chain([self.closes_at(self.unclosed)]);

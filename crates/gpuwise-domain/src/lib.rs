@@ -42,6 +42,7 @@ pub mod reason;
 pub mod recipe;
 pub mod request;
 pub mod run;
+pub mod scale;
 pub mod telemetry;
 pub mod tier;
 pub mod training;

@@ -5,6 +5,7 @@ use crate::{
     fluid::{Demand, Outcome, Service, run},
     peers::{Dynamo, Foreseeing, Hpa, Kpa, Metric, Static, Trend, Wva},
 };
+use gpuwise_domain::scale::ScaleSample;
 use gpuwise_units::Nanoseconds;
 use serde::{Deserialize, Serialize};
 
@@ -54,6 +55,16 @@ impl Policy {
             Self::Gpuwise => "gpuwise",
             Self::Perfect => "perfect",
         }
+    }
+
+    /// Targets that are tried, from the highest. Static replicas may be fewer than the highest rate needs.
+    fn targets(self) -> impl Iterator<Item = f64> {
+        let beyond: &[f64] = if self == Self::Static {
+            &[4.0, 3.0, 2.5, 2.0, 1.75, 1.5, 1.25, 1.1, 1.0]
+        } else {
+            &[]
+        };
+        beyond.iter().chain(&TARGETS).copied()
     }
 
     /// Whether it is told a target that its users sweep; ours is told the objective.
@@ -133,7 +144,8 @@ pub fn compare(
     if !policy.has_target() {
         return best;
     }
-    for target in TARGETS {
+    let (mut kept_by, targets) = (0, policy.targets());
+    for target in targets {
         let one = Compared {
             target: Some(target),
             outcome: at(target),
@@ -147,6 +159,43 @@ pub fn compare(
         if better {
             best = one;
         }
+        // A lower target has more replicas: once two in a row keep the objective, cheaper ones do not follow.
+        kept_by = if is.kept() >= kept { kept_by + 1 } else { 0 };
+        if kept_by == 2 {
+            break;
+        }
     }
     best
+}
+
+/// The same run once more, with what was there every so often.
+pub fn sampled(
+    policy: Policy,
+    demand: &Demand,
+    service: &Service,
+    objective: f64,
+    best: &Compared,
+    every: f64,
+    seed: u64,
+) -> Vec<ScaleSample> {
+    let mut controller = policy.controller(demand, service, objective, best.target.unwrap_or(1.0));
+    let mut samples = Vec::new();
+    run(
+        demand,
+        service,
+        &mut *controller,
+        seed,
+        |asked, decision| {
+            let now = asked.now.seconds().get();
+            if now >= samples.len() as f64 * every {
+                samples.push(ScaleSample {
+                    at: asked.now,
+                    rate: demand.at(now),
+                    serving: decision.wanted.replicas,
+                    warm: decision.wanted.warm,
+                });
+            }
+        },
+    );
+    samples
 }

@@ -2,3 +2,9 @@
 
 #[doc = include_str!("../../../docs/concepts/forecast.md")]
 struct Forecast;
+
+#[doc = include_str!("../../../docs/concepts/controller.md")]
+struct Controller;
+
+#[doc = include_str!("../../../docs/concepts/cold-start.md")]
+struct ColdStart;

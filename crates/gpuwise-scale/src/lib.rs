@@ -4,15 +4,19 @@
 //! down and read back, and then goes on to the same answers.
 //!
 //! - [`forecast`]: demand with ranges, learned while it is watched;
+//! - [`cold`]: how long a replica takes until it serves;
 //! - [`controller`]: how many replicas serve, and how many are warm beside them;
+//! - [`mix`]: which variants serve a rate at the least cost;
 //! - [`peers`]: what others' published controllers would do;
 //! - [`fluid`]: a service as a flow, on which controllers run;
 //! - [`compare`]: controllers beside one another.
 
+pub mod cold;
 pub mod compare;
 #[cfg(doctest)]
 mod concepts;
 pub mod controller;
 pub mod fluid;
 pub mod forecast;
+pub mod mix;
 pub mod peers;

@@ -1,5 +1,6 @@
 //! What a world of many nodes holds in memory, and how long decisions on it take: for jobs of the mix and for
-//! gangs: `cargo run --release -p gpuwise-sched --example large -- NODES [POLICY] [DECISIONS]`.
+//! gangs: `cargo run --release -p gpuwise-sched --example large -- NODES [POLICY] [DECISIONS] [KIND]`;
+//! where a kind is told (`gangs of 64`) only that is measured.
 //!
 //! The fleet is the one of [`rates`](../rates.rs), in racks of 16 nodes. Of ten racks nine are full of jobs that were
 //! put there one after the other, by no policy, and one is empty. For each decision a job is submitted, decided on
@@ -220,6 +221,7 @@ fn main() {
     let nodes: u32 = given.next().and_then(|n| n.parse().ok()).unwrap_or(100_000);
     let names = given.next().unwrap_or_else(|| "bestfit,fgd,gpuwise".into());
     let decisions: usize = given.next().and_then(|n| n.parse().ok()).unwrap_or(4000);
+    let only = given.next();
     let asks = shapes();
     let fleet = racks(nodes);
     let before = resident();
@@ -260,6 +262,9 @@ fn main() {
         };
         let mut policy = Policy::new(choose);
         for (what, workers, within) in kinds {
+            if only.as_ref().is_some_and(|only| only != what) {
+                continue;
+            }
             let warm = if workers == 1 { 2 * asks.len() } else { 4 };
             let (mut times, mut waited) = (Vec::new(), 0);
             for turn in 0..decisions + warm {
@@ -286,7 +291,9 @@ fn main() {
                 times.len(),
             );
         }
-        waiting(&mut run, name, &asks, 100_000);
+        if only.is_none() {
+            waiting(&mut run, name, &asks, 100_000);
+        }
         (run.world, run.running) = (world, running);
     }
 }

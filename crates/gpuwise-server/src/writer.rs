@@ -102,7 +102,7 @@ impl Writer {
         let mut decided_at = self.clock.now();
         let mut pace = Pace::default();
         loop {
-            let wake = self.ahead.wake_at(&policy, decided_at);
+            let wake = self.ahead.wake_at(&mut policy, decided_at);
             let (batch, stop) = self.next(dirty, wake, &pace);
             let (asked, mut seen) = apart(batch);
             if self.trouble == Trouble::Unsure

@@ -23,6 +23,7 @@ pub mod plan;
 pub mod profile;
 pub mod record;
 pub mod rejected;
+pub mod scale;
 pub mod replay;
 pub mod run;
 mod style;

@@ -81,7 +81,7 @@ const GROUPS: [(&str, &[&str]); 8] = [
     (
         "Fleet",
         &[
-            "fleet", "place", "lint", "capacity", "replay", "forecast", "watch", "audit",
+            "fleet", "place", "lint", "capacity", "replay", "forecast", "scale", "watch", "audit",
         ],
     ),
     (

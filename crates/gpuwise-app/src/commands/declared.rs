@@ -27,6 +27,8 @@ pub fn schemas() -> Vec<(&'static str, String)> {
         ("tco", super::tco::schema("tco")),
         ("tco-explain", super::tco::explained_schema("tco-explain")),
         ("forecast", super::forecast::schema("forecast")),
+        ("scale-plan", super::scale::plan_schema("scale-plan")),
+        ("scale-replay", super::scale::replay_schema("scale-replay")),
         ("tier", super::tier::schema("tier")),
         (
             "calibrate-cross-validation",

@@ -17,6 +17,8 @@ mod differences;
 pub mod evidence;
 pub mod fleet;
 pub mod forecast;
+pub mod scale;
+mod series;
 pub mod gpus;
 pub mod lint;
 pub mod memory;
@@ -30,7 +32,6 @@ pub mod profile;
 pub mod replay;
 #[cfg(feature = "database")]
 pub mod runs;
-pub mod scale;
 pub mod simulate;
 pub mod sources;
 pub mod table;
@@ -239,9 +240,9 @@ pub enum Command {
     ///
     /// Exit code 0: forecast. 2: the input is wrong.
     Forecast(forecast::Flags),
-    /// Scale services: objects for autoscalers of Kubernetes, and answers for KEDA
+    /// Scale services: how many replicas demand needs, what autoscalers make of it, and who is told
     #[command(subcommand)]
-    Scale(scale::ScaleCommand),
+    Scale(scale::Command),
     /// Bill hosts over years: rented, owned, or both, with what to buy by when
     ///
     /// Of a saved deployment, or of hosts that flags name: on demand, reserved, spot, bought as the load
@@ -407,8 +408,7 @@ impl Command {
             Self::Predict(_) => AnswerName::Predict,
             Self::Tier(_) => AnswerName::Tier,
             Self::Forecast(_) => AnswerName::Forecast,
-            // Objects of Kubernetes and words.
-            Self::Scale(_) => AnswerName::ServingPlan,
+            Self::Scale(_) => AnswerName::ScalePlan,
             Self::Tco(_) => AnswerName::Tco,
             Self::Accuracy(_) => AnswerName::Accuracy,
             Self::Calibrate(_) => AnswerName::Calibrate,

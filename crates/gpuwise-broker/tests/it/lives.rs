@@ -165,8 +165,9 @@ fn what_fails_is_started_again_where_its_lease_says_so_and_not_for_ever() {
         exits(&mut desk, 3);
         assert_eq!(desk.state(lease), LeaseState::Active);
         assert_eq!(desk.broker.orders_by(desk.now).count(), 0, "not yet");
-        let policy = gpuwise_sched::decide::Policy::new(Box::new(gpuwise_sched::policy::FirstFit));
-        let wake = desk.broker.wake_at(&policy, desk.now);
+        let mut policy =
+            gpuwise_sched::decide::Policy::new(Box::new(gpuwise_sched::policy::FirstFit));
+        let wake = desk.broker.wake_at(&mut policy, desk.now);
         assert_eq!(wake.map(|at| at.0 - desk.now.0), Some(wait * 1_000_000_000));
         desk.pass(wait);
         let order = desk.broker.orders_by(desk.now).next().expect("an order");

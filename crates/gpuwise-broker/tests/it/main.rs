@@ -1,5 +1,6 @@
 //! Tests of the broker.
 
+mod boards;
 mod copies;
 mod faults;
 mod lives;

@@ -1,5 +1,6 @@
 //! A broker with a log, and an executor that does what it is told.
 
+use crate::boards::boards;
 use gpuwise_broker::{Asked, Broker, LeaseState, Observation, Order, Refusal};
 use gpuwise_domain::placement::{
     Fleet, FleetGpu, Gang, GpuAsk, GpuId, GpuKind, Home, Job, JobId, KindId, Kinds, Need, Node,
@@ -18,30 +19,8 @@ pub(crate) const HOUR: u64 = 3600 * SECOND;
 /// 2026-11-01T00:00:00Z.
 pub(crate) const START: u64 = 1_793_491_200 * SECOND;
 
-/// Nodes of eight GPUs at 2.50 USD an hour.
 pub(crate) fn fleet(nodes: u32) -> Fleet {
-    let mut kind = GpuKind::named("H100");
-    kind.price = Some(HourlyPrice(usd("2.50")));
-    kind.memory_mib = Some(80 * 1024);
-    let gpus = |node: u32| (0..8).map(move |index| (node, index));
-    Fleet {
-        name: "test".into(),
-        kinds: vec![kind],
-        nodes: (0..nodes)
-            .map(|node| Node {
-                name: format!("n{node}"),
-                cpu_milli: 64_000,
-                memory_mib: 1 << 20,
-                gpus: (node * 8..node * 8 + 8).map(GpuId).collect(),
-                ..Node::default()
-            })
-            .collect(),
-        gpus: (0..nodes)
-            .flat_map(gpus)
-            .map(|(node, index)| FleetGpu::new(KindId(0), Home::Node(NodeId(node)), index))
-            .collect(),
-        ..Fleet::default()
-    }
+    boards("test", "H100", nodes)
 }
 
 pub(crate) fn usd(text: &str) -> Money {

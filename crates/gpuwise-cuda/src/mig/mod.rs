@@ -162,7 +162,7 @@ impl Boards {
         let mut all: Vec<CutInstance> = board
             .present()?
             .iter()
-            .map(|one| board.shown(one))
+            .map(CutInstance::from)
             .collect();
         all.sort_by_key(|one| one.start);
         Ok(all)
@@ -242,6 +242,17 @@ struct Board<'d> {
     profiles: Vec<Profile>,
 }
 
+impl From<&Present<'_>> for CutInstance {
+    fn from(one: &Present<'_>) -> Self {
+        Self {
+            profile: one.profile.name.clone(),
+            start: one.instance.start as u8,
+            size: one.instance.size as u8,
+            uuid: one.uuid.clone(),
+        }
+    }
+}
+
 /// An instance that there is.
 struct Present<'b> {
     profile: &'b Profile,
@@ -254,15 +265,6 @@ impl Board<'_> {
         Doing {
             what,
             gpu: self.gpu,
-        }
-    }
-
-    fn shown(&self, one: &Present<'_>) -> CutInstance {
-        CutInstance {
-            profile: one.profile.name.clone(),
-            start: one.instance.start as u8,
-            size: one.instance.size as u8,
-            uuid: one.uuid.clone(),
         }
     }
 

@@ -27,10 +27,10 @@ pub fn stub(folder: &Path, old: bool) -> Option<PathBuf> {
     let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".into());
     let (source, library) = (folder.join("nvml.c"), folder.join("libnvml-stub.so"));
     fs::write(&source, include_str!("stub.c")).expect("writes");
-    let mut build = Command::new(&compiler);
-    build.args(["-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror"]);
-    build.args(old.then_some("-DOLD"));
-    let Ok(built) = build.arg("-o").arg(&library).arg(&source).output() else {
+    let mut command = Command::new(&compiler);
+    command.args(["-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror"]);
+    command.args(old.then_some("-DOLD"));
+    let Ok(built) = command.arg("-o").arg(&library).arg(&source).output() else {
         crate::skipped(&format!(
             "no C compiler ({compiler}) to build a stand-in for the driver's library"
         ));

@@ -8,6 +8,7 @@ use super::{
     Because, Controller, Decision, Observed, Rules, Wanted, demand::Arrivals, highest::Highest,
     spares::Cover,
 };
+use crate::cold::{ColdStart, Level};
 use gpuwise_units::Nanoseconds;
 use serde::{Deserialize, Serialize};
 
@@ -32,7 +33,9 @@ pub struct Gpuwise {
     cover: Cover,
     serving: Highest,
     all: Highest,
-    /// How long a start is known to take.
+    /// How long a start takes.
+    cold: ColdStart,
+    /// The same, nine times of ten.
     start: Nanoseconds,
     /// Since when replicas start without one that got ready, and how many were ready then.
     waiting: Option<(Nanoseconds, u32)>,
@@ -47,6 +50,7 @@ impl Gpuwise {
             cover: Cover::new(&rules),
             serving: Highest::default(),
             all: Highest::default(),
+            cold: ColdStart::of_p90(rules.start),
             start: rules.start,
             waiting: None,
             last: Nanoseconds(0),
@@ -58,14 +62,11 @@ impl Gpuwise {
         &self.rules
     }
 
-    /// Follows how long starts take: a longer one at once by half, a shorter one slowly.
     fn learn_start(&mut self, took: Option<Nanoseconds>) {
-        let Some(took) = took.filter(|took| took.0 > 0) else {
-            return;
-        };
-        let (now, took) = (self.start.0 as f64, took.0 as f64);
-        let share = if took > now { 0.5 } else { 0.05 };
-        self.start = Nanoseconds((now + share * (took - now)) as u64);
+        if let Some(took) = took {
+            self.cold.learn(took);
+            self.start = self.cold.at(Level::P90);
+        }
     }
 
     /// Whether replicas have been starting for so long that starting more would not help.
@@ -97,11 +98,9 @@ impl Gpuwise {
             self.start
         };
         let queued = waits > QUEUED * wait;
-        let backlog = if queued {
-            seen.queued / drains.seconds().get()
-        } else {
-            0.0
-        };
+        // A queue is worth as many replicas again as demand is, no more: it will be gone before others have started.
+        let backlog = (seen.queued / drains.seconds().get()).min(demand.max(rate));
+        let backlog = if queued { backlog } else { 0.0 };
         ((demand + room + backlog) / rate, queued)
     }
 

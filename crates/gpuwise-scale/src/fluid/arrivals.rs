@@ -54,9 +54,22 @@ impl Demand {
 /// The mean up to which counts are drawn at once: beyond it the chance of none is too small to be a number.
 const AT_ONCE: f64 = 400.0;
 
+/// Beyond this mean a count is drawn as a normal number of the same mean and variance.
+const NORMAL: f64 = 2000.0;
+
+/// By Box and Muller.
+fn standard_normal(stream: &mut RandomStream) -> f64 {
+    let radius = libm::sqrt(-2.0 * libm::log(1.0 - stream.uniform()));
+    radius * libm::cos(core::f64::consts::TAU * stream.uniform())
+}
+
 /// A count of a negative binomial distribution of this mean, whose variance is `dispersion` times as much; of a
 /// Poisson distribution where that is 1.
 pub fn negative_binomial(stream: &mut RandomStream, mean: f64, dispersion: f64) -> f64 {
+    if mean > NORMAL {
+        let deviation = libm::sqrt(mean * dispersion.max(1.0));
+        return libm::round(mean + deviation * standard_normal(stream)).max(0.0);
+    }
     let mut left = mean.max(0.0);
     let mut sum = 0.0;
     while left > 0.0 {

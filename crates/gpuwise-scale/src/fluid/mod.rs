@@ -195,9 +195,9 @@ pub fn run(
     let mut stream = RandomStream::new(seed, "arrivals", 0);
     let mut out = Outcome::default();
     // It begins with what the first reading needs.
-    let first = (demand.at(0.0) / service.rate).ceil().max(1.0) as u32;
+    let begins = (demand.at(0.0) / service.rate).ceil().max(1.0) as u32;
     let mut replicas = Replicas {
-        ready: first,
+        ready: begins,
         ..Replicas::default()
     };
     let period = controller.period().seconds().get();
@@ -207,7 +207,7 @@ pub fn run(
         let now = bin as f64 * service.bin;
         replicas.pass(now);
         if now >= asks {
-            let seen = Observed {
+            let asked = Observed {
                 now: Nanoseconds((now * 1e9) as u64),
                 arrived: Some(arrived),
                 queued: queue,
@@ -222,8 +222,8 @@ pub fn run(
                 late: out.late,
                 started: None,
             };
-            let decision = controller.decide(&seen);
-            told(&seen, &decision);
+            let decision = controller.decide(&asked);
+            told(&asked, &decision);
             out.changes += u32::from(replicas.follow(now, decision.wanted, service));
             (arrived, asks) = (0.0, asks + period);
         }

@@ -1,7 +1,7 @@
 //! One job after the other: it is placed, others are disrupted for it, or it waits and is told why.
 
 use super::{
-    Effort, Policy, WHOLE, backlog, gang,
+    Effort, Policy, backlog, gang,
     verdicts::{ClassId, Verdicts},
 };
 use crate::{
@@ -69,7 +69,7 @@ impl<'a> Decision<'a> {
             policy,
             effort,
             verdicts: Verdicts::default(),
-            left: effort.steps.saturating_mul(WHOLE),
+            left: effort.of_all(),
         };
         let due = |(until, _): &(Nanoseconds, NodeId)| *until <= now;
         if world.closed().first().is_some_and(due) {

@@ -6,6 +6,7 @@ mod eligible;
 mod gang;
 mod in_time;
 mod pairing;
+mod moments;
 mod rails;
 mod repair;
 mod shortage;
@@ -17,6 +18,7 @@ mod wake;
 pub use backlog::Backlog;
 pub(crate) use gang::scopes;
 pub use in_time::late;
+pub use moments::Moments;
 pub use repair::repair;
 pub use shortage::shortage;
 pub use shortage_index::ShortageIndex;
@@ -56,6 +58,8 @@ pub struct Policy {
     pub shortages: ShortageIndex,
     /// Who waits, kept from one decision to the next; a cache.
     pub backlog: Backlog,
+    /// When time alone changes something for jobs, kept likewise; a cache.
+    pub moments: Moments,
 }
 
 impl Policy {
@@ -73,6 +77,7 @@ impl Policy {
             upkeep: None,
             shortages: ShortageIndex::default(),
             backlog: Backlog::default(),
+            moments: Moments::default(),
         }
     }
 }
@@ -96,6 +101,11 @@ impl Effort {
         steps: 1_000_000,
         explains: false,
     };
+
+    /// Steps of all jobs of a decision together: one that has taken so many was cut short.
+    pub const fn of_all(self) -> u64 {
+        self.steps.saturating_mul(WHOLE)
+    }
 }
 
 /// For how many jobs a decision may take all the steps of one.
@@ -130,6 +140,7 @@ pub fn decide(
         }
     }
     one.barred(demand);
+    one.report.steps = effort.of_all() - one.left;
     (one.plan, one.report)
 }
 
@@ -203,6 +214,7 @@ pub fn decide_pending(
     let known: Vec<_> = known.collect();
     backlog.learns(&one.world, one.verdicts.freed() > 0, known);
     one.policy.backlog = backlog;
+    one.report.steps = effort.of_all() - one.left;
     (one.plan, one.report)
 }
 

@@ -7,11 +7,7 @@
 //! more, what is left of a budget's period) the next look is after [`QUANTUM`].
 
 use super::{Order, Policy};
-use crate::{
-    disruption::{Tidy, restart_of},
-    queues::{left, length},
-    world::{JobState, Phase, World},
-};
+use crate::world::World;
 use gpuwise_units::Nanoseconds;
 
 /// How long is waited where something changes with every moment: 1 s.
@@ -29,30 +25,31 @@ impl Earliest {
             self.found = Some(moment);
         }
     }
+
+    fn offer_some(&mut self, moment: Option<Nanoseconds>) {
+        if let Some(moment) = moment {
+            self.offer(moment);
+        }
+    }
 }
 
 /// When a decision can come out otherwise than now though nothing happens; `None`: it cannot.
 ///
-/// To be asked of a world for which a decision was made at `now`, and carried out.
-pub fn wake_at(world: &World, policy: &Policy, now: Nanoseconds) -> Option<Nanoseconds> {
+/// To be asked of a world for which a decision was made at `now`, and carried out. What it depends on of jobs is kept in
+/// [`Policy::moments`]: it takes as long as jobs have changed since it was asked last.
+pub fn wake_at(world: &World, policy: &mut Policy, now: Nanoseconds) -> Option<Nanoseconds> {
+    follow(world, policy);
+    let policy = &*policy;
+    let moments = &policy.moments;
     let mut next = Earliest { now, found: None };
-    let mut seekers = 0_u32;
-    let mut endless = false;
-    for (_, state) in world.jobs().filter(|(_, state)| state.seeks()) {
-        seekers += 1;
-        endless |= state.job.duration.is_none();
-        if let Some(timeout) = policy.limits.starvation_timeout {
-            next.offer(state.job.submitted + timeout);
-        }
-        waits_over(state, &mut next);
-    }
+    next.offer_some(moments.sought(now));
     if let Some(rounds) = policy.rounds
-        && (seekers > 0 || world.kinds().len() > 1)
-        && world.jobs().any(|(_, state)| takes_turns(state))
+        && (moments.seekers > 0 || world.kinds().len() > 1)
+        && moments.takes_turns > 0
     {
         next.offer(rounds.next(now));
     }
-    if seekers == 0 {
+    if moments.seekers == 0 {
         return next.found;
     }
     for (until, _) in world.closed() {
@@ -62,40 +59,25 @@ pub fn wake_at(world: &World, policy: &Policy, now: Nanoseconds) -> Option<Nanos
         next.offer(reserved.from);
         next.offer(reserved.until);
     }
-    idle_and_disrupted(world, policy, &mut next);
-    of_queues(world, policy, endless, &mut next);
-    backfill(world, policy, &mut next);
+    // When somebody can be disrupted who cannot be now.
+    next.offer_some(moments.stays_over(now));
+    next.offer_some(moments.idle(now));
+    of_queues(world, policy, moments.endless > 0, &mut next);
+    // When somebody was expected to end: behind one whose start is reserved, others find room by that. Whoever is
+    // overdue is expected to be so for as long again, which moves reserved starts on with every moment.
+    let (end, overdue) = moments.ends(now);
+    next.offer_some(end);
+    if overdue {
+        next.offer(now + QUANTUM);
+    }
     next.found
 }
 
-/// Whether a round can end for it.
-fn takes_turns(state: &JobState) -> bool {
-    matches!(state.phase, Phase::Running { .. }) && restart_of(&state.job).is_some()
-}
-
-/// When what a job does not do after failures is over.
-fn waits_over(state: &JobState, next: &mut Earliest) {
-    let Some(trouble) = state.trouble() else {
-        return;
-    };
-    next.offer(trouble.until);
-    for (_, until) in &trouble.avoids {
-        next.offer(*until);
-    }
-}
-
-/// When somebody can be disrupted who cannot be now.
-fn idle_and_disrupted(world: &World, policy: &Policy, next: &mut Earliest) {
-    for (_, state) in world.jobs() {
-        if let Some(trouble) = state.trouble() {
-            next.offer(trouble.stays_until);
-        }
-        if let Some(idle) = policy.disruptions.reclaim
-            && let Some(since) = state.idle_since(idle.busy_milli)
-        {
-            next.offer(since + idle.after);
-        }
-    }
+/// Brings what is kept of jobs up to a world.
+fn follow(world: &World, policy: &mut Policy) {
+    let mut moments = std::mem::take(&mut policy.moments);
+    moments.follow(world, policy);
+    policy.moments = moments;
 }
 
 fn of_queues(world: &World, policy: &Policy, endless: bool, next: &mut Earliest) {
@@ -119,42 +101,10 @@ fn of_queues(world: &World, policy: &Policy, endless: bool, next: &mut Earliest)
     }
 }
 
-/// When somebody was expected to end: behind one whose start is reserved, others find room by that. Whoever
-/// is overdue is expected to be so for as long again, which moves reserved starts on with every moment.
-fn backfill(world: &World, policy: &Policy, next: &mut Earliest) {
-    let limits = policy.limits;
-    let ahead = limits.reservations > 0 || limits.starvation_timeout.is_some();
-    if !ahead && world.reservations().is_empty() {
-        return;
-    }
-    for (id, state) in world.jobs() {
-        if !matches!(state.phase, Phase::Running { .. }) {
-            continue;
-        }
-        let Some(belief) = state.job.duration else {
-            continue;
-        };
-        let planned = length(belief, limits.padding_sigmas);
-        let done = world.done_by(next.now, id);
-        if done >= planned {
-            next.offer(next.now + QUANTUM);
-            continue;
-        }
-        let rest = left(
-            world,
-            state,
-            &state.assignments,
-            done,
-            limits.padding_sigmas,
-        );
-        if let Some(rest) = rest {
-            next.offer(next.now + rest);
-        }
-    }
-}
-
 /// When what is tidied up can come out otherwise than now though nothing happens; `None`: it cannot.
-pub fn tidy_wake_at(world: &World, what: &Tidy, now: Nanoseconds) -> Option<Nanoseconds> {
+pub fn tidy_wake_at(world: &World, policy: &mut Policy, now: Nanoseconds) -> Option<Nanoseconds> {
+    let what = policy.upkeep?;
+    follow(world, policy);
     let mut next = Earliest { now, found: None };
     if let Some(after) = what.detach_after {
         for (_, since) in world.upkeep().idle() {
@@ -170,11 +120,7 @@ pub fn tidy_wake_at(world: &World, what: &Tidy, now: Nanoseconds) -> Option<Nano
         for (until, _) in world.closed() {
             next.offer(*until);
         }
-        for (_, state) in world.jobs() {
-            if let Some(trouble) = state.trouble() {
-                next.offer(trouble.stays_until);
-            }
-        }
+        next.offer_some(policy.moments.stays_over(now));
         for reserved in world.reservations() {
             next.offer(reserved.from);
             next.offer(reserved.until);

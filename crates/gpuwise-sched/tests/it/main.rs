@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod backlog;
+mod bounds;
 mod disruption;
 mod forecast;
 mod fraction;
@@ -15,8 +16,10 @@ mod mig;
 #[allow(dead_code, unreachable_pub, reason = "its own tests run here")]
 mod pages;
 mod queues;
+mod ranking;
 mod report;
 mod restart;
 mod pairs;
 mod rounds;
 mod support;
+mod wake;

@@ -173,7 +173,7 @@ fn run(fleet: &Fleet, jobs: &[Job], rounds: u64) -> Vec<Vec<Option<NodeId>>> {
                 .map(|one| one.node)
         };
         seen.push(jobs.iter().map(at).collect());
-        now = wake_at(&world, &policy, now).unwrap_or(Nanoseconds(u64::MAX));
+        now = wake_at(&world, &mut policy, now).unwrap_or(Nanoseconds(u64::MAX));
     }
     seen
 }

@@ -50,12 +50,14 @@ impl Call {
             let problem = Problem::new(StatusCode::TOO_MANY_REQUESTS, "limit", what);
             return Err(problem.later(seconds));
         }
+        let query = query(parts.uri.query().unwrap_or_default());
+        known(route, &query)?;
         Ok(Self {
             shared,
             route,
             token,
             parameters: parameters(route.path, parts.uri.path()),
-            query: query(parts.uri.query().unwrap_or_default()),
+            query,
             headers: parts.headers.clone(),
             body: Bytes::new(),
         })
@@ -163,11 +165,34 @@ impl Call {
         self.token.as_ref().is_some_and(|token| token.sees(tenant))
     }
 
-    /// The body as a document; a field that is wrong is named.
+    /// The body as an object; a field that is wrong is named.
     pub(crate) fn document<T: DeserializeOwned>(&self) -> Result<T, Problem> {
+        let first = self.body.iter().find(|byte| !byte.is_ascii_whitespace());
+        // A list would be taken for the fields of an object, one after the other.
+        if first.is_some_and(|byte| *byte != b'{') {
+            let body: serde_json::Value = self.value()?;
+            let what = match body {
+                serde_json::Value::Array(_) => "a list",
+                serde_json::Value::String(_) => "a text",
+                serde_json::Value::Null => "null",
+                _ => "a single value",
+            };
+            return Err(Problem::invalid(
+                "body",
+                format!("{what}: expected an object"),
+            ));
+        }
+        self.value()
+    }
+
+    /// The body, whatever it is.
+    pub(crate) fn value<T: DeserializeOwned>(&self) -> Result<T, Problem> {
         let mut reader = serde_json::Deserializer::from_slice(&self.body);
         serde_path_to_error::deserialize(&mut reader).map_err(|error| {
-            let path = error.path().to_string();
+            let path = match error.path().to_string() {
+                root if root == "." => "body".to_owned(),
+                path => path,
+            };
             let what = error.inner().to_string();
             match error.inner().classify() {
                 serde_json::error::Category::Data => Problem::invalid(&path, what),
@@ -226,6 +251,25 @@ fn parameters(pattern: &'static str, path: &str) -> BTreeMap<&'static str, Strin
             Some((name, decoded(value)))
         })
         .collect()
+}
+
+/// A parameter that a route does not know would be taken for one that changes nothing. Clients of OpenAI's form send
+/// some of their own.
+fn known(route: &Route, query: &BTreeMap<String, String>) -> Result<(), Problem> {
+    let ours = route.path.starts_with("/v1/") && !route.is_gateway();
+    let unknown = |name: &&String| route.query.iter().all(|(known, _)| known != name);
+    let Some(name) = query.keys().find(unknown).filter(|_| ours) else {
+        return Ok(());
+    };
+    let names: Vec<&str> = route.query.iter().map(|(name, _)| *name).collect();
+    let what = match names.as_slice() {
+        [] => "there is no such parameter: this takes none".to_owned(),
+        names => format!(
+            "there is no such parameter: this takes {}",
+            names.join(", ")
+        ),
+    };
+    Err(Problem::invalid(name, what))
 }
 
 fn query(text: &str) -> BTreeMap<String, String> {

@@ -237,19 +237,22 @@ pub(crate) fn state(name: &str) -> Option<LeaseState> {
 /// # Errors
 /// When it is neither.
 pub(crate) fn moment(field: &str, text: &str) -> Result<Nanoseconds, Problem> {
-    let read = || {
-        let at = if let Ok(at) = text.parse::<jiff::Timestamp>() {
-            at
-        } else {
-            let day: jiff::civil::Date = text.parse().ok()?;
-            day.to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp()
-        };
-        u64::try_from(at.as_nanosecond()).ok().map(Nanoseconds)
+    let day = || -> Option<jiff::Timestamp> {
+        let day: jiff::civil::Date = text.parse().ok()?;
+        Some(day.to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp())
     };
-    read().ok_or_else(|| {
+    let Some(at) = text.parse().ok().or_else(day) else {
         let what = format!(
             "{text:?}: expected a day or moment such as 2026-12-01 or 2026-12-01T08:00:00Z"
         );
-        Problem::invalid(field, what)
-    })
+        return Err(Problem::invalid(field, what));
+    };
+    u64::try_from(at.as_nanosecond())
+        .map(Nanoseconds)
+        .map_err(|_| {
+            Problem::invalid(
+                field,
+                format!("{text:?}: expected a time from 1970 to 2553"),
+            )
+        })
 }

@@ -48,6 +48,11 @@ impl Route {
         }
     }
 
+    /// Whether it is of OpenAI's form, and what it is asked is not ours alone.
+    pub(crate) fn is_gateway(&self) -> bool {
+        self.takes == Some("CompletionAsk") || self.gives == "ServedModels"
+    }
+
     pub(crate) const fn method(&self) -> Method {
         match self.verb {
             Verb::Get => Method::GET,

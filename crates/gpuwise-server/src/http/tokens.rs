@@ -89,6 +89,16 @@ pub(crate) async fn create(call: Call) -> Result<Response, Problem> {
     }
 }
 
+/// The tenant whose token has this name, where none was named and no token without a tenant has it.
+fn of_another(call: &Call, name: &str, tenant: Option<&str>) -> Option<String> {
+    let broker = call.shared.broker();
+    let same = || broker.tokens().filter(|token| token.name == name);
+    if tenant.is_some() || same().any(|token| token.tenant.is_none()) {
+        return None;
+    }
+    same().find_map(|token| token.tenant.clone())
+}
+
 pub(crate) async fn revoke(call: Call) -> Result<Response, Problem> {
     let tenant = call
         .query("tenant")
@@ -97,6 +107,10 @@ pub(crate) async fn revoke(call: Call) -> Result<Response, Problem> {
     let name = call.parameter("name").to_owned();
     if !manages(&call, tenant.as_deref()) {
         return Err(Refusal::NoSuchToken(name).into());
+    }
+    if let Some(other) = of_another(&call, &name, tenant.as_deref()) {
+        let what = format!("the token {name:?} is of tenant {other:?}: name the tenant, too");
+        return Err(Problem::invalid("tenant", what));
     }
     let origin = call.origin(&*name, tenant.as_deref())?;
     let command = Command::RevokeToken(name, tenant);

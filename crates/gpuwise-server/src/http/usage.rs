@@ -23,7 +23,7 @@ use serde_json::Value;
 const BATCH: usize = 10_000;
 
 pub(crate) async fn report(call: Call) -> Result<Response, Problem> {
-    let body: Value = call.document()?;
+    let body: Value = call.value()?;
     let events = match body {
         Value::Array(events) => events,
         one => vec![one],
@@ -35,7 +35,10 @@ pub(crate) async fn report(call: Call) -> Result<Response, Problem> {
     let mut told = Vec::with_capacity(events.len());
     for (place, event) in events.into_iter().enumerate() {
         let read: UsageEvent = serde_path_to_error::deserialize(event).map_err(|error| {
-            let field = format!("[{place}].{}", error.path());
+            let field = match error.path().to_string() {
+                root if root == "." => format!("[{place}]"),
+                path => format!("[{place}].{path}"),
+            };
             Problem::invalid(&field, error.inner().to_string())
         })?;
         let wrong =

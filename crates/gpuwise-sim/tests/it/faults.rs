@@ -220,7 +220,7 @@ impl Run {
             self.tells_again(now);
             self.holds();
             self.decides(now);
-            self.wake = wake_at(&self.world, &self.policy, now);
+            self.wake = wake_at(&self.world, &mut self.policy, now);
         }
         assert_eq!(self.executor.left(), 0, "hangs: {:?}", self.executor);
         for (id, state) in self.world.jobs() {

@@ -236,7 +236,7 @@ impl Loop {
     fn run(&mut self, jobs: &[Ran]) {
         let mut coming = jobs.iter().peekable();
         loop {
-            let wake = self.broker.wake_at(&self.policy, self.decided);
+            let wake = self.broker.wake_at(&mut self.policy, self.decided);
             let wake = wake.filter(|_| self.broker.open().next().is_some());
             let next = coming
                 .peek()

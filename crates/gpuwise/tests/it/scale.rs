@@ -139,3 +139,174 @@ fn a_log_that_is_none_is_refused() {
         ran.err
     );
 }
+
+/// Rates that go up and down by the day, for three days.
+fn waves(place: &Place) {
+    let rows = (0..432_u32).map(|at| {
+        let step = at % 144;
+        format!("{},{}\n", at * 600, 8 + step.min(144 - step))
+    });
+    place.write(
+        "waves.csv",
+        format!("t_s,rate\n{}", rows.collect::<String>()),
+    );
+}
+
+fn said(place: &Place, arguments: &[&str]) -> serde_json::Value {
+    let ran = place.run(&[arguments, &["--format", "json"]].concat());
+    assert_eq!(ran.code, 0, "{arguments:?}: {}", ran.err);
+    let said = serde_json::from_str(&ran.out).expect("JSON");
+    crate::schemas::held(&said);
+    said
+}
+
+#[test]
+fn autoscalers_stand_beside_one_another() {
+    let place = Place::new();
+    waves(&place);
+    let policies = "hpa,gpuwise,perfect";
+    let asked = [
+        "scale",
+        "replay",
+        "waves.csv",
+        "--policy",
+        policies,
+        "--cold",
+        "180s,600s",
+    ];
+    let first = said(&place, &asked);
+    assert_eq!(first, said(&place, &asked), "one seed, one answer");
+    let runs = first["runs"].as_array().expect("runs");
+    assert_eq!(runs.len(), 6);
+    for run in runs {
+        assert_eq!(run["keeps"], true, "{run}");
+        assert!(
+            run["cost_ratio"].as_f64() >= Some(1.0),
+            "nobody is below the bound: {run}"
+        );
+    }
+    // Nothing warm costs something else.
+    let cold = said(
+        &place,
+        &[
+            "scale",
+            "replay",
+            "waves.csv",
+            "--policy",
+            "gpuwise",
+            "--warm-cost",
+            "never",
+        ],
+    );
+    assert_eq!(cold["runs"][0]["warm_hours"].as_f64(), Some(0.0));
+    assert_ne!(cold["runs"][0]["cost_ratio"], runs[1]["cost_ratio"]);
+    let page = place.run(&[
+        "scale",
+        "replay",
+        "waves.csv",
+        "--policy",
+        "gpuwise",
+        "--html",
+        "w.html",
+    ]);
+    assert_eq!(page.code, 0, "{}", page.err);
+    assert!(
+        std::fs::read_to_string(place.path("w.html"))
+            .expect("a page")
+            .contains("Replicas over time")
+    );
+}
+
+#[test]
+fn a_deployment_is_scaled_by_what_traffic_was() {
+    let place = Place::new();
+    planned(&place);
+    waves(&place);
+    let plan = said(
+        &place,
+        &[
+            "scale",
+            "plan",
+            "deployment.json",
+            "--trace",
+            "waves.csv",
+            "--start",
+            "180s",
+        ],
+    );
+    let cost = |policy: &str| {
+        let costs = plan["costs"].as_array().expect("costs").iter();
+        let mut of = costs.filter(|cost| cost["policy"] == policy);
+        of.next()
+            .and_then(|cost| cost["replicas"].as_f64())
+            .expect("replicas")
+    };
+    assert!(cost("bound") <= cost("gpuwise") && cost("gpuwise") <= cost("static"));
+    assert_eq!(plan["objective"].as_f64(), Some(0.95));
+    assert_eq!(plan["schedule"].as_array().map(Vec::len), Some(24));
+    assert_eq!(plan["start_seconds"].as_f64(), Some(180.0));
+    // Two of a kind in a mix cost what one does alone.
+    let asked = [
+        "scale",
+        "plan",
+        "deployment.json",
+        "--trace",
+        "waves.csv",
+        "--beside",
+        "deployment.json",
+    ];
+    let mixed = said(&place, &asked);
+    let alone = mixed["variants"][0]["alone_per_month"]
+        .as_f64()
+        .expect("a price");
+    let together = mixed["mixed_per_month"].as_f64().expect("a price");
+    assert!(
+        (together / alone - 1.0).abs() < 1e-3,
+        "{together} of {alone}"
+    );
+}
+
+#[test]
+fn what_cannot_be_replayed_is_named() {
+    let place = Place::new();
+    waves(&place);
+    planned(&place);
+    for (arguments, says) in [
+        (
+            &["replay", "waves.csv", "--policy", "none"][..],
+            "there is none of this name",
+        ),
+        (
+            &["replay", "waves.csv", "--objective", "100%"],
+            "between 0 and 100 %",
+        ),
+        (&["replay", "waves.csv", "--objective", "much"], "no share"),
+        (&["replay", "waves.csv", "--cold", "0s"], "it is 0"),
+        (&["replay", "waves.csv", "--rate", "-1"], "above 0"),
+        (&["replay", "waves.csv", "--rate", "nan"], "above 0"),
+        (&["replay", "absent.csv"], "cannot read absent.csv"),
+        (
+            &["replay", "waves.csv", "--series", "x"],
+            "no series is named",
+        ),
+        (
+            &["plan", "waves.csv", "--trace", "waves.csv"],
+            "is no saved deployment",
+        ),
+        (
+            &[
+                "plan",
+                "deployment.json",
+                "--trace",
+                "waves.csv",
+                "--ttft",
+                "p95:1us",
+            ],
+            "cannot be kept",
+        ),
+    ] {
+        let ran = place.run(&[&["scale"], arguments].concat());
+        assert_eq!(ran.code, 2, "{arguments:?}: {}", ran.err);
+        assert!(ran.err.contains(says), "{arguments:?}: {}", ran.err);
+    }
+}

@@ -41,6 +41,8 @@ const ASKED: &[&str] = &[
     "check --current 8xH100 --host node.toml --samples 2500/s --stored 110kB",
     "composed deployment.json --fabric fabric.toml --explain",
     "composed --replay openb --nodes nodes.csv --trace pods.csv --load 0.9 --choice best",
+    "scale plan deployment.json --trace traffic.csv --start 180s",
+    "scale replay traffic.csv --policy gpuwise",
     "simulate deployment.json --requests 50 --save run.json",
     "validate deployment.json --requests 50 --seeds 1",
     "fleet check fleet.toml",

@@ -27,7 +27,11 @@ use gpuwise_wire::{
         TenantAsk,
     },
 };
-use std::{collections::BTreeMap, str::FromStr as _, sync::OnceLock};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    str::FromStr as _,
+    sync::OnceLock,
+};
 
 /// The catalogue and the sizing engine, as `gpuwise plan` and `gpuwise place` use them.
 #[derive(Debug)]
@@ -136,6 +140,15 @@ pub(super) fn invalid(field: &str, problem: impl Into<String>) -> Refusal {
     }
 }
 
+/// Whether a text is of the form of a MIG profile, such as `1g.10gb`.
+fn looks_like_profile(text: &str) -> bool {
+    let number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let plain = text.split(['+', '-']).next().unwrap_or(text);
+    plain.split_once("g.").is_some_and(|(compute, memory)| {
+        number(compute) && memory.strip_suffix("gb").is_some_and(number)
+    })
+}
+
 /// `--gpu` as fields of a job file: `4xH100`, `0.25xL40S`, `1g.10gb`, `1g.10gb@H100`.
 fn gpu_fields(text: &str, kinds: &[GpuKind], fields: &mut toml::Table) -> Result<(), Refusal> {
     let text = text.trim();
@@ -153,6 +166,22 @@ fn gpu_fields(text: &str, kinds: &[GpuKind], fields: &mut toml::Table) -> Result
             fields.insert("types".into(), kind.into());
         }
         return Ok(());
+    }
+    if looks_like_profile(profile) {
+        let shapes = kinds.iter().filter_map(|one| one.mig.as_ref());
+        let names: BTreeSet<&str> = shapes
+            .flat_map(|mig| &mig.shapes)
+            .map(|shape| shape.profile.as_str())
+            .collect();
+        let names: Vec<&str> = names.into_iter().collect();
+        let what = match names.as_slice() {
+            [] => "no GPU of this fleet can be cut into MIG instances".to_owned(),
+            names => format!(
+                "{profile:?}: expected a MIG profile of this fleet: {}",
+                names.join(", ")
+            ),
+        };
+        return Err(invalid("gpu", what));
     }
     let share = text.split_once('x').or_else(|| text.split_once('X'));
     if let Some((share, kind)) = share

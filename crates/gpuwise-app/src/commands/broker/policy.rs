@@ -19,19 +19,13 @@ use std::{collections::BTreeMap, path::PathBuf};
 #[derive(Debug, Subcommand)]
 pub enum PolicyCommand {
     /// Show by what the scheduler goes, and since when
-    Show(Show),
+    Show(BrokerFlags),
     /// Let the scheduler go by a policy file from now on
     ///
     /// The log keeps it, with who set it; a broker that starts again goes by it, unless `gpuwise serve` is
     /// told another. What the file leaves out of order, backfill and shares is as the fleet file said when the
     /// log began; queues that it does not name stay as they are.
     Set(Set),
-}
-
-#[derive(Debug, Args)]
-pub struct Show {
-    #[command(flatten)]
-    broker: BrokerFlags,
 }
 
 #[derive(Debug, Args)]
@@ -50,7 +44,7 @@ pub fn run(context: &Context, command: &PolicyCommand) -> anyhow::Result<Exit> {
     let context = context.answering(AnswerName::BrokerPolicy);
     let answer: PolicyAnswer = match command {
         PolicyCommand::Show(flags) => {
-            let client = flags.broker.client(context.app.offline)?;
+            let client = flags.client(context.app.offline)?;
             client.get("/v1/policies")?
         }
         PolicyCommand::Set(flags) => {

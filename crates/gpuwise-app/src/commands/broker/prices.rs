@@ -12,19 +12,13 @@ use gpuwise_wire::broker::{PriceAnswer, PriceAsk, PriceList};
 #[derive(Debug, Subcommand)]
 pub enum PriceCommand {
     /// List prices: what says more closely what it is for goes first
-    List(List),
+    List(BrokerFlags),
     /// Set a price from a moment on; the one that was for the same ends there
     ///
     /// Where that moment is in the past, months that are closed stay as they were stated, and the first month
     /// that is open corrects them. Budgets hold what leases may cost by the new price; a lease for which a
     /// budget has too little left is told to end.
     Set(Set),
-}
-
-#[derive(Debug, Args)]
-pub struct List {
-    #[command(flatten)]
-    broker: BrokerFlags,
 }
 
 #[derive(Debug, Args)]
@@ -58,7 +52,7 @@ pub fn run(context: &Context, command: &PriceCommand) -> anyhow::Result<Exit> {
     let context = context.answering(AnswerName::Prices);
     let list: PriceList = match command {
         PriceCommand::List(flags) => {
-            let client = flags.broker.client(context.app.offline)?;
+            let client = flags.client(context.app.offline)?;
             client.get("/v1/prices")?
         }
         PriceCommand::Set(flags) => {

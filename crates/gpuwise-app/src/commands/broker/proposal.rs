@@ -13,19 +13,13 @@ use std::fmt::Write as _;
 #[derive(Debug, Subcommand)]
 pub enum ProposalCommand {
     /// List proposals, the newest first
-    List(List),
+    List(BrokerFlags),
     /// Show a proposal, each of its steps with its reason
     Show(One),
     /// Accept a proposal: the new size starts beside, takes over, and is proven
     Accept(Decide),
     /// Reject a proposal
     Reject(Decide),
-}
-
-#[derive(Debug, Args)]
-pub struct List {
-    #[command(flatten)]
-    broker: BrokerFlags,
 }
 
 #[derive(Debug, Args)]
@@ -65,7 +59,7 @@ impl One {
 pub fn run(context: &Context, command: &ProposalCommand) -> anyhow::Result<Exit> {
     match command {
         ProposalCommand::List(flags) => {
-            let client = flags.broker.client(context.app.offline)?;
+            let client = flags.client(context.app.offline)?;
             let list: ProposalList = client.get("/v1/proposals")?;
             shown(context, &list, || table(&list.items))
         }

@@ -13,7 +13,7 @@ use gpuwise_wire::broker::{ReservationAnswer, ReservationAsk, ReservationList};
 #[derive(Debug, Subcommand)]
 pub enum ReservationCommand {
     /// List GPUs that are kept for tenants
-    List(List),
+    List(BrokerFlags),
     /// Keep GPUs of a node for a tenant, from when to when
     ///
     /// Until they are due others may sit on them who end before, or who may be stopped. Nothing is charged for
@@ -21,12 +21,6 @@ pub enum ReservationCommand {
     Create(Create),
     /// Withdraw a reservation
     Withdraw(Withdraw),
-}
-
-#[derive(Debug, Args)]
-pub struct List {
-    #[command(flatten)]
-    broker: BrokerFlags,
 }
 
 #[derive(Debug, Args)]
@@ -72,7 +66,7 @@ pub fn run(context: &Context, command: &ReservationCommand) -> anyhow::Result<Ex
     let context = context.answering(AnswerName::Reservations);
     let list: ReservationList = match command {
         ReservationCommand::List(flags) => {
-            let client = flags.broker.client(context.app.offline)?;
+            let client = flags.client(context.app.offline)?;
             client.get("/v1/reservations")?
         }
         ReservationCommand::Create(flags) => {

@@ -215,7 +215,11 @@ pub fn run(context: &Context, flags: &Serve) -> anyhow::Result<Exit> {
     let monitor = monitor(context, flags)?;
     let desk = Arc::new(AppDesk::new(context.app.clone(), flags.proof, monitor)?);
     let shown = gpuwise_store::shown(&settings.store);
-    let result = serve(settings, desk, &mut |said| tell(&shown, &said));
+    let mut runs = false;
+    let result = serve(settings, desk, &mut |said| {
+        runs |= matches!(said, Said::Listens { .. });
+        tell(&shown, &said);
+    });
     match result {
         Ok(()) => Ok(Exit::Yes),
         Err(error @ ServeError::Listen { .. }) => Err(anyhow::Error::new(error).context(
@@ -225,7 +229,13 @@ pub fn run(context: &Context, flags: &Serve) -> anyhow::Result<Exit> {
             .context(Problem::new("the broker stopped").hint(
                 "it was silent, and another one has taken over; what it answered is in the log",
             ))),
-        Err(error) => Err(error).context("the broker stopped"),
+        Err(error @ ServeError::Store(StoreError::Open { .. })) => Err(anyhow::Error::new(error)
+            .context(Problem::new("the broker cannot start").hint(
+                "--store names its database: a file in a directory that is there and can be written, or a server \
+                 that answers",
+            ))),
+        Err(error) if runs => Err(error).context("the broker stopped"),
+        Err(error) => Err(error).context("the broker cannot start"),
     }
 }
 

@@ -21,9 +21,9 @@ pub enum SloCommand {
     /// Exit code 0: nothing burns too fast. 1: something does.
     Show(Show),
     /// Write rules for Prometheus that call somebody when an error budget burns too fast
-    Rules(Rules),
+    Rules(BrokerFlags),
     /// Show what SLOs at risk cost whom: who was stopped for them, who waited, what that is worth
-    Costs(Costs),
+    Costs(BrokerFlags),
     /// Take an SLO back
     Remove(Remove),
 }
@@ -62,18 +62,6 @@ pub struct Show {
     /// One alone, such as S-1 [default: all]
     #[arg(value_name = "SLO")]
     slo: Option<String>,
-}
-
-#[derive(Debug, Args)]
-pub struct Rules {
-    #[command(flatten)]
-    broker: BrokerFlags,
-}
-
-#[derive(Debug, Args)]
-pub struct Costs {
-    #[command(flatten)]
-    broker: BrokerFlags,
 }
 
 #[derive(Debug, Args)]
@@ -161,12 +149,12 @@ pub fn run(context: &Context, command: &SloCommand) -> anyhow::Result<Exit> {
         }
         SloCommand::Costs(flags) => {
             let context = context.answering(AnswerName::SloCosts);
-            let client = flags.broker.client(context.app.offline)?;
+            let client = flags.client(context.app.offline)?;
             let list: SloCostList = client.get("/v1/slos:costs")?;
             shown(&context, &list, || costs(&list))
         }
         SloCommand::Rules(flags) => {
-            let client = flags.broker.client(context.app.offline)?;
+            let client = flags.client(context.app.offline)?;
             context.data(&client.text("/v1/slos:rules")?)?;
             Ok(Exit::Yes)
         }

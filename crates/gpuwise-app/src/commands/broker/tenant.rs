@@ -17,7 +17,7 @@ pub enum TenantCommand {
     /// Change a tenant: what is not named stays
     Set(Set),
     /// List tenants, their quotas, budgets and what is spent of them
-    List(List),
+    List(BrokerFlags),
 }
 
 #[derive(Debug, Args)]
@@ -74,19 +74,13 @@ pub struct Set {
     resume: bool,
 }
 
-#[derive(Debug, Args)]
-pub struct List {
-    #[command(flatten)]
-    broker: BrokerFlags,
-}
-
 pub fn run(context: &Context, command: &TenantCommand) -> anyhow::Result<Exit> {
     let context = context.answering(AnswerName::Tenants);
     match command {
         TenantCommand::Create(flags) => create(&context, flags),
         TenantCommand::Set(flags) => set(&context, flags),
         TenantCommand::List(flags) => {
-            let client = flags.broker.client(context.app.offline)?;
+            let client = flags.client(context.app.offline)?;
             let list: TenantList = client.get("/v1/tenants")?;
             shown(&context, &list, || table(&list.items))
         }

@@ -16,7 +16,7 @@ pub enum TokenCommand {
     /// Make a token, which is said this once
     Create(Create),
     /// List tokens: names, roles, ends
-    List(List),
+    List(BrokerFlags),
     /// Make a token useless
     Revoke(Revoke),
     /// Say who did what by which token, the newest first
@@ -39,12 +39,6 @@ pub struct Create {
     /// For how long it is valid, such as 30d [default: until it is revoked]
     #[arg(long = "for", value_name = "TIME")]
     length: Option<String>,
-}
-
-#[derive(Debug, Args)]
-pub struct List {
-    #[command(flatten)]
-    broker: BrokerFlags,
 }
 
 #[derive(Debug, Args)]
@@ -127,7 +121,7 @@ pub fn run(context: &Context, command: &TokenCommand) -> anyhow::Result<Exit> {
             shown(&context, &made, || table(std::slice::from_ref(&made)))
         }
         TokenCommand::List(flags) => {
-            let client = flags.broker.client(context.app.offline)?;
+            let client = flags.client(context.app.offline)?;
             let list: TokenList = client.get("/v1/tokens")?;
             shown(&context.answering(AnswerName::Tokens), &list, || {
                 table(&list.items)

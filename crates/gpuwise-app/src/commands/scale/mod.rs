@@ -1,14 +1,35 @@
-//! `gpuwise scale`: how many replicas a service has, and who is told.
+//! `gpuwise scale`: how many replicas demand needs, what autoscalers make of it, and who is told.
 
 mod emit;
+mod plan;
+mod replay;
 #[cfg(feature = "serve")]
 mod serve;
+mod service;
 
 use super::{Context, Exit};
 use clap::Subcommand;
 
+/// What is asked about scaling.
 #[derive(Debug, Subcommand)]
-pub enum ScaleCommand {
+pub enum Command {
+    /// Say how a saved deployment is to follow demand, and what that costs
+    ///
+    /// The rate of a replica is what the deployment sustains within its SLO. How long a replica takes to start is
+    /// found from the bytes of its weights and published times of the stages before and after, unless --start says
+    /// it. What is said of ours beside static and the usual autoscaler is of a replay of this demand.
+    ///
+    /// Exit code 0: planned. 1: the objective cannot be kept. 2: the input is wrong.
+    Plan(Box<plan::Flags>),
+    /// Run autoscalers beside one another on the same demand
+    ///
+    /// A service as a flow: demand in, replicas that serve at a rate and take a while to start. Published autoscalers
+    /// (Kubernetes' HPA, KEDA, Knative's KPA, Dynamo's planner, llm-d's WVA, a trend) try sixteen targets each, and
+    /// the cheapest that keeps the objective is shown; ours is told the objective alone. `perfect` knows the rate
+    /// that comes, and `static` never changes. The same seed gives the same answer.
+    ///
+    /// Exit code 0: replayed. 2: the input is wrong.
+    Replay(Box<replay::Flags>),
     /// Write the objects by which an autoscaler of Kubernetes does what a saved plan says
     ///
     /// From --min to --max replicas, each for the requests a second that the plan sustains within its SLO.
@@ -25,10 +46,21 @@ pub enum ScaleCommand {
     Serve(Box<serve::Flags>),
 }
 
-pub(super) fn run(context: &Context, command: &ScaleCommand) -> anyhow::Result<Exit> {
+pub(super) fn run(context: &Context, command: &Command) -> anyhow::Result<Exit> {
     match command {
-        ScaleCommand::Emit(flags) => emit::run(context, flags),
+        Command::Plan(flags) => plan::run(context, flags),
+        Command::Replay(flags) => replay::run(context, flags),
+        Command::Emit(flags) => emit::run(context, flags),
         #[cfg(feature = "serve")]
-        ScaleCommand::Serve(flags) => serve::run(context, flags),
+        Command::Serve(flags) => serve::run(context, flags),
     }
+}
+
+/// What answers of these commands are, as schemas.
+pub(super) fn plan_schema(name: &str) -> String {
+    gpuwise_view::scale::plan::schema(name)
+}
+
+pub(super) fn replay_schema(name: &str) -> String {
+    gpuwise_view::scale::replay::schema(name)
 }

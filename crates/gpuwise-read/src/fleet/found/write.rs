@@ -31,9 +31,13 @@ pub fn fleet_file(name: &str, nodes: &[FoundNode], find: &FindGpu<'_>) -> String
     }
     islands(&mut out, nodes);
     let places = Places::of(nodes);
+    let mut uuids: BTreeMap<&str, u32> = BTreeMap::new();
+    for uuid in nodes.iter().flat_map(|node| &node.gpus).filter_map(uuid) {
+        *uuids.entry(uuid).or_default() += 1;
+    }
     let bodies: Vec<String> = nodes
         .iter()
-        .map(|node| body(node, &names, &places))
+        .map(|node| body(node, &names, &places, &uuids))
         .collect();
     let mut at = 0;
     while let (Some(node), Some(own)) = (nodes.get(at), bodies.get(at)) {
@@ -56,6 +60,13 @@ fn product(gpu: &FoundGpu) -> &str {
     let said = gpu.product.as_deref().map(str::trim);
     said.filter(|said| !folded(said).is_empty())
         .unwrap_or("unknown GPU")
+}
+
+/// The UUID of a GPU as a fleet file takes it.
+fn uuid(gpu: &FoundGpu) -> Option<&str> {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || b == b'-';
+    let said = gpu.uuid.as_deref()?;
+    (said.starts_with("GPU-") && said.bytes().all(plain)).then_some(said)
 }
 
 fn quoted(text: &str) -> String {
@@ -155,7 +166,12 @@ fn range(first: &FoundNode, other: &FoundNode, distance: usize) -> Option<String
 }
 
 /// All of a node's table but its name.
-fn body(node: &FoundNode, names: &BTreeMap<String, Option<KnownGpu>>, racks: &Places) -> String {
+fn body(
+    node: &FoundNode,
+    names: &BTreeMap<String, Option<KnownGpu>>,
+    racks: &Places,
+    uuids: &BTreeMap<&str, u32>,
+) -> String {
     let mut out = String::new();
     for note in &node.notes {
         let _ = writeln!(out, "# {}", comment(note));
@@ -181,16 +197,13 @@ fn body(node: &FoundNode, names: &BTreeMap<String, Option<KnownGpu>>, racks: &Pl
         [one] => writeln!(out, "gpus = {one}"),
         many => writeln!(out, "gpus = [{}]", many.join(", ")),
     };
-    let uuids: Option<Vec<String>> = node
-        .gpus
-        .iter()
-        .map(|gpu| {
-            gpu.uuid
-                .as_deref()
-                .filter(|uuid| uuid.starts_with("GPU-"))
-                .map(quoted)
-        })
-        .collect();
+    // Two of a name are of no use; then it is as if none was said.
+    let once = |gpu| {
+        uuid(gpu)
+            .filter(|uuid| uuids.get(uuid) == Some(&1))
+            .map(quoted)
+    };
+    let uuids: Option<Vec<String>> = node.gpus.iter().map(once).collect();
     if let Some(uuids) = uuids.filter(|uuids| !uuids.is_empty()) {
         let _ = writeln!(out, "uuids = [{}]", uuids.join(", "));
     }

@@ -13,6 +13,7 @@ const SMI: &str = r#"<?xml version="1.0" ?>
   <driver_version>570.86.15</driver_version>
   <gpu id="00000000:1B:00.0">
     <product_name>H100</product_name>
+    <uuid>GPU-8f6b9a1c-2d3e-4f50-9a7b-1c2d3e4f5a6b</uuid>
     <mig_mode><current_mig>Disabled</current_mig></mig_mode>
     <mig_devices>None</mig_devices>
     <fb_memory_usage><total>81559 MiB</total><used>4 MiB</used></fb_memory_usage>
@@ -20,6 +21,7 @@ const SMI: &str = r#"<?xml version="1.0" ?>
   </gpu>
   <gpu id="00000000:43:00.0">
     <product_name>H100</product_name>
+    <uuid>GPU-0d1c2b3a-4f5e-4d6c-8b7a-9f8e7d6c5b4a</uuid>
     <mig_mode><current_mig>Enabled</current_mig></mig_mode>
     <mig_devices>
       <mig_device>
@@ -76,6 +78,7 @@ fn nvidia_smi_and_its_topology_are_put_together() {
     assert_eq!(
         text,
         "name = \"lab\"\n\n[[node]]\nname = \"gpu-01\"\ngpus = \"2xH100 SXM5 80GB\"\n\
+         uuids = [\"GPU-8f6b9a1c-2d3e-4f50-9a7b-1c2d3e4f5a6b\", \"GPU-0d1c2b3a-4f5e-4d6c-8b7a-9f8e7d6c5b4a\"]\n\
          # cpu = ?  # not said: cores that jobs may have\n# memory = \"?\"  # not said: what jobs may have\n\
          numa = [0, 1]\nnvlink = true\nmig = { 1 = [\"3g.40gb\", \"1g.10gb\"] }\n"
     );
@@ -85,6 +88,8 @@ fn nvidia_smi_and_its_topology_are_put_together() {
     assert_eq!(unknown.count(), 2, "{:?}", bare.doubts);
     let node = &bare.fleet.nodes[0];
     assert_eq!((node.cpu(), node.memory()), (None, None));
+    let uids: Vec<&str> = bare.fleet.gpus.iter().map(|gpu| gpu.uid.as_str()).collect();
+    assert!(uids.iter().all(|uid| uid.starts_with("GPU-")), "{uids:?}");
     let text = text
         .replace("# cpu = ?", "cpu = 8")
         .replace("# memory = \"?\"", "memory = \"1TiB\"");
@@ -274,6 +279,10 @@ fn node() -> impl Strategy<Value = FoundNode> {
     said.prop_map(|(name, gpus, words, links_said, cpu_milli, memory_mib)| {
         let gpu = |(product, places, memory_mib, mig): Said| FoundGpu {
             product: Some(product.into()),
+            // The same on two nodes now and then, and what is none.
+            uuid: ["GPU-1a", "GPU-2", "GPU-\"", "3"]
+                .get(memory_mib.unwrap_or(0) as usize % 5)
+                .map(|uuid| (*uuid).to_owned()),
             memory_mib,
             numa: places.0,
             switch: places.1,

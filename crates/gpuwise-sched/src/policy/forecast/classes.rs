@@ -63,6 +63,17 @@ pub(super) struct Classes {
     nodes: Vec<Option<(u64, u32)>>,
     ranks: Vec<u32>,
     generations: u32,
+    /// Nodes that came to classes or left them, in order, and how many that was before those.
+    log: Vec<Change>,
+    forgotten: u64,
+}
+
+/// A node came to a class or left it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Change {
+    pub(super) class: u32,
+    pub(super) generation: u32,
+    pub(super) came: bool,
 }
 
 impl Classes {
@@ -77,15 +88,53 @@ impl Classes {
             nodes: Vec::new(),
             ranks,
             generations: 0,
+            log: Vec::new(),
+            forgotten: 0,
         }
+    }
+
+    /// How many changes of classes there were.
+    pub(super) const fn changes(&self) -> u64 {
+        self.forgotten + self.log.len() as u64
+    }
+
+    /// Those after so many; `None`: not all of them are known any more.
+    pub(super) fn changes_since(&self, count: u64) -> Option<&[Change]> {
+        let at = count.checked_sub(self.forgotten)?;
+        self.log.get(at as usize..)
+    }
+
+    /// Nobody can follow from what was before to what is now.
+    fn break_off(&mut self) {
+        self.forgotten = self.changes() + 1;
+        self.log.clear();
+    }
+
+    fn note(&mut self, class: usize, came: bool) {
+        let Some(generation) = self.list.get(class).map(|class| class.generation) else {
+            return;
+        };
+        // Who is further behind than this looks at all classes at once.
+        if self.log.len() > self.list.len() + 4096 {
+            let gone = self.log.len() / 2;
+            self.log.drain(..gone);
+            self.forgotten += gone as u64;
+        }
+        self.log.push(Change {
+            class: class as u32,
+            generation,
+            came,
+        });
     }
 
     /// Forgets all nodes: they are of another fleet. Generations go on, so that nothing that was computed
     /// of a class is taken for another's. Gives how they were built.
     pub(super) fn clear(&mut self) -> Builds {
         let ranks = core::mem::take(&mut self.ranks);
+        self.break_off();
         let anew = Self {
             generations: self.generations,
+            forgotten: self.forgotten,
             ..Self::new(ranks)
         };
         core::mem::replace(self, anew).builds
@@ -94,6 +143,7 @@ impl Classes {
     /// Values every class anew: the mix has changed.
     pub(super) fn value(&mut self, mix: &Mix, values: &mut Values) {
         *self.totals = [[0; WIDTHS + 1]; BUILDS];
+        self.break_off();
         for at in 0..self.list.len() {
             self.generations += 1;
             let Some(class) = self.list.get_mut(at) else {
@@ -160,6 +210,7 @@ impl Classes {
         }
         self.count(at as usize, 1);
         self.tell(at as usize);
+        self.note(at as usize, true);
         at
     }
 
@@ -192,6 +243,7 @@ impl Classes {
             self.free.push(at as u32);
         }
         self.tell(at);
+        self.note(at, false);
     }
 
     /// Brings the head of a class up to it.

@@ -26,35 +26,6 @@ pub(super) struct FitOption {
 /// The ways that can be best: for a fraction the best shared GPU and an idle one, else one at most.
 pub(super) type FitOptions = [Option<FitOption>; 2];
 
-/// What every look needs of the ways of a class, apart from the rest: looks go over many classes.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Least {
-    pub(super) generation: u32,
-    /// The least loss of a way; [`Least::NONE`]: there is no way.
-    pub(super) loss: i32,
-    /// Of each width the fewest places that a way loses.
-    pub(super) places: [i16; WIDTHS],
-}
-
-impl Least {
-    pub(super) const NONE: i32 = i32::MAX;
-
-    pub(super) fn new(generation: u32, ways: &FitOptions) -> Self {
-        let mut least = Self {
-            generation,
-            loss: Self::NONE,
-            places: [i16::MAX; WIDTHS],
-        };
-        for way in ways.iter().flatten() {
-            least.loss = least.loss.min(way.loss);
-            for (least, places) in least.places.iter_mut().zip(way.places) {
-                *least = (*least).min(places);
-            }
-        }
-        least
-    }
-}
-
 /// The ways in which a worker fits the nodes of a class, of which one is told.
 pub(super) fn ways(
     world: &World,

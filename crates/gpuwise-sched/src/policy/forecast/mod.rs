@@ -14,10 +14,13 @@
 mod builds;
 mod classes;
 mod fit_options;
+mod look;
 mod mix;
 mod prices;
+mod ranking;
 mod room;
 mod rows;
+mod standing;
 mod value;
 
 use super::registry::Registered;
@@ -26,12 +29,11 @@ use crate::{
     fit::{self, Candidate, Scope},
     world::World,
 };
-use builds::BUILDS;
-use classes::{Classes, Head};
-use fit_options::{FitOption, FitOptions, Least};
+use classes::Classes;
 use gpuwise_domain::placement::{Assignment, GpuAsk, Job, Kinds, Need, NodeId, WorkerAsk};
-use mix::{Mix, WIDTHS};
-use prices::{ONE, Prices};
+use look::{Cheapest, Look};
+use mix::Mix;
+use ranking::Ranking;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 use value::Values;
@@ -47,8 +49,6 @@ pub(super) const POLICY: Registered = Registered {
     },
 };
 
-/// Costs within this many millionths of a GPU are equal.
-const GRAIN: i64 = 25_000;
 /// Shapes of asks that are remembered.
 const SHAPES: usize = 256;
 
@@ -68,25 +68,12 @@ pub struct ForecastPacking {
 
 #[derive(Debug)]
 struct Shape {
+    /// Kinds of GPU that it accepts, of so many that there are.
     kinds: Kinds,
-    losses: Vec<Least>,
-    ways: Vec<FitOptions>,
-    /// The class that was chosen last: looked at first, it mostly leaves little that is better.
-    last: usize,
+    of: usize,
+    ranking: Ranking,
     /// When it was last asked for.
     used: u64,
-}
-
-/// The cheapest assignment so far.
-#[derive(Debug, Clone, Copy)]
-struct Best {
-    grains: i64,
-    rank: u32,
-    node: NodeId,
-    /// The place of its class.
-    class: usize,
-    way: FitOption,
-    cost: i64,
 }
 
 impl ForecastPacking {
@@ -152,7 +139,8 @@ impl ForecastPacking {
 
     /// Makes sure that the shape is known, forgetting the one that was not used for longest.
     fn remember(&mut self, world: &World, ask: &WorkerAsk) {
-        if !self.shapes.contains_key(ask) {
+        let all = world.kinds().len();
+        if self.shapes.get(ask).is_none_or(|shape| shape.of != all) {
             if self.shapes.len() >= SHAPES {
                 // The times of use differ, so the order of the table does not matter.
                 let oldest = self.shapes.iter().min_by_key(|(_, shape)| shape.used);
@@ -166,9 +154,8 @@ impl ForecastPacking {
             };
             let shape = Shape {
                 kinds,
-                losses: Vec::new(),
-                ways: Vec::new(),
-                last: 0,
+                of: all,
+                ranking: Ranking::default(),
                 used: 0,
             };
             self.shapes.insert(*ask, shape);
@@ -184,207 +171,34 @@ impl ForecastPacking {
         world: &World,
         ask: &WorkerAsk,
         search: Search<'_>,
-    ) -> (Option<Best>, u32) {
+    ) -> (Option<Cheapest>, u32) {
         let (Some(mix), Some(shape)) = (&self.mix, self.shapes.get_mut(ask)) else {
             return (None, 0);
         };
         let classes = &self.classes;
-        shape.losses.resize(classes.list.len(), Least::default());
-        shape.ways.resize(classes.list.len(), FitOptions::default());
-        let mut look = SearchState {
-            world,
-            ask,
-            mix,
-            prices: prices::prices(mix, &classes.totals),
-            classes,
-            values: &mut self.values,
-            kinds: shape.kinds,
-            losses: &mut shape.losses,
-            ways: &mut shape.ways,
-            best: None,
-            limits: [Least::NONE - 1; BUILDS],
-        };
-        let mut candidates = 0;
+        let prices = prices::prices(mix, &classes.totals);
+        let asked = (world, ask, shape.kinds);
+        let mut look = Look::new(asked, mix, classes, &mut self.values, prices);
+        let ranking = &mut shape.ranking;
+        ranking.follow(&mut look);
         let some = match search.scope {
-            Scope::Fleet if search.without.is_empty() => {
-                if let Some(head) = classes.heads.get(shape.last)
-                    && head.members > 0
-                {
-                    look.offer(shape.last, head, head.rank, head.node);
-                }
-                for (at, head) in classes.heads.iter().enumerate() {
-                    if head.members > 0 && look.offer(at, head, head.rank, head.node) {
-                        candidates += head.members;
-                    }
-                }
-                let best = look.best;
-                shape.last = best.map_or(0, |best| best.class);
-                return (best, candidates);
-            }
             Scope::Fleet => {
-                let allowed = |(_, id): &&(u32, NodeId)| search.allows(world, *id);
-                for (at, (class, head)) in classes.list.iter().zip(&classes.heads).enumerate() {
-                    let mut members = class.members.iter().filter(allowed);
-                    if let Some((rank, id)) = members.next()
-                        && look.offer(at, head, *rank, *id)
-                    {
-                        candidates += 1 + members.count() as u32;
-                    }
-                }
-                return (look.best, candidates);
+                let candidates = ranking.anywhere(&mut look, search.without);
+                return (look.cheapest(), candidates);
             }
             Scope::Node(ref node) | Scope::Part(ref node, ..) => core::slice::from_ref(node),
             Scope::Island(island) => world.island_nodes(island),
             Scope::Domain(_, domain) => world.domain_nodes(domain),
         };
+        let mut candidates = 0;
         for id in some.iter().copied() {
-            let assignment = || fit::assignment(world, id, ask, search.scope);
-            if search.allows(world, id)
-                && assignment().is_some()
-                && let Some((at, rank)) = classes.of(id)
-                && let Some(head) = classes.heads.get(at)
-                && look.offer(at, head, rank, id)
-            {
+            let fits = || fit::assignment(world, id, ask, search.scope).is_some();
+            if search.allows(world, id) && fits() && ranking.on_node(&mut look, id) {
                 candidates += 1;
             }
         }
-        (look.best, candidates)
+        (look.cheapest(), candidates)
     }
-}
-
-/// A look over assignments for one ask.
-struct SearchState<'a> {
-    world: &'a World,
-    ask: &'a WorkerAsk,
-    mix: &'a Mix,
-    prices: Box<Prices>,
-    classes: &'a Classes,
-    values: &'a mut Values,
-    kinds: Kinds,
-    losses: &'a mut [Least],
-    ways: &'a mut [FitOptions],
-    best: Option<Best>,
-    /// By build the greatest loss that can still be best, of a node of lower rank than the best one.
-    limits: [i32; BUILDS],
-}
-
-impl SearchState<'_> {
-    /// Weighs the assignments on a node of a class. `false`: the worker does not fit.
-    #[inline]
-    fn offer(&mut self, at: usize, head: &Head, rank: u32, node: NodeId) -> bool {
-        let Some(known) = self.losses.get(at) else {
-            return false;
-        };
-        let least = if known.generation == head.generation {
-            *known
-        } else {
-            self.look_up(at, head)
-        };
-        if least.loss == Least::NONE {
-            return false;
-        }
-        let limit = self.limits.get(head.build as usize);
-        if limit.is_some_and(|limit| least.loss <= *limit) && self.could_beat(&least, head, rank) {
-            self.weigh(at, head, rank, node);
-        }
-        true
-    }
-
-    /// Whether a way can be better than the best, by what the ways of a class lose at least.
-    fn could_beat(&self, least: &Least, head: &Head, rank: u32) -> bool {
-        let Some(prices) = self.prices.get(head.build as usize) else {
-            return false;
-        };
-        let cost = cost(self.mix, prices, (least.loss, &least.places));
-        let grains = grains(cost, self.asked());
-        self.best
-            .is_none_or(|best| (grains, rank) < (best.grains, best.rank))
-    }
-
-    /// The ways in which the worker fits a class that is new to its shape; the least loss.
-    #[inline(never)]
-    fn look_up(&mut self, at: usize, head: &Head) -> Least {
-        let (Some(class), Some(ways), Some(known)) = (
-            self.classes.list.get(at),
-            self.ways.get_mut(at),
-            self.losses.get_mut(at),
-        ) else {
-            return Least::new(head.generation, &[None; 2]);
-        };
-        *ways = fit_options::ways(
-            self.world,
-            self.ask,
-            self.kinds,
-            (class, head.node),
-            self.mix,
-            self.values,
-        );
-        *known = Least::new(head.generation, ways);
-        *known
-    }
-
-    /// Takes a way on a node if it is the best so far.
-    #[inline(never)]
-    fn weigh(&mut self, at: usize, head: &Head, rank: u32, node: NodeId) {
-        let (Some(ways), Some(prices)) = (self.ways.get(at), self.prices.get(head.build as usize))
-        else {
-            return;
-        };
-        let asked = self.asked();
-        let beats = |grains: i64, best: Option<&Best>| {
-            best.is_none_or(|best| (grains, rank) < (best.grains, best.rank))
-        };
-        let before = self.best.map(|best| best.grains);
-        for way in ways.iter().flatten() {
-            let cost = cost(self.mix, prices, (way.loss, &way.places));
-            let grains = grains(cost, asked);
-            if beats(grains, self.best.as_ref()) {
-                self.best = Some(Best {
-                    grains,
-                    rank,
-                    node,
-                    class: at,
-                    way: *way,
-                    cost,
-                });
-            }
-        }
-        if let Some(best) = self.best.filter(|best| Some(best.grains) != before) {
-            self.limit(best.grains, asked);
-        }
-    }
-
-    /// What the ask itself takes, in millionths of a GPU.
-    fn asked(&self) -> i64 {
-        self.ask.gpu.milli().cast_signed() * 1000
-    }
-
-    /// Sets the limits to losses that can come to so many grains or fewer; never too low.
-    fn limit(&mut self, grains: i64, asked: i64) {
-        let above = (grains + 1) * GRAIN - GRAIN / 2 + asked;
-        for (limit, [price, ..]) in self.limits.iter_mut().zip(self.prices.iter()) {
-            let most = (above + 1) * ONE / (ONE + price) + 1;
-            *limit = most.clamp(i32::MIN.into(), i64::from(Least::NONE) - 1) as i32;
-        }
-    }
-}
-
-/// What a way costs beyond what is asked, in grains.
-fn grains(cost: i64, asked: i64) -> i64 {
-    (cost - asked + GRAIN / 2).div_euclid(GRAIN)
-}
-
-/// The placement score of a way, in millionths of a GPU: the capacity that is lost, dearer where GPU time of such
-/// nodes is scarce, and the places for several GPUs that will be missed, which only add to it.
-fn cost(mix: &Mix, prices: &[i64; WIDTHS + 1], (loss, gone): (i32, &[i16; WIDTHS])) -> i64 {
-    let [scarce, places @ ..] = prices;
-    let missed: i64 = places
-        .iter()
-        .zip(gone)
-        .zip(&mix.widths)
-        .map(|((price, gone), width)| price * i64::from(*gone) * 1000 * i64::from(width.gpus))
-        .sum();
-    i64::from(loss) * (ONE + scarce) / ONE + missed / ONE
 }
 
 /// The assignment on a node, with a fraction on a GPU that has so much free.

@@ -12,6 +12,7 @@ mod months;
 mod operated;
 mod processes;
 mod retained;
+mod strangers;
 
 use crate::support::Place;
 use serde_json::Value;

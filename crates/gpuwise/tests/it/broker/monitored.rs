@@ -296,9 +296,9 @@ mig = { 1 = [\"1g.10gb\", \"3g.40gb\"] }
     let statement = daemon.json(&["statement", "vision", "--month", month]);
     let lines = statement["lines"].as_array().expect("lines");
     let line = |lease: &str| {
-        let own = lines.iter().filter(|line| line["lease"] == lease);
-        own.cloned()
-            .find(|line| line["used_hours"].is_string())
+        let mut own = lines.iter().filter(|line| line["lease"] == lease);
+        own.find(|line| line["used_hours"].is_string())
+            .cloned()
             .expect("is measured")
     };
     let hours = |line: &serde_json::Value, field: &str| -> f64 {

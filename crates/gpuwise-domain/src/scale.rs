@@ -1,0 +1,159 @@
+//! Replicas that follow demand. Data only.
+
+use alloc::{string::String, vec::Vec};
+use gpuwise_units::{HourlyPrice, Money, Nanoseconds};
+
+/// Controllers along series of demand, beside one another.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ScaleReplay {
+    /// Where demand is from.
+    pub source: String,
+    pub service: ScaleService,
+    pub seed: u64,
+    pub runs: Vec<ScaleRun>,
+    /// What was set right in the demand, in words.
+    pub notes: Vec<String>,
+}
+
+/// A replica of the service, and what starting one takes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ScaleService {
+    /// Requests a second that it serves within the SLO.
+    pub rate: f64,
+    /// Seconds that a request runs, and that one may wait.
+    pub service: f64,
+    pub wait: f64,
+    /// Seconds from warm until it serves.
+    pub wake: f64,
+    /// What a warm one costs beside one that serves; `None`: none can be.
+    pub warm_cost: Option<f64>,
+    /// Variance of arrivals over their mean.
+    pub dispersion: f64,
+}
+
+/// A controller on a series.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ScaleRun {
+    pub series: String,
+    pub policy: &'static str,
+    /// From nothing until a replica serves.
+    pub start: Nanoseconds,
+    /// Share of requests that are to be in time, and that were.
+    pub objective: f64,
+    pub kept: f64,
+    /// The share of a replica's rate that it aimed at: the cheapest that keeps the objective.
+    pub target: Option<f64>,
+    pub requests: f64,
+    /// Replica-hours that served or started, that were warm, and that those would have been who follow the rate
+    /// exactly.
+    pub serving_hours: f64,
+    pub warm_hours: f64,
+    pub bound_hours: f64,
+    /// Replica-hours, the warm ones at their cost, over the bound.
+    pub ratio: f64,
+    /// Times that the number of replicas was changed.
+    pub changes: u32,
+    /// What was there, every reading.
+    pub samples: Vec<ScaleSample>,
+}
+
+/// What was there at a time.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ScaleSample {
+    pub at: Nanoseconds,
+    /// Requests a second.
+    pub rate: f64,
+    pub serving: u32,
+    pub warm: u32,
+}
+
+impl ScaleRun {
+    /// Whether as many requests were in time as are to be.
+    pub fn keeps(&self) -> bool {
+        self.kept >= self.objective
+    }
+}
+
+/// How a deployment is to be scaled, and what that saves.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ScalePlan {
+    pub model: String,
+    pub gpu: String,
+    /// GPUs of a replica, and what it costs an hour.
+    pub gpus: u32,
+    pub per_hour: Option<HourlyPrice>,
+    pub source: String,
+    pub series: String,
+    pub objective: f64,
+    pub service: ScaleService,
+    pub start: Nanoseconds,
+    /// Whether the start was stated, and not found from bytes and published stages.
+    pub start_stated: bool,
+    /// How long it takes from each state: at the median, at p90 and at p99.
+    pub states: Vec<ColdState>,
+    /// Replicas that serve: the fewest, the most, and the requests a second of one that ours comes to in the mean.
+    pub least: u32,
+    pub most: u32,
+    pub target: Option<f64>,
+    /// Warm replicas: the median and the most.
+    pub warm: u32,
+    pub warm_most: u32,
+    /// Hours of the day.
+    pub hours: Vec<ScaleHour>,
+    /// Static, the usual autoscaler, ours, and the bound.
+    pub costs: Vec<ScaleCost>,
+    /// The deployments that may stand beside one another, this one first; none where it stands alone.
+    pub variants: Vec<ScaleVariant>,
+    /// What the cheapest mix of them costs in 30 days.
+    pub mixed_per_month: Option<Money>,
+    pub samples: Vec<ScaleSample>,
+    pub notes: Vec<String>,
+}
+
+/// A deployment that may serve beside others.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ScaleVariant {
+    pub gpu: String,
+    pub gpus: u32,
+    /// Requests a second of a replica, and what it costs an hour.
+    pub rate: f64,
+    pub per_hour: HourlyPrice,
+    /// What 30 days cost where it serves alone, and how many there are of it in the mix, in the mean.
+    pub alone_per_month: Money,
+    pub mixed: f64,
+}
+
+/// How long a replica takes until it serves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ColdState {
+    pub state: &'static str,
+    pub median: Nanoseconds,
+    pub p90: Nanoseconds,
+    pub p99: Nanoseconds,
+}
+
+/// An hour of the day, over the days of the trace.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ScaleHour {
+    pub hour: u8,
+    /// Requests a second in the mean.
+    pub rate: f64,
+    /// Replicas that serve, in the mean and at most, and warm ones in the mean.
+    pub serving: f64,
+    pub serving_most: u32,
+    pub warm: f64,
+}
+
+/// What one way of scaling comes to.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ScaleCost {
+    pub policy: &'static str,
+    pub kept: f64,
+    pub keeps: bool,
+    /// Replicas in the mean, warm ones at their cost.
+    pub replicas: f64,
+    pub ratio: f64,
+    pub changes: u32,
+    /// For 30 days at the price of a replica.
+    pub per_month: Option<Money>,
+}

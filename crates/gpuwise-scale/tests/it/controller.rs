@@ -1,0 +1,313 @@
+//! What our controller does in the hard cases: each a flow, or what it is told by hand.
+
+use gpuwise_scale::{
+    compare::rules,
+    controller::{Because, Controller, Decision, Gpuwise, Observed, Rules},
+    fluid::{Demand, Outcome, Service, run},
+};
+use gpuwise_units::Nanoseconds;
+use proptest::prelude::*;
+
+const SECOND: u64 = 1_000_000_000;
+
+fn flows(
+    rates: impl IntoIterator<Item = f64>,
+    period: f64,
+    service: &Service,
+) -> (Outcome, Vec<(Observed, Decision)>) {
+    let demand = Demand {
+        period,
+        rates: rates.into_iter().collect(),
+    };
+    let mut ours = Gpuwise::new(rules(service, 0.99));
+    let mut told = Vec::new();
+    let outcome = run(&demand, service, &mut ours, 1, |seen, decision| {
+        told.push((*seen, *decision));
+    });
+    (outcome, told)
+}
+
+fn hours(
+    told: &[(Observed, Decision)],
+    from: f64,
+    until: f64,
+) -> impl Iterator<Item = &(Observed, Decision)> {
+    told.iter()
+        .filter(move |(seen, _)| (from..until).contains(&(seen.now.seconds().get() / 3600.0)))
+}
+
+#[test]
+fn a_constant_demand_keeps_a_constant_number() {
+    let (outcome, told) = flows((0..288).map(|_| 100.0), 300.0, &Service::default());
+    assert!(outcome.kept() > 0.99, "{}", outcome.kept());
+    assert!(outcome.ratio() < 1.2, "{}", outcome.ratio());
+    let changes = hours(&told, 12.0, 24.0)
+        .filter(|(seen, decision)| decision.wanted.replicas != seen.ready + seen.starting);
+    assert!(changes.count() < 25);
+}
+
+#[test]
+fn a_step_to_five_times_is_served_and_held() {
+    let (_, told) = flows(
+        (0..288).map(|at| if at < 144 { 40.0 } else { 200.0 }),
+        300.0,
+        &Service::default(),
+    );
+    let late = |from: f64, until: f64| {
+        let of: Vec<f64> = hours(&told, from, until)
+            .map(|(seen, _)| seen.late)
+            .collect();
+        of.last().copied().unwrap_or(0.0) - of.first().copied().unwrap_or(0.0)
+    };
+    assert!(
+        late(14.0, 24.0) < 0.01 * 200.0 * 36_000.0,
+        "two hours after the step: {}",
+        late(14.0, 24.0)
+    );
+    let last = told.last().expect("it was asked").1.wanted;
+    assert!((40..=50).contains(&last.replicas), "{last:?}");
+}
+
+#[test]
+fn a_flash_crowd_of_ninety_seconds_leaves_no_swing() {
+    // Eight times as much for 90 s, once.
+    let rates = (0..960).map(|at| if at == 480 || at == 481 { 320.0 } else { 40.0 });
+    let (_, told) = flows(rates, 45.0, &Service::default());
+    let crowd = 480.0 * 45.0 / 3600.0;
+    let after: Vec<u32> = hours(&told, crowd + 1.0, crowd + 6.0)
+        .map(|(_, decision)| decision.wanted.replicas)
+        .collect();
+    let (least, most) = (after.iter().min().copied(), after.iter().max().copied());
+    assert!(
+        least >= Some(8) && most <= Some(12),
+        "{least:?} to {most:?}"
+    );
+}
+
+#[test]
+fn an_outage_does_not_divide_by_nothing_and_demand_comes_back() {
+    // 84 windows of nothing.
+    let rates = (0..432).map(|at| if (200..284).contains(&at) { 0.0 } else { 80.0 });
+    let (_, told) = flows(rates, 600.0, &Service::default());
+    assert!(
+        told.iter()
+            .all(|(_, decision)| decision.demand.is_finite() && decision.covered.is_finite())
+    );
+    let back = 284.0 / 6.0;
+    let ready = hours(&told, back + 0.5, back + 1.0)
+        .map(|(seen, _)| seen.ready)
+        .min();
+    assert!(ready >= Some(16), "{ready:?}");
+}
+
+fn seen(second: u64, ready: u32, arrived: Option<f64>) -> Observed {
+    Observed {
+        now: Nanoseconds(second * SECOND),
+        arrived,
+        ready,
+        ..Observed::default()
+    }
+}
+
+fn service_of(rate: f64) -> Rules {
+    Rules {
+        rate,
+        ..Rules::default()
+    }
+}
+
+#[test]
+fn what_is_there_stays_while_metrics_say_nothing() {
+    let mut ours = Gpuwise::new(service_of(5.0));
+    for step in 1..100 {
+        ours.decide(&seen(step * 15, 10, Some(40.0 * 15.0)));
+    }
+    // Ten minutes of nothing, of no number, of less than nothing.
+    for (step, arrived) in (100..140).zip(
+        [None, Some(f64::NAN), Some(-1.0), Some(f64::INFINITY)]
+            .into_iter()
+            .cycle(),
+    ) {
+        let decision = ours.decide(&Observed {
+            warm: 2,
+            warming: 1,
+            ..seen(step * 15, 10, arrived)
+        });
+        assert_eq!((decision.wanted.replicas, decision.wanted.warm), (10, 3));
+        assert_eq!(decision.because, Because::NoMetrics);
+    }
+}
+
+#[test]
+fn replicas_that_never_get_ready_are_not_added_to() {
+    let mut ours = Gpuwise::new(service_of(5.0));
+    let mut starting = 0;
+    let mut told = Vec::new();
+    for step in 1..2000_u64 {
+        // Twice as much comes while those of the beginning still start.
+        let rate = if step < 1000 { 50.0 } else { 100.0 };
+        let decision = ours.decide(&Observed {
+            starting,
+            queued: (step * 15) as f64 * 50.0,
+            ..seen(step * 15, 2, Some(rate * 15.0))
+        });
+        starting = decision.wanted.replicas.saturating_sub(2);
+        told.push((starting, decision.because));
+    }
+    // Demand needs ten, and a queue as many again.
+    let most = told.iter().map(|(starting, _)| *starting).max();
+    assert!(most <= Some(24), "{most:?}");
+    assert_eq!(told.last().map(|one| one.1), Some(Because::NotReady));
+}
+
+#[test]
+fn starts_that_take_three_times_as_long_are_learned() {
+    let mut ours = Gpuwise::new(service_of(5.0));
+    let mut covered = [0.0; 2];
+    for (round, took) in [180, 540].into_iter().enumerate() {
+        for step in 0..4000_u64 {
+            let at = (round as u64 * 4000 + step + 1) * 15;
+            let wave = 100.0 + 60.0 * ((at as f64) / 1500.0).sin();
+            let decision = ours.decide(&Observed {
+                started: (step % 40 == 0).then_some(Nanoseconds(took * SECOND)),
+                ..seen(at, 32, Some(wave * 15.0))
+            });
+            if step > 2000 {
+                covered[round] += decision.covered;
+            }
+        }
+    }
+    assert!(covered[1] > covered[0] * 1.05, "{covered:?}");
+}
+
+#[test]
+fn nothing_is_held_where_nothing_comes_and_none_may_be() {
+    let mut ours = Gpuwise::new(Rules {
+        min: 0,
+        ..service_of(5.0)
+    });
+    let mut last = Decision::default();
+    for step in 1..20 {
+        last = ours.decide(&seen(step * 15, 1, Some(15.0)));
+    }
+    assert_eq!(last.wanted.replicas, 1);
+    let mut ready = 1;
+    for step in 20..200 {
+        last = ours.decide(&seen(step * 15, ready, Some(0.0)));
+        ready = last.wanted.replicas;
+    }
+    assert_eq!((last.wanted.replicas, last.because), (0, Because::Idle));
+    let woken = ours.decide(&Observed {
+        queued: 1.0,
+        ..seen(200 * 15, 0, Some(1.0))
+    });
+    assert_eq!(woken.wanted.replicas, 1);
+}
+
+#[test]
+fn bounds_hold() {
+    let mut ours = Gpuwise::new(Rules {
+        min: 2,
+        max: 6,
+        warm_cost: Some(0.1),
+        ..service_of(5.0)
+    });
+    for step in 1..400_u64 {
+        let rate = if step < 200 { 1.0 } else { 500.0 };
+        let wanted = ours.decide(&seen(step * 15, 4, Some(rate * 15.0))).wanted;
+        assert!(
+            (2..=6).contains(&wanted.replicas) && wanted.replicas + wanted.warm <= 6,
+            "{wanted:?}"
+        );
+    }
+}
+
+#[test]
+fn rules_that_nobody_can_go_by_are_named() {
+    let wrong = |rules: Rules| rules.check().expect_err("it is wrong").to_string();
+    assert!(wrong(service_of(0.0)).contains("rate"));
+    assert!(
+        wrong(Rules {
+            objective: 1.0,
+            ..service_of(1.0)
+        })
+        .contains("objective")
+    );
+    assert!(
+        wrong(Rules {
+            warm_cost: Some(2.0),
+            ..service_of(1.0)
+        })
+        .contains("warm_cost")
+    );
+    assert!(
+        wrong(Rules {
+            min: 3,
+            max: 2,
+            ..service_of(1.0)
+        })
+        .contains("min is 3")
+    );
+    assert!(
+        wrong(Rules {
+            period: Nanoseconds(0),
+            ..service_of(1.0)
+        })
+        .contains("period")
+    );
+    assert_eq!(service_of(1.0).check(), Ok(()));
+}
+
+fn told() -> impl Strategy<Value = Observed> {
+    let arrived = prop_oneof![
+        Just(None),
+        (0.0..1e6_f64).prop_map(Some),
+        Just(Some(0.0)),
+        Just(Some(f64::NAN))
+    ];
+    (
+        arrived,
+        0.0..1e7_f64,
+        0_u32..50,
+        0_u32..50,
+        0_u32..50,
+        0.0..1e9_f64,
+        0.0..1e9_f64,
+    )
+        .prop_map(
+            |(arrived, queued, ready, starting, warm, requests, late)| Observed {
+                arrived,
+                queued,
+                ready,
+                starting,
+                warm,
+                requests,
+                late,
+                ..Observed::default()
+            },
+        )
+}
+
+proptest! {
+    /// Written down at any moment and read back it decides the same; and whatever it is told, it stays in bounds.
+    #[test]
+    fn a_controller_is_a_document(all in prop::collection::vec(told(), 1..120), at in 0_usize..120) {
+        let mut ours = Gpuwise::new(Rules { max: 100, warm_cost: Some(0.1), ..service_of(5.0) });
+        let mut read: Option<Gpuwise> = None;
+        for (step, one) in all.into_iter().enumerate() {
+            let one = Observed { now: Nanoseconds(step as u64 * 15 * SECOND), ..one };
+            if step == at {
+                let text = serde_json::to_string(&ours).expect("a document");
+                read = Some(serde_json::from_str(&text).expect("is read back"));
+            }
+            let decision = ours.decide(&one);
+            if decision.because != Because::NoMetrics && decision.because != Because::NotReady {
+                prop_assert!(decision.wanted.replicas <= 100 && decision.wanted.replicas + decision.wanted.warm <= 100);
+            }
+            prop_assert!(decision.demand.is_finite() && decision.covered.is_finite());
+            if let Some(read) = &mut read {
+                prop_assert_eq!(read.decide(&one), decision);
+            }
+        }
+    }
+}

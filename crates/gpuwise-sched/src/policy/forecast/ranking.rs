@@ -1,0 +1,351 @@
+//! What an ask costs on each class of nodes, kept from one look to the next.
+//!
+//! Classes on which the ask loses the same cost the same whatever the prices are, and of them the one with the node of
+//! lowest rank is taken. So they are kept together: a look weighs each group once, which are some hundreds or
+//! thousands however many nodes there are, and when something has changed only classes that changed are looked at.
+
+use super::{
+    classes::Head,
+    fit_options::{self, FitOptions},
+    look::Look,
+    mix::WIDTHS,
+    standing::Standing,
+};
+use gpuwise_domain::placement::NodeId;
+use rustc_hash::FxHashMap;
+use std::collections::BTreeSet;
+
+/// The group of classes on which the ask does not fit.
+const NOWHERE: u32 = u32::MAX;
+/// Entries and groups that may be left over from classes that are gone, beside as many as there are classes.
+const SPARE: usize = 1024;
+
+/// What is lost by each way in which the ask fits: capacity in millionths of a GPU, places in thousandths.
+pub(super) type Losses = [Option<(i32, [i16; WIDTHS])>; 2];
+
+/// Classes of one build of nodes on which an ask loses the same.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Group {
+    pub(super) build: u32,
+    /// The least capacity that a way loses.
+    pub(super) least: i32,
+    /// No node of the group has a lower rank.
+    pub(super) rank: u32,
+    pub(super) losses: Losses,
+}
+
+impl Group {
+    /// Whether no class belongs to it now.
+    pub(super) const fn is_empty(&self) -> bool {
+        self.rank == u32::MAX
+    }
+}
+
+/// Of each class of a group the node of lowest rank, after its rank; of classes that have changed also nodes that
+/// are so no longer.
+type Leaders = BTreeSet<(u32, NodeId)>;
+
+/// The classes of nodes, by what an ask loses on them.
+#[derive(Debug, Default)]
+pub(super) struct Ranking {
+    groups: Vec<Group>,
+    /// By group.
+    leaders: Vec<Leaders>,
+    /// Groups without leaders.
+    empty: usize,
+    by_losses: FxHashMap<(u32, Losses), u32>,
+    /// By class: its generation and its group.
+    known: Vec<(u32, u32)>,
+    /// Nodes that have room.
+    candidates: u32,
+    /// Leaders of all groups.
+    entries: usize,
+    /// How far it has followed what became of classes; `None`: it does not know all of them.
+    until: Option<u64>,
+    standing: Standing,
+    /// The group that was best last: looked at first, it mostly leaves little that is better.
+    last: usize,
+}
+
+impl Ranking {
+    /// Brings it up to the classes, as far as it knows of all of them.
+    pub(super) fn follow(&mut self, look: &mut Look<'_>) {
+        let classes = look.classes;
+        self.known.resize(classes.heads.len(), (0, NOWHERE));
+        let most = classes.heads.len();
+        let Some(until) = self.until.take() else {
+            if self.groups.len() > 2 * most + SPARE {
+                *self = Self::default();
+                self.known.resize(most, (0, NOWHERE));
+            }
+            return;
+        };
+        let Some(changes) = classes.changes_since(until) else {
+            return;
+        };
+        let superfluous =
+            self.entries > 2 * most + SPARE || self.empty > self.groups.len() / 2 + SPARE;
+        if changes.len() > most / 2 + SPARE || superfluous {
+            return;
+        }
+        for change in changes {
+            let at = change.class as usize;
+            let Some(head) = classes.heads.get(at) else {
+                continue;
+            };
+            let present = head.generation == change.generation && head.members > 0;
+            let group = match self.known.get(at) {
+                Some((generation, group)) if *generation == change.generation => *group,
+                _ if present => self.look_up(look, at, head),
+                // One that has opened since and is gone again was never counted, nor need it be.
+                _ => continue,
+            };
+            if group == NOWHERE {
+                continue;
+            }
+            self.candidates = if change.came {
+                self.candidates + 1
+            } else {
+                self.candidates.saturating_sub(1)
+            };
+            if present {
+                self.enter(look, group, head);
+            }
+        }
+        self.until = Some(classes.changes());
+    }
+
+    /// Looks at all classes, unless it knows them.
+    fn complete(&mut self, look: &mut Look<'_>) {
+        if self.until.is_some() {
+            return;
+        }
+        let classes = look.classes;
+        let before = std::mem::take(&mut self.groups);
+        (self.candidates, self.entries) = (0, 0);
+        self.leaders.clear();
+        self.standing.forget();
+        self.by_losses.clear();
+        let mut firsts: Vec<Vec<(u32, NodeId)>> = Vec::new();
+        for (head, at) in classes.heads.iter().zip(0_usize..) {
+            if head.members == 0 {
+                continue;
+            }
+            let group = match self.known.get(at).copied() {
+                Some((generation, group)) if generation == head.generation => {
+                    match before.get(group as usize) {
+                        Some(old) => self.group(old.build, old.losses),
+                        None => NOWHERE,
+                    }
+                }
+                _ => self.look_up(look, at, head),
+            };
+            if let Some(known) = self.known.get_mut(at) {
+                *known = (head.generation, group);
+            }
+            if group == NOWHERE {
+                continue;
+            }
+            self.candidates += head.members;
+            firsts.resize(self.groups.len(), Vec::new());
+            if let Some(first) = firsts.get_mut(group as usize) {
+                first.push((head.rank, head.node));
+            }
+        }
+        firsts.resize(self.groups.len(), Vec::new());
+        self.leaders = firsts
+            .into_iter()
+            .map(|all| all.into_iter().collect())
+            .collect();
+        self.empty = 0;
+        for (group, leaders) in self.groups.iter_mut().zip(&self.leaders) {
+            self.entries += leaders.len();
+            self.empty += usize::from(leaders.is_empty());
+            group.rank = rank_of(leaders);
+        }
+        // What is known of classes that are gone names groups that were.
+        for (known, head) in self.known.iter_mut().zip(&classes.heads) {
+            if known.0 != head.generation || head.members == 0 {
+                *known = (0, NOWHERE);
+            }
+        }
+        self.until = Some(classes.changes());
+    }
+
+    /// The group of a class that is new.
+    #[inline(never)]
+    fn look_up(&mut self, look: &mut Look<'_>, at: usize, head: &Head) -> u32 {
+        let Some(class) = look.classes.list.get(at) else {
+            return NOWHERE;
+        };
+        let ways = fit_options::ways(
+            look.world,
+            look.ask,
+            look.kinds,
+            (class, head.node),
+            look.mix,
+            look.values,
+        );
+        let group = match losses_of(&ways) {
+            [None, None] => NOWHERE,
+            losses => self.group(head.build, losses),
+        };
+        if let Some(known) = self.known.get_mut(at) {
+            *known = (head.generation, group);
+        }
+        group
+    }
+
+    fn group(&mut self, build: u32, losses: Losses) -> u32 {
+        let next = self.groups.len() as u32;
+        let at = *self.by_losses.entry((build, losses)).or_insert(next);
+        if at == next {
+            let ways = losses.iter().flatten().map(|(loss, _)| *loss);
+            self.groups.push(Group {
+                build,
+                least: ways.min().unwrap_or(i32::MAX),
+                rank: u32::MAX,
+                losses,
+            });
+            self.leaders.push(Leaders::new());
+            self.empty += 1;
+        }
+        at
+    }
+
+    /// The first node of a class leads it.
+    fn enter(&mut self, look: &Look<'_>, number: u32, head: &Head) {
+        let at = number as usize;
+        if let (Some(group), Some(leaders)) = (self.groups.get_mut(at), self.leaders.get_mut(at)) {
+            self.empty -= usize::from(leaders.is_empty());
+            self.entries += usize::from(leaders.insert((head.rank, head.node)));
+            if group.rank != rank_of(leaders) {
+                group.rank = rank_of(leaders);
+                self.standing.note(look, group, number);
+            }
+        }
+    }
+
+    /// Weighs what may be taken of the whole fleet but for some nodes, which are sorted; how many others have room.
+    pub(super) fn anywhere(&mut self, look: &mut Look<'_>, without: &[NodeId]) -> u32 {
+        self.complete(look);
+        let closed = without.iter().filter(|id| self.fits(look, **id)).count() as u32;
+        if self.standing.is_ready(look, &self.groups) {
+            self.in_order(look, without);
+        } else {
+            self.one_by_one(look, without);
+        }
+        self.candidates.saturating_sub(closed)
+    }
+
+    /// The node of lowest rank of a group that may be taken, after its rank. Leaders before it that are so no longer
+    /// are dropped.
+    fn first_of(
+        &mut self,
+        number: usize,
+        look: &Look<'_>,
+        without: &[NodeId],
+    ) -> Option<(u32, NodeId)> {
+        let (classes, known) = (look.classes, &self.known);
+        let (group, leaders) = (self.groups.get_mut(number)?, self.leaders.get_mut(number)?);
+        // The class that a node leads, if it is of this group.
+        let led = |id: NodeId| {
+            let (at, _) = classes.of(id)?;
+            let head = classes.heads.get(at)?;
+            let same = known.get(at) == Some(&(head.generation, number as u32));
+            classes.list.get(at).filter(|_| same && head.node == id)
+        };
+        while let Some(first) = leaders.first().copied() {
+            if led(first.1).is_some() {
+                break;
+            }
+            leaders.remove(&first);
+            self.entries -= 1;
+            self.empty += usize::from(leaders.is_empty());
+        }
+        group.rank = rank_of(leaders);
+        if without.is_empty() {
+            return leaders.first().copied();
+        }
+        let open = |(_, id): &&(u32, NodeId)| without.binary_search(id).is_err();
+        let mut best: Option<(u32, NodeId)> = None;
+        for leader in leaders.iter() {
+            if best.is_some_and(|best| best < *leader) {
+                break;
+            }
+            let found = led(leader.1).and_then(|class| class.members.iter().find(open));
+            best = best.into_iter().chain(found.copied()).min();
+        }
+        best
+    }
+
+    fn one_by_one(&mut self, look: &mut Look<'_>, without: &[NodeId]) {
+        let before = self.last;
+        let all = (0..self.groups.len()).filter(|at| *at != before);
+        for at in std::iter::once(before).chain(all) {
+            if let Some(group) = self.groups.get(at)
+                && let Some(grains) = look.could_beat(group, group.rank)
+                && let Some((rank, node)) = self.first_of(at, look, without)
+                && look.offer(grains, rank, node)
+            {
+                self.last = at;
+            }
+        }
+    }
+
+    fn in_order(&mut self, look: &mut Look<'_>, without: &[NodeId]) {
+        let mut seen = Vec::new();
+        while let Some((grains, rank, number)) = self.standing.pop(look) {
+            let at = number as usize;
+            if self.groups.get(at).is_none_or(|group| group.rank != rank) {
+                continue;
+            }
+            if let Some((rank, node)) = self.first_of(at, look, without) {
+                look.offer(grains, rank, node);
+            }
+            let group = self.groups.get(at).filter(|group| !group.is_empty());
+            seen.extend(group.map(|group| (grains, group.rank, number)));
+        }
+        for entry in seen {
+            self.standing.push(entry);
+        }
+    }
+
+    /// Weighs what may be taken of a node; `false`: the ask does not fit.
+    pub(super) fn on_node(&mut self, look: &mut Look<'_>, id: NodeId) -> bool {
+        let Some((group, rank)) = self.group_of(look, id) else {
+            return false;
+        };
+        let Some(group) = self.groups.get(group as usize) else {
+            return false;
+        };
+        if let Some(grains) = look.could_beat(group, rank) {
+            look.offer(grains, rank, id);
+        }
+        true
+    }
+
+    fn fits(&mut self, look: &mut Look<'_>, id: NodeId) -> bool {
+        self.group_of(look, id).is_some()
+    }
+
+    /// The group of a node and its rank; `None`: the ask does not fit.
+    fn group_of(&mut self, look: &mut Look<'_>, id: NodeId) -> Option<(u32, u32)> {
+        let (at, rank) = look.classes.of(id)?;
+        let head = look.classes.heads.get(at)?;
+        let group = match self.known.get(at) {
+            Some((generation, group)) if *generation == head.generation => *group,
+            _ => self.look_up(look, at, head),
+        };
+        (group != NOWHERE).then_some((group, rank))
+    }
+}
+
+/// The lowest rank of leaders; of none the highest that there is.
+fn rank_of(leaders: &Leaders) -> u32 {
+    leaders.first().map_or(u32::MAX, |(rank, _)| *rank)
+}
+
+fn losses_of(ways: &FitOptions) -> Losses {
+    ways.map(|way| way.map(|way| (way.loss, way.places)))
+}
