@@ -64,6 +64,8 @@ impl Broker {
                 lease.failed_starts += 1;
                 lease.failed_because = Some(why.clone());
             }
+            // An action about a device names no lease, and those who lost their places by it look for others.
+            self.seek(number);
         }
         if let Some(action) = answered {
             let same =

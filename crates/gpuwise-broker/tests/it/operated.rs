@@ -1,9 +1,10 @@
 //! What operators do while it runs: policies, reservations; and what raised demands and stops cost.
 
-use crate::support::{Desk, HOUR, SECOND, asked, preemptible};
+use crate::support::{Desk, HOUR, SECOND, asked, fleet, preemptible};
 use gpuwise_account::period::Month;
 use gpuwise_broker::{Broker, Keep, LeaseState, Observation, Refusal, Work};
-use gpuwise_domain::placement::{Action, Queue};
+use gpuwise_domain::placement::{Action, GpuAsk, Kinds, MigGeometry, MigShape, Queue, SliceAsk};
+use gpuwise_sched::{decide::Policy, policy::FirstFit};
 use gpuwise_units::{Currency, Nanoseconds};
 use gpuwise_wire::{
     Mirror as _,
@@ -271,5 +272,73 @@ fn what_an_slo_at_risk_costs_whom_is_counted() {
             .borne(desk.now)
             .all(|(_, _, one)| one.lost <= stopped.lost)
     );
+    assert_eq!(again(&desk), desk.broker);
+}
+
+#[test]
+fn a_gpu_that_cannot_be_cut_is_tried_later_and_not_for_ever() {
+    let mut boards = fleet(1);
+    boards.kinds[0].mig = Some(MigGeometry {
+        compute_slices: 7,
+        memory_slices: 8,
+        shapes: vec![MigShape {
+            profile: "1g.10gb".into(),
+            memory_mib: Some(9984),
+            units: Some(16),
+            compute: 1,
+            size: 1,
+            starts: 0x7f,
+            most: 7,
+            media: false,
+        }],
+    });
+    let policy = Policy::new(Box::new(FirstFit));
+    let mut desk = Desk::on(&boards, policy);
+    desk.tenant("vision", None);
+    let mut slice = asked("vision", 1, None);
+    slice.job.worker.gpu = GpuAsk::Slice {
+        slice: SliceAsk {
+            memory_mib: 0,
+            units: 0,
+            compute: 1,
+            memory_slices: 1,
+            media: false,
+        },
+        kinds: Kinds::ANY,
+    };
+    let lease = desk.request(slice).expect("is admitted");
+    let mut tries = 0;
+    for _ in 0..20 {
+        desk.decide();
+        let orders: Vec<_> = desk.broker.orders().collect();
+        for order in orders {
+            let cuts = matches!(
+                &order.work,
+                Work::Act {
+                    action: Action::CreateInstance { .. },
+                    ..
+                }
+            );
+            tries += u32::from(cuts);
+            desk.observe(&if cuts {
+                Observation::Failed {
+                    order: order.id,
+                    reason: "this user may not".into(),
+                }
+            } else {
+                Observation::Done(order.id)
+            });
+        }
+        if tries == 1 {
+            // Not again at once: there is only this node.
+            desk.decide();
+            assert_eq!(desk.broker.orders().count(), 0);
+            assert_eq!(desk.state(lease), LeaseState::Requested);
+        }
+        desk.pass(300);
+    }
+    assert_eq!((tries, desk.state(lease)), (3, LeaseState::Failed));
+    let over = desk.broker.lease(lease).expect("is there").over.clone();
+    assert_eq!(over.expect("is over").reason, "this user may not");
     assert_eq!(again(&desk), desk.broker);
 }

@@ -44,10 +44,14 @@ impl Desk {
     }
 
     pub(crate) fn deciding(nodes: u32, policy: Policy) -> Self {
+        Self::on(&fleet(nodes), policy)
+    }
+
+    pub(crate) fn on(fleet: &Fleet, policy: Policy) -> Self {
         let first = LoggedEvent {
             at_ns: START,
             event: BrokerEvent::Began {
-                fleet: FleetDocument::of(&fleet(nodes)),
+                fleet: FleetDocument::of(fleet),
                 present: Vec::new(),
                 policy: PolicyDocument {
                     sharing: None,

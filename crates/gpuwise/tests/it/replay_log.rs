@@ -64,4 +64,7 @@ fn a_log_is_replayed_as_it_was_and_under_another_policy() {
     assert_eq!(bad.status.code(), Some(2));
     let said = String::from_utf8_lossy(&bad.stderr).into_owned();
     assert!(said.contains("bad.jsonl: line 1"), "{said}");
+    daemon.json(&["store", "backup", "kept.log", "--store", "sqlite://log.db"]);
+    let said = daemon.refused(&["replay", "log", "kept.log"]);
+    assert!(said.contains("kept.log is a backup"), "{said}");
 }

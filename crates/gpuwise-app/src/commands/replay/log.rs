@@ -38,6 +38,11 @@ pub(super) fn is_log(text: &str) -> bool {
     text.trim_start().starts_with("{\"seq\":")
 }
 
+/// Whether a text is a backup of one, which is of another form.
+pub(super) fn is_backup(text: &str) -> bool {
+    text.trim_start().starts_with("{\"schema\":\"gpuwise.log/")
+}
+
 fn read(shown: &str, text: &str) -> anyhow::Result<Told> {
     let wrong = |number: usize, problem: String| {
         Problem::new(format!("{shown}: line {number}: {problem}"))

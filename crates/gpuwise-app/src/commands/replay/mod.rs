@@ -167,6 +167,13 @@ fn of_file(
         .as_deref()
         .is_some_and(|on| Path::new(on).is_file());
     #[cfg(feature = "serve")]
+    if log::is_backup(&text) {
+        let what = format!("{} is a backup of a broker's log", path.display());
+        return Err(Problem::new(what)
+            .hint("`gpuwise store restore` puts it into a database, and `store export` writes what is replayed")
+            .into());
+    }
+    #[cfg(feature = "serve")]
     if log::is_log(&text) {
         refuse_others(flags, Trace::Log)?;
         return log::rows(context, flags, path, &text);

@@ -213,6 +213,10 @@ fn subjects_say_what_runs() {
 #[test]
 fn instances_outlive_the_executor_and_no_longer_than_they_are_wanted() {
     let subject = subjects::instances();
+    // Somebody else has cut a GPU that nobody leases.
+    let own = subject.state.path().join("declared-mig.json");
+    let foreign = r#"{"made":0,"gpus":{"n0/3":[{"profile":"1g.10gb","start":5,"size":1,"uuid":"MIG-foreign"}]}}"#;
+    std::fs::write(&own, foreign).expect("writes");
     let mut rig = Rig::new(&subject);
     let script = "echo $CUDA_VISIBLE_DEVICES >> STATE/$GPUWISE_LEASE.sees; exec sleep 600";
     let first = rig.lease(subject.script(script));
@@ -225,7 +229,7 @@ fn instances_outlive_the_executor_and_no_longer_than_they_are_wanted() {
     let sees = |lease| std::fs::read_to_string(subject.file(lease, "sees")).expect("reads");
     assert!(sees(first).starts_with("MIG-"), "{}", sees(first));
     assert_ne!(sees(first), sees(second));
-    let kept = || std::fs::read_to_string(subject.state.path().join("declared-mig.json"));
+    let kept = || std::fs::read_to_string(&own);
     let there = |uuid: &str| kept().expect("reads").contains(uuid.trim());
     assert!(there(&sees(first)) && there(&sees(second)));
     // Another log of this machine, in which nobody has anything.
@@ -236,5 +240,9 @@ fn instances_outlive_the_executor_and_no_longer_than_they_are_wanted() {
         !there(&sees(first)) && !there(&sees(second)),
         "{:?}",
         kept()
+    );
+    assert!(
+        there("MIG-foreign"),
+        "what somebody else made is left alone"
     );
 }
