@@ -60,8 +60,10 @@ pub(super) struct Ranking {
     candidates: u32,
     /// Leaders of all groups.
     entries: usize,
-    /// How far it has followed what became of classes; `None`: it does not know all of them.
+    /// How far it has followed what became of classes; `None`: leaders are not kept.
     until: Option<u64>,
+    /// How much had become of classes at the last look.
+    seen: u64,
     standing: Standing,
     /// The group that was best last: looked at first, it mostly leaves little that is better.
     last: usize,
@@ -85,7 +87,7 @@ impl Ranking {
         };
         let superfluous =
             self.entries > 2 * most + SPARE || self.empty > self.groups.len() / 2 + SPARE;
-        if changes.len() > most / 2 + SPARE || superfluous {
+        if many(changes.len(), most) || superfluous {
             return;
         }
         for change in changes {
@@ -228,13 +230,22 @@ impl Ranking {
 
     /// Weighs what may be taken of the whole fleet but for some nodes, which are sorted; how many others have room.
     pub(super) fn anywhere(&mut self, look: &mut Look<'_>, without: &[NodeId]) -> u32 {
-        self.complete(look);
         let closed = without.iter().filter(|id| self.fits(look, **id)).count() as u32;
-        if self.standing.is_ready(look, &self.groups) {
-            self.in_order(look, without);
+        let (since, all) = (
+            look.classes.changes_since(self.seen),
+            look.classes.heads.len(),
+        );
+        if self.until.is_none() && since.is_none_or(|changes| many(changes.len(), all)) {
+            self.class_by_class(look, without);
         } else {
-            self.one_by_one(look, without);
+            self.complete(look);
+            if self.standing.is_ready(look, &self.groups) {
+                self.in_order(look, without);
+            } else {
+                self.one_by_one(look, without);
+            }
         }
+        self.seen = look.classes.changes();
         self.candidates.saturating_sub(closed)
     }
 
@@ -277,6 +288,42 @@ impl Ranking {
             best = best.into_iter().chain(found.copied()).min();
         }
         best
+    }
+
+    /// Where much changes between two looks, following that costs more than a look at all classes.
+    fn class_by_class(&mut self, look: &mut Look<'_>, without: &[NodeId]) {
+        let classes = look.classes;
+        self.candidates = 0;
+        for (at, head) in classes
+            .heads
+            .iter()
+            .enumerate()
+            .filter(|(_, head)| head.members > 0)
+        {
+            let group = match self.known.get(at) {
+                Some((generation, group)) if *generation == head.generation => *group,
+                _ => self.look_up(look, at, head),
+            };
+            let Some(group) = self.groups.get(group as usize) else {
+                continue;
+            };
+            self.candidates += head.members;
+            let Some(grains) = look.could_beat(group, head.rank) else {
+                continue;
+            };
+            let first = if without.is_empty() {
+                Some((head.rank, head.node))
+            } else {
+                let open = |(_, id): &&(u32, NodeId)| without.binary_search(id).is_err();
+                let class = classes.list.get(at);
+                class
+                    .and_then(|class| class.members.iter().find(open))
+                    .copied()
+            };
+            if let Some((rank, node)) = first {
+                look.offer(grains, rank, node);
+            }
+        }
     }
 
     fn one_by_one(&mut self, look: &mut Look<'_>, without: &[NodeId]) {
@@ -344,6 +391,11 @@ impl Ranking {
 /// The lowest rank of leaders; of none the highest that there is.
 fn rank_of(leaders: &Leaders) -> u32 {
     leaders.first().map_or(u32::MAX, |(rank, _)| *rank)
+}
+
+/// Whether so many changes are more than are followed, of so many classes.
+const fn many(changes: usize, classes: usize) -> bool {
+    changes > classes / 4 + 64
 }
 
 fn losses_of(ways: &FitOptions) -> Losses {
