@@ -159,11 +159,7 @@ impl Boards {
     pub fn instances(&self, gpu: &str) -> Result<Vec<CutInstance>, CutError> {
         let device = self.device(gpu)?;
         let board = self.board(gpu, &device)?;
-        let mut all: Vec<CutInstance> = board
-            .present()?
-            .iter()
-            .map(CutInstance::from)
-            .collect();
+        let mut all: Vec<CutInstance> = board.present()?.iter().map(CutInstance::from).collect();
         all.sort_by_key(|one| one.start);
         Ok(all)
     }
