@@ -17,8 +17,6 @@ mod differences;
 pub mod evidence;
 pub mod fleet;
 pub mod forecast;
-pub mod scale;
-mod series;
 pub mod gpus;
 pub mod lint;
 pub mod memory;
@@ -32,6 +30,8 @@ pub mod profile;
 pub mod replay;
 #[cfg(feature = "database")]
 pub mod runs;
+pub mod scale;
+mod series;
 pub mod simulate;
 pub mod sources;
 pub mod table;

@@ -15,11 +15,11 @@ mod mig;
 #[path = "../../src/world/pages.rs"]
 #[allow(dead_code, unreachable_pub, reason = "its own tests run here")]
 mod pages;
+mod pairs;
 mod queues;
 mod ranking;
 mod report;
 mod restart;
-mod pairs;
 mod rounds;
 mod support;
 mod wake;

@@ -54,10 +54,10 @@ mod replay_log;
 mod right_size;
 #[cfg(feature = "database")]
 mod runs;
-#[cfg(all(feature = "database", feature = "bench"))]
-mod schemas;
 #[cfg(feature = "serve")]
 mod scale;
+#[cfg(all(feature = "database", feature = "bench"))]
+mod schemas;
 #[cfg(feature = "serve")]
 mod secure;
 mod shards;
