@@ -118,13 +118,9 @@ pub fn page(replay: &ScaleReplay, made: &str) -> String {
         .filter(|run| run.policy == "gpuwise" && run.keeps());
     let best = ours.map(|run| run.ratio).fold(f64::INFINITY, f64::min);
     let answer = if best.is_finite() {
-        format!(
-            "gpuwise costs {} of the bound at best. {}",
-            ratio(best),
-            service(&replay.service)
-        )
+        format!("gpuwise costs {} of the bound at best.", ratio(best))
     } else {
-        service(&replay.service)
+        "Each autoscaler at the cheapest target that keeps the objective.".to_owned()
     };
     Page {
         title: format!("Autoscalers on {}", replay.source),
@@ -134,8 +130,7 @@ pub fn page(replay: &ScaleReplay, made: &str) -> String {
             Section {
                 id: "table",
                 title: "What each costs",
-                body: table(replay)
-                    .to_html("The cheapest target of each policy that keeps the objective"),
+                body: table(replay).to_html(&service(&replay.service)),
             },
             Section {
                 id: "runs",
