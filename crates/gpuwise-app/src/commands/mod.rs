@@ -240,7 +240,7 @@ pub enum Command {
     ///
     /// Exit code 0: forecast. 2: the input is wrong.
     Forecast(forecast::Flags),
-    /// Scale services: how many replicas demand needs, what autoscalers make of it, and who is told
+    /// Scale services: what demand needs, what autoscalers make of it, and who is told
     #[command(subcommand)]
     Scale(scale::Command),
     /// Bill hosts over years: rented, owned, or both, with what to buy by when
