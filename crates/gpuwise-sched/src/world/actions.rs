@@ -346,9 +346,13 @@ impl World {
         }
     }
 
-    /// Who is on the GPU of an action about a device, and where.
+    /// Who is on the GPU that an action cuts, and where.
     fn seated_by(&self, action: &Action) -> Vec<(JobId, Vec<Assignment>)> {
-        let Err(gpu) = subject(action) else {
+        let cuts = matches!(
+            action,
+            Action::CreateInstance { .. } | Action::SetMig { .. }
+        );
+        let Some(gpu) = subject(action).err().filter(|_| cuts) else {
             return Vec::new();
         };
         let holders = self.holders_of(gpu).into_iter();

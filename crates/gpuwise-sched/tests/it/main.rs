@@ -11,6 +11,7 @@ mod kernel;
 mod linear;
 mod lint;
 mod live;
+mod measured_pairs;
 mod mig;
 #[path = "../../src/world/pages.rs"]
 #[allow(dead_code, unreachable_pub, reason = "its own tests run here")]

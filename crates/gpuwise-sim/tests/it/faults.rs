@@ -268,6 +268,8 @@ impl Run {
         }
         self.log.push(format!("{at}: {event:?}"));
         self.world.apply(&TimestampedEvent { at, event }).unwrap();
+        // Who was on a node that is known to be off is gone before anything else starts.
+        self.physical.holds(&self.world);
         self.sends_ends();
         let mut steps = Vec::new();
         self.executor.start(at, &self.world, &mut steps);
