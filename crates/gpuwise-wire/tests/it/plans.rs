@@ -180,7 +180,11 @@ fn what_means_nothing_is_told_with_its_place() {
         "there is no pool \"q\"",
     );
     check("\"pool\": \"p\",", "", "a GPU is in a node or of a pool");
-    check("\"mps\"", "\"mig\"", "is none of time-slice, mps, vgpu and pair");
+    check(
+        "\"mps\"",
+        "\"mig\"",
+        "is none of time-slice, mps, vgpu and pair",
+    );
     check("gpuwise.plan/v1", "gpuwise.plan/v2", "gpuwise.plan/v2");
     check("\"do\": \"reclaim\"", "\"do\": \"fly\"", "plan.actions[9]");
     check("\"number\": 8", "\"number\": -8", "plan.number");
