@@ -15,6 +15,9 @@ use serde::{Deserialize, Serialize};
 pub enum Policy {
     Static,
     Hpa,
+    /// The same by requests that run or wait.
+    #[serde(rename = "hpa-concurrency")]
+    HpaConcurrency,
     Keda,
     Kpa,
     Dynamo,
@@ -25,9 +28,10 @@ pub enum Policy {
 }
 
 /// All of them, in the order in which they are shown.
-pub const POLICIES: [Policy; 9] = [
+pub const POLICIES: [Policy; 10] = [
     Policy::Static,
     Policy::Hpa,
+    Policy::HpaConcurrency,
     Policy::Keda,
     Policy::Kpa,
     Policy::Dynamo,
@@ -47,6 +51,7 @@ impl Policy {
         match self {
             Self::Static => "static",
             Self::Hpa => "hpa",
+            Self::HpaConcurrency => "hpa-concurrency",
             Self::Keda => "keda",
             Self::Kpa => "kpa",
             Self::Dynamo => "dynamo",
@@ -89,6 +94,7 @@ impl Policy {
                 Box::new(Static((highest / rate).ceil().max(1.0) as u32))
             }
             Self::Hpa => Box::new(Hpa::new(Metric::Rate, rate)),
+            Self::HpaConcurrency => Box::new(Hpa::new(Metric::Concurrency, runs)),
             Self::Keda => Box::new(Hpa::keda(Metric::Rate, rate)),
             Self::Kpa => Box::new(Kpa::new(runs)),
             Self::Dynamo => Box::new(Dynamo::new(rate, service.wait)),

@@ -10,7 +10,7 @@ mod rules;
 mod spares;
 
 pub use ours::Gpuwise;
-pub use rules::{Rules, RulesError};
+pub use rules::Rules;
 
 use gpuwise_units::Nanoseconds;
 use serde::{Deserialize, Serialize};

@@ -222,42 +222,6 @@ fn bounds_hold() {
     }
 }
 
-#[test]
-fn rules_that_nobody_can_go_by_are_named() {
-    let wrong = |rules: Rules| rules.check().expect_err("it is wrong").to_string();
-    assert!(wrong(service_of(0.0)).contains("rate"));
-    assert!(
-        wrong(Rules {
-            objective: 1.0,
-            ..service_of(1.0)
-        })
-        .contains("objective")
-    );
-    assert!(
-        wrong(Rules {
-            warm_cost: Some(2.0),
-            ..service_of(1.0)
-        })
-        .contains("warm_cost")
-    );
-    assert!(
-        wrong(Rules {
-            min: 3,
-            max: 2,
-            ..service_of(1.0)
-        })
-        .contains("min is 3")
-    );
-    assert!(
-        wrong(Rules {
-            period: Nanoseconds(0),
-            ..service_of(1.0)
-        })
-        .contains("period")
-    );
-    assert_eq!(service_of(1.0).check(), Ok(()));
-}
-
 fn told() -> impl Strategy<Value = Observed> {
     let arrived = prop_oneof![
         Just(None),

@@ -105,7 +105,7 @@ impl Service {
                     });
                 }
             },
-            start_s: number("startSeconds", seconds, 0.0)?.unwrap_or(180.0),
+            start_s: number("startSeconds", "seconds, above 0", 0.001)?.unwrap_or(180.0),
             objective: objective.unwrap_or(0.99),
             wait_s: number("waitSeconds", "seconds, above 0", 0.001)?.unwrap_or(2.0),
         })

@@ -33,9 +33,7 @@ impl Physical {
             Step::Started(_, action) => match action {
                 Action::Place { job, assignments } | Action::Restore { job, assignments } => {
                     let before = self.on.insert(*job, workers(assignments));
-                    // All of one whose node is off are gone.
-                    let runs = before.is_some_and(|here| !here.is_empty());
-                    assert!(!runs, "job {job} started twice");
+                    assert!(before.is_none(), "job {job} started twice");
                 }
                 Action::Move {
                     job, assignments, ..
@@ -100,13 +98,15 @@ impl Physical {
             let Some(state) = world.job(*id) else {
                 return false;
             };
+            let had = !here.is_empty();
             here.retain(|worker| worker.iter().all(alive));
             let known = state.stopping || state.phase.holds_gpus();
             assert!(
                 known || here.is_empty(),
                 "job {id} runs and nobody knows: {here:?}"
             );
-            known
+            // Who had GPUs and none is left runs nowhere.
+            known && !(had && here.is_empty())
         });
         let mut used: BTreeMap<GpuId, Vec<(JobId, Part)>> = BTreeMap::new();
         for (job, here) in &self.on {
