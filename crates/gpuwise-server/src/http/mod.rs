@@ -34,6 +34,7 @@ mod usage;
 
 pub(crate) use metrics::{Counters, Monitored};
 pub use openapi::openapi;
+pub(crate) use secure::Secure;
 pub use secure::{TlsError, TlsFiles};
 
 use crate::{
@@ -66,7 +67,6 @@ use gpuwise_units::Nanoseconds;
 pub(crate) use logged::Reader;
 pub(crate) use problem::Problem;
 use routes::{ROUTES, Route};
-use secure::Secure;
 use std::{
     collections::BTreeMap,
     net::TcpListener,

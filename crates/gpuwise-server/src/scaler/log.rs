@@ -1,6 +1,9 @@
 //! What was decided, line by line, and whether it would be decided again.
 
-use super::service::{Service, Wanted, Watched};
+use super::{
+    service::{Read, Service},
+    watched::{Wanted, Watched},
+};
 use gpuwise_units::Nanoseconds;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -19,9 +22,9 @@ pub(super) struct Line {
     pub(super) service: Service,
     /// Whether nothing was known of the object before: it is new, says something else, or this process is new.
     pub(super) fresh: bool,
-    /// Requests a second; null: see `trouble`.
-    pub(super) rate: Option<f64>,
-    /// Why there is no rate, or what was no rate.
+    /// What was read; null: see `trouble`.
+    pub(super) read: Option<Read>,
+    /// Why nothing was read, or what was no number.
     pub(super) trouble: Option<String>,
     pub(super) wanted: Wanted,
 }
@@ -33,16 +36,9 @@ impl Line {
         period: Nanoseconds,
         service: &Service,
         fresh: bool,
-        read: &Result<f64, String>,
+        read: &Result<Read, String>,
         wanted: Wanted,
     ) -> Self {
-        // JSON has no NaN.
-        let rate = read.as_ref().ok().copied().filter(|rate| rate.is_finite());
-        let trouble = match read {
-            Ok(rate) if rate.is_finite() => None,
-            Ok(rate) => Some(format!("the query gives {rate}, which is no rate")),
-            Err(why) => Some(why.clone()),
-        };
         Self {
             schema: SCHEMA.into(),
             at_ms,
@@ -50,17 +46,15 @@ impl Line {
             period_ns: period.0,
             service: service.clone(),
             fresh,
-            rate,
-            trouble,
+            read: read.as_ref().ok().copied(),
+            trouble: read.as_ref().err().cloned(),
             wanted,
         }
     }
 
-    fn read(&self) -> Result<f64, String> {
-        match (&self.trouble, self.rate) {
-            (None, Some(rate)) => Ok(rate),
-            (trouble, _) => Err(trouble.clone().unwrap_or_default()),
-        }
+    fn read(&self) -> Result<Read, String> {
+        let why = || self.trouble.clone().unwrap_or_default();
+        self.read.ok_or_else(why)
     }
 }
 

@@ -65,6 +65,16 @@ fn a_plan_is_written_for_each_autoscaler() {
             "minReplicas: 2",
         ],
     );
+    let external = emit(&[&["external-metrics"][..], &more].concat());
+    has(
+        &external,
+        &[
+            "name: gpuwise-replicas",
+            "kind: APIService",
+            "insecureSkipTLSVerify: true",
+            "minReplicas: 2",
+        ],
+    );
     let knative = emit(&["knative", "--rate", "1.5304"]);
     has(
         &knative,
@@ -92,7 +102,7 @@ fn a_plan_is_written_for_each_autoscaler() {
         &[
             "kind: VariantAutoscaling",
             "modelID: \"meta-llama/Llama-3.1-8B\"",
-            "acceleratorCount: 1",
+            "inference.optimization/acceleratorName: \"H100-SXM5-80GB\"",
         ],
     );
 }
@@ -116,6 +126,14 @@ fn what_cannot_be_scaled_so_is_said() {
             "--graph llm: expected a graph and its service",
         ),
         (&["knative", "--idle", "long"], "--idle long"),
+        (
+            &["external-metrics", "--query", QUERY, "--scaler", "10.0.0.1:6443"],
+            "not of the form NAME.NAMESPACE.svc:PORT",
+        ),
+        (
+            &["keda", "--query", QUERY, "--ca", "deployment.json"],
+            "deployment.json holds no certificate",
+        ),
     ] {
         let ran = place.run(&[&["scale", "emit", "deployment.json", "--as"], more].concat());
         assert!(

@@ -6,7 +6,10 @@ use clap::builder::PossibleValuesParser;
 use gpuwise_domain::{deployment::Deployment, facts, gpu::Device};
 use gpuwise_units::Nanoseconds;
 use gpuwise_view::launch::{ScalerForm, Scaling, scaled};
-use std::path::PathBuf;
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 #[derive(Debug, clap::Args)]
 pub struct Flags {
@@ -26,16 +29,23 @@ pub struct Flags {
     /// none, such as a gateway's
     #[arg(long, value_name = "PROMQL")]
     query: Option<String>,
+    /// PromQL of replicas that are ready: so that more are not started where none gets ready, and starts are learned;
+    /// 0 where there is none, such as 'sum(…) or vector(0)'
+    #[arg(long, value_name = "PROMQL")]
+    ready_query: Option<String>,
+    /// PromQL of requests that wait, of all its replicas; 0 where there is none
+    #[arg(long, value_name = "PROMQL")]
+    queue_query: Option<String>,
     /// Requests a second that a replica serves [default: the most that the plan sustains within its SLO]
     #[arg(long, value_name = "RATE")]
     rate: Option<f64>,
-    /// Where KEDA reaches `gpuwise scale serve`
-    #[arg(
-        long,
-        value_name = "ADDRESS:PORT",
-        default_value = "gpuwise-scaler.gpuwise-system.svc:6000"
-    )]
-    scaler: String,
+    /// Where KEDA, or for external-metrics the API server, reaches `gpuwise scale serve` [default:
+    /// gpuwise-scaler.gpuwise-system.svc, port 6000, or 6443 for external-metrics]
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    scaler: Option<String>,
+    /// Authorities in PEM by which the scaler's certificate is known (keda, dynamo, external-metrics)
+    #[arg(long, value_name = "FILE")]
+    ca: Option<PathBuf>,
     #[arg(long, value_name = "NAME", default_value = "default")]
     namespace: String,
     /// How long nothing must have come before there are no replicas
@@ -100,6 +110,17 @@ fn graph(flags: &Flags) -> anyhow::Result<Option<(&str, &str)>> {
     Ok(Some(parts.ok_or_else(wrong)?))
 }
 
+/// Certificates in PEM, as they stand in a file.
+fn authorities(path: &Path) -> anyhow::Result<String> {
+    let shown = path.display();
+    let text = fs::read_to_string(path)
+        .map_err(|error| Problem::new(format!("--ca: cannot read {shown}")).because(error))?;
+    if text.contains("-----BEGIN CERTIFICATE-----") {
+        return Ok(text);
+    }
+    Err(Problem::new(format!("--ca: {shown} holds no certificate in PEM")).into())
+}
+
 pub(super) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
     let form = ScalerForm::ALL
         .into_iter()
@@ -128,13 +149,21 @@ pub(super) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
     let slice = slice.and_then(|name| known.mig_profiles(gpu).find(|one| one.profile == name));
     let of = facts::Context::of(&Device { gpu, slice }, &deployment.layout);
     let engine = catalogue::engine_facts(&loaded, deployment.engine)?;
+    let usual = match form {
+        ScalerForm::ExternalMetrics => "gpuwise-scaler.gpuwise-system.svc:6443",
+        _ => "gpuwise-scaler.gpuwise-system.svc:6000",
+    };
+    let authorities = flags.ca.as_deref().map(authorities).transpose()?;
     let scaling = Scaling {
         namespace: &flags.namespace,
         least: flags.min,
         most,
         rate: rate(flags.rate, deployment)?,
         query,
-        scaler: &flags.scaler,
+        ready: flags.ready_query.as_deref(),
+        queued: flags.queue_query.as_deref(),
+        scaler: flags.scaler.as_deref().unwrap_or(usual),
+        authorities: authorities.as_deref(),
         idle_s: seconds("--idle", &flags.idle)?,
         hold_s: seconds("--hold", &flags.hold)?,
         start_s: seconds("--start", &flags.start)?,

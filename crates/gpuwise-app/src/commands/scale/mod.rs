@@ -1,5 +1,7 @@
 //! `gpuwise scale`: how many replicas demand needs, what autoscalers make of it, and who is told.
 
+#[cfg(feature = "serve")]
+mod defined;
 mod emit;
 mod plan;
 mod replay;
@@ -37,10 +39,12 @@ pub enum Command {
     ///
     /// Exit code 0: written. 2: the input is wrong, or the plan cannot be scaled so.
     Emit(Box<emit::Flags>),
-    /// Answer KEDA: how many replicas each service is to have (gRPC, external and external-push)
+    /// Answer KEDA and Kubernetes: how many replicas each service is to have
     ///
-    /// Every ScaledObject says a query of requests a second and what a replica serves, as `gpuwise scale emit --as
-    /// keda` writes them. A source that is silent, or gives what is no rate, changes nothing.
+    /// KEDA by gRPC (external and external-push): every ScaledObject says a query of requests a second and what a
+    /// replica serves, as `gpuwise scale emit --as keda` writes them. Kubernetes' own autoscaler by external metrics
+    /// (--external-metrics), of services that --services names, as `gpuwise scale emit --as external-metrics` writes
+    /// them. A source that is silent, or gives what is no rate, changes nothing.
     ///
     /// Exit code 0: told to end, or a log decides the same again. 1: it does not. 2: the input is wrong.
     #[cfg(feature = "serve")]
