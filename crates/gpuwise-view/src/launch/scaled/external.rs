@@ -68,7 +68,8 @@ pub(super) fn metrics(name: &str, scaling: &Scaling<'_>) -> Result<Written, Stri
     ]);
     if scaling.least == 0 {
         comments.extend(lines(&[
-            "minReplicas: 0 takes the feature gate HPAScaleToZero (on from Kubernetes 1.37); without it 1 is the least.",
+            "minReplicas: 0 takes the feature gate HPAScaleToZero (on from Kubernetes 1.37); without it 1 is the least. \
+             A Deployment that is at 0 before is taken for switched off: give it one replica first.",
         ]));
     }
     if scaling.authorities.is_none() {
