@@ -94,13 +94,18 @@ impl TlsFiles {
         let config = match &self.clients {
             None => config.with_no_client_auth(),
             Some(path) => {
-                let authorities = authorities(&text(path)?).ok_or_else(|| empty(path, "certificate"))?;
+                let authorities =
+                    authorities(&text(path)?).ok_or_else(|| empty(path, "certificate"))?;
                 let shown = WebPkiClientVerifier::builder_with_provider(authorities, provider);
-                let shown = shown.build().map_err(|_| empty(path, "authority's certificate"))?;
+                let shown = shown
+                    .build()
+                    .map_err(|_| empty(path, "authority's certificate"))?;
                 config.with_client_cert_verifier(shown)
             }
         };
-        Ok(Arc::new(config.with_single_cert(chain, key).map_err(unfit)?))
+        Ok(Arc::new(
+            config.with_single_cert(chain, key).map_err(unfit)?,
+        ))
     }
 
     fn changed(&self) -> Option<(SystemTime, SystemTime)> {

@@ -43,7 +43,10 @@ pub(super) fn router(objects: Arc<Objects>) -> Router {
     };
     Router::new()
         .route(&base, get(async || said(StatusCode::OK, &resources())))
-        .route(&format!("{base}/namespaces/{{namespace}}/{{metric}}"), get(values))
+        .route(
+            &format!("{base}/namespaces/{{namespace}}/{{metric}}"),
+            get(values),
+        )
         .route("/healthz", get(async || "ok"))
         .fallback(async || {
             let message = format!("there is nothing here but /apis/{VERSION}");
@@ -89,8 +92,9 @@ fn values(
         return Err(Failure::new(StatusCode::NOT_FOUND, "NotFound", message));
     }
     let name = name(selector).ok_or_else(|| {
-        let message =
-            format!("the selector is {selector:?}; expected {LABEL}=NAME (matchLabels: {{{LABEL}: NAME}})");
+        let message = format!(
+            "the selector is {selector:?}; expected {LABEL}=NAME (matchLabels: {{{LABEL}: NAME}})"
+        );
         Failure::new(StatusCode::BAD_REQUEST, "BadRequest", message)
     })?;
     let replicas = objects.replicas_of(namespace, name)?;
@@ -160,9 +164,11 @@ impl From<Refused> for Failure {
                 Self::new(StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", message)
             }
             // The autoscaler leaves what there is.
-            Refused::NotYet { .. } => {
-                Self::new(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable", message)
-            }
+            Refused::NotYet { .. } => Self::new(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "ServiceUnavailable",
+                message,
+            ),
         }
     }
 }

@@ -272,24 +272,39 @@ fn kubernetes_is_told_by_external_metrics() {
     objects.define(all).unwrap();
     let base = "/apis/external.metrics.k8s.io/v1beta1";
     let (code, list) = answered(&objects, base);
-    assert_eq!((code, &list["resources"][0]["namespaced"]), (200, &true.into()));
+    assert_eq!(
+        (code, &list["resources"][0]["namespaced"]),
+        (200, &true.into())
+    );
     let of = |path: &str| answered(&objects, &format!("{base}/namespaces/{path}"));
     let (code, list) = of("default/gpuwise-replicas?labelSelector=service%3Dllm");
     assert_eq!((code, &list["items"][0]["value"]), (200, &"12".into()));
     for (path, expected) in [
-        ("default/gpuwise-replicas?labelSelector=service%3Dsilent", 503),
-        ("default/gpuwise-replicas?labelSelector=service%3Dblind", 503),
+        (
+            "default/gpuwise-replicas?labelSelector=service%3Dsilent",
+            503,
+        ),
+        (
+            "default/gpuwise-replicas?labelSelector=service%3Dblind",
+            503,
+        ),
         ("other/gpuwise-replicas?labelSelector=service%3Dllm", 404),
         ("default/gpuwise-replicas", 400),
         ("default/requests?labelSelector=service%3Dllm", 404),
     ] {
         let (code, status) = of(path);
-        assert_eq!((code, &status["kind"]), (expected, &"Status".into()), "{status}");
+        assert_eq!(
+            (code, &status["kind"]),
+            (expected, &"Status".into()),
+            "{status}"
+        );
     }
     // What a file says KEDA cannot say otherwise.
     let asked = object("llm", &[("rate", "1")]);
     assert_eq!(objects.replicas(&asked), Ok(12));
-    objects.define(vec![defined("silent", "q", &[]).unwrap()]).unwrap();
+    objects
+        .define(vec![defined("silent", "q", &[]).unwrap()])
+        .unwrap();
     assert_eq!(objects.replicas_of("default", "silent"), Ok(12));
     assert_eq!(objects.replicas(&asked), Ok(111));
 }

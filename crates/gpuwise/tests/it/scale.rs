@@ -127,7 +127,13 @@ fn what_cannot_be_scaled_so_is_said() {
         ),
         (&["knative", "--idle", "long"], "--idle long"),
         (
-            &["external-metrics", "--query", QUERY, "--scaler", "10.0.0.1:6443"],
+            &[
+                "external-metrics",
+                "--query",
+                QUERY,
+                "--scaler",
+                "10.0.0.1:6443",
+            ],
             "not of the form NAME.NAMESPACE.svc:PORT",
         ),
         (

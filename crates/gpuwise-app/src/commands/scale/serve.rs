@@ -91,7 +91,9 @@ pub(super) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
         let keda = at.keda;
         progress::say(&format!("answers KEDA at {keda} ({scheme}), by {address}"));
         if let Some(external) = at.external {
-            progress::say(&format!("answers Kubernetes about external metrics at {external}"));
+            progress::say(&format!(
+                "answers Kubernetes about external metrics at {external}"
+            ));
         }
     })
     .map_err(|error| wrong(&error))?;

@@ -177,7 +177,13 @@ pub(super) fn hpa(name: &str, scaling: &Scaling<'_>) -> Written {
     (comments, vec![object, config])
 }
 
-pub(super) fn autoscaler(name: &str, scaling: &Scaling<'_>, metric: &str, each: &str, hold_s: u64) -> Value {
+pub(super) fn autoscaler(
+    name: &str,
+    scaling: &Scaling<'_>,
+    metric: &str,
+    each: &str,
+    hold_s: u64,
+) -> Value {
     json!({
         "apiVersion": "autoscaling/v2",
         "kind": "HorizontalPodAutoscaler",
@@ -227,11 +233,7 @@ pub(super) fn buffer(name: &str, scaling: &Scaling<'_>) -> Written {
     (comments, vec![buffer, lent])
 }
 
-pub(super) fn variant(
-    name: &str,
-    deployment: &Deployment,
-    scaling: &Scaling<'_>,
-) -> Written {
+pub(super) fn variant(name: &str, deployment: &Deployment, scaling: &Scaling<'_>) -> Written {
     // Letters, digits, dashes and underscores.
     let gpu: String = deployment
         .gpu
