@@ -346,13 +346,13 @@ impl World {
         }
     }
 
-    /// Who is on the GPU that an action cuts, and where.
+    /// Who is on the GPU that an action cuts or brings, and where.
     fn seated_by(&self, action: &Action) -> Vec<(JobId, Vec<Assignment>)> {
-        let cuts = matches!(
+        let prepares = matches!(
             action,
-            Action::CreateInstance { .. } | Action::SetMig { .. }
+            Action::CreateInstance { .. } | Action::SetMig { .. } | Action::Attach { .. }
         );
-        let Some(gpu) = subject(action).err().filter(|_| cuts) else {
+        let Some(gpu) = subject(action).err().filter(|_| prepares) else {
             return Vec::new();
         };
         let holders = self.holders_of(gpu).into_iter();
