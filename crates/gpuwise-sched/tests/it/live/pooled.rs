@@ -67,7 +67,7 @@ fn nobody_is_leaving_a_gpu_that_has_not_come() {
     live.begins(halves([(1, POOLED), (1, POOLED)]));
     live.apply(failed(&ATTACH, attempt));
     let state = live.world.job(JobId(0)).unwrap();
-    assert!(state.phase.waits() && state.leaving.is_empty());
+    assert!(state.phase.waits() && state.rare.leaving.is_empty());
     let gpu = live.world.gpu(POOLED).unwrap();
     assert!(gpu.leaving.is_empty() && gpu.link == Link::InPool);
     // Its other half may still be on the node, and is stopped.
