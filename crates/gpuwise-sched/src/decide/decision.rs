@@ -8,10 +8,10 @@ use crate::{
     disruption::{self, Victims},
     policy::FirstFit,
     queues::{self, AdmissionGate},
-    world::World,
+    world::{StoredJob, World},
 };
 use gpuwise_domain::placement::{
-    Action, Cause, Decision as Decided, Event, Job, JobId, Kinds, NodeId, Outcome, Plan, QueueId,
+    Action, Cause, Decision as Decided, Event, JobId, Kinds, NodeId, Outcome, Plan, QueueId,
     Report, Shortage, TimestampedEvent,
 };
 use gpuwise_units::Nanoseconds;
@@ -137,7 +137,7 @@ impl<'a> Decision<'a> {
     }
 
     /// Whether what a job costs counts: that differs between equals.
-    fn has_budget(&self, job: &Job) -> bool {
+    fn has_budget(&self, job: &StoredJob) -> bool {
         let budget = |id: QueueId| self.world.queues().get(id.index())?.budget;
         queues::upwards(self.world.queues(), job.queue).any(|id| budget(id).is_some())
     }
@@ -149,7 +149,7 @@ impl<'a> Decision<'a> {
             return Looked::default();
         };
         // Who takes back GPUs keeps what it has of its node, which only disruptions know of.
-        let returns = state.wanted.is_some();
+        let returns = state.rare.wanted.is_some();
         let found = if returns {
             Err(None)
         } else {
@@ -285,7 +285,7 @@ impl<'a> Decision<'a> {
     }
 
     /// Whether disruptions could make a place at all: somebody may be disrupted, or something made ready.
-    fn could_help(&self, job: &Job) -> bool {
+    fn could_help(&self, job: &StoredJob) -> bool {
         let allowed = &self.policy.disruptions;
         allowed.of_jobs() || disruption::could_prepare(&self.world, &job.worker, allowed)
     }
@@ -331,7 +331,7 @@ impl<'a> Decision<'a> {
 
     /// The fewest stops by which a job finds a place: as many as it takes of those who go first, and of these
     /// none who is not needed after all.
-    fn least_reclaimed(&mut self, job: &Job) -> Option<(Vec<Action>, gang::GangPlacement)> {
+    fn least_reclaimed(&mut self, job: &StoredJob) -> Option<(Vec<Action>, gang::GangPlacement)> {
         let victims = queues::reclaimable(&self.world, job, self.now);
         let mut left = self.effort.steps.min(self.left);
         let before = left;
@@ -488,7 +488,7 @@ const TURN: u64 = 16;
 /// Assignments for a job within what its queue may take, beside backfill reservations and reserved GPUs for others.
 pub(super) fn place(
     world: &World,
-    job: &Job,
+    job: &StoredJob,
     policy: &mut Policy,
     gate: &mut AdmissionGate,
     now: Nanoseconds,

@@ -141,7 +141,7 @@ impl Whole<'_> {
                 let what = format!("job {name} is being stopped and is not stopping");
                 self.error(Rule::Phase, what);
             }
-            if state.stopping && state.leaving.is_empty() && state.leaving_hosts().is_empty() {
+            if state.stopping && !state.is_leaving() {
                 self.error(Rule::Phase, format!("job {name} is stopping nowhere"));
             }
             if state.attempt > world.attempts() {
@@ -155,7 +155,7 @@ impl Whole<'_> {
                 sum.0 += state.job.worker.cpu_milli;
                 sum.1 += state.job.worker.memory_mib;
             }
-            left.extend(state.leaving.iter().map(|gpu| (*gpu, id)));
+            left.extend(state.rare.leaving.iter().map(|gpu| (*gpu, id)));
         }
         for (node, id) in world.nodes().iter().zip((0..).map(NodeId)) {
             let said = (node.leaving_cpu, node.leaving_memory);

@@ -1,12 +1,12 @@
 //! What is short, in a sentence.
 
-use crate::world::World;
-use gpuwise_domain::placement::{GpuAsk, Job, Kinds, Level, NodeId, Shortage};
+use crate::world::{StoredJob, World};
+use gpuwise_domain::placement::{GpuAsk, Kinds, Level, NodeId, Shortage};
 use gpuwise_units::Nanoseconds;
 use std::collections::BTreeMap;
 
 /// What is short for a job, with numbers and names.
-pub fn shortage_words(world: &World, job: &Job, shortage: &Shortage) -> String {
+pub fn shortage_words(world: &World, job: &StoredJob, shortage: &Shortage) -> String {
     match shortage {
         Shortage::Untold => "it does not fit".to_owned(),
         Shortage::NoSuchGpu { kinds } => no_such_gpu(world, job, *kinds),
@@ -77,9 +77,7 @@ pub fn shortage_words(world: &World, job: &Job, shortage: &Shortage) -> String {
             on_node(world, Some(*node))
         ),
         Shortage::BehindHead { head } => {
-            let name = world
-                .job(*head)
-                .map_or("?", |state| state.job.name.as_str());
+            let name = world.job(*head).map_or("?", |state| &*state.job.name);
             format!("it would delay job {name}, which goes first")
         }
         Shortage::Held => "it is held back".to_owned(),
@@ -103,7 +101,7 @@ pub fn shortage_words(world: &World, job: &Job, shortage: &Shortage) -> String {
 }
 
 /// That no node has as many GPUs as one worker wants, where none has.
-fn too_wide(world: &World, job: &Job) -> Option<String> {
+fn too_wide(world: &World, job: &StoredJob) -> Option<String> {
     let GpuAsk::Whole { count, kinds, .. } = job.worker.gpu else {
         return None;
     };
@@ -122,7 +120,7 @@ fn too_wide(world: &World, job: &Job) -> Option<String> {
 
 fn topology(
     world: &World,
-    job: &Job,
+    job: &StoredJob,
     within: Level,
     (needed, best): (u32, u32),
     place: Option<u32>,
@@ -161,7 +159,7 @@ pub(super) fn level_words(level: Level) -> &'static str {
     }
 }
 
-fn no_such_gpu(world: &World, job: &Job, kinds: Kinds) -> String {
+fn no_such_gpu(world: &World, job: &StoredJob, kinds: Kinds) -> String {
     let named = match job.worker.gpu {
         GpuAsk::Whole { kinds, need, .. } if need != gpuwise_domain::placement::Need::default() => {
             let of = kinds_words(world, kinds);

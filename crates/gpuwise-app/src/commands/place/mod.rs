@@ -252,14 +252,14 @@ fn explain_one(decided: &mut Decided, id: JobId, policy: &mut Policy) {
 }
 
 fn job_named(world: &World, name: &str) -> anyhow::Result<JobId> {
-    let mut named = world.jobs().filter(|(_, state)| state.job.name == name);
+    let mut named = world.jobs().filter(|(_, state)| *state.job.name == *name);
     if let Some((id, _)) = named.next() {
         return Ok(id);
     }
     let like: Vec<String> = world
         .jobs()
-        .filter(|(_, state)| state.job.name.contains(name) || name.contains(&state.job.name))
-        .map(|(_, state)| state.job.name.clone())
+        .filter(|(_, state)| state.job.name.contains(name) || name.contains(&*state.job.name))
+        .map(|(_, state)| state.job.name.to_string())
         .take(3)
         .collect();
     Err(Problem::new(format!("--why {name}: there is no such job"))
@@ -285,7 +285,7 @@ fn saved(estate: &FleetState, plan: &Plan, flags: &settings::Place) -> anyhow::R
     });
     let name = |id: JobId| {
         let state = estate.world.job(id);
-        state.map_or_else(|| format!("#{id}"), |state| state.job.name.clone())
+        state.map_or_else(|| format!("#{id}"), |state| state.job.name.to_string())
     };
     Ok(plan_to_json(plan, &estate.fleet, &name, state))
 }

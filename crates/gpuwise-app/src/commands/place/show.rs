@@ -160,7 +160,7 @@ pub(super) fn some(
     let named: Vec<&str> = jobs
         .iter()
         .filter_map(|id| decided.after.job(*id))
-        .map(|state| state.job.name.as_str())
+        .map(|state| &*state.job.name)
         .collect();
     let mine = |name: &str| named.contains(&name);
     let start: Vec<PlacedRow> = rows::placed(decided).filter(|row| mine(&row.job)).collect();
@@ -204,7 +204,7 @@ pub(super) fn some(
 /// A job that ran before the plan.
 fn running(text: &mut String, world: &World, id: JobId, started: &[PlacedRow]) {
     let Some(state) = world.job(id) else { return };
-    let started = started.iter().any(|row| row.job == state.job.name);
+    let started = started.iter().any(|row| row.job == *state.job.name);
     if state.phase.holds_gpus() && !started {
         let place = rows::place(world, &state.assignments);
         let _ = writeln!(text, "{} runs already, on {place}.", state.job.name);
