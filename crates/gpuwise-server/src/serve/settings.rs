@@ -16,6 +16,7 @@ use std::{
     net::SocketAddr,
     path::{Path, PathBuf},
     sync::Arc,
+    time::Duration,
 };
 
 /// How a daemon is started.
@@ -59,7 +60,7 @@ pub enum ExecutorKind {
     Local,
 }
 
-/// What a daemon says of itself while it starts.
+/// What a daemon says of itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Said {
     /// Somebody else writes the log; this one waits for its silence, and says so here.
@@ -74,6 +75,10 @@ pub enum Said {
         /// Whether by TLS.
         tls: bool,
     },
+    /// The log cannot be written, and why, for so long by now.
+    Troubled { why: String, since: Duration },
+    /// It is written again, after so long.
+    Well { after: Duration },
 }
 
 /// Why a daemon could not start, or stopped.

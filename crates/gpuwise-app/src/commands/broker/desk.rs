@@ -272,6 +272,27 @@ pub(super) fn fields_of(ask: &LeaseAsk, found: &Deployment) -> toml::Table {
     fields
 }
 
+/// How many workers, and up to how many, as a field of a job file.
+fn workers(ask: &LeaseAsk, fields: &mut toml::Table) -> Result<(), Refusal> {
+    let Some(most) = ask.max_workers else {
+        if let Some(workers) = ask.workers {
+            fields.insert("workers".into(), i64::from(workers).into());
+        }
+        return Ok(());
+    };
+    let least = ask.workers.unwrap_or(1);
+    if most < least {
+        let problem = format!("{most}: expected {least} or more, which are its workers");
+        return Err(invalid("max_workers", problem));
+    }
+    let mut table = toml::Table::new();
+    for (name, count) in [("min", least), ("preferred", least), ("max", most)] {
+        table.insert(name.into(), i64::from(count).into());
+    }
+    fields.insert("workers".into(), table.into());
+    Ok(())
+}
+
 /// What a lease says besides its GPUs, as fields of a job file.
 fn said(ask: &LeaseAsk, fields: &mut toml::Table) {
     let texts = [
@@ -324,7 +345,7 @@ impl Desk for AppDesk {
         if length == Some(Nanoseconds(0)) {
             return Err(invalid("for", "a lease lasts some time"));
         }
-        if ask.model.is_some() && ask.workers.is_some() {
+        if ask.model.is_some() && (ask.workers.is_some() || ask.max_workers.is_some()) {
             let problem = "how many workers a model needs is sized: leave it out";
             return Err(invalid("workers", problem));
         }
@@ -361,10 +382,8 @@ impl Desk for AppDesk {
                 ));
             }
         }
-        if size.is_none()
-            && let Some(workers) = ask.workers
-        {
-            fields.insert("workers".into(), i64::from(workers).into());
+        if size.is_none() {
+            workers(ask, &mut fields)?;
         }
         said(ask, &mut fields);
         let job = self.job(broker, fields)?;

@@ -55,6 +55,9 @@ pub struct RequestFlags {
     /// Workers, all at once
     #[arg(long, value_name = "N")]
     workers: Option<u32>,
+    /// Up to so many workers where GPUs are left over, as far as the policy lets it grow and shrink
+    #[arg(long, value_name = "N")]
+    max_workers: Option<u32>,
     /// All workers within one nvlink, node, rack, block or zone
     #[arg(long, value_name = "LEVEL")]
     within: Option<String>,
@@ -271,6 +274,7 @@ fn request(context: &Context, flags: &RequestFlags) -> anyhow::Result<Exit> {
         project: flags.project.clone(),
         gpu: flags.gpu.clone(),
         workers: flags.workers,
+        max_workers: flags.max_workers,
         within: flags.within.clone(),
         cpu: flags.cpu,
         memory: flags.memory.clone(),

@@ -5,6 +5,7 @@ use super::{
     desk::AppDesk,
     machine::{self, DriverFlags, Machine},
     place,
+    said::tell,
 };
 use crate::{
     app::{Context, Exit},
@@ -26,7 +27,14 @@ use gpuwise_server::{
 use gpuwise_store::StoreError;
 use gpuwise_units::Nanoseconds;
 use gpuwise_wire::broker::PolicyDocument;
-use std::{net::SocketAddr, path::PathBuf, sync::Arc};
+use std::{
+    net::SocketAddr,
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
 #[derive(Debug, Args)]
 pub struct Serve {
@@ -215,11 +223,16 @@ pub fn run(context: &Context, flags: &Serve) -> anyhow::Result<Exit> {
     let monitor = monitor(context, flags)?;
     let desk = Arc::new(AppDesk::new(context.app.clone(), flags.proof, monitor)?);
     let shown = gpuwise_store::shown(&settings.store);
-    let mut runs = false;
-    let result = serve(settings, desk, &mut |said| {
-        runs |= matches!(said, Said::Listens { .. });
-        tell(&shown, &said);
-    });
+    let listens = Arc::new(AtomicBool::new(false));
+    let seen = Arc::clone(&listens);
+    let say = move |said: &Said| {
+        if matches!(said, Said::Listens { .. }) {
+            seen.store(true, Ordering::Relaxed);
+        }
+        tell(&shown, said);
+    };
+    let result = serve(settings, desk, Arc::new(say));
+    let runs = listens.load(Ordering::Relaxed);
     match result {
         Ok(()) => Ok(Exit::Yes),
         Err(error @ ServeError::Listen { .. }) => Err(anyhow::Error::new(error).context(
@@ -358,39 +371,6 @@ fn said(how: &settings::HowFlags) -> bool {
         || how.order.is_some()
         || how.backfill.is_some()
         || how.starvation.is_some()
-}
-
-fn tell(store: &str, said: &Said) {
-    progress::say(&match said {
-        Said::Waits { address, holder } => format!(
-            "Another broker writes this log ({holder}); waiting at http://{address} until it is silent."
-        ),
-        Said::Token(path) => format!(
-            "An administrator's token is in {}; `gpuwise` reads it there.",
-            path.display()
-        ),
-        Said::Listens {
-            address,
-            events,
-            read,
-            tls,
-        } => {
-            if !tls && !address.ip().is_loopback() {
-                progress::say(
-                    "warning: requests and tokens cross the network as they are; give --tls-cert and --tls-key, or \
-                     put what speaks TLS before it.",
-                );
-            }
-            let scheme = if *tls { "https" } else { "http" };
-            let snapshot = match events - read {
-                0 => String::new(),
-                seq => format!(", {seq} of them in a snapshot"),
-            };
-            format!(
-                "Broker at {scheme}://{address}, log in {store} ({events} events{snapshot}). Ctrl-C stops it."
-            )
-        }
-    });
 }
 
 pub(super) fn default_store() -> anyhow::Result<String> {
