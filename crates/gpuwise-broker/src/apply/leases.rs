@@ -30,6 +30,7 @@ impl Broker {
             reserved,
             deployment,
             in_place_of,
+            replica_of,
         } = event
         else {
             return Ok(());
@@ -41,6 +42,7 @@ impl Broker {
             size: size.clone(),
             deployment: deployment.clone(),
             origin: self.origin(*lease, *in_place_of),
+            replica_of: *replica_of,
             by: None,
             requested: at,
             length: length_ns.map(Nanoseconds),
@@ -68,6 +70,7 @@ impl Broker {
         if let Some(reserved) = reserved {
             self.reserve(at, &requested, money(reserved)?);
         }
+        self.scaling_begins(at, &requested);
         self.leases.insert(*lease, requested);
         self.open.insert(*lease);
         if let Some(service) = &ask.service {
@@ -136,6 +139,7 @@ impl Broker {
             own.remove(&number);
         }
         self.started_by.remove(&number);
+        self.scaling_ends(number);
         self.seek(number);
         self.drop_orders();
         Ok(())

@@ -9,6 +9,7 @@ use crate::{
 };
 use gpuwise_broker::Broken;
 use gpuwise_domain::placement::{Event, Fleet};
+use gpuwise_scale::fluid::Demand;
 use gpuwise_store::StoreError;
 use gpuwise_wire::broker::PolicyDocument;
 use std::{
@@ -50,6 +51,8 @@ pub struct Settings {
     pub state: PathBuf,
     /// What cuts the GPUs of this machine; `None`: there is no driver.
     pub driver: Option<Arc<dyn Cutter>>,
+    /// What comes to simulated services that follow demand, by the names under which they serve.
+    pub rehearsed: Vec<(String, Demand)>,
     /// How telemetry of services is collected, and what is done with it.
     pub collect: Collect,
 }

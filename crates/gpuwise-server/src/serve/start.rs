@@ -141,6 +141,8 @@ pub(super) fn start(
         endpoints,
         client: gateway::Client::default(),
         traffic: gateway::Traffic::default(),
+        demand: gateway::Demand::default(),
+        rehearsed: settings.rehearsed,
         standing: gate.standing.clone(),
         oidc,
         began: clock.now(),

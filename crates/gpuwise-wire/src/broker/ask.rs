@@ -117,6 +117,9 @@ pub struct ServiceAsk {
     /// Requests at once for each worker; more are answered 429. Left out: no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub concurrency: Option<u32>,
+    /// It follows demand by this policy: more leases like this one, fewer, none and back. Left out: it stays as it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scale: Option<super::ScalePolicy>,
 }
 
 /// A tenant that is to be created or changed.

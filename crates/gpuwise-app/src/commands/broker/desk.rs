@@ -96,6 +96,10 @@ impl AppDesk {
                 return Err(invalid(field, "expected some time, such as 10m"));
             }
         }
+        if service.scale.is_some() && service.idle.is_some() {
+            let problem = "what follows demand has an idle time in its policy: leave this out";
+            return Err(invalid("service.idle", problem));
+        }
         if service.concurrency == Some(0) {
             return Err(invalid("service.concurrency", "expected 1 or more"));
         }
@@ -386,6 +390,10 @@ impl Desk for AppDesk {
             workers(ask, &mut fields)?;
         }
         said(ask, &mut fields);
+        if let Some(policy) = ask.service.as_ref().and_then(|one| one.scale.as_ref()) {
+            gpuwise_broker::scale_rules(policy, ask, size.as_ref())
+                .map_err(|(field, problem)| invalid(&format!("service.scale.{field}"), problem))?;
+        }
         let job = self.job(broker, fields)?;
         let objectives = slo::of_lease(ask)?;
         Ok(Sized {
