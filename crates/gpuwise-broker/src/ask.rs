@@ -1,7 +1,8 @@
 //! Leases that are asked for and given back.
 
 use crate::{
-    Broker, Lease, LeaseState, Refusal, lease::lease_number, scaling::sleeps, tenants::exact,
+    Broker, Lease, LeaseState, Refusal, lease::lease_number, money::paid, scaling::sleeps,
+    tenants::exact,
 };
 use gpuwise_domain::placement::{Job, JobId, QueueId, Shortage};
 use gpuwise_sched::{decide::shortage, report::shortage_words};
@@ -73,7 +74,8 @@ impl Broker {
         let job = self.job_of(at, number, &asked);
         self.can_ever_start(&job)?;
         let spot = asked.ask.preemptible == Some(true);
-        let reserved = self.hold_back(spot, &job, Self::span(at, asked.length))?;
+        let reserved =
+            self.hold_back(spot, &job, Self::span(at, paid(&asked.ask, asked.length)))?;
         let event = BrokerEvent::LeaseRequested {
             lease: number,
             ask: asked.ask,

@@ -54,6 +54,8 @@ pub struct Broker {
     pub(crate) ordered: BTreeMap<OrderId, Nanoseconds>,
     pub(crate) last_order: u64,
     pub(crate) grants: Grants,
+    /// Services that have a place and do not run on it yet.
+    pub(crate) coming: BTreeSet<u32>,
     pub(crate) accounts: Accounts,
     /// What leases told of their use.
     pub(crate) telemetry: BTreeMap<u32, Telemetry>,
@@ -282,6 +284,7 @@ impl Broker {
             ordered: self.ordered.clone(),
             last_order: self.last_order,
             grants: self.grants.clone(),
+            coming: self.coming.clone(),
             accounts: self.accounts.slice(),
             month: self.month,
             unclosed: self.unclosed,

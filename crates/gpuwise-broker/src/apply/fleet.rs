@@ -91,6 +91,7 @@ impl Broker {
             }
         }
         self.drop_orders();
+        self.meter_coming(at);
         Ok(())
     }
 

@@ -84,6 +84,7 @@ impl Broker {
             ordered: BTreeMap::new(),
             last_order: 0,
             grants: Grants::default(),
+            coming: BTreeSet::new(),
             month: Month::of(at),
             unclosed: Month::of(at),
             deeds: Keys::default(),

@@ -1,7 +1,12 @@
 //! Services that follow demand: what is looked at becomes leases that come, sleep, wake and go.
 
-use crate::support::{Desk, asked, preemptible};
-use gpuwise_broker::{Broker, LeaseState, Look, ReplicaRole};
+use crate::support::{Desk, SECOND, asked, preemptible};
+use gpuwise_account::{
+    focus::{self, Account},
+    period::Month,
+    usage::Quantity,
+};
+use gpuwise_broker::{Broker, LeaseState, Look, Observation, ReplicaRole};
 use gpuwise_units::Nanoseconds;
 use gpuwise_wire::broker::{BrokerEvent, ScalePolicy, ServiceAsk};
 
@@ -292,4 +297,99 @@ fn a_policy_that_cannot_be_is_named() {
     for (field, policy) in cases {
         assert_eq!(wrong(policy), field);
     }
+}
+
+/// An endpoint at 2.50 USD a GPU-hour: 90 s until it is ready, 10 min in which it serves, 5 s until its GPU is free;
+/// a day without anybody; 30 s until it is back, and an hour. It held 4,325 s and pays 3.003472 USD, 120 s of it for
+/// starting.
+#[test]
+fn an_endpoint_pays_for_the_seconds_that_it_held_a_gpu_and_is_told_what_was_starting() {
+    let mut site = site();
+    let mut one = asked("vision", 1, None);
+    one.ask.service = Some(ServiceAsk {
+        model: "tiny".into(),
+        ..ServiceAsk::default()
+    });
+    let endpoint = site.request(one).expect("is admitted");
+    let after = |site: &mut Desk, seconds: u64| {
+        site.decide();
+        site.pass(seconds);
+        let orders: Vec<_> = site.broker.orders().collect();
+        for order in orders {
+            let done = site
+                .broker
+                .observe_at(site.now, &Observation::Done(order.id));
+            site.happen(done);
+        }
+    };
+    let parked = |site: &mut Desk| {
+        let parked = site.broker.park(site.now, endpoint);
+        site.happen(parked);
+        after(site, 5);
+    };
+    after(&mut site, 90);
+    assert_eq!(site.state(endpoint), LeaseState::Active);
+    site.pass(600);
+    parked(&mut site);
+    assert_eq!(site.state(endpoint), LeaseState::Suspended);
+    let day = |site: &Desk| {
+        site.broker
+            .statement(site.now, "vision", Month::of(site.now))
+    };
+    let before = day(&site).totals();
+    site.pass(86_400);
+    assert_eq!(
+        day(&site).totals(),
+        before,
+        "nothing is held, and nothing is paid"
+    );
+    let woken = site.broker.wake(endpoint);
+    site.happen(woken);
+    after(&mut site, 30);
+    assert_eq!(site.state(endpoint), LeaseState::Active);
+    site.pass(3_600);
+    let statement = day(&site);
+    let line = &statement.lines[0];
+    let item = line.item.as_ref().expect("a lease");
+    assert_eq!(item.granted_ns, 4_325 * SECOND);
+    assert_eq!(item.used.get(Quantity::StartTime), Some(120 * SECOND));
+    assert_eq!(line.charge.expect("a price").micros, 3_003_472);
+    let rows = focus::rows(&statement, &Account::of("gpuwise")).expect("rows");
+    let start = rows[0].start_hours.as_ref().map(ToString::to_string);
+    assert_eq!(start.as_deref(), Some("0.033333333"));
+}
+
+/// What is not known to be ready for it is nobody's yet: it pays once who was there has left.
+#[test]
+fn a_start_is_paid_from_when_who_was_there_has_left() {
+    let mut site = Desk::new(1);
+    site.tenant("vision", None);
+    site.tenant("batch", None);
+    let guest = site
+        .request(preemptible(asked("batch", 8, None)))
+        .expect("is admitted");
+    site.settle();
+    let mut one = asked("vision", 8, None);
+    one.job.priority = 9;
+    one.ask.service = Some(ServiceAsk {
+        model: "tiny".into(),
+        ..ServiceAsk::default()
+    });
+    let endpoint = site.request(one).expect("is admitted");
+    site.decide();
+    site.pass(20);
+    let held = |site: &Desk, lease: u32| site.broker.grants().of(lease, site.now).len();
+    assert_eq!((held(&site, guest), held(&site, endpoint)), (8, 0));
+    let orders: Vec<_> = site.broker.orders().collect();
+    for order in orders {
+        site.observe(&Observation::Done(order.id));
+    }
+    let since = site.now;
+    site.pass(10);
+    assert_eq!((held(&site, guest), held(&site, endpoint)), (0, 8));
+    let own = site.broker.grants().of(endpoint, site.now);
+    assert!(
+        own.iter().all(|one| one.starting && one.start == since),
+        "{own:?}"
+    );
 }

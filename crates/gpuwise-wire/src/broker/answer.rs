@@ -252,6 +252,9 @@ pub struct StatementLine {
     /// Hours of parts of GPUs that were granted, as a decimal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub granted_hours: Option<String>,
+    /// Hours of the granted ones in which what was to run was still starting: of services.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start_hours: Option<String>,
     /// GPU-hours in which the multiprocessors worked, where somebody measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub used_hours: Option<String>,
