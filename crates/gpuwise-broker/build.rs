@@ -10,7 +10,9 @@
 use std::{fs, path::Path};
 
 /// Crates whose types a state is made of.
-const CRATES: [&str; 6] = ["units", "domain", "sched", "account", "wire", "broker"];
+const CRATES: [&str; 7] = [
+    "units", "domain", "sched", "scale", "account", "wire", "broker",
+];
 
 fn main() {
     // FNV-1a, 64 bits: it tells builds of ours apart, and guards against nobody.

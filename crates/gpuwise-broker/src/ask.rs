@@ -1,6 +1,9 @@
 //! Leases that are asked for and given back.
 
-use crate::{Broker, Lease, LeaseState, Refusal, lease::lease_number, tenants::exact};
+use crate::{
+    Broker, Lease, LeaseState, Refusal, lease::lease_number, money::paid, scaling::sleeps,
+    tenants::exact,
+};
 use gpuwise_domain::placement::{Job, JobId, QueueId, Shortage};
 use gpuwise_sched::{decide::shortage, report::shortage_words, world::StoredJob};
 use gpuwise_units::Nanoseconds;
@@ -71,7 +74,8 @@ impl Broker {
         let job = self.job_of(at, number, &asked);
         self.can_ever_start(&job)?;
         let spot = asked.ask.preemptible == Some(true);
-        let reserved = self.hold_back(spot, &job, Self::span(at, asked.length))?;
+        let reserved =
+            self.hold_back(spot, &job, Self::span(at, paid(&asked.ask, asked.length)))?;
         let event = BrokerEvent::LeaseRequested {
             lease: number,
             ask: asked.ask,
@@ -82,6 +86,7 @@ impl Broker {
             reserved: reserved.map(exact),
             deployment: asked.deployment,
             in_place_of: asked.in_place_of,
+            replica_of: None,
         };
         let mut events = vec![event];
         if !asked.objectives.is_empty() {
@@ -139,7 +144,10 @@ impl Broker {
             LeaseState::Ended | LeaseState::Failed => Err(Refusal::LeaseOver(lease.id())),
             LeaseState::Draining => Ok(Vec::new()),
             LeaseState::Requested => Ok(vec![ended(lease, reason)]),
-            LeaseState::Suspended if self.holds_nothing(lease) => Ok(vec![ended(lease, reason)]),
+            // What sleeps is there, and is to be ended.
+            LeaseState::Suspended if self.holds_nothing(lease) && !sleeps(&lease.ask) => {
+                Ok(vec![ended(lease, reason)])
+            }
             _ => Ok(vec![BrokerEvent::Draining {
                 lease: number,
                 reason: reason.into(),

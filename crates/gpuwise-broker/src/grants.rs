@@ -10,6 +10,8 @@ pub struct Grant {
     pub lease: u32,
     pub gpu: GpuId,
     pub part: Part,
+    /// Whether what is to run on it is still starting.
+    pub starting: bool,
     pub start: Nanoseconds,
     pub end: Nanoseconds,
 }
@@ -24,6 +26,7 @@ pub struct Grants {
 struct Open {
     since: Nanoseconds,
     parts: Vec<(GpuId, Part)>,
+    starting: bool,
 }
 
 impl Grants {
@@ -33,13 +36,20 @@ impl Grants {
         at: Nanoseconds,
         lease: u32,
         parts: Vec<(GpuId, Part)>,
+        starting: bool,
     ) -> Vec<Grant> {
-        if self.open.get(&lease).map_or(&[][..], |open| &open.parts) == parts.as_slice() {
+        let same = |open: &Open| open.parts == parts && open.starting == starting;
+        if self.open.get(&lease).map_or(parts.is_empty(), same) {
             return Vec::new();
         }
         let before = self.open.remove(&lease);
         if !parts.is_empty() {
-            self.open.insert(lease, Open { since: at, parts });
+            let open = Open {
+                since: at,
+                parts,
+                starting,
+            };
+            self.open.insert(lease, open);
         }
         before.map_or_else(Vec::new, |open| grants(lease, &open, at))
     }
@@ -59,6 +69,11 @@ impl Grants {
     pub(crate) fn has(&self, lease: u32, gpu: GpuId, part: Part) -> bool {
         let open = self.open.get(&lease);
         open.is_some_and(|open| open.parts.contains(&(gpu, part)))
+    }
+
+    /// Whether a lease has nothing.
+    pub(crate) fn is_without(&self, lease: u32) -> bool {
+        !self.open.contains_key(&lease)
     }
 
     /// Leases that have something.
@@ -84,6 +99,7 @@ fn grants(lease: u32, open: &Open, end: Nanoseconds) -> Vec<Grant> {
         lease,
         gpu: *gpu,
         part: *part,
+        starting: open.starting,
         start: open.since,
         end,
     };

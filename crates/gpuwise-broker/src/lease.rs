@@ -54,6 +54,8 @@ pub struct Lease {
     pub deployment: Option<String>,
     /// Its number, or that of the first lease in whose place it came: what they serve is one service.
     pub origin: u32,
+    /// The first lease of the service of which it is one more replica.
+    pub replica_of: Option<u32>,
     /// The name of the token that asked for it.
     pub by: Option<String>,
     pub requested: Nanoseconds,

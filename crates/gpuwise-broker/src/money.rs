@@ -15,6 +15,7 @@ use gpuwise_domain::{
 };
 use gpuwise_sched::world::World;
 use gpuwise_units::{Money, Nanoseconds};
+use gpuwise_wire::broker::LeaseAsk;
 
 /// Who says what was granted: the broker itself.
 const SOURCE: &str = "grants";
@@ -138,6 +139,7 @@ impl Accounts {
                 lease: lease.number,
                 gpu: share.gpu,
                 part: share.part,
+                starting: false,
                 start: Nanoseconds(0),
                 end: Nanoseconds(0),
             };
@@ -215,7 +217,12 @@ fn record(
         class: seen.class,
         start: grant.start,
         end: grant.end,
-        used: Used::default(),
+        used: Used {
+            start_ns: grant
+                .starting
+                .then(|| grant.end.0.saturating_sub(grant.start.0)),
+            ..Used::default()
+        },
     })
 }
 
@@ -256,6 +263,19 @@ fn seen(world: &World, lease: &Lease, gpu: GpuId, part: Part) -> Option<Seen> {
         isolation,
         class: class(lease),
     })
+}
+
+/// How long a service may take to get ready, where nobody says.
+const READY: Nanoseconds = Nanoseconds(600_000_000_000);
+
+/// For how long a lease that lasts so long may pay: a service pays while it starts, too.
+pub(crate) fn paid(ask: &LeaseAsk, length: Option<Nanoseconds>) -> Option<Nanoseconds> {
+    let Some(service) = &ask.service else {
+        return length;
+    };
+    let said = service.ready_within.as_deref();
+    let start = said.and_then(|text| text.parse().ok()).unwrap_or(READY);
+    length.map(|length| Nanoseconds(length.0.saturating_add(start.0)))
 }
 
 /// Under which terms a lease is: one that may be stopped for others is spot.
@@ -385,7 +405,7 @@ impl Broker {
     pub(crate) fn span_of(at: Nanoseconds, lease: &Lease) -> Interval {
         match lease.ends() {
             Some(end) => Interval::new(at, end),
-            None => Self::span(at, lease.length),
+            None => Self::span(at, paid(&lease.ask, lease.length)),
         }
     }
 

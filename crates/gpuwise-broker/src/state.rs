@@ -9,6 +9,7 @@ use crate::{
     policies::Given,
     proposals::Proposal,
     raised::Borne,
+    scaling::Scaling,
     slos::{AtRisk, Slo},
     telemetry::Telemetry,
 };
@@ -53,6 +54,8 @@ pub struct Broker {
     pub(crate) ordered: BTreeMap<OrderId, Nanoseconds>,
     pub(crate) last_order: u64,
     pub(crate) grants: Grants,
+    /// Services that have a place and do not run on it yet.
+    pub(crate) coming: BTreeSet<u32>,
     pub(crate) accounts: Accounts,
     /// What leases told of their use.
     pub(crate) telemetry: BTreeMap<u32, Telemetry>,
@@ -65,6 +68,8 @@ pub struct Broker {
     /// What others bear for those whose demand was raised: by who bears it, then for whom.
     pub(crate) raised: BTreeMap<u32, BTreeMap<u32, Borne>>,
     pub(crate) proposals: BTreeMap<u32, Proposal>,
+    /// Services that follow demand, by their first leases.
+    pub(crate) scaling: BTreeMap<u32, Scaling>,
     /// What was measured of services: rows as `gpuwise calibrate` keeps them, by the first lease of each.
     pub(crate) learned: BTreeMap<u32, String>,
     /// The month whose budgets hold what leases may cost.
@@ -279,6 +284,7 @@ impl Broker {
             ordered: self.ordered.clone(),
             last_order: self.last_order,
             grants: self.grants.clone(),
+            coming: self.coming.clone(),
             accounts: self.accounts.slice(),
             month: self.month,
             unclosed: self.unclosed,
@@ -291,6 +297,7 @@ impl Broker {
             at_risk: self.at_risk.clone(),
             raised: BTreeMap::new(),
             proposals: BTreeMap::new(),
+            scaling: BTreeMap::new(),
             learned: self.learned.clone(),
             begun: self.begun,
             now: self.now,

@@ -64,6 +64,11 @@ impl Broker {
     /// What follows of what has happened: demands of SLOs that are at risk, next steps of proposals. To be
     /// asked again until nothing does.
     pub fn follow_up(&self, now: Nanoseconds) -> Vec<BrokerEvent> {
+        let mut replicas = self.orphans();
+        replicas.extend(self.keep_warm(now));
+        if !replicas.is_empty() {
+            return replicas;
+        }
         let demands = self.demands(now);
         if demands.is_empty() {
             self.pursue(now)

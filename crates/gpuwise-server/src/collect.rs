@@ -162,7 +162,16 @@ impl Collector {
                 .lease(lease)
                 .map_or(1.0, |lease| broker.share_of(lease))
         };
+        let follows = |lease: u32| {
+            let broker = self.shared.broker();
+            let lease = broker.lease(lease);
+            lease.is_some_and(|lease| broker.scaling_of(lease).is_some())
+        };
         for (lease, milli) in busy_of(told, share) {
+            // How many of them there are is decided by what comes.
+            if follows(lease) {
+                continue;
+            }
             let before = self.busy.insert(lease, milli);
             let same = before.is_some_and(|before| {
                 (before == 0) == (milli == 0) && before.abs_diff(milli) < 100
@@ -299,6 +308,10 @@ impl Collector {
     /// Holds services against their sizes, each once in a while.
     fn review(&mut self, now: Nanoseconds) {
         for lease in self.serving() {
+            if self.shared.broker().scaling_of(&lease).is_some() {
+                // More replicas, not larger ones.
+                continue;
+            }
             let due = self.reviewed.get(&lease.origin).map_or_else(
                 || lease.started.unwrap_or(now) + self.settings.review,
                 |last| *last + self.settings.review,

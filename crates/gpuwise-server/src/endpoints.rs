@@ -65,16 +65,24 @@ impl Default for Endpoints {
 }
 
 impl Endpoints {
-    /// A lease answers here, and nowhere else.
+    /// A lease answers here, and nowhere else. What answered here before goes on with what it has.
     pub fn set(&self, lease: u32, addresses: Vec<String>) {
-        let replica = |address| {
-            Arc::new(Replica {
-                address,
-                in_flight: AtomicU32::new(0),
-            })
-        };
-        let replicas = addresses.into_iter().map(replica).collect();
-        self.change(|all| all.insert(lease, replicas));
+        self.change(|all| {
+            let before = all.remove(&lease).unwrap_or_default();
+            let replica = |address: String| {
+                let same = before.iter().find(|one| one.address == address);
+                same.map_or_else(
+                    || {
+                        Arc::new(Replica {
+                            address,
+                            in_flight: AtomicU32::new(0),
+                        })
+                    },
+                    Arc::clone,
+                )
+            };
+            all.insert(lease, addresses.into_iter().map(replica).collect())
+        });
     }
 
     /// A lease answers no more.

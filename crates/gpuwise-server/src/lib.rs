@@ -22,6 +22,7 @@ mod oidc;
 mod origin;
 mod replay;
 mod scaler;
+mod scaling;
 mod serve;
 mod snapshots;
 mod standing;

@@ -1,6 +1,6 @@
 //! What the writer is asked.
 
-use gpuwise_broker::{Asked, Explanation, Keep, Observation, Refusal};
+use gpuwise_broker::{Asked, Explanation, Keep, Look, Observation, Refusal};
 use gpuwise_domain::placement::Queue;
 use gpuwise_store::StoreError;
 use gpuwise_units::Money;
@@ -81,6 +81,8 @@ pub(crate) enum Command {
     Park(u32),
     /// A service is asked for again.
     Wake(u32),
+    /// A service that follows demand was looked at.
+    Scale(Box<Look>),
 }
 
 #[derive(Debug)]

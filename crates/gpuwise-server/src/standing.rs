@@ -1,7 +1,14 @@
 //! How a daemon stands: what it answers before it writes, and while it cannot.
 
-use crate::http::Shared;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use crate::{http::Shared, serve::Said};
+use std::{
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    time::{Duration, Instant},
+};
+
+/// A log that cannot be written is said at most so often, however often it comes and goes.
+const BETWEEN: Duration = Duration::from_mins(1);
 
 /// How it stands now.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,27 +22,67 @@ pub(crate) enum Stage {
     Stops,
 }
 
+/// Where a daemon says what becomes of it.
+pub(crate) type Say = Arc<dyn Fn(&Said) + Send + Sync>;
+
 /// Written by whoever writes the log, read by whoever answers.
-#[derive(Debug, Clone)]
-pub(crate) struct Standing(Arc<Mutex<Stage>>);
+#[derive(Clone)]
+pub(crate) struct Standing {
+    now: Arc<Mutex<Known>>,
+    say: Say,
+}
+
+#[derive(Debug)]
+struct Known {
+    stage: Stage,
+    /// Since when the log cannot be written.
+    troubled: Option<Instant>,
+    /// Whether that was said, and when it was last.
+    said: bool,
+    last: Option<Instant>,
+}
+
+impl fmt::Debug for Standing {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_tuple("Standing").field(&self.now).finish()
+    }
+}
 
 impl Standing {
-    pub(crate) fn new() -> Self {
-        Self(Arc::new(Mutex::new(Stage::Starts)))
+    pub(crate) fn new(say: Say) -> Self {
+        let known = Known {
+            stage: Stage::Starts,
+            troubled: None,
+            said: false,
+            last: None,
+        };
+        Self {
+            now: Arc::new(Mutex::new(known)),
+            say,
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Known> {
+        self.now.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn set(&self, stage: Stage) {
-        let mut now = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.lock();
         // Whatever else happens, it stops.
-        if *now != Stage::Stops {
-            *now = stage;
+        if known.stage == Stage::Stops {
+            return;
+        }
+        let said = known.becomes(&stage, Instant::now());
+        known.stage = stage;
+        drop(known);
+        if let Some(said) = said {
+            (self.say)(&said);
         }
     }
 
     /// Why it is not ready: a kind of problem, and what it is; `None`: it is.
     pub(crate) fn problem(&self) -> Option<(&'static str, String)> {
-        let now = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match &*now {
+        match &self.lock().stage {
             Stage::Writes => None,
             Stage::Starts => Some(("starting", "the broker reads its log".into())),
             Stage::Waits => {
@@ -44,6 +91,33 @@ impl Standing {
             }
             Stage::Troubled(why) => Some(("store", format!("the log cannot be written: {why}"))),
             Stage::Stops => Some(("stopping", "the broker is stopping".into())),
+        }
+    }
+}
+
+impl Known {
+    /// What is to be said of a stage that comes now.
+    fn becomes(&mut self, stage: &Stage, now: Instant) -> Option<Said> {
+        match stage {
+            Stage::Troubled(why) => {
+                let since = *self.troubled.get_or_insert(now);
+                let lately = self.last.is_some_and(|last| now - last < BETWEEN);
+                if self.said || lately {
+                    return None;
+                }
+                self.said = true;
+                self.last = Some(now);
+                Some(Said::Troubled {
+                    why: why.clone(),
+                    since: now - since,
+                })
+            }
+            Stage::Writes => {
+                let since = self.troubled.take()?;
+                let said = std::mem::take(&mut self.said);
+                said.then(|| Said::Well { after: now - since })
+            }
+            _ => None,
         }
     }
 }
@@ -70,5 +144,39 @@ impl Gate {
 
     pub(crate) fn shared(&self) -> Option<&Arc<Shared>> {
         self.shared.get()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn trouble_is_said_when_it_comes_and_when_it_is_over_and_not_again_within_a_minute() {
+        let heard = Arc::new(Mutex::new(Vec::new()));
+        let told = Arc::clone(&heard);
+        let standing = Standing::new(Arc::new(move |said| {
+            told.lock().expect("is held by nobody").push(said.clone());
+        }));
+        standing.set(Stage::Writes);
+        for _ in 0..100 {
+            standing.set(Stage::Troubled("the disk is full".into()));
+        }
+        for _ in 0..100 {
+            standing.set(Stage::Writes);
+            standing.set(Stage::Troubled("the disk is full".into()));
+        }
+        let heard = heard.lock().expect("is held by nobody");
+        assert!(
+            matches!(heard.as_slice(), [Said::Troubled { why, .. }, Said::Well { .. }] if why == "the disk is full"),
+            "{heard:?}"
+        );
+        // What lasts is said once the minute is over.
+        let mut known = standing.lock();
+        let later = Instant::now() + BETWEEN;
+        let said = known.becomes(&Stage::Troubled("still".into()), later);
+        assert!(
+            matches!(said, Some(Said::Troubled { since, .. }) if since > Duration::from_secs(50))
+        );
     }
 }

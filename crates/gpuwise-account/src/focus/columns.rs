@@ -130,6 +130,8 @@ columns! {
     used_hours: Option<Decimal> = "x_UsedComputeHours",
     /// Hours for which that was measured.
     measured_hours: Option<Decimal> = "x_MeasuredHours",
+    /// Hours of the granted ones in which what was to run was still starting.
+    start_hours: Option<Decimal> = "x_StartupHours",
     idle_share: Option<Decimal> = "x_IdleShare",
     used_memory: Option<Decimal> = "x_UsedMemoryGibibyteHours",
     energy: Option<Decimal> = "x_EnergyKilowattHours",

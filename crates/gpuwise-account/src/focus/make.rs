@@ -137,6 +137,7 @@ fn held(row: &mut Row, item: &Item, sign: i128) {
     row.added_hours = hours(item.added_ns);
     row.used_hours = amount(Quantity::SmTime, i128::from(HOUR));
     row.measured_hours = hours(item.used.measured_ns);
+    row.start_hours = amount(Quantity::StartTime, i128::from(HOUR));
     row.idle_share = item.idle_share().map(|idle| Decimal::fraction(idle, 6));
     row.used_memory = amount(Quantity::MemoryTime, GIBIBYTE * 3600);
     row.energy = amount(Quantity::Energy, 3_600_000_000);

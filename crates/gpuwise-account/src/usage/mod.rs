@@ -174,6 +174,8 @@ pub struct Used {
     pub energy_mj: Option<u64>,
     pub tokens_in: Option<u64>,
     pub tokens_out: Option<u64>,
+    /// Time in which what was to run on it was still starting.
+    pub start_ns: Option<u64>,
 }
 
 impl Used {
@@ -184,6 +186,7 @@ impl Used {
             self.energy_mj,
             self.tokens_in,
             self.tokens_out,
+            self.start_ns,
         ]
     }
 }
@@ -199,5 +202,6 @@ gpuwise_units::named! {
         Energy = "energy_mj",
         TokensIn = "tokens_in",
         TokensOut = "tokens_out",
+        StartTime = "start_ns",
     }
 }

@@ -1,9 +1,10 @@
 //! Tenants, months, and what is metered.
 
 use super::money;
-use crate::{Broken, Broker, Tenant};
+use crate::{Broken, Broker, LeaseState, Tenant};
 use gpuwise_account::period::Month;
 use gpuwise_domain::placement::{Event, GpuId, Health, JobId, Part, Queue};
+use gpuwise_sched::world::Phase;
 use gpuwise_units::Nanoseconds;
 use gpuwise_wire::{
     Mirror as _,
@@ -91,10 +92,31 @@ impl Broker {
 
     /// Meters what a lease has from now on.
     pub(super) fn meter(&mut self, at: Nanoseconds, lease: u32) {
+        let starting = self.pays_start(lease);
         let parts = self.parts(JobId(lease));
-        let over = self.grants.set(at, lease, parts);
+        let over = self.grants.set(at, lease, parts, starting);
         if let Some(lease) = self.leases.get(&lease) {
             self.accounts.add(&self.world, lease, &over);
+        }
+    }
+
+    /// Whether a lease is a service whose engine starts on GPUs that are ready for it: nobody else can have them.
+    fn pays_start(&self, number: u32) -> bool {
+        let lease = self.leases.get(&number);
+        let service = lease.filter(|one| one.ask.service.is_some());
+        service.is_some_and(|lease| self.state(lease).0 == LeaseState::Starting)
+    }
+
+    /// Meters services that start once what was in their way is gone.
+    pub(super) fn meter_coming(&mut self, at: Nanoseconds) {
+        for number in self.coming.clone() {
+            let waits = self.world.job(JobId(number));
+            let starts = waits.is_some_and(|state| matches!(state.phase, Phase::Starting { .. }));
+            if !starts {
+                self.coming.remove(&number);
+            } else if self.grants.is_without(number) {
+                self.meter(at, number);
+            }
         }
     }
 
@@ -104,7 +126,7 @@ impl Broker {
         let Some(state) = self.world.job(job) else {
             return Vec::new();
         };
-        let running = self.is_running(job);
+        let running = self.is_running(job) || self.pays_start(job.0);
         let seated = state.assignments.iter().filter(|_| running);
         let seated = seated.flat_map(|one| &one.gpus);
         let mut parts: Vec<(GpuId, Part)> = seated.map(|share| (share.gpu, share.part)).collect();

@@ -57,6 +57,9 @@ impl Broker {
                 .fold(self.present, |kinds, gpu| kinds.with(gpu.kind));
             self.present = joined;
         }
+        if let Event::Wanted { job } = &event {
+            self.scaling_wanted(at, job.0);
+        }
         self.time(at, &event);
         self.happen(at, event)?;
         for number in self.unseated(seated) {
@@ -88,6 +91,7 @@ impl Broker {
             }
         }
         self.drop_orders();
+        self.meter_coming(at);
         Ok(())
     }
 

@@ -30,6 +30,7 @@ impl Broker {
             reserved,
             deployment,
             in_place_of,
+            replica_of,
         } = event
         else {
             return Ok(());
@@ -41,6 +42,7 @@ impl Broker {
             size: size.clone(),
             deployment: deployment.clone(),
             origin: self.origin(*lease, *in_place_of),
+            replica_of: *replica_of,
             by: None,
             requested: at,
             length: length_ns.map(Nanoseconds),
@@ -68,6 +70,7 @@ impl Broker {
         if let Some(reserved) = reserved {
             self.reserve(at, &requested, money(reserved)?);
         }
+        self.scaling_begins(at, &requested);
         self.leases.insert(*lease, requested);
         self.open.insert(*lease);
         if let Some(service) = &ask.service {
@@ -136,8 +139,11 @@ impl Broker {
             own.remove(&number);
         }
         self.started_by.remove(&number);
+        self.coming.remove(&number);
+        self.scaling_ends(number);
         self.seek(number);
         self.drop_orders();
+        self.meter_coming(at);
         Ok(())
     }
 
@@ -184,8 +190,21 @@ impl Broker {
             self.judge_stop(&lease, at);
         }
         self.raised_follow(at, number, running);
+        self.comes(number);
         self.meter(at, number);
         self.seek(number);
+    }
+
+    /// Notes a service that has a place and does not run on it yet.
+    fn comes(&mut self, number: u32) {
+        let lease = self.leases.get(&number);
+        let service = lease.is_some_and(|one| one.ask.service.is_some());
+        let job = self.world.job(JobId(number)).filter(|_| service);
+        if job.is_some_and(|state| matches!(state.phase, Phase::Starting { .. })) {
+            self.coming.insert(number);
+        } else {
+            self.coming.remove(&number);
+        }
     }
 
     /// Notes whether a lease is to get GPUs.

@@ -84,6 +84,7 @@ impl Broker {
             ordered: BTreeMap::new(),
             last_order: 0,
             grants: Grants::default(),
+            coming: BTreeSet::new(),
             month: Month::of(at),
             unclosed: Month::of(at),
             deeds: Keys::default(),
@@ -96,6 +97,7 @@ impl Broker {
             at_risk: BTreeMap::new(),
             raised: BTreeMap::new(),
             proposals: BTreeMap::new(),
+            scaling: BTreeMap::new(),
             learned: BTreeMap::new(),
             begun: at,
             now: at,
@@ -169,6 +171,7 @@ impl Broker {
             | BrokerEvent::SloRemoved { .. }
             | BrokerEvent::DemandSet { .. }
             | BrokerEvent::Learned { .. }
+            | BrokerEvent::Scaled { .. }
             | BrokerEvent::Proposed { .. }
             | BrokerEvent::ProposalMoved { .. } => self.of_a_service(at, &logged.event)?,
         }
@@ -195,6 +198,7 @@ impl Broker {
             BrokerEvent::Learned { lease, rows, .. } => {
                 self.learned.insert(*lease, rows.clone());
             }
+            BrokerEvent::Scaled { look } => self.scaled_by(at, look),
             BrokerEvent::Proposed { proposal } => self.proposed(at, proposal),
             BrokerEvent::ProposalMoved {
                 proposal,

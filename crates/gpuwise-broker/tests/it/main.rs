@@ -8,4 +8,5 @@ mod loop_of_sizes;
 mod money;
 mod months;
 mod operated;
+mod scaling;
 mod support;

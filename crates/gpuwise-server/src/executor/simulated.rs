@@ -11,6 +11,8 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct Delays {
     /// Starting a job, or moving it.
     pub start: Nanoseconds,
+    /// Waking what sleeps.
+    pub wake: Nanoseconds,
     pub stop: Nanoseconds,
     /// MIG modes and instances, attaching and detaching.
     pub device: Nanoseconds,
@@ -22,6 +24,7 @@ impl Delays {
     /// Containers that are pulled already, processes that end when told to.
     pub const USUAL: Self = Self {
         start: Nanoseconds(20_000_000_000),
+        wake: Nanoseconds(5_000_000_000),
         stop: Nanoseconds(5_000_000_000),
         device: Nanoseconds(3_000_000_000),
         fails_milli: 0,
@@ -47,11 +50,12 @@ impl Simulated {
         }
     }
 
-    fn delay(&self, work: &Work) -> Nanoseconds {
+    fn delay(&self, work: &Work, broker: &Broker) -> Nanoseconds {
         match work {
             Work::Stop { .. } => self.delays.stop,
             Work::Restart { .. } => self.delays.start,
             Work::Act { action, .. } => match action {
+                Action::Restore { job, .. } if broker.sleeps(*job) => self.delays.wake,
                 Action::Place { .. }
                 | Action::Move { .. }
                 | Action::Resize { .. }
@@ -85,13 +89,13 @@ impl Executor for Simulated {
         "simulated"
     }
 
-    fn take(&mut self, now: Nanoseconds, order: &Order, _broker: &Broker) {
+    fn take(&mut self, now: Nanoseconds, order: &Order, broker: &Broker) {
         if self.taken.contains_key(&order.id) {
             return;
         }
         let fails = self.fails(order.id, &order.work);
         self.taken.insert(order.id, fails);
-        self.due.insert((now + self.delay(&order.work), order.id));
+        self.due.insert((now + self.delay(&order.work, broker), order.id));
     }
 
     fn observe(&mut self, now: Nanoseconds) -> Vec<Observation> {

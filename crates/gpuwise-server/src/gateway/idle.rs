@@ -27,6 +27,9 @@ pub(crate) async fn watch(gate: Arc<Gate>) {
 /// Services whose time without a request is over.
 fn idle(shared: &Shared, broker: &Broker, now: Nanoseconds) -> Vec<u32> {
     let over = |lease: &gpuwise_broker::Lease| {
+        if broker.scaling_of(lease).is_some() {
+            return None;
+        }
         let idle = lease.ask.service.as_ref()?.idle.as_ref()?;
         let idle: Nanoseconds = idle.parse().ok()?;
         let (state, since) = broker.state(lease);

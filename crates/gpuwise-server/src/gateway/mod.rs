@@ -3,12 +3,14 @@
 
 mod client;
 mod count;
+mod demand;
 mod idle;
 mod pick;
 mod relay;
 mod traffic;
 
 pub(crate) use client::Client;
+pub(crate) use demand::Demand;
 pub(crate) use idle::watch;
 pub(crate) use traffic::{ENDS, Tally, Traffic};
 
@@ -22,7 +24,7 @@ use axum::{
     http::{StatusCode, header},
     response::Response,
 };
-use gpuwise_broker::{Lease, LeaseState};
+use gpuwise_broker::{Lease, LeaseState, ReplicaRole};
 use gpuwise_wire::broker::{CompletionAsk, ServedModel, ServedModels};
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -77,8 +79,12 @@ async fn complete(call: Call, path: &'static str) -> Result<Response, Problem> {
     let prefix = pick::prefix(&ask);
     let body = count::with_usage(&call.body, stream);
     let mut failed = Vec::new();
+    let mut waiting = comes(&call, &ask.model);
     loop {
         let (lease, slot) = find(&call, &ask.model, prefix, &failed).await?;
+        if let Some(waiting) = waiting.take() {
+            waiting.sent(call.now());
+        }
         let address = slot.address().to_owned();
         let started = call.shared.traffic.begins(lease, call.now());
         let asked = request(&call, &address, path, body.text.clone())?;
@@ -94,6 +100,18 @@ async fn complete(call: Call, path: &'static str) -> Result<Response, Problem> {
             }
         }
     }
+}
+
+/// Counts a request where its service follows demand.
+fn comes(call: &Call, model: &str) -> Option<demand::Waiting> {
+    let broker = call.shared.broker();
+    let mut own = broker
+        .serving(model)
+        .filter(|lease| call.sees(&lease.ask.tenant));
+    let (service, scaling) = own.find_map(|lease| broker.scaling_of(lease))?;
+    let wait = scaling.rules().wait;
+    let demand = &call.shared.demand;
+    Some(demand.comes(service, call.now(), wait))
 }
 
 fn request(
@@ -179,13 +197,28 @@ async fn find(
 fn look(call: &Call, model: &str, prefix: u64, failed: &[String]) -> Found {
     let broker = call.shared.broker();
     let mut rest = Vec::new();
-    let mut any = false;
+    let (mut any, mut grows, mut coming) = (false, false, false);
     let mut ready: Vec<(u32, Arc<Replica>, Option<u32>)> = Vec::new();
     for lease in broker.serving(model) {
         if !call.sees(&lease.ask.tenant) {
             continue;
         }
-        match broker.state(lease).0 {
+        let state = broker.state(lease).0;
+        if let Some((_, scaling)) = broker.scaling_of(lease) {
+            let serving = |(_, role): &(u32, ReplicaRole)| *role == ReplicaRole::Serving;
+            let many = scaling.replicas().filter(serving).count();
+            grows |= many < scaling.rules().max as usize;
+            if !broker.takes_requests(lease) {
+                any |= !state.is_over();
+                // What rests is woken where nobody serves, and else by who counts what comes.
+                if state == LeaseState::Suspended && many == 0 && rest.is_empty() {
+                    rest.push(lease.number);
+                }
+                continue;
+            }
+            coming = true;
+        }
+        match state {
             LeaseState::Active | LeaseState::Starting => {
                 any = true;
                 let most = limit(lease);
@@ -210,10 +243,20 @@ fn look(call: &Call, model: &str, prefix: u64, failed: &[String]) -> Found {
             .collect();
         return match pick::pick(&open, prefix) {
             Some((lease, replica)) => Found::Replica(lease, replica.enter()),
+            // Another replica comes where that is so for a while.
+            None if grows => Found::Later(Vec::new()),
             None => Found::Full,
         };
     }
     if any {
+        if coming {
+            // Somebody is on the way.
+            rest.retain(|number| {
+                broker
+                    .lease(*number)
+                    .is_some_and(|lease| broker.takes_requests(lease))
+            });
+        }
         Found::Later(rest)
     } else {
         Found::Nobody

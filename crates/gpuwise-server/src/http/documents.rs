@@ -40,6 +40,7 @@ pub(crate) fn lease(broker: &Broker, now: Nanoseconds, lease: &Lease) -> LeaseAn
         ask: lease.ask.clone(),
         size: lease.size.clone(),
         suspension: suspension(lease),
+        scaling: super::scaling::answer(broker, lease),
         cost: broker.cost_of(now, lease).map(exact),
         exit_code: lease.over.as_ref().and_then(|over| over.exit_code),
     }

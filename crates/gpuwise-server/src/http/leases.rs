@@ -183,6 +183,10 @@ pub(crate) async fn explain(call: Call) -> Result<Response, Problem> {
         Some(risk) => format!("{reason}; its priority is raised: {}", risk.reason),
         None => reason,
     };
+    let reason = match super::scaling::words(&broker, lease) {
+        Some(words) => format!("{reason}; {words}"),
+        None => reason,
+    };
     let answer = ExplanationAnswer {
         id: document.id,
         state: document.state,
@@ -190,6 +194,7 @@ pub(crate) async fn explain(call: Call) -> Result<Response, Problem> {
         reason,
         expected_start: why.start.map(documents::time),
         fixes: why.fixes,
+        scaling: super::scaling::answer(&broker, lease),
         candidates: placed.then_some(lease.candidates),
         weighed: lease
             .weighed

@@ -23,6 +23,7 @@ mod proposals;
 mod reservations;
 mod routes;
 mod rules;
+mod scaling;
 mod secure;
 mod slos;
 mod statement_page;
@@ -100,6 +101,10 @@ pub(crate) struct Shared {
     pub(crate) endpoints: Endpoints,
     pub(crate) client: gateway::Client,
     pub(crate) traffic: gateway::Traffic,
+    /// What is asked of services that follow demand.
+    pub(crate) demand: gateway::Demand,
+    /// What comes to simulated services, by the names under which they serve.
+    pub(crate) rehearsed: Vec<(String, gpuwise_scale::fluid::Demand)>,
     pub(crate) standing: Standing,
     /// The identity provider whose tokens are believed beside our own.
     pub(crate) oidc: Option<Oidc>,
@@ -178,6 +183,7 @@ pub(crate) fn run(
         };
         // Ends with the runtime.
         tokio::spawn(gateway::watch(Arc::clone(&gate)));
+        tokio::spawn(crate::scaling::watch(Arc::clone(&gate)));
         let app = router(&gate);
         let serving = async move {
             if let Some((files, config)) = tls {

@@ -61,7 +61,8 @@ fn table(out: &mut String, lines: &[&StatementLine], totals: Option<&StatementAn
         "<div class=\"w\" tabindex=\"0\" role=\"region\" aria-label=\"Lines\"><table><thead><tr>\
          <th scope=\"col\">Lease</th><th scope=\"col\">GPU</th><th scope=\"col\">Part</th>\
          <th scope=\"col\">Class</th><th scope=\"col\">From</th><th scope=\"col\">To</th>\
-         <th scope=\"col\" class=\"n\">Granted h</th><th scope=\"col\" class=\"n\">Used h</th>\
+         <th scope=\"col\" class=\"n\">Granted h</th><th scope=\"col\" class=\"n\">Start-up h</th>\
+         <th scope=\"col\" class=\"n\">Used h</th>\
          <th scope=\"col\" class=\"n\">Charged</th><th scope=\"col\" class=\"n\">Price</th>\
          <th scope=\"col\" class=\"n\">Charge</th></tr></thead><tbody>",
     );
@@ -115,6 +116,7 @@ fn row(out: &mut String, line: &StatementLine) {
         at(&line.from),
         at(&line.to),
         hours(&line.granted_hours),
+        hours(&line.start_hours),
         hours(&line.used_hours),
         text(&line.unit_price),
     );

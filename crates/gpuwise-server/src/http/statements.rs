@@ -90,6 +90,7 @@ fn line(line: &Line) -> StatementLine {
         from: time(line.interval.start),
         to: time(line.interval.end),
         granted_hours: item.map(|item| hours(item.granted_ns)),
+        start_hours: item.and_then(|item| item.used.get(Quantity::StartTime).map(hours)),
         used_hours: item.and_then(|item| item.used.get(Quantity::SmTime).map(hours)),
         measured_hours: item
             .filter(|item| item.used.measured_ns > 0)

@@ -9,6 +9,7 @@ use crate::{
 };
 use gpuwise_broker::Broken;
 use gpuwise_domain::placement::{Event, Fleet};
+use gpuwise_scale::fluid::Demand;
 use gpuwise_store::StoreError;
 use gpuwise_wire::broker::PolicyDocument;
 use std::{
@@ -16,6 +17,7 @@ use std::{
     net::SocketAddr,
     path::{Path, PathBuf},
     sync::Arc,
+    time::Duration,
 };
 
 /// How a daemon is started.
@@ -49,6 +51,8 @@ pub struct Settings {
     pub state: PathBuf,
     /// What cuts the GPUs of this machine; `None`: there is no driver.
     pub driver: Option<Arc<dyn Cutter>>,
+    /// What comes to simulated services that follow demand, by the names under which they serve.
+    pub rehearsed: Vec<(String, Demand)>,
     /// How telemetry of services is collected, and what is done with it.
     pub collect: Collect,
 }
@@ -59,7 +63,7 @@ pub enum ExecutorKind {
     Local,
 }
 
-/// What a daemon says of itself while it starts.
+/// What a daemon says of itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Said {
     /// Somebody else writes the log; this one waits for its silence, and says so here.
@@ -74,6 +78,10 @@ pub enum Said {
         /// Whether by TLS.
         tls: bool,
     },
+    /// The log cannot be written, and why, for so long by now.
+    Troubled { why: String, since: Duration },
+    /// It is written again, after so long.
+    Well { after: Duration },
 }
 
 /// Why a daemon could not start, or stopped.

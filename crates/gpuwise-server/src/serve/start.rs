@@ -80,7 +80,7 @@ pub(super) fn start(
     desk: Arc<dyn Desk>,
     address: SocketAddr,
     (gate, closing): (&Gate, &watch::Receiver<bool>),
-    say: &mut dyn FnMut(Said),
+    say: &dyn Fn(&Said),
 ) -> Result<Option<Started>, ServeError> {
     let oidc = settings.oidc.clone().map(Oidc::new).transpose()?;
     let store = Store::open_durable(&settings.store)?;
@@ -91,7 +91,7 @@ pub(super) fn start(
         |leader| {
             gate.standing.set(Stage::Waits);
             let holder = leader.holder.clone();
-            say(Said::Waits { address, holder });
+            say(&Said::Waits { address, holder });
         },
         || replay.catch_up(&store),
         || *closing.borrow(),
@@ -111,7 +111,7 @@ pub(super) fn start(
     if ahead.tokens().next().is_none() {
         let file = (settings.token_file)(&settings.state, address);
         first_token(&store, epoch, &file, &clock, (&mut ahead, &mut last))?;
-        say(Said::Token(file));
+        say(&Said::Token(file));
     }
     let policy = settings
         .policy
@@ -141,6 +141,8 @@ pub(super) fn start(
         endpoints,
         client: gateway::Client::default(),
         traffic: gateway::Traffic::default(),
+        demand: gateway::Demand::default(),
+        rehearsed: settings.rehearsed,
         standing: gate.standing.clone(),
         oidc,
         began: clock.now(),

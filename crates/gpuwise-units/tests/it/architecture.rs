@@ -115,7 +115,12 @@ const PLACES: &[Place] = &[
     Place {
         name: "gpuwise-broker",
         ring: Ring::Seam,
-        may_name: &["gpuwise-account", "gpuwise-sched", "gpuwise-wire"],
+        may_name: &[
+            "gpuwise-account",
+            "gpuwise-scale",
+            "gpuwise-sched",
+            "gpuwise-wire",
+        ],
     },
     Place {
         name: "gpuwise-server",

@@ -51,6 +51,9 @@ pub struct LeaseAnswer {
     /// How often its GPUs were lent while it was idle, and what that took.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suspension: Option<SuspensionAnswer>,
+    /// How its service follows demand.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scaling: Option<super::ScalingAnswer>,
     /// What it has cost, such as `12.5 USD`; left out where nothing has a price.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<String>,
@@ -109,6 +112,9 @@ pub struct ExplanationAnswer {
     pub expected_start: Option<String>,
     /// What would help, cheapest first.
     pub fixes: Vec<String>,
+    /// How its service follows demand.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scaling: Option<super::ScalingAnswer>,
     /// Nodes that had room when it was placed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub candidates: Option<u32>,
@@ -246,6 +252,9 @@ pub struct StatementLine {
     /// Hours of parts of GPUs that were granted, as a decimal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub granted_hours: Option<String>,
+    /// Hours of the granted ones in which what was to run was still starting: of services.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start_hours: Option<String>,
     /// GPU-hours in which the multiprocessors worked, where somebody measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub used_hours: Option<String>,

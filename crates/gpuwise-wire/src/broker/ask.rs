@@ -23,6 +23,11 @@ pub struct LeaseAsk {
     /// How many workers, all at once; 1 where it is left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workers: Option<u32>,
+    /// It may have up to so many workers where GPUs are left over, and gives those beyond `workers` back to who
+    /// waits, as the policy says (`upkeep.grow`, `disruption.elastic`). A service's workers that stay run on; another
+    /// command is started anew each time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_workers: Option<u32>,
     /// All workers within one `nvlink`, `node`, `rack`, `block` or `zone`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub within: Option<String>,
@@ -112,6 +117,9 @@ pub struct ServiceAsk {
     /// Requests at once for each worker; more are answered 429. Left out: no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub concurrency: Option<u32>,
+    /// It follows demand by this policy: more leases like this one, fewer, none and back. Left out: it stays as it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scale: Option<super::ScalePolicy>,
 }
 
 /// A tenant that is to be created or changed.

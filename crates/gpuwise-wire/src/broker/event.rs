@@ -1,6 +1,8 @@
 //! What happened, as the log keeps it.
 
-use super::{LeaseAsk, ProposalState, RightSizeDocument, SloDocument, UsageDocument};
+use super::{
+    LeaseAsk, ProposalState, RightSizeDocument, ScaledDocument, SloDocument, UsageDocument,
+};
 use crate::live::{
     EventDocument, FleetDocument, JobDocument, NumberedPlanDocument, QueueDocument,
     SchedulingDocument, SharingDocument,
@@ -77,6 +79,9 @@ pub enum BrokerEvent {
         /// The lease in whose place it comes.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         in_place_of: Option<u32>,
+        /// The first lease of the service of which it is one more replica.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        replica_of: Option<u32>,
     },
     /// A calendar month begins: its budgets hold what leases may cost in it.
     MonthBegan {
@@ -161,6 +166,10 @@ pub enum BrokerEvent {
         rows: String,
         reason: String,
     },
+    /// A service that follows demand was looked at: how many replicas it is to have, and why.
+    Scaled {
+        look: Box<ScaledDocument>,
+    },
     /// A service should have another size.
     Proposed {
         proposal: Box<RightSizeDocument>,
@@ -204,6 +213,7 @@ impl BrokerEvent {
             Self::SloRemoved { .. } => "slo_removed",
             Self::DemandSet { .. } => "demand_set",
             Self::Learned { .. } => "learned",
+            Self::Scaled { .. } => "scaled",
             Self::Proposed { .. } => "proposed",
             Self::ProposalMoved { .. } => "proposal_moved",
         }

@@ -11,6 +11,7 @@ mod event;
 mod gateway;
 mod log;
 mod rightsize;
+mod scale;
 mod slo;
 mod usage;
 
@@ -39,6 +40,10 @@ pub use rightsize::{
     ProposalAnswer, ProposalDecision, ProposalList, ProposalState, ProposalStepAnswer,
     RightSizeDocument, SavingDocument,
 };
+pub use scale::{
+    ReplicaAnswer, SCALE_POLICY_SCHEMA, ScaleDecisionAnswer, ScalePolicy, ScaleStep, ScaleVerb,
+    ScaledDocument, ScalingAnswer, SeenDocument,
+};
 pub use slo::{
     BurnAnswer, IndicatorDocument, ObjectiveAnswer, ObjectiveDocument, SloAnswer, SloAsk,
     SloDocument, SloList,
@@ -55,6 +60,7 @@ use utoipa::ToSchema;
 pub fn schemas() -> Map<String, Value> {
     let mut all = Map::new();
     with::<LeaseAsk>(&mut all);
+    with::<ScalePolicy>(&mut all);
     with::<TenantAsk>(&mut all);
     with::<TokenAsk>(&mut all);
     with::<ProblemAnswer>(&mut all);

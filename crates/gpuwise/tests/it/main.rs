@@ -56,6 +56,7 @@ mod right_size;
 mod runs;
 #[cfg(feature = "serve")]
 mod scale;
+mod scaled;
 #[cfg(all(feature = "database", feature = "bench"))]
 mod schemas;
 #[cfg(feature = "serve")]

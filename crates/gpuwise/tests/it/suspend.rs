@@ -70,7 +70,7 @@ fn service(daemon: &Daemon, flags: &[&str]) -> String {
 }
 
 /// The status of what a service answers.
-fn ask(daemon: &Daemon) -> u16 {
+pub(super) fn ask(daemon: &Daemon) -> u16 {
     let address = daemon.url.trim_start_matches("http://");
     let mut stream = TcpStream::connect(address).expect("connects");
     let body = r#"{"model":"tiny","messages":[{"role":"user","content":"one"}],"max_tokens":3}"#;
@@ -89,7 +89,7 @@ fn ask(daemon: &Daemon) -> u16 {
 }
 
 /// The processes that run of a lease: their leaders and ports.
-fn runs(daemon: &Daemon, lease: &str) -> Option<Value> {
+pub(super) fn runs(daemon: &Daemon, lease: &str) -> Option<Value> {
     let state = daemon.place.path(".local/state/gpuwise");
     let folders = std::fs::read_dir(state).ok()?.flatten();
     let mut files = folders.map(|one| one.path().join(format!("leases/{lease}/runs.json")));
@@ -97,7 +97,7 @@ fn runs(daemon: &Daemon, lease: &str) -> Option<Value> {
     serde_json::from_str(&text).ok()
 }
 
-fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+pub(super) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let end = Instant::now() + Duration::from_secs(30);
     while !is_so() {
         assert!(Instant::now() < end, "{what} was never so");

@@ -96,6 +96,10 @@ impl AppDesk {
                 return Err(invalid(field, "expected some time, such as 10m"));
             }
         }
+        if service.scale.is_some() && service.idle.is_some() {
+            let problem = "what follows demand has an idle time in its policy: leave this out";
+            return Err(invalid("service.idle", problem));
+        }
         if service.concurrency == Some(0) {
             return Err(invalid("service.concurrency", "expected 1 or more"));
         }
@@ -272,6 +276,27 @@ pub(super) fn fields_of(ask: &LeaseAsk, found: &Deployment) -> toml::Table {
     fields
 }
 
+/// How many workers, and up to how many, as a field of a job file.
+fn workers(ask: &LeaseAsk, fields: &mut toml::Table) -> Result<(), Refusal> {
+    let Some(most) = ask.max_workers else {
+        if let Some(workers) = ask.workers {
+            fields.insert("workers".into(), i64::from(workers).into());
+        }
+        return Ok(());
+    };
+    let least = ask.workers.unwrap_or(1);
+    if most < least {
+        let problem = format!("{most}: expected {least} or more, which are its workers");
+        return Err(invalid("max_workers", problem));
+    }
+    let mut table = toml::Table::new();
+    for (name, count) in [("min", least), ("preferred", least), ("max", most)] {
+        table.insert(name.into(), i64::from(count).into());
+    }
+    fields.insert("workers".into(), table.into());
+    Ok(())
+}
+
 /// What a lease says besides its GPUs, as fields of a job file.
 fn said(ask: &LeaseAsk, fields: &mut toml::Table) {
     let texts = [
@@ -324,7 +349,7 @@ impl Desk for AppDesk {
         if length == Some(Nanoseconds(0)) {
             return Err(invalid("for", "a lease lasts some time"));
         }
-        if ask.model.is_some() && ask.workers.is_some() {
+        if ask.model.is_some() && (ask.workers.is_some() || ask.max_workers.is_some()) {
             let problem = "how many workers a model needs is sized: leave it out";
             return Err(invalid("workers", problem));
         }
@@ -361,12 +386,14 @@ impl Desk for AppDesk {
                 ));
             }
         }
-        if size.is_none()
-            && let Some(workers) = ask.workers
-        {
-            fields.insert("workers".into(), i64::from(workers).into());
+        if size.is_none() {
+            workers(ask, &mut fields)?;
         }
         said(ask, &mut fields);
+        if let Some(policy) = ask.service.as_ref().and_then(|one| one.scale.as_ref()) {
+            gpuwise_broker::scale_rules(policy, ask, size.as_ref())
+                .map_err(|(field, problem)| invalid(&format!("service.scale.{field}"), problem))?;
+        }
         let job = self.job(broker, fields)?;
         let objectives = slo::of_lease(ask)?;
         Ok(Sized {

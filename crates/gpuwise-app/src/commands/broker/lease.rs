@@ -3,6 +3,7 @@
 mod dry;
 mod logs;
 mod offers;
+mod scale;
 
 use super::client::{BrokerFlags, Client, moment, money, shown};
 use crate::{
@@ -13,7 +14,7 @@ use crate::{
 use clap::{Args, Subcommand};
 use gpuwise_view::table::{Cell, Column, Table};
 use gpuwise_wire::broker::{ExplanationAnswer, LeaseAnswer, LeaseAsk, LeaseList, ServiceAsk};
-use std::{collections::BTreeMap, fmt::Write as _};
+use std::{collections::BTreeMap, fmt::Write as _, path::PathBuf};
 
 #[derive(Debug, Subcommand)]
 pub enum LeaseCommand {
@@ -55,6 +56,9 @@ pub struct RequestFlags {
     /// Workers, all at once
     #[arg(long, value_name = "N")]
     workers: Option<u32>,
+    /// Up to so many workers where GPUs are left over, as far as the policy lets it grow and shrink
+    #[arg(long, value_name = "N")]
+    max_workers: Option<u32>,
     /// All workers within one nvlink, node, rack, block or zone
     #[arg(long, value_name = "LEVEL")]
     within: Option<String>,
@@ -176,6 +180,14 @@ pub struct RequestFlags {
     /// Requests at once for each worker; more are refused (429)
     #[arg(long, value_name = "N", requires = "serve", help_heading = "Service")]
     max_requests: Option<u32>,
+    /// Policy by which it follows demand (TOML or JSON): more leases like this one, fewer, none and back
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "serve",
+        help_heading = "Service"
+    )]
+    scale: Option<PathBuf>,
     /// Say what would become of it, and change nothing
     ///
     /// Exit code 1: it would be refused.
@@ -265,12 +277,14 @@ fn request(context: &Context, flags: &RequestFlags) -> anyhow::Result<Exit> {
             .ok_or_else(|| Problem::new(format!("--env {pair:?}: expected NAME=VALUE")))?;
         env.insert(name.to_owned(), value.to_owned());
     }
+    let scale = flags.scale.as_deref().map(scale::read).transpose()?;
     let ask = LeaseAsk {
         tenant: flags.tenant.clone(),
         name: flags.name.clone(),
         project: flags.project.clone(),
         gpu: flags.gpu.clone(),
         workers: flags.workers,
+        max_workers: flags.max_workers,
         within: flags.within.clone(),
         cpu: flags.cpu,
         memory: flags.memory.clone(),
@@ -297,6 +311,7 @@ fn request(context: &Context, flags: &RequestFlags) -> anyhow::Result<Exit> {
             ready_within: flags.ready_within.clone(),
             idle: flags.idle.clone(),
             concurrency: flags.max_requests,
+            scale: scale.clone(),
         }),
     };
     let client = flags.broker.client(context.app.offline)?;
@@ -446,6 +461,9 @@ fn show(context: &Context, lease: &LeaseAnswer) -> anyhow::Result<Exit> {
             ),
         );
     }
+    if let Some(scaling) = &lease.scaling {
+        scale::lines(scaling, &lease.id, &mut line);
+    }
     line("cost", lease.cost.as_deref().unwrap_or_default());
     if let Some(code) = lease.exit_code {
         line("exit code", &code.to_string());
@@ -496,6 +514,9 @@ fn explain(context: &Context, why: &ExplanationAnswer) -> anyhow::Result<Exit> {
         for fix in &why.fixes {
             let _ = writeln!(text, "  - {fix}");
         }
+    }
+    for decision in why.scaling.iter().flat_map(|one| &one.decisions) {
+        let _ = writeln!(text, "{}", scale::decided(decision));
     }
     if !why.weighed.is_empty() {
         let each = why

@@ -14,6 +14,7 @@ mod prices;
 mod proposal;
 mod reservation;
 mod review;
+mod said;
 mod serve;
 mod served;
 mod sizing;

@@ -138,6 +138,7 @@ pub(super) fn of_file(
     let rules = Rules::of_file(file, None, None, None).map_err(invalid)?;
     let given = broker.given();
     let mut fleet = Fleet {
+        kinds: broker.world().kinds().to_vec(),
         queues: broker.world().queues().to_vec(),
         scheduling: given.scheduling,
         sharing: given.sharing,

@@ -5,10 +5,12 @@ use super::{
     desk::AppDesk,
     machine::{self, DriverFlags, Machine},
     place,
+    said::tell,
 };
 use crate::{
     app::{Context, Exit},
     catalogue,
+    commands::series,
     error::Problem,
     examples, fleet,
     policy::Rules,
@@ -19,6 +21,7 @@ use crate::{
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use gpuwise_domain::placement::{Event, Fleet};
+use gpuwise_scale::fluid::Demand;
 use gpuwise_server::{
     Collect, Delays, ExecutorKind, OidcSettings, RightSize, Said, ServeError, Settings, TlsFiles,
     TrueSpeed, serve,
@@ -26,7 +29,14 @@ use gpuwise_server::{
 use gpuwise_store::StoreError;
 use gpuwise_units::Nanoseconds;
 use gpuwise_wire::broker::PolicyDocument;
-use std::{net::SocketAddr, path::PathBuf, sync::Arc};
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
 #[derive(Debug, Args)]
 pub struct Serve {
@@ -70,6 +80,9 @@ pub struct Serve {
     /// What a simulated start takes
     #[arg(long, value_name = "TIME", default_value = "20s")]
     start_takes: Nanoseconds,
+    /// What waking a simulated engine that sleeps takes
+    #[arg(long, value_name = "TIME", default_value = "5s")]
+    wake_takes: Nanoseconds,
     /// Share of simulated starts that fail
     #[arg(long, value_name = "SHARE", default_value = "0")]
     start_fails: f64,
@@ -77,6 +90,10 @@ pub struct Serve {
     /// llama-3.1-8b=0.8 for one model; repeat
     #[arg(long, value_name = "[MODEL=]N", help_heading = "Services")]
     true_speed: Vec<String>,
+    /// Requests come to a simulated service that follows demand as in this trace of rates, such as
+    /// llama=traffic.csv, from when it is asked for; repeat
+    #[arg(long, value_name = "MODEL=FILE", help_heading = "Services")]
+    rehearse: Vec<String>,
     /// What is done where telemetry says that a service has the wrong size
     #[arg(long, value_enum, default_value_t = RightSizeName::Propose, help_heading = "Services")]
     right_size: RightSizeName,
@@ -215,11 +232,16 @@ pub fn run(context: &Context, flags: &Serve) -> anyhow::Result<Exit> {
     let monitor = monitor(context, flags)?;
     let desk = Arc::new(AppDesk::new(context.app.clone(), flags.proof, monitor)?);
     let shown = gpuwise_store::shown(&settings.store);
-    let mut runs = false;
-    let result = serve(settings, desk, &mut |said| {
-        runs |= matches!(said, Said::Listens { .. });
-        tell(&shown, &said);
-    });
+    let listens = Arc::new(AtomicBool::new(false));
+    let seen = Arc::clone(&listens);
+    let say = move |said: &Said| {
+        if matches!(said, Said::Listens { .. }) {
+            seen.store(true, Ordering::Relaxed);
+        }
+        tell(&shown, said);
+    };
+    let result = serve(settings, desk, Arc::new(say));
+    let runs = listens.load(Ordering::Relaxed);
     match result {
         Ok(()) => Ok(Exit::Yes),
         Err(error @ ServeError::Listen { .. }) => Err(anyhow::Error::new(error).context(
@@ -255,9 +277,12 @@ fn checked(flags: &Serve) -> anyhow::Result<()> {
             .hint("leave it out, or use --executor simulated")
             .into());
     }
-    let simulated = flags.start_takes != Delays::USUAL.start || flags.start_fails > 0.0;
+    let usual = Delays::USUAL;
+    let simulated = flags.start_takes != usual.start
+        || flags.wake_takes != usual.wake
+        || flags.start_fails > 0.0;
     if flags.executor == ExecutorName::Local && simulated {
-        let what = "--start-takes and --start-fails are of simulated starts";
+        let what = "--start-takes, --wake-takes and --start-fails are of simulated starts";
         return Err(Problem::new(what)
             .hint("leave them out, or use --executor simulated")
             .into());
@@ -292,6 +317,7 @@ fn settings_of(context: &Context, flags: &Serve) -> anyhow::Result<Settings> {
         executor: match flags.executor {
             ExecutorName::Simulated => ExecutorKind::Simulated(Delays {
                 start: flags.start_takes,
+                wake: flags.wake_takes,
                 fails_milli: (flags.start_fails * 1000.0 + 0.5) as u32,
                 ..Delays::USUAL
             }),
@@ -321,6 +347,7 @@ fn settings_of(context: &Context, flags: &Serve) -> anyhow::Result<Settings> {
                 key,
                 clients: None,
             }),
+        rehearsed: rehearsed(flags)?,
         token_file: place::token_of,
         state: place::state()?,
         collect: Collect {
@@ -334,6 +361,35 @@ fn settings_of(context: &Context, flags: &Serve) -> anyhow::Result<Settings> {
             },
         },
     })
+}
+
+/// What comes to simulated services.
+fn rehearsed(flags: &Serve) -> anyhow::Result<Vec<(String, Demand)>> {
+    if !flags.rehearse.is_empty() && flags.executor == ExecutorName::Local {
+        return Err(Problem::new("--rehearse is of simulated services")
+            .hint("leave it out, or use --executor simulated")
+            .into());
+    }
+    let read = |text: &String| {
+        let (model, file) = text.split_once('=').ok_or_else(|| {
+            Problem::new(format!(
+                "--rehearse {text:?}: expected MODEL=FILE, such as llama=traffic.csv"
+            ))
+        })?;
+        let read = series::read(Path::new(file), None, None)?;
+        let Some((_, regular)) = read.series.first() else {
+            return Err(
+                Problem::new(format!("--rehearse {text:?}: there is no series in it")).into(),
+            );
+        };
+        let known = regular.readings.iter().map(|rate| rate.unwrap_or(0.0));
+        let demand = Demand {
+            period: regular.period.seconds().get(),
+            rates: known.collect(),
+        };
+        Ok((model.to_owned(), demand))
+    };
+    flags.rehearse.iter().map(read).collect()
 }
 
 /// The Prometheus that is read, where one is named.
@@ -362,39 +418,6 @@ fn said(how: &settings::HowFlags) -> bool {
         || how.order.is_some()
         || how.backfill.is_some()
         || how.starvation.is_some()
-}
-
-fn tell(store: &str, said: &Said) {
-    progress::say(&match said {
-        Said::Waits { address, holder } => format!(
-            "Another broker writes this log ({holder}); waiting at http://{address} until it is silent."
-        ),
-        Said::Token(path) => format!(
-            "An administrator's token is in {}; `gpuwise` reads it there.",
-            path.display()
-        ),
-        Said::Listens {
-            address,
-            events,
-            read,
-            tls,
-        } => {
-            if !tls && !address.ip().is_loopback() {
-                progress::say(
-                    "warning: requests and tokens cross the network as they are; give --tls-cert and --tls-key, or \
-                     put what speaks TLS before it.",
-                );
-            }
-            let scheme = if *tls { "https" } else { "http" };
-            let snapshot = match events - read {
-                0 => String::new(),
-                seq => format!(", {seq} of them in a snapshot"),
-            };
-            format!(
-                "Broker at {scheme}://{address}, log in {store} ({events} events{snapshot}). Ctrl-C stops it."
-            )
-        }
-    });
 }
 
 pub(super) fn default_store() -> anyhow::Result<String> {

@@ -12,6 +12,15 @@ pub(super) struct Launch {
     pub(super) environment: BTreeMap<String, String>,
 }
 
+/// Where a process reads which GPUs it has.
+const VISIBLE: &str = "CUDA_VISIBLE_DEVICES";
+
+impl Launch {
+    pub(super) fn devices(&self) -> &str {
+        self.environment.get(VISIBLE).map_or("", String::as_str)
+    }
+}
+
 /// The command of a lease for one of its workers, on `visible` GPUs.
 pub(super) fn command(
     lease: &Lease,
@@ -24,7 +33,7 @@ pub(super) fn command(
     let mut set = |name: &str, value: String| {
         environment.insert(name.into(), value);
     };
-    set("CUDA_VISIBLE_DEVICES", visible);
+    set(VISIBLE, visible);
     set("GPUWISE_LEASE", lease.id());
     set("GPUWISE_TENANT", lease.ask.tenant.clone());
     set("GPUWISE_WORKER", worker.to_string());

@@ -39,6 +39,9 @@ pub(super) struct Process {
     pub(super) worker: usize,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) port: Option<u16>,
+    /// The GPUs that it was started on, as it was told them.
+    #[serde(default)]
+    pub(super) devices: String,
 }
 
 impl Process {
@@ -114,6 +117,7 @@ impl Place {
             started: start_time(pid).unwrap_or(0),
             worker,
             port,
+            devices: launch.devices().to_owned(),
         })
     }
 

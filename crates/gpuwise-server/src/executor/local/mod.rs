@@ -10,6 +10,7 @@ mod limits;
 mod logs;
 mod process;
 mod ready;
+mod resize;
 mod suspend;
 
 pub use devices::Cutter;
@@ -135,18 +136,7 @@ impl Local {
             .map(|own| self.visible(broker, own))
             .collect();
         for (worker, (own, visible)) in workers.into_iter().zip(visible?).enumerate() {
-            let port = match &lease.ask.service {
-                Some(_) => Some(free_port().map_err(|error| format!("no port is free: {error}"))?),
-                None => None,
-            };
-            let command = environment::command(lease, visible, own, worker, port);
-            let state = broker.world().job(job);
-            let asked =
-                state.map(|state| (state.job.worker.cpu_milli, state.job.worker.memory_mib));
-            let (cpu_milli, memory_mib) = asked.unwrap_or_default();
-            let group = self.limits.group(job, worker, cpu_milli, memory_mib);
-            let started = self.place.start(job, worker, port, &command, group);
-            match started {
+            match self.worker(job, lease, (worker, own, visible), broker) {
                 Ok(process) => kept.processes.push(process),
                 Err(reason) => {
                     kept.processes
@@ -164,6 +154,26 @@ impl Local {
             return Err(format!("what runs cannot be noted: {error}"));
         }
         Ok(kept)
+    }
+
+    /// Starts one worker on its GPUs.
+    fn worker(
+        &self,
+        job: JobId,
+        lease: &gpuwise_broker::Lease,
+        (worker, own, visible): (usize, &[Assignment], String),
+        broker: &Broker,
+    ) -> Result<kept::Process, String> {
+        let port = match &lease.ask.service {
+            Some(_) => Some(free_port().map_err(|error| format!("no port is free: {error}"))?),
+            None => None,
+        };
+        let command = environment::command(lease, visible, own, worker, port);
+        let state = broker.world().job(job);
+        let asked = state.map(|state| (state.job.worker.cpu_milli, state.job.worker.memory_mib));
+        let (cpu_milli, memory_mib) = asked.unwrap_or_default();
+        let group = self.limits.group(job, worker, cpu_milli, memory_mib);
+        self.place.start(job, worker, port, &command, group)
     }
 
     fn visible(&self, broker: &Broker, assignments: &[Assignment]) -> Result<String, String> {
@@ -387,7 +397,10 @@ impl Local {
         let is_over = |job: &JobId| broker.lease(job.0).is_none_or(|lease| lease.over.is_some());
         let over: Vec<JobId> = self.running.keys().copied().filter(is_over).collect();
         for job in over {
-            self.running.remove(&job);
+            if let Some(running) = self.running.remove(&job) {
+                // One worker's end is the lease's: those that came later are not known to who watched it.
+                thread::spawn(move || process::end_all(&running.groups, Duration::from_secs(10)));
+            }
             self.place.forget(job);
             self.limits.forget(job);
         }
@@ -484,7 +497,10 @@ impl Executor for Local {
                 }
                 Action::Resize { job, assignments } => {
                     let new = self.is_new(*job, order.id);
-                    if new && !self.stays(order.id, *job, assignments, broker) {
+                    if new
+                        && !self.stays(order.id, *job, assignments, broker)
+                        && !self.resized(order.id, *job, assignments, broker)
+                    {
                         self.start(order.id, *job, assignments, broker);
                     }
                 }

@@ -24,6 +24,58 @@ const STEP: Duration = Duration::from_millis(100);
 /// How long an answer may take.
 const ANSWER: Duration = Duration::from_secs(5);
 
+/// What waiting came to.
+pub(super) enum Waited {
+    Ready,
+    /// Somebody of it has ended: whoever watches it says so.
+    Gone,
+    /// It was not ready in time: why.
+    Late(String),
+}
+
+/// How a service is asked whether it is ready.
+#[derive(Debug, Clone)]
+pub(super) struct Asking {
+    path: String,
+    within: Duration,
+}
+
+impl Asking {
+    pub(super) fn of(service: &ServiceAsk) -> Self {
+        let within = service
+            .ready_within
+            .as_ref()
+            .and_then(|text| text.parse::<Nanoseconds>().ok());
+        Self {
+            path: service.health.clone().unwrap_or_else(|| "/health".into()),
+            within: within.map_or(USUAL, |span| Duration::from_nanos(span.0)),
+        }
+    }
+
+    /// Waits until all ports answer.
+    pub(super) fn wait(&self, ports: &[u16], gone: impl Fn() -> bool) -> Waited {
+        let (path, end) = (&self.path, Instant::now() + self.within);
+        for port in ports {
+            loop {
+                if gone() {
+                    return Waited::Gone;
+                }
+                let last = match asked(*port, path) {
+                    Ok(200) => break,
+                    Ok(status) => format!("GET {path} answered {status}"),
+                    Err(error) => format!("GET {path}: {error}"),
+                };
+                if Instant::now() >= end {
+                    let seconds = self.within.as_secs_f64();
+                    return Waited::Late(format!("it was not ready within {seconds} s: {last}"));
+                }
+                thread::sleep(STEP);
+            }
+        }
+        Waited::Ready
+    }
+}
+
 /// Waits until a service is ready, and says so: to the gateway where it answers, and to the broker, unless that
 /// knows already, that it was started. One that does not get ready in time is ended and has failed.
 pub(super) fn tell(
@@ -33,52 +85,37 @@ pub(super) fn tell(
     groups: Vec<Arc<Group>>,
     known: bool,
 ) {
-    let (watch, kept) = (watch.clone(), kept.clone());
-    let path = service.health.clone().unwrap_or_else(|| "/health".into());
-    let within = service
-        .ready_within
-        .as_ref()
-        .and_then(|text| text.parse::<Nanoseconds>().ok());
-    let within = within.map_or(USUAL, |span| Duration::from_nanos(span.0));
+    let (watch, kept, asking) = (watch.clone(), kept.clone(), Asking::of(service));
     thread::spawn(move || {
-        let end = Instant::now() + within;
         let ports: Vec<u16> = kept.processes.iter().filter_map(|one| one.port).collect();
-        for port in &ports {
-            loop {
-                if groups.iter().any(|group| group.gone.load(Ordering::SeqCst)) {
-                    // Whoever watches it says so.
-                    return;
+        let gone = || groups.iter().any(|group| group.gone.load(Ordering::SeqCst));
+        match asking.wait(&ports, gone) {
+            Waited::Ready => {}
+            Waited::Gone => return,
+            Waited::Late(reason) => {
+                for group in &groups {
+                    group.is_told();
                 }
-                let last = match asked(*port, &path) {
-                    Ok(200) => break,
-                    Ok(status) => format!("GET {path} answered {status}"),
-                    Err(error) => format!("GET {path}: {error}"),
-                };
-                if Instant::now() >= end {
-                    for group in &groups {
-                        group.is_told();
-                    }
-                    end_all(&groups, Duration::from_secs(10));
-                    watch.place.forget(watch.job);
-                    let seconds = within.as_secs_f64();
-                    return watch.tell(Observation::Failed {
-                        order: watch.order(),
-                        reason: format!("it was not ready within {seconds} s: {last}"),
-                    });
-                }
-                thread::sleep(STEP);
+                end_all(&groups, Duration::from_secs(10));
+                watch.place.forget(watch.job);
+                return watch.tell(Observation::Failed {
+                    order: watch.order(),
+                    reason,
+                });
             }
         }
-        let addresses = ports
-            .iter()
-            .map(|port| format!("127.0.0.1:{port}"))
-            .collect();
         watch.starting.store(false, Ordering::SeqCst);
-        watch.endpoints.set(watch.job.0, addresses);
+        watch.endpoints.set(watch.job.0, addresses(&ports));
         if !known {
             watch.tell(Observation::Done(watch.order()));
         }
     });
+}
+
+/// Where ports of this machine answer.
+pub(super) fn addresses(ports: &[u16]) -> Vec<String> {
+    let address = |port: &u16| format!("127.0.0.1:{port}");
+    ports.iter().map(address).collect()
 }
 
 /// The status of what is answered there.

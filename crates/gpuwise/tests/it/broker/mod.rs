@@ -12,6 +12,7 @@ mod months;
 mod operated;
 mod processes;
 mod retained;
+mod shared;
 mod strangers;
 
 use crate::support::Place;

@@ -40,6 +40,15 @@ fn refused_then_well(site: &Site, client: &Client, breaks: impl Fn(), mends: imp
     assert_eq!(site.check()["leases"], 2);
 }
 
+/// One line when it goes, with what is refused and what to do, and one when it is back.
+fn says_so(daemon: &Daemon) {
+    let said = daemon.said();
+    let count = |words: &str| said.matches(words).count();
+    assert_eq!(count("cannot be written"), 1, "{said}");
+    assert_eq!(count("is refused (503)"), 1, "{said}");
+    assert_eq!(count("is written again, after"), 1, "{said}");
+}
+
 fn ends_well(daemon: &mut Daemon) {
     daemon.signal("-TERM");
     assert_eq!(daemon.end().code(), Some(0), "{}", daemon.said());
@@ -62,6 +71,7 @@ fn a_database_that_refuses_loses_nothing() {
         },
         || done("DROP TRIGGER full"),
     );
+    says_so(&daemon);
     ends_well(&mut daemon);
 }
 
@@ -103,6 +113,7 @@ fn a_server_that_refuses_loses_nothing() {
         },
         || server.sql(&site.store, "DROP TRIGGER full_disk ON log_events"),
     );
+    says_so(&daemon);
     ends_well(&mut daemon);
 }
 
@@ -115,6 +126,7 @@ fn a_server_that_goes_away_and_comes_back_loses_nothing() {
     let site = Site::new(&server.database());
     let (mut daemon, client) = site.serve("said");
     refused_then_well(&site, &client, || server.stop(), || server.start());
+    says_so(&daemon);
     ends_well(&mut daemon);
     server.stop();
 }

@@ -1,0 +1,69 @@
+//! Scaling policies of services, and how a service follows demand.
+
+use crate::error::Problem;
+use gpuwise_wire::broker::{ScaleDecisionAnswer, ScalePolicy, ScalingAnswer};
+use std::path::Path;
+
+/// Decisions that are shown.
+const SHOWN: usize = 3;
+
+/// A policy file: JSON where its name says so, else TOML.
+pub(super) fn read(path: &Path) -> anyhow::Result<ScalePolicy> {
+    let text = std::fs::read_to_string(path).map_err(|source| {
+        Problem::new(format!("{} cannot be read", path.display())).because(source)
+    })?;
+    let json = path.extension().is_some_and(|end| end == "json");
+    let read = if json {
+        serde_json::from_str(&text).map_err(|error| error.to_string())
+    } else {
+        toml::from_str(&text).map_err(|error| error.to_string())
+    };
+    read.map_err(|error| {
+        Problem::new(format!("{}: {error}", path.display()))
+            .hint("max = 4 and rate = 5.0 are enough: requests a second that one replica serves within its SLO")
+            .into()
+    })
+}
+
+/// Lines of `gpuwise lease show`.
+pub(super) fn lines(scaling: &ScalingAnswer, own: &str, line: &mut impl FnMut(&str, &str)) {
+    let count = |role: &str| {
+        scaling
+            .members
+            .iter()
+            .filter(|one| one.role == role)
+            .count()
+    };
+    line(
+        "scaled",
+        &format!(
+            "{} to serve ({} do or start), {} to be warm ({} are or will be)",
+            scaling.replicas,
+            count("serving"),
+            scaling.warm,
+            count("warm")
+        ),
+    );
+    line("", &scaling.reason);
+    if let Some(back) = scaling.return_p99 {
+        line("", &format!("a warm one was back within {back:.2} s (p99)"));
+    }
+    let own = scaling.members.iter().filter(|one| one.lease != own);
+    let each: Vec<String> = own
+        .map(|one| format!("{} {} ({})", one.lease, one.role, one.state))
+        .collect();
+    if !each.is_empty() {
+        line("replicas", &each.join(", "));
+    }
+    for decision in scaling.decisions.iter().take(SHOWN) {
+        line("decided", &decided(decision));
+    }
+}
+
+/// What was decided and done, in a line.
+pub(super) fn decided(decision: &ScaleDecisionAnswer) -> String {
+    let at = &decision.at;
+    let at = at.split_once('.').map_or(at.as_str(), |(at, _)| at);
+    let steps = decision.steps.join(", ");
+    format!("{} {steps}: {}", at.replace('T', " "), decision.reason)
+}

@@ -1,0 +1,103 @@
+//! A scaling policy as the controller takes it.
+
+use super::sleeps;
+use gpuwise_scale::controller::Rules;
+use gpuwise_units::Nanoseconds;
+use gpuwise_wire::broker::{LeaseAsk, LeaseSize, SCALE_POLICY_SCHEMA, ScalePolicy};
+
+/// The shortest time between two decisions.
+const SHORTEST: Nanoseconds = Nanoseconds(1_000_000_000);
+
+type Wrong = (&'static str, String);
+
+/// What the controller goes by.
+///
+/// # Errors
+/// When a field cannot be so: which one, and what was expected.
+pub fn rules(
+    policy: &ScalePolicy,
+    ask: &LeaseAsk,
+    size: Option<&LeaseSize>,
+) -> Result<Rules, Wrong> {
+    if let Some(schema) = policy
+        .schema
+        .as_deref()
+        .filter(|one| *one != SCALE_POLICY_SCHEMA)
+    {
+        let what = format!("{schema:?}: expected {SCALE_POLICY_SCHEMA}");
+        return Err(("schema", what));
+    }
+    let usual = Rules::default();
+    let most = policy
+        .max
+        .ok_or_else(|| ("max", "say how many replicas there may be".into()))?;
+    let rules = Rules {
+        period: time("period", policy.period.as_ref(), usual.period)?,
+        rate: rate(policy, size)?,
+        objective: share("objective", policy.objective)?.unwrap_or(usual.objective),
+        wait: time("wait", policy.wait.as_ref(), usual.wait)?,
+        start: time("start", policy.start.as_ref(), usual.start)?,
+        wake: time("wake", policy.wake.as_ref(), usual.wake)?,
+        warm_cost: share("warm_cost", policy.warm_cost)?,
+        min: policy.min.unwrap_or(usual.min),
+        max: most,
+        idle: time("idle", policy.idle.as_ref(), usual.idle)?,
+    };
+    if rules.period < SHORTEST {
+        return Err(("period", "expected 1 s or more".into()));
+    }
+    if most == 0 || most < rules.min {
+        let what = format!("{most}: expected {} or more", rules.min.max(1));
+        return Err(("max", what));
+    }
+    if rules.objective <= 0.0 || rules.objective >= 1.0 {
+        return Err((
+            "objective",
+            "expected a share between 0 and 1, such as 0.99".into(),
+        ));
+    }
+    if rules.warm_cost.is_some() && !sleeps(ask) {
+        let what = "only what sleeps can be kept warm: suspend is to be sleep or cuda-checkpoint";
+        return Err(("warm_cost", what.into()));
+    }
+    Ok(rules)
+}
+
+/// Requests a second that one replica serves: as said, else what it was sized for.
+fn rate(policy: &ScalePolicy, size: Option<&LeaseSize>) -> Result<f64, Wrong> {
+    let sized = || size?.sustained;
+    let rate = policy.rate.or_else(sized);
+    let rate = rate.ok_or_else(|| {
+        let what = "say how many requests a second a replica serves within its SLO";
+        ("rate", what.into())
+    })?;
+    if rate.is_finite() && rate > 0.0 {
+        return Ok(rate);
+    }
+    Err(("rate", format!("{rate}: expected a number above 0")))
+}
+
+fn time(
+    field: &'static str,
+    said: Option<&String>,
+    usual: Nanoseconds,
+) -> Result<Nanoseconds, Wrong> {
+    let Some(text) = said else {
+        return Ok(usual);
+    };
+    let wrong = |error: &dyn std::fmt::Display| (field, format!("{text:?}: {error}"));
+    let time: Nanoseconds = text.parse().map_err(|error| wrong(&error))?;
+    if time == Nanoseconds(0) {
+        return Err(wrong(&"expected some time, such as 10s"));
+    }
+    Ok(time)
+}
+
+fn share(field: &'static str, said: Option<f64>) -> Result<Option<f64>, Wrong> {
+    match said {
+        Some(share) if !(0.0..=1.0).contains(&share) => {
+            Err((field, format!("{share}: expected a share from 0 to 1")))
+        }
+        said => Ok(said),
+    }
+}

@@ -1,0 +1,46 @@
+//! Why a service has as many replicas as it has, for people.
+
+use gpuwise_wire::broker::ScaledDocument;
+
+/// What was decided, in a sentence.
+pub fn reason(look: &ScaledDocument) -> String {
+    let (replicas, demand) = (look.replicas, rate(look.demand));
+    let covered = match look.warm {
+        0 => String::new(),
+        warm => format!(
+            "; {warm} warm beside them cover {} requests/s",
+            rate(look.covered)
+        ),
+    };
+    let why = match look.because.as_str() {
+        "demand" => format!("{demand} requests/s need {replicas}"),
+        "queue" => format!(
+            "{demand} requests/s, and {} requests that wait, need {replicas}",
+            look.seen.queued
+        ),
+        "band" => format!(
+            "{replicas} are enough for {demand} requests/s, and not so many too many that fewer pay"
+        ),
+        "hold" => format!(
+            "{replicas} were needed within the last two minutes; {demand} requests/s come now"
+        ),
+        "no_metrics" => format!("what comes is not known: {replicas} stay as they are"),
+        "not_ready" => format!(
+            "replicas have been starting for too long: no more than {replicas} are asked for"
+        ),
+        "min" => format!("the policy's least is {replicas}; {demand} requests/s come"),
+        "max" => format!("the policy's most is {replicas}; {demand} requests/s come"),
+        "idle" => "nothing has come for as long as the policy says".into(),
+        other => other.to_owned(),
+    };
+    match &look.refused {
+        Some(refused) => format!("{why}{covered}; no more could be asked for: {refused}"),
+        None => format!("{why}{covered}"),
+    }
+}
+
+fn rate(rate: f64) -> String {
+    let text = format!("{rate:.2}");
+    let text = text.trim_end_matches('0').trim_end_matches('.');
+    text.to_owned()
+}

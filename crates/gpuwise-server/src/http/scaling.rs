@@ -1,0 +1,77 @@
+//! How services follow demand, as answers say it.
+
+use super::documents::time;
+use gpuwise_broker::{Broker, Lease, Scaling, lease_id, scale_reason};
+use gpuwise_units::Nanoseconds;
+use gpuwise_wire::broker::{ReplicaAnswer, ScaleDecisionAnswer, ScaledDocument, ScalingAnswer};
+
+/// Of the service of a lease; `None`: it does not follow demand.
+pub(super) fn answer(broker: &Broker, lease: &Lease) -> Option<ScalingAnswer> {
+    let (service, scaling) = broker.scaling_of(lease)?;
+    let last = scaling.last();
+    let role = scaling.replicas().find(|(one, _)| *one == lease.number);
+    Some(ScalingAnswer {
+        service: lease_id(service),
+        role: role.map_or("leaving", |(_, role)| role.name()).to_owned(),
+        replicas: last.map_or(1, |last| last.replicas),
+        warm: last.map_or(0, |last| last.warm),
+        because: last.map_or_else(|| "min".into(), |last| last.because.clone()),
+        reason: last.map_or_else(|| "it was not looked at yet".into(), scale_reason),
+        members: members(broker, scaling),
+        decisions: scaling.changes().rev().map(decision).collect(),
+        return_p99: return_p99(broker, scaling),
+    })
+}
+
+fn members(broker: &Broker, scaling: &Scaling) -> Vec<ReplicaAnswer> {
+    let each = scaling.replicas().filter_map(|(number, role)| {
+        let lease = broker.lease(number)?;
+        Some(ReplicaAnswer {
+            lease: lease.id(),
+            role: role.name().to_owned(),
+            state: broker.state(lease).0.name().to_owned(),
+        })
+    });
+    each.collect()
+}
+
+fn return_p99(broker: &Broker, scaling: &Scaling) -> Option<f64> {
+    let all = scaling
+        .replicas()
+        .filter_map(|(number, _)| broker.lease(number));
+    let times: Vec<Nanoseconds> = all
+        .flat_map(|lease| lease.returned.iter().copied())
+        .collect();
+    Lease::p99(&times).map(|time| time.seconds().get())
+}
+
+fn decision((at, look): &(Nanoseconds, ScaledDocument)) -> ScaleDecisionAnswer {
+    let step = |step: &gpuwise_wire::broker::ScaleStep| {
+        format!("{} {}", step.what.name(), lease_id(step.lease))
+    };
+    ScaleDecisionAnswer {
+        at: time(*at),
+        replicas: look.replicas,
+        warm: look.warm,
+        because: look.because.clone(),
+        reason: scale_reason(look),
+        steps: look.steps.iter().map(step).collect(),
+        refused: look.refused.clone(),
+    }
+}
+
+/// Why a lease of a service is what it is, in words.
+pub(super) fn words(broker: &Broker, lease: &Lease) -> Option<String> {
+    let answer = answer(broker, lease)?;
+    let what = match answer.role.as_str() {
+        "warm" => "it is warm, and wakes when it is needed",
+        "leaving" => "it ends once it has answered what it has",
+        _ => "it serves",
+    };
+    let of = if answer.service == lease.id() {
+        String::new()
+    } else {
+        format!(" as a replica of {}", answer.service)
+    };
+    Some(format!("{what}{of}: {}", answer.reason))
+}

@@ -1,0 +1,138 @@
+//! Services that follow demand: what was seen of each goes to the writer, once a period.
+
+mod rehearsed;
+
+use crate::{http::Shared, message::Command, standing::Gate};
+use gpuwise_broker::{Broker, LeaseState, Look, Scaling};
+use gpuwise_units::Nanoseconds;
+use rehearsed::Rehearsed;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+
+/// Between two looks at whether a service is due, in real time.
+const SHORTEST: Duration = Duration::from_millis(5);
+const LONGEST: Duration = Duration::from_millis(500);
+
+/// Looks until it is dropped.
+pub(crate) async fn watch(gate: Arc<Gate>) {
+    let mut seen = Seen::default();
+    loop {
+        let wait = match gate.shared() {
+            None => LONGEST,
+            Some(shared) => {
+                let now = shared.clock.now();
+                let looks = {
+                    let broker = shared.broker();
+                    seen.looks(shared, &broker, now)
+                };
+                for look in looks {
+                    // Where it cannot be kept now it is looked at again.
+                    let _ = shared.ask(Command::Scale(Box::new(look))).await;
+                }
+                next(shared)
+            }
+        };
+        tokio::time::sleep(wait).await;
+    }
+}
+
+/// How long until the next service is due.
+fn next(shared: &Shared) -> Duration {
+    let broker = shared.broker();
+    let due = broker.scaled().map(|(_, scaling)| scaling.due()).min();
+    let wait = due.map_or(LONGEST, |due| shared.clock.until(due));
+    // A service that sleeps is always due: it is not looked at more often than its period.
+    let periods = broker.scaled().map(|(_, scaling)| scaling.rules().period);
+    let period = periods.min().map_or(LONGEST, |period| {
+        shared.clock.until(shared.clock.now() + period)
+    });
+    wait.max(period / 4).clamp(SHORTEST, LONGEST)
+}
+
+/// What was seen when services were looked at last.
+#[derive(Debug, Default)]
+struct Seen {
+    /// When, and requests that had come by then.
+    services: BTreeMap<u32, (Nanoseconds, u64)>,
+    rehearsed: BTreeMap<u32, Rehearsed>,
+}
+
+impl Seen {
+    /// Services that are due.
+    fn looks(&mut self, shared: &Shared, broker: &Broker, now: Nanoseconds) -> Vec<Look> {
+        let mut looks = Vec::new();
+        for (service, scaling) in broker.scaled() {
+            let before = self.services.get(&service).copied();
+            let period = scaling.rules().period;
+            let lately = before.is_some_and(|(at, _)| now < at + period);
+            if now < scaling.due() || lately {
+                continue;
+            }
+            let comes = broker.lease(service).and_then(|lease| {
+                let model = &lease.ask.service.as_ref()?.model;
+                let rehearsed = shared.rehearsed.iter().find(|(name, _)| name == model);
+                Some((&rehearsed?.1, lease.requested))
+            });
+            let look = match comes {
+                Some((demand, since)) => {
+                    let flow = self.rehearsed.entry(service).or_default();
+                    flow.look(
+                        (service, scaling),
+                        demand,
+                        now,
+                        since,
+                        ready(broker, scaling),
+                    )
+                }
+                None => asked(
+                    shared,
+                    (service, scaling),
+                    before.map(|(_, arrived)| arrived),
+                ),
+            };
+            let arrived = shared.demand.of(service).arrived;
+            self.services.insert(service, (now, arrived));
+            looks.push(look);
+        }
+        self.services
+            .retain(|service, _| broker.lease(*service).is_some_and(|one| one.over.is_none()));
+        looks
+    }
+}
+
+/// Replicas that serve.
+fn ready(broker: &Broker, scaling: &Scaling) -> u32 {
+    let all = scaling
+        .replicas()
+        .filter_map(|(lease, _)| broker.lease(lease));
+    let active = all.filter(|lease| {
+        broker.state(lease).0 == LeaseState::Active && broker.takes_requests(lease)
+    });
+    u32::try_from(active.count()).unwrap_or(u32::MAX)
+}
+
+/// What the gateway saw of a service. What came before this daemon began to look, nobody knows.
+fn asked(shared: &Shared, (service, scaling): (u32, &Scaling), before: Option<u64>) -> Look {
+    let counted = shared.demand.of(service);
+    let open = |lease: u32| shared.traffic.of(lease).map_or(0, |tally| tally.open);
+    let each = scaling.replicas().map(|(lease, _)| (lease, open(lease)));
+    let each: Vec<(u32, u64)> = each.collect();
+    let busy: BTreeSet<u32> = each
+        .iter()
+        .filter(|(_, open)| *open > 0)
+        .map(|(lease, _)| *lease)
+        .collect();
+    let running: u64 = each.iter().map(|(_, open)| open).sum();
+    Look {
+        service,
+        arrived: before.map(|before| counted.arrived.saturating_sub(before) as f64),
+        queued: counted.waiting as f64,
+        running: running as f64,
+        requests: counted.requests as f64,
+        late: counted.late as f64,
+        busy,
+    }
+}

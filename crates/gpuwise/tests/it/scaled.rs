@@ -1,0 +1,182 @@
+//! Services that follow demand: rehearsed on simulated GPUs by a trace, and with engines that are real processes.
+
+use super::broker::Daemon;
+use crate::{
+    support::Place,
+    suspend::{ask, until},
+};
+use serde_json::Value;
+
+const FLEET: &str = r#"
+name = "lab"
+[[gpu_kind]]
+name = "H100"
+price = "2.50 USD"
+[[node]]
+name = "n1"
+gpus = "8xH100"
+cpu = 64
+memory = "1TiB"
+"#;
+
+/// Nothing for an hour, then as many as three replicas serve, for hours, then nothing again.
+const TRACE: &str = "time,rate\n2026-01-01T00:00:00Z,0\n2026-01-01T01:00:00Z,0\n2026-01-01T02:00:00Z,26\n\
+     2026-01-01T03:00:00Z,26\n2026-01-01T04:00:00Z,26\n2026-01-01T05:00:00Z,0\n2026-01-01T06:00:00Z,0\n\
+     2026-01-01T07:00:00Z,0\n";
+
+fn service(daemon: &Daemon, words: &[&str], engine: &[&str]) -> Value {
+    let all = [
+        "lease",
+        "request",
+        "--tenant",
+        "vision",
+        "--gpu",
+        "1xH100",
+        "--serve",
+        "tiny",
+        "--scale",
+        "scale.toml",
+    ];
+    let mut asked = daemon.command(&[&all[..], words].concat());
+    let output = asked
+        .args(["--format", "json", "--"])
+        .args(engine)
+        .output()
+        .expect("runs");
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{errors}");
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+fn members(shown: &Value, role: &str, state: &str) -> usize {
+    let all = shown["scaling"]["members"].as_array().into_iter().flatten();
+    all.filter(|one| one["role"] == role && one["state"] == state)
+        .count()
+}
+
+#[test]
+fn a_rehearsed_service_comes_to_three_replicas_and_to_none_through_a_restart() {
+    let place = Place::new();
+    place.write("fleet.toml", FLEET);
+    place.write("traffic.csv", TRACE);
+    place.write(
+        "scale.toml",
+        "min = 0\nmax = 5\nrate = 10.0\nstart = \"2min\"\nidle = \"10min\"\nwarm_cost = 0.1\n",
+    );
+    let flags = [
+        "--speed",
+        "1200",
+        "--start-takes",
+        "90s",
+        "--rehearse",
+        "tiny=traffic.csv",
+    ];
+    let mut daemon = Daemon::start_in(place, &flags, Vec::new());
+    daemon.json(&["tenant", "create", "vision"]);
+    let first = service(&daemon, &["--suspend", "sleep"], &["engine"]);
+    assert_eq!(first["id"], "L-1");
+    let show = |daemon: &Daemon| daemon.json(&["lease", "show", "L-1"]);
+    until("nobody asks: it has none", || {
+        show(&daemon)["state"] == "suspended"
+    });
+    until("three serve", || {
+        members(&show(&daemon), "serving", "active") >= 3
+    });
+    daemon.crash(&flags);
+    let after = show(&daemon);
+    assert!(members(&after, "serving", "active") >= 3, "{after}");
+    let decisions = after["scaling"]["decisions"].as_array().expect("a list");
+    assert!(
+        decisions
+            .iter()
+            .any(|one| one["steps"].to_string().contains("start-warm L-")),
+        "{after}"
+    );
+    let why = daemon.json(&["lease", "explain", "L-1"]);
+    let reason = why["reason"].as_str().expect("a reason");
+    assert!(reason.contains("requests/s"), "{reason}");
+    until("nobody asks any more", || {
+        let shown = show(&daemon);
+        shown["scaling"]["replicas"] == 0 && shown["state"] == "suspended"
+    });
+    let whole = daemon.json(&["store", "check", "--store", "sqlite://log.db"]);
+    assert_eq!(whole["problems"], Value::Array(Vec::new()));
+}
+
+const ENGINE: [&str; 8] = [
+    env!("CARGO_BIN_EXE_gpuwise"),
+    "engine",
+    "--model",
+    "tiny",
+    "--listen",
+    "127.0.0.1:{port}",
+    "--ttft",
+    "150ms",
+];
+
+#[test]
+fn an_endpoint_follows_requests_to_two_replicas_to_none_and_back() {
+    let daemon = Daemon::start_on(FLEET, &["--executor", "local"]);
+    daemon.json(&["tenant", "create", "vision"]);
+    daemon.place.write(
+        "scale.toml",
+        "min = 0\nmax = 2\nrate = 2.0\nperiod = \"1s\"\nstart = \"1s\"\nidle = \"3s\"\n",
+    );
+    let service = service(&daemon, &[], &ENGINE);
+    let id = service["id"].as_str().expect("an id").to_owned();
+    daemon.until(&id, "active");
+    let show = || daemon.json(&["lease", "show", &id]);
+    until("a second one serves", || {
+        assert_eq!(ask(&daemon), 200);
+        members(&show(), "serving", "active") == 2
+    });
+    assert_eq!(ask(&daemon), 200);
+    until("nothing comes: none serves", || {
+        show()["state"] == "suspended"
+    });
+    until("the second is over", || {
+        let all = daemon.json(&["lease", "list"]);
+        all["items"].as_array().map(Vec::len) == Some(1)
+    });
+    // The next request is held until it is back.
+    assert_eq!(ask(&daemon), 200);
+    assert_eq!(show()["state"], "active");
+    let offers = daemon.json(&["lease", "offers"]);
+    let cold = &offers["services"][0];
+    assert!(cold["starts"].as_u64() >= Some(2), "{offers}");
+    assert!(cold["p99"].as_f64() >= cold["p50"].as_f64(), "{offers}");
+}
+
+#[test]
+fn a_policy_that_cannot_be_is_refused_with_its_field() {
+    let daemon = Daemon::start_on(FLEET, &[]);
+    daemon.json(&["tenant", "create", "vision"]);
+    for (text, told) in [
+        ("max = 2\n", "service.scale.rate"),
+        ("rate = 2.0\n", "service.scale.max"),
+        (
+            "max = 2\nrate = 2.0\nwarm_cost = 0.1\n",
+            "service.scale.warm_cost",
+        ),
+        ("max = 2\nrate = 2.0\nwait = \"2\"\n", "service.scale.wait"),
+        ("maximum = 2\n", "scale.toml: "),
+    ] {
+        daemon.place.write("scale.toml", text);
+        let words = [
+            "lease",
+            "request",
+            "--tenant",
+            "vision",
+            "--gpu",
+            "1",
+            "--serve",
+            "tiny",
+            "--scale",
+            "scale.toml",
+            "--",
+            "engine",
+        ];
+        let refused = daemon.refused(&words);
+        assert!(refused.contains(told), "{text}: {refused}");
+    }
+}
