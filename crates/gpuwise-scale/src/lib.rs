@@ -6,7 +6,8 @@
 //! - [`forecast`]: demand with ranges, learned while it is watched;
 //! - [`cold`]: how long a replica takes until it serves;
 //! - [`controller`]: how many replicas serve, and how many are warm beside them;
-//! - [`mix`]: which variants serve a rate at the least cost;
+//! - [`variant`], [`mix`], [`mixed`]: what replicas may be, which of them serve a rate at the least cost, and the
+//!   controller of a service that has several;
 //! - [`peers`]: what others' published controllers would do;
 //! - [`fluid`]: a service as a flow, on which controllers run;
 //! - [`compare`]: controllers beside one another.
@@ -19,4 +20,6 @@ pub mod controller;
 pub mod fluid;
 pub mod forecast;
 pub mod mix;
+pub mod mixed;
 pub mod peers;
+pub mod variant;
