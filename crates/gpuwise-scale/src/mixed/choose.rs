@@ -7,15 +7,14 @@ use super::{
 };
 use crate::{
     controller::{Because, Wanted},
-    mix::{Item, NEEDS, Needs, Problem},
-    variant::{Variant, pools},
+    mix::{Needs, Problem},
+    variant::Variant,
 };
 
 /// Steps of a search; beyond these the best mix found so far stands.
 const STEPS: u64 = 20_000;
 /// How often what can be served is halved in on.
 const HALVES: u32 = 14;
-const HOUR: f64 = 3600.0;
 
 /// Replicas by variant, and what kept them from being cheaper.
 struct Serving {
@@ -112,21 +111,17 @@ fn solve(offers: &Offers, needs: Needs) -> Option<Vec<u32>> {
     .cheapest()
 }
 
-/// The cheapest that serves: what is needed alone first, and with what holds it where that misses it.
+/// The cheapest that serves: what is needed alone first, and with what is left of a loss where that misses it. What
+/// serves now stays beside it until that does.
 fn serving(offers: &Offers, rules: &super::MixRules, seen: &MixSeen) -> Serving {
     let total = offers.needs[0];
-    let all = offers.only(total, true, true);
-    let (counts, limit) = match solve(offers, offers.only(total, false, false)) {
-        Some(counts) => match offers.misses(&counts, &all) {
-            None => (Some(counts), None),
-            Some(lost) => {
-                let limit = if lost { Limit::Loss } else { Limit::UntilReady };
-                match solve(offers, all) {
-                    Some(counts) => (Some(counts), Some(limit)),
-                    // There is not enough for it: as much as there is.
-                    None => (Some(counts), Some(Limit::Inventory)),
-                }
-            }
+    let with_loss = offers.only(total, true);
+    let (counts, limit) = match solve(offers, offers.only(total, false)) {
+        Some(counts) if !offers.misses(&counts, &with_loss) => (Some(counts), None),
+        Some(counts) => match solve(offers, with_loss) {
+            Some(counts) => (Some(counts), Some(Limit::Loss)),
+            // There is not enough for it: as much as there is.
+            None => (Some(counts), Some(Limit::Inventory)),
         },
         None => (None, Some(Limit::Inventory)),
     };
@@ -134,35 +129,72 @@ fn serving(offers: &Offers, rules: &super::MixRules, seen: &MixSeen) -> Serving 
     let per_hour = |counts: &[u32]| -> f64 {
         let each = offers.of.iter().zip(counts);
         each.map(|((at, _), count)| {
-            let price = rules
-                .variants
-                .get(*at)
-                .map_or(0.0, |one| one.price(seen.now));
-            price * f64::from(*count)
+            let one = rules.variants.get(*at);
+            one.map_or(0.0, |one| one.price(seen.now)) * f64::from(*count)
         })
         .sum()
     };
-    match rules.per_hour {
-        Some(budget) if per_hour(&counts) > budget + 1e-9 => Serving {
-            counts: most(offers, total, |counts| per_hour(counts) <= budget + 1e-9),
+    let allowed = |counts: &[u32]| {
+        rules
+            .per_hour
+            .is_none_or(|budget| per_hour(counts) <= budget + 1e-9)
+    };
+    if !allowed(&counts) {
+        return Serving {
+            counts: most(offers, total, allowed),
             limit: Some(Limit::Budget),
-        },
-        _ => Serving { counts, limit },
+        };
     }
+    let (kept, until_ready) = until_ready(offers, counts.clone());
+    if until_ready && allowed(&kept) {
+        return Serving {
+            counts: kept,
+            limit: limit.or(Some(Limit::UntilReady)),
+        };
+    }
+    Serving { counts, limit }
+}
+
+/// The same, with what serves now and is to go, as far as it is needed until what is new serves; whether any is.
+fn until_ready(offers: &Offers, mut counts: Vec<u32>) -> (Vec<u32>, bool) {
+    let missing = offers.missing_now(&counts);
+    if missing <= 1e-6 {
+        return (counts, false);
+    }
+    let beside = offers.beside(&counts);
+    let Some(kept) = solve(&beside, beside.only(missing, false)) else {
+        return (counts, false);
+    };
+    for (count, kept) in counts.iter_mut().zip(kept) {
+        *count += kept;
+    }
+    // They hold their GPUs: what is new starts when there are others.
+    let mut free = offers.gpus.clone();
+    let of_new = |new: bool| {
+        let each = offers.of.iter().zip(&offers.items).enumerate();
+        each.filter(move |(_, ((_, from), _))| (*from == From::New) == new)
+    };
+    for new in [false, true] {
+        for (at, (_, item)) in of_new(new) {
+            if let (Some(count), Some(free)) = (counts.get_mut(at), free.get_mut(item.pool)) {
+                *count = (*count).min(*free / item.gpus.max(1));
+                *free -= *count * item.gpus;
+            }
+        }
+    }
+    (counts, true)
 }
 
 /// What serves the most, up to so much, of what is allowed.
 fn most(offers: &Offers, total: f64, allowed: impl Fn(&[u32]) -> bool) -> Vec<u32> {
-    let at = |total: f64| {
-        solve(offers, offers.only(total, true, false)).filter(|counts| allowed(counts))
-    };
+    let at = |total: f64| solve(offers, offers.only(total, false)).filter(|counts| allowed(counts));
     let mut best = at(total);
     let (mut low, mut high) = (0.0, total);
     for _ in 0..HALVES {
         if best.is_some() && (high - low) < total / f64::from(1 << HALVES) {
             break;
         }
-        let middle = (low + high) / 2.0;
+        let middle = f64::midpoint(low, high);
         match at(middle) {
             Some(counts) => (best, low) = (Some(counts), middle),
             None => high = middle,
@@ -181,62 +213,17 @@ fn warm(
     woken: &[u32],
 ) -> Vec<u32> {
     let rules = &controller.rules;
-    let pools = pools(&rules.variants);
-    let mut gpus = offers.gpus.clone();
-    let (mut of, mut items) = (Vec::new(), Vec::new());
-    let hours = rules.pays_within.seconds().get() / HOUR;
-    for (at, (one, seen_of)) in rules.variants.iter().zip(&seen.variants).enumerate() {
-        let pool = pools.iter().position(|pool| *pool == one.pool).unwrap_or(0);
-        let serve = replicas.get(at).copied().unwrap_or(0);
-        if let Some(free) = gpus.get_mut(pool) {
-            *free = free.saturating_sub(serve * one.gpus);
-        }
-        let Some(share) = one.warm_cost else {
-            continue;
-        };
-        let price = one.price_with_losses(seen.now);
-        let starts = price * controller.start(at).seconds().get() / HOUR;
-        let drains = price * seen_of.drains() / HOUR;
-        let woken = woken.get(at).copied().unwrap_or(0);
-        let new = if seen_of.outage || need.decision.because == Because::NotReady {
-            0
-        } else {
-            u32::MAX
-        };
-        let each = [
-            (seen_of.warm.saturating_sub(woken) + seen_of.warming, 0.0),
-            (seen_of.serving().saturating_sub(serve), drains),
-            (new, starts),
-        ];
-        for (most, beside) in each {
-            let mut covers = [0.0; NEEDS];
-            covers[0] = one.rate;
-            of.push(at);
-            items.push(Item {
-                cost: price * share * hours + beside,
-                most,
-                covers,
-                pool,
-                gpus: one.gpus,
-            });
-        }
-    }
-    let warm = Offers {
-        of: of.iter().map(|at| (*at, From::Warm)).collect(),
-        items,
-        needs: [0.0; NEEDS],
-        gpus,
-    };
+    let warm = offers.warm(controller, need, seen, replicas, woken);
     let wanted = need.warm();
+    let served = rules.variants.iter().zip(replicas);
+    let served: f64 = served
+        .map(|(one, count)| one.price(seen.now) * f64::from(*count))
+        .sum();
     let per_hour = |counts: &[u32]| -> f64 {
-        let each = of.iter().zip(counts).filter_map(|(at, count)| {
+        let each = warm.of.iter().zip(counts).filter_map(|((at, _), count)| {
             let one = rules.variants.get(*at)?;
             Some(one.price(seen.now) * one.warm_cost? * f64::from(*count))
         });
-        let served = rules.variants.iter().zip(replicas);
-        let served: f64 = served
-            .map(|(one, count)| one.price(seen.now) * f64::from(*count))
-            .sum();
         served + each.sum::<f64>()
     };
     let allowed = |counts: &[u32]| {
@@ -244,10 +231,10 @@ fn warm(
             .per_hour
             .is_none_or(|budget| per_hour(counts) <= budget + 1e-9)
     };
-    let found = solve(&warm, warm.only(wanted, false, false)).filter(|counts| allowed(counts));
+    let found = solve(&warm, warm.only(wanted, false)).filter(|counts| allowed(counts));
     let counts = found.unwrap_or_else(|| most(&warm, warm.reach().min(wanted), allowed));
     let mut all = vec![0; rules.variants.len()];
-    for (at, count) in of.iter().zip(counts) {
+    for ((at, _), count) in warm.of.iter().zip(counts) {
         if let Some(slot) = all.get_mut(*at) {
             *slot += count;
         }

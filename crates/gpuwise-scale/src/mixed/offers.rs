@@ -2,6 +2,7 @@
 
 use super::{MixSeen, Mixed, Need, VariantSeen};
 use crate::{
+    controller::Because,
     mix::{Item, NEEDS, Needs},
     variant::{Variant, pools},
 };
@@ -151,6 +152,60 @@ impl Offers {
         }
     }
 
+    /// What may be warm, of the GPUs that those leave which serve.
+    pub(super) fn warm(
+        &self,
+        controller: &Mixed,
+        need: &Need,
+        seen: &MixSeen,
+        replicas: &[u32],
+        woken: &[u32],
+    ) -> Self {
+        let rules = &controller.rules;
+        let pools = pools(&rules.variants);
+        let hours = rules.pays_within.seconds().get() / HOUR;
+        let mut warm = Self {
+            of: Vec::new(),
+            items: Vec::new(),
+            needs: [0.0; NEEDS],
+            gpus: self.gpus.clone(),
+        };
+        for (at, (one, seen_of)) in rules.variants.iter().zip(&seen.variants).enumerate() {
+            let pool = pools.iter().position(|pool| *pool == one.pool).unwrap_or(0);
+            let serve = replicas.get(at).copied().unwrap_or(0);
+            if let Some(free) = warm.gpus.get_mut(pool) {
+                *free = free.saturating_sub(serve * one.gpus);
+            }
+            let Some(share) = one.warm_cost else {
+                continue;
+            };
+            let price = one.price_with_losses(seen.now);
+            let starts = price * controller.start(at).seconds().get() / HOUR;
+            let drains = price * seen_of.drains() / HOUR;
+            let woken = woken.get(at).copied().unwrap_or(0);
+            let none = seen_of.outage || need.decision.because == Because::NotReady;
+            let there = seen_of.warm.saturating_sub(woken) + seen_of.warming;
+            let each = [
+                (there, 0.0),
+                (seen_of.serving().saturating_sub(serve), drains),
+                (if none { 0 } else { u32::MAX }, starts),
+            ];
+            for (most, beside) in each {
+                let mut covers = [0.0; NEEDS];
+                covers[TOTAL] = one.rate;
+                warm.of.push((at, From::Warm));
+                warm.items.push(Item {
+                    cost: price * share * hours + beside,
+                    most,
+                    covers,
+                    pool,
+                    gpus: one.gpus,
+                });
+            }
+        }
+        warm
+    }
+
     /// Requests a second that all that there may be could serve at most, not regarding that replicas are whole.
     pub(super) fn reach(&self) -> f64 {
         let of_pool = |pool: usize| {
@@ -165,36 +220,59 @@ impl Offers {
         (0..self.gpus.len()).map(of_pool).sum()
     }
 
-    /// The needs, with those alone that are named.
-    pub(super) fn only(&self, total: f64, now: bool, lost: bool) -> Needs {
+    /// What is served in all, and what is to be left of each loss.
+    pub(super) fn only(&self, total: f64, lost: bool) -> Needs {
         let mut needs = [0.0; NEEDS];
         needs[TOTAL] = total;
-        for (at, (slot, need)) in needs.iter_mut().zip(self.needs).enumerate() {
-            let counts = match at {
-                TOTAL => false,
-                NOW => now,
-                _ => lost,
-            };
-            if counts {
-                *slot = need.min(total);
-            }
+        let each = needs.iter_mut().zip(self.needs).skip(LOST);
+        for (slot, need) in each.filter(|_| lost) {
+            *slot = need.min(total);
         }
         needs
     }
 
-    /// Whether counts leave a need uncovered: what serves now, or what is left when a pool is lost.
-    pub(super) fn misses(&self, counts: &[u32], needs: &Needs) -> Option<bool> {
-        let covered = |need: usize| -> f64 {
-            let each = self.items.iter().zip(counts);
-            each.map(|(item, count)| {
-                item.covers.get(need).copied().unwrap_or(0.0) * f64::from(*count)
-            })
-            .sum()
-        };
-        let missing = (0..NEEDS).find(|at| {
-            let need = needs.get(*at).copied().unwrap_or(0.0);
-            covered(*at) < need - 1e-6
+    fn covered(&self, need: usize, counts: &[u32]) -> f64 {
+        let each = self.items.iter().zip(counts);
+        each.map(|(item, count)| {
+            let covers = item.covers.get(need).copied().unwrap_or(0.0);
+            covers * f64::from(*count)
+        })
+        .sum()
+    }
+
+    /// Whether counts leave a need uncovered.
+    pub(super) fn misses(&self, counts: &[u32], needs: &Needs) -> bool {
+        let mut each = needs.iter().enumerate();
+        each.any(|(at, need)| self.covered(at, counts) < need - 1e-6)
+    }
+
+    /// Requests a second that are served now and would not be.
+    pub(super) fn missing_now(&self, counts: &[u32]) -> f64 {
+        self.needs[NOW] - self.covered(NOW, counts)
+    }
+
+    /// What serves now, or is warm, beside so many.
+    pub(super) fn beside(&self, counts: &[u32]) -> Self {
+        let mut gpus = self.gpus.clone();
+        let each = self.items.iter().zip(counts).zip(&self.of);
+        let items = each.map(|((item, count), (_, from))| {
+            let there = matches!(from, From::Ready | From::Warm);
+            if let Some(free) = gpus.get_mut(item.pool)
+                && *from != From::New
+            {
+                *free = free.saturating_sub(count * item.gpus);
+            }
+            Item {
+                most: if there { item.most - count } else { 0 },
+                ..*item
+            }
         });
-        missing.map(|at| at >= LOST)
+        let items = items.collect();
+        Self {
+            of: self.of.clone(),
+            items,
+            needs: [0.0; NEEDS],
+            gpus,
+        }
     }
 }
