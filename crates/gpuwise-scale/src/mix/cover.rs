@@ -27,6 +27,8 @@ pub struct Problem<'a> {
     pub needs: Needs,
     /// GPUs of each pool; one that is not listed has as many as are asked for.
     pub gpus: &'a [u32],
+    /// Nothing that costs as much is looked for.
+    pub below: f64,
     /// How many steps are taken at most; after these the best found until then stands.
     pub steps: u64,
 }
@@ -35,7 +37,7 @@ pub struct Problem<'a> {
 const NOTHING: f64 = 1e-9;
 
 impl Problem<'_> {
-    /// How many of each; `None`: all of them together do not cover it, or the steps did not do.
+    /// How many of each; `None`: all of them together do not cover it, or not for less, or the steps did not do.
     ///
     /// Exact where the steps suffice: counts are tried from the item on that is cheapest a unit of the first need, and
     /// left once not even the cheapest a unit of what is left, without rounding up, could make it cheaper than the
@@ -44,11 +46,15 @@ impl Problem<'_> {
         let mut order: Vec<usize> = (0..self.items.len())
             .filter(|at| self.item(*at).is_some_and(Item::is_useful))
             .collect();
-        let unit = |at: usize| self.item(at).map_or(f64::INFINITY, |one| one.unit(0));
-        order.sort_by(|a, b| unit(*a).total_cmp(&unit(*b)).then(a.cmp(b)));
+        let unit =
+            |at: usize, need: usize| self.item(at).map_or(f64::INFINITY, |one| one.unit(need));
+        let by = |a: usize, b: usize, need: usize| unit(a, need).total_cmp(&unit(b, need));
+        order.sort_by(|a, b| by(*a, *b, 0).then(by(*a, *b, 1)).then(a.cmp(b)));
+        let both = |item: &Item| item.unit(0).is_finite() && item.unit(1).is_finite();
         let mut search = Search {
             problem: self,
             units: units(self.items, &order),
+            apart: !self.items.iter().any(both),
             order,
             free: self.gpus.to_vec(),
             counts: vec![0; self.items.len()],
@@ -96,6 +102,8 @@ struct Search<'a> {
     problem: &'a Problem<'a>,
     order: Vec<usize>,
     units: Vec<Needs>,
+    /// Whether nothing covers the first need and the second: then what they cost adds up.
+    apart: bool,
     free: Vec<u32>,
     counts: Vec<u32>,
     best: Option<(f64, Vec<u32>)>,
@@ -104,12 +112,11 @@ struct Search<'a> {
 
 impl Search<'_> {
     fn is_dearer(&self, cost: f64) -> bool {
-        self.best
-            .as_ref()
-            .is_some_and(|(best, _)| cost >= *best - NOTHING)
+        let best = self.best.as_ref();
+        cost >= best.map_or(self.problem.below, |(best, _)| *best) - NOTHING
     }
 
-    /// The least that what is left costs by items from one on, and by the first need alone.
+    /// The least that what is left costs by items from one on, and by those needs alone that items are in order of.
     fn least(&self, at: usize, left: &Needs) -> (f64, f64) {
         let Some(units) = self.units.get(at) else {
             return (0.0, 0.0);
@@ -117,7 +124,12 @@ impl Search<'_> {
         let each = left.iter().zip(units);
         let mut costs = each.map(|(left, unit)| if *left > NOTHING { left * unit } else { 0.0 });
         let first = costs.next().unwrap_or(0.0);
-        (costs.fold(first, f64::max), first)
+        let second = costs.next().unwrap_or(0.0);
+        if self.apart {
+            (costs.fold(first + second, f64::max), first + second)
+        } else {
+            (costs.fold(first.max(second), f64::max), first)
+        }
     }
 
     /// As many of an item as could be of use.
@@ -175,8 +187,10 @@ impl Search<'_> {
                 break;
             }
             if self.is_dearer(cost + least) {
-                // Of the first need those that follow cover no unit for less, so that fewer do not get cheaper.
-                if self.is_dearer(cost + first) && after[0] > NOTHING {
+                // Those that follow cover no unit of what they are in order of for less: fewer do not get cheaper.
+                let own = usize::from(self.apart && item.covers[0] <= 0.0);
+                let lacks = after.get(own).is_some_and(|left| *left > NOTHING);
+                if self.is_dearer(cost + first) && lacks {
                     break;
                 }
                 continue;

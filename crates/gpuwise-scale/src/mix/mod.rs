@@ -31,6 +31,7 @@ pub fn cheapest(demand: f64, choices: &[Choice]) -> Option<Vec<u32>> {
         items: &items,
         needs: first(demand),
         gpus: &[],
+        below: f64::INFINITY,
         steps: u64::MAX,
     }
     .cheapest()

@@ -20,8 +20,8 @@ pub struct MixRules {
     pub pays_within: Nanoseconds,
 }
 
-/// An hour: demand of a day goes up and down in a few.
-const PAYS_WITHIN: Nanoseconds = Nanoseconds(3_600_000_000_000);
+/// Half an hour: demand seldom stays where it is for longer.
+const PAYS_WITHIN: Nanoseconds = Nanoseconds(1_800_000_000_000);
 
 impl MixRules {
     pub fn new(rules: Rules, variants: Vec<Variant>) -> Self {

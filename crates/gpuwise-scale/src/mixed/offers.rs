@@ -10,10 +10,12 @@ use crate::{
 const HOUR: f64 = 3600.0;
 /// What is kept costs something, however long it would drain.
 const LEAST: f64 = 1e-6;
-/// The places of what is served, of what is served now, and of what is left when the first pool is lost.
+/// The places of what is served, or warm, and of what is left when the first pool is lost.
 const TOTAL: usize = 0;
-const NOW: usize = 1;
-const LOST: usize = 2;
+const LOST: usize = 1;
+/// Enough is left of a loss that is so many bands more than what arrives; where it is not, half a band more is wanted.
+const BANDS: f64 = 2.0;
+const AHEAD: f64 = 0.5;
 
 /// Where an item comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,9 +24,11 @@ pub(super) enum From {
     Ready,
     /// Starts.
     Starting,
-    /// Is warm.
-    Warm,
+    /// Is warm, and is woken.
+    Woken,
     New,
+    /// Is to be warm.
+    Warm,
 }
 
 /// All that may serve, and what it is to cover.
@@ -34,6 +38,8 @@ pub(super) struct Offers {
     pub(super) of: Vec<(usize, From)>,
     pub(super) items: Vec<Item>,
     pub(super) needs: Needs,
+    /// Requests a second that are served now, or could be in seconds.
+    pub(super) now: f64,
     /// GPUs of each pool that may be used.
     pub(super) gpus: Vec<u32>,
 }
@@ -75,29 +81,37 @@ impl Offers {
             of: Vec::new(),
             items: Vec::new(),
             needs: [0.0; NEEDS],
+            now: 0.0,
             gpus: Vec::new(),
         };
-        let (mut there, mut warm_left) = (0.0, vec![0.0; felt.len()]);
+        // What is left of all that is there when each pool is lost.
+        let mut left = vec![0.0; felt.len()];
+        let mut now = 0.0;
         for (at, (one, seen_of)) in rules.variants.iter().zip(&seen.variants).enumerate() {
             let pool = pools.iter().position(|pool| *pool == one.pool).unwrap_or(0);
             // Those that leave hold their GPUs until they are gone.
             if let Some(free) = gpus.get_mut(pool) {
                 *free = free.saturating_sub(seen_of.leaving * one.gpus);
             }
-            let warm = f64::from(seen_of.warm) * one.rate;
-            there += f64::from(seen_of.ready + seen_of.waking) * one.rate + warm;
-            for (left, lost) in warm_left.iter_mut().zip(&felt) {
-                *left += warm * stays(one, *lost);
+            let rate = |count: u32| f64::from(count) * one.rate;
+            now += rate(seen_of.ready + seen_of.waking + seen_of.warm);
+            let there = rate(seen_of.serving() + seen_of.warm + seen_of.warming);
+            for (left, lost) in left.iter_mut().zip(&felt) {
+                *left += there * stays(one, *lost);
             }
             offers.add(controller, at, (one, seen_of), pool, seen, &felt);
         }
         offers.gpus = gpus;
+        offers.now = need.serve().min(now);
         offers.needs[TOTAL] = need.serve();
-        offers.needs[NOW] = need.serve().min(there);
-        let survives = need.decision.demand.min(need.serve());
+        let arrives = need.decision.demand.min(need.serve());
+        let band = controller.amount.band(arrives, arrives);
         let lost = offers.needs.iter_mut().skip(LOST);
-        for (slot, warm) in lost.zip(warm_left) {
-            *slot = (survives - warm).max(0.0);
+        for (slot, left) in lost.zip(left) {
+            // Chance alone changes nothing.
+            let does = (arrives..=arrives + BANDS * band).contains(&left);
+            let enough = if does { left } else { arrives + AHEAD * band };
+            *slot = enough.min(need.serve());
         }
         offers
     }
@@ -126,20 +140,14 @@ impl Offers {
                 (held - drains).max(held * LEAST),
             ),
             (From::Starting, seen_of.starting, held),
-            (From::Warm, seen_of.warm, held + wakes),
+            (From::Woken, seen_of.warm, held + wakes),
             (From::New, new, held + starts),
         ];
         for (from, most, cost) in each {
             let mut covers = [0.0; NEEDS];
             covers[TOTAL] = one.rate;
-            if matches!(from, From::Ready | From::Warm) {
-                covers[NOW] = one.rate;
-            }
-            // What is warm counts among what is left whether it is woken or not.
-            if from != From::Warm {
-                for (slot, lost) in covers.iter_mut().skip(LOST).zip(felt) {
-                    *slot = one.rate * stays(one, *lost);
-                }
+            for (slot, lost) in covers.iter_mut().skip(LOST).zip(felt) {
+                *slot = one.rate * stays(one, *lost);
             }
             self.of.push((at, from));
             self.items.push(Item {
@@ -164,10 +172,12 @@ impl Offers {
         let rules = &controller.rules;
         let pools = pools(&rules.variants);
         let hours = rules.pays_within.seconds().get() / HOUR;
+        let felt = felt(controller);
         let mut warm = Self {
             of: Vec::new(),
             items: Vec::new(),
             needs: [0.0; NEEDS],
+            now: 0.0,
             gpus: self.gpus.clone(),
         };
         for (at, (one, seen_of)) in rules.variants.iter().zip(&seen.variants).enumerate() {
@@ -193,6 +203,9 @@ impl Offers {
             for (most, beside) in each {
                 let mut covers = [0.0; NEEDS];
                 covers[TOTAL] = one.rate;
+                for (slot, lost) in covers.iter_mut().skip(LOST).zip(&felt) {
+                    *slot = one.rate * stays(one, *lost);
+                }
                 warm.of.push((at, From::Warm));
                 warm.items.push(Item {
                     cost: price * share * hours + beside,
@@ -220,14 +233,10 @@ impl Offers {
         (0..self.gpus.len()).map(of_pool).sum()
     }
 
-    /// What is served in all, and what is to be left of each loss.
-    pub(super) fn only(&self, total: f64, lost: bool) -> Needs {
-        let mut needs = [0.0; NEEDS];
+    /// The same, to serve so much and to leave enough of each loss.
+    pub(super) fn with_losses(&self, total: f64) -> Needs {
+        let mut needs = self.needs;
         needs[TOTAL] = total;
-        let each = needs.iter_mut().zip(self.needs).skip(LOST);
-        for (slot, need) in each.filter(|_| lost) {
-            *slot = need.min(total);
-        }
         needs
     }
 
@@ -240,15 +249,29 @@ impl Offers {
         .sum()
     }
 
-    /// Whether counts leave a need uncovered.
-    pub(super) fn misses(&self, counts: &[u32], needs: &Needs) -> bool {
-        let mut each = needs.iter().enumerate();
-        each.any(|(at, need)| self.covered(at, counts) < need - 1e-6)
+    /// Of what is to be left of each loss, what these do not leave.
+    pub(super) fn missing_of_losses(&self, counts: &[u32]) -> Needs {
+        let mut missing = [0.0; NEEDS];
+        let each = missing.iter_mut().zip(self.needs).enumerate().skip(LOST);
+        for (at, (slot, need)) in each {
+            *slot = (need - self.covered(at, counts)).max(0.0);
+        }
+        missing
+    }
+
+    /// What so many cost over the time in which a change is to pay.
+    pub(super) fn cost(&self, counts: &[u32]) -> f64 {
+        let each = self.items.iter().zip(counts);
+        each.map(|(item, count)| item.cost * f64::from(*count))
+            .sum()
     }
 
     /// Requests a second that are served now and would not be.
     pub(super) fn missing_now(&self, counts: &[u32]) -> f64 {
-        self.needs[NOW] - self.covered(NOW, counts)
+        let each = self.of.iter().zip(&self.items).zip(counts);
+        let there = each.filter(|(((_, from), _), _)| matches!(from, From::Ready | From::Woken));
+        let served = there.map(|((_, item), count)| item.covers[TOTAL] * f64::from(*count));
+        self.now - served.sum::<f64>()
     }
 
     /// What serves now, or is warm, beside so many.
@@ -256,7 +279,7 @@ impl Offers {
         let mut gpus = self.gpus.clone();
         let each = self.items.iter().zip(counts).zip(&self.of);
         let items = each.map(|((item, count), (_, from))| {
-            let there = matches!(from, From::Ready | From::Warm);
+            let there = matches!(from, From::Ready | From::Woken);
             if let Some(free) = gpus.get_mut(item.pool)
                 && *from != From::New
             {
@@ -272,7 +295,15 @@ impl Offers {
             of: self.of.clone(),
             items,
             needs: [0.0; NEEDS],
+            now: 0.0,
             gpus,
         }
     }
+}
+
+/// So much of the first need, and nothing else.
+pub(super) fn only(total: f64) -> Needs {
+    let mut needs = [0.0; NEEDS];
+    needs[TOTAL] = total;
+    needs
 }

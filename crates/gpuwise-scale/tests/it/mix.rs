@@ -116,7 +116,7 @@ proptest! {
     ) {
         let mut needs = [0.0; NEEDS];
         (needs[0], needs[1]) = (first, second);
-        let problem = Problem { items: &items, needs, gpus: &gpus, steps: u64::MAX };
+        let problem = Problem { items: &items, needs, gpus: &gpus, below: f64::INFINITY, steps: u64::MAX };
         let cost = problem.cheapest().map(|counts| {
             counts.iter().zip(&items).map(|(count, one)| f64::from(*count) * one.cost).sum::<f64>()
         });
