@@ -5,7 +5,7 @@ use gpuwise_domain::{
     deployment::Deployment,
     scale::{ScaleSample, ScaleVariant},
 };
-use gpuwise_scale::mix::{self, Variant};
+use gpuwise_scale::mix::{self, Choice};
 use gpuwise_units::{HourlyPrice, Money};
 use std::path::{Path, PathBuf};
 
@@ -50,12 +50,12 @@ pub(super) fn mixed(
     for path in beside {
         variants.push(variant(path, &simulation::read(path)?.deployment)?);
     }
-    let offered = variants.iter().map(|one| Variant {
+    let offered = variants.iter().map(|one| Choice {
         rate: one.rate,
         price: one.per_hour.0.as_f64(),
         most: u32::MAX,
     });
-    let offered: Vec<Variant> = offered.collect();
+    let offered: Vec<Choice> = offered.collect();
     let count = samples.len().max(1) as f64;
     let mut alone = vec![0.0; variants.len()];
     for sample in samples {
