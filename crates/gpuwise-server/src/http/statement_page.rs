@@ -107,7 +107,7 @@ fn row(out: &mut String, line: &StatementLine) {
     let _ = write!(
         out,
         "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td class=\"n\">{}</td>\
-         <td class=\"n\">{}</td><td class=\"n\">{quantity}</td><td class=\"n\">{}</td>\
+         <td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{quantity}</td><td class=\"n\">{}</td>\
          <td class=\"n\">{charge}</td></tr>",
         escape(lease),
         text(&line.gpu),
