@@ -157,7 +157,9 @@ impl Broker {
 
     fn holds_nothing(&self, lease: &Lease) -> bool {
         let job = self.world.job(lease.job());
-        job.is_none_or(|job| job.assignments.is_empty() && !job.stopping && job.rare.leaving.is_empty())
+        job.is_none_or(|job| {
+            job.assignments.is_empty() && !job.stopping && job.rare.leaving.is_empty()
+        })
     }
 
     /// The lease of an id such as `L-42`.

@@ -55,7 +55,8 @@ impl Broker {
         let lease = trial.lease(number).cloned();
         let lease = lease.ok_or(Broken::NoSuchLease(number))?;
         let job = trial.world.job(lease.job());
-        let worst = job.and_then(|state| trial.worst(spot, &state.job.to_job(), Self::span(at, length)));
+        let worst =
+            job.and_then(|state| trial.worst(spot, &state.job.to_job(), Self::span(at, length)));
         let state = trial.state(&lease).0;
         Ok(DryRun {
             state,

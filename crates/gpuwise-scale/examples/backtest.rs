@@ -48,7 +48,10 @@ fn main() {
     for ((model, _), readings) in &clients {
         let all = series.entry(model.clone()).or_default();
         for (at, rate) in readings {
-            match all.iter_mut().find(|(known, _)| known == at) {
+            match all
+                .iter_mut()
+                .find(|(known, _)| known.total_cmp(at).is_eq())
+            {
                 Some((_, sum)) => *sum += rate,
                 None => all.push((*at, *rate)),
             }

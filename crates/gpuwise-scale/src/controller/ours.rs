@@ -192,7 +192,11 @@ impl Controller for Gpuwise {
         let replicas = if idle { replicas } else { replicas.max(1) };
         let held = self.serving.of(seen.now, HOLD, replicas);
         // For how long nothing must have come is the policy's to say.
-        let held = if because == Because::Idle { replicas } else { held };
+        let held = if because == Because::Idle {
+            replicas
+        } else {
+            held
+        };
         let because = if held > replicas {
             Because::Hold
         } else {

@@ -292,8 +292,8 @@ fn clients_apart_are_one_more_word() {
     assert_eq!(one.apart().collect::<Vec<_>>(), ["job", "people"]);
     assert!(with < 0.97 * without, "{with} {without}");
     // It is a document, and goes on to the same answers.
-    let text = serde_json::to_string(&one).unwrap();
-    let mut again: ByClient = serde_json::from_str(&text).unwrap();
+    let text = serde_json::to_string(&one).expect("a document");
+    let mut again: ByClient = serde_json::from_str(&text).expect("a document");
     for at in 0..300 {
         let came = of_clients(at).iter().map(|(_, value)| value).sum();
         one.observe(Some(came), of_clients(at));
@@ -318,5 +318,5 @@ fn who_is_not_told_apart_changes_nothing() {
         one.observe(Some(100.0), [(name.as_str(), 60.0)]);
     }
     assert!(one.apart().count() <= APART);
-    assert!(serde_json::to_string(&one).unwrap().len() < 3_000_000);
+    assert!(serde_json::to_string(&one).expect("a document").len() < 3_000_000);
 }

@@ -5,13 +5,16 @@ use crate::table_error;
 use gpuwise_domain::request::Request;
 use std::collections::BTreeMap;
 
+/// Times in seconds and values, by name.
+pub type Readings = Vec<(String, Vec<(f64, f64)>)>;
+
 /// Rates by name.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct RateSeries {
     /// Names in the order of the file; one without a name is `""`.
-    pub series: Vec<(String, Vec<(f64, f64)>)>,
+    pub series: Readings,
     /// Of each, what came of whom, where it is told: clients in the order of the file.
-    pub clients: Vec<Vec<(String, Vec<(f64, f64)>)>>,
+    pub clients: Vec<Readings>,
     /// What its values are.
     pub counts: Counts,
 }
