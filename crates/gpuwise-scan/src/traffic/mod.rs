@@ -17,7 +17,7 @@ mod tables;
 pub mod timestamp;
 
 pub use decompress::{DecompressError, decompress};
-pub use series::{Counts, DECODE, PREFILL, RateSeries, read_series};
+pub use series::{Counts, DECODE, PREFILL, RateSeries, Readings, read_series};
 pub use servegen::{LengthTable, LengthWindow, RateSummary, RateTable, RateWindow};
 pub use summary::{LengthSummary, TraceSummary};
 
