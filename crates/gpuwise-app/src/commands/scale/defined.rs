@@ -2,6 +2,7 @@
 //! KEDA would say of it.
 
 use crate::{error::Problem, progress};
+use gpuwise_read::catalogue::toml_line;
 use gpuwise_server::Defined;
 use serde::Deserialize;
 use std::{
@@ -108,7 +109,10 @@ fn services(files: &[(PathBuf, Option<SystemTime>)]) -> anyhow::Result<Vec<Defin
     for (path, _) in files {
         let wrong = |why: String| Problem::new(format!("--services {}: {why}", path.display()));
         let text = fs::read_to_string(path).map_err(|error| unread(path, error))?;
-        let written: Written = toml::from_str(&text).map_err(|error| wrong(error.to_string()))?;
+        let written: Written = toml::from_str(&text).map_err(|error| {
+            let line = toml_line(&text, &error);
+            wrong(format!("line {line}: {}", error.message()))
+        })?;
         for one in written.service {
             let fields = one.fields.into_iter().map(|(key, value)| {
                 let said = value.as_str().map(str::to_owned);
