@@ -76,7 +76,7 @@ fn table(out: &mut String, lines: &[&StatementLine], totals: Option<&StatementAn
             let payable = escape(&total.payable);
             let _ = write!(
                 out,
-                "<tr><td colspan=\"10\">Payable</td><td class=\"n\">{payable}</td></tr>"
+                "<tr><td colspan=\"11\">Payable</td><td class=\"n\">{payable}</td></tr>"
             );
         }
         out.push_str("</tfoot>");
@@ -107,7 +107,7 @@ fn row(out: &mut String, line: &StatementLine) {
     let _ = write!(
         out,
         "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td class=\"n\">{}</td>\
-         <td class=\"n\">{}</td><td class=\"n\">{quantity}</td><td class=\"n\">{}</td>\
+         <td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{quantity}</td><td class=\"n\">{}</td>\
          <td class=\"n\">{charge}</td></tr>",
         escape(lease),
         text(&line.gpu),

@@ -99,6 +99,27 @@ fn a_rehearsed_service_comes_to_three_replicas_and_to_none_through_a_restart() {
         let shown = show(&daemon);
         shown["scaling"]["replicas"] == 0 && shown["state"] == "suspended"
     });
+    // Another policy holds from the next look on, and is kept.
+    daemon
+        .place
+        .write("two.toml", "min = 2\nmax = 5\nrate = 10.0\n");
+    daemon.json(&["lease", "scale", "L-1", "--policy", "two.toml"]);
+    until("two serve", || {
+        members(&show(&daemon), "serving", "active") == 2
+    });
+    let asked = show(&daemon)["ask"]["service"]["scale"]["min"].clone();
+    assert_eq!(asked, 2);
+    let metrics = daemon.ask("GET", "/metrics", "").text;
+    assert!(
+        metrics.contains("gpuwise_service_replicas{service=\"L-1\",role=\"serving\"} 2"),
+        "{metrics}"
+    );
+    let statement = daemon.json(&["statement", "vision"]);
+    let starts = statement["lines"].as_array().expect("lines").iter();
+    assert!(
+        starts.filter(|line| !line["start_hours"].is_null()).count() > 0,
+        "{statement}"
+    );
     let whole = daemon.json(&["store", "check", "--store", "sqlite://log.db"]);
     assert_eq!(whole["problems"], Value::Array(Vec::new()));
 }

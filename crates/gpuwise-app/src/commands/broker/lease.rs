@@ -31,6 +31,10 @@ pub enum LeaseCommand {
     Show(One),
     /// Say why a lease waits and what would help, or why it is where it is
     Explain(One),
+    /// Let the service of a lease follow demand by another policy from now on
+    ///
+    /// What was learned of its demand begins anew; its replicas stay until the policy says otherwise.
+    Scale(scale::Set),
     /// Show what the command of a lease wrote
     Logs(logs::Log),
     /// Give a lease back: what runs is stopped, and its GPUs are free
@@ -258,6 +262,11 @@ pub fn run(context: &Context, command: &LeaseCommand) -> anyhow::Result<Exit> {
             let why: ExplanationAnswer = client.get(&format!("{path}/explanation"))?;
             let context = context.answering(AnswerName::LeaseExplanation);
             explain(&context, &why)
+        }
+        LeaseCommand::Scale(flags) => {
+            let (client, path) = flags.one.asked(context)?;
+            let policy = scale::read(&flags.policy)?;
+            show(&one, &client.put(&format!("{path}/scaling"), &policy)?)
         }
         LeaseCommand::Logs(flags) => logs::run(&context.answering(AnswerName::LeaseLog), flags),
         LeaseCommand::Release(flags) => {

@@ -2,6 +2,7 @@
 
 mod emit;
 mod plan;
+mod policy;
 mod replay;
 #[cfg(feature = "serve")]
 mod serve;
