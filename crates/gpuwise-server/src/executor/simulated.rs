@@ -95,7 +95,8 @@ impl Executor for Simulated {
         }
         let fails = self.fails(order.id, &order.work);
         self.taken.insert(order.id, fails);
-        self.due.insert((now + self.delay(&order.work, broker), order.id));
+        self.due
+            .insert((now + self.delay(&order.work, broker), order.id));
     }
 
     fn observe(&mut self, now: Nanoseconds) -> Vec<Observation> {

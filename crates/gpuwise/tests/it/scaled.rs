@@ -201,3 +201,63 @@ fn a_policy_that_cannot_be_is_refused_with_its_field() {
         assert!(refused.contains(told), "{text}: {refused}");
     }
 }
+
+/// Four GPUs: what is warm is lent to guests, who leave within 5 s, and wakes within 5 s more.
+#[test]
+fn warm_spares_are_lent_and_come_back_within_a_time_that_is_said() {
+    let place = Place::new();
+    place.write("fleet.toml", FLEET.replace("8xH100", "4xH100"));
+    place.write(
+        "traffic.csv",
+        "time,rate\n2026-01-01T00:00:00Z,5\n2026-01-01T02:00:00Z,5\n2026-01-01T04:00:00Z,28\n2026-01-01T12:00:00Z,28\n",
+    );
+    place.write(
+        "scale.toml",
+        "max = 4\nrate = 10.0\nstart = \"2min\"\nwarm_cost = 0.1\n",
+    );
+    place.write("lend.toml", "[disruption]\nlend = true\n");
+    let flags = [
+        "--speed",
+        "600",
+        "--start-takes",
+        "90s",
+        "--rehearse",
+        "tiny=traffic.csv",
+    ];
+    let daemon = Daemon::start_in(place, &flags, Vec::new());
+    for tenant in ["vision", "batch"] {
+        daemon.json(&["tenant", "create", tenant]);
+    }
+    daemon.json(&["policy", "set", "lend.toml"]);
+    service(&daemon, &["--suspend", "sleep"], &["engine"]);
+    let show = || daemon.json(&["lease", "show", "L-1"]);
+    let warm = || members(&show(), "warm", "suspended");
+    until("one sleeps", || warm() >= 1);
+    for _ in 0..4 {
+        daemon.json(&[
+            "lease",
+            "request",
+            "--tenant",
+            "batch",
+            "--gpu",
+            "1xH100",
+            "--preemptible",
+        ]);
+    }
+    let guests = || {
+        let all = daemon.json(&["lease", "list", "--tenant", "batch"]);
+        let all = all["items"].as_array().expect("a list").iter();
+        all.filter(|one| one["state"] == "active").count()
+    };
+    // What nobody holds and what sleeps, all of it: three of four GPUs while one serves.
+    until("guests have what sleeps", || {
+        let shown = show();
+        members(&shown, "serving", "active") == 1
+            && members(&shown, "warm", "suspended") >= 1
+            && guests() == 3
+    });
+    until("three serve", || members(&show(), "serving", "active") >= 3);
+    let back = show()["scaling"]["return_p99"].as_f64().expect("a time");
+    assert!((10.0..60.0).contains(&back), "{back}");
+    assert!(guests() <= 1);
+}

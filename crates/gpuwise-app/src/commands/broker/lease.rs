@@ -4,6 +4,7 @@ mod dry;
 mod logs;
 mod offers;
 mod scale;
+mod wait;
 
 use super::client::{BrokerFlags, Client, moment, money, shown};
 use crate::{
@@ -197,6 +198,12 @@ pub struct RequestFlags {
     /// Exit code 1: it would be refused.
     #[arg(long)]
     dry_run: bool,
+    /// Stay until it is over: show what its command writes, and end with its exit code
+    ///
+    /// Told to end (SIGINT, SIGTERM), it gives the lease back. With --key one that is started again goes on with
+    /// the same lease.
+    #[arg(long, conflicts_with = "dry_run")]
+    wait: bool,
     /// A key under which a repeated request is answered with the same lease
     #[arg(long, value_name = "KEY")]
     key: Option<String>,
@@ -328,6 +335,9 @@ fn request(context: &Context, flags: &RequestFlags) -> anyhow::Result<Exit> {
         return dry::run(context, &client, &ask);
     }
     let lease: LeaseAnswer = client.post("/v1/leases", flags.key.as_deref(), &ask)?;
+    if flags.wait {
+        return wait::until_over(context, &client, &lease);
+    }
     show(context, &lease)
 }
 
