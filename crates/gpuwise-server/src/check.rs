@@ -433,6 +433,7 @@ fn touched(event: &BrokerEvent) -> Touched {
         | BrokerEvent::SloRemoved { .. }
         | BrokerEvent::DemandSet { .. }
         | BrokerEvent::Learned { .. }
+        | BrokerEvent::ScaleSet { .. }
         | BrokerEvent::Scaled { .. }
         | BrokerEvent::Proposed { .. }
         | BrokerEvent::ProposalMoved { .. }

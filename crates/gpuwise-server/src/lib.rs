@@ -44,4 +44,5 @@ pub use scaler::{
 };
 pub use serve::{ExecutorKind, Said, ServeError, Settings, serve};
 pub use snapshots::{Made, SnapshotError, keep as keep_snapshot, snapshot};
+pub use stopping::told_to_end;
 pub use writer::Stopped;

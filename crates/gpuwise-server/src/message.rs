@@ -5,8 +5,8 @@ use gpuwise_domain::placement::Queue;
 use gpuwise_store::StoreError;
 use gpuwise_units::Money;
 use gpuwise_wire::broker::{
-    ObjectiveDocument, PolicyDocument, PriceDocument, RightSizeDocument, TokenDocument,
-    UsageAnswer, UsageDocument,
+    ObjectiveDocument, PolicyDocument, PriceDocument, RightSizeDocument, ScalePolicy,
+    TokenDocument, UsageAnswer, UsageDocument,
 };
 use std::sync::Arc;
 use tokio::sync::oneshot;
@@ -81,6 +81,8 @@ pub(crate) enum Command {
     Park(u32),
     /// A service is asked for again.
     Wake(u32),
+    /// A service follows demand by another policy.
+    SetScaling(u32, Box<ScalePolicy>),
     /// A service that follows demand was looked at.
     Scale(Box<Look>),
 }

@@ -282,6 +282,9 @@ impl Writer {
             }
             Command::Park(number) => (Answer::Done, self.ahead.park(now, number)),
             Command::Wake(number) => (Answer::Done, self.ahead.wake(number)),
+            Command::SetScaling(number, policy) => {
+                (Answer::Done, self.ahead.set_scaling(number, *policy)?)
+            }
             Command::Scale(look) => (Answer::Done, self.ahead.scale(now, &look)),
             Command::Explain(number) => {
                 let explained = self.ahead.explain(now, number, policy, true);

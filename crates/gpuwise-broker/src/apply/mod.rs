@@ -171,6 +171,7 @@ impl Broker {
             | BrokerEvent::SloRemoved { .. }
             | BrokerEvent::DemandSet { .. }
             | BrokerEvent::Learned { .. }
+            | BrokerEvent::ScaleSet { .. }
             | BrokerEvent::Scaled { .. }
             | BrokerEvent::Proposed { .. }
             | BrokerEvent::ProposalMoved { .. } => self.of_a_service(at, &logged.event)?,
@@ -197,6 +198,9 @@ impl Broker {
             } => self.demand_set(at, (*lease, *priority, *at_risk), reason)?,
             BrokerEvent::Learned { lease, rows, .. } => {
                 self.learned.insert(*lease, rows.clone());
+            }
+            BrokerEvent::ScaleSet { service, policy } => {
+                self.scaling_set(at, *service, policy.as_ref());
             }
             BrokerEvent::Scaled { look } => self.scaled_by(at, look),
             BrokerEvent::Proposed { proposal } => self.proposed(at, proposal),

@@ -47,7 +47,7 @@ impl Broker {
         let seen = self.seen(now, scaling, look);
         let mut decided = ScaledDocument {
             service: look.service,
-            quiet: self.quiet(now, scaling, look),
+            quiet: Self::quiet(now, scaling, look),
             seen,
             replicas: 0,
             warm: 0,
@@ -60,7 +60,7 @@ impl Broker {
         let decision = scaling.ask(now, &decided);
         decided.replicas = decision.wanted.replicas;
         decided.warm = decision.wanted.warm;
-        decided.because = because(decision.because).to_owned();
+        because(decision.because).clone_into(&mut decided.because);
         decided.demand = rounded(decision.demand);
         decided.covered = rounded(decision.covered);
         decided.steps = steps(
@@ -84,7 +84,7 @@ impl Broker {
     }
 
     /// Looks that were left out since the last that was kept: at none of them anything had come.
-    fn quiet(&self, now: Nanoseconds, scaling: &Scaling, look: &Look) -> u32 {
+    fn quiet(now: Nanoseconds, scaling: &Scaling, look: &Look) -> u32 {
         let known = scaling.looked.filter(|_| look.arrived.is_some());
         let asleep = scaling.last.as_ref().is_some_and(|last| last.replicas == 0);
         let Some(since) = known.filter(|_| asleep) else {

@@ -15,12 +15,14 @@ pub use events::Look;
 pub use rules::rules;
 pub use words::reason;
 
-use crate::{Broker, Lease, LeaseState};
+use crate::{Broker, Lease, LeaseState, Refusal, lease_id};
 use gpuwise_domain::placement::JobId;
 use gpuwise_scale::controller::{Because, Controller as _, Gpuwise, Observed, Rules};
 use gpuwise_sched::world::Phase;
 use gpuwise_units::Nanoseconds;
-use gpuwise_wire::broker::{LeaseAsk, ScaleVerb, ScaledDocument, SeenDocument};
+use gpuwise_wire::broker::{
+    BrokerEvent, LeaseAsk, ScalePolicy, ScaleVerb, ScaledDocument, SeenDocument,
+};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Decisions that are kept of a service.
@@ -242,6 +244,65 @@ impl Broker {
         {
             let scaling = Scaling::new(rules, lease.number, at);
             self.scaling.insert(lease.number, scaling);
+        }
+    }
+
+    /// Lets the service of a lease follow demand by this policy from now on.
+    ///
+    /// # Errors
+    /// When there is no such lease, it is over or no service, or the policy cannot be.
+    pub fn set_scaling(
+        &self,
+        number: u32,
+        policy: ScalePolicy,
+    ) -> Result<Vec<BrokerEvent>, Refusal> {
+        let known = |number| {
+            self.lease(number)
+                .ok_or_else(|| Refusal::NoSuchLease(lease_id(number)))
+        };
+        let lease = known(number)?;
+        let service = lease.replica_of.unwrap_or(number);
+        let first = known(service)?;
+        if first.over.is_some() || first.draining.is_some() {
+            return Err(Refusal::LeaseOver(first.id()));
+        }
+        let Some(ask) = &first.ask.service else {
+            let problem = format!("{} serves no model", first.id());
+            return Err(Refusal::invalid("lease", problem));
+        };
+        if ask.idle.is_some() {
+            let problem =
+                "it gives its GPUs back by itself (service.idle): ask for it anew without that";
+            return Err(Refusal::invalid("lease", problem));
+        }
+        rules(&policy, &first.ask, first.size.as_ref())
+            .map_err(|(field, problem)| Refusal::invalid(field, problem))?;
+        if ask.scale.as_ref() == Some(&policy) {
+            return Ok(Vec::new());
+        }
+        let policy = Some(policy);
+        Ok(vec![BrokerEvent::ScaleSet { service, policy }])
+    }
+
+    pub(crate) fn scaling_set(
+        &mut self,
+        at: Nanoseconds,
+        number: u32,
+        policy: Option<&ScalePolicy>,
+    ) {
+        let Some(lease) = self.leases.get_mut(&number) else {
+            return;
+        };
+        if let Some(service) = &mut lease.ask.service {
+            service.scale = policy.cloned();
+        }
+        let lease = lease.clone();
+        let before = self.scaling.remove(&number);
+        self.scaling_begins(at, &lease);
+        // What was learned of demand begins anew; who is there stays what it is.
+        if let (Some(before), Some(now)) = (before, self.scaling.get_mut(&number)) {
+            now.roles = before.roles;
+            now.changes = before.changes;
         }
     }
 

@@ -109,6 +109,7 @@ fn may_see(call: &Call, entry: &LogEntry) -> bool {
         | BrokerEvent::Restarted { lease }
         | BrokerEvent::DemandSet { lease, .. }
         | BrokerEvent::Learned { lease, .. } => lease,
+        BrokerEvent::ScaleSet { service, .. } => service,
         BrokerEvent::Scaled { look } => look.service,
         BrokerEvent::SloSet { slo } => return slo.tenant == own,
         BrokerEvent::Proposed { proposal } => proposal.lease,

@@ -6,7 +6,7 @@ use axum::{
     http::{StatusCode, header},
     response::{IntoResponse as _, Response},
 };
-use gpuwise_broker::LeaseState;
+use gpuwise_broker::{Broker, LeaseState, ReplicaRole};
 use gpuwise_sched::report::{fleet_figures, typical};
 use std::{
     collections::BTreeMap,
@@ -125,6 +125,12 @@ pub(crate) async fn show(call: Call) -> Result<Response, Problem> {
         let rows = slos(|(good, _)| good);
         family("gpuwise_slo_good_total", "counter", help, &rows);
     }
+    let rows = replicas(&broker);
+    if !rows.is_empty() {
+        let help =
+            "Replicas of services that follow demand, by what they are for; wanted: as decided.";
+        family("gpuwise_service_replicas", "gauge", help, &rows);
+    }
     let world = broker.world();
     let figures = fleet_figures(world, &typical(world, 950)).basic;
     let gpus = |milli: u64| format!("{}", milli as f64 / 1000.0);
@@ -149,6 +155,26 @@ pub(crate) async fn show(call: Call) -> Result<Response, Problem> {
     family("gpuwise_info", "gauge", "What runs.", &[(info, "1".into())]);
     let form = [(header::CONTENT_TYPE, "text/plain; version=0.0.4")];
     Ok((form, text).into_response())
+}
+
+/// Replicas of services that follow demand.
+fn replicas(broker: &Broker) -> Vec<(String, String)> {
+    let mut rows = Vec::new();
+    for (service, scaling) in broker.scaled() {
+        let mut row = |role: &str, count: u32| {
+            let labels = format!("{{service=\"L-{service}\",role=\"{role}\"}}");
+            rows.push((labels, count.to_string()));
+        };
+        for role in ReplicaRole::ALL {
+            let own = scaling.replicas().filter(|(_, one)| *one == role);
+            row(role.name(), u32::try_from(own.count()).unwrap_or(u32::MAX));
+        }
+        if let Some(wanted) = scaling.wanted() {
+            row("wanted serving", wanted.replicas);
+            row("wanted warm", wanted.warm);
+        }
+    }
+    rows
 }
 
 /// What went through the gateway, of all services together.

@@ -2,8 +2,8 @@
 
 use super::{
     LARGEST, Problem, audit, call::Call, dry, events, fleet, leases, logs, metrics, offers, open,
-    page, people, plans, policies, prices, proposals, reservations, slos, statements, tenants,
-    tokens, usage,
+    page, people, plans, policies, prices, proposals, reservations, scaling, slos, statements,
+    tenants, tokens, usage,
 };
 use crate::gateway;
 use axum::{http::Method, response::Response};
@@ -166,6 +166,8 @@ routes! {
         &[], "Give a lease back: what runs is stopped, and its GPUs are free", leases::release;
     Get "/v1/leases/{lease}/explanation" "explain-lease" See None => 200 "ExplanationAnswer",
         &[], "Why a lease waits and what would help, or why it is where it is", leases::explain;
+    Put "/v1/leases/{lease}/scaling" "set-scaling" Lease Some("ScalePolicy") => 200 "LeaseAnswer",
+        &[], "Let the service of a lease follow demand by this policy from now on", scaling::set;
     Get "/v1/leases/{lease}/log" "show-log" See None => 200 "LeaseLogAnswer",
         &[
             ("worker", "which worker, from 0 (0)"),

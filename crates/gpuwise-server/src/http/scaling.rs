@@ -1,9 +1,32 @@
 //! How services follow demand, as answers say it.
 
-use super::documents::time;
+use super::{
+    Problem,
+    call::Call,
+    documents::time,
+    leases::{self, seen},
+};
+use crate::message::Command;
+use axum::response::Response;
 use gpuwise_broker::{Broker, Lease, Scaling, lease_id, scale_reason};
 use gpuwise_units::Nanoseconds;
-use gpuwise_wire::broker::{ReplicaAnswer, ScaleDecisionAnswer, ScaledDocument, ScalingAnswer};
+use gpuwise_wire::broker::{
+    ReplicaAnswer, ScaleDecisionAnswer, ScalePolicy, ScaledDocument, ScalingAnswer,
+};
+
+/// Lets a service follow demand by another policy.
+pub(crate) async fn set(call: Call) -> Result<Response, Problem> {
+    let policy: ScalePolicy = call.document()?;
+    let (number, tenant) = {
+        let broker = call.shared.broker();
+        let lease = seen(&call, &broker)?;
+        (lease.number, lease.ask.tenant.clone())
+    };
+    let command = Command::SetScaling(number, Box::new(policy));
+    let origin = call.origin(lease_id(number), Some(&tenant))?;
+    call.shared.ask_for(origin, command).await?;
+    leases::show(call).await
+}
 
 /// Of the service of a lease; `None`: it does not follow demand.
 pub(super) fn answer(broker: &Broker, lease: &Lease) -> Option<ScalingAnswer> {

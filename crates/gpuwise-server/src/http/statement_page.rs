@@ -76,7 +76,7 @@ fn table(out: &mut String, lines: &[&StatementLine], totals: Option<&StatementAn
             let payable = escape(&total.payable);
             let _ = write!(
                 out,
-                "<tr><td colspan=\"10\">Payable</td><td class=\"n\">{payable}</td></tr>"
+                "<tr><td colspan=\"11\">Payable</td><td class=\"n\">{payable}</td></tr>"
             );
         }
         out.push_str("</tfoot>");

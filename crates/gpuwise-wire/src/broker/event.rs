@@ -1,7 +1,8 @@
 //! What happened, as the log keeps it.
 
 use super::{
-    LeaseAsk, ProposalState, RightSizeDocument, ScaledDocument, SloDocument, UsageDocument,
+    LeaseAsk, ProposalState, RightSizeDocument, ScalePolicy, ScaledDocument, SloDocument,
+    UsageDocument,
 };
 use crate::live::{
     EventDocument, FleetDocument, JobDocument, NumberedPlanDocument, QueueDocument,
@@ -166,6 +167,13 @@ pub enum BrokerEvent {
         rows: String,
         reason: String,
     },
+    /// A service follows demand by another policy from now on, or no longer.
+    ScaleSet {
+        /// Its first lease.
+        service: u32,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        policy: Option<ScalePolicy>,
+    },
     /// A service that follows demand was looked at: how many replicas it is to have, and why.
     Scaled {
         look: Box<ScaledDocument>,
@@ -213,6 +221,7 @@ impl BrokerEvent {
             Self::SloRemoved { .. } => "slo_removed",
             Self::DemandSet { .. } => "demand_set",
             Self::Learned { .. } => "learned",
+            Self::ScaleSet { .. } => "scale_set",
             Self::Scaled { .. } => "scaled",
             Self::Proposed { .. } => "proposed",
             Self::ProposalMoved { .. } => "proposal_moved",

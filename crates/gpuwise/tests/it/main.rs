@@ -14,6 +14,8 @@ mod answers;
 #[cfg(all(feature = "bench", feature = "database"))]
 mod audit;
 mod bad_input;
+#[cfg(feature = "serve")]
+mod batch;
 #[cfg(feature = "bench")]
 mod bench;
 mod broker;

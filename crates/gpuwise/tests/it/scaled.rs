@@ -99,6 +99,27 @@ fn a_rehearsed_service_comes_to_three_replicas_and_to_none_through_a_restart() {
         let shown = show(&daemon);
         shown["scaling"]["replicas"] == 0 && shown["state"] == "suspended"
     });
+    // Another policy holds from the next look on, and is kept.
+    daemon
+        .place
+        .write("two.toml", "min = 2\nmax = 5\nrate = 10.0\n");
+    daemon.json(&["lease", "scale", "L-1", "--policy", "two.toml"]);
+    until("two serve", || {
+        members(&show(&daemon), "serving", "active") == 2
+    });
+    let asked = show(&daemon)["ask"]["service"]["scale"]["min"].clone();
+    assert_eq!(asked, 2);
+    let metrics = daemon.ask("GET", "/metrics", "").text;
+    assert!(
+        metrics.contains("gpuwise_service_replicas{service=\"L-1\",role=\"serving\"} 2"),
+        "{metrics}"
+    );
+    let statement = daemon.json(&["statement", "vision"]);
+    let starts = statement["lines"].as_array().expect("lines").iter();
+    assert!(
+        starts.filter(|line| !line["start_hours"].is_null()).count() > 0,
+        "{statement}"
+    );
     let whole = daemon.json(&["store", "check", "--store", "sqlite://log.db"]);
     assert_eq!(whole["problems"], Value::Array(Vec::new()));
 }
@@ -179,4 +200,64 @@ fn a_policy_that_cannot_be_is_refused_with_its_field() {
         let refused = daemon.refused(&words);
         assert!(refused.contains(told), "{text}: {refused}");
     }
+}
+
+/// Four GPUs: what is warm is lent to guests, who leave within 5 s, and wakes within 5 s more.
+#[test]
+fn warm_spares_are_lent_and_come_back_within_a_time_that_is_said() {
+    let place = Place::new();
+    place.write("fleet.toml", FLEET.replace("8xH100", "4xH100"));
+    place.write(
+        "traffic.csv",
+        "time,rate\n2026-01-01T00:00:00Z,5\n2026-01-01T02:00:00Z,5\n2026-01-01T04:00:00Z,28\n2026-01-01T12:00:00Z,28\n",
+    );
+    place.write(
+        "scale.toml",
+        "max = 4\nrate = 10.0\nstart = \"2min\"\nwarm_cost = 0.1\n",
+    );
+    place.write("lend.toml", "[disruption]\nlend = true\n");
+    let flags = [
+        "--speed",
+        "600",
+        "--start-takes",
+        "90s",
+        "--rehearse",
+        "tiny=traffic.csv",
+    ];
+    let daemon = Daemon::start_in(place, &flags, Vec::new());
+    for tenant in ["vision", "batch"] {
+        daemon.json(&["tenant", "create", tenant]);
+    }
+    daemon.json(&["policy", "set", "lend.toml"]);
+    service(&daemon, &["--suspend", "sleep"], &["engine"]);
+    let show = || daemon.json(&["lease", "show", "L-1"]);
+    let warm = || members(&show(), "warm", "suspended");
+    until("one sleeps", || warm() >= 1);
+    for _ in 0..4 {
+        daemon.json(&[
+            "lease",
+            "request",
+            "--tenant",
+            "batch",
+            "--gpu",
+            "1xH100",
+            "--preemptible",
+        ]);
+    }
+    let guests = || {
+        let all = daemon.json(&["lease", "list", "--tenant", "batch"]);
+        let all = all["items"].as_array().expect("a list").iter();
+        all.filter(|one| one["state"] == "active").count()
+    };
+    // What nobody holds and what sleeps, all of it: three of four GPUs while one serves.
+    until("guests have what sleeps", || {
+        let shown = show();
+        members(&shown, "serving", "active") == 1
+            && members(&shown, "warm", "suspended") >= 1
+            && guests() == 3
+    });
+    until("three serve", || members(&show(), "serving", "active") >= 3);
+    let back = show()["scaling"]["return_p99"].as_f64().expect("a time");
+    assert!((10.0..60.0).contains(&back), "{back}");
+    assert!(guests() <= 1);
 }

@@ -200,6 +200,15 @@ impl Client {
         self.read(path, request.send(body))
     }
 
+    /// Puts a document, whatever there is.
+    pub(super) fn put<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        document: &impl Serialize,
+    ) -> anyhow::Result<T> {
+        self.put_at(path, None, document, |_| 0)
+    }
+
     /// Puts a document in the place of another; with `wanted` only where that is still what was seen.
     pub(super) fn put_at<T: DeserializeOwned>(
         &self,

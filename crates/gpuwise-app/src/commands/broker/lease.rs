@@ -4,6 +4,7 @@ mod dry;
 mod logs;
 mod offers;
 mod scale;
+mod wait;
 
 use super::client::{BrokerFlags, Client, moment, money, shown};
 use crate::{
@@ -31,6 +32,10 @@ pub enum LeaseCommand {
     Show(One),
     /// Say why a lease waits and what would help, or why it is where it is
     Explain(One),
+    /// Let the service of a lease follow demand by another policy from now on
+    ///
+    /// What was learned of its demand begins anew; its replicas stay until the policy says otherwise.
+    Scale(scale::Set),
     /// Show what the command of a lease wrote
     Logs(logs::Log),
     /// Give a lease back: what runs is stopped, and its GPUs are free
@@ -193,6 +198,12 @@ pub struct RequestFlags {
     /// Exit code 1: it would be refused.
     #[arg(long)]
     dry_run: bool,
+    /// Stay until it is over: show what its command writes, and end with its exit code
+    ///
+    /// Told to end (SIGINT, SIGTERM), it gives the lease back. With --key one that is started again goes on with
+    /// the same lease.
+    #[arg(long, conflicts_with = "dry_run")]
+    wait: bool,
     /// A key under which a repeated request is answered with the same lease
     #[arg(long, value_name = "KEY")]
     key: Option<String>,
@@ -259,6 +270,11 @@ pub fn run(context: &Context, command: &LeaseCommand) -> anyhow::Result<Exit> {
             let context = context.answering(AnswerName::LeaseExplanation);
             explain(&context, &why)
         }
+        LeaseCommand::Scale(flags) => {
+            let (client, path) = flags.one.asked(context)?;
+            let policy = scale::read(&flags.policy)?;
+            show(&one, &client.put(&format!("{path}/scaling"), &policy)?)
+        }
         LeaseCommand::Logs(flags) => logs::run(&context.answering(AnswerName::LeaseLog), flags),
         LeaseCommand::Release(flags) => {
             let (client, path) = flags.asked(context)?;
@@ -319,6 +335,9 @@ fn request(context: &Context, flags: &RequestFlags) -> anyhow::Result<Exit> {
         return dry::run(context, &client, &ask);
     }
     let lease: LeaseAnswer = client.post("/v1/leases", flags.key.as_deref(), &ask)?;
+    if flags.wait {
+        return wait::until_over(context, &client, &lease);
+    }
     show(context, &lease)
 }
 

@@ -4,6 +4,7 @@
 mod defined;
 mod emit;
 mod plan;
+mod policy;
 mod replay;
 #[cfg(feature = "serve")]
 mod serve;

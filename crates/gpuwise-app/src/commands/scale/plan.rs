@@ -60,6 +60,9 @@ pub struct Flags {
     /// What a warm replica costs beside one that serves, what it earns while lent taken off; `never`: none can be
     #[arg(long, value_name = "SHARE", default_value = "10%")]
     warm_cost: String,
+    /// Write the policy by which `gpuwise serve` scales such a service (`lease request --scale FILE`)
+    #[arg(long, value_name = "FILE")]
+    save: Option<PathBuf>,
     /// Write replicas over time into one self-contained HTML file
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
@@ -70,7 +73,11 @@ const BESIDE: [Policy; 3] = [Policy::Static, Policy::Hpa, Policy::Gpuwise];
 
 pub(super) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
     let html = flags.html.as_deref().map(Pending::new).transpose()?;
+    let save = flags.save.as_deref().map(Pending::new).transpose()?;
     let plan = planned(flags, context.app.seed)?;
+    if let Some(file) = save {
+        file.finish(&super::policy::of(&plan))?;
+    }
     let context = context.answering(AnswerName::ScalePlan);
     if let Some(file) = html {
         file.finish(&view::page(&plan, &made()))?;

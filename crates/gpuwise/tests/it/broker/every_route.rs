@@ -30,6 +30,7 @@ fn body(document: &str) -> &'static str {
         "ReservationAsk" => {
             r#"{"name":"alphakept","tenant":"alpha","node":"n1","gpus":1,"for":"1h"}"#
         }
+        "ScalePolicy" => r#"{"max":2,"rate":1.0}"#,
         "ProposalDecision" => r#"{"accept":false}"#,
         other => panic!("{other}: say here what is sent to the routes that take it"),
     }

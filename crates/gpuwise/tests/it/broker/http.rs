@@ -7,11 +7,11 @@ use std::{
     net::TcpStream,
 };
 
-pub(super) struct Answer {
-    pub(super) status: u16,
+pub(crate) struct Answer {
+    pub(crate) status: u16,
     /// In small letters.
-    pub(super) head: String,
-    pub(super) text: String,
+    pub(crate) head: String,
+    pub(crate) text: String,
 }
 
 impl Answer {
@@ -28,7 +28,7 @@ impl Answer {
 
 impl Daemon {
     /// Asks with the administrator's token.
-    pub(super) fn ask(&self, method: &str, path: &str, body: &str) -> Answer {
+    pub(crate) fn ask(&self, method: &str, path: &str, body: &str) -> Answer {
         self.ask_as(Some(&self.token), (method, path), &[], body)
     }
 

@@ -1,11 +1,22 @@
 //! Scaling policies of services, and how a service follows demand.
 
+use super::One;
 use crate::error::Problem;
+use clap::Args;
 use gpuwise_wire::broker::{ScaleDecisionAnswer, ScalePolicy, ScalingAnswer};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Decisions that are shown.
 const SHOWN: usize = 3;
+
+#[derive(Debug, Args)]
+pub struct Set {
+    #[command(flatten)]
+    pub(super) one: One,
+    /// The policy (TOML or JSON)
+    #[arg(long, value_name = "FILE")]
+    pub(super) policy: PathBuf,
+}
 
 /// A policy file: JSON where its name says so, else TOML.
 pub(super) fn read(path: &Path) -> anyhow::Result<ScalePolicy> {

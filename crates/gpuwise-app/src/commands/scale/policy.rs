@@ -1,0 +1,40 @@
+//! The policy by which a broker scales a service as it was planned.
+
+use gpuwise_domain::scale::ScalePlan;
+use gpuwise_units::Nanoseconds;
+use gpuwise_wire::broker::{SCALE_POLICY_SCHEMA, ScalePolicy};
+
+/// Replicas beyond those that the trace needed: a policy's most is there for mistakes, not for rises.
+const ROOM: u32 = 2;
+
+/// As a JSON document.
+pub(super) fn of(plan: &ScalePlan) -> String {
+    let most = (plan.most + plan.warm_most).max(1);
+    let policy = ScalePolicy {
+        schema: Some(SCALE_POLICY_SCHEMA.into()),
+        min: Some(1),
+        max: Some(most.saturating_mul(ROOM)),
+        rate: Some(rounded(plan.service.rate)),
+        objective: Some(plan.objective),
+        wait: Some(seconds(plan.service.wait)),
+        start: Some(time(plan.start)),
+        wake: Some(seconds(plan.service.wake)),
+        warm_cost: plan.service.warm_cost,
+        ..ScalePolicy::default()
+    };
+    let mut text = serde_json::to_string_pretty(&policy).unwrap_or_default();
+    text.push('\n');
+    text
+}
+
+fn rounded(value: f64) -> f64 {
+    (value * 1000.0).round() / 1000.0
+}
+
+fn time(time: Nanoseconds) -> String {
+    seconds(time.seconds().get())
+}
+
+fn seconds(seconds: f64) -> String {
+    format!("{}s", rounded(seconds))
+}
