@@ -41,6 +41,7 @@ impl Record for ScalePlan {
         of.list("costs", |p| &p.costs);
         of.list("variants", |p| &p.variants);
         of.field("mixed_per_month", |p| p.mixed_per_month.map(Money::as_f64));
+        of.list("mixes", |p| &p.mixes);
         of.field("notes", |p| p.notes.as_slice());
     }
 }
@@ -192,6 +193,10 @@ pub fn text(plan: &ScalePlan, style: Style) -> String {
             amount(mixed.as_f64())
         );
         let _ = writeln!(out, "{}", style.wrap_after("", &said, 0));
+    }
+    if !plan.mixes.is_empty() {
+        out.push('\n');
+        out += &super::mix::text(&plan.mixes, style);
     }
     out.push('\n');
     let _ = writeln!(out, "{}", style.wrap_after("", &service(&plan.service), 0));
