@@ -133,9 +133,13 @@ pub struct ScaleVariant {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ColdState {
     pub state: &'static str,
+    /// Starts that were seen.
+    pub seen: u64,
     pub median: Nanoseconds,
     pub p90: Nanoseconds,
     pub p99: Nanoseconds,
+    /// What it costs to be in it; `None`: no price is known.
+    pub held_per_hour: Option<HourlyPrice>,
 }
 
 /// An hour of the day, over the days of the trace.

@@ -88,6 +88,15 @@ fn a_plan_is_written_for_each_autoscaler() {
         &buffer,
         &["kind: CapacityBuffer", "replicas: 3", "value: -1000"],
     );
+    // With what came, spares and bounds are those of the plan for it.
+    waves(&place);
+    let asked = ["scale", "plan", "deployment.json", "--trace", "waves.csv"];
+    let plan = said(&place, &asked);
+    let spare = format!("replicas: {}", plan["warm_max"]);
+    has(
+        &emit(&["capacitybuffer", "--trace", "waves.csv"]),
+        &[&spare],
+    );
     let dynamo = emit(&["dynamo", "--query", QUERY, "--graph", "llm/Decode"]);
     has(
         &dynamo,
@@ -332,5 +341,50 @@ fn what_cannot_be_replayed_is_named() {
         let ran = place.run(&[&["scale"], arguments].concat());
         assert_eq!(ran.code, 2, "{arguments:?}: {}", ran.err);
         assert!(ran.err.contains(says), "{arguments:?}: {}", ran.err);
+    }
+}
+
+#[test]
+fn starts_that_were_seen_move_what_is_expected() {
+    let place = Place::new();
+    planned(&place);
+    waves(&place);
+    let rows = (0..8).map(|_| "meta-llama/Llama-3.1-8B,fast,nothing,240\n");
+    let rows = rows.collect::<String>() + "meta-llama/Llama-3.1-8B,slow,,900\nother,fast,,9\n";
+    place.write("starts.csv", format!("model,node,state,seconds\n{rows}"));
+    let plan = |more: &[&str]| {
+        let asked = ["scale", "plan", "deployment.json", "--trace", "waves.csv"];
+        let ran = said(&place, &[&asked[..], more].concat());
+        let state = &ran["cold_start"][0];
+        let seconds = state["p50_seconds"].as_f64().expect("a number");
+        (state["seen"].as_u64(), seconds, ran["cold_start"].clone())
+    };
+    let (seen, before, states) = plan(&[]);
+    assert_eq!(seen, Some(0));
+    // A node that is up costs what is lent, one that serves all of it.
+    let held = |at: usize| states[at]["held_per_hour"].as_f64();
+    assert_eq!(held(0), Some(0.0));
+    assert!(held(1) < held(5), "{states}");
+    let (seen, after, _) = plan(&["--starts", "starts.csv", "--node", "fast"]);
+    assert_eq!(seen, Some(8));
+    assert!(after < 0.7 * before && after > 240.0, "{before} {after}");
+    for (more, expected) in [
+        (
+            &["--starts", "starts.csv"][..],
+            "choose one by --node: fast, slow",
+        ),
+        (
+            &["--starts", "starts.csv", "--node", "other"],
+            "no start of meta-llama/Llama-3.1-8B was seen on it",
+        ),
+        (&["--starts", "waves.csv"], "no column is called `model`"),
+    ] {
+        let asked = ["scale", "plan", "deployment.json", "--trace", "waves.csv"];
+        let ran = place.run(&[&asked[..], more].concat());
+        assert!(
+            ran.code == 2 && ran.err.contains(expected),
+            "{more:?}: {}",
+            ran.err
+        );
     }
 }

@@ -1,6 +1,6 @@
 //! `gpuwise scale emit`: a plan as objects of autoscalers.
 
-use super::{Context, Exit};
+use super::{Context, Exit, plan, starts::Seen};
 use crate::{catalogue, error::Problem, simulation};
 use clap::builder::PossibleValuesParser;
 use gpuwise_domain::{deployment::Deployment, facts, gpu::Device};
@@ -19,10 +19,14 @@ pub struct Flags {
     /// Which autoscaler
     #[arg(long = "as", value_name = "FORM", value_parser = PossibleValuesParser::new(ScalerForm::ALL.map(ScalerForm::name)))]
     form: String,
-    /// Replicas at least; 0: none where nothing comes
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    min: u32,
-    /// Replicas at most [default: twice those of the plan]
+    /// Rates over time, as `gpuwise forecast` reads them: bounds and spares that are not said are those that `gpuwise
+    /// scale plan` finds by them
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+    /// Replicas at least; 0: none where nothing comes [default: 0]
+    #[arg(long, value_name = "N")]
+    min: Option<u32>,
+    /// Replicas at most [default: with --trace those of its highest and the spares; else twice those of the plan]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     max: Option<u32>,
     /// PromQL of requests a second that come for the model, of all its replicas; it must be there while there are
@@ -54,15 +58,15 @@ pub struct Flags {
     /// How long fewer must be enough before there are fewer
     #[arg(long, value_name = "TIME", default_value = "5min")]
     hold: String,
-    /// From nothing until a replica serves
-    #[arg(long, value_name = "TIME", default_value = "3min")]
-    start: String,
+    /// From nothing until a replica serves [default: from the weights' bytes and published stages, p90]
+    #[arg(long, value_name = "TIME")]
+    start: Option<String>,
     /// By what `gpuwise scale serve` decides: by what comes now and until a start is over, or by the rate alone
     #[arg(long, value_name = "NAME", default_value = "gpuwise", value_parser = ["gpuwise", "rate"])]
     controller: String,
-    /// Replicas for which nodes are kept warm (capacitybuffer)
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    spare: u32,
+    /// Replicas for which nodes are kept warm (capacitybuffer) [default: with --trace the most that are; else 1]
+    #[arg(long, value_name = "N")]
+    spare: Option<u32>,
     /// The graph of Dynamo and its service, such as llm/decode (dynamo)
     #[arg(long, value_name = "GRAPH/SERVICE")]
     graph: Option<String>,
@@ -110,6 +114,35 @@ fn graph(flags: &Flags) -> anyhow::Result<Option<(&str, &str)>> {
     Ok(Some(parts.ok_or_else(wrong)?))
 }
 
+/// How many replicas there may be, and for how many nodes are kept warm.
+struct Bounds {
+    least: u32,
+    most: u32,
+    spare: u32,
+}
+
+fn bounds(context: &Context, flags: &Flags, deployment: &Deployment) -> anyhow::Result<Bounds> {
+    let planned = deployment.layout.replicas.max(1);
+    let (usual, spare) = match &flags.trace {
+        Some(trace) => {
+            let asked = plan::Flags::of(&flags.deployment, trace, flags.start.clone());
+            let found = plan::planned(&asked, context.app.seed)?;
+            (found.most.saturating_add(found.warm_most), found.warm_most)
+        }
+        None => (planned.saturating_mul(2), 1),
+    };
+    let bounds = Bounds {
+        least: flags.min.unwrap_or(0),
+        most: flags.max.unwrap_or(usual),
+        spare: flags.spare.unwrap_or(spare),
+    };
+    if bounds.least > bounds.most {
+        let what = format!("--min {} is more than --max {}", bounds.least, bounds.most);
+        return Err(Problem::new(what).into());
+    }
+    Ok(bounds)
+}
+
 /// Certificates in PEM, as they stand in a file.
 fn authorities(path: &Path) -> anyhow::Result<String> {
     let shown = path.display();
@@ -128,12 +161,7 @@ pub(super) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
         .ok_or_else(|| Problem::new(format!("--as {}: no such form", flags.form)))?;
     let saved = simulation::read(&flags.deployment)?;
     let deployment = &saved.deployment;
-    let planned = deployment.layout.replicas.max(1);
-    let most = flags.max.unwrap_or_else(|| planned.saturating_mul(2));
-    if flags.min > most {
-        let what = format!("--min {} is more than --max {most}", flags.min);
-        return Err(Problem::new(what).into());
-    }
+    let bounds = bounds(context, flags, deployment)?;
     let query = flags.query.as_deref().unwrap_or_default().trim();
     if form.asks() && query.is_empty() {
         return Err(Problem::new(format!("--as {}: --query is missing", form.name()))
@@ -156,8 +184,8 @@ pub(super) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
     let authorities = flags.ca.as_deref().map(authorities).transpose()?;
     let scaling = Scaling {
         namespace: &flags.namespace,
-        least: flags.min,
-        most,
+        least: bounds.least,
+        most: bounds.most,
         rate: rate(flags.rate, deployment)?,
         query,
         ready: flags.ready_query.as_deref(),
@@ -166,9 +194,16 @@ pub(super) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
         authorities: authorities.as_deref(),
         idle_s: seconds("--idle", &flags.idle)?,
         hold_s: seconds("--hold", &flags.hold)?,
-        start_s: seconds("--start", &flags.start)?,
+        start_s: match &flags.start {
+            Some(text) => seconds("--start", text)?,
+            None => Seen::default()
+                .usual(deployment)?
+                .0
+                .0
+                .div_ceil(1_000_000_000),
+        },
         controller: &flags.controller,
-        spare: flags.spare,
+        spare: bounds.spare,
         graph: graph(flags)?,
     };
     let text = scaled(form, deployment, &engine, &of, &scaling)

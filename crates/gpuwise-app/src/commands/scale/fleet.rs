@@ -1,7 +1,7 @@
 //! A file of variants, filled in by saved deployments and the price list.
 
 use super::{
-    starts,
+    starts::Seen,
     variants::{each, sustained},
 };
 use crate::{commands::Context, error::Problem, questions::read_text, simulation};
@@ -91,7 +91,7 @@ impl Filling<'_> {
     fn deployed(&self, name: &str) -> anyhow::Result<Known> {
         let path: PathBuf = self.beside.join(name);
         let of = simulation::read(&path)?.deployment;
-        let (start, wake) = starts::usual(&of);
+        let (start, wake) = Seen::default().usual(&of)?;
         Ok(Known {
             pool: Some(of.gpu.clone()),
             gpus: Some(of.layout.replica_gpus()),

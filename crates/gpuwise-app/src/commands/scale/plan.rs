@@ -5,7 +5,7 @@ use super::{
     mixes::Asking,
     service::{demand, objective, said, warm_cost},
     shown::Shown,
-    starts,
+    starts::Seen,
     variants::{each, mixed, sustained},
 };
 use crate::{
@@ -17,14 +17,14 @@ use crate::{
 };
 use gpuwise_domain::{
     deployment::{Deployment, Saved},
-    scale::{ColdState, ScalePlan},
+    scale::ScalePlan,
     workload::Target,
 };
 use gpuwise_read::workload::target as read_target;
 use gpuwise_scale::{compare::Policy, fluid::Service, forecast::series::Regular};
 use gpuwise_units::{Nanoseconds, Percentile, math};
 use gpuwise_view::scale::plan as view;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Flags of `gpuwise scale plan`.
 #[derive(Debug, clap::Args)]
@@ -50,6 +50,12 @@ pub struct Flags {
     /// From nothing until a replica serves [default: from the weights' bytes and published stages, p90]
     #[arg(long, value_name = "TIME")]
     start: Option<String>,
+    /// Starts that were seen: a CSV of model, node (its class), state (what was there before) and seconds
+    #[arg(long, value_name = "FILE")]
+    starts: Option<PathBuf>,
+    /// The class of nodes of which starts count [default: the deployment's GPU, or the only class there is]
+    #[arg(long, value_name = "CLASS", requires = "starts")]
+    node: Option<String>,
     /// From warm until it serves [default: from the weights' bytes and the bus, p90]
     #[arg(long, value_name = "TIME")]
     wake: Option<String>,
@@ -62,6 +68,27 @@ pub struct Flags {
     /// Write replicas over time into one self-contained HTML file
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
+}
+
+impl Flags {
+    /// As a plan is asked for by nothing but a deployment and rates; `start`: from nothing until a replica serves.
+    pub(super) fn of(deployment: &Path, trace: &Path, start: Option<String>) -> Self {
+        Self {
+            deployment: deployment.to_owned(),
+            trace: trace.to_owned(),
+            beside: Vec::new(),
+            series: None,
+            ttft: None,
+            objective: None,
+            start,
+            starts: None,
+            node: None,
+            wake: None,
+            warm_cost: "10%".into(),
+            save: None,
+            html: None,
+        }
+    }
 }
 
 pub(super) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
@@ -94,7 +121,7 @@ struct Start {
     cold: Nanoseconds,
     wake: Nanoseconds,
     stated: bool,
-    states: Vec<ColdState>,
+    seen: Seen,
 }
 
 fn starts(deployment: &Deployment, flags: &Flags) -> anyhow::Result<Start> {
@@ -103,13 +130,17 @@ fn starts(deployment: &Deployment, flags: &Flags) -> anyhow::Result<Start> {
             .map(|text| series::time(flag, text))
             .transpose()
     };
-    let (cold, wake) = starts::usual(deployment);
+    let seen = match &flags.starts {
+        Some(file) => Seen::read(file, flags.node.as_deref())?,
+        None => Seen::default(),
+    };
+    let (cold, wake) = seen.usual(deployment)?;
     let start = stated("--start", &flags.start)?;
     Ok(Start {
         cold: start.unwrap_or(cold),
         wake: stated("--wake", &flags.wake)?.unwrap_or(wake),
         stated: start.is_some(),
-        states: starts::states(deployment),
+        seen,
     })
 }
 
@@ -182,7 +213,11 @@ fn only(read: &series::Read) -> anyhow::Result<&(String, Regular)> {
         .into())
 }
 
-fn planned(flags: &Flags, seed: u64) -> anyhow::Result<ScalePlan> {
+/// What a deployment is to do.
+///
+/// # Errors
+/// When a file cannot be read, or nothing follows from it.
+pub(super) fn planned(flags: &Flags, seed: u64) -> anyhow::Result<ScalePlan> {
     let saved = simulation::read(&flags.deployment)?;
     let deployment = &saved.deployment;
     let Asked {
@@ -202,6 +237,7 @@ fn planned(flags: &Flags, seed: u64) -> anyhow::Result<ScalePlan> {
         &flags.beside,
         &samples,
         &service,
+        &start.seen,
     )?;
     let mixes = mixed.replayed(
         &Asking {
@@ -228,7 +264,7 @@ fn planned(flags: &Flags, seed: u64) -> anyhow::Result<ScalePlan> {
         service: said(&service),
         start: start.cold,
         start_stated: start.stated,
-        states: start.states,
+        states: start.seen.states(deployment, price, service.warm_cost)?,
         least: serving().min().unwrap_or(1),
         most: serving().max().unwrap_or(1),
         target: aimed(&samples),

@@ -3,7 +3,7 @@
 use super::{
     decisions::Log,
     mixes::{Asked, Asking},
-    starts,
+    starts::Seen,
 };
 use crate::{error::Problem, simulation};
 use gpuwise_domain::{
@@ -54,17 +54,22 @@ pub(super) fn mixed(
     beside: &[PathBuf],
     samples: &[ScaleSample],
     service: &Service,
+    seen: &Seen,
 ) -> anyhow::Result<Mixed> {
     if beside.is_empty() {
         return Ok(Mixed::default());
     }
     let rate = sustained(path, of)?;
     let mut variants = vec![variant(path, of)?];
-    let mut kinds: Vec<Variant> = variants.iter().map(|one| kind(of, one, service)).collect();
+    let mut kinds = Vec::new();
+    for one in &variants {
+        kinds.push(kind(of, one, service, seen)?);
+    }
+    let seen = seen.beside();
     for path in beside {
         let of = simulation::read(path)?.deployment;
         let one = variant(path, &of)?;
-        kinds.push(kind(&of, &one, service));
+        kinds.push(kind(&of, &one, service, &seen)?);
         variants.push(one);
     }
     let offered = variants.iter().map(|one| Choice {
@@ -118,11 +123,16 @@ fn variant(path: &Path, of: &Deployment) -> anyhow::Result<ScaleVariant> {
 }
 
 /// The same as it is run: a replica of another GPU starts and wakes in what its own bytes take.
-fn kind(of: &Deployment, one: &ScaleVariant, service: &Service) -> Variant {
-    let (start, wake) = starts::usual(of);
+fn kind(
+    of: &Deployment,
+    one: &ScaleVariant,
+    service: &Service,
+    seen: &Seen,
+) -> anyhow::Result<Variant> {
+    let (start, wake) = seen.usual(of)?;
     let stated = Nanoseconds((service.start * 1e9) as u64);
     let name = format!("{} × {}", one.gpus, one.gpu);
-    Variant {
+    Ok(Variant {
         pool: one.gpu.clone(),
         gpus: one.gpus,
         rate: one.rate,
@@ -136,7 +146,7 @@ fn kind(of: &Deployment, one: &ScaleVariant, service: &Service) -> Variant {
         warm_cost: service.warm_cost,
         spot: None,
         name,
-    }
+    })
 }
 
 impl Mixed {
