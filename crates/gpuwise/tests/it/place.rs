@@ -117,7 +117,7 @@ fn an_answer_says_how_far_the_search_went() {
     let place = with(
         &(job(
             "low",
-            "gpus = \"4xH100\"\nrunning = \"a:0-3\"\npreemptible = true",
+            "gpus = \"4xH100\"\nrunning = \"a:0-3\"\npreemptible = true\nduration = \"8h\"",
         ) + &job("high", "gpus = \"2xH100\"\npriority = 5")),
     );
     let preempts = [&PLAN[..], &["--preempt"]].concat();
