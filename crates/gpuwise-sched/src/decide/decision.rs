@@ -506,18 +506,13 @@ pub(super) fn place(
         known.asked = Some((class, narrowed.worker.gpu.kinds()));
         class
     });
+    let state = world.job(job.id);
     if let (Some(class), Some(known)) = (class, &verdicts) {
-        if known.finds_none(class) {
-            return Err(None);
-        }
-        let state = world.job(job.id);
-        if let Some(told) = state.and_then(|state| known.delays(class, state, padding)) {
-            return Err(Some(told));
-        }
+        known.leave_open(class, state, padding)?;
     }
     let mut none = |told: Option<Shortage>, avoids: bool| {
         if let (Some(class), Some(known)) = (class, verdicts.as_mut()) {
-            match (told, world.job(job.id)) {
+            match (told, state) {
                 (None, _) => known.found_none(class),
                 (Some(told), Some(state)) if !avoids => known.delayed(class, state, padding, told),
                 _ => {}
@@ -525,9 +520,8 @@ pub(super) fn place(
         }
         Err(told)
     };
-    let avoided: Vec<(NodeId, Nanoseconds)> = world
-        .job(job.id)
-        .map_or_else(Vec::new, |state| state.avoids(now).collect());
+    let avoided: Vec<(NodeId, Nanoseconds)> =
+        state.map_or_else(Vec::new, |state| state.avoids(now).collect());
     let mut closed: Vec<NodeId> = avoided.iter().map(|(node, _)| *node).collect();
     loop {
         let Some(found) = gang::assignments(world, &narrowed, policy, &closed) else {
@@ -536,12 +530,7 @@ pub(super) fn place(
             {
                 return Err(Some(Shortage::Avoided { node, until }));
             }
-            let others = |node: &&NodeId| avoided.iter().all(|(other, _)| other != *node);
-            let forbidden = closed.iter().find(others).map(|node| match gate.first() {
-                Some(head) => Shortage::BehindHead { head },
-                None => Shortage::Reserved { node: *node },
-            });
-            return none(forbidden, !avoided.is_empty());
+            return none(forbidden(gate, &closed, &avoided), !avoided.is_empty());
         };
         queues::within_quota(world, job, &found.assignments)?;
         let held = queues::Tentative {
@@ -550,24 +539,33 @@ pub(super) fn place(
             prepare: &found.prepare,
         };
         let nodes = gate.offends(world, &held, now, padding);
+        if nodes.is_empty() {
+            return Ok(found);
+        }
         let before = closed.len();
         closed.extend(&nodes);
         closed.sort_unstable();
         closed.dedup();
-        if nodes.is_empty() {
-            return Ok(found);
-        }
         // Each turn closes a node, and there may be many.
         *left = left.saturating_sub(TURN);
         if closed.len() == before || *left == 0 {
             let told = gate.first().map(|head| Shortage::BehindHead { head });
-            return if told.is_some() {
-                none(told, !avoided.is_empty())
-            } else {
-                Err(None)
-            };
+            return told.map_or(Err(None), |told| none(Some(told), !avoided.is_empty()));
         }
     }
+}
+
+/// Why a place on a node that is closed may not be taken; `None`: where it only failed before nothing is closed.
+fn forbidden(
+    gate: &AdmissionGate,
+    closed: &[NodeId],
+    avoided: &[(NodeId, Nanoseconds)],
+) -> Option<Shortage> {
+    let others = |node: &&NodeId| avoided.iter().all(|(other, _)| other != *node);
+    closed.iter().find(others).map(|node| match gate.first() {
+        Some(head) => Shortage::BehindHead { head },
+        None => Shortage::Reserved { node: *node },
+    })
 }
 
 fn stops_of(victims: &[JobId]) -> Vec<Action> {

@@ -120,6 +120,21 @@ impl Verdicts {
         self.no_place.get(class as usize).copied().unwrap_or(false)
     }
 
+    /// Whether it must still be looked for a place of one of a class: nobody of it has found none, nor would have
+    /// delayed others.
+    pub(super) fn leave_open(
+        &self,
+        class: ClassId,
+        state: Option<&JobState>,
+        padding_sigmas: f64,
+    ) -> Result<(), Option<Shortage>> {
+        if self.finds_none(class) {
+            return Err(None);
+        }
+        let told = state.and_then(|state| self.delays(class, state, padding_sigmas));
+        told.map_or(Ok(()), |told| Err(Some(told)))
+    }
+
     pub(super) fn found_none(&mut self, class: ClassId) {
         if let Some(known) = self.no_place.get_mut(class as usize) {
             *known = true;
@@ -180,12 +195,7 @@ impl Verdicts {
     }
 
     /// What one was told who would have delayed others, and is not longer.
-    pub(super) fn delays(
-        &self,
-        class: ClassId,
-        state: &JobState,
-        padding_sigmas: f64,
-    ) -> Option<Shortage> {
+    fn delays(&self, class: ClassId, state: &JobState, padding_sigmas: f64) -> Option<Shortage> {
         if self.delaying.is_empty() {
             return None;
         }

@@ -10,15 +10,7 @@ pub fn shortage_words(world: &World, job: &StoredJob, shortage: &Shortage) -> St
     match shortage {
         Shortage::Untold => "it does not fit".to_owned(),
         Shortage::NoSuchGpu { kinds } => no_such_gpu(world, job, *kinds),
-        Shortage::LargerThanFleet { fit, needed } => {
-            let what = if *needed == 1 {
-                "one worker fits no node".to_owned()
-            } else {
-                format!("{needed} workers are needed and {fit} have room")
-            };
-            let wide = too_wide(world, job).unwrap_or_default();
-            format!("larger than the fleet: {what}, were it empty{wide}")
-        }
+        Shortage::LargerThanFleet { fit, needed } => larger(world, job, *fit, *needed),
         Shortage::Gpus { needed, best, node } => {
             let place = on_node(world, *node);
             let kinds = kinds_words(world, job.worker.gpu.kinds());
@@ -28,20 +20,13 @@ pub fn shortage_words(world: &World, job: &StoredJob, shortage: &Shortage) -> St
             )
         }
         Shortage::Cpu { needed, best, node } => {
-            let cores = |milli: u64| thousandths(milli);
-            format!(
-                "needs {} cores beside its GPUs; {} has {} free",
-                cores(*needed),
-                on_node(world, *node),
-                cores(*best)
-            )
+            let needed = format!("{} cores", thousandths(*needed));
+            beside(world, &needed, *node, &thousandths(*best))
         }
-        Shortage::Memory { needed, best, node } => format!(
-            "needs {} of host memory beside its GPUs; {} has {} free",
-            mib(*needed),
-            on_node(world, *node),
-            mib(*best)
-        ),
+        Shortage::Memory { needed, best, node } => {
+            let needed = format!("{} of host memory", mib(*needed));
+            beside(world, &needed, *node, &mib(*best))
+        }
         Shortage::Fraction { needed, best } => format!(
             "needs {} % of a GPU; the best has {} % free",
             tenths(*needed),
@@ -81,22 +66,39 @@ pub fn shortage_words(world: &World, job: &StoredJob, shortage: &Shortage) -> St
             format!("it would delay job {name}, which goes first")
         }
         Shortage::Held => "it is held back".to_owned(),
-        Shortage::BackOff { until } => {
-            format!(
-                "it failed to start, and is tried again {}",
-                after(world, *until)
-            )
-        }
-        Shortage::Avoided { node, until } => format!(
-            "it failed to start on {}, where it is tried again {}",
-            node_name(world, *node),
-            after(world, *until)
-        ),
+        Shortage::BackOff { until } => failed(world, None, *until),
+        Shortage::Avoided { node, until } => failed(world, Some(*node), *until),
         Shortage::Unfenced { node } => format!(
             "it may still run on {}, which does not answer; it starts elsewhere once that node is fenced",
             node_name(world, *node)
         ),
         Shortage::Leaving => "it is still where it was told to stop".to_owned(),
+    }
+}
+
+fn larger(world: &World, job: &StoredJob, fit: u32, needed: u32) -> String {
+    let what = if needed == 1 {
+        "one worker fits no node".to_owned()
+    } else {
+        format!("{needed} workers are needed and {fit} have room")
+    };
+    let wide = too_wide(world, job).unwrap_or_default();
+    format!("larger than the fleet: {what}, were it empty{wide}")
+}
+
+fn beside(world: &World, needed: &str, node: Option<NodeId>, best: &str) -> String {
+    let place = on_node(world, node);
+    format!("needs {needed} beside its GPUs; {place} has {best} free")
+}
+
+fn failed(world: &World, on: Option<NodeId>, until: Nanoseconds) -> String {
+    let again = after(world, until);
+    match on {
+        None => format!("it failed to start, and is tried again {again}"),
+        Some(node) => {
+            let node = node_name(world, node);
+            format!("it failed to start on {node}, where it is tried again {again}")
+        }
     }
 }
 

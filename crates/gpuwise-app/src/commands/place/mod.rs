@@ -188,9 +188,12 @@ pub(super) fn estate(
     })
 }
 
+/// How far a decision is searched for.
+const EFFORT: Effort = Effort::BARE;
+
 /// Decides of all who wait, tidies up where that is asked for, and checks the plan.
 pub(super) fn decided(world: &World, policy: &mut Policy) -> anyhow::Result<Decided> {
-    let (now, effort, tells) = (world.now(), Effort::BARE, Tells::Everybody);
+    let (now, effort, tells) = (world.now(), EFFORT, Tells::Everybody);
     let (mut plan, report) = decide_pending(now, world, &|_| false, policy, effort, tells);
     let mut after = world.clone();
     carry_out(&mut after, &plan.actions)?;
