@@ -70,6 +70,8 @@ pub struct Broker {
     pub(crate) proposals: BTreeMap<u32, Proposal>,
     /// Services that follow demand, by their first leases.
     pub(crate) scaling: BTreeMap<u32, Scaling>,
+    /// Leases that are not over and are replicas of others.
+    pub(crate) replicas: BTreeSet<u32>,
     /// What was measured of services: rows as `gpuwise calibrate` keeps them, by the first lease of each.
     pub(crate) learned: BTreeMap<u32, String>,
     /// The month whose budgets hold what leases may cost.
@@ -298,6 +300,7 @@ impl Broker {
             raised: BTreeMap::new(),
             proposals: BTreeMap::new(),
             scaling: BTreeMap::new(),
+            replicas: self.replicas.clone(),
             learned: self.learned.clone(),
             begun: self.begun,
             now: self.now,

@@ -29,7 +29,7 @@ const QUEUE: i32 = 4096;
 pub fn serve(
     settings: Settings,
     desk: Arc<dyn Desk>,
-    say: Arc<dyn Fn(&Said) + Send + Sync>,
+    say: &Arc<dyn Fn(&Said) + Send + Sync>,
 ) -> Result<(), ServeError> {
     let (close, closing) = watch::channel(false);
     let close = Arc::new(close);
@@ -43,7 +43,7 @@ pub fn serve(
     // after a second, and then after three.
     let _ = rustix::net::listen(&listener, QUEUE);
     let address = listener.local_addr().map_err(listen)?;
-    let standing = Standing::new(Arc::clone(&say));
+    let standing = Standing::new(Arc::clone(say));
     let gate = Arc::new(Gate::new(standing.clone()));
     if let Some(files) = &settings.tls {
         // What is wrong with it is said at once, too.
@@ -56,7 +56,7 @@ pub fn serve(
         .spawn(move || http::run(listener, tls, behind, told))
         .map_err(thread_of("the HTTP server"))?;
     let has_tls = settings.tls.is_some();
-    let started = start(settings, desk, address, (&gate, &closing), &*say);
+    let started = start(settings, desk, address, (&gate, &closing), &**say);
     let writing = match started {
         Ok(Some(started)) => {
             say(&Said::Listens {

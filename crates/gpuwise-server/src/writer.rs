@@ -282,14 +282,21 @@ impl Writer {
             }
             Command::Park(number) => (Answer::Done, self.ahead.park(now, number)),
             Command::Wake(number) => (Answer::Done, self.ahead.wake(number)),
-            Command::SetScaling(number, policy) => {
-                (Answer::Done, self.ahead.set_scaling(number, *policy)?)
-            }
-            Command::Scale(look) => (Answer::Done, self.ahead.scale(now, &look)),
             Command::Explain(number) => {
                 let explained = self.ahead.explain(now, number, policy, true);
                 (Answer::Explanation(Box::new(explained)), Vec::new())
             }
+            of_a_service => return self.of_a_service(now, of_a_service),
+        })
+    }
+
+    /// What services used, are held to, should become, and how many of them there are.
+    fn of_a_service(
+        &self,
+        now: Nanoseconds,
+        command: Command,
+    ) -> Result<(Answer, Vec<BrokerEvent>), Failure> {
+        Ok(match command {
             Command::Usage(told) => {
                 let (answer, events) = self.ahead.usage(now, told)?;
                 (Answer::Usage(answer), events)
@@ -312,6 +319,12 @@ impl Writer {
                 let events = self.ahead.decide_proposal(&id, accepted, &reason)?;
                 (Answer::Done, events)
             }
+            Command::SetScaling(number, policy) => {
+                (Answer::Done, self.ahead.set_scaling(number, *policy)?)
+            }
+            Command::Scale(look) => (Answer::Done, self.ahead.scale(now, &look)),
+            // Others are done where they are told apart.
+            _ => (Answer::Done, Vec::new()),
         })
     }
 

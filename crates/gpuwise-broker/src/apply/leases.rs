@@ -71,6 +71,9 @@ impl Broker {
             self.reserve(at, &requested, money(reserved)?);
         }
         self.scaling_begins(at, &requested);
+        if replica_of.is_some() {
+            self.replicas.insert(*lease);
+        }
         self.leases.insert(*lease, requested);
         self.open.insert(*lease);
         if let Some(service) = &ask.service {

@@ -98,6 +98,7 @@ impl Broker {
             raised: BTreeMap::new(),
             proposals: BTreeMap::new(),
             scaling: BTreeMap::new(),
+            replicas: BTreeSet::new(),
             learned: BTreeMap::new(),
             begun: at,
             now: at,

@@ -225,15 +225,15 @@ impl Broker {
 
     /// Replicas whose service is over, or is told to end, end with it.
     pub(crate) fn orphans(&self) -> Vec<BrokerEvent> {
-        if self.scaling.is_empty() {
-            return Vec::new();
-        }
         let orphan = |lease: &&Lease| {
             let first = lease.replica_of.and_then(|first| self.lease(first));
             let gone = first.is_some_and(|one| one.over.is_some() || one.draining.is_some());
             gone && lease.draining.is_none()
         };
-        let own = self.open().filter(|lease| lease.replica_of.is_some());
+        let own = self
+            .replicas
+            .iter()
+            .filter_map(|number| self.lease(*number));
         let each = own.filter(orphan).flat_map(|lease| {
             const REASON: &str = "its service has ended";
             self.release(lease.number, REASON).unwrap_or_default()

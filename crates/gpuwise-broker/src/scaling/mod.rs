@@ -309,6 +309,7 @@ impl Broker {
     /// A lease is over: it is nobody's replica any more.
     pub(crate) fn scaling_ends(&mut self, lease: u32) {
         self.scaling.remove(&lease);
+        self.replicas.remove(&lease);
         let service = self.leases.get(&lease).and_then(|one| one.replica_of);
         if let Some(scaling) = service.and_then(|service| self.scaling.get_mut(&service)) {
             scaling.roles.remove(&lease);

@@ -223,75 +223,47 @@ fn replicas_end_with_their_service() {
 }
 
 #[test]
+fn replicas_end_where_the_first_fails() {
+    let mut site = site();
+    let first = service(&mut site, policy());
+    comes(&mut site, first, 35.0, 8);
+    let order = site.broker.started_by(first).expect("it was started");
+    site.observe(&Observation::Exited {
+        job: gpuwise_domain::placement::JobId(first),
+        order,
+        code: Some(1),
+        reason: "its command ended with code 1".into(),
+    });
+    assert_eq!(site.state(first), LeaseState::Failed);
+    follow(&mut site);
+    site.settle();
+    assert_eq!(site.broker.open().count(), 0);
+}
+
+#[test]
 fn a_policy_that_cannot_be_is_named() {
     let one = asked("vision", 1, None);
     let wrong = |policy: ScalePolicy| {
         let found = gpuwise_broker::scale_rules(&policy, &one.ask, None);
         found.expect_err("it is wrong").0
     };
+    let with = |change: fn(&mut ScalePolicy)| {
+        let mut one = policy();
+        change(&mut one);
+        one
+    };
     let cases = [
-        (
-            "max",
-            ScalePolicy {
-                max: None,
-                ..policy()
-            },
-        ),
-        (
-            "max",
-            ScalePolicy {
-                min: Some(7),
-                ..policy()
-            },
-        ),
-        (
-            "rate",
-            ScalePolicy {
-                rate: None,
-                ..policy()
-            },
-        ),
-        (
-            "rate",
-            ScalePolicy {
-                rate: Some(f64::NAN),
-                ..policy()
-            },
-        ),
-        (
-            "objective",
-            ScalePolicy {
-                objective: Some(1.0),
-                ..policy()
-            },
-        ),
-        (
-            "wait",
-            ScalePolicy {
-                wait: Some("2".into()),
-                ..policy()
-            },
-        ),
-        (
-            "period",
-            ScalePolicy {
-                period: Some("10ms".into()),
-                ..policy()
-            },
-        ),
-        (
-            "warm_cost",
-            ScalePolicy {
-                warm_cost: Some(0.1),
-                ..policy()
-            },
-        ),
+        ("max", with(|one| one.max = None)),
+        ("max", with(|one| one.min = Some(7))),
+        ("rate", with(|one| one.rate = None)),
+        ("rate", with(|one| one.rate = Some(f64::NAN))),
+        ("objective", with(|one| one.objective = Some(1.0))),
+        ("wait", with(|one| one.wait = Some("2".into()))),
+        ("period", with(|one| one.period = Some("10ms".into()))),
+        ("warm_cost", with(|one| one.warm_cost = Some(0.1))),
         (
             "schema",
-            ScalePolicy {
-                schema: Some("gpuwise.policy/v1".into()),
-                ..policy()
-            },
+            with(|one| one.schema = Some("gpuwise.policy/v1".into())),
         ),
     ];
     for (field, policy) in cases {

@@ -43,6 +43,7 @@ pub enum LeaseCommand {
 }
 
 #[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub struct RequestFlags {
     #[command(flatten)]
     broker: BrokerFlags,

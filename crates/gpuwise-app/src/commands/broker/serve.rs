@@ -240,7 +240,8 @@ pub fn run(context: &Context, flags: &Serve) -> anyhow::Result<Exit> {
         }
         tell(&shown, said);
     };
-    let result = serve(settings, desk, Arc::new(say));
+    let say: Arc<dyn Fn(&Said) + Send + Sync> = Arc::new(say);
+    let result = serve(settings, desk, &say);
     let runs = listens.load(Ordering::Relaxed);
     match result {
         Ok(()) => Ok(Exit::Yes),

@@ -82,7 +82,8 @@ impl Local {
         let Some(service) = &lease.ask.service else {
             return false;
         };
-        let free = |used: &[Process]| (0..).find(|at| used.iter().all(|one| one.worker != *at));
+        let free =
+            |used: &[Process]| (0..=used.len()).find(|at| used.iter().all(|one| one.worker != *at));
         let mut processes = change.stay.clone();
         for (own, visible) in change.come {
             let worker = free(&processes).unwrap_or(processes.len());
