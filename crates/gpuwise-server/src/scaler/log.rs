@@ -8,7 +8,7 @@ use gpuwise_units::Nanoseconds;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-pub(super) const SCHEMA: &str = "gpuwise.scale-decision/v1";
+pub(super) use gpuwise_wire::scale::SCALE_DECISION_SCHEMA as SCHEMA;
 
 /// A decision with all that it was made of.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -109,4 +109,33 @@ pub fn replayed(text: &str) -> Result<(usize, Vec<Difference>), String> {
         }
     }
     Ok((count, differences))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gpuwise_wire::scale::ScaleDecisionFile;
+
+    #[test]
+    fn a_line_is_as_its_schema_says() {
+        let metadata = [
+            ("query", "sum(rate(x[1m]))"),
+            ("rate", "2"),
+            ("maxReplicas", "9"),
+        ];
+        let metadata = metadata.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let service = Service::of(&metadata.into()).expect("a service");
+        for read in [Ok(3.5), Ok(f64::NAN), Err("no answer".to_owned())] {
+            let wanted = Wanted {
+                replicas: read.as_ref().ok().map(|_| 2),
+                reason: "demand".into(),
+            };
+            let period = Nanoseconds(15_000_000_000);
+            let line = Line::new(1, "default/llm", period, &service, true, &read, wanted);
+            let written = serde_json::to_value(&line).expect("JSON");
+            let known: ScaleDecisionFile =
+                serde_json::from_value(written.clone()).expect("the form");
+            assert_eq!(serde_json::to_value(known).expect("JSON"), written);
+        }
+    }
 }

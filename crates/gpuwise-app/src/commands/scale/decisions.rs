@@ -8,26 +8,23 @@ use gpuwise_scale::{
     mixed::{MixController, MixDecision, MixRules, MixSeen, Mixed},
     step::Told,
 };
+use gpuwise_wire::scale::SCALE_MIX_DECISION_SCHEMA as SCHEMA;
 use serde::{Deserialize, Serialize};
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fmt::Write as _,
     fs::{self, File},
     io::{BufWriter, Write as _},
     path::{Path, PathBuf},
 };
 
-const SCHEMA: &str = "gpuwise.scale-mix-decision/v1";
-
 /// A decision with all that it was made of.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Line {
     schema: String,
-    /// The service, and whether it has one variant or all.
     service: String,
-    variants: String,
-    /// What it goes by, on its first line.
+    /// What it goes by, on the first line of a run.
     rules: Option<MixRules>,
     seen: MixSeen,
     /// GPUs of each pool that it may have.
@@ -36,9 +33,11 @@ struct Line {
 }
 
 /// Where decisions are written, if anywhere.
+#[derive(Default)]
 pub(super) struct Log {
     file: Option<(PathBuf, BufWriter<File>)>,
-    begun: BTreeMap<(String, String), ()>,
+    /// Services of this run that have a line.
+    begun: BTreeSet<String>,
     failed: Option<std::io::Error>,
 }
 
@@ -52,27 +51,24 @@ impl Log {
         };
         Ok(Self {
             file: path.map(open).transpose()?,
-            begun: BTreeMap::new(),
+            begun: BTreeSet::new(),
             failed: None,
         })
     }
 
-    pub(super) fn write(
-        &mut self,
-        service: &str,
-        variants: &str,
-        rules: &MixRules,
-        told: &Told<'_>,
-    ) {
+    /// Another run begins: what its services go by is said again.
+    pub(super) fn begin(&mut self) {
+        self.begun.clear();
+    }
+
+    pub(super) fn write(&mut self, service: &str, rules: &MixRules, told: &Told<'_>) {
         let Some((_, file)) = &mut self.file else {
             return;
         };
-        let of = (service.to_owned(), variants.to_owned());
-        let first = self.begun.insert(of, ()).is_none();
+        let first = self.begun.insert(service.to_owned());
         let line = Line {
             schema: SCHEMA.into(),
             service: service.into(),
-            variants: variants.into(),
             rules: first.then(|| rules.clone()),
             seen: told.seen.clone(),
             gpus: told.gpus.to_vec(),
@@ -104,7 +100,7 @@ pub(super) fn again(context: &Context, file: &Path) -> anyhow::Result<Exit> {
         .map_err(|error| Problem::new(format!("--again: cannot read {shown}")).because(error))?;
     let wrong =
         |number: usize, why: &str| Problem::new(format!("--again {shown}: line {number}: {why}"));
-    let mut services: BTreeMap<(String, String), Mixed> = BTreeMap::new();
+    let mut services: BTreeMap<String, Mixed> = BTreeMap::new();
     let (mut count, mut out) = (0, String::new());
     let mut differ = 0;
     for (text, number) in text
@@ -118,7 +114,7 @@ pub(super) fn again(context: &Context, file: &Path) -> anyhow::Result<Exit> {
             let why = format!("schema is {:?}; expected {SCHEMA:?}", line.schema);
             return Err(wrong(number, &why).into());
         }
-        let of = (line.service, line.variants);
+        let of = line.service;
         if let Some(rules) = line.rules {
             services.insert(of.clone(), Mixed::new(rules));
         }

@@ -77,6 +77,7 @@ impl Asked<'_> {
         variants: &[Variant],
         log: &mut Log,
     ) -> Vec<ScaleMix> {
+        log.begin();
         let fleet = Fleet {
             gpus: self.gpus.to_vec(),
             form: self.form,
@@ -96,7 +97,7 @@ impl Asked<'_> {
                 }
             }
             if let (Some(rules), Some(of)) = (rules.get(told.tenant), asking.get(told.tenant)) {
-                log.write(of.name, name, rules, told);
+                log.write(of.name, rules, told);
             }
         });
         let each = out.iter().zip(asking).zip(reasons);
@@ -150,15 +151,16 @@ impl Asked<'_> {
         }
     }
 
-    /// A service on each variant alone, and on all of them.
+    /// A service on each variant alone, and on all of them, whose decisions are logged.
     pub(super) fn rows(&self, asking: &Asking<'_>, log: &mut Log) -> Vec<ScaleMix> {
+        let mut unlogged = Log::default();
         let mut rows = Vec::new();
         let one = std::slice::from_ref(asking);
         if self.variants.len() > 1 {
             for variant in self.variants {
                 progress::doing(&format!("{}: {} alone", asking.name, variant.name));
                 let alone = std::slice::from_ref(variant);
-                rows.extend(self.run(&variant.name, one, alone, log));
+                rows.extend(self.run(&variant.name, one, alone, &mut unlogged));
             }
         }
         progress::doing(&format!("{}: mix", asking.name));
