@@ -23,11 +23,23 @@ pub struct ScaleDecisionFile {
     pub service: ScaledService,
     /// Whether nothing was known of the object before: it is new, says something else, or the process is new.
     pub fresh: bool,
-    /// Requests a second; null: see `trouble`.
-    pub rate: Option<f64>,
-    /// Why there is no rate, or what was no rate.
+    /// What was read; null: see `trouble`.
+    pub read: Option<ScaleRead>,
+    /// Why nothing was read, or what was no number.
     pub trouble: Option<String>,
     pub wanted: ScaleWanted,
+}
+
+/// What was read of a service.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ScaleRead {
+    /// Requests a second.
+    pub rate: f64,
+    /// Replicas that are ready; null: nothing says how that is known.
+    pub ready: Option<f64>,
+    /// Requests that wait; null: the same.
+    pub queued: Option<f64>,
 }
 
 /// What the metadata of a trigger say of a service.
@@ -38,6 +50,10 @@ pub struct ScaledService {
     pub query: String,
     /// Requests a second that a replica serves within its SLO.
     pub rate: f64,
+    /// PromQL of its replicas that are ready; null: those that were wanted are taken for ready.
+    pub ready: Option<String>,
+    /// PromQL of its requests that wait; null: nothing is taken to wait.
+    pub queued: Option<String>,
     /// Replicas at most; null: as many as it takes.
     pub most: Option<u32>,
     /// For how long fewer must be enough before there are fewer.

@@ -2,9 +2,9 @@
 
 use super::{
     Source,
-    log::Line,
+    log::{self, Line},
     messages::ScaledObjectRef,
-    service::{Service, Wrong},
+    service::{self, Service, Wrong},
     watched::Watched,
 };
 use gpuwise_units::Nanoseconds;
@@ -46,7 +46,7 @@ impl Defined {
         fields: &HashMap<String, String>,
     ) -> Result<Self, String> {
         let object = format!("{namespace}/{name}");
-        match Service::alone(fields) {
+        match service::alone(fields) {
             Ok(service) => Ok(Self { object, service }),
             Err(why) => Err(Refused::Wrong { object, why }.to_string()),
         }
@@ -113,7 +113,7 @@ impl Objects {
     pub(super) fn know(&self, asked: &ScaledObjectRef) -> Result<String, Refused> {
         let key = format!("{}/{}", asked.namespace, asked.name);
         if !self.noted(&key) {
-            let service = Service::of(&asked.scaler_metadata).map_err(|why| Refused::Wrong {
+            let service = service::of(&asked.scaler_metadata).map_err(|why| Refused::Wrong {
                 object: key.clone(),
                 why,
             })?;
@@ -244,7 +244,7 @@ impl Objects {
         };
         let Some(service) = service else { return };
         // Nobody waits for the source but who asks about one that is new.
-        let read = service.read(&*self.source);
+        let read = service::read(&service, &*self.source);
         let at = now_ms();
         let mut all = self.all();
         let Some(object) = all
@@ -261,12 +261,11 @@ impl Objects {
             *known = active;
             changed
         });
-        let line = Line::new(
+        let line = log::line(
             at,
             key,
             self.period,
-            &object.watched.service,
-            fresh,
+            (&object.watched.service, fresh),
             &read,
             wanted,
         );

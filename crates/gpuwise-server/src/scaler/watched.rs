@@ -7,16 +7,8 @@ use super::{
 };
 use gpuwise_scale::controller::{Because, Controller, Decision, Gpuwise, Observed, Rules};
 use gpuwise_units::Nanoseconds;
-use serde::{Deserialize, Serialize};
+pub(super) use gpuwise_wire::scale::ScaleWanted as Wanted;
 use std::fmt::Write as _;
-
-/// What was decided, and why.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(super) struct Wanted {
-    /// `None`: nothing was ever read of it, so that nothing is known.
-    pub(super) replicas: Option<u32>,
-    pub(super) reason: String,
-}
 
 /// A service that is watched.
 pub(super) struct Watched {
@@ -176,7 +168,10 @@ fn words(decided: &Decision) -> String {
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "what fails here fails the test")]
 mod tests {
-    use super::{super::service::Wrong, *};
+    use super::{
+        super::service::{self, Wrong},
+        *,
+    };
     use std::collections::HashMap;
 
     fn rate(rate: f64) -> Result<Read, String> {
@@ -197,7 +192,7 @@ mod tests {
         ];
         let metadata = base.iter().chain(more);
         let metadata = metadata.map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
-        let service = Service::of(&metadata.collect())?;
+        let service = service::of(&metadata.collect())?;
         Ok(Watched::new(service, Nanoseconds(10_000_000_000)))
     }
 
@@ -266,7 +261,7 @@ mod tests {
             let wrong = watched(&[more]).err().map(|wrong| wrong.to_string());
             assert_eq!(wrong.as_deref(), Some(expected));
         }
-        assert_eq!(Service::of(&HashMap::new()), Err(Wrong::Unknown));
+        assert_eq!(service::of(&HashMap::new()), Err(Wrong::Unknown));
     }
 
     #[test]
