@@ -19,7 +19,7 @@ impl World {
             Event::Checkpointed { job } => {
                 let done = self.done_by(at, *job);
                 self.with_job(*job, |state| {
-                    state.rare.change(|rare| rare.checkpoint = Some(done))
+                    state.rare.change(|rare| rare.checkpoint = Some(done));
                 });
             }
             Event::Measured { job, busy_milli } => self.with_job(*job, |state| {

@@ -199,7 +199,7 @@ impl Specs {
         &mut self,
         hash: u64,
         is_it: impl Fn(&JobSpec) -> bool,
-        make: impl FnOnce() -> Arc<JobSpec>,
+        new: impl FnOnce() -> Arc<JobSpec>,
     ) -> Arc<JobSpec> {
         if self.0.is_empty() {
             self.0 = (0..PLACES).map(|_| None).collect();
@@ -212,7 +212,7 @@ impl Specs {
                 return Arc::clone(spec);
             }
         }
-        let made = make();
+        let made = new();
         let free = |at: &usize| {
             let there = self.0.get(*at).and_then(Option::as_ref);
             there.is_none_or(|spec| Arc::strong_count(spec) == 1)

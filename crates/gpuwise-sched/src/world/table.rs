@@ -30,7 +30,7 @@ impl From<Read> for JobTable {
         let pages = books
             .values_mut()
             .flat_map(|book| Arc::make_mut(book).values_mut());
-        for (_, state) in pages.flat_map(|page| Arc::make_mut(page)) {
+        for (_, state) in pages.flat_map(Arc::make_mut) {
             specs.adopt(&mut Arc::make_mut(state).job);
         }
         Self { books }

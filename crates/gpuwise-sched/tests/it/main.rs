@@ -22,5 +22,6 @@ mod ranking;
 mod report;
 mod restart;
 mod rounds;
+mod stored;
 mod support;
 mod wake;

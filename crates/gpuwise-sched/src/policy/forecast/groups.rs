@@ -86,12 +86,11 @@ impl Groups {
             losses,
         };
         let number = self.free.pop().unwrap_or(self.list.len() as u32);
-        match self.list.get_mut(number as usize) {
-            Some(place) => *place = group,
-            None => {
-                self.list.push(group);
-                self.leaders.push(Leaders::new());
-            }
+        if let Some(place) = self.list.get_mut(number as usize) {
+            *place = group;
+        } else {
+            self.list.push(group);
+            self.leaders.push(Leaders::new());
         }
         self.by_losses.insert((build, losses), number);
         number
