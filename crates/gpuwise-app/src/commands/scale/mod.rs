@@ -7,6 +7,7 @@ mod fleet;
 mod mixes;
 mod plan;
 mod replay;
+mod runs;
 #[cfg(feature = "serve")]
 mod serve;
 mod service;
