@@ -10,6 +10,8 @@ const READINGS_A_START: u64 = 2;
 const SHORTEST: u64 = 60_000_000_000;
 /// Starts may turn out so many times as long as was known.
 const HORIZONS: [u32; 3] = [3, 7, 15];
+/// A part of a reading that makes no other of it.
+const HARDLY: u64 = 10;
 /// The level that a range is stretched from.
 const LEVEL: f64 = 0.99;
 /// Of what may be late, the share that is aimed at.
@@ -103,7 +105,8 @@ impl Cover {
     /// Requests a second that are to be covered until one that is started now serves.
     pub(super) fn demand(&self, start: Nanoseconds, now: f64) -> f64 {
         let period = self.forecaster.settings().period.0;
-        let needed = (start.0 + period).div_ceil(period);
+        // A start that turns out hardly longer than was known needs no further forecast.
+        let needed = (start.0 + period - period / HARDLY).div_ceil(period);
         let forecasts = self.forecaster.forecasts();
         let far_enough = forecasts
             .iter()

@@ -400,7 +400,7 @@ fn requests_one_by_one_cost_what_their_flow_does() {
 fn services_share_a_fleet_by_guarantee() {
     let place = Place::new();
     waves(&place);
-    // 12 replicas serve 24 requests a second; each service asks for some 20.
+    // 12 replicas serve 24 requests a second; at its highest either service asks for 15.
     let services = r#"
 [[variant]]
 name = "only"
@@ -412,11 +412,11 @@ name = "only"
 gpus = 12
 [[service]]
 name = "first"
-mean = 15
+mean = 8
 guarantee = { only = 8 }
 [[service]]
 name = "second"
-mean = 15
+mean = 8
 "#;
     place.write("services.toml", services);
     let said = said(
@@ -430,7 +430,7 @@ mean = 15
         ],
     );
     let of = |at: usize, field: &str| said["mixes"][at][field].as_f64().expect("a figure");
-    assert!(of(0, "kept") > of(1, "kept"), "{said}");
+    assert!(of(0, "kept") > 0.98 && of(0, "kept") > of(1, "kept"), "{said}");
     let held = |at: usize| {
         let part = &said["mixes"][at]["variants"][0];
         part["serving"].as_f64().expect("replicas") + part["warm"].as_f64().expect("replicas")

@@ -144,7 +144,7 @@ impl Filling<'_> {
             );
             return Err(self.wrong(one, &what).into());
         };
-        if offer.gpus() == 0 || gpus % offer.gpus() != 0 {
+        if offer.gpus() == 0 || !gpus.is_multiple_of(offer.gpus()) {
             let what = format!(
                 "a replica of {gpus} GPUs is no number of instances of {}",
                 offer.gpus()

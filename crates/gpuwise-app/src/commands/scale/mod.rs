@@ -10,6 +10,7 @@ mod mixes;
 mod plan;
 mod policy;
 mod replay;
+mod runs;
 #[cfg(feature = "serve")]
 mod serve;
 mod service;

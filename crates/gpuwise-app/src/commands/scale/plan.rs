@@ -239,7 +239,7 @@ pub(super) fn planned(flags: &Flags, seed: u64) -> anyhow::Result<ScalePlan> {
         &service,
         &start.seen,
     )?;
-    let mixes = mixed.replayed(
+    let by_controller = mixed.replayed(
         &Asking {
             name,
             demand: &demand,
@@ -249,7 +249,7 @@ pub(super) fn planned(flags: &Flags, seed: u64) -> anyhow::Result<ScalePlan> {
             budget: None,
         },
         seed,
-    )?;
+    );
     let mut warm: Vec<f64> = samples.iter().map(|one| f64::from(one.warm)).collect();
     warm.sort_by(f64::total_cmp);
     let serving = || samples.iter().map(|one| one.serving);
@@ -274,7 +274,7 @@ pub(super) fn planned(flags: &Flags, seed: u64) -> anyhow::Result<ScalePlan> {
         costs,
         variants: mixed.variants,
         mixed_per_month: mixed.per_month,
-        mixes,
+        mixes: by_controller,
         samples,
         notes,
     })

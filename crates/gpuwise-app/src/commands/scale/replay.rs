@@ -2,8 +2,8 @@
 
 use super::{
     decisions::{self, Log},
-    fleet::{self, Filled},
-    mixes::{self, Asking},
+    fleet,
+    runs::{mixed, one},
     service::{demand, objective, positive, said, warm_cost},
     shown::Shown,
 };
@@ -14,13 +14,12 @@ use crate::{
     schemas::AnswerName,
     write::Pending,
 };
-use gpuwise_domain::scale::{ScaleMix, ScaleReplay, ScaleRun};
+use gpuwise_domain::scale::ScaleReplay;
 use gpuwise_scale::{
-    compare::{POLICIES, Policy, by_request, compare, sampled},
+    compare::{POLICIES, Policy},
     fluid::{Demand, Service},
-    step::{Form, Lengths},
 };
-use gpuwise_units::{Money, Nanoseconds};
+use gpuwise_units::Nanoseconds;
 use gpuwise_view::scale::replay as view;
 use std::path::PathBuf;
 
@@ -136,8 +135,15 @@ fn policies(names: &[String]) -> anyhow::Result<Vec<Policy>> {
     Ok(all)
 }
 
+/// Demand of each series, and what was set right in it.
+struct Demands {
+    source: String,
+    series: Vec<(String, Demand)>,
+    notes: Vec<String>,
+}
+
 /// Demand of each series, scaled as is asked.
-fn demands(flags: &Flags) -> anyhow::Result<(String, Vec<(String, Demand)>, Vec<String>)> {
+fn demands(flags: &Flags) -> anyhow::Result<Demands> {
     let Some(file) = &flags.file else {
         return Err(Problem::new("FILE is missing").into());
     };
@@ -155,8 +161,12 @@ fn demands(flags: &Flags) -> anyhow::Result<(String, Vec<(String, Demand)>, Vec<
         let demand = mean.map_or_else(|| demand.clone(), |mean| demand.clone().scaled_to(mean));
         (name.clone(), demand)
     });
-    let demands = each.collect();
-    Ok((read.shown, demands, notes))
+    let series = each.collect();
+    Ok(Demands {
+        source: read.shown,
+        series,
+        notes,
+    })
 }
 
 /// What is run: what flags say of a service.
@@ -192,7 +202,11 @@ fn replayed(context: &Context, flags: &Flags) -> anyhow::Result<ScaleReplay> {
     let seed = context.app.seed;
     let policies = policies(&flags.policy)?;
     let asked = asked(flags)?;
-    let (source, demands, notes) = demands(flags)?;
+    let Demands {
+        source,
+        series: demands,
+        notes,
+    } = demands(flags)?;
     let (mut runs, mut mixes) = (Vec::new(), Vec::new());
     if let Some(file) = &flags.variants {
         let filled = fleet::read(context, file, &asked.service)?;
@@ -241,123 +255,4 @@ fn replayed(context: &Context, flags: &Flags) -> anyhow::Result<ScaleReplay> {
         mixes,
         notes,
     })
-}
-
-/// Services of the file on one fleet, or each series by itself.
-fn mixed(
-    filled: &Filled,
-    demands: &[(String, Demand)],
-    service: &Service,
-    objective: f64,
-    (step, seed): (bool, u64),
-    log: &mut Log,
-) -> anyhow::Result<Vec<ScaleMix>> {
-    let asked = mixes::Asked {
-        variants: &filled.variants,
-        gpus: &filled.file.pools,
-        per_hour: filled.file.per_hour.map(|price| price.0.as_f64()),
-        currency: filled.currency,
-        form: form(step),
-        seed,
-    };
-    if filled.file.services.is_empty() {
-        let each = demands.iter().map(|(name, demand)| Asking {
-            name,
-            demand,
-            service,
-            objective,
-            guaranteed: Vec::new(),
-            budget: None,
-        });
-        return Ok(each.flat_map(|asking| asked.rows(&asking, log)).collect());
-    }
-    let mut scaled = Vec::new();
-    for one in &filled.file.services {
-        let series = one.series.as_deref().unwrap_or(&one.name);
-        let found = demands.iter().find(|(name, _)| name == series);
-        let Some((_, demand)) = found.or(demands.first().filter(|_| demands.len() == 1)) else {
-            let names: Vec<&str> = demands.iter().map(|(name, _)| name.as_str()).collect();
-            return Err(Problem::new(format!(
-                "service {}: there is no series {series:?}",
-                one.name
-            ))
-            .hint(format!("there are {}", names.join(", ")))
-            .into());
-        };
-        let demand = demand.clone();
-        scaled.push(match one.mean {
-            Some(mean) => demand.scaled_to(mean),
-            None => demand,
-        });
-    }
-    let each = filled.file.services.iter().zip(&scaled);
-    let asking: Vec<Asking<'_>> = each
-        .map(|(one, demand)| Asking {
-            name: &one.name,
-            demand,
-            service,
-            objective: one.objective.unwrap_or(objective),
-            guaranteed: one.guaranteed.clone(),
-            budget: one.budget.map(Money::as_f64),
-        })
-        .collect();
-    Ok(asked.shared(&asking, log))
-}
-
-const fn form(step: bool) -> Form {
-    if step {
-        Form::Requests(Lengths::Exponential)
-    } else {
-        Form::Flow
-    }
-}
-
-fn one(
-    name: &str,
-    policy: Policy,
-    demand: &Demand,
-    service: &Service,
-    objective: f64,
-    (step, seed): (bool, u64),
-) -> ScaleRun {
-    let found = compare(policy, demand, service, objective, seed);
-    let out = found.outcome;
-    let run = ScaleRun {
-        series: name.to_owned(),
-        policy: policy.name(),
-        start: Nanoseconds((service.start * 1e9) as u64),
-        objective,
-        kept: out.kept(),
-        target: found.target,
-        requests: out.requests,
-        serving_hours: out.busy / 3600.0,
-        warm_hours: out.warm / 3600.0,
-        bound_hours: out.bound / 3600.0,
-        ratio: out.ratio(),
-        changes: out.changes,
-        samples: sampled(
-            policy,
-            demand,
-            service,
-            objective,
-            &found,
-            demand.period,
-            seed,
-        ),
-    };
-    if !step {
-        return run;
-    }
-    let controller = policy.controller(demand, service, objective, found.target.unwrap_or(1.0));
-    let out = by_request(demand, service, controller, seed);
-    let part = out.variants.first().copied().unwrap_or_default();
-    ScaleRun {
-        kept: out.kept(),
-        requests: out.requests,
-        serving_hours: part.serving,
-        warm_hours: part.warm,
-        ratio: out.cost / run.bound_hours.max(f64::MIN_POSITIVE),
-        changes: out.changes,
-        ..run
-    }
 }

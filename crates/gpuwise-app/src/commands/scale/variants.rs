@@ -151,7 +151,7 @@ fn kind(
 
 impl Mixed {
     /// Each deployment alone under our controller, and all of them; nothing where one stands alone.
-    pub(super) fn replayed(&self, asking: &Asking<'_>, seed: u64) -> anyhow::Result<Vec<ScaleMix>> {
+    pub(super) fn replayed(&self, asking: &Asking<'_>, seed: u64) -> Vec<ScaleMix> {
         let currency = self.variants.first().map(|one| one.per_hour.0.currency);
         let asked = Asked {
             variants: &self.kinds,
@@ -162,9 +162,9 @@ impl Mixed {
             seed,
         };
         if self.kinds.is_empty() {
-            return Ok(Vec::new());
+            return Vec::new();
         }
-        Ok(asked.rows(asking, &mut Log::default()))
+        asked.rows(asking, &mut Log::default())
     }
 }
 
