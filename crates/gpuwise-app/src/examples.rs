@@ -23,6 +23,7 @@ macro_rules! inputs {
 
 // The guides use the same files, so that each of them is read by a test.
 inputs! {
+    "variants.toml" "scale replay --variants",
     "workload.toml" "--workload of plan, simulate, bench and others",
     "questions.csv" "predict",
     "measured.csv" "calibrate, accuracy, runs import",

@@ -231,7 +231,7 @@ pub fn moment(world: &World) -> Moment {
                 gpu,
                 part,
                 job,
-                name: known.map(|job| job.name.clone()).unwrap_or_default(),
+                name: known.map(|job| job.name.to_string()).unwrap_or_default(),
                 tenant: known.map(|job| job.tenant.clone()).unwrap_or_default(),
             });
         };

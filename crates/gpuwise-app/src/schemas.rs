@@ -98,6 +98,8 @@ answers! {
     RunsRegress: "runs-regress",
     RunsShow: "runs-show",
     RunsTrend: "runs-trend",
+    ScaleDecision: "scale-decision",
+    ScaleMixDecision: "scale-mix-decision",
     ScalePlan: "scale-plan",
     ScaleReplay: "scale-replay",
     ServingPlan: "serving-plan",

@@ -5,7 +5,7 @@ use crate::{
     tenants::exact,
 };
 use gpuwise_domain::placement::{Job, JobId, QueueId, Shortage};
-use gpuwise_sched::{decide::shortage, report::shortage_words};
+use gpuwise_sched::{decide::shortage, report::shortage_words, world::StoredJob};
 use gpuwise_units::Nanoseconds;
 use gpuwise_wire::{
     Mirror as _,
@@ -120,6 +120,7 @@ impl Broker {
     }
 
     fn can_ever_start(&self, job: &Job) -> Result<(), Refusal> {
+        let job = &StoredJob::from(job);
         let short = shortage(&self.world, job);
         let never = matches!(
             short,
@@ -156,7 +157,9 @@ impl Broker {
 
     fn holds_nothing(&self, lease: &Lease) -> bool {
         let job = self.world.job(lease.job());
-        job.is_none_or(|job| job.assignments.is_empty() && !job.stopping && job.leaving.is_empty())
+        job.is_none_or(|job| {
+            job.assignments.is_empty() && !job.stopping && job.rare.leaving.is_empty()
+        })
     }
 
     /// The lease of an id such as `L-42`.

@@ -54,8 +54,9 @@ impl Broker {
         trial.happen_all(at, decided)?;
         let lease = trial.lease(number).cloned();
         let lease = lease.ok_or(Broken::NoSuchLease(number))?;
-        let job = trial.world.job(lease.job()).map(|state| &state.job);
-        let worst = job.and_then(|job| trial.worst(spot, job, Self::span(at, length)));
+        let job = trial.world.job(lease.job());
+        let worst =
+            job.and_then(|state| trial.worst(spot, &state.job.to_job(), Self::span(at, length)));
         let state = trial.state(&lease).0;
         Ok(DryRun {
             state,

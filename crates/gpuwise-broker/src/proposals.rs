@@ -407,6 +407,6 @@ impl Broker {
     /// The job of a lease, as a document that can be asked for again.
     pub fn job_document(&self, lease: &Lease) -> Option<JobDocument> {
         let job = self.world.job(lease.job())?;
-        Some(JobDocument::of(&job.job))
+        Some(JobDocument::of(&job.job.to_job()))
     }
 }

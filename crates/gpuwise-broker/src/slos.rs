@@ -316,7 +316,7 @@ impl Broker {
         reason: &str,
     ) -> Result<(), crate::Broken> {
         let state = self.world.job(JobId(lease));
-        let Some(mut job) = state.map(|state| state.job.clone()) else {
+        let Some(mut job) = state.map(|state| state.job.to_job()) else {
             return Ok(());
         };
         let before = job.priority;

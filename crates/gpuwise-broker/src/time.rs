@@ -117,7 +117,7 @@ impl Broker {
     ) -> Result<Vec<(u32, String)>, (u32, Refusal)> {
         let mut reserved = Vec::new();
         for lease in leases.filter(|lease| lease.draining.is_none()) {
-            let job = self.world.job(lease.job()).map(|state| state.job.clone());
+            let job = self.world.job(lease.job()).map(|state| state.job.to_job());
             let bounded = self.accounts.budgets.budget(&lease.ask.tenant).is_some();
             let Some(job) = job.filter(|_| bounded) else {
                 continue;

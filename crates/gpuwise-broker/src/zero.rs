@@ -48,7 +48,7 @@ impl Broker {
         state.is_some_and(|state| {
             matches!(state.phase, Phase::Running { .. })
                 && !state.stopping
-                && state.leaving.is_empty()
+                && state.rare.leaving.is_empty()
         })
     }
 
@@ -58,7 +58,7 @@ impl Broker {
         let job = JobId(number);
         let state = self.world.job(job);
         let rests = state.is_some_and(|state| {
-            matches!(state.phase, Phase::Reclaimed { .. }) && state.wanted.is_none()
+            matches!(state.phase, Phase::Reclaimed { .. }) && state.rare.wanted.is_none()
         });
         let wanted = EventDocument::of(&Event::Wanted { job });
         let event = BrokerEvent::Fleet { event: wanted };

@@ -10,7 +10,11 @@ pub struct ScaleReplay {
     pub source: String,
     pub service: ScaleService,
     pub seed: u64,
+    /// Whether requests were run one by one, and not as a flow.
+    pub by_request: bool,
     pub runs: Vec<ScaleRun>,
+    /// Services on variants, each alone and all of them beside one another.
+    pub mixes: Vec<ScaleMix>,
     /// What was set right in the demand, in words.
     pub notes: Vec<String>,
 }
@@ -106,6 +110,8 @@ pub struct ScalePlan {
     pub variants: Vec<ScaleVariant>,
     /// What the cheapest mix of them costs in 30 days.
     pub mixed_per_month: Option<Money>,
+    /// Each of them alone under our controller, and all of them beside one another.
+    pub mixes: Vec<ScaleMix>,
     pub samples: Vec<ScaleSample>,
     pub notes: Vec<String>,
 }
@@ -127,9 +133,13 @@ pub struct ScaleVariant {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ColdState {
     pub state: &'static str,
+    /// Starts that were seen.
+    pub seen: u64,
     pub median: Nanoseconds,
     pub p90: Nanoseconds,
     pub p99: Nanoseconds,
+    /// What it costs to be in it; `None`: no price is known.
+    pub held_per_hour: Option<HourlyPrice>,
 }
 
 /// An hour of the day, over the days of the trace.
@@ -156,4 +166,116 @@ pub struct ScaleCost {
     pub changes: u32,
     /// For 30 days at the price of a replica.
     pub per_month: Option<Money>,
+}
+
+/// A service under our controller, on one variant or on several.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ScaleMix {
+    pub series: String,
+    /// `mix`, or the variant that it has to itself.
+    pub name: String,
+    pub objective: f64,
+    pub kept: f64,
+    /// For 30 days, and over the least that its requests cost on parts of replicas.
+    pub per_month: Money,
+    pub ratio: f64,
+    /// What it costs over the cheapest variant alone that keeps the objective; `None`: none does.
+    pub of_single: Option<f64>,
+    pub changes: u32,
+    /// Replicas that were taken away, requests that began anew, starts for which there were no GPUs.
+    pub interrupted: u32,
+    pub restarted: f64,
+    pub refused: u32,
+    pub variants: Vec<ScaleMixPart>,
+    /// How often each reason was given.
+    pub reasons: Vec<ScaleReason>,
+}
+
+impl ScaleMix {
+    /// Whether as many requests were in time as are to be.
+    pub fn keeps(&self) -> bool {
+        self.kept >= self.objective
+    }
+}
+
+/// What a service had of a variant.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ScaleMixPart {
+    pub variant: String,
+    pub pool: String,
+    /// What a replica costs an hour, at first.
+    pub per_hour: HourlyPrice,
+    pub rate: f64,
+    /// Replicas in the mean: that served, started or drained, and that were warm.
+    pub serving: f64,
+    pub warm: f64,
+    pub starts: u32,
+    pub per_month: Money,
+}
+
+/// A reason, and how often it was given.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ScaleReason {
+    pub reason: String,
+    pub decisions: u32,
+}
+
+/// What replicas of services may be, and the machines that they share: a file.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct ScaleFleet {
+    pub variants: Vec<ScaleOffer>,
+    /// GPUs of pools; one that is not listed has as many as are asked for.
+    pub pools: Vec<(String, u32)>,
+    /// Services that share them; none: each series is run by itself.
+    pub services: Vec<ScaleTenant>,
+    /// The most that a service may cost an hour.
+    pub per_hour: Option<HourlyPrice>,
+}
+
+/// A kind of replica. What it does not say is that of its deployment, its offer, or the command.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ScaleOffer {
+    pub name: String,
+    pub pool: Option<String>,
+    /// A saved deployment, of which it is a replica.
+    pub deployment: Option<String>,
+    /// A row of the price list: provider, instance and region.
+    pub offer: Option<String>,
+    pub gpus: Option<u32>,
+    pub rate: Option<f64>,
+    pub service: Option<f64>,
+    pub price: Option<HourlyPrice>,
+    /// Other prices, from when on.
+    pub later: Vec<(Nanoseconds, HourlyPrice)>,
+    pub start: Option<Nanoseconds>,
+    pub wake: Option<Nanoseconds>,
+    /// `Some(None)`: it cannot be warm.
+    pub warm_cost: Option<Option<f64>>,
+    pub spot: Option<ScaleSpot>,
+}
+
+/// How machines of a spot pool are taken away.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ScaleSpot {
+    pub notice: Nanoseconds,
+    /// The share of the pool's machines that goes at once.
+    pub together: f64,
+    pub a_day: f64,
+    /// For how long none can be had afterwards.
+    pub outage: Nanoseconds,
+}
+
+/// A service that shares a fleet.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ScaleTenant {
+    pub name: String,
+    /// The series of its demand; its name where it says none.
+    pub series: Option<String>,
+    pub objective: Option<f64>,
+    /// GPUs of pools that are its own where it asks for them.
+    pub guaranteed: Vec<(String, u32)>,
+    /// What it may cost in all.
+    pub budget: Option<Money>,
+    /// Requests a second in the mean to which its demand is scaled.
+    pub mean: Option<f64>,
 }

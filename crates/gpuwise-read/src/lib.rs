@@ -18,6 +18,7 @@ pub mod recording;
 pub mod reliability;
 pub mod results;
 pub mod safetensors;
+pub mod scaling;
 pub mod stored;
 pub mod telemetry;
 pub mod tier;

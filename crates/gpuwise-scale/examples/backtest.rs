@@ -1,4 +1,5 @@
-//! Backtests forecasts on series of a table `model,t_s,rate_rps` that comes on standard input.
+//! Backtests forecasts on series of a table `category,model,t_s,rate_rps`, or `category,model,client,t_s,rate_rps,…`,
+//! that comes on standard input.
 //!
 //!     zcat servegen_total_rates_10min.csv.gz | cargo run --release -p gpuwise-scale --example backtest -- 600 1,2,3
 
@@ -24,26 +25,48 @@ fn main() {
         .filter_map(|text| text.parse().ok())
         .collect();
     let mut series: BTreeMap<String, Vec<(f64, f64)>> = BTreeMap::new();
+    let mut clients: BTreeMap<(String, String), Vec<(f64, f64)>> = BTreeMap::new();
     for line in io::stdin().lines().skip(1).map_while(Result::ok) {
         let cells: Vec<&str> = line.split(',').collect();
-        if let [_, model, at, rate] = cells.as_slice() {
-            let number = |text: &str| text.parse().unwrap_or(f64::NAN);
-            series
+        let number = |text: &str| text.parse().unwrap_or(f64::NAN);
+        match cells.as_slice() {
+            [_, model, at, rate] => series
                 .entry((*model).to_owned())
                 .or_default()
-                .push((number(at), number(rate)));
+                .push((number(at), number(rate))),
+            [_, model, client, at, rate, ..] => clients
+                .entry(((*model).to_owned(), (*client).to_owned()))
+                .or_default()
+                .push((number(at), number(rate))),
+            _ => {}
         }
     }
     let settings = Settings {
         period: Nanoseconds(period * 1_000_000_000),
         horizons,
     };
+    for ((model, _), readings) in &clients {
+        let all = series.entry(model.clone()).or_default();
+        for (at, rate) in readings {
+            match all
+                .iter_mut()
+                .find(|(known, _)| known.total_cmp(at).is_eq())
+            {
+                Some((_, sum)) => *sum += rate,
+                None => all.push((*at, *rate)),
+            }
+        }
+    }
     for (name, readings) in &series {
         let Ok(series) = regular(readings, Some(settings.period)) else {
             continue;
         };
+        let of = clients.iter().filter(|((model, _), _)| model == name);
+        let of: Vec<(String, Vec<f64>)> = of
+            .map(|((_, client), readings)| (client.clone(), series.along(readings)))
+            .collect();
         for from in [0, series.readings.len() / 2] {
-            for one in backtest(&settings, &series, from) {
+            for one in backtest(&settings, &series, &of, from) {
                 let percent = |share: f64| format!("{:5.1}", share * 100.0);
                 let covered: Vec<String> = one.covered.iter().map(|one| percent(*one)).collect();
                 let highest: Vec<String> = one

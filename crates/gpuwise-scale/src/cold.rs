@@ -33,6 +33,12 @@ pub const STATES: [State; 6] = [
 ];
 
 impl State {
+    /// The state of a name, however it is written: `node_up` is `node up`.
+    pub fn named(name: &str) -> Option<Self> {
+        let name = name.trim().to_ascii_lowercase().replace(['_', '-'], " ");
+        STATES.into_iter().find(|state| state.name() == name)
+    }
+
     pub const fn name(self) -> &'static str {
         match self {
             Self::Nothing => "nothing",

@@ -3,7 +3,10 @@
 use crate::{
     controller::{Controller, Gpuwise, Rules},
     fluid::{Demand, Outcome, Service, run},
+    mixed::Single,
     peers::{Dynamo, Foreseeing, Hpa, Kpa, Metric, Static, Trend, Wva},
+    step::{self, Fleet, Form, Lengths, StepOutcome, Tenant},
+    variant::{Price, Variant},
 };
 use gpuwise_domain::scale::ScaleSample;
 use gpuwise_units::Nanoseconds;
@@ -172,6 +175,49 @@ pub fn compare(
         }
     }
     best
+}
+
+/// The same service with its requests one by one, at a price of 1 an hour.
+pub fn by_request(
+    demand: &Demand,
+    service: &Service,
+    controller: Box<dyn Controller>,
+    seed: u64,
+) -> StepOutcome {
+    let variant = Variant {
+        name: "replica".into(),
+        pool: "gpu".into(),
+        gpus: 1,
+        rate: service.rate,
+        service: service.service,
+        prices: vec![Price {
+            from: Nanoseconds(0),
+            per_hour: 1.0,
+        }],
+        start: seconds(service.start),
+        wake: seconds(service.wake),
+        warm_cost: service.warm_cost,
+        spot: None,
+    };
+    let tenant = Tenant {
+        name: String::new(),
+        demand: demand.clone(),
+        variants: vec![variant],
+        controller: Box::new(Single(controller)),
+        wait: service.wait,
+        // Nobody shares anything here.
+        objective: 1.0,
+        dispersion: service.dispersion,
+        guaranteed: Vec::new(),
+        budget: None,
+    };
+    let fleet = Fleet {
+        gpus: Vec::new(),
+        form: Form::Requests(Lengths::Exponential),
+        seed,
+    };
+    let out = step::run(&fleet, &mut [tenant], |_| {});
+    out.into_iter().next().unwrap_or_default()
 }
 
 /// The same run once more, with what was there every so often.

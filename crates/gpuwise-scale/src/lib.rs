@@ -6,11 +6,15 @@
 //! - [`forecast`]: demand with ranges, learned while it is watched;
 //! - [`cold`]: how long a replica takes until it serves;
 //! - [`controller`]: how many replicas serve, and how many are warm beside them;
-//! - [`mix`]: which variants serve a rate at the least cost;
+//! - [`variant`], [`mix`], [`mixed`]: what replicas may be, which of them serve a rate at the least cost, and the
+//!   controller of a service that has several;
+//! - [`arbitrate`]: who gets GPUs of which more are asked for than there are;
 //! - [`peers`]: what others' published controllers would do;
 //! - [`fluid`]: a service as a flow, on which controllers run;
+//! - [`step`]: services that share a fleet, replica by replica and request by request;
 //! - [`compare`]: controllers beside one another.
 
+pub mod arbitrate;
 pub mod cold;
 pub mod compare;
 #[cfg(doctest)]
@@ -19,4 +23,7 @@ pub mod controller;
 pub mod fluid;
 pub mod forecast;
 pub mod mix;
+pub mod mixed;
 pub mod peers;
+pub mod step;
+pub mod variant;

@@ -39,7 +39,9 @@ pub use executor::{Cutter, Delays, Executor, Local, Simulated, Suspension, deleg
 pub use http::{TlsError, TlsFiles, openapi};
 pub use oidc::{OidcError, OidcSettings};
 pub use replay::Replay;
-pub use scaler::{Difference, ScalerError, ScalerSettings, replayed, scaler};
+pub use scaler::{
+    Defined, Difference, Listening, ScalerError, ScalerSettings, Services, replayed, scaler,
+};
 pub use serve::{ExecutorKind, Said, ServeError, Settings, serve};
 pub use snapshots::{Made, SnapshotError, keep as keep_snapshot, snapshot};
 pub use stopping::told_to_end;

@@ -173,8 +173,10 @@ pub fn text(report: &Report<'_>, style: Style) -> String {
         notes.extend(series.notes.iter().map(|note| format!("{name}{note}")));
     }
     out.push('\n');
-    out.push_str("Requests a second; highest: of all readings until then. WAPE: absolute errors over readings, of\n\
-         forecasts made from what came before alone, beside the last value's and the day before's.\n");
+    out.push_str(
+        "Requests (or tokens) a second; highest: of all readings until then. WAPE: absolute errors over\n\
+         readings, of forecasts made from what came before alone, beside the last value's and the day's.\n",
+    );
     for note in notes {
         let _ = writeln!(out, "{}", style.wrap_after("Note     ", &note, 9));
     }

@@ -17,6 +17,7 @@ mod profile;
 pub mod proposal;
 mod quantities;
 mod run;
+pub mod scale;
 mod schema;
 mod workload;
 mod workload_file;
@@ -39,7 +40,8 @@ pub use profile::{PROFILE_SCHEMA, finding_to_json, profile_to_json};
 pub use quantities::{HourlyPriceText, MoneyText};
 pub use schema::{
     decisions_schema, deployment_schema, event_schema, inventory_schema, job_schema,
-    numbered_plan_schema, plan_schema, policy_schema, profile_schema, run_schema, workload_schema,
+    numbered_plan_schema, plan_schema, policy_schema, profile_schema, run_schema,
+    scale_decision_schema, scale_mix_decision_schema, workload_schema,
 };
 
 /// The schema of saved deployments.

@@ -8,6 +8,9 @@ use crate::{
         NUMBERED_PLAN_SCHEMA, NumberedPlanFile, REPORT_SCHEMA, ReportFile,
     },
     profile::ProfileFile,
+    scale::{
+        SCALE_DECISION_SCHEMA, SCALE_MIX_DECISION_SCHEMA, ScaleDecisionFile, ScaleMixDecisionFile,
+    },
     workload_file::WorkloadFile,
 };
 use serde_json::{Map, Value, json};
@@ -72,6 +75,16 @@ pub fn numbered_plan_schema() -> String {
 /// The JSON Schema of what the scheduler says beside a plan, indented, with a line end.
 pub fn decisions_schema() -> String {
     schema::<ReportFile>("What was decided and why", REPORT_SCHEMA)
+}
+
+/// The JSON Schema of what was decided for KEDA, indented, with a line end.
+pub fn scale_decision_schema() -> String {
+    schema::<ScaleDecisionFile>("What was decided for KEDA", SCALE_DECISION_SCHEMA)
+}
+
+/// The JSON Schema of what was decided on variants, indented, with a line end.
+pub fn scale_mix_decision_schema() -> String {
+    schema::<ScaleMixDecisionFile>("What was decided on variants", SCALE_MIX_DECISION_SCHEMA)
 }
 
 /// A type with everything that it refers to, `version` being what its `schema` field says.

@@ -1,6 +1,9 @@
 //! `gpuwise forecast`: demand some minutes ahead, as quantiles, and how good that was so far.
 
-use super::{Context, Exit, series};
+use super::{
+    Context, Exit,
+    series::{self, Series},
+};
 use crate::{error::Problem, made::made, settings::Format, write::Pending};
 use gpuwise_domain::forecast::SeriesForecast;
 use gpuwise_scale::forecast::report;
@@ -17,7 +20,8 @@ pub struct Flags {
     /// Rates over time, or a trace of requests; `-` is standard input, `servegen:NAME` a public series
     ///
     /// A CSV with a header: a time (t_s, time, timestamp: seconds, or dates with times), a rate (rate, rps, value …: requests a second) or a number of requests (requests, count: of the period), and perhaps whose it is (series, model,
-    /// service). Rates of clients at one time are added. Traces are those that `gpuwise simulate --trace` reads.
+    /// service) and of which client. Rates of clients at one time are added, and the ten largest clients are forecast
+    /// one by one beside the whole. Traces are those that `gpuwise simulate --trace` reads.
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// How far ahead; repeat, or with commas
@@ -26,6 +30,9 @@ pub struct Flags {
     /// Between two readings [default: as the file has it; of a trace 1m]
     #[arg(long, value_name = "TIME")]
     period: Option<String>,
+    /// Tokens of prefill and of decode a second, too, each for itself (of a trace)
+    #[arg(long)]
+    tokens: bool,
     /// Only series whose name holds this
     #[arg(long, value_name = "NAME")]
     series: Option<String>,
@@ -46,14 +53,20 @@ pub fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
         .iter()
         .map(|text| series::time("--horizon", text))
         .collect::<anyhow::Result<_>>()?;
-    let read = series::read(&flags.file, flags.series.as_deref(), period)?;
-    let series = read.series.iter().map(|(name, regular)| {
+    let only = flags.series.as_deref();
+    let (shown, read) = series::read_apart(&flags.file, only, period, flags.tokens)?;
+    let series = read.iter().map(|one| {
+        let Series {
+            name,
+            regular,
+            clients,
+        } = one;
         let ahead = periods(regular.period, &horizons)?;
-        Ok(report(name, regular, &ahead))
+        Ok(report(name, regular, clients, &ahead))
     });
     let series = series.collect::<anyhow::Result<Vec<SeriesForecast>>>()?;
     let report = view::Report {
-        file: &read.shown,
+        file: &shown,
         series: &series,
     };
     if let Some(file) = html {

@@ -1,7 +1,7 @@
 //! Demand over time: from a file, or a series that was published.
 
 use crate::{error::Problem, questions::read_text};
-use gpuwise_read::traffic::{Counts, RateSeries, read_series};
+use gpuwise_read::traffic::{Counts, DECODE, PREFILL, RateSeries, read_series};
 use gpuwise_scale::forecast::series::{Regular, SeriesError, regular};
 use gpuwise_units::Nanoseconds;
 use std::{
@@ -15,6 +15,16 @@ const MINUTE: Nanoseconds = Nanoseconds(60_000_000_000);
 /// Series of ServeGen (arXiv:2505.09999), one of which stands behind this.
 const SERVEGEN: &str = "servegen:";
 const SERVEGEN_FILE: &str = "traffic/servegen_total_rates_10min.csv.gz";
+const SERVEGEN_CLIENTS: &str = "traffic/servegen_client_rates_10min.csv.gz";
+
+/// What is read of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wanted {
+    /// Requests a second alone.
+    Requests,
+    /// With whose they are, and with tokens of a trace where that is asked for.
+    Apart { tokens: bool },
+}
 
 /// The series of a file.
 pub(super) struct Read {
@@ -23,7 +33,15 @@ pub(super) struct Read {
     pub(super) series: Vec<(String, Regular)>,
 }
 
-/// Reads the series whose name holds `only`, with one reading a period.
+/// Demand with one reading a period.
+pub(super) struct Series {
+    pub(super) name: String,
+    pub(super) regular: Regular,
+    /// What of it came of whom.
+    pub(super) clients: Vec<(String, Vec<f64>)>,
+}
+
+/// Reads requests a second of the series whose name holds `only`, with one reading a period.
 ///
 /// # Errors
 /// When there is no such file or series, or it says nothing.
@@ -32,30 +50,64 @@ pub(super) fn read(
     only: Option<&str>,
     period: Option<Nanoseconds>,
 ) -> anyhow::Result<Read> {
+    let (shown, series) = read_wanted(source, only, period, Wanted::Requests)?;
+    let series = series.into_iter().map(|one| (one.name, one.regular));
+    Ok(Read {
+        shown,
+        series: series.collect(),
+    })
+}
+
+/// The same with what of it came of whom, and with tokens of a trace where that is asked for; first what it is called.
+pub(super) fn read_apart(
+    source: &Path,
+    only: Option<&str>,
+    period: Option<Nanoseconds>,
+    tokens: bool,
+) -> anyhow::Result<(String, Vec<Series>)> {
+    read_wanted(source, only, period, Wanted::Apart { tokens })
+}
+
+fn read_wanted(
+    source: &Path,
+    only: Option<&str>,
+    period: Option<Nanoseconds>,
+    wanted: Wanted,
+) -> anyhow::Result<(String, Vec<Series>)> {
     let given = source.display().to_string();
     if let Some(name) = given.strip_prefix(SERVEGEN) {
-        let file = published()?;
-        let text = read_text(&file)?;
-        let mut found =
-            read_series(&text).map_err(|error| Problem::new(given.clone()).because(error))?;
+        let read = |file: &Path| -> anyhow::Result<RateSeries> {
+            let text = read_text(file)?;
+            let found = read_series(&text);
+            found.map_err(|error| Problem::new(given.clone()).because(error).into())
+        };
+        let mut found = read(&published(SERVEGEN_FILE)?)?;
+        let clients = published(SERVEGEN_CLIENTS).ok();
+        if let Some(file) = clients.filter(|_| wanted != Wanted::Requests) {
+            let of = read(&file)?;
+            for ((name, _), clients) in found.series.iter().zip(&mut found.clients) {
+                let place = of.series.iter().position(|(one, _)| one == name);
+                let theirs = place.and_then(|place| of.clients.get(place));
+                *clients = theirs.cloned().unwrap_or_default();
+            }
+        }
         let names: Vec<String> = found
             .series
             .iter()
             .filter_map(|(one, _)| one.rsplit('/').next().map(str::to_owned))
             .collect();
         // Their file says a kind before the name.
-        found
-            .series
-            .retain(|(one, _)| one.rsplit('/').next() == Some(name));
-        for (one, _) in &mut found.series {
-            name.clone_into(one);
-        }
+        let pairs = found.series.into_iter().zip(found.clients);
+        let pairs = pairs.filter(|((one, _), _)| one.rsplit('/').next() == Some(name));
+        (found.series, found.clients) = pairs
+            .map(|((_, readings), clients)| ((name.to_owned(), readings), clients))
+            .unzip();
         if found.series.is_empty() {
             return Err(Problem::new(format!("ServeGen has no series {name:?}"))
                 .hint(format!("it has {}", names.join(", ")))
                 .into());
         }
-        return chosen(given, &found, None, period);
+        return chosen(given, &found, None, period, wanted);
     }
     let shown = if source.as_os_str() == "-" {
         "standard input".to_owned()
@@ -64,13 +116,13 @@ pub(super) fn read(
     };
     let text = read_text(source)?;
     let found = read_series(&text).map_err(|error| Problem::new(shown.clone()).because(error))?;
-    chosen(shown, &found, only, period)
+    chosen(shown, &found, only, period, wanted)
 }
 
-/// Where the published series lie.
-fn published() -> anyhow::Result<PathBuf> {
+/// Where a file of the published series lies.
+fn published(name: &str) -> anyhow::Result<PathBuf> {
     let data = env::var_os("GPUWISE_DATA").map_or_else(|| "../shared/data".into(), PathBuf::from);
-    let file = data.join(SERVEGEN_FILE);
+    let file = data.join(name);
     if file.is_file() {
         return Ok(file);
     }
@@ -84,11 +136,23 @@ fn chosen(
     found: &RateSeries,
     only: Option<&str>,
     period: Option<Nanoseconds>,
-) -> anyhow::Result<Read> {
-    let all = found.series.iter();
-    let chosen: Vec<_> = all
-        .filter(|(name, _)| only.is_none_or(|only| name.contains(only)))
-        .collect();
+    wanted: Wanted,
+) -> anyhow::Result<(String, Vec<Series>)> {
+    let tokens = wanted == Wanted::Apart { tokens: true };
+    let arrivals = found.counts == Counts::Arrivals;
+    if tokens && !arrivals {
+        return Err(
+            Problem::new(format!("--tokens: {shown} says nothing of tokens"))
+                .hint("a trace of requests does, as `gpuwise simulate --trace` reads")
+                .into(),
+        );
+    }
+    let asked = |name: &str| {
+        let of_tokens = arrivals && [PREFILL, DECODE].contains(&name);
+        (tokens || !of_tokens) && only.is_none_or(|only| name.contains(only))
+    };
+    let all = found.series.iter().zip(&found.clients);
+    let chosen: Vec<_> = all.filter(|((name, _), _)| asked(name)).collect();
     if chosen.is_empty() {
         let names: Vec<&str> = found.series.iter().map(|(name, _)| name.as_str()).collect();
         let what = format!("{shown}: no series is named {:?}", only.unwrap_or_default());
@@ -96,7 +160,7 @@ fn chosen(
             .hint(format!("it has {}", names.join(", ")))
             .into());
     }
-    let each = chosen.into_iter().map(|(name, readings)| {
+    let each = chosen.into_iter().map(|((name, readings), clients)| {
         let series = in_periods(found.counts, readings, period).map_err(|error| {
             let named = if name.is_empty() {
                 shown.clone()
@@ -110,10 +174,36 @@ fn chosen(
                 SeriesError::Empty | SeriesError::Time => problem,
             }
         })?;
-        Ok((name.clone(), series))
+        Ok(Series {
+            name: if tokens && name.is_empty() {
+                "requests".into()
+            } else {
+                name.clone()
+            },
+            clients: apart(found.counts, &series, clients),
+            regular: series,
+        })
     });
     let series = each.collect::<anyhow::Result<Vec<_>>>()?;
-    Ok(Read { shown, series })
+    Ok((shown, series))
+}
+
+/// Requests a second of each client, along the whole.
+fn apart(
+    counts: Counts,
+    whole: &Regular,
+    clients: &[(String, Vec<(f64, f64)>)],
+) -> Vec<(String, Vec<f64>)> {
+    let seconds = match counts {
+        Counts::Rates => 1.0,
+        Counts::Requests | Counts::Arrivals => whole.period.0 as f64 / 1e9,
+    };
+    let each = clients.iter().map(|(name, readings)| {
+        let mut along = whole.along(readings);
+        along.iter_mut().for_each(|value| *value /= seconds);
+        (name.clone(), along)
+    });
+    each.collect()
 }
 
 /// A span that a flag states, above 0.
@@ -150,15 +240,15 @@ fn in_periods(
         Counts::Arrivals => {
             let period = period.unwrap_or(MINUTE);
             let seconds = period.0 as f64 / 1e9;
-            let mut counted: BTreeMap<u64, u64> = BTreeMap::new();
-            for (at, _) in readings {
-                *counted.entry((at / seconds) as u64).or_default() += 1;
+            let mut counted: BTreeMap<u64, f64> = BTreeMap::new();
+            for (at, value) in readings {
+                *counted.entry((at / seconds) as u64).or_default() += value;
             }
             // The last period is not over.
             let last = counted.keys().next_back().copied().unwrap_or(0);
             let rates = (0..last).map(|at| {
-                let count = counted.get(&at).copied().unwrap_or(0);
-                (at as f64 * seconds, count as f64 / seconds)
+                let count = counted.get(&at).copied().unwrap_or(0.0);
+                (at as f64 * seconds, count / seconds)
             });
             regular(&rates.collect::<Vec<_>>(), Some(period))
         }

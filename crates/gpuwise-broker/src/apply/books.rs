@@ -131,7 +131,7 @@ impl Broker {
         let seated = seated.flat_map(|one| &one.gpus);
         let mut parts: Vec<(GpuId, Part)> = seated.map(|share| (share.gpu, share.part)).collect();
         let on = parts.len();
-        for id in &state.leaving {
+        for id in &state.rare.leaving {
             // One that moves within a GPU has it once.
             let again = parts.iter().take(on).any(|(gpu, _)| gpu == id);
             let part = self.still_on(job, *id).filter(|_| !again);

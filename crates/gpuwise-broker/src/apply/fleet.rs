@@ -162,7 +162,7 @@ impl Broker {
         let same = |work: &Work| matches!(work, Work::Act { action: one, .. } if one == action);
         let order = self.orders.iter().find(|(_, work)| same(work));
         let ordered = order.and_then(|(id, _)| self.ordered.get(id)).copied();
-        let wanted = self.world.job(*job).and_then(|state| state.wanted);
+        let wanted = self.world.job(*job).and_then(|state| state.rare.wanted);
         let Some(lease) = self.leases.get_mut(&job.0) else {
             return;
         };

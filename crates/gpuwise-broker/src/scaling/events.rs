@@ -192,7 +192,7 @@ impl Broker {
         first: &Lease,
         number: u32,
     ) -> Result<BrokerEvent, Refusal> {
-        let job = self.world.job(first.job()).map(|state| state.job.clone());
+        let job = (self.world.job(first.job())).map(|state| state.job.to_job());
         let job = job.ok_or_else(|| Refusal::NoSuchLease(first.id()))?;
         let name = first.ask.name.clone().unwrap_or_else(|| first.id());
         let mut ask = first.ask.clone();

@@ -218,11 +218,11 @@ impl Broker {
         let Some(job) = self.world.job(JobId(number)) else {
             return Standing::Going;
         };
-        if job.stopping || !job.leaving.is_empty() {
+        if job.stopping || !job.rare.leaving.is_empty() {
             return Standing::Going;
         }
         match job.phase {
-            Phase::Reclaimed { .. } if job.wanted.is_none() => Standing::Parked,
+            Phase::Reclaimed { .. } if job.rare.wanted.is_none() => Standing::Parked,
             _ if self.state(lease).0 == LeaseState::Active => Standing::Active,
             _ => Standing::Coming,
         }

@@ -18,6 +18,7 @@ mod questions;
 mod recording;
 mod results;
 mod safetensors_header;
+mod scaling;
 mod stream;
 mod telemetry;
 mod trace;
@@ -49,6 +50,7 @@ pub(crate) const TARGETS: &[(&str, Check)] = &[
     ("recording", recording::check),
     ("results", results::check),
     ("safetensors_header", safetensors_header::check),
+    ("scaling", scaling::check),
     ("stream", stream::check),
     ("telemetry", telemetry::check),
     ("trace", trace::check),

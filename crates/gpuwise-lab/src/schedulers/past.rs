@@ -1,13 +1,15 @@
 //! What ran on somebody's cluster, put to the scheduler on a fleet: which policy for my fleet?
 //!
 //! Every job comes when it was submitted, asks for what it had, and runs for as long as it did; how long is
-//! known to policies that look at it. Actions take no time. Decided is when a job comes or ends, and when a round begins.
+//! known to policies that look at it. Actions take no time. Decided is when a job comes or ends, when a round begins, and
+//! when time alone changes something: a reservation begins or ends, a budget's period is over, somebody has waited for
+//! as long as the policy lets wait.
 
 use gpuwise_domain::placement::{
     Action, Assignment, Ended, Event, Job, JobId, Plan, TimestampedEvent,
 };
 use gpuwise_sched::{
-    decide::{Effort, Policy, Tells, decide_pending, tidy_wake_at},
+    decide::{Effort, Policy, Tells, decide_pending, moment_at, tidy_wake_at},
     disruption::tidy,
     queues::milli_of,
     world::{Refused, World},
@@ -58,6 +60,7 @@ pub fn replay_past(
         ends: BinaryHeap::new(),
         starts: BTreeMap::new(),
         first: BTreeMap::new(),
+        idle: 0,
         run: PastRun::default(),
     };
     let mut coming = jobs.iter().peekable();
@@ -70,7 +73,8 @@ pub fn replay_past(
         let round = rounds.map(|rounds| rounds.next(last));
         let going = end.is_some() || !replay.waiting.is_empty();
         let tidied = going.then(|| tidy_wake_at(&replay.world, policy, last));
-        let moments = [end, come, round, tidied.flatten()];
+        let woken = replay.wakes(policy, last, end.is_none() && come.is_none());
+        let moments = [end, come, round, tidied.flatten(), woken];
         let Some(now) = moments.into_iter().flatten().min() else {
             break;
         };
@@ -105,12 +109,23 @@ struct Replay<'j> {
     ends: BinaryHeap<Reverse<(Nanoseconds, JobId, u32)>>,
     starts: BTreeMap<JobId, u32>,
     first: BTreeMap<JobId, Nanoseconds>,
+    /// Moments in a row for which nothing ran and nobody was to come.
+    idle: usize,
     run: PastRun,
 }
 
 impl Replay<'_> {
     fn apply(&mut self, at: Nanoseconds, event: Event) -> Result<(), Refused> {
         self.world.apply(&TimestampedEvent { at, event })
+    }
+
+    /// When time alone next changes something for those who wait. Where nothing runs and nobody comes, periods of
+    /// budgets go on for ever: who finds no place once all other moments are over, and a period is, waits in vain.
+    fn wakes(&mut self, policy: &mut Policy, last: Nanoseconds, idle: bool) -> Option<Nanoseconds> {
+        self.idle = if idle { self.idle + 1 } else { 0 };
+        let most = 2 * self.world.reservations().len() + self.waiting.len() + 2;
+        let waits = !self.waiting.is_empty() && self.idle <= most;
+        waits.then(|| moment_at(&self.world, policy, last))?
     }
 
     /// A job has done its work.

@@ -39,6 +39,7 @@ mod recipes;
 mod reliability;
 mod results;
 mod safetensors;
+mod scaling;
 mod shared_models;
 mod sparse_attention;
 mod stored;

@@ -106,13 +106,17 @@ impl Gpuwise {
 
     /// Chance alone changes nothing: what serves stays while it is enough and hardly too many.
     fn steady(&self, serving: u32, needs: f64, demand: f64) -> (u32, bool) {
-        let deviation = self.arrivals.deviation_of_minute(demand) / self.rules.rate;
-        let band = BAND * needs + DEVIATIONS * deviation;
+        let band = self.band(needs * self.rules.rate, demand) / self.rules.rate;
         let there = f64::from(serving);
         if needs <= there && needs + band > there - 1.0 {
             return (serving, true);
         }
         (whole(needs + AHEAD * band), false)
+    }
+
+    /// How far what is there may be from so many requests a second that are needed before anything changes.
+    pub(crate) fn band(&self, needs: f64, demand: f64) -> f64 {
+        BAND * needs + DEVIATIONS * self.arrivals.deviation_of_minute(demand)
     }
 
     fn bounded(&self, wanted: u32, because: Because) -> (u32, Because) {
@@ -188,7 +192,11 @@ impl Controller for Gpuwise {
         let replicas = if idle { replicas } else { replicas.max(1) };
         let held = self.serving.of(seen.now, HOLD, replicas);
         // For how long nothing must have come is the policy's to say.
-        let held = if because == Because::Idle { replicas } else { held };
+        let held = if because == Because::Idle {
+            replicas
+        } else {
+            held
+        };
         let because = if held > replicas {
             Because::Hold
         } else {

@@ -250,7 +250,7 @@ pub fn run(
 }
 
 /// Of waits that go evenly from one to another, the share beyond a bound.
-fn share_beyond(from: f64, to: f64, bound: f64) -> f64 {
+pub(crate) fn share_beyond(from: f64, to: f64, bound: f64) -> f64 {
     let (low, high) = (from.min(to), from.max(to));
     if low > bound || !low.is_finite() {
         return 1.0;

@@ -1,6 +1,6 @@
 //! How good forecasts were: each is made from what came before it alone.
 
-use super::{Forecast, Forecaster, LEVELS, Settings, series::Regular};
+use super::{ByClient, Clients, Forecast, LEVELS, Settings, series::Regular};
 
 /// How a horizon was forecast.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -31,12 +31,21 @@ struct Sums {
     highest: u64,
 }
 
-/// Forecasts along a series, judged from the reading `from` on.
-pub fn backtest(settings: &Settings, series: &Regular, from: usize) -> Vec<Judged> {
-    let mut forecaster = Forecaster::new(settings.clone());
+/// Forecasts along a series, judged from the reading `from` on; `clients`: what of it came of whom.
+pub fn backtest(
+    settings: &Settings,
+    series: &Regular,
+    clients: &Clients,
+    from: usize,
+) -> Vec<Judged> {
+    let mut forecaster = ByClient::new(settings.clone());
     let mut made = vec![Vec::with_capacity(series.readings.len()); settings.horizons.len()];
-    for reading in &series.readings {
-        forecaster.observe(*reading);
+    for (at, reading) in series.readings.iter().enumerate() {
+        let of = clients.iter();
+        forecaster.observe(
+            *reading,
+            of.filter_map(|(name, values)| Some((name.as_str(), *values.get(at)?))),
+        );
         let now = forecaster.forecasts();
         for (at, made) in made.iter_mut().enumerate() {
             made.push(now.get(at).copied());

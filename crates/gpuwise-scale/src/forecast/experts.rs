@@ -21,6 +21,8 @@ gpuwise_units::named! {
         Day = "same time of day",
         Week = "same time of week",
         Lags = "regression on lags",
+        /// The largest clients one by one and the rest together, where it is told whose requests come.
+        Clients = "clients apart",
     }
 }
 
@@ -153,8 +155,14 @@ impl Experts {
         (all > 0.0).then(|| now * sum / all)
     }
 
-    /// What each says of so many periods ahead; who has nothing to say says the last value.
-    pub(super) fn say(&self, horizon: u32, regression: Option<&Regression>) -> Said {
+    /// What each says of so many periods ahead; who has nothing to say says the last value. `clients`: what clients
+    /// one by one come to.
+    pub(super) fn say(
+        &self,
+        horizon: u32,
+        regression: Option<&Regression>,
+        clients: Option<f64>,
+    ) -> Said {
         let ahead = horizon as usize;
         let last = self.history.back(0).unwrap_or(0.0);
         let mut damped = 0.0;
@@ -178,11 +186,13 @@ impl Experts {
                 Expert::Day => day.unwrap_or(last),
                 Expert::Week => week.unwrap_or(last),
                 Expert::Lags => lags,
+                Expert::Clients => clients.unwrap_or(last),
             };
             *to = said.max(0.0);
         }
         Said {
             all,
+            apart: clients.is_some(),
             features,
             last,
             scale,
@@ -208,6 +218,8 @@ impl Experts {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(super) struct Said {
     pub(super) all: [f64; EXPERTS],
+    /// Whether clients were forecast one by one.
+    pub(super) apart: bool,
     pub(super) features: Features,
     pub(super) last: f64,
     pub(super) scale: f64,

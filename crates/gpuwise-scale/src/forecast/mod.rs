@@ -1,12 +1,13 @@
 //! Demand some minutes ahead, as quantiles.
 //!
 //! A [`Forecaster`] is told one reading a period and keeps what it needs of the past: a week at most. Several simple
-//! experts say what comes (the last value, means, a damped trend, the same time of other days, a regression); each
-//! weighs by how wrong it was lately, and where all of them together were worse than the last value, that is said
+//! experts say what comes (the last value, means, a damped trend, the same time of other days, a regression, and where
+//! it is known whose requests come the largest clients one by one: [`ByClient`]); each weighs by how wrong it was lately, and where all of them together were worse than the last value, that is said
 //! instead. Ranges come from how wrong it was, scaled by how much it errs now, at levels that are corrected until
 //! as many readings fall inside as were promised (adaptive conformal inference: Gibbs and Candès, 2021,
 //! arXiv:2106.00170).
 
+mod clients;
 mod conformal;
 mod experts;
 mod history;
@@ -18,8 +19,9 @@ mod target;
 pub mod backtest;
 pub mod series;
 
+pub use clients::{APART, ByClient};
 pub use experts::{EXPERTS, Expert};
-pub use report::report;
+pub use report::{Clients, report};
 
 use experts::Experts;
 use gpuwise_units::Nanoseconds;
@@ -119,6 +121,11 @@ impl Forecaster {
 
     /// The reading of a period; `None`: there is none. What is negative or no number counts as none.
     pub fn observe(&mut self, reading: Option<f64>) {
+        self.observe_beside(reading, &[]);
+    }
+
+    /// The same, with what others say of each horizon.
+    fn observe_beside(&mut self, reading: Option<f64>, clients: &[f64]) {
         self.readings += 1;
         let reading = reading.filter(|value| value.is_finite() && *value >= 0.0);
         if reading.is_none() {
@@ -147,8 +154,9 @@ impl Forecaster {
             }
         }
         let counts = !self.outage.is_on();
-        for (at, highest) in &mut self.targets {
-            let said = self.experts.say(at.horizon(), at.regression());
+        for (index, (at, highest)) in self.targets.iter_mut().enumerate() {
+            let clients = clients.get(index).copied();
+            let said = self.experts.say(at.horizon(), at.regression(), clients);
             at.say(said, self.experts.level(), counts);
             highest.say(said, self.experts.level(), counts);
         }

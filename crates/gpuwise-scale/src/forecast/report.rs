@@ -1,7 +1,7 @@
 //! A series, told reading by reading, with what is expected of it at its end.
 
 use super::{
-    Expert, Forecast, Forecaster, LEVELS, Settings,
+    ByClient, Expert, Forecast, LEVELS, Settings,
     backtest::{Judged, judged},
     series::Regular,
 };
@@ -12,16 +12,23 @@ const JUDGED: u64 = 20;
 /// Weights below which an expert is not named.
 const NAMED: f64 = 0.05;
 
-/// What is expected of a series so many periods ahead.
-pub fn report(name: &str, series: &Regular, horizons: &[u32]) -> SeriesForecast {
+/// Readings of clients, one a period of the series.
+pub type Clients = [(String, Vec<f64>)];
+
+/// What is expected of a series so many periods ahead; `clients`: what of it came of whom.
+pub fn report(name: &str, series: &Regular, clients: &Clients, horizons: &[u32]) -> SeriesForecast {
     let settings = Settings {
         period: series.period,
         horizons: horizons.to_vec(),
     };
-    let mut forecaster = Forecaster::new(settings);
+    let mut forecaster = ByClient::new(settings);
     let mut made: Vec<Vec<Forecast>> = Vec::with_capacity(series.readings.len());
-    for reading in &series.readings {
-        forecaster.observe(*reading);
+    for (at, reading) in series.readings.iter().enumerate() {
+        let of = clients.iter();
+        forecaster.observe(
+            *reading,
+            of.filter_map(|(name, values)| Some((name.as_str(), *values.get(at)?))),
+        );
         made.push(forecaster.forecasts());
     }
     let all = horizons.iter().enumerate();
@@ -37,9 +44,28 @@ pub fn report(name: &str, series: &Regular, horizons: &[u32]) -> SeriesForecast 
         start_seconds: series.start_seconds,
         horizons: horizons.collect(),
         readings: series.readings.clone(),
-        outage: forecaster.is_outage(),
-        notes: series.notes(),
+        outage: forecaster.whole().is_outage(),
+        notes: notes(series, clients, &forecaster),
     }
+}
+
+/// What was set right, and who was forecast apart.
+fn notes(series: &Regular, clients: &Clients, forecaster: &ByClient) -> Vec<String> {
+    let mut notes = series.notes();
+    let apart: Vec<&str> = forecaster.apart().collect();
+    if !apart.is_empty() {
+        let all: f64 = series.readings.iter().flatten().sum();
+        let theirs = clients.iter();
+        let theirs = theirs.filter(|(name, _)| apart.contains(&name.as_str()));
+        let theirs: f64 = theirs.flat_map(|(_, values)| values).sum();
+        notes.push(format!(
+            "{} of {} clients are forecast one by one: {:.0} % of what came",
+            apart.len(),
+            clients.len(),
+            100.0 * theirs / all.max(f64::MIN_POSITIVE),
+        ));
+    }
+    notes
 }
 
 fn one(

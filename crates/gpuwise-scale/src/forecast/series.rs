@@ -98,6 +98,23 @@ fn usual_gap(sorted: &[(f64, f64)]) -> Option<f64> {
 }
 
 impl Regular {
+    /// Readings of a part of the whole, one a period: several of a period are added, and where there is none there
+    /// was nothing of it.
+    pub fn along(&self, readings: &[(f64, f64)]) -> Vec<f64> {
+        let seconds = self.period.0 as f64 / 1e9;
+        let mut sums = vec![0.0; self.readings.len()];
+        for (at, value) in readings {
+            let index = ((at - self.start_seconds) / seconds + 0.5).floor();
+            let sum = (index >= 0.0)
+                .then(|| sums.get_mut(index as usize))
+                .flatten();
+            if let Some(sum) = sum.filter(|_| value.is_finite() && *value > 0.0) {
+                *sum += value;
+            }
+        }
+        sums
+    }
+
     /// What was set right, in words.
     pub fn notes(&self) -> Vec<String> {
         let count = self.readings.len();

@@ -166,7 +166,7 @@ impl Target {
 
     /// The experts' words become a forecast.
     pub(super) fn say(&mut self, said: Said, level: f64, counts: bool) {
-        let weights = self.weights();
+        let weights = self.weights(said.apart);
         let mix: f64 = weights
             .iter()
             .zip(&said.all)
@@ -189,8 +189,9 @@ impl Target {
         });
     }
 
-    /// By how wrong each was, the last value being as good as the best before anything is known.
-    fn weights(&self) -> [f64; EXPERTS] {
+    /// By how wrong each was, the last value being as good as the best before anything is known. Who says nothing of
+    /// its own counts nothing.
+    fn weights(&self, apart: bool) -> [f64; EXPERTS] {
         let least = self.losses.iter().copied().fold(f64::INFINITY, f64::min);
         let mut weights = self.losses.map(|loss| {
             if loss <= 0.0 {
@@ -199,6 +200,9 @@ impl Target {
                 (least / loss).powi(STEEP)
             }
         });
+        if !apart {
+            weights[Expert::Clients as usize] = 0.0;
+        }
         if self.losses.iter().all(|loss| *loss <= 0.0) {
             weights = [0.0; EXPERTS];
             weights[Expert::Last as usize] = 1.0;

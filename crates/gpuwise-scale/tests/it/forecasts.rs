@@ -1,7 +1,7 @@
 //! What forecasts do on series that are made for it.
 
 use gpuwise_scale::forecast::{
-    Forecast, Forecaster, Settings,
+    APART, ByClient, Forecast, Forecaster, Settings,
     backtest::{Judged, backtest},
     series::regular,
 };
@@ -60,7 +60,7 @@ fn judged(values: &[f64], horizon: u32, from: usize) -> Judged {
         .map(|(at, value)| (at as f64 * 600.0, *value))
         .collect();
     let series = regular(&readings, None).expect("a series");
-    backtest(&settings(&[horizon]), &series, from)[0]
+    backtest(&settings(&[horizon]), &series, &[], from)[0]
 }
 
 #[test]
@@ -263,4 +263,60 @@ proptest! {
         prop_assert!((scaled.point / plain.point / factor - 1.0).abs() < 1e-6);
         prop_assert!((scaled.at(0.9) / plain.at(0.9) / factor - 1.0).abs() < 1e-6);
     }
+}
+
+/// A client that comes for twelve hours of each day, and one that rises and falls by itself.
+fn of_clients(at: usize) -> [(&'static str, f64); 2] {
+    let job = if at % 144 < 72 { 300.0 } else { 0.0 };
+    let step = (at * 7919) % 97;
+    [("job", job), ("people", 100.0 + step as f64)]
+}
+
+#[test]
+fn clients_apart_are_one_more_word() {
+    let mut one = ByClient::new(settings(&[1]));
+    let mut whole = Forecaster::new(settings(&[1]));
+    let (mut with, mut without) = (0.0, 0.0);
+    let mut said: Option<(f64, f64)> = None;
+    for at in 0..10 * 144 {
+        let of = of_clients(at);
+        let came: f64 = of.iter().map(|(_, value)| value).sum();
+        if let Some((a, b)) = said.filter(|_| at > 5 * 144) {
+            with += f64::abs(a - came);
+            without += f64::abs(b - came);
+        }
+        one.observe(Some(came), of);
+        whole.observe(Some(came));
+        said = Some((one.forecasts()[0].point, whole.forecasts()[0].point));
+    }
+    assert_eq!(one.apart().collect::<Vec<_>>(), ["job", "people"]);
+    assert!(with < 0.97 * without, "{with} {without}");
+    // It is a document, and goes on to the same answers.
+    let text = serde_json::to_string(&one).expect("a document");
+    let mut again: ByClient = serde_json::from_str(&text).expect("a document");
+    for at in 0..300 {
+        let came = of_clients(at).iter().map(|(_, value)| value).sum();
+        one.observe(Some(came), of_clients(at));
+        again.observe(Some(came), of_clients(at));
+    }
+    assert_eq!(one.forecasts(), again.forecasts());
+}
+
+#[test]
+fn who_is_not_told_apart_changes_nothing() {
+    let mut one = ByClient::new(settings(&[1, 3]));
+    let mut whole = Forecaster::new(settings(&[1, 3]));
+    for at in 0..1000_usize {
+        let reading = (at % 50 != 7).then_some(100.0 + (at % 13) as f64);
+        one.observe(reading, []);
+        whole.observe(reading);
+    }
+    assert_eq!(one.forecasts(), whole.forecasts());
+    // A thousand clients that come and go are kept within bounds.
+    for at in 0..1000_usize {
+        let name = format!("client {at}");
+        one.observe(Some(100.0), [(name.as_str(), 60.0)]);
+    }
+    assert!(one.apart().count() <= APART);
+    assert!(serde_json::to_string(&one).expect("a document").len() < 3_000_000);
 }

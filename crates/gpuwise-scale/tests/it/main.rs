@@ -1,8 +1,11 @@
 //! Forecasts and controllers: each hard case of what demand, replicas and metrics do, and what is promised of them.
 
+mod arbitrate;
 mod cold;
 mod controller;
 mod forecasts;
 mod mix;
+mod mixed;
 mod peers;
 mod series;
+mod step;

@@ -12,13 +12,15 @@ mod prefixes;
 mod rows;
 mod series;
 mod servegen;
+mod starts;
 mod summary;
 mod tables;
 pub mod timestamp;
 
 pub use decompress::{DecompressError, decompress};
-pub use series::{Counts, RateSeries, read_series};
+pub use series::{Counts, DECODE, PREFILL, RateSeries, Readings, read_series};
 pub use servegen::{LengthTable, LengthWindow, RateSummary, RateTable, RateWindow};
+pub use starts::{SeenStart, read_starts};
 pub use summary::{LengthSummary, TraceSummary};
 
 use gpuwise_domain::request::Request;

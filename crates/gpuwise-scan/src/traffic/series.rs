@@ -2,13 +2,19 @@
 
 use super::{TraceError, TrafficFile, read_traffic, shortened, timestamp};
 use crate::table_error;
+use gpuwise_domain::request::Request;
 use std::collections::BTreeMap;
+
+/// Times in seconds and values, by name.
+pub type Readings = Vec<(String, Vec<(f64, f64)>)>;
 
 /// Rates by name.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct RateSeries {
     /// Names in the order of the file; one without a name is `""`.
-    pub series: Vec<(String, Vec<(f64, f64)>)>,
+    pub series: Readings,
+    /// Of each, what came of whom, where it is told: clients in the order of the file.
+    pub clients: Vec<Readings>,
     /// What its values are.
     pub counts: Counts,
 }
@@ -21,9 +27,13 @@ pub enum Counts {
     Rates,
     /// Requests of a period.
     Requests,
-    /// Each row is a request at its time.
+    /// Each row is a request at its time: 1, or its tokens.
     Arrivals,
 }
+
+/// What series of tokens are called.
+pub const PREFILL: &str = "prefill tokens";
+pub const DECODE: &str = "decode tokens";
 
 /// Columns, the first that is there counts.
 const TIMES: [&str; 8] = [
@@ -58,7 +68,8 @@ const NAMES: [&str; 7] = [
 ];
 
 /// Reads rates over time: a table with a time and a rate, or a number of requests, or a trace of requests. Times are
-/// seconds, or dates with times; what is negative or no number is kept as it is (no number: `NaN`).
+/// seconds, or dates with times; what is negative or no number is kept as it is (no number: `NaN`). A trace gives
+/// three series: its requests, its tokens of prompts ([`PREFILL`]), and its tokens of answers ([`DECODE`]).
 ///
 /// # Errors
 /// When there is no such column, or a time is none.
@@ -87,12 +98,18 @@ pub fn read_series(text: &str) -> Result<RateSeries, TraceError> {
     }
     match read_traffic(text) {
         Ok(TrafficFile::Trace(trace)) if trace.timed => {
-            let arrivals = trace
-                .requests
-                .iter()
-                .map(|request| (request.due.0 as f64 / 1e9, 1.0));
+            let of = |value: fn(&Request) -> f64| -> Vec<(f64, f64)> {
+                let all = trace.requests.iter();
+                all.map(|request| (request.due.0 as f64 / 1e9, value(request)))
+                    .collect()
+            };
             Ok(RateSeries {
-                series: vec![(String::new(), arrivals.collect())],
+                series: vec![
+                    (String::new(), of(|_| 1.0)),
+                    (PREFILL.into(), of(|request| f64::from(request.input))),
+                    (DECODE.into(), of(|request| f64::from(request.output))),
+                ],
+                clients: vec![Vec::new(); 3],
                 counts: Counts::Arrivals,
             })
         }
@@ -130,9 +147,10 @@ fn table(
         .from_reader(text.as_bytes());
     let mut found: BTreeMap<String, usize> = BTreeMap::new();
     let mut out = RateSeries {
-        series: Vec::new(),
         counts,
+        ..RateSeries::default()
     };
+    let mut whose: BTreeMap<(usize, String), usize> = BTreeMap::new();
     // Rates of clients at one time are one rate.
     let mut sums: BTreeMap<(usize, u64), usize> = BTreeMap::new();
     for record in reader.records() {
@@ -154,6 +172,17 @@ fn table(
         let index = *found.entry(name.clone()).or_insert(next);
         if index == out.series.len() {
             out.series.push((name, Vec::new()));
+            out.clients.push(Vec::new());
+        }
+        if let (Some(client), Some(clients)) = (named.client, out.clients.get_mut(index)) {
+            let name = cell(client).to_owned();
+            let of = *whose.entry((index, name.clone())).or_insert(clients.len());
+            if of == clients.len() {
+                clients.push((name, Vec::new()));
+            }
+            if let Some((_, readings)) = clients.get_mut(of) {
+                readings.push((at, rate));
+            }
         }
         let Some((_, readings)) = out.series.get_mut(index) else {
             continue;

@@ -8,10 +8,10 @@ use crate::{
     disruption::{self, Victims},
     policy::FirstFit,
     queues::{self, AdmissionGate},
-    world::World,
+    world::{StoredJob, World},
 };
 use gpuwise_domain::placement::{
-    Action, Cause, Decision as Decided, Event, Job, JobId, Kinds, NodeId, Outcome, Plan, QueueId,
+    Action, Cause, Decision as Decided, Event, JobId, Kinds, NodeId, Outcome, Plan, QueueId,
     Report, Shortage, TimestampedEvent,
 };
 use gpuwise_units::Nanoseconds;
@@ -137,7 +137,7 @@ impl<'a> Decision<'a> {
     }
 
     /// Whether what a job costs counts: that differs between equals.
-    fn has_budget(&self, job: &Job) -> bool {
+    fn has_budget(&self, job: &StoredJob) -> bool {
         let budget = |id: QueueId| self.world.queues().get(id.index())?.budget;
         queues::upwards(self.world.queues(), job.queue).any(|id| budget(id).is_some())
     }
@@ -149,7 +149,7 @@ impl<'a> Decision<'a> {
             return Looked::default();
         };
         // Who takes back GPUs keeps what it has of its node, which only disruptions know of.
-        let returns = state.wanted.is_some();
+        let returns = state.rare.wanted.is_some();
         let found = if returns {
             Err(None)
         } else {
@@ -285,7 +285,7 @@ impl<'a> Decision<'a> {
     }
 
     /// Whether disruptions could make a place at all: somebody may be disrupted, or something made ready.
-    fn could_help(&self, job: &Job) -> bool {
+    fn could_help(&self, job: &StoredJob) -> bool {
         let allowed = &self.policy.disruptions;
         allowed.of_jobs() || disruption::could_prepare(&self.world, &job.worker, allowed)
     }
@@ -331,7 +331,7 @@ impl<'a> Decision<'a> {
 
     /// The fewest stops by which a job finds a place: as many as it takes of those who go first, and of these
     /// none who is not needed after all.
-    fn least_reclaimed(&mut self, job: &Job) -> Option<(Vec<Action>, gang::GangPlacement)> {
+    fn least_reclaimed(&mut self, job: &StoredJob) -> Option<(Vec<Action>, gang::GangPlacement)> {
         let victims = queues::reclaimable(&self.world, job, self.now);
         let mut left = self.effort.steps.min(self.left);
         let before = left;
@@ -488,7 +488,7 @@ const TURN: u64 = 16;
 /// Assignments for a job within what its queue may take, beside backfill reservations and reserved GPUs for others.
 pub(super) fn place(
     world: &World,
-    job: &Job,
+    job: &StoredJob,
     policy: &mut Policy,
     gate: &mut AdmissionGate,
     now: Nanoseconds,
@@ -506,18 +506,13 @@ pub(super) fn place(
         known.asked = Some((class, narrowed.worker.gpu.kinds()));
         class
     });
+    let state = world.job(job.id);
     if let (Some(class), Some(known)) = (class, &verdicts) {
-        if known.finds_none(class) {
-            return Err(None);
-        }
-        let state = world.job(job.id);
-        if let Some(told) = state.and_then(|state| known.delays(class, state, padding)) {
-            return Err(Some(told));
-        }
+        known.leave_open(class, state, padding)?;
     }
     let mut none = |told: Option<Shortage>, avoids: bool| {
         if let (Some(class), Some(known)) = (class, verdicts.as_mut()) {
-            match (told, world.job(job.id)) {
+            match (told, state) {
                 (None, _) => known.found_none(class),
                 (Some(told), Some(state)) if !avoids => known.delayed(class, state, padding, told),
                 _ => {}
@@ -525,9 +520,8 @@ pub(super) fn place(
         }
         Err(told)
     };
-    let avoided: Vec<(NodeId, Nanoseconds)> = world
-        .job(job.id)
-        .map_or_else(Vec::new, |state| state.avoids(now).collect());
+    let avoided: Vec<(NodeId, Nanoseconds)> =
+        state.map_or_else(Vec::new, |state| state.avoids(now).collect());
     let mut closed: Vec<NodeId> = avoided.iter().map(|(node, _)| *node).collect();
     loop {
         let Some(found) = gang::assignments(world, &narrowed, policy, &closed) else {
@@ -536,12 +530,7 @@ pub(super) fn place(
             {
                 return Err(Some(Shortage::Avoided { node, until }));
             }
-            let others = |node: &&NodeId| avoided.iter().all(|(other, _)| other != *node);
-            let forbidden = closed.iter().find(others).map(|node| match gate.first() {
-                Some(head) => Shortage::BehindHead { head },
-                None => Shortage::Reserved { node: *node },
-            });
-            return none(forbidden, !avoided.is_empty());
+            return none(forbidden(gate, &closed, &avoided), !avoided.is_empty());
         };
         queues::within_quota(world, job, &found.assignments)?;
         let held = queues::Tentative {
@@ -550,24 +539,33 @@ pub(super) fn place(
             prepare: &found.prepare,
         };
         let nodes = gate.offends(world, &held, now, padding);
+        if nodes.is_empty() {
+            return Ok(found);
+        }
         let before = closed.len();
         closed.extend(&nodes);
         closed.sort_unstable();
         closed.dedup();
-        if nodes.is_empty() {
-            return Ok(found);
-        }
         // Each turn closes a node, and there may be many.
         *left = left.saturating_sub(TURN);
         if closed.len() == before || *left == 0 {
             let told = gate.first().map(|head| Shortage::BehindHead { head });
-            return if told.is_some() {
-                none(told, !avoided.is_empty())
-            } else {
-                Err(None)
-            };
+            return told.map_or(Err(None), |told| none(Some(told), !avoided.is_empty()));
         }
     }
+}
+
+/// Why a place on a node that is closed may not be taken; `None`: where it only failed before nothing is closed.
+fn forbidden(
+    gate: &AdmissionGate,
+    closed: &[NodeId],
+    avoided: &[(NodeId, Nanoseconds)],
+) -> Option<Shortage> {
+    let others = |node: &&NodeId| avoided.iter().all(|(other, _)| other != *node);
+    closed.iter().find(others).map(|node| match gate.first() {
+        Some(head) => Shortage::BehindHead { head },
+        None => Shortage::Reserved { node: *node },
+    })
 }
 
 fn stops_of(victims: &[JobId]) -> Vec<Action> {

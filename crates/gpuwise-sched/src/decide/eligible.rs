@@ -6,14 +6,14 @@ use crate::{
     fit::{self, Scope},
     mig,
     policy::{Choice, Search},
-    world::World,
+    world::{StoredJob, World},
 };
-use gpuwise_domain::placement::{GpuAsk, Job, NodeId};
+use gpuwise_domain::placement::{GpuAsk, NodeId};
 
 /// An assignment for one worker; never on the nodes of `search` that are closed.
 pub(super) fn select(
     world: &World,
-    job: &Job,
+    job: &StoredJob,
     policy: &mut Policy,
     search: Search<'_>,
 ) -> Option<Choice> {
@@ -37,7 +37,12 @@ pub(super) fn select(
 }
 
 /// Idle instances of the whole fleet come before one that is cut on a node that the policy likes better.
-fn cheapest(world: &World, job: &Job, policy: &mut Policy, search: Search<'_>) -> Option<Choice> {
+fn cheapest(
+    world: &World,
+    job: &StoredJob,
+    policy: &mut Policy,
+    search: Search<'_>,
+) -> Option<Choice> {
     let ask = &job.worker;
     let GpuAsk::Slice { slice, kinds } = ask.gpu else {
         return policy.selector.select(world, job, search);
@@ -71,7 +76,7 @@ fn closed(world: &World, without: &[NodeId], out: impl Fn(&NodeId) -> bool) -> V
 }
 
 /// Domains with a node that has the job's data come before others, which stay in their order.
-pub(super) fn near_first(world: &World, job: &Job, scopes: &mut [Scope]) {
+pub(super) fn near_first(world: &World, job: &StoredJob, scopes: &mut [Scope]) {
     if !job.near.is_empty() {
         scopes.sort_by_key(|scope| !job.near.iter().any(|id| scope.has_node(world, *id)));
     }

@@ -4,11 +4,10 @@ use super::{Policy, eligible, in_time, rails};
 use crate::{
     fit::Scope,
     policy::Search,
-    world::{Free, World},
+    world::{Free, StoredJob, World},
 };
 use gpuwise_domain::placement::{
-    Action, Assignment, DomainId, Event, GpuAsk, IslandId, Job, Level, NodeId, TimestampedEvent,
-    Weighed,
+    Action, Assignment, DomainId, Event, GpuAsk, IslandId, Level, NodeId, TimestampedEvent, Weighed,
 };
 use std::{
     borrow::Cow,
@@ -28,7 +27,7 @@ pub(super) struct GangPlacement {
 /// the closed nodes, which are sorted.
 pub(super) fn assignments(
     world: &World,
-    job: &Job,
+    job: &StoredJob,
     policy: &mut Policy,
     closed: &[NodeId],
 ) -> Option<GangPlacement> {
@@ -39,7 +38,7 @@ pub(super) fn assignments(
 
 fn on_kinds(
     world: &World,
-    job: &Job,
+    job: &StoredJob,
     policy: &mut Policy,
     closed: &[NodeId],
 ) -> Option<GangPlacement> {
@@ -141,7 +140,7 @@ fn parts(world: &World, id: NodeId, level: Level) -> Vec<(Free, Scope)> {
 
 fn within(
     world: &World,
-    job: &Job,
+    job: &StoredJob,
     policy: &mut Policy,
     (scope, closed): (Scope, &[NodeId]),
 ) -> Option<GangPlacement> {
@@ -192,7 +191,7 @@ fn within(
 }
 
 /// Takes an assignment in a copy of the world, so that the next worker sees it taken.
-fn hold(world: &mut World, job: &Job, prepare: &[Action], assignment: &Assignment) {
+fn hold(world: &mut World, job: &StoredJob, prepare: &[Action], assignment: &Assignment) {
     let at = world.now();
     for action in prepare {
         let event = Event::begun(action.clone());

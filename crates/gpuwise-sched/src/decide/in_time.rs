@@ -2,15 +2,15 @@
 
 use crate::{
     queues::end_on,
-    world::{JobState, World},
+    world::{JobState, StoredJob, World},
 };
-use gpuwise_domain::placement::{GpuAsk, Job, KindId, Kinds};
+use gpuwise_domain::placement::{GpuAsk, KindId, Kinds};
 use gpuwise_units::Nanoseconds;
 use std::borrow::Cow;
 
 /// The job narrowed to the kinds on which it ends by its deadline if it starts now; `None`: it has no
 /// deadline or an unknown length, accepts no other kinds, or is late on all.
-pub(super) fn narrowed<'j>(world: &World, job: &'j Job) -> Option<Cow<'j, Job>> {
+pub(super) fn narrowed<'j>(world: &World, job: &'j StoredJob) -> Option<Cow<'j, StoredJob>> {
     let fast = fast(world, job)?;
     let mut job = job.clone();
     match &mut job.worker.gpu {
@@ -23,7 +23,7 @@ pub(super) fn narrowed<'j>(world: &World, job: &'j Job) -> Option<Cow<'j, Job>> 
 }
 
 /// The kinds on which it ends by its deadline if it starts now, where those are not all that it accepts.
-pub(super) fn fast(world: &World, job: &Job) -> Option<Kinds> {
+pub(super) fn fast(world: &World, job: &StoredJob) -> Option<Kinds> {
     let (deadline, belief) = (job.deadline?, job.duration?);
     let asked = job.worker.gpu.kinds();
     let ends = |kind: &KindId| {

@@ -22,7 +22,7 @@ pub use moments::Moments;
 pub use repair::repair;
 pub use shortage::shortage;
 pub use shortage_index::ShortageIndex;
-pub use wake::{QUANTUM, tidy_wake_at, wake_at};
+pub use wake::{QUANTUM, moment_at, tidy_wake_at, wake_at};
 
 use crate::{
     disruption::{Disruptions, Tidy},

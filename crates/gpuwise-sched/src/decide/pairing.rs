@@ -9,10 +9,10 @@ use crate::{
         Pairs, Round, Split,
         pairs::{can_share, is_paired, share},
     },
-    world::{Phase, Tenancy, World},
+    world::{Phase, StoredJob, Tenancy, World},
 };
 use gpuwise_domain::placement::{
-    Action, Assignment, Event, GpuAsk, GpuId, GpuShare, Isolation, Job, JobId, KindId, Kinds, Part,
+    Action, Assignment, Event, GpuAsk, GpuId, GpuShare, Isolation, JobId, KindId, Kinds, Part,
     TimestampedEvent,
 };
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,7 +21,7 @@ type Places = BTreeMap<JobId, Vec<Assignment>>;
 
 /// A job that could let another onto its GPU.
 struct Host {
-    job: Job,
+    job: StoredJob,
     assignment: Assignment,
     gpu: GpuId,
     kind: KindId,
@@ -67,7 +67,7 @@ impl Decision<'_> {
         world: &mut World,
         takers: &BTreeSet<JobId>,
         places: &mut Places,
-        guest: &Job,
+        guest: &StoredJob,
         pairs: &Pairs,
     ) {
         let mut best: Option<(Split, Host)> = None;
@@ -106,7 +106,7 @@ impl Decision<'_> {
     fn beside(
         &mut self,
         world: &World,
-        guest: &Job,
+        guest: &StoredJob,
         split: Split,
         host: &Host,
     ) -> Option<Vec<Assignment>> {

@@ -3,13 +3,13 @@
 use crate::{
     fit,
     report::{Room, best_domain, spread_room, workers_free, workers_in_all},
-    world::{GpuState, World},
+    world::{GpuState, StoredJob, World},
 };
-use gpuwise_domain::placement::{GpuAsk, Job, Kinds, NodeId, Shortage, WorkerAsk};
+use gpuwise_domain::placement::{GpuAsk, Kinds, NodeId, Shortage, WorkerAsk};
 use std::cmp::Reverse;
 
 /// What is short: the first thing that no node, or too few of them, has.
-pub fn shortage(world: &World, job: &Job) -> Shortage {
+pub fn shortage(world: &World, job: &StoredJob) -> Shortage {
     let ask = &job.worker;
     let kinds = match ask.gpu {
         GpuAsk::Whole { kinds, need, .. } => fit::kinds_with(world, kinds, need),

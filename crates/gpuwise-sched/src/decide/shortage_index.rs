@@ -9,9 +9,9 @@ use crate::{
     fit,
     policy::{Indexed, Score, Scored, View},
     report::Room,
-    world::World,
+    world::{StoredJob, World},
 };
-use gpuwise_domain::placement::{GpuAsk, Job, KindId, Kinds, NodeId, Shortage, WorkerAsk};
+use gpuwise_domain::placement::{GpuAsk, KindId, Kinds, NodeId, Shortage, WorkerAsk};
 use rustc_hash::FxHashSet;
 
 /// Shapes of asks that each tournament remembers.
@@ -96,7 +96,7 @@ fn free_gpus(view: &View<'_>, ask: GpuAsk) -> u32 {
 
 impl ShortageIndex {
     /// What is short for a job that found no place.
-    pub fn shortage(&mut self, world: &World, job: &Job) -> Shortage {
+    pub fn shortage(&mut self, world: &World, job: &StoredJob) -> Shortage {
         let ask = &job.worker;
         let simple = job.gang.least <= 1
             && job.spread.is_none()

@@ -3,11 +3,11 @@
 use super::decision::{self, Decision};
 use crate::{
     rounds::{self, Round, Rounds, partners},
-    world::{JobState, World},
+    world::{JobState, StoredJob, World},
 };
 use gpuwise_domain::placement::{
-    Action, Assignment, Cause, Decision as Decided, Event, GpuAsk, GpuId, Job, JobId, Kinds,
-    NodeId, Outcome, TimestampedEvent,
+    Action, Assignment, Cause, Decision as Decided, Event, GpuAsk, GpuId, JobId, Kinds, NodeId,
+    Outcome, TimestampedEvent,
 };
 use gpuwise_units::Nanoseconds;
 use std::collections::{BTreeMap, BTreeSet};
@@ -157,7 +157,7 @@ impl Decision<'_> {
             };
             let narrowed = on_kinds(&job, seat.kinds);
             let mut gate = self.gate.clone();
-            let mut look = |job: &Job, world: &World| {
+            let mut look = |job: &StoredJob, world: &World| {
                 let (now, left) = (self.now, &mut self.left);
                 let found =
                     decision::place(world, job, self.policy, &mut gate, now, None, left).ok()?;
@@ -212,7 +212,7 @@ pub(super) fn apply(world: &mut World, at: Nanoseconds, event: Event) -> bool {
 }
 
 /// The same job, on these kinds alone.
-fn on_kinds(job: &Job, allowed: Kinds) -> Job {
+fn on_kinds(job: &StoredJob, allowed: Kinds) -> StoredJob {
     let mut job = job.clone();
     if let GpuAsk::Whole { kinds, .. } = &mut job.worker.gpu {
         *kinds = kinds.and(allowed);

@@ -7,10 +7,10 @@
 use super::in_time;
 use crate::{
     queues,
-    world::{JobState, World},
+    world::{JobState, StoredJob, World},
 };
 use gpuwise_domain::placement::{
-    Gang, GpuAsk, Job, KindId, Kinds, NodeId, Preemption, QueueId, Shortage, Spread, TopologyWish,
+    Gang, GpuAsk, KindId, Kinds, NodeId, Preemption, QueueId, Shortage, Spread, TopologyWish,
     WorkerAsk,
 };
 use gpuwise_units::Nanoseconds;
@@ -35,7 +35,7 @@ pub(super) struct Ask {
 }
 
 impl Ask {
-    pub(super) const fn of(job: &Job) -> Self {
+    pub(super) fn of(job: &StoredJob) -> Self {
         Self {
             worker: job.worker,
             gang: job.gang,
@@ -80,7 +80,7 @@ pub(super) struct Verdicts {
 
 impl Verdicts {
     /// The class of a job, narrowed to what it may take.
-    pub(super) fn class(&mut self, world: &World, job: &Job) -> ClassId {
+    pub(super) fn class(&mut self, world: &World, job: &StoredJob) -> ClassId {
         let class = Class {
             ask: Ask::of(job),
             near: job.near.clone(),
@@ -120,6 +120,21 @@ impl Verdicts {
         self.no_place.get(class as usize).copied().unwrap_or(false)
     }
 
+    /// Whether it must still be looked for a place of one of a class: nobody of it has found none, nor would have
+    /// delayed others.
+    pub(super) fn leave_open(
+        &self,
+        class: ClassId,
+        state: Option<&JobState>,
+        padding_sigmas: f64,
+    ) -> Result<(), Option<Shortage>> {
+        if self.finds_none(class) {
+            return Err(None);
+        }
+        let told = state.and_then(|state| self.delays(class, state, padding_sigmas));
+        told.map_or(Ok(()), |told| Err(Some(told)))
+    }
+
     pub(super) fn found_none(&mut self, class: ClassId) {
         if let Some(known) = self.no_place.get_mut(class as usize) {
             *known = true;
@@ -127,7 +142,7 @@ impl Verdicts {
     }
 
     /// Whether somebody of this class found nobody to disrupt, with the same rights or more.
-    pub(super) fn has_no_victims(&self, class: ClassId, job: &Job, moves: bool) -> bool {
+    pub(super) fn has_no_victims(&self, class: ClassId, job: &StoredJob, moves: bool) -> bool {
         let (priority, length) = rights(job, moves);
         let known = self.no_victims.get(&claim(class, job));
         known.is_some_and(|known| {
@@ -137,7 +152,7 @@ impl Verdicts {
         })
     }
 
-    pub(super) fn had_no_victims(&mut self, class: ClassId, job: &Job, moves: bool) {
+    pub(super) fn had_no_victims(&mut self, class: ClassId, job: &StoredJob, moves: bool) {
         let (priority, length) = rights(job, moves);
         let known = self.no_victims.entry(claim(class, job)).or_default();
         known.retain(|(below, shorter)| *below > priority || *shorter > length);
@@ -145,7 +160,7 @@ impl Verdicts {
     }
 
     /// A job was placed: those who may stop it are above it.
-    pub(super) fn placed(&mut self, job: &Job) {
+    pub(super) fn placed(&mut self, job: &StoredJob) {
         if may_stop(job) {
             self.came += 1;
             let all = self.no_victims.values_mut().flatten();
@@ -180,12 +195,7 @@ impl Verdicts {
     }
 
     /// What one was told who would have delayed others, and is not longer.
-    pub(super) fn delays(
-        &self,
-        class: ClassId,
-        state: &JobState,
-        padding_sigmas: f64,
-    ) -> Option<Shortage> {
+    fn delays(&self, class: ClassId, state: &JobState, padding_sigmas: f64) -> Option<Shortage> {
         if self.delaying.is_empty() {
             return None;
         }
@@ -212,7 +222,7 @@ impl Verdicts {
     pub(super) fn short(
         &mut self,
         world: &World,
-        job: &Job,
+        job: &StoredJob,
         look: impl FnOnce() -> Shortage,
     ) -> Shortage {
         let now = world.changes().count();
@@ -238,21 +248,21 @@ impl Verdicts {
 
 /// By what a job may disrupt others: its priority, and where they are moved for it how long it would use what
 /// it gets.
-fn rights(job: &Job, moves: bool) -> (i32, Nanoseconds) {
+fn rights(job: &StoredJob, moves: bool) -> (i32, Nanoseconds) {
     let length = job.duration.filter(|_| moves);
     let length = length.map_or(Nanoseconds(u64::MAX), |one| one.expected);
     (job.priority, length)
 }
 
-const fn claim(class: ClassId, job: &Job) -> Claim {
+fn claim(class: ClassId, job: &StoredJob) -> Claim {
     (class, job.queue, may_stop(job))
 }
 
-const fn may_stop(job: &Job) -> bool {
+fn may_stop(job: &StoredJob) -> bool {
     matches!(job.preemption, Preemption::Allowed { .. })
 }
 
-fn length_key(class: ClassId, job: &Job) -> Length {
+fn length_key(class: ClassId, job: &StoredJob) -> Length {
     (class, job.queue, may_stop(job), job.speeds.clone())
 }
 

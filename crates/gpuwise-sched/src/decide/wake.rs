@@ -17,9 +17,19 @@ pub const QUANTUM: Nanoseconds = Nanoseconds(1_000_000_000);
 struct Earliest {
     now: Nanoseconds,
     found: Option<Nanoseconds>,
+    /// Whether something changes with every moment.
+    drifts: bool,
 }
 
 impl Earliest {
+    const fn after(now: Nanoseconds) -> Self {
+        Self {
+            now,
+            found: None,
+            drifts: false,
+        }
+    }
+
     fn offer(&mut self, moment: Nanoseconds) {
         if moment > self.now && self.found.is_none_or(|found| moment < found) {
             self.found = Some(moment);
@@ -38,10 +48,24 @@ impl Earliest {
 /// To be asked of a world for which a decision was made at `now`, and carried out. What it depends on of jobs is kept in
 /// [`Policy::moments`]: it takes as long as jobs have changed since it was asked last.
 pub fn wake_at(world: &World, policy: &mut Policy, now: Nanoseconds) -> Option<Nanoseconds> {
+    let mut next = next(world, policy, now);
+    if next.drifts {
+        next.offer(now + QUANTUM);
+    }
+    next.found
+}
+
+/// The same for simulated time, which would stand still where something changes with every moment: of moments
+/// those alone that are known beforehand.
+pub fn moment_at(world: &World, policy: &mut Policy, now: Nanoseconds) -> Option<Nanoseconds> {
+    next(world, policy, now).found
+}
+
+fn next(world: &World, policy: &mut Policy, now: Nanoseconds) -> Earliest {
     follow(world, policy);
     let policy = &*policy;
     let moments = &policy.moments;
-    let mut next = Earliest { now, found: None };
+    let mut next = Earliest::after(now);
     next.offer_some(moments.sought(now));
     if let Some(rounds) = policy.rounds
         && (moments.seekers > 0 || world.kinds().len() > 1)
@@ -50,7 +74,7 @@ pub fn wake_at(world: &World, policy: &mut Policy, now: Nanoseconds) -> Option<N
         next.offer(rounds.next(now));
     }
     if moments.seekers == 0 {
-        return next.found;
+        return next;
     }
     for (until, _) in world.closed() {
         next.offer(*until);
@@ -67,10 +91,8 @@ pub fn wake_at(world: &World, policy: &mut Policy, now: Nanoseconds) -> Option<N
     // overdue is expected to be so for as long again, which moves reserved starts on with every moment.
     let (end, overdue) = moments.ends(now);
     next.offer_some(end);
-    if overdue {
-        next.offer(now + QUANTUM);
-    }
-    next.found
+    next.drifts |= overdue;
+    next
 }
 
 /// Brings what is kept of jobs up to a world.
@@ -85,9 +107,7 @@ fn of_queues(world: &World, policy: &Policy, endless: bool, next: &mut Earliest)
     let budgets = world.queues().iter().any(|queue| queue.budget.is_some());
     if budgets && let Some(end) = rates.period_end(next.now) {
         next.offer(end);
-        if endless {
-            next.offer(next.now + QUANTUM);
-        }
+        next.drifts |= endless;
     }
     let sharing = world.shares().sharing();
     let fades = match policy.order {
@@ -96,16 +116,14 @@ fn of_queues(world: &World, policy: &Policy, endless: bool, next: &mut Earliest)
         Order::FairTree => true,
         _ => false,
     };
-    if fades {
-        next.offer(next.now + QUANTUM);
-    }
+    next.drifts |= fades;
 }
 
 /// When what is tidied up can come out otherwise than now though nothing happens; `None`: it cannot.
 pub fn tidy_wake_at(world: &World, policy: &mut Policy, now: Nanoseconds) -> Option<Nanoseconds> {
     let what = policy.upkeep?;
     follow(world, policy);
-    let mut next = Earliest { now, found: None };
+    let mut next = Earliest::after(now);
     if let Some(after) = what.detach_after {
         for (_, since) in world.upkeep().idle() {
             next.offer(since + after);

@@ -3,9 +3,9 @@
 use super::Disruptions;
 use crate::{
     queues::milli_of,
-    world::{JobState, Phase, World},
+    world::{JobState, Phase, StoredJob, World},
 };
-use gpuwise_domain::placement::{Job, JobId, Preemption, QueueId};
+use gpuwise_domain::placement::{JobId, Preemption, QueueId};
 use gpuwise_units::Nanoseconds;
 
 /// How somebody is disrupted.
@@ -30,7 +30,7 @@ pub struct Disruption {
 }
 
 /// From starting a job again until it goes on where it was; `None`: it may not be stopped.
-pub(crate) const fn restart_of(job: &Job) -> Option<Nanoseconds> {
+pub(crate) fn restart_of(job: &StoredJob) -> Option<Nanoseconds> {
     match job.preemption {
         Preemption::Allowed { restart, .. } => Some(restart),
         Preemption::Never => None,
@@ -56,7 +56,7 @@ pub fn lost_work(state: &JobState, now: Nanoseconds) -> Nanoseconds {
 /// Whom a job may disrupt.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Preemptor<'a> {
-    pub(super) job: &'a Job,
+    pub(super) job: &'a StoredJob,
     /// Whether it takes back what it had lent while it was idle.
     pub(super) returns: bool,
     pub(super) disruptions: &'a Disruptions,
@@ -150,7 +150,7 @@ impl Preemptor<'_> {
 
     /// What an idle holder gives up comes back to it on demand: the job can be stopped for it, or it
     /// stands above it anyway.
-    fn may_borrow(&self, holder: &Job) -> bool {
+    fn may_borrow(&self, holder: &StoredJob) -> bool {
         let stoppable = matches!(self.job.preemption, Preemption::Allowed { .. });
         stoppable || self.job.priority > holder.priority
     }

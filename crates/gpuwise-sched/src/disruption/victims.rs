@@ -9,9 +9,9 @@ use super::{
 use crate::{
     decide::{Effort, scopes},
     fit::Scope,
-    world::World,
+    world::{StoredJob, World},
 };
-use gpuwise_domain::placement::{Action, Job, JobId, Level, NodeId};
+use gpuwise_domain::placement::{Action, JobId, Level, NodeId};
 use gpuwise_units::Nanoseconds;
 use std::collections::BTreeMap;
 
@@ -54,7 +54,7 @@ pub(crate) fn victims_within(
     now: Nanoseconds,
 ) -> Option<Victims> {
     let state = world.job(id).filter(|_| *steps > 0)?;
-    let returns = state.wanted.is_some();
+    let returns = state.rare.wanted.is_some();
     if !state.seeks() || !(disruptions.any() || returns) {
         return None;
     }
@@ -97,7 +97,7 @@ pub(crate) fn victims_within(
 }
 
 /// Where to look: each domain of a level that is required, or everywhere.
-fn wanted_scopes(world: &World, job: &Job) -> Vec<Scope> {
+fn wanted_scopes(world: &World, job: &StoredJob) -> Vec<Scope> {
     match job.topology {
         Some(wish) if wish.required => scopes(world, wish.within),
         _ => vec![Scope::Fleet],
@@ -105,7 +105,7 @@ fn wanted_scopes(world: &World, job: &Job) -> Vec<Scope> {
 }
 
 /// Nodes of a scope that could hold a worker if they were empty, as far as can be told at a glance.
-fn nodes_of(world: &World, job: &Job, scope: Scope, now: Nanoseconds) -> Vec<NodeId> {
+fn nodes_of(world: &World, job: &StoredJob, scope: Scope, now: Nanoseconds) -> Vec<NodeId> {
     let ask = &job.worker;
     let avoided: Vec<NodeId> = world.job(job.id).map_or_else(Vec::new, |state| {
         state.avoids(now).map(|(node, _)| node).collect()

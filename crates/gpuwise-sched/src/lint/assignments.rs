@@ -4,9 +4,9 @@ use super::{
     Check, Rule,
     account::{GpuUse, InstanceState, JobActivity},
 };
-use crate::world::Link;
+use crate::world::{Link, StoredJob};
 use gpuwise_domain::placement::{
-    Assignment, Gang, GpuAsk, GpuId, GpuKind, GpuShare, Isolation, Job, JobId, Kinds, Need, Part,
+    Assignment, Gang, GpuAsk, GpuId, GpuKind, GpuShare, Isolation, JobId, Kinds, Need, Part,
     SliceAsk, WorkerAsk,
 };
 
@@ -94,7 +94,7 @@ impl Check<'_> {
         self.kept_for_others(job, assignments);
     }
 
-    fn take_seat(&mut self, job: &Job, assignment: &Assignment, kept: bool) {
+    fn take_seat(&mut self, job: &StoredJob, assignment: &Assignment, kept: bool) {
         let name = &job.name;
         let Some(state) = self.world.node(assignment.node) else {
             let what = format!(
@@ -142,7 +142,13 @@ impl Check<'_> {
         }
     }
 
-    fn take_share(&mut self, job: &Job, assignment: &Assignment, share: GpuShare, kept: bool) {
+    fn take_share(
+        &mut self,
+        job: &StoredJob,
+        assignment: &Assignment,
+        share: GpuShare,
+        kept: bool,
+    ) {
         let (Some(state), gpu) = (self.world.gpu(share.gpu), self.gpu_name(share.gpu)) else {
             let what = format!("job {} gets GPU #{}, which is not", job.name, share.gpu);
             self.error(Rule::Unknown, what);

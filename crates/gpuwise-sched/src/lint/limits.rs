@@ -1,11 +1,12 @@
 //! What queues may take, and what is reserved for others.
 
 use super::{Check, Rule};
-use gpuwise_domain::placement::{Assignment, GpuShare, Job, Kinds, Part, Preemption, QueueId};
+use crate::world::StoredJob;
+use gpuwise_domain::placement::{Assignment, GpuShare, Kinds, Part, Preemption, QueueId};
 
 impl Check<'_> {
     /// Whether a job's queue and those above it stay within what they may take.
-    pub(super) fn queue_limits(&mut self, job: &Job) {
+    pub(super) fn queue_limits(&mut self, job: &StoredJob) {
         let Some(first) = job.queue else { return };
         let world = self.world;
         let mut next = Some(first);
@@ -85,7 +86,7 @@ impl Check<'_> {
     }
 
     /// Whether GPUs that are reserved for another queue stay free, or held by that queue.
-    pub(super) fn kept_for_others(&mut self, job: &Job, assignments: &[Assignment]) {
+    pub(super) fn kept_for_others(&mut self, job: &StoredJob, assignments: &[Assignment]) {
         let world = self.world;
         for reservation in world.reservations() {
             let mine = job.queue == Some(reservation.queue);

@@ -2,7 +2,8 @@
 //! world says of jobs and nodes, moment against moment.
 
 use super::{Check, Rule};
-use gpuwise_domain::placement::{Assignment, Job, JobId, NodeId};
+use crate::world::StoredJob;
+use gpuwise_domain::placement::{Assignment, JobId, NodeId};
 
 impl Check<'_> {
     /// Says where a job may not start now.
@@ -62,7 +63,7 @@ impl Check<'_> {
     }
 
     /// Says where a node takes nothing new though it is healthy.
-    pub(super) fn is_open(&mut self, job: &Job, id: NodeId) {
+    pub(super) fn is_open(&mut self, job: &StoredJob, id: NodeId) {
         let Some(state) = self.world.node(id) else {
             return;
         };

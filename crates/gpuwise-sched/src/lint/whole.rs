@@ -6,7 +6,7 @@ use super::{
     devices::misfit,
     gpu_name, job_name, node_name,
 };
-use crate::world::{Link, Phase, Tenancy, World};
+use crate::world::{GpuState, Link, Phase, Tenancy, World};
 use gpuwise_domain::placement::{GpuId, Home, JobId, NodeId, Part};
 use std::collections::BTreeMap;
 
@@ -141,7 +141,7 @@ impl Whole<'_> {
                 let what = format!("job {name} is being stopped and is not stopping");
                 self.error(Rule::Phase, what);
             }
-            if state.stopping && state.leaving.is_empty() && state.leaving_hosts().is_empty() {
+            if state.stopping && !state.is_leaving() {
                 self.error(Rule::Phase, format!("job {name} is stopping nowhere"));
             }
             if state.attempt > world.attempts() {
@@ -155,7 +155,7 @@ impl Whole<'_> {
                 sum.0 += state.job.worker.cpu_milli;
                 sum.1 += state.job.worker.memory_mib;
             }
-            left.extend(state.leaving.iter().map(|gpu| (*gpu, id)));
+            left.extend(state.rare.leaving.iter().map(|gpu| (*gpu, id)));
         }
         for (node, id) in world.nodes().iter().zip((0..).map(NodeId)) {
             let said = (node.leaving_cpu, node.leaving_memory);
@@ -269,30 +269,13 @@ impl Whole<'_> {
             return;
         };
         let (cpu, memory, workers) = self.hosts.get(&id).copied().unwrap_or_default();
-        let (mut whole, mut milli) = (0, 0);
-        let mut strangers = 0;
+        let (mut whole, mut milli, mut strangers) = (0, 0, 0);
         for gpu in &state.gpus {
-            let Some(gpu) = self.world.gpu(*gpu) else {
-                strangers += 1;
-                continue;
-            };
-            strangers += u32::from(gpu.node != Some(id));
-            let there = matches!(gpu.link, Link::Here | Link::Attaching);
-            if gpu.gpu.health.takes_work()
-                && there
-                && !gpu.stray
-                && !matches!(gpu.held, Tenancy::Sliced(_))
-            {
-                let used: u32 = users(&gpu.held)
-                    .iter()
-                    .map(|(_, part)| match part {
-                        Part::Fraction { milli, .. } => *milli,
-                        _ => 1000,
-                    })
-                    .sum();
-                whole += u32::from(gpu.held == Tenancy::Free);
-                milli += 1000_u32.saturating_sub(used);
-            }
+            let gpu = self.world.gpu(*gpu).filter(|gpu| gpu.node == Some(id));
+            strangers += u32::from(gpu.is_none());
+            let (idle, free) = gpu.map_or((false, 0), free);
+            whole += u32::from(idle);
+            milli += free;
         }
         let table = [
             (
@@ -338,4 +321,21 @@ impl Whole<'_> {
             self.error(Rule::Health, what);
         }
     }
+}
+
+/// Whether nobody has anything of a GPU that takes work, and how many thousandths of it are free.
+fn free(gpu: &GpuState) -> (bool, u32) {
+    let there = matches!(gpu.link, Link::Here | Link::Attaching);
+    let takes = gpu.gpu.health.takes_work() && there && !gpu.stray;
+    if !takes || matches!(gpu.held, Tenancy::Sliced(_)) {
+        return (false, 0);
+    }
+    let users = users(&gpu.held).into_iter();
+    let used: u32 = users
+        .map(|(_, part)| match part {
+            Part::Fraction { milli, .. } => milli,
+            _ => 1000,
+        })
+        .sum();
+    (gpu.held == Tenancy::Free, 1000_u32.saturating_sub(used))
 }

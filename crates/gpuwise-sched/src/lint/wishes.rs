@@ -1,7 +1,8 @@
 //! How near and how far workers are, and when they end.
 
 use super::{Check, Rule};
-use gpuwise_domain::placement::{Assignment, GpuAsk, Job, Level, NodeId};
+use crate::world::StoredJob;
+use gpuwise_domain::placement::{Assignment, GpuAsk, Level, NodeId};
 use std::collections::BTreeMap;
 
 /// Where something is at a level: known, not known, or it is alone in its node.
@@ -12,7 +13,7 @@ enum Place {
 }
 
 impl Check<'_> {
-    pub(super) fn wishes(&mut self, job: &Job, assignments: &[Assignment]) {
+    pub(super) fn wishes(&mut self, job: &StoredJob, assignments: &[Assignment]) {
         if let Some(wish) = job.topology {
             self.nearness(job, assignments, wish.within, wish.required);
         }
@@ -49,7 +50,13 @@ impl Check<'_> {
         }
     }
 
-    fn nearness(&mut self, job: &Job, assignments: &[Assignment], level: Level, required: bool) {
+    fn nearness(
+        &mut self,
+        job: &StoredJob,
+        assignments: &[Assignment],
+        level: Level,
+        required: bool,
+    ) {
         let places: Vec<Place> = if job.worker.gpu == GpuAsk::None {
             assignments
                 .iter()
@@ -126,7 +133,7 @@ impl Check<'_> {
     }
 
     /// How long a job lasts on assignments, in nanoseconds: at the speed of the slowest of its GPUs.
-    pub(super) fn lasts(&self, job: &Job, expected: u64, assignments: &[Assignment]) -> u64 {
+    pub(super) fn lasts(&self, job: &StoredJob, expected: u64, assignments: &[Assignment]) -> u64 {
         let shares = assignments.iter().flat_map(|assignment| &assignment.gpus);
         let kinds = shares.filter_map(|share| Some(self.world.gpu(share.gpu)?.gpu.kind));
         let speed = |kind| {

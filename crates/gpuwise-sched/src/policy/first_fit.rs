@@ -2,8 +2,11 @@
 
 use super::registry::Registered;
 use super::{Choice, NodeSelector, Search};
-use crate::{fit, world::World};
-use gpuwise_domain::placement::{Job, NodeId};
+use crate::{
+    fit,
+    world::{StoredJob, World},
+};
+use gpuwise_domain::placement::NodeId;
 
 pub(super) const POLICY: Registered = Registered {
     name: "firstfit",
@@ -16,7 +19,7 @@ pub(super) const POLICY: Registered = Registered {
 pub struct FirstFit;
 
 impl NodeSelector for FirstFit {
-    fn select(&mut self, world: &World, job: &Job, search: Search<'_>) -> Option<Choice> {
+    fn select(&mut self, world: &World, job: &StoredJob, search: Search<'_>) -> Option<Choice> {
         let nodes = (0..world.nodes().len() as u32).map(NodeId);
         let mut allowed = nodes.filter(|id| search.allows(world, *id));
         let candidate =

@@ -31,9 +31,9 @@ pub use tetris::Alignment;
 
 use crate::{
     fit::{Candidate, Scope},
-    world::World,
+    world::{StoredJob, World},
 };
-use gpuwise_domain::placement::{Job, NodeId, Weighed};
+use gpuwise_domain::placement::{NodeId, Weighed};
 
 /// All policies, in the order in which they are listed.
 const POLICIES: &[Registered] = &[
@@ -86,5 +86,5 @@ impl Search<'_> {
 /// [`NodeState::revision`](crate::world::NodeState::revision).
 pub trait NodeSelector: Send {
     /// The assignment that it would take for a worker; `None` only if that fits no node that may be looked at.
-    fn select(&mut self, world: &World, job: &Job, search: Search<'_>) -> Option<Choice>;
+    fn select(&mut self, world: &World, job: &StoredJob, search: Search<'_>) -> Option<Choice>;
 }

@@ -1,8 +1,11 @@
 //! On which kind of GPU a job runs, where several would do: the one that is best for this job first.
 
 use super::{Choice, NodeSelector, Search};
-use crate::{fit, world::World};
-use gpuwise_domain::placement::{GpuAsk, Job, KindId, Kinds, Need, Preference, Weighed};
+use crate::{
+    fit,
+    world::{StoredJob, World},
+};
+use gpuwise_domain::placement::{GpuAsk, KindId, Kinds, Need, Preference, Weighed};
 
 /// A policy that first looks among nodes of the kind that is best for a job, then of the next.
 pub struct Preferring {
@@ -17,7 +20,7 @@ impl Preferring {
 }
 
 impl NodeSelector for Preferring {
-    fn select(&mut self, world: &World, job: &Job, search: Search<'_>) -> Option<Choice> {
+    fn select(&mut self, world: &World, job: &StoredJob, search: Search<'_>) -> Option<Choice> {
         let tiers = tiers(world, job, self.by);
         if tiers.len() <= 1 {
             return self.inner.select(world, job, search);
@@ -51,7 +54,7 @@ fn weighed(by: Preference, weight: i64) -> Weighed {
 }
 
 /// The lower the better.
-fn weight(by: Preference, world: &World, job: &Job, id: KindId) -> i64 {
+fn weight(by: Preference, world: &World, job: &StoredJob, id: KindId) -> i64 {
     let Some(kind) = world.kind(id) else {
         return UNKNOWN;
     };
@@ -68,7 +71,7 @@ fn weight(by: Preference, world: &World, job: &Job, id: KindId) -> i64 {
 }
 
 /// The kinds that a job may have, the best first; those that are equally good together.
-fn tiers(world: &World, job: &Job, by: Preference) -> Vec<(i64, Kinds)> {
+fn tiers(world: &World, job: &StoredJob, by: Preference) -> Vec<(i64, Kinds)> {
     let need = match job.worker.gpu {
         GpuAsk::Whole { need, .. } => need,
         _ => Need::default(),

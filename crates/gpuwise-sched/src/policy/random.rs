@@ -2,8 +2,11 @@
 
 use super::registry::Registered;
 use super::{Choice, NodeSelector, Search};
-use crate::{fit, world::World};
-use gpuwise_domain::placement::{GpuAsk, Job, NodeId};
+use crate::{
+    fit,
+    world::{StoredJob, World},
+};
+use gpuwise_domain::placement::{GpuAsk, NodeId};
 use gpuwise_units::RandomStream;
 
 pub(super) const POLICY: Registered = Registered {
@@ -20,7 +23,7 @@ pub struct Random {
 }
 
 impl NodeSelector for Random {
-    fn select(&mut self, world: &World, job: &Job, search: Search<'_>) -> Option<Choice> {
+    fn select(&mut self, world: &World, job: &StoredJob, search: Search<'_>) -> Option<Choice> {
         let ask = &job.worker;
         let fits = |id: &NodeId| {
             search.allows(world, *id) && fit::assignment(world, *id, ask, search.scope).is_some()

@@ -5,9 +5,9 @@
 //! have ended by then, or if they find room in that fleet beside it.
 
 use super::{admit, ends, reserved};
-use crate::world::World;
+use crate::world::{StoredJob, World};
 use gpuwise_domain::placement::{
-    Action, Assignment, Ended, Event, Job, JobId, NodeId, QueueId, Shortage, TimestampedEvent,
+    Action, Assignment, Ended, Event, JobId, NodeId, QueueId, Shortage, TimestampedEvent,
 };
 use gpuwise_units::Nanoseconds;
 
@@ -76,7 +76,7 @@ impl AdmissionGate {
     }
 
     /// Who must go first in a job's queue; `None`: it may go.
-    pub(crate) fn behind(&self, world: &World, job: &Job) -> Option<JobId> {
+    pub(crate) fn behind(&self, world: &World, job: &StoredJob) -> Option<JobId> {
         let closed = |id: QueueId| self.closed.iter().find(|(queue, _)| *queue == id);
         let mut way = super::account::upwards(world.queues(), job.queue);
         way.find_map(closed).map(|(_, head)| *head)
@@ -134,7 +134,7 @@ impl AdmissionGate {
     /// nothing then.
     fn fit_in(
         &mut self,
-        job: &Job,
+        job: &StoredJob,
         held: &Tentative<'_>,
         (from, end): (Nanoseconds, Option<Nanoseconds>),
         nodes: &mut Vec<NodeId>,
@@ -194,7 +194,7 @@ impl AdmissionGate {
     pub(crate) fn reserve(
         &mut self,
         world: &World,
-        job: &Job,
+        job: &StoredJob,
         now: Nanoseconds,
         padding_sigmas: f64,
         assignments: FindAssignments<'_>,

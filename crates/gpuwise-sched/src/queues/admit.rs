@@ -5,8 +5,11 @@ use super::{
     pool::Limit,
     shares::{held_by, slice_milli},
 };
-use crate::{fit, mig, world::World};
-use gpuwise_domain::placement::{Assignment, GpuAsk, Job, KindId, Kinds, QueueId, Shortage};
+use crate::{
+    fit, mig,
+    world::{StoredJob, World},
+};
+use gpuwise_domain::placement::{Assignment, GpuAsk, KindId, Kinds, QueueId, Shortage};
 use gpuwise_units::Nanoseconds;
 use std::borrow::Cow;
 
@@ -23,7 +26,7 @@ pub struct Admitted {
 ///
 /// # Errors
 /// With what is short: the limit that leaves most room, or the budget.
-pub fn admit(world: &World, job: &Job, now: Nanoseconds) -> Result<Admitted, Shortage> {
+pub fn admit(world: &World, job: &StoredJob, now: Nanoseconds) -> Result<Admitted, Shortage> {
     let preferred = job.gang.preferred.max(job.gang.least).max(1);
     let everything = Admitted {
         kinds: Kinds::ANY,
@@ -89,7 +92,7 @@ pub fn admit(world: &World, job: &Job, now: Nanoseconds) -> Result<Admitted, Sho
 /// one that was asked for.
 pub(crate) fn within_quota(
     world: &World,
-    job: &Job,
+    job: &StoredJob,
     assignments: &[Assignment],
 ) -> Result<(), Shortage> {
     let (Some(queue), GpuAsk::Slice { .. }) = (job.queue, job.worker.gpu) else {
@@ -118,7 +121,11 @@ fn short_of(world: &World, limit: Limit, queue: QueueId, needed_milli: u64) -> S
 }
 
 /// A job narrowed to what it may take.
-pub(crate) fn narrowed<'j>(world: &World, job: &'j Job, admitted: Admitted) -> Cow<'j, Job> {
+pub(crate) fn narrowed<'j>(
+    world: &World,
+    job: &'j StoredJob,
+    admitted: Admitted,
+) -> Cow<'j, StoredJob> {
     let kinds = job.worker.gpu.kinds();
     let there = (0..world.kinds().len() as u32).fold(Kinds::NONE, |set, k| set.with(KindId(k)));
     let all = kinds.and(there).and(admitted.kinds) == kinds.and(there);

@@ -1,8 +1,8 @@
 //! What queues have spent, what those who run will still cost, and who is too dear.
 
 use super::{account::upwards, ends, shares::held_by};
-use crate::world::World;
-use gpuwise_domain::placement::{Job, KindId, QueueId};
+use crate::world::{StoredJob, World};
+use gpuwise_domain::placement::{KindId, QueueId};
 use gpuwise_units::{Money, Nanoseconds};
 
 /// Micro-units times thousandths of GPUs times nanoseconds of an hour, in one micro-unit.
@@ -65,7 +65,7 @@ pub fn spending(world: &World, queue: QueueId, now: Nanoseconds) -> Option<Spend
 /// kind has no price. One of unknown length costs until the end of the period, or nothing that can be told.
 pub fn cost(
     world: &World,
-    job: &Job,
+    job: &StoredJob,
     (kind, milli): (KindId, u64),
     workers: u32,
     now: Nanoseconds,

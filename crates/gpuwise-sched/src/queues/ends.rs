@@ -1,7 +1,7 @@
 //! When those who run are expected to end.
 
-use crate::world::{JobState, Phase, World};
-use gpuwise_domain::placement::{Assignment, DurationEstimate, Job, JobId, KindId};
+use crate::world::{JobState, Phase, StoredJob, World};
+use gpuwise_domain::placement::{Assignment, DurationEstimate, JobId, KindId};
 use gpuwise_units::Nanoseconds;
 
 /// How long a job is taken to run at speed 1000 with its preferred number of workers: what is expected
@@ -77,7 +77,7 @@ pub fn ends(
 
 /// How long a job takes from its beginning with so many workers on one kind; `None`: it is not known.
 pub(super) fn length_on(
-    job: &Job,
+    job: &StoredJob,
     done: Nanoseconds,
     kind: KindId,
     workers: u32,

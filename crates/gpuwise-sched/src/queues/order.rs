@@ -120,7 +120,7 @@ pub(crate) fn key(
     };
     let submitted = Some(state.job.submitted);
     // Who lent out its GPUs gets them back before anybody else gets some.
-    if aged || state.wanted.is_some() {
+    if aged || state.rare.wanted.is_some() {
         return (false, 0, 0, submitted, id);
     }
     let priority = match order {

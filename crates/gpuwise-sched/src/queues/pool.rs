@@ -179,27 +179,7 @@ impl Pool {
     ) -> QuotaShort {
         let all = || (0..queues.len() as u32).map(QueueId);
         let parent = |id: QueueId| upwards(queues, Some(id)).nth(1);
-        let tops = all().filter(|id| parent(*id).is_none());
-        let (of, limit_milli, used_milli) = match limit.by {
-            QuotaLimit::Cap { queue } => {
-                let row = self.row(QueueId(queue));
-                (
-                    Some(QueueId(queue)),
-                    row.cap.unwrap_or(row.nominal),
-                    row.held,
-                )
-            }
-            QuotaLimit::Borrowing { queue } => {
-                let row = self.row(QueueId(queue));
-                let limit = row.nominal.saturating_add(row.borrowing.unwrap_or(0));
-                (Some(QueueId(queue)), limit, row.held)
-            }
-            QuotaLimit::Cohort => {
-                let owned = tops.clone().map(|id| self.row(id).nominal).sum();
-                let held = tops.map(|id| self.row(id).held).sum();
-                (None, self.capacity_milli.max(owned), held)
-            }
-        };
+        let (of, limit_milli, used_milli) = self.limited(queues, limit.by);
         // A cap holds whatever is guaranteed below it.
         let keeps = !matches!(limit.by, QuotaLimit::Cap { .. });
         let below = |id: &QueueId| match of {
@@ -239,6 +219,29 @@ impl Pool {
                 0
             },
             users: [user(0), user(1), user(2)],
+        }
+    }
+
+    /// Whose limit it is (`None`: that of all queues together), how much that is, and what of it is used.
+    fn limited(&self, queues: &[Queue], by: QuotaLimit) -> (Option<QueueId>, u64, u64) {
+        match by {
+            QuotaLimit::Cap { queue } => {
+                let row = self.row(QueueId(queue));
+                let limit = row.cap.unwrap_or(row.nominal);
+                (Some(QueueId(queue)), limit, row.held)
+            }
+            QuotaLimit::Borrowing { queue } => {
+                let row = self.row(QueueId(queue));
+                let limit = row.nominal.saturating_add(row.borrowing.unwrap_or(0));
+                (Some(QueueId(queue)), limit, row.held)
+            }
+            QuotaLimit::Cohort => {
+                let tops = (0..queues.len() as u32).map(QueueId);
+                let tops = tops.filter(|id| upwards(queues, Some(*id)).nth(1).is_none());
+                let owned = tops.clone().map(|id| self.row(id).nominal).sum();
+                let held = tops.map(|id| self.row(id).held).sum();
+                (None, self.capacity_milli.max(owned), held)
+            }
         }
     }
 

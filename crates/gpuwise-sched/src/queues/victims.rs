@@ -6,15 +6,15 @@
 //! and what it lost was over it. So nobody preempts each other in turn.
 
 use super::{admit::amounts, order::ancestor_path, pool::Pool, shares::held_by};
-use crate::world::{Phase, World};
-use gpuwise_domain::placement::{Job, JobId, KindId, Preemption, QueueId};
+use crate::world::{Phase, StoredJob, World};
+use gpuwise_domain::placement::{JobId, KindId, Preemption, QueueId};
 use gpuwise_units::Nanoseconds;
 use std::cmp::Reverse;
 
 /// Jobs that may be preempted so that a job's queue has its nominal quota; the first goes first: of the queue
 /// with the largest over-quota share, of lowest priority, then the one that loses least, then the latest.
 /// Empty: its queue does not reclaim, or has its nominal quota.
-pub fn reclaimable(world: &World, job: &Job, now: Nanoseconds) -> Vec<JobId> {
+pub fn reclaimable(world: &World, job: &StoredJob, now: Nanoseconds) -> Vec<JobId> {
     let Some(queue) = job.queue else {
         return Vec::new();
     };
@@ -69,7 +69,7 @@ type Rank = (u64, i32, u64, Reverse<Nanoseconds>, JobId);
 
 /// Queues that have borrowed what a job's queue may have back, and how much, in thousandths of GPUs. Empty:
 /// it reclaims nothing.
-pub(crate) fn borrowers(world: &World, job: &Job) -> Vec<(QueueId, u64)> {
+pub(crate) fn borrowers(world: &World, job: &StoredJob) -> Vec<(QueueId, u64)> {
     let queue = job.queue.and_then(|id| world.queues().get(id.index()));
     if !queue.is_some_and(|queue| queue.reclaims) {
         return Vec::new();

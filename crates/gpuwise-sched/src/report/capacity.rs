@@ -88,23 +88,8 @@ pub fn additions(
     most_nodes: u32,
 ) -> Vec<Addition> {
     let shapes = shapes(world);
-    let prices: Vec<Option<Money>> = shapes
-        .iter()
-        .map(|id| supply::price(world, *id, 1))
-        .collect();
-    let first = prices.first().copied().flatten();
-    let one_currency = |price: &Option<Money>| match (price, first) {
-        (Some(price), Some(first)) => price.currency == first.currency,
-        _ => false,
-    };
-    let comparable = !prices.is_empty() && prices.iter().all(one_currency);
-    let cost = |at: usize| match prices.get(at).copied().flatten() {
-        Some(price) if comparable => i128::from(price.micros),
-        _ => shapes
-            .get(at)
-            .and_then(|id| world.node(*id))
-            .map_or(1, |state| state.node.gpus.len().max(1) as i128),
-    };
+    let costs = costs(world, &shapes);
+    let cost = |at: usize| costs.get(at).copied().unwrap_or(1);
     // What any number of nodes can do: gangs larger than a fleet of twice the size stay.
     let plenty: Vec<(NodeId, u32)> = shapes.iter().map(|id| (*id, most_nodes)).collect();
     let goal = placed_with(world, &plenty, waiting, policy);
@@ -118,20 +103,7 @@ pub fn additions(
     let mut tried = 0;
     while best < goal && tried < MOST_TRIED {
         let Some(set) = open.pop_first() else { break };
-        for at in 0..shapes.len() {
-            // Each set is reached once: only the last shape that it has, or a later one, grows.
-            if set.counts.iter().skip(at + 1).any(|count| *count > 0) {
-                continue;
-            }
-            let mut next = set.clone();
-            if let Some(count) = next.counts.get_mut(at)
-                && *count < most_nodes
-            {
-                *count += 1;
-                next.cost += cost(at);
-                open.insert(next);
-            }
-        }
+        open.extend(set.larger(&costs, most_nodes));
         let nodes = named(&shapes, &set.counts);
         if nodes.is_empty() {
             continue;
@@ -160,6 +132,43 @@ pub fn additions(
         found.push(addition(world, nodes, goal, false));
     }
     found
+}
+
+/// What a node of each shape costs: by price where all are known in one currency, else by its GPUs.
+fn costs(world: &World, shapes: &[NodeId]) -> Vec<i128> {
+    let prices = shapes.iter().map(|id| supply::price(world, *id, 1));
+    let prices: Option<Vec<Money>> = prices.collect();
+    let prices = prices.filter(|all| {
+        let first = all.first().map(|price| price.currency);
+        all.iter().all(|price| Some(price.currency) == first)
+    });
+    if let Some(prices) = prices {
+        return prices.iter().map(|price| price.micros.into()).collect();
+    }
+    let gpus = shapes.iter().map(|id| {
+        let state = world.node(*id);
+        state.map_or(1, |state| state.node.gpus.len().max(1) as i128)
+    });
+    gpus.collect()
+}
+
+impl Set {
+    /// The sets with one node more. Each set is reached once: only the last shape that it has, or a later one, grows.
+    fn larger(&self, costs: &[i128], most_nodes: u32) -> Vec<Self> {
+        let last = self.counts.iter().rposition(|count| *count > 0);
+        let mut found = Vec::new();
+        for (at, cost) in costs.iter().enumerate().skip(last.unwrap_or(0)) {
+            let mut next = self.clone();
+            if let Some(count) = next.counts.get_mut(at)
+                && *count < most_nodes
+            {
+                *count += 1;
+                next.cost += cost;
+                found.push(next);
+            }
+        }
+        found
+    }
 }
 
 /// The fewest nodes of one shape that are enough, if any number is.

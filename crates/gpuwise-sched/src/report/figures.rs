@@ -1,15 +1,15 @@
 //! Figures of a fleet: held, busy, free and of use, stranded by cause, fairness, waiting.
 
 use super::room::{Room, best_domain};
-use crate::world::{GpuState, Tenancy, World};
-use gpuwise_domain::placement::{Figures, GpuAsk, Job, NodeId, WorkerAsk};
+use crate::world::{GpuState, StoredJob, Tenancy, World};
+use gpuwise_domain::placement::{Figures, GpuAsk, NodeId, WorkerAsk};
 use gpuwise_units::Nanoseconds;
 use std::collections::BTreeMap;
 
 /// Something that is asked for, and how often.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Typical {
-    pub job: Job,
+    pub job: StoredJob,
     /// How often it is asked for.
     pub count: u64,
 }
@@ -158,7 +158,7 @@ fn free_of(world: &World, gpu: &GpuState) -> u64 {
 }
 
 /// What of the free GPU time a job cannot use, by the order of [`Stranded::causes`].
-fn stranded(world: &World, job: &Job) -> [u64; 7] {
+fn stranded(world: &World, job: &StoredJob) -> [u64; 7] {
     let mut found = [0; 7];
     let ask = &job.worker;
     let too_far = job.topology.is_some_and(|wish| {

@@ -20,10 +20,10 @@ pub use words::{shortage_words, span};
 use crate::{
     decide::{Effort, Policy},
     queues::admit,
-    world::World,
+    world::{StoredJob, World},
 };
 use gpuwise_domain::placement::{
-    Gang, Job, Outcome, Remedy, Report, Shortage, Spread, TopologyWish, WorkerAsk,
+    Gang, Outcome, Remedy, Report, Shortage, Spread, TopologyWish, WorkerAsk,
 };
 use rustc_hash::FxHashMap;
 
@@ -91,6 +91,6 @@ pub fn deepen(
 /// What is short for one is short for all who ask so.
 type Asked = (WorkerAsk, Gang, Option<TopologyWish>, Option<Spread>);
 
-const fn asked(job: &Job) -> Asked {
+fn asked(job: &StoredJob) -> Asked {
     (job.worker, job.gang, job.topology, job.spread)
 }

@@ -30,49 +30,7 @@ pub(super) fn quota(world: &World, short: &QuotaShort) -> String {
         thousandths(short.needed_milli),
         if one { "" } else { "s" },
     );
-    let used = thousandths(short.used_milli);
-    let users = users(short, &name);
-    match short.by {
-        QuotaLimit::Cap { queue } => {
-            let whose = whose(queue, short.queue, name(queue));
-            let _ = write!(
-                text,
-                "{whose} limit is {}, of which {used} are used{users}",
-                thousandths(short.limit_milli)
-            );
-        }
-        QuotaLimit::Borrowing { queue } => {
-            let whose = whose(queue, short.queue, name(queue));
-            let queue = world.queues().get(queue as usize);
-            let quotas = queue.map_or(&[][..], |queue| &queue.quotas);
-            let quota = quotas.iter().find(|quota| quota.kinds == short.kinds);
-            let borrowing = quota.and_then(|quota| quota.borrowing_milli).unwrap_or(0);
-            let nominal = thousandths(short.limit_milli.saturating_sub(borrowing));
-            let _ = match borrowing {
-                0 => write!(
-                    text,
-                    "{whose} nominal quota is {nominal} and it may not borrow; {used} are used{users}"
-                ),
-                _ => write!(
-                    text,
-                    "{whose} nominal quota of {nominal} and borrowing limit of {} make {}, of which {used} \
-                     are used{users}",
-                    thousandths(borrowing),
-                    thousandths(short.limit_milli)
-                ),
-            };
-        }
-        QuotaLimit::Cohort => {
-            let _ = write!(
-                text,
-                "it uses {} of its nominal quota of {}, and of the {} that all queues share {used} are \
-                 used{users}",
-                thousandths(short.held_milli),
-                thousandths(short.nominal_milli),
-                thousandths(short.limit_milli)
-            );
-        }
-    }
+    text += &limit(world, short, &name);
     if short.guaranteed_milli > 0 {
         let _ = write!(
             text,
@@ -88,6 +46,43 @@ pub(super) fn quota(world: &World, short: &QuotaShort) -> String {
         );
     }
     text
+}
+
+/// Which limit leaves no more, and what of it is used.
+fn limit<'n>(world: &World, short: &QuotaShort, name: &impl Fn(u32) -> &'n str) -> String {
+    let used = thousandths(short.used_milli);
+    let users = users(short, name);
+    let all = thousandths(short.limit_milli);
+    match short.by {
+        QuotaLimit::Cap { queue } => {
+            let whose = whose(queue, short.queue, name(queue));
+            format!("{whose} limit is {all}, of which {used} are used{users}")
+        }
+        QuotaLimit::Borrowing { queue } => {
+            let whose = whose(queue, short.queue, name(queue));
+            let queue = world.queues().get(queue as usize);
+            let quotas = queue.map_or(&[][..], |queue| &queue.quotas);
+            let quota = quotas.iter().find(|quota| quota.kinds == short.kinds);
+            let borrowing = quota.and_then(|quota| quota.borrowing_milli).unwrap_or(0);
+            let nominal = thousandths(short.limit_milli.saturating_sub(borrowing));
+            if borrowing == 0 {
+                return format!(
+                    "{whose} nominal quota is {nominal} and it may not borrow; {used} are used{users}"
+                );
+            }
+            let borrowing = thousandths(borrowing);
+            format!(
+                "{whose} nominal quota of {nominal} and borrowing limit of {borrowing} make {all}, of which \
+                 {used} are used{users}"
+            )
+        }
+        QuotaLimit::Cohort => format!(
+            "it uses {} of its nominal quota of {}, and of the {all} that all queues share {used} are \
+             used{users}",
+            thousandths(short.held_milli),
+            thousandths(short.nominal_milli),
+        ),
+    }
 }
 
 fn whose(queue: u32, own: u32, name: &str) -> String {

@@ -2,10 +2,10 @@
 
 use crate::{
     fit, mig,
-    world::{GpuState, Instance, Link, Tenancy, World},
+    world::{GpuState, Instance, Link, StoredJob, Tenancy, World},
 };
 use gpuwise_domain::placement::{
-    GpuAsk, Job, JobId, KindId, Kinds, Level, MigGeometry, NodeId, SliceAsk, Spread, WorkerAsk,
+    GpuAsk, JobId, KindId, Kinds, Level, MigGeometry, NodeId, SliceAsk, Spread, WorkerAsk,
 };
 use std::collections::BTreeMap;
 
@@ -321,7 +321,7 @@ pub fn spread_room(world: &World, ask: &WorkerAsk, spread: Spread, room: Room<'_
 }
 
 /// Workers of a job that have room, all its wishes kept.
-pub fn workers_free(world: &World, job: &Job, room: Room<'_>) -> u32 {
+pub fn workers_free(world: &World, job: &StoredJob, room: Room<'_>) -> u32 {
     let ask = &job.worker;
     let near = match job.topology {
         Some(wish) if wish.required => {

@@ -1,24 +1,16 @@
 //! What is short, in a sentence.
 
-use crate::world::World;
-use gpuwise_domain::placement::{GpuAsk, Job, Kinds, Level, NodeId, Shortage};
+use crate::world::{StoredJob, World};
+use gpuwise_domain::placement::{GpuAsk, Kinds, Level, NodeId, Shortage};
 use gpuwise_units::Nanoseconds;
 use std::collections::BTreeMap;
 
 /// What is short for a job, with numbers and names.
-pub fn shortage_words(world: &World, job: &Job, shortage: &Shortage) -> String {
+pub fn shortage_words(world: &World, job: &StoredJob, shortage: &Shortage) -> String {
     match shortage {
         Shortage::Untold => "it does not fit".to_owned(),
         Shortage::NoSuchGpu { kinds } => no_such_gpu(world, job, *kinds),
-        Shortage::LargerThanFleet { fit, needed } => {
-            let what = if *needed == 1 {
-                "one worker fits no node".to_owned()
-            } else {
-                format!("{needed} workers are needed and {fit} have room")
-            };
-            let wide = too_wide(world, job).unwrap_or_default();
-            format!("larger than the fleet: {what}, were it empty{wide}")
-        }
+        Shortage::LargerThanFleet { fit, needed } => larger(world, job, *fit, *needed),
         Shortage::Gpus { needed, best, node } => {
             let place = on_node(world, *node);
             let kinds = kinds_words(world, job.worker.gpu.kinds());
@@ -28,20 +20,13 @@ pub fn shortage_words(world: &World, job: &Job, shortage: &Shortage) -> String {
             )
         }
         Shortage::Cpu { needed, best, node } => {
-            let cores = |milli: u64| thousandths(milli);
-            format!(
-                "needs {} cores beside its GPUs; {} has {} free",
-                cores(*needed),
-                on_node(world, *node),
-                cores(*best)
-            )
+            let needed = format!("{} cores", thousandths(*needed));
+            beside(world, &needed, *node, &thousandths(*best))
         }
-        Shortage::Memory { needed, best, node } => format!(
-            "needs {} of host memory beside its GPUs; {} has {} free",
-            mib(*needed),
-            on_node(world, *node),
-            mib(*best)
-        ),
+        Shortage::Memory { needed, best, node } => {
+            let needed = format!("{} of host memory", mib(*needed));
+            beside(world, &needed, *node, &mib(*best))
+        }
         Shortage::Fraction { needed, best } => format!(
             "needs {} % of a GPU; the best has {} % free",
             tenths(*needed),
@@ -77,23 +62,12 @@ pub fn shortage_words(world: &World, job: &Job, shortage: &Shortage) -> String {
             on_node(world, Some(*node))
         ),
         Shortage::BehindHead { head } => {
-            let name = world
-                .job(*head)
-                .map_or("?", |state| state.job.name.as_str());
+            let name = world.job(*head).map_or("?", |state| &*state.job.name);
             format!("it would delay job {name}, which goes first")
         }
         Shortage::Held => "it is held back".to_owned(),
-        Shortage::BackOff { until } => {
-            format!(
-                "it failed to start, and is tried again {}",
-                after(world, *until)
-            )
-        }
-        Shortage::Avoided { node, until } => format!(
-            "it failed to start on {}, where it is tried again {}",
-            node_name(world, *node),
-            after(world, *until)
-        ),
+        Shortage::BackOff { until } => failed(world, None, *until),
+        Shortage::Avoided { node, until } => failed(world, Some(*node), *until),
         Shortage::Unfenced { node } => format!(
             "it may still run on {}, which does not answer; it starts elsewhere once that node is fenced",
             node_name(world, *node)
@@ -102,8 +76,34 @@ pub fn shortage_words(world: &World, job: &Job, shortage: &Shortage) -> String {
     }
 }
 
+fn larger(world: &World, job: &StoredJob, fit: u32, needed: u32) -> String {
+    let what = if needed == 1 {
+        "one worker fits no node".to_owned()
+    } else {
+        format!("{needed} workers are needed and {fit} have room")
+    };
+    let wide = too_wide(world, job).unwrap_or_default();
+    format!("larger than the fleet: {what}, were it empty{wide}")
+}
+
+fn beside(world: &World, needed: &str, node: Option<NodeId>, best: &str) -> String {
+    let place = on_node(world, node);
+    format!("needs {needed} beside its GPUs; {place} has {best} free")
+}
+
+fn failed(world: &World, on: Option<NodeId>, until: Nanoseconds) -> String {
+    let again = after(world, until);
+    match on {
+        None => format!("it failed to start, and is tried again {again}"),
+        Some(node) => {
+            let node = node_name(world, node);
+            format!("it failed to start on {node}, where it is tried again {again}")
+        }
+    }
+}
+
 /// That no node has as many GPUs as one worker wants, where none has.
-fn too_wide(world: &World, job: &Job) -> Option<String> {
+fn too_wide(world: &World, job: &StoredJob) -> Option<String> {
     let GpuAsk::Whole { count, kinds, .. } = job.worker.gpu else {
         return None;
     };
@@ -122,7 +122,7 @@ fn too_wide(world: &World, job: &Job) -> Option<String> {
 
 fn topology(
     world: &World,
-    job: &Job,
+    job: &StoredJob,
     within: Level,
     (needed, best): (u32, u32),
     place: Option<u32>,
@@ -161,7 +161,7 @@ pub(super) fn level_words(level: Level) -> &'static str {
     }
 }
 
-fn no_such_gpu(world: &World, job: &Job, kinds: Kinds) -> String {
+fn no_such_gpu(world: &World, job: &StoredJob, kinds: Kinds) -> String {
     let named = match job.worker.gpu {
         GpuAsk::Whole { kinds, need, .. } if need != gpuwise_domain::placement::Need::default() => {
             let of = kinds_words(world, kinds);

@@ -4,7 +4,8 @@
 //! GPU's time that its speed is of both speeds, so that each gets the same gain on what it is charged: who is
 //! owed a share of time gets at least what it would have got of that time alone.
 
-use gpuwise_domain::placement::{GpuAsk, GpuId, GpuShare, Isolation, Job, Part};
+use crate::world::StoredJob;
+use gpuwise_domain::placement::{GpuAsk, GpuId, GpuShare, Isolation, Part};
 
 /// What two jobs were measured to do beside each other on a kind of GPU.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,7 +38,7 @@ impl Pairs {
 
     /// How two jobs share a GPU of this kind; `None`: they were not measured there, or do no more than one
     /// alone.
-    pub fn split(&self, first: &Job, second: &Job, gpu: &str) -> Option<Split> {
+    pub fn split(&self, first: &StoredJob, second: &StoredJob, gpu: &str) -> Option<Split> {
         let speeds = self.0.iter().find_map(|pair| {
             let [one, other] = &pair.jobs;
             if pair.gpu != gpu {
@@ -64,7 +65,7 @@ impl Pairs {
 }
 
 /// Whether a job can share its GPU: it asks for one, whole, and may be stopped.
-pub(crate) fn can_share(job: &Job) -> bool {
+pub(crate) fn can_share(job: &StoredJob) -> bool {
     let one = matches!(job.worker.gpu, GpuAsk::Whole { count: 1, .. });
     one && job.gang.most <= 1 && crate::disruption::restart_of(job).is_some()
 }

@@ -6,9 +6,9 @@ use crate::{
     disruption::restart_of,
     fit,
     rounds::pairs::is_paired,
-    world::{JobState, Phase, Tenancy, World},
+    world::{JobState, Phase, StoredJob, Tenancy, World},
 };
-use gpuwise_domain::placement::{GpuAsk, GpuId, Job, JobId, KindId, Kinds, Need};
+use gpuwise_domain::placement::{GpuAsk, GpuId, JobId, KindId, Kinds, Need};
 use gpuwise_units::Nanoseconds;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -259,7 +259,7 @@ fn supply(world: &World, takers: &[Taker<'_>]) -> Vec<f64> {
 }
 
 fn claim(world: &World, taker: &Taker<'_>, supply: &[f64]) -> Claim {
-    let job: &Job = &taker.state.job;
+    let job: &StoredJob = &taker.state.job;
     let workers = u64::from(job.gang.preferred.max(job.gang.least).max(1));
     let gpus = match taker.on {
         Some(_) => taker

@@ -11,7 +11,9 @@ impl JobState {
         match self.job.preemption {
             _ if idle => done,
             // What it says itself goes before what is planned.
-            _ if self.checkpoint.is_some() => self.checkpoint.unwrap_or_default().min(done),
+            _ if self.rare.checkpoint.is_some() => {
+                self.rare.checkpoint.unwrap_or_default().min(done)
+            }
             Preemption::Never => Nanoseconds(0),
             Preemption::Allowed {
                 checkpoint_every, ..
@@ -23,7 +25,7 @@ impl JobState {
     pub fn served_until(&self, world: &World, at: Nanoseconds) -> u128 {
         let held: u64 = milli_of(world, &self.assignments);
         let span = at.0.saturating_sub(self.seated.0);
-        self.served + u128::from(held) * u128::from(span)
+        self.served() + u128::from(held) * u128::from(span)
     }
 }
 
@@ -78,7 +80,7 @@ impl World {
         let part = stints::part_milli(old);
         if let Some(state) = self.jobs.get_mut(job) {
             let span = at.0.saturating_sub(state.seated.0);
-            state.served += u128::from(held) * u128::from(span);
+            state.serve(u128::from(held) * u128::from(span));
             state.note_stint(kind, part, at);
             state.seated = at;
             state.done = done;

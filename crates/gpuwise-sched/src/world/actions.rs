@@ -124,9 +124,9 @@ impl World {
             told.deadline = Some(at + state.job.grace);
         }
         // It is where nobody wants it to be, and was not told yet.
-        if state.stopping && state.stop.is_none() && state.assignments.is_empty() && !reclaims {
+        if state.stopping && state.stop().is_none() && state.assignments.is_empty() && !reclaims {
             if let Some(state) = self.jobs.get_mut(job) {
-                state.stop = told.map(Box::new);
+                state.rare.change(|rare| rare.stop = told.map(Box::new));
             }
             return Ok(());
         }
@@ -191,7 +191,7 @@ impl World {
         let Some(state) = self.job(*job) else {
             return false;
         };
-        let still = matches!(state.phase, Phase::Running { .. }) && state.stop.is_none();
+        let still = matches!(state.phase, Phase::Running { .. }) && state.stop().is_none();
         if !still || !state.trouble().is_some_and(failed) {
             return false;
         }
@@ -250,8 +250,8 @@ impl World {
             Ok(job) => {
                 let Some(state) = self.job(job) else { return };
                 let stops = matches!(action, Action::Preempt { .. } | Action::Reclaim { .. });
-                let one = if stops { &state.stop } else { &state.start };
-                let ready = one.as_ref().filter(|one| one.ready);
+                let one = if stops { state.stop() } else { state.start() };
+                let ready = one.filter(|one| one.ready);
                 ready.map(|one| one.begun)
             }
             Err(gpu) => self.gpu(gpu).map(|gpu| gpu.begun),
@@ -346,13 +346,13 @@ impl World {
         }
     }
 
-    /// Who is on the GPU that an action cuts, and where.
+    /// Who is on the GPU that an action cuts or brings, and where.
     fn seated_by(&self, action: &Action) -> Vec<(JobId, Vec<Assignment>)> {
-        let cuts = matches!(
+        let prepares = matches!(
             action,
-            Action::CreateInstance { .. } | Action::SetMig { .. }
+            Action::CreateInstance { .. } | Action::SetMig { .. } | Action::Attach { .. }
         );
-        let Some(gpu) = subject(action).err().filter(|_| cuts) else {
+        let Some(gpu) = subject(action).err().filter(|_| prepares) else {
             return Vec::new();
         };
         let holders = self.holders_of(gpu).into_iter();

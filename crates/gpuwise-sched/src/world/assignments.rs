@@ -44,7 +44,7 @@ impl World {
             state.start = underway.map(|one| Box::new(state.begins(one, old)));
             state.assignments = assignments.to_vec();
             state.phase = Phase::Starting { since: at };
-            state.wanted = None;
+            state.rare.not_wanted();
             state.idle = super::IdleTracker::default();
         }
         if self.is_ready(job, assignments)
@@ -77,10 +77,11 @@ impl World {
         let start = state.start.take();
         // Of one that was on its way to somewhere nobody can tell where it is if it does not stop.
         let before = start.is_none().then(|| {
-            let before = Before::new(old.clone(), state.phase, done, state.wanted);
+            let before = Before::new(old.clone(), state.phase, done, state.rare.wanted);
             Box::new(before)
         });
-        state.stop = told.map(|told| Box::new(Underway { before, ..told }));
+        let stop = told.map(|told| Box::new(Underway { before, ..told }));
+        state.rare.change(|rare| rare.stop = stop);
         self.stopped(at, job, &old, reclaimed);
         let Some(state) = self.jobs.get_mut(job) else {
             return;
@@ -119,7 +120,9 @@ impl World {
                 node.leaving_memory += ask.memory_mib;
             }
             if let Some(state) = self.jobs.get_mut(job) {
-                state.leaving_hosts.push(assignment.node);
+                state
+                    .rare
+                    .change(|rare| rare.leaving_hosts.push(assignment.node));
             }
         }
     }
@@ -130,7 +133,7 @@ impl World {
                 gpu.leaving.push((job, share.part));
             }
             if let Some(state) = self.jobs.get_mut(job) {
-                state.leaving.push(share.gpu);
+                state.rare.change(|rare| rare.leaving.push(share.gpu));
             }
         }
     }
@@ -148,16 +151,13 @@ impl World {
         let Some(state) = self.jobs.get(job) else {
             return;
         };
-        if !state.stopping
-            && state.stop.is_none()
-            && state.leaving.is_empty()
-            && state.leaving_hosts.is_empty()
-        {
+        if !state.stopping && state.rare.stop.is_none() && !state.is_leaving() {
             return;
         }
         self.forget_leaving(job);
         if let Some(state) = self.jobs.get_mut(job) {
-            (state.stopping, state.stop) = (false, None);
+            state.stopping = false;
+            state.rare.change(|rare| rare.stop = None);
             state.fresh_ask();
         }
     }
@@ -167,9 +167,15 @@ impl World {
         let Some(state) = self.jobs.get_mut(job) else {
             return;
         };
+        if !state.is_leaving() {
+            return;
+        }
         let ask = state.job.worker;
-        let hosts = std::mem::take(&mut state.leaving_hosts);
-        for gpu in std::mem::take(&mut state.leaving) {
+        let (gpus, hosts) = state.rare.change(|rare| {
+            let gpus = std::mem::take(&mut rare.leaving);
+            (gpus, std::mem::take(&mut rare.leaving_hosts))
+        });
+        for gpu in gpus {
             if let Some(gpu) = self.gpus.get_mut(gpu.index()) {
                 gpu.leaving.retain(|(who, _)| *who != job);
             }
@@ -282,7 +288,7 @@ impl World {
             return false;
         };
         let ask = state.job.worker;
-        let own = state.leaving_hosts.iter().filter(|host| **host == id);
+        let own = state.leaving_hosts().iter().filter(|host| **host == id);
         let own = own.count() as u64;
         let own = (own * ask.cpu_milli, own * ask.memory_mib);
         // Of two that wait for one another the one that was planned first goes first.

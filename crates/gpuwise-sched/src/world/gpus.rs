@@ -283,10 +283,14 @@ impl World {
         self.recount_around(gpu);
     }
 
+    /// A pooled GPU has not come to its node: who was to start on it waits again. Who was told to leave it,
+    /// or is said to run there, was never on it: both sides forget it.
     pub(super) fn unattach(&mut self, at: Nanoseconds, gpu: GpuId) {
         self.unseat_all_on(at, gpu);
-        self.empty(gpu);
+        let near = self.jobs_near(gpu);
         self.return_to_pool(gpu);
+        self.lose_dead(at, near);
+        self.empty(gpu);
     }
 
     pub(super) fn return_to_pool(&mut self, gpu: GpuId) {

@@ -5,7 +5,9 @@ use super::{
     changes::mixed as mix,
     members::{Counted, Free},
 };
-use gpuwise_domain::placement::{Assignment, GpuId, GpuShare, JobId, NodeId, Part, WorkerAsk};
+use gpuwise_domain::placement::{
+    Assignment, GpuId, GpuShare, Isolation, JobId, NodeId, Part, WorkerAsk,
+};
 
 impl World {
     /// Takes all assignments or none. Assignments that were just given back (`back`) are taken whether or not their
@@ -86,7 +88,6 @@ impl World {
         share: GpuShare,
         back: bool,
     ) -> Result<(), Refused> {
-        let kinds = &self.kinds;
         let state = self
             .gpus
             .get_mut(share.gpu.index())
@@ -97,72 +98,10 @@ impl World {
         if !state.takes_work() && !back {
             return Err(Refused::GpuClosed(share.gpu));
         }
-        let busy = Err(Refused::GpuBusy(share.gpu));
-        match (share.part, &mut state.held) {
-            (Part::Whole, held @ Tenancy::Free) => *held = Tenancy::Whole(job),
-            (
-                Part::Fraction {
-                    milli,
-                    memory_mib,
-                    isolation,
-                },
-                held @ Tenancy::Free,
-            ) => {
-                let memory = kinds.get(state.gpu.kind.index()).and_then(|k| k.memory_mib);
-                if milli > 1000 || memory.is_some_and(|memory| memory < memory_mib) {
-                    return busy;
-                }
-                *held = Tenancy::Shared {
-                    isolation,
-                    milli_free: 1000 - milli,
-                    memory_free: memory.map(|memory| memory - memory_mib),
-                    holders: vec![Holder {
-                        job,
-                        milli,
-                        memory_mib,
-                    }],
-                };
-            }
-            (
-                Part::Fraction {
-                    milli,
-                    memory_mib,
-                    isolation,
-                },
-                Tenancy::Shared {
-                    isolation: present,
-                    milli_free,
-                    memory_free,
-                    holders,
-                },
-            ) => {
-                if isolation != *present
-                    || *milli_free < milli
-                    || memory_free.is_some_and(|free| free < memory_mib)
-                {
-                    return busy;
-                }
-                *milli_free -= milli;
-                *memory_free = memory_free.map(|free| free - memory_mib);
-                let holder = Holder {
-                    job,
-                    milli,
-                    memory_mib,
-                };
-                holders.insert(holders.partition_point(|one| *one < holder), holder);
-            }
-            (Part::Slice { shape, start }, Tenancy::Sliced(instances)) => {
-                let free = instances
-                    .iter_mut()
-                    .find(|one| one.shape == shape && one.start == start && one.holder.is_none());
-                match free {
-                    Some(instance) => instance.holder = Some(job),
-                    None => return busy,
-                }
-            }
-            _ => return busy,
-        }
-        Ok(())
+        let kind = self.kinds.get(state.gpu.kind.index());
+        let memory = kind.and_then(|kind| kind.memory_mib);
+        let taken = take_part(&mut state.held, job, share.part, memory);
+        taken.ok_or(Refused::GpuBusy(share.gpu))
     }
 
     pub(super) fn give_share(&mut self, job: JobId, share: GpuShare) {
@@ -260,6 +199,76 @@ impl World {
             self.recount(node);
         }
     }
+}
+
+/// Takes a part of a GPU that has so much memory; `None`, and nothing has changed: it is held, or too little of it
+/// is left.
+fn take_part(held: &mut Tenancy, job: JobId, part: Part, memory: Option<u32>) -> Option<()> {
+    match (part, held) {
+        (Part::Whole, held @ Tenancy::Free) => *held = Tenancy::Whole(job),
+        (
+            Part::Fraction {
+                milli,
+                memory_mib,
+                isolation,
+            },
+            held,
+        ) => {
+            let holder = Holder {
+                job,
+                milli,
+                memory_mib,
+            };
+            take_fraction(held, holder, isolation, memory)?;
+        }
+        (Part::Slice { shape, start }, Tenancy::Sliced(instances)) => {
+            let mut free = instances
+                .iter_mut()
+                .filter(|one| one.shape == shape && one.start == start && one.holder.is_none());
+            free.next()?.holder = Some(job);
+        }
+        _ => return None,
+    }
+    Some(())
+}
+
+fn take_fraction(
+    held: &mut Tenancy,
+    holder: Holder,
+    wanted: Isolation,
+    memory: Option<u32>,
+) -> Option<()> {
+    if *held == Tenancy::Free {
+        *held = Tenancy::Shared {
+            isolation: wanted,
+            milli_free: 1000_u32.checked_sub(holder.milli)?,
+            memory_free: match memory {
+                Some(memory) => Some(memory.checked_sub(holder.memory_mib)?),
+                None => None,
+            },
+            holders: vec![holder],
+        };
+        return Some(());
+    }
+    let Tenancy::Shared {
+        isolation,
+        milli_free,
+        memory_free,
+        holders,
+    } = held
+    else {
+        return None;
+    };
+    if *isolation != wanted
+        || *milli_free < holder.milli
+        || memory_free.is_some_and(|free| free < holder.memory_mib)
+    {
+        return None;
+    }
+    *milli_free -= holder.milli;
+    *memory_free = memory_free.map(|free| free - holder.memory_mib);
+    holders.insert(holders.partition_point(|one| *one < holder), holder);
+    Some(())
 }
 
 impl super::GpuState {

@@ -1,17 +1,16 @@
 //! Jobs that wait or run.
 
 use super::{
+    Rare, StoredJob,
     seldom::Seldom,
-    stints::Stint,
-    trouble::Trouble,
     underway::{Before, Doing, Underway},
 };
-use gpuwise_domain::placement::{Assignment, Attempt, GpuId, Job, NodeId, WorkerAsk};
+use gpuwise_domain::placement::{Assignment, Attempt, NodeId, WorkerAsk};
 use gpuwise_units::Nanoseconds;
 
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct JobState {
-    pub job: Job,
+    pub job: StoredJob,
     pub phase: Phase,
     /// Where its workers are; empty while it waits. While it is reclaimed they name the nodes whose
     /// processor time and memory it keeps, and no GPU.
@@ -20,72 +19,68 @@ pub struct JobState {
     pub stops: u32,
     /// Since when it has held what it holds now.
     pub seated: Nanoseconds,
-    /// Thousandths of GPUs times nanoseconds that it held until `seated`.
-    pub served: u128,
+    /// [`JobState::served`] in two halves: a number of 128 bits would make every row larger by its alignment.
+    served: [u64; 2],
     /// What it had done when its assignments last changed: time at speed 1000 with its preferred number of
     /// workers, to its last checkpoint where it was stopped.
     pub done: Nanoseconds,
     /// How busy its GPUs were when last measured, in thousandths of the time.
     pub busy_milli: Option<u32>,
     pub idle: IdleTracker,
-    /// Since when it has work again, while its GPUs are reclaimed.
-    pub wanted: Option<Nanoseconds>,
     /// Whether it was told to stop and may still run where it was.
     pub stopping: bool,
-    /// GPUs where it may still be though it was told to leave.
-    pub leaving: Seldom<GpuId>,
-    /// Nodes where its workers may still be though they were told to leave, once for each.
-    pub(super) leaving_hosts: Seldom<NodeId>,
+    /// Whether it is held back: it does not start.
+    pub hold: bool,
     /// The last action that began on it.
     pub attempt: Attempt,
     pub(super) start: Option<Box<Underway>>,
-    pub(super) stop: Option<Box<Underway>>,
-    pub(super) trouble: Option<Box<Trouble>>,
-    /// Whether it is held back: it does not start.
-    pub hold: bool,
-    /// What it had saved when it last said so.
-    pub checkpoint: Option<Nanoseconds>,
-    /// What a worker needs from its next start on, where that has changed.
-    pub(super) next_ask: Option<Box<WorkerAsk>>,
-    /// Where it ran before it ran where it is.
-    pub(super) stints: Seldom<Stint>,
+    pub rare: Rare,
 }
 
 impl JobState {
-    pub(super) fn new(job: &Job, at: Nanoseconds, attempt: Attempt) -> Self {
+    pub(super) fn new(job: StoredJob, at: Nanoseconds, attempt: Attempt) -> Self {
         Self {
-            job: job.clone(),
+            job,
             phase: Phase::Waiting { since: at },
             assignments: Vec::new(),
             stops: 0,
             seated: at,
-            served: 0,
+            served: [0; 2],
             done: Nanoseconds(0),
             busy_milli: None,
             idle: IdleTracker::default(),
-            wanted: None,
             stopping: false,
-            leaving: Seldom::new(),
-            leaving_hosts: Seldom::new(),
+            hold: false,
             attempt,
             start: None,
-            stop: None,
-            trouble: None,
-            hold: false,
-            checkpoint: None,
-            next_ask: None,
-            stints: Seldom::new(),
+            rare: Rare::new(),
         }
+    }
+
+    /// Thousandths of GPUs times nanoseconds that it held until `seated`.
+    pub const fn served(&self) -> u128 {
+        let [high, low] = self.served;
+        (high as u128) << 64 | low as u128
+    }
+
+    pub(super) const fn serve(&mut self, more: u128) {
+        let all = self.served() + more;
+        self.served = [(all >> 64) as u64, all as u64];
     }
 
     /// Nodes where its workers may still be though they were told to leave, once for each.
     pub fn leaving_hosts(&self) -> &[NodeId] {
-        &self.leaving_hosts
+        &self.rare.leaving_hosts
     }
 
     /// What a worker needs from its next start on, where that has changed.
     pub fn next_ask(&self) -> Option<&WorkerAsk> {
-        self.next_ask.as_deref()
+        self.rare.next_ask.as_deref()
+    }
+
+    /// Whether it may still be somewhere though it was told to leave.
+    pub fn is_leaving(&self) -> bool {
+        !(self.rare.leaving.is_empty() && self.rare.leaving_hosts.is_empty())
     }
 
     /// What is begun on it, with how it goes on if that does not succeed.
@@ -94,7 +89,7 @@ impl JobState {
             Some(earlier) => earlier.before,
             None if one.doing == Doing::Place => None,
             None => {
-                let before = Before::new(old, self.phase, self.done, self.wanted);
+                let before = Before::new(old, self.phase, self.done, self.rare.wanted);
                 Some(Box::new(before))
             }
         };
@@ -103,9 +98,11 @@ impl JobState {
 
     /// Where nothing of it is anywhere, what its workers need from now on counts.
     pub(super) fn fresh_ask(&mut self) {
-        let nowhere =
-            self.assignments.is_empty() && self.leaving.is_empty() && self.leaving_hosts.is_empty();
-        if nowhere && let Some(ask) = self.next_ask.take() {
+        if self.rare.next_ask.is_some()
+            && self.assignments.is_empty()
+            && !self.is_leaving()
+            && let Some(ask) = self.rare.change(|rare| rare.next_ask.take())
+        {
             self.job.worker = *ask;
         }
     }
@@ -114,13 +111,13 @@ impl JobState {
     pub(super) fn rest(&mut self, phase: Phase) {
         self.phase = phase;
         self.stops += 1;
-        self.wanted = None;
+        self.rare.not_wanted();
         self.idle = IdleTracker::default();
     }
 
     /// Whether it is to get GPUs: it waits, or was idle and has work again.
-    pub const fn seeks(&self) -> bool {
-        self.phase.waits() || self.wanted.is_some()
+    pub fn seeks(&self) -> bool {
+        self.phase.waits() || self.rare.wanted.is_some()
     }
 
     /// Since when it has been at most so busy: measured, and never above it since. `None`: it is not.

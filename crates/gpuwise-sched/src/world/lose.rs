@@ -24,17 +24,17 @@ impl World {
     /// Jobs that have something on a node, leave it, or would go back to it.
     pub(super) fn jobs_on(&self, node: NodeId) -> Vec<JobId> {
         let here = |seats: &[Assignment]| seats.iter().any(|one| one.node == node);
-        let before = |one: &Option<Box<Underway>>| {
-            let before = one.as_ref().and_then(|one| one.before.as_ref());
+        let before = |one: Option<&Underway>| {
+            let before = one.and_then(|one| one.before.as_ref());
             before.is_some_and(|before| here(&before.assignments))
         };
         self.jobs
             .iter()
             .filter(|(_, state)| {
                 here(&state.assignments)
-                    || state.leaving_hosts.contains(&node)
-                    || before(&state.start)
-                    || before(&state.stop)
+                    || state.leaving_hosts().contains(&node)
+                    || before(state.start())
+                    || before(state.stop())
             })
             .map(|(job, _)| *job)
             .collect()
@@ -69,9 +69,9 @@ impl World {
             self.node(*node)
                 .is_none_or(|node| !node.node.health.keeps_work() || node.left)
         };
-        let gpus: Vec<GpuId> = state.leaving.iter().copied().filter(is_dead).collect();
+        let gpus: Vec<GpuId> = state.rare.leaving.iter().copied().filter(is_dead).collect();
         let hosts: Vec<NodeId> = state
-            .leaving_hosts
+            .leaving_hosts()
             .iter()
             .copied()
             .filter(is_down)
@@ -90,16 +90,16 @@ impl World {
         let Some(state) = self.jobs.get_mut(job) else {
             return;
         };
-        state.leaving.retain(|gpu| !gpus.contains(gpu));
-        state.leaving_hosts.retain(|host| !hosts.contains(host));
+        state.rare.change(|rare| {
+            rare.leaving.retain(|gpu| !gpus.contains(gpu));
+            rare.leaving_hosts.retain(|host| !hosts.contains(host));
+        });
         self.left_if_nowhere(job);
     }
 
     /// Once it is nowhere any more, who was told to stop has stopped.
     pub(super) fn left_if_nowhere(&mut self, job: JobId) {
-        let nowhere = self
-            .job(job)
-            .is_some_and(|state| state.leaving.is_empty() && state.leaving_hosts.is_empty());
+        let nowhere = self.job(job).is_some_and(|state| !state.is_leaving());
         if nowhere && self.job(job).is_some_and(|state| state.stopping) {
             self.left(job);
         }
@@ -154,11 +154,11 @@ impl World {
     /// Who still is somewhere is told to stop, if it was not.
     pub(super) fn must_stop(&mut self, at: Nanoseconds, job: JobId) {
         let Some(state) = self.job(job) else { return };
-        if state.leaving.is_empty() && state.leaving_hosts.is_empty() {
+        if !state.is_leaving() {
             self.left(job);
             return;
         }
-        if state.stop.is_some() {
+        if state.stop().is_some() {
             return;
         }
         let attempt = Attempt(self.attempts + 1);
@@ -166,14 +166,15 @@ impl World {
         if let Some(state) = self.jobs.get_mut(job) {
             state.stopping = true;
             state.attempt = attempt;
-            state.stop = Some(Box::new(Underway {
+            let stop = Underway {
                 doing: Doing::Preempt(Cause::Lost),
                 attempt,
                 begun: at,
                 deadline: Some(at + state.job.grace),
                 ready: true,
                 before: None,
-            }));
+            };
+            state.rare.change(|rare| rare.stop = Some(Box::new(stop)));
         }
     }
 

@@ -19,9 +19,11 @@ mod members;
 mod observe;
 mod of_jobs;
 mod pages;
+mod rare;
 mod revert;
 mod seldom;
 mod stints;
+mod stored;
 mod table;
 mod tempo;
 mod trouble;
@@ -36,7 +38,9 @@ pub use ignored::Ignored;
 pub use jobs::{IdleTracker, JobState, Phase};
 pub use observe::Drift;
 pub use pages::{Pages, Rows};
+pub use rare::{Rare, Rarely};
 pub use seldom::Seldom;
+pub use stored::{JobSpec, StoredJob};
 pub use trouble::{FIRST, MOST, NODE_FAILURES, Trouble, wait};
 pub use underway::{Task, Underway};
 pub use upkeep::Upkeep;
@@ -76,6 +80,8 @@ pub struct World {
     pub(crate) queues: Vec<Queue>,
     pub(crate) reservations: Vec<Reservation>,
     pub(crate) jobs: JobTable,
+    #[serde(skip)]
+    pub(crate) specs: stored::Specs,
     pub(crate) shares: crate::queues::Shares,
     pub(crate) arrivals: Arrivals,
     pub(crate) upkeep: Arc<Upkeep>,
@@ -223,6 +229,7 @@ impl World {
             reservations: fleet.reservations.clone(),
             shares: crate::queues::Shares::default(),
             jobs: JobTable::default(),
+            specs: stored::Specs::default(),
             arrivals: Arrivals::default(),
             upkeep: Arc::default(),
             changes: Changes::new(fleet.nodes.len()),

@@ -78,7 +78,7 @@ impl World {
         expected.retain(|job| seen.iter().all(|one| one.job != *job));
         for job in expected {
             let Some(state) = self.job(job) else { continue };
-            let told = state.stop.as_ref().map(|stop| stop.begun);
+            let told = state.stop().map(|stop| stop.begun);
             if state.stopping && told.is_none_or(|told| told < seen_at) {
                 self.has_left(job, id);
                 continue;
@@ -103,9 +103,9 @@ impl World {
         let Some(state) = self.job(job) else { return };
         let ask = state.job.worker;
         let here = |gpu: &GpuId| self.gpu(*gpu).is_some_and(|gpu| gpu.node == Some(id));
-        let gpus: Vec<GpuId> = state.leaving.iter().copied().filter(here).collect();
+        let gpus: Vec<GpuId> = state.rare.leaving.iter().copied().filter(here).collect();
         let hosts = state
-            .leaving_hosts
+            .leaving_hosts()
             .iter()
             .filter(|host| **host == id)
             .count();
@@ -118,8 +118,10 @@ impl World {
             self.host_left(id, &ask);
         }
         if let Some(state) = self.jobs.get_mut(job) {
-            state.leaving.retain(|gpu| !gpus.contains(gpu));
-            state.leaving_hosts.retain(|host| *host != id);
+            state.rare.change(|rare| {
+                rare.leaving.retain(|gpu| !gpus.contains(gpu));
+                rare.leaving_hosts.retain(|host| *host != id);
+            });
         }
         self.left_if_nowhere(job);
     }
@@ -147,7 +149,7 @@ impl World {
             let mine = |share: &GpuShare| {
                 let gpu = self.gpu(share.gpu);
                 gpu.is_some_and(|gpu| holds(gpu, one.job, share))
-                    || state.leaving.contains(&share.gpu)
+                    || state.rare.leaving.contains(&share.gpu)
             };
             let rests = state.phase.waits() && !state.stopping && state.phase.since() < seen_at;
             if !rests || here.iter().all(mine) {

@@ -18,7 +18,9 @@ impl World {
             Event::Held { job, held } => self.with_job(*job, |state| state.hold = *held),
             Event::Checkpointed { job } => {
                 let done = self.done_by(at, *job);
-                self.with_job(*job, |state| state.checkpoint = Some(done));
+                self.with_job(*job, |state| {
+                    state.rare.change(|rare| rare.checkpoint = Some(done))
+                });
             }
             Event::Measured { job, busy_milli } => self.with_job(*job, |state| {
                 state.busy_milli = Some(*busy_milli);
@@ -26,7 +28,9 @@ impl World {
             }),
             Event::Wanted { job } => self.with_job(*job, |state| {
                 if matches!(state.phase, Phase::Reclaimed { .. }) {
-                    state.wanted = state.wanted.or(Some(at));
+                    state
+                        .rare
+                        .change(|rare| rare.wanted = rare.wanted.or(Some(at)));
                 }
             }),
             _ => {}
@@ -53,7 +57,8 @@ impl World {
         self.has_queue(job.queue)?;
         self.arrivals.count(job);
         let attempt = self.attempts();
-        self.jobs.insert(job.id, JobState::new(job, at, attempt));
+        let stored = self.specs.store(job);
+        self.jobs.insert(job.id, JobState::new(stored, at, attempt));
         Ok(())
     }
 
@@ -71,7 +76,7 @@ impl World {
             self.ignored.unknown += 1;
             return Ok(());
         };
-        if state.job == *job && state.next_ask.is_none() {
+        if state.job == *job && state.rare.next_ask.is_none() {
             self.ignored.repeated += 1;
             return Ok(());
         }
@@ -82,16 +87,18 @@ impl World {
         }
         if let Some(state) = self.jobs.get_mut(job.id) {
             let worker = state.job.worker;
-            state.job = Job {
+            state.job = self.specs.store(&Job {
                 worker,
                 ..job.clone()
-            };
-            state.next_ask = (job.worker != worker).then(|| Box::new(job.worker));
-            // What it was tried with may have been at fault.
-            if let Some(trouble) = &mut state.trouble {
-                (trouble.until, trouble.failures) = (Nanoseconds(0), 0);
-                trouble.avoids.clear();
-            }
+            });
+            state.rare.change(|rare| {
+                rare.next_ask = (job.worker != worker).then(|| Box::new(job.worker));
+                // What it was tried with may have been at fault.
+                if let Some(trouble) = &mut rare.trouble {
+                    (trouble.until, trouble.failures) = (Nanoseconds(0), 0);
+                    trouble.avoids.clear();
+                }
+            });
             state.fresh_ask();
         }
         if moves {

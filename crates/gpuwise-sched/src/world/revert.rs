@@ -34,7 +34,7 @@ impl World {
         let Some(state) = self.jobs.get_mut(job) else {
             return;
         };
-        let Some(stop) = state.stop.take() else {
+        let Some(stop) = state.rare.change(|rare| rare.stop.take()) else {
             return;
         };
         let (ask, present) = (state.job.worker, std::mem::take(&mut state.assignments));
@@ -66,7 +66,7 @@ impl World {
             let alive: Vec<Assignment> = alive.cloned().collect();
             if let Some(state) = self.jobs.get_mut(job) {
                 state.rest(Phase::Waiting { since: at });
-                state.stop = None;
+                state.rare.change(|rare| rare.stop = None);
             }
             self.leave(job, &alive);
             self.must_stop(at, job);
@@ -74,10 +74,13 @@ impl World {
         }
         self.rebook_job(at, job, &[], &before.assignments);
         if let Some(state) = self.jobs.get_mut(job) {
-            (state.stopping, state.stop) = (false, None);
+            state.stopping = false;
             state.assignments.clone_from(&before.assignments);
             state.done = before.done;
-            state.wanted = before.wanted;
+            state.rare.change(|rare| {
+                rare.stop = None;
+                rare.wanted = before.wanted;
+            });
             state.phase = match before.phase {
                 Phase::Running { .. } => Phase::Running { since: at },
                 other => other,

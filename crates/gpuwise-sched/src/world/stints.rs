@@ -55,7 +55,7 @@ impl JobState {
             }),
             _ => None,
         };
-        let all = self.stints.iter().copied().chain(now);
+        let all = self.rare.stints.iter().copied().chain(now);
         let within = all.filter(|one| kinds.has(one.kind)).map(|one| {
             let until = one.until.0.min(until.0);
             let span = until.saturating_sub(one.from.0.max(from.0));
@@ -66,7 +66,10 @@ impl JobState {
 
     /// Whether it has left a place where it ran since a moment.
     pub(crate) fn left_since(&self, moment: Nanoseconds) -> bool {
-        self.stints.last().is_some_and(|one| one.until >= moment)
+        self.rare
+            .stints
+            .last()
+            .is_some_and(|one| one.until >= moment)
     }
 
     /// Notes that it leaves where it ran, which is to be said while it is still there.
@@ -74,22 +77,24 @@ impl JobState {
         let (Phase::Running { since }, Some(kind)) = (self.phase, kind) else {
             return;
         };
-        let last = self.stints.last().copied();
+        let last = self.rare.stints.last().copied();
         let goes_on = |last: &Stint| {
             last.kind == kind && last.part_milli == part_milli && last.until == since
         };
         let from = last.filter(goes_on).map(|last| last.from);
-        if from.is_some() {
-            self.stints.pop();
-        }
-        if self.stints.len() >= REMEMBERED {
-            self.stints.take(0);
-        }
-        self.stints.push(Stint {
-            kind,
-            from: from.unwrap_or(since),
-            until: at,
-            part_milli,
+        self.rare.change(|rare| {
+            if from.is_some() {
+                rare.stints.pop();
+            }
+            if rare.stints.len() >= REMEMBERED {
+                rare.stints.take(0);
+            }
+            rare.stints.push(Stint {
+                kind,
+                from: from.unwrap_or(since),
+                until: at,
+                part_milli,
+            });
         });
     }
 }

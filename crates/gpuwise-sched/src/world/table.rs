@@ -1,6 +1,6 @@
 //! Jobs by number, cheap to copy: see [`super::pages`].
 
-use super::JobState;
+use super::{JobState, stored::Specs};
 use gpuwise_domain::placement::JobId;
 use std::{cmp::Ordering, collections::BTreeMap, sync::Arc};
 
@@ -12,8 +12,29 @@ type Page = Vec<(JobId, Arc<JobState>)>;
 type Book = BTreeMap<u32, Arc<Page>>;
 
 #[derive(Debug, Clone, PartialEq, Default, serde::Serialize, serde::Deserialize)]
+#[serde(from = "Read")]
 pub(crate) struct JobTable {
     books: BTreeMap<u32, Arc<Book>>,
+}
+
+/// A table as it is read: every job has for itself what it asks.
+#[derive(serde::Deserialize)]
+#[serde(rename = "JobTable")]
+struct Read {
+    books: BTreeMap<u32, Arc<Book>>,
+}
+
+impl From<Read> for JobTable {
+    fn from(read: Read) -> Self {
+        let (mut books, mut specs) = (read.books, Specs::default());
+        let pages = books
+            .values_mut()
+            .flat_map(|book| Arc::make_mut(book).values_mut());
+        for (_, state) in pages.flat_map(|page| Arc::make_mut(page)) {
+            specs.adopt(&mut Arc::make_mut(state).job);
+        }
+        Self { books }
+    }
 }
 
 impl JobTable {

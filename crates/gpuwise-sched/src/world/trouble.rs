@@ -52,7 +52,7 @@ pub const fn wait(failures: u32) -> Nanoseconds {
 impl super::JobState {
     /// What went wrong since it last succeeded.
     pub fn trouble(&self) -> Option<&Trouble> {
-        self.trouble.as_deref()
+        self.rare.trouble.as_deref()
     }
 
     /// Whether it may be tried now: it is not held back, and not waiting after a failure.
@@ -125,8 +125,7 @@ impl World {
         if failure.cause == FailureCause::Program {
             nodes.clear();
         }
-        if let Some(state) = self.jobs.get_mut(job) {
-            let trouble = state.trouble.get_or_insert_default();
+        self.has_trouble(job, failure, |trouble| {
             trouble.failures += 1;
             let wait = wait(trouble.failures);
             // With somewhere else to go it may go there at once: the place waits, and only from the
@@ -140,9 +139,7 @@ impl World {
                 .avoids
                 .extend(nodes.iter().map(|node| (*node, at + wait + wait)));
             trouble.avoids.sort_unstable();
-            trouble.cause = Some(failure.cause);
-            trouble.what.clone_from(&failure.what);
-        }
+        });
         for node in nodes {
             self.blame_node(at, node, job);
         }
@@ -181,15 +178,23 @@ impl World {
         stop: Option<Attempt>,
         failure: &Failure,
     ) {
+        self.has_trouble(job, failure, |trouble| {
+            trouble.stays += 1;
+            trouble.stays_until = at + wait(trouble.stays);
+            trouble.stop_failed = stop;
+        });
+    }
+
+    fn has_trouble(&mut self, job: JobId, failure: &Failure, change: impl FnOnce(&mut Trouble)) {
         let Some(state) = self.jobs.get_mut(job) else {
             return;
         };
-        let trouble = state.trouble.get_or_insert_default();
-        trouble.stays += 1;
-        trouble.stays_until = at + wait(trouble.stays);
-        trouble.stop_failed = stop;
-        trouble.cause = Some(failure.cause);
-        trouble.what.clone_from(&failure.what);
+        state.rare.change(|rare| {
+            let trouble = rare.trouble.get_or_insert_default();
+            change(trouble);
+            trouble.cause = Some(failure.cause);
+            trouble.what.clone_from(&failure.what);
+        });
     }
 
     /// A job has started, moved or changed its size: it and its nodes are no trouble any more.
@@ -198,10 +203,10 @@ impl World {
             return;
         };
         let mut nodes: Vec<NodeId> = state.assignments.iter().map(|one| one.node).collect();
-        if state.trouble.is_some()
+        if state.rare.trouble.is_some()
             && let Some(state) = self.jobs.get_mut(job)
         {
-            state.trouble = None;
+            state.rare.change(|rare| rare.trouble = None);
         }
         nodes.retain(|id| {
             let node = self.nodes.get(id.index());

@@ -146,7 +146,7 @@ impl World {
                 (state.assignments == *assignments).then_some(start.attempt)
             }
             Action::Preempt { job, .. } | Action::Reclaim { job } => {
-                self.job(*job)?.stop.as_ref().map(|stop| stop.attempt)
+                self.job(*job)?.stop().map(|stop| stop.attempt)
             }
             Action::SetMig { gpu, on } => {
                 let state = self.gpu(*gpu)?;
@@ -190,7 +190,7 @@ impl World {
     pub fn under_way(&self) -> Vec<Task> {
         let mut tasks = Vec::new();
         for (id, state) in self.jobs() {
-            for one in state.stop.iter().chain(&state.start) {
+            for one in state.rare.stop.iter().chain(&state.start) {
                 let action = one.doing.action(id, &state.assignments);
                 tasks.push(Task {
                     expected: self.expected(&action),
@@ -292,6 +292,6 @@ impl JobState {
 
     /// What is done to stop it.
     pub fn stop(&self) -> Option<&Underway> {
-        self.stop.as_deref()
+        self.rare.stop.as_deref()
     }
 }

@@ -358,7 +358,7 @@ impl Run {
                 .some_job(*job)
                 .map(|job| Event::Held { job, held: *held }),
             Step::Change(job, priority) => self.some_job(*job).and_then(|id| {
-                let job = self.world.job(id)?.job.clone();
+                let job = self.world.job(id)?.job.to_job();
                 Some(Event::JobSet(Job {
                     priority: *priority,
                     ..job

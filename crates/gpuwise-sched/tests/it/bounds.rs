@@ -3,12 +3,12 @@
 
 use crate::support::{fleet, job};
 use gpuwise_domain::placement::{
-    Action, DurationEstimate, Event, Fleet, Health, Job, JobId, Kinds, NodeId, Outcome, Plan,
+    Action, DurationEstimate, Event, Fleet, Gang, Health, Job, JobId, Kinds, NodeId, Outcome, Plan,
     Preemption, Queue, QueueId, Quota, Report, Shortage, TimestampedEvent,
 };
 use gpuwise_sched::{
     decide::{Effort, Policy, decide},
-    disruption::{Tidy, tidy},
+    disruption::{Budget, Tidy, tidy},
     fit::{self, Scope},
     policy::FirstFit,
     world::World,
@@ -119,7 +119,7 @@ fn steps_bound_the_places_that_are_tried_behind_a_reserved_gang() {
     let sizes = [2; NODES as usize];
     let mut jobs: Vec<Job> = (0..NODES).map(|id| asked(id, 100)).collect();
     let mut gang = Job {
-        gang: gpuwise_domain::placement::Gang::exactly(2 * NODES),
+        gang: Gang::exactly(2 * NODES),
         ..asked(NODES, 100)
     };
     gang.worker.memory_mib = 1024;
@@ -180,8 +180,17 @@ fn steps_bound_what_a_queue_takes_back() {
     });
 }
 
+/// How many actions tidying up has with so many steps.
+fn tidied(world: &World, what: &Tidy, steps: u64) -> usize {
+    let effort = Effort {
+        steps,
+        explains: false,
+    };
+    tidy(world.now(), world, what, effort).0.actions.len()
+}
+
 #[test]
-fn steps_bound_what_is_tidied_up() {
+fn steps_bound_what_leaves_drained_nodes() {
     let jobs = (0..NODES).map(|id| asked(id, 10_000)).collect();
     let mut world = world(&fleet(&[2; NODES as usize]), NODES, jobs);
     let at = world.now();
@@ -194,14 +203,58 @@ fn steps_bound_what_is_tidied_up() {
         evacuate: true,
         ..Tidy::default()
     };
-    let moved = |steps| {
-        let effort = Effort {
-            steps,
-            explains: false,
-        };
-        tidy(at, &world, &what, effort).0.actions.len()
-    };
-    assert_eq!(moved(1_000_000), NODES as usize / 2);
-    let few = moved(5 * u64::from(NODES));
+    assert_eq!(tidied(&world, &what, 1_000_000), NODES as usize / 2);
+    let few = tidied(&world, &what, 5 * u64::from(NODES));
     assert!((1..NODES as usize / 2).contains(&few), "{few} were moved");
+}
+
+/// Each worker more is looked for on every node: as many grow as there are steps for.
+#[test]
+fn steps_bound_who_grows() {
+    let elastic = |id| Job {
+        gang: Gang {
+            least: 1,
+            preferred: 2,
+            most: 2,
+        },
+        ..asked(id, 10_000)
+    };
+    let jobs = (0..NODES).map(elastic).collect();
+    let world = world(&fleet(&[2; NODES as usize]), NODES, jobs);
+    let what = Tidy {
+        grow: true,
+        ..Tidy::default()
+    };
+    assert_eq!(tidied(&world, &what, 1_000_000), NODES as usize);
+    assert_eq!(tidied(&world, &what, 5 * u64::from(NODES)), 5);
+}
+
+/// Halves of GPUs, one on a node of its own: two of them together free one for those who ask for a whole one. Each
+/// move is looked for among all who may move, on every node.
+#[test]
+fn steps_bound_who_moves_so_that_there_are_fewer_pieces() {
+    let half = |id| {
+        let mut half = asked(id, 10_000);
+        half.worker = job(id, 1, 1, 500).worker;
+        half
+    };
+    let wide = |id| asked(id, 10_000);
+    let mut jobs: Vec<Job> = (0..NODES / 2).map(half).collect();
+    // Who asks for whole ones is as usual as they are.
+    jobs.extend((NODES / 2..NODES).map(wide));
+    let world = world(&fleet(&[1; NODES as usize]), NODES, jobs);
+    let what = Tidy {
+        defragment: Some(Budget {
+            disruptions: NODES,
+            lost: Nanoseconds(1_000_000 * SECOND),
+            per: Nanoseconds(1000 * SECOND),
+            horizon: Nanoseconds(1000 * SECOND),
+        }),
+        ..Tidy::default()
+    };
+    let all = tidied(&world, &what, 10_000_000);
+    assert_eq!(all, NODES as usize / 4);
+    // As many as three rounds over all who may move and all nodes.
+    let few = tidied(&world, &what, 3 * u64::from(NODES) * u64::from(NODES));
+    assert!((1..=5).contains(&few), "{few} of {all} were moved");
 }

@@ -14,7 +14,7 @@ use gpuwise_sched::{
         Alignment, BestFit, Clustering, DotProduct, GradientDescent, Indexed, NodeSelector,
         Packing, Score, Search, UsualAsks,
     },
-    world::World,
+    world::{StoredJob, World},
 };
 use gpuwise_units::Nanoseconds;
 use proptest::prelude::*;
@@ -230,7 +230,7 @@ fn check<S: Score + Send + Clone>(score: &S, steps: &[Step]) -> Result<(), TestC
                 prop_assert_eq!(assignment(found), assignment(scanned));
             }
             for (cores, gib) in [(0, 0), (30_000, 0), (9000, 400)] {
-                let mut asking = job(0, 1, 1, 1000);
+                let mut asking = StoredJob::from(&job(0, 1, 1, 1000));
                 asking.worker = ask;
                 asking.worker.cpu_milli += cores;
                 asking.worker.memory_mib += gib * 1024;

@@ -1,10 +1,13 @@
 //! Pairs of jobs that were measured on one GPU: who is one, and how they share.
 
 use gpuwise_domain::placement::{GpuAsk, Job, JobId, Kinds, Need, Preemption, WorkerAsk};
-use gpuwise_sched::rounds::{MeasuredPair, Pairs};
+use gpuwise_sched::{
+    rounds::{MeasuredPair, Pairs},
+    world::StoredJob,
+};
 use gpuwise_units::Nanoseconds;
 
-fn job(name: &str) -> Job {
+fn job(name: &str) -> StoredJob {
     let worker = WorkerAsk {
         cpu_milli: 0,
         memory_mib: 0,
@@ -14,13 +17,13 @@ fn job(name: &str) -> Job {
             need: Need::default(),
         },
     };
-    Job {
+    StoredJob::from(&Job {
         preemption: Preemption::Allowed {
             checkpoint_every: Nanoseconds(1),
             restart: Nanoseconds(0),
         },
         ..Job::new(JobId(0), name.into(), worker)
-    }
+    })
 }
 
 #[test]

@@ -365,7 +365,7 @@ fn operate(world: &mut World, id: JobId, remedy: &Remedy) {
             apply(world, Event::NodeHealth { node, health });
         }
         Remedy::Shrink { .. } | Remedy::Relax { .. } => {
-            let mut job = world.job(id).unwrap().job.clone();
+            let mut job = world.job(id).unwrap().job.to_job();
             match remedy {
                 Remedy::Shrink { workers } => job.gang = Gang::exactly(*workers),
                 Remedy::Relax { within } => {

@@ -4,6 +4,7 @@ use gpuwise_domain::placement::{
     Fleet, FleetGpu, Gang, GpuAsk, GpuId, GpuKind, Health, Home, Isolation, Job, JobId, KindId,
     Kinds, Need, Node, NodeId, Uid, WorkerAsk,
 };
+use gpuwise_sched::world::StoredJob;
 use gpuwise_units::Nanoseconds;
 
 /// Nodes of one kind, each with so many GPUs, 8 cores and 64 GiB a GPU, and one core for none.
@@ -78,7 +79,7 @@ pub(crate) fn job(id: u32, workers: u32, gpus: u32, milli: u32) -> Job {
     }
 }
 
-/// A job of one worker that asks for this.
-pub(crate) fn asking(worker: &WorkerAsk) -> Job {
-    Job::new(JobId(0), "asks".into(), *worker)
+/// A job of one worker that asks for this, as a world keeps it.
+pub(crate) fn asking(worker: &WorkerAsk) -> StoredJob {
+    StoredJob::from(&Job::new(JobId(0), "asks".into(), *worker))
 }

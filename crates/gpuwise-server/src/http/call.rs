@@ -272,7 +272,7 @@ fn known(route: &Route, query: &BTreeMap<String, String>) -> Result<(), Problem>
     Err(Problem::invalid(name, what))
 }
 
-fn query(text: &str) -> BTreeMap<String, String> {
+pub(crate) fn query(text: &str) -> BTreeMap<String, String> {
     let pairs = text.split('&').filter(|pair| !pair.is_empty());
     pairs
         .map(|pair| {

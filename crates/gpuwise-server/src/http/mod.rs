@@ -35,6 +35,7 @@ mod usage;
 
 pub(crate) use metrics::{Counters, Monitored};
 pub use openapi::openapi;
+pub(crate) use secure::Secure;
 pub use secure::{TlsError, TlsFiles};
 
 use crate::{
@@ -67,7 +68,6 @@ use gpuwise_units::Nanoseconds;
 pub(crate) use logged::Reader;
 pub(crate) use problem::Problem;
 use routes::{ROUTES, Route};
-use secure::Secure;
 use std::{
     collections::BTreeMap,
     net::TcpListener,

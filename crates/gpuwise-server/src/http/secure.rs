@@ -15,8 +15,9 @@ use tokio::{
 use tokio_rustls::{
     TlsAcceptor,
     rustls::{
-        self, ServerConfig,
+        self, RootCertStore, ServerConfig,
         pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _},
+        server::WebPkiClientVerifier,
     },
     server::TlsStream,
 };
@@ -27,6 +28,8 @@ pub struct TlsFiles {
     /// The certificate, and those between it and an authority.
     pub certificate: PathBuf,
     pub key: PathBuf,
+    /// Authorities of which a client must show a certificate; `None`: nobody needs to.
+    pub clients: Option<PathBuf>,
 }
 
 /// Why TLS is not possible with files.
@@ -85,19 +88,39 @@ impl TlsFiles {
             source,
         };
         let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let config = ServerConfig::builder_with_provider(provider)
+        let config = ServerConfig::builder_with_provider(Arc::clone(&provider))
             .with_safe_default_protocol_versions()
-            .map_err(unfit)?
-            .with_no_client_auth()
-            .with_single_cert(chain, key)
             .map_err(unfit)?;
-        Ok(Arc::new(config))
+        let config = match &self.clients {
+            None => config.with_no_client_auth(),
+            Some(path) => {
+                let authorities =
+                    authorities(&text(path)?).ok_or_else(|| empty(path, "certificate"))?;
+                let shown = WebPkiClientVerifier::builder_with_provider(authorities, provider);
+                let shown = shown
+                    .build()
+                    .map_err(|_| empty(path, "authority's certificate"))?;
+                config.with_client_cert_verifier(shown)
+            }
+        };
+        Ok(Arc::new(
+            config.with_single_cert(chain, key).map_err(unfit)?,
+        ))
     }
 
     fn changed(&self) -> Option<(SystemTime, SystemTime)> {
         let of = |path: &Path| fs::metadata(path).ok()?.modified().ok();
         Some((of(&self.certificate)?, of(&self.key)?))
     }
+}
+
+/// Certificates of authorities; `None`: there is none.
+fn authorities(pem: &[u8]) -> Option<Arc<RootCertStore>> {
+    let mut store = RootCertStore::empty();
+    for one in CertificateDer::pem_slice_iter(pem) {
+        store.add(one.ok()?).ok()?;
+    }
+    (!store.is_empty()).then(|| Arc::new(store))
 }
 
 /// Connections whose handshakes are done.

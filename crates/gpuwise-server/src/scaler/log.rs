@@ -1,66 +1,36 @@
 //! What was decided, line by line, and whether it would be decided again.
 
-use super::service::{Service, Wanted, Watched};
+use super::{
+    service::{Read, Service},
+    watched::{Wanted, Watched},
+};
 use gpuwise_units::Nanoseconds;
-use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-pub(super) const SCHEMA: &str = "gpuwise.scale-decision/v1";
+use gpuwise_wire::scale::{SCALE_DECISION_SCHEMA, ScaleDecisionFile};
 
 /// A decision with all that it was made of.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(super) struct Line {
-    pub(super) schema: String,
-    /// Milliseconds since 1970.
-    pub(super) at_ms: u64,
-    /// Namespace and name.
-    pub(super) object: String,
-    pub(super) period_ns: u64,
-    pub(super) service: Service,
-    /// Whether nothing was known of the object before: it is new, says something else, or this process is new.
-    pub(super) fresh: bool,
-    /// Requests a second; null: see `trouble`.
-    pub(super) rate: Option<f64>,
-    /// Why there is no rate, or what was no rate.
-    pub(super) trouble: Option<String>,
-    pub(super) wanted: Wanted,
-}
+pub(super) type Line = ScaleDecisionFile;
 
-impl Line {
-    pub(super) fn new(
-        at_ms: u64,
-        object: &str,
-        period: Nanoseconds,
-        service: &Service,
-        fresh: bool,
-        read: &Result<f64, String>,
-        wanted: Wanted,
-    ) -> Self {
-        // JSON has no NaN.
-        let rate = read.as_ref().ok().copied().filter(|rate| rate.is_finite());
-        let trouble = match read {
-            Ok(rate) if rate.is_finite() => None,
-            Ok(rate) => Some(format!("the query gives {rate}, which is no rate")),
-            Err(why) => Some(why.clone()),
-        };
-        Self {
-            schema: SCHEMA.into(),
-            at_ms,
-            object: object.into(),
-            period_ns: period.0,
-            service: service.clone(),
-            fresh,
-            rate,
-            trouble,
-            wanted,
-        }
-    }
-
-    fn read(&self) -> Result<f64, String> {
-        match (&self.trouble, self.rate) {
-            (None, Some(rate)) => Ok(rate),
-            (trouble, _) => Err(trouble.clone().unwrap_or_default()),
-        }
+/// A line of what was decided.
+pub(super) fn line(
+    at_ms: u64,
+    object: &str,
+    period: Nanoseconds,
+    (service, fresh): (&Service, bool),
+    read: &Result<Read, String>,
+    wanted: Wanted,
+) -> Line {
+    Line {
+        schema: SCALE_DECISION_SCHEMA.into(),
+        at_ms,
+        object: object.into(),
+        period_ns: period.0,
+        service: service.clone(),
+        fresh,
+        read: read.as_ref().ok().copied(),
+        trouble: read.as_ref().err().cloned(),
+        wanted,
     }
 }
 
@@ -88,10 +58,10 @@ pub fn replayed(text: &str) -> Result<(usize, Vec<Difference>), String> {
     {
         let known: Line =
             serde_json::from_str(line).map_err(|error| format!("line {number}: {error}"))?;
-        if known.schema != SCHEMA {
+        if known.schema != SCALE_DECISION_SCHEMA {
             let found = &known.schema;
             return Err(format!(
-                "line {number}: schema is {found:?}; expected {SCHEMA:?}"
+                "line {number}: schema is {found:?}; expected {SCALE_DECISION_SCHEMA:?}"
             ));
         }
         count += 1;
@@ -101,7 +71,9 @@ pub fn replayed(text: &str) -> Result<(usize, Vec<Difference>), String> {
         if known.fresh {
             *object = Watched::new(known.service.clone(), Nanoseconds(known.period_ns));
         }
-        let wanted = object.decide(known.at_ms, &known.read());
+        let why = || known.trouble.clone().unwrap_or_default();
+        let read = known.read.ok_or_else(why);
+        let wanted = object.decide(known.at_ms, &read);
         if wanted != known.wanted {
             let words = |one: &Wanted| match one.replicas {
                 Some(replicas) => format!("{replicas} ({})", one.reason),

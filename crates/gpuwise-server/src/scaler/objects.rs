@@ -2,15 +2,17 @@
 
 use super::{
     Source,
-    log::Line,
+    log::{self, Line},
     messages::ScaledObjectRef,
-    service::{Service, Watched, Wrong},
+    service::{self, Service, Wrong},
+    watched::Watched,
 };
 use gpuwise_units::Nanoseconds;
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet, HashMap},
     io::Write,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    thread,
     time::{SystemTime, UNIX_EPOCH},
 };
 use tokio::sync::watch;
@@ -19,10 +21,43 @@ use tokio::sync::watch;
 const FORGOTTEN_MS: u64 = 3_600_000;
 /// Objects at most: whoever may connect may ask.
 const MOST: usize = 10_000;
+/// Objects whose queries are asked at once.
+const AT_ONCE: usize = 8;
+
+/// A service as a file says it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Defined {
+    /// Namespace and name.
+    object: String,
+    service: Service,
+}
+
+impl Defined {
+    /// Namespace and name.
+    pub fn object(&self) -> &str {
+        &self.object
+    }
+
+    /// # Errors
+    /// What is missing, unknown or no such value.
+    pub fn new(
+        namespace: &str,
+        name: &str,
+        fields: &HashMap<String, String>,
+    ) -> Result<Self, String> {
+        let object = format!("{namespace}/{name}");
+        match service::alone(fields) {
+            Ok(service) => Ok(Self { object, service }),
+            Err(why) => Err(Refused::Wrong { object, why }.to_string()),
+        }
+    }
+}
 
 struct Object {
     watched: Watched,
     asked_ms: u64,
+    /// A file says it: nobody else may say it otherwise, and it is not forgotten.
+    defined: bool,
     /// Whether it is to have a replica; `None`: nothing is known yet.
     active: watch::Sender<Option<bool>>,
 }
@@ -77,49 +112,95 @@ impl Objects {
     /// the source.
     pub(super) fn know(&self, asked: &ScaledObjectRef) -> Result<String, Refused> {
         let key = format!("{}/{}", asked.namespace, asked.name);
-        let service = Service::of(&asked.scaler_metadata).map_err(|why| Refused::Wrong {
-            object: key.clone(),
-            why,
-        })?;
-        let now = now_ms();
-        let fresh = {
-            let mut all = self.all();
-            let count = all.len();
-            match all.get_mut(&key) {
-                Some(object) if object.watched.service == service => {
-                    object.asked_ms = now;
-                    object.watched.wanted().is_none()
-                }
-                Some(object) => {
-                    object.watched = Watched::new(service, self.period);
-                    object.asked_ms = now;
-                    true
-                }
-                None if count >= MOST => return Err(Refused::TooMany),
-                None => {
-                    let object = Object {
-                        watched: Watched::new(service, self.period),
-                        asked_ms: now,
-                        active: watch::Sender::new(None),
-                    };
-                    all.insert(key.clone(), object);
-                    true
-                }
-            }
-        };
-        if fresh {
-            self.look(&key);
+        if !self.noted(&key) {
+            let service = service::of(&asked.scaler_metadata).map_err(|why| Refused::Wrong {
+                object: key.clone(),
+                why,
+            })?;
+            self.take_on(&key, service, false)?;
         }
+        self.look_if_unknown(&key);
         Ok(key)
+    }
+
+    /// Whether a file says an object; that it was asked about is noted.
+    fn noted(&self, key: &str) -> bool {
+        let mut all = self.all();
+        let defined = all.get_mut(key).filter(|object| object.defined);
+        let Some(object) = defined else { return false };
+        object.asked_ms = now_ms();
+        true
+    }
+
+    fn take_on(&self, key: &str, service: Service, defined: bool) -> Result<(), Refused> {
+        let mut all = self.all();
+        let count = all.len();
+        match all.get_mut(key) {
+            Some(object) => {
+                if object.watched.service != service {
+                    object.watched = Watched::new(service, self.period);
+                }
+                object.asked_ms = now_ms();
+                object.defined = defined;
+            }
+            None if count >= MOST => return Err(Refused::TooMany),
+            None => {
+                let object = Object {
+                    watched: Watched::new(service, self.period),
+                    asked_ms: now_ms(),
+                    defined,
+                    active: watch::Sender::new(None),
+                };
+                all.insert(key.to_owned(), object);
+            }
+        }
+        Ok(())
+    }
+
+    fn look_if_unknown(&self, key: &str) {
+        let unknown = {
+            let all = self.all();
+            all.get(key)
+                .is_some_and(|object| object.watched.wanted().is_none())
+        };
+        if unknown {
+            self.look(key);
+        }
+    }
+
+    /// Takes on what a file says now, in place of what it said before.
+    pub(super) fn define(&self, services: Vec<Defined>) -> Result<(), Refused> {
+        let keys: BTreeSet<String> = services.iter().map(|one| one.object.clone()).collect();
+        self.all()
+            .retain(|key, object| !object.defined || keys.contains(key));
+        for one in services {
+            self.take_on(&one.object, one.service, true)?;
+        }
+        Ok(())
+    }
+
+    /// How many replicas one is to have that a file says, or that KEDA asked about.
+    pub(super) fn replicas_of(&self, namespace: &str, name: &str) -> Result<u32, Refused> {
+        let key = format!("{namespace}/{name}");
+        if !self.all().contains_key(&key) {
+            let why = Wrong::Unknown;
+            return Err(Refused::Wrong { object: key, why });
+        }
+        self.look_if_unknown(&key);
+        self.wanted(&key)
     }
 
     /// How many replicas an object is to have.
     pub(super) fn replicas(&self, asked: &ScaledObjectRef) -> Result<u32, Refused> {
         let key = self.know(asked)?;
+        self.wanted(&key)
+    }
+
+    fn wanted(&self, key: &str) -> Result<u32, Refused> {
         let all = self.all();
-        let wanted = all.get(&key).and_then(|object| object.watched.wanted());
+        let wanted = all.get(key).and_then(|object| object.watched.wanted());
         wanted.ok_or_else(|| Refused::NotYet {
-            object: key.clone(),
+            object: key.to_owned(),
             why: "the source has given no rate yet".into(),
         })
     }
@@ -142,30 +223,33 @@ impl Objects {
             let mut all = self.all();
             all.retain(|_, object| {
                 let open = object.active.receiver_count() > 0;
-                open || now.saturating_sub(object.asked_ms) < FORGOTTEN_MS
+                open || object.defined || now.saturating_sub(object.asked_ms) < FORGOTTEN_MS
             });
             all.keys().cloned().collect()
         };
-        for key in keys {
-            self.look(&key);
-        }
+        // A source that is slow for one holds up few others.
+        let each = keys.len().div_ceil(AT_ONCE).max(1);
+        thread::scope(|scope| {
+            for some in keys.chunks(each) {
+                scope.spawn(move || some.iter().for_each(|key| self.look(key)));
+            }
+        });
     }
 
     /// Reads what comes for an object, and decides.
     fn look(&self, key: &str) {
-        let query = {
+        let service = {
             let all = self.all();
-            all.get(key)
-                .map(|object| object.watched.service.query.clone())
+            all.get(key).map(|object| object.watched.service.clone())
         };
-        let Some(query) = query else { return };
+        let Some(service) = service else { return };
         // Nobody waits for the source but who asks about one that is new.
-        let read = (self.source)(&query);
+        let read = service::read(&service, &*self.source);
         let at = now_ms();
         let mut all = self.all();
         let Some(object) = all
             .get_mut(key)
-            .filter(|one| one.watched.service.query == query)
+            .filter(|one| one.watched.service == service)
         else {
             return;
         };
@@ -177,12 +261,11 @@ impl Objects {
             *known = active;
             changed
         });
-        let line = Line::new(
+        let line = log::line(
             at,
             key,
             self.period,
-            &object.watched.service,
-            fresh,
+            (&object.watched.service, fresh),
             &read,
             wanted,
         );

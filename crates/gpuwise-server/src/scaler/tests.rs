@@ -17,7 +17,7 @@ use tonic::{
     Code, Request,
     client::Grpc,
     codegen::http::uri::PathAndQuery,
-    transport::{Certificate, Channel, ClientTlsConfig},
+    transport::{Channel, ClientTlsConfig},
 };
 use tonic_prost::ProstCodec;
 
@@ -47,12 +47,14 @@ fn started(tls: Option<TlsFiles>) -> (SocketAddr, Reading, Lines) {
     thread::spawn(move || {
         let settings = ScalerSettings {
             listen: "127.0.0.1:0".parse().unwrap(),
+            external: None,
             tls,
+            services: Box::new(|| None),
             period: Nanoseconds(20_000_000),
             source: Arc::new(move |_: &str| known.lock().unwrap().clone()),
             log: Some(Box::new(log)),
         };
-        let ended = scaler(settings, |at| tell.send(at).unwrap());
+        let ended = scaler(settings, |at| tell.send(at.keda).unwrap());
         panic!("{ended:?}");
     });
     (told.recv().unwrap(), reading, lines)
@@ -220,6 +222,93 @@ fn who_is_unknown_or_wrong_is_told_so() {
     });
 }
 
+/// What the API server is answered, over plain HTTP.
+fn answered(objects: &Arc<Objects>, path: &str) -> (u16, serde_json::Value) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let at = listener.local_addr().unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let app = external::router(Arc::clone(objects));
+    runtime.spawn(async move {
+        let listener = tokio::net::TcpListener::from_std(listener).unwrap();
+        axum::serve(listener, app).await
+    });
+    let config = ureq::Agent::config_builder().http_status_as_error(false);
+    let agent: ureq::Agent = config.build().into();
+    let mut found = agent.get(format!("http://{at}{path}")).call().unwrap();
+    let text = found.body_mut().read_to_string().unwrap();
+    let code = found.status().as_u16();
+    runtime.shutdown_background();
+    (code, serde_json::from_str(&text).unwrap())
+}
+
+#[test]
+fn kubernetes_is_told_by_external_metrics() {
+    let source: Arc<Source> = Arc::new(|query: &str| match query {
+        "q" => Ok(111.0),
+        "dead" => Err("connection refused".into()),
+        other => Err(format!("no such query: {other}")),
+    });
+    let objects = Arc::new(Objects::new(source, Nanoseconds(1_000_000_000), None));
+    let defined = |name: &str, query: &str, more: &[(&str, &str)]| {
+        let fields = [("query", query), ("rate", "10"), ("controller", "rate")];
+        let fields = fields.iter().chain(more);
+        let fields = fields.map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+        Defined::new("default", name, &fields.collect())
+    };
+    let wrong = defined("llm", "q", &[("maxReplica", "3")]).unwrap_err();
+    assert!(
+        wrong.starts_with("default/llm: there is no field `maxReplica`"),
+        "{wrong}"
+    );
+    let all = vec![
+        defined("llm", "q", &[]).unwrap(),
+        defined("silent", "dead", &[]).unwrap(),
+        defined("blind", "q", &[("readyQuery", "other")]).unwrap(),
+    ];
+    objects.define(all).unwrap();
+    let base = "/apis/external.metrics.k8s.io/v1beta1";
+    let (code, list) = answered(&objects, base);
+    assert_eq!(
+        (code, &list["resources"][0]["namespaced"]),
+        (200, &true.into())
+    );
+    let of = |path: &str| answered(&objects, &format!("{base}/namespaces/{path}"));
+    let (code, list) = of("default/gpuwise-replicas?labelSelector=service%3Dllm");
+    assert_eq!((code, &list["items"][0]["value"]), (200, &"12".into()));
+    for (path, expected) in [
+        (
+            "default/gpuwise-replicas?labelSelector=service%3Dsilent",
+            503,
+        ),
+        (
+            "default/gpuwise-replicas?labelSelector=service%3Dblind",
+            503,
+        ),
+        ("other/gpuwise-replicas?labelSelector=service%3Dllm", 404),
+        ("default/gpuwise-replicas", 400),
+        ("default/requests?labelSelector=service%3Dllm", 404),
+    ] {
+        let (code, status) = of(path);
+        assert_eq!(
+            (code, &status["kind"]),
+            (expected, &"Status".into()),
+            "{status}"
+        );
+    }
+    // What a file says KEDA cannot say otherwise.
+    let asked = object("llm", &[("rate", "1")]);
+    assert_eq!(objects.replicas(&asked), Ok(12));
+    objects
+        .define(vec![defined("silent", "q", &[]).unwrap()])
+        .unwrap();
+    assert_eq!(objects.replicas_of("default", "silent"), Ok(12));
+    assert_eq!(objects.replicas(&asked), Ok(111));
+}
+
 #[test]
 fn keda_may_ask_by_tls() {
     let folder = tempfile::tempdir().unwrap();
@@ -227,6 +316,7 @@ fn keda_may_ask_by_tls() {
     let files = TlsFiles {
         certificate: folder.path().join("cert.pem"),
         key: folder.path().join("key.pem"),
+        clients: None,
     };
     fs::write(&files.certificate, made.cert.pem()).unwrap();
     fs::write(&files.key, made.signing_key.serialize_pem()).unwrap();
@@ -249,5 +339,40 @@ fn keda_may_ask_by_tls() {
             Err(error) => Err(tonic::Status::unknown(error.to_string())),
         };
         assert!(plain.is_err());
+    });
+}
+
+#[test]
+fn who_shows_no_certificate_is_not_answered() {
+    let folder = tempfile::tempdir().unwrap();
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let file = |name: &str, text: String| {
+        let path = folder.path().join(name);
+        fs::write(&path, text).unwrap();
+        path
+    };
+    let certificate = file("cert.pem", made.cert.pem());
+    let key = file("key.pem", made.signing_key.serialize_pem());
+    let clients = Some(certificate.clone());
+    let (at, ..) = started(Some(TlsFiles {
+        certificate,
+        key,
+        clients,
+    }));
+    block(async {
+        let tls = ClientTlsConfig::new()
+            .ca_certificate(Certificate::from_pem(made.cert.pem()))
+            .domain_name("localhost");
+        let shown = Identity::from_pem(made.cert.pem(), made.signing_key.serialize_pem());
+        let mut answers = Vec::new();
+        for tls in [tls.clone(), tls.identity(shown)] {
+            let channel = Channel::from_shared(format!("https://{at}")).unwrap();
+            let answer = match channel.tls_config(tls).unwrap().connect().await {
+                Ok(channel) => ask(&channel, ACTIVE, object("llm", &[])).await,
+                Err(error) => Err(tonic::Status::unknown(error.to_string())),
+            };
+            answers.push(answer.map(|active: IsActiveResponse| active.result).ok());
+        }
+        assert_eq!(answers, [None, Some(false)]);
     });
 }

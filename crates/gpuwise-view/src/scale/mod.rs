@@ -1,5 +1,6 @@
 //! Replicas that follow demand, as text, tables, JSON and pages.
 
+mod mix;
 pub mod plan;
 pub mod replay;
 

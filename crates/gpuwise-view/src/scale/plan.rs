@@ -41,6 +41,7 @@ impl Record for ScalePlan {
         of.list("costs", |p| &p.costs);
         of.list("variants", |p| &p.variants);
         of.field("mixed_per_month", |p| p.mixed_per_month.map(Money::as_f64));
+        of.list("mixes", |p| &p.mixes);
         of.field("notes", |p| p.notes.as_slice());
     }
 }
@@ -57,6 +58,11 @@ impl Record for ColdState {
             .said_of(said);
         of.column("p99_seconds", "p99", |s| s.p99.0 as f64 / 1e9)
             .said_of(said);
+        of.column("seen", "Seen", |s| s.seen);
+        of.column("held_per_hour", "Held, an hour", |s| {
+            s.held_per_hour.map(|price| price.0.as_f64())
+        })
+        .said_of(amount);
     }
 }
 
@@ -136,10 +142,11 @@ fn states(plan: &ScalePlan) -> crate::table::Table {
 
 /// What is to be set, line by line.
 fn settings(plan: &ScalePlan) -> Vec<(&'static str, String)> {
-    let from = if plan.start_stated {
-        "as stated"
-    } else {
-        "from bytes and published stages: state what was measured by --start"
+    let seen: u64 = plan.states.iter().map(|state| state.seen).sum();
+    let from = match (plan.start_stated, seen) {
+        (true, _) => "as stated",
+        (false, 0) => "from bytes and published stages: --starts or --start say what was measured",
+        (false, _) => "from bytes and published stages, moved by starts that were seen",
     };
     let mut lines = vec![
         (
@@ -192,6 +199,10 @@ pub fn text(plan: &ScalePlan, style: Style) -> String {
             amount(mixed.as_f64())
         );
         let _ = writeln!(out, "{}", style.wrap_after("", &said, 0));
+    }
+    if !plan.mixes.is_empty() {
+        out.push('\n');
+        out += &super::mix::text(&plan.mixes, style);
     }
     out.push('\n');
     let _ = writeln!(out, "{}", style.wrap_after("", &service(&plan.service), 0));

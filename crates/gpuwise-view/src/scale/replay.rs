@@ -18,7 +18,9 @@ impl Record for ScaleReplay {
         of.field("source", |r| &r.source);
         of.part("service", |r| &r.service);
         of.field("seed", |r| r.seed);
+        of.field("by_request", |r| r.by_request);
         of.list("runs", |r| &r.runs);
+        of.list("mixes", |r| &r.mixes);
         of.field("notes", |r| r.notes.as_slice());
     }
 }
@@ -70,15 +72,51 @@ pub fn schema(name: &str) -> String {
 
 /// One row for each controller.
 pub fn table(replay: &ScaleReplay) -> crate::table::Table {
-    crate::record::table(&replay.runs)
+    if replay.mixes.is_empty() {
+        crate::record::table(&replay.runs)
+    } else {
+        super::mix::table(&replay.mixes)
+    }
 }
 
 /// What people see.
 pub fn text(replay: &ScaleReplay, style: Style) -> String {
+    if !replay.mixes.is_empty() {
+        return mixed(replay, style);
+    }
     let mut out = table(replay).to_text(style);
     out.push('\n');
     let bound = "Bound: as many replicas as the rate needs at every moment. Of each policy the cheapest target that keeps the objective; –: none does, and what keeps most is shown.";
-    for line in [service(&replay.service).as_str(), bound] {
+    let by_request = replay.by_request.then(|| form(replay));
+    let lines = [
+        Some(service(&replay.service)),
+        Some(bound.to_owned()),
+        by_request.map(str::to_owned),
+    ];
+    for line in lines.iter().flatten() {
+        let _ = writeln!(out, "{}", style.wrap_after("", line, 0));
+    }
+    for note in &replay.notes {
+        let _ = writeln!(out, "{}", style.wrap_after("Note     ", note, 9));
+    }
+    out
+}
+
+/// How requests are followed.
+const fn form(replay: &ScaleReplay) -> &'static str {
+    if replay.by_request {
+        "Every request is run by itself: it waits for room in a replica, as long as exponential chance says."
+    } else {
+        "Requests are a flow: --step runs each by itself."
+    }
+}
+
+/// What people see of variants.
+fn mixed(replay: &ScaleReplay, style: Style) -> String {
+    let mut out = super::mix::text(&replay.mixes, style);
+    out.push('\n');
+    let bound = "Bound: every request at the least price there is of one, on parts of replicas, spot at its price.";
+    for line in [form(replay), bound] {
         let _ = writeln!(out, "{}", style.wrap_after("", line, 0));
     }
     for note in &replay.notes {

@@ -4,8 +4,8 @@ use crate::nouns;
 use gpuwise_read::workload::read_fields;
 use gpuwise_wire::{
     decisions_schema, deployment_schema, event_schema, inventory_schema, job_schema,
-    numbered_plan_schema, plan_schema, policy_schema, profile_schema, run_schema, to_json,
-    workload_schema,
+    numbered_plan_schema, plan_schema, policy_schema, profile_schema, run_schema,
+    scale_decision_schema, scale_mix_decision_schema, to_json, workload_schema,
 };
 use serde_json::Value;
 use std::{collections::BTreeSet, env, fs, path::PathBuf};
@@ -25,6 +25,8 @@ fn committed_schemas_are_those_of_the_code() {
         ("event.v1.json", event_schema()),
         ("numbered-plan.v1.json", numbered_plan_schema()),
         ("decisions.v1.json", decisions_schema()),
+        ("scale-decision.v1.json", scale_decision_schema()),
+        ("scale-mix-decision.v1.json", scale_mix_decision_schema()),
     ] {
         let path = folder.join(name);
         if env::var_os("GPUWISE_UPDATE_DOCS").is_some() {

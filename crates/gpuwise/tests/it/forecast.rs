@@ -143,3 +143,53 @@ fn what_is_no_series_is_refused_with_what_to_do() {
     assert_eq!(said["series"][0]["horizons"][0]["point"], 5.0);
     assert!(said["series"][0]["horizons"][0]["backtest"].is_null());
 }
+
+#[test]
+fn clients_and_tokens_are_told_apart() {
+    let place = Place::new();
+    let rows = (0..600_u32).flat_map(|at| {
+        let job = if at % 144 < 72 { 30 } else { 0 };
+        [
+            format!("{},a,{job}\n", at * 600),
+            format!("{},b,{}\n", at * 600, 10 + at % 7),
+        ]
+    });
+    place.write(
+        "clients.csv",
+        format!("time,client,rate\n{}", rows.collect::<String>()),
+    );
+    let whole = said(&place, &["clients.csv", "--horizon", "10m"]);
+    assert_eq!(whole["series"][0]["last"], 14.0);
+    let notes = whole["series"][0]["notes"].to_string();
+    assert!(
+        notes.contains("2 of 2 clients are forecast one by one: 100 %"),
+        "{notes}"
+    );
+    let trace = (0..6000_u32).map(|at| format!("{},200,50\n", at));
+    place.write(
+        "trace.csv",
+        format!("arrival_s,isl,osl\n{}", trace.collect::<String>()),
+    );
+    let tokens = said(&place, &["trace.csv", "--tokens", "--horizon", "1m"]);
+    let points: Vec<(&str, f64)> = (tokens["series"].as_array().expect("a list").iter())
+        .map(|one| {
+            let point = one["horizons"][0]["point"].as_f64().expect("a number");
+            (
+                one["name"].as_str().expect("a name"),
+                (point * 1e6).round() / 1e6,
+            )
+        })
+        .collect();
+    let expected = [
+        ("requests", 1.0),
+        ("prefill tokens", 200.0),
+        ("decode tokens", 50.0),
+    ];
+    assert_eq!(points, expected);
+    let ran = place.run(&["forecast", "clients.csv", "--tokens"]);
+    assert!(
+        ran.code == 2 && ran.err.contains("says nothing of tokens"),
+        "{}",
+        ran.err
+    );
+}

@@ -111,6 +111,27 @@ fn who_waits_is_told_why_and_a_what_if_keeps_its_word() {
     );
 }
 
+/// Who stops others was searched for; that is said as a number, and in words where it is asked for.
+#[test]
+fn an_answer_says_how_far_the_search_went() {
+    let place = with(
+        &(job(
+            "low",
+            "gpus = \"4xH100\"\nrunning = \"a:0-3\"\npreemptible = true\nduration = \"8h\"",
+        ) + &job("high", "gpus = \"2xH100\"\npriority = 5")),
+    );
+    let preempts = [&PLAN[..], &["--preempt"]].concat();
+    let said = place.json(&preempts);
+    let (steps, most) = (&said["search"]["steps"], &said["search"]["most"]);
+    assert!(steps.as_u64().unwrap() > 0, "{said}");
+    assert_eq!(most.as_u64(), Some(16_000_000));
+    assert_eq!(place.json(&PLAN)["search"]["steps"].as_u64(), Some(0));
+    let words = format!("The search took {steps} of 16,000,000 steps.");
+    assert!(!place.run(&preempts).out.contains(&words));
+    let ran = place.run(&[&preempts[..], &["--explain"]].concat());
+    assert!(ran.out.contains(&words), "{}", ran.out);
+}
+
 #[test]
 fn a_page_shows_the_fleet_what_is_placed_and_what_is_pending() {
     let jobs = job("runs", "gpus = \"3xH100\"") + &job("waits<b>", "gpus = \"2xH100\"");

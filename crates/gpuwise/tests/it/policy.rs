@@ -475,6 +475,69 @@ fn pooled_gpus_go_back_in_a_replay_when_they_are_due() {
     assert_eq!(rows["gives"]["jct_mean_s"].as_f64(), Some(4800.0), "{rows}");
 }
 
+/// Nothing happens when a reservation ends but that it ends: who waits for its GPU starts then.
+#[test]
+fn a_replay_wakes_when_a_reservation_is_over() {
+    let place = Place::new();
+    place.write(
+        "fleet.toml",
+        "[[queue]]\nname = \"vision\"\n[[queue]]\nname = \"speech\"\n\
+         [[node]]\nname = \"h\"\ngpus = \"1xL40S\"\ncpu = 8\nmemory = \"64GiB\"\n\
+         [[reservation]]\nname = \"demo\"\nqueue = \"vision\"\nnodes = \"h\"\ngpus = 1\nfrom = \"0s\"\nuntil = \"2h\"\n",
+    );
+    place.write(
+        "jobs.toml",
+        "[[job]]\nname = \"waits\"\nqueue = \"speech\"\ngpus = 1\ncpu = 1\nmemory = \"1GiB\"\nduration = \"1h\"\nsubmitted = \"1h\"\n",
+    );
+    place.write("plain.toml", "name = \"plain\"\n");
+    let rows = replayed(&place, "plain.toml");
+    assert_eq!(rows["plain"]["placed"].as_u64(), Some(1), "{rows}");
+    // Two hours are waited for, one is run.
+    assert_eq!(
+        rows["plain"]["jct_mean_s"].as_f64(),
+        Some(10_800.0),
+        "{rows}"
+    );
+}
+
+/// Nobody is passed by: a small job stands behind wide ones that do not fit, until it has waited for as long as the
+/// policy lets anybody wait, and goes first from that moment on.
+#[test]
+fn a_replay_wakes_when_somebody_has_waited_too_long() {
+    let place = Place::new();
+    place.write(
+        "fleet.toml",
+        "[[node]]\nname = \"h\"\ngpus = \"2xL40S\"\ncpu = 8\nmemory = \"64GiB\"\n",
+    );
+    let job = |name: &str, gpus: u32, priority: u32, ago: u32, minutes: u32| {
+        format!(
+            "[[job]]\nname = \"{name}\"\ngpus = {gpus}\ncpu = 1\nmemory = \"1GiB\"\npriority = {priority}\n\
+             duration = \"{minutes}min\"\nsubmitted = \"{ago}min\"\n"
+        )
+    };
+    let jobs = [
+        job("first", 1, 0, 60, 10),
+        job("wide", 2, 9, 59, 1),
+        job("small", 1, 0, 58, 60),
+        job("long", 1, 9, 57, 480),
+        job("wide too", 2, 8, 56, 60),
+    ];
+    place.write("jobs.toml", jobs.concat());
+    for (name, rest) in [("never", ""), ("soon", "starvation = \"30min\"\n")] {
+        place.write(
+            &format!("{name}.toml"),
+            format!("name = \"{name}\"\norder = \"priority\"\nbackfill = \"none\"\n{rest}"),
+        );
+    }
+    let rows = replayed(&place, "never.toml,soon.toml");
+    // In minutes: the wide one waits from 1 to 10, the long one from 3 to 11, the other wide one from 4 to 491, and
+    // the small one, which came at 2, until that has ended, or to 32.
+    let waits = |small: f64| 60.0 * (9.0 + 8.0 + 487.0 + small) / 5.0;
+    let mean = |name: &str| rows[name]["wait_mean_s"].as_f64().unwrap();
+    assert!((mean("never") - waits(549.0)).abs() < 0.01, "{rows}");
+    assert!((mean("soon") - waits(30.0)).abs() < 0.01, "{rows}");
+}
+
 /// A job that is four times as fast on the H100.
 #[test]
 fn a_replay_takes_the_kind_that_is_preferred() {

@@ -65,6 +65,16 @@ fn a_plan_is_written_for_each_autoscaler() {
             "minReplicas: 2",
         ],
     );
+    let external = emit(&[&["external-metrics"][..], &more].concat());
+    has(
+        &external,
+        &[
+            "name: gpuwise-replicas",
+            "kind: APIService",
+            "insecureSkipTLSVerify: true",
+            "minReplicas: 2",
+        ],
+    );
     let knative = emit(&["knative", "--rate", "1.5304"]);
     has(
         &knative,
@@ -77,6 +87,15 @@ fn a_plan_is_written_for_each_autoscaler() {
     has(
         &buffer,
         &["kind: CapacityBuffer", "replicas: 3", "value: -1000"],
+    );
+    // With what came, spares and bounds are those of the plan for it.
+    waves(&place);
+    let asked = ["scale", "plan", "deployment.json", "--trace", "waves.csv"];
+    let plan = said(&place, &asked);
+    let spare = format!("replicas: {}", plan["warm_max"]);
+    has(
+        &emit(&["capacitybuffer", "--trace", "waves.csv"]),
+        &[&spare],
     );
     let dynamo = emit(&["dynamo", "--query", QUERY, "--graph", "llm/Decode"]);
     has(
@@ -92,7 +111,7 @@ fn a_plan_is_written_for_each_autoscaler() {
         &[
             "kind: VariantAutoscaling",
             "modelID: \"meta-llama/Llama-3.1-8B\"",
-            "acceleratorCount: 1",
+            "inference.optimization/acceleratorName: \"H100-SXM5-80GB\"",
         ],
     );
 }
@@ -116,6 +135,20 @@ fn what_cannot_be_scaled_so_is_said() {
             "--graph llm: expected a graph and its service",
         ),
         (&["knative", "--idle", "long"], "--idle long"),
+        (
+            &[
+                "external-metrics",
+                "--query",
+                QUERY,
+                "--scaler",
+                "10.0.0.1:6443",
+            ],
+            "not of the form NAME.NAMESPACE.svc:PORT",
+        ),
+        (
+            &["keda", "--query", QUERY, "--ca", "deployment.json"],
+            "deployment.json holds no certificate",
+        ),
     ] {
         let ran = place.run(&[&["scale", "emit", "deployment.json", "--as"], more].concat());
         assert!(
@@ -264,6 +297,148 @@ fn a_deployment_is_scaled_by_what_traffic_was() {
         (together / alone - 1.0).abs() < 1e-3,
         "{together} of {alone}"
     );
+    // Under the controller as well: the deployment twice, and both as a mix.
+    let mixes = mixed["mixes"].as_array().expect("mixes");
+    assert_eq!(mixes.len(), 3);
+    assert!(
+        mixes[2]["of_single"].as_f64() <= Some(1.0 + 1e-6),
+        "{}",
+        mixes[2]
+    );
+}
+
+/// Two kinds of GPU, and one of them as spot.
+const VARIANTS: &str = r#"
+[[variant]]
+name = "large"
+price = "3.00USD/h"
+rate = 10.0
+service = "2s"
+
+[[variant]]
+name = "small"
+price = "0.70USD/h"
+rate = 2.0
+service = "5s"
+
+[[variant]]
+name = "spot"
+price = "0.30USD/h"
+rate = 2.0
+service = "5s"
+spot = { notice = "30s", a_day = 4.0, outage = "10m" }
+"#;
+
+#[test]
+fn variants_stand_beside_one_another() {
+    let place = Place::new();
+    waves(&place);
+    place.write("variants.toml", VARIANTS);
+    let log = ["--log", "log.jsonl", "--mean", "20"];
+    let asked = [
+        "scale",
+        "replay",
+        "waves.csv",
+        "--variants",
+        "variants.toml",
+    ];
+    let said = said(&place, &[&asked[..], &log].concat());
+    let mixes = said["mixes"].as_array().expect("mixes");
+    let names: Vec<&str> = mixes
+        .iter()
+        .filter_map(|mix| mix["name"].as_str())
+        .collect();
+    assert_eq!(names, ["large", "small", "spot", "mix"]);
+    let mix = &mixes[3];
+    assert_eq!(mix["keeps"], true, "{mix}");
+    // All of spot is lost at once, four times a day: less than half of what one kind costs that nobody takes away.
+    assert!(mix["of_single"].as_f64() < Some(0.9), "{mix}");
+    assert!(mix["interrupted"].as_u64() > Some(0));
+    // What was decided is decided again, and is as its schema says.
+    let lines = std::fs::read_to_string(place.path("log.jsonl")).expect("a log");
+    for line in lines.lines().step_by(997) {
+        crate::schemas::held(&serde_json::from_str(line).expect("JSON"));
+    }
+    let again = place.run(&["scale", "replay", "--again", "log.jsonl"]);
+    assert_eq!(again.code, 0, "{}{}", again.out, again.err);
+    assert_eq!(
+        again.out.trim(),
+        format!("{} decisions, 0 differ", lines.lines().count())
+    );
+    let (first, rest) = lines.split_once('\n').expect("lines");
+    let other = first.replacen("\"replicas\":", "\"replicas\":9", 1);
+    place.write("log.jsonl", format!("{other}\n{rest}"));
+    let again = place.run(&["scale", "replay", "--again", "log.jsonl"]);
+    assert!(
+        again.code == 1 && again.out.contains("line 1: was"),
+        "{}",
+        again.out
+    );
+}
+
+#[test]
+fn requests_one_by_one_cost_what_their_flow_does() {
+    let place = Place::new();
+    waves(&place);
+    let asked = ["scale", "replay", "waves.csv", "--policy", "hpa,gpuwise"];
+    let flow = said(&place, &asked);
+    let each = said(&place, &[&asked[..], &["--step"]].concat());
+    for (flow, each) in [
+        (&flow["runs"][0], &each["runs"][0]),
+        (&flow["runs"][1], &each["runs"][1]),
+    ] {
+        let cost = |run: &serde_json::Value| run["cost_ratio"].as_f64().expect("a cost");
+        assert!(
+            (cost(each) / cost(flow) - 1.0).abs() < 0.05,
+            "{each} of {flow}"
+        );
+    }
+    assert_eq!(each["by_request"], true);
+}
+
+#[test]
+fn services_share_a_fleet_by_guarantee() {
+    let place = Place::new();
+    waves(&place);
+    // 12 replicas serve 24 requests a second; each service asks for some 20.
+    let services = r#"
+[[variant]]
+name = "only"
+price = "1.00USD/h"
+rate = 2.0
+service = "5s"
+[[pool]]
+name = "only"
+gpus = 12
+[[service]]
+name = "first"
+mean = 15
+guarantee = { only = 8 }
+[[service]]
+name = "second"
+mean = 15
+"#;
+    place.write("services.toml", services);
+    let said = said(
+        &place,
+        &[
+            "scale",
+            "replay",
+            "waves.csv",
+            "--variants",
+            "services.toml",
+        ],
+    );
+    let of = |at: usize, field: &str| said["mixes"][at][field].as_f64().expect("a figure");
+    assert!(of(0, "kept") > of(1, "kept"), "{said}");
+    let held = |at: usize| {
+        let part = &said["mixes"][at]["variants"][0];
+        part["serving"].as_f64().expect("replicas") + part["warm"].as_f64().expect("replicas")
+    };
+    assert!(
+        held(0) + held(1) <= 12.0 + 1e-6 && held(0) > held(1),
+        "{said}"
+    );
 }
 
 #[test]
@@ -271,6 +446,12 @@ fn what_cannot_be_replayed_is_named() {
     let place = Place::new();
     waves(&place);
     planned(&place);
+    let one = "[[variant]]\nname = \"a\"\n";
+    place.write("rateless.toml", format!("{one}price = \"1USD/h\"\n"));
+    place.write(
+        "unsold.toml",
+        format!("{one}rate = 1\noffer = \"aws none us\"\n"),
+    );
     for (arguments, says) in [
         (
             &["replay", "waves.csv", "--policy", "none"][..],
@@ -290,6 +471,19 @@ fn what_cannot_be_replayed_is_named() {
             "no series is named",
         ),
         (
+            &["replay", "waves.csv", "--variants", "absent.toml"],
+            "absent.toml",
+        ),
+        (
+            &["replay", "waves.csv", "--variants", "rateless.toml"],
+            "variant a: nothing says what it serves",
+        ),
+        (
+            &["replay", "waves.csv", "--variants", "unsold.toml"],
+            "variant a: the price list has no offer",
+        ),
+        (&["replay", "--again", "waves.csv"], "line 1"),
+        (
             &["plan", "waves.csv", "--trace", "waves.csv"],
             "is no saved deployment",
         ),
@@ -308,5 +502,50 @@ fn what_cannot_be_replayed_is_named() {
         let ran = place.run(&[&["scale"], arguments].concat());
         assert_eq!(ran.code, 2, "{arguments:?}: {}", ran.err);
         assert!(ran.err.contains(says), "{arguments:?}: {}", ran.err);
+    }
+}
+
+#[test]
+fn starts_that_were_seen_move_what_is_expected() {
+    let place = Place::new();
+    planned(&place);
+    waves(&place);
+    let rows = (0..8).map(|_| "meta-llama/Llama-3.1-8B,fast,nothing,240\n");
+    let rows = rows.collect::<String>() + "meta-llama/Llama-3.1-8B,slow,,900\nother,fast,,9\n";
+    place.write("starts.csv", format!("model,node,state,seconds\n{rows}"));
+    let plan = |more: &[&str]| {
+        let asked = ["scale", "plan", "deployment.json", "--trace", "waves.csv"];
+        let ran = said(&place, &[&asked[..], more].concat());
+        let state = &ran["cold_start"][0];
+        let seconds = state["p50_seconds"].as_f64().expect("a number");
+        (state["seen"].as_u64(), seconds, ran["cold_start"].clone())
+    };
+    let (seen, before, states) = plan(&[]);
+    assert_eq!(seen, Some(0));
+    // A node that is up costs what is lent, one that serves all of it.
+    let held = |at: usize| states[at]["held_per_hour"].as_f64();
+    assert_eq!(held(0), Some(0.0));
+    assert!(held(1) < held(5), "{states}");
+    let (seen, after, _) = plan(&["--starts", "starts.csv", "--node", "fast"]);
+    assert_eq!(seen, Some(8));
+    assert!(after < 0.7 * before && after > 240.0, "{before} {after}");
+    for (more, expected) in [
+        (
+            &["--starts", "starts.csv"][..],
+            "choose one by --node: fast, slow",
+        ),
+        (
+            &["--starts", "starts.csv", "--node", "other"],
+            "no start of meta-llama/Llama-3.1-8B was seen on it",
+        ),
+        (&["--starts", "waves.csv"], "no column is called `model`"),
+    ] {
+        let asked = ["scale", "plan", "deployment.json", "--trace", "waves.csv"];
+        let ran = place.run(&[&asked[..], more].concat());
+        assert!(
+            ran.code == 2 && ran.err.contains(expected),
+            "{more:?}: {}",
+            ran.err
+        );
     }
 }

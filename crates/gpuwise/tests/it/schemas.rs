@@ -43,6 +43,7 @@ const ASKED: &[&str] = &[
     "composed --replay openb --nodes nodes.csv --trace pods.csv --load 0.9 --choice best",
     "scale plan deployment.json --trace traffic.csv --start 180s",
     "scale replay traffic.csv --policy gpuwise",
+    "scale replay traffic.csv --variants variants.toml",
     "simulate deployment.json --requests 50 --save run.json",
     "validate deployment.json --requests 50 --seeds 1",
     "fleet check fleet.toml",
@@ -163,6 +164,8 @@ fn answers_are_as_their_schemas_say() {
 const ELSEWHERE: &[&str] = &[
     "broker-policy",
     "reservations",
+    "scale-decision",
+    "scale-mix-decision",
     "slo-costs",
     "policy",
     "decisions",

@@ -89,7 +89,7 @@ impl AppDesk {
     ) -> Option<RightSizeDocument> {
         let lease = seen.lease;
         let before_job = broker.job_document(lease)?;
-        let before = broker.world().job(lease.job())?.job.clone();
+        let before = broker.world().job(lease.job())?.job.to_job();
         let kind = &seen.saved.deployment.gpu;
         let ask = LeaseAsk {
             rate: Some(format!("{}/s", significant(seen.rate * MARGIN, 4))),

@@ -343,7 +343,11 @@ fn settings_of(context: &Context, flags: &Serve) -> anyhow::Result<Settings> {
             .tls_cert
             .clone()
             .zip(flags.tls_key.clone())
-            .map(|(certificate, key)| TlsFiles { certificate, key }),
+            .map(|(certificate, key)| TlsFiles {
+                certificate,
+                key,
+                clients: None,
+            }),
         rehearsed: rehearsed(flags)?,
         token_file: place::token_of,
         state: place::state()?,

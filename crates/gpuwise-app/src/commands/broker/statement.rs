@@ -79,7 +79,9 @@ fn table(statement: &StatementAnswer) -> Table {
         Column::left("part", "Part"),
         Column::left("class", "Class").priority(2),
         Column::right("granted_hours", "Granted").unit("h"),
-        Column::right("start_hours", "Start-up").unit("h").priority(1),
+        Column::right("start_hours", "Start-up")
+            .unit("h")
+            .priority(1),
         Column::right("used_hours", "Used").unit("h").priority(1),
         Column::right("quantity", "Charged"),
         Column::left("unit", "Unit").priority(3),

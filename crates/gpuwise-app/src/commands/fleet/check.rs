@@ -30,10 +30,11 @@ pub(super) fn run(context: &Context, flags: &FleetCheck) -> anyhow::Result<Exit>
     }
     if let Some(target) = html {
         let made = made();
-        let waiting: Vec<&Job> = (world.jobs())
+        let waiting: Vec<Job> = (world.jobs())
             .filter(|(_, state)| matches!(state.phase, Phase::Waiting { .. }))
-            .map(|(_, state)| &state.job)
+            .map(|(_, state)| state.job.to_job())
             .collect();
+        let waiting: Vec<&Job> = waiting.iter().collect();
         target.finish(&page(&scene, &waiting, &file.doubts, &made))?;
     }
     show(context, &scene, &file.doubts)?;

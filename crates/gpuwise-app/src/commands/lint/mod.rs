@@ -34,7 +34,7 @@ pub fn run(context: &Context, flags: &settings::Lint) -> anyhow::Result<Exit> {
     };
     let names: BTreeMap<&str, JobId> = world
         .jobs()
-        .map(|(id, state)| (state.job.name.as_str(), id))
+        .map(|(id, state)| (&*state.job.name, id))
         .collect();
     let find = |name: &str| names.get(name).copied();
     let plan = file

@@ -51,7 +51,7 @@ pub(super) fn late(decided: &Decided) -> Vec<Late> {
         let end = decide::late(world, state, start(id))?;
         let from_now = |time: Nanoseconds| Nanoseconds(time.0.saturating_sub(world.now().0));
         Some(Late {
-            job: state.job.name.clone(),
+            job: state.job.name.to_string(),
             runs: !state.assignments.is_empty(),
             end: from_now(end),
             deadline: from_now(state.job.deadline?),

@@ -188,9 +188,12 @@ pub(super) fn estate(
     })
 }
 
+/// How far a decision is searched for.
+const EFFORT: Effort = Effort::BARE;
+
 /// Decides of all who wait, tidies up where that is asked for, and checks the plan.
 pub(super) fn decided(world: &World, policy: &mut Policy) -> anyhow::Result<Decided> {
-    let (now, effort, tells) = (world.now(), Effort::BARE, Tells::Everybody);
+    let (now, effort, tells) = (world.now(), EFFORT, Tells::Everybody);
     let (mut plan, report) = decide_pending(now, world, &|_| false, policy, effort, tells);
     let mut after = world.clone();
     carry_out(&mut after, &plan.actions)?;
@@ -252,14 +255,14 @@ fn explain_one(decided: &mut Decided, id: JobId, policy: &mut Policy) {
 }
 
 fn job_named(world: &World, name: &str) -> anyhow::Result<JobId> {
-    let mut named = world.jobs().filter(|(_, state)| state.job.name == name);
+    let mut named = world.jobs().filter(|(_, state)| *state.job.name == *name);
     if let Some((id, _)) = named.next() {
         return Ok(id);
     }
     let like: Vec<String> = world
         .jobs()
-        .filter(|(_, state)| state.job.name.contains(name) || name.contains(&state.job.name))
-        .map(|(_, state)| state.job.name.clone())
+        .filter(|(_, state)| state.job.name.contains(name) || name.contains(&*state.job.name))
+        .map(|(_, state)| state.job.name.to_string())
         .take(3)
         .collect();
     Err(Problem::new(format!("--why {name}: there is no such job"))
@@ -285,7 +288,7 @@ fn saved(estate: &FleetState, plan: &Plan, flags: &settings::Place) -> anyhow::R
     });
     let name = |id: JobId| {
         let state = estate.world.job(id);
-        state.map_or_else(|| format!("#{id}"), |state| state.job.name.clone())
+        state.map_or_else(|| format!("#{id}"), |state| state.job.name.to_string())
     };
     Ok(plan_to_json(plan, &estate.fleet, &name, state))
 }

@@ -26,7 +26,7 @@ pub(super) fn placed(decided: &Decided) -> impl Iterator<Item = PlacedRow> + '_ 
         let state = decided.after.job(job)?;
         let weighed = decisions.get(&job);
         Some(PlacedRow {
-            job: state.job.name.clone(),
+            job: state.job.name.to_string(),
             tenant: state.job.tenant.clone(),
             action,
             workers: assignments.len() as u32,
@@ -66,7 +66,7 @@ pub(super) fn waiting(decided: &Decided) -> impl Iterator<Item = WaitingRow> + '
             .filter(|state| state.phase.waits())?;
         let from_now = |start: Nanoseconds| Nanoseconds(start.0.saturating_sub(world.now().0));
         Some(WaitingRow {
-            job: state.job.name.clone(),
+            job: state.job.name.to_string(),
             tenant: state.job.tenant.clone(),
             why: shortage_words(world, &state.job, shortage),
             start: start.map(|start| shown(from_now(start))),

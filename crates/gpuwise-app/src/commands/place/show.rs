@@ -1,10 +1,10 @@
 //! What is shown of a plan.
 
-use super::{Context, Decided, FleetState, deadlines, pending, places, rows};
+use super::{Context, Decided, EFFORT, FleetState, deadlines, pending, places, rows};
 use crate::app::Part;
 use crate::schemas::AnswerName;
 use crate::settings::{self, Format};
-use gpuwise_domain::placement::JobId;
+use gpuwise_domain::placement::{JobId, Report};
 use gpuwise_sched::{
     report::{FleetFigures, span},
     world::World,
@@ -30,29 +30,10 @@ pub(super) fn all(
     estate: &FleetState,
     decided: &Decided,
 ) -> anyhow::Result<()> {
-    let figures = &decided.figures;
     let turns = estate.turns();
     let late = deadlines::late(decided);
     match context.form.format {
-        Format::Json => {
-            let starvation = turns.starvation.map(|time| time.seconds().get());
-            let start = rows::placed(decided).map(|row| first_of(placed(&[row], true).to_json()));
-            let wait = rows::waiting(decided).map(|row| first_of(waiting_json(&[row])));
-            context.json_parts(vec![
-                ("fleet", Part::Value(json!(estate.fleet.name))),
-                ("policy", Part::Value(json!(estate.rules.name()))),
-                ("order", Part::Value(json!(turns.order.name()))),
-                ("backfill", Part::Value(json!(turns.backfill.name()))),
-                ("starvation_seconds", Part::Value(json!(starvation))),
-                (
-                    "late",
-                    Part::Rows(Box::new(late.iter().map(deadlines::Late::json))),
-                ),
-                ("placed", Part::Rows(Box::new(start))),
-                ("waiting", Part::Rows(Box::new(wait))),
-                ("figures", Part::Value(figures_json(figures))),
-            ])
-        }
+        Format::Json => as_json(context, estate, decided, &late),
         Format::Csv => csv(context, decided),
         Format::Md => {
             let mut text = format!("{}\n\n", summary(decided));
@@ -64,6 +45,9 @@ pub(super) fn all(
                 let _ = write!(text, "\n- {}", gpuwise_view::escape_markdown(&one.words()));
             }
             let _ = write!(text, "\n\n{}\n", turns.words());
+            if let Some(words) = search(&decided.report, flags.explain) {
+                let _ = write!(text, "\n{words}\n");
+            }
             context.data(&text)
         }
         Format::Table => {
@@ -87,9 +71,41 @@ pub(super) fn all(
             more(&mut text, late.len());
             text += &style.wrap(&turns.words(), 0);
             text.push('\n');
+            if let Some(words) = search(&decided.report, flags.explain) {
+                text += &style.wrap(&words, 0);
+                text.push('\n');
+            }
             context.data(&style.finish(text))
         }
     }
+}
+
+fn as_json(
+    context: &Context,
+    estate: &FleetState,
+    decided: &Decided,
+    late: &[deadlines::Late],
+) -> anyhow::Result<()> {
+    let turns = estate.turns();
+    let starvation = turns.starvation.map(|time| time.seconds().get());
+    let start = rows::placed(decided).map(|row| first_of(placed(&[row], true).to_json()));
+    let wait = rows::waiting(decided).map(|row| first_of(waiting_json(&[row])));
+    let search = json!({"steps": decided.report.steps, "most": EFFORT.of_all()});
+    context.json_parts(vec![
+        ("fleet", Part::Value(json!(estate.fleet.name))),
+        ("policy", Part::Value(json!(estate.rules.name()))),
+        ("order", Part::Value(json!(turns.order.name()))),
+        ("backfill", Part::Value(json!(turns.backfill.name()))),
+        ("starvation_seconds", Part::Value(json!(starvation))),
+        (
+            "late",
+            Part::Rows(Box::new(late.iter().map(deadlines::Late::json))),
+        ),
+        ("placed", Part::Rows(Box::new(start))),
+        ("waiting", Part::Rows(Box::new(wait))),
+        ("figures", Part::Value(figures_json(&decided.figures))),
+        ("search", Part::Value(search)),
+    ])
 }
 
 /// The placement as a page, with every row.
@@ -123,6 +139,7 @@ pub(super) fn page(
             .iter()
             .map(deadlines::Late::words)
             .chain([turns.words()])
+            .chain(search(&decided.report, flags.explain))
             .collect(),
         figures: vec![
             (
@@ -160,7 +177,7 @@ pub(super) fn some(
     let named: Vec<&str> = jobs
         .iter()
         .filter_map(|id| decided.after.job(*id))
-        .map(|state| state.job.name.as_str())
+        .map(|state| &*state.job.name)
         .collect();
     let mine = |name: &str| named.contains(&name);
     let start: Vec<PlacedRow> = rows::placed(decided).filter(|row| mine(&row.job)).collect();
@@ -204,7 +221,7 @@ pub(super) fn some(
 /// A job that ran before the plan.
 fn running(text: &mut String, world: &World, id: JobId, started: &[PlacedRow]) {
     let Some(state) = world.job(id) else { return };
-    let started = started.iter().any(|row| row.job == state.job.name);
+    let started = started.iter().any(|row| row.job == *state.job.name);
     if state.phase.holds_gpus() && !started {
         let place = rows::place(world, &state.assignments);
         let _ = writeln!(text, "{} runs already, on {place}.", state.job.name);
@@ -252,6 +269,20 @@ fn more(text: &mut String, all: usize) {
 }
 
 /// The answer in a few sentences.
+/// How far the search went, where that is asked for or it was cut short.
+fn search(report: &Report, explain: bool) -> Option<String> {
+    let (steps, most) = (report.steps, EFFORT.of_all());
+    let cut = steps >= most;
+    let many = |count: u64| group_thousands(&count.to_string());
+    (explain || cut).then(|| {
+        let words = format!("The search took {} of {} steps.", many(steps), many(most));
+        match cut {
+            true => format!("{words} It was cut short: some who wait may have found a place."),
+            false => words,
+        }
+    })
+}
+
 fn summary(decided: &Decided) -> String {
     let figures = &decided.figures;
     let basic = figures.basic;

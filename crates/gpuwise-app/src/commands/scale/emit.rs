@@ -1,12 +1,15 @@
 //! `gpuwise scale emit`: a plan as objects of autoscalers.
 
-use super::{Context, Exit};
+use super::{Context, Exit, plan, starts::Seen};
 use crate::{catalogue, error::Problem, simulation};
 use clap::builder::PossibleValuesParser;
 use gpuwise_domain::{deployment::Deployment, facts, gpu::Device};
 use gpuwise_units::Nanoseconds;
 use gpuwise_view::launch::{ScalerForm, Scaling, scaled};
-use std::path::PathBuf;
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 #[derive(Debug, clap::Args)]
 pub struct Flags {
@@ -16,26 +19,37 @@ pub struct Flags {
     /// Which autoscaler
     #[arg(long = "as", value_name = "FORM", value_parser = PossibleValuesParser::new(ScalerForm::ALL.map(ScalerForm::name)))]
     form: String,
-    /// Replicas at least; 0: none where nothing comes
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    min: u32,
-    /// Replicas at most [default: twice those of the plan]
+    /// Rates over time, as `gpuwise forecast` reads them: bounds and spares that are not said are those that `gpuwise
+    /// scale plan` finds by them
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+    /// Replicas at least; 0: none where nothing comes [default: 0]
+    #[arg(long, value_name = "N")]
+    min: Option<u32>,
+    /// Replicas at most [default: with --trace those of its highest and the spares; else twice those of the plan]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     max: Option<u32>,
     /// PromQL of requests a second that come for the model, of all its replicas; it must be there while there are
     /// none, such as a gateway's
     #[arg(long, value_name = "PROMQL")]
     query: Option<String>,
+    /// PromQL of replicas that are ready: so that more are not started where none gets ready, and starts are learned;
+    /// 0 where there is none, such as 'sum(…) or vector(0)'
+    #[arg(long, value_name = "PROMQL")]
+    ready_query: Option<String>,
+    /// PromQL of requests that wait, of all its replicas; 0 where there is none
+    #[arg(long, value_name = "PROMQL")]
+    queue_query: Option<String>,
     /// Requests a second that a replica serves [default: the most that the plan sustains within its SLO]
     #[arg(long, value_name = "RATE")]
     rate: Option<f64>,
-    /// Where KEDA reaches `gpuwise scale serve`
-    #[arg(
-        long,
-        value_name = "ADDRESS:PORT",
-        default_value = "gpuwise-scaler.gpuwise-system.svc:6000"
-    )]
-    scaler: String,
+    /// Where KEDA, or for external-metrics the API server, reaches `gpuwise scale serve` [default:
+    /// gpuwise-scaler.gpuwise-system.svc, port 6000, or 6443 for external-metrics]
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    scaler: Option<String>,
+    /// Authorities in PEM by which the scaler's certificate is known (keda, dynamo, external-metrics)
+    #[arg(long, value_name = "FILE")]
+    ca: Option<PathBuf>,
     #[arg(long, value_name = "NAME", default_value = "default")]
     namespace: String,
     /// How long nothing must have come before there are no replicas
@@ -44,15 +58,15 @@ pub struct Flags {
     /// How long fewer must be enough before there are fewer
     #[arg(long, value_name = "TIME", default_value = "5min")]
     hold: String,
-    /// From nothing until a replica serves
-    #[arg(long, value_name = "TIME", default_value = "3min")]
-    start: String,
+    /// From nothing until a replica serves [default: from the weights' bytes and published stages, p90]
+    #[arg(long, value_name = "TIME")]
+    start: Option<String>,
     /// By what `gpuwise scale serve` decides: by what comes now and until a start is over, or by the rate alone
     #[arg(long, value_name = "NAME", default_value = "gpuwise", value_parser = ["gpuwise", "rate"])]
     controller: String,
-    /// Replicas for which nodes are kept warm (capacitybuffer)
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    spare: u32,
+    /// Replicas for which nodes are kept warm (capacitybuffer) [default: with --trace the most that are; else 1]
+    #[arg(long, value_name = "N")]
+    spare: Option<u32>,
     /// The graph of Dynamo and its service, such as llm/decode (dynamo)
     #[arg(long, value_name = "GRAPH/SERVICE")]
     graph: Option<String>,
@@ -100,6 +114,46 @@ fn graph(flags: &Flags) -> anyhow::Result<Option<(&str, &str)>> {
     Ok(Some(parts.ok_or_else(wrong)?))
 }
 
+/// How many replicas there may be, and for how many nodes are kept warm.
+struct Bounds {
+    least: u32,
+    most: u32,
+    spare: u32,
+}
+
+fn bounds(context: &Context, flags: &Flags, deployment: &Deployment) -> anyhow::Result<Bounds> {
+    let planned = deployment.layout.replicas.max(1);
+    let (usual, spare) = match &flags.trace {
+        Some(trace) => {
+            let asked = plan::Flags::of(&flags.deployment, trace, flags.start.clone());
+            let found = plan::planned(&asked, context.app.seed)?;
+            (found.most.saturating_add(found.warm_most), found.warm_most)
+        }
+        None => (planned.saturating_mul(2), 1),
+    };
+    let bounds = Bounds {
+        least: flags.min.unwrap_or(0),
+        most: flags.max.unwrap_or(usual),
+        spare: flags.spare.unwrap_or(spare),
+    };
+    if bounds.least > bounds.most {
+        let what = format!("--min {} is more than --max {}", bounds.least, bounds.most);
+        return Err(Problem::new(what).into());
+    }
+    Ok(bounds)
+}
+
+/// Certificates in PEM, as they stand in a file.
+fn authorities(path: &Path) -> anyhow::Result<String> {
+    let shown = path.display();
+    let text = fs::read_to_string(path)
+        .map_err(|error| Problem::new(format!("--ca: cannot read {shown}")).because(error))?;
+    if text.contains("-----BEGIN CERTIFICATE-----") {
+        return Ok(text);
+    }
+    Err(Problem::new(format!("--ca: {shown} holds no certificate in PEM")).into())
+}
+
 pub(super) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
     let form = ScalerForm::ALL
         .into_iter()
@@ -107,12 +161,7 @@ pub(super) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
         .ok_or_else(|| Problem::new(format!("--as {}: no such form", flags.form)))?;
     let saved = simulation::read(&flags.deployment)?;
     let deployment = &saved.deployment;
-    let planned = deployment.layout.replicas.max(1);
-    let most = flags.max.unwrap_or_else(|| planned.saturating_mul(2));
-    if flags.min > most {
-        let what = format!("--min {} is more than --max {most}", flags.min);
-        return Err(Problem::new(what).into());
-    }
+    let bounds = bounds(context, flags, deployment)?;
     let query = flags.query.as_deref().unwrap_or_default().trim();
     if form.asks() && query.is_empty() {
         return Err(Problem::new(format!("--as {}: --query is missing", form.name()))
@@ -128,18 +177,33 @@ pub(super) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
     let slice = slice.and_then(|name| known.mig_profiles(gpu).find(|one| one.profile == name));
     let of = facts::Context::of(&Device { gpu, slice }, &deployment.layout);
     let engine = catalogue::engine_facts(&loaded, deployment.engine)?;
+    let usual = match form {
+        ScalerForm::ExternalMetrics => "gpuwise-scaler.gpuwise-system.svc:6443",
+        _ => "gpuwise-scaler.gpuwise-system.svc:6000",
+    };
+    let authorities = flags.ca.as_deref().map(authorities).transpose()?;
     let scaling = Scaling {
         namespace: &flags.namespace,
-        least: flags.min,
-        most,
+        least: bounds.least,
+        most: bounds.most,
         rate: rate(flags.rate, deployment)?,
         query,
-        scaler: &flags.scaler,
+        ready: flags.ready_query.as_deref(),
+        queued: flags.queue_query.as_deref(),
+        scaler: flags.scaler.as_deref().unwrap_or(usual),
+        authorities: authorities.as_deref(),
         idle_s: seconds("--idle", &flags.idle)?,
         hold_s: seconds("--hold", &flags.hold)?,
-        start_s: seconds("--start", &flags.start)?,
+        start_s: match &flags.start {
+            Some(text) => seconds("--start", text)?,
+            None => Seen::default()
+                .usual(deployment)?
+                .0
+                .0
+                .div_ceil(1_000_000_000),
+        },
         controller: &flags.controller,
-        spare: flags.spare,
+        spare: bounds.spare,
         graph: graph(flags)?,
     };
     let text = scaled(form, deployment, &engine, &of, &scaling)

@@ -1,12 +1,20 @@
 //! `gpuwise scale`: how many replicas demand needs, what autoscalers make of it, and who is told.
 
+mod costs;
+mod decisions;
+#[cfg(feature = "serve")]
+mod defined;
 mod emit;
+mod fleet;
+mod mixes;
 mod plan;
 mod policy;
 mod replay;
 #[cfg(feature = "serve")]
 mod serve;
 mod service;
+mod shown;
+mod starts;
 mod variants;
 
 use super::{Context, Exit};
@@ -28,9 +36,14 @@ pub enum Command {
     /// A service as a flow: demand in, replicas that serve at a rate and take a while to start. Published autoscalers
     /// (Kubernetes' HPA, KEDA, Knative's KPA, Dynamo's planner, llm-d's WVA, a trend) try sixteen targets each, and
     /// the cheapest that keeps the objective is shown; ours is told the objective alone. `perfect` knows the rate
-    /// that comes, and `static` never changes. The same seed gives the same answer.
+    /// that comes, and `static` never changes. The same seed gives the same answer. With --step requests are run one
+    /// by one, all of them, each waiting for room in a replica.
     ///
-    /// Exit code 0: replayed. 2: the input is wrong.
+    /// With --variants ours decides how many replicas of each variant serve and are warm: the cheapest mix that
+    /// serves what comes and survives the loss of a spot pool, beside each variant alone; services of the file share
+    /// its pools. --log keeps each decision, and --again decides them again.
+    ///
+    /// Exit code 0: replayed. 1: --again decides otherwise. 2: the input is wrong.
     Replay(Box<replay::Flags>),
     /// Write the objects by which an autoscaler of Kubernetes does what a saved plan says
     ///
@@ -38,10 +51,12 @@ pub enum Command {
     ///
     /// Exit code 0: written. 2: the input is wrong, or the plan cannot be scaled so.
     Emit(Box<emit::Flags>),
-    /// Answer KEDA: how many replicas each service is to have (gRPC, external and external-push)
+    /// Answer KEDA and Kubernetes: how many replicas each service is to have
     ///
-    /// Every ScaledObject says a query of requests a second and what a replica serves, as `gpuwise scale emit --as
-    /// keda` writes them. A source that is silent, or gives what is no rate, changes nothing.
+    /// KEDA by gRPC (external and external-push): every ScaledObject says a query of requests a second and what a
+    /// replica serves, as `gpuwise scale emit --as keda` writes them. Kubernetes' own autoscaler by external metrics
+    /// (--external-metrics), of services that --services names, as `gpuwise scale emit --as external-metrics` writes
+    /// them. A source that is silent, or gives what is no rate, changes nothing.
     ///
     /// Exit code 0: told to end, or a log decides the same again. 1: it does not. 2: the input is wrong.
     #[cfg(feature = "serve")]

@@ -1,34 +1,30 @@
 //! `gpuwise scale plan`: how a saved deployment is to follow demand.
 
 use super::{
+    costs::{aimed, costs, hours},
+    mixes::Asking,
     service::{demand, objective, said, warm_cost},
-    variants::{each, mixed, monthly, sustained},
+    shown::Shown,
+    starts::Seen,
+    variants::{each, mixed, sustained},
 };
 use crate::{
     commands::{Context, Exit, series},
     error::Problem,
-    made::made,
-    progress,
     schemas::AnswerName,
-    settings::Format,
     simulation,
     write::Pending,
 };
 use gpuwise_domain::{
     deployment::{Deployment, Saved},
-    scale::{ColdState, ScaleCost, ScaleHour, ScalePlan, ScaleSample},
+    scale::ScalePlan,
     workload::Target,
 };
 use gpuwise_read::workload::target as read_target;
-use gpuwise_scale::{
-    cold::{ColdStart, Level, Machine, STATES, State},
-    compare::{Policy, compare, sampled},
-    fluid::{Demand, Outcome, Service},
-    forecast::series::Regular,
-};
-use gpuwise_units::{Bytes, HourlyPrice, Nanoseconds, Percentile, math};
+use gpuwise_scale::{compare::Policy, fluid::Service, forecast::series::Regular};
+use gpuwise_units::{Nanoseconds, Percentile, math};
 use gpuwise_view::scale::plan as view;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Flags of `gpuwise scale plan`.
 #[derive(Debug, clap::Args)]
@@ -54,6 +50,12 @@ pub struct Flags {
     /// From nothing until a replica serves [default: from the weights' bytes and published stages, p90]
     #[arg(long, value_name = "TIME")]
     start: Option<String>,
+    /// Starts that were seen: a CSV of model, node (its class), state (what was there before) and seconds
+    #[arg(long, value_name = "FILE")]
+    starts: Option<PathBuf>,
+    /// The class of nodes of which starts count [default: the deployment's GPU, or the only class there is]
+    #[arg(long, value_name = "CLASS", requires = "starts")]
+    node: Option<String>,
     /// From warm until it serves [default: from the weights' bytes and the bus, p90]
     #[arg(long, value_name = "TIME")]
     wake: Option<String>,
@@ -68,8 +70,26 @@ pub struct Flags {
     html: Option<PathBuf>,
 }
 
-/// Policies that the plan stands beside.
-const BESIDE: [Policy; 3] = [Policy::Static, Policy::Hpa, Policy::Gpuwise];
+impl Flags {
+    /// As a plan is asked for by nothing but a deployment and rates; `start`: from nothing until a replica serves.
+    pub(super) fn of(deployment: &Path, trace: &Path, start: Option<String>) -> Self {
+        Self {
+            deployment: deployment.to_owned(),
+            trace: trace.to_owned(),
+            beside: Vec::new(),
+            series: None,
+            ttft: None,
+            objective: None,
+            start,
+            starts: None,
+            node: None,
+            wake: None,
+            warm_cost: "10%".into(),
+            save: None,
+            html: None,
+        }
+    }
+}
 
 pub(super) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
     let html = flags.html.as_deref().map(Pending::new).transpose()?;
@@ -78,15 +98,13 @@ pub(super) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
     if let Some(file) = save {
         file.finish(&super::policy::of(&plan))?;
     }
-    let context = context.answering(AnswerName::ScalePlan);
-    if let Some(file) = html {
-        file.finish(&view::page(&plan, &made()))?;
+    Shown {
+        name: AnswerName::ScalePlan,
+        page: view::page,
+        text: view::text,
+        table: view::table,
     }
-    match context.form.format {
-        Format::Table => context.data(&view::text(&plan, context.form.style))?,
-        Format::Json => context.json(&gpuwise_view::record::json(&plan))?,
-        _ => context.table(&view::table(&plan))?,
-    }
+    .show(context, html, &plan)?;
     let ours = plan
         .costs
         .iter()
@@ -103,39 +121,26 @@ struct Start {
     cold: Nanoseconds,
     wake: Nanoseconds,
     stated: bool,
-    states: Vec<ColdState>,
+    seen: Seen,
 }
 
 fn starts(deployment: &Deployment, flags: &Flags) -> anyhow::Result<Start> {
-    let device: u64 = deployment
-        .memory
-        .weights
-        .iter()
-        .map(|part| part.bytes.count())
-        .sum();
-    let weights = Bytes::new(device * u64::from(deployment.layout.replica_gpus()));
-    let machine = Machine::default();
-    let each = STATES.into_iter().map(|state| {
-        let cold = ColdStart::prior(weights, state, &machine);
-        ColdState {
-            state: state.name(),
-            median: cold.at(Level::Median),
-            p90: cold.at(Level::P90),
-            p99: cold.at(Level::P99),
-        }
-    });
     let stated = |flag: &str, text: &Option<String>| {
         text.as_deref()
             .map(|text| series::time(flag, text))
             .transpose()
     };
-    let prior = |state| ColdStart::prior(weights, state, &machine).at(Level::P90);
+    let seen = match &flags.starts {
+        Some(file) => Seen::read(file, flags.node.as_deref())?,
+        None => Seen::default(),
+    };
+    let (cold, wake) = seen.usual(deployment)?;
     let start = stated("--start", &flags.start)?;
     Ok(Start {
-        cold: start.unwrap_or_else(|| prior(State::Nothing)),
-        wake: stated("--wake", &flags.wake)?.unwrap_or_else(|| prior(State::Asleep)),
+        cold: start.unwrap_or(cold),
+        wake: stated("--wake", &flags.wake)?.unwrap_or(wake),
         stated: start.is_some(),
-        states: each.collect(),
+        seen,
     })
 }
 
@@ -208,7 +213,11 @@ fn only(read: &series::Read) -> anyhow::Result<&(String, Regular)> {
         .into())
 }
 
-fn planned(flags: &Flags, seed: u64) -> anyhow::Result<ScalePlan> {
+/// What a deployment is to do.
+///
+/// # Errors
+/// When a file cannot be read, or nothing follows from it.
+pub(super) fn planned(flags: &Flags, seed: u64) -> anyhow::Result<ScalePlan> {
     let saved = simulation::read(&flags.deployment)?;
     let deployment = &saved.deployment;
     let Asked {
@@ -227,6 +236,19 @@ fn planned(flags: &Flags, seed: u64) -> anyhow::Result<ScalePlan> {
         &flags.deployment,
         &flags.beside,
         &samples,
+        &service,
+        &start.seen,
+    )?;
+    let mixes = mixed.replayed(
+        &Asking {
+            name,
+            demand: &demand,
+            service: &service,
+            objective,
+            guaranteed: Vec::new(),
+            budget: None,
+        },
+        seed,
     )?;
     let mut warm: Vec<f64> = samples.iter().map(|one| f64::from(one.warm)).collect();
     warm.sort_by(f64::total_cmp);
@@ -242,7 +264,7 @@ fn planned(flags: &Flags, seed: u64) -> anyhow::Result<ScalePlan> {
         service: said(&service),
         start: start.cold,
         start_stated: start.stated,
-        states: start.states,
+        states: start.seen.states(deployment, price, service.warm_cost)?,
         least: serving().min().unwrap_or(1),
         most: serving().max().unwrap_or(1),
         target: aimed(&samples),
@@ -252,106 +274,8 @@ fn planned(flags: &Flags, seed: u64) -> anyhow::Result<ScalePlan> {
         costs,
         variants: mixed.variants,
         mixed_per_month: mixed.per_month,
+        mixes,
         samples,
         notes,
     })
-}
-
-/// What each way costs, and what ours had at each time.
-fn costs(
-    demand: &Demand,
-    service: &Service,
-    objective: f64,
-    price: Option<HourlyPrice>,
-    seed: u64,
-) -> (Vec<ScaleCost>, Vec<ScaleSample>) {
-    let mut costs = Vec::new();
-    let mut samples = Vec::new();
-    for policy in BESIDE {
-        progress::doing(&format!("replaying {}", policy.name()));
-        let found = compare(policy, demand, service, objective, seed);
-        costs.push(cost(
-            policy.name(),
-            &found.outcome,
-            objective,
-            price,
-            demand,
-        ));
-        if policy == Policy::Gpuwise {
-            costs.push(bound(&found.outcome, price, demand));
-            samples = sampled(
-                policy,
-                demand,
-                service,
-                objective,
-                &found,
-                demand.period,
-                seed,
-            );
-        }
-    }
-    (costs, samples)
-}
-
-/// Requests a second over replicas that serve, in the mean.
-fn aimed(samples: &[ScaleSample]) -> Option<f64> {
-    let serving: f64 = samples.iter().map(|one| f64::from(one.serving)).sum();
-    let rate: f64 = samples.iter().map(|one| one.rate).sum();
-    (serving > 0.0).then(|| rate / serving)
-}
-
-fn cost(
-    policy: &'static str,
-    out: &Outcome,
-    objective: f64,
-    price: Option<HourlyPrice>,
-    demand: &Demand,
-) -> ScaleCost {
-    let replicas = out.cost / demand.length();
-    ScaleCost {
-        policy,
-        kept: out.kept(),
-        keeps: out.kept() >= objective,
-        replicas,
-        ratio: out.ratio(),
-        changes: out.changes,
-        per_month: price.map(|price| monthly(price, replicas)),
-    }
-}
-
-/// As many as the rate needs at every moment: nobody can be cheaper, and nobody can know it.
-fn bound(out: &Outcome, price: Option<HourlyPrice>, demand: &Demand) -> ScaleCost {
-    let replicas = out.bound / demand.length();
-    ScaleCost {
-        policy: "bound",
-        kept: 1.0,
-        keeps: true,
-        replicas,
-        ratio: 1.0,
-        changes: 0,
-        per_month: price.map(|price| monthly(price, replicas)),
-    }
-}
-
-/// What each hour of the day came to.
-fn hours(samples: &[ScaleSample], start_seconds: f64) -> Vec<ScaleHour> {
-    let hour_of = |one: &ScaleSample| {
-        let second = start_seconds + one.at.seconds().get();
-        (second / 3600.0).rem_euclid(24.0) as u8
-    };
-    let each = (0..24_u8).filter_map(|hour| {
-        let of: Vec<&ScaleSample> = samples.iter().filter(|one| hour_of(one) == hour).collect();
-        let count = of.len() as f64;
-        let mean = |value: &dyn Fn(&ScaleSample) -> f64| {
-            of.iter().map(|one| value(one)).sum::<f64>() / count
-        };
-        (!of.is_empty()).then(|| ScaleHour {
-            hour,
-            rate: mean(&|one| one.rate),
-            serving: mean(&|one| f64::from(one.serving)),
-            serving_most: of.iter().map(|one| one.serving).max().unwrap_or(0),
-            warm: mean(&|one| f64::from(one.warm)),
-        })
-    });
-    each.collect()
 }

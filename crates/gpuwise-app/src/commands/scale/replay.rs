@@ -1,21 +1,26 @@
 //! `gpuwise scale replay`: autoscalers beside one another.
 
-use super::service::{demand, objective, positive, said, warm_cost};
+use super::{
+    decisions::{self, Log},
+    fleet::{self, Filled},
+    mixes::{self, Asking},
+    service::{demand, objective, positive, said, warm_cost},
+    shown::Shown,
+};
 use crate::{
     commands::{Context, Exit, series},
     error::Problem,
-    made::made,
     progress,
     schemas::AnswerName,
-    settings::Format,
     write::Pending,
 };
-use gpuwise_domain::scale::{ScaleReplay, ScaleRun};
+use gpuwise_domain::scale::{ScaleMix, ScaleReplay, ScaleRun};
 use gpuwise_scale::{
-    compare::{POLICIES, Policy, compare, sampled},
+    compare::{POLICIES, Policy, by_request, compare, sampled},
     fluid::{Demand, Service},
+    step::{Form, Lengths},
 };
-use gpuwise_units::Nanoseconds;
+use gpuwise_units::{Money, Nanoseconds};
 use gpuwise_view::scale::replay as view;
 use std::path::PathBuf;
 
@@ -23,8 +28,8 @@ use std::path::PathBuf;
 #[derive(Debug, clap::Args)]
 pub struct Flags {
     /// Rates over time, as `gpuwise forecast` reads them, or `servegen:m-large`, `servegen:m-mid`, `servegen:m-small`
-    #[arg(value_name = "FILE")]
-    file: PathBuf,
+    #[arg(value_name = "FILE", required_unless_present = "again")]
+    file: Option<PathBuf>,
     /// Which autoscalers; repeat, or with commas
     #[arg(
         long,
@@ -73,6 +78,18 @@ pub struct Flags {
     /// Only series whose name holds this
     #[arg(long, value_name = "NAME")]
     series: Option<String>,
+    /// Run requests one by one, and not as a flow
+    #[arg(long)]
+    step: bool,
+    /// What replicas may be, in place of --rate: GPU types, spot or not, prices, pools (`gpuwise example variants.toml`)
+    #[arg(long, value_name = "FILE", conflicts_with = "policy")]
+    variants: Option<PathBuf>,
+    /// Write each decision on variants, a line of JSON each
+    #[arg(long, value_name = "FILE", requires = "variants")]
+    log: Option<PathBuf>,
+    /// Decide again what a log of --log says was decided
+    #[arg(long, value_name = "LOG", conflicts_with_all = ["file", "variants", "step"])]
+    again: Option<PathBuf>,
     /// Write replicas over time into one self-contained HTML file
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
@@ -82,17 +99,18 @@ pub struct Flags {
 const PUBLISHED_MEAN: f64 = 100.0;
 
 pub(super) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
+    if let Some(log) = &flags.again {
+        return decisions::again(context, log);
+    }
     let html = flags.html.as_deref().map(Pending::new).transpose()?;
-    let replay = replayed(flags, context.app.seed)?;
-    let context = context.answering(AnswerName::ScaleReplay);
-    if let Some(file) = html {
-        file.finish(&view::page(&replay, &made()))?;
+    let replay = replayed(context, flags)?;
+    Shown {
+        name: AnswerName::ScaleReplay,
+        page: view::page,
+        text: view::text,
+        table: view::table,
     }
-    match context.form.format {
-        Format::Table => context.data(&view::text(&replay, context.form.style))?,
-        Format::Json => context.json(&gpuwise_view::record::json(&replay))?,
-        _ => context.table(&view::table(&replay))?,
-    }
+    .show(context, html, &replay)?;
     Ok(Exit::Yes)
 }
 
@@ -118,56 +136,180 @@ fn policies(names: &[String]) -> anyhow::Result<Vec<Policy>> {
     Ok(all)
 }
 
-fn replayed(flags: &Flags, seed: u64) -> anyhow::Result<ScaleReplay> {
-    let policies = policies(&flags.policy)?;
-    let seconds =
-        |flag: &str, text: &str| series::time(flag, text).map(|time| time.seconds().get());
-    let starts = flags.cold.iter().map(|text| series::time("--cold", text));
-    let starts = starts.collect::<anyhow::Result<Vec<Nanoseconds>>>()?;
-    let objectives = flags.objective.iter().map(|text| objective(text));
-    let objectives = objectives.collect::<anyhow::Result<Vec<f64>>>()?;
-    let service = Service {
-        rate: positive("--rate", flags.rate)?,
-        service: seconds("--service", &flags.service)?,
-        wait: seconds("--wait", &flags.wait)?,
-        wake: seconds("--wake", &flags.wake)?,
-        warm_cost: warm_cost(&flags.warm_cost)?,
-        dispersion: positive("--dispersion", flags.dispersion)?.max(1.0),
-        ..Service::default()
+/// Demand of each series, scaled as is asked.
+fn demands(flags: &Flags) -> anyhow::Result<(String, Vec<(String, Demand)>, Vec<String>)> {
+    let Some(file) = &flags.file else {
+        return Err(Problem::new("FILE is missing").into());
     };
-    let read = series::read(&flags.file, flags.series.as_deref(), None)?;
+    let read = series::read(file, flags.series.as_deref(), None)?;
     let published = read.shown.starts_with("servegen:");
     let mean = flags
         .mean
         .map(|mean| positive("--mean", mean))
         .transpose()?;
     let mean = mean.or(published.then_some(PUBLISHED_MEAN));
-    let mut runs = Vec::new();
     let mut notes = Vec::new();
-    for (name, regular) in &read.series {
+    let each = read.series.iter().map(|(name, regular)| {
         let (demand, said) = demand(regular);
         notes.extend(said);
         let demand = mean.map_or_else(|| demand.clone(), |mean| demand.clone().scaled_to(mean));
-        for start in &starts {
-            let service = Service {
-                start: start.seconds().get(),
-                ..service
-            };
-            for objective in &objectives {
-                for policy in &policies {
-                    progress::doing(&format!("{name}, start {start}: {}", policy.name()));
-                    runs.push(one(name, *policy, &demand, &service, *objective, seed));
+        (name.clone(), demand)
+    });
+    let demands = each.collect();
+    Ok((read.shown, demands, notes))
+}
+
+/// What is run: what flags say of a service.
+struct Asked {
+    service: Service,
+    starts: Vec<Nanoseconds>,
+    objectives: Vec<f64>,
+}
+
+fn asked(flags: &Flags) -> anyhow::Result<Asked> {
+    let seconds =
+        |flag: &str, text: &str| series::time(flag, text).map(|time| time.seconds().get());
+    let starts = flags.cold.iter().map(|text| series::time("--cold", text));
+    let starts = starts.collect::<anyhow::Result<Vec<Nanoseconds>>>()?;
+    let objectives = flags.objective.iter().map(|text| objective(text));
+    Ok(Asked {
+        service: Service {
+            rate: positive("--rate", flags.rate)?,
+            service: seconds("--service", &flags.service)?,
+            wait: seconds("--wait", &flags.wait)?,
+            wake: seconds("--wake", &flags.wake)?,
+            start: starts.first().map_or(0.0, |start| start.seconds().get()),
+            warm_cost: warm_cost(&flags.warm_cost)?,
+            dispersion: positive("--dispersion", flags.dispersion)?.max(1.0),
+            ..Service::default()
+        },
+        starts,
+        objectives: objectives.collect::<anyhow::Result<Vec<f64>>>()?,
+    })
+}
+
+fn replayed(context: &Context, flags: &Flags) -> anyhow::Result<ScaleReplay> {
+    let seed = context.app.seed;
+    let policies = policies(&flags.policy)?;
+    let asked = asked(flags)?;
+    let (source, demands, notes) = demands(flags)?;
+    let (mut runs, mut mixes) = (Vec::new(), Vec::new());
+    if let Some(file) = &flags.variants {
+        let filled = fleet::read(context, file, &asked.service)?;
+        let mut log = Log::new(flags.log.as_deref())?;
+        for objective in &asked.objectives {
+            mixes.extend(mixed(
+                &filled,
+                &demands,
+                &asked.service,
+                *objective,
+                (flags.step, seed),
+                &mut log,
+            )?);
+        }
+        log.finish()?;
+    } else {
+        for (name, demand) in &demands {
+            for start in &asked.starts {
+                let service = Service {
+                    start: start.seconds().get(),
+                    ..asked.service
+                };
+                for objective in &asked.objectives {
+                    for policy in &policies {
+                        progress::doing(&format!("{name}, start {start}: {}", policy.name()));
+                        let run = one(
+                            name,
+                            *policy,
+                            demand,
+                            &service,
+                            *objective,
+                            (flags.step, seed),
+                        );
+                        runs.push(run);
+                    }
                 }
             }
         }
     }
     Ok(ScaleReplay {
-        source: read.shown,
-        service: said(&service),
+        source,
+        service: said(&asked.service),
         seed,
+        by_request: flags.step,
         runs,
+        mixes,
         notes,
     })
+}
+
+/// Services of the file on one fleet, or each series by itself.
+fn mixed(
+    filled: &Filled,
+    demands: &[(String, Demand)],
+    service: &Service,
+    objective: f64,
+    (step, seed): (bool, u64),
+    log: &mut Log,
+) -> anyhow::Result<Vec<ScaleMix>> {
+    let asked = mixes::Asked {
+        variants: &filled.variants,
+        gpus: &filled.file.pools,
+        per_hour: filled.file.per_hour.map(|price| price.0.as_f64()),
+        currency: filled.currency,
+        form: form(step),
+        seed,
+    };
+    if filled.file.services.is_empty() {
+        let each = demands.iter().map(|(name, demand)| Asking {
+            name,
+            demand,
+            service,
+            objective,
+            guaranteed: Vec::new(),
+            budget: None,
+        });
+        return Ok(each.flat_map(|asking| asked.rows(&asking, log)).collect());
+    }
+    let mut scaled = Vec::new();
+    for one in &filled.file.services {
+        let series = one.series.as_deref().unwrap_or(&one.name);
+        let found = demands.iter().find(|(name, _)| name == series);
+        let Some((_, demand)) = found.or(demands.first().filter(|_| demands.len() == 1)) else {
+            let names: Vec<&str> = demands.iter().map(|(name, _)| name.as_str()).collect();
+            return Err(Problem::new(format!(
+                "service {}: there is no series {series:?}",
+                one.name
+            ))
+            .hint(format!("there are {}", names.join(", ")))
+            .into());
+        };
+        let demand = demand.clone();
+        scaled.push(match one.mean {
+            Some(mean) => demand.scaled_to(mean),
+            None => demand,
+        });
+    }
+    let each = filled.file.services.iter().zip(&scaled);
+    let asking: Vec<Asking<'_>> = each
+        .map(|(one, demand)| Asking {
+            name: &one.name,
+            demand,
+            service,
+            objective: one.objective.unwrap_or(objective),
+            guaranteed: one.guaranteed.clone(),
+            budget: one.budget.map(Money::as_f64),
+        })
+        .collect();
+    Ok(asked.shared(&asking, log))
+}
+
+const fn form(step: bool) -> Form {
+    if step {
+        Form::Requests(Lengths::Exponential)
+    } else {
+        Form::Flow
+    }
 }
 
 fn one(
@@ -176,11 +318,11 @@ fn one(
     demand: &Demand,
     service: &Service,
     objective: f64,
-    seed: u64,
+    (step, seed): (bool, u64),
 ) -> ScaleRun {
     let found = compare(policy, demand, service, objective, seed);
     let out = found.outcome;
-    ScaleRun {
+    let run = ScaleRun {
         series: name.to_owned(),
         policy: policy.name(),
         start: Nanoseconds((service.start * 1e9) as u64),
@@ -202,5 +344,20 @@ fn one(
             demand.period,
             seed,
         ),
+    };
+    if !step {
+        return run;
+    }
+    let controller = policy.controller(demand, service, objective, found.target.unwrap_or(1.0));
+    let out = by_request(demand, service, controller, seed);
+    let part = out.variants.first().copied().unwrap_or_default();
+    ScaleRun {
+        kept: out.kept(),
+        requests: out.requests,
+        serving_hours: part.serving,
+        warm_hours: part.warm,
+        ratio: out.cost / run.bound_hours.max(f64::MIN_POSITIVE),
+        changes: out.changes,
+        ..run
     }
 }

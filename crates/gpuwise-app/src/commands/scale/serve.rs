@@ -1,6 +1,6 @@
-//! `gpuwise scale serve`: KEDA's external scaler.
+//! `gpuwise scale serve`: KEDA's external scaler, and external metrics for Kubernetes' own autoscaler.
 
-use super::{Context, Exit};
+use super::{Context, Exit, defined::File as Defined};
 use crate::{
     error::Problem,
     progress,
@@ -31,6 +31,15 @@ pub struct Flags {
     /// Private key of the certificate, in PEM
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
+    /// Authorities in PEM: who asks must show a certificate of one of them
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    client_ca: Option<PathBuf>,
+    /// Address where Kubernetes is answered about external metrics (external.metrics.k8s.io), by TLS
+    #[arg(long, value_name = "ADDRESS:PORT", requires = "tls_cert")]
+    external_metrics: Option<SocketAddr>,
+    /// Services to watch, as TOML: a file, or a folder of them; read again where it changes
+    #[arg(long, value_name = "PATH")]
+    services: Option<PathBuf>,
     #[command(flatten)]
     server: ServerFlags,
     /// Between two decisions
@@ -60,10 +69,15 @@ pub(super) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
     }
     let client = flags.server.client(address, context.app.offline)?;
     let log = flags.log.as_deref().map(appended).transpose()?;
+    let services = flags.services.as_deref().map(Defined::read).transpose()?;
     let settings = ScalerSettings {
         listen: flags.listen,
-        tls: (flags.tls_cert.clone().zip(flags.tls_key.clone()))
-            .map(|(certificate, key)| TlsFiles { certificate, key }),
+        external: flags.external_metrics,
+        tls: tls(flags),
+        services: match services {
+            Some(mut file) => Box::new(move || file.newer()),
+            None => Box::new(|| None),
+        },
         period,
         source: Arc::new(move |query: &str| value(&client, query)),
         log: log.map(|file| Box::new(file) as Box<dyn Write + Send>),
@@ -74,10 +88,24 @@ pub(super) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
         "no TLS"
     };
     scaler(settings, |at| {
-        progress::say(&format!("answers KEDA at {at} ({scheme}), by {address}"));
+        let keda = at.keda;
+        progress::say(&format!("answers KEDA at {keda} ({scheme}), by {address}"));
+        if let Some(external) = at.external {
+            progress::say(&format!(
+                "answers Kubernetes about external metrics at {external}"
+            ));
+        }
     })
     .map_err(|error| wrong(&error))?;
     Ok(Exit::Yes)
+}
+
+fn tls(flags: &Flags) -> Option<TlsFiles> {
+    Some(TlsFiles {
+        certificate: flags.tls_cert.clone()?,
+        key: flags.tls_key.clone()?,
+        clients: flags.client_ca.clone(),
+    })
 }
 
 fn wrong(error: &ScalerError) -> Problem {

@@ -1,12 +1,22 @@
 //! Deployments that serve beside one another.
 
+use super::{
+    decisions::Log,
+    mixes::{Asked, Asking},
+    starts::Seen,
+};
 use crate::{error::Problem, simulation};
 use gpuwise_domain::{
     deployment::Deployment,
-    scale::{ScaleSample, ScaleVariant},
+    scale::{ScaleMix, ScaleSample, ScaleVariant},
 };
-use gpuwise_scale::mix::{self, Variant};
-use gpuwise_units::{HourlyPrice, Money};
+use gpuwise_scale::{
+    fluid::Service,
+    mix::{self, Choice},
+    step::Form,
+    variant::{Price, Variant},
+};
+use gpuwise_units::{Currency, HourlyPrice, Money, Nanoseconds};
 use std::path::{Path, PathBuf};
 
 /// Hours of the 30 days that a cost is said for.
@@ -18,6 +28,8 @@ const THOUSANDTHS: i64 = 1000;
 #[derive(Default)]
 pub(super) struct Mixed {
     pub(super) variants: Vec<ScaleVariant>,
+    /// The same as they are run.
+    kinds: Vec<Variant>,
     pub(super) per_month: Option<Money>,
 }
 
@@ -41,21 +53,31 @@ pub(super) fn mixed(
     path: &Path,
     beside: &[PathBuf],
     samples: &[ScaleSample],
+    service: &Service,
+    seen: &Seen,
 ) -> anyhow::Result<Mixed> {
     if beside.is_empty() {
         return Ok(Mixed::default());
     }
     let rate = sustained(path, of)?;
     let mut variants = vec![variant(path, of)?];
-    for path in beside {
-        variants.push(variant(path, &simulation::read(path)?.deployment)?);
+    let mut kinds = Vec::new();
+    for one in &variants {
+        kinds.push(kind(of, one, service, seen)?);
     }
-    let offered = variants.iter().map(|one| Variant {
+    let seen = seen.beside();
+    for path in beside {
+        let of = simulation::read(path)?.deployment;
+        let one = variant(path, &of)?;
+        kinds.push(kind(&of, &one, service, &seen)?);
+        variants.push(one);
+    }
+    let offered = variants.iter().map(|one| Choice {
         rate: one.rate,
         price: one.per_hour.0.as_f64(),
         most: u32::MAX,
     });
-    let offered: Vec<Variant> = offered.collect();
+    let offered: Vec<Choice> = offered.collect();
     let count = samples.len().max(1) as f64;
     let mut alone = vec![0.0; variants.len()];
     for sample in samples {
@@ -77,6 +99,7 @@ pub(super) fn mixed(
     let currency = variants.first().map(|one| one.per_hour.0.currency);
     Ok(Mixed {
         per_month: currency.map(|currency| Money { micros, currency }),
+        kinds,
         variants,
     })
 }
@@ -97,6 +120,52 @@ fn variant(path: &Path, of: &Deployment) -> anyhow::Result<ScaleVariant> {
         alone_per_month: monthly(per_hour, 0.0),
         mixed: 0.0,
     })
+}
+
+/// The same as it is run: a replica of another GPU starts and wakes in what its own bytes take.
+fn kind(
+    of: &Deployment,
+    one: &ScaleVariant,
+    service: &Service,
+    seen: &Seen,
+) -> anyhow::Result<Variant> {
+    let (start, wake) = seen.usual(of)?;
+    let stated = Nanoseconds((service.start * 1e9) as u64);
+    let name = format!("{} × {}", one.gpus, one.gpu);
+    Ok(Variant {
+        pool: one.gpu.clone(),
+        gpus: one.gpus,
+        rate: one.rate,
+        service: of.figures.end_to_end.value,
+        prices: vec![Price {
+            from: Nanoseconds(0),
+            per_hour: one.per_hour.0.as_f64(),
+        }],
+        start: start.min(stated),
+        wake,
+        warm_cost: service.warm_cost,
+        spot: None,
+        name,
+    })
+}
+
+impl Mixed {
+    /// Each deployment alone under our controller, and all of them; nothing where one stands alone.
+    pub(super) fn replayed(&self, asking: &Asking<'_>, seed: u64) -> anyhow::Result<Vec<ScaleMix>> {
+        let currency = self.variants.first().map(|one| one.per_hour.0.currency);
+        let asked = Asked {
+            variants: &self.kinds,
+            gpus: &[],
+            per_hour: None,
+            currency: currency.unwrap_or(Currency::USD),
+            form: Form::Flow,
+            seed,
+        };
+        if self.kinds.is_empty() {
+            return Ok(Vec::new());
+        }
+        Ok(asked.rows(asking, &mut Log::default()))
+    }
 }
 
 /// Of all replicas' price that of one.

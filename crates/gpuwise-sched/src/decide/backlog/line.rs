@@ -3,11 +3,9 @@
 use super::Rules;
 use crate::{
     decide::{Order, verdicts::Ask},
-    world::JobState,
+    world::{JobState, StoredJob},
 };
-use gpuwise_domain::placement::{
-    GpuAsk, Job, JobId, Kinds, NodeId, Preemption, QueueId, WorkerAsk,
-};
+use gpuwise_domain::placement::{GpuAsk, JobId, Kinds, NodeId, Preemption, QueueId, WorkerAsk};
 use gpuwise_units::Nanoseconds;
 use std::{
     collections::BTreeSet,
@@ -41,7 +39,7 @@ pub(super) struct Common {
 
 impl LineKey {
     pub(super) fn of(id: JobId, state: &JobState, rules: Rules) -> Self {
-        let alone = state.wanted.is_some()
+        let alone = state.rare.wanted.is_some()
             || state.hold
             || state.stopping
             || state.trouble().is_some()
@@ -70,7 +68,7 @@ pub(super) fn place(id: JobId, state: &JobState, rules: Rules) -> Place {
             u128::from(belief.expected.0.saturating_sub(state.done.0))
         }),
         // Who has nothing is served no more.
-        Order::LeastServed => state.served,
+        Order::LeastServed => state.served(),
         Order::Deadline => {
             let deadline = state.job.deadline;
             deadline.map_or(u128::MAX, |deadline| u128::from(deadline.0))
@@ -217,6 +215,6 @@ impl Line {
 }
 
 /// Whether an ask is for an instance of a GPU.
-pub(in crate::decide) const fn asks_slice(job: &Job) -> bool {
+pub(in crate::decide) fn asks_slice(job: &StoredJob) -> bool {
     matches!(job.worker.gpu, GpuAsk::Slice { .. })
 }

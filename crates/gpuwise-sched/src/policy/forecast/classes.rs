@@ -8,8 +8,12 @@ use super::{
 };
 use crate::world::{NodeState, Tenancy, World};
 use gpuwise_domain::placement::NodeId;
-use rustc_hash::FxHashMap;
-use std::collections::BTreeSet;
+use gpuwise_units::math::mixed;
+use rustc_hash::{FxHashMap, FxHasher};
+use std::{
+    collections::BTreeSet,
+    hash::{Hash as _, Hasher as _},
+};
 
 /// Nodes on which the same asks fit in the same way.
 #[derive(Debug, Clone)]
@@ -20,6 +24,8 @@ pub(super) struct Class {
     pub(super) worth: RoomValue,
     pub(super) members: BTreeSet<(u32, NodeId)>,
     key: Key,
+    /// Under which it is found.
+    hash: u64,
 }
 
 /// What a look over all classes needs of each, side by side in memory.
@@ -58,7 +64,9 @@ pub(super) struct Classes {
     pub(super) totals: Box<Totals>,
     pub(super) builds: Builds,
     free: Vec<u32>,
-    by_key: FxHashMap<Key, u32>,
+    /// By a hash of the key, and where another has that, by a hash of it: a table of keys would look at each of
+    /// them when it is laid out anew, which is felt where there are a hundred thousand.
+    by_hash: FxHashMap<u64, u32>,
     /// Of each node: its revision and its class.
     nodes: Vec<Option<(u64, u32)>>,
     ranks: Vec<u32>,
@@ -84,7 +92,7 @@ impl Classes {
             totals: Box::new([[0; WIDTHS + 1]; BUILDS]),
             builds: Builds::default(),
             free: Vec::new(),
-            by_key: FxHashMap::default(),
+            by_hash: FxHashMap::default(),
             nodes: Vec::new(),
             ranks,
             generations: 0,
@@ -164,6 +172,10 @@ impl Classes {
         };
         if self.nodes.len() < world.nodes().len() {
             self.nodes.resize(world.nodes().len(), None);
+            // There are no more classes than nodes. A table that is never half full never grows.
+            let most = 2 * self.nodes.len();
+            self.by_hash
+                .reserve(most.saturating_sub(self.by_hash.len()));
         }
         let rank = self.ranks.get(id.index()).copied().unwrap_or(id.0);
         if let Some((revision, class)) = self.nodes.get(id.index()).copied().flatten() {
@@ -198,12 +210,13 @@ impl Classes {
     ) -> u32 {
         let build = self.builds.of(id);
         let key = Key::of(world, node, id, build);
-        let at = if let Some(at) = self.by_key.get(&key) {
-            *at
-        } else {
-            let room = Room::of(world, node, build);
-            let worth = values.worth(mix, room);
-            self.open(key, room, worth)
+        let at = match self.find(&key) {
+            Ok(at) => at,
+            Err(hash) => {
+                let room = Room::of(world, node, build);
+                let worth = values.worth(mix, room);
+                self.open((key, hash), room, worth)
+            }
         };
         if let Some(class) = self.list.get_mut(at as usize) {
             class.members.insert((rank, id));
@@ -214,21 +227,38 @@ impl Classes {
         at
     }
 
-    fn open(&mut self, key: Key, room: Room, worth: RoomValue) -> u32 {
+    /// The class of a key, or the hash under which it is to be found. Of two keys with one hash the second may be
+    /// looked for in vain when the first is gone: then it has two classes, in which its nodes are alike.
+    fn find(&self, key: &Key) -> Result<u32, u64> {
+        let mut hasher = FxHasher::default();
+        key.hash(&mut hasher);
+        let mut hash = mixed(hasher.finish());
+        while let Some(at) = self.by_hash.get(&hash) {
+            let class = self.list.get(*at as usize);
+            if class.is_some_and(|class| class.key == *key) {
+                return Ok(*at);
+            }
+            hash = mixed(hash.wrapping_add(1));
+        }
+        Err(hash)
+    }
+
+    fn open(&mut self, (key, hash): (Key, u64), room: Room, worth: RoomValue) -> u32 {
         self.generations += 1;
         let class = Class {
             generation: self.generations,
             room,
             worth,
             members: BTreeSet::new(),
-            key: key.clone(),
+            key,
+            hash,
         };
         let at = self.free.pop().unwrap_or(self.list.len() as u32);
         match self.list.get_mut(at as usize) {
             Some(place) => *place = class,
             None => self.list.push(class),
         }
-        self.by_key.insert(key, at);
+        self.by_hash.insert(hash, at);
         at
     }
 
@@ -239,7 +269,7 @@ impl Classes {
         };
         class.members.remove(&(rank, id));
         if class.members.is_empty() {
-            self.by_key.remove(&class.key);
+            self.by_hash.remove(&class.hash);
             self.free.push(at as u32);
         }
         self.tell(at);

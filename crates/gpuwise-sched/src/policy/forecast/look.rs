@@ -4,9 +4,9 @@ use super::{
     builds::BUILDS,
     classes::Classes,
     fit_options::{self, FitOption},
+    groups::Group,
     mix::{Mix, WIDTHS},
     prices::{ONE, Prices},
-    ranking::Group,
     value::Values,
 };
 use crate::world::World;

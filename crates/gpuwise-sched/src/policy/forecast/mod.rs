@@ -14,6 +14,7 @@
 mod builds;
 mod classes;
 mod fit_options;
+mod groups;
 mod look;
 mod mix;
 mod prices;
@@ -27,10 +28,10 @@ use super::registry::Registered;
 use super::{Choice, FirstFit, NodeSelector, Search, scored::follow::Follower};
 use crate::{
     fit::{self, Candidate, Scope},
-    world::World,
+    world::{StoredJob, World},
 };
 use classes::Classes;
-use gpuwise_domain::placement::{Assignment, GpuAsk, Job, Kinds, Need, NodeId, WorkerAsk};
+use gpuwise_domain::placement::{Assignment, GpuAsk, Kinds, Need, NodeId, WorkerAsk};
 use look::{Cheapest, Look};
 use mix::Mix;
 use ranking::Ranking;
@@ -236,7 +237,7 @@ fn seated(
 }
 
 impl NodeSelector for ForecastPacking {
-    fn select(&mut self, world: &World, job: &Job, search: Search<'_>) -> Option<Choice> {
+    fn select(&mut self, world: &World, job: &StoredJob, search: Search<'_>) -> Option<Choice> {
         let ask = &job.worker;
         self.uses += 1;
         self.follow(world);

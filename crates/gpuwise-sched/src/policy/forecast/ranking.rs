@@ -5,68 +5,34 @@
 //! thousands however many nodes there are, and when something has changed only classes that changed are looked at.
 
 use super::{
-    classes::Head,
+    classes::{Class, Classes, Head},
     fit_options::{self, FitOptions},
+    groups::{Group, Groups, Losses, NOWHERE},
     look::Look,
-    mix::WIDTHS,
     standing::Standing,
 };
 use gpuwise_domain::placement::NodeId;
-use rustc_hash::FxHashMap;
-use std::collections::BTreeSet;
 
-/// The group of classes on which the ask does not fit.
-const NOWHERE: u32 = u32::MAX;
 /// Entries and groups that may be left over from classes that are gone, beside as many as there are classes.
 const SPARE: usize = 1024;
-
-/// What is lost by each way in which the ask fits: capacity in millionths of a GPU, places in thousandths.
-pub(super) type Losses = [Option<(i32, [i16; WIDTHS])>; 2];
-
-/// Classes of one build of nodes on which an ask loses the same.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Group {
-    pub(super) build: u32,
-    /// The least capacity that a way loses.
-    pub(super) least: i32,
-    /// No node of the group has a lower rank.
-    pub(super) rank: u32,
-    pub(super) losses: Losses,
-}
-
-impl Group {
-    /// Whether no class belongs to it now.
-    pub(super) const fn is_empty(&self) -> bool {
-        self.rank == u32::MAX
-    }
-}
-
-/// Of each class of a group the node of lowest rank, after its rank; of classes that have changed also nodes that
-/// are so no longer.
-type Leaders = BTreeSet<(u32, NodeId)>;
+/// Groups that are looked through at each look for what is gone.
+const SWEPT: usize = 4;
 
 /// The classes of nodes, by what an ask loses on them.
 #[derive(Debug, Default)]
 pub(super) struct Ranking {
-    groups: Vec<Group>,
-    /// By group.
-    leaders: Vec<Leaders>,
-    /// Groups without leaders.
-    empty: usize,
-    by_losses: FxHashMap<(u32, Losses), u32>,
+    groups: Groups,
     /// By class: its generation and its group.
     known: Vec<(u32, u32)>,
     /// Nodes that have room.
     candidates: u32,
-    /// Leaders of all groups.
-    entries: usize,
     /// How far it has followed what became of classes; `None`: leaders are not kept.
     until: Option<u64>,
     /// How much had become of classes at the last look.
     seen: u64,
     standing: Standing,
     /// The group that was best last: looked at first, it mostly leaves little that is better.
-    last: usize,
+    last: u32,
 }
 
 impl Ranking {
@@ -85,9 +51,7 @@ impl Ranking {
         let Some(changes) = classes.changes_since(until) else {
             return;
         };
-        let superfluous =
-            self.entries > 2 * most + SPARE || self.empty > self.groups.len() / 2 + SPARE;
-        if many(changes.len(), most) || superfluous {
+        if many(changes.len(), most) || self.groups.entries() > 2 * most + SPARE {
             return;
         }
         for change in changes {
@@ -110,11 +74,31 @@ impl Ranking {
             } else {
                 self.candidates.saturating_sub(1)
             };
-            if present {
-                self.enter(look, group, head);
+            if present && let Some(other) = self.groups.enter(group, head) {
+                self.standing.note(look, other, group);
             }
         }
+        self.sweep(look);
         self.until = Some(classes.changes());
+    }
+
+    /// Looks through a few groups for what is gone.
+    fn sweep(&mut self, look: &Look<'_>) {
+        let (classes, known) = (look.classes, &self.known);
+        for _ in 0..SWEPT {
+            let Some(number) = self.groups.next() else {
+                return;
+            };
+            let rank = |groups: &Groups| groups.get(number).map(|group| group.rank);
+            let before = rank(&self.groups);
+            self.groups
+                .leaders(number, |id| led(classes, known, number, id).is_some());
+            if let Some(group) = self.groups.get(number)
+                && Some(group.rank) != before
+            {
+                self.standing.note(look, group, number);
+            }
+        }
     }
 
     /// Looks at all classes, unless it knows them.
@@ -123,11 +107,9 @@ impl Ranking {
             return;
         }
         let classes = look.classes;
-        let before = std::mem::take(&mut self.groups);
-        (self.candidates, self.entries) = (0, 0);
-        self.leaders.clear();
+        let before = self.groups.take();
+        self.candidates = 0;
         self.standing.forget();
-        self.by_losses.clear();
         let mut firsts: Vec<Vec<(u32, NodeId)>> = Vec::new();
         for (head, at) in classes.heads.iter().zip(0_usize..) {
             if head.members == 0 {
@@ -136,7 +118,7 @@ impl Ranking {
             let group = match self.known.get(at).copied() {
                 Some((generation, group)) if generation == head.generation => {
                     match before.get(group as usize) {
-                        Some(old) => self.group(old.build, old.losses),
+                        Some(old) => self.groups.of(old.build, old.losses),
                         None => NOWHERE,
                     }
                 }
@@ -154,17 +136,7 @@ impl Ranking {
                 first.push((head.rank, head.node));
             }
         }
-        firsts.resize(self.groups.len(), Vec::new());
-        self.leaders = firsts
-            .into_iter()
-            .map(|all| all.into_iter().collect())
-            .collect();
-        self.empty = 0;
-        for (group, leaders) in self.groups.iter_mut().zip(&self.leaders) {
-            self.entries += leaders.len();
-            self.empty += usize::from(leaders.is_empty());
-            group.rank = rank_of(leaders);
-        }
+        self.groups.lead(firsts);
         // What is known of classes that are gone names groups that were.
         for (known, head) in self.known.iter_mut().zip(&classes.heads) {
             if known.0 != head.generation || head.members == 0 {
@@ -190,42 +162,12 @@ impl Ranking {
         );
         let group = match losses_of(&ways) {
             [None, None] => NOWHERE,
-            losses => self.group(head.build, losses),
+            losses => self.groups.of(head.build, losses),
         };
         if let Some(known) = self.known.get_mut(at) {
             *known = (head.generation, group);
         }
         group
-    }
-
-    fn group(&mut self, build: u32, losses: Losses) -> u32 {
-        let next = self.groups.len() as u32;
-        let at = *self.by_losses.entry((build, losses)).or_insert(next);
-        if at == next {
-            let ways = losses.iter().flatten().map(|(loss, _)| *loss);
-            self.groups.push(Group {
-                build,
-                least: ways.min().unwrap_or(i32::MAX),
-                rank: u32::MAX,
-                losses,
-            });
-            self.leaders.push(Leaders::new());
-            self.empty += 1;
-        }
-        at
-    }
-
-    /// The first node of a class leads it.
-    fn enter(&mut self, look: &Look<'_>, number: u32, head: &Head) {
-        let at = number as usize;
-        if let (Some(group), Some(leaders)) = (self.groups.get_mut(at), self.leaders.get_mut(at)) {
-            self.empty -= usize::from(leaders.is_empty());
-            self.entries += usize::from(leaders.insert((head.rank, head.node)));
-            if group.rank != rank_of(leaders) {
-                group.rank = rank_of(leaders);
-                self.standing.note(look, group, number);
-            }
-        }
     }
 
     /// Weighs what may be taken of the whole fleet but for some nodes, which are sorted; how many others have room.
@@ -239,7 +181,7 @@ impl Ranking {
             self.class_by_class(look, without);
         } else {
             self.complete(look);
-            if self.standing.is_ready(look, &self.groups) {
+            if self.standing.is_ready(look, self.groups.all()) {
                 self.in_order(look, without);
             } else {
                 self.one_by_one(look, without);
@@ -253,34 +195,19 @@ impl Ranking {
     /// are dropped.
     fn first_of(
         &mut self,
-        number: usize,
+        number: u32,
         look: &Look<'_>,
         without: &[NodeId],
     ) -> Option<(u32, NodeId)> {
         let (classes, known) = (look.classes, &self.known);
-        let (group, leaders) = (self.groups.get_mut(number)?, self.leaders.get_mut(number)?);
-        // The class that a node leads, if it is of this group.
-        let led = |id: NodeId| {
-            let (at, _) = classes.of(id)?;
-            let head = classes.heads.get(at)?;
-            let same = known.get(at) == Some(&(head.generation, number as u32));
-            classes.list.get(at).filter(|_| same && head.node == id)
-        };
-        while let Some(first) = leaders.first().copied() {
-            if led(first.1).is_some() {
-                break;
-            }
-            leaders.remove(&first);
-            self.entries -= 1;
-            self.empty += usize::from(leaders.is_empty());
-        }
-        group.rank = rank_of(leaders);
+        let led = |id: NodeId| led(classes, known, number, id);
+        let leaders = self.groups.leaders(number, |id| led(id).is_some());
         if without.is_empty() {
             return leaders.first().copied();
         }
         let open = |(_, id): &&(u32, NodeId)| without.binary_search(id).is_err();
         let mut best: Option<(u32, NodeId)> = None;
-        for leader in leaders.iter() {
+        for leader in leaders {
             if best.is_some_and(|best| best < *leader) {
                 break;
             }
@@ -304,7 +231,7 @@ impl Ranking {
                 Some((generation, group)) if *generation == head.generation => *group,
                 _ => self.look_up(look, at, head),
             };
-            let Some(group) = self.groups.get(group as usize) else {
+            let Some(group) = self.groups.get(group) else {
                 continue;
             };
             self.candidates += head.members;
@@ -328,7 +255,7 @@ impl Ranking {
 
     fn one_by_one(&mut self, look: &mut Look<'_>, without: &[NodeId]) {
         let before = self.last;
-        let all = (0..self.groups.len()).filter(|at| *at != before);
+        let all = (0..self.groups.len() as u32).filter(|at| *at != before);
         for at in std::iter::once(before).chain(all) {
             if let Some(group) = self.groups.get(at)
                 && let Some(grains) = look.could_beat(group, group.rank)
@@ -343,14 +270,15 @@ impl Ranking {
     fn in_order(&mut self, look: &mut Look<'_>, without: &[NodeId]) {
         let mut seen = Vec::new();
         while let Some((grains, rank, number)) = self.standing.pop(look) {
-            let at = number as usize;
-            if self.groups.get(at).is_none_or(|group| group.rank != rank) {
+            // Its number may be another group's by now.
+            let is_it = |group: &Group| group.rank == rank && look.grains_of(group) == grains;
+            if !self.groups.get(number).is_some_and(is_it) {
                 continue;
             }
-            if let Some((rank, node)) = self.first_of(at, look, without) {
+            if let Some((rank, node)) = self.first_of(number, look, without) {
                 look.offer(grains, rank, node);
             }
-            let group = self.groups.get(at).filter(|group| !group.is_empty());
+            let group = self.groups.get(number).filter(|group| !group.is_empty());
             seen.extend(group.map(|group| (grains, group.rank, number)));
         }
         for entry in seen {
@@ -363,7 +291,7 @@ impl Ranking {
         let Some((group, rank)) = self.group_of(look, id) else {
             return false;
         };
-        let Some(group) = self.groups.get(group as usize) else {
+        let Some(group) = self.groups.get(group) else {
             return false;
         };
         if let Some(grains) = look.could_beat(group, rank) {
@@ -388,9 +316,17 @@ impl Ranking {
     }
 }
 
-/// The lowest rank of leaders; of none the highest that there is.
-fn rank_of(leaders: &Leaders) -> u32 {
-    leaders.first().map_or(u32::MAX, |(rank, _)| *rank)
+/// The class that a node leads, if it is of this group.
+fn led<'c>(
+    classes: &'c Classes,
+    known: &[(u32, u32)],
+    number: u32,
+    id: NodeId,
+) -> Option<&'c Class> {
+    let (at, _) = classes.of(id)?;
+    let head = classes.heads.get(at)?;
+    let same = known.get(at) == Some(&(head.generation, number));
+    classes.list.get(at).filter(|_| same && head.node == id)
 }
 
 /// Whether so many changes are more than are followed, of so many classes.

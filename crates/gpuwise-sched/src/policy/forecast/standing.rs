@@ -4,8 +4,8 @@
 //! fleet: who is best after one was taken is found without weighing all again.
 
 use super::{
+    groups::Group,
     look::{Look, Weights},
-    ranking::Group,
 };
 use std::{cmp::Reverse, collections::BinaryHeap};
 

@@ -9,6 +9,9 @@ use rustc_hash::FxHashMap;
 
 /// Rooms whose worth is remembered.
 const REMEMBERED: usize = 1 << 16;
+/// Where so many were met, as many as are remembered will be.
+const MANY: usize = 1 << 12;
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct RoomValue {
     /// GPU time that future arrivals are expected to take, in millionths of a GPU.
@@ -35,6 +38,9 @@ impl Values {
         }
         if self.known.len() >= REMEMBERED {
             self.known.clear();
+        } else if self.known.len() == MANY {
+            // At once: to lay out a table of tens of thousands anew takes as long as some decisions.
+            self.known.reserve(REMEMBERED - MANY);
         }
         let worth = worth(mix, &room);
         self.known.insert(room, worth);

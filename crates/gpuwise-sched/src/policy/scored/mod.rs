@@ -14,9 +14,9 @@ pub use view::View;
 use super::{Choice, NodeSelector, Search};
 use crate::{
     fit::{self, Candidate, Scope},
-    world::World,
+    world::{StoredJob, World},
 };
-use gpuwise_domain::placement::{GpuAsk, Job, Kinds, NodeId, WorkerAsk};
+use gpuwise_domain::placement::{GpuAsk, Kinds, NodeId, WorkerAsk};
 use rustc_hash::FxHashMap;
 use tree::{OUT, Tree};
 use view::{Digest, FEW, free_of};
@@ -305,7 +305,7 @@ impl<S: Score> Indexed<S> {
 }
 
 impl<S: Score + Send> NodeSelector for Indexed<S> {
-    fn select(&mut self, world: &World, job: &Job, search: Search<'_>) -> Option<Choice> {
+    fn select(&mut self, world: &World, job: &StoredJob, search: Search<'_>) -> Option<Choice> {
         let ask = &job.worker;
         let small = match search.scope {
             Scope::Node(_) | Scope::Part(..) | Scope::Island(_) => true,

@@ -11,11 +11,9 @@ use super::words::span;
 use crate::{
     decide::{Effort, Policy, decide},
     disruption::Disruptions,
-    world::World,
+    world::{StoredJob, World},
 };
-use gpuwise_domain::placement::{
-    Action, Event, Fix, Job, JobId, Preemption, Remedy, TimestampedEvent,
-};
+use gpuwise_domain::placement::{Action, Event, Fix, JobId, Preemption, Remedy, TimestampedEvent};
 use gpuwise_units::Nanoseconds;
 pub(super) use running::Running;
 
@@ -91,7 +89,7 @@ const fn rank(remedy: &Remedy) -> u8 {
 struct Trial<'a> {
     world: &'a World,
     id: JobId,
-    job: &'a Job,
+    job: &'a StoredJob,
     policy: &'a mut Policy,
     running: &'a mut Running,
     /// Decisions that may still be tried.
@@ -267,7 +265,7 @@ fn loses(lost: Nanoseconds) -> String {
 /// Names of jobs, the first few.
 fn names(world: &World, jobs: &[JobId]) -> String {
     const SHOWN: usize = 3;
-    let name = |id: &JobId| world.job(*id).map(|state| state.job.name.clone());
+    let name = |id: &JobId| world.job(*id).map(|state| state.job.name.to_string());
     let shown: Vec<String> = jobs.iter().take(SHOWN).filter_map(name).collect();
     let more = jobs.len().saturating_sub(SHOWN);
     let list = shown.join(", ");

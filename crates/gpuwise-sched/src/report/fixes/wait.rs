@@ -83,7 +83,7 @@ impl Trial<'_> {
         let first = self.running.ends.iter().take(low).map(|(_, id)| *id);
         let first: Vec<JobId> = first.collect();
         let after = Nanoseconds(end.0.saturating_sub(world.now().0));
-        let name = world.job(last).map_or("", |state| state.job.name.as_str());
+        let name = world.job(last).map_or("", |state| &*state.job.name);
         let what = format!("wait {}, until {name} is expected to end", span(after));
         let costs = Costs {
             after,

@@ -4,6 +4,7 @@
 mod attempts;
 mod changes;
 mod nodes;
+mod pooled;
 
 use crate::support::{fleet, job};
 use gpuwise_domain::placement::{

@@ -7,7 +7,7 @@ use gpuwise_domain::placement::{
 use gpuwise_sched::{
     decide::{Effort, Order, Policy, decide},
     queues::{self, validate},
-    world::World,
+    world::{StoredJob, World},
 };
 use proptest::prelude::*;
 
@@ -45,7 +45,8 @@ fn trees() -> impl Strategy<Value = Vec<Queue>> {
 
 /// What a queue holds with all below it, counted from the jobs.
 fn held(world: &World, queue: QueueId) -> u64 {
-    let below = |job: &Job| queues::upwards(world.queues(), job.queue).any(|above| above == queue);
+    let below =
+        |job: &StoredJob| queues::upwards(world.queues(), job.queue).any(|above| above == queue);
     let jobs = world.jobs().filter(|(_, state)| below(&state.job));
     jobs.map(|(_, state)| queues::milli_of(world, &state.assignments))
         .sum()

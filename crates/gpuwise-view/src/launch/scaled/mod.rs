@@ -1,6 +1,7 @@
 //! What makes autoscalers of Kubernetes do what a plan says: from none or a few replicas to as many as are allowed,
 //! each for so many requests a second as it serves within its SLO.
 
+mod external;
 mod knative;
 mod objects;
 
@@ -21,6 +22,8 @@ gpuwise_units::named! {
         Keda = "keda",
         /// A HorizontalPodAutoscaler by an external metric, and the rule of the Prometheus adapter for it.
         Hpa = "hpa",
+        /// A HorizontalPodAutoscaler by external metrics of `gpuwise scale serve`, and what makes them known.
+        ExternalMetrics = "external-metrics",
         /// A Service of Knative with the annotations of its autoscaler.
         Knative = "knative",
         /// A CapacityBuffer, for autoscalers of nodes, and a priority for what is lent meanwhile.
@@ -35,7 +38,10 @@ gpuwise_units::named! {
 impl ScalerForm {
     /// Whether it goes by a query of requests a second.
     pub const fn asks(self) -> bool {
-        matches!(self, Self::Keda | Self::Hpa | Self::Dynamo)
+        matches!(
+            self,
+            Self::Keda | Self::Hpa | Self::ExternalMetrics | Self::Dynamo
+        )
     }
 }
 
@@ -50,8 +56,13 @@ pub struct Scaling<'a> {
     pub rate: f64,
     /// PromQL of requests a second; empty where nobody asks.
     pub query: &'a str,
+    /// PromQL of replicas that are ready, and of requests that wait.
+    pub ready: Option<&'a str>,
+    pub queued: Option<&'a str>,
     /// Where `gpuwise scale serve` listens.
     pub scaler: &'a str,
+    /// Authorities in PEM by which its certificate is known; `None`: KEDA asks without TLS.
+    pub authorities: Option<&'a str>,
     /// For how long nothing must have come before there are none, and fewer be enough before there are fewer, in
     /// seconds.
     pub idle_s: u64,
@@ -67,6 +78,22 @@ pub struct Scaling<'a> {
 }
 
 impl Scaling<'_> {
+    /// What `gpuwise scale serve` is told of a service: in a trigger of KEDA, or in a file.
+    fn fields(&self) -> Vec<(&'static str, String)> {
+        let mut fields = vec![("query", self.query.to_owned()), ("rate", self.rate_text())];
+        let more = [("readyQuery", self.ready), ("queueQuery", self.queued)];
+        let more = more.into_iter();
+        fields.extend(more.filter_map(|(key, query)| Some((key, query?.to_owned()))));
+        fields.extend([
+            ("maxReplicas", self.most.to_string()),
+            ("holdSeconds", self.hold_s.to_string()),
+            ("idleSeconds", self.idle_s.to_string()),
+            ("startSeconds", self.start_s.to_string()),
+            ("controller", self.controller.to_owned()),
+        ]);
+        fields
+    }
+
     /// Requests a second, never more than a replica serves: to three places, below.
     fn rate_text(&self) -> String {
         format!("{}", (self.rate * 1000.0).floor() / 1000.0)
@@ -97,8 +124,14 @@ pub fn scaled(
         ScalerForm::Keda => objects::keda(&name, scaling),
         ScalerForm::Dynamo => objects::dynamo(&name, scaling),
         ScalerForm::Hpa => objects::hpa(&name, scaling),
+        ScalerForm::ExternalMetrics => {
+            external::metrics(&name, scaling).map_err(|problem| EmitError::Unsupported {
+                engine: engine_at(deployment, facts),
+                problem,
+            })?
+        }
         ScalerForm::CapacityBuffer => objects::buffer(&name, scaling),
-        ScalerForm::Wva => objects::variant(&name, deployment, server.gpus, scaling),
+        ScalerForm::Wva => objects::variant(&name, deployment, scaling),
         ScalerForm::Knative => {
             knative::service(&name, deployment, facts, context, server, scaling)?
         }

@@ -3,18 +3,19 @@
 //! Fields: KEDA v2.21.0 (`config/crd/bases/keda.sh_scaledobjects.yaml`); `autoscaling/v2` of Kubernetes 1.37, where
 //! `tolerance` is of 1.33; `autoscaling.x-k8s.io/v1beta1` of Cluster Autoscaler's capacity buffers; Dynamo's
 //! `docs/kubernetes/autoscaling.md` (adapters are made by its operator, one for each service); llm-d's
-//! workload-variant-autoscaler, `docs/user-guide/crd-reference.md` at 0ee487d.
+//! workload-variant-autoscaler at b08b1c7 (`config/crd/bases/llmd.ai_variantautoscalings.yaml`, and its chart for the
+//! label and the metric).
 
 use super::Scaling;
 use gpuwise_domain::deployment::Deployment;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
-type Written = (Vec<String>, Vec<Value>);
+pub(super) type Written = (Vec<String>, Vec<Value>);
 
 /// By which share of 1 the default tolerance of the autoscaler swallows changes, in words.
-const TOLERANCE: &str = "The autoscaler ignores changes of up to 10 % unless told otherwise: 11 replicas would not become 12, nor 20 become 19. `tolerance: 0` below turns that off; it takes Kubernetes 1.33 or newer (in 1.33 and 1.34 the feature gate HPAConfigurableTolerance)";
+pub(super) const TOLERANCE: &str = "The autoscaler ignores changes of up to 10 % unless told otherwise: 11 replicas would not become 12, nor 20 become 19. `tolerance: 0` below turns that off; it takes Kubernetes 1.33 or newer (in 1.33 and 1.34 the feature gate HPAConfigurableTolerance)";
 
-fn lines(texts: &[&str]) -> Vec<String> {
+pub(super) fn lines(texts: &[&str]) -> Vec<String> {
     let mut out = Vec::new();
     for text in texts {
         let mut line = String::new();
@@ -32,7 +33,7 @@ fn lines(texts: &[&str]) -> Vec<String> {
     out
 }
 
-fn metadata(name: &str, scaling: &Scaling<'_>) -> Value {
+pub(super) fn metadata(name: &str, scaling: &Scaling<'_>) -> Value {
     json!({"name": name, "namespace": scaling.namespace})
 }
 
@@ -54,12 +55,12 @@ fn behavior(scaling: &Scaling<'_>, hold_s: u64) -> Value {
 
 pub(super) fn keda(name: &str, scaling: &Scaling<'_>) -> Written {
     let target = json!({"name": name});
-    let (mut comments, object) = scaled_object(name, &target, scaling);
+    let (mut comments, objects) = scaled_object(name, &target, scaling);
     comments.extend(lines(&[
         "Kubernetes' own autoscaler, which KEDA makes, never goes to zero: KEDA itself moves between 0 and 1, when it \
          is told by the stream.",
     ]));
-    (comments, vec![object])
+    (comments, objects)
 }
 
 pub(super) fn dynamo(name: &str, scaling: &Scaling<'_>) -> Written {
@@ -70,15 +71,15 @@ pub(super) fn dynamo(name: &str, scaling: &Scaling<'_>) -> Written {
         "kind": "DynamoGraphDeploymentScalingAdapter",
         "name": adapter,
     });
-    let (mut comments, object) = scaled_object(&adapter, &target, scaling);
+    let (mut comments, objects) = scaled_object(&adapter, &target, scaling);
     comments.extend(lines(&[
         "The adapter of the service is made by Dynamo's operator where the graph has one. Dynamo's own planner must \
          not scale the same service.",
     ]));
-    (comments, vec![object])
+    (comments, objects)
 }
 
-fn scaled_object(name: &str, target: &Value, scaling: &Scaling<'_>) -> (Vec<String>, Value) {
+fn scaled_object(name: &str, target: &Value, scaling: &Scaling<'_>) -> Written {
     let serve = format!(
         "Needs `gpuwise scale serve --listen ADDRESS:PORT --prometheus URL`, which KEDA reaches at {}.",
         scaling.scaler
@@ -90,40 +91,62 @@ fn scaled_object(name: &str, target: &Value, scaling: &Scaling<'_>) -> (Vec<Stri
         &format!("{TOLERANCE}; KEDA 2.18 or newer passes it on."),
         "Where KEDA cannot ask, what there is stays (`fallback`).",
     ]);
-    let object = json!({
-        "apiVersion": "keda.sh/v1alpha1",
-        "kind": "ScaledObject",
-        "metadata": metadata(name, scaling),
-        "spec": {
-            "scaleTargetRef": target,
-            "minReplicaCount": scaling.least,
-            "maxReplicaCount": scaling.most,
-            "pollingInterval": 15,
-            "cooldownPeriod": 5,
-            "fallback": {
-                "failureThreshold": 3,
-                "replicas": scaling.least.max(1),
-                "behavior": "currentReplicas",
-            },
-            "advanced": {
-                "horizontalPodAutoscalerConfig": {"behavior": behavior(scaling, 0)},
-            },
-            "triggers": [{
-                "type": "external-push",
-                "metadata": {
-                    "scalerAddress": scaling.scaler,
-                    "query": scaling.query,
-                    "rate": scaling.rate_text(),
-                    "maxReplicas": scaling.most.to_string(),
-                    "holdSeconds": scaling.hold_s.to_string(),
-                    "idleSeconds": scaling.idle_s.to_string(),
-                    "startSeconds": scaling.start_s.to_string(),
-                    "controller": scaling.controller,
+    let mut metadata: Map<String, Value> = (scaling.fields().into_iter())
+        .map(|(key, value)| (key.to_owned(), value.into()))
+        .collect();
+    metadata.insert("scalerAddress".into(), scaling.scaler.into());
+    let mut trigger = json!({"type": "external-push"});
+    let mut objects = Vec::new();
+    if let Some(authorities) = scaling.authorities {
+        metadata.insert("enableTLS".into(), "true".into());
+        trigger["authenticationRef"] = json!({"name": format!("{name}-scaler")});
+        objects = trusts(name, authorities, scaling);
+    }
+    trigger["metadata"] = metadata.into();
+    objects.insert(
+        0,
+        json!({
+            "apiVersion": "keda.sh/v1alpha1",
+            "kind": "ScaledObject",
+            "metadata": self::metadata(name, scaling),
+            "spec": {
+                "scaleTargetRef": target,
+                "minReplicaCount": scaling.least,
+                "maxReplicaCount": scaling.most,
+                "pollingInterval": 15,
+                "cooldownPeriod": 5,
+                "fallback": {
+                    "failureThreshold": 3,
+                    "replicas": scaling.least.max(1),
+                    "behavior": "currentReplicas",
                 },
-            }],
-        },
+                "advanced": {
+                    "horizontalPodAutoscalerConfig": {"behavior": behavior(scaling, 0)},
+                },
+                "triggers": [trigger],
+            },
+        }),
+    );
+    (comments, objects)
+}
+
+/// By what KEDA knows the scaler.
+fn trusts(name: &str, authorities: &str, scaling: &Scaling<'_>) -> Vec<Value> {
+    let name = format!("{name}-scaler");
+    let secret = json!({
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": metadata(&name, scaling),
+        "stringData": {"ca.crt": authorities},
     });
-    (comments, object)
+    let reference = json!({"parameter": "caCert", "name": name, "key": "ca.crt"});
+    let authentication = json!({
+        "apiVersion": "keda.sh/v1alpha1",
+        "kind": "TriggerAuthentication",
+        "metadata": metadata(&name, scaling),
+        "spec": {"secretTargetRef": [reference]},
+    });
+    vec![secret, authentication]
 }
 
 pub(super) fn hpa(name: &str, scaling: &Scaling<'_>) -> Written {
@@ -154,7 +177,13 @@ pub(super) fn hpa(name: &str, scaling: &Scaling<'_>) -> Written {
     (comments, vec![object, config])
 }
 
-fn autoscaler(name: &str, scaling: &Scaling<'_>, metric: &str, each: &str, hold_s: u64) -> Value {
+pub(super) fn autoscaler(
+    name: &str,
+    scaling: &Scaling<'_>,
+    metric: &str,
+    each: &str,
+    hold_s: u64,
+) -> Value {
     json!({
         "apiVersion": "autoscaling/v2",
         "kind": "HorizontalPodAutoscaler",
@@ -204,12 +233,7 @@ pub(super) fn buffer(name: &str, scaling: &Scaling<'_>) -> Written {
     (comments, vec![buffer, lent])
 }
 
-pub(super) fn variant(
-    name: &str,
-    deployment: &Deployment,
-    gpus: u32,
-    scaling: &Scaling<'_>,
-) -> Written {
+pub(super) fn variant(name: &str, deployment: &Deployment, scaling: &Scaling<'_>) -> Written {
     // Letters, digits, dashes and underscores.
     let gpu: String = deployment
         .gpu
@@ -219,15 +243,12 @@ pub(super) fn variant(
     let mut spec = json!({
         "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": name},
         "modelID": deployment.model,
-        "variantID": format!("{}-{gpu}-{gpus}", deployment.model),
-        "accelerator": gpu,
-        "acceleratorCount": gpus,
     });
     let replicas = f64::from(deployment.layout.replicas.max(1));
     let hourly = deployment.cost.per_hour.as_ref();
     let each = hourly.map(|price| price.0.as_f64() / replicas);
     let mut comments = lines(&[
-        "Fields as of the reference of llm-d's workload-variant-autoscaler at 0ee487d; other releases know fewer.",
+        "Fields of llm-d's workload-variant-autoscaler at b08b1c7 (February 2026); older releases want more of them.",
         "It adds a replica of the cheapest variant where the cache of keys and values or the queue is full, by its own \
          thresholds: rate and hold of the plan are not asked for.",
         &format!("{TOLERANCE}."),
@@ -245,11 +266,17 @@ pub(super) fn variant(
     let object = json!({
         "apiVersion": "llmd.ai/v1alpha1",
         "kind": "VariantAutoscaling",
-        "metadata": metadata(name, scaling),
+        "metadata": {
+            "name": name,
+            "namespace": scaling.namespace,
+            "labels": {"inference.optimization/acceleratorName": gpu},
+        },
         "spec": spec,
     });
     let mut carried = autoscaler(name, scaling, "wva_desired_replicas", "1", 0);
-    let selector = json!({"matchLabels": {"variant_name": name}});
+    let selector = json!({
+        "matchLabels": {"variant_name": name, "exported_namespace": scaling.namespace},
+    });
     if let Some(metric) = carried.pointer_mut("/spec/metrics/0/external/metric") {
         metric["selector"] = selector;
     }

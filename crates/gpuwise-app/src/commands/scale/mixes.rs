@@ -1,0 +1,203 @@
+//! Services on variants under our controller: each alone, and all of them beside one another.
+
+use super::decisions::Log;
+use crate::progress;
+use gpuwise_domain::scale::{ScaleMix, ScaleMixPart, ScaleReason};
+use gpuwise_scale::{
+    controller::Rules,
+    fluid::{Demand, Service},
+    mixed::{MixDecision, MixRules, Mixed},
+    step::{Fleet, Form, StepOutcome, Tenant, run},
+    variant::Variant,
+};
+use gpuwise_units::{Currency, HourlyPrice, Money, Nanoseconds};
+use std::collections::BTreeMap;
+
+/// Seconds of the 30 days that a cost is said for.
+const MONTH: f64 = 30.0 * 86_400.0;
+const HOUR: f64 = 3600.0;
+
+/// What is run: variants on a fleet, and what a service is to keep.
+pub(super) struct Asked<'a> {
+    pub(super) variants: &'a [Variant],
+    pub(super) gpus: &'a [(String, u32)],
+    /// The most that it may cost an hour.
+    pub(super) per_hour: Option<f64>,
+    pub(super) currency: Currency,
+    pub(super) form: Form,
+    pub(super) seed: u64,
+}
+
+/// A service: its series, its demand, and what it is to keep.
+pub(super) struct Asking<'a> {
+    pub(super) name: &'a str,
+    pub(super) demand: &'a Demand,
+    pub(super) service: &'a Service,
+    pub(super) objective: f64,
+    pub(super) guaranteed: Vec<(String, u32)>,
+    pub(super) budget: Option<f64>,
+}
+
+fn seconds(seconds: f64) -> Nanoseconds {
+    Nanoseconds((seconds * 1e9) as u64)
+}
+
+impl Asked<'_> {
+    fn rules(&self, asking: &Asking<'_>, variants: &[Variant]) -> MixRules {
+        let rules = Rules {
+            objective: asking.objective,
+            wait: seconds(asking.service.wait),
+            ..Rules::default()
+        };
+        MixRules {
+            per_hour: self.per_hour,
+            ..MixRules::new(rules, variants.to_vec())
+        }
+    }
+
+    fn tenant(&self, asking: &Asking<'_>, variants: &[Variant]) -> Tenant {
+        Tenant {
+            name: asking.name.to_owned(),
+            demand: asking.demand.clone(),
+            variants: variants.to_vec(),
+            controller: Box::new(Mixed::new(self.rules(asking, variants))),
+            wait: asking.service.wait,
+            objective: asking.objective,
+            dispersion: asking.service.dispersion,
+            guaranteed: asking.guaranteed.clone(),
+            budget: asking.budget,
+        }
+    }
+
+    /// Services on the same fleet, each with these variants.
+    fn run(
+        &self,
+        name: &str,
+        asking: &[Asking<'_>],
+        variants: &[Variant],
+        log: &mut Log,
+    ) -> Vec<ScaleMix> {
+        log.begin();
+        let fleet = Fleet {
+            gpus: self.gpus.to_vec(),
+            form: self.form,
+            seed: self.seed,
+        };
+        let rules = asking.iter().map(|one| self.rules(one, variants));
+        let rules: Vec<MixRules> = rules.collect();
+        let mut tenants: Vec<Tenant> = asking
+            .iter()
+            .map(|one| self.tenant(one, variants))
+            .collect();
+        let mut reasons: Vec<BTreeMap<String, u32>> = vec![BTreeMap::new(); asking.len()];
+        let out = run(&fleet, &mut tenants, |told| {
+            if let Some(counts) = reasons.get_mut(told.tenant) {
+                for word in words(told.decision) {
+                    *counts.entry(word).or_default() += 1;
+                }
+            }
+            if let (Some(rules), Some(of)) = (rules.get(told.tenant), asking.get(told.tenant)) {
+                log.write(of.name, rules, told);
+            }
+        });
+        let each = out.iter().zip(asking).zip(reasons);
+        each.map(|((out, asking), reasons)| self.row(name, asking, variants, out, reasons))
+            .collect()
+    }
+
+    fn row(
+        &self,
+        name: &str,
+        asking: &Asking<'_>,
+        variants: &[Variant],
+        out: &StepOutcome,
+        reasons: BTreeMap<String, u32>,
+    ) -> ScaleMix {
+        let length = asking.demand.length();
+        let money = |amount: f64| Money {
+            micros: (amount * 1e6).round() as i64,
+            currency: self.currency,
+        };
+        let parts = variants
+            .iter()
+            .zip(&out.variants)
+            .map(|(one, of)| ScaleMixPart {
+                variant: one.name.clone(),
+                pool: one.pool.clone(),
+                per_hour: HourlyPrice(money(one.price(Nanoseconds(0)))),
+                rate: one.rate,
+                serving: of.serving * HOUR / length,
+                warm: of.warm * HOUR / length,
+                starts: of.starts,
+                per_month: money(of.cost / length * MONTH),
+            });
+        ScaleMix {
+            series: asking.name.to_owned(),
+            name: name.to_owned(),
+            objective: asking.objective,
+            kept: out.kept(),
+            per_month: money(out.cost / length * MONTH),
+            ratio: out.cost / out.bound.max(f64::MIN_POSITIVE),
+            of_single: None,
+            changes: out.changes,
+            interrupted: out.interrupted,
+            restarted: out.restarted,
+            refused: out.refused,
+            variants: parts.collect(),
+            reasons: reasons
+                .into_iter()
+                .map(|(reason, decisions)| ScaleReason { reason, decisions })
+                .collect(),
+        }
+    }
+
+    /// A service on each variant alone, and on all of them, whose decisions are logged.
+    pub(super) fn rows(&self, asking: &Asking<'_>, log: &mut Log) -> Vec<ScaleMix> {
+        let mut unlogged = Log::default();
+        let mut rows = Vec::new();
+        let one = std::slice::from_ref(asking);
+        if self.variants.len() > 1 {
+            for variant in self.variants {
+                progress::doing(&format!("{}: {} alone", asking.name, variant.name));
+                let alone = std::slice::from_ref(variant);
+                rows.extend(self.run(&variant.name, one, alone, &mut unlogged));
+            }
+        }
+        progress::doing(&format!("{}: mix", asking.name));
+        let mut mix = self.run("mix", one, self.variants, log);
+        let keeping = rows.iter().filter(|row| row.keeps());
+        let least = keeping.map(|row| row.per_month.as_f64()).reduce(f64::min);
+        for row in &mut mix {
+            row.of_single = least.map(|least| row.per_month.as_f64() / least);
+        }
+        rows.extend(mix);
+        rows
+    }
+
+    /// Services that share the fleet.
+    pub(super) fn shared(&self, asking: &[Asking<'_>], log: &mut Log) -> Vec<ScaleMix> {
+        progress::doing("services on one fleet");
+        self.run("mix", asking, self.variants, log)
+    }
+}
+
+/// The reasons of a decision: the amount's, what limited it, and each variant's that changed.
+fn words(decision: &MixDecision) -> Vec<String> {
+    let word = |value: serde_json::Value| value.as_str().unwrap_or_default().to_owned();
+    let said = |value: &dyn Fn() -> serde_json::Result<serde_json::Value>| {
+        word(value().unwrap_or_default())
+    };
+    let mut words = vec![said(&|| {
+        serde_json::to_value(decision.need.decision.because)
+    })];
+    if let Some(limit) = decision.limit {
+        words.push(said(&|| serde_json::to_value(limit)));
+    }
+    for one in &decision.wanted {
+        let by = said(&|| serde_json::to_value(one.by));
+        if by != "kept" && !words.contains(&by) {
+            words.push(by);
+        }
+    }
+    words
+}

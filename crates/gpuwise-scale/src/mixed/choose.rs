@@ -1,0 +1,277 @@
+//! The cheapest mix, and what is warm beside it.
+
+use super::{
+    Limit, MixDecision, MixRules, MixSeen, Mixed, MixedBy, Need, VariantSeen, VariantWanted,
+    offers::{From, Offers, only},
+    stays,
+};
+use crate::{
+    controller::{Because, Wanted},
+    mix::{Needs, Problem},
+    variant::Variant,
+};
+use std::cmp::Ordering;
+
+/// Steps of a search; beyond these the best mix found so far stands.
+const STEPS: u64 = 20_000;
+/// How often what can be served is halved in on.
+const HALVES: u32 = 14;
+
+/// Replicas by variant that serve, that are woken for it, and that are warm.
+#[derive(Debug, Clone, PartialEq, Default)]
+struct Counts {
+    replicas: Vec<u32>,
+    woken: Vec<u32>,
+    warm: Vec<u32>,
+}
+
+impl Counts {
+    fn of(variants: usize, offers: &Offers, counts: &[u32]) -> Self {
+        let none = vec![0; variants];
+        let (mut replicas, mut woken, mut warm) = (none.clone(), none.clone(), none);
+        for ((at, from), count) in offers.of.iter().zip(counts) {
+            let lists: &mut [&mut Vec<u32>] = match from {
+                From::Warm => &mut [&mut warm],
+                From::Woken => &mut [&mut replicas, &mut woken],
+                _ => &mut [&mut replicas],
+            };
+            for slot in lists.iter_mut().filter_map(|list| list.get_mut(*at)) {
+                *slot += count;
+            }
+        }
+        Self {
+            replicas,
+            woken,
+            warm,
+        }
+    }
+
+    fn per_hour(&self, variants: &[Variant], seen: &MixSeen) -> f64 {
+        let each = variants.iter().zip(&self.replicas).zip(&self.warm);
+        each.map(|((one, replicas), warm)| {
+            let warm = f64::from(*warm) * one.warm_cost.unwrap_or(1.0);
+            one.price(seen.now) * (f64::from(*replicas) + warm)
+        })
+        .sum()
+    }
+}
+
+/// What is decided of: the controller, what is needed, and what is there.
+#[derive(Clone, Copy)]
+struct Question<'a> {
+    controller: &'a Mixed,
+    need: &'a Need,
+    seen: &'a MixSeen,
+}
+
+pub(super) fn choose(controller: &Mixed, need: &Need, seen: &MixSeen, gpus: &[u32]) -> MixDecision {
+    let question = Question {
+        controller,
+        need,
+        seen,
+    };
+    let variants = &controller.rules.variants;
+    if stays(need.decision.because) {
+        let each = seen.variants.iter();
+        let counts = Counts {
+            replicas: each.clone().map(VariantSeen::serving).collect(),
+            woken: vec![0; variants.len()],
+            warm: each.map(|one| one.warm + one.warming).collect(),
+        };
+        let by = vec![MixedBy::NoMetrics; variants.len()];
+        return question.decided(&counts, by, None);
+    }
+    let mut offers = Offers::new(controller, need, seen, gpus);
+    if need.decision.because == Because::NotReady {
+        let items = offers.items.iter_mut().zip(&offers.of);
+        for (item, _) in items.filter(|(_, (_, from))| *from == From::New) {
+            item.most = 0;
+        }
+    }
+    let (counts, limit) = question.cheapest(&offers);
+    let by = question.reasons(&counts);
+    question.decided(&counts, by, limit)
+}
+
+fn solve(offers: &Offers, needs: Needs) -> Option<Vec<u32>> {
+    solve_below(offers, needs, f64::INFINITY)
+}
+
+fn solve_below(offers: &Offers, needs: Needs, below: f64) -> Option<Vec<u32>> {
+    Problem {
+        items: &offers.items,
+        needs,
+        gpus: &offers.gpus,
+        below,
+        steps: STEPS,
+    }
+    .cheapest()
+}
+
+impl Question<'_> {
+    const fn rules(&self) -> &MixRules {
+        &self.controller.rules
+    }
+
+    fn decided(&self, counts: &Counts, by: Vec<MixedBy>, limit: Option<Limit>) -> MixDecision {
+        let each = counts.replicas.iter().zip(&counts.warm).zip(by);
+        let wanted = each.map(|((replicas, warm), by)| VariantWanted {
+            wanted: Wanted {
+                replicas: *replicas,
+                warm: *warm,
+            },
+            by,
+        });
+        MixDecision {
+            need: *self.need,
+            wanted: wanted.collect(),
+            limit,
+            per_hour: counts.per_hour(&self.rules().variants, self.seen),
+        }
+    }
+
+    /// Why there are to be so many of each.
+    fn reasons(&self, counts: &Counts) -> Vec<MixedBy> {
+        let variants = &self.rules().variants;
+        let rate = |counts: &mut dyn Iterator<Item = u32>| -> f64 {
+            let each = variants.iter().zip(counts);
+            each.map(|(one, count)| one.rate * f64::from(count)).sum()
+        };
+        let there = rate(&mut self.seen.variants.iter().map(VariantSeen::serving));
+        let wanted = rate(&mut counts.replicas.iter().copied());
+        let each = counts.replicas.iter().zip(&counts.woken);
+        each.zip(&self.seen.variants)
+            .map(
+                |((replicas, woken), seen)| match replicas.cmp(&seen.serving()) {
+                    Ordering::Equal => MixedBy::Kept,
+                    Ordering::Greater if replicas - seen.serving() <= *woken => MixedBy::Woken,
+                    Ordering::Greater => MixedBy::Cheapest,
+                    Ordering::Less if wanted < there - 1e-6 => MixedBy::Fewer,
+                    Ordering::Less => MixedBy::Replaced,
+                },
+            )
+            .collect()
+    }
+
+    fn is_allowed(&self, counts: &Counts) -> bool {
+        let budget = self.rules().per_hour;
+        budget.is_none_or(|budget| {
+            counts.per_hour(&self.rules().variants, self.seen) <= budget + 1e-9
+        })
+    }
+
+    /// What serves, what stays beside it until that does, and what is warm.
+    fn cheapest(&self, offers: &Offers) -> (Counts, Option<Limit>) {
+        let variants = self.rules().variants.len();
+        let serve = self.need.serve();
+        let found = solve(offers, only(serve));
+        let short = found.is_none().then_some(Limit::Inventory);
+        let serving = found.unwrap_or_else(|| most(offers, offers.reach().min(serve), |_| true));
+        let alone = Counts::of(variants, offers, &serving);
+        if !self.is_allowed(&alone) {
+            let allowed = |counts: &[u32]| self.is_allowed(&Counts::of(variants, offers, counts));
+            let counts = most(offers, serve, allowed);
+            return (Counts::of(variants, offers, &counts), Some(Limit::Budget));
+        }
+        let (serving, loss) = self.after_losses(offers, serving);
+        let (kept, until_ready) = until_ready(offers, serving.clone());
+        let limit = short.or(loss);
+        let kept = self.with_warm(offers, &kept).0;
+        if until_ready && self.is_allowed(&kept) {
+            return (kept, limit.or(Some(Limit::UntilReady)));
+        }
+        (self.with_warm(offers, &serving).0, limit)
+    }
+
+    /// What serves where enough is to be left when a spot pool is lost: the same with more that is warm, or, where
+    /// that costs less, less of what may be lost.
+    fn after_losses(&self, offers: &Offers, serving: Vec<u32>) -> (Vec<u32>, Option<Limit>) {
+        let missing = offers.missing_of_losses(&serving);
+        if missing.iter().all(|missing| *missing <= 1e-6) {
+            return (serving, None);
+        }
+        let (_, by_warm) = self.with_warm(offers, &serving);
+        let by_warm = by_warm.map(|cost| offers.cost(&serving) + cost);
+        let below = by_warm.unwrap_or(f64::INFINITY);
+        let other = solve_below(offers, offers.with_losses(self.need.serve()), below);
+        let by_other = other.as_ref().and_then(|other| {
+            let cost = self.with_warm(offers, other).1?;
+            Some(offers.cost(other) + cost)
+        });
+        match (by_warm, by_other, other) {
+            (warm, Some(cost), Some(other)) if warm.is_none_or(|warm| cost < warm - 1e-9) => {
+                (other, Some(Limit::Loss))
+            }
+            (Some(_), _, _) => (serving, Some(Limit::Loss)),
+            _ => (serving, Some(Limit::Inventory)),
+        }
+    }
+
+    /// What serves, and the cheapest that is warm beside it, of the GPUs and the money that are left; what that costs
+    /// over the time in which a change is to pay, `None` where there is not enough for all that is to be warm.
+    fn with_warm(&self, offers: &Offers, serving: &[u32]) -> (Counts, Option<f64>) {
+        let variants = self.rules().variants.len();
+        let mut counts = Counts::of(variants, offers, serving);
+        let (replicas, woken) = (&counts.replicas, &counts.woken);
+        let warm = offers.warm(self.controller, self.need, self.seen, replicas, woken);
+        let with = |found: &[u32]| Counts {
+            warm: Counts::of(variants, &warm, found).warm,
+            ..counts.clone()
+        };
+        let allowed = |found: &[u32]| self.is_allowed(&with(found));
+        let mut needs = offers.missing_of_losses(serving);
+        needs[0] = self.need.warm();
+        let found = solve(&warm, needs).filter(|found| allowed(found));
+        let cost = found.as_ref().map(|found| warm.cost(found));
+        let found = found.unwrap_or_else(|| most(&warm, warm.reach().min(needs[0]), allowed));
+        counts.warm = with(&found).warm;
+        (counts, cost)
+    }
+}
+
+/// The same, with what serves now and is to go, as far as it is needed until what is new serves; whether any is.
+fn until_ready(offers: &Offers, mut counts: Vec<u32>) -> (Vec<u32>, bool) {
+    let missing = offers.missing_now(&counts);
+    if missing <= 1e-6 {
+        return (counts, false);
+    }
+    let beside = offers.beside(&counts);
+    let Some(kept) = solve(&beside, only(missing)) else {
+        return (counts, false);
+    };
+    for (count, kept) in counts.iter_mut().zip(kept) {
+        *count += kept;
+    }
+    // They hold their GPUs: what is new starts when there are others.
+    let mut free = offers.gpus.clone();
+    for new in [false, true] {
+        for (at, (item, (_, from))) in offers.items.iter().zip(&offers.of).enumerate() {
+            if (*from == From::New) != new {
+                continue;
+            }
+            if let (Some(count), Some(free)) = (counts.get_mut(at), free.get_mut(item.pool)) {
+                *count = (*count).min(*free / item.gpus.max(1));
+                *free -= *count * item.gpus;
+            }
+        }
+    }
+    (counts, true)
+}
+
+/// What serves the most, up to so much, of what is allowed.
+fn most(offers: &Offers, total: f64, allowed: impl Fn(&[u32]) -> bool) -> Vec<u32> {
+    let at = |total: f64| solve(offers, only(total)).filter(|counts| allowed(counts));
+    let mut best = at(total);
+    let (mut low, mut high) = (0.0, total);
+    for _ in 0..HALVES {
+        if best.is_some() && high - low < total / f64::from(1 << HALVES) {
+            break;
+        }
+        let middle = f64::midpoint(low, high);
+        match at(middle) {
+            Some(counts) => (best, low) = (Some(counts), middle),
+            None => high = middle,
+        }
+    }
+    best.unwrap_or_else(|| vec![0; offers.items.len()])
+}

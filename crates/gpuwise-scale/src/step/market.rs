@@ -1,0 +1,98 @@
+//! Pools of machines: how many GPUs there are, and when spot ones are taken away together.
+
+use crate::variant::{Spot, Variant, pools};
+use gpuwise_units::RandomStream;
+
+const DAY: f64 = 86_400.0;
+
+/// A pool of the fleet.
+#[derive(Debug)]
+struct Pool {
+    name: String,
+    /// As many as there are.
+    gpus: u32,
+    spot: Option<Spot>,
+    stream: RandomStream,
+    /// When machines are next taken away, and until when none can be had.
+    next: f64,
+    out_until: f64,
+}
+
+#[derive(Debug)]
+pub(super) struct Market(Vec<Pool>);
+
+impl Market {
+    pub(super) fn new<'a>(
+        services: impl Iterator<Item = &'a [Variant]>,
+        gpus: &[(String, u32)],
+        seed: u64,
+    ) -> Self {
+        let mut all: Vec<Pool> = Vec::new();
+        for variants in services {
+            for name in pools(variants) {
+                if all.iter().any(|pool| pool.name == name) {
+                    continue;
+                }
+                let listed = gpus.iter().find(|(pool, _)| pool == name);
+                let spot = variants
+                    .iter()
+                    .filter(|one| one.pool == name)
+                    .find_map(|one| one.spot);
+                let mut pool = Pool {
+                    name: name.to_owned(),
+                    gpus: listed.map_or(u32::MAX, |(_, gpus)| *gpus),
+                    spot,
+                    stream: RandomStream::new(seed, "spot", all.len() as u64),
+                    next: f64::INFINITY,
+                    out_until: f64::NEG_INFINITY,
+                };
+                pool.draw(0.0);
+                all.push(pool);
+            }
+        }
+        Self(all)
+    }
+
+    pub(super) fn place(&self, name: &str) -> usize {
+        self.0
+            .iter()
+            .position(|pool| pool.name == name)
+            .unwrap_or(0)
+    }
+
+    pub(super) fn gpus(&self) -> Vec<u32> {
+        self.0.iter().map(|pool| pool.gpus).collect()
+    }
+
+    pub(super) fn outages(&self, now: f64) -> Vec<bool> {
+        self.0.iter().map(|pool| pool.out_until > now).collect()
+    }
+
+    /// Pools of which machines are taken away now: which, what share, and when they are gone.
+    pub(super) fn lost(&mut self, now: f64) -> Vec<(usize, f64, f64)> {
+        let mut lost = Vec::new();
+        for (at, pool) in self.0.iter_mut().enumerate() {
+            let Some(spot) = pool.spot.filter(|_| pool.next <= now) else {
+                continue;
+            };
+            let gone = now + spot.notice.seconds().get();
+            pool.out_until = gone + spot.outage.seconds().get();
+            let after = pool.out_until;
+            pool.draw(after);
+            lost.push((at, spot.share, gone));
+        }
+        lost
+    }
+}
+
+impl Pool {
+    /// The next loss after a time: they come independently of one another.
+    fn draw(&mut self, after: f64) {
+        let mean = self.spot.map_or(f64::INFINITY, |spot| DAY / spot.a_day);
+        self.next = if mean.is_finite() {
+            after - libm::log1p(-self.stream.uniform()) * mean
+        } else {
+            f64::INFINITY
+        };
+    }
+}

@@ -1,0 +1,295 @@
+//! How many replicas a service is to have: a function of what was read of it.
+
+use super::{
+    follows::Follows,
+    service::{By, Read, Service},
+    starts::Starts,
+};
+use gpuwise_scale::controller::{Because, Controller, Decision, Gpuwise, Observed, Rules};
+use gpuwise_units::Nanoseconds;
+pub(super) use gpuwise_wire::scale::ScaleWanted as Wanted;
+use std::fmt::Write as _;
+
+/// A service that is watched.
+pub(super) struct Watched {
+    pub(super) service: Service,
+    controller: Box<dyn Controller + Send>,
+    wanted: Option<u32>,
+    starts: Starts,
+    /// When something last came, and when it was first and last decided on, in milliseconds.
+    busy_ms: Option<u64>,
+    first_ms: Option<u64>,
+    last_ms: Option<u64>,
+}
+
+impl Watched {
+    pub(super) fn new(service: Service, period: Nanoseconds) -> Self {
+        Self {
+            controller: controller(&service, period),
+            wanted: None,
+            starts: Starts::default(),
+            busy_ms: None,
+            first_ms: None,
+            last_ms: None,
+            service,
+        }
+    }
+
+    /// Decides by what was read, or why nothing was.
+    pub(super) fn decide(&mut self, at_ms: u64, read: &Result<Read, String>) -> Wanted {
+        let first = *self.first_ms.get_or_insert(at_ms);
+        let read = match read {
+            Ok(read) => *read,
+            Err(why) => return self.held(why),
+        };
+        let decided = self.decided(at_ms, &read);
+        let rate = read.rate;
+        if rate > 0.0 {
+            self.busy_ms = Some(at_ms);
+        }
+        let idle = at_ms.saturating_sub(self.busy_ms.unwrap_or(first)) as f64 / 1000.0;
+        if rate <= 0.0 && idle >= self.service.idle_s {
+            return self.want(at_ms, 0, format!("nothing has come for {idle} s"));
+        }
+        if self.busy_ms.is_none() && self.wanted.unwrap_or(0) == 0 {
+            return self.held("nothing comes, and not for long enough");
+        }
+        let replicas = decided.wanted.replicas.max(1);
+        let most = self.service.most.unwrap_or(u32::MAX);
+        let each = self.service.rate;
+        let mut reason = format!("{rate} requests/s, {each} a replica: {}", words(&decided));
+        if replicas > most {
+            let _ = write!(reason, "; {replicas} would be wanted, {most} are allowed");
+        }
+        self.want(at_ms, replicas.min(most), reason)
+    }
+
+    fn want(&mut self, at_ms: u64, replicas: u32, reason: String) -> Wanted {
+        self.starts.wanted(at_ms, replicas);
+        self.wanted = Some(replicas);
+        Wanted {
+            replicas: self.wanted,
+            reason,
+        }
+    }
+
+    /// What the controller says.
+    fn decided(&mut self, at_ms: u64, read: &Read) -> Decision {
+        let spent = self.last_ms.map(|last| at_ms.saturating_sub(last));
+        let spent = spent.map_or(self.controller.period().seconds().get(), |ms| {
+            ms as f64 / 1e3
+        });
+        self.last_ms = Some(at_ms);
+        let ready = read.ready.map(|ready| ready as u32);
+        // Who has just begun to watch takes what is ready for what is wanted.
+        if self.wanted.is_none() {
+            self.wanted = ready;
+        }
+        // Where it is not told how many are ready, those that were wanted are taken for it.
+        let wanted = self.wanted.unwrap_or(0);
+        let ready = ready.unwrap_or(wanted);
+        let took = self.starts.ready(at_ms, ready);
+        self.controller.decide(&Observed {
+            now: Nanoseconds(at_ms.saturating_mul(1_000_000)),
+            arrived: Some(read.rate * spent),
+            queued: read.queued.unwrap_or(0.0),
+            ready,
+            starting: wanted.saturating_sub(ready),
+            started: took.filter(|_| read.ready.is_some()),
+            ..Observed::default()
+        })
+    }
+
+    /// Who knows nothing changes nothing.
+    fn held(&self, why: &str) -> Wanted {
+        Wanted {
+            replicas: self.wanted,
+            reason: match self.wanted {
+                Some(replicas) => format!("held at {replicas}: {why}"),
+                None => format!("nothing is known yet: {why}"),
+            },
+        }
+    }
+
+    /// Whether nothing was decided yet.
+    pub(super) const fn is_fresh(&self) -> bool {
+        self.first_ms.is_none()
+    }
+
+    pub(super) const fn wanted(&self) -> Option<u32> {
+        self.wanted
+    }
+}
+
+fn controller(service: &Service, period: Nanoseconds) -> Box<dyn Controller + Send> {
+    let time = |seconds: f64| Nanoseconds((seconds * 1e9) as u64);
+    match service.controller {
+        By::Rate => Box::new(Follows::new(period, service.rate, time(service.hold_s))),
+        By::Gpuwise => Box::new(Gpuwise::new(Rules {
+            period,
+            rate: service.rate,
+            objective: service.objective,
+            wait: time(service.wait_s),
+            start: time(service.start_s),
+            min: 0,
+            max: service.most.unwrap_or(u32::MAX),
+            idle: time(service.idle_s),
+            ..Rules::default()
+        })),
+    }
+}
+
+const fn why(because: Because) -> &'static str {
+    match because {
+        Because::Demand => "what comes takes so many",
+        Because::Queue => "a queue is to drain",
+        Because::Band => "what is there is enough, and not so much more that a change pays",
+        Because::Hold => "more were needed a moment ago",
+        Because::NoMetrics => "nothing is known",
+        Because::NotReady => "those that were started do not get ready",
+        Because::Min => "the least that is allowed",
+        Because::Max => "the most that is allowed",
+        Because::Idle => "nothing comes",
+    }
+}
+
+fn words(decided: &Decision) -> String {
+    let covered = decided.covered;
+    if covered > 0.0 {
+        format!(
+            "{}, {covered:.1} requests/s are covered",
+            why(decided.because)
+        )
+    } else {
+        why(decided.because).to_owned()
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "what fails here fails the test")]
+mod tests {
+    use super::{
+        super::service::{self, Wrong},
+        *,
+    };
+    use std::collections::HashMap;
+
+    fn rate(rate: f64) -> Result<Read, String> {
+        Ok(Read {
+            rate,
+            ready: None,
+            queued: None,
+        })
+    }
+
+    fn watched(more: &[(&str, &str)]) -> Result<Watched, Wrong> {
+        let base = [
+            ("query", "q"),
+            ("rate", "10"),
+            ("holdSeconds", "20"),
+            ("idleSeconds", "30"),
+            ("controller", "rate"),
+        ];
+        let metadata = base.iter().chain(more);
+        let metadata = metadata.map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+        let service = service::of(&metadata.collect())?;
+        Ok(Watched::new(service, Nanoseconds(10_000_000_000)))
+    }
+
+    #[test]
+    fn replicas_follow_up_at_once_and_down_after_a_while() {
+        let mut one = watched(&[("maxReplicas", "15")]).unwrap();
+        let dead = || Err("no answer".to_owned());
+        for (second, read, replicas) in [
+            (10, rate(0.1), 1),
+            (20, rate(110.0), 11),
+            (30, rate(111.0), 12),
+            (40, rate(50.0), 12),
+            (50, dead(), 12),
+            (80, rate(50.0), 5),
+            (90, rate(500.0), 15),
+            (110, rate(10.0), 15),
+            (120, rate(0.0), 1),
+            (139, rate(0.0), 1),
+            (140, rate(0.0), 0),
+            (145, dead(), 0),
+        ] {
+            let found = one.decide(second * 1000, &read);
+            assert_eq!(
+                found.replicas,
+                Some(replicas),
+                "at {second} s: {}",
+                found.reason
+            );
+        }
+        let held = one.decide(150_000, &dead());
+        assert_eq!(held.reason, "held at 0: no answer");
+    }
+
+    #[test]
+    fn nothing_is_known_before_something_was_read() {
+        let mut one = watched(&[]).unwrap();
+        let found = one.decide(0, &Err("no answer".into()));
+        assert_eq!(found.replicas, None);
+        // It may have come just before.
+        assert_eq!(one.decide(10_000, &rate(0.0)).replicas, None);
+        assert_eq!(one.decide(30_000, &rate(0.0)).replicas, Some(0));
+        assert_eq!(one.decide(40_000, &rate(0.1)).replicas, Some(1));
+    }
+
+    #[test]
+    fn what_a_trigger_says_is_checked() {
+        for (more, expected) in [
+            (
+                ("rate", "0"),
+                "`rate` is \"0\"; expected requests a second, above 0",
+            ),
+            (
+                ("rate", "NaN"),
+                "`rate` is \"NaN\"; expected requests a second, above 0",
+            ),
+            (
+                ("maxReplicas", "0"),
+                "`maxReplicas` is \"0\"; expected a number of replicas, 1 or more",
+            ),
+            (
+                ("idleSeconds", "5m"),
+                "`idleSeconds` is \"5m\"; expected seconds, 0 or more",
+            ),
+            (("query", " "), "the trigger says no `query`"),
+        ] {
+            let wrong = watched(&[more]).err().map(|wrong| wrong.to_string());
+            assert_eq!(wrong.as_deref(), Some(expected));
+        }
+        assert_eq!(service::of(&HashMap::new()), Err(Wrong::Unknown));
+    }
+
+    #[test]
+    fn what_is_ready_is_told_apart_from_what_is_wanted() {
+        let mut one = watched(&[("controller", "gpuwise"), ("startSeconds", "60")]).unwrap();
+        let told = |ready: f64| {
+            Ok(Read {
+                rate: 45.0,
+                ready: Some(ready),
+                queued: Some(0.0),
+            })
+        };
+        // A scaler that starts anew goes on from what there is.
+        let first = one.decide(10_000, &told(6.0)).replicas.unwrap();
+        assert!((5..=6).contains(&first), "{first}");
+        // Requests pile up in front of replicas that never get ready: more are started, then no more.
+        let mut most = Vec::new();
+        for second in (20..2000).step_by(10) {
+            let read = Ok(Read {
+                rate: 45.0 + f64::from(second),
+                ready: Some(0.0),
+                queued: Some(1000.0),
+            });
+            most.push(one.decide(u64::from(second as u32) * 1000, &read));
+        }
+        let last = most.last().unwrap();
+        let once = most[most.len() / 2].replicas;
+        assert_eq!(last.replicas, once, "{last:?}");
+        assert!(last.reason.contains("do not get ready"), "{last:?}");
+    }
+}
