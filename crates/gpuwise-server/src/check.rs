@@ -32,6 +32,8 @@ pub struct Checked {
     pub tenants: usize,
     pub leases: usize,
     pub money: Vec<Counted>,
+    /// Decisions of services that follow demand, and how many of them this release would take otherwise.
+    pub decisions: (u64, u64),
     /// What is wrong, each with its event.
     pub problems: Vec<String>,
 }
@@ -91,6 +93,7 @@ pub fn check(store: &Store, archives: &[PathBuf]) -> Result<Checked, StoreError>
         tally: Tally::default(),
         snapshot: store.snapshot(FORM)?,
         held: false,
+        decisions: (0, 0),
         before: i64::MIN,
         problems,
     };
@@ -111,6 +114,7 @@ pub fn check(store: &Store, archives: &[PathBuf]) -> Result<Checked, StoreError>
         tally,
         snapshot,
         held,
+        decisions,
         mut problems,
         ..
     } = reading;
@@ -141,6 +145,7 @@ pub fn check(store: &Store, archives: &[PathBuf]) -> Result<Checked, StoreError>
         tenants: replay.state().map_or(0, |broker| broker.tenants().count()),
         leases: replay.state().map_or(0, |broker| broker.leases().count()),
         money,
+        decisions,
         problems,
     })
 }
@@ -164,6 +169,7 @@ struct Reading {
     snapshot: Option<Snapshot>,
     /// Whether the snapshot is what the log comes to.
     held: bool,
+    decisions: (u64, u64),
     before: i64,
     problems: Vec<String>,
 }
@@ -196,6 +202,7 @@ impl Reading {
             self.problems.push(problem);
         }
         self.before = self.before.max(*at_ns);
+        self.decides(entry);
         step(&mut self.replay, &mut self.tally, entry).map_err(Ended::Event)?;
         if let Some(snapshot) = self.snapshot.as_ref().filter(|one| one.seq == *seq) {
             let state = Broker::of_image(&snapshot.body);
@@ -207,6 +214,24 @@ impl Reading {
             }
         }
         Ok(())
+    }
+}
+
+impl Reading {
+    /// Decides once more what was decided of a service.
+    fn decides(&mut self, entry: &LogEntry) {
+        if entry.kind != "scaled" {
+            return;
+        }
+        let logged = crate::replay::event(entry).ok();
+        let Some((logged, broker)) = logged.zip(self.replay.state()) else {
+            return;
+        };
+        if let BrokerEvent::Scaled { look } = &logged.event {
+            self.decisions.0 += 1;
+            let same = broker.decides_again(Nanoseconds(logged.at_ns), look);
+            self.decisions.1 += u64::from(!same);
+        }
     }
 }
 

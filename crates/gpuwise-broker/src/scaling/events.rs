@@ -83,6 +83,16 @@ impl Broker {
         events
     }
 
+    /// Whether what was decided comes out the same again, from the same state and what was seen.
+    pub fn decides_again(&self, now: Nanoseconds, look: &ScaledDocument) -> bool {
+        self.scaling.get(&look.service).is_some_and(|scaling| {
+            let again = scaling.ask(now, look);
+            let same = again.wanted.replicas == look.replicas && again.wanted.warm == look.warm;
+            let figures = (rounded(again.demand), rounded(again.covered));
+            same && because(again.because) == look.because && figures == (look.demand, look.covered)
+        })
+    }
+
     /// Looks that were left out since the last that was kept: at none of them anything had come.
     fn quiet(now: Nanoseconds, scaling: &Scaling, look: &Look) -> u32 {
         let known = scaling.looked.filter(|_| look.arrived.is_some());

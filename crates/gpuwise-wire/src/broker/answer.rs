@@ -333,6 +333,12 @@ pub struct StoreCheckAnswer {
     pub tenants: u64,
     pub leases: u64,
     pub money: Vec<StoreMoney>,
+    /// Decisions of services that follow demand, which were taken once more, and how many this release takes
+    /// otherwise.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub decisions: u64,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub decisions_otherwise: u64,
     /// What is wrong, each with its event.
     pub problems: Vec<String>,
 }

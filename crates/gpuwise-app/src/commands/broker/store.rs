@@ -253,6 +253,8 @@ fn answer(address: &str, checked: &Checked) -> StoreCheckAnswer {
         tenants: checked.tenants as u64,
         leases: checked.leases as u64,
         money: checked.money.iter().map(counted).collect(),
+        decisions: checked.decisions.0,
+        decisions_otherwise: checked.decisions.1,
         problems: checked.problems.clone(),
     }
 }
@@ -308,6 +310,13 @@ fn table(answer: &StoreCheckAnswer) -> Table {
         Cell::text(answer.tenants.to_string()),
     );
     line(&mut table, "Leases", Cell::text(answer.leases.to_string()));
+    if answer.decisions > 0 {
+        let said = match answer.decisions_otherwise {
+            0 => format!("{}, all as before", answer.decisions),
+            other => format!("{}, {other} of them otherwise now", answer.decisions),
+        };
+        line(&mut table, "Decided again", Cell::text(said));
+    }
     for one in &answer.money {
         line(&mut table, "Charged", money(&one.charged));
         line(&mut table, "Granted", money(&one.granted));
