@@ -25,7 +25,7 @@ impl Starts {
     pub(super) fn ready(&mut self, at_ms: u64, ready: u32) -> Option<Nanoseconds> {
         let more = ready.saturating_sub(self.ready) as usize;
         self.ready = ready;
-        let last = self.open.drain(..more.min(self.open.len())).last()?;
+        let last = self.open.drain(..more.min(self.open.len())).next_back()?;
         Some(Nanoseconds(
             at_ms.saturating_sub(last).saturating_mul(1_000_000),
         ))

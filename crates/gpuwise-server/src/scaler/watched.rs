@@ -174,12 +174,12 @@ mod tests {
     };
     use std::collections::HashMap;
 
-    fn rate(rate: f64) -> Result<Read, String> {
-        Ok(Read {
+    const fn rate(rate: f64) -> Read {
+        Read {
             rate,
             ready: None,
             queued: None,
-        })
+        }
     }
 
     fn watched(more: &[(&str, &str)]) -> Result<Watched, Wrong> {
@@ -201,17 +201,17 @@ mod tests {
         let mut one = watched(&[("maxReplicas", "15")]).unwrap();
         let dead = || Err("no answer".to_owned());
         for (second, read, replicas) in [
-            (10, rate(0.1), 1),
-            (20, rate(110.0), 11),
-            (30, rate(111.0), 12),
-            (40, rate(50.0), 12),
+            (10, Ok(rate(0.1)), 1),
+            (20, Ok(rate(110.0)), 11),
+            (30, Ok(rate(111.0)), 12),
+            (40, Ok(rate(50.0)), 12),
             (50, dead(), 12),
-            (80, rate(50.0), 5),
-            (90, rate(500.0), 15),
-            (110, rate(10.0), 15),
-            (120, rate(0.0), 1),
-            (139, rate(0.0), 1),
-            (140, rate(0.0), 0),
+            (80, Ok(rate(50.0)), 5),
+            (90, Ok(rate(500.0)), 15),
+            (110, Ok(rate(10.0)), 15),
+            (120, Ok(rate(0.0)), 1),
+            (139, Ok(rate(0.0)), 1),
+            (140, Ok(rate(0.0)), 0),
             (145, dead(), 0),
         ] {
             let found = one.decide(second * 1000, &read);
@@ -232,9 +232,9 @@ mod tests {
         let found = one.decide(0, &Err("no answer".into()));
         assert_eq!(found.replicas, None);
         // It may have come just before.
-        assert_eq!(one.decide(10_000, &rate(0.0)).replicas, None);
-        assert_eq!(one.decide(30_000, &rate(0.0)).replicas, Some(0));
-        assert_eq!(one.decide(40_000, &rate(0.1)).replicas, Some(1));
+        assert_eq!(one.decide(10_000, &Ok(rate(0.0))).replicas, None);
+        assert_eq!(one.decide(30_000, &Ok(rate(0.0))).replicas, Some(0));
+        assert_eq!(one.decide(40_000, &Ok(rate(0.1))).replicas, Some(1));
     }
 
     #[test]
@@ -288,8 +288,8 @@ mod tests {
             most.push(one.decide(u64::from(second as u32) * 1000, &read));
         }
         let last = most.last().unwrap();
-        let once = most[most.len() / 2].replicas;
-        assert_eq!(last.replicas, once, "{last:?}");
+        let before = most[most.len() / 2].replicas;
+        assert_eq!(last.replicas, before, "{last:?}");
         assert!(last.reason.contains("do not get ready"), "{last:?}");
     }
 }

@@ -430,7 +430,10 @@ mean = 8
         ],
     );
     let of = |at: usize, field: &str| said["mixes"][at][field].as_f64().expect("a figure");
-    assert!(of(0, "kept") > 0.98 && of(0, "kept") > of(1, "kept"), "{said}");
+    assert!(
+        of(0, "kept") > 0.98 && of(0, "kept") > of(1, "kept"),
+        "{said}"
+    );
     let held = |at: usize| {
         let part = &said["mixes"][at]["variants"][0];
         part["serving"].as_f64().expect("replicas") + part["warm"].as_f64().expect("replicas")
