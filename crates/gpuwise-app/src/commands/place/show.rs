@@ -276,9 +276,10 @@ fn search(report: &Report, explain: bool) -> Option<String> {
     let many = |count: u64| group_thousands(&count.to_string());
     (explain || cut).then(|| {
         let words = format!("The search took {} of {} steps.", many(steps), many(most));
-        match cut {
-            true => format!("{words} It was cut short: some who wait may have found a place."),
-            false => words,
+        if cut {
+            format!("{words} It was cut short: some who wait may have found a place.")
+        } else {
+            words
         }
     })
 }
