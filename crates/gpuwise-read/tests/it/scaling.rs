@@ -21,7 +21,7 @@ fn variants_pools_and_services_are_read() {
     );
     assert_eq!(fleet.pools, [("H100 SXM5 80GB".to_owned(), 16)]);
     let service = &fleet.services[0];
-    assert_eq!((service.objective, service.mean), (Some(0.999), Some(10.0)));
+    assert_eq!((service.objective, service.mean), (Some(0.99), Some(10.0)));
     assert_eq!(service.guaranteed, [("L4".to_owned(), 4)]);
     assert_eq!(
         service.budget.map(|money| money.micros),
