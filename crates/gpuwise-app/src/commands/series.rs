@@ -200,7 +200,9 @@ fn apart(
     };
     let each = clients.iter().map(|(name, readings)| {
         let mut along = whole.along(readings);
-        along.iter_mut().for_each(|value| *value /= seconds);
+        for value in &mut along {
+            *value /= seconds;
+        }
         (name.clone(), along)
     });
     each.collect()

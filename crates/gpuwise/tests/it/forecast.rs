@@ -165,7 +165,7 @@ fn clients_and_tokens_are_told_apart() {
         notes.contains("2 of 2 clients are forecast one by one: 100 %"),
         "{notes}"
     );
-    let trace = (0..6000_u32).map(|at| format!("{},200,50\n", at));
+    let trace = (0..6000_u32).map(|at| format!("{at},200,50\n"));
     place.write(
         "trace.csv",
         format!("arrival_s,isl,osl\n{}", trace.collect::<String>()),
