@@ -159,7 +159,7 @@ fn clients_and_tokens_are_told_apart() {
         format!("time,client,rate\n{}", rows.collect::<String>()),
     );
     let whole = said(&place, &["clients.csv", "--horizon", "10m"]);
-    assert_eq!(whole["series"][0]["last"], 14.0);
+    assert_eq!(whole["series"][0]["last"], 44.0);
     let notes = whole["series"][0]["notes"].to_string();
     assert!(
         notes.contains("2 of 2 clients are forecast one by one: 100 %"),
