@@ -41,6 +41,8 @@ pub struct Gpuwise {
     waiting: Option<(Nanoseconds, u32)>,
     /// When a request last came.
     last: Nanoseconds,
+    /// When it was last asked.
+    asked: Option<Nanoseconds>,
 }
 
 impl Gpuwise {
@@ -54,12 +56,21 @@ impl Gpuwise {
             start: rules.start,
             waiting: None,
             last: Nanoseconds(0),
+            asked: None,
             rules,
         }
     }
 
     pub const fn rules(&self) -> &Rules {
         &self.rules
+    }
+
+    /// Requests of a period: who is asked late is told of a longer time, which is no burst.
+    fn of_period(&mut self, now: Nanoseconds, arrived: f64) -> f64 {
+        let period = self.rules.period.0;
+        let before = self.asked.replace(now);
+        let spent = before.map_or(period, |before| now.0.saturating_sub(before.0));
+        arrived * period as f64 / spent.max(period) as f64
     }
 
     fn learn_start(&mut self, took: Option<Nanoseconds>) {
@@ -150,6 +161,7 @@ impl Controller for Gpuwise {
         let serving = seen.ready + seen.starting;
         let arrived = seen.arrived.filter(|one| one.is_finite() && *one >= 0.0);
         let Some(arrived) = arrived else {
+            self.asked = Some(seen.now);
             self.cover.take(seen.now, None, 0.0);
             let wanted = Wanted {
                 replicas: serving,
@@ -160,7 +172,8 @@ impl Controller for Gpuwise {
                 ..Decision::from(wanted)
             };
         };
-        self.arrivals.take(arrived);
+        let of_period = self.of_period(seen.now, arrived);
+        self.arrivals.take(of_period);
         let minute = self.arrivals.minute();
         self.cover.take(seen.now, Some(arrived), minute);
         self.cover

@@ -275,3 +275,33 @@ proptest! {
         }
     }
 }
+
+/// A daemon that was held up tells of a minute at once: the same rate as before, and no more replicas.
+#[test]
+fn who_is_asked_late_sees_no_burst() {
+    let rules = Rules {
+        rate: 10.0,
+        ..Rules::default()
+    };
+    let period = rules.period.0;
+    let mut ours = Gpuwise::new(rules);
+    let mut now = 0;
+    let mut ready = 1;
+    let mut most = 0;
+    for at in 0..400_u64 {
+        let spent = if at % 50 == 49 { 5 * period } else { period };
+        now += spent;
+        let decision = ours.decide(&Observed {
+            now: Nanoseconds(now),
+            arrived: Some(25.0 * spent as f64 / 1e9),
+            ready,
+            ..Observed::default()
+        });
+        ready = decision.wanted.replicas;
+        if at > 50 {
+            most = most.max(ready);
+            assert!((decision.demand - 25.0).abs() < 1.0, "{at}: {decision:?}");
+        }
+    }
+    assert!(most <= 5, "{most}");
+}

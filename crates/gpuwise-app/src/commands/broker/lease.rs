@@ -437,9 +437,11 @@ fn show(context: &Context, lease: &LeaseAnswer) -> anyhow::Result<Exit> {
         let _ = write!(text, ": {reason}");
     }
     text.push('\n');
+    let style = context.form.style;
     let mut line = |name: &str, value: &str| {
         if !value.is_empty() {
-            let _ = writeln!(text, "  {name:<10}{value}");
+            let said = style.wrap_after(&format!("  {name:<10}"), value, 12);
+            let _ = writeln!(text, "{said}");
         }
     };
     let short = |exact: &str| {
@@ -536,7 +538,11 @@ fn explain(context: &Context, why: &ExplanationAnswer) -> anyhow::Result<Exit> {
         }
     }
     for decision in why.scaling.iter().flat_map(|one| &one.decisions) {
-        let _ = writeln!(text, "{}", scale::decided(decision));
+        let said = context
+            .form
+            .style
+            .wrap_after("", &scale::decided(decision), 2);
+        let _ = writeln!(text, "{said}");
     }
     if !why.weighed.is_empty() {
         let each = why

@@ -3,6 +3,7 @@
 use super::One;
 use crate::error::Problem;
 use clap::Args;
+use gpuwise_read::catalogue::toml_line;
 use gpuwise_wire::broker::{ScaleDecisionAnswer, ScalePolicy, ScalingAnswer};
 use std::path::{Path, PathBuf};
 
@@ -27,7 +28,8 @@ pub(super) fn read(path: &Path) -> anyhow::Result<ScalePolicy> {
     let read = if json {
         serde_json::from_str(&text).map_err(|error| error.to_string())
     } else {
-        toml::from_str(&text).map_err(|error| error.to_string())
+        toml::from_str(&text)
+            .map_err(|error| format!("line {}: {}", toml_line(&text, &error), error.message()))
     };
     read.map_err(|error| {
         Problem::new(format!("{}: {error}", path.display()))
