@@ -18,9 +18,7 @@ pub fn reason(look: &ScaledDocument) -> String {
             "{demand} requests/s, and {} requests that wait, need {replicas}",
             look.seen.queued
         ),
-        "band" => format!(
-            "{replicas} are enough for {demand} requests/s, and not so many too many that fewer pay"
-        ),
+        "band" => format!("{demand} requests/s: {replicas} stay, since a change would not pay"),
         "hold" => format!(
             "{replicas} were needed within the last two minutes; {demand} requests/s come now"
         ),

@@ -111,7 +111,7 @@ fn a_plan_is_written_for_each_autoscaler() {
         &[
             "kind: VariantAutoscaling",
             "modelID: \"meta-llama/Llama-3.1-8B\"",
-            "inference.optimization/acceleratorName: \"H100-SXM5-80GB\"",
+            "inference.optimization/acceleratorName: H100-SXM5-80GB",
         ],
     );
 }
