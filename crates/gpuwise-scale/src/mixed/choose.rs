@@ -184,26 +184,36 @@ impl Question<'_> {
     }
 
     /// What serves where enough is to be left when a spot pool is lost: the same with more that is warm, or, where
-    /// that costs less, less of what may be lost.
+    /// that costs less, what is not lost at all, or less of what may be.
     fn after_losses(&self, offers: &Offers, serving: Vec<u32>) -> (Vec<u32>, Option<Limit>) {
         let missing = offers.missing_of_losses(&serving);
         if missing.iter().all(|missing| *missing <= 1e-6) {
             return (serving, None);
         }
-        let (_, by_warm) = self.with_warm(offers, &serving);
-        let by_warm = by_warm.map(|cost| offers.cost(&serving) + cost);
-        let below = by_warm.unwrap_or(f64::INFINITY);
-        let other = solve_below(offers, offers.with_losses(self.need.serve()), below);
-        let by_other = other.as_ref().and_then(|other| {
-            let cost = self.with_warm(offers, other).1?;
-            Some(offers.cost(other) + cost)
-        });
-        match (by_warm, by_other, other) {
-            (warm, Some(cost), Some(other)) if warm.is_none_or(|warm| cost < warm - 1e-9) => {
-                (other, Some(Limit::Loss))
+        let whole = |serving: &[u32]| {
+            let warm = self.with_warm(offers, serving).1;
+            warm.map(|cost| offers.cost(serving) + cost)
+        };
+        let mut best = whole(&serving).map(|cost| (cost, serving.clone()));
+        // A search among all is long: it looks for what is cheaper than these.
+        let needs = offers.with_losses(self.need.serve());
+        let none_lost = solve(&offers.without_spot(), needs);
+        let below = [
+            best.as_ref().map(|(cost, _)| *cost),
+            none_lost.as_deref().and_then(whole),
+        ];
+        let below = below.into_iter().flatten().fold(f64::INFINITY, f64::min);
+        let less_lost = solve_below(offers, needs, below);
+        for other in [none_lost, less_lost].into_iter().flatten() {
+            let cost = whole(&other);
+            let known = best.as_ref().map(|(cost, _)| *cost);
+            if let Some(cost) = cost.filter(|cost| known.is_none_or(|known| *cost < known - 1e-9)) {
+                best = Some((cost, other));
             }
-            (Some(_), _, _) => (serving, Some(Limit::Loss)),
-            _ => (serving, Some(Limit::Inventory)),
+        }
+        match best {
+            Some((_, counts)) => (counts, Some(Limit::Loss)),
+            None => (serving, Some(Limit::Inventory)),
         }
     }
 

@@ -240,6 +240,24 @@ impl Offers {
         needs
     }
 
+    /// The same without what is lost with a pool.
+    pub(super) fn without_spot(&self) -> Self {
+        let items = self.items.iter().map(|item| {
+            let lost = self.needs.iter().zip(&item.covers).skip(LOST);
+            let mut lost =
+                lost.filter(|(need, covers)| **need > 0.0 && **covers < item.covers[TOTAL]);
+            let most = if lost.next().is_some() { 0 } else { item.most };
+            Item { most, ..*item }
+        });
+        Self {
+            of: self.of.clone(),
+            items: items.collect(),
+            needs: self.needs,
+            now: self.now,
+            gpus: self.gpus.clone(),
+        }
+    }
+
     fn covered(&self, need: usize, counts: &[u32]) -> f64 {
         let each = self.items.iter().zip(counts);
         each.map(|(item, count)| {

@@ -179,6 +179,32 @@ fn the_loss_of_a_spot_pool_leaves_enough() {
     assert_eq!((replicas(&decision), decision.warm()), (vec![0, 10], 0));
 }
 
+/// Two spot pools that each serve all of it cost more than what is never lost: seldom found by a search among all
+/// counts of all kinds, whose steps end before.
+#[test]
+fn what_is_not_lost_takes_the_place_of_two_pools_that_are() {
+    let cold = |one: Variant| Variant {
+        warm_cost: None,
+        ..one
+    };
+    let spot = |name: &str, price: f64| Variant {
+        spot: Some(LOSSES),
+        ..cold(variant(name, 1.6, price))
+    };
+    let of = mixed(vec![
+        cold(variant("small", 1.6, 0.7)),
+        spot("east", 0.31),
+        spot("west", 0.40),
+        cold(variant("large", 39.0, 11.07)),
+    ]);
+    let need = need(&of, 112.0, 102.0);
+    let now = of.choose(&need, &seen(&[0, 67, 67, 0]), &[]);
+    assert_eq!(replicas(&now)[3], 3, "{now:?}");
+    let then = of.choose(&need, &seen(&[0, 67, 67, 3]), &[]);
+    assert_eq!(replicas(&then), [0, 0, 0, 3]);
+    assert!(then.per_hour < 0.75 * 67.0 * 0.71);
+}
+
 #[test]
 fn there_are_only_so_many_gpus_and_so_much_money() {
     let mut rules = MixRules::new(
