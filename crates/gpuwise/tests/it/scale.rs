@@ -442,6 +442,10 @@ mean = 8
         held(0) + held(1) <= 12.0 + 1e-6 && held(0) > held(1),
         "{said}"
     );
+    // By which rules each got them is said.
+    let reasons = |at: usize| said["mixes"][at]["reasons"].to_string();
+    assert!(reasons(0).contains("by guarantee") && !reasons(1).contains("by guarantee"));
+    assert!(reasons(1).contains("short of GPUs"), "{}", reasons(1));
 }
 
 #[test]

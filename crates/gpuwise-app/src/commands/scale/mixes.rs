@@ -4,6 +4,7 @@ use super::decisions::Log;
 use crate::progress;
 use gpuwise_domain::scale::{ScaleMix, ScaleMixPart, ScaleReason};
 use gpuwise_scale::{
+    arbitrate::{Grant, GrantedBy},
     controller::Rules,
     fluid::{Demand, Service},
     mixed::{MixDecision, MixRules, Mixed},
@@ -11,7 +12,7 @@ use gpuwise_scale::{
     variant::Variant,
 };
 use gpuwise_units::{Currency, HourlyPrice, Money, Nanoseconds};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Seconds of the 30 days that a cost is said for.
 const MONTH: f64 = 30.0 * 86_400.0;
@@ -92,7 +93,11 @@ impl Asked<'_> {
         let mut reasons: Vec<BTreeMap<String, u32>> = vec![BTreeMap::new(); asking.len()];
         let out = run(&fleet, &mut tenants, |told| {
             if let Some(counts) = reasons.get_mut(told.tenant) {
-                for word in words(told.decision) {
+                let mut said = words(told.decision);
+                if asking.len() > 1 {
+                    said.extend(granted(told.grants));
+                }
+                for word in said {
                     *counts.entry(word).or_default() += 1;
                 }
             }
@@ -179,6 +184,22 @@ impl Asked<'_> {
         progress::doing("services on one fleet");
         self.run("mix", asking, self.variants, log)
     }
+}
+
+/// By which rules a service got GPUs that others ask for as well, and whether it got fewer than it asked for.
+fn granted(grants: &[Grant]) -> BTreeSet<String> {
+    let by = |grant: &Grant| match grant.by {
+        GrantedBy::Nothing => None,
+        GrantedBy::Guarantee => Some("by guarantee"),
+        GrantedBy::AtRisk => Some("by SLO at risk"),
+        GrantedBy::Need => Some("by need"),
+        GrantedBy::Budget => Some("by budget"),
+    };
+    let short = grants.iter().any(|grant| grant.short > 0);
+    let all = grants.iter().filter_map(by);
+    all.chain(short.then_some("short of GPUs"))
+        .map(str::to_owned)
+        .collect()
 }
 
 /// The reasons of a decision: the amount's, what limited it, and each variant's that changed.
