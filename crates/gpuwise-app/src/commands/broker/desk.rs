@@ -289,6 +289,10 @@ fn workers(ask: &LeaseAsk, fields: &mut toml::Table) -> Result<(), Refusal> {
         let problem = format!("{most}: expected {least} or more, which are its workers");
         return Err(invalid("max_workers", problem));
     }
+    if most > least && ask.preemptible != Some(true) {
+        let problem = format!("{most}: only a lease that may be stopped grows (--preemptible)");
+        return Err(invalid("max_workers", problem));
+    }
     let mut table = toml::Table::new();
     for (name, count) in [("min", least), ("preferred", least), ("max", most)] {
         table.insert(name.into(), i64::from(count).into());

@@ -217,4 +217,7 @@ fn another_command_that_grows_is_started_anew_on_all_its_gpus() {
         "2",
     ]);
     assert!(refused.contains("max_workers"), "{refused}");
+    let asked = ["lease", "request", "--tenant", "vision", "--gpu", "1"];
+    let refused = daemon.refused(&[&asked[..], &["--max-workers", "2"]].concat());
+    assert!(refused.contains("--preemptible"), "{refused}");
 }
