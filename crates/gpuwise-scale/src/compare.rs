@@ -220,14 +220,13 @@ pub fn by_request(
     out.into_iter().next().unwrap_or_default()
 }
 
-/// The same run once more, with what was there every so often.
+/// The same run once more, with what was there each period of the demand.
 pub fn sampled(
     policy: Policy,
     demand: &Demand,
     service: &Service,
     objective: f64,
     best: &Compared,
-    every: f64,
     seed: u64,
 ) -> Vec<ScaleSample> {
     let mut controller = policy.controller(demand, service, objective, best.target.unwrap_or(1.0));
@@ -239,7 +238,7 @@ pub fn sampled(
         seed,
         |asked, decision| {
             let now = asked.now.seconds().get();
-            if now >= samples.len() as f64 * every {
+            if now >= samples.len() as f64 * demand.period {
                 samples.push(ScaleSample {
                     at: asked.now,
                     rate: demand.at(now),

@@ -372,7 +372,9 @@ fn rehearsed(flags: &Serve) -> anyhow::Result<Vec<(String, Demand)>> {
             .into());
     }
     let read = |text: &String| {
-        let (model, file) = text.split_once('=').ok_or_else(|| {
+        let parts = text.split_once('=');
+        let parts = parts.filter(|(model, file)| !model.is_empty() && !file.is_empty());
+        let (model, file) = parts.ok_or_else(|| {
             Problem::new(format!(
                 "--rehearse {text:?}: expected MODEL=FILE, such as llama=traffic.csv"
             ))

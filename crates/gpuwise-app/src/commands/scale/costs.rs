@@ -34,15 +34,7 @@ pub(super) fn costs(
         ));
         if policy == Policy::Gpuwise {
             costs.push(bound(&found.outcome, price, demand));
-            samples = sampled(
-                policy,
-                demand,
-                service,
-                objective,
-                &found,
-                demand.period,
-                seed,
-            );
+            samples = sampled(policy, demand, service, objective, &found, seed);
         }
     }
     (costs, samples)

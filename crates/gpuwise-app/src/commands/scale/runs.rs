@@ -106,15 +106,7 @@ pub(super) fn one(
         bound_hours: out.bound / 3600.0,
         ratio: out.ratio(),
         changes: out.changes,
-        samples: sampled(
-            policy,
-            demand,
-            service,
-            objective,
-            &found,
-            demand.period,
-            seed,
-        ),
+        samples: sampled(policy, demand, service, objective, &found, seed),
     };
     if !step {
         return run;
