@@ -1,0 +1,1 @@
+//! Keeps the inventory up to date by watches.
