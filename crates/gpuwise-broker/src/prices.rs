@@ -2,7 +2,7 @@
 
 use crate::{Broken, Broker, Refusal, money::entry, tenants::exact};
 use gpuwise_account::{
-    prices::{Applies, Metered, Part, PriceBook, PriceEntry},
+    prices::{Applies, LENT_USUAL, Metered, Part, PriceBook, PriceEntry},
     usage::Granted,
 };
 use gpuwise_domain::offer::Terms;
@@ -56,6 +56,7 @@ impl Broker {
         let from = Nanoseconds(price.from_ns);
         let applies = applies(price)?;
         let mut added = entry(price.id.clone(), &kind.name, applies, amount, from);
+        added.lent_milli = price.lent_milli.unwrap_or(LENT_USUAL);
         let mut entries: Vec<PriceEntry> = Vec::new();
         for old in self.accounts.books.prices().entries() {
             let mut old = old.clone();

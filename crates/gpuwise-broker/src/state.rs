@@ -5,6 +5,7 @@ use crate::{
     executor::Work,
     grants::Grants,
     keys::Keys,
+    lent::Lending,
     money::Accounts,
     policies::Given,
     proposals::Proposal,
@@ -70,6 +71,8 @@ pub struct Broker {
     pub(crate) proposals: BTreeMap<u32, Proposal>,
     /// Services that follow demand, by their first leases.
     pub(crate) scaling: BTreeMap<u32, Scaling>,
+    /// What sleeping replicas lend.
+    pub(crate) lending: Lending,
     /// Leases that are not over and are replicas of others.
     pub(crate) replicas: BTreeSet<u32>,
     /// What was measured of services: rows as `gpuwise calibrate` keeps them, by the first lease of each.
@@ -300,6 +303,7 @@ impl Broker {
             raised: BTreeMap::new(),
             proposals: BTreeMap::new(),
             scaling: BTreeMap::new(),
+            lending: Lending::default(),
             replicas: self.replicas.clone(),
             learned: self.learned.clone(),
             begun: self.begun,

@@ -3,6 +3,7 @@
 mod boards;
 mod copies;
 mod faults;
+mod lent;
 mod lives;
 mod loop_of_sizes;
 mod money;

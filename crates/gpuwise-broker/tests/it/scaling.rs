@@ -22,7 +22,7 @@ fn policy() -> ScalePolicy {
 }
 
 /// Asks for a service that follows demand.
-fn service(site: &mut Desk, policy: ScalePolicy) -> u32 {
+pub(crate) fn service(site: &mut Desk, policy: ScalePolicy) -> u32 {
     let mut one = asked("vision", 1, None);
     one.ask.suspend = Some("sleep".into());
     one.ask.service = Some(ServiceAsk {
@@ -36,7 +36,7 @@ fn service(site: &mut Desk, policy: ScalePolicy) -> u32 {
 }
 
 /// `rate` requests a second come for so many periods of 15 s; nothing takes time but they.
-fn comes(site: &mut Desk, service: u32, rate: f64, periods: u32) {
+pub(crate) fn comes(site: &mut Desk, service: u32, rate: f64, periods: u32) {
     for _ in 0..periods {
         site.pass(15);
         let look = Look {

@@ -306,6 +306,9 @@ pub struct PriceDocument {
     /// A MIG profile, or `whole`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub part: Option<String>,
+    /// Thousandths of what is charged by it that whoever lent the capacity earns; left out: 500.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lent_milli: Option<u32>,
 }
 
 /// Who asked for what.
