@@ -28,6 +28,7 @@ mod reservations;
 mod restarts;
 mod scaling;
 mod slos;
+mod starts;
 mod state;
 mod telemetry;
 mod tenants;

@@ -12,6 +12,7 @@ use crate::{
     raised::Borne,
     scaling::Scaling,
     slos::{AtRisk, Slo},
+    starts::Starts,
     telemetry::Telemetry,
 };
 use gpuwise_account::period::Month;
@@ -73,6 +74,8 @@ pub struct Broker {
     pub(crate) scaling: BTreeMap<u32, Scaling>,
     /// What sleeping replicas lend.
     pub(crate) lending: Lending,
+    /// What starts of models took.
+    pub(crate) starts: Starts,
     /// Leases that are not over and are replicas of others.
     pub(crate) replicas: BTreeSet<u32>,
     /// What was measured of services: rows as `gpuwise calibrate` keeps them, by the first lease of each.
@@ -304,6 +307,7 @@ impl Broker {
             proposals: BTreeMap::new(),
             scaling: BTreeMap::new(),
             lending: Lending::default(),
+            starts: Starts::default(),
             replicas: self.replicas.clone(),
             learned: self.learned.clone(),
             begun: self.begun,

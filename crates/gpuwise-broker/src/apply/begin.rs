@@ -2,7 +2,7 @@
 
 use crate::{
     Broken, Broker, Tenant, grants::Grants, keys::Keys, lent::Lending, money::Accounts,
-    policies::Given,
+    policies::Given, starts::Starts,
 };
 use gpuwise_account::period::Month;
 use gpuwise_domain::placement::{Fleet, Kinds, TimestampedEvent};
@@ -96,6 +96,7 @@ impl Broker {
             proposals: BTreeMap::new(),
             scaling: BTreeMap::new(),
             lending: Lending::default(),
+            starts: Starts::default(),
             replicas: BTreeSet::new(),
             learned: BTreeMap::new(),
             begun: at,

@@ -178,10 +178,12 @@ impl Broker {
             _ => &mut lease.freed,
         };
         if let Some(since) = since {
-            times.push(Nanoseconds(at.0.saturating_sub(since.0)));
+            let took = Nanoseconds(at.0.saturating_sub(since.0));
+            times.push(took);
             if times.len() > KEPT {
                 times.remove(0);
             }
+            self.start_seen(action, took);
         }
     }
 

@@ -1,5 +1,6 @@
 //! Tests of the broker.
 
+mod arbitrated;
 mod boards;
 mod copies;
 mod faults;
@@ -10,4 +11,5 @@ mod money;
 mod months;
 mod operated;
 mod scaling;
+mod starts;
 mod support;

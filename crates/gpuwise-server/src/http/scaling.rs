@@ -43,6 +43,7 @@ pub(super) fn answer(broker: &Broker, lease: &Lease) -> Option<ScalingAnswer> {
         members: members(broker, scaling),
         decisions: scaling.changes().rev().map(decision).collect(),
         return_p99: return_p99(broker, scaling),
+        starts: broker.starts_of(lease),
     })
 }
 
@@ -80,6 +81,7 @@ fn decision((at, look): &(Nanoseconds, ScaledDocument)) -> ScaleDecisionAnswer {
         reason: scale_reason(look),
         steps: look.steps.iter().map(step).collect(),
         refused: look.refused.clone(),
+        grant: look.grant.clone(),
     }
 }
 

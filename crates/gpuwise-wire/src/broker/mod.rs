@@ -41,8 +41,8 @@ pub use rightsize::{
     RightSizeDocument, SavingDocument,
 };
 pub use scale::{
-    ReplicaAnswer, SCALE_POLICY_SCHEMA, ScaleDecisionAnswer, ScalePolicy, ScaleStep, ScaleVerb,
-    ScaledDocument, ScalingAnswer, SeenDocument,
+    GrantDocument, ReplicaAnswer, SCALE_POLICY_SCHEMA, ScaleDecisionAnswer, ScalePolicy, ScaleStep, ScaleVerb,
+    ScaledDocument, ScalingAnswer, SeenDocument, StartAnswer,
 };
 pub use slo::{
     BurnAnswer, IndicatorDocument, ObjectiveAnswer, ObjectiveDocument, SloAnswer, SloAsk,
