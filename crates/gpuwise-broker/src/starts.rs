@@ -1,8 +1,8 @@
 //! What starts of a model take, by the class of nodes and by what was there of it already: as `gpuwise_scale::cold`
 //! learns it.
 //!
-//! A node's class is its GPU. What was there is told by what happened: a replica that sleeps wakes, one on a
-//! node on which the model has run before finds its image, and any other a node that is up.
+//! A node's class is its GPU. What was there is told by what happened: a replica that sleeps wakes, one whose
+//! weights lie in the memory of its node starts from there, one on a node on which the model has run before finds its image, and any other a node that is up.
 
 use crate::{Broker, Lease, scaling::sleeps};
 use gpuwise_domain::placement::{Action, NodeId};
@@ -75,6 +75,9 @@ impl Broker {
         if wakes && sleeps(&lease.ask) {
             return Some(State::Asleep);
         }
+        if self.pools.has(&model, node) {
+            return Some(State::HostMemory);
+        }
         let own = self.starts.0.get(&model);
         let ran = own.is_some_and(|own| own.nodes.contains(&node));
         Some(if ran {
@@ -85,7 +88,7 @@ impl Broker {
     }
 
     /// A service has started, or is back, after so long.
-    pub(crate) fn start_seen(&mut self, action: &Action, took: Nanoseconds) {
+    pub(crate) fn start_seen(&mut self, at: Nanoseconds, action: &Action, took: Nanoseconds) {
         let (Action::Place { job, .. } | Action::Restore { job, .. }) = action else {
             return;
         };
@@ -107,6 +110,9 @@ impl Broker {
             State::Asleep => rules.wake,
             _ => rules.start,
         };
+        if from != State::Asleep {
+            self.pools.starts(model.clone(), at);
+        }
         let start = Start { from, took, stated };
         self.starts.learn(model, (class, node), &start);
     }
@@ -116,6 +122,23 @@ impl Broker {
     pub(crate) fn start_of(&self, service: u32) -> Option<ColdStart> {
         let own = self.starts.0.get(&model_of(self.leases.get(&service)?)?)?;
         own.seen.get(own.last.as_ref()?).copied()
+    }
+
+    /// What starts of a model on a node of this class take from its image, and from weights in host memory.
+    pub(crate) fn image_and_memory(
+        &self,
+        model: &ModelOf,
+        node: NodeId,
+    ) -> (Option<ColdStart>, Option<ColdStart>) {
+        let gpus = self.world.node(node).map(|state| &state.gpus);
+        let first = gpus.and_then(|gpus| self.world.gpu(*gpus.first()?));
+        let kind = first.and_then(|state| self.world.kind(state.gpu.kind));
+        let own = self.starts.0.get(model).zip(kind);
+        let of = |state| {
+            let (own, kind) = own?;
+            own.seen.get(&(kind.name.clone(), state)).copied()
+        };
+        (of(State::ImageThere), of(State::HostMemory))
     }
 
     /// What starts of the model of a lease take, by class of nodes and state.

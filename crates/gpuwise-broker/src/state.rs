@@ -8,6 +8,7 @@ use crate::{
     lent::Lending,
     money::Accounts,
     policies::Given,
+    pools::Pools,
     proposals::Proposal,
     raised::Borne,
     scaling::Scaling,
@@ -76,6 +77,8 @@ pub struct Broker {
     pub(crate) lending: Lending,
     /// What starts of models took.
     pub(crate) starts: Starts,
+    /// Weights in the memory of nodes.
+    pub(crate) pools: Pools,
     /// Leases that are not over and are replicas of others.
     pub(crate) replicas: BTreeSet<u32>,
     /// What was measured of services: rows as `gpuwise calibrate` keeps them, by the first lease of each.
@@ -238,7 +241,9 @@ impl Broker {
         let work = order.and_then(|order| self.orders.get(order));
         work.is_some_and(|work| match work {
             Work::Act { action, .. } => self.world.can_start(action),
-            Work::Stop { .. } | Work::Restart { .. } => false,
+            Work::Stop { .. } | Work::Restart { .. } | Work::Keep { .. } | Work::Drop { .. } => {
+                false
+            }
         })
     }
 
@@ -252,7 +257,7 @@ impl Broker {
         let ready = self.orders.iter().filter(move |(_, work)| match work {
             Work::Act { action, .. } => self.world.can_start(action),
             Work::Restart { job, after } => *after <= now && self.is_running(*job),
-            Work::Stop { .. } => true,
+            Work::Stop { .. } | Work::Keep { .. } | Work::Drop { .. } => true,
         });
         ready.map(|(id, work)| Order {
             id: *id,
@@ -308,6 +313,7 @@ impl Broker {
             scaling: BTreeMap::new(),
             lending: Lending::default(),
             starts: Starts::default(),
+            pools: Pools::default(),
             replicas: self.replicas.clone(),
             learned: self.learned.clone(),
             begun: self.begun,

@@ -511,6 +511,7 @@ fn touched(event: &BrokerEvent) -> Touched {
         | BrokerEvent::Learned { .. }
         | BrokerEvent::ScaleSet { .. }
         | BrokerEvent::Scaled { .. }
+        | BrokerEvent::Pooled { .. }
         | BrokerEvent::Proposed { .. }
         | BrokerEvent::ProposalMoved { .. }
         | BrokerEvent::MonthClosed { .. }

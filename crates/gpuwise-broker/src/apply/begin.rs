@@ -2,7 +2,7 @@
 
 use crate::{
     Broken, Broker, Tenant, grants::Grants, keys::Keys, lent::Lending, money::Accounts,
-    policies::Given, starts::Starts,
+    policies::Given, pools::Pools, starts::Starts,
 };
 use gpuwise_account::period::Month;
 use gpuwise_domain::placement::{Fleet, Kinds, TimestampedEvent};
@@ -97,6 +97,7 @@ impl Broker {
             scaling: BTreeMap::new(),
             lending: Lending::default(),
             starts: Starts::default(),
+            pools: Pools::default(),
             replicas: BTreeSet::new(),
             learned: BTreeMap::new(),
             begun: at,

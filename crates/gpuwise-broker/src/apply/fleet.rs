@@ -183,7 +183,7 @@ impl Broker {
             if times.len() > KEPT {
                 times.remove(0);
             }
-            self.start_seen(action, took);
+            self.start_seen(at, action, took);
         }
     }
 
@@ -209,6 +209,7 @@ impl Broker {
         self.orders.retain(|_, work| match work {
             Work::Act { action, attempt } => world.attempt_of(action) == Some(*attempt),
             Work::Stop { job, .. } | Work::Restart { job, .. } => world.job(*job).is_some(),
+            Work::Keep { node, .. } | Work::Drop { node, .. } => world.node(*node).is_some(),
         });
         let orders = &self.orders;
         self.ordered.retain(|id, _| orders.contains_key(id));

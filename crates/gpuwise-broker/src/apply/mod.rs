@@ -83,6 +83,7 @@ impl Broker {
             | BrokerEvent::Learned { .. }
             | BrokerEvent::ScaleSet { .. }
             | BrokerEvent::Scaled { .. }
+            | BrokerEvent::Pooled { .. }
             | BrokerEvent::Proposed { .. }
             | BrokerEvent::ProposalMoved { .. } => self.of_a_service(at, &logged.event)?,
         }
@@ -114,6 +115,7 @@ impl Broker {
                 self.scaling_set(at, *service, policy.as_ref());
             }
             BrokerEvent::Scaled { look } => self.scaled_by(at, look),
+            BrokerEvent::Pooled { pool } => self.pooled_by(at, pool),
             BrokerEvent::Proposed { proposal } => self.proposed(at, proposal),
             BrokerEvent::ProposalMoved {
                 proposal,

@@ -19,8 +19,10 @@ pub struct Look {
     pub service: u32,
     /// Requests that came; `None`: nobody knows.
     pub arrived: Option<f64>,
-    /// Requests that wait, and that run.
+    /// Requests that wait, those among them that wait in the engines' own queues (`None`: these were not asked), and
+    /// that run.
     pub queued: f64,
+    pub engine_queued: Option<f64>,
     pub running: f64,
     /// Requests since counting began, and those of them that were late.
     pub requests: f64,
@@ -137,6 +139,7 @@ impl Broker {
         SeenDocument {
             arrived: look.arrived.map(rounded),
             queued: rounded(look.queued),
+            engine_queued: look.engine_queued.map(rounded),
             running: rounded(look.running),
             ready: count(ReplicaRole::Serving, &[Standing::Active]),
             starting: count(ReplicaRole::Serving, &[Standing::Coming, Standing::Parked]),

@@ -241,8 +241,8 @@ impl Broker {
                 .entry(tenant)
                 .or_insert_with(|| self.guarantee(tenant, kinds));
             // A tenant's guarantee goes to what its services need, in the order in which they came.
-            let guaranteed = needs.min(*left);
-            *left -= guaranteed;
+            let own = needs.min(*left);
+            *left -= own;
             let budget = budgets
                 .entry(tenant)
                 .or_insert_with(|| self.money_left(now, tenant));
@@ -251,7 +251,7 @@ impl Broker {
             let allowed = one.requests * (1.0 - objective);
             let has = scaling.map_or(0, |scaling| scaling.roles.len());
             asks.push(Ask {
-                guaranteed,
+                guaranteed: own,
                 needs,
                 wants: gpus(one.wanted.replicas + one.wanted.warm + leaving),
                 each: one.each,

@@ -35,8 +35,12 @@ pub fn reason(look: &ScaledDocument) -> String {
     let why = match look.because.as_str() {
         "demand" => format!("{demand} requests/s need {replicas}"),
         "queue" => format!(
-            "{demand} requests/s, and {} requests that wait, need {replicas}",
-            look.seen.queued
+            "{demand} requests/s, and {} requests that wait{}, need {replicas}",
+            look.seen.queued,
+            match look.seen.engine_queued {
+                Some(own) if own > 0.0 => format!(" ({own} of them in engines' queues)"),
+                _ => String::new(),
+            }
         ),
         "band" => format!("{demand} requests/s: {replicas} stay, since a change would not pay"),
         "hold" => format!(

@@ -14,7 +14,7 @@ use gpuwise_wire::broker::{PriceDocument, ScalePolicy};
 
 /// A node of eight, on which a service has one that serves and some that sleep; who is asked for next finds no more
 /// free GPUs than those that are kept.
-fn lender() -> (Desk, u32, usize) {
+fn lender() -> (Desk, u32, u32) {
     let mut site = Desk::new(1);
     site.tenant("vision", None);
     site.tenant("batch", None);
@@ -34,15 +34,17 @@ fn lender() -> (Desk, u32, usize) {
     let asleep = site.broker.world().reservations().iter();
     let kept: u32 = asleep.map(|one| one.gpus).sum();
     let serve = held(&site, "vision");
-    (site, first, kept as usize - serve)
+    (site, first, kept - serve)
 }
 
 /// GPUs that a tenant holds.
-fn held(site: &Desk, tenant: &str) -> usize {
+fn held(site: &Desk, tenant: &str) -> u32 {
     let soon = Nanoseconds(site.now.0 + 1);
     let open = site.broker.open_of(tenant);
-    open.map(|lease| site.broker.grants().of(lease.number, soon).len())
-        .sum()
+    let all: usize = open
+        .map(|lease| site.broker.grants().of(lease.number, soon).len())
+        .sum();
+    u32::try_from(all).expect("few")
 }
 
 fn credits(site: &Desk, tenant: &str) -> Vec<Line> {
@@ -80,11 +82,11 @@ fn a_spare_earns_half_of_what_its_borrower_pays_as_long_as_it_sleeps() {
     }
     site.settle();
     let lent: Vec<_> = site.broker.lent().collect();
-    assert_eq!(lent.len(), asleep);
+    assert_eq!(lent.len(), asleep as usize);
     assert!(lent.iter().all(|(_, since)| *since == site.now));
     site.pass(3600);
     // An hour of each at 2.50 USD, of which half.
-    assert_eq!(earned(&site), -1_250_000 * asleep as i64);
+    assert_eq!(earned(&site), -1_250_000 * i64::from(asleep));
     assert!(credits(&site, "batch").is_empty());
     comes(&mut site, first, 60.0, 4);
     assert_eq!(site.broker.lent().count(), 0, "all are back");
@@ -94,7 +96,7 @@ fn a_spare_earns_half_of_what_its_borrower_pays_as_long_as_it_sleeps() {
         .filter_map(|line| Some(line.item.as_ref()?.granted_ns))
         .sum();
     // They are woken at the first look, 15 s later.
-    assert!(lent >= asleep as u64 * 3615 * SECOND, "{lent}");
+    assert!(lent >= u64::from(asleep) * 3615 * SECOND, "{lent}");
     let before = earned(&site);
     site.pass(3600);
     assert_eq!(earned(&site), before);
@@ -117,9 +119,9 @@ fn who_borrows_pays_as_before_and_each_gpu_is_granted_lent_or_idle() {
         sold.map(|line| line.charge.expect("a price").micros)
             .sum::<i64>()
     };
-    let serve = held(&site, "vision") as i64;
+    let serve = i64::from(held(&site, "vision"));
     assert_eq!(charged(&site, "batch"), (8 - serve) * 5_000_000);
-    assert_eq!(earned(&site), -(asleep as i64) * 2_500_000);
+    assert_eq!(earned(&site), -i64::from(asleep) * 2_500_000);
     let holding: u64 = site
         .broker
         .grants()
@@ -155,12 +157,12 @@ fn the_share_is_the_prices_and_what_is_lent_goes_on_through_a_log_and_a_month() 
     site.settle();
     let since = site.now;
     site.pass(3600);
-    assert_eq!(earned(&site), -300_000 * asleep as i64);
+    assert_eq!(earned(&site), -300_000 * i64::from(asleep));
     // The month ends meanwhile: what was lent until then is of that month.
     let end = Month::of(Nanoseconds(START)).interval().end;
     site.pass((end.0 - site.now.0) / SECOND + 5 * 86_400);
     let hours = (end.0 - since.0) as f64 / HOUR as f64;
-    let whole = -300_000.0 * asleep as f64 * hours;
+    let whole = -300_000.0 * f64::from(asleep) * hours;
     assert!(
         (earned(&site) as f64 - whole).abs() < 8.0,
         "{} {whole}",

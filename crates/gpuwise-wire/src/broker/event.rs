@@ -1,7 +1,7 @@
 //! What happened, as the log keeps it.
 
 use super::{
-    LeaseAsk, ProposalState, RightSizeDocument, ScalePolicy, ScaledDocument, SloDocument,
+    LeaseAsk, PooledDocument, ProposalState, RightSizeDocument, ScalePolicy, ScaledDocument, SloDocument,
     UsageDocument,
 };
 use crate::live::{
@@ -178,6 +178,10 @@ pub enum BrokerEvent {
     Scaled {
         look: Box<ScaledDocument>,
     },
+    /// Weights are to lie in the memory of a node from now on, or no longer; or that is done.
+    Pooled {
+        pool: Box<PooledDocument>,
+    },
     /// A service should have another size.
     Proposed {
         proposal: Box<RightSizeDocument>,
@@ -223,6 +227,7 @@ impl BrokerEvent {
             Self::Learned { .. } => "learned",
             Self::ScaleSet { .. } => "scale_set",
             Self::Scaled { .. } => "scaled",
+            Self::Pooled { .. } => "pooled",
             Self::Proposed { .. } => "proposed",
             Self::ProposalMoved { .. } => "proposal_moved",
         }

@@ -41,7 +41,7 @@ pub use rightsize::{
     RightSizeDocument, SavingDocument,
 };
 pub use scale::{
-    GrantDocument, ReplicaAnswer, SCALE_POLICY_SCHEMA, ScaleDecisionAnswer, ScalePolicy, ScaleStep, ScaleVerb,
+    GrantDocument, PooledDocument, ReplicaAnswer, ResidentAnswer, SCALE_POLICY_SCHEMA, ScaleDecisionAnswer, ScalePolicy, ScaleStep, ScaleVerb,
     ScaledDocument, ScalingAnswer, SeenDocument, StartAnswer,
 };
 pub use slo::{

@@ -55,6 +55,9 @@ pub struct SeenDocument {
     pub arrived: Option<f64>,
     /// Requests that wait, and that run.
     pub queued: f64,
+    /// Of those that wait: those in the engines' own queues; left out: no engine said it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub engine_queued: Option<f64>,
     pub running: f64,
     /// Replicas that serve, that start or wake, that are warm, and that are on the way to be.
     pub ready: u32,
@@ -177,6 +180,9 @@ pub struct ScalingAnswer {
     /// replica, the longest of fewer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub return_p99: Option<f64>,
+    /// Nodes in whose memory its weights lie, or are put.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub weights: Vec<ResidentAnswer>,
     /// What starts of its model took, by the class of nodes and what was there already.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub starts: Vec<StartAnswer>,
@@ -223,4 +229,36 @@ pub struct ScaleDecisionAnswer {
     /// What it was given, where not all services could have what they wanted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grant: Option<GrantDocument>,
+}
+
+/// Weights in the memory of a node: what is decided of them, or that it is done.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PooledDocument {
+    /// The node's name.
+    pub node: String,
+    /// Whose model, and which.
+    pub tenant: String,
+    pub model: String,
+    /// The lease whose weights they are.
+    pub lease: u32,
+    pub bytes: u64,
+    /// Whether they are to lie there.
+    pub kept: bool,
+    /// Whether that is done; else it is to be done.
+    pub done: bool,
+    pub reason: String,
+}
+
+/// Weights in the memory of a node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ResidentAnswer {
+    pub node: String,
+    pub tenant: String,
+    pub model: String,
+    pub bytes: u64,
+    /// `there`, or `loading`; and since when.
+    pub state: String,
+    pub since: String,
+    pub reason: String,
 }

@@ -171,6 +171,38 @@ fn an_endpoint_follows_requests_to_two_replicas_to_none_and_back() {
     assert!(cold["p99"].as_f64() >= cold["p50"].as_f64(), "{offers}");
 }
 
+/// One that answers one request at a time, sent on by a gateway that holds none back.
+#[test]
+fn requests_that_wait_in_the_engine_are_seen_and_ask_for_another_replica() {
+    let daemon = Daemon::start_on(FLEET, &["--executor", "local"]);
+    daemon.json(&["tenant", "create", "vision"]);
+    daemon.place.write(
+        "scale.toml",
+        "max = 2\nrate = 2.0\nwait = \"1s\"\nperiod = \"1s\"\nstart = \"1s\"\n",
+    );
+    let words = [&ENGINE[..6], &["--ttft", "2s", "--concurrency", "1"]].concat();
+    let service = service(&daemon, &[], &words);
+    let id = service["id"].as_str().expect("an id").to_owned();
+    daemon.until(&id, "active");
+    let show = || daemon.json(&["lease", "show", &id]);
+    let said = std::thread::scope(|scope| {
+        for _ in 0..6 {
+            scope.spawn(|| ask(&daemon));
+        }
+        let mut said = None;
+        until("the engine's queue counts", || {
+            let decisions = show()["scaling"]["decisions"].clone();
+            let all = decisions.as_array().cloned().unwrap_or_default();
+            let queue = all.into_iter().find(|one| one["because"] == "queue");
+            said = queue.map(|one| one["reason"].clone());
+            said.is_some()
+        });
+        said
+    });
+    let said = said.expect("a reason").to_string();
+    assert!(said.contains("of them in engines' queues"), "{said}");
+}
+
 #[test]
 fn a_policy_that_cannot_be_is_refused_with_its_field() {
     let daemon = Daemon::start_on(FLEET, &[]);

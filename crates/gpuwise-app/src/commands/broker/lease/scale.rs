@@ -61,6 +61,14 @@ pub(super) fn lines(scaling: &ScalingAnswer, own: &str, line: &mut impl FnMut(&s
     if let Some(back) = scaling.return_p99 {
         line("", &format!("a warm one was back within {back:.2} s (p99)"));
     }
+    for one in &scaling.weights {
+        let gb = one.bytes as f64 / 1e9;
+        let what = format!(
+            "{gb:.1} GB in the memory of {} ({}): {}",
+            one.node, one.state, one.reason
+        );
+        line("weights", &what);
+    }
     for start in &scaling.starts {
         line("starts", &starts(start));
     }
