@@ -1,8 +1,8 @@
 //! What happened, as the log keeps it.
 
 use super::{
-    LeaseAsk, PooledDocument, ProposalState, RightSizeDocument, ScalePolicy, ScaledDocument, SloDocument,
-    UsageDocument,
+    LeaseAsk, PooledDocument, ProposalState, RightSizeDocument, ScalePolicy, ScaledDocument,
+    SloDocument, UsageDocument,
 };
 use crate::live::{
     EventDocument, FleetDocument, JobDocument, NumberedPlanDocument, QueueDocument,

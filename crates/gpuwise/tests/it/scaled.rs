@@ -178,7 +178,7 @@ fn requests_that_wait_in_the_engine_are_seen_and_ask_for_another_replica() {
     daemon.json(&["tenant", "create", "vision"]);
     daemon.place.write(
         "scale.toml",
-        "max = 2\nrate = 2.0\nwait = \"1s\"\nperiod = \"1s\"\nstart = \"1s\"\n",
+        "max = 4\nrate = 3.0\nwait = \"1s\"\nperiod = \"1s\"\nstart = \"1s\"\n",
     );
     let words = [&ENGINE[..6], &["--ttft", "2s", "--concurrency", "1"]].concat();
     let service = service(&daemon, &[], &words);
