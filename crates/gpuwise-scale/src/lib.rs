@@ -9,6 +9,7 @@
 //! - [`variant`], [`mix`], [`mixed`]: what replicas may be, which of them serve a rate at the least cost, and the
 //!   controller of a service that has several;
 //! - [`arbitrate`]: who gets GPUs of which more are asked for than there are;
+//! - [`pools`]: whose weights lie in the memory of a node;
 //! - [`peers`]: what others' published controllers would do;
 //! - [`fluid`]: a service as a flow, on which controllers run;
 //! - [`step`]: services that share a fleet, replica by replica and request by request;
@@ -25,5 +26,6 @@ pub mod forecast;
 pub mod mix;
 pub mod mixed;
 pub mod peers;
+pub mod pools;
 pub mod step;
 pub mod variant;

@@ -32,7 +32,7 @@ mod writer;
 
 pub use check::{Checked, Counted, check};
 pub use collect::{Collect, RightSize};
-pub use desk::{Desk, EngineSeen, GpuSeen, Review, Sized, TrueSpeed, Watched};
+pub use desk::{Desk, EngineQueue, EngineSeen, GpuSeen, Review, Sized, TrueSpeed, Watched};
 pub use endpoints::{Endpoints, Replica};
 pub use engine::{EngineSettings, engine};
 pub use executor::{

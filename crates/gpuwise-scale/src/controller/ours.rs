@@ -146,6 +146,38 @@ impl Gpuwise {
     }
 }
 
+impl Gpuwise {
+    /// How long starts take is known from elsewhere: from starts of the same model on the same class of nodes.
+    pub fn know_start(&mut self, cold: &ColdStart) {
+        self.cold = *cold;
+        self.start = cold.at(Level::P90);
+    }
+
+    /// The same by other rules: what was learned of demand stays, as far as these say the same of how it is looked at.
+    #[must_use]
+    pub fn under(self, rules: Rules) -> Self {
+        let mut new = Self::new(rules);
+        let (before, now) = (&self.rules, &new.rules);
+        if before.period == now.period {
+            new.arrivals = self.arrivals;
+        }
+        if (before.rate - now.rate).abs() < f64::EPSILON {
+            new.serving = self.serving;
+            new.all = self.all;
+        }
+        if before.start == now.start {
+            new.cold = self.cold;
+            new.start = self.start;
+        }
+        let promised = (before.objective - now.objective).abs() < f64::EPSILON;
+        new.cover = self.cover.under(new.cover, promised);
+        new.waiting = self.waiting;
+        new.last = self.last;
+        new.asked = self.asked;
+        new
+    }
+}
+
 /// Replicas, none of them in part.
 fn whole(needs: f64) -> u32 {
     (needs - 1e-9).ceil().max(0.0) as u32

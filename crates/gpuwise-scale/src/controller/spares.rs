@@ -63,6 +63,25 @@ impl Cover {
         }
     }
 
+    /// The same in place of one that is new: the forecast stays where its readings are as long, what was promised and
+    /// not kept where the promise is the same, and the highest of the last days always.
+    pub(super) fn under(self, new: Self, promised: bool) -> Self {
+        let same = self.forecaster.settings() == new.forecaster.settings();
+        let (forecaster, open) = if same {
+            (self.forecaster, self.open)
+        } else {
+            // What came until now is of no reading of the new ones.
+            (new.forecaster, (self.open.0, 0.0, false))
+        };
+        let stretch = if promised { self.stretch } else { new.stretch };
+        Self {
+            forecaster,
+            open,
+            stretch,
+            ..self
+        }
+    }
+
     /// Notes what arrived until now; `None`: it is not known.
     pub(super) fn take(&mut self, now: Nanoseconds, arrived: Option<f64>, minute: f64) {
         match arrived {

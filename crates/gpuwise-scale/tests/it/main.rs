@@ -7,5 +7,6 @@ mod forecasts;
 mod mix;
 mod mixed;
 mod peers;
+mod pools;
 mod series;
 mod step;

@@ -53,6 +53,8 @@ pub struct Settings {
     pub driver: Option<Arc<dyn Cutter>>,
     /// What comes to simulated services that follow demand, by the names under which they serve.
     pub rehearsed: Vec<(String, Demand)>,
+    /// Bytes of each node's memory in which weights of popular models may lie; 0: none.
+    pub warm_memory: u64,
     /// How telemetry of services is collected, and what is done with it.
     pub collect: Collect,
 }

@@ -148,6 +148,7 @@ pub(super) fn start(
         traffic: gateway::Traffic::default(),
         demand: gateway::Demand::default(),
         rehearsed: settings.rehearsed,
+        warm_memory: settings.warm_memory,
         standing: gate.standing.clone(),
         oidc,
         began: clock.now(),

@@ -28,7 +28,7 @@ use gpuwise_server::{
     TrueSpeed, serve,
 };
 use gpuwise_store::StoreError;
-use gpuwise_units::Nanoseconds;
+use gpuwise_units::{Bytes, Nanoseconds};
 use gpuwise_wire::broker::PolicyDocument;
 use std::{
     net::SocketAddr,
@@ -84,6 +84,9 @@ pub struct Serve {
     /// What waking a simulated engine that sleeps takes
     #[arg(long, value_name = "TIME", default_value = "5s")]
     wake_takes: Nanoseconds,
+    /// What a simulated start takes where weights lie in the memory of the node
+    #[arg(long, value_name = "TIME", default_value = "10s")]
+    warm_start_takes: Nanoseconds,
     /// Share of simulated starts that fail
     #[arg(long, value_name = "SHARE", default_value = "0")]
     start_fails: f64,
@@ -95,6 +98,10 @@ pub struct Serve {
     /// llama=traffic.csv, from when it is asked for; repeat
     #[arg(long, value_name = "MODEL=FILE", help_heading = "Services")]
     rehearse: Vec<String>,
+    /// Memory of each node in which weights of popular models may lie, so that they start sooner, such as 256GiB
+    /// [default: none]
+    #[arg(long, value_name = "SIZE", help_heading = "Services")]
+    warm_memory: Option<Bytes>,
     /// What is done where telemetry says that a service has the wrong size
     #[arg(long, value_enum, default_value_t = RightSizeName::Propose, help_heading = "Services")]
     right_size: RightSizeName,
@@ -286,9 +293,10 @@ fn checked(flags: &Serve) -> anyhow::Result<()> {
     let usual = Delays::USUAL;
     let simulated = flags.start_takes != usual.start
         || flags.wake_takes != usual.wake
+        || flags.warm_start_takes != usual.warm_start
         || flags.start_fails > 0.0;
     if flags.executor != ExecutorName::Simulated && simulated {
-        let what = "--start-takes, --wake-takes and --start-fails are of simulated starts";
+        let what = "--start-takes, --warm-start-takes, --wake-takes and --start-fails are of simulated starts";
         return Err(Problem::new(what)
             .hint("leave them out, or use --executor simulated")
             .into());
@@ -333,6 +341,7 @@ fn settings_of(context: &Context, flags: &Serve) -> anyhow::Result<Settings> {
         executor: match flags.executor {
             ExecutorName::Simulated => ExecutorKind::Simulated(Delays {
                 start: flags.start_takes,
+                warm_start: flags.warm_start_takes,
                 wake: flags.wake_takes,
                 fails_milli: (flags.start_fails * 1000.0 + 0.5) as u32,
                 ..Delays::USUAL
@@ -365,6 +374,7 @@ fn settings_of(context: &Context, flags: &Serve) -> anyhow::Result<Settings> {
                 clients: None,
             }),
         rehearsed: rehearsed(flags)?,
+        warm_memory: flags.warm_memory.map_or(0, Bytes::count),
         token_file: place::token_of,
         state: match flags.slurm.state() {
             Some(folder) => folder,

@@ -9,43 +9,51 @@ use std::{path::PathBuf, time::Duration};
 #[derive(Debug, Args)]
 pub(super) struct SlurmFlags {
     /// Partition that jobs are submitted to [default: Slurm's own]
-    #[arg(long, value_name = "NAME")]
-    slurm_partition: Option<String>,
+    #[arg(long = "slurm-partition", value_name = "NAME")]
+    partition: Option<String>,
     /// Account that jobs are charged to at Slurm
-    #[arg(long, value_name = "NAME")]
-    slurm_account: Option<String>,
-    #[arg(long, value_name = "NAME", help = "Quality of service of jobs")]
-    slurm_qos: Option<String>,
+    #[arg(long = "slurm-account", value_name = "NAME")]
+    account: Option<String>,
+    #[arg(
+        long = "slurm-qos",
+        value_name = "NAME",
+        help = "Quality of service of jobs"
+    )]
+    qos: Option<String>,
     /// Ports on which workers of services listen
-    #[arg(long, value_name = "FIRST-LAST", default_value = "20000-29999")]
-    slurm_ports: String,
+    #[arg(
+        long = "slurm-ports",
+        value_name = "FIRST-LAST",
+        default_value = "20000-29999"
+    )]
+    ports: String,
     /// How long a job may wait for its nodes before it is tried elsewhere
-    #[arg(long, value_name = "TIME", default_value = "5min")]
-    slurm_patience: Nanoseconds,
+    #[arg(long = "slurm-patience", value_name = "TIME", default_value = "5min")]
+    patience: Nanoseconds,
     /// How often Slurm is asked what jobs do
-    #[arg(long, value_name = "TIME", default_value = "2s")]
-    slurm_every: Nanoseconds,
+    #[arg(long = "slurm-every", value_name = "TIME", default_value = "2s")]
+    every: Nanoseconds,
     /// Folder, under one name on all nodes, for logs of leases and how their commands ended [default: the user's
     /// state directory]
-    #[arg(long, value_name = "FOLDER")]
-    slurm_state: Option<PathBuf>,
+    #[arg(long = "slurm-state", value_name = "FOLDER")]
+    state: Option<PathBuf>,
 }
 
 impl SlurmFlags {
     /// Whether any of them was said.
     pub(super) fn said(&self) -> bool {
-        self.slurm_partition.is_some()
-            || self.slurm_account.is_some()
-            || self.slurm_qos.is_some()
-            || self.slurm_state.is_some()
+        self.partition.is_some()
+            || self.account.is_some()
+            || self.qos.is_some()
+            || self.state.is_some()
     }
 
     pub(super) fn state(&self) -> Option<PathBuf> {
-        self.slurm_state.clone()
+        self.state.clone()
     }
 
     pub(super) fn settings(&self) -> anyhow::Result<SlurmSettings> {
-        let text = &self.slurm_ports;
+        let text = &self.ports;
         let ports = text
             .split_once('-')
             .and_then(|(first, last)| Some((first.parse().ok()?, last.parse().ok()?)));
@@ -55,18 +63,18 @@ impl SlurmFlags {
                 "--slurm-ports {text}: expected the first and the last port, such as 20000-29999"
             ))
         })?;
-        let every = Duration::from_nanos(self.slurm_every.0);
+        let every = Duration::from_nanos(self.every.0);
         if every < Duration::from_millis(100) {
             let what = "--slurm-every: expected 100 ms or more";
             return Err(Problem::new(what).into());
         }
         Ok(SlurmSettings {
-            partition: self.slurm_partition.clone(),
-            account: self.slurm_account.clone(),
-            qos: self.slurm_qos.clone(),
+            partition: self.partition.clone(),
+            account: self.account.clone(),
+            qos: self.qos.clone(),
             ports,
             every,
-            patience: Duration::from_nanos(self.slurm_patience.0),
+            patience: Duration::from_nanos(self.patience.0),
         })
     }
 }

@@ -87,7 +87,7 @@ impl Rig {
         let first = LoggedEvent {
             at_ns: 1_793_491_200_000_000_000,
             event: BrokerEvent::Began {
-                fleet: FleetDocument::of(&fleet(subject.node())),
+                fleet: FleetDocument::of(&fleet(&subject.node())),
                 present: Vec::new(),
                 policy: PolicyDocument {
                     selector: "first-fit".into(),

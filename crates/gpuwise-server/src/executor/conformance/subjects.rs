@@ -21,8 +21,8 @@ pub(super) trait Subject {
     fn stays(&self) -> Vec<String>;
 
     /// The node of its fleet.
-    fn node(&self) -> &str {
-        "n0"
+    fn node(&self) -> String {
+        "n0".into()
     }
 
     /// How long nothing is told where nothing will be, in steps of some milliseconds.
@@ -60,8 +60,8 @@ pub(super) trait Subject {
 /// GPUs that are not there.
 pub(super) struct Simulation;
 
-pub(super) fn simulated() -> Option<Simulation> {
-    Some(Simulation)
+pub(super) fn simulated() -> Simulation {
+    Simulation
 }
 
 impl Subject for Simulation {
@@ -84,15 +84,15 @@ pub(super) struct Processes {
     cut: bool,
 }
 
-pub(super) fn processes() -> Option<Processes> {
-    Some(Processes::new())
+pub(super) fn processes() -> Processes {
+    Processes::new()
 }
 
-pub(super) fn instances() -> Option<Processes> {
-    Some(Processes {
+pub(super) fn instances() -> Processes {
+    Processes {
         cut: true,
         ..Processes::new()
-    })
+    }
 }
 
 /// Jobs of a real Slurm, on the node that `GPUWISE_SLURM_NODE` names; none where that is not said.
@@ -220,8 +220,8 @@ impl Subject for Cluster {
         Box::new(slurm.expect("begins"))
     }
 
-    fn node(&self) -> &str {
-        &self.node
+    fn node(&self) -> String {
+        self.node.clone()
     }
 
     fn quiet(&self) -> u32 {
