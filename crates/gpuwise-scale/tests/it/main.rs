@@ -3,9 +3,9 @@
 mod arbitrate;
 mod cold;
 mod controller;
+mod cover;
 mod forecasts;
-mod mix;
-mod mixed;
 mod peers;
 mod series;
 mod step;
+mod variants;
