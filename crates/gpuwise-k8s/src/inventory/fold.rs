@@ -86,6 +86,10 @@ impl Kind {
 
 /// What a watch said.
 #[derive(Debug, Clone)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "on its way to the fold, a thousand at most at once"
+)]
 pub enum Change {
     Node(Event<objects::Node>),
     Pod(Event<objects::Pod>),

@@ -6,6 +6,7 @@
 
 mod asks;
 mod devices;
+mod fits;
 mod fold;
 mod held;
 mod limits;
@@ -17,6 +18,7 @@ mod text;
 
 pub use asks::Amounts;
 pub use devices::{Claim, Class, DeviceId, Got, Slice, Template};
+pub use fits::Unfit;
 pub use fold::{Change, Fold, Kind};
 pub use held::Held;
 pub use limits::{Budget, Group, Quota, Spent};
@@ -85,6 +87,25 @@ impl Inventory {
 
     pub fn state(&self, kind: Kind) -> Option<&State> {
         self.states.get(&kind)
+    }
+
+    /// How many objects of a kind there are.
+    pub fn count(&self, kind: Kind) -> usize {
+        let owners = |kind| self.controllers.get(&kind).map_or(0, Table::len);
+        match kind {
+            Kind::Nodes => self.nodes.len(),
+            Kind::Pods => self.pods.len(),
+            Kind::ReplicaSets => owners(OwnerKind::ReplicaSet),
+            Kind::StatefulSets => owners(OwnerKind::StatefulSet),
+            Kind::Jobs => owners(OwnerKind::Job),
+            Kind::Quotas => self.quotas.len(),
+            Kind::Budgets => self.budgets.len(),
+            Kind::PodGroups => self.groups.len(),
+            Kind::Slices => self.slices.len(),
+            Kind::Classes => self.classes.len(),
+            Kind::Claims => self.claims.len(),
+            Kind::Templates => self.templates.len(),
+        }
     }
 
     /// Whether every kind was listed once, or cannot be seen; those that are needed were.

@@ -59,8 +59,8 @@ impl<V> Table<V> {
 
     /// In the order of namespaces and names.
     pub fn iter(&self) -> impl Iterator<Item = (Key, &Arc<V>)> {
-        self.shelves.iter().flat_map(|(namespace, shelf)| {
-            shelf.iter().map(|(name, value)| {
+        self.shelves.iter().flat_map(|(namespace, rows)| {
+            rows.iter().map(|(name, value)| {
                 let key = Key {
                     namespace: namespace.clone(),
                     name: name.clone(),
@@ -71,7 +71,7 @@ impl<V> Table<V> {
     }
 
     pub fn values(&self) -> impl Iterator<Item = &Arc<V>> {
-        self.shelves.values().flat_map(|shelf| shelf.values())
+        self.shelves.values().flat_map(|rows| rows.values())
     }
 
     /// Those of one namespace, by name.
@@ -79,7 +79,7 @@ impl<V> Table<V> {
         self.shelves
             .get(namespace)
             .into_iter()
-            .flat_map(|shelf| shelf.iter())
+            .flat_map(|rows| rows.iter())
     }
 
     pub fn namespaces(&self) -> impl Iterator<Item = &Text> {
@@ -87,20 +87,20 @@ impl<V> Table<V> {
     }
 
     pub(super) fn insert(&mut self, key: &Key, value: Arc<V>) -> Option<Arc<V>> {
-        let shelf = self.shelves.entry(key.namespace.clone()).or_default();
-        let old = Arc::make_mut(shelf).insert(key.name.clone(), value);
+        let rows = self.shelves.entry(key.namespace.clone()).or_default();
+        let old = Arc::make_mut(rows).insert(key.name.clone(), value);
         self.len += usize::from(old.is_none());
         old
     }
 
     pub(super) fn remove(&mut self, key: &Key) -> Option<Arc<V>> {
-        let shelf = self.shelves.get_mut(&key.namespace)?;
-        if !shelf.contains_key(&key.name) {
+        let rows = self.shelves.get_mut(&key.namespace)?;
+        if !rows.contains_key(&key.name) {
             return None;
         }
-        let old = Arc::make_mut(shelf).remove(&key.name);
+        let old = Arc::make_mut(rows).remove(&key.name);
         self.len -= usize::from(old.is_some());
-        if shelf.is_empty() {
+        if rows.is_empty() {
             self.shelves.remove(&key.namespace);
         }
         old

@@ -140,8 +140,8 @@ fn gpus(said: &NodeSaid<'_>, out: &mut FoundNode) {
     let product = PRODUCTS.iter().find_map(|key| label(key));
     let memory = label("nvidia.com/gpu.memory").and_then(|text| text.parse().ok());
     let instances = product.and_then(|product| product.split_once("-MIG-"));
-    if let Some((_, profile)) = instances {
-        return alike(out, product.map(plain), profile, boards);
+    if let Some((product, profile)) = instances {
+        return alike(out, &plain(product), profile, boards);
     }
     let product = product.map(plain);
     out.gpus = (0..boards)
@@ -156,7 +156,7 @@ fn gpus(said: &NodeSaid<'_>, out: &mut FoundNode) {
 
 /// GPUs under MIG's strategy `single`: product, count and memory are those of instances, all of one profile,
 /// and how many boards there are is not said.
-fn alike(out: &mut FoundNode, product: Option<String>, profile: &str, instances: u64) {
+fn alike(out: &mut FoundNode, product: &str, profile: &str, instances: u64) {
     let profile = profile.strip_suffix("-SHARED").unwrap_or(profile);
     let profile = profile.replace(".me", "+me");
     // A board has seven compute slices on all products that have MIG.
@@ -177,7 +177,7 @@ fn alike(out: &mut FoundNode, product: Option<String>, profile: &str, instances:
                 ..FoundSlice::default()
             };
             FoundGpu {
-                product: product.clone(),
+                product: Some(product.to_owned()),
                 mig: Some((0..here).map(|_| slice.clone()).collect()),
                 ..FoundGpu::default()
             }
