@@ -5,26 +5,34 @@
 //! resolved when it is asked for.
 
 mod asks;
+mod changes;
 mod devices;
+mod export;
+mod findings;
 mod fits;
 mod fold;
+mod gpus;
 mod held;
 mod limits;
 mod node;
 mod owners;
 mod pod;
+mod pools;
 mod table;
 mod text;
 
 pub use asks::Amounts;
 pub use devices::{Claim, Class, DeviceId, Got, Slice, Template};
+pub use findings::{Finding, FindingKind};
 pub use fits::Unfit;
 pub use fold::{Change, Fold, Kind};
+pub use gpus::{DevicesAsked, GpusAsked};
 pub use held::Held;
 pub use limits::{Budget, Group, Quota, Spent};
 pub use node::Node;
 pub use owners::{Controller, OwnerKind, Workload};
 pub use pod::{Owner, Phase, Pod, Shape, Waiting};
+pub use pools::DeviceGpu;
 pub use table::{Key, Table};
 pub use text::Text;
 

@@ -64,6 +64,18 @@ pub enum Waiting {
     Unseen,
 }
 
+impl std::fmt::Display for Waiting {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Gated(gates) => {
+                write!(f, "held back by the scheduling gates {}", gates.join(", "))
+            }
+            Self::Unschedulable(words) => write!(f, "no node was found: {words}"),
+            Self::Unseen => f.write_str("the scheduler has not come to it"),
+        }
+    }
+}
+
 /// An owner that an object names as its controller.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Owner {

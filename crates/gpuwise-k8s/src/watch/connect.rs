@@ -27,6 +27,13 @@ pub struct ConnectError {
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
 
+impl ConnectError {
+    /// The cause, in the words of what failed.
+    pub fn why(&self) -> Option<String> {
+        self.source.as_ref().map(ToString::to_string)
+    }
+}
+
 /// So long a connection may take to come about; then the server counts as out of reach.
 const PATIENCE: Duration = Duration::from_secs(10);
 

@@ -4,12 +4,14 @@
 //! a copy after changes, at most once in a [`Settings::settle`]. Readers never wait for it.
 
 mod connect;
+mod drive;
 mod figures;
 mod follow;
 mod keep;
 mod trouble;
 
 pub use connect::{ConnectError, Source, connect};
+pub use drive::{DriveError, Said, drive};
 pub use figures::{Figures, KindFigures};
 pub use trouble::{Trouble, Why};
 
