@@ -20,6 +20,7 @@ import threading
 import time
 
 from cluster import Cluster, Prometheus, free_port, until
+from cluster_inventory import Inventory
 
 NAME = "llama-3-1-8b"
 # Requests a second that a replica serves, by --rate.
@@ -28,7 +29,7 @@ EACH = 10
 
 class Check:
     def __init__(self, gpuwise, start, folder):
-        self.gpuwise, self.folder = gpuwise, folder
+        self.gpuwise, self.start, self.folder = gpuwise, start, folder
         self.plan = folder / "deployment.json"
         asked = ["plan", "meta-llama/Llama-3.1-8B", "--gpu", "H200", "--rate", "8/s", "--ttft", "p95:1s"]
         asked += ["--tpot", "p95:50ms", "--offline", "--engine", "vllm"]
@@ -237,6 +238,10 @@ class Check:
         query = ["--query", "demand"]
         self.cluster.apply(self.emit("hpa", *query, "--min", "1"), "--dry-run=server")
 
+    def inventory(self):
+        """What `fleet import` says of the cluster is what kubectl says."""
+        Inventory(self).run()
+
     def stop(self):
         for scaler in self.scalers:
             scaler.kill()
@@ -257,7 +262,7 @@ def main(gpuwise, start, folder):
     check = Check(gpuwise, start, folder)
     try:
         check.cluster.apply(check.pods)
-        for part in os.environ.get("GPUWISE_PARTS", "schemas keda ours external_metrics quota").split():
+        for part in os.environ.get("GPUWISE_PARTS", "inventory schemas keda ours external_metrics quota").split():
             getattr(check, part)()
     finally:
         check.stop()

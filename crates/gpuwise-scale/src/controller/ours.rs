@@ -234,6 +234,7 @@ impl Gpuwise {
         new.waiting = self.waiting;
         new.last = self.last;
         new.asked = self.asked;
+        new.wanted = self.wanted;
         new
     }
 }
