@@ -12,6 +12,7 @@ mod write;
 use super::text::Found;
 use gpuwise_domain::placement::Health;
 
+pub use kubernetes::{NodeSaid, kubernetes_node};
 pub use write::fleet_file;
 
 /// A node as far as tools have said it; what they did not say is `None` or empty.
