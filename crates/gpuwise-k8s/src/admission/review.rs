@@ -49,6 +49,15 @@ struct Spec {
     node_name: Option<String>,
     scheduling_gates: Option<Vec<Gate>>,
     scheduling_group: Option<Group>,
+    affinity: Option<Affinity>,
+    topology_spread_constraints: Option<Vec<serde::de::IgnoredAny>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Affinity {
+    pod_affinity: Option<serde::de::IgnoredAny>,
+    pod_anti_affinity: Option<serde::de::IgnoredAny>,
 }
 
 #[derive(Default, Deserialize)]
@@ -162,7 +171,14 @@ fn asked(pod: &Pod) -> Result<Option<Ask>, Unclear> {
         labels: pod.metadata.labels.as_ref().unwrap_or(&empty),
         node_selector: pod.spec.node_selector.as_ref().unwrap_or(&empty),
         pod_group: pod.spec.scheduling_group.as_ref().and_then(|group| group.pod_group_name.as_deref()),
+        minds_others: minds_others(&pod.spec),
     })
+}
+
+fn minds_others(spec: &Spec) -> bool {
+    let affinity = spec.affinity.as_ref();
+    let beside = |of: &Affinity| of.pod_affinity.is_some() || of.pod_anti_affinity.is_some();
+    affinity.is_some_and(beside) || spec.topology_spread_constraints.as_ref().is_some_and(|all| !all.is_empty())
 }
 
 /// Adds an annotation, and the place for it where there is none.

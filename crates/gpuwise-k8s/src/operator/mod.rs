@@ -24,7 +24,7 @@ pub use workloads::{Sized, Sizer, WorkloadAsk};
 use crate::{admission, manifests::Mode};
 use jiff::Timestamp;
 use kube::{Client, Config, config::KubeConfigOptions, config::Kubeconfig};
-use std::{io, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, io, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 use tokio::sync::{mpsc, watch};
 
 /// How an operator runs.
@@ -134,7 +134,7 @@ async fn operate(settings: Settings, listening: impl FnOnce(SocketAddr)) -> Resu
     };
     let health = bind(settings.listen).await?;
     let address = health.local_addr().map_err(OperatorError::Runtime)?;
-    let (products, known) = watch::channel(Arc::default());
+    let (products, known) = watch::channel(Arc::<BTreeSet<String>>::default());
     if let Some(webhook) = settings.webhook {
         let listener = bind(webhook).await?;
         let (renew, newest) = watch::channel(None);
@@ -142,7 +142,7 @@ async fn operate(settings: Settings, listening: impl FnOnce(SocketAddr)) -> Resu
         let served = admission::Served {
             // Before the first look nothing is called unknown.
             knows: Box::new(move |product| {
-                let known: Arc<std::collections::BTreeSet<String>> = known.borrow().clone();
+                let known = Arc::clone(&known.borrow());
                 known.is_empty() || known.contains(product)
             }),
             told: Box::new(move |gated, seconds| answered.reviewed(gated, seconds)),

@@ -1,7 +1,7 @@
 //! Watches of all that a look is made from, into one channel.
 
 use crate::{
-    objects::{Node, Pod, PodGroup},
+    inventory::{self, Kind},
     resources::{
         GROUP, GpuPolicySpec, GpuPriceBookSpec, GpuQuotaSpec, GpuWorkloadSpec, Resource, VERSION,
     },
@@ -23,20 +23,10 @@ use tokio::sync::mpsc;
 /// What has changed.
 #[derive(Debug)]
 pub(super) enum Change {
-    Node(Event<Node>),
-    Pod(Event<Pod>),
-    Group(Event<PodGroup>),
+    Cluster(inventory::Change),
     Own(Own, Event<DynamicObject>),
-    /// Of this there is nothing here, or it may not be read.
-    Absent(What),
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum What {
-    Nodes,
-    Pods,
-    Groups,
-    Own(Own),
+    /// Of this kind of ours there is nothing here, or it may not be read.
+    Absent(Own),
 }
 
 /// Kinds of ours.
@@ -56,9 +46,14 @@ pub(super) fn api_resource<T: Resource>() -> ApiResource {
 
 /// Starts all of them.
 pub(super) fn start(client: &Client, send: &mpsc::Sender<Change>) {
-    one(Api::all(client.clone()), send, What::Nodes, Change::Node);
-    one(Api::all(client.clone()), send, What::Pods, Change::Pod);
-    one(Api::all(client.clone()), send, What::Groups, Change::Group);
+    let absent = |kind: Kind| move |why| Change::Cluster(inventory::Change::Absent(kind, why));
+    let all = || client.clone();
+    let node = |event| Change::Cluster(inventory::Change::Node(event));
+    let pod = |event| Change::Cluster(inventory::Change::Pod(event));
+    let group = |event| Change::Cluster(inventory::Change::PodGroup(event));
+    one(Api::all(all()), send, node, absent(Kind::Nodes));
+    one(Api::all(all()), send, pod, absent(Kind::Pods));
+    one(Api::all(all()), send, group, absent(Kind::PodGroups));
     own::<GpuPolicySpec>(client, send, Own::Policy);
     own::<GpuPriceBookSpec>(client, send, Own::Prices);
     own::<GpuQuotaSpec>(client, send, Own::Quota);
@@ -67,14 +62,14 @@ pub(super) fn start(client: &Client, send: &mpsc::Sender<Change>) {
 
 fn own<T: Resource>(client: &Client, send: &mpsc::Sender<Change>, which: Own) {
     let api = Api::all_with(client.clone(), &api_resource::<T>());
-    one(api, send, What::Own(which), move |event| Change::Own(which, event));
+    one(api, send, move |event| Change::Own(which, event), move |_| Change::Absent(which));
 }
 
 fn one<K>(
     api: Api<K>,
     send: &mpsc::Sender<Change>,
-    what: What,
     change: impl Fn(Event<K>) -> Change + Send + 'static,
+    absent: impl Fn(String) -> Change + Send + 'static,
 ) where
     K: kube::Resource + Clone + DeserializeOwned + Debug + Send + 'static,
 {
@@ -85,9 +80,11 @@ fn one<K>(
         while let Some(event) = stream.next().await {
             let sent = match event {
                 Ok(event) => send.send(change(event)).await,
-                Err(error) if absent(&error) => send.send(Change::Absent(what)).await,
-                // It is tried again, with longer and longer breaks.
-                Err(_) => Ok(()),
+                Err(error) => match missing(&error) {
+                    Some(why) => send.send(absent(why)).await,
+                    // It is tried again, with longer and longer breaks.
+                    None => Ok(()),
+                },
             };
             if sent.is_err() {
                 return;
@@ -96,13 +93,15 @@ fn one<K>(
     });
 }
 
-/// Whether the API does not have such objects, or keeps them from us.
-fn absent(error: &watcher::Error) -> bool {
+/// That the API does not have such objects, or keeps them from us, in words.
+fn missing(error: &watcher::Error) -> Option<String> {
     match error {
         watcher::Error::InitialListFailed(kube::Error::Api(status))
-        | watcher::Error::WatchStartFailed(kube::Error::Api(status)) => {
-            status.code == 404 || status.code == 403
+        | watcher::Error::WatchStartFailed(kube::Error::Api(status))
+            if status.code == 404 || status.code == 403 =>
+        {
+            Some(status.message.clone())
         }
-        _ => false,
+        _ => None,
     }
 }

@@ -34,6 +34,8 @@ pub struct Said<'a> {
     pub node_selector: &'a Names,
     /// The PodGroup that it names.
     pub pod_group: Option<&'a str>,
+    /// Whether it says beside which other pods it may be, or how they are spread.
+    pub minds_others: bool,
 }
 
 /// What a pod asks of accelerators.
@@ -85,8 +87,10 @@ pub enum Unclear {
     },
     #[error("annotation {GPU} is {said:?} and its node selector wants {selected:?}; take one of them away")]
     Contradiction { said: String, selected: String },
-    #[error("it is in PodGroup {group} and has annotation {GANG_SIZE}; take one of them away")]
-    TwoGangs { group: String },
+    #[error(
+        "it says beside which pods it may be, or how they are spread (pod affinity, topology spread), which kube-scheduler alone weighs"
+    )]
+    MindsOthers,
 }
 
 /// Whether a resource is one that device plugins give for GPUs or parts of them.
@@ -111,6 +115,9 @@ pub fn ask(said: Said<'_>) -> Result<Option<Ask>, Unclear> {
     let Some((resource, count)) = counted(said.resources)? else {
         return Ok(None);
     };
+    if said.minds_others {
+        return Err(Unclear::MindsOthers);
+    }
     Ok(Some(Ask {
         resource: resource.to_owned(),
         count,
@@ -188,49 +195,39 @@ fn within(said: Said<'_>) -> Result<Option<Level>, Unclear> {
 }
 
 fn gang(said: Said<'_>) -> Result<Option<GangName>, Unclear> {
-    let size = said.annotations.get(GANG_SIZE);
-    if let Some(group) = said.pod_group {
-        if size.is_some() {
-            return Err(Unclear::TwoGangs {
-                group: group.to_owned(),
-            });
-        }
-        return Ok(Some(GangName {
-            by: GangKind::PodGroup,
-            name: group.to_owned(),
-            size: None,
-        }));
-    }
-    if let Some(text) = size {
-        let size = number(GANG_SIZE, text)?;
-        let name = said.annotations.get(GANG).cloned().unwrap_or_default();
+    let noted = |key: &'static str| {
+        let text = said.annotations.get(key);
+        text.map(|text| number(key, text)).transpose()
+    };
+    if let Some(size) = noted(GANG_SIZE)? {
+        let name = said.annotations.get(GANG).map(String::as_str).or(said.pod_group);
         return Ok(Some(GangName {
             by: GangKind::Annotated,
-            name,
+            name: name.unwrap_or_default().to_owned(),
             size: Some(size),
         }));
     }
     let set = said.labels.get("leaderworkerset.sigs.k8s.io/name");
-    let group = said.labels.get("leaderworkerset.sigs.k8s.io/group-index");
+    let group = said.labels.get("leaderworkerset.sigs.k8s.io/group-key");
     if let (Some(set), Some(group)) = (set, group) {
-        let key = "leaderworkerset.sigs.k8s.io/size";
-        let size = said.annotations.get(key).map(|text| number(key, text));
         return Ok(Some(GangName {
             by: GangKind::LeaderWorkerSet,
             name: format!("{set}/{group}"),
-            size: size.transpose()?,
+            size: noted("leaderworkerset.sigs.k8s.io/size")?,
         }));
     }
     if let Some(name) = said.labels.get("kueue.x-k8s.io/pod-group-name") {
-        let key = "kueue.x-k8s.io/pod-group-total-count";
-        let size = said.annotations.get(key).map(|text| number(key, text));
         return Ok(Some(GangName {
             by: GangKind::Kueue,
             name: name.clone(),
-            size: size.transpose()?,
+            size: noted("kueue.x-k8s.io/pod-group-total-count")?,
         }));
     }
-    Ok(None)
+    Ok(said.pod_group.map(|group| GangName {
+        by: GangKind::PodGroup,
+        name: group.to_owned(),
+        size: None,
+    }))
 }
 
 fn number(key: &'static str, text: &str) -> Result<u32, Unclear> {
@@ -257,6 +254,7 @@ mod tests {
             labels: &Names::new(),
             node_selector: &names(selector),
             pod_group: group,
+            minds_others: false,
         })
     }
 
@@ -281,7 +279,6 @@ mod tests {
             asked(&one, &[(GPU, " , ")], &[], None),
             asked(&one, &[(GPU, "NVIDIA-L4")], &[(PRODUCT, "NVIDIA-H200")], None),
             asked(&one, &[(GANG_SIZE, "-3")], &[], None),
-            asked(&one, &[(GANG_SIZE, "4")], &[], Some("train")),
             asked(&one, &[(WITHIN, "galaxy")], &[], None),
         ];
         for one in wrong {

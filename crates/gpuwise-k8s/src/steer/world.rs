@@ -249,7 +249,7 @@ fn classes<'a>(
         for (class, count) in &own {
             known.entry(class.clone()).or_insert((KindId(0), 0)).1 += count;
         }
-        nodes.push(node);
+        nodes.push(&**node);
         of_nodes.push(own);
     }
     // Where there are more kinds than can be told apart, those count where most of those who wait may go.
