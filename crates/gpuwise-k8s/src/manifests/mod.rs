@@ -3,6 +3,7 @@
 mod rights;
 mod yaml;
 
+pub use yaml::{NoManifest, read};
 pub use rights::{Right, Scope, rights, rights_table};
 
 use crate::{

@@ -15,3 +15,17 @@ pub(super) fn documents(all: &[Value]) -> String {
     }
     out
 }
+
+/// What is no manifest.
+#[derive(Debug, thiserror::Error)]
+#[error("this is no YAML of objects")]
+pub struct NoManifest(#[source] serde_saphyr::Error);
+
+/// The objects of a file.
+///
+/// # Errors
+/// When it is no YAML.
+pub fn read(text: &str) -> Result<Vec<Value>, NoManifest> {
+    let all: Vec<Value> = serde_saphyr::from_multiple(text).map_err(NoManifest)?;
+    Ok(all.into_iter().filter(Value::is_object).collect())
+}

@@ -10,6 +10,8 @@ mod constraint;
 mod decision;
 mod gangs;
 mod world;
+#[cfg(test)]
+mod tests;
 
 pub use ask::{
     Ask, GANG, GANG_SIZE, GATE, GPU, GangKind, GangName, Names, PRODUCT, STEER, Said, Unclear,

@@ -29,7 +29,7 @@ pub use api::{
     TenantChange, UserAnswer, UserList,
 };
 pub use ask::{LeaseAsk, QuotaAsk, ServiceAsk, TenantAsk, TokenAsk};
-pub use doctor::{DoctorAnswer, DoctorCheck, DoctorState};
+pub use doctor::{DoctorAnswer, DoctorCheck, DoctorState, PodWhyAnswer};
 pub use event::{
     AskedDocument, BrokerEvent, EndedHow, LeaseSize, LoggedEvent, PlacedReason, PolicyDocument,
     PriceDocument, Role, TenantDocument, TokenDocument,
@@ -134,6 +134,10 @@ pub fn answer_schemas() -> Vec<(&'static str, String)> {
         (
             "doctor",
             answer::<DoctorAnswer>("doctor", "What a machine and its broker are ready for"),
+        ),
+        (
+            "pod-why",
+            answer::<PodWhyAnswer>("pod-why", "Why a pod of Kubernetes waits or is where it is"),
         ),
         (
             "statement",
