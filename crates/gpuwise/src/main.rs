@@ -14,7 +14,7 @@ use std::{ffi::OsString, path::Path, process::ExitCode};
 
 fn main() -> ExitCode {
     let arguments = arguments();
-    let files = Files::here().and_then(|files| files.with_config(arguments.clone()));
+    let files = Files::here().and_then(|files| files.with_config(arguments.iter().cloned()));
     let definition = match files.and_then(|files| files.apply(cli::definition())) {
         Ok(definition) => definition,
         Err(error) => {
@@ -43,7 +43,11 @@ fn main() -> ExitCode {
 /// of `gpuwise operator`.
 fn arguments() -> Vec<OsString> {
     let mut all: Vec<OsString> = std::env::args_os().collect();
-    let named = |path: &OsString| Path::new(path).file_stem().is_some_and(|name| name == "kubectl-gpuwise");
+    let named = |path: &OsString| {
+        Path::new(path)
+            .file_stem()
+            .is_some_and(|name| name == "kubectl-gpuwise")
+    };
     let of_cluster = |word: &OsString| word == "why" || word == "manifests";
     if all.first().is_some_and(named) && all.get(1).is_some_and(of_cluster) {
         all.insert(1, "operator".into());

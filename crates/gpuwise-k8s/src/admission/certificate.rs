@@ -111,10 +111,7 @@ impl Certificate {
     }
 }
 
-fn authority(
-    now: u64,
-    ends: u64,
-) -> Result<CertifiedIssuer<'static, KeyPair>, rcgen::Error> {
+fn authority(now: u64, ends: u64) -> Result<CertifiedIssuer<'static, KeyPair>, rcgen::Error> {
     let mut params = CertificateParams::default();
     // Two authorities are told apart by their names.
     params.distinguished_name = named(&format!("gpuwise-webhook-ca-{now}"));
@@ -142,13 +139,17 @@ mod tests {
 
     #[test]
     fn it_is_renewed_before_it_ends() {
-        let one = Certificate::new(&names("s", "ns", &["127.0.0.1".into()]), 1_000_000, 300).expect("made");
+        let one = Certificate::new(&names("s", "ns", &["127.0.0.1".into()]), 1_000_000, 300)
+            .expect("made");
         assert!(one.config().is_ok());
         assert!(!one.is_due(1_000_000) && !one.is_due(1_000_199));
         assert!(one.is_due(1_000_200) && one.is_due(2_000_000));
         let two = Certificate::new(&names("s", "ns", &[]), 1_000_200, 300).expect("made");
         assert_ne!(one.authority, two.authority);
-        let mixed = Certificate { key: one.key, ..two };
+        let mixed = Certificate {
+            key: one.key,
+            ..two
+        };
         assert!(mixed.config().is_err());
     }
 }

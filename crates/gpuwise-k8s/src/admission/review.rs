@@ -107,7 +107,9 @@ pub fn review(body: &[u8], now: &str, knows: &dyn Fn(&str) -> bool) -> Option<Va
             response.insert("warnings".into(), json!(warnings));
         }
     }
-    Some(json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response}))
+    Some(
+        json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response}),
+    )
 }
 
 /// What the API server puts into one answer of warnings, in bytes, with room to spare.
@@ -129,8 +131,12 @@ fn changes(
         Ok(None) => {}
         Ok(Some(ask)) => {
             patch.push(match &pod.spec.scheduling_gates {
-                None => json!({"op": "add", "path": "/spec/schedulingGates", "value": [{"name": GATE}]}),
-                Some(_) => json!({"op": "add", "path": "/spec/schedulingGates/-", "value": {"name": GATE}}),
+                None => {
+                    json!({"op": "add", "path": "/spec/schedulingGates", "value": [{"name": GATE}]})
+                }
+                Some(_) => {
+                    json!({"op": "add", "path": "/spec/schedulingGates/-", "value": {"name": GATE}})
+                }
             });
             annotate(pod, GATED_AT, now, patch);
             let strange = ask.products.iter().filter(|product| !knows(product));
@@ -147,7 +153,10 @@ fn changes(
         }
     }
     for text in warnings {
-        let end = text.char_indices().map(|(at, _)| at).find(|at| *at >= LONGEST);
+        let end = text
+            .char_indices()
+            .map(|(at, _)| at)
+            .find(|at| *at >= LONGEST);
         text.truncate(end.unwrap_or(text.len()));
     }
 }
@@ -164,13 +173,20 @@ fn asked(pod: &Pod) -> Result<Option<Ask>, Unclear> {
             owned.push((name.as_str(), text));
         }
     }
-    let resources: Vec<(&str, &str)> = owned.iter().map(|(name, text)| (*name, text.as_str())).collect();
+    let resources: Vec<(&str, &str)> = owned
+        .iter()
+        .map(|(name, text)| (*name, text.as_str()))
+        .collect();
     ask(Said {
         resources: &resources,
         annotations: pod.metadata.annotations.as_ref().unwrap_or(&empty),
         labels: pod.metadata.labels.as_ref().unwrap_or(&empty),
         node_selector: pod.spec.node_selector.as_ref().unwrap_or(&empty),
-        pod_group: pod.spec.scheduling_group.as_ref().and_then(|group| group.pod_group_name.as_deref()),
+        pod_group: pod
+            .spec
+            .scheduling_group
+            .as_ref()
+            .and_then(|group| group.pod_group_name.as_deref()),
         minds_others: minds_others(&pod.spec),
     })
 }
@@ -178,13 +194,19 @@ fn asked(pod: &Pod) -> Result<Option<Ask>, Unclear> {
 fn minds_others(spec: &Spec) -> bool {
     let affinity = spec.affinity.as_ref();
     let beside = |of: &Affinity| of.pod_affinity.is_some() || of.pod_anti_affinity.is_some();
-    affinity.is_some_and(beside) || spec.topology_spread_constraints.as_ref().is_some_and(|all| !all.is_empty())
+    affinity.is_some_and(beside)
+        || spec
+            .topology_spread_constraints
+            .as_ref()
+            .is_some_and(|all| !all.is_empty())
 }
 
 /// Adds an annotation, and the place for it where there is none.
 fn annotate(pod: &Pod, key: &str, value: &str, patch: &mut Vec<Value>) {
     match &pod.metadata.annotations {
-        None => patch.push(json!({"op": "add", "path": "/metadata/annotations", "value": {key: value}})),
+        None => {
+            patch.push(json!({"op": "add", "path": "/metadata/annotations", "value": {key: value}}))
+        }
         Some(_) => {
             let key = key.replace('~', "~0").replace('/', "~1");
             patch.push(json!({"op": "add", "path": format!("/metadata/annotations/{key}"), "value": value}));
@@ -197,13 +219,20 @@ mod tests {
     use super::*;
 
     fn answer(pod: Value) -> (Value, Vec<Value>, String) {
-        let body = json!({"request": {"uid": "u1", "operation": "CREATE", "object": pod}}).to_string();
-        let answer = review(body.as_bytes(), "2026-11-26T15:00:00.000Z", &|product| product == "NVIDIA-H200");
+        let body =
+            json!({"request": {"uid": "u1", "operation": "CREATE", "object": pod}}).to_string();
+        let answer = review(body.as_bytes(), "2026-11-26T15:00:00.000Z", &|product| {
+            product == "NVIDIA-H200"
+        });
         let answer = answer.expect("a review is answered");
         assert_eq!(answer["response"]["allowed"], true);
         assert_eq!(answer["response"]["uid"], "u1");
-        let patch = answer["response"]["patch"].as_str().map(|text| STANDARD.decode(text).expect("base64"));
-        let patch = patch.map_or(Vec::new(), |text| serde_json::from_slice(&text).expect("a patch"));
+        let patch = answer["response"]["patch"]
+            .as_str()
+            .map(|text| STANDARD.decode(text).expect("base64"));
+        let patch = patch.map_or(Vec::new(), |text| {
+            serde_json::from_slice(&text).expect("a patch")
+        });
         let warnings = answer["response"]["warnings"].to_string();
         (answer, patch, warnings)
     }
@@ -215,14 +244,23 @@ mod tests {
     #[test]
     fn pods_that_ask_for_gpus_get_the_gate() {
         let (_, patch, warnings) = answer(pod(json!({"nvidia.com/gpu": "8"}), json!({})));
-        assert_eq!(patch[0], json!({"op": "add", "path": "/spec/schedulingGates", "value": [{"name": GATE}]}));
+        assert_eq!(
+            patch[0],
+            json!({"op": "add", "path": "/spec/schedulingGates", "value": [{"name": GATE}]})
+        );
         assert_eq!(patch[1]["value"][GATED_AT], "2026-11-26T15:00:00.000Z");
         assert_eq!(warnings, "null");
-        let mut other = pod(json!({"nvidia.com/gpu": 8}), json!({"annotations": {"a": "b"}}));
+        let mut other = pod(
+            json!({"nvidia.com/gpu": 8}),
+            json!({"annotations": {"a": "b"}}),
+        );
         other["spec"]["schedulingGates"] = json!([{"name": "other"}]);
         let (_, patch, _) = answer(other);
         assert_eq!(patch[0]["path"], "/spec/schedulingGates/-");
-        assert_eq!(patch[1]["path"], "/metadata/annotations/gpuwise.dev~1gated-at");
+        assert_eq!(
+            patch[1]["path"],
+            "/metadata/annotations/gpuwise.dev~1gated-at"
+        );
     }
 
     #[test]
@@ -241,18 +279,38 @@ mod tests {
     fn bad_input_is_allowed_and_said() {
         let bad = [
             pod(json!({"nvidia.com/gpu": "99999999999"}), json!({})),
-            pod(json!({"nvidia.com/gpu": 1}), json!({"annotations": {"gpuwise.dev/gang-size": "none"}})),
+            pod(
+                json!({"nvidia.com/gpu": 1}),
+                json!({"annotations": {"gpuwise.dev/gang-size": "none"}}),
+            ),
         ];
         for one in bad {
             let (_, patch, warnings) = answer(one);
-            assert!(warnings.contains("leaves this pod to kube-scheduler"), "{warnings}");
-            assert!(patch.iter().all(|change| change["path"] != "/spec/schedulingGates"), "{patch:?}");
+            assert!(
+                warnings.contains("leaves this pod to kube-scheduler"),
+                "{warnings}"
+            );
+            assert!(
+                patch
+                    .iter()
+                    .all(|change| change["path"] != "/spec/schedulingGates"),
+                "{patch:?}"
+            );
         }
         let (_, patch, warnings) = answer(json!({"spec": {"containers": "none"}}));
-        assert!(patch.is_empty() && warnings.contains("leaves this pod"), "{warnings}");
-        let unknown = pod(json!({"nvidia.com/gpu": 1}), json!({"annotations": {"gpuwise.dev/gpu": "NVIDIA-X9"}}));
+        assert!(
+            patch.is_empty() && warnings.contains("leaves this pod"),
+            "{warnings}"
+        );
+        let unknown = pod(
+            json!({"nvidia.com/gpu": 1}),
+            json!({"annotations": {"gpuwise.dev/gpu": "NVIDIA-X9"}}),
+        );
         let (_, patch, warnings) = answer(unknown);
-        assert!(warnings.contains("NVIDIA-X9") && patch.len() == 2, "{warnings}");
+        assert!(
+            warnings.contains("NVIDIA-X9") && patch.len() == 2,
+            "{warnings}"
+        );
         assert_eq!(review(b"no json", "", &|_| true), None);
     }
 }

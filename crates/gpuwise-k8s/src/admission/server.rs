@@ -104,7 +104,11 @@ async fn answer(State(served): State<Arc<Served>>, body: Bytes) -> Response {
     };
     let gated = answer["response"].get("patch").is_some();
     (served.told)(gated, began.elapsed().as_secs_f64());
-    ([(header::CONTENT_TYPE, "application/json")], answer.to_string()).into_response()
+    (
+        [(header::CONTENT_TYPE, "application/json")],
+        answer.to_string(),
+    )
+        .into_response()
 }
 
 impl axum::serve::Listener for Secure {

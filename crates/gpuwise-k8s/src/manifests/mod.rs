@@ -1,10 +1,12 @@
 //! What is installed into a cluster: definitions, an account with the least rights, the operator and its webhook.
 
 mod rights;
+#[cfg(test)]
+mod tests;
 mod yaml;
 
-pub use yaml::{NoManifest, read};
 pub use rights::{Right, Scope, rights, rights_table};
+pub use yaml::{NoManifest, read};
 
 use crate::{
     admission::{NAMESPACE_LABEL, WEBHOOK_PATH},
@@ -124,44 +126,57 @@ impl Installation {
                 "capabilities": {"drop": ["ALL"]},
             },
         });
-        self.named("apps/v1", "Deployment", json!({"spec": {
-            "replicas": self.replicas,
-            "selector": {"matchLabels": selector()},
-            "template": {
-                "metadata": {"labels": labels()},
-                "spec": {
-                    "serviceAccountName": NAME,
-                    "priorityClassName": "system-cluster-critical",
-                    "securityContext": {
-                        "runAsNonRoot": true,
-                        "runAsUser": 65532,
-                        "seccompProfile": {"type": "RuntimeDefault"},
+        self.named(
+            "apps/v1",
+            "Deployment",
+            json!({"spec": {
+                "replicas": self.replicas,
+                "selector": {"matchLabels": selector()},
+                "template": {
+                    "metadata": {"labels": labels()},
+                    "spec": {
+                        "serviceAccountName": NAME,
+                        "priorityClassName": "system-cluster-critical",
+                        "securityContext": {
+                            "runAsNonRoot": true,
+                            "runAsUser": 65532,
+                            "seccompProfile": {"type": "RuntimeDefault"},
+                        },
+                        "topologySpreadConstraints": [{
+                            "maxSkew": 1,
+                            "topologyKey": "kubernetes.io/hostname",
+                            "whenUnsatisfiable": "ScheduleAnyway",
+                            "labelSelector": {"matchLabels": selector()},
+                        }],
+                        "containers": [container],
                     },
-                    "topologySpreadConstraints": [{
-                        "maxSkew": 1,
-                        "topologyKey": "kubernetes.io/hostname",
-                        "whenUnsatisfiable": "ScheduleAnyway",
-                        "labelSelector": {"matchLabels": selector()},
-                    }],
-                    "containers": [container],
                 },
-            },
-        }}))
+            }}),
+        )
     }
 
     fn service(&self) -> Value {
-        let mut ports = vec![json!({"name": "metrics", "port": HEALTH_PORT, "targetPort": "health"})];
+        let mut ports =
+            vec![json!({"name": "metrics", "port": HEALTH_PORT, "targetPort": "health"})];
         if self.mode == Mode::Act {
             ports.push(json!({"name": "webhook", "port": 443, "targetPort": "webhook"}));
         }
-        self.named("v1", "Service", json!({"spec": {"selector": selector(), "ports": ports}}))
+        self.named(
+            "v1",
+            "Service",
+            json!({"spec": {"selector": selector(), "ports": ports}}),
+        )
     }
 
     fn budget(&self) -> Value {
-        self.named("policy/v1", "PodDisruptionBudget", json!({"spec": {
-            "maxUnavailable": 1,
-            "selector": {"matchLabels": selector()},
-        }}))
+        self.named(
+            "policy/v1",
+            "PodDisruptionBudget",
+            json!({"spec": {
+                "maxUnavailable": 1,
+                "selector": {"matchLabels": selector()},
+            }}),
+        )
     }
 
     /// The webhook. Who cannot reach it gets pods without a gate, and kube-scheduler places them as always.

@@ -34,8 +34,20 @@ pub const fn rights() -> &'static [Right] {
 }
 
 const RIGHTS: &[Right] = &[
-    cluster(Mode::Observe, "", &["nodes", "pods"], READ, "what there is, who runs where, who waits"),
-    cluster(Mode::Observe, "scheduling.k8s.io", &["podgroups"], READ, "which pods start together"),
+    cluster(
+        Mode::Observe,
+        "",
+        &["nodes", "pods"],
+        READ,
+        "what there is, who runs where, who waits",
+    ),
+    cluster(
+        Mode::Observe,
+        "scheduling.k8s.io",
+        &["podgroups"],
+        READ,
+        "which pods start together",
+    ),
     cluster(
         Mode::Observe,
         "resource.k8s.io",
@@ -62,7 +74,14 @@ const RIGHTS: &[Right] = &[
         &["patch"],
         "says what became of it",
     ),
-    own("coordination.k8s.io", Mode::Observe, &["leases"], &[], &["create"], "one operator leads"),
+    own(
+        "coordination.k8s.io",
+        Mode::Observe,
+        &["leases"],
+        &[],
+        &["create"],
+        "one operator leads",
+    ),
     own(
         "coordination.k8s.io",
         Mode::Observe,
@@ -71,7 +90,13 @@ const RIGHTS: &[Right] = &[
         &["get", "update"],
         "one operator leads",
     ),
-    cluster(Mode::Propose, "", &["pods/status"], &["patch"], "says why a pod waits, as a condition"),
+    cluster(
+        Mode::Propose,
+        "",
+        &["pods/status"],
+        &["patch"],
+        "says why a pod waits, as a condition",
+    ),
     cluster(
         Mode::Propose,
         "",
@@ -79,7 +104,13 @@ const RIGHTS: &[Right] = &[
         &["create"],
         "says where a pod is placed, or why it waits",
     ),
-    cluster(Mode::Act, "", &["pods"], &["patch"], "takes the gate off, and names the node"),
+    cluster(
+        Mode::Act,
+        "",
+        &["pods"],
+        &["patch"],
+        "takes the gate off, and names the node",
+    ),
     cluster(
         Mode::Act,
         "apps",
@@ -94,7 +125,14 @@ const RIGHTS: &[Right] = &[
         &["get", "create", "patch"],
         "what a GpuWorkload is reached by",
     ),
-    own("", Mode::Act, &["secrets"], &[], &["create"], "keeps the webhook's certificate"),
+    own(
+        "",
+        Mode::Act,
+        &["secrets"],
+        &[],
+        &["create"],
+        "keeps the webhook's certificate",
+    ),
     own(
         "",
         Mode::Act,
@@ -157,9 +195,8 @@ pub(super) fn objects(installation: &Installation) -> Vec<Value> {
         "kind": "ServiceAccount", "name": NAME, "namespace": installation.namespace,
     }]);
     let version = "rbac.authorization.k8s.io/v1";
-    let role = |kind: &str| {
-        json!({"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": NAME})
-    };
+    let role =
+        |kind: &str| json!({"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": NAME});
     let rules = |scope| json!({"rules": rules(installation.mode, scope)});
     let bound = |kind| json!({"roleRef": role(kind), "subjects": account});
     let mut all = vec![
@@ -169,7 +206,9 @@ pub(super) fn objects(installation: &Installation) -> Vec<Value> {
         installation.named(version, "RoleBinding", bound("Role")),
     ];
     for one in &mut all {
-        let wide = one["kind"].as_str().is_some_and(|kind| kind.starts_with("Cluster"));
+        let wide = one["kind"]
+            .as_str()
+            .is_some_and(|kind| kind.starts_with("Cluster"));
         if let Some(metadata) = one["metadata"].as_object_mut().filter(|_| wide) {
             metadata.shift_remove("namespace");
         }
@@ -178,7 +217,9 @@ pub(super) fn objects(installation: &Installation) -> Vec<Value> {
 }
 
 fn rules(mode: Mode, scope: Scope) -> Vec<Value> {
-    let given = RIGHTS.iter().filter(|right| right.from <= mode && right.scope == scope);
+    let given = RIGHTS
+        .iter()
+        .filter(|right| right.from <= mode && right.scope == scope);
     given
         .map(|right| {
             let mut rule = json!({
@@ -196,13 +237,18 @@ fn rules(mode: Mode, scope: Scope) -> Vec<Value> {
 
 /// All rights as a table in Markdown.
 pub fn rights_table() -> String {
-    let mut out = String::from("| from mode | where | what | verbs | why |\n|---|---|---|---|---|\n");
+    let mut out =
+        String::from("| from mode | where | what | verbs | why |\n|---|---|---|---|---|\n");
     for right in RIGHTS {
         let place = match right.scope {
             Scope::Cluster => "cluster",
             Scope::Own => "own namespace",
         };
-        let group = if right.group.is_empty() { String::new() } else { format!(" ({})", right.group) };
+        let group = if right.group.is_empty() {
+            String::new()
+        } else {
+            format!(" ({})", right.group)
+        };
         let only = if right.names.is_empty() {
             String::new()
         } else {

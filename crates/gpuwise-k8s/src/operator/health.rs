@@ -25,10 +25,16 @@ async fn ready(State(metrics): State<Arc<Metrics>>) -> (StatusCode, &'static str
     if metrics.is_synced() {
         (StatusCode::OK, "ok")
     } else {
-        (StatusCode::SERVICE_UNAVAILABLE, "the cluster is not read yet")
+        (
+            StatusCode::SERVICE_UNAVAILABLE,
+            "the cluster is not read yet",
+        )
     }
 }
 
 async fn text(State(metrics): State<Arc<Metrics>>) -> impl IntoResponse {
-    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], metrics.text())
+    (
+        [(header::CONTENT_TYPE, "text/plain; version=0.0.4")],
+        metrics.text(),
+    )
 }

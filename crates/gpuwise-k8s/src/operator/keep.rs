@@ -1,6 +1,6 @@
 //! Keeps the webhook's certificate: in a Secret for all operators, and its authority where the API server looks.
 
-use super::{Settings, metrics::Metrics};
+use super::{Journal, Settings, metrics::Metrics};
 use crate::{
     admission::{Certificate, names},
     manifests::{NAME, SECRET, SERVICE},
@@ -37,6 +37,7 @@ pub(super) struct Keeper {
     good_for: Duration,
     renew: watch::Sender<Option<Arc<ServerConfig>>>,
     metrics: Arc<Metrics>,
+    journal: Arc<Journal>,
     shown: String,
 }
 
@@ -62,6 +63,7 @@ impl Keeper {
             good_for: settings.certificate,
             renew,
             metrics,
+            journal: Arc::clone(&settings.journal),
             shown: String::new(),
         }
     }
@@ -71,7 +73,11 @@ impl Keeper {
         loop {
             let wait = match self.look().await {
                 Ok(()) => LOOK.min(self.good_for / 12),
-                Err(_) => RETRY,
+                Err(why) => {
+                    self.journal
+                        .say("the webhook's certificate cannot be kept", &why);
+                    RETRY
+                }
             };
             sleep(wait.max(Duration::from_millis(200))).await;
         }
@@ -79,14 +85,25 @@ impl Keeper {
 
     /// The API server is told of a new authority before its certificate is shown.
     async fn look(&mut self) -> Result<(), String> {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        let now = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .map_or(0, |since| since.as_secs());
         let kept = match self.read().await? {
-            Some(kept) if !kept.certificate.is_due(now) => kept,
+            // One that lasts otherwise than is asked for now is made anew.
+            Some(kept)
+                if !kept.certificate.is_due(now)
+                    && kept.certificate.good_for == self.good_for() =>
+            {
+                kept
+            }
             old => self.renewed(old, now).await?,
         };
         self.tell(&kept.authorities).await?;
         if kept.certificate.chain != self.shown {
-            let config = kept.certificate.config().map_err(|error| error.to_string())?;
+            let config = kept
+                .certificate
+                .config()
+                .map_err(|error| error.to_string())?;
             self.renew.send_replace(Some(config));
             self.metrics.certificate(kept.certificate.ends);
             self.shown = kept.certificate.chain;
@@ -94,8 +111,16 @@ impl Keeper {
         Ok(())
     }
 
+    fn good_for(&self) -> u64 {
+        self.good_for.as_secs().max(1)
+    }
+
     async fn read(&self) -> Result<Option<Kept>, String> {
-        let secret = self.secrets.get_opt(SECRET).await.map_err(|error| error.to_string())?;
+        let secret = self
+            .secrets
+            .get_opt(SECRET)
+            .await
+            .map_err(|error| error.to_string())?;
         Ok(secret.and_then(|secret| {
             let data = secret.data.clone().unwrap_or_default();
             let text = |key: &str| String::from_utf8(data.get(key)?.0.clone()).ok();
@@ -120,9 +145,12 @@ impl Keeper {
 
     /// A new certificate, kept if nobody was faster; else that of who was.
     async fn renewed(&self, old: Option<Kept>, now: u64) -> Result<Kept, String> {
-        let new = Certificate::new(&self.names, now, self.good_for.as_secs().max(1)).map_err(|error| error.to_string())?;
+        let new = Certificate::new(&self.names, now, self.good_for())
+            .map_err(|error| error.to_string())?;
         // What is shown elsewhere until it sees this one stays good.
-        let before = old.as_ref().map_or("", |kept| kept.certificate.authority.as_str());
+        let before = old
+            .as_ref()
+            .map_or("", |kept| kept.certificate.authority.as_str());
         let authorities = format!("{}{before}", new.authority);
         let data = [
             ("tls.crt", new.chain.clone()),
@@ -133,17 +161,25 @@ impl Keeper {
             ("good-for", new.good_for.to_string()),
             ("names", self.names.join(",")),
         ];
-        let data: BTreeMap<String, ByteString> =
-            data.into_iter().map(|(key, text)| (key.to_owned(), ByteString(text.into_bytes()))).collect();
+        let data: BTreeMap<String, ByteString> = data
+            .into_iter()
+            .map(|(key, text)| (key.to_owned(), ByteString(text.into_bytes())))
+            .collect();
         let known = match old {
             Some(kept) => Some(kept.secret),
-            None => self.secrets.get_opt(SECRET).await.map_err(|error| error.to_string())?,
+            None => self
+                .secrets
+                .get_opt(SECRET)
+                .await
+                .map_err(|error| error.to_string())?,
         };
         let written = match known {
             Some(mut secret) => {
                 secret.data = Some(data);
                 secret.metadata.managed_fields = None;
-                self.secrets.replace(SECRET, &PostParams::default(), &secret).await
+                self.secrets
+                    .replace(SECRET, &PostParams::default(), &secret)
+                    .await
             }
             None => {
                 let secret = Secret {
@@ -175,22 +211,40 @@ impl Keeper {
 
     /// Puts the authorities where the API server looks, if they are not there.
     async fn tell(&self, authorities: &str) -> Result<(), String> {
-        let there = self.webhooks.get_opt(NAME).await.map_err(|error| error.to_string())?;
+        let there = self
+            .webhooks
+            .get_opt(NAME)
+            .await
+            .map_err(|error| error.to_string())?;
         let hooks = there.and_then(|config| config.webhooks).unwrap_or_default();
-        let right = |bundle: &Option<ByteString>| bundle.as_ref().is_some_and(|bundle| bundle.0 == authorities.as_bytes());
+        let right = |bundle: &Option<ByteString>| {
+            bundle
+                .as_ref()
+                .is_some_and(|bundle| bundle.0 == authorities.as_bytes())
+        };
         if hooks.is_empty() {
             return Err("the webhook is not installed".into());
         }
-        if hooks.iter().all(|hook| right(&hook.client_config.ca_bundle)) {
+        if hooks
+            .iter()
+            .all(|hook| right(&hook.client_config.ca_bundle))
+        {
             return Ok(());
         }
         let bundle = STANDARD.encode(authorities);
-        let hooks: Vec<_> = hooks.iter().map(|hook| json!({"name": hook.name, "clientConfig": {"caBundle": bundle}})).collect();
+        let hooks: Vec<_> = hooks
+            .iter()
+            .map(|hook| json!({"name": hook.name, "clientConfig": {"caBundle": bundle}}))
+            .collect();
         let patch = Patch::Strategic(json!({"webhooks": hooks}));
         let params = PatchParams {
             field_manager: Some(NAME.into()),
             ..PatchParams::default()
         };
-        self.webhooks.patch(NAME, &params, &patch).await.map(drop).map_err(|error| error.to_string())
+        self.webhooks
+            .patch(NAME, &params, &patch)
+            .await
+            .map(drop)
+            .map_err(|error| error.to_string())
     }
 }

@@ -45,7 +45,8 @@ impl Term {
 
     fn prolong(&self, until: Instant) {
         let until = until.saturating_duration_since(self.began).as_nanos();
-        self.until.store(u64::try_from(until).unwrap_or(u64::MAX), Ordering::Release);
+        self.until
+            .store(u64::try_from(until).unwrap_or(u64::MAX), Ordering::Release);
     }
 
     fn end(&self) {
@@ -158,23 +159,30 @@ impl Lead {
         let number = spec.lease_transitions.unwrap_or_default();
         let ours = holder.as_deref() == Some(&self.identity);
         if ours && let Some(term) = term.filter(|term| term.number == number) {
-            return self.write(lease, self.spec(term.number, spec.acquire_time)).await;
+            return self
+                .write(lease, self.spec(term.number, spec.acquire_time))
+                .await;
         }
         if !ours && holder.is_some() && !self.is_over(&spec) {
             return Ok(None);
         }
         // A lease of our name that we do not remember is one of before we were started: a new term too.
-        self.write(lease, self.spec(number.saturating_add(1), None)).await
+        self.write(lease, self.spec(number.saturating_add(1), None))
+            .await
     }
 
     /// Whether nobody has renewed it for as long as it holds.
     fn is_over(&mut self, spec: &LeaseSpec) -> bool {
         let now = Instant::now();
         let (time, holder) = (spec.renew_time.clone(), spec.holder_identity.clone());
-        let holds = spec.lease_duration_seconds.and_then(|s| u64::try_from(s).ok());
+        let holds = spec
+            .lease_duration_seconds
+            .and_then(|s| u64::try_from(s).ok());
         let holds = Duration::from_secs(holds.unwrap_or(15));
         match &self.seen {
-            Some((then, who, at)) if *then == time && *who == holder => now.duration_since(*at) >= holds,
+            Some((then, who, at)) if *then == time && *who == holder => {
+                now.duration_since(*at) >= holds
+            }
             _ => {
                 self.seen = Some((time, holder, now));
                 false
@@ -200,7 +208,11 @@ impl Lead {
         let number = spec.lease_transitions;
         lease.spec = Some(spec);
         lease.metadata.managed_fields = None;
-        match self.api.replace(LEASE, &PostParams::default(), &lease).await {
+        match self
+            .api
+            .replace(LEASE, &PostParams::default(), &lease)
+            .await
+        {
             Ok(_) => Ok(number),
             Err(kube::Error::Api(error)) if error.code == 409 => Ok(None),
             Err(error) => Err(error),
@@ -209,7 +221,9 @@ impl Lead {
 
     async fn release(&self) -> Result<(), kube::Error> {
         let lease = self.api.get(LEASE).await?;
-        let Some(mut spec) = lease.spec.clone() else { return Ok(()) };
+        let Some(mut spec) = lease.spec.clone() else {
+            return Ok(());
+        };
         if spec.holder_identity.as_deref() == Some(&self.identity) {
             spec.holder_identity = Some(String::new());
             self.write(lease, spec).await?;

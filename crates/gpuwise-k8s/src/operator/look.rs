@@ -1,10 +1,11 @@
 //! A look: what is there, what is decided of it, what is written.
 
 use super::{
-    Settings, Sizer,
+    Journal, Settings, Sizer,
     lead::Term,
     metrics::Metrics,
-    own, seen::State,
+    own,
+    seen::State,
     watches::Change,
     workloads,
     writes::{Writer, Wrote},
@@ -42,6 +43,7 @@ const AGAIN: Duration = Duration::from_secs(60);
 
 pub(super) struct Looks {
     writer: Writer,
+    journal: Arc<Journal>,
     mode: Mode,
     terms: watch::Receiver<Option<Term>>,
     products: watch::Sender<Arc<BTreeSet<String>>>,
@@ -67,6 +69,7 @@ impl Looks {
     ) -> Self {
         Self {
             writer: Writer { client, metrics },
+            journal: Arc::clone(&settings.journal),
             mode: settings.mode,
             terms,
             products,
@@ -134,7 +137,9 @@ impl Looks {
         let now = Instant::now();
         self.failed.retain(|_, (_, until)| *until > now);
         let failed = &self.failed;
-        let seen = self.state.seen(self.mode, &|pod| failed.contains_key(&pod.uid));
+        let seen = self
+            .state
+            .seen(self.mode, &|pod| failed.contains_key(&pod.uid));
         let waiting = self.state.waiting();
         self.writer.metrics.depth(waiting);
         let mut result = "success";
@@ -142,7 +147,8 @@ impl Looks {
             Ok(Decision::default())
         } else {
             // The kernel takes as long as it takes; watches and the lease go on meanwhile.
-            let at = Nanoseconds(u64::try_from(Timestamp::now().as_nanosecond()).unwrap_or_default());
+            let at =
+                Nanoseconds(u64::try_from(Timestamp::now().as_nanosecond()).unwrap_or_default());
             tokio::task::block_in_place(|| decide(&seen, at))
         };
         let took = began.elapsed().as_secs_f64();
@@ -153,21 +159,34 @@ impl Looks {
                     *waits.entry(one.reason).or_default() += 1;
                 }
                 self.writer.metrics.decided(took, waits);
-                self.own.accept(term, &self.writer, &self.state, None, &decision.troubles).await;
+                if !decision.troubles.is_empty() {
+                    self.journal
+                        .say("the cluster does not add up", &decision.troubles.join("; "));
+                }
+                self.own
+                    .accept(term, &self.writer, &self.state, None, &decision.troubles)
+                    .await;
                 if !self.carry_out(term, &seen, &decision).await {
                     result = "requeue_after";
                 }
             }
             Err(why) => {
                 result = "error";
-                self.own.accept(term, &self.writer, &self.state, Some(&why), &[]).await;
+                self.journal.say("nothing can be decided", &why);
+                self.own
+                    .accept(term, &self.writer, &self.state, Some(&why), &[])
+                    .await;
             }
         }
         if let Some(sizer) = self.sizer.clone() {
             let acts = self.mode == Mode::Act;
-            self.workloads.look(term, &self.writer, &self.state, &*sizer, acts).await;
+            self.workloads
+                .look(term, &self.writer, &self.state, &*sizer, acts)
+                .await;
         }
-        self.writer.metrics.looked(result, began.elapsed().as_secs_f64());
+        self.writer
+            .metrics
+            .looked(result, began.elapsed().as_secs_f64());
     }
 
     /// Writes what was decided; whether all of it was written.
@@ -196,15 +215,22 @@ impl Looks {
             Some((one, pod, state.hostname(&one.node)?))
         });
         let writes = ready.map(|(one, pod, hostname)| async move {
-            let wrote = writer.release(term, pod, &one.node, &hostname, &one.words, plan).await;
+            let own = state.since_arrival(pod).map(|since| since.as_secs_f64());
+            let wrote = writer
+                .release(term, pod, &one.node, &hostname, &one.words, plan)
+                .await;
             if wrote == Wrote::Done {
-                let since = pod.gated_at.map(|at| Timestamp::now().duration_since(at).as_secs_f64());
-                writer.metrics.placed(since);
+                let since = pod
+                    .gated_at
+                    .map(|at| Timestamp::now().duration_since(at).as_secs_f64());
+                writer.metrics.placed(since, own);
             }
             (one, pod, wrote)
         });
-        let done: Vec<(&Placed, &Arc<Pod>, Wrote)> =
-            futures_util::stream::iter(writes).buffer_unordered(AT_ONCE).collect().await;
+        let done: Vec<(&Placed, &Arc<Pod>, Wrote)> = futures_util::stream::iter(writes)
+            .buffer_unordered(AT_ONCE)
+            .collect()
+            .await;
         let mut whole = true;
         for (one, pod, wrote) in done {
             match wrote {
@@ -220,8 +246,9 @@ impl Looks {
                 // A watch brings what is.
                 Wrote::Changed => whole = false,
                 Wrote::Fenced => return false,
-                Wrote::Failed(_) => {
+                Wrote::Failed(why) => {
                     whole = false;
+                    self.journal.say("a gate cannot be taken off", &why);
                     self.back_off(&pod.uid);
                 }
             }
@@ -232,7 +259,8 @@ impl Looks {
     fn back_off(&mut self, uid: &str) {
         let tries = self.failed.get(uid).map_or(0, |(tries, _)| *tries);
         let wait = FIRST.saturating_mul(1 << tries.min(10)).min(MOST);
-        self.failed.insert(uid.to_owned(), (tries + 1, Instant::now() + wait));
+        self.failed
+            .insert(uid.to_owned(), (tries + 1, Instant::now() + wait));
     }
 
     /// Says why pods wait, where that is new.
@@ -240,7 +268,9 @@ impl Looks {
         let now = Instant::now();
         let mut new: Vec<(Arc<Pod>, &Waits)> = Vec::new();
         for one in waits {
-            let Some(pod) = seen.pods.get(one.pod) else { continue };
+            let Some(pod) = seen.pods.get(one.pod) else {
+                continue;
+            };
             let known = self.said.get(&pod.uid);
             let same = known.is_some_and(|(reason, words, at)| {
                 *reason == one.reason && (*words == one.words || now.duration_since(*at) < AGAIN)
@@ -255,12 +285,19 @@ impl Looks {
             let wrote = writer.condition(term, &pod, one.reason, &words).await;
             (pod, one, wrote)
         });
-        let done: Vec<_> = futures_util::stream::iter(writes).buffer_unordered(AT_ONCE).collect().await;
+        let done: Vec<_> = futures_util::stream::iter(writes)
+            .buffer_unordered(AT_ONCE)
+            .collect()
+            .await;
         let mut whole = true;
         for (pod, one, wrote) in done {
             whole &= wrote == Wrote::Done;
+            if let Wrote::Failed(why) = &wrote {
+                self.journal.say("a condition cannot be written", why);
+            }
             if wrote == Wrote::Done {
-                self.said.insert(pod.uid.clone(), (one.reason, one.words.clone(), now));
+                self.said
+                    .insert(pod.uid.clone(), (one.reason, one.words.clone(), now));
             }
         }
         // Who is gone need not be remembered.

@@ -10,8 +10,9 @@ use std::{
 };
 
 /// Bounds of times, in seconds.
-const BOUNDS: [f64; 14] = [
-    0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0,
+const BOUNDS: [f64; 19] = [
+    0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0, 2.5,
+    5.0, 10.0, 30.0,
 ];
 
 #[derive(Default)]
@@ -45,6 +46,7 @@ struct Counted {
     looks: Histogram,
     decisions: Histogram,
     gated: Histogram,
+    own: Histogram,
     reviews: Histogram,
     writes: Histogram,
     results: BTreeMap<&'static str, u64>,
@@ -90,7 +92,8 @@ impl Metrics {
     }
 
     pub(crate) fn reviewed(&self, gated: bool, seconds: f64) {
-        self.reviews_gated.fetch_add(u64::from(gated), Ordering::Relaxed);
+        self.reviews_gated
+            .fetch_add(u64::from(gated), Ordering::Relaxed);
         self.change(|all| all.reviews.add(seconds));
     }
 
@@ -109,12 +112,18 @@ impl Metrics {
         });
     }
 
-    /// A gate is off, so many seconds after it was put on, where that is known.
-    pub(super) fn placed(&self, seconds: Option<f64>) {
+    /// A gate is off: so many seconds after it was put on, and of these until we began to write, where that is
+    /// known.
+    pub(super) fn placed(&self, gated: Option<f64>, own: Option<f64>) {
         self.placed.fetch_add(1, Ordering::Relaxed);
-        if let Some(seconds) = seconds {
-            self.change(|all| all.gated.add(seconds));
-        }
+        self.change(|all| {
+            if let Some(seconds) = gated {
+                all.gated.add(seconds);
+            }
+            if let Some(seconds) = own {
+                all.own.add(seconds);
+            }
+        });
     }
 
     /// A write was answered with this status; 0: with none.
@@ -130,16 +139,55 @@ impl Metrics {
         let mut out = String::new();
         let number = |value: &AtomicU64| value.load(Ordering::Relaxed);
         let mut one = |name: &str, kind: &str, about: &str, labels: &str, value: u64| {
-            let _ = write!(out, "# HELP {name} {about}\n# TYPE {name} {kind}\n{name}{labels} {value}\n");
+            let _ = write!(
+                out,
+                "# HELP {name} {about}\n# TYPE {name} {kind}\n{name}{labels} {value}\n"
+            );
         };
         let leads = u64::from(self.leads.load(Ordering::Relaxed));
         let controller = "{controller=\"pods\"}";
-        one("leader_election_master_status", "gauge", "Whether this one leads.", "{name=\"gpuwise-operator\"}", leads);
-        one("controller_runtime_active_workers", "gauge", "Loops that look.", controller, leads);
-        one("workqueue_depth", "gauge", "Pods that wait for a decision.", "{name=\"pods\"}", number(&self.depth));
-        one("gpuwise_operator_pods_placed_total", "counter", "Gates taken off.", "", number(&self.placed));
-        one("gpuwise_operator_reviews_changed_total", "counter", "Pods that the webhook gated or annotated.", "", number(&self.reviews_gated));
-        one("gpuwise_operator_certificate_end_seconds", "gauge", "When the webhook's certificate ends, in seconds since 1970; 0: there is none.", "", number(&self.certificate_ends));
+        one(
+            "leader_election_master_status",
+            "gauge",
+            "Whether this one leads.",
+            "{name=\"gpuwise-operator\"}",
+            leads,
+        );
+        one(
+            "controller_runtime_active_workers",
+            "gauge",
+            "Loops that look.",
+            controller,
+            leads,
+        );
+        one(
+            "workqueue_depth",
+            "gauge",
+            "Pods that wait for a decision.",
+            "{name=\"pods\"}",
+            number(&self.depth),
+        );
+        one(
+            "gpuwise_operator_pods_placed_total",
+            "counter",
+            "Gates taken off.",
+            "",
+            number(&self.placed),
+        );
+        one(
+            "gpuwise_operator_reviews_changed_total",
+            "counter",
+            "Pods that the webhook gated or annotated.",
+            "",
+            number(&self.reviews_gated),
+        );
+        one(
+            "gpuwise_operator_certificate_end_seconds",
+            "gauge",
+            "When the webhook's certificate ends, in seconds since 1970; 0: there is none.",
+            "",
+            number(&self.certificate_ends),
+        );
         self.change(|all| {
             out.push_str("# HELP controller_runtime_reconcile_total Looks, by how they went.\n# TYPE controller_runtime_reconcile_total counter\n");
             for result in ["success", "error", "requeue_after"] {
@@ -159,6 +207,7 @@ impl Metrics {
             all.looks.write(&mut out, "controller_runtime_reconcile_time_seconds", "What a look takes, writes included.");
             all.decisions.write(&mut out, "gpuwise_operator_decision_seconds", "What a decision takes, without reading and writing.");
             all.gated.write(&mut out, "gpuwise_operator_gated_seconds", "From the gate put on to the gate taken off.");
+            all.own.write(&mut out, "gpuwise_operator_place_seconds", "From a watch's word of a gated pod to the write that takes the gate off.");
             all.writes.write(&mut out, "rest_client_request_duration_seconds", "What a write takes.");
             all.reviews.write(&mut out, "controller_runtime_webhook_latency_seconds", "What the webhook takes to answer.");
         });

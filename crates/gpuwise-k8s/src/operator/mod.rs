@@ -5,6 +5,7 @@
 //! watch brings starts a look, or the end of a back-off.
 
 mod health;
+mod journal;
 mod keep;
 mod lead;
 mod look;
@@ -16,6 +17,7 @@ mod why;
 mod workloads;
 mod writes;
 
+pub use journal::Journal;
 pub use lead::{Lead, Term};
 pub use metrics::Metrics;
 pub use why::{Answer, Why, why};
@@ -47,6 +49,7 @@ pub struct Settings {
     pub lease: Duration,
     /// Sizes what GpuWorkloads ask for; `None`: they are left as they are.
     pub sizer: Option<Arc<dyn Sizer>>,
+    pub journal: Arc<Journal>,
 }
 
 /// How the cluster is reached.
@@ -123,7 +126,10 @@ pub fn run(settings: Settings, listening: impl FnOnce(SocketAddr)) -> Result<(),
     ended
 }
 
-async fn operate(settings: Settings, listening: impl FnOnce(SocketAddr)) -> Result<(), OperatorError> {
+async fn operate(
+    settings: Settings,
+    listening: impl FnOnce(SocketAddr),
+) -> Result<(), OperatorError> {
     let told = told_to_end().map_err(OperatorError::Runtime)?;
     let client = settings.connection.client().await?;
     let metrics = Arc::new(Metrics::default());
@@ -151,7 +157,12 @@ async fn operate(settings: Settings, listening: impl FnOnce(SocketAddr)) -> Resu
         let keeper = keep::Keeper::new(client.clone(), &settings, renew, Arc::clone(&metrics));
         tokio::spawn(keeper.keep());
     }
-    let (lead, terms) = Lead::new(client.clone(), &settings.namespace, &settings.identity, settings.lease);
+    let (lead, terms) = Lead::new(
+        client.clone(),
+        &settings.namespace,
+        &settings.identity,
+        settings.lease,
+    );
     let (end, ends) = watch::channel(false);
     let leading = tokio::spawn(lead.run(ends, Arc::clone(&metrics)));
     let (send, changes) = mpsc::channel(4096);

@@ -32,31 +32,43 @@ impl Written {
             let (holds, words) = match wrong {
                 Some(why) => (false, why.to_owned()),
                 None if troubles.is_empty() => (true, "decisions are made by it".to_owned()),
-                None => (true, format!("decisions are made by it; {}", troubles.join("; "))),
+                None => (
+                    true,
+                    format!("decisions are made by it; {}", troubles.join("; ")),
+                ),
             };
-            self.status(term, writer, &object, holds, &words, json!({})).await;
+            self.status(term, writer, &object, holds, &words, json!({}))
+                .await;
         }
         for object in state.own::<GpuPriceBookSpec>(Own::Prices) {
-            self.status(term, writer, &object, true, "its prices count", json!({})).await;
+            self.status(term, writer, &object, true, "its prices count", json!({}))
+                .await;
         }
         let mut taken: BTreeMap<String, String> = BTreeMap::new();
         for object in state.own::<GpuQuotaSpec>(Own::Quota) {
             let name = &object.metadata.name;
             let twice = object.spec.namespaces.iter().find_map(|namespace| {
-                taken.get(namespace).map(|first| (namespace.clone(), first.clone()))
+                taken
+                    .get(namespace)
+                    .map(|first| (namespace.clone(), first.clone()))
             });
             for namespace in &object.spec.namespaces {
-                taken.entry(namespace.clone()).or_insert_with(|| name.clone());
+                taken
+                    .entry(namespace.clone())
+                    .or_insert_with(|| name.clone());
             }
             let used = state.held(&object.spec.namespaces);
             let (holds, words) = match twice {
                 None => (true, "it counts".to_owned()),
                 Some((namespace, first)) => (
                     false,
-                    format!("namespace {namespace} is in GpuQuota {first} too, which counts for it; take it out of one"),
+                    format!(
+                        "namespace {namespace} is in GpuQuota {first} too, which counts for it; take it out of one"
+                    ),
                 ),
             };
-            self.status(term, writer, &object, holds, &words, json!({"used": used})).await;
+            self.status(term, writer, &object, holds, &words, json!({"used": used}))
+                .await;
         }
     }
 
@@ -78,9 +90,13 @@ impl Written {
             reason: if holds { "Accepted" } else { "Invalid" }.into(),
             message: words.to_owned(),
         };
-        let there = object.status.as_ref().and_then(|status| status.get("conditions"));
-        let there: Vec<Condition> =
-            there.and_then(|all| serde_json::from_value(all.clone()).ok()).unwrap_or_default();
+        let there = object
+            .status
+            .as_ref()
+            .and_then(|status| status.get("conditions"));
+        let there: Vec<Condition> = there
+            .and_then(|all| serde_json::from_value(all.clone()).ok())
+            .unwrap_or_default();
         let (conditions, _) = settled(&there, condition);
         if let Some(status) = status.as_object_mut() {
             status.insert("observedGeneration".into(), generation.into());
@@ -97,7 +113,11 @@ impl Written {
             return;
         }
         let api = Api::all_with(writer.client.clone(), &api_resource::<T>());
-        if writer.status(term, &api, &object.metadata.name, &status).await == Wrote::Done {
+        if writer
+            .status(term, &api, &object.metadata.name, &status)
+            .await
+            == Wrote::Done
+        {
             self.0.insert(key, plain);
         }
     }

@@ -7,8 +7,8 @@ use crate::{
     objects,
     resources::{GpuPolicySpec, GpuPriceBookSpec, GpuQuotaSpec, Object, Resource},
     steer::{
-        Ask, Constraint, GATE, Names, Node, Operator, PRODUCT, Place, Pod, Quota, Requirement, Rules, Said,
-        Seen, Taint, Toleration, ask, is_accelerator,
+        Ask, Constraint, GATE, Names, Node, Operator, PRODUCT, Place, Pod, Quota, Requirement,
+        Rules, Said, Seen, Taint, Toleration, ask, is_accelerator,
     },
 };
 use gpuwise_domain::placement::Node as FleetNode;
@@ -17,7 +17,9 @@ use kube::{api::DynamicObject, runtime::watcher::Event};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
+    time::Duration,
 };
+use tokio::time::Instant;
 
 /// The node that a pod was sent to, as its annotation says.
 pub(super) const NODE: &str = "gpuwise.dev/node";
@@ -42,7 +44,10 @@ impl Kept {
     fn take(&mut self, event: Event<DynamicObject>) -> bool {
         let key = |object: &DynamicObject| {
             let meta = &object.metadata;
-            (meta.namespace.clone().unwrap_or_default(), meta.name.clone().unwrap_or_default())
+            (
+                meta.namespace.clone().unwrap_or_default(),
+                meta.name.clone().unwrap_or_default(),
+            )
         };
         match event {
             Event::Init => {
@@ -88,13 +93,18 @@ pub(super) struct State {
     pods: Made<inventory::Pod, Pod>,
     /// Pods that we sent somewhere, until a watch shows it: by uid.
     sent: BTreeMap<String, String>,
+    /// When a watch first told of pods that wait behind our gate: by uid.
+    arrived: BTreeMap<String, Instant>,
 }
 
 impl State {
     /// Takes a change in; whether a decision may be another now.
     pub(super) fn take(&mut self, change: Change) -> bool {
         match change {
-            Change::Cluster(change) => self.fold.apply(change),
+            Change::Cluster(change) => {
+                self.arrives(&change);
+                self.fold.apply(change)
+            }
             Change::Own(which, event) => {
                 if matches!(event, Event::InitDone) {
                     self.own_read.insert(which);
@@ -103,6 +113,25 @@ impl State {
             }
             Change::Absent(which) => self.own_read.insert(which),
         }
+    }
+
+    fn arrives(&mut self, change: &inventory::Change) {
+        let inventory::Change::Pod(Event::Apply(pod) | Event::InitApply(pod)) = change else {
+            return;
+        };
+        let gated = pod
+            .spec
+            .scheduling_gates
+            .iter()
+            .any(|gate| gate.name == GATE);
+        if let Some(uid) = pod.metadata.uid.as_ref().filter(|_| gated) {
+            self.arrived.entry(uid.clone()).or_insert_with(Instant::now);
+        }
+    }
+
+    /// How long ago a watch first told of a pod.
+    pub(super) fn since_arrival(&self, pod: &Pod) -> Option<Duration> {
+        self.arrived.get(&pod.uid).map(Instant::elapsed)
     }
 
     /// Whether all has been read once.
@@ -114,14 +143,21 @@ impl State {
             _ => false,
         };
         let own = [Own::Policy, Own::Prices, Own::Quota, Own::Workload];
-        [Kind::Nodes, Kind::Pods, Kind::PodGroups].into_iter().all(read)
+        [Kind::Nodes, Kind::Pods, Kind::PodGroups]
+            .into_iter()
+            .all(read)
             && own.iter().all(|which| self.own_read.contains(which))
     }
 
     /// Our own objects of a kind that can be read.
     pub(super) fn own<T: Resource>(&self, which: Own) -> Vec<Object<T>> {
-        let all = self.own.get(&which).into_iter().flat_map(|kept| kept.all.values());
-        all.filter_map(|object| serde_json::from_value(serde_json::to_value(object).ok()?).ok()).collect()
+        let all = self
+            .own
+            .get(&which)
+            .into_iter()
+            .flat_map(|kept| kept.all.values());
+        all.filter_map(|object| serde_json::from_value(serde_json::to_value(object).ok()?).ok())
+            .collect()
     }
 
     /// A pod was sent to a node, before a watch shows it.
@@ -136,8 +172,12 @@ impl State {
         let mut nodes = Made::new();
         for node in inventory.nodes.values() {
             let key = (String::new(), node.name.to_string());
-            let known = self.nodes.remove(&key).filter(|(of, _)| Arc::ptr_eq(of, node));
-            let known = known.unwrap_or_else(|| (Arc::clone(node), Some(Arc::new(read_node(node)))));
+            let known = self
+                .nodes
+                .remove(&key)
+                .filter(|(of, _)| Arc::ptr_eq(of, node));
+            let known =
+                known.unwrap_or_else(|| (Arc::clone(node), Some(Arc::new(read_node(node)))));
             nodes.insert(key, known);
         }
         self.nodes = nodes;
@@ -145,7 +185,10 @@ impl State {
         let mut uids = BTreeSet::new();
         for pod in inventory.pods.values() {
             let key = (pod.namespace.to_string(), pod.name.to_string());
-            let known = self.pods.remove(&key).filter(|(of, _)| Arc::ptr_eq(of, pod));
+            let known = self
+                .pods
+                .remove(&key)
+                .filter(|(of, _)| Arc::ptr_eq(of, pod));
             let known = known.unwrap_or_else(|| {
                 let sent = self.sent.get(&*pod.uid);
                 let made = read_pod(pod, &mut self.constraints, sent.map(String::as_str));
@@ -159,6 +202,14 @@ impl State {
         self.pods = pods;
         // What a watch has shown, or is gone, need not be remembered.
         self.sent.retain(|uid, _| uids.contains(uid));
+        let gated: BTreeSet<&str> = self
+            .pods
+            .values()
+            .filter_map(|(_, made)| made.as_ref())
+            .filter(|pod| pod.place == Place::Gated)
+            .map(|pod| pod.uid.as_str())
+            .collect();
+        self.arrived.retain(|uid, _| gated.contains(uid.as_str()));
         self.constraints.retain(|one| Arc::strong_count(one) > 1);
     }
 
@@ -168,13 +219,17 @@ impl State {
 
     /// Pods that wait, gated by us or not.
     pub(super) fn waiting(&self) -> usize {
-        self.made().filter(|pod| pod.waits() && pod.ask.is_some()).count()
+        self.made()
+            .filter(|pod| pod.waits() && pod.ask.is_some())
+            .count()
     }
 
     /// Products that nodes have.
     pub(super) fn products(&self) -> BTreeSet<String> {
         let nodes = self.nodes.values().filter_map(|(_, made)| made.as_ref());
-        nodes.filter_map(|node| node.labels.get(PRODUCT).cloned()).collect()
+        nodes
+            .filter_map(|node| node.labels.get(PRODUCT).cloned())
+            .collect()
     }
 
     pub(super) fn hostname(&self, node: &str) -> Option<String> {
@@ -196,7 +251,11 @@ impl State {
         let groups = self.fold.inventory().groups.iter();
         let prices = book.into_iter().flat_map(|book| &book.prices);
         Seen {
-            nodes: self.nodes.values().filter_map(|(_, made)| made.clone()).collect(),
+            nodes: self
+                .nodes
+                .values()
+                .filter_map(|(_, made)| made.clone())
+                .collect(),
             pods: self.made().filter(counts).cloned().collect(),
             groups: groups
                 .filter_map(|(key, group)| {
@@ -204,18 +263,28 @@ impl State {
                     Some((key, group.min_count?))
                 })
                 .collect(),
-            quotas: self.own::<GpuQuotaSpec>(Own::Quota).iter().map(quota).collect(),
+            quotas: self
+                .own::<GpuQuotaSpec>(Own::Quota)
+                .iter()
+                .map(quota)
+                .collect(),
             rules: policies.first().map_or_else(Rules::default, rules),
-            prices: prices.filter_map(|price| Some((price.product.clone(), price.micros()?))).collect(),
+            prices: prices
+                .filter_map(|price| Some((price.product.clone(), price.micros()?)))
+                .collect(),
             currency: book.map(|book| book.currency.clone()),
         }
     }
 
     /// GPUs that pods of these namespaces hold.
     pub(super) fn held(&self, namespaces: &[String]) -> i64 {
-        let pods = self.made().filter(|pod| !pod.waits() && namespaces.contains(&pod.namespace));
+        let pods = self
+            .made()
+            .filter(|pod| !pod.waits() && namespaces.contains(&pod.namespace));
         let asks = pods.filter_map(|pod| pod.ask.as_ref());
-        asks.filter(|ask| !ask.resource.contains("mig-")).map(|ask| i64::from(ask.count)).sum()
+        asks.filter(|ask| !ask.resource.contains("mig-"))
+            .map(|ask| i64::from(ask.count))
+            .sum()
     }
 }
 
@@ -239,13 +308,22 @@ fn rules(object: &Object<GpuPolicySpec>) -> Rules {
         order: spec.order.map(Into::into),
         backfill: spec.backfill.map(Into::into),
         placement: spec.placement.clone(),
-        starvation: spec.starvation_seconds.map(|s| Nanoseconds(seconds(s).saturating_mul(1_000_000_000))),
+        starvation: spec
+            .starvation_seconds
+            .map(|s| Nanoseconds(seconds(s).saturating_mul(1_000_000_000))),
     }
 }
 
 fn read_node(node: &inventory::Node) -> Node {
-    let labels: Names = node.labels.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();
-    let counted = node.extended.iter().filter(|(name, _)| is_accelerator(name));
+    let labels: Names = node
+        .labels
+        .iter()
+        .map(|(key, value)| (key.to_string(), value.to_string()))
+        .collect();
+    let counted = node
+        .extended
+        .iter()
+        .filter(|(name, _)| is_accelerator(name));
     Node {
         name: node.name.to_string(),
         taints: node
@@ -261,7 +339,9 @@ fn read_node(node: &inventory::Node) -> Node {
         open: node.open() && labels.contains_key(HOSTNAME),
         labels,
         cpu_milli: node.cpu_milli.unwrap_or(FleetNode::CPU_UNKNOWN),
-        memory_mib: node.memory.map_or(FleetNode::MEMORY_UNKNOWN, |bytes| bytes >> 20),
+        memory_mib: node
+            .memory
+            .map_or(FleetNode::MEMORY_UNKNOWN, |bytes| bytes >> 20),
         accelerators: counted
             .filter_map(|(name, count)| Some((name.to_string(), u32::try_from(*count).ok()?)))
             .collect(),
@@ -294,9 +374,14 @@ fn read_pod(
         .iter()
         .map(|(name, count)| (&**name, count.to_string()))
         .collect();
-    let resources: Vec<(&str, &str)> = counts.iter().map(|(name, text)| (*name, text.as_str())).collect();
+    let resources: Vec<(&str, &str)> = counts
+        .iter()
+        .map(|(name, text)| (*name, text.as_str()))
+        .collect();
     let names = |all: &BTreeMap<Text, Text>| -> Names {
-        all.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect()
+        all.iter()
+            .map(|(key, value)| (key.to_string(), value.to_string()))
+            .collect()
     };
     let asked = ask(Said {
         resources: &resources,
@@ -308,15 +393,27 @@ fn read_pod(
     });
     // What it holds counts, whatever else it says.
     let asked = asked.unwrap_or_else(|_| bare(&resources));
-    let one = if place.node().is_some() { Constraint::default() } else { constraint(shape) };
+    let one = if place.node().is_some() {
+        Constraint::default()
+    } else {
+        constraint(shape)
+    };
     Some(Pod {
         namespace: pod.namespace.to_string(),
         name: pod.name.to_string(),
         uid: pod.uid.to_string(),
         version: pod.version.to_string(),
-        created: Nanoseconds(u64::try_from(pod.created).unwrap_or_default().saturating_mul(1_000_000_000)),
-        gated_at: pod.annotation(crate::admission::GATED_AT).and_then(|text| text.parse().ok()),
-        owner: pod.owner.as_ref().map_or(String::new(), |owner| format!("{}/{}", owner.kind, owner.name)),
+        created: Nanoseconds(
+            u64::try_from(pod.created)
+                .unwrap_or_default()
+                .saturating_mul(1_000_000_000),
+        ),
+        gated_at: pod
+            .annotation(crate::admission::GATED_AT)
+            .and_then(|text| text.parse().ok()),
+        owner: pod.owner.as_ref().map_or(String::new(), |owner| {
+            format!("{}/{}", owner.kind, owner.name)
+        }),
         priority: shape.priority,
         ask: asked,
         cpu_milli: shape.asks.cpu_milli,
@@ -356,7 +453,10 @@ fn constraint(shape: &Shape) -> Constraint {
     };
     let term = |term: &objects::Term| {
         let fields = term.match_fields.iter().map(|one| requirement(one, true));
-        let labels = term.match_expressions.iter().map(|one| requirement(one, false));
+        let labels = term
+            .match_expressions
+            .iter()
+            .map(|one| requirement(one, false));
         fields.chain(labels).collect()
     };
     let mut tolerations: Vec<Toleration> = shape
@@ -371,8 +471,17 @@ fn constraint(shape: &Shape) -> Constraint {
         .collect();
     tolerations.sort();
     Constraint {
-        node_selector: shape.node_selector.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect(),
-        terms: shape.node_terms.iter().flat_map(|all| all.iter()).map(term).collect(),
+        node_selector: shape
+            .node_selector
+            .iter()
+            .map(|(key, value)| (key.to_string(), value.to_string()))
+            .collect(),
+        terms: shape
+            .node_terms
+            .iter()
+            .flat_map(|all| all.iter())
+            .map(term)
+            .collect(),
         tolerations,
     }
 }

@@ -62,7 +62,12 @@ pub(super) fn start(client: &Client, send: &mpsc::Sender<Change>) {
 
 fn own<T: Resource>(client: &Client, send: &mpsc::Sender<Change>, which: Own) {
     let api = Api::all_with(client.clone(), &api_resource::<T>());
-    one(api, send, move |event| Change::Own(which, event), move |_| Change::Absent(which));
+    one(
+        api,
+        send,
+        move |event| Change::Own(which, event),
+        move |_| Change::Absent(which),
+    );
 }
 
 fn one<K>(

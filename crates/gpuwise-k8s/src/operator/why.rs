@@ -2,7 +2,7 @@
 
 use super::{
     Connection, OperatorError,
-    seen::{State},
+    seen::State,
     watches::{self, Change},
 };
 use crate::{
@@ -45,12 +45,17 @@ pub fn why(connection: &Connection, asked: &Why) -> Result<Answer, OperatorError
     let answer = runtime.block_on(async {
         let client = connection.client().await?;
         // Who cannot be reached is told at once, and not after many tries of each watch.
-        client.apiserver_version().await.map_err(OperatorError::Client)?;
+        client
+            .apiserver_version()
+            .await
+            .map_err(OperatorError::Client)?;
         let (send, mut changes) = mpsc::channel(4096);
         watches::start(&client, &send);
         let mut state = State::default();
         while !state.is_read() {
-            let Some(change): Option<Change> = changes.recv().await else { break };
+            let Some(change): Option<Change> = changes.recv().await else {
+                break;
+            };
             state.take(change);
         }
         state.refresh();
@@ -64,7 +69,10 @@ fn explained(state: &State, asked: &Why) -> Result<Answer, OperatorError> {
     let missing = || OperatorError::NoPod(format!("{}/{}", asked.namespace, asked.pod));
     // Everybody who waits is looked at as the operator would, whether it acts or proposes.
     let seen = state.seen(Mode::Propose, &|_| false);
-    let found = seen.pods.iter().position(|pod| pod.namespace == asked.namespace && pod.name == asked.pod);
+    let found = seen
+        .pods
+        .iter()
+        .position(|pod| pod.namespace == asked.namespace && pod.name == asked.pod);
     let at = found.ok_or_else(missing)?;
     let pod = seen.pods.get(at).ok_or_else(missing)?;
     let answer = |reason: &str, node: Option<&str>, words: String| Answer {
@@ -74,7 +82,13 @@ fn explained(state: &State, asked: &Why) -> Result<Answer, OperatorError> {
         gated: pod.place == Place::Gated,
     };
     match &pod.place {
-        Place::Bound(node) => return Ok(answer("Bound", Some(node), format!("it is bound to node {node}"))),
+        Place::Bound(node) => {
+            return Ok(answer(
+                "Bound",
+                Some(node),
+                format!("it is bound to node {node}"),
+            ));
+        }
         Place::Sent(node) => {
             let words = format!("its gate is off, and kube-scheduler is to bind it to node {node}");
             return Ok(answer("Sent", Some(node), words));
@@ -82,7 +96,11 @@ fn explained(state: &State, asked: &Why) -> Result<Answer, OperatorError> {
         Place::Gated | Place::Free => {}
     }
     if pod.ask.is_none() {
-        return Ok(answer("NoGpu", None, "it asks for no GPU, or not to be steered: kube-scheduler has it".into()));
+        return Ok(answer(
+            "NoGpu",
+            None,
+            "it asks for no GPU, or not to be steered: kube-scheduler has it".into(),
+        ));
     }
     let now = Nanoseconds(u64::try_from(Timestamp::now().as_nanosecond()).unwrap_or_default());
     let decision = decide(&seen, now).map_err(OperatorError::Rules)?;

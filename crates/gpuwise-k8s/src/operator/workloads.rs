@@ -120,14 +120,25 @@ async fn settle(
                     }
                 }
             } else {
-                say("Applied", Status::False, "Proposed", "nothing is made: the operator does not act (--mode act)");
+                say(
+                    "Applied",
+                    Status::False,
+                    "Proposed",
+                    "nothing is made: the operator does not act (--mode act)",
+                );
             }
         }
     }
     status["conditions"] = json!(conditions);
     let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
-    let api = Api::namespaced_with(writer.client.clone(), namespace, &api_resource::<GpuWorkloadSpec>());
-    let said = writer.status(term, &api, &object.metadata.name, &status).await;
+    let api = Api::namespaced_with(
+        writer.client.clone(),
+        namespace,
+        &api_resource::<GpuWorkloadSpec>(),
+    );
+    let said = writer
+        .status(term, &api, &object.metadata.name, &status)
+        .await;
     written && said == Wrote::Done
 }
 
@@ -143,7 +154,10 @@ async fn apply(
     for one in all {
         let mut one = one.clone();
         let kind = one["kind"].as_str().unwrap_or_default().to_owned();
-        let name = one["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        let name = one["metadata"]["name"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned();
         let version = one["apiVersion"].as_str().unwrap_or_default().to_owned();
         one["metadata"]["namespace"] = namespace.into();
         one["metadata"]["ownerReferences"] = json!([{
@@ -156,12 +170,21 @@ async fn apply(
         }]);
         let (group, version) = version.split_once('/').unwrap_or(("", &version));
         let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, &kind));
-        let api: Api<DynamicObject> = Api::namespaced_with(writer.client.clone(), namespace, &resource);
+        let api: Api<DynamicObject> =
+            Api::namespaced_with(writer.client.clone(), namespace, &resource);
         let params = PatchParams::apply(NAME);
-        let write = async { api.patch(&name, &params, &Patch::Apply(&one)).await.map(drop) };
+        let write = async {
+            api.patch(&name, &params, &Patch::Apply(&one))
+                .await
+                .map(drop)
+        };
         match writer.fenced(term, "PATCH", write).await {
             Wrote::Done => names.push(format!("{kind} {name}")),
-            Wrote::Changed => return Err(format!("{kind} {name} is another's, or its namespace is going: it is not taken over")),
+            Wrote::Changed => {
+                return Err(format!(
+                    "{kind} {name} is another's, or its namespace is going: it is not taken over"
+                ));
+            }
             Wrote::Fenced => return Err("another operator leads".into()),
             Wrote::Failed(why) => return Err(format!("{kind} {name}: {why}")),
         }

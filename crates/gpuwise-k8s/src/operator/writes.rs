@@ -42,7 +42,15 @@ pub(super) struct Writer {
 
 impl Writer {
     /// Takes the gate off and names the node, if nobody has changed the pod since.
-    pub(super) async fn release(&self, term: &Term, pod: &Pod, node: &str, hostname: &str, words: &str, plan: &str) -> Wrote {
+    pub(super) async fn release(
+        &self,
+        term: &Term,
+        pod: &Pod,
+        node: &str,
+        hostname: &str,
+        words: &str,
+        plan: &str,
+    ) -> Wrote {
         let patch = json!({
             "metadata": {
                 "uid": pod.uid,
@@ -56,12 +64,29 @@ impl Writer {
         });
         let api: Api<objects::Pod> = Api::namespaced(self.client.clone(), &pod.namespace);
         let params = PatchParams::apply(NAME);
-        let write = async { api.patch(&pod.name, &PatchParams { force: false, ..params }, &Patch::Strategic(patch)).await.map(drop) };
+        let write = async {
+            api.patch(
+                &pod.name,
+                &PatchParams {
+                    force: false,
+                    ..params
+                },
+                &Patch::Strategic(patch),
+            )
+            .await
+            .map(drop)
+        };
         self.fenced(term, "PATCH", write).await
     }
 
     /// Says why a pod waits, as a condition of it.
-    pub(super) async fn condition(&self, term: &Term, pod: &Pod, reason: &str, words: &str) -> Wrote {
+    pub(super) async fn condition(
+        &self,
+        term: &Term,
+        pod: &Pod,
+        reason: &str,
+        words: &str,
+    ) -> Wrote {
         let patch = json!({
             "metadata": {"uid": pod.uid},
             "status": {"conditions": [{
@@ -73,8 +98,15 @@ impl Writer {
             }]},
         });
         let api: Api<objects::Pod> = Api::namespaced(self.client.clone(), &pod.namespace);
-        let params = PatchParams { field_manager: Some(NAME.into()), ..PatchParams::default() };
-        let write = async { api.patch_status(&pod.name, &params, &Patch::Strategic(patch)).await.map(drop) };
+        let params = PatchParams {
+            field_manager: Some(NAME.into()),
+            ..PatchParams::default()
+        };
+        let write = async {
+            api.patch_status(&pod.name, &params, &Patch::Strategic(patch))
+                .await
+                .map(drop)
+        };
         self.fenced(term, "PATCH", write).await
     }
 
@@ -105,15 +137,33 @@ impl Writer {
     }
 
     /// Sets the status of an object of ours.
-    pub(super) async fn status(&self, term: &Term, api: &Api<kube::api::DynamicObject>, name: &str, status: &Value) -> Wrote {
+    pub(super) async fn status(
+        &self,
+        term: &Term,
+        api: &Api<kube::api::DynamicObject>,
+        name: &str,
+        status: &Value,
+    ) -> Wrote {
         let patch = json!({"status": status});
-        let params = PatchParams { field_manager: Some(NAME.into()), ..PatchParams::default() };
-        let write = async { api.patch_status(name, &params, &Patch::Merge(patch)).await.map(drop) };
+        let params = PatchParams {
+            field_manager: Some(NAME.into()),
+            ..PatchParams::default()
+        };
+        let write = async {
+            api.patch_status(name, &params, &Patch::Merge(patch))
+                .await
+                .map(drop)
+        };
         self.fenced(term, "PATCH", write).await
     }
 
     /// Writes only while we lead, and not for ever.
-    pub(super) async fn fenced(&self, term: &Term, method: &'static str, write: impl Future<Output = Result<(), kube::Error>>) -> Wrote {
+    pub(super) async fn fenced(
+        &self,
+        term: &Term,
+        method: &'static str,
+        write: impl Future<Output = Result<(), kube::Error>>,
+    ) -> Wrote {
         if !term.holds() {
             return Wrote::Fenced;
         }
@@ -126,9 +176,13 @@ impl Writer {
                 code => (code, Wrote::Failed(error.message)),
             },
             Ok(Err(error)) => (0, Wrote::Failed(error.to_string())),
-            Err(_) => (0, Wrote::Failed("the API server did not answer in 4 s".into())),
+            Err(_) => (
+                0,
+                Wrote::Failed("the API server did not answer in 4 s".into()),
+            ),
         };
-        self.metrics.wrote(method, status, began.elapsed().as_secs_f64());
+        self.metrics
+            .wrote(method, status, began.elapsed().as_secs_f64());
         wrote
     }
 }

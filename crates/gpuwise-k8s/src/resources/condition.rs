@@ -20,7 +20,11 @@ pub struct Condition {
     #[schema(format = DateTime)]
     pub last_transition_time: String,
     /// Why, in one word of CamelCase.
-    #[schema(min_length = 1, max_length = 1024, pattern = "^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$")]
+    #[schema(
+        min_length = 1,
+        max_length = 1024,
+        pattern = "^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$"
+    )]
     pub reason: String,
     /// Why, in a sentence for people.
     #[schema(max_length = 32768)]
@@ -47,7 +51,8 @@ pub fn settled(there: &[Condition], mut new: Condition) -> (Vec<Condition>, bool
     match all.iter_mut().find(|one| one.kind == new.kind) {
         Some(old) => {
             if old.status == new.status {
-                new.last_transition_time.clone_from(&old.last_transition_time);
+                new.last_transition_time
+                    .clone_from(&old.last_transition_time);
             }
             let changed = *old != new;
             *old = new;

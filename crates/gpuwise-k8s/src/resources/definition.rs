@@ -32,7 +32,11 @@ fn definition<T: Resource>() -> Value {
     });
     conditions_by_type(&mut schema);
     for rule in T::RULES {
-        hold(&mut schema, rule.at, json!({"rule": rule.rule, "message": rule.message}));
+        hold(
+            &mut schema,
+            rule.at,
+            json!({"rule": rule.rule, "message": rule.message}),
+        );
     }
     let columns: Vec<Value> = T::COLUMNS
         .iter()
@@ -47,7 +51,11 @@ fn definition<T: Resource>() -> Value {
         });
         all.insert("scale".into(), scale);
     }
-    let scope = if T::NAMESPACED { "Namespaced" } else { "Cluster" };
+    let scope = if T::NAMESPACED {
+        "Namespaced"
+    } else {
+        "Cluster"
+    };
     json!({
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
@@ -92,7 +100,9 @@ fn hold(schema: &mut Value, at: &str, rule: Value) {
     let path: String = at
         .split('/')
         .filter(|name| !name.is_empty())
-        .fold(String::new(), |path, name| format!("{path}/properties/{name}"));
+        .fold(String::new(), |path, name| {
+            format!("{path}/properties/{name}")
+        });
     let Some(part) = schema.pointer_mut(&path).and_then(Value::as_object_mut) else {
         return;
     };
@@ -115,7 +125,11 @@ pub fn reference() -> String {
 }
 
 fn one<T: Resource>(out: &mut String) {
-    let scope = if T::NAMESPACED { "in a namespace" } else { "of the cluster" };
+    let scope = if T::NAMESPACED {
+        "in a namespace"
+    } else {
+        "of the cluster"
+    };
     let _ = write!(
         out,
         "## {}\n\n{} `{GROUP}/{VERSION}`, {scope}; `kubectl get {}`.\n\n| field | form | what |\n|---|---|---|\n",
@@ -126,7 +140,11 @@ fn one<T: Resource>(out: &mut String) {
     rows(out, "spec", &structural::<T>());
     rows(out, "status", &structural::<T::Status>());
     for rule in T::RULES {
-        let _ = write!(out, "\nThe API server refuses what breaks `{}`: {}.\n", rule.rule, rule.message);
+        let _ = write!(
+            out,
+            "\nThe API server refuses what breaks `{}`: {}.\n",
+            rule.rule, rule.message
+        );
     }
     out.push('\n');
 }
@@ -143,9 +161,17 @@ fn rows(out: &mut String, path: &str, schema: &Value) {
         }
         let must = required.is_some_and(|all| all.iter().any(|one| one == name));
         let form = form(field);
-        let must = if must && path.starts_with("spec") { ", required" } else { "" };
+        let must = if must && path.starts_with("spec") {
+            ", required"
+        } else {
+            ""
+        };
         let about = field["description"].as_str().unwrap_or_default();
-        let _ = writeln!(out, "| `{path}` | {form}{must} | {} |", about.replace('|', "\\|"));
+        let _ = writeln!(
+            out,
+            "| `{path}` | {form}{must} | {} |",
+            about.replace('|', "\\|")
+        );
         rows(out, &path, field);
         if field["items"]["properties"].is_object() {
             rows(out, &format!("{path}[]"), &field["items"]);

@@ -16,9 +16,7 @@ pub use definition::{definitions, reference};
 pub use policy::{BackfillName, GpuPolicySpec, GpuPolicyStatus, OrderName};
 pub use price_book::{GpuPrice, GpuPriceBookSpec, GpuPriceBookStatus};
 pub use quota::{GpuQuotaSpec, GpuQuotaStatus};
-pub use workload::{
-    Decided, GpuWorkloadSpec, GpuWorkloadStatus, WorkloadSlo, WorkloadTraffic,
-};
+pub use workload::{Decided, GpuWorkloadSpec, GpuWorkloadStatus, WorkloadSlo, WorkloadTraffic};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

@@ -38,13 +38,20 @@ pub struct GpuPriceBookStatus {
 impl GpuPrice {
     /// Millionths of the currency an hour; `None`: it is no such number.
     pub fn micros(&self) -> Option<i64> {
-        let (whole, part) = self.per_hour.split_once('.').unwrap_or((&self.per_hour, ""));
+        let (whole, part) = self
+            .per_hour
+            .split_once('.')
+            .unwrap_or((&self.per_hour, ""));
         let digits = |text: &str| text.chars().all(|c| c.is_ascii_digit());
         if whole.is_empty() || part.len() > 6 || !digits(whole) || !digits(part) {
             return None;
         }
         let part: i64 = format!("{part:0<6}").parse().ok()?;
-        whole.parse::<i64>().ok()?.checked_mul(1_000_000)?.checked_add(part)
+        whole
+            .parse::<i64>()
+            .ok()?
+            .checked_mul(1_000_000)?
+            .checked_add(part)
     }
 }
 

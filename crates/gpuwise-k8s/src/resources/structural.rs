@@ -27,7 +27,10 @@ fn plain(schema: &Value, parts: &BTreeMap<String, Value>) -> Value {
     let mut out = Map::new();
     if let Some(target) = schema.get("$ref").and_then(Value::as_str) {
         let name = target.rsplit('/').next().unwrap_or_default();
-        merge(&mut out, plain(parts.get(name).unwrap_or(&Value::Null), parts));
+        merge(
+            &mut out,
+            plain(parts.get(name).unwrap_or(&Value::Null), parts),
+        );
     }
     for several in ["oneOf", "anyOf", "allOf"] {
         let all = schema.get(several).and_then(Value::as_array);
@@ -50,7 +53,9 @@ fn plain(schema: &Value, parts: &BTreeMap<String, Value>) -> Value {
                 }
             }
             ("properties", Value::Object(fields)) => {
-                let fields = fields.iter().map(|(name, of)| (name.clone(), plain(of, parts)));
+                let fields = fields
+                    .iter()
+                    .map(|(name, of)| (name.clone(), plain(of, parts)));
                 out.insert(key.clone(), Value::Object(fields.collect()));
             }
             ("items" | "additionalProperties", of) => {

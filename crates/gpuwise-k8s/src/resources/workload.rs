@@ -92,8 +92,7 @@ impl Resource for GpuWorkloadSpec {
     const SINGULAR: &'static str = "gpuworkload";
     const SHORT: &'static str = "gw";
     const NAMESPACED: bool = true;
-    const ABOUT: &'static str =
-        "A model, the promise to its users and their traffic; its GPUs, Deployment and Service follow from it.";
+    const ABOUT: &'static str = "A model, the promise to its users and their traffic; its GPUs, Deployment and Service follow from it.";
     const RULES: &'static [Rule] = &[Rule {
         at: "spec",
         rule: "self.model == oldSelf.model",

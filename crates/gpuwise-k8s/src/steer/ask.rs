@@ -85,7 +85,9 @@ pub enum Unclear {
         said: String,
         expected: &'static str,
     },
-    #[error("annotation {GPU} is {said:?} and its node selector wants {selected:?}; take one of them away")]
+    #[error(
+        "annotation {GPU} is {said:?} and its node selector wants {selected:?}; take one of them away"
+    )]
     Contradiction { said: String, selected: String },
     #[error(
         "it says beside which pods it may be, or how they are spread (pod affinity, topology spread), which kube-scheduler alone weighs"
@@ -98,7 +100,9 @@ pub fn is_accelerator(name: &str) -> bool {
     let mig = |rest: &str| rest.starts_with("mig-") || rest == "gpu" || rest.starts_with("gpu.");
     match name.split_once('/') {
         Some(("nvidia.com", rest)) => mig(rest),
-        Some(("amd.com", rest)) => rest == "gpu" || rest.starts_with("cpx") || rest.starts_with("spx"),
+        Some(("amd.com", rest)) => {
+            rest == "gpu" || rest.starts_with("cpx") || rest.starts_with("spx")
+        }
         Some(("gpu.intel.com", rest)) => rest == "i915" || rest == "xe",
         _ => false,
     }
@@ -185,7 +189,13 @@ fn within(said: Said<'_>) -> Result<Option<Level>, Unclear> {
     let Some(text) = said.annotations.get(WITHIN) else {
         return Ok(None);
     };
-    let known = [Level::Node, Level::Island, Level::Rack, Level::Block, Level::Zone];
+    let known = [
+        Level::Node,
+        Level::Island,
+        Level::Rack,
+        Level::Block,
+        Level::Zone,
+    ];
     let found = known.into_iter().find(|level| level.name() == text);
     found.map(Some).ok_or_else(|| Unclear::Annotation {
         key: WITHIN,
@@ -200,7 +210,11 @@ fn gang(said: Said<'_>) -> Result<Option<GangName>, Unclear> {
         text.map(|text| number(key, text)).transpose()
     };
     if let Some(size) = noted(GANG_SIZE)? {
-        let name = said.annotations.get(GANG).map(String::as_str).or(said.pod_group);
+        let name = said
+            .annotations
+            .get(GANG)
+            .map(String::as_str)
+            .or(said.pod_group);
         return Ok(Some(GangName {
             by: GangKind::Annotated,
             name: name.unwrap_or_default().to_owned(),
@@ -244,10 +258,17 @@ mod tests {
     use super::*;
 
     fn names(all: &[(&str, &str)]) -> Names {
-        all.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect()
+        all.iter()
+            .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
+            .collect()
     }
 
-    fn asked(resources: &[(&str, &str)], annotations: &[(&str, &str)], selector: &[(&str, &str)], group: Option<&str>) -> Result<Option<Ask>, Unclear> {
+    fn asked(
+        resources: &[(&str, &str)],
+        annotations: &[(&str, &str)],
+        selector: &[(&str, &str)],
+        group: Option<&str>,
+    ) -> Result<Option<Ask>, Unclear> {
         ask(Said {
             resources,
             annotations: &names(annotations),
@@ -260,13 +281,28 @@ mod tests {
 
     #[test]
     fn a_pod_asks_for_what_its_containers_do_together() {
-        let found = asked(&[("nvidia.com/gpu", "2"), ("cpu", "4"), ("nvidia.com/gpu", "1")], &[(GPU, "NVIDIA-H200, NVIDIA-L4")], &[], None);
+        let found = asked(
+            &[
+                ("nvidia.com/gpu", "2"),
+                ("cpu", "4"),
+                ("nvidia.com/gpu", "1"),
+            ],
+            &[(GPU, "NVIDIA-H200, NVIDIA-L4")],
+            &[],
+            None,
+        );
         let found = found.ok().flatten().expect("it asks");
         assert_eq!((found.count, found.products.len()), (3, 2));
         assert_eq!(asked(&[("cpu", "4")], &[], &[], None), Ok(None));
-        assert_eq!(asked(&[("nvidia.com/gpu", "1")], &[(STEER, "skip")], &[], None), Ok(None));
+        assert_eq!(
+            asked(&[("nvidia.com/gpu", "1")], &[(STEER, "skip")], &[], None),
+            Ok(None)
+        );
         let slice = asked(&[("nvidia.com/mig-1g.10gb", "1")], &[], &[], None);
-        assert_eq!(slice.ok().flatten().map(|ask| ask.resource), Some("nvidia.com/mig-1g.10gb".into()));
+        assert_eq!(
+            slice.ok().flatten().map(|ask| ask.resource),
+            Some("nvidia.com/mig-1g.10gb".into())
+        );
     }
 
     #[test]
@@ -274,10 +310,25 @@ mod tests {
         let one = [("nvidia.com/gpu", "1")];
         let wrong = [
             asked(&[("nvidia.com/gpu", "99999999999")], &[], &[], None),
-            asked(&[("nvidia.com/gpu", "4294967295"), ("nvidia.com/gpu", "1")], &[], &[], None),
-            asked(&[("nvidia.com/gpu", "1"), ("nvidia.com/mig-1g.10gb", "1")], &[], &[], None),
+            asked(
+                &[("nvidia.com/gpu", "4294967295"), ("nvidia.com/gpu", "1")],
+                &[],
+                &[],
+                None,
+            ),
+            asked(
+                &[("nvidia.com/gpu", "1"), ("nvidia.com/mig-1g.10gb", "1")],
+                &[],
+                &[],
+                None,
+            ),
             asked(&one, &[(GPU, " , ")], &[], None),
-            asked(&one, &[(GPU, "NVIDIA-L4")], &[(PRODUCT, "NVIDIA-H200")], None),
+            asked(
+                &one,
+                &[(GPU, "NVIDIA-L4")],
+                &[(PRODUCT, "NVIDIA-H200")],
+                None,
+            ),
             asked(&one, &[(GANG_SIZE, "-3")], &[], None),
             asked(&one, &[(WITHIN, "galaxy")], &[], None),
         ];

@@ -106,8 +106,14 @@ impl Requirement {
             Operator::NotIn => value.is_none_or(|value| !self.values.contains(value)),
             Operator::Exists => value.is_some(),
             Operator::DoesNotExist => value.is_none(),
-            Operator::Gt => value.and_then(number).zip(bound).is_some_and(|(is, than)| is > than),
-            Operator::Lt => value.and_then(number).zip(bound).is_some_and(|(is, than)| is < than),
+            Operator::Gt => value
+                .and_then(number)
+                .zip(bound)
+                .is_some_and(|(is, than)| is > than),
+            Operator::Lt => value
+                .and_then(number)
+                .zip(bound)
+                .is_some_and(|(is, than)| is < than),
             Operator::Other => false,
         }
     }
@@ -152,9 +158,17 @@ mod tests {
 
     #[test]
     fn requirements_are_those_of_kube_scheduler() {
-        assert!(one(Some("zone"), Operator::In, &["b", "a"]) && !one(Some("zone"), Operator::NotIn, &["a"]));
-        assert!(one(Some("rack"), Operator::NotIn, &["a"]) && one(Some("rack"), Operator::DoesNotExist, &[]));
-        assert!(one(Some("cores"), Operator::Gt, &["63"]) && !one(Some("cores"), Operator::Lt, &["64"]));
+        assert!(
+            one(Some("zone"), Operator::In, &["b", "a"])
+                && !one(Some("zone"), Operator::NotIn, &["a"])
+        );
+        assert!(
+            one(Some("rack"), Operator::NotIn, &["a"])
+                && one(Some("rack"), Operator::DoesNotExist, &[])
+        );
+        assert!(
+            one(Some("cores"), Operator::Gt, &["63"]) && !one(Some("cores"), Operator::Lt, &["64"])
+        );
         assert!(one(None, Operator::In, &["n1"]) && !one(None, Operator::In, &["n2"]));
         assert!(!one(Some("zone"), Operator::Other, &["a"]));
     }
@@ -162,9 +176,28 @@ mod tests {
     #[test]
     fn taints_keep_those_away_who_do_not_tolerate_them() {
         assert!(!Constraint::default().admits(&node()));
-        let all = Toleration { exists: true, ..Toleration::default() };
-        let value = Toleration { key: "gpu".into(), value: "no".into(), ..Toleration::default() };
-        assert!(Constraint { tolerations: vec![all], ..Constraint::default() }.admits(&node()));
-        assert!(!Constraint { tolerations: vec![value], ..Constraint::default() }.admits(&node()));
+        let all = Toleration {
+            exists: true,
+            ..Toleration::default()
+        };
+        let value = Toleration {
+            key: "gpu".into(),
+            value: "no".into(),
+            ..Toleration::default()
+        };
+        assert!(
+            Constraint {
+                tolerations: vec![all],
+                ..Constraint::default()
+            }
+            .admits(&node())
+        );
+        assert!(
+            !Constraint {
+                tolerations: vec![value],
+                ..Constraint::default()
+            }
+            .admits(&node())
+        );
     }
 }

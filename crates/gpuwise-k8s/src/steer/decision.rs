@@ -57,14 +57,19 @@ const FIXES: usize = 4;
 pub fn decide(seen: &Seen, now: Nanoseconds) -> Result<Decision, String> {
     let mut rules = rules(seen)?;
     let mut cluster = Cluster::new(seen, now);
-    let index: BTreeMap<&str, usize> =
-        seen.pods.iter().zip(0..).map(|(pod, at)| (pod.uid.as_str(), at)).collect();
+    let index: BTreeMap<&str, usize> = seen
+        .pods
+        .iter()
+        .zip(0..)
+        .map(|(pod, at)| (pod.uid.as_str(), at))
+        .collect();
     let at = |pod: &Pod| index.get(pod.uid.as_str()).copied().unwrap_or_default();
     let mut decision = Decision::default();
     let mut demand = Vec::new();
     let mut asked: BTreeMap<JobId, Unit<'_>> = BTreeMap::new();
-    let (several, ordinary): (Vec<Unit<'_>>, Vec<Unit<'_>>) =
-        units(seen).into_iter().partition(|unit| unit.parts.len() > 1);
+    let (several, ordinary): (Vec<Unit<'_>>, Vec<Unit<'_>>) = units(seen)
+        .into_iter()
+        .partition(|unit| unit.parts.len() > 1);
     for unit in &several {
         if incomplete(unit, &at, &mut decision) {
             continue;
@@ -89,13 +94,24 @@ pub fn decide(seen: &Seen, now: Nanoseconds) -> Result<Decision, String> {
     }
     let (plan, mut report) = kernel(now, &cluster.world, &demand, &mut rules, Effort::ORDINARY);
     for action in &plan.actions {
-        let Action::Place { job, assignments } = action else { continue };
+        let Action::Place { job, assignments } = action else {
+            continue;
+        };
         let nodes: Vec<NodeId> = assignments.iter().map(|one| one.node).collect();
-        if let (Some(unit), Ok(())) = (asked.get(job), cluster.tell(now, Event::done(action.clone()))) {
+        if let (Some(unit), Ok(())) = (
+            asked.get(job),
+            cluster.tell(now, Event::done(action.clone())),
+        ) {
             placed(unit, 0, &nodes, &cluster, &at, &mut decision);
         }
     }
-    deepen(&cluster.world, &mut report, &mut rules, Effort::ORDINARY, FIXES);
+    deepen(
+        &cluster.world,
+        &mut report,
+        &mut rules,
+        Effort::ORDINARY,
+        FIXES,
+    );
     for (job, reason, words) in told(&cluster, &report) {
         if let Some(unit) = asked.get(&job) {
             waits(&unit.parts, reason, &words, &at, &mut decision);
@@ -106,9 +122,16 @@ pub fn decide(seen: &Seen, now: Nanoseconds) -> Result<Decision, String> {
 }
 
 fn rules(seen: &Seen) -> Result<Policy, String> {
-    let name = seen.rules.placement.as_deref().unwrap_or(policy::names().first().copied().unwrap_or("best-fit"));
+    let name = seen
+        .rules
+        .placement
+        .as_deref()
+        .unwrap_or(policy::names().first().copied().unwrap_or("best-fit"));
     let selector = policy::named(name, &PolicyContext::default()).ok_or_else(|| {
-        format!("there is no placement {name:?}; there are {}", policy::names().join(", "))
+        format!(
+            "there is no placement {name:?}; there are {}",
+            policy::names().join(", ")
+        )
     })?;
     let mut rules = Policy::new(selector);
     rules.order = seen.rules.order.unwrap_or(Order::Priority);
@@ -157,22 +180,31 @@ fn mixed(
     let (plan, report) = kernel(now, &cluster.world, &ids, rules, Effort::ORDINARY);
     let mut found: BTreeMap<JobId, Vec<NodeId>> = BTreeMap::new();
     for action in &plan.actions {
-        let Action::Place { job, assignments } = action else { continue };
+        let Action::Place { job, assignments } = action else {
+            continue;
+        };
         if cluster.tell(now, Event::done(action.clone())).is_ok() {
             found.insert(*job, assignments.iter().map(|one| one.node).collect());
         }
     }
     if found.len() < ids.len() {
-        let (reason, words) = told(cluster, &report)
-            .into_iter()
-            .next()
-            .map_or(("Waits", "it does not fit".to_owned()), |(_, reason, words)| (reason, words));
+        let (reason, words) = told(cluster, &report).into_iter().next().map_or(
+            ("Waits", "it does not fit".to_owned()),
+            |(_, reason, words)| (reason, words),
+        );
         cluster.world = before;
         waits(&unit.parts, reason, &words, at, decision);
         return;
     }
     for (part, id) in ids.iter().enumerate() {
-        placed(unit, part, found.get(id).map_or(&[], Vec::as_slice), cluster, at, decision);
+        placed(
+            unit,
+            part,
+            found.get(id).map_or(&[], Vec::as_slice),
+            cluster,
+            at,
+            decision,
+        );
     }
 }
 
@@ -187,11 +219,20 @@ fn placed(
     let pods = unit.parts.get(part).map_or(&[][..], Vec::as_slice);
     let together: usize = unit.parts.iter().map(Vec::len).sum();
     for (pod, node) in pods.iter().zip(nodes) {
-        let Some(node) = cluster.nodes.get(node.index()) else { continue };
-        let gpus = pod.ask.as_ref().map_or(String::new(), |ask| format!("{} {}", ask.count, ask.resource));
+        let Some(node) = cluster.nodes.get(node.index()) else {
+            continue;
+        };
+        let gpus = pod.ask.as_ref().map_or(String::new(), |ask| {
+            format!("{} {}", ask.count, ask.resource)
+        });
         let words = match together {
             1 => format!("{gpus} on node {}", node.name),
-            all => format!("{gpus} on node {}, together with {} other pods of {}", node.name, all - 1, unit.name),
+            all => format!(
+                "{gpus} on node {}, together with {} other pods of {}",
+                node.name,
+                all - 1,
+                unit.name
+            ),
         };
         decision.placed.push(Placed {
             pod: at(pod),
@@ -202,7 +243,13 @@ fn placed(
     }
 }
 
-fn waits(parts: &[Vec<&Pod>], reason: &'static str, words: &str, at: At<'_>, decision: &mut Decision) {
+fn waits(
+    parts: &[Vec<&Pod>],
+    reason: &'static str,
+    words: &str,
+    at: At<'_>,
+    decision: &mut Decision,
+) {
     for pod in parts.iter().flatten() {
         decision.waits.push(Waits {
             pod: at(pod),
@@ -216,8 +263,15 @@ fn waits(parts: &[Vec<&Pod>], reason: &'static str, words: &str, at: At<'_>, dec
 fn told(cluster: &Cluster<'_>, report: &Report) -> Vec<(JobId, &'static str, String)> {
     let mut all = Vec::new();
     for one in &report.decisions {
-        let Outcome::Waits { shortage, fixes, .. } = &one.outcome else { continue };
-        let Some(state) = cluster.world.job(one.job) else { continue };
+        let Outcome::Waits {
+            shortage, fixes, ..
+        } = &one.outcome
+        else {
+            continue;
+        };
+        let Some(state) = cluster.world.job(one.job) else {
+            continue;
+        };
         let mut words = shortage_words(&cluster.world, &state.job, shortage);
         if let Some(fix) = fixes.first() {
             words = format!("{words}. It would help: {}", fix.what);
@@ -233,7 +287,10 @@ const fn word(shortage: &Shortage) -> &'static str {
         Shortage::Untold => "Waits",
         Shortage::NoSuchGpu { .. } => "NoSuchGpu",
         Shortage::LargerThanFleet { .. } => "LargerThanCluster",
-        Shortage::Gpus { .. } | Shortage::Workers { .. } | Shortage::Fraction { .. } | Shortage::Slice => "TooFewGpus",
+        Shortage::Gpus { .. }
+        | Shortage::Workers { .. }
+        | Shortage::Fraction { .. }
+        | Shortage::Slice => "TooFewGpus",
         Shortage::Cpu { .. } => "TooFewCores",
         Shortage::Memory { .. } => "TooLittleMemory",
         Shortage::Topology { .. } | Shortage::Spread { .. } => "Topology",
@@ -248,6 +305,8 @@ const fn word(shortage: &Shortage) -> &'static str {
 impl Placed {
     /// Whether this pod's gate is ours to take off.
     pub fn acts(&self, seen: &Seen) -> bool {
-        seen.pods.get(self.pod).is_some_and(|pod| pod.place == Place::Gated)
+        seen.pods
+            .get(self.pod)
+            .is_some_and(|pod| pod.place == Place::Gated)
     }
 }

@@ -32,7 +32,9 @@ impl Incomplete {
                 format!("its gang starts together: {there} of {size} pods are there")
             }
             Self::Size(name) => {
-                format!("nothing says how many pods of {name} start together: no such PodGroup, or no size on the pod")
+                format!(
+                    "nothing says how many pods of {name} start together: no such PodGroup, or no size on the pod"
+                )
             }
         }
     }
@@ -53,7 +55,11 @@ pub(super) fn units(seen: &Seen) -> Vec<Unit<'_>> {
             continue;
         };
         // Only what we name ourselves is told apart by its owner.
-        let owner = if gang.by == GangKind::Annotated { pod.owner.as_str() } else { "" };
+        let owner = if gang.by == GangKind::Annotated {
+            pod.owner.as_str()
+        } else {
+            ""
+        };
         let (waiting, placed) = gangs.entry((&pod.namespace, owner, gang)).or_default();
         if pod.waits() {
             waiting.push(pod);
@@ -82,11 +88,12 @@ fn of_gang<'a>(
         return Vec::new();
     }
     // By rank: `worker-2` comes before `worker-10`.
-    waiting.sort_by(|one, other| {
-        (one.name.len(), &one.name).cmp(&(other.name.len(), &other.name))
-    });
+    waiting.sort_by(|one, other| (one.name.len(), &one.name).cmp(&(other.name.len(), &other.name)));
     let name = match gang.name.as_str() {
-        "" => format!("{namespace}/{}", waiting.first().map_or("", |pod| &pod.name)),
+        "" => format!(
+            "{namespace}/{}",
+            waiting.first().map_or("", |pod| &pod.name)
+        ),
         name => format!("{namespace}/{name}"),
     };
     let there = waiting.len() as u32;
@@ -103,7 +110,8 @@ fn of_gang<'a>(
     if rest == 0 && incomplete.is_none() {
         return waiting.into_iter().map(alone).collect();
     }
-    let mut parts: BTreeMap<(&Option<Ask>, u64, u64, &Arc<Constraint>), Vec<&Pod>> = BTreeMap::new();
+    let mut parts: BTreeMap<(&Option<Ask>, u64, u64, &Arc<Constraint>), Vec<&Pod>> =
+        BTreeMap::new();
     for pod in waiting {
         let key = (&pod.ask, pod.cpu_milli, pod.memory_mib, &pod.constraint);
         parts.entry(key).or_default().push(pod);
@@ -112,7 +120,11 @@ fn of_gang<'a>(
     vec![Unit {
         name,
         // Where pods ask differently nobody says who may be missing: all start.
-        least: if parts.len() == 1 { rest.min(there) } else { there },
+        least: if parts.len() == 1 {
+            rest.min(there)
+        } else {
+            there
+        },
         parts,
         begun: placed > 0,
         incomplete,

@@ -9,9 +9,9 @@ mod ask;
 mod constraint;
 mod decision;
 mod gangs;
-mod world;
 #[cfg(test)]
 mod tests;
+mod world;
 
 pub use ask::{
     Ask, GANG, GANG_SIZE, GATE, GPU, GangKind, GangName, Names, PRODUCT, STEER, Said, Unclear,

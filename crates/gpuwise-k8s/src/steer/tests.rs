@@ -3,8 +3,12 @@
 use super::*;
 
 fn node(name: &str, gpus: u32, labels: &[(&str, &str)]) -> Arc<Node> {
-    let mut all: Names = labels.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
-    all.entry(PRODUCT.to_owned()).or_insert_with(|| "NVIDIA-H200".into());
+    let mut all: Names = labels
+        .iter()
+        .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
+        .collect();
+    all.entry(PRODUCT.to_owned())
+        .or_insert_with(|| "NVIDIA-H200".into());
     Arc::new(Node {
         name: name.into(),
         labels: all,
@@ -42,7 +46,11 @@ fn pod(name: &str, gpus: u32) -> Pod {
 
 fn ganged(mut pod: Pod, size: Option<u32>, by: GangKind) -> Pod {
     if let Some(ask) = &mut pod.ask {
-        ask.gang = Some(GangName { by, name: "g".into(), size });
+        ask.gang = Some(GangName {
+            by,
+            name: "g".into(),
+            size,
+        });
     }
     pod
 }
@@ -61,8 +69,11 @@ fn decided(seen: &Seen) -> Decision {
 
 /// Names of pods that are placed, with their nodes.
 fn placed(seen: &Seen, decision: &Decision) -> Vec<(String, String)> {
-    let mut all: Vec<(String, String)> =
-        decision.placed.iter().map(|one| (seen.pods[one.pod].name.clone(), one.node.clone())).collect();
+    let mut all: Vec<(String, String)> = decision
+        .placed
+        .iter()
+        .map(|one| (seen.pods[one.pod].name.clone(), one.node.clone()))
+        .collect();
     all.sort();
     all
 }
@@ -75,7 +86,11 @@ fn no_more_is_placed_than_there_is() {
     assert_eq!(decision.placed.len(), 2);
     assert_eq!(decision.waits.len(), 3);
     assert_eq!(decision.waits[0].reason, "TooFewGpus");
-    assert!(decision.waits[0].words.contains("needs 8 GPUs"), "{}", decision.waits[0].words);
+    assert!(
+        decision.waits[0].words.contains("needs 8 GPUs"),
+        "{}",
+        decision.waits[0].words
+    );
 }
 
 #[test]
@@ -84,22 +99,39 @@ fn who_is_bound_or_sent_holds_its_place() {
     bound.place = Place::Bound("a".into());
     let mut sent = pod("sent", 3);
     sent.place = Place::Sent("a".into());
-    let seen = seen(vec![node("a", 8, &[])], vec![bound, sent, pod("two", 2), pod("one", 1)]);
+    let seen = seen(
+        vec![node("a", 8, &[])],
+        vec![bound, sent, pod("two", 2), pod("one", 1)],
+    );
     let decision = decided(&seen);
-    assert_eq!(placed(&seen, &decision), [("one".to_owned(), "a".to_owned())]);
+    assert_eq!(
+        placed(&seen, &decision),
+        [("one".to_owned(), "a".to_owned())]
+    );
 }
 
 #[test]
 fn gangs_start_together_or_not() {
-    let four = |size| (0..4).map(move |i| ganged(pod(&format!("w-{i}"), 8), size, GangKind::Annotated)).collect::<Vec<_>>();
-    let nodes = |n: usize| (0..n).map(|i| node(&format!("n{i}"), 8, &[])).collect::<Vec<_>>();
+    let four = |size| {
+        (0..4)
+            .map(move |i| ganged(pod(&format!("w-{i}"), 8), size, GangKind::Annotated))
+            .collect::<Vec<_>>()
+    };
+    let nodes = |n: usize| {
+        (0..n)
+            .map(|i| node(&format!("n{i}"), 8, &[]))
+            .collect::<Vec<_>>()
+    };
     let short = seen(nodes(3), four(Some(4)));
     assert!(decided(&short).placed.is_empty());
     let enough = seen(nodes(4), four(Some(4)));
     assert_eq!(decided(&enough).placed.len(), 4);
     let partly = seen(nodes(9), four(Some(5)));
     let decision = decided(&partly);
-    assert_eq!((decision.placed.len(), decision.waits[0].reason), (0, "GangIncomplete"));
+    assert_eq!(
+        (decision.placed.len(), decision.waits[0].reason),
+        (0, "GangIncomplete")
+    );
     // One is sent already: three are left, and they go before one who came first.
     let mut begun = four(Some(4));
     begun[0].place = Place::Sent("n0".into());
@@ -109,15 +141,27 @@ fn gangs_start_together_or_not() {
     let begun = seen(nodes(4), begun);
     let decision = decided(&begun);
     assert_eq!(decision.placed.len(), 3);
-    assert!(placed(&begun, &decision).iter().all(|(name, _)| name.starts_with("w-")));
+    assert!(
+        placed(&begun, &decision)
+            .iter()
+            .all(|(name, _)| name.starts_with("w-"))
+    );
 }
 
 #[test]
 fn a_pod_group_says_how_many_start_together() {
-    let pods = || (0..2).map(|i| ganged(pod(&format!("w-{i}"), 8), None, GangKind::PodGroup)).collect::<Vec<_>>();
+    let pods = || {
+        (0..2)
+            .map(|i| ganged(pod(&format!("w-{i}"), 8), None, GangKind::PodGroup))
+            .collect::<Vec<_>>()
+    };
     let nodes = vec![node("a", 8, &[]), node("b", 8, &[])];
     let unknown = seen(nodes.clone(), pods());
-    assert!(decided(&unknown).waits[0].words.contains("no such PodGroup"));
+    assert!(
+        decided(&unknown).waits[0]
+            .words
+            .contains("no such PodGroup")
+    );
     let mut known = seen(nodes, pods());
     known.groups.insert(("team".into(), "g".into()), 2);
     assert_eq!(decided(&known).placed.len(), 2);
@@ -127,7 +171,12 @@ fn a_pod_group_says_how_many_start_together() {
 fn a_gang_of_unlike_pods_starts_together_or_not() {
     let mut leader = ganged(pod("leader", 1), Some(2), GangKind::LeaderWorkerSet);
     leader.cpu_milli = 2000;
-    let pods = || vec![leader.clone(), ganged(pod("worker", 8), Some(2), GangKind::LeaderWorkerSet)];
+    let pods = || {
+        vec![
+            leader.clone(),
+            ganged(pod("worker", 8), Some(2), GangKind::LeaderWorkerSet),
+        ]
+    };
     let short = seen(vec![node("a", 8, &[])], pods());
     let decision = decided(&short);
     assert_eq!((decision.placed.len(), decision.waits.len()), (0, 2));
@@ -138,10 +187,18 @@ fn a_gang_of_unlike_pods_starts_together_or_not() {
 #[test]
 fn labels_taints_and_products_are_kept() {
     let tainted = Node {
-        taints: vec![Taint { key: "k".into(), value: String::new(), effect: "NoSchedule".into() }],
+        taints: vec![Taint {
+            key: "k".into(),
+            value: String::new(),
+            effect: "NoSchedule".into(),
+        }],
         ..(*node("tainted", 8, &[])).clone()
     };
-    let nodes = vec![Arc::new(tainted), node("l4", 8, &[(PRODUCT, "NVIDIA-L4")]), node("east", 8, &[("zone", "east")])];
+    let nodes = vec![
+        Arc::new(tainted),
+        node("l4", 8, &[(PRODUCT, "NVIDIA-L4")]),
+        node("east", 8, &[("zone", "east")]),
+    ];
     let mut chosen = pod("chosen", 1);
     chosen.constraint = Arc::new(Constraint {
         node_selector: [("zone".to_owned(), "east".to_owned())].into(),
@@ -157,19 +214,29 @@ fn labels_taints_and_products_are_kept() {
     }
     let seen = seen(nodes, vec![chosen, small, strange]);
     let decision = decided(&seen);
-    let wanted = [("chosen".to_owned(), "east".to_owned()), ("small".to_owned(), "l4".to_owned())];
+    let wanted = [
+        ("chosen".to_owned(), "east".to_owned()),
+        ("small".to_owned(), "l4".to_owned()),
+    ];
     assert_eq!(placed(&seen, &decision), wanted);
     assert_eq!(decision.waits[0].reason, "NoSuchGpu");
 }
 
 #[test]
 fn closed_nodes_take_nobody_and_keep_whom_they_have() {
-    let closed = Node { open: false, ..(*node("closed", 8, &[])).clone() };
+    let closed = Node {
+        open: false,
+        ..(*node("closed", 8, &[])).clone()
+    };
     let mut bound = pod("bound", 8);
     bound.place = Place::Bound("closed".into());
     let seen = seen(vec![Arc::new(closed)], vec![bound, pod("p", 1)]);
     let decision = decided(&seen);
-    assert!(decision.placed.is_empty() && decision.troubles.is_empty(), "{:?}", decision.troubles);
+    assert!(
+        decision.placed.is_empty() && decision.troubles.is_empty(),
+        "{:?}",
+        decision.troubles
+    );
 }
 
 #[test]
@@ -179,7 +246,11 @@ fn a_device_plugin_that_counts_too_few_is_said() {
     let seen = seen(vec![node("a", 4, &[])], vec![bound, pod("p", 1)]);
     let decision = decided(&seen);
     assert!(decision.placed.is_empty());
-    assert!(decision.troubles[0].contains("4 more of its GPUs"), "{:?}", decision.troubles);
+    assert!(
+        decision.troubles[0].contains("4 more of its GPUs"),
+        "{:?}",
+        decision.troubles
+    );
 }
 
 #[test]
@@ -196,7 +267,11 @@ fn quotas_count_what_runs() {
         weight: 1,
     }];
     let decision = decided(&seen);
-    assert_eq!(decision.waits.first().map(|one| one.reason), Some("Quota"), "{decision:?}");
+    assert_eq!(
+        decision.waits.first().map(|one| one.reason),
+        Some("Quota"),
+        "{decision:?}"
+    );
     seen.quotas[0].gpus = 5;
     assert_eq!(decided(&seen).placed.len(), 1);
 }
@@ -222,7 +297,8 @@ fn racks_hold_a_gang_together() {
     let rack = |name: &str, rack: &str| node(name, 8, &[("topology.kubernetes.io/rack", rack)]);
     let nodes = vec![rack("a1", "a"), rack("a2", "a"), rack("b1", "b")];
     let wide = |size: u32| {
-        let pods = (0..size).map(|i| ganged(pod(&format!("w-{i}"), 8), Some(size), GangKind::Annotated));
+        let pods =
+            (0..size).map(|i| ganged(pod(&format!("w-{i}"), 8), Some(size), GangKind::Annotated));
         let mut pods: Vec<Pod> = pods.collect();
         for ask in pods.iter_mut().filter_map(|pod| pod.ask.as_mut()) {
             ask.within = Some(gpuwise_domain::placement::Level::Rack);
@@ -231,10 +307,18 @@ fn racks_hold_a_gang_together() {
     };
     let two = seen(nodes.clone(), wide(2));
     let decision = decided(&two);
-    assert!(placed(&two, &decision).iter().all(|(_, node)| node.starts_with('a')), "{decision:?}");
+    assert!(
+        placed(&two, &decision)
+            .iter()
+            .all(|(_, node)| node.starts_with('a')),
+        "{decision:?}"
+    );
     assert_eq!(decision.placed.len(), 2);
     let three = seen(nodes, wide(3));
-    assert_eq!(decided(&three).waits.first().map(|one| one.reason), Some("LargerThanCluster"));
+    assert_eq!(
+        decided(&three).waits.first().map(|one| one.reason),
+        Some("LargerThanCluster")
+    );
 }
 
 #[test]

@@ -16,8 +16,20 @@ use std::{
 
 /// Labels by which nodes say where they are, innermost level first; of one level the first that a node has.
 const PLACES: [(Level, &[&str]); 3] = [
-    (Level::Rack, &["topology.kubernetes.io/rack", "network.topology.nvidia.com/leaf"]),
-    (Level::Block, &["topology.kubernetes.io/block", "network.topology.nvidia.com/spine"]),
+    (
+        Level::Rack,
+        &[
+            "topology.kubernetes.io/rack",
+            "network.topology.nvidia.com/leaf",
+        ],
+    ),
+    (
+        Level::Block,
+        &[
+            "topology.kubernetes.io/block",
+            "network.topology.nvidia.com/spine",
+        ],
+    ),
     (Level::Zone, &["topology.kubernetes.io/zone"]),
 ];
 
@@ -42,7 +54,10 @@ pub(super) struct Cluster<'a> {
 
 impl<'a> Cluster<'a> {
     pub(super) fn new(seen: &'a Seen, now: Nanoseconds) -> Self {
-        let waiting = seen.pods.iter().filter(|pod| pod.waits() && pod.ask.is_some());
+        let waiting = seen
+            .pods
+            .iter()
+            .filter(|pod| pod.waits() && pod.ask.is_some());
         let constraints: BTreeSet<Arc<Constraint>> =
             waiting.map(|pod| Arc::clone(&pod.constraint)).collect();
         let constraints: Vec<Arc<Constraint>> = constraints.into_iter().collect();
@@ -87,31 +102,50 @@ impl<'a> Cluster<'a> {
     /// What happens at a moment, as an event.
     pub(super) fn tell(&mut self, at: Nanoseconds, event: Event) -> Result<(), String> {
         let stamped = TimestampedEvent { at, event };
-        self.world.apply(&stamped).map_err(|refused| refused.to_string())
+        self.world
+            .apply(&stamped)
+            .map_err(|refused| refused.to_string())
     }
 
     /// Who is bound, or told where to go, holds what it asks: the lowest of its node's that are left.
     fn adopt(&mut self, seen: &Seen, now: Nanoseconds, gpus: usize) {
-        let ids: BTreeMap<&str, NodeId> =
-            self.nodes.iter().zip((0..).map(NodeId)).map(|(node, id)| (node.name.as_str(), id)).collect();
+        let ids: BTreeMap<&str, NodeId> = self
+            .nodes
+            .iter()
+            .zip((0..).map(NodeId))
+            .map(|(node, id)| (node.name.as_str(), id))
+            .collect();
         let mut taken = vec![false; gpus];
         let mut over: BTreeMap<&str, u32> = BTreeMap::new();
         for pod in seen.pods.iter().filter(|pod| !pod.waits()) {
             let (Some(ask), Some(node)) = (&pod.ask, pod.place.node()) else {
                 continue;
             };
-            let Some((name, id)) = ids.get_key_value(node) else { continue };
-            let Some(state) = self.world.node(*id) else { continue };
+            let Some((name, id)) = ids.get_key_value(node) else {
+                continue;
+            };
+            let Some(state) = self.world.node(*id) else {
+                continue;
+            };
             let of = |gpu: &GpuId| {
                 let kind = self.world.gpu(*gpu).map(|gpu| gpu.gpu.kind);
-                kind.and_then(|kind| self.classes.get(kind.index())).is_some_and(|class| class.0 == ask.resource)
+                kind.and_then(|kind| self.classes.get(kind.index()))
+                    .is_some_and(|class| class.0 == ask.resource)
             };
-            let free = state.node.gpus.iter().filter(|gpu| taken.get(gpu.index()) == Some(&false));
+            let free = state
+                .node
+                .gpus
+                .iter()
+                .filter(|gpu| taken.get(gpu.index()) == Some(&false));
             let mine: Vec<GpuId> = free.copied().filter(of).take(ask.count as usize).collect();
             if mine.len() < ask.count as usize {
                 *over.entry(name).or_default() += ask.count - mine.len() as u32;
             }
-            let Some(kind) = mine.first().and_then(|gpu| self.world.gpu(*gpu)).map(|gpu| gpu.gpu.kind) else {
+            let Some(kind) = mine
+                .first()
+                .and_then(|gpu| self.world.gpu(*gpu))
+                .map(|gpu| gpu.gpu.kind)
+            else {
                 continue;
             };
             for gpu in &mine {
@@ -132,11 +166,20 @@ impl<'a> Cluster<'a> {
             self.runs(pod, worker, id, &mine, now);
         }
         self.troubles.extend(over.into_iter().map(|(node, count)| {
-            format!("pods on node {node} hold {count} more of its GPUs than its device plugin gives")
+            format!(
+                "pods on node {node} hold {count} more of its GPUs than its device plugin gives"
+            )
         }));
     }
 
-    fn runs(&mut self, pod: &Pod, worker: WorkerAsk, node: NodeId, gpus: &[GpuId], now: Nanoseconds) {
+    fn runs(
+        &mut self,
+        pod: &Pod,
+        worker: WorkerAsk,
+        node: NodeId,
+        gpus: &[GpuId],
+        now: Nanoseconds,
+    ) {
         let id = self.number();
         let name = format!("{}/{}", pod.namespace, pod.name);
         let mut job = Job::new(id, name, worker);
@@ -144,15 +187,23 @@ impl<'a> Cluster<'a> {
         job.queue = self.queues.get(pod.namespace.as_str()).copied();
         job.priority = pod.priority;
         job.submitted = pod.created.min(now);
-        let share = |gpu: &GpuId| GpuShare { gpu: *gpu, part: Part::Whole };
+        let share = |gpu: &GpuId| GpuShare {
+            gpu: *gpu,
+            part: Part::Whole,
+        };
         let gpus = gpus.iter().map(share).collect();
         let place = Action::Place {
             job: id,
             assignments: vec![Assignment { node, gpus }],
         };
-        let told = self.tell(now, Event::Submitted(job)).and_then(|()| self.tell(now, Event::done(place)));
+        let told = self
+            .tell(now, Event::Submitted(job))
+            .and_then(|()| self.tell(now, Event::done(place)));
         if let Err(why) = told {
-            self.troubles.push(format!("pod {}/{} cannot be counted: {why}", pod.namespace, pod.name));
+            self.troubles.push(format!(
+                "pod {}/{} cannot be counted: {why}",
+                pod.namespace, pod.name
+            ));
         }
     }
 
@@ -176,7 +227,8 @@ impl<'a> Cluster<'a> {
     pub(super) fn jobs(&mut self, unit: &Unit<'_>, now: Nanoseconds) -> Vec<Job> {
         let mut all = Vec::new();
         for part in &unit.parts {
-            let Some((pod, ask)) = part.first().and_then(|pod| Some((pod, pod.ask.as_ref()?))) else {
+            let Some((pod, ask)) = part.first().and_then(|pod| Some((pod, pod.ask.as_ref()?)))
+            else {
                 continue;
             };
             let count = part.len() as u32;
@@ -194,8 +246,17 @@ impl<'a> Cluster<'a> {
             job.tenant.clone_from(&pod.namespace);
             job.queue = self.queues.get(pod.namespace.as_str()).copied();
             job.priority = if unit.begun { i32::MAX } else { pod.priority };
-            job.submitted = part.iter().map(|pod| pod.created).min().unwrap_or(now).min(now);
-            let least = if unit.parts.len() == 1 { unit.least } else { count };
+            job.submitted = part
+                .iter()
+                .map(|pod| pod.created)
+                .min()
+                .unwrap_or(now)
+                .min(now);
+            let least = if unit.parts.len() == 1 {
+                unit.least
+            } else {
+                count
+            };
             job.gang = Gang {
                 least,
                 preferred: count,
@@ -222,7 +283,11 @@ impl<'a> Cluster<'a> {
                 && (ask.products.is_empty() || ask.products.contains(product))
                 && admits.get(at) == Some(&true)
         };
-        let found = self.classes.iter().zip((0..).map(KindId)).filter(|(class, _)| wanted(class));
+        let found = self
+            .classes
+            .iter()
+            .zip((0..).map(KindId))
+            .filter(|(class, _)| wanted(class));
         found.fold(Kinds::NONE, |kinds, (_, kind)| kinds.with(kind))
     }
 }
@@ -255,7 +320,13 @@ fn classes<'a>(
     // Where there are more kinds than can be told apart, those count where most of those who wait may go.
     let mut order: Vec<(usize, u32, Class)> = known
         .iter()
-        .map(|(class, (_, count))| (class.2.iter().filter(|may| **may).count(), *count, class.clone()))
+        .map(|(class, (_, count))| {
+            (
+                class.2.iter().filter(|may| **may).count(),
+                *count,
+                class.clone(),
+            )
+        })
         .collect();
     order.sort_by(|one, other| (other.0, other.1, &one.2).cmp(&(one.0, one.1, &other.2)));
     let left_out = order.split_off(order.len().min(Kinds::MOST));
@@ -272,7 +343,9 @@ fn classes<'a>(
         .into_iter()
         .zip(of_nodes)
         .map(|(node, own)| {
-            let own = own.iter().filter_map(|(class, count)| Some((*numbers.get(class)?, *count)));
+            let own = own
+                .iter()
+                .filter_map(|(class, count)| Some((*numbers.get(class)?, *count)));
             (node, own.collect())
         })
         .collect();
@@ -306,7 +379,10 @@ fn fleet(seen: &Seen, classes: &[Class], nodes: &[(&Node, Vec<(KindId, u32)>)]) 
     let mut places = Places::default();
     for ((node, own), id) in nodes.iter().zip((0..).map(NodeId)) {
         let (cpu, memory) = others.get(node.name.as_str()).copied().unwrap_or_default();
-        let island = node.labels.get(CLIQUE).map(|clique| places.island(&mut fleet, clique));
+        let island = node
+            .labels
+            .get(CLIQUE)
+            .map(|clique| places.island(&mut fleet, clique));
         let mut gpus = Vec::new();
         for (kind, count) in own {
             for _ in 0..*count {
@@ -344,7 +420,10 @@ fn price(seen: &Seen, product: &str) -> Option<HourlyPrice> {
 
 fn queues(seen: &Seen, classes: &[Class]) -> Vec<Queue> {
     // Parts of GPUs are not counted as GPUs.
-    let whole = classes.iter().zip((0..).map(KindId)).filter(|(class, _)| is_whole(&class.0));
+    let whole = classes
+        .iter()
+        .zip((0..).map(KindId))
+        .filter(|(class, _)| is_whole(&class.0));
     let kinds = whole.fold(Kinds::NONE, |kinds, (_, kind)| kinds.with(kind));
     let milli = |gpus: u64| gpus.saturating_mul(1000);
     seen.quotas
@@ -387,7 +466,10 @@ impl Places {
                 continue;
             };
             let next = DomainId(fleet.domains.len() as u32);
-            let id = *self.domains.entry((*level, parent, name.clone())).or_insert(next);
+            let id = *self
+                .domains
+                .entry((*level, parent, name.clone()))
+                .or_insert(next);
             if id == next {
                 fleet.domains.push(Domain {
                     name: name.clone(),

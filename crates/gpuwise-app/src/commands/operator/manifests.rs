@@ -36,15 +36,27 @@ pub(super) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
         return Ok(Exit::Yes);
     }
     let label = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-    if flags.namespace.is_empty() || flags.namespace.len() > 63 || !flags.namespace.chars().all(label) {
-        return Err(Problem::new(format!("--namespace {:?} is no name of a namespace", flags.namespace))
-            .hint("lower-case letters, digits and hyphens, at most 63")
-            .into());
+    if flags.namespace.is_empty()
+        || flags.namespace.len() > 63
+        || !flags.namespace.chars().all(label)
+    {
+        return Err(Problem::new(format!(
+            "--namespace {:?} is no name of a namespace",
+            flags.namespace
+        ))
+        .hint("lower-case letters, digits and hyphens, at most 63")
+        .into());
     }
-    if let Some(url) = flags.webhook_url.as_deref().filter(|url| !url.starts_with("https://")) {
-        return Err(Problem::new(format!("--webhook-url {url}: the API server speaks TLS alone"))
-            .hint("give a URL that begins with https://")
-            .into());
+    if let Some(url) = flags
+        .webhook_url
+        .as_deref()
+        .filter(|url| !url.starts_with("https://"))
+    {
+        return Err(Problem::new(format!(
+            "--webhook-url {url}: the API server speaks TLS alone"
+        ))
+        .hint("give a URL that begins with https://")
+        .into());
     }
     let installation = Installation {
         namespace: flags.namespace.clone(),

@@ -3,7 +3,7 @@
 use super::{ClusterFlags, Context, Exit, ModeName, size::Planner};
 use crate::{error::Problem, progress};
 use clap::Args;
-use gpuwise_k8s::operator::{self, Settings};
+use gpuwise_k8s::operator::{self, Journal, Settings};
 use std::{
     net::{IpAddr, SocketAddr},
     sync::Arc,
@@ -42,13 +42,18 @@ pub struct Flags {
 
 pub(super) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
     if flags.webhook.is_some() && flags.mode != ModeName::Act {
-        return Err(Problem::new("--webhook gates pods, and only --mode act takes gates off")
-            .hint("say --mode act, or leave --webhook out")
-            .into());
+        return Err(
+            Problem::new("--webhook gates pods, and only --mode act takes gates off")
+                .hint("say --mode act, or leave --webhook out")
+                .into(),
+        );
     }
     let days = flags.certificate_days;
     if !(days > 0.0 && days <= 3650.0) {
-        return Err(Problem::new(format!("--certificate-days {days}: expected more than 0, at most 3650")).into());
+        return Err(Problem::new(format!(
+            "--certificate-days {days}: expected more than 0, at most 3650"
+        ))
+        .into());
     }
     let mut names = flags.webhook_name.clone();
     if let Some(address) = flags.webhook {
@@ -67,6 +72,7 @@ pub(super) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
         certificate: Duration::from_secs_f64(days * 86_400.0),
         identity: flags.identity.clone().unwrap_or_else(identity),
         lease: Duration::from_secs(flags.lease),
+        journal: Arc::new(Journal::new(Box::new(progress::say))),
         sizer: Some(Arc::new(Planner::new(&context.app))),
     };
     operator::run(settings, |address| {
@@ -77,7 +83,9 @@ pub(super) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
 
 /// A name that no other operator has: of the pod, or of the host with the process.
 fn identity() -> String {
-    let pod = std::env::var("POD_NAME").ok().filter(|name| !name.is_empty());
+    let pod = std::env::var("POD_NAME")
+        .ok()
+        .filter(|name| !name.is_empty());
     pod.unwrap_or_else(|| {
         let host = std::fs::read_to_string("/etc/hostname").unwrap_or_default();
         let host = host.trim();

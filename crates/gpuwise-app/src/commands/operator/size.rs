@@ -50,11 +50,17 @@ impl Planner {
         let settings: settings::Plan = settings::parse(flags(ask, &gpus))?;
         let planned = plan::plan(&self.app, &settings)?;
         if !planned.feasible() {
-            anyhow::bail!("no GPU of {} keeps the SLO; `gpuwise plan` with the same model and traffic says what is short", gpus.join(", "));
+            anyhow::bail!(
+                "no GPU of {} keeps the SLO; `gpuwise plan` with the same model and traffic says what is short",
+                gpus.join(", ")
+            );
         }
         let best = planned.picked(1)?;
         let text = planned.launch("k8s", 1)?;
-        let replicas = ask.spec.replicas.unwrap_or_else(|| i32::try_from(best.layout.replicas).unwrap_or(i32::MAX));
+        let replicas = ask
+            .spec
+            .replicas
+            .unwrap_or_else(|| i32::try_from(best.layout.replicas).unwrap_or(i32::MAX));
         let mut objects = manifests::read(&text)?;
         own(&mut objects, &ask.name, replicas, products.get(&best.gpu));
         Ok(Sized {
@@ -69,7 +75,10 @@ fn by_name(ask: &WorkloadAsk, catalogue: &Catalogue) -> BTreeMap<String, Vec<Str
     let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for product in &ask.products {
         if let Ok(gpu) = names::gpu(catalogue, "GPU", product) {
-            found.entry(gpu.name.to_string()).or_default().push(product.clone());
+            found
+                .entry(gpu.name.to_string())
+                .or_default()
+                .push(product.clone());
         }
     }
     found
@@ -83,9 +92,17 @@ fn flags(ask: &WorkloadAsk, gpus: &[String]) -> Vec<String> {
         format!("--rate={}", spec.traffic.rate),
         format!("--gpu={}", gpus.join(",")),
     ];
-    let mut flag = |name: &str, value: Option<String>| all.extend(value.map(|value| format!("--{name}={value}")));
-    flag("isl", spec.traffic.input_tokens.map(|tokens| tokens.to_string()));
-    flag("osl", spec.traffic.output_tokens.map(|tokens| tokens.to_string()));
+    let mut flag = |name: &str, value: Option<String>| {
+        all.extend(value.map(|value| format!("--{name}={value}")))
+    };
+    flag(
+        "isl",
+        spec.traffic.input_tokens.map(|tokens| tokens.to_string()),
+    );
+    flag(
+        "osl",
+        spec.traffic.output_tokens.map(|tokens| tokens.to_string()),
+    );
     flag("ttft", spec.slo.ttft.clone());
     flag("tpot", spec.slo.tpot.clone());
     flag("engine", spec.engine.clone());
@@ -96,33 +113,61 @@ fn decided(best: &Deployment, replicas: i32) -> Decided {
     let gpus = best.layout.replica_gpus();
     // The price is that of the plan's replicas; others cost in proportion.
     let planned = i64::from(best.layout.replicas.max(1));
-    let cost = best.cost.per_hour.map(|price| price.0.times(i64::from(replicas), planned).to_string());
+    let cost = best
+        .cost
+        .per_hour
+        .map(|price| price.0.times(i64::from(replicas), planned).to_string());
     Decided {
-        gpu: best.slice.as_ref().map_or_else(|| best.gpu.clone(), |slice| format!("{} {slice}", best.gpu)),
+        gpu: best
+            .slice
+            .as_ref()
+            .map_or_else(|| best.gpu.clone(), |slice| format!("{} {slice}", best.gpu)),
         gpus_per_replica: i64::from(gpus),
         replicas,
         engine: best.engine.name().to_owned(),
         why: format!(
             "{replicas} replicas of {gpus} × {} with {} weights, {}; they sustain {:.1} requests/s within the SLO",
-            best.gpu, best.weights, best.engine.name(), best.headroom.rate
+            best.gpu,
+            best.weights,
+            best.engine.name(),
+            best.headroom.rate
         ),
         cost_per_hour: cost,
-        slo: format!("kept at the stated traffic, and up to {:.2} times as much", best.headroom.factor),
+        slo: format!(
+            "kept at the stated traffic, and up to {:.2} times as much",
+            best.headroom.factor
+        ),
     }
 }
 
 /// Objects under the workload's name, with its label, on GPUs of the plan's kind.
 fn own(objects: &mut [Value], name: &str, replicas: i32, products: Option<&Vec<String>>) {
-    let names: Vec<String> =
-        objects.iter().filter_map(|object| object["metadata"]["name"].as_str().map(str::to_owned)).collect();
+    let names: Vec<String> = objects
+        .iter()
+        .filter_map(|object| object["metadata"]["name"].as_str().map(str::to_owned))
+        .collect();
     let shortest = names.iter().map(String::len).min().unwrap_or_default();
-    let base = names.iter().find(|name| name.len() == shortest).cloned().unwrap_or_default();
+    let base = names
+        .iter()
+        .find(|name| name.len() == shortest)
+        .cloned()
+        .unwrap_or_default();
     // Pools of prefill and decode are told apart by an ending.
     let pools = names.iter().any(|other| *other != base);
-    let base = if pools { base.rsplit_once('-').map_or(base.clone(), |(base, _)| base.to_owned()) } else { base };
+    let base = if pools {
+        base.rsplit_once('-')
+            .map_or(base.clone(), |(base, _)| base.to_owned())
+    } else {
+        base
+    };
     let renamed: BTreeMap<&str, String> = names
         .iter()
-        .map(|old| (old.as_str(), format!("{name}{}", old.strip_prefix(&base).unwrap_or_default())))
+        .map(|old| {
+            (
+                old.as_str(),
+                format!("{name}{}", old.strip_prefix(&base).unwrap_or_default()),
+            )
+        })
         .collect();
     for object in objects {
         rename(object, &renamed);

@@ -20,7 +20,10 @@ pub struct Flags {
 }
 
 pub(super) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
-    let (namespace, pod) = flags.pod.split_once('/').unwrap_or((&flags.namespace, &flags.pod));
+    let (namespace, pod) = flags
+        .pod
+        .split_once('/')
+        .unwrap_or((&flags.namespace, &flags.pod));
     let pod = pod.trim_start_matches("pod/");
     let asked = Why {
         namespace: namespace.to_owned(),
@@ -44,5 +47,9 @@ pub(super) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
             answer.namespace, answer.pod, answer.reason, answer.why
         ))?;
     }
-    Ok(if answer.node.is_some() || answer.reason == "NoGpu" { Exit::Yes } else { Exit::No })
+    Ok(if answer.node.is_some() || answer.reason == "NoGpu" {
+        Exit::Yes
+    } else {
+        Exit::No
+    })
 }
