@@ -1,0 +1,242 @@
+"""A real Slurm runs what a broker leases: `gpuwise serve --executor slurm`.
+
+    python3 .ci/check_slurm.py GPUWISE START_SLURM [FOLDER]
+
+Three nodes of eight GPUs that are not there, on loopback. What is checked is what Slurm itself says: which jobs run
+where, with how many GPUs, under which number; nodes are drained and taken down by `scontrol`.
+"""
+
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+
+from cluster import free_port, until
+
+SERVICE = """import http.server, os, sys
+class Answer(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200); self.end_headers(); self.wfile.write(b"ok")
+    def log_message(self, *_): pass
+http.server.HTTPServer(("127.0.0.1", int(sys.argv[1])), Answer).serve_forever()
+"""
+
+
+class Check:
+    def __init__(self, gpuwise, start, folder):
+        self.gpuwise, self.folder = gpuwise, folder
+        self.log = open(folder / "start-slurm.log", "w")
+        base = free_port()
+        environment = {**os.environ, "SLURM_BASE_PORT": str(base)}
+        self.slurm = subprocess.Popen([start, str(folder / "slurm"), "3", "8"], stdout=self.log, stderr=subprocess.STDOUT, env=environment)
+        self.environment = {
+            **os.environ,
+            "SLURM_CONF": str(folder / "slurm" / "slurm.conf"),
+            "GPUWISE_OFFLINE": "1",
+            "HOME": str(folder),
+            "XDG_STATE_HOME": str(folder / "state"),
+            "XDG_DATA_HOME": str(folder / "data"),
+            "XDG_CONFIG_HOME": str(folder / "config"),
+        }
+        until("Slurm is ready", 120, self.is_ready)
+        self.broker, self.port = None, free_port()
+
+    def is_ready(self):
+        text = (self.folder / "start-slurm.log").read_text()
+        if self.slurm.poll() is not None:
+            raise SystemExit(f"start-slurm ended: {text[-2000:]}")
+        return "ready" in text.split("\n") or text[-200:]
+
+    def run(self, *words, fails=False):
+        done = subprocess.run(words, capture_output=True, text=True, env=self.environment, timeout=60)
+        if (done.returncode != 0) is not fails:
+            raise SystemExit(f"{' '.join(words)}: {done.returncode}\n{done.stdout}{done.stderr}")
+        return done.stdout + (done.stderr if fails else "")
+
+    def ask(self, *words, **how):
+        return self.run(self.gpuwise, *words, **how)
+
+    def jobs(self, state="R"):
+        """Jobs of Slurm: number, name, nodes and GPUs of each."""
+        text = self.run("squeue", "-h", "-t", state, "-o", "%i %j %N %b")
+        return {line.split()[1]: line.split() for line in text.splitlines()}
+
+    def begin(self):
+        words = [self.gpuwise, "serve", "--executor", "slurm", "--fleet", str(self.folder / "fleet.toml")]
+        words += ["--listen", f"127.0.0.1:{self.port}", "--slurm-every", "300ms", "--slurm-patience", "20s", "--preempt"]
+        errors = open(self.folder / "serve.log", "a")
+        self.broker = subprocess.Popen(words, env=self.environment, stdout=errors, stderr=errors)
+        self.environment["GPUWISE_BROKER"] = f"http://127.0.0.1:{self.port}"
+
+        def answers():
+            if self.broker.poll() is not None:
+                raise SystemExit((self.folder / "serve.log").read_text())
+            try:
+                return urllib.request.urlopen(f"http://127.0.0.1:{self.port}/readyz", timeout=2).status == 200
+            except OSError as error:
+                return str(error)
+
+        until("the broker answers", 60, answers)
+
+    def dies(self):
+        self.broker.send_signal(signal.SIGKILL)
+        self.broker.wait()
+
+    def lease(self, *words):
+        text = self.ask("lease", "request", "--tenant", "vision", "--format", "json", *words)
+        return json.loads(text)["id"]
+
+    def state(self, lease):
+        return json.loads(self.ask("lease", "show", lease, "--format", "json"))
+
+    def runs(self, lease, seconds=40):
+        name = f"gpuwise-{lease}"
+        until(f"{lease} runs at Slurm", seconds, lambda: name in self.jobs() or self.run("squeue"))
+        until(f"{lease} is active", seconds, lambda: self.state(lease)["state"] == "active" or self.state(lease)["state"])
+        return self.jobs()[name]
+
+    def ends(self, lease, seconds=60):
+        def over():
+            found = self.state(lease)["state"]
+            return found in ("ended", "failed") or found
+
+        until(f"{lease} is over", seconds, over)
+        return self.state(lease)
+
+    def fleet(self):
+        nodes = self.folder / "nodes.json"
+        nodes.write_text(self.run("sinfo", "--json"))
+        self.ask("fleet", "import", str(nodes), "-o", str(self.folder / "fleet.toml"))
+        self.begin()
+        self.ask("tenant", "create", "vision")
+        self.ask("tenant", "create", "batch")
+
+    def places(self):
+        """A job, its GPUs, its output and its end."""
+        lease = self.lease("--gpu", "2xH200", "--", "sh", "-c", "echo sees $CUDA_VISIBLE_DEVICES; exit 3")
+        over = self.ends(lease)
+        output = self.ask("lease", "logs", lease)
+        count = output.split("sees ")[1].split()[0].count(",") + 1 if "sees " in output else 0
+        if count != 2 or over.get("exit_code") != 3:
+            raise SystemExit(f"2 GPUs and exit code 3: {output!r} {over}")
+        print(f"{lease}: 2 GPUs of Slurm's choice, exit code 3 comes back", flush=True)
+
+    def gang(self):
+        """Two whole nodes, one command on each."""
+        lease = self.lease("--gpu", "16xH200", "--", "sh", "-c", "echo rank $SLURM_PROCID; sleep 1000")
+        number, _, nodes, gpus = self.runs(lease)
+        if not gpus.endswith("8") or "," not in nodes and "-" not in nodes:
+            raise SystemExit(f"16 GPUs on two nodes: {nodes} {gpus}")
+        until("both ranks say so", 30, lambda: all(f"rank {one}" in self.ask("lease", "logs", lease) for one in (0, 1)) or "not yet")
+        print(f"{lease}: job {number} on {nodes} with {gpus} on each, a rank on each", flush=True)
+        return lease, number
+
+    def restart(self, lease, number):
+        self.dies()
+        self.begin()
+        if self.runs(lease)[0] != number:
+            raise SystemExit("a broker that began again started it anew")
+        print(f"{lease}: job {number} runs on while the broker is killed and begins again", flush=True)
+        self.ask("lease", "release", lease)
+        self.ends(lease)
+        until("its GPUs are free", 60, lambda: not self.jobs() or self.jobs())
+
+    def preempts(self):
+        """Who may be stopped is requeued and held, and goes on elsewhere under its number."""
+        low = self.lease("--gpu", "8xH200", "--preemptible", "--", "sh", "-c", "echo begins; sleep 1000")
+        number, _, node, _ = self.runs(low)
+        others = [self.lease("--gpu", "8xH200", "--priority", "100", "--", "sleep", "1000") for _ in range(3)]
+        for other in others:
+            self.runs(other, 120)
+        held = self.run("squeue", "-h", "-j", number, "-o", "%T %r")
+        if not held.startswith("PENDING"):
+            raise SystemExit(f"{low} is not held: {held}")
+        self.ask("lease", "release", others[0])
+        again = self.runs(low, 120)
+        if again[0] != number:
+            raise SystemExit(f"{low} was job {number} and is {again[0]}")
+        print(f"{low}: job {number} on {node}, requeued and held for three others, then on {again[2]} under its number", flush=True)
+        for lease in [low, *others[1:]]:
+            self.ask("lease", "release", lease)
+            self.ends(lease)
+
+    def nodes(self):
+        """A node that is drained takes nothing; who was on one that goes down starts elsewhere."""
+        self.run("scontrol", "update", "NodeName=gpu1", "State=DRAIN", "Reason=check")
+        until("the broker knows", 40, lambda: "draining" in self.ask("top", "--format", "json") or "not yet")
+        first = self.lease("--gpu", "8xH200", "--", "sleep", "1000")
+        node = self.runs(first)[2]
+        if node == "gpu1":
+            raise SystemExit("it started on a node that is drained")
+        self.run("scontrol", "update", "NodeName=gpu1", "State=RESUME")
+        self.run("scontrol", "update", f"NodeName={node}", "State=DOWN", "Reason=check")
+
+        def moved():
+            found = self.jobs().get(f"gpuwise-{first}")
+            return bool(found) and found[2] != node or (found or self.run("squeue"))
+
+        until("it runs on another node", 90, moved)
+        print(f"{first}: on {node} beside a drained node, and on {self.jobs()[f'gpuwise-{first}'][2]} when that is down", flush=True)
+        self.run("scontrol", "update", f"NodeName={node}", "State=RESUME")
+        self.ask("lease", "release", first)
+        self.ends(first)
+        back = [self.lease("--gpu", "8xH200", "--", "sleep", "1000") for _ in range(3)]
+        for lease in back:
+            self.runs(lease, 60)
+        for lease in back:
+            self.ask("lease", "release", lease)
+            self.ends(lease)
+        print("all three nodes are used again", flush=True)
+
+    def service(self):
+        """A service answers where Slurm started it."""
+        program = self.folder / "service.py"
+        program.write_text(SERVICE)
+        lease = self.lease("--gpu", "1xH200", "--serve", "tiny", "--health", "/", "--", sys.executable, str(program), "{port}")
+        self.runs(lease)
+        address = f"http://127.0.0.1:{self.port}/v1/models"
+        token = self.ask("token", "create", "client", "--tenant", "vision", "--format", "json", "--role", "tenant")
+        request = urllib.request.Request(address, headers={"Authorization": f"Bearer {json.loads(token)['secret']}"})
+        models = urllib.request.urlopen(request, timeout=10).read().decode()
+        if "tiny" not in models:
+            raise SystemExit(f"the gateway does not know it: {models}")
+        print(f"{lease}: a service is ready and known to the gateway", flush=True)
+        self.ask("lease", "release", lease)
+        self.ends(lease)
+
+    def stop(self):
+        if self.broker:
+            self.broker.terminate()
+        self.slurm.send_signal(signal.SIGTERM)
+        try:
+            self.slurm.wait(30)
+        except subprocess.TimeoutExpired:
+            self.slurm.kill()
+
+
+def main(gpuwise, start, folder):
+    check = Check(gpuwise, start, folder)
+    try:
+        check.fleet()
+        check.places()
+        check.restart(*check.gang())
+        check.preempts()
+        check.nodes()
+        check.service()
+    except BaseException:
+        print((folder / "serve.log").read_text()[-2000:] if (folder / "serve.log").exists() else "", flush=True)
+        raise
+    finally:
+        check.stop()
+
+
+if __name__ == "__main__":
+    given = [shutil.which(sys.argv[1]) or sys.argv[1], sys.argv[2]]
+    with tempfile.TemporaryDirectory(prefix="gpuwise-slurm-") as made:
+        main(*given, pathlib.Path(sys.argv[3] if len(sys.argv) > 3 else made))
