@@ -30,7 +30,7 @@ __all__ = [
 
 ROOT = Path(__file__).resolve().parent.parent
 PROFILE = "dist"
-FEATURES = "postgres,cuda"
+FEATURES = "postgres,cuda,kubernetes"
 
 
 def _binary() -> None:

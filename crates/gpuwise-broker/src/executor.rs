@@ -67,4 +67,23 @@ pub enum Observation {
         job: JobId,
         milli: u32,
     },
+    /// What whoever runs the nodes says of one of them.
+    Node {
+        name: String,
+        seen: NodeSeen,
+        /// Who says it.
+        by: String,
+    },
+}
+
+/// How a node is, as whoever runs it says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NodeSeen {
+    Up,
+    /// What runs there may end; nothing new starts.
+    Draining,
+    /// It does not answer: what runs there may still run.
+    Silent,
+    /// Nothing runs there any more.
+    Down,
 }

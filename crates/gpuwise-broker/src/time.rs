@@ -172,6 +172,7 @@ impl Broker {
                 let known = self.world.job(*job).is_some();
                 known.then(|| fleet(&event)).into_iter().collect()
             }
+            Observation::Node { name, seen, by } => self.node_seen(name, *seen, by),
         }
     }
 

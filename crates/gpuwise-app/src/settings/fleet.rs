@@ -27,7 +27,12 @@ pub enum FleetCommand {
     /// names no node: its outputs are of the node that the file is named after (gpu-01.xml, gpu-01.txt).
     /// What no tool said stands as a comment to be completed.
     ///
-    /// Exit code 0: written. 2: an output cannot be read.
+    /// With --kubeconfig, --context or --in-cluster the nodes are those of a live Kubernetes, GPUs that
+    /// drivers offer by dynamic allocation included; --jobs writes who holds what and who waits, and what
+    /// does not agree is told on standard error. With --watch the files are written again after each change,
+    /// until it is interrupted; without --output it prints the changes.
+    ///
+    /// Exit code 0: written. 2: an output cannot be read, or the cluster not be asked.
     Import(FleetImport),
 }
 
@@ -50,8 +55,23 @@ pub struct FleetCheck {
 #[derive(Debug, Args)]
 pub struct FleetImport {
     /// Outputs of tools
-    #[arg(value_name = "FILE", required = true)]
+    #[arg(value_name = "FILE", required_unless_present_any = ["kubeconfig", "context", "in_cluster"])]
     pub files: Vec<PathBuf>,
+    /// Ask the Kubernetes of this kubeconfig
+    #[arg(long, value_name = "FILE", conflicts_with = "files")]
+    pub kubeconfig: Option<PathBuf>,
+    /// Ask the Kubernetes of this context, of --kubeconfig, KUBECONFIG or ~/.kube/config
+    #[arg(long, value_name = "NAME", conflicts_with = "files")]
+    pub context: Option<String>,
+    /// Ask the Kubernetes in a pod of which this runs, by its service account
+    #[arg(long, conflicts_with_all = ["files", "kubeconfig", "context"])]
+    pub in_cluster: bool,
+    /// Go on, and write anew after each change; without --output print changes
+    #[arg(long, conflicts_with = "files")]
+    pub watch: bool,
+    /// Write who holds GPUs and who waits for them here, as a job file
+    #[arg(long, value_name = "FILE", conflicts_with = "files")]
+    pub jobs: Option<PathBuf>,
     /// The fleet's name
     #[arg(long, value_name = "NAME", default_value = "fleet")]
     pub name: String,

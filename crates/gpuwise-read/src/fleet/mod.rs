@@ -12,7 +12,10 @@ mod past;
 mod philly;
 mod text;
 
-pub use found::{FoundError, FoundGpu, FoundNode, FoundSlice, fleet_file, merge_found, read_found};
+pub use found::{
+    FoundAsk, FoundError, FoundGpu, FoundJob, FoundNode, FoundPlace, FoundSlice, NodeSaid,
+    fleet_file, job_file, kubernetes_node, merge_found, read_found,
+};
 pub use gavel::{
     GavelJob, GavelPair, GavelSpeeds, is_gavel_trace, is_gavel_unit_trace, read_gavel_programs,
     read_gavel_speeds, read_gavel_trace, read_gavel_units,

@@ -2,7 +2,7 @@
 
 use crate::{
     collect::Collect,
-    executor::{Cutter, Delays},
+    executor::{Cutter, Delays, SlurmSettings},
     http::{TlsError, TlsFiles},
     oidc::{OidcError, OidcSettings},
     writer::Stopped,
@@ -59,10 +59,11 @@ pub struct Settings {
     pub collect: Collect,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum ExecutorKind {
     Simulated(Delays),
     Local,
+    Slurm(SlurmSettings),
 }
 
 /// What a daemon says of itself.
@@ -117,6 +118,8 @@ pub enum ServeError {
     Oidc(#[from] OidcError),
     #[error("TLS is not possible")]
     Tls(#[from] TlsError),
+    #[error("what runs at Slurm cannot be kept")]
+    Slurm(#[source] io::Error),
     #[error("the writer ended unexpectedly")]
     Writer,
 }

@@ -142,6 +142,11 @@ const PLACES: &[Place] = &[
         ring: Ring::Edge,
         may_name: &["gpuwise-wire"],
     },
+    Place {
+        name: "gpuwise-k8s",
+        ring: Ring::Edge,
+        may_name: &["gpuwise-read", "gpuwise-sched", "gpuwise-wire"],
+    },
     // Nothing but fuzzing names it.
     Place {
         name: "gpuwise-fuzz",
@@ -164,6 +169,7 @@ const PLACES: &[Place] = &[
         ring: Ring::Top,
         may_name: &[
             "gpuwise-cuda",
+            "gpuwise-k8s",
             "gpuwise-lab",
             "gpuwise-measure",
             "gpuwise-operators",
@@ -263,6 +269,11 @@ const ALLOWED: &[(&str, bool, &str)] = &[
     ("granit-parser", false, "grammar of serde-saphyr"),
     ("arraydeque", false, "fixed queue of granit-parser"),
     ("smallvec", false, "short lists of serde-saphyr"),
+    (
+        "nohash-hasher",
+        false,
+        "takes numbers for their hash, where serde-saphyr also writes",
+    ),
     ("num-traits", false, "numbers of serde-saphyr"),
     ("encoding_rs", false, "byte order marks of YAML"),
     ("encoding_rs_io", false, "the same over a reader in memory"),

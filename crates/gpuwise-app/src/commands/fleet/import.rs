@@ -6,6 +6,9 @@ use gpuwise_read::fleet::{fleet_file, merge_found, read_fleet, read_found};
 use std::{fs, path::Path};
 
 pub(super) fn run(context: &Context, flags: &FleetImport) -> anyhow::Result<Exit> {
+    if flags.in_cluster || flags.kubeconfig.is_some() || flags.context.is_some() {
+        return super::live::run(context, flags);
+    }
     let loaded = catalogue::load(&context.app.overrides)?;
     let target = flags.output.as_deref().map(Pending::new).transpose()?;
     let mut found = Vec::new();

@@ -2,6 +2,11 @@
 
 mod check;
 mod import;
+#[cfg(feature = "kubernetes")]
+mod live;
+#[cfg(not(feature = "kubernetes"))]
+#[path = "no_live.rs"]
+mod live;
 mod mig;
 
 use super::{Context, Exit};

@@ -2,6 +2,7 @@
 //! nodes; and a fleet file of them, for people to complete.
 
 mod cut;
+mod jobs;
 mod kubernetes;
 mod racks;
 mod slurm;
@@ -12,6 +13,8 @@ mod write;
 use super::text::Found;
 use gpuwise_domain::placement::Health;
 
+pub use jobs::{FoundAsk, FoundJob, FoundPlace, job_file};
+pub use kubernetes::{NodeSaid, kubernetes_node};
 pub use write::fleet_file;
 
 /// A node as far as tools have said it; what they did not say is `None` or empty.

@@ -69,7 +69,7 @@ fn uuid(gpu: &FoundGpu) -> Option<&str> {
     (said.starts_with("GPU-") && said.bytes().all(plain)).then_some(said)
 }
 
-fn quoted(text: &str) -> String {
+pub(super) fn quoted(text: &str) -> String {
     let mut out = String::from("\"");
     for c in text.chars() {
         match c {
@@ -100,11 +100,11 @@ pub(super) fn plain(text: &str) -> String {
 }
 
 /// The name of one thing as TOML has it.
-fn named(text: &str) -> String {
+pub(super) fn named(text: &str) -> String {
     quoted(&plain(text))
 }
 
-fn comment(text: &str) -> String {
+pub(super) fn comment(text: &str) -> String {
     text.chars()
         .map(|c| if c.is_control() { ' ' } else { c })
         .collect()

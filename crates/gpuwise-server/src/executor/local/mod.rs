@@ -15,7 +15,10 @@ mod suspend;
 mod weights;
 
 pub use devices::Cutter;
+pub(super) use environment::launch;
+pub(super) use kept::Place;
 pub use limits::delegation;
+pub(super) use process::words;
 pub use suspend::Suspension;
 
 use super::{Executor, Logs};
@@ -23,7 +26,7 @@ use crate::{endpoints::Endpoints, message::Incoming};
 use gpuwise_broker::{Broker, Observation, Order, OrderId, Work};
 use gpuwise_domain::placement::{Action, Assignment, GpuShare, Isolation, JobId, Part};
 use gpuwise_units::Nanoseconds;
-use kept::{Kept, Place};
+use kept::Kept;
 use process::Group;
 use std::{
     collections::BTreeMap,

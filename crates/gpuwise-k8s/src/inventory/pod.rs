@@ -1,0 +1,330 @@
+//! A pod: what many of one workload share is held once, what is its own beside it.
+
+use super::{
+    Key, Text,
+    asks::{Amounts, asked},
+    text::Names,
+};
+use crate::objects::{self, PodClaim, Term, Toleration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+/// What replicas of one template have in common.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct Shape {
+    pub asks: Amounts,
+    /// Labels, but those that number a pod.
+    pub labels: BTreeMap<Text, Text>,
+    pub node_selector: BTreeMap<Text, Text>,
+    /// One of these terms is met by its node; `None`: it does not say.
+    pub node_terms: Option<Box<[Term]>>,
+    pub tolerations: Box<[Toleration]>,
+    /// It says beside which other pods it may be, or how they are spread: what nodes alone do not tell.
+    pub minds_others: bool,
+    pub priority: i32,
+    pub priority_class: Option<Text>,
+    /// It does not take the place of others.
+    pub never_preempts: bool,
+    pub scheduler: Option<Text>,
+    /// Seconds that it has to stop.
+    pub grace: Option<i64>,
+    pub claims: Box<[PodClaim]>,
+    /// Annotations of ours, and those by which people keep autoscalers away.
+    pub annotations: BTreeMap<Text, Text>,
+    /// What of it cannot be read, a sentence each.
+    pub problems: Box<[String]>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Phase {
+    Pending,
+    Running,
+    Succeeded,
+    Failed,
+    Unknown,
+}
+
+impl Phase {
+    /// It ended and holds nothing any more.
+    pub const fn ended(self) -> bool {
+        matches!(self, Self::Succeeded | Self::Failed)
+    }
+}
+
+/// Why a pod has no node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Waiting {
+    /// Somebody holds it back by scheduling gates.
+    Gated(Arc<[Text]>),
+    /// The scheduler found no node; its words.
+    Unschedulable(Text),
+    /// The scheduler has not come to it.
+    Unseen,
+}
+
+impl std::fmt::Display for Waiting {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Gated(gates) => {
+                write!(f, "held back by the scheduling gates {}", gates.join(", "))
+            }
+            Self::Unschedulable(words) => write!(f, "no node was found: {words}"),
+            Self::Unseen => f.write_str("the scheduler has not come to it"),
+        }
+    }
+}
+
+/// An owner that an object names as its controller.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Owner {
+    pub kind: Text,
+    pub name: Text,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Pod {
+    pub name: Text,
+    pub namespace: Text,
+    pub uid: Box<str>,
+    /// `metadata.resourceVersion`, for writes that must not pass over a change.
+    pub version: Box<str>,
+    pub shape: Arc<Shape>,
+    pub phase: Phase,
+    /// Where it is bound.
+    pub node: Option<Text>,
+    /// Where room is being made for it.
+    pub nominated: Option<Text>,
+    pub gates: Arc<[Text]>,
+    /// What the scheduler said last of why there is no node.
+    pub unschedulable: Option<Text>,
+    pub ready: bool,
+    /// Seconds since 1970.
+    pub created: i64,
+    pub started: Option<i64>,
+    /// By when it is gone.
+    pub deleting: Option<i64>,
+    pub owner: Option<Owner>,
+    /// The gang that it says it is of.
+    pub group: Option<Text>,
+    /// The number of it among those of its workload.
+    pub index: Option<u32>,
+    /// Claims made of templates for it: by the name in the pod, the claim's own.
+    pub made_claims: Box<[(Text, Text)]>,
+}
+
+/// Labels that tell pods of one template apart.
+const NUMBERS: [&str; 5] = [
+    "statefulset.kubernetes.io/pod-name",
+    "apps.kubernetes.io/pod-index",
+    "batch.kubernetes.io/job-completion-index",
+    "leaderworkerset.sigs.k8s.io/worker-index",
+    "leaderworkerset.sigs.k8s.io/group-index",
+];
+/// Beginnings and parts of names of annotations that are kept.
+const NOTED: [&str; 5] = [
+    "gpuwise",
+    "safe-to-evict",
+    "karpenter.sh/do-not-",
+    "kueue.x-k8s.io/",
+    "scheduling.k8s.io/group-name",
+];
+
+impl Pod {
+    pub fn key(&self) -> Key {
+        Key {
+            namespace: self.namespace.clone(),
+            name: self.name.clone(),
+        }
+    }
+
+    /// Why it has no node; `None`: it has one, or has ended.
+    pub fn waiting(&self) -> Option<Waiting> {
+        if self.node.is_some() || self.phase.ended() {
+            return None;
+        }
+        if !self.gates.is_empty() {
+            return Some(Waiting::Gated(self.gates.clone()));
+        }
+        Some(match &self.unschedulable {
+            Some(words) => Waiting::Unschedulable(words.clone()),
+            None => Waiting::Unseen,
+        })
+    }
+
+    /// Whether it holds what it asks on its node.
+    pub fn holds(&self) -> bool {
+        self.node.is_some() && !self.phase.ended()
+    }
+
+    pub fn label(&self, key: &str) -> Option<&str> {
+        self.shape.labels.get(key).map(AsRef::as_ref)
+    }
+
+    pub fn annotation(&self, key: &str) -> Option<&str> {
+        self.shape.annotations.get(key).map(AsRef::as_ref)
+    }
+
+    /// The name of the claim that one of its claims is, once there is one.
+    pub fn claim(&self, claim: &PodClaim) -> Option<Text> {
+        if let Some(name) = &claim.resource_claim_name {
+            return Some(name.as_str().into());
+        }
+        let mut made = self.made_claims.iter();
+        let found = made.find(|(name, _)| **name == *claim.name);
+        found.map(|(_, made)| made.clone())
+    }
+}
+
+/// Shapes that are held.
+#[derive(Debug, Default)]
+pub(super) struct Shapes {
+    all: BTreeSet<Arc<Shape>>,
+    kept: usize,
+}
+
+impl Shapes {
+    fn held(&mut self, shape: Shape) -> Arc<Shape> {
+        if let Some(known) = self.all.get(&shape) {
+            return known.clone();
+        }
+        let made = Arc::new(shape);
+        self.all.insert(made.clone());
+        made
+    }
+
+    pub(super) fn sweep(&mut self) {
+        if self.all.len() > 256 && self.all.len() / 2 > self.kept {
+            self.all.retain(|shape| Arc::strong_count(shape) > 1);
+            self.kept = self.all.len();
+        }
+    }
+}
+
+pub(super) fn read(object: &objects::Pod, names: &mut Names, shapes: &mut Shapes) -> Pod {
+    let (meta, spec, status) = (&object.metadata, &object.spec, &object.status);
+    let condition = |kind: &str| status.conditions.iter().find(|one| one.kind == kind);
+    let scheduled = condition("PodScheduled");
+    let refused = scheduled
+        .filter(|one| one.status == "False" && one.reason.as_deref() != Some("SchedulingGated"));
+    let owner = super::owners::controller(meta, names);
+    let number = |key: &&str| meta.labels.as_ref()?.get(*key)?.parse().ok();
+    let gates: Vec<Text> = spec
+        .scheduling_gates
+        .iter()
+        .map(|gate| names.text(&gate.name))
+        .collect();
+    let made = status.resource_claim_statuses.iter();
+    let mut made: Vec<(Text, Text)> = made
+        .filter_map(|one| {
+            let claim = one.resource_claim_name.as_ref()?;
+            Some((names.text(&one.name), claim.as_str().into()))
+        })
+        .collect();
+    if let Some(extended) = &status.extended_resource_claim_status {
+        let claim: Text = extended.resource_claim_name.as_str().into();
+        made.push((names.text(""), claim));
+    }
+    let shape = shapes.held(shape(object, names));
+    Pod {
+        name: meta.name.as_deref().unwrap_or_default().into(),
+        namespace: names.text(meta.namespace.as_deref().unwrap_or_default()),
+        uid: meta.uid.as_deref().unwrap_or_default().into(),
+        version: meta.resource_version.as_deref().unwrap_or_default().into(),
+        phase: phase(&status.phase),
+        node: names.given(spec.node_name.as_ref()),
+        nominated: names.given(status.nominated_node_name.as_ref()),
+        gates: gates.into(),
+        unschedulable: refused.map(|one| {
+            let words = one.message.as_deref().or(one.reason.as_deref());
+            names.text(words.unwrap_or_default())
+        }),
+        ready: condition("Ready").is_some_and(|one| one.status == "True"),
+        created: meta
+            .creation_timestamp
+            .as_ref()
+            .map_or(0, |time| time.0.as_second()),
+        started: status.start_time.as_ref().map(|time| time.0.as_second()),
+        deleting: meta
+            .deletion_timestamp
+            .as_ref()
+            .map(|time| time.0.as_second()),
+        owner,
+        group: group(object, names),
+        index: [NUMBERS[1], NUMBERS[2], NUMBERS[3]].iter().find_map(number),
+        made_claims: made.into(),
+        shape,
+    }
+}
+
+fn phase(text: &str) -> Phase {
+    match text {
+        "Pending" | "" => Phase::Pending,
+        "Running" => Phase::Running,
+        "Succeeded" => Phase::Succeeded,
+        "Failed" => Phase::Failed,
+        _ => Phase::Unknown,
+    }
+}
+
+/// The gang's name: of Kubernetes itself, of the scheduler plugins and KAI, of Volcano, of Kueue.
+fn group(object: &objects::Pod, names: &mut Names) -> Option<Text> {
+    let own = object.spec.scheduling_group.as_ref();
+    if let Some(name) = own.and_then(|group| group.pod_group_name.as_ref()) {
+        return Some(names.text(name));
+    }
+    let meta = &object.metadata;
+    let label = |key: &str| meta.labels.as_ref()?.get(key);
+    let noted = |key: &str| meta.annotations.as_ref()?.get(key);
+    let found = label("scheduling.x-k8s.io/pod-group")
+        .or_else(|| noted("pod-group-name"))
+        .or_else(|| noted("scheduling.k8s.io/group-name"))
+        .or_else(|| label("kueue.x-k8s.io/pod-group-name"));
+    names.given(found)
+}
+
+fn shape(object: &objects::Pod, names: &mut Names) -> Shape {
+    let (meta, spec) = (&object.metadata, &object.spec);
+    let mut problems = Vec::new();
+    let asks = asked(spec, names, &mut problems);
+    let labels = meta.labels.iter().flatten();
+    let annotations = meta.annotations.iter().flatten();
+    let affinity = spec.affinity.as_ref();
+    let required = affinity
+        .and_then(|affinity| affinity.node_affinity.as_ref())
+        .and_then(|affinity| affinity.required.as_ref());
+    let others =
+        affinity.is_some_and(|one| one.pod_affinity.is_some() || one.pod_anti_affinity.is_some());
+    Shape {
+        asks,
+        labels: labels
+            .filter(|(key, _)| !NUMBERS.contains(&key.as_str()))
+            .map(|(key, value)| (names.text(key), names.text(value)))
+            .collect(),
+        node_selector: spec
+            .node_selector
+            .iter()
+            .map(|(key, value)| (names.text(key), names.text(value)))
+            .collect(),
+        node_terms: required.map(|terms| terms.node_selector_terms.clone().into()),
+        tolerations: spec
+            .tolerations
+            .iter()
+            .filter(|one| !one.key.starts_with("node.kubernetes.io/"))
+            .cloned()
+            .collect(),
+        minds_others: others || !spec.topology_spread_constraints.is_empty(),
+        priority: spec.priority.unwrap_or(0),
+        priority_class: names.given(spec.priority_class_name.as_ref()),
+        never_preempts: spec.preemption_policy.as_deref() == Some("Never"),
+        scheduler: names.given(spec.scheduler_name.as_ref()),
+        grace: spec.termination_grace_period_seconds,
+        claims: spec.resource_claims.clone().into(),
+        annotations: annotations
+            .filter(|(key, _)| NOTED.iter().any(|part| key.contains(part)))
+            .map(|(key, value)| (names.text(key), names.text(value)))
+            .collect(),
+        problems: problems.into(),
+    }
+}

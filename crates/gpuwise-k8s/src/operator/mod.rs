@@ -1,0 +1,1 @@
+//! The loop: leads or waits, sees, decides, writes.

@@ -1,0 +1,1 @@
+//! Our custom resources: their types, schemas and definitions.
