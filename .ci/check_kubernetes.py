@@ -19,6 +19,7 @@ import tempfile
 import threading
 import time
 
+import operator_parts
 from cluster import Cluster, Prometheus, free_port, until
 from cluster_inventory import Inventory
 
@@ -40,6 +41,7 @@ class Check:
         self.prometheus = f"http://127.0.0.1:{metrics.server_address[1]}"
         self.cluster = Cluster(start, folder)
         self.port, self.external, self.scalers, self.shown = free_port(), free_port(), [], []
+        self.operators = None
 
     def run(self, *words):
         environment = {**os.environ, "GPUWISE_OFFLINE": "1"}
@@ -242,7 +244,13 @@ class Check:
         """What `fleet import` says of the cluster is what kubectl says."""
         Inventory(self).run()
 
+    def operator(self):
+        """Pods with gates, placed by the kernel and bound by kube-scheduler."""
+        self.operators = operator_parts.Operator(self)
+        operator_parts.part(self, self.operators)
+
     def stop(self):
+        self.operators and self.operators.stop()
         for scaler in self.scalers:
             scaler.kill()
         self.cluster.stop()
@@ -262,7 +270,7 @@ def main(gpuwise, start, folder):
     check = Check(gpuwise, start, folder)
     try:
         check.cluster.apply(check.pods)
-        for part in os.environ.get("GPUWISE_PARTS", "inventory schemas keda ours external_metrics quota").split():
+        for part in os.environ.get("GPUWISE_PARTS", "inventory schemas keda ours external_metrics quota operator").split():
             getattr(check, part)()
     finally:
         check.stop()

@@ -29,7 +29,7 @@ pub use api::{
     TenantChange, UserAnswer, UserList,
 };
 pub use ask::{LeaseAsk, QuotaAsk, ServiceAsk, TenantAsk, TokenAsk};
-pub use doctor::{DoctorAnswer, DoctorCheck, DoctorState};
+pub use doctor::{DoctorAnswer, DoctorCheck, DoctorState, PodWhyAnswer};
 pub use event::{
     AskedDocument, BrokerEvent, EndedHow, LeaseSize, LoggedEvent, PlacedReason, PolicyDocument,
     PriceDocument, Role, TenantDocument, TokenDocument,
@@ -120,6 +120,7 @@ pub fn answer_schemas() -> Vec<(&'static str, String)> {
         named::<LeaseList>("leases", "Leases"),
         named::<ExplanationAnswer>("lease-explanation", "Why a lease waits or is where it is"),
         named::<DoctorAnswer>("doctor", "What a machine and its broker are ready for"),
+        named::<PodWhyAnswer>("pod-why", "Why a pod of Kubernetes waits or is where it is"),
         named::<StatementAnswer>("statement", "What a tenant is charged"),
         named::<StoreBackupAnswer>("store-backup", "A backup of a log"),
         named::<StoreCheckAnswer>("store-check", "Whether a log is whole"),
