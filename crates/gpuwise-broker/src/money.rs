@@ -1,17 +1,23 @@
 //! Grants become usage records and money; budgets are held before money is spent.
 
-use crate::{Broker, Lease, Refusal, grants::Grant};
+mod seen;
+mod worst;
+
+use seen::record;
+pub(crate) use seen::seen;
+
+use crate::{Broker, Lease, grants::Grant};
 use gpuwise_account::{
     books::Books,
-    budget::{self, Budget, Budgets, Expected},
+    budget::{Budget, Budgets, Expected},
     period::{Every, HOUR, Interval, Month},
     prices::{Applies, Asked, Basis, LENT_USUAL, Metered, PriceBook, PriceEntry},
     statement::{Line, Statement, of_lease},
-    usage::{Granted, Limits, Sharing, UsageRecord, Used},
+    usage::{Granted, Limits, UsageRecord, Used},
 };
 use gpuwise_domain::{
     offer::Terms,
-    placement::{Fleet, GpuAsk, GpuId, Job, KindId, Part},
+    placement::{Fleet, GpuId},
 };
 use gpuwise_sched::world::World;
 use gpuwise_units::{Money, Nanoseconds};
@@ -56,15 +62,6 @@ pub(crate) fn entry(
         granularity_ns: 0,
         lent_milli: LENT_USUAL,
     }
-}
-
-/// A grant as accounting sees it.
-pub(crate) struct Seen {
-    pub(crate) device: String,
-    pub(crate) kind: String,
-    pub(crate) granted: Granted,
-    pub(crate) isolation: Sharing,
-    pub(crate) class: Terms,
 }
 
 impl Accounts {
@@ -197,75 +194,6 @@ impl Accounts {
     }
 }
 
-fn record(
-    world: &World,
-    lease: &Lease,
-    grant: &Grant,
-    id: String,
-    sequence: u64,
-) -> Option<UsageRecord> {
-    let seen = seen(world, lease, grant.gpu, grant.part)?;
-    Some(UsageRecord {
-        source: SOURCE.into(),
-        id,
-        sequence,
-        tenant: lease.ask.tenant.clone(),
-        lease: lease.id(),
-        device: seen.device,
-        kind: seen.kind,
-        granted: seen.granted,
-        isolation: seen.isolation,
-        class: seen.class,
-        start: grant.start,
-        end: grant.end,
-        used: Used {
-            start_ns: grant
-                .starting
-                .then(|| grant.end.0.saturating_sub(grant.start.0)),
-            ..Used::default()
-        },
-    })
-}
-
-pub(crate) fn seen(world: &World, lease: &Lease, gpu: GpuId, part: Part) -> Option<Seen> {
-    let state = world.gpu(gpu)?;
-    let kind = world.kind(state.gpu.kind)?;
-    let (granted, isolation) = match part {
-        Part::Whole => (Granted::Whole, Sharing::Exclusive),
-        Part::Fraction {
-            milli,
-            memory_mib,
-            isolation,
-        } => {
-            let granted = Granted::Fraction {
-                compute_milli: milli,
-                memory_mib,
-                of_mib: kind.memory_mib.unwrap_or(memory_mib).max(1),
-            };
-            (granted, isolation.into())
-        }
-        Part::Slice { shape, .. } => {
-            let mig = kind.mig.as_ref()?;
-            let shape = mig.shape(shape)?;
-            let granted = Granted::Slice {
-                profile: shape.profile.clone(),
-                compute: shape.compute,
-                of_compute: mig.compute_slices,
-                memory: shape.size,
-                of_memory: mig.memory_slices,
-            };
-            (granted, Sharing::Mig)
-        }
-    };
-    Some(Seen {
-        device: state.gpu.uid.to_string(),
-        kind: kind.name.clone(),
-        granted,
-        isolation,
-        class: class(lease),
-    })
-}
-
 /// How long a service may take to get ready, where nobody says.
 const READY: Nanoseconds = Nanoseconds(600_000_000_000);
 
@@ -339,89 +267,6 @@ impl Broker {
         Some((i128::from(spent) + going_on, reserved.max(0)))
     }
 
-    /// The most that a job can cost over an interval; `None`: a kind that it may get has no price.
-    pub(crate) fn worst(&self, spot: bool, job: &Job, within: Interval) -> Option<Money> {
-        // What a worker's part costs is rounded up once more where a month ends or a price changes meanwhile.
-        self.dearest(spot, job, within, 1)
-    }
-
-    /// What it costs at the dearest price that it may get, with so many µ-units more for each worker's part.
-    fn dearest(&self, spot: bool, job: &Job, within: Interval, more: i64) -> Option<Money> {
-        let each = (0..).map(KindId).zip(self.world.kinds());
-        let wanted = job.worker.gpu.kinds().and(self.present);
-        // Who waits starts later: any price from now on may be the one.
-        let anytime = Interval::new(within.start, within.end + AHEAD);
-        let mut most: Option<Money> = None;
-        for (id, kind) in each.filter(|(id, _)| wanted.has(*id)) {
-            let (granted, isolation, count) = granted(&self.world, id, &job.worker.gpu)?;
-            let asked = Asked {
-                tenant: &job.tenant,
-                kind: &kind.name,
-                granted: &granted,
-                isolation,
-                class: if spot { Terms::Spot } else { Terms::OnDemand },
-            };
-            let parts = i64::from(job.gang.most.max(1)) * i64::from(count);
-            let prices = self.accounts.books.prices();
-            let one = prices
-                .dearest(&asked, u128::from(within.length()), anytime)
-                .ok()?;
-            let micros = one.micros.saturating_add(more).checked_mul(parts)?;
-            if most.is_none_or(|most| most.micros < micros) {
-                most = Some(Money { micros, ..one });
-            }
-        }
-        most
-    }
-
-    /// From when to when a lease may cost something: its length from now, or what is left of the month.
-    pub(crate) fn span(now: Nanoseconds, length: Option<Nanoseconds>) -> Interval {
-        let end = length.map_or_else(|| Month::of(now).interval().end, |length| now + length);
-        Interval::new(now, end)
-    }
-
-    /// What the budget holds back for a lease; `None`: its tenant has no budget, or it can cost nothing.
-    pub(crate) fn hold_back(
-        &self,
-        spot: bool,
-        job: &Job,
-        interval: Interval,
-    ) -> Result<Option<Money>, Refusal> {
-        let bounded = self.accounts.budgets.budget(&job.tenant).is_some();
-        if !bounded || matches!(job.worker.gpu, GpuAsk::None) {
-            return Ok(None);
-        }
-        let Some(amount) = self.worst(spot, job, interval) else {
-            return Err(Refusal::Unpriced {
-                tenant: job.tenant.clone(),
-                what: "a GPU that the lease may get has no price: add one to the fleet".into(),
-            });
-        };
-        let worst = [Expected { interval, amount }];
-        let could = self.accounts.budgets.could_reserve("", &job.tenant, &worst);
-        could.map_err(|refusal| refused(&job.tenant, &refusal))?;
-        Ok(Some(amount))
-    }
-
-    /// The same for a lease that may have begun: what is left of it.
-    pub(crate) fn span_of(at: Nanoseconds, lease: &Lease) -> Interval {
-        match lease.ends() {
-            Some(end) => Interval::new(at, end),
-            None => Self::span(at, paid(&lease.ask, lease.length)),
-        }
-    }
-
-    /// Reserves what was held back for a lease.
-    pub(crate) fn reserve(&mut self, at: Nanoseconds, lease: &Lease, amount: Money) {
-        let interval = Self::span_of(at, lease);
-        let worst = [Expected { interval, amount }];
-        // Whether it fits was asked when it was admitted.
-        let _ = self
-            .accounts
-            .budgets
-            .reserve(&lease.id(), &lease.ask.tenant, &worst);
-    }
-
     /// What a lease has cost within an interval, up to now; `None`: nothing of it has a price.
     pub fn cost_within(&self, now: Nanoseconds, lease: &Lease, within: Interval) -> Option<Money> {
         let mut books = self.accounts.books.of_lease(&lease.id());
@@ -434,12 +279,6 @@ impl Broker {
             micros: sum.micros.saturating_add(more.micros),
             ..sum
         })
-    }
-
-    /// What a job costs over an interval, at the dearest price that it may get; `None`: a kind that it may
-    /// get has no price.
-    pub fn price_of(&self, spot: bool, job: &Job, within: Interval) -> Option<Money> {
-        self.dearest(spot, job, within, 0)
     }
 
     /// A tenant's budget for a month; `None`: it has none.
@@ -467,72 +306,4 @@ impl Broker {
         }
         total
     }
-}
-
-fn refused(tenant: &str, refusal: &budget::Refusal) -> Refusal {
-    match refusal {
-        budget::Refusal::Exceeded {
-            period,
-            amount,
-            left,
-            needed,
-            ..
-        } => Refusal::Budget {
-            tenant: tenant.to_owned(),
-            month: Month::of(period.start).to_string(),
-            budget: *amount,
-            left: *left,
-            needed: *needed,
-        },
-        other => Refusal::Unpriced {
-            tenant: tenant.to_owned(),
-            what: other.to_string(),
-        },
-    }
-}
-
-/// What an ask is granted of a kind at most, and how many such parts a worker gets.
-fn granted(world: &World, kind: KindId, ask: &GpuAsk) -> Option<(Granted, Sharing, u32)> {
-    let kind = world.kind(kind)?;
-    Some(match ask {
-        GpuAsk::None => (Granted::Nothing, Sharing::Exclusive, 0),
-        GpuAsk::Whole { count, .. } => (Granted::Whole, Sharing::Exclusive, *count),
-        GpuAsk::Fraction {
-            milli,
-            memory_mib,
-            isolation,
-            ..
-        } => {
-            let granted = Granted::Fraction {
-                compute_milli: *milli,
-                memory_mib: memory_mib.unwrap_or(0),
-                of_mib: kind.memory_mib.or(*memory_mib).unwrap_or(1).max(1),
-            };
-            (granted, (*isolation).into(), 1)
-        }
-        // Which profile it gets is the kernel's choice: at most the whole.
-        GpuAsk::Slice { slice, .. } => {
-            let mig = kind.mig.as_ref()?;
-            let fits = |shape: &&gpuwise_domain::placement::MigShape| {
-                (slice.compute == 0 || shape.compute == slice.compute)
-                    && (slice.memory_slices == 0 || shape.size == slice.memory_slices)
-                    && shape.memory_mib.is_none_or(|mib| mib >= slice.memory_mib)
-            };
-            let mut shapes: Vec<_> = mig.shapes.iter().filter(fits).collect();
-            if slice.compute == 0 && slice.memory_slices == 0 {
-                shapes = mig.shapes.iter().collect();
-            }
-            let largest = shapes
-                .iter()
-                .max_by_key(|shape| (shape.compute, shape.size))?;
-            let granted = Granted::Slice {
-                profile: largest.profile.clone(),
-                compute: largest.compute,
-                of_compute: mig.compute_slices,
-                memory: largest.size,
-                of_memory: mig.memory_slices,
-            };
-            (granted, Sharing::Mig, 1)
-        }
-    })
 }

@@ -10,7 +10,7 @@ use gpuwise_domain::placement::{Event, Plan, TimestampedEvent};
 use gpuwise_units::{Money, Nanoseconds};
 use gpuwise_wire::{
     Mirror as _,
-    broker::{BrokerEvent, LoggedEvent},
+    broker::{BrokerEvent, LoggedEvent, TokenDocument},
 };
 
 impl Broker {
@@ -37,15 +37,7 @@ impl Broker {
             }
             BrokerEvent::MonthClosed { month } => self.month_closed(month)?,
             BrokerEvent::Asked(asked) => self.asked(at, asked),
-            BrokerEvent::TokenAdded { token } => {
-                let known = Token {
-                    name: token.name.clone(),
-                    role: token.role,
-                    tenant: token.tenant.clone(),
-                    expires: token.expires_ns.map(Nanoseconds),
-                };
-                self.tokens.insert(token.hash.clone(), known);
-            }
+            BrokerEvent::TokenAdded { token } => self.token_added(token),
             BrokerEvent::TokenRevoked { name, tenant } => {
                 let same = |one: &Token| one.name == *name && one.tenant == *tenant;
                 self.tokens.retain(|_, one| !same(one));
@@ -89,6 +81,16 @@ impl Broker {
         }
         self.lend(at);
         Ok(())
+    }
+
+    fn token_added(&mut self, token: &TokenDocument) {
+        let known = Token {
+            name: token.name.clone(),
+            role: token.role,
+            tenant: token.tenant.clone(),
+            expires: token.expires_ns.map(Nanoseconds),
+        };
+        self.tokens.insert(token.hash.clone(), known);
     }
 
     /// What services told, are held to, and should become.
