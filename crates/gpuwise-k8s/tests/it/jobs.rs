@@ -11,7 +11,7 @@ fn find(name: &str) -> Result<KnownGpu, String> {
     if !name.contains("H100") {
         return Err(format!("no GPU {name}"));
     }
-    let shape = |profile: &str, size, starts: &[u8], most| MigShape {
+    let shape = |profile: &str, size: u8, starts: &[u8], most| MigShape {
         profile: profile.into(),
         memory_mib: Some(u32::from(size) * 9_800),
         units: Some(u32::from(size) * 16),
