@@ -19,6 +19,7 @@ import tempfile
 import threading
 import time
 
+import operator_parts
 from cluster import Cluster, Prometheus, free_port, until
 from cluster_inventory import Inventory
 
@@ -39,7 +40,8 @@ class Check:
         threading.Thread(target=metrics.serve_forever, daemon=True).start()
         self.prometheus = f"http://127.0.0.1:{metrics.server_address[1]}"
         self.cluster = Cluster(start, folder)
-        self.port, self.external, self.scalers = free_port(), free_port(), []
+        self.port, self.external, self.scalers, self.shown = free_port(), free_port(), [], []
+        self.operators = None
 
     def run(self, *words):
         environment = {**os.environ, "GPUWISE_OFFLINE": "1"}
@@ -86,11 +88,23 @@ class Check:
         print(f"{why}: {wanted} replicas stay for {seconds} s", flush=True)
 
     def keda(self):
-        """As many as the rate takes, by KEDA and TLS: no change is swallowed, and who is dead changes nothing."""
-        ask = ["--query", "demand", "--scaler", f"127.0.0.1:{self.port}", "--ca", self.cluster.variables["KUBE_CA"]]
-        object = self.emit("keda", *ask, "--controller", "rate")
+        """As many as the rate takes, by KEDA and TLS of both sides: no change is swallowed, and who is dead changes nothing."""
+        ca = self.cluster.variables["KUBE_CA"]
+        ask = ["--query", "demand", "--scaler", f"127.0.0.1:{self.port}", "--ca", ca]
+        # What KEDA shows; any certificate of a client by that authority.
+        keys = self.folder.rglob("front-proxy.*")
+        shown = {file.suffix: str(file) for file in keys}
+        self.cluster.kubectl("create", "secret", "tls", "keda-client", "--cert", shown[".crt"], "--key", shown[".key"])
         Prometheus.values["demand"] = 0.0
-        scaler = self.serve(self.port)
+        scaler = self.serve(self.port, "--client-ca", ca)
+        # Without a certificate nothing is answered.
+        self.cluster.apply(self.emit("keda", *ask, "--controller", "rate"))
+        Prometheus.values["demand"] = 30.0
+        self.stays(self.cluster.replicas(NAME), 25, "KEDA shows no certificate, 30 requests/s")
+        Prometheus.values["demand"] = 0.0
+        self.cluster.kubectl("delete", "scaledobject", NAME)
+        self.shown = ["--client-secret", "keda-client"]
+        object = self.emit("keda", *ask, *self.shown, "--controller", "rate")
         self.cluster.apply(object)
         for rate, wanted in [(0.0, 0), (3.0, 1), (47.0, 5), (110.0, 11), (111.0, 12)]:
             self.reaches(rate, wanted)
@@ -102,7 +116,7 @@ class Check:
         scaler.kill()
         scaler.wait()
         self.stays(19, 40, "the scaler is dead")
-        self.serve(self.port)
+        self.serve(self.port, "--client-ca", ca)
         self.reaches(25.0, 3, 240)
         self.reaches(0.0, 0)
         # With the usual tolerance 11 never become 12: what the comments say.
@@ -121,7 +135,7 @@ class Check:
         Prometheus.values["waiting"] = 0.0
         if not self.scalers:
             self.serve(self.port)
-        object = self.emit("keda", *ask, "--ready-query", "ready", "--queue-query", "waiting", "--start", "10s")
+        object = self.emit("keda", *ask, *self.shown, "--ready-query", "ready", "--queue-query", "waiting", "--start", "10s")
         Prometheus.values["demand"] = 40.0
         self.cluster.apply(object)
         least, most = 5, 8
@@ -230,7 +244,13 @@ class Check:
         """What `fleet import` says of the cluster is what kubectl says."""
         Inventory(self).run()
 
+    def operator(self):
+        """Pods with gates, placed by the kernel and bound by kube-scheduler."""
+        self.operators = operator_parts.Operator(self)
+        operator_parts.part(self, self.operators)
+
     def stop(self):
+        self.operators and self.operators.stop()
         for scaler in self.scalers:
             scaler.kill()
         self.cluster.stop()
@@ -250,7 +270,7 @@ def main(gpuwise, start, folder):
     check = Check(gpuwise, start, folder)
     try:
         check.cluster.apply(check.pods)
-        for part in os.environ.get("GPUWISE_PARTS", "inventory schemas keda ours external_metrics quota").split():
+        for part in os.environ.get("GPUWISE_PARTS", "inventory schemas keda ours external_metrics quota operator").split():
             getattr(check, part)()
     finally:
         check.stop()

@@ -220,6 +220,7 @@ impl World {
                     per: HOUR,
                     minimum_ns: 0,
                     granularity_ns: 0,
+                    lent_milli: 500,
                 });
             }
         }
@@ -306,6 +307,7 @@ fn hours(world: &World, books: &Books) -> Result<(u64, i128), Box<dyn Error>> {
             present: present.clone(),
             system: Part::NOTHING,
             standing: Vec::new(),
+            lent: Spans::default(),
         };
         for balance in balances(books.meter(), &device, within)? {
             assert!(balance.compute.holds() && balance.memory.holds());

@@ -36,6 +36,7 @@ fn price(id: &str, micros: i64, valid: Interval, metered: Metered) -> PriceEntry
         per: metered.unit(),
         minimum_ns: 0,
         granularity_ns: 0,
+        lent_milli: 500,
     }
 }
 

@@ -1,9 +1,10 @@
-//! Meter, prices and what was stated, together: one state that records and months move.
+//! Meter, loans, prices and what was stated, together: one state that records and months move.
 
 use crate::{
-    period::Month,
+    lent::{Lent, Loan},
+    period::{Interval, Month},
     prices::PriceBook,
-    statement::{Cause, Parts, Right, SharedCost, Stated, Statement, lines},
+    statement::{Cause, Parts, Right, SharedCost, Stated, Statement, credits, lines},
     usage::{Limits, Meter, Outcome, Reason, UsageRecord},
 };
 use gpuwise_units::Nanoseconds;
@@ -16,6 +17,7 @@ pub struct Books {
     prices: PriceBook,
     shared: BTreeMap<Month, Vec<SharedCost>>,
     stated: Stated,
+    lent: Lent,
 }
 
 impl Books {
@@ -39,6 +41,11 @@ impl Books {
     /// Keeps a record aside: see [`Meter::put_aside`].
     pub fn put_aside(&mut self, now: Nanoseconds, record: &UsageRecord, reason: Reason) -> Outcome {
         self.meter.put_aside(now, record, reason)
+    }
+
+    /// What was kept for a tenant was lent to another over an interval: it earns a share of what that one pays.
+    pub fn lend(&mut self, loan: Loan, time: Interval) {
+        self.lent.add(loan, time);
     }
 
     /// From now on these prices hold, for the past too: closed months are corrected. A price change within
@@ -83,13 +90,14 @@ impl Books {
     }
 
     /// A tenant's statement of an open month with what its leases hold up to now, of which no record came
-    /// yet. Nothing of it is kept. Shared costs are divided by what was recorded, of all tenants.
+    /// yet, and what it lends up to now. Nothing of it is kept. Shared costs are divided by what was recorded, of all tenants.
     pub fn live_statement(
         &self,
         now: Nanoseconds,
         tenant: &str,
         month: Month,
         holding: &[UsageRecord],
+        lending: &[(Loan, Interval)],
     ) -> Statement {
         let mut statement = self.statement(tenant, month);
         if self.stated.open().is_some_and(|open| month < open) {
@@ -100,6 +108,11 @@ impl Books {
             meter.record(now, record);
         }
         let mut live = lines(&self.prices, meter.of_tenant(tenant), month.interval());
+        let mut lent = self.lent.only(tenant);
+        for (loan, time) in lending {
+            lent.add(loan.clone(), *time);
+        }
+        live.extend(credits(&self.prices, &lent, tenant, month.interval()));
         statement.lines.retain(|line| line.cause != Cause::Usage);
         live.append(&mut statement.lines);
         statement.lines = live;
@@ -130,7 +143,8 @@ impl Books {
 
     fn close_next(&mut self, month: Month) {
         let of_meter = self.meter.tenants();
-        let tenants: BTreeSet<&str> = of_meter.chain(self.stated.tenants()).collect();
+        let others = self.stated.tenants().chain(self.lent.tenants());
+        let tenants: BTreeSet<&str> = of_meter.chain(others).collect();
         let shared = Parts::of(self, self.stated.corrected().chain([month]));
         let closed = tenants
             .into_iter()
@@ -152,11 +166,16 @@ impl Books {
         }
         self.stated.settle(before);
         self.meter.forget(before, now);
+        self.lent.forget(before.start());
         true
     }
 
     pub const fn meter(&self) -> &Meter {
         &self.meter
+    }
+
+    pub const fn lent(&self) -> &Lent {
+        &self.lent
     }
 
     pub const fn prices(&self) -> &PriceBook {

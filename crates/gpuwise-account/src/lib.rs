@@ -7,11 +7,12 @@
 //!
 //! - [`usage`]: interval records and the [`usage::Meter`] that keeps what they come to;
 //! - [`prices`]: the price book;
-//! - [`books`]: both together, held to one grid of hours and price changes;
+//! - [`lent`]: what was kept for a tenant, and lent to others meanwhile;
+//! - [`books`]: these together, held to one grid of hours and price changes;
 //! - [`statement`]: what a tenant is charged for a month;
 //! - [`budget`]: what a tenant may spend, reserved before it is spent;
 //! - [`ledger`]: double entry;
-//! - [`conserve`]: granted, idle and the system's are the whole, for each GPU and hour;
+//! - [`conserve`]: granted, lent, idle and the system's are the whole, for each GPU and hour;
 //! - [`focus`]: statements as rows of FOCUS 1.2;
 //! - [`slo`]: error budgets and burn rates.
 //!
@@ -24,6 +25,7 @@ mod concepts;
 pub mod conserve;
 pub mod focus;
 pub mod ledger;
+pub mod lent;
 pub mod money;
 pub mod period;
 pub mod prices;

@@ -7,7 +7,7 @@ use gpuwise_domain::placement::{Backfill, Fleet, Order, Scheduling, Weigh, Worke
 use gpuwise_sched::{
     decide::Policy,
     disruption::{Budget, Disruptions, Idle, Tidy},
-    policy::{PolicyContext, Preferring, find, names},
+    policy::{PolicyContext, Preferring, PriceOf, find, names},
     queues::Limits,
     report::span,
     rounds::{MeasuredPair, Pairs, Rounds},
@@ -303,6 +303,20 @@ impl Rules {
         asked: Option<&World>,
         seed: u64,
     ) -> anyhow::Result<Policy> {
+        self.priced_policy(fleet, asked, seed, None)
+    }
+
+    /// The same, which goes by these prices where it prefers what is cheapest.
+    ///
+    /// # Errors
+    /// Not once the rules were made.
+    pub(crate) fn priced_policy(
+        &self,
+        fleet: &Scheduling,
+        asked: Option<&World>,
+        seed: u64,
+        prices: Option<PriceOf>,
+    ) -> anyhow::Result<Policy> {
         let turns = self.turns(fleet);
         let setting = PolicyContext {
             demand: asked.map(demand).unwrap_or_default(),
@@ -311,7 +325,11 @@ impl Rules {
         };
         let mut selector = (self.nodes()?.make)(&setting);
         if let Some(word) = self.file.prefer {
-            selector = Box::new(Preferring::new(word.noun(), selector));
+            let preferring = Preferring::new(word.noun(), selector);
+            selector = Box::new(match prices {
+                Some(prices) => preferring.by_prices(prices),
+                None => preferring,
+            });
         }
         Ok(Policy {
             order: turns.order,

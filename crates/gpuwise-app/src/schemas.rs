@@ -74,6 +74,7 @@ answers! {
     Place: "place",
     PlaceWhy: "place-why",
     Plan: "plan",
+    PodWhy: "pod-why",
     Policy: "policy",
     Predict: "predict",
     Prices: "prices",

@@ -225,6 +225,7 @@ impl Run {
                 .map(|order| match order.work {
                     Work::Stop { job, .. } => (job.0, false),
                     Work::Restart { job, .. } => (job.0, true),
+                    Work::Keep { lease, .. } | Work::Drop { lease, .. } => (lease, false),
                     Work::Act { action, .. } => (lease_of(&action), true),
                 });
             let seen = self.broker.observe(&Observation::Done(id));
@@ -245,6 +246,7 @@ impl Run {
                 let takes = match order.work {
                     Work::Stop { .. } => STOPS,
                     Work::Act { .. } | Work::Restart { .. } => STARTS,
+                    Work::Keep { .. } | Work::Drop { .. } => continue,
                 };
                 self.due.insert((self.now + takes, order.id));
             }

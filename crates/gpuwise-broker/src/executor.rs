@@ -3,7 +3,7 @@
 //! An order is known by what it is about and by its attempt; told twice, it is carried out once. What is
 //! observed names the order that it answers; an answer to an order that is over changes nothing.
 
-use gpuwise_domain::placement::{Action, Attempt, JobId};
+use gpuwise_domain::placement::{Action, Attempt, JobId, NodeId};
 use gpuwise_units::Nanoseconds;
 
 /// Which order.
@@ -33,6 +33,10 @@ pub enum Work {
         /// Not before.
         after: Nanoseconds,
     },
+    /// The weights of what a lease serves are to lie in the memory of a node.
+    Keep { node: NodeId, lease: u32 },
+    /// They need no longer.
+    Drop { node: NodeId, lease: u32 },
     /// A lease ends: what runs of it is stopped.
     Stop {
         job: JobId,
@@ -63,4 +67,23 @@ pub enum Observation {
         job: JobId,
         milli: u32,
     },
+    /// What whoever runs the nodes says of one of them.
+    Node {
+        name: String,
+        seen: NodeSeen,
+        /// Who says it.
+        by: String,
+    },
+}
+
+/// How a node is, as whoever runs it says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NodeSeen {
+    Up,
+    /// What runs there may end; nothing new starts.
+    Draining,
+    /// It does not answer: what runs there may still run.
+    Silent,
+    /// Nothing runs there any more.
+    Down,
 }

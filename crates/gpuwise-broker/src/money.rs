@@ -5,7 +5,7 @@ use gpuwise_account::{
     books::Books,
     budget::{self, Budget, Budgets, Expected},
     period::{Every, HOUR, Interval, Month},
-    prices::{Applies, Asked, Basis, Metered, PriceBook, PriceEntry},
+    prices::{Applies, Asked, Basis, LENT_USUAL, Metered, PriceBook, PriceEntry},
     statement::{Line, Statement, of_lease},
     usage::{Granted, Limits, Sharing, UsageRecord, Used},
 };
@@ -54,16 +54,17 @@ pub(crate) fn entry(
         per: HOUR,
         minimum_ns: 0,
         granularity_ns: 0,
+        lent_milli: LENT_USUAL,
     }
 }
 
 /// A grant as accounting sees it.
-struct Seen {
-    device: String,
-    kind: String,
-    granted: Granted,
-    isolation: Sharing,
-    class: Terms,
+pub(crate) struct Seen {
+    pub(crate) device: String,
+    pub(crate) kind: String,
+    pub(crate) granted: Granted,
+    pub(crate) isolation: Sharing,
+    pub(crate) class: Terms,
 }
 
 impl Accounts {
@@ -226,7 +227,7 @@ fn record(
     })
 }
 
-fn seen(world: &World, lease: &Lease, gpu: GpuId, part: Part) -> Option<Seen> {
+pub(crate) fn seen(world: &World, lease: &Lease, gpu: GpuId, part: Part) -> Option<Seen> {
     let state = world.gpu(gpu)?;
     let kind = world.kind(state.gpu.kind)?;
     let (granted, isolation) = match part {
@@ -293,7 +294,8 @@ impl Broker {
         let leases = self.open_of(tenant);
         let holding: Vec<UsageRecord> = leases.flat_map(|lease| self.holding(now, lease)).collect();
         let books = &self.accounts.books;
-        let mut statement = books.live_statement(now, tenant, month, &holding);
+        let lending = self.lending_of(now, tenant);
+        let mut statement = books.live_statement(now, tenant, month, &holding, &lending);
         let prices = books.prices();
         if !prices.has(Metered::TokensIn) && !prices.has(Metered::TokensOut) {
             // Tokens that nobody sells are no charge whose price is missing.

@@ -2,10 +2,11 @@
 
 use crate::{Broken, Broker, Refusal, money::entry, tenants::exact};
 use gpuwise_account::{
-    prices::{Applies, Metered, Part, PriceBook, PriceEntry},
+    prices::{Applies, LENT_USUAL, Metered, Part, PriceBook, PriceEntry},
     usage::Granted,
 };
-use gpuwise_domain::offer::Terms;
+use gpuwise_domain::{offer::Terms, placement::Preemption};
+use gpuwise_sched::policy::PriceOf;
 use gpuwise_units::{Money, Nanoseconds};
 use gpuwise_wire::broker::{BrokerEvent, PriceDocument};
 
@@ -56,6 +57,7 @@ impl Broker {
         let from = Nanoseconds(price.from_ns);
         let applies = applies(price)?;
         let mut added = entry(price.id.clone(), &kind.name, applies, amount, from);
+        added.lent_milli = price.lent_milli.unwrap_or(LENT_USUAL);
         let mut entries: Vec<PriceEntry> = Vec::new();
         for old in self.accounts.books.prices().entries() {
             let mut old = old.clone();
@@ -86,6 +88,29 @@ impl Broker {
         self.hourly(at, tenant, gpu, spot).map(exact)
     }
 
+    /// What an hour of a whole GPU costs a job now, for policies that prefer what is cheapest: of the price book, as
+    /// statements are.
+    pub fn price_of_jobs(&self) -> PriceOf {
+        let book = self.accounts.books.prices().clone();
+        let kinds = self.world.kinds().iter().map(|kind| kind.name.clone());
+        let kinds: Vec<String> = kinds.collect();
+        let at = self.now;
+        Box::new(move |job, kind| {
+            let spot = matches!(job.preemption, Preemption::Allowed { .. });
+            hourly_of(&book, at, &job.tenant, kinds.get(kind.0 as usize)?, spot)
+        })
+    }
+
+    /// Which prices are valid at a moment: another answer than before means that some have changed.
+    pub fn priced_at(&self, now: Nanoseconds) -> (usize, Nanoseconds) {
+        let entries = self.prices();
+        let bounds = entries
+            .iter()
+            .flat_map(|one| [one.valid.start, one.valid.end]);
+        let last = bounds.filter(|at| *at <= now).max();
+        (entries.len(), last.unwrap_or(Nanoseconds(0)))
+    }
+
     pub(crate) fn hourly(
         &self,
         at: Nanoseconds,
@@ -93,21 +118,30 @@ impl Broker {
         gpu: &str,
         spot: bool,
     ) -> Option<Money> {
-        let asked = gpuwise_account::prices::Asked {
-            tenant,
-            kind: gpu,
-            granted: &Granted::Whole,
-            isolation: gpuwise_account::usage::Sharing::Exclusive,
-            class: if spot { Terms::Spot } else { Terms::OnDemand },
-        };
-        let moment = gpuwise_account::period::Interval::new(at, at + Nanoseconds(1));
-        let book = self.accounts.books.prices();
-        let piece = book
-            .pieces(&asked, Metered::GpuTime, moment)
-            .into_iter()
-            .next()?;
-        Some(piece.price?.amount)
+        hourly_of(self.accounts.books.prices(), at, tenant, gpu, spot)
     }
+}
+
+fn hourly_of(
+    book: &PriceBook,
+    at: Nanoseconds,
+    tenant: &str,
+    gpu: &str,
+    spot: bool,
+) -> Option<Money> {
+    let asked = gpuwise_account::prices::Asked {
+        tenant,
+        kind: gpu,
+        granted: &Granted::Whole,
+        isolation: gpuwise_account::usage::Sharing::Exclusive,
+        class: if spot { Terms::Spot } else { Terms::OnDemand },
+    };
+    let moment = gpuwise_account::period::Interval::new(at, at + Nanoseconds(1));
+    let piece = book
+        .pieces(&asked, Metered::GpuTime, moment)
+        .into_iter()
+        .next()?;
+    Some(piece.price?.amount)
 }
 
 fn applies(price: &PriceDocument) -> Result<Applies, String> {

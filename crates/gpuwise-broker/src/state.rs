@@ -5,12 +5,15 @@ use crate::{
     executor::Work,
     grants::Grants,
     keys::Keys,
+    lent::Lending,
     money::Accounts,
     policies::Given,
+    pools::Pools,
     proposals::Proposal,
     raised::Borne,
     scaling::Scaling,
     slos::{AtRisk, Slo},
+    starts::Starts,
     telemetry::Telemetry,
 };
 use gpuwise_account::period::Month;
@@ -70,6 +73,12 @@ pub struct Broker {
     pub(crate) proposals: BTreeMap<u32, Proposal>,
     /// Services that follow demand, by their first leases.
     pub(crate) scaling: BTreeMap<u32, Scaling>,
+    /// What sleeping replicas lend.
+    pub(crate) lending: Lending,
+    /// What starts of models took.
+    pub(crate) starts: Starts,
+    /// Weights in the memory of nodes.
+    pub(crate) pools: Pools,
     /// Leases that are not over and are replicas of others.
     pub(crate) replicas: BTreeSet<u32>,
     /// What was measured of services: rows as `gpuwise calibrate` keeps them, by the first lease of each.
@@ -232,7 +241,9 @@ impl Broker {
         let work = order.and_then(|order| self.orders.get(order));
         work.is_some_and(|work| match work {
             Work::Act { action, .. } => self.world.can_start(action),
-            Work::Stop { .. } | Work::Restart { .. } => false,
+            Work::Stop { .. } | Work::Restart { .. } | Work::Keep { .. } | Work::Drop { .. } => {
+                false
+            }
         })
     }
 
@@ -246,7 +257,7 @@ impl Broker {
         let ready = self.orders.iter().filter(move |(_, work)| match work {
             Work::Act { action, .. } => self.world.can_start(action),
             Work::Restart { job, after } => *after <= now && self.is_running(*job),
-            Work::Stop { .. } => true,
+            Work::Stop { .. } | Work::Keep { .. } | Work::Drop { .. } => true,
         });
         ready.map(|(id, work)| Order {
             id: *id,
@@ -300,6 +311,9 @@ impl Broker {
             raised: BTreeMap::new(),
             proposals: BTreeMap::new(),
             scaling: BTreeMap::new(),
+            lending: Lending::default(),
+            starts: Starts::default(),
+            pools: Pools::default(),
             replicas: self.replicas.clone(),
             learned: self.learned.clone(),
             begun: self.begun,

@@ -172,6 +172,7 @@ impl Broker {
                 let known = self.world.job(*job).is_some();
                 known.then(|| fleet(&event)).into_iter().collect()
             }
+            Observation::Node { name, seen, by } => self.node_seen(name, *seen, by),
         }
     }
 
@@ -185,6 +186,8 @@ impl Broker {
             }
             None | Some(Work::Act { .. }) => Vec::new(),
             Some(Work::Restart { job, .. }) => vec![BrokerEvent::Restarted { lease: job.0 }],
+            Some(Work::Keep { node, lease }) => self.pooled_on((*node, *lease), true, None),
+            Some(Work::Drop { node, lease }) => self.pooled_on((*node, *lease), false, None),
             Some(Work::Stop { job, .. }) => {
                 let lease = self.lease(job.0);
                 let reason = |lease: &crate::Lease| {
@@ -223,6 +226,8 @@ impl Broker {
                 }));
                 events
             }
+            Some(Work::Keep { node, lease }) => self.pooled_on((*node, *lease), true, Some(reason)),
+            Some(Work::Drop { node, lease }) => self.pooled_on((*node, *lease), false, None),
             Some(Work::Restart { job, .. }) => {
                 let lease = self.lease(job.0);
                 lease.map_or_else(Vec::new, |lease| self.fails(now, lease, None, reason))

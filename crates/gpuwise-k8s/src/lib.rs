@@ -5,6 +5,7 @@
 
 pub mod admission;
 pub mod inventory;
+pub mod manifests;
 pub mod objects;
 pub mod operator;
 pub mod resources;

@@ -1,9 +1,9 @@
 //! Controllers beside one another on one service: for each the cheapest target that keeps the objective.
 
 use crate::{
+    controller::variants::Single,
     controller::{Controller, Gpuwise, Rules},
     fluid::{Demand, Outcome, Service, run},
-    mixed::Single,
     peers::{Dynamo, Foreseeing, Hpa, Kpa, Metric, Static, Trend, Wva},
     step::{self, Fleet, Form, Lengths, StepOutcome, Tenant},
     variant::{Price, Variant},

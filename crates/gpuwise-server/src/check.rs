@@ -3,12 +3,12 @@
 use crate::replay::Replay;
 use gpuwise_account::{
     period::{HOUR, Month},
-    prices::PriceEntry,
+    prices::{LENT_WHOLE, PriceEntry},
 };
-use gpuwise_broker::{Broker, FORM, Grant};
+use gpuwise_broker::{Broker, FORM, Grant, LentGpu};
 use gpuwise_domain::placement::{Action, Event, Part};
 use gpuwise_store::{LogEntry, LogSpan, Snapshot, Store, StoreError, read_backup};
-use gpuwise_units::{Currency, Fraction, Money, Nanoseconds};
+use gpuwise_units::{Currency, Fraction, Nanoseconds};
 use gpuwise_wire::{
     Mirror as _,
     broker::{BrokerEvent, LoggedEvent},
@@ -44,7 +44,10 @@ pub struct Counted {
     pub currency: Currency,
     /// The statements of all tenants and months, in µ-units.
     pub charged: i128,
-    /// Grants by their length, share and price, in whole µ-units; the rest of a µ-unit stands in `rest`.
+    /// Of it: what lent capacity earned.
+    pub earned: i128,
+    /// Grants by their length, share and price, less what lenders earn of them, in whole µ-units; the rest of a
+    /// µ-unit stands in `rest`.
     pub granted: i128,
     /// Lines of statements, each of which was rounded once.
     pub lines: u64,
@@ -134,7 +137,7 @@ pub fn check(store: &Store, archives: &[PathBuf]) -> Result<Checked, StoreError>
         let rounding = rounding.map_or_else(|| "?".into(), |rounding| rounding.plain(6));
         format!(
             "money is not conserved: statements charge {charged} µ{currency} and kept back {rounding} by \
-             rounding, grants come to {granted}"
+             rounding, grants less what lenders earn come to {granted}"
         )
     }));
     Ok(Checked {
@@ -243,12 +246,15 @@ fn step(replay: &mut Replay, tally: &mut Tally, entry: &LogEntry) -> Result<(), 
         let (kind, own) = (&entry.kind, logged.event.kind());
         return Err(format!("event {seq} is kept as {kind:?} and is {own:?}"));
     }
-    let held = replay.state().map(|broker| held(broker, &logged));
+    let before = replay.state();
+    let held = before.map(|broker| held(broker, &logged));
+    let lent = before.map(|broker| broker.lent().collect());
     replay
         .follow(seq, &logged)
         .map_err(|error| format!("event {seq}, of kind {:?}: {error}", entry.kind))?;
-    if let (Some(held), Some(broker)) = (held, replay.state()) {
+    if let (Some(held), Some(lent), Some(broker)) = (held, lent, replay.state()) {
         tally.ended(broker, held);
+        tally.returned(broker, Nanoseconds(logged.at_ns), lent);
     }
     Ok(())
 }
@@ -269,6 +275,8 @@ struct Held {
 #[derive(Default)]
 struct Tally {
     held: Vec<Held>,
+    /// What was lent: what its borrower held of it meanwhile.
+    lent: Vec<Held>,
 }
 
 impl Tally {
@@ -284,7 +292,18 @@ impl Tally {
             if let Some(rest) = now.iter().find(same) {
                 grant.end = rest.start;
             }
-            self.keep(broker, grant);
+            self.held.extend(seen(broker, grant));
+        }
+    }
+
+    /// Of what was lent, keeps what is over.
+    fn returned(&mut self, broker: &Broker, at: Nanoseconds, lent: Vec<(LentGpu, Nanoseconds)>) {
+        let now: BTreeMap<LentGpu, Nanoseconds> = broker.lent().collect();
+        for (one, since) in lent {
+            let until = now.get(&one).copied().unwrap_or(at);
+            if until > since {
+                self.lent.extend(loan(broker, one, since, until));
+            }
         }
     }
 
@@ -292,76 +311,108 @@ impl Tally {
     fn with_open(mut self, broker: &Broker) -> Self {
         let open: Vec<Grant> = broker.grants().so_far(broker.now()).collect();
         for grant in open {
-            self.keep(broker, grant);
+            self.held.extend(seen(broker, grant));
+        }
+        let open: Vec<_> = broker.lent().collect();
+        for (one, since) in open {
+            self.lent.extend(loan(broker, one, since, broker.now()));
         }
         self
     }
 
-    fn keep(&mut self, broker: &Broker, grant: Grant) -> Option<()> {
-        let gpu = &broker.world().gpu(grant.gpu)?.gpu;
-        let kind = broker.world().kind(gpu.kind)?;
-        let lease = broker.lease(grant.lease)?;
-        let (of, part) = match grant.part {
-            Part::Whole => ((1, 1), "whole".to_owned()),
-            Part::Fraction {
-                milli, memory_mib, ..
-            } => {
-                let all = kind.memory_mib.unwrap_or(memory_mib).max(1);
-                let share = larger((milli.into(), 1000), (memory_mib.into(), all.into()));
-                (share, String::new())
-            }
-            Part::Slice { shape, .. } => {
-                let mig = kind.mig.as_ref()?;
-                let found = mig.shape(shape)?;
-                let share = larger(
-                    (found.compute.into(), mig.compute_slices.into()),
-                    (found.size.into(), mig.memory_slices.into()),
-                );
-                (share, found.profile.clone())
-            }
-        };
-        let spot = lease.ask.preemptible == Some(true);
-        self.held.push(Held {
-            grant,
-            share: of,
-            tenant: lease.ask.tenant.clone(),
-            gpu: kind.name.clone(),
-            part,
-            class: if spot { "spot" } else { "on-demand" },
-        });
-        Some(())
-    }
-
-    /// µ-units × nanoseconds × parts.
+    /// µ-units × nanoseconds × parts of what was granted, less what lenders earn of it.
     fn sums(&self, prices: &[PriceEntry]) -> BTreeMap<(Currency, u64), i128> {
         let mut sums = BTreeMap::new();
-        for held in &self.held {
-            let (start, end) = (held.grant.start.0, held.grant.end.0);
-            let bounds = prices
-                .iter()
-                .flat_map(|one| [one.valid.start.0, one.valid.end.0]);
-            let mut moments: Vec<u64> = bounds.filter(|at| (start..end).contains(at)).collect();
-            moments.extend([start, end]);
-            moments.sort_unstable();
-            for pair in moments.windows(2) {
-                let Some(price) = price(prices, held, pair[0]) else {
-                    continue;
-                };
-                let length = i128::from(pair[1] - pair[0]);
-                let micros = i128::from(price.micros) * i128::from(held.share.0);
-                *sums.entry((price.currency, held.share.1)).or_default() += length * micros;
-            }
-        }
+        add(&mut sums, &self.held, prices, |_| (1, 1));
+        let share = |price: &PriceEntry| (-i128::from(price.lent_milli), LENT_WHOLE.into());
+        add(&mut sums, &self.lent, prices, share);
         sums
     }
 }
 
+/// Adds what was held by the price of each moment, of which so many parts count.
+fn add(
+    sums: &mut BTreeMap<(Currency, u64), i128>,
+    held: &[Held],
+    prices: &[PriceEntry],
+    share: impl Fn(&PriceEntry) -> (i128, u64),
+) {
+    for held in held {
+        let (start, end) = (held.grant.start.0, held.grant.end.0);
+        let bounds = prices
+            .iter()
+            .flat_map(|one| [one.valid.start.0, one.valid.end.0]);
+        let mut moments: Vec<u64> = bounds.filter(|at| (start..end).contains(at)).collect();
+        moments.extend([start, end]);
+        moments.sort_unstable();
+        for pair in moments.windows(2) {
+            let Some(price) = price(prices, held, pair[0]) else {
+                continue;
+            };
+            let length = i128::from(pair[1] - pair[0]);
+            let (part, of) = share(price);
+            let micros = i128::from(price.amount.micros) * i128::from(held.share.0) * part;
+            let key = (price.amount.currency, held.share.1 * of);
+            *sums.entry(key).or_default() += length * micros;
+        }
+    }
+}
+
+/// What was granted, and to whom.
+fn seen(broker: &Broker, grant: Grant) -> Option<Held> {
+    let gpu = &broker.world().gpu(grant.gpu)?.gpu;
+    let kind = broker.world().kind(gpu.kind)?;
+    let lease = broker.lease(grant.lease)?;
+    let (of, part) = match grant.part {
+        Part::Whole => ((1, 1), "whole".to_owned()),
+        Part::Fraction {
+            milli, memory_mib, ..
+        } => {
+            let all = kind.memory_mib.unwrap_or(memory_mib).max(1);
+            let share = larger((milli.into(), 1000), (memory_mib.into(), all.into()));
+            (share, String::new())
+        }
+        Part::Slice { shape, .. } => {
+            let mig = kind.mig.as_ref()?;
+            let found = mig.shape(shape)?;
+            let share = larger(
+                (found.compute.into(), mig.compute_slices.into()),
+                (found.size.into(), mig.memory_slices.into()),
+            );
+            (share, found.profile.clone())
+        }
+    };
+    let spot = lease.ask.preemptible == Some(true);
+    Some(Held {
+        grant,
+        share: of,
+        tenant: lease.ask.tenant.clone(),
+        gpu: kind.name.clone(),
+        part,
+        class: if spot { "spot" } else { "on-demand" },
+    })
+}
+
+/// What was lent, as its borrower held it.
+fn loan(broker: &Broker, one: LentGpu, start: Nanoseconds, end: Nanoseconds) -> Option<Held> {
+    let (lease, gpu) = (one.to, one.gpu);
+    let grant = Grant {
+        lease,
+        gpu,
+        part: Part::Whole,
+        starting: false,
+        start,
+        end,
+    };
+    seen(broker, grant)
+}
+
 /// The price of a moment: of those that are for it, the one that says it most closely; tenant before GPU
 /// before part before class.
-fn price(prices: &[PriceEntry], held: &Held, at: u64) -> Option<Money> {
+fn price<'p>(prices: &'p [PriceEntry], held: &Held, at: u64) -> Option<&'p PriceEntry> {
     use gpuwise_account::prices::Part as Priced;
     let fits = |own: &Option<String>, other: &str| own.as_deref().is_none_or(|own| own == other);
-    let mut best: Option<([bool; 4], Money)> = None;
+    let mut best: Option<([bool; 4], &PriceEntry)> = None;
     for one in prices {
         let applies = &one.applies;
         let part = match &applies.part {
@@ -383,7 +434,7 @@ fn price(prices: &[PriceEntry], held: &Held, at: u64) -> Option<Money> {
             applies.class.is_some(),
         ];
         if best.is_none_or(|(before, _)| before < closeness) {
-            best = Some((closeness, one.amount));
+            best = Some((closeness, one));
         }
     }
     Some(best?.1)
@@ -460,6 +511,7 @@ fn touched(event: &BrokerEvent) -> Touched {
         | BrokerEvent::Learned { .. }
         | BrokerEvent::ScaleSet { .. }
         | BrokerEvent::Scaled { .. }
+        | BrokerEvent::Pooled { .. }
         | BrokerEvent::Proposed { .. }
         | BrokerEvent::ProposalMoved { .. }
         | BrokerEvent::MonthClosed { .. }
@@ -473,6 +525,7 @@ fn counted(broker: &Broker, tally: &Tally, span: Option<LogSpan>) -> Vec<Counted
     let of = |currency| Counted {
         currency,
         charged: 0,
+        earned: 0,
         granted: 0,
         lines: 0,
         rounding: Some(Fraction::ZERO),
@@ -489,6 +542,9 @@ fn counted(broker: &Broker, tally: &Tally, span: Option<LogSpan>) -> Vec<Counted
                     .entry(charge.currency)
                     .or_insert_with(|| of(charge.currency));
                 counted.charged += i128::from(charge.micros);
+                if line.is_credit() {
+                    counted.earned += i128::from(charge.micros);
+                }
                 counted.lines += 1;
                 counted.rounding = plus(counted.rounding, line.rounding());
             }

@@ -81,6 +81,13 @@ pub struct EngineSeen {
     pub completion_tokens: u64,
 }
 
+/// Requests that an engine has now: in its batches, and in its own queue.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct EngineQueue {
+    pub running: f64,
+    pub waiting: f64,
+}
+
 /// Turns what tenants ask for into what the kernel understands, with the catalogue and the sizing engine.
 pub trait Desk: Send + Sync + Debug {
     /// # Errors
@@ -117,6 +124,12 @@ pub trait Desk: Send + Sync + Debug {
     /// # Errors
     /// When it does not answer, or is no such page.
     fn metrics(&self, address: &str) -> Result<ServiceUse, String>;
+
+    /// What the page of metrics of an engine says of the requests that it has now.
+    ///
+    /// # Errors
+    /// When it does not answer, or says nothing of its queue.
+    fn queue(&self, address: &str) -> Result<EngineQueue, String>;
 
     /// Holds what was measured of a service against its size. Something was measured of it.
     fn review(&self, broker: &Broker, lease: &Lease, now: Nanoseconds) -> Review;

@@ -32,10 +32,12 @@ mod writer;
 
 pub use check::{Checked, Counted, check};
 pub use collect::{Collect, RightSize};
-pub use desk::{Desk, EngineSeen, GpuSeen, Review, Sized, TrueSpeed, Watched};
+pub use desk::{Desk, EngineQueue, EngineSeen, GpuSeen, Review, Sized, TrueSpeed, Watched};
 pub use endpoints::{Endpoints, Replica};
 pub use engine::{EngineSettings, engine};
-pub use executor::{Cutter, Delays, Executor, Local, Simulated, Suspension, delegation};
+pub use executor::{
+    Cutter, Delays, Executor, Local, Simulated, Slurm, SlurmSettings, Suspension, delegation,
+};
 pub use http::{TlsError, TlsFiles, openapi};
 pub use oidc::{OidcError, OidcSettings};
 pub use replay::Replay;

@@ -85,6 +85,8 @@ pub(crate) enum Command {
     SetScaling(u32, Box<ScalePolicy>),
     /// A service that follows demand was looked at.
     Scale(Box<Look>),
+    /// Which weights lie in the memory of nodes is looked at: bytes of each node for them.
+    Pool(u64),
 }
 
 #[derive(Debug)]

@@ -97,6 +97,7 @@ impl Writer {
     /// Writes until it is told to stop, or somebody else writes.
     pub(crate) fn run(&mut self) -> Result<(), Stopped> {
         let mut policy = self.desk.policy(&self.ahead);
+        let mut priced = self.ahead.priced_at(self.ahead.now());
         let mut told = BTreeSet::new();
         let mut dirty = true;
         let mut decided_at = self.clock.now();
@@ -112,6 +113,11 @@ impl Writer {
                 answer_all(asked, &Failure::Store(error));
             } else {
                 let now = self.clock.now();
+                let valid = self.ahead.priced_at(now);
+                if std::mem::replace(&mut priced, valid) != valid {
+                    // The price of a later moment is valid by now.
+                    policy = self.desk.policy(&self.ahead);
+                }
                 seen.splice(..0, self.again.drain(..));
                 seen.extend(self.executor.observe(now));
                 pace.is_due |= dirty || wake.is_some_and(|at| at <= now);
@@ -159,9 +165,10 @@ impl Writer {
         {
             let said = match self.asked_by(now, origin, command, policy) {
                 Ok((said, happened)) => {
-                    let version = self.ahead.policy_version();
+                    let version = |ahead: &Broker| (ahead.policy_version(), ahead.priced_at(now));
+                    let before = version(&self.ahead);
                     self.happen(now, happened, &mut events)?;
-                    if self.ahead.policy_version() != version {
+                    if version(&self.ahead) != before {
                         // From the next decision on, which comes in this round.
                         *policy = self.desk.policy(&self.ahead);
                     }
@@ -323,6 +330,7 @@ impl Writer {
                 (Answer::Done, self.ahead.set_scaling(number, *policy)?)
             }
             Command::Scale(look) => (Answer::Done, self.ahead.scale(now, &look)),
+            Command::Pool(memory) => (Answer::Done, self.ahead.pool(now, memory)),
             // Others are done where they are told apart.
             _ => (Answer::Done, Vec::new()),
         })

@@ -88,6 +88,7 @@ const GROUPS: [(&str, &[&str]); 8] = [
         "Serve",
         &[
             "serve",
+            "operator",
             "engine",
             "doctor",
             "tenant",

@@ -10,10 +10,11 @@ mod usage;
 
 use clap::FromArgMatches as _;
 use gpuwise_app::{Exit, settings::file::Files};
-use std::process::ExitCode;
+use std::{ffi::OsString, path::Path, process::ExitCode};
 
 fn main() -> ExitCode {
-    let files = Files::here().and_then(|files| files.with_config(std::env::args_os()));
+    let arguments = arguments();
+    let files = Files::here().and_then(|files| files.with_config(arguments.iter().cloned()));
     let definition = match files.and_then(|files| files.apply(cli::definition())) {
         Ok(definition) => definition,
         Err(error) => {
@@ -21,7 +22,7 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    let matches = definition.try_get_matches();
+    let matches = definition.try_get_matches_from(arguments);
     let arguments = match matches.and_then(|matches| cli::Cli::from_arg_matches(&matches)) {
         Ok(arguments) => arguments,
         Err(error) => return output::usage(&error),
@@ -36,4 +37,20 @@ fn main() -> ExitCode {
             ExitCode::from(2)
         }
     }
+}
+
+/// The arguments; under the name kubectl-gpuwise (`kubectl gpuwise why POD`) what is about a cluster is meant
+/// of `gpuwise operator`.
+fn arguments() -> Vec<OsString> {
+    let mut all: Vec<OsString> = std::env::args_os().collect();
+    let named = |path: &OsString| {
+        Path::new(path)
+            .file_stem()
+            .is_some_and(|name| name == "kubectl-gpuwise")
+    };
+    let of_cluster = |word: &OsString| word == "why" || word == "manifests";
+    if all.first().is_some_and(named) && all.get(1).is_some_and(of_cluster) {
+        all.insert(1, "operator".into());
+    }
+    all
 }

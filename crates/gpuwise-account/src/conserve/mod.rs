@@ -1,4 +1,4 @@
-//! Nothing of a GPU is lost: for each hour, what is granted, idle and the system's is the whole.
+//! Nothing of a GPU is lost: for each hour, what is granted, lent, idle and the system's is the whole.
 //!
 //! There are two equations, one for compute and one for memory, in whole numbers. They differ: a MIG
 //! instance of one seventh of the compute may hold a quarter of the memory.
@@ -26,6 +26,8 @@ pub struct Device {
     pub system: Part,
     /// MIG instances that stood while nobody held them.
     pub standing: Vec<Standing>,
+    /// When it was kept for one tenant and lent to another: what is granted then is lent.
+    pub lent: Spans,
 }
 
 /// A part of a device's compute and of its memory.
@@ -66,7 +68,10 @@ gpuwise_units::named! {
 pub struct Parts {
     /// While the device was there.
     pub whole: u128,
+    /// Of what is nobody else's.
     pub granted: u128,
+    /// Of what was kept for another tenant.
+    pub lent: u128,
     pub system: u128,
     /// Idle together with as much of the other resource: it could be granted.
     pub free: u128,
@@ -84,7 +89,7 @@ impl Parts {
 
     /// Whether nothing is lost and nothing comes from nowhere.
     pub const fn holds(&self) -> bool {
-        self.granted + self.system + self.idle() == self.whole
+        self.granted + self.lent + self.system + self.idle() == self.whole
     }
 }
 

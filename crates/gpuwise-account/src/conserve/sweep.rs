@@ -11,6 +11,7 @@ use gpuwise_units::Nanoseconds;
 #[derive(Debug, Clone, Copy)]
 enum Taker {
     Present,
+    Lent,
     Series(usize),
     Standing,
 }
@@ -39,6 +40,7 @@ pub fn balances(
         unit,
         system: units(device.system, unit),
         present: 0,
+        lent: 0,
         taken: [0; 2],
         held: [0; 2],
         holders: Vec::new(),
@@ -77,6 +79,8 @@ struct Sweep<'d> {
     system: [u64; 2],
     /// How many of the spans in which it is there hold this moment.
     present: u64,
+    /// How many of the spans in which it is lent do.
+    lent: u64,
     taken: [u64; 2],
     held: [u64; 2],
     /// Series that hold something now, with what.
@@ -95,6 +99,8 @@ impl Sweep<'_> {
             }
         };
         match (change.taker, change.begins) {
+            (Taker::Lent, true) => self.lent += 1,
+            (Taker::Lent, false) => self.lent -= 1,
             (Taker::Present, true) => self.present += 1,
             (Taker::Present, false) => self.present -= 1,
             (Taker::Standing, _) => change_by(&mut self.held),
@@ -136,7 +142,12 @@ impl Sweep<'_> {
             .enumerate()
         {
             parts.whole += u128::from(whole) * length;
-            parts.granted += u128::from(self.taken[place]) * length;
+            let taken = u128::from(self.taken[place]) * length;
+            if self.lent > 0 {
+                parts.lent += taken;
+            } else {
+                parts.granted += taken;
+            }
             parts.system += u128::from(system[place]) * length;
             parts.held += u128::from(self.held[place]) * length;
             parts.free += u128::from(free) * length;
@@ -203,6 +214,9 @@ fn changes(meter: &Meter, device: &Device, within: Interval, unit: u64) -> Vec<C
     };
     for span in device.present.touching(within) {
         add(span, Taker::Present, [0; 2]);
+    }
+    for span in device.lent.touching(within) {
+        add(span, Taker::Lent, [0; 2]);
     }
     for standing in &device.standing {
         add(

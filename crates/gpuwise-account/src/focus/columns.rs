@@ -126,6 +126,10 @@ columns! {
     granted_hours: Option<Decimal> = "x_GrantedHours",
     /// Hours that minimum and steps of the price add.
     added_hours: Option<Decimal> = "x_AddedHours",
+    /// Hours for which others had what was kept for the lease.
+    lent_hours: Option<Decimal> = "x_LentHours",
+    /// The share of what they pay for it that is earned.
+    lent_share: Option<Decimal> = "x_LentShare",
     /// GPU-hours in which multiprocessors worked.
     used_hours: Option<Decimal> = "x_UsedComputeHours",
     /// Hours for which that was measured.

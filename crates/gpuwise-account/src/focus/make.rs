@@ -11,7 +11,7 @@ use super::{
 use crate::{
     money::{credits, decimals},
     period::{HOUR, Interval},
-    prices::Metered,
+    prices::{LENT_WHOLE, Metered},
     statement::{Cause, Item, Line, PriceName, Statement},
     usage::{Granted, Quantity, Share},
 };
@@ -85,7 +85,9 @@ fn row(statement: &Statement, account: &Account, line: &Line, usual: Currency) -
             _ => 1,
         };
         held(&mut row, item, sign);
-        if let (Ok(charge), Some(price)) = (line.charge, &item.price) {
+        if let Some(share) = item.lent_milli {
+            credit(&mut row, share);
+        } else if let (Ok(charge), Some(price)) = (line.charge, &item.price) {
             priced_usage(&mut row, line, item, price, charge);
         }
     }
@@ -112,6 +114,15 @@ fn priced_usage(row: &mut Row, line: &Line, item: &Item, price: &PriceName, char
     row.sku_meter = Some(meter(item.metered).into());
     row.sku_price_details = Some(details(item));
     row.sku_price_id = Some(price.id.clone());
+}
+
+/// What lent capacity earned: an amount beside what is sold, without a price and a quantity of its own.
+fn credit(row: &mut Row, share: u32) {
+    row.charge_category = "Credit".into();
+    row.lent_hours = row.granted_hours.take();
+    row.added_hours = None;
+    row.measured_hours = None;
+    row.lent_share = decimal(i128::from(share), i128::from(LENT_WHOLE));
 }
 
 /// What was held and used, whether it is charged or not.

@@ -89,18 +89,37 @@ fn part(granted: &Granted) -> String {
     }
 }
 
+/// Thousandths, such as `50 %`.
+fn percent(milli: u32) -> String {
+    let rest = match milli % 10 {
+        0 => String::new(),
+        tenths => format!(".{tenths}"),
+    };
+    format!("{}{rest} %", milli / 10)
+}
+
 pub(super) fn description(line: &Line) -> String {
     let what = match (&line.item, &line.cause) {
         (Some(item), _) => {
             let part = part(&item.granted);
             let space = if part.is_empty() { "" } else { ", " };
-            format!(
-                "{} of lease {}: {}{space}{part}, {}",
-                meter(item.metered),
-                item.lease,
-                item.kind,
-                item.class.name()
-            )
+            if let Some(milli) = item.lent_milli {
+                format!(
+                    "Earned by capacity kept for lease {} and lent: {} of what was paid for {}{space}{part}, {}",
+                    item.lease,
+                    percent(milli),
+                    item.kind,
+                    item.class.name()
+                )
+            } else {
+                format!(
+                    "{} of lease {}: {}{space}{part}, {}",
+                    meter(item.metered),
+                    item.lease,
+                    item.kind,
+                    item.class.name()
+                )
+            }
         }
         (None, Cause::Shared(name)) => format!("Part of {name}"),
         (None, _) => "Part of a shared cost".into(),

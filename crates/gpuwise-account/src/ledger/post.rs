@@ -11,7 +11,7 @@ pub fn receivable(tenant: &str) -> String {
 }
 
 /// What a statement comes to: the tenant owes the sum of its lines, each SKU earned its part, shared costs
-/// are recovered. `None`: there is nothing to post.
+/// are recovered, what lenders earned is given back. `None`: there is nothing to post.
 pub fn of_statement(statement: &Statement, id: &str, at: Nanoseconds) -> Option<Transaction> {
     let mut earned: BTreeMap<(String, Currency), i128> = BTreeMap::new();
     for line in &statement.lines {
@@ -21,6 +21,8 @@ pub fn of_statement(statement: &Statement, id: &str, at: Nanoseconds) -> Option<
         let price = line.item.as_ref().and_then(|item| item.price.as_ref());
         let account = match (&line.cause, price) {
             (Cause::Shared(name), _) => format!("recovered:{name}"),
+            // What lenders earn is a cost of what borrowers are charged, and stands beside it.
+            (_, Some(price)) if line.is_credit() => format!("lent:{}", price.sku),
             (_, Some(price)) => format!("revenue:{}", price.sku),
             (_, None) => "revenue:other".into(),
         };

@@ -1,6 +1,6 @@
 //! Entries, held to be unambiguous.
 
-use super::{Metered, PriceEntry, Window};
+use super::{LENT_WHOLE, Metered, PriceEntry, Window};
 use crate::{
     period::{DAY, Interval},
     usage::Grid,
@@ -34,6 +34,8 @@ pub enum BookError {
     Window(String),
     #[error("price `{0}` has a minimum or steps, which gpu-time alone can have: leave them 0")]
     Steps(String),
+    #[error("price `{0}` gives a lender more than is paid: the share is 0 to 1000 thousandths")]
+    Lent(String),
     #[error(
         "prices `{0}` and `{1}` apply to the same and are valid at the same time: end one where the other begins, or say more closely what one of them is for"
     )]
@@ -134,6 +136,8 @@ fn fault(entry: &PriceEntry) -> Result<(), BookError> {
         BookError::Window
     } else if steps && entry.metered != Metered::GpuTime {
         BookError::Steps
+    } else if entry.lent_milli > LENT_WHOLE {
+        BookError::Lent
     } else {
         return Ok(());
     };

@@ -38,7 +38,14 @@ pub struct PriceEntry {
     pub minimum_ns: u64,
     /// Each holding is charged in whole steps of so many nanoseconds, such as a minute's; 0 or 1: as it was.
     pub granularity_ns: u64,
+    /// Thousandths of what is charged by it that whoever lent the capacity earns.
+    pub lent_milli: u32,
 }
+
+/// What [`PriceEntry::lent_milli`] is a part of.
+pub const LENT_WHOLE: u32 = 1000;
+/// The share that a lender earns where nobody says another: half of what the borrower pays.
+pub const LENT_USUAL: u32 = 500;
 
 gpuwise_units::named! {
     /// What is counted.

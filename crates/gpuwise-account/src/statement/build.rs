@@ -238,13 +238,14 @@ fn line(key: &Key<'_>, grown: &Grown<'_>) -> Line {
             added_ns: grown.added_ns,
             quantity: quantity.unwrap_or(Fraction::ZERO),
             used: grown.used,
+            lent_milli: None,
         }),
         charge,
         list: grown.list.and_then(charged),
     }
 }
 
-fn name(entry: &PriceEntry, metered: Metered) -> PriceName {
+pub(super) fn name(entry: &PriceEntry, metered: Metered) -> PriceName {
     let unit_price = Fraction::new(
         i128::from(entry.amount.micros) * i128::from(metered.unit()),
         i128::from(entry.per) * 1_000_000,

@@ -27,6 +27,7 @@ struct ItemKey<'l> {
     class: Terms,
     price: Option<&'l str>,
     list: Option<&'l str>,
+    lent: bool,
 }
 
 fn key(line: &Line) -> Key<'_> {
@@ -41,6 +42,7 @@ fn key(line: &Line) -> Key<'_> {
             class: item.class,
             price: item.price.as_ref().map(|price| price.id.as_str()),
             list: item.list.as_ref().map(|price| price.id.as_str()),
+            lent: item.lent_milli.is_some(),
         }),
     }
 }

@@ -2,11 +2,13 @@
 
 mod build;
 mod correct;
+mod lent;
 mod shared;
 mod stated;
 mod total;
 
 pub(crate) use build::lines;
+pub(crate) use lent::credits;
 pub(crate) use shared::Parts;
 pub use shared::{SharedBy, SharedCost, shares};
 pub(crate) use stated::{Right, Stated};
@@ -67,6 +69,9 @@ pub struct Item {
     pub quantity: Fraction,
     /// What was used of it, whether it is charged or not.
     pub used: Amounts,
+    /// It is a credit: the lease gave this up, others had it for `granted_ns`, and so many thousandths of what they
+    /// pay for it are earned. `None`: it was sold.
+    pub lent_milli: Option<u32>,
 }
 
 /// An entry of the price book, as lines keep it.
@@ -82,6 +87,7 @@ pub struct PriceName {
 /// Why there is a line.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 pub enum Cause {
+    /// What was held and used, and what was lent.
     Usage,
     /// Takes back a line of a month that was stated before.
     Reversal(Month),
@@ -161,6 +167,12 @@ impl Line {
         item.quantity.times(micros)?.minus(charge)
     }
 
+    /// Whether it is what lent capacity earned.
+    pub fn is_credit(&self) -> bool {
+        let item = self.item.as_ref();
+        item.is_some_and(|item| item.lent_milli.is_some())
+    }
+
     /// Whether it takes back or restates a month that was stated before.
     pub const fn is_correction(&self) -> bool {
         matches!(self.cause, Cause::Reversal(_) | Cause::Restated(_))
@@ -182,6 +194,12 @@ impl Statement {
     pub(crate) fn with(books: &Books, tenant: &str, month: Month, shared: &Parts) -> Self {
         let of = books.meter().of_tenant(tenant);
         let mut lines = build::lines(books.prices(), of, month.interval());
+        lines.extend(credits(
+            books.prices(),
+            books.lent(),
+            tenant,
+            month.interval(),
+        ));
         lines.extend(shared.lines(tenant, month));
         Self {
             tenant: tenant.into(),

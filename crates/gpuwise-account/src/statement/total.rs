@@ -13,6 +13,8 @@ pub struct Total {
     pub corrections: i128,
     /// Of it: parts of shared costs.
     pub shared: i128,
+    /// Of it, and below 0: what lent capacity earned, and its corrections.
+    pub credits: i128,
     /// At list prices, of the lines that have one.
     pub list: i128,
 }
@@ -38,6 +40,9 @@ pub(super) fn of(lines: &[Line]) -> BTreeMap<Currency, Total> {
             let total = totals.entry(charge.currency).or_default();
             let micros = i128::from(charge.micros);
             total.micros += micros;
+            if line.is_credit() {
+                total.credits += micros;
+            }
             match line.cause {
                 Cause::Usage => {}
                 Cause::Reversal(_) | Cause::Restated(_) => total.corrections += micros,

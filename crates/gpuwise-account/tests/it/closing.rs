@@ -122,11 +122,11 @@ fn what_is_held_now_is_in_the_live_statement_alone() {
     assert_eq!(total(&recorded), 2_000_000 + 5_000_000);
     // It goes on from half past midnight to two: half an hour of that is recorded already.
     let holding = [record("now", at(1, 1800), at(1, 7200))];
-    let live = books.live_statement(at(1, 7200), "vision", november(), &holding);
+    let live = books.live_statement(at(1, 7200), "vision", november(), &holding, &[]);
     assert_eq!(total(&live), 4_000_000 + 5_000_000);
     assert_eq!(books.statement("vision", november()), recorded);
     books.close(november());
-    let closed = books.live_statement(at(35, 0), "vision", november(), &holding);
+    let closed = books.live_statement(at(35, 0), "vision", november(), &holding, &[]);
     assert_eq!(closed, recorded);
 }
 

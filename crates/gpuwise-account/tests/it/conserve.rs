@@ -27,6 +27,7 @@ fn device() -> Device {
         present,
         system: Part::NOTHING,
         standing: Vec::new(),
+        lent: Spans::default(),
     }
 }
 

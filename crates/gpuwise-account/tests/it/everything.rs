@@ -3,7 +3,8 @@
 use crate::support::{SECOND, at, price, record, usd};
 use gpuwise_account::{
     books::Books,
-    period::Month,
+    lent::Loan,
+    period::{Interval, Month},
     prices::{Metered, PriceBook},
     statement::{SharedBy, SharedCost},
     usage::{Granted, Limits, Sharing, Used},
@@ -14,8 +15,20 @@ pub(crate) fn month() -> Month {
     "2026-12".parse().unwrap()
 }
 
-/// An agreed price, slices, spot, tokens, energy, what has no price, a
-/// shared cost and corrections.
+fn lent() -> Loan {
+    Loan {
+        tenant: "vision".into(),
+        lease: "L-3".into(),
+        borrower: "batch".into(),
+        device: "GPU-2".into(),
+        kind: "H100".into(),
+        granted: Granted::Whole,
+        isolation: Sharing::Exclusive,
+        class: Terms::Spot,
+    }
+}
+
+/// An agreed price, slices, spot, tokens, energy, what has no price, what was lent, a shared cost and corrections.
 pub(crate) fn everything() -> Books {
     let mut books = Books::new(Limits::default());
     let mut agreed = price("h100-agreed", "1.95");
@@ -33,6 +46,9 @@ pub(crate) fn everything() -> Books {
     books.close("2026-11".parse().unwrap());
     books.record(now, &record("n-2", at(1, 7200), at(1, 7777)));
     let day = |day: u64, second| at(30 + day, second);
+    for (from, to) in [(at(2, 0), at(2, 901)), (day(5, 0), day(5, 5000))] {
+        books.lend(lent(), Interval::new(from, to));
+    }
     let mut held = record("d-1", day(9, 1), day(9, 7200));
     held.used = Used {
         sm_ns: Some(3_000_000_000_000),

@@ -67,7 +67,7 @@ fn rows_sum_to_the_statement() {
             .iter()
             .filter(|row| row.contains("Correction"))
             .count(),
-        2
+        3
     );
     assert_eq!(
         shown

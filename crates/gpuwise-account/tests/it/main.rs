@@ -7,6 +7,7 @@ mod conserve;
 mod everything;
 mod focus;
 mod ledger;
+mod lent;
 mod money;
 mod oracle;
 mod slo;

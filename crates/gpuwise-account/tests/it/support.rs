@@ -56,5 +56,6 @@ pub(crate) fn price(id: &str, amount: &str) -> PriceEntry {
         per: HOUR,
         minimum_ns: 0,
         granularity_ns: 0,
+        lent_milli: 500,
     }
 }

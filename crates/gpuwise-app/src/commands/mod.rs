@@ -22,6 +22,8 @@ pub mod lint;
 pub mod memory;
 pub mod models;
 pub mod offers;
+#[cfg(feature = "kubernetes")]
+pub mod operator;
 pub mod operators;
 pub mod place;
 pub mod plan;
@@ -308,6 +310,15 @@ pub enum Command {
     /// Exit code 0: nothing is wrong. 1: something is. 2: the input is wrong.
     #[cfg(feature = "serve")]
     Doctor(broker::Doctor),
+    /// Place pods of a Kubernetes cluster: an operator beside kube-scheduler, its manifests, why a pod waits
+    ///
+    /// It sees the cluster by watches and decides as `gpuwise place` does. In mode `observe` it writes nothing
+    /// but the status of its own objects; in mode `propose` it says of pods that wait where they would go, or
+    /// why they wait; in mode `act` it takes gpuwise's scheduling gate off pods and names the node, and
+    /// kube-scheduler binds them.
+    #[cfg(feature = "kubernetes")]
+    #[command(subcommand)]
+    Operator(operator::Command),
     /// Create and list tenants of a broker: who leases and pays
     #[cfg(feature = "serve")]
     #[command(subcommand)]
@@ -422,6 +433,8 @@ impl Command {
             Self::Serve(_) | Self::Engine(_) | Self::Lease(_) => AnswerName::Lease,
             #[cfg(feature = "serve")]
             Self::Doctor(_) => AnswerName::Doctor,
+            #[cfg(feature = "kubernetes")]
+            Self::Operator(_) => AnswerName::PodWhy,
             #[cfg(feature = "serve")]
             Self::Tenant(_) => AnswerName::Tenants,
             #[cfg(feature = "serve")]
@@ -502,6 +515,8 @@ pub fn run(context: &Context, command: &Command) -> anyhow::Result<Exit> {
         Command::Engine(flags) => broker::engine(context, flags),
         #[cfg(feature = "serve")]
         Command::Doctor(flags) => broker::doctor(context, flags),
+        #[cfg(feature = "kubernetes")]
+        Command::Operator(command) => operator::run(context, command),
         #[cfg(feature = "serve")]
         Command::Tenant(command) => broker::tenant(context, command),
         #[cfg(feature = "serve")]

@@ -45,6 +45,7 @@ impl Broker {
 
     /// Counts what is held up to a moment, and goes on from there.
     pub(super) fn cut(&mut self, at: Nanoseconds) {
+        self.cut_lent(at);
         for grant in self.grants.cut(at) {
             if let Some(lease) = self.leases.get(&grant.lease) {
                 self.accounts.add(&self.world, lease, &[grant]);

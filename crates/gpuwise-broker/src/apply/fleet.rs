@@ -178,10 +178,12 @@ impl Broker {
             _ => &mut lease.freed,
         };
         if let Some(since) = since {
-            times.push(Nanoseconds(at.0.saturating_sub(since.0)));
+            let took = Nanoseconds(at.0.saturating_sub(since.0));
+            times.push(took);
             if times.len() > KEPT {
                 times.remove(0);
             }
+            self.start_seen(at, action, took);
         }
     }
 
@@ -207,6 +209,7 @@ impl Broker {
         self.orders.retain(|_, work| match work {
             Work::Act { action, attempt } => world.attempt_of(action) == Some(*attempt),
             Work::Stop { job, .. } | Work::Restart { job, .. } => world.job(*job).is_some(),
+            Work::Keep { node, .. } | Work::Drop { node, .. } => world.node(*node).is_some(),
         });
         let orders = &self.orders;
         self.ordered.retain(|id, _| orders.contains_key(id));

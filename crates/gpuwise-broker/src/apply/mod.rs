@@ -1,110 +1,19 @@
 //! Events make the state: the only way in which it changes.
 
+mod begin;
 mod books;
 mod fleet;
 mod leases;
 
-use crate::{
-    Broken, Broker, Tenant, Token, grants::Grants, keys::Keys, lease::Over, money::Accounts,
-    policies::Given,
-};
-use gpuwise_account::period::Month;
-use gpuwise_domain::placement::{Event, Fleet, Kinds, Plan, TimestampedEvent};
-use gpuwise_sched::world::World;
+use crate::{Broken, Broker, Token, lease::Over};
+use gpuwise_domain::placement::{Event, Plan, TimestampedEvent};
 use gpuwise_units::{Money, Nanoseconds};
 use gpuwise_wire::{
     Mirror as _,
     broker::{BrokerEvent, LoggedEvent},
 };
-use std::collections::{BTreeMap, BTreeSet};
 
 impl Broker {
-    /// The state after the first event of a log.
-    ///
-    /// # Errors
-    /// When it is not the one that a log begins with.
-    pub fn begin(first: &LoggedEvent) -> Result<Self, Broken> {
-        let BrokerEvent::Began {
-            fleet,
-            present,
-            policy,
-        } = &first.event
-        else {
-            return Err(Broken::NotBegun);
-        };
-        let at = Nanoseconds(first.at_ns);
-        let mut fleet: Fleet = fleet.clone().noun();
-        let budgets: Vec<(String, Option<Money>)> = fleet
-            .queues
-            .iter_mut()
-            // Money is held here, not by the kernel, so that it is held once.
-            .map(|queue| (queue.name.clone(), queue.budget.take()))
-            .collect();
-        let given = Given {
-            scheduling: fleet.scheduling,
-            sharing: fleet.sharing,
-        };
-        let mut world = World::new(&fleet);
-        for event in present {
-            let event = event.clone().noun();
-            world.apply(&TimestampedEvent { at, event })?;
-        }
-        let tenant = |(name, _): (String, Option<Money>)| {
-            let tenant = Tenant {
-                name: name.clone(),
-                created: at,
-                suspended: false,
-            };
-            (name, tenant)
-        };
-        let mut accounts = Accounts::new(&fleet);
-        for (tenant, budget) in &budgets {
-            accounts.set_budget(tenant, *budget);
-        }
-        Ok(Self {
-            world,
-            policy: policy.clone(),
-            policy_version: 1,
-            policy_since: at,
-            given,
-            tenants: budgets.into_iter().map(tenant).collect(),
-            tokens: BTreeMap::new(),
-            leases: BTreeMap::new(),
-            open: BTreeSet::new(),
-            open_of: BTreeMap::new(),
-            services: BTreeMap::new(),
-            present: fleet
-                .gpus
-                .iter()
-                .fold(Kinds::NONE, |kinds, gpu| kinds.with(gpu.kind)),
-            ends: BTreeSet::new(),
-            keys: Keys::default(),
-            orders: BTreeMap::new(),
-            started_by: BTreeMap::new(),
-            ordered: BTreeMap::new(),
-            last_order: 0,
-            grants: Grants::default(),
-            coming: BTreeSet::new(),
-            month: Month::of(at),
-            unclosed: Month::of(at),
-            deeds: Keys::default(),
-            seekers: BTreeSet::new(),
-            accounts,
-            telemetry: BTreeMap::new(),
-            slos: BTreeMap::new(),
-            last_slo: 0,
-            fresh: BTreeSet::new(),
-            at_risk: BTreeMap::new(),
-            raised: BTreeMap::new(),
-            proposals: BTreeMap::new(),
-            scaling: BTreeMap::new(),
-            replicas: BTreeSet::new(),
-            learned: BTreeMap::new(),
-            begun: at,
-            now: at,
-        })
-    }
-
     /// Applies an event.
     ///
     /// # Errors
@@ -174,9 +83,11 @@ impl Broker {
             | BrokerEvent::Learned { .. }
             | BrokerEvent::ScaleSet { .. }
             | BrokerEvent::Scaled { .. }
+            | BrokerEvent::Pooled { .. }
             | BrokerEvent::Proposed { .. }
             | BrokerEvent::ProposalMoved { .. } => self.of_a_service(at, &logged.event)?,
         }
+        self.lend(at);
         Ok(())
     }
 
@@ -204,6 +115,7 @@ impl Broker {
                 self.scaling_set(at, *service, policy.as_ref());
             }
             BrokerEvent::Scaled { look } => self.scaled_by(at, look),
+            BrokerEvent::Pooled { pool } => self.pooled_by(at, pool),
             BrokerEvent::Proposed { proposal } => self.proposed(at, proposal),
             BrokerEvent::ProposalMoved {
                 proposal,

@@ -2,7 +2,10 @@
 
 use super::{ReplicaRole, Scaling, Standing, because, observed, steps::steps};
 use crate::{Asked, Broker, Lease, Refusal};
-use gpuwise_scale::controller::{Controller as _, Decision, Wanted};
+use gpuwise_scale::{
+    cold::ColdStart,
+    controller::{Controller as _, Decision, Wanted},
+};
 use gpuwise_units::Nanoseconds;
 use gpuwise_wire::broker::{
     BrokerEvent, LoggedEvent, ScaleStep, ScaleVerb, ScaledDocument, SeenDocument,
@@ -16,8 +19,10 @@ pub struct Look {
     pub service: u32,
     /// Requests that came; `None`: nobody knows.
     pub arrived: Option<f64>,
-    /// Requests that wait, and that run.
+    /// Requests that wait, those among them that wait in the engines' own queues (`None`: these were not asked), and
+    /// that run.
     pub queued: f64,
+    pub engine_queued: Option<f64>,
     pub running: f64,
     /// Requests since counting began, and those of them that were late.
     pub requests: f64,
@@ -56,22 +61,21 @@ impl Broker {
             covered: 0.0,
             steps: Vec::new(),
             refused: None,
+            grant: None,
         };
-        let decision = scaling.ask(now, &decided);
-        decided.replicas = decision.wanted.replicas;
-        decided.warm = decision.wanted.warm;
+        let known = self.start_of(look.service);
+        let decision = scaling.ask(now, &decided, known.as_ref());
+        let given = self.arbitrated(now, &decided, decision.wanted);
+        let wanted = given.wanted;
+        decided.replicas = wanted.replicas;
+        decided.warm = wanted.warm;
+        decided.grant = given.grant;
         because(decision.because).clone_into(&mut decided.because);
         decided.demand = rounded(decision.demand);
         decided.covered = rounded(decision.covered);
-        decided.steps = steps(
-            self,
-            (look.service, scaling),
-            now,
-            decision.wanted,
-            &look.busy,
-        );
+        decided.steps = steps(self, (look.service, scaling), now, wanted, &look.busy);
         let nothing = look.arrived == Some(0.0) && look.queued <= 0.0 && look.running <= 0.0;
-        if nothing && decided.steps.is_empty() && decision.wanted.replicas == 0 {
+        if nothing && decided.steps.is_empty() && wanted.replicas == 0 && decided.grant.is_none() {
             // Asleep and not asked for: it is caught up on when something happens.
             return Vec::new();
         }
@@ -86,8 +90,14 @@ impl Broker {
     /// Whether what was decided comes out the same again, from the same state and what was seen.
     pub fn decides_again(&self, now: Nanoseconds, look: &ScaledDocument) -> bool {
         self.scaling.get(&look.service).is_some_and(|scaling| {
-            let again = scaling.ask(now, look);
-            let same = again.wanted.replicas == look.replicas && again.wanted.warm == look.warm;
+            let known = self.start_of(look.service);
+            let again = scaling.ask(now, look, known.as_ref());
+            let given = self.arbitrated(now, look, again.wanted);
+            let wanted = Wanted {
+                replicas: look.replicas,
+                warm: look.warm,
+            };
+            let same = given.wanted == wanted && given.grant == look.grant;
             let figures = (rounded(again.demand), rounded(again.covered));
             same && because(again.because) == look.because && figures == (look.demand, look.covered)
         })
@@ -129,6 +139,7 @@ impl Broker {
         SeenDocument {
             arrived: look.arrived.map(rounded),
             queued: rounded(look.queued),
+            engine_queued: look.engine_queued.map(rounded),
             running: rounded(look.running),
             ready: count(ReplicaRole::Serving, &[Standing::Active]),
             starting: count(ReplicaRole::Serving, &[Standing::Coming, Standing::Parked]),
@@ -254,9 +265,9 @@ impl Broker {
 
 impl Scaling {
     /// What the controller says to it; nothing changes.
-    fn ask(&self, now: Nanoseconds, look: &ScaledDocument) -> Decision {
+    fn ask(&self, now: Nanoseconds, look: &ScaledDocument, known: Option<&ColdStart>) -> Decision {
         let mut ahead = self.clone();
-        ahead.catch_up(now, look);
+        ahead.catch_up(now, look, known);
         ahead.controller.decide(&observed(now, &look.seen))
     }
 

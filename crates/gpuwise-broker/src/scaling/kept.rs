@@ -15,7 +15,7 @@ const KEPT: &str = "warm-";
 /// For how long at a time: what is kept is looked at whenever something happens.
 const LONG: u64 = 365 * 86_400_000_000_000;
 
-type Whose = (NodeId, QueueId);
+pub(crate) type Whose = (NodeId, QueueId);
 
 impl Broker {
     /// What is kept from now on, where that is not so yet.
@@ -79,7 +79,7 @@ impl Broker {
 
     /// Where a replica was that gave its GPUs up, and how many. One on several nodes would need a reservation that
     /// spans them: nothing is kept for it.
-    fn gave_up(&self, number: u32) -> Option<(Whose, u32)> {
+    pub(crate) fn gave_up(&self, number: u32) -> Option<(Whose, u32)> {
         let lease = self.lease(number).filter(|one| one.over.is_none())?;
         let job = self.world.job(lease.job())?;
         let gave = matches!(job.phase, Phase::Reclaimed { .. }) && lease.draining.is_none();

@@ -8,6 +8,7 @@
 mod events;
 mod kept;
 mod rules;
+mod shared;
 mod steps;
 mod words;
 
@@ -17,7 +18,10 @@ pub use words::reason;
 
 use crate::{Broker, Lease, LeaseState, Refusal, lease_id};
 use gpuwise_domain::placement::JobId;
-use gpuwise_scale::controller::{Because, Controller as _, Gpuwise, Observed, Rules};
+use gpuwise_scale::{
+    cold::ColdStart,
+    controller::{Because, Controller as _, Gpuwise, Observed, Rules},
+};
 use gpuwise_sched::world::Phase;
 use gpuwise_units::Nanoseconds;
 use gpuwise_wire::broker::{
@@ -106,7 +110,10 @@ impl Scaling {
     }
 
     /// Looks that were left out: nothing came, and nothing was there.
-    fn catch_up(&mut self, at: Nanoseconds, look: &ScaledDocument) {
+    fn catch_up(&mut self, at: Nanoseconds, look: &ScaledDocument, known: Option<&ColdStart>) {
+        if let Some(known) = known {
+            self.controller.know_start(known);
+        }
         let period = self.controller.period().0;
         for before in (1..=u64::from(look.quiet)).rev() {
             let now = Nanoseconds(at.0.saturating_sub(before.saturating_mul(period)));
@@ -114,15 +121,14 @@ impl Scaling {
                 arrived: Some(0.0),
                 queued: 0.0,
                 running: 0.0,
-                started: None,
                 ..observed(now, &look.seen)
             });
         }
     }
 
     /// What was seen goes into the controller, and what was decided is so.
-    fn take(&mut self, at: Nanoseconds, look: &ScaledDocument) {
-        self.catch_up(at, look);
+    fn take(&mut self, at: Nanoseconds, look: &ScaledDocument, known: Option<&ColdStart>) {
+        self.catch_up(at, look, known);
         // What is kept of the answer is what the log says, also where another release would decide otherwise.
         self.controller.decide(&observed(at, &look.seen));
         self.looked = Some(at);
@@ -137,7 +143,9 @@ impl Scaling {
                 self.roles.insert(step.lease, (role, at));
             }
         }
-        if !look.steps.is_empty() || look.refused.is_some() {
+        let given = |one: &ScaledDocument| one.grant.as_ref().map(|grant| grant.gets);
+        let before = self.last.as_ref().and_then(given);
+        if !look.steps.is_empty() || look.refused.is_some() || given(look) != before {
             self.changes.push_back((at, look.clone()));
             if self.changes.len() > KEPT {
                 self.changes.pop_front();
@@ -160,7 +168,8 @@ fn observed(now: Nanoseconds, seen: &SeenDocument) -> Observed {
         warming: seen.warming,
         requests: seen.requests,
         late: seen.late,
-        started: seen.started_ns.map(Nanoseconds),
+        // What starts take is learned of all of the model: see `Starts`.
+        started: None,
     }
 }
 
@@ -299,8 +308,11 @@ impl Broker {
         let lease = lease.clone();
         let before = self.scaling.remove(&number);
         self.scaling_begins(at, &lease);
-        // What was learned of demand begins anew; who is there stays what it is.
+        // What was learned of demand stays, and who is there is what it was.
         if let (Some(before), Some(now)) = (before, self.scaling.get_mut(&number)) {
+            let rules = now.rules().clone();
+            now.controller = before.controller.under(rules);
+            now.looked = before.looked;
             now.roles = before.roles;
             now.changes = before.changes;
         }
@@ -331,8 +343,9 @@ impl Broker {
     }
 
     pub(crate) fn scaled_by(&mut self, at: Nanoseconds, look: &ScaledDocument) {
+        let known = self.start_of(look.service);
         if let Some(scaling) = self.scaling.get_mut(&look.service) {
-            scaling.take(at, look);
+            scaling.take(at, look, known.as_ref());
         }
     }
 }

@@ -1,11 +1,31 @@
 //! Why a service has as many replicas as it has, for people.
 
-use gpuwise_wire::broker::ScaledDocument;
+use gpuwise_wire::broker::{GrantDocument, ScaledDocument};
+
+/// What it was given of GPUs of which more are wanted than there are.
+fn given(grant: &GrantDocument) -> String {
+    let by = match grant.by.as_str() {
+        "guarantee" => " by its guarantee",
+        "at_risk" => " by need, its error budget used up",
+        "need" => " by need",
+        "budget" => " by the money it has left",
+        _ => "",
+    };
+    format!(
+        "{} services want {} of {} GPUs: of the {} that it wants it gets {}{by}",
+        grant.services, grant.asked, grant.gpus, grant.wants, grant.gets
+    )
+}
 
 /// What was decided, in a sentence.
 pub fn reason(look: &ScaledDocument) -> String {
-    let (replicas, demand) = (look.replicas, rate(look.demand));
-    let covered = match look.warm {
+    // The rule speaks of what was wanted, before it was shared out.
+    let wished = look.grant.as_ref();
+    let wished = wished.map_or((look.replicas, look.warm), |grant| {
+        (grant.replicas, grant.warm)
+    });
+    let (replicas, demand) = (wished.0, rate(look.demand));
+    let covered = match wished.1 {
         0 => String::new(),
         warm => format!(
             "; {warm} warm beside them cover {} requests/s",
@@ -15,8 +35,12 @@ pub fn reason(look: &ScaledDocument) -> String {
     let why = match look.because.as_str() {
         "demand" => format!("{demand} requests/s need {replicas}"),
         "queue" => format!(
-            "{demand} requests/s, and {} requests that wait, need {replicas}",
-            look.seen.queued
+            "{demand} requests/s, and {} requests that wait{}, need {replicas}",
+            look.seen.queued,
+            match look.seen.engine_queued {
+                Some(own) if own > 0.0 => format!(" ({own} of them in engines' queues)"),
+                _ => String::new(),
+            }
         ),
         "band" => format!("{demand} requests/s: {replicas} stay, since a change would not pay"),
         "hold" => format!(
@@ -30,6 +54,10 @@ pub fn reason(look: &ScaledDocument) -> String {
         "max" => format!("the policy's most is {replicas}; {demand} requests/s come"),
         "idle" => "nothing has come for as long as the policy says".into(),
         other => other.to_owned(),
+    };
+    let covered = match &look.grant {
+        Some(grant) => format!("{covered}; {}", given(grant)),
+        None => covered,
     };
     match &look.refused {
         Some(refused) => format!("{why}{covered}; no more could be asked for: {refused}"),

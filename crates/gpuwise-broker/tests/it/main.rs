@@ -1,12 +1,16 @@
 //! Tests of the broker.
 
+mod arbitrated;
 mod boards;
 mod copies;
 mod faults;
+mod lent;
 mod lives;
 mod loop_of_sizes;
 mod money;
 mod months;
 mod operated;
+mod pools;
 mod scaling;
+mod starts;
 mod support;

@@ -28,6 +28,7 @@ fn price(amount: &str, from: u64) -> PriceDocument {
         tenant: None,
         class: None,
         part: None,
+        lent_milli: None,
     }
 }
 

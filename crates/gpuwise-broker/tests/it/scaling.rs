@@ -22,7 +22,7 @@ fn policy() -> ScalePolicy {
 }
 
 /// Asks for a service that follows demand.
-fn service(site: &mut Desk, policy: ScalePolicy) -> u32 {
+pub(crate) fn service(site: &mut Desk, policy: ScalePolicy) -> u32 {
     let mut one = asked("vision", 1, None);
     one.ask.suspend = Some("sleep".into());
     one.ask.service = Some(ServiceAsk {
@@ -36,7 +36,7 @@ fn service(site: &mut Desk, policy: ScalePolicy) -> u32 {
 }
 
 /// `rate` requests a second come for so many periods of 15 s; nothing takes time but they.
-fn comes(site: &mut Desk, service: u32, rate: f64, periods: u32) {
+pub(crate) fn comes(site: &mut Desk, service: u32, rate: f64, periods: u32) {
     for _ in 0..periods {
         site.pass(15);
         let look = Look {
@@ -53,7 +53,7 @@ fn comes(site: &mut Desk, service: u32, rate: f64, periods: u32) {
     }
 }
 
-fn follow(site: &mut Desk) {
+pub(crate) fn follow(site: &mut Desk) {
     loop {
         let follows = site.broker.follow_up(site.now);
         if follows.is_empty() {
@@ -364,4 +364,35 @@ fn a_start_is_paid_from_when_who_was_there_has_left() {
         own.iter().all(|one| one.starting && one.start == since),
         "{own:?}"
     );
+}
+
+/// Another bound is no reason to forget what comes; another start is looked at by other readings.
+#[test]
+fn a_policy_that_changes_keeps_what_was_learned_of_demand() {
+    let changed = |change: fn(&mut ScalePolicy)| {
+        let mut site = site();
+        let first = service(&mut site, policy());
+        comes(&mut site, first, 25.0, 20);
+        let mut after = policy();
+        change(&mut after);
+        let set = site.broker.set_scaling(first, after).expect("is set");
+        site.happen(set);
+        // What comes is known at the next look, of a period of which nothing is said.
+        site.pass(15);
+        let look = Look {
+            service: first,
+            arrived: None,
+            ..Look::default()
+        };
+        let events = site.broker.scale(site.now, &look);
+        site.happen(events);
+        comes(&mut site, first, 0.0, 1);
+        let (_, scaling) = site.broker.scaled().next().expect("a service");
+        scaling.last().expect("was looked at").demand
+    };
+    // Twenty-five a second for three quarters of a minute, then none.
+    let kept = changed(|policy| policy.max = Some(5));
+    assert!((15.0..20.0).contains(&kept), "{kept}");
+    let anew = changed(|policy| policy.period = Some("16s".into()));
+    assert!(anew < 1.0, "{anew}");
 }

@@ -123,11 +123,12 @@ const NUMBERS: [&str; 5] = [
     "leaderworkerset.sigs.k8s.io/group-index",
 ];
 /// Beginnings and parts of names of annotations that are kept.
-const NOTED: [&str; 5] = [
+const NOTED: [&str; 6] = [
     "gpuwise",
     "safe-to-evict",
     "karpenter.sh/do-not-",
     "kueue.x-k8s.io/",
+    "leaderworkerset.sigs.k8s.io/size",
     "scheduling.k8s.io/group-name",
 ];
 

@@ -1,1 +1,203 @@
 //! The loop: leads or waits, sees, decides, writes.
+//!
+//! Level-triggered: each look makes its decision from all that is there, so that a missed event, a restart or a
+//! second operator changes when something is done and not what. Nothing is asked for by the clock: a change that a
+//! watch brings starts a look, or the end of a back-off.
+
+mod health;
+mod journal;
+mod keep;
+mod lead;
+mod look;
+mod metrics;
+mod own;
+mod seen;
+mod watches;
+mod why;
+mod workloads;
+mod writes;
+
+pub use journal::Journal;
+pub use lead::{Lead, Term};
+pub use metrics::Metrics;
+pub use why::{Answer, Why, why};
+pub use workloads::{Sized, Sizer, WorkloadAsk};
+
+use crate::{admission, manifests::Mode};
+use jiff::Timestamp;
+use kube::{Client, Config, config::KubeConfigOptions, config::Kubeconfig};
+use std::{collections::BTreeSet, io, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
+use tokio::sync::{mpsc, watch};
+
+/// How an operator runs.
+pub struct Settings {
+    pub connection: Connection,
+    /// Where its lease and its secret are.
+    pub namespace: String,
+    pub mode: Mode,
+    /// Where it answers of its health and its figures.
+    pub listen: SocketAddr,
+    /// Where the API server asks; `None`: there is no webhook.
+    pub webhook: Option<SocketAddr>,
+    /// Names of the webhook beside those of its Service.
+    pub webhook_names: Vec<String>,
+    /// How long a certificate of the webhook is good; a new one is made after two thirds of it.
+    pub certificate: Duration,
+    /// As whom it leads: no two may have the same.
+    pub identity: String,
+    /// How long a lease holds that nobody renews.
+    pub lease: Duration,
+    /// Sizes what GpuWorkloads ask for; `None`: they are left as they are.
+    pub sizer: Option<Arc<dyn Sizer>>,
+    pub journal: Arc<Journal>,
+}
+
+/// How the cluster is reached.
+#[derive(Debug, Clone, Default)]
+pub struct Connection {
+    /// `None`: as kubectl would, or as a pod of the cluster.
+    pub kubeconfig: Option<PathBuf>,
+    pub context: Option<String>,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum OperatorError {
+    #[error("the cluster's configuration cannot be read")]
+    Kubeconfig(#[source] kube::config::KubeconfigError),
+    #[error("there is no cluster: no kubeconfig, and this is no pod of one")]
+    Inferred(#[source] kube::config::InferConfigError),
+    #[error("the API server cannot be asked")]
+    Client(#[source] kube::Error),
+    #[error("cannot listen on {address}")]
+    Listen {
+        address: SocketAddr,
+        #[source]
+        source: io::Error,
+    },
+    #[error("the operator cannot run")]
+    Runtime(#[source] io::Error),
+    #[error("there is no pod {0}")]
+    NoPod(String),
+    #[error("{0}")]
+    Rules(String),
+}
+
+impl Connection {
+    /// A client that waits for no answer for ever.
+    ///
+    /// # Errors
+    /// When nothing says where the cluster is.
+    pub async fn client(&self) -> Result<Client, OperatorError> {
+        let options = KubeConfigOptions {
+            context: self.context.clone(),
+            ..KubeConfigOptions::default()
+        };
+        let mut config = match &self.kubeconfig {
+            Some(path) => {
+                let file = Kubeconfig::read_from(path).map_err(OperatorError::Kubeconfig)?;
+                let made = Config::from_custom_kubeconfig(file, &options).await;
+                made.map_err(OperatorError::Kubeconfig)?
+            }
+            None if self.context.is_some() => {
+                let made = Config::from_kubeconfig(&options).await;
+                made.map_err(OperatorError::Kubeconfig)?
+            }
+            None => Config::infer().await.map_err(OperatorError::Inferred)?,
+        };
+        config.connect_timeout = Some(Duration::from_secs(5));
+        // Watches are quiet for minutes; the server ends each of them by itself before this.
+        config.read_timeout = Some(Duration::from_secs(295));
+        config.write_timeout = Some(Duration::from_secs(10));
+        Client::try_from(config).map_err(OperatorError::Client)
+    }
+}
+
+/// Runs until the process is told to end; `listening` is told where its health is answered.
+///
+/// # Errors
+/// When it cannot begin.
+pub fn run(settings: Settings, listening: impl FnOnce(SocketAddr)) -> Result<(), OperatorError> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(OperatorError::Runtime)?;
+    let ended = runtime.block_on(operate(settings, listening));
+    runtime.shutdown_timeout(Duration::from_secs(1));
+    ended
+}
+
+async fn operate(
+    settings: Settings,
+    listening: impl FnOnce(SocketAddr),
+) -> Result<(), OperatorError> {
+    let told = told_to_end().map_err(OperatorError::Runtime)?;
+    let client = settings.connection.client().await?;
+    let metrics = Arc::new(Metrics::default());
+    let bind = |address| async move {
+        admission::listen(address)
+            .await
+            .map_err(|source| OperatorError::Listen { address, source })
+    };
+    let health = bind(settings.listen).await?;
+    let address = health.local_addr().map_err(OperatorError::Runtime)?;
+    let (products, known) = watch::channel(Arc::<BTreeSet<String>>::default());
+    if let Some(webhook) = settings.webhook {
+        let listener = bind(webhook).await?;
+        let (renew, newest) = watch::channel(None);
+        let answered = Arc::clone(&metrics);
+        let served = admission::Served {
+            // Before the first look nothing is called unknown.
+            knows: Box::new(move |product| {
+                let known = Arc::clone(&known.borrow());
+                known.is_empty() || known.contains(product)
+            }),
+            told: Box::new(move |gated, seconds| answered.reviewed(gated, seconds)),
+        };
+        tokio::spawn(admission::serve(listener, newest, served));
+        let keeper = keep::Keeper::new(client.clone(), &settings, renew, Arc::clone(&metrics));
+        tokio::spawn(keeper.keep());
+    }
+    let (lead, terms) = Lead::new(
+        client.clone(),
+        &settings.namespace,
+        &settings.identity,
+        settings.lease,
+    );
+    let (end, ends) = watch::channel(false);
+    let leading = tokio::spawn(lead.run(ends, Arc::clone(&metrics)));
+    let (send, changes) = mpsc::channel(4096);
+    watches::start(&client, &send);
+    tokio::spawn(health::serve(health, Arc::clone(&metrics)));
+    listening(address);
+    let looks = look::Looks::new(client, &settings, terms, products, metrics);
+    tokio::select! {
+        () = looks.run(changes) => {}
+        () = told => {}
+    }
+    // The next one need not wait until the lease ends.
+    end.send_replace(true);
+    let _ = tokio::time::timeout(Duration::from_secs(2), leading).await;
+    Ok(())
+}
+
+fn told_to_end() -> io::Result<impl Future<Output = ()>> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    })
+}
+
+/// The present moment as the API writes it, with milliseconds.
+pub(crate) fn now_text() -> String {
+    format!("{:.3}", Timestamp::now())
+}
+
+/// The same to the second, as conditions have it.
+pub(crate) fn now_seconds() -> String {
+    format!("{:.0}", Timestamp::now())
+}

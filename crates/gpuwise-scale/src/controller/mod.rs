@@ -8,6 +8,7 @@ mod highest;
 mod ours;
 mod rules;
 mod spares;
+pub mod variants;
 
 pub use ours::Gpuwise;
 pub use rules::Rules;

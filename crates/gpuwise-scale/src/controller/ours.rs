@@ -5,24 +5,31 @@
 //! reaches follows what is used of the error budget. Where nothing can be warm, all of it serves.
 
 use super::{
-    Because, Controller, Decision, Observed, Rules, Wanted, demand::Arrivals, highest::Highest,
-    spares::Cover,
+    Because, Controller, Decision, Observed, Rules, Wanted,
+    demand::Arrivals,
+    highest::Highest,
+    spares::{Cover, Covered},
 };
 use crate::cold::{ColdStart, Level};
 use gpuwise_units::Nanoseconds;
 use serde::{Deserialize, Serialize};
 
 /// Fewer replicas are taken away only where so large a share, and so many standard deviations of the rate, are too
-/// many; more are added with half of that to spare.
+/// many; half of that is to spare wherever their number changes.
 const BAND: f64 = 0.07;
-const DEVIATIONS: f64 = 1.0;
+const DEVIATIONS: f64 = 1.5;
 const AHEAD: f64 = 0.5;
+/// A part of a replica is no replica; of many small ones such a share of all is what a part is of few.
+const GRAIN: f64 = 0.03;
 /// Fewer must be enough for so long before there are fewer.
 const HOLD: Nanoseconds = Nanoseconds(120_000_000_000);
 /// Room against queues that come of chance, of what their tail asks for.
 const ROOM: f64 = 0.15;
-/// A queue counts once it takes so much of what a request may wait.
-const QUEUED: f64 = 0.25;
+/// For an objective of 99 % a queue counts once it takes so much of what a request may wait, and half of it as
+/// replicas: the rest drains on what is to spare. With every ten times fewer that may be late, half and twice that.
+const QUEUED: f64 = 0.5;
+const BACKLOG: f64 = 0.5;
+const USUAL: f64 = 0.01;
 /// After so many start-ups without one that got ready no more are started.
 const TOO_LONG: u64 = 3;
 
@@ -43,6 +50,8 @@ pub struct Gpuwise {
     last: Nanoseconds,
     /// When it was last asked.
     asked: Option<Nanoseconds>,
+    /// How many were to serve then: what is beyond them is on its way out.
+    wanted: Option<u32>,
 }
 
 impl Gpuwise {
@@ -57,6 +66,7 @@ impl Gpuwise {
             waiting: None,
             last: Nanoseconds(0),
             asked: None,
+            wanted: None,
             rules,
         }
     }
@@ -108,21 +118,71 @@ impl Gpuwise {
         } else {
             self.start
         };
-        let queued = waits > QUEUED * wait;
+        let decades = libm::log10(USUAL / (1.0 - self.rules.objective));
+        let eager = libm::exp2(decades.max(0.0));
+        let queued = waits > QUEUED / eager * wait;
         // A queue is worth as many replicas again as demand is, no more: it will be gone before others have started.
         let backlog = (seen.queued / drains.seconds().get()).min(demand.max(rate));
-        let backlog = if queued { backlog } else { 0.0 };
+        let backlog = if queued {
+            (BACKLOG * eager).min(1.0) * backlog
+        } else {
+            0.0
+        };
         ((demand + room + backlog) / rate, queued)
     }
 
-    /// Chance alone changes nothing: what serves stays while it is enough and hardly too many.
-    fn steady(&self, serving: u32, needs: f64, demand: f64) -> (u32, bool) {
-        let band = self.band(needs * self.rules.rate, demand) / self.rules.rate;
-        let there = f64::from(serving);
-        if needs <= there && needs + band > there - 1.0 {
-            return (serving, true);
+    /// What is to serve, for as much as is needed now; where nothing can be warm, all that is covered.
+    fn sought(&self, needs: f64, demand: f64, cover: &Covered, idle: bool) -> Sought {
+        let rate = self.rules.rate;
+        let band = self.band(needs * rate, demand) / rate;
+        // As long as requests come, one serves.
+        let least = if idle { 0 } else { 1 };
+        let now = Sought {
+            enough: needs.max(f64::from(least)),
+            goal: (needs + AHEAD * band).max(f64::from(least)),
+            band,
+            hold: HOLD,
+        };
+        if self.rules.warm_cost.is_some() {
+            return now;
         }
-        (whole(needs + AHEAD * band), false)
+        Sought {
+            enough: now.enough.max(cover.some / rate),
+            goal: now.goal.max(cover.all / rate),
+            hold: self.keeps(1.0),
+            ..now
+        }
+    }
+
+    /// Chance alone changes nothing: what serves stays while it is enough and was hardly too many for a while.
+    fn steady(
+        &mut self,
+        now: Nanoseconds,
+        serving: u32,
+        sought: &Sought,
+        queued: bool,
+    ) -> (u32, Because) {
+        let parts = (sought.goal * PARTS).ceil() as u32;
+        let held = f64::from(self.serving.of(now, sought.hold, parts)) / PARTS;
+        let because = if queued {
+            Because::Queue
+        } else {
+            Because::Demand
+        };
+        if sought.enough > f64::from(serving) {
+            return (whole(sought.goal).max(serving), because);
+        }
+        // Fewer at once, and not again and again: by what is left of the band at least.
+        let there = f64::from(serving);
+        let grain = (GRAIN * there).max(1.0);
+        let fewer = |to: f64| to + (1.0 - AHEAD) * sought.band <= there - grain;
+        if fewer(held) {
+            (whole(held), because)
+        } else if fewer(sought.goal) {
+            (serving, Because::Hold)
+        } else {
+            (serving, Because::Band)
+        }
     }
 
     /// How far what is there may be from so many requests a second that are needed before anything changes.
@@ -146,6 +206,54 @@ impl Gpuwise {
     }
 }
 
+impl Gpuwise {
+    /// How long starts take is known from elsewhere: from starts of the same model on the same class of nodes.
+    pub fn know_start(&mut self, cold: &ColdStart) {
+        self.cold = *cold;
+        self.start = cold.at(Level::P90);
+    }
+
+    /// The same by other rules: what was learned of demand stays, as far as these say the same of how it is looked at.
+    #[must_use]
+    pub fn under(self, rules: Rules) -> Self {
+        let mut new = Self::new(rules);
+        let (before, now) = (&self.rules, &new.rules);
+        if before.period == now.period {
+            new.arrivals = self.arrivals;
+        }
+        if (before.rate - now.rate).abs() < f64::EPSILON {
+            new.serving = self.serving;
+            new.all = self.all;
+        }
+        if before.start == now.start {
+            new.cold = self.cold;
+            new.start = self.start;
+        }
+        let promised = (before.objective - now.objective).abs() < f64::EPSILON;
+        new.cover = self.cover.under(new.cover, promised);
+        new.waiting = self.waiting;
+        new.last = self.last;
+        new.asked = self.asked;
+        new.wanted = self.wanted;
+        new
+    }
+}
+
+/// Parts of a replica in which what was wanted is remembered.
+const PARTS: f64 = 1024.0;
+
+/// How many replicas are to serve, and parts of them.
+struct Sought {
+    /// Fewer are too few.
+    enough: f64,
+    /// As many are gone to where there are too few, or too many.
+    goal: f64,
+    /// How many too many change nothing.
+    band: f64,
+    /// For how long as many must have been too many.
+    hold: Nanoseconds,
+}
+
 /// Replicas, none of them in part.
 fn whole(needs: f64) -> u32 {
     (needs - 1e-9).ceil().max(0.0) as u32
@@ -163,6 +271,7 @@ impl Controller for Gpuwise {
         let Some(arrived) = arrived else {
             self.asked = Some(seen.now);
             self.cover.take(seen.now, None, 0.0);
+            self.wanted = None;
             let wanted = Wanted {
                 replicas: serving,
                 warm: seen.warm + seen.warming,
@@ -183,37 +292,17 @@ impl Controller for Gpuwise {
         }
         let demand = self.arrivals.now();
         let (needs, queued) = self.needs(seen, demand);
-        let (replicas, within) = self.steady(serving, needs, demand);
-        let because = match (within, queued) {
-            (true, _) => Because::Band,
-            (false, true) => Because::Queue,
-            (false, false) => Because::Demand,
-        };
-        let covered = self.cover.demand(self.start, demand).max(demand);
-        let total = whole(covered / self.rules.rate).max(whole(needs));
+        let cover = self.cover.demand(self.start, demand);
+        let total = whole(cover.all.max(demand) / self.rules.rate).max(whole(needs));
         let idle = seen.now.0.saturating_sub(self.last.0) >= self.rules.idle.0;
-        let (replicas, because) = match self.rules.warm_cost {
-            _ if self.rules.min == 0 && idle => (0, Because::Idle),
-            Some(_) => (replicas, because),
-            // Nothing can be warm: all of it serves.
-            None => (
-                self.all.of(seen.now, self.keeps(1.0), total).max(replicas),
-                because,
-            ),
-        };
-        // As long as requests come, one serves.
-        let replicas = if idle { replicas } else { replicas.max(1) };
-        let held = self.serving.of(seen.now, HOLD, replicas);
-        // For how long nothing must have come is the policy's to say.
-        let held = if because == Because::Idle {
-            replicas
+        let (held, because) = if self.rules.min == 0 && idle {
+            // For how long nothing must have come is the policy's to say.
+            self.serving = Highest::default();
+            (0, Because::Idle)
         } else {
-            held
-        };
-        let because = if held > replicas {
-            Because::Hold
-        } else {
-            because
+            let sought = self.sought(needs, demand, &cover, idle);
+            let serving = self.wanted.map_or(serving, |wanted| wanted.min(serving));
+            self.steady(seen.now, serving, &sought, queued)
         };
         let (held, because) = self.bounded(held, because);
         let (held, because) = if held > serving && self.stuck(seen) {
@@ -221,6 +310,7 @@ impl Controller for Gpuwise {
         } else {
             (held, because)
         };
+        self.wanted = Some(held);
         let warm = match self.rules.warm_cost {
             Some(cost) if because != Because::NotReady => {
                 let all = self.all.of(seen.now, self.keeps(cost), total);
@@ -236,7 +326,7 @@ impl Controller for Gpuwise {
             },
             because,
             demand,
-            covered,
+            covered: cover.all.max(demand),
         }
     }
 }

@@ -32,6 +32,17 @@ const BEYOND: f64 = 3.0;
 const DAYS: usize = 7;
 const DAY: u64 = 86_400_000_000_000;
 
+/// The part of a range that is enough: where less is there, all of it is covered again.
+const SOME: f64 = 0.7;
+
+/// Requests a second that are to be covered.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Covered {
+    pub(super) all: f64,
+    /// The least that changes nothing.
+    pub(super) some: f64,
+}
+
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Cover {
     forecaster: Forecaster,
@@ -60,6 +71,25 @@ impl Cover {
             judged: (0.0, 0.0),
             peaks: Vec::new(),
             day: 0,
+        }
+    }
+
+    /// The same in place of one that is new: the forecast stays where its readings are as long, what was promised and
+    /// not kept where the promise is the same, and the highest of the last days always.
+    pub(super) fn under(self, new: Self, promised: bool) -> Self {
+        let same = self.forecaster.settings() == new.forecaster.settings();
+        let (forecaster, open) = if same {
+            (self.forecaster, self.open)
+        } else {
+            // What came until now is of no reading of the new ones.
+            (new.forecaster, (self.open.0, 0.0, false))
+        };
+        let stretch = if promised { self.stretch } else { new.stretch };
+        Self {
+            forecaster,
+            open,
+            stretch,
+            ..self
         }
     }
 
@@ -103,7 +133,7 @@ impl Cover {
     }
 
     /// Requests a second that are to be covered until one that is started now serves.
-    pub(super) fn demand(&self, start: Nanoseconds, now: f64) -> f64 {
+    pub(super) fn demand(&self, start: Nanoseconds, now: f64) -> Covered {
         let period = self.forecaster.settings().period.0;
         // A start that turns out hardly longer than was known needs no further forecast.
         let needed = (start.0 + period - period / HARDLY).div_ceil(period);
@@ -112,10 +142,17 @@ impl Cover {
             .iter()
             .find(|one| u64::from(one.horizon) >= needed);
         let Some(one) = far_enough.or(forecasts.last()) else {
-            return now;
+            return Covered {
+                all: now,
+                some: now,
+            };
         };
         let range = (one.highest_at(LEVEL) - one.point).max(0.0);
         let most = self.peaks.iter().copied().fold(now, f64::max) * BEYOND;
-        (one.point + self.stretch * range).min(most)
+        let reaches = |part: f64| (one.point + part * self.stretch * range).min(most);
+        Covered {
+            all: reaches(1.0),
+            some: reaches(SOME),
+        }
     }
 }

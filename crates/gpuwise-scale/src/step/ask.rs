@@ -3,7 +3,7 @@
 use super::{Running, STEP, Told, follow::Moment, free, market::Market};
 use crate::{
     arbitrate::{Ask, Grant, share},
-    mixed::{MixDecision, MixSeen, Need},
+    controller::variants::{MixDecision, MixSeen, Need},
     variant::pools,
 };
 

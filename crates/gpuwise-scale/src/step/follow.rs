@@ -4,7 +4,7 @@ use super::{
     outcome::StepOutcome,
     replicas::{Replica, Replicas, State},
 };
-use crate::{mixed::VariantWanted, variant::Variant};
+use crate::{controller::variants::VariantWanted, variant::Variant};
 use gpuwise_units::Nanoseconds;
 
 /// When something is done, of what, with which GPUs, and what is noted of it.

@@ -18,8 +18,8 @@ pub use requests::Lengths;
 
 use crate::{
     arbitrate::Grant,
+    controller::variants::{MixController, MixDecision, MixSeen},
     fluid::{Demand, negative_binomial},
-    mixed::{MixController, MixDecision, MixSeen},
     variant::Variant,
 };
 use flow::Flow;

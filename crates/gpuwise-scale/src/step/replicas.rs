@@ -1,6 +1,6 @@
 //! Replicas of a service, one by one.
 
-use crate::{mixed::VariantSeen, variant::Variant};
+use crate::{controller::variants::VariantSeen, variant::Variant};
 use gpuwise_units::Nanoseconds;
 
 /// What a replica does, and when that is over, in seconds.

@@ -3,9 +3,10 @@
 mod arbitrate;
 mod cold;
 mod controller;
+mod cover;
 mod forecasts;
-mod mix;
-mod mixed;
 mod peers;
+mod pools;
 mod series;
 mod step;
+mod variants;

@@ -3,7 +3,7 @@
 use gpuwise_scale::{
     controller::{Controller, Decision, Observed},
     fluid::{Demand, Service},
-    mixed::Single,
+    controller::variants::Single,
     peers::Static,
     step::{Fleet, Form, Lengths, StepOutcome, Tenant, run},
     variant::{Price, Spot, Variant},

@@ -22,7 +22,7 @@ pub use first_fit::FirstFit;
 pub use forecast::ForecastPacking;
 pub use most_allocated::MostAllocated;
 pub use packing::Packing;
-pub use prefer::Preferring;
+pub use prefer::{Preferring, PriceOf};
 pub use random::Random;
 pub use registry::{PolicyContext, Registered, find, named, names, policies, same_name};
 pub(crate) use scored::Follower;

@@ -1,14 +1,17 @@
 //! Executors: who carries out what the broker decides.
 
+mod asking;
 #[cfg(test)]
 mod conformance;
 mod local;
 mod logs;
 mod simulated;
+mod slurm;
 
 pub use local::{Cutter, Local, Suspension, delegation};
 pub(crate) use logs::{Logs, Piece};
 pub use simulated::{Delays, Simulated};
+pub use slurm::{Slurm, SlurmSettings};
 
 use gpuwise_broker::{Broker, Observation, Order};
 use gpuwise_units::Nanoseconds;

@@ -2,7 +2,8 @@
 
 use super::Executor;
 use gpuwise_broker::{Broker, Observation, Order, OrderId, Work};
-use gpuwise_domain::placement::Action;
+use gpuwise_domain::placement::{Action, Assignment, JobId};
+use gpuwise_scale::cold::Machine;
 use gpuwise_units::Nanoseconds;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,6 +12,8 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct Delays {
     /// Starting a job, or moving it.
     pub start: Nanoseconds,
+    /// The same where its weights lie in the memory of the node.
+    pub warm_start: Nanoseconds,
     /// Waking what sleeps.
     pub wake: Nanoseconds,
     pub stop: Nanoseconds,
@@ -24,6 +27,7 @@ impl Delays {
     /// Containers that are pulled already, processes that end when told to.
     pub const USUAL: Self = Self {
         start: Nanoseconds(20_000_000_000),
+        warm_start: Nanoseconds(10_000_000_000),
         wake: Nanoseconds(5_000_000_000),
         stop: Nanoseconds(5_000_000_000),
         device: Nanoseconds(3_000_000_000),
@@ -54,8 +58,15 @@ impl Simulated {
         match work {
             Work::Stop { .. } => self.delays.stop,
             Work::Restart { .. } => self.delays.start,
+            Work::Keep { lease, .. } => reading(broker, *lease),
+            Work::Drop { .. } => Nanoseconds(0),
             Work::Act { action, .. } => match action {
                 Action::Restore { job, .. } if broker.sleeps(*job) => self.delays.wake,
+                Action::Place { job, assignments } | Action::Restore { job, assignments }
+                    if lies_there(broker, *job, assignments) =>
+                {
+                    self.delays.warm_start.min(self.delays.start)
+                }
                 Action::Place { .. }
                 | Action::Move { .. }
                 | Action::Resize { .. }
@@ -82,6 +93,20 @@ impl Simulated {
         let drawn = id.0.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
         starts && drawn % 1000 < u64::from(self.delays.fails_milli)
     }
+}
+
+/// How long weights take from where they are stored into the memory of a node.
+fn reading(broker: &Broker, lease: u32) -> Nanoseconds {
+    let service = broker.lease(lease).and_then(|one| one.ask.service.as_ref());
+    let bytes = service.and_then(|one| one.weights_bytes).unwrap_or(0);
+    let seconds = bytes as f64 / Machine::default().stored;
+    Nanoseconds((seconds * 1e9) as u64)
+}
+
+/// Whether the weights of a job lie in the memory of all nodes on which it starts.
+fn lies_there(broker: &Broker, job: JobId, on: &[Assignment]) -> bool {
+    let lease = broker.lease(job.0);
+    lease.is_some_and(|lease| on.iter().all(|one| broker.weights_there(lease, one.node)))
 }
 
 impl Executor for Simulated {

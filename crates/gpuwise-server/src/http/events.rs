@@ -111,6 +111,7 @@ fn may_see(call: &Call, entry: &LogEntry) -> bool {
         | BrokerEvent::Learned { lease, .. } => lease,
         BrokerEvent::ScaleSet { service, .. } => service,
         BrokerEvent::Scaled { look } => look.service,
+        BrokerEvent::Pooled { pool } => return pool.tenant == own,
         BrokerEvent::SloSet { slo } => return slo.tenant == own,
         BrokerEvent::Proposed { proposal } => proposal.lease,
         BrokerEvent::ProposalMoved { proposal, .. } => {

@@ -105,6 +105,8 @@ pub(crate) struct Shared {
     pub(crate) demand: gateway::Demand,
     /// What comes to simulated services, by the names under which they serve.
     pub(crate) rehearsed: Vec<(String, gpuwise_scale::fluid::Demand)>,
+    /// Bytes of each node's memory in which weights may lie.
+    pub(crate) warm_memory: u64,
     pub(crate) standing: Standing,
     /// The identity provider whose tokens are believed beside our own.
     pub(crate) oidc: Option<Oidc>,

@@ -4,6 +4,7 @@ use super::{
     Problem,
     call::Call,
     documents::{moment, time},
+    statements::share,
     tags,
 };
 use crate::message::Command;
@@ -57,6 +58,7 @@ fn answer(entry: &PriceEntry) -> PriceAnswer {
             Part::Profile(name) => name.clone(),
             Part::Nothing => "none".to_owned(),
         }),
+        lent_share: share(entry.lent_milli),
     }
 }
 
@@ -102,7 +104,26 @@ fn document(broker: &Broker, now: Nanoseconds, ask: &PriceAsk) -> Result<PriceDo
         tenant: ask.tenant.clone(),
         class: ask.class.clone(),
         part: ask.part.clone(),
+        lent_milli: ask.lent_share.as_deref().map(thousandths).transpose()?,
     })
+}
+
+/// A share such as `0.3` or `30%` in thousandths.
+fn thousandths(text: &str) -> Result<u32, Problem> {
+    let plain = text.trim();
+    let (number, of) = plain
+        .strip_suffix('%')
+        .map_or((plain, 1000.0), |percent| (percent.trim(), 10.0));
+    let share: Option<f64> = number.parse().ok();
+    let milli = share.map(|share| share * of);
+    let whole = milli.filter(|milli| (milli - milli.round()).abs() < 1e-6);
+    match whole {
+        Some(milli) if (0.0..=1000.0).contains(&milli.round()) => Ok(milli.round() as u32),
+        _ => Err(Problem::invalid(
+            "lent_share",
+            format!("{text:?}: expected a share from 0 to 1 in thousandths, such as 0.3 or 30%"),
+        )),
+    }
 }
 
 /// The one kind of GPU of the fleet that is meant.

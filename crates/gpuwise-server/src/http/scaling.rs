@@ -11,7 +11,7 @@ use axum::response::Response;
 use gpuwise_broker::{Broker, Lease, Scaling, lease_id, scale_reason};
 use gpuwise_units::Nanoseconds;
 use gpuwise_wire::broker::{
-    ReplicaAnswer, ScaleDecisionAnswer, ScalePolicy, ScaledDocument, ScalingAnswer,
+    ReplicaAnswer, ResidentAnswer, ScaleDecisionAnswer, ScalePolicy, ScaledDocument, ScalingAnswer,
 };
 
 /// Lets a service follow demand by another policy.
@@ -43,7 +43,30 @@ pub(super) fn answer(broker: &Broker, lease: &Lease) -> Option<ScalingAnswer> {
         members: members(broker, scaling),
         decisions: scaling.changes().rev().map(decision).collect(),
         return_p99: return_p99(broker, scaling),
+        weights: weights(broker, lease),
+        starts: broker.starts_of(lease),
     })
+}
+
+/// Nodes in whose memory the weights of what a lease serves lie, or are put.
+fn weights(broker: &Broker, lease: &Lease) -> Vec<ResidentAnswer> {
+    let model = lease.ask.service.as_ref().map(|one| one.model.as_str());
+    let own = broker
+        .residents()
+        .filter(|(_, tenant, name, _)| *tenant == lease.ask.tenant && Some(*name) == model);
+    own.map(|(node, tenant, model, one)| {
+        let node = broker.world().node(node);
+        ResidentAnswer {
+            node: node.map_or_else(String::new, |state| state.node.name.clone()),
+            tenant: tenant.to_owned(),
+            model: model.to_owned(),
+            bytes: one.bytes,
+            state: if one.there { "there" } else { "loading" }.to_owned(),
+            since: time(one.since),
+            reason: one.reason.clone(),
+        }
+    })
+    .collect()
 }
 
 fn members(broker: &Broker, scaling: &Scaling) -> Vec<ReplicaAnswer> {
@@ -80,6 +103,7 @@ fn decision((at, look): &(Nanoseconds, ScaledDocument)) -> ScaleDecisionAnswer {
         reason: scale_reason(look),
         steps: look.steps.iter().map(step).collect(),
         refused: look.refused.clone(),
+        grant: look.grant.clone(),
     }
 }
 

@@ -61,7 +61,8 @@ fn table(out: &mut String, lines: &[&StatementLine], totals: Option<&StatementAn
         "<div class=\"w\" tabindex=\"0\" role=\"region\" aria-label=\"Lines\"><table><thead><tr>\
          <th scope=\"col\">Lease</th><th scope=\"col\">GPU</th><th scope=\"col\">Part</th>\
          <th scope=\"col\">Class</th><th scope=\"col\">From</th><th scope=\"col\">To</th>\
-         <th scope=\"col\" class=\"n\">Granted h</th><th scope=\"col\" class=\"n\">Start-up h</th>\
+         <th scope=\"col\" class=\"n\">Granted h</th><th scope=\"col\" class=\"n\">Lent h</th>\
+         <th scope=\"col\" class=\"n\">Start-up h</th>\
          <th scope=\"col\" class=\"n\">Used h</th>\
          <th scope=\"col\" class=\"n\">Charged</th><th scope=\"col\" class=\"n\">Price</th>\
          <th scope=\"col\" class=\"n\">Charge</th></tr></thead><tbody>",
@@ -73,10 +74,18 @@ fn table(out: &mut String, lines: &[&StatementLine], totals: Option<&StatementAn
     if let Some(statement) = totals {
         out.push_str("<tfoot>");
         for total in &statement.totals {
+            if let Some(earned) = &total.earned {
+                let earned = escape(earned);
+                let _ = write!(
+                    out,
+                    "<tr><td colspan=\"12\">Of it, earned by lent capacity</td>\
+                     <td class=\"n\">{earned}</td></tr>"
+                );
+            }
             let payable = escape(&total.payable);
             let _ = write!(
                 out,
-                "<tr><td colspan=\"11\">Payable</td><td class=\"n\">{payable}</td></tr>"
+                "<tr><td colspan=\"12\">Payable</td><td class=\"n\">{payable}</td></tr>"
             );
         }
         out.push_str("</tfoot>");
@@ -107,7 +116,7 @@ fn row(out: &mut String, line: &StatementLine) {
     let _ = write!(
         out,
         "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td class=\"n\">{}</td>\
-         <td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{quantity}</td><td class=\"n\">{}</td>\
+         <td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{quantity}</td><td class=\"n\">{}</td>\
          <td class=\"n\">{charge}</td></tr>",
         escape(lease),
         text(&line.gpu),
@@ -116,6 +125,7 @@ fn row(out: &mut String, line: &StatementLine) {
         at(&line.from),
         at(&line.to),
         hours(&line.granted_hours),
+        hours(&line.lent_hours),
         hours(&line.start_hours),
         hours(&line.used_hours),
         text(&line.unit_price),

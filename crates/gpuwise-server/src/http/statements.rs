@@ -8,12 +8,12 @@ use axum::{
 use gpuwise_account::{
     focus::{self, Account},
     period::{HOUR, Month},
-    prices::Metered,
+    prices::{LENT_WHOLE, Metered},
     statement::{Cause, Line, Statement},
     usage::{Granted, Quantity},
 };
 use gpuwise_broker::{Refusal, exact};
-use gpuwise_units::{Fraction, Money, Nanoseconds};
+use gpuwise_units::{Currency, Fraction, Money, Nanoseconds};
 use gpuwise_wire::broker::{StatementAnswer, StatementLine, StatementTotal};
 
 pub(crate) async fn show(call: Call) -> Result<Response, Problem> {
@@ -59,6 +59,7 @@ fn answer(statement: &Statement, now: Nanoseconds) -> StatementAnswer {
         StatementTotal {
             currency: currency.to_string(),
             charge: of(total.money(currency)),
+            earned: earned(total.credits, currency),
             payable: of(total.payable(currency)),
         }
     });
@@ -71,11 +72,20 @@ fn answer(statement: &Statement, now: Nanoseconds) -> StatementAnswer {
     }
 }
 
+/// What credits come to; `None`: there are none.
+fn earned(micros: i128, currency: Currency) -> Option<String> {
+    let micros = i64::try_from(micros).ok().filter(|micros| *micros != 0)?;
+    Some(exact(Money { micros, currency }))
+}
+
 fn line(line: &Line) -> StatementLine {
     let item = line.item.as_ref();
+    let sold = item.filter(|item| item.lent_milli.is_none());
+    let lent = item.filter(|item| item.lent_milli.is_some());
     let price = item.and_then(|item| item.price.as_ref());
     StatementLine {
         cause: match line.cause {
+            Cause::Usage if line.is_credit() => "lent",
             Cause::Usage => "usage",
             Cause::Reversal(_) => "reversal",
             Cause::Restated(_) => "restated",
@@ -89,7 +99,9 @@ fn line(line: &Line) -> StatementLine {
         class: item.map(|item| item.class.name().into()),
         from: time(line.interval.start),
         to: time(line.interval.end),
-        granted_hours: item.map(|item| hours(item.granted_ns)),
+        granted_hours: sold.map(|item| hours(item.granted_ns)),
+        lent_hours: lent.map(|item| hours(item.granted_ns)),
+        lent_share: lent.and_then(|item| item.lent_milli.map(share)),
         start_hours: item.and_then(|item| item.used.get(Quantity::StartTime).map(hours)),
         used_hours: item.and_then(|item| item.used.get(Quantity::SmTime).map(hours)),
         measured_hours: item
@@ -121,6 +133,12 @@ const fn unit(metered: Metered) -> &'static str {
         Metered::TokensOut => "1M output tokens",
         Metered::Energy => "kWh",
     }
+}
+
+/// Thousandths as a decimal.
+pub(super) fn share(milli: u32) -> String {
+    let share = Fraction::new(i128::from(milli), i128::from(LENT_WHOLE));
+    share.unwrap_or(Fraction::ZERO).plain(3)
 }
 
 fn hours(nanoseconds: u64) -> String {

@@ -1,8 +1,10 @@
 //! Services that follow demand: what was seen of each goes to the writer, once a period.
 
+mod engines;
 mod rehearsed;
 
 use crate::{http::Shared, message::Command, standing::Gate};
+use engines::Queued;
 use gpuwise_broker::{Broker, LeaseState, Look, Scaling};
 use gpuwise_units::Nanoseconds;
 use rehearsed::Rehearsed;
@@ -14,20 +16,29 @@ use std::{
 
 /// Between two looks at whether a service is due, in real time.
 const SHORTEST: Duration = Duration::from_millis(5);
+/// Between two looks at whose weights lie in the memory of nodes.
+const POOLED: Nanoseconds = Nanoseconds(60_000_000_000);
 const LONGEST: Duration = Duration::from_millis(500);
 
 /// Looks until it is dropped.
 pub(crate) async fn watch(gate: Arc<Gate>) {
     let mut seen = Seen::default();
+    let mut pooled = None;
     loop {
         let wait = match gate.shared() {
             None => LONGEST,
             Some(shared) => {
                 let now = shared.clock.now();
+                let pages = {
+                    let broker = shared.broker();
+                    engines::pages(shared, &broker, now)
+                };
+                let queues = engines::read(shared, pages).await;
                 let looks = {
                     let broker = shared.broker();
-                    seen.looks(shared, &broker, now)
+                    seen.looks(shared, &broker, now, &queues)
                 };
+                pool(shared, now, &mut pooled).await;
                 for look in looks {
                     // Where it cannot be kept now it is looked at again.
                     let _ = shared.ask(Command::Scale(Box::new(look))).await;
@@ -36,6 +47,20 @@ pub(crate) async fn watch(gate: Arc<Gate>) {
             }
         };
         tokio::time::sleep(wait).await;
+    }
+}
+
+/// Looks at whose weights lie in the memory of nodes, from time to time.
+async fn pool(shared: &Shared, now: Nanoseconds, last: &mut Option<Nanoseconds>) {
+    let due = last.is_none_or(|at| now.0 >= at.0.saturating_add(POOLED.0));
+    if !due {
+        return;
+    }
+    let any = shared.broker().residents().next().is_some();
+    if shared.warm_memory > 0 || any {
+        *last = Some(now);
+        // Where it cannot be kept now it is looked at again.
+        let _ = shared.ask(Command::Pool(shared.warm_memory)).await;
     }
 }
 
@@ -62,7 +87,13 @@ struct Seen {
 
 impl Seen {
     /// Services that are due.
-    fn looks(&mut self, shared: &Shared, broker: &Broker, now: Nanoseconds) -> Vec<Look> {
+    fn looks(
+        &mut self,
+        shared: &Shared,
+        broker: &Broker,
+        now: Nanoseconds,
+        queues: &BTreeMap<u32, Queued>,
+    ) -> Vec<Look> {
         let mut looks = Vec::new();
         for (service, scaling) in broker.scaled() {
             let before = self.services.get(&service).copied();
@@ -91,6 +122,7 @@ impl Seen {
                     shared,
                     (service, scaling),
                     before.map(|(_, arrived)| arrived),
+                    queues.get(&service),
                 ),
             };
             let arrived = shared.demand.of(service).arrived;
@@ -115,7 +147,12 @@ fn ready(broker: &Broker, scaling: &Scaling) -> u32 {
 }
 
 /// What the gateway saw of a service. What came before this daemon began to look, nobody knows.
-fn asked(shared: &Shared, (service, scaling): (u32, &Scaling), before: Option<u64>) -> Look {
+fn asked(
+    shared: &Shared,
+    (service, scaling): (u32, &Scaling),
+    before: Option<u64>,
+    engines: Option<&Queued>,
+) -> Look {
     let counted = shared.demand.of(service);
     let open = |lease: u32| shared.traffic.of(lease).map_or(0, |tally| tally.open);
     let each = scaling.replicas().map(|(lease, _)| (lease, open(lease)));
@@ -126,11 +163,16 @@ fn asked(shared: &Shared, (service, scaling): (u32, &Scaling), before: Option<u6
         .map(|(lease, _)| *lease)
         .collect();
     let running: u64 = each.iter().map(|(_, open)| open).sum();
+    // What was sent on waits in the engine or runs there; engines know of requests that did not come this way, too.
+    let waiting = engines.map(|said| said.waiting);
+    let sent = running as f64 - waiting.unwrap_or(0.0);
+    let batched = engines.map_or(sent, |said| said.running.max(sent)).max(0.0);
     Look {
         service,
         arrived: before.map(|before| counted.arrived.saturating_sub(before) as f64),
-        queued: counted.waiting as f64,
-        running: running as f64,
+        queued: counted.waiting as f64 + waiting.unwrap_or(0.0),
+        engine_queued: waiting,
+        running: batched,
         requests: counted.requests as f64,
         late: counted.late as f64,
         busy,

@@ -48,6 +48,7 @@ impl Rehearsed {
             service,
             arrived: before.map(|_| arrived),
             queued: self.queued,
+            engine_queued: None,
             running: (all - self.queued).min(f64::from(ready)),
             requests: self.requests,
             late: self.late,

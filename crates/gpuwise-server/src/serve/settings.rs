@@ -2,7 +2,7 @@
 
 use crate::{
     collect::Collect,
-    executor::{Cutter, Delays},
+    executor::{Cutter, Delays, SlurmSettings},
     http::{TlsError, TlsFiles},
     oidc::{OidcError, OidcSettings},
     writer::Stopped,
@@ -53,14 +53,17 @@ pub struct Settings {
     pub driver: Option<Arc<dyn Cutter>>,
     /// What comes to simulated services that follow demand, by the names under which they serve.
     pub rehearsed: Vec<(String, Demand)>,
+    /// Bytes of each node's memory in which weights of popular models may lie; 0: none.
+    pub warm_memory: u64,
     /// How telemetry of services is collected, and what is done with it.
     pub collect: Collect,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum ExecutorKind {
     Simulated(Delays),
     Local,
+    Slurm(SlurmSettings),
 }
 
 /// What a daemon says of itself.
@@ -115,6 +118,8 @@ pub enum ServeError {
     Oidc(#[from] OidcError),
     #[error("TLS is not possible")]
     Tls(#[from] TlsError),
+    #[error("what runs at Slurm cannot be kept")]
+    Slurm(#[source] io::Error),
     #[error("the writer ended unexpectedly")]
     Writer,
 }

@@ -10,7 +10,7 @@ use crate::{
     collect::Collector,
     desk::Desk,
     endpoints::Endpoints,
-    executor::{Executor, Local, Simulated},
+    executor::{Executor, Local, Simulated, Slurm},
     gateway,
     http::{self, Shared},
     lead,
@@ -48,17 +48,22 @@ fn executor_of(
     settings: &Settings,
     sender: &mpsc::Sender<Incoming>,
     endpoints: &Endpoints,
-) -> Box<dyn Executor> {
-    match settings.executor {
-        ExecutorKind::Simulated(delays) => Box::new(Simulated::new(delays)),
+) -> Result<Box<dyn Executor>, ServeError> {
+    // Two brokers of a machine, each with its log, know nothing of one another's processes.
+    let own = format!("broker-{}", &token::hash(&settings.store)[..8]);
+    let place = settings.state.join(own);
+    let (sender, endpoints) = (sender.clone(), endpoints.clone());
+    Ok(match &settings.executor {
+        ExecutorKind::Simulated(delays) => Box::new(Simulated::new(*delays)),
         ExecutorKind::Local => {
-            // Two brokers of a machine, each with its log, know nothing of one another's processes.
-            let own = format!("broker-{}", &token::hash(&settings.store)[..8]);
-            let place = settings.state.join(own);
             let driver = settings.driver.clone();
-            Box::new(Local::new(place, sender.clone(), endpoints.clone(), driver))
+            Box::new(Local::new(place, sender, endpoints, driver))
         }
-    }
+        ExecutorKind::Slurm(how) => {
+            let slurm = Slurm::new(how.clone(), place, sender, endpoints);
+            Box::new(slurm.map_err(ServeError::Slurm)?)
+        }
+    })
 }
 
 fn traced(
@@ -125,7 +130,7 @@ pub(super) fn start(
     let shown = Arc::new(RwLock::new(ahead.clone()));
     let (followers, _) = broadcast::channel(BEHIND);
     let endpoints = Endpoints::default();
-    let mut executor = executor_of(&settings, &sender, &endpoints);
+    let mut executor = executor_of(&settings, &sender, &endpoints)?;
     executor.adopt(&ahead);
     let traces = traced(&settings, &followers, &shown)?;
     gate.standing.set(Stage::Writes);
@@ -143,6 +148,7 @@ pub(super) fn start(
         traffic: gateway::Traffic::default(),
         demand: gateway::Demand::default(),
         rehearsed: settings.rehearsed,
+        warm_memory: settings.warm_memory,
         standing: gate.standing.clone(),
         oidc,
         began: clock.now(),

@@ -231,7 +231,7 @@ pub struct StatementAnswer {
 /// One charge: its amount is rounded once, here.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct StatementLine {
-    /// `usage`, `reversal`, `restated` or `shared`.
+    /// `usage`, `lent`, `reversal`, `restated` or `shared`.
     pub cause: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lease: Option<String>,
@@ -255,6 +255,12 @@ pub struct StatementLine {
     /// Hours of the granted ones in which what was to run was still starting: of services.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_hours: Option<String>,
+    /// Hours for which others had GPUs that were kept for the lease: the line is what that earned, below 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lent_hours: Option<String>,
+    /// The share of what they pay for them that is earned.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lent_share: Option<String>,
     /// GPU-hours in which the multiprocessors worked, where somebody measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub used_hours: Option<String>,
@@ -285,6 +291,9 @@ pub struct StatementTotal {
     pub currency: String,
     /// The sum of the lines.
     pub charge: String,
+    /// Of it, and below 0: what lent capacity earned; left out: nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub earned: Option<String>,
     /// To the currency's smallest unit.
     pub payable: String,
 }
@@ -349,8 +358,11 @@ pub struct StoreMoney {
     pub currency: String,
     /// The statements of all tenants and months.
     pub charged: String,
-    /// What was granted, by its length, share and price.
+    /// What was granted, by its length, share and price, less what lenders earn of it.
     pub granted: String,
+    /// Of the charges, and below 0: what lent capacity earned; left out: nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub earned: Option<String>,
     /// Lines of statements, each of which was rounded once.
     pub lines: u64,
     /// What rounding kept back of all lines together; left out: it cannot be computed exactly.

@@ -43,6 +43,10 @@ pub struct PriceAsk {
     /// A MIG profile, or `whole`; left out: any part, by its share.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub part: Option<String>,
+    /// The share of what is charged by it that whoever lent the capacity earns, such as `0.3` or `30%`; left out:
+    /// `0.5`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lent_share: Option<String>,
 }
 
 /// A price of the book.
@@ -67,6 +71,8 @@ pub struct PriceAnswer {
     pub class: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub part: Option<String>,
+    /// The share of what is charged by it that whoever lent the capacity earns.
+    pub lent_share: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

@@ -117,6 +117,16 @@ pub struct ServiceAsk {
     /// Requests at once for each worker; more are answered 429. Left out: no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub concurrency: Option<u32>,
+    /// Where its weights lie on a node: a file, or a folder. What is popular is read into the node's memory before it
+    /// is started, where the broker has memory for that (`serve --warm-memory`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub weights: Option<String>,
+    /// Bytes of its weights; left out: they are never put into a node's memory ahead.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub weights_bytes: Option<u64>,
+    /// A command line (`sh -c`) that puts them there, in place of reading `weights`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prefetch: Option<String>,
     /// It follows demand by this policy: more leases like this one, fewer, none and back. Left out: it stays as it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scale: Option<super::ScalePolicy>,

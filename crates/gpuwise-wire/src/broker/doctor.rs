@@ -36,3 +36,18 @@ gpuwise_units::named! {
         Ill = "ill",
     }
 }
+
+/// Why a pod of Kubernetes waits, or is where it is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct PodWhyAnswer {
+    pub namespace: String,
+    pub pod: String,
+    /// `Bound`, `Sent` (its gate is off), `Placed` (it would be placed now), or in one word why it waits.
+    pub reason: String,
+    /// The node, where there is one.
+    pub node: Option<String>,
+    /// The same in a sentence.
+    pub why: String,
+    /// Whether gpuwise's scheduling gate holds it.
+    pub gated: bool,
+}

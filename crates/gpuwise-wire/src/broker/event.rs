@@ -1,8 +1,8 @@
 //! What happened, as the log keeps it.
 
 use super::{
-    LeaseAsk, ProposalState, RightSizeDocument, ScalePolicy, ScaledDocument, SloDocument,
-    UsageDocument,
+    LeaseAsk, PooledDocument, ProposalState, RightSizeDocument, ScalePolicy, ScaledDocument,
+    SloDocument, UsageDocument,
 };
 use crate::live::{
     EventDocument, FleetDocument, JobDocument, NumberedPlanDocument, QueueDocument,
@@ -178,6 +178,10 @@ pub enum BrokerEvent {
     Scaled {
         look: Box<ScaledDocument>,
     },
+    /// Weights are to lie in the memory of a node from now on, or no longer; or that is done.
+    Pooled {
+        pool: Box<PooledDocument>,
+    },
     /// A service should have another size.
     Proposed {
         proposal: Box<RightSizeDocument>,
@@ -223,6 +227,7 @@ impl BrokerEvent {
             Self::Learned { .. } => "learned",
             Self::ScaleSet { .. } => "scale_set",
             Self::Scaled { .. } => "scaled",
+            Self::Pooled { .. } => "pooled",
             Self::Proposed { .. } => "proposed",
             Self::ProposalMoved { .. } => "proposal_moved",
         }
@@ -306,6 +311,9 @@ pub struct PriceDocument {
     /// A MIG profile, or `whole`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub part: Option<String>,
+    /// Thousandths of what is charged by it that whoever lent the capacity earns; left out: 500.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lent_milli: Option<u32>,
 }
 
 /// Who asked for what.

@@ -29,7 +29,7 @@ pub use api::{
     TenantChange, UserAnswer, UserList,
 };
 pub use ask::{LeaseAsk, QuotaAsk, ServiceAsk, TenantAsk, TokenAsk};
-pub use doctor::{DoctorAnswer, DoctorCheck, DoctorState};
+pub use doctor::{DoctorAnswer, DoctorCheck, DoctorState, PodWhyAnswer};
 pub use event::{
     AskedDocument, BrokerEvent, EndedHow, LeaseSize, LoggedEvent, PlacedReason, PolicyDocument,
     PriceDocument, Role, TenantDocument, TokenDocument,
@@ -41,8 +41,9 @@ pub use rightsize::{
     RightSizeDocument, SavingDocument,
 };
 pub use scale::{
-    ReplicaAnswer, SCALE_POLICY_SCHEMA, ScaleDecisionAnswer, ScalePolicy, ScaleStep, ScaleVerb,
-    ScaledDocument, ScalingAnswer, SeenDocument,
+    GrantDocument, PooledDocument, ReplicaAnswer, ResidentAnswer, SCALE_POLICY_SCHEMA,
+    ScaleDecisionAnswer, ScalePolicy, ScaleStep, ScaleVerb, ScaledDocument, ScalingAnswer,
+    SeenDocument, StartAnswer,
 };
 pub use slo::{
     BurnAnswer, IndicatorDocument, ObjectiveAnswer, ObjectiveDocument, SloAnswer, SloAsk,
@@ -110,87 +111,40 @@ pub fn schemas() -> Map<String, Value> {
 
 /// JSON Schemas of what the command line prints, by the names of answers.
 pub fn answer_schemas() -> Vec<(&'static str, String)> {
-    use crate::schema::answer;
     vec![
-        ("lease", answer::<LeaseAnswer>("lease", "A lease")),
-        (
-            "lease-dry-run",
-            answer::<DryRunAnswer>("lease-dry-run", "What would become of a lease"),
-        ),
-        (
-            "lease-offers",
-            answer::<OfferList>("lease-offers", "What could be had, when, at what price"),
-        ),
-        ("prices", answer::<PriceList>("prices", "The price book")),
-        (
-            "token-audit",
-            answer::<AuditList>("token-audit", "Who did what"),
-        ),
-        ("leases", answer::<LeaseList>("leases", "Leases")),
-        (
-            "lease-explanation",
-            answer::<ExplanationAnswer>("lease-explanation", "Why a lease waits or is where it is"),
-        ),
-        (
-            "doctor",
-            answer::<DoctorAnswer>("doctor", "What a machine and its broker are ready for"),
-        ),
-        (
-            "statement",
-            answer::<StatementAnswer>("statement", "What a tenant is charged"),
-        ),
-        (
-            "store-backup",
-            answer::<StoreBackupAnswer>("store-backup", "A backup of a log"),
-        ),
-        (
-            "store-check",
-            answer::<StoreCheckAnswer>("store-check", "Whether a log is whole"),
-        ),
-        (
+        named::<LeaseAnswer>("lease", "A lease"),
+        named::<DryRunAnswer>("lease-dry-run", "What would become of a lease"),
+        named::<OfferList>("lease-offers", "What could be had, when, at what price"),
+        named::<PriceList>("prices", "The price book"),
+        named::<AuditList>("token-audit", "Who did what"),
+        named::<LeaseList>("leases", "Leases"),
+        named::<ExplanationAnswer>("lease-explanation", "Why a lease waits or is where it is"),
+        named::<DoctorAnswer>("doctor", "What a machine and its broker are ready for"),
+        named::<PodWhyAnswer>("pod-why", "Why a pod of Kubernetes waits or is where it is"),
+        named::<StatementAnswer>("statement", "What a tenant is charged"),
+        named::<StoreBackupAnswer>("store-backup", "A backup of a log"),
+        named::<StoreCheckAnswer>("store-check", "Whether a log is whole"),
+        named::<LeaseUsageAnswer>(
             "lease-usage",
-            answer::<LeaseUsageAnswer>(
-                "lease-usage",
-                "What a lease used, as far as it was measured",
-            ),
+            "What a lease used, as far as it was measured",
         ),
-        (
-            "lease-log",
-            answer::<LeaseLogAnswer>("lease-log", "What a worker of a lease wrote"),
-        ),
-        (
-            "slos",
-            answer::<SloList>("slos", "Service level objectives and how they stand"),
-        ),
-        (
-            "proposals",
-            answer::<ProposalList>("proposals", "Right-sizing proposals"),
-        ),
-        (
-            "broker-policy",
-            answer::<PolicyAnswer>("broker-policy", "By what a broker's scheduler goes"),
-        ),
-        (
-            "reservations",
-            answer::<ReservationList>("reservations", "GPUs that are kept for tenants"),
-        ),
-        (
-            "slo-costs",
-            answer::<SloCostList>("slo-costs", "What SLOs at risk cost whom"),
-        ),
-        (
-            "store-snapshot",
-            answer::<StoreSnapshotAnswer>("store-snapshot", "A snapshot of a broker's state"),
-        ),
-        ("tenant", answer::<TenantAnswer>("tenant", "A tenant")),
-        ("tenants", answer::<TenantList>("tenants", "Tenants")),
-        ("token", answer::<TokenAnswer>("token", "A token")),
-        ("tokens", answer::<TokenList>("tokens", "Tokens")),
-        (
-            "top",
-            answer::<TopAnswer>("top", "Who holds, who waits, what it costs"),
-        ),
+        named::<LeaseLogAnswer>("lease-log", "What a worker of a lease wrote"),
+        named::<SloList>("slos", "Service level objectives and how they stand"),
+        named::<ProposalList>("proposals", "Right-sizing proposals"),
+        named::<PolicyAnswer>("broker-policy", "By what a broker's scheduler goes"),
+        named::<ReservationList>("reservations", "GPUs that are kept for tenants"),
+        named::<SloCostList>("slo-costs", "What SLOs at risk cost whom"),
+        named::<StoreSnapshotAnswer>("store-snapshot", "A snapshot of a broker's state"),
+        named::<TenantAnswer>("tenant", "A tenant"),
+        named::<TenantList>("tenants", "Tenants"),
+        named::<TokenAnswer>("token", "A token"),
+        named::<TokenList>("tokens", "Tokens"),
+        named::<TopAnswer>("top", "Who holds, who waits, what it costs"),
     ]
+}
+
+fn named<T: ToSchema>(name: &'static str, about: &str) -> (&'static str, String) {
+    (name, crate::schema::answer::<T>(name, about))
 }
 
 /// A type and all that it refers to.

@@ -55,6 +55,9 @@ pub struct SeenDocument {
     pub arrived: Option<f64>,
     /// Requests that wait, and that run.
     pub queued: f64,
+    /// Of those that wait: those in the engines' own queues; left out: no engine said it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub engine_queued: Option<f64>,
     pub running: f64,
     /// Replicas that serve, that start or wake, that are warm, and that are on the way to be.
     pub ready: u32,
@@ -64,7 +67,8 @@ pub struct SeenDocument {
     /// Requests since the broker began to count, and those of them that were late.
     pub requests: f64,
     pub late: f64,
-    /// What the last start took, in nanoseconds, where one became ready since.
+    /// What the last start took, in nanoseconds, where one became ready since; what is known of starts is learned by
+    /// model, class of nodes and state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_ns: Option<u64>,
 }
@@ -93,6 +97,31 @@ pub struct ScaledDocument {
     /// Why no more replicas could be asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused: Option<String>,
+    /// What it was given of GPUs of which services want more than there are; left out: they have what they want.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grant: Option<GrantDocument>,
+}
+
+/// What a service was given of GPUs of which more are wanted than there are.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct GrantDocument {
+    /// Kinds of GPU that are shared out.
+    pub pool: Vec<String>,
+    /// GPUs of these kinds that services may have.
+    pub gpus: u32,
+    /// Services that may get some of them, and GPUs that they want together.
+    pub services: u32,
+    pub asked: u32,
+    /// GPUs that are this service's own where it asks for them, that it wants, and that it gets.
+    pub guaranteed: u32,
+    pub wants: u32,
+    pub gets: u32,
+    /// The rule by which it got the last of them: `nothing`, `guarantee`, `at_risk`, `need` or `budget`.
+    pub by: String,
+    /// Replicas that it wanted to serve, and to be warm.
+    pub replicas: u32,
+    pub warm: u32,
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks by reference")]
@@ -151,6 +180,29 @@ pub struct ScalingAnswer {
     /// replica, the longest of fewer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub return_p99: Option<f64>,
+    /// Nodes in whose memory its weights lie, or are put.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub weights: Vec<ResidentAnswer>,
+    /// What starts of its model took, by the class of nodes and what was there already.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub starts: Vec<StartAnswer>,
+}
+
+/// What starts of a model take on a class of nodes from a state: what was stated, moved by what was seen.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct StartAnswer {
+    /// The class of nodes: their GPU.
+    pub class: String,
+    /// What was there: `node up`, `image there`, `weights in host memory` or `asleep`.
+    pub from: String,
+    /// Starts that were seen.
+    pub seen: u64,
+    /// Seconds of one in two, of nine in ten, and of 99 in 100.
+    pub median: f64,
+    pub p90: f64,
+    pub p99: f64,
+    /// Whether the controller goes by it: the next start is expected to be like this one.
+    pub expected: bool,
 }
 
 /// A replica of a service.
@@ -174,4 +226,39 @@ pub struct ScaleDecisionAnswer {
     pub steps: Vec<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused: Option<String>,
+    /// What it was given, where not all services could have what they wanted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grant: Option<GrantDocument>,
+}
+
+/// Weights in the memory of a node: what is decided of them, or that it is done.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PooledDocument {
+    /// The node's name.
+    pub node: String,
+    /// Whose model, and which.
+    pub tenant: String,
+    pub model: String,
+    /// The lease whose weights they are.
+    pub lease: u32,
+    pub bytes: u64,
+    /// Whether they are to lie there.
+    pub kept: bool,
+    /// Whether that is done; else it is to be done.
+    pub done: bool,
+    pub reason: String,
+}
+
+/// Weights in the memory of a node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ResidentAnswer {
+    pub node: String,
+    pub tenant: String,
+    pub model: String,
+    pub bytes: u64,
+    /// `there`, or `loading`; and since when.
+    pub state: String,
+    pub since: String,
+    pub reason: String,
 }

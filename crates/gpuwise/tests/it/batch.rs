@@ -121,3 +121,40 @@ fn a_pod_that_is_ended_gives_its_lease_back() {
         (&"ended".into(), &"released".into())
     );
 }
+
+/// A broker that is gone is spoken of at once, and asked for as long as was said.
+#[test]
+fn a_broker_that_is_gone_is_named_at_once_and_not_waited_for_for_ever() {
+    let mut daemon = started();
+    let words = [
+        "lease",
+        "request",
+        "--wait",
+        "--broker-timeout",
+        "1s",
+        "--tenant",
+        "batch",
+        "--gpu",
+        "1xH100",
+        "--",
+        "sleep",
+        "1000",
+    ];
+    let mut pod = daemon
+        .command(&words)
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("starts");
+    let mut lines = BufReader::new(pod.stderr.take().expect("a pipe")).lines();
+    let first = lines.next().expect("a line").expect("UTF-8");
+    assert!(first.contains("is asked for"), "{first}");
+    daemon.stop();
+    let rest: Vec<String> = lines.map(|line| line.expect("UTF-8")).collect();
+    let rest = rest.join("\n");
+    assert_eq!(pod.wait().expect("ends").code(), Some(2), "{rest}");
+    assert!(rest.contains("does not answer"), "{rest}");
+    assert!(rest.contains("it is asked again for "), "{rest}");
+    assert!(rest.contains("has not answered for 1 s"), "{rest}");
+    assert!(rest.contains("--broker-timeout"), "{rest}");
+}

@@ -40,6 +40,8 @@ mod own_rows;
 mod place;
 mod plan;
 mod policy;
+#[cfg(feature = "serve")]
+mod pooled;
 #[cfg(feature = "nsight")]
 mod profile_formats;
 #[cfg(all(feature = "database", feature = "bench"))]

@@ -54,6 +54,11 @@ fn a_plan_is_written_for_each_autoscaler() {
             "- type: external-push",
         ],
     );
+    let shown = emit(&["keda", "--query", QUERY, "--client-secret", "of-keda"]);
+    has(
+        &shown,
+        &["- parameter: tlsClientKey", "key: tls.key", "name: of-keda"],
+    );
     // Without it 11 would stay 11.
     assert_eq!(keda.matches("tolerance: \"0\"").count(), 2, "{keda}");
     let hpa = emit(&[&["hpa"][..], &more].concat());
@@ -148,6 +153,14 @@ fn what_cannot_be_scaled_so_is_said() {
         (
             &["keda", "--query", QUERY, "--ca", "deployment.json"],
             "deployment.json holds no certificate",
+        ),
+        (
+            &["hpa", "--query", QUERY, "--client-secret", "keda-client"],
+            "--client-secret means nothing to --as hpa",
+        ),
+        (
+            &["knative", "--graph", "llm/Decode"],
+            "--graph means nothing to --as knative",
         ),
     ] {
         let ran = place.run(&[&["scale", "emit", "deployment.json", "--as"], more].concat());

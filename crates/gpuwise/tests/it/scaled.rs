@@ -171,6 +171,38 @@ fn an_endpoint_follows_requests_to_two_replicas_to_none_and_back() {
     assert!(cold["p99"].as_f64() >= cold["p50"].as_f64(), "{offers}");
 }
 
+/// One that answers one request at a time, sent on by a gateway that holds none back.
+#[test]
+fn requests_that_wait_in_the_engine_are_seen_and_ask_for_another_replica() {
+    let daemon = Daemon::start_on(FLEET, &["--executor", "local"]);
+    daemon.json(&["tenant", "create", "vision"]);
+    daemon.place.write(
+        "scale.toml",
+        "max = 4\nrate = 3.0\nwait = \"1s\"\nperiod = \"1s\"\nstart = \"1s\"\n",
+    );
+    let words = [&ENGINE[..6], &["--ttft", "2s", "--concurrency", "1"]].concat();
+    let service = service(&daemon, &[], &words);
+    let id = service["id"].as_str().expect("an id").to_owned();
+    daemon.until(&id, "active");
+    let show = || daemon.json(&["lease", "show", &id]);
+    let said = std::thread::scope(|scope| {
+        for _ in 0..6 {
+            scope.spawn(|| ask(&daemon));
+        }
+        let mut said = None;
+        until("the engine's queue counts", || {
+            let decisions = show()["scaling"]["decisions"].clone();
+            let all = decisions.as_array().cloned().unwrap_or_default();
+            let queue = all.into_iter().find(|one| one["because"] == "queue");
+            said = queue.map(|one| one["reason"].clone());
+            said.is_some()
+        });
+        said
+    });
+    let said = said.expect("a reason").to_string();
+    assert!(said.contains("of them in engines' queues"), "{said}");
+}
+
 #[test]
 fn a_policy_that_cannot_be_is_refused_with_its_field() {
     let daemon = Daemon::start_on(FLEET, &[]);
@@ -267,4 +299,43 @@ fn warm_spares_are_lent_and_come_back_within_a_time_that_is_said() {
         guests("suspended") >= 2,
         "they had GPUs, and wait for others"
     );
+    earned(&daemon);
+}
+
+/// What was lent stands on the lender's statement as a credit, in each of its forms, and money is conserved.
+fn earned(daemon: &Daemon) {
+    let statement = daemon.json(&["statement", "vision"]);
+    let lines = statement["lines"].as_array().expect("lines").iter();
+    let lent: Vec<&Value> = lines.filter(|line| line["cause"] == "lent").collect();
+    assert!(!lent.is_empty(), "{statement}");
+    let number = |value: &Value| {
+        let text = value.as_str().expect("a decimal");
+        let number = text.trim_end_matches(" USD");
+        number.parse::<f64>().expect("a number")
+    };
+    let mut all = 0.0;
+    for line in lent {
+        // Half of 2.50 USD for each hour.
+        let by_hand = -1.25 * number(&line["lent_hours"]);
+        assert!((number(&line["charge"]) - by_hand).abs() < 1e-6, "{line}");
+        assert_eq!(line["lent_share"], "0.5");
+        assert_eq!(line["granted_hours"], Value::Null);
+        all += by_hand;
+    }
+    assert!(
+        (number(&statement["totals"][0]["earned"]) - all).abs() < 1e-3,
+        "{statement}"
+    );
+    let shown = |form: &[&str]| {
+        let words = [&["statement", "vision"], form].concat();
+        let output = daemon.command(&words).output().expect("runs");
+        String::from_utf8(output.stdout).expect("text")
+    };
+    assert!(shown(&[]).contains("lent for"), "{}", shown(&[]));
+    assert!(shown(&["--format", "focus"]).contains(",Credit,"));
+    assert!(shown(&["--format", "html"]).contains("earned by lent capacity"));
+    let whole = daemon.json(&["store", "check", "--store", "sqlite://log.db"]);
+    assert_eq!(whole["problems"], Value::Array(Vec::new()), "{whole}");
+    assert_eq!(whole["money"][0]["conserved"], true);
+    assert!(number(&whole["money"][0]["earned"]) < 0.0, "{whole}");
 }

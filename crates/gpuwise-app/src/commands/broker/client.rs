@@ -148,6 +148,11 @@ fn found(url: &str) -> anyhow::Result<String> {
 }
 
 impl Client {
+    /// Where it is.
+    pub(super) fn url(&self) -> &str {
+        &self.url
+    }
+
     pub(super) fn get<T: DeserializeOwned>(&self, path: &str) -> anyhow::Result<T> {
         self.read(
             path,

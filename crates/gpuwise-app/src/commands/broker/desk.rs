@@ -17,7 +17,7 @@ use gpuwise_domain::{
 use gpuwise_probe::prometheus::Client;
 use gpuwise_read::fleet::{read_ask, read_quota};
 use gpuwise_sched::decide::Policy;
-use gpuwise_server::{Desk, Review, Sized, Suspension, TrueSpeed, Watched};
+use gpuwise_server::{Desk, EngineQueue, Review, Sized, Suspension, TrueSpeed, Watched};
 use gpuwise_size::knowledge::Knowledge;
 use gpuwise_units::{Money, Nanoseconds};
 use gpuwise_wire::{
@@ -95,6 +95,12 @@ impl AppDesk {
             {
                 return Err(invalid(field, "expected some time, such as 10m"));
             }
+        }
+        let has = service.weights.is_some() || service.prefetch.is_some();
+        if has && service.weights_bytes.is_none_or(|bytes| bytes == 0) {
+            let problem =
+                "say how many bytes its weights have, so that they can be put into memory";
+            return Err(invalid("service.weights_bytes", problem));
         }
         if service.scale.is_some() && service.idle.is_some() {
             let problem = "what follows demand has an idle time in its policy: leave this out";
@@ -470,6 +476,10 @@ impl Desk for AppDesk {
         super::engine_page::read(address)
     }
 
+    fn queue(&self, address: &str) -> Result<EngineQueue, String> {
+        super::engine_page::queue(address)
+    }
+
     fn review(&self, broker: &Broker, lease: &Lease, now: Nanoseconds) -> Review {
         self.reviewed(broker, lease, now)
     }
@@ -494,8 +504,10 @@ impl Desk for AppDesk {
     fn policy(&self, broker: &Broker) -> Policy {
         let policy = broker.policy();
         let scheduling = policy.scheduling.clone().noun();
-        let made = Rules::of_document(policy)
-            .and_then(|rules| rules.policy(&scheduling, None, self.app.seed));
+        let made = Rules::of_document(policy).and_then(|rules| {
+            let prices = Some(broker.price_of_jobs());
+            rules.priced_policy(&scheduling, None, self.app.seed, prices)
+        });
         // The name was checked before it came into the log; another release may know fewer.
         made.unwrap_or_else(|_| {
             let first = gpuwise_sched::policy::policies().first();

@@ -1,6 +1,9 @@
 //! What an engine's page of metrics says of a service.
 
-use gpuwise_read::metrics::{Histogram, ObservedError, observe, parse_leniently};
+use gpuwise_read::metrics::{
+    Histogram, ObservedError, Quantity, Vocabulary, observe, parse_leniently,
+};
+use gpuwise_server::EngineQueue;
 use gpuwise_wire::broker::{LatencyHistogram, ServiceUse};
 use std::{io::Read as _, time::Duration};
 
@@ -10,6 +13,17 @@ const LARGEST: u64 = 8 << 20;
 
 /// Counts since the engine started.
 pub(super) fn read(address: &str) -> Result<ServiceUse, String> {
+    let text = page(address)?;
+    of_page(&text).map_err(|error| format!("{address}: {error}"))
+}
+
+/// Requests that it has now.
+pub(super) fn queue(address: &str) -> Result<EngineQueue, String> {
+    let text = page(address)?;
+    queue_of(&text).map_err(|error| format!("{address}: {error}"))
+}
+
+fn page(address: &str) -> Result<String, String> {
     let config = ureq::Agent::config_builder()
         .timeout_global(Some(PATIENCE))
         .max_redirects(0)
@@ -23,7 +37,30 @@ pub(super) fn read(address: &str) -> Result<ServiceUse, String> {
     let mut body = response.body_mut().as_reader().take(LARGEST);
     body.read_to_string(&mut text)
         .map_err(|error| format!("{address}: {error}"))?;
-    of_page(&text).map_err(|error| format!("{address}: {error}"))
+    Ok(text)
+}
+
+/// By the names of whichever engine speaks; of several models or ranks of one engine, all together.
+fn queue_of(text: &str) -> Result<EngineQueue, String> {
+    let read = parse_leniently(text).map_err(|error| error.to_string())?;
+    let samples = &read.page.samples;
+    let spoken = Vocabulary::spoken(samples.iter().map(|sample| sample.name.as_ref()));
+    let engine = spoken.ok_or("no engine that is known speaks there")?;
+    let gauge = |quantity| {
+        let names = engine.candidates(quantity).into_iter();
+        let mut sums = names.filter_map(|name| {
+            let own = samples.iter().filter(|sample| sample.name == name);
+            let values = own.map(|sample| sample.value);
+            values
+                .filter(|value| value.is_finite() && *value >= 0.0)
+                .reduce(|sum, more| sum + more)
+        });
+        sums.next()
+    };
+    Ok(EngineQueue {
+        running: gauge(Quantity::Running).unwrap_or(0.0),
+        waiting: gauge(Quantity::Waiting).ok_or("it says nothing of its queue")?,
+    })
 }
 
 fn of_page(text: &str) -> Result<ServiceUse, String> {
@@ -100,5 +137,21 @@ mod tests {
         let ttft = seen.ttft.expect("is there");
         assert_eq!((ttft.bounds, ttft.counts), (vec![0.1, 1.0], vec![6, 3, 1]));
         assert!(of_page("up 1\n").is_err());
+    }
+
+    #[test]
+    fn the_queue_of_each_engine_is_read_by_its_own_names() {
+        let of = |text: &str| queue_of(text).map(|queue| (queue.running, queue.waiting));
+        let vllm = "vllm:num_requests_running{model_name=\"m\"} 8\n\
+            vllm:num_requests_waiting{model_name=\"m\"} 3\n";
+        assert_eq!(of(vllm), Ok((8.0, 3.0)));
+        let ranks = "sglang:num_running_reqs{model_name=\"m\",tp_rank=\"0\"} 4\n\
+            sglang:num_queue_reqs{model_name=\"m\",tp_rank=\"0\"} 2\n\
+            sglang:num_queue_reqs{model_name=\"n\",tp_rank=\"0\"} 1\n";
+        assert_eq!(of(ranks), Ok((4.0, 3.0)));
+        let llama = "llamacpp:requests_processing 1\nllamacpp:requests_deferred 5\n";
+        assert_eq!(of(llama), Ok((1.0, 5.0)));
+        assert!(of("vllm:prompt_tokens_total 7\n").is_err());
+        assert!(of("up 1\n").is_err());
     }
 }

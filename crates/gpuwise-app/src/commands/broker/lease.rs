@@ -5,6 +5,7 @@ mod logs;
 mod offers;
 mod scale;
 mod wait;
+mod weights;
 
 use super::client::{BrokerFlags, Client, moment, money, shown};
 use crate::{
@@ -13,6 +14,7 @@ use crate::{
     schemas::AnswerName,
 };
 use clap::{Args, Subcommand};
+use gpuwise_units::{Bytes, Nanoseconds};
 use gpuwise_view::table::{Cell, Column, Table};
 use gpuwise_wire::broker::{ExplanationAnswer, LeaseAnswer, LeaseAsk, LeaseList, ServiceAsk};
 use std::{collections::BTreeMap, fmt::Write as _, path::PathBuf};
@@ -194,6 +196,31 @@ pub struct RequestFlags {
         help_heading = "Service"
     )]
     scale: Option<PathBuf>,
+    /// Where its weights lie: a file or a folder, which a broker with --warm-memory reads into the memory of nodes
+    /// before it is started
+    #[arg(
+        long,
+        value_name = "PATH",
+        requires = "serve",
+        help_heading = "Service"
+    )]
+    weights: Option<String>,
+    /// Size of its weights, such as 16GiB [default: that of --weights, where it is on this machine]
+    #[arg(
+        long,
+        value_name = "SIZE",
+        requires = "serve",
+        help_heading = "Service"
+    )]
+    weights_size: Option<Bytes>,
+    /// A command line that puts its weights into the memory of a node, in place of reading them
+    #[arg(
+        long,
+        value_name = "COMMAND",
+        requires = "weights_size",
+        help_heading = "Service"
+    )]
+    prefetch: Option<String>,
     /// Say what would become of it, and change nothing
     ///
     /// Exit code 1: it would be refused.
@@ -205,6 +232,9 @@ pub struct RequestFlags {
     /// the same lease.
     #[arg(long, conflicts_with = "dry_run")]
     wait: bool,
+    /// With --wait: how long a broker that does not answer is asked again before this command fails; the lease goes on
+    #[arg(long, value_name = "TIME", default_value = "10min", requires = "wait")]
+    broker_timeout: Nanoseconds,
     /// A key under which a repeated request is answered with the same lease
     #[arg(long, value_name = "KEY")]
     key: Option<String>,
@@ -295,6 +325,7 @@ fn request(context: &Context, flags: &RequestFlags) -> anyhow::Result<Exit> {
         env.insert(name.to_owned(), value.to_owned());
     }
     let scale = flags.scale.as_deref().map(scale::read).transpose()?;
+    let weights_bytes = weights::size(flags.weights.as_deref(), flags.weights_size)?;
     let ask = LeaseAsk {
         tenant: flags.tenant.clone(),
         name: flags.name.clone(),
@@ -328,6 +359,9 @@ fn request(context: &Context, flags: &RequestFlags) -> anyhow::Result<Exit> {
             ready_within: flags.ready_within.clone(),
             idle: flags.idle.clone(),
             concurrency: flags.max_requests,
+            weights: flags.weights.clone(),
+            weights_bytes,
+            prefetch: flags.prefetch.clone(),
             scale: scale.clone(),
         }),
     };
@@ -337,7 +371,7 @@ fn request(context: &Context, flags: &RequestFlags) -> anyhow::Result<Exit> {
     }
     let lease: LeaseAnswer = client.post("/v1/leases", flags.key.as_deref(), &ask)?;
     if flags.wait {
-        return wait::until_over(context, &client, &lease);
+        return wait::until_over(context, &client, &lease, flags.broker_timeout);
     }
     show(context, &lease)
 }

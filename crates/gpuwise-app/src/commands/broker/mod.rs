@@ -20,6 +20,7 @@ mod served;
 mod sizing;
 mod slo;
 mod slo_command;
+mod slurm;
 mod statement;
 mod store;
 mod tenant;

@@ -43,6 +43,9 @@ pub struct Set {
     /// A MIG profile, or whole [default: any part, by its share]
     #[arg(long, value_name = "PART")]
     part: Option<String>,
+    /// The share of what is charged by it that whoever lent the capacity earns, such as 0.3 or 30% [default: 0.5]
+    #[arg(long, value_name = "SHARE")]
+    lent_share: Option<String>,
     /// A key under which a repeated request is done once
     #[arg(long, value_name = "KEY")]
     key: Option<String>,
@@ -63,6 +66,7 @@ pub fn run(context: &Context, command: &PriceCommand) -> anyhow::Result<Exit> {
                 tenant: flags.tenant.clone(),
                 class: flags.class.clone(),
                 part: flags.part.clone(),
+                lent_share: flags.lent_share.clone(),
             };
             let client = flags.broker.client(context.app.offline)?;
             client.post("/v1/prices", flags.key.as_deref(), &ask)?
@@ -96,6 +100,7 @@ fn table(prices: &[PriceAnswer]) -> Table {
         Column::left("tenant", "Tenant"),
         Column::left("class", "Class"),
         Column::left("part", "Part"),
+        Column::right("lent_share", "Lender's share").priority(2),
     ]);
     for one in prices {
         let text = |text: &Option<String>| Cell::of(text.clone(), Cell::text);
@@ -107,6 +112,7 @@ fn table(prices: &[PriceAnswer]) -> Table {
             text(&one.tenant),
             text(&one.class),
             text(&one.part),
+            Cell::text(one.lent_share.clone()),
         ]);
     }
     table

@@ -6,6 +6,7 @@ use super::{
     machine::{self, DriverFlags, Machine},
     place,
     said::tell,
+    slurm::SlurmFlags,
 };
 use crate::{
     app::{Context, Exit},
@@ -27,7 +28,7 @@ use gpuwise_server::{
     TrueSpeed, serve,
 };
 use gpuwise_store::StoreError;
-use gpuwise_units::Nanoseconds;
+use gpuwise_units::{Bytes, Nanoseconds};
 use gpuwise_wire::broker::PolicyDocument;
 use std::{
     net::SocketAddr,
@@ -83,6 +84,9 @@ pub struct Serve {
     /// What waking a simulated engine that sleeps takes
     #[arg(long, value_name = "TIME", default_value = "5s")]
     wake_takes: Nanoseconds,
+    /// What a simulated start takes where weights lie in the memory of the node
+    #[arg(long, value_name = "TIME", default_value = "10s")]
+    warm_start_takes: Nanoseconds,
     /// Share of simulated starts that fail
     #[arg(long, value_name = "SHARE", default_value = "0")]
     start_fails: f64,
@@ -94,6 +98,10 @@ pub struct Serve {
     /// llama=traffic.csv, from when it is asked for; repeat
     #[arg(long, value_name = "MODEL=FILE", help_heading = "Services")]
     rehearse: Vec<String>,
+    /// Memory of each node in which weights of popular models may lie, so that they start sooner, such as 256GiB
+    /// [default: none]
+    #[arg(long, value_name = "SIZE", help_heading = "Services")]
+    warm_memory: Option<Bytes>,
     /// What is done where telemetry says that a service has the wrong size
     #[arg(long, value_enum, default_value_t = RightSizeName::Propose, help_heading = "Services")]
     right_size: RightSizeName,
@@ -173,6 +181,8 @@ pub struct Serve {
         next_help_heading = "Prometheus, which saw what GPUs and engines did"
     )]
     telemetry: ServerFlags,
+    #[command(flatten, next_help_heading = "Slurm")]
+    slurm: SlurmFlags,
     #[command(flatten, next_help_heading = "Scheduling")]
     how: settings::HowFlags,
 }
@@ -183,6 +193,8 @@ enum ExecutorName {
     Simulated,
     /// Processes of this machine
     Local,
+    /// Jobs of a Slurm cluster, whose nodes the fleet file names
+    Slurm,
 }
 
 /// What becomes of sizes that are wrong.
@@ -198,7 +210,7 @@ enum RightSizeName {
 
 /// `0.8`, or `llama-3.1-8b=0.8`.
 fn speeds(flags: &Serve) -> anyhow::Result<Option<Vec<TrueSpeed>>> {
-    if !flags.true_speed.is_empty() && flags.executor == ExecutorName::Local {
+    if !flags.true_speed.is_empty() && flags.executor != ExecutorName::Simulated {
         return Err(Problem::new("--true-speed is of simulated services")
             .hint("leave it out, or use --executor simulated")
             .into());
@@ -273,7 +285,7 @@ fn checked(flags: &Serve) -> anyhow::Result<()> {
         let what = format!("--start-fails {}: expected 0 to 1", flags.start_fails);
         return Err(Problem::new(what).into());
     }
-    if flags.executor == ExecutorName::Local && (flags.speed - 1.0).abs() > 0.0 {
+    if flags.executor != ExecutorName::Simulated && (flags.speed - 1.0).abs() > 0.0 {
         return Err(Problem::new("--speed: real processes take real time")
             .hint("leave it out, or use --executor simulated")
             .into());
@@ -281,11 +293,22 @@ fn checked(flags: &Serve) -> anyhow::Result<()> {
     let usual = Delays::USUAL;
     let simulated = flags.start_takes != usual.start
         || flags.wake_takes != usual.wake
+        || flags.warm_start_takes != usual.warm_start
         || flags.start_fails > 0.0;
-    if flags.executor == ExecutorName::Local && simulated {
-        let what = "--start-takes, --wake-takes and --start-fails are of simulated starts";
+    if flags.executor != ExecutorName::Simulated && simulated {
+        let what = "--start-takes, --warm-start-takes, --wake-takes and --start-fails are of simulated starts";
         return Err(Problem::new(what)
             .hint("leave them out, or use --executor simulated")
+            .into());
+    }
+    if flags.executor != ExecutorName::Slurm && flags.slurm.said() {
+        return Err(Problem::new("--slurm-…: nothing is asked of Slurm")
+            .hint("leave them out, or use --executor slurm")
+            .into());
+    }
+    if flags.executor == ExecutorName::Slurm && flags.fleet.is_none() && flags.store.is_none() {
+        return Err(Problem::new("--executor slurm: no fleet is named")
+            .hint("sinfo --json > nodes.json; gpuwise fleet import nodes.json -o fleet.toml; then --fleet fleet.toml")
             .into());
     }
     if let Some(url) = &flags.otlp
@@ -304,7 +327,7 @@ fn settings_of(context: &Context, flags: &Serve) -> anyhow::Result<Settings> {
         None => default_store()?,
     };
     let machine = match flags.executor {
-        ExecutorName::Simulated => flags.driver.of_nothing()?,
+        ExecutorName::Simulated | ExecutorName::Slurm => flags.driver.of_nothing()?,
         ExecutorName::Local => flags.driver.load()?,
     };
     let (found, policy) = fleet_and_policy(context, flags, machine.as_deref())?;
@@ -318,11 +341,13 @@ fn settings_of(context: &Context, flags: &Serve) -> anyhow::Result<Settings> {
         executor: match flags.executor {
             ExecutorName::Simulated => ExecutorKind::Simulated(Delays {
                 start: flags.start_takes,
+                warm_start: flags.warm_start_takes,
                 wake: flags.wake_takes,
                 fails_milli: (flags.start_fails * 1000.0 + 0.5) as u32,
                 ..Delays::USUAL
             }),
             ExecutorName::Local => ExecutorKind::Local,
+            ExecutorName::Slurm => ExecutorKind::Slurm(flags.slurm.settings()?),
         },
         tenant_requests: Some(flags.tenant_requests).filter(|most| *most > 0),
         speed: flags.speed,
@@ -349,8 +374,12 @@ fn settings_of(context: &Context, flags: &Serve) -> anyhow::Result<Settings> {
                 clients: None,
             }),
         rehearsed: rehearsed(flags)?,
+        warm_memory: flags.warm_memory.map_or(0, Bytes::count),
         token_file: place::token_of,
-        state: place::state()?,
+        state: match flags.slurm.state() {
+            Some(folder) => folder,
+            None => place::state()?,
+        },
         collect: Collect {
             speeds: speeds(flags)?,
             every: flags.telemetry_every,
@@ -366,7 +395,7 @@ fn settings_of(context: &Context, flags: &Serve) -> anyhow::Result<Settings> {
 
 /// What comes to simulated services.
 fn rehearsed(flags: &Serve) -> anyhow::Result<Vec<(String, Demand)>> {
-    if !flags.rehearse.is_empty() && flags.executor == ExecutorName::Local {
+    if !flags.rehearse.is_empty() && flags.executor != ExecutorName::Simulated {
         return Err(Problem::new("--rehearse is of simulated services")
             .hint("leave it out, or use --executor simulated")
             .into());

@@ -67,6 +67,25 @@ fn gaps(statement: &StatementAnswer) -> Option<String> {
     })
 }
 
+/// What lent capacity earned, where it did.
+fn earned(statement: &StatementAnswer) -> Option<String> {
+    let lent = statement.lines.iter().filter(|line| line.cause == "lent");
+    let hours: f64 = lent
+        .filter_map(|line| line.lent_hours.as_deref()?.parse::<f64>().ok())
+        .sum();
+    let totals = statement.totals.iter();
+    let earned: Vec<&str> = totals
+        .filter_map(|total| total.earned.as_deref())
+        .map(|earned| earned.trim_start_matches('-'))
+        .collect();
+    (!earned.is_empty()).then(|| {
+        format!(
+            "What was kept for sleeping spares and lent for {hours:.2} GPU-h earned {}.",
+            earned.join(" and ")
+        )
+    })
+}
+
 fn this_month() -> String {
     let now = jiff::Timestamp::now().to_zoned(jiff::tz::TimeZone::UTC);
     format!("{:04}-{:02}", now.year(), now.month())
@@ -79,6 +98,7 @@ fn table(statement: &StatementAnswer) -> Table {
         Column::left("part", "Part"),
         Column::left("class", "Class").priority(2),
         Column::right("granted_hours", "Granted").unit("h"),
+        Column::right("lent_hours", "Lent").unit("h").priority(1),
         Column::right("start_hours", "Start-up")
             .unit("h")
             .priority(1),
@@ -105,6 +125,7 @@ fn table(statement: &StatementAnswer) -> Table {
             text(&line.part),
             text(&line.class),
             Cell::of(line.granted_hours.as_deref(), decimal),
+            Cell::of(line.lent_hours.as_deref(), decimal),
             Cell::of(line.start_hours.as_deref(), decimal),
             Cell::of(line.used_hours.as_deref(), decimal),
             Cell::of(line.quantity.as_deref(), decimal),
@@ -125,6 +146,9 @@ fn table(statement: &StatementAnswer) -> Table {
     }
     if let Some(gaps) = gaps(statement) {
         table.footnote(gaps);
+    }
+    if let Some(earned) = earned(statement) {
+        table.footnote(earned);
     }
     let totals = statement.totals.iter();
     let totals: Vec<String> = totals.map(|total| total.payable.clone()).collect();

@@ -271,6 +271,7 @@ fn counted(counted: &Counted) -> StoreMoney {
         currency: counted.currency.to_string(),
         charged: amount(counted.charged),
         granted: amount(counted.granted),
+        earned: (counted.earned != 0).then(|| amount(counted.earned)),
         lines: counted.lines,
         rounding: counted.rounding.map(|micros| {
             let exact = micros.over(Fraction::whole(1_000_000));
@@ -320,6 +321,9 @@ fn table(answer: &StoreCheckAnswer) -> Table {
     for one in &answer.money {
         line(&mut table, "Charged", money(&one.charged));
         line(&mut table, "Granted", money(&one.granted));
+        if let Some(earned) = &one.earned {
+            line(&mut table, "Earned by lending", money(earned));
+        }
         if let Some(rounding) = &one.rounding {
             line(&mut table, "Rounding", Cell::text(rounding.clone()));
         }

@@ -5,7 +5,7 @@ use crate::{
     error::Problem,
 };
 use gpuwise_scale::{
-    mixed::{MixController, MixDecision, MixRules, MixSeen, Mixed},
+    controller::variants::{MixController, MixDecision, MixRules, MixSeen, Mixed},
     step::Told,
 };
 use gpuwise_wire::scale::SCALE_MIX_DECISION_SCHEMA as SCHEMA;

@@ -50,6 +50,10 @@ pub struct Flags {
     /// Authorities in PEM by which the scaler's certificate is known (keda, dynamo, external-metrics)
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
+    /// Secret of type kubernetes.io/tls, in the same namespace, with the certificate that KEDA shows where `gpuwise scale
+    /// serve --client-ca` asks for one (keda, dynamo)
+    #[arg(long, value_name = "NAME")]
+    client_secret: Option<String>,
     #[arg(long, value_name = "NAME", default_value = "default")]
     namespace: String,
     /// How long nothing must have come before there are no replicas
@@ -143,6 +147,40 @@ fn bounds(context: &Context, flags: &Flags, deployment: &Deployment) -> anyhow::
     Ok(bounds)
 }
 
+/// Refuses what is said and would not be heard in such a form.
+fn heard(form: ScalerForm, flags: &Flags) -> anyhow::Result<()> {
+    use ScalerForm::{CapacityBuffer, Dynamo, ExternalMetrics, Hpa, Keda};
+    let scaled_by_us: &[ScalerForm] = &[Keda, Dynamo, ExternalMetrics];
+    let said: [(&str, bool, &[ScalerForm]); 8] = [
+        (
+            "--query",
+            flags.query.is_some(),
+            &[Keda, Dynamo, ExternalMetrics, Hpa],
+        ),
+        ("--ready-query", flags.ready_query.is_some(), scaled_by_us),
+        ("--queue-query", flags.queue_query.is_some(), scaled_by_us),
+        ("--scaler", flags.scaler.is_some(), scaled_by_us),
+        ("--ca", flags.ca.is_some(), scaled_by_us),
+        (
+            "--client-secret",
+            flags.client_secret.is_some(),
+            &[Keda, Dynamo],
+        ),
+        ("--spare", flags.spare.is_some(), &[CapacityBuffer]),
+        ("--graph", flags.graph.is_some(), &[Dynamo]),
+    ];
+    let unheard = (said.iter()).find(|(_, given, forms)| *given && !forms.contains(&form));
+    let Some((flag, _, forms)) = unheard else {
+        return Ok(());
+    };
+    let forms: Vec<&str> = forms.iter().map(|form| form.name()).collect();
+    Err(
+        Problem::new(format!("{flag} means nothing to --as {}", form.name()))
+            .hint(format!("leave it out; it is for {}", forms.join(", ")))
+            .into(),
+    )
+}
+
 /// Certificates in PEM, as they stand in a file.
 fn authorities(path: &Path) -> anyhow::Result<String> {
     let shown = path.display();
@@ -159,6 +197,7 @@ pub(super) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
         .into_iter()
         .find(|form| form.name() == flags.form)
         .ok_or_else(|| Problem::new(format!("--as {}: no such form", flags.form)))?;
+    heard(form, flags)?;
     let saved = simulation::read(&flags.deployment)?;
     let deployment = &saved.deployment;
     let bounds = bounds(context, flags, deployment)?;
@@ -192,6 +231,7 @@ pub(super) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
         queued: flags.queue_query.as_deref(),
         scaler: flags.scaler.as_deref().unwrap_or(usual),
         authorities: authorities.as_deref(),
+        client: flags.client_secret.as_deref(),
         idle_s: seconds("--idle", &flags.idle)?,
         hold_s: seconds("--hold", &flags.hold)?,
         start_s: match &flags.start {

@@ -7,7 +7,7 @@ use gpuwise_scale::{
     arbitrate::{Grant, GrantedBy},
     controller::Rules,
     fluid::{Demand, Service},
-    mixed::{MixDecision, MixRules, Mixed},
+    controller::variants::{MixDecision, MixRules, Mixed},
     step::{Fleet, Form, StepOutcome, Tenant, run},
     variant::Variant,
 };

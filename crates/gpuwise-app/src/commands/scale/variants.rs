@@ -12,7 +12,7 @@ use gpuwise_domain::{
 };
 use gpuwise_scale::{
     fluid::Service,
-    mix::{self, Choice},
+    cover::{self, Choice},
     step::Form,
     variant::{Price, Variant},
 };
@@ -82,7 +82,7 @@ pub(super) fn mixed(
     let mut alone = vec![0.0; variants.len()];
     for sample in samples {
         let needed = f64::from(sample.serving) * rate;
-        let counts = mix::cheapest(needed, &offered).unwrap_or_default();
+        let counts = cover::cheapest(needed, &offered).unwrap_or_default();
         let each = variants.iter_mut().zip(&offered).zip(&mut alone);
         for (((one, offer), alone), replicas) in each.zip(counts) {
             one.mixed += f64::from(replicas) / count;

@@ -29,6 +29,7 @@ pub(super) struct Rig {
     /// Orders to start something.
     pub(super) starts: BTreeSet<OrderId>,
     part: GpuAsk,
+    quiet: u32,
     policy: Policy,
     executor: Option<Box<dyn Executor>>,
     inbox: Receiver<Incoming>,
@@ -36,7 +37,7 @@ pub(super) struct Rig {
     now: Nanoseconds,
 }
 
-fn fleet() -> Fleet {
+fn fleet(node: &str) -> Fleet {
     let mut kind = GpuKind::named("H100");
     kind.mig = Some(MigGeometry {
         compute_slices: 7,
@@ -56,7 +57,7 @@ fn fleet() -> Fleet {
         name: "test".into(),
         kinds: vec![kind],
         nodes: vec![Node {
-            name: "n0".into(),
+            name: node.into(),
             cpu_milli: 64_000,
             memory_mib: 1 << 20,
             gpus: (0..4).map(GpuId).collect(),
@@ -86,7 +87,7 @@ impl Rig {
         let first = LoggedEvent {
             at_ns: 1_793_491_200_000_000_000,
             event: BrokerEvent::Began {
-                fleet: FleetDocument::of(&fleet()),
+                fleet: FleetDocument::of(&fleet(&subject.node())),
                 present: Vec::new(),
                 policy: PolicyDocument {
                     selector: "first-fit".into(),
@@ -106,6 +107,7 @@ impl Rig {
             seen: Vec::new(),
             starts: BTreeSet::new(),
             part: subject.part(),
+            quiet: subject.quiet(),
             policy: Policy::new(Box::new(FirstFit)),
             executor: Some(executor),
             inbox,
@@ -259,7 +261,7 @@ impl Rig {
     /// Lets what may still happen happen: half a second in which nothing is told.
     pub(super) fn rest(&mut self) {
         let mut quiet = 0;
-        while quiet < 250 {
+        while quiet < self.quiet {
             let before = self.seen.len();
             self.step();
             quiet = if self.seen.len() == before {

@@ -1,6 +1,6 @@
 //! The executors that are held to the suite.
 
-use super::super::{Delays, Executor, Local, Simulated};
+use super::super::{Delays, Executor, Local, Simulated, Slurm, SlurmSettings};
 use crate::{endpoints::Endpoints, message::Incoming};
 use gpuwise_domain::placement::{GpuAsk, Kinds, Need, SliceAsk};
 use std::{
@@ -19,6 +19,16 @@ pub(super) trait Subject {
 
     /// A command that stays.
     fn stays(&self) -> Vec<String>;
+
+    /// The node of its fleet.
+    fn node(&self) -> String {
+        "n0".into()
+    }
+
+    /// How long nothing is told where nothing will be, in steps of some milliseconds.
+    fn quiet(&self) -> u32 {
+        250
+    }
 
     /// What its leases are given.
     fn part(&self) -> GpuAsk {
@@ -83,6 +93,18 @@ pub(super) fn instances() -> Processes {
         cut: true,
         ..Processes::new()
     }
+}
+
+/// Jobs of a real Slurm, on the node that `GPUWISE_SLURM_NODE` names; none where that is not said.
+pub(super) fn slurm() -> Option<Cluster> {
+    let Ok(node) = std::env::var("GPUWISE_SLURM_NODE") else {
+        gpuwise_needs::skipped("GPUWISE_SLURM_NODE does not name a node of a Slurm cluster");
+        return None;
+    };
+    Some(Cluster {
+        node,
+        programs: Processes::new(),
+    })
 }
 
 impl Processes {
@@ -178,5 +200,56 @@ impl Processes {
             assert!(Instant::now() < end, "{name} never came");
             std::thread::yield_now();
         }
+    }
+}
+
+/// The same programs as jobs of a Slurm cluster on this machine.
+pub(super) struct Cluster {
+    node: String,
+    programs: Processes,
+}
+
+impl Subject for Cluster {
+    fn executor(&self, inbox: Sender<Incoming>) -> Box<dyn Executor> {
+        let settings = SlurmSettings {
+            every: Duration::from_millis(100),
+            ..SlurmSettings::USUAL
+        };
+        let state = self.programs.state.path().to_path_buf();
+        let slurm = Slurm::new(settings, state, inbox, Endpoints::default());
+        Box::new(slurm.expect("begins"))
+    }
+
+    fn node(&self) -> String {
+        self.node.clone()
+    }
+
+    fn quiet(&self) -> u32 {
+        2000
+    }
+
+    fn runs(&self, lease: u32) -> Option<usize> {
+        self.programs.runs(lease)
+    }
+    fn stays(&self) -> Vec<String> {
+        self.programs.stays()
+    }
+    fn ends(&self, code: i32) -> Option<Vec<String>> {
+        self.programs.ends(code)
+    }
+    fn ends_when_told(&self, code: i32) -> Option<Vec<String>> {
+        self.programs.ends_when_told(code)
+    }
+    fn tell_to_end(&self, lease: u32) {
+        self.programs.tell_to_end(lease);
+    }
+    fn is_not_there(&self) -> Option<Vec<String>> {
+        self.programs.is_not_there()
+    }
+    fn does_not_listen(&self) -> Option<Vec<String>> {
+        self.programs.does_not_listen()
+    }
+    fn has_begun(&self, lease: u32) {
+        self.programs.has_begun(lease);
     }
 }

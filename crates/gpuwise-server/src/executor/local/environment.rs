@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 
 /// A command and its environment.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Launch {
-    pub(super) words: Vec<String>,
-    pub(super) environment: BTreeMap<String, String>,
+pub(in crate::executor) struct Launch {
+    pub(in crate::executor) words: Vec<String>,
+    pub(in crate::executor) environment: BTreeMap<String, String>,
 }
 
 /// Where a process reads which GPUs it has.
@@ -29,11 +29,22 @@ pub(super) fn command(
     worker: usize,
     port: Option<u16>,
 ) -> Launch {
+    let mut launch = launch(lease, assignments, worker, port);
+    launch.environment.insert(VISIBLE.into(), visible);
+    launch
+}
+
+/// The same, where somebody else says which GPUs it sees.
+pub(in crate::executor) fn launch(
+    lease: &Lease,
+    assignments: &[Assignment],
+    worker: usize,
+    port: Option<u16>,
+) -> Launch {
     let mut environment = lease.ask.env.clone();
     let mut set = |name: &str, value: String| {
         environment.insert(name.into(), value);
     };
-    set(VISIBLE, visible);
     set("GPUWISE_LEASE", lease.id());
     set("GPUWISE_TENANT", lease.ask.tenant.clone());
     set("GPUWISE_WORKER", worker.to_string());

@@ -52,7 +52,7 @@ impl Process {
 
 /// Where it is kept.
 #[derive(Debug, Clone)]
-pub(super) struct Place(pub(super) PathBuf);
+pub(in crate::executor) struct Place(pub(in crate::executor) PathBuf);
 
 /// Runs the command, and keeps how it ended in the file that is its first word. That it is told to end goes to
 /// the command, and it still says how that ended.
@@ -60,11 +60,11 @@ const SHELL: &str = r#"[ -z "$GPUWISE_CGROUP" ] || echo $$ > "$GPUWISE_CGROUP"; 
 trap : TERM INT HUP; "$@"; code=$?; echo $code > "$0.new" && mv "$0.new" "$0"; exit $code"#;
 
 impl Place {
-    fn folder(&self, job: JobId) -> PathBuf {
+    pub(in crate::executor) fn folder(&self, job: JobId) -> PathBuf {
         self.0.join("leases").join(lease_id(job.0))
     }
 
-    fn end_file(&self, job: JobId, worker: usize) -> PathBuf {
+    pub(in crate::executor) fn end_file(&self, job: JobId, worker: usize) -> PathBuf {
         self.folder(job).join(format!("{worker}.end"))
     }
 
@@ -156,7 +156,7 @@ impl Place {
     }
 
     /// How a worker ended: its exit code.
-    pub(super) fn end(&self, job: JobId, worker: usize) -> Option<i32> {
+    pub(in crate::executor) fn end(&self, job: JobId, worker: usize) -> Option<i32> {
         let text = fs::read_to_string(self.end_file(job, worker)).ok()?;
         text.trim().parse().ok()
     }

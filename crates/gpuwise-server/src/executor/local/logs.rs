@@ -11,7 +11,7 @@ use std::{
 
 impl Place {
     /// Where standard output and error of a worker go.
-    pub(super) fn log_file(&self, lease: u32, worker: u32) -> PathBuf {
+    pub(in crate::executor) fn log_file(&self, lease: u32, worker: u32) -> PathBuf {
         let name = match worker {
             0 => format!("{}.log", lease_id(lease)),
             _ => format!("{}.{worker}.log", lease_id(lease)),

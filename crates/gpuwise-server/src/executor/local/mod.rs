@@ -12,9 +12,13 @@ mod process;
 mod ready;
 mod resize;
 mod suspend;
+mod weights;
 
 pub use devices::Cutter;
+pub(super) use environment::launch;
+pub(super) use kept::Place;
 pub use limits::delegation;
+pub(super) use process::words;
 pub use suspend::Suspension;
 
 use super::{Executor, Logs};
@@ -22,7 +26,7 @@ use crate::{endpoints::Endpoints, message::Incoming};
 use gpuwise_broker::{Broker, Observation, Order, OrderId, Work};
 use gpuwise_domain::placement::{Action, Assignment, GpuShare, Isolation, JobId, Part};
 use gpuwise_units::Nanoseconds;
-use kept::{Kept, Place};
+use kept::Kept;
 use process::Group;
 use std::{
     collections::BTreeMap,
@@ -45,6 +49,7 @@ pub struct Local {
     devices: devices::Devices,
     inbox: Sender<Incoming>,
     endpoints: Endpoints,
+    weights: weights::Weights,
     /// What runs, by job; without processes where GPUs are held and nothing runs.
     running: BTreeMap<JobId, Running>,
     /// The last order about each job: an older one comes too late.
@@ -76,6 +81,7 @@ impl Local {
             limits: limits::Limits::take(),
             inbox,
             endpoints,
+            weights: weights::Weights::default(),
             running: BTreeMap::new(),
             newest: BTreeMap::new(),
             seen: Vec::new(),
@@ -477,6 +483,13 @@ impl Executor for Local {
                 if self.is_new(*job, order.id) {
                     self.stop(order.id, *job, Duration::from_nanos(grace.0));
                 }
+            }
+            Work::Keep { lease, .. } | Work::Drop { lease, .. } => {
+                let keep = matches!(order.work, Work::Keep { .. });
+                let lease = broker.lease(*lease);
+                let seen =
+                    lease.and_then(|one| self.weights.take(order.id, one, keep, &self.inbox));
+                self.seen.extend(seen);
             }
             Work::Restart { job, .. } => {
                 let state = broker.world().job(*job);

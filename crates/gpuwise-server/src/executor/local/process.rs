@@ -151,7 +151,7 @@ pub(super) fn reap(mut child: Child) {
 }
 
 /// What an exit code says.
-pub(super) fn words(code: Option<i32>) -> (Option<i32>, String) {
+pub(in crate::executor) fn words(code: Option<i32>) -> (Option<i32>, String) {
     match code {
         Some(0) => (Some(0), "its command ended".into()),
         // As shells say it: 128 and the number of the signal.

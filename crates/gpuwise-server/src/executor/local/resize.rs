@@ -2,10 +2,11 @@
 //! they have then.
 
 use super::{
+    super::asking::{Asking, Waited},
     Local, Running,
     kept::{Kept, Process},
     process::{self, Group, Watch},
-    ready::{Asking, Waited, addresses},
+    ready::addresses,
 };
 use gpuwise_broker::{Broker, Lease, Observation, OrderId};
 use gpuwise_domain::placement::{Assignment, JobId};
@@ -183,7 +184,7 @@ impl Turn {
                 let processes = &self.after.processes[self.stays..];
                 processes.iter().any(|one| !one.group().is_alive())
             };
-            let told = match asking.wait(&all[stay.len()..], ended) {
+            let told = match asking.wait(&addresses(&all[stay.len()..]), ended) {
                 Waited::Ready => Ok(()),
                 Waited::Gone => Err("a worker that was added has ended before it was ready".into()),
                 Waited::Late(reason) => Err(reason),

@@ -63,6 +63,8 @@ pub struct Scaling<'a> {
     pub scaler: &'a str,
     /// Authorities in PEM by which its certificate is known; `None`: KEDA asks without TLS.
     pub authorities: Option<&'a str>,
+    /// The Secret (`kubernetes.io/tls`) with the certificate by which KEDA is known to it.
+    pub client: Option<&'a str>,
     /// For how long nothing must have come before there are none, and fewer be enough before there are fewer, in
     /// seconds.
     pub idle_s: u64,

@@ -97,10 +97,10 @@ fn scaled_object(name: &str, target: &Value, scaling: &Scaling<'_>) -> Written {
     metadata.insert("scalerAddress".into(), scaling.scaler.into());
     let mut trigger = json!({"type": "external-push"});
     let mut objects = Vec::new();
-    if let Some(authorities) = scaling.authorities {
+    if scaling.authorities.is_some() || scaling.client.is_some() {
         metadata.insert("enableTLS".into(), "true".into());
         trigger["authenticationRef"] = json!({"name": format!("{name}-scaler")});
-        objects = trusts(name, authorities, scaling);
+        objects = trusts(name, scaling);
     }
     trigger["metadata"] = metadata.into();
     objects.insert(
@@ -130,23 +130,31 @@ fn scaled_object(name: &str, target: &Value, scaling: &Scaling<'_>) -> Written {
     (comments, objects)
 }
 
-/// By what KEDA knows the scaler.
-fn trusts(name: &str, authorities: &str, scaling: &Scaling<'_>) -> Vec<Value> {
+/// By what KEDA knows the scaler, and the scaler KEDA.
+fn trusts(name: &str, scaling: &Scaling<'_>) -> Vec<Value> {
     let name = format!("{name}-scaler");
-    let secret = json!({
-        "apiVersion": "v1",
-        "kind": "Secret",
-        "metadata": metadata(&name, scaling),
-        "stringData": {"ca.crt": authorities},
-    });
-    let reference = json!({"parameter": "caCert", "name": name, "key": "ca.crt"});
-    let authentication = json!({
+    let reference = |parameter: &str, secret: &str, key: &str| json!({"parameter": parameter, "name": secret, "key": key});
+    let (mut objects, mut references) = (Vec::new(), Vec::new());
+    if let Some(authorities) = scaling.authorities {
+        objects.push(json!({
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": metadata(&name, scaling),
+            "stringData": {"ca.crt": authorities},
+        }));
+        references.push(reference("caCert", &name, "ca.crt"));
+    }
+    if let Some(secret) = scaling.client {
+        references.push(reference("tlsClientCert", secret, "tls.crt"));
+        references.push(reference("tlsClientKey", secret, "tls.key"));
+    }
+    objects.push(json!({
         "apiVersion": "keda.sh/v1alpha1",
         "kind": "TriggerAuthentication",
         "metadata": metadata(&name, scaling),
-        "spec": {"secretTargetRef": [reference]},
-    });
-    vec![secret, authentication]
+        "spec": {"secretTargetRef": references},
+    }));
+    objects
 }
 
 pub(super) fn hpa(name: &str, scaling: &Scaling<'_>) -> Written {

@@ -52,6 +52,17 @@ fn what_is_preferred_decides_on_which_gpu_the_next_lease_runs() {
         daemon.until(&one, "ended");
     }
     assert_eq!(places, ["quick", "slow", "quick"]);
+    // What is cheapest is what the price book says by now, not what the fleet's file said once.
+    policy(daemon, "prefer = \"cheapest\"\n");
+    daemon.json(&["prices", "set", "L40S", "5usd"]);
+    let one = lease(daemon, &["--gpu", "1"], &[]);
+    assert_eq!(node(daemon, &one), "quick");
+    // Of what may be stopped it says another price.
+    daemon.json(&["prices", "set", "L40S", "0.5usd", "--class", "spot"]);
+    daemon.json(&["lease", "release", &one]);
+    daemon.until(&one, "ended");
+    let spot = lease(daemon, &["--gpu", "1", "--preemptible"], &[]);
+    assert_eq!(node(daemon, &spot), "slow");
 }
 
 const ONE: &str = "name = \"one\"\n[[gpu_kind]]\nname = \"H100\"\nprice = \"2.50 USD\"\n\

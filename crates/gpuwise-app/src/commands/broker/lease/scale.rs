@@ -4,7 +4,7 @@ use super::One;
 use crate::error::Problem;
 use clap::Args;
 use gpuwise_read::catalogue::toml_line;
-use gpuwise_wire::broker::{ScaleDecisionAnswer, ScalePolicy, ScalingAnswer};
+use gpuwise_wire::broker::{ScaleDecisionAnswer, ScalePolicy, ScalingAnswer, StartAnswer};
 use std::path::{Path, PathBuf};
 
 /// Decisions that are shown.
@@ -61,6 +61,17 @@ pub(super) fn lines(scaling: &ScalingAnswer, own: &str, line: &mut impl FnMut(&s
     if let Some(back) = scaling.return_p99 {
         line("", &format!("a warm one was back within {back:.2} s (p99)"));
     }
+    for one in &scaling.weights {
+        let gb = one.bytes as f64 / 1e9;
+        let what = format!(
+            "{gb:.1} GB in the memory of {} ({}): {}",
+            one.node, one.state, one.reason
+        );
+        line("weights", &what);
+    }
+    for start in &scaling.starts {
+        line("starts", &starts(start));
+    }
     let own = scaling.members.iter().filter(|one| one.lease != own);
     let each: Vec<String> = own
         .map(|one| format!("{} {} ({})", one.lease, one.role, one.state))
@@ -71,6 +82,23 @@ pub(super) fn lines(scaling: &ScalingAnswer, own: &str, line: &mut impl FnMut(&s
     for decision in scaling.decisions.iter().take(SHOWN) {
         line("decided", &decided(decision));
     }
+}
+
+/// What starts take from a state on a class of nodes, and whether the controller goes by it.
+fn starts(start: &StartAnswer) -> String {
+    let StartAnswer {
+        class,
+        from,
+        seen,
+        median,
+        p90,
+        p99,
+        expected,
+    } = start;
+    let expected = if *expected { "; expected next" } else { "" };
+    format!(
+        "on {class}, {from}: {median:.1} s (p50), {p90:.1} s (p90), {p99:.1} s (p99); {seen} seen{expected}"
+    )
 }
 
 /// What was decided and done, in a line.

@@ -1,8 +1,8 @@
 //! The cheapest mix of variants that serves a rate: an H100 beside three L4.
 
-mod cover;
+mod search;
 
-pub use cover::{Item, NEEDS, Needs, Problem};
+pub use search::{Item, NEEDS, Needs, Problem};
 
 /// Replicas of one kind: a GPU type or slice, a layout, on demand or spot.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -1,99 +1,19 @@
 //! The cheapest mix, and what is warm beside it.
 
 use super::{
-    Limit, MixDecision, MixRules, MixSeen, Mixed, MixedBy, Need, VariantSeen, VariantWanted,
+    Limit,
+    choose::Question,
+    counts::Counts,
     offers::{From, Offers, only},
-    stays,
 };
-use crate::{
-    controller::{Because, Wanted},
-    mix::{Needs, Problem},
-    variant::Variant,
-};
-use std::cmp::Ordering;
+use crate::cover::{Needs, Problem};
 
 /// Steps of a search; beyond these the best mix found so far stands.
 const STEPS: u64 = 20_000;
 /// How often what can be served is halved in on.
 const HALVES: u32 = 14;
 
-/// Replicas by variant that serve, that are woken for it, and that are warm.
-#[derive(Debug, Clone, PartialEq, Default)]
-struct Counts {
-    replicas: Vec<u32>,
-    woken: Vec<u32>,
-    warm: Vec<u32>,
-}
-
-impl Counts {
-    fn of(variants: usize, offers: &Offers, counts: &[u32]) -> Self {
-        let none = vec![0; variants];
-        let (mut replicas, mut woken, mut warm) = (none.clone(), none.clone(), none);
-        for ((at, from), count) in offers.of.iter().zip(counts) {
-            let lists: &mut [&mut Vec<u32>] = match from {
-                From::Warm => &mut [&mut warm],
-                From::Woken => &mut [&mut replicas, &mut woken],
-                _ => &mut [&mut replicas],
-            };
-            for slot in lists.iter_mut().filter_map(|list| list.get_mut(*at)) {
-                *slot += count;
-            }
-        }
-        Self {
-            replicas,
-            woken,
-            warm,
-        }
-    }
-
-    fn per_hour(&self, variants: &[Variant], seen: &MixSeen) -> f64 {
-        let each = variants.iter().zip(&self.replicas).zip(&self.warm);
-        each.map(|((one, replicas), warm)| {
-            let warm = f64::from(*warm) * one.warm_cost.unwrap_or(1.0);
-            one.price(seen.now) * (f64::from(*replicas) + warm)
-        })
-        .sum()
-    }
-}
-
-/// What is decided of: the controller, what is needed, and what is there.
-#[derive(Clone, Copy)]
-struct Question<'a> {
-    controller: &'a Mixed,
-    need: &'a Need,
-    seen: &'a MixSeen,
-}
-
-pub(super) fn choose(controller: &Mixed, need: &Need, seen: &MixSeen, gpus: &[u32]) -> MixDecision {
-    let question = Question {
-        controller,
-        need,
-        seen,
-    };
-    let variants = &controller.rules.variants;
-    if stays(need.decision.because) {
-        let each = seen.variants.iter();
-        let counts = Counts {
-            replicas: each.clone().map(VariantSeen::serving).collect(),
-            woken: vec![0; variants.len()],
-            warm: each.map(|one| one.warm + one.warming).collect(),
-        };
-        let by = vec![MixedBy::NoMetrics; variants.len()];
-        return question.decided(&counts, by, None);
-    }
-    let mut offers = Offers::new(controller, need, seen, gpus);
-    if need.decision.because == Because::NotReady {
-        let items = offers.items.iter_mut().zip(&offers.of);
-        for (item, _) in items.filter(|(_, (_, from))| *from == From::New) {
-            item.most = 0;
-        }
-    }
-    let (counts, limit) = question.cheapest(&offers);
-    let by = question.reasons(&counts);
-    question.decided(&counts, by, limit)
-}
-
-fn solve(offers: &Offers, needs: Needs) -> Option<Vec<u32>> {
+pub(super) fn solve(offers: &Offers, needs: Needs) -> Option<Vec<u32>> {
     solve_below(offers, needs, f64::INFINITY)
 }
 
@@ -109,59 +29,8 @@ fn solve_below(offers: &Offers, needs: Needs, below: f64) -> Option<Vec<u32>> {
 }
 
 impl Question<'_> {
-    const fn rules(&self) -> &MixRules {
-        &self.controller.rules
-    }
-
-    fn decided(&self, counts: &Counts, by: Vec<MixedBy>, limit: Option<Limit>) -> MixDecision {
-        let each = counts.replicas.iter().zip(&counts.warm).zip(by);
-        let wanted = each.map(|((replicas, warm), by)| VariantWanted {
-            wanted: Wanted {
-                replicas: *replicas,
-                warm: *warm,
-            },
-            by,
-        });
-        MixDecision {
-            need: *self.need,
-            wanted: wanted.collect(),
-            limit,
-            per_hour: counts.per_hour(&self.rules().variants, self.seen),
-        }
-    }
-
-    /// Why there are to be so many of each.
-    fn reasons(&self, counts: &Counts) -> Vec<MixedBy> {
-        let variants = &self.rules().variants;
-        let rate = |counts: &mut dyn Iterator<Item = u32>| -> f64 {
-            let each = variants.iter().zip(counts);
-            each.map(|(one, count)| one.rate * f64::from(count)).sum()
-        };
-        let there = rate(&mut self.seen.variants.iter().map(VariantSeen::serving));
-        let wanted = rate(&mut counts.replicas.iter().copied());
-        let each = counts.replicas.iter().zip(&counts.woken);
-        each.zip(&self.seen.variants)
-            .map(
-                |((replicas, woken), seen)| match replicas.cmp(&seen.serving()) {
-                    Ordering::Equal => MixedBy::Kept,
-                    Ordering::Greater if replicas - seen.serving() <= *woken => MixedBy::Woken,
-                    Ordering::Greater => MixedBy::Cheapest,
-                    Ordering::Less if wanted < there - 1e-6 => MixedBy::Fewer,
-                    Ordering::Less => MixedBy::Replaced,
-                },
-            )
-            .collect()
-    }
-
-    fn is_allowed(&self, counts: &Counts) -> bool {
-        let budget = self.rules().per_hour;
-        budget.is_none_or(|budget| {
-            counts.per_hour(&self.rules().variants, self.seen) <= budget + 1e-9
-        })
-    }
-
     /// What serves, what stays beside it until that does, and what is warm.
-    fn cheapest(&self, offers: &Offers) -> (Counts, Option<Limit>) {
+    pub(super) fn cheapest(&self, offers: &Offers) -> (Counts, Option<Limit>) {
         let variants = self.rules().variants.len();
         let serve = self.need.serve();
         let found = solve(offers, only(serve));
@@ -173,14 +42,22 @@ impl Question<'_> {
             let counts = most(offers, serve, allowed);
             return (Counts::of(variants, offers, &counts), Some(Limit::Budget));
         }
-        let (serving, loss) = self.after_losses(offers, serving);
-        let (kept, until_ready) = until_ready(offers, serving.clone());
+        let (best, loss) = self.after_losses(offers, serving);
         let limit = short.or(loss);
+        let serving = self.least_change(offers, &best).unwrap_or(best);
+        let (kept, until_ready) = until_ready(offers, serving.clone());
         let kept = self.with_warm(offers, &kept).0;
         if until_ready && self.is_allowed(&kept) {
             return (kept, limit.or(Some(Limit::UntilReady)));
         }
         (self.with_warm(offers, &serving).0, limit)
+    }
+
+    /// What serves and what is warm beside it, over the time in which a change is to pay; `None`: not enough is left
+    /// of each loss.
+    pub(super) fn whole(&self, offers: &Offers, serving: &[u32]) -> Option<f64> {
+        let warm = self.with_warm(offers, serving).1;
+        warm.map(|cost| offers.cost(serving) + cost)
     }
 
     /// What serves where enough is to be left when a spot pool is lost: the same with more that is warm, or, where
@@ -190,10 +67,7 @@ impl Question<'_> {
         if missing.iter().all(|missing| *missing <= 1e-6) {
             return (serving, None);
         }
-        let whole = |serving: &[u32]| {
-            let warm = self.with_warm(offers, serving).1;
-            warm.map(|cost| offers.cost(serving) + cost)
-        };
+        let whole = |serving: &[u32]| self.whole(offers, serving);
         let mut best = whole(&serving).map(|cost| (cost, serving.clone()));
         // A search among all is long: it looks for what is cheaper than these.
         let needs = offers.with_losses(self.need.serve());

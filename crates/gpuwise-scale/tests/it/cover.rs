@@ -1,6 +1,6 @@
 //! Mixes of choices against all of them.
 
-use gpuwise_scale::mix::{Choice, Item, NEEDS, Problem, cheapest};
+use gpuwise_scale::cover::{Choice, Item, NEEDS, Problem, cheapest};
 use proptest::prelude::*;
 
 const fn choice(rate: f64, price: f64) -> Choice {

@@ -2,7 +2,7 @@
 
 use gpuwise_scale::{
     controller::{Because, Decision, Rules, Wanted},
-    mixed::{
+    controller::variants::{
         Limit, MixController, MixDecision, MixRules, MixSeen, Mixed, MixedBy, Need, VariantSeen,
     },
     variant::{Price, Spot, Variant, pools},

@@ -5,17 +5,24 @@
 //! its start as well, and what leaves runs on until its longest stream is over. Three things hold it: what serves now
 //! serves until others are ready, the loss of a spot pool leaves enough, and there are only so many GPUs.
 
+mod cheapest;
 mod choose;
+mod counts;
 mod model;
 mod offers;
+mod parts;
 mod seen;
+mod single;
+mod steady;
+mod warm;
 
 pub use model::{MixRules, Need};
 pub use seen::{Limit, MixDecision, MixSeen, MixedBy, VariantSeen, VariantWanted};
+pub use single::Single;
 
 use crate::{
     cold::{ColdStart, Level},
-    controller::{Because, Controller, Decision, Gpuwise, Observed, Rules, Wanted},
+    controller::{Because, Controller as _, Decision, Gpuwise, Observed, Rules},
 };
 use gpuwise_units::Nanoseconds;
 use serde::{Deserialize, Serialize};
@@ -91,57 +98,8 @@ impl MixController for Mixed {
     }
 }
 
-/// A controller that knows one variant, as one that knows several.
-pub struct Single<C: ?Sized>(pub Box<C>);
-
-impl<C: Controller + ?Sized> MixController for Single<C> {
-    fn period(&self) -> Nanoseconds {
-        self.0.period()
-    }
-
-    fn need(&mut self, seen: &MixSeen) -> Need {
-        let one = seen.variants.first().cloned().unwrap_or_default();
-        let asked = Observed {
-            ready: one.ready,
-            starting: one.starting + one.waking,
-            warm: one.warm,
-            warming: one.warming,
-            started: one.started,
-            ..seen.observed()
-        };
-        Need {
-            unit: 1.0,
-            decision: self.0.decide(&asked),
-        }
-    }
-
-    fn choose(&self, need: &Need, seen: &MixSeen, gpus: &[u32]) -> MixDecision {
-        let there = gpus.first().copied().unwrap_or(u32::MAX);
-        let wanted = need.decision.wanted;
-        let replicas = wanted.replicas.min(there);
-        let one = seen.variants.first().cloned().unwrap_or_default();
-        let by = if replicas == one.serving() {
-            MixedBy::Kept
-        } else {
-            MixedBy::Amount
-        };
-        MixDecision {
-            need: *need,
-            wanted: vec![VariantWanted {
-                wanted: Wanted {
-                    replicas,
-                    warm: wanted.warm.min(there - replicas),
-                },
-                by,
-            }],
-            limit: (replicas < wanted.replicas).then_some(Limit::Inventory),
-            per_hour: 0.0,
-        }
-    }
-}
-
 /// What is there stays: nothing is known, or what was started does not get ready.
-const fn stays(because: Because) -> bool {
+const fn holds(because: Because) -> bool {
     matches!(because, Because::NoMetrics)
 }
 

@@ -1,0 +1,88 @@
+//! `gpuwise operator`: pods of a Kubernetes cluster, placed by the same kernel.
+
+mod manifests;
+mod run;
+mod size;
+mod why;
+
+use super::{Context, Exit};
+use clap::{Args, Subcommand};
+use gpuwise_k8s::{manifests::Mode, operator::Connection};
+use std::path::PathBuf;
+
+/// What is asked about a cluster.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run the operator, in a cluster or outside
+    ///
+    /// Several may run: one leads, by a Lease. It answers /healthz, /readyz and /metrics (Prometheus) in plain
+    /// HTTP, and with --webhook the API server by TLS, with a certificate that it makes and renews itself.
+    ///
+    /// Exit code 0: it was stopped. 2: the input is wrong, or there is no cluster.
+    Run(Box<run::Flags>),
+    /// Print what is to be installed: kubectl apply -f -
+    ///
+    /// Namespace, definitions of our resources, an account with the least rights that the mode needs, the
+    /// operator's Deployment, Service and disruption budget; in mode act the webhook too, which gates GPU pods
+    /// of namespaces with the label gpuwise.dev/managed=true and never refuses one.
+    ///
+    /// Exit code 0: printed. 2: the input is wrong.
+    Manifests(manifests::Flags),
+    /// Say why a pod waits for GPUs, or why it is where it is
+    ///
+    /// Reads the cluster and decides as the operator does. As `kubectl gpuwise why POD` where the program is
+    /// found under the name kubectl-gpuwise.
+    ///
+    /// Exit code 0: it has a node, or would be placed now. 1: it waits. 2: the input is wrong, or there is no
+    /// such pod.
+    Why(why::Flags),
+}
+
+/// How the cluster is reached.
+#[derive(Debug, Args)]
+pub struct ClusterFlags {
+    /// The kubeconfig [default: $KUBECONFIG, ~/.kube/config, or the account of the pod it runs in]
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+    /// Which of its contexts [default: the current one]
+    #[arg(long, value_name = "NAME")]
+    context: Option<String>,
+}
+
+impl ClusterFlags {
+    fn connection(&self) -> Connection {
+        Connection {
+            kubeconfig: self.kubeconfig.clone(),
+            context: self.context.clone(),
+        }
+    }
+}
+
+/// How much the operator may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum ModeName {
+    /// Write nothing but the status of its own objects
+    Observe,
+    /// Say of pods that wait where they would go, or why they wait
+    Propose,
+    /// Take gates off pods, name nodes, make what GpuWorkloads ask for
+    Act,
+}
+
+impl From<ModeName> for Mode {
+    fn from(name: ModeName) -> Self {
+        match name {
+            ModeName::Observe => Self::Observe,
+            ModeName::Propose => Self::Propose,
+            ModeName::Act => Self::Act,
+        }
+    }
+}
+
+pub fn run(context: &Context, command: &Command) -> anyhow::Result<Exit> {
+    match command {
+        Command::Run(flags) => run::run(context, flags),
+        Command::Manifests(flags) => manifests::run(context, flags),
+        Command::Why(flags) => why::run(context, flags),
+    }
+}

@@ -1,0 +1,311 @@
+//! Services that want more GPUs than there are: who gets how many, by the arbiter of `gpuwise-scale`.
+//!
+//! A pool is the GPUs of the kinds that a service may get, with those of services that may get some of the same. What
+//! it has is what can be used and no lease beside services holds that may not be stopped. Services are looked at one
+//! by one; what the others want is what they wanted when they were looked at last.
+
+use super::{ReplicaRole, Scaling};
+use crate::{Broker, Lease};
+use gpuwise_domain::placement::{GpuAsk, Health, JobId, KindId, Kinds};
+use gpuwise_scale::{
+    arbitrate::{Ask, GrantedBy, share},
+    controller::Wanted,
+};
+use gpuwise_sched::world::Link;
+use gpuwise_units::Nanoseconds;
+use gpuwise_wire::broker::{GrantDocument, ScaledDocument};
+use std::collections::BTreeMap;
+
+/// What a service is to have, and what it was granted, where not all can have what they want.
+pub(super) struct Given {
+    pub(super) wanted: Wanted,
+    pub(super) grant: Option<GrantDocument>,
+}
+
+/// A service of a pool.
+struct Member {
+    service: u32,
+    kinds: Kinds,
+    /// GPUs of a replica.
+    each: u32,
+    wanted: Wanted,
+    requests: f64,
+    late: f64,
+}
+
+impl Broker {
+    /// What of this a service gets.
+    pub(super) fn arbitrated(
+        &self,
+        now: Nanoseconds,
+        look: &ScaledDocument,
+        wanted: Wanted,
+    ) -> Given {
+        let whole = Given {
+            wanted,
+            grant: None,
+        };
+        let Some(own) = self.member(look, wanted) else {
+            return whole;
+        };
+        if !self.is_short(look.service, wanted) {
+            return whole;
+        }
+        let members = self.pool_of(own);
+        let Some(at) = members.iter().position(|one| one.service == look.service) else {
+            return whole;
+        };
+        let none = Kinds::NONE;
+        let kinds = members
+            .iter()
+            .fold(none, |all, one| one.kinds.iter().fold(all, Kinds::with));
+        let gpus = self.capacity(kinds);
+        let asks = self.asks(now, kinds, &members);
+        let grants = share(gpus, &asks);
+        let (Some(one), Some(ask), Some(grant)) = (members.get(at), asks.get(at), grants.get(at))
+        else {
+            return whole;
+        };
+        if grant.short == 0 {
+            return whole;
+        }
+        // Who leaves holds what is granted until it is gone.
+        let leaving = self.count(look.service, ReplicaRole::Leaving);
+        let many = (grant.gpus / one.each.max(1)).saturating_sub(leaving);
+        let replicas = wanted.replicas.min(many);
+        let given = Wanted {
+            replicas,
+            warm: wanted.warm.min(many - replicas),
+        };
+        Given {
+            wanted: given,
+            grant: Some(GrantDocument {
+                pool: kinds.iter().filter_map(|kind| self.name_of(kind)).collect(),
+                gpus,
+                services: u32::try_from(members.len()).unwrap_or(u32::MAX),
+                asked: asks.iter().map(|ask| ask.wants).sum(),
+                guaranteed: ask.guaranteed,
+                wants: ask.wants,
+                gets: grant.gpus,
+                by: by(grant.by).into(),
+                replicas: wanted.replicas,
+                warm: wanted.warm,
+            }),
+        }
+    }
+
+    /// Whether somebody may have too few: this one wants more than it has, a replica of some service waits, or one was
+    /// given fewer than it wanted when it was looked at last.
+    fn is_short(&self, service: u32, wanted: Wanted) -> bool {
+        let roles = [ReplicaRole::Serving, ReplicaRole::Warm];
+        let has: u32 = roles.iter().map(|role| self.count(service, *role)).sum();
+        let follows =
+            |lease: &u32| self.replicas.contains(lease) || self.scaling.contains_key(lease);
+        let given = |scaling: &Scaling| {
+            let last = scaling.last.as_ref();
+            last.is_some_and(|last| last.grant.is_some())
+        };
+        wanted.replicas + wanted.warm > has
+            || self.seekers.iter().any(follows)
+            || self.scaling.values().any(given)
+    }
+
+    fn count(&self, service: u32, wanted: ReplicaRole) -> u32 {
+        let scaling = self.scaling.get(&service).into_iter();
+        let own = scaling.flat_map(Scaling::replicas);
+        let many = own.filter(|(_, role)| *role == wanted).count();
+        u32::try_from(many).unwrap_or(u32::MAX)
+    }
+
+    fn name_of(&self, kind: KindId) -> Option<String> {
+        Some(self.world.kind(kind)?.name.clone())
+    }
+
+    /// A service by what it wants now; `None`: it asks for parts of GPUs, or for none.
+    fn member(&self, look: &ScaledDocument, wanted: Wanted) -> Option<Member> {
+        let (kinds, each) = self.whole_gpus(look.service)?;
+        Some(Member {
+            service: look.service,
+            kinds,
+            each,
+            wanted,
+            requests: look.seen.requests,
+            late: look.seen.late,
+        })
+    }
+
+    /// The kinds of GPU that a service may get, and how many a replica takes.
+    fn whole_gpus(&self, service: u32) -> Option<(Kinds, u32)> {
+        let job = &self.world.job(JobId(service))?.job;
+        let GpuAsk::Whole { count, .. } = job.worker.gpu else {
+            return None;
+        };
+        let kinds = job.worker.gpu.kinds().and(self.present);
+        let each = count.saturating_mul(job.gang.most.max(1));
+        (each > 0).then_some((kinds, each))
+    }
+
+    /// Services that may get GPUs that this one may get, and those that may get some of theirs, in order.
+    fn pool_of(&self, own: Member) -> Vec<Member> {
+        let mut kinds = own.kinds;
+        let others = self.scaling.iter().filter(|(one, _)| **one != own.service);
+        let wished = others.filter_map(|(service, scaling)| {
+            let (kinds, each) = self.whole_gpus(*service)?;
+            let last = scaling.last.as_ref();
+            Some(Member {
+                service: *service,
+                kinds,
+                each,
+                wanted: last.map_or(
+                    Wanted {
+                        replicas: 1,
+                        warm: 0,
+                    },
+                    wished,
+                ),
+                requests: last.map_or(0.0, |last| last.seen.requests),
+                late: last.map_or(0.0, |last| last.seen.late),
+            })
+        });
+        let mut rest: Vec<Member> = wished.collect();
+        let mut pool = vec![own];
+        loop {
+            let meets = |one: &Member| one.kinds.iter().any(|kind| kinds.has(kind));
+            let (more, others): (Vec<_>, Vec<_>) = rest.into_iter().partition(meets);
+            rest = others;
+            if more.is_empty() {
+                break;
+            }
+            for one in &more {
+                kinds = one.kinds.iter().fold(kinds, Kinds::with);
+            }
+            pool.extend(more);
+        }
+        pool.sort_by_key(|one| one.service);
+        pool
+    }
+
+    /// GPUs of these kinds that services may have: those that can be used, without what other leases hold that may not
+    /// be stopped.
+    fn capacity(&self, kinds: Kinds) -> u32 {
+        let usable = self.world.gpus().iter().filter(|state| {
+            let node = state.node.and_then(|node| self.world.node(node));
+            let up = node.is_some_and(|node| node.node.health == Health::Up && !node.left);
+            kinds.has(state.gpu.kind)
+                && state.gpu.health == Health::Up
+                && state.link == Link::Here
+                && up
+        });
+        let firm = self.open().filter(|lease| {
+            let spot = lease.ask.preemptible == Some(true);
+            !spot && self.scaling_of(lease).is_none()
+        });
+        let held: usize = firm.map(|lease| self.has_of(lease, kinds)).sum();
+        let gpus = usable.count().saturating_sub(held);
+        u32::try_from(gpus).unwrap_or(u32::MAX)
+    }
+
+    /// GPUs of these kinds of which a lease has at least a part.
+    fn has_of(&self, lease: &Lease, kinds: Kinds) -> usize {
+        let job = self.world.job(lease.job());
+        let shares = job.into_iter().flat_map(|job| &job.assignments);
+        let of = shares.flat_map(|one| &one.gpus).filter(|share| {
+            let gpu = self.world.gpu(share.gpu);
+            gpu.is_some_and(|state| kinds.has(state.gpu.kind))
+        });
+        of.count()
+    }
+
+    fn asks(&self, now: Nanoseconds, kinds: Kinds, members: &[Member]) -> Vec<Ask> {
+        let mut guarantees: BTreeMap<&str, u32> = BTreeMap::new();
+        let mut budgets: BTreeMap<&str, f64> = BTreeMap::new();
+        let mut asks = Vec::new();
+        for one in members {
+            let Some(first) = self.lease(one.service) else {
+                asks.push(Ask {
+                    guaranteed: 0,
+                    needs: 0,
+                    wants: 0,
+                    each: 1,
+                    at_risk: 0.0,
+                    budget: 0.0,
+                    holds: 0,
+                });
+                continue;
+            };
+            let tenant = first.ask.tenant.as_str();
+            let leaving = self.count(one.service, ReplicaRole::Leaving);
+            let gpus = |replicas: u32| replicas.saturating_mul(one.each);
+            let needs = gpus(one.wanted.replicas + leaving);
+            let left = guarantees
+                .entry(tenant)
+                .or_insert_with(|| self.guarantee(tenant, kinds));
+            // A tenant's guarantee goes to what its services need, in the order in which they came.
+            let own = needs.min(*left);
+            *left -= own;
+            let budget = budgets
+                .entry(tenant)
+                .or_insert_with(|| self.money_left(now, tenant));
+            let scaling = self.scaling.get(&one.service);
+            let objective = scaling.map_or(1.0, |scaling| scaling.rules().objective);
+            let allowed = one.requests * (1.0 - objective);
+            let has = scaling.map_or(0, |scaling| scaling.roles.len());
+            asks.push(Ask {
+                guaranteed: own,
+                needs,
+                wants: gpus(one.wanted.replicas + one.wanted.warm + leaving),
+                each: one.each,
+                at_risk: if allowed > 0.0 {
+                    one.late / allowed
+                } else {
+                    0.0
+                },
+                budget: *budget,
+                holds: gpus(u32::try_from(has).unwrap_or(u32::MAX)),
+            });
+        }
+        asks
+    }
+
+    /// GPUs of these kinds that are a tenant's own, without those that its other leases hold.
+    fn guarantee(&self, tenant: &str, kinds: Kinds) -> u32 {
+        let queue = self.world.queues().iter().find(|one| one.name == tenant);
+        let quotas = queue.into_iter().flat_map(|queue| &queue.quotas);
+        let own = quotas.filter(|quota| quota.kinds.iter().any(|kind| kinds.has(kind)));
+        let nominal: u64 = own.map(|quota| quota.nominal_milli / 1000).sum();
+        let others = self.open_of(tenant);
+        let others = others.filter(|lease| self.scaling_of(lease).is_none());
+        let held: usize = others.map(|lease| self.has_of(lease, kinds)).sum();
+        u32::try_from(nominal.saturating_sub(held as u64)).unwrap_or(u32::MAX)
+    }
+
+    /// What is left of a tenant's budget of the month, in units of its currency; infinite: it has none.
+    fn money_left(&self, now: Nanoseconds, tenant: &str) -> f64 {
+        let budget = self.budget(tenant).zip(self.spending(now, tenant));
+        budget.map_or(f64::INFINITY, |(budget, (spent, reserved))| {
+            (i128::from(budget.micros) - spent - reserved) as f64 / 1e6
+        })
+    }
+}
+
+/// What was wanted at a look, before it was shared out.
+fn wished(look: &ScaledDocument) -> Wanted {
+    let (replicas, warm) = look
+        .grant
+        .as_ref()
+        .map_or((look.replicas, look.warm), |grant| {
+            (grant.replicas, grant.warm)
+        });
+    Wanted { replicas, warm }
+}
+
+/// The name of a rule in documents.
+const fn by(by: GrantedBy) -> &'static str {
+    match by {
+        GrantedBy::Nothing => "nothing",
+        GrantedBy::Guarantee => "guarantee",
+        GrantedBy::AtRisk => "at_risk",
+        GrantedBy::Need => "need",
+        GrantedBy::Budget => "budget",
+    }
+}

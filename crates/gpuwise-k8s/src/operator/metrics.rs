@@ -1,0 +1,216 @@
+//! Figures, by the names and with the meaning of `controller-runtime`, and ours beside them.
+
+use std::{
+    collections::BTreeMap,
+    fmt::Write as _,
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+};
+
+/// Bounds of times, in seconds.
+const BOUNDS: [f64; 19] = [
+    0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0, 2.5,
+    5.0, 10.0, 30.0,
+];
+
+#[derive(Default)]
+struct Histogram {
+    counts: [u64; BOUNDS.len()],
+    all: u64,
+    sum: f64,
+}
+
+impl Histogram {
+    fn add(&mut self, seconds: f64) {
+        for (count, bound) in self.counts.iter_mut().zip(BOUNDS) {
+            *count += u64::from(seconds <= bound);
+        }
+        self.all += 1;
+        self.sum += seconds;
+    }
+
+    fn write(&self, out: &mut String, name: &str, about: &str) {
+        let _ = write!(out, "# HELP {name} {about}\n# TYPE {name} histogram\n");
+        for (count, bound) in self.counts.iter().zip(BOUNDS) {
+            let _ = writeln!(out, "{name}_bucket{{le=\"{bound}\"}} {count}");
+        }
+        let _ = writeln!(out, "{name}_bucket{{le=\"+Inf\"}} {}", self.all);
+        let _ = write!(out, "{name}_sum {}\n{name}_count {}\n", self.sum, self.all);
+    }
+}
+
+#[derive(Default)]
+struct Counted {
+    looks: Histogram,
+    decisions: Histogram,
+    gated: Histogram,
+    own: Histogram,
+    reviews: Histogram,
+    writes: Histogram,
+    results: BTreeMap<&'static str, u64>,
+    requests: BTreeMap<(&'static str, u16), u64>,
+    waiting: BTreeMap<&'static str, u64>,
+}
+
+/// What the operator counts.
+#[derive(Default)]
+pub struct Metrics {
+    leads: AtomicBool,
+    synced: AtomicBool,
+    placed: AtomicU64,
+    reviews_gated: AtomicU64,
+    certificate_ends: AtomicU64,
+    depth: AtomicU64,
+    counted: Mutex<Counted>,
+}
+
+impl Metrics {
+    fn change(&self, with: impl FnOnce(&mut Counted)) {
+        with(&mut self.counted.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    pub(super) fn leads(&self, leads: bool) {
+        self.leads.store(leads, Ordering::Relaxed);
+    }
+
+    pub(super) fn synced(&self) {
+        self.synced.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_synced(&self) -> bool {
+        self.synced.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn certificate(&self, ends: u64) {
+        self.certificate_ends.store(ends, Ordering::Relaxed);
+    }
+
+    pub(super) fn depth(&self, waiting: usize) {
+        self.depth.store(waiting as u64, Ordering::Relaxed);
+    }
+
+    pub(crate) fn reviewed(&self, gated: bool, seconds: f64) {
+        self.reviews_gated
+            .fetch_add(u64::from(gated), Ordering::Relaxed);
+        self.change(|all| all.reviews.add(seconds));
+    }
+
+    /// A look is over: how it went and what it took, in seconds.
+    pub(super) fn looked(&self, result: &'static str, seconds: f64) {
+        self.change(|all| {
+            all.looks.add(seconds);
+            *all.results.entry(result).or_default() += 1;
+        });
+    }
+
+    pub(super) fn decided(&self, seconds: f64, waiting: BTreeMap<&'static str, u64>) {
+        self.change(|all| {
+            all.decisions.add(seconds);
+            all.waiting = waiting;
+        });
+    }
+
+    /// A gate is off: so many seconds after it was put on, and of these until we began to write, where that is
+    /// known.
+    pub(super) fn placed(&self, gated: Option<f64>, own: Option<f64>) {
+        self.placed.fetch_add(1, Ordering::Relaxed);
+        self.change(|all| {
+            if let Some(seconds) = gated {
+                all.gated.add(seconds);
+            }
+            if let Some(seconds) = own {
+                all.own.add(seconds);
+            }
+        });
+    }
+
+    /// A write was answered with this status; 0: with none.
+    pub(super) fn wrote(&self, method: &'static str, status: u16, seconds: f64) {
+        self.change(|all| {
+            all.writes.add(seconds);
+            *all.requests.entry((method, status)).or_default() += 1;
+        });
+    }
+
+    /// All of it in the text form of Prometheus.
+    pub fn text(&self) -> String {
+        let mut out = String::new();
+        let number = |value: &AtomicU64| value.load(Ordering::Relaxed);
+        let mut one = |name: &str, kind: &str, about: &str, labels: &str, value: u64| {
+            let _ = write!(
+                out,
+                "# HELP {name} {about}\n# TYPE {name} {kind}\n{name}{labels} {value}\n"
+            );
+        };
+        let leads = u64::from(self.leads.load(Ordering::Relaxed));
+        let controller = "{controller=\"pods\"}";
+        one(
+            "leader_election_master_status",
+            "gauge",
+            "Whether this one leads.",
+            "{name=\"gpuwise-operator\"}",
+            leads,
+        );
+        one(
+            "controller_runtime_active_workers",
+            "gauge",
+            "Loops that look.",
+            controller,
+            leads,
+        );
+        one(
+            "workqueue_depth",
+            "gauge",
+            "Pods that wait for a decision.",
+            "{name=\"pods\"}",
+            number(&self.depth),
+        );
+        one(
+            "gpuwise_operator_pods_placed_total",
+            "counter",
+            "Gates taken off.",
+            "",
+            number(&self.placed),
+        );
+        one(
+            "gpuwise_operator_reviews_changed_total",
+            "counter",
+            "Pods that the webhook gated or annotated.",
+            "",
+            number(&self.reviews_gated),
+        );
+        one(
+            "gpuwise_operator_certificate_end_seconds",
+            "gauge",
+            "When the webhook's certificate ends, in seconds since 1970; 0: there is none.",
+            "",
+            number(&self.certificate_ends),
+        );
+        self.change(|all| {
+            out.push_str("# HELP controller_runtime_reconcile_total Looks, by how they went.\n# TYPE controller_runtime_reconcile_total counter\n");
+            for result in ["success", "error", "requeue_after"] {
+                let count = all.results.get(result).copied().unwrap_or_default();
+                let _ = writeln!(out, "controller_runtime_reconcile_total{{controller=\"pods\",result=\"{result}\"}} {count}");
+            }
+            let errors = all.results.get("error").copied().unwrap_or_default();
+            let _ = write!(out, "# HELP controller_runtime_reconcile_errors_total Looks that failed.\n# TYPE controller_runtime_reconcile_errors_total counter\ncontroller_runtime_reconcile_errors_total{controller} {errors}\n");
+            out.push_str("# HELP rest_client_requests_total Writes, by method and status; 0: no answer.\n# TYPE rest_client_requests_total counter\n");
+            for ((method, code), count) in &all.requests {
+                let _ = writeln!(out, "rest_client_requests_total{{method=\"{method}\",code=\"{code}\"}} {count}");
+            }
+            out.push_str("# HELP gpuwise_operator_pods_waiting Pods that wait, by why.\n# TYPE gpuwise_operator_pods_waiting gauge\n");
+            for (reason, count) in &all.waiting {
+                let _ = writeln!(out, "gpuwise_operator_pods_waiting{{reason=\"{reason}\"}} {count}");
+            }
+            all.looks.write(&mut out, "controller_runtime_reconcile_time_seconds", "What a look takes, writes included.");
+            all.decisions.write(&mut out, "gpuwise_operator_decision_seconds", "What a decision takes, without reading and writing.");
+            all.gated.write(&mut out, "gpuwise_operator_gated_seconds", "From the gate put on to the gate taken off.");
+            all.own.write(&mut out, "gpuwise_operator_place_seconds", "From a watch's word of a gated pod to the write that takes the gate off.");
+            all.writes.write(&mut out, "rest_client_request_duration_seconds", "What a write takes.");
+            all.reviews.write(&mut out, "controller_runtime_webhook_latency_seconds", "What the webhook takes to answer.");
+        });
+        out
+    }
+}

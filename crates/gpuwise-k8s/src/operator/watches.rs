@@ -1,0 +1,112 @@
+//! Watches of all that a look is made from, into one channel.
+
+use crate::{
+    inventory::{self, Kind},
+    resources::{
+        GROUP, GpuPolicySpec, GpuPriceBookSpec, GpuQuotaSpec, GpuWorkloadSpec, Resource, VERSION,
+    },
+};
+use futures_util::StreamExt as _;
+use kube::{
+    Api, Client,
+    api::DynamicObject,
+    core::{ApiResource, GroupVersionKind},
+    runtime::{
+        WatchStreamExt as _,
+        watcher::{self, Event, watcher},
+    },
+};
+use serde::de::DeserializeOwned;
+use std::fmt::Debug;
+use tokio::sync::mpsc;
+
+/// What has changed.
+#[derive(Debug)]
+pub(super) enum Change {
+    Cluster(inventory::Change),
+    Own(Own, Event<DynamicObject>),
+    /// Of this kind of ours there is nothing here, or it may not be read.
+    Absent(Own),
+}
+
+/// Kinds of ours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Own {
+    Policy,
+    Prices,
+    Quota,
+    Workload,
+}
+
+/// A kind of ours as the API calls it.
+pub(super) fn api_resource<T: Resource>() -> ApiResource {
+    let kind = GroupVersionKind::gvk(GROUP, VERSION, T::KIND);
+    ApiResource::from_gvk_with_plural(&kind, T::PLURAL)
+}
+
+/// Starts all of them.
+pub(super) fn start(client: &Client, send: &mpsc::Sender<Change>) {
+    let absent = |kind: Kind| move |why| Change::Cluster(inventory::Change::Absent(kind, why));
+    let all = || client.clone();
+    let node = |event| Change::Cluster(inventory::Change::Node(event));
+    let pod = |event| Change::Cluster(inventory::Change::Pod(event));
+    let group = |event| Change::Cluster(inventory::Change::PodGroup(event));
+    one(Api::all(all()), send, node, absent(Kind::Nodes));
+    one(Api::all(all()), send, pod, absent(Kind::Pods));
+    one(Api::all(all()), send, group, absent(Kind::PodGroups));
+    own::<GpuPolicySpec>(client, send, Own::Policy);
+    own::<GpuPriceBookSpec>(client, send, Own::Prices);
+    own::<GpuQuotaSpec>(client, send, Own::Quota);
+    own::<GpuWorkloadSpec>(client, send, Own::Workload);
+}
+
+fn own<T: Resource>(client: &Client, send: &mpsc::Sender<Change>, which: Own) {
+    let api = Api::all_with(client.clone(), &api_resource::<T>());
+    one(
+        api,
+        send,
+        move |event| Change::Own(which, event),
+        move |_| Change::Absent(which),
+    );
+}
+
+fn one<K>(
+    api: Api<K>,
+    send: &mpsc::Sender<Change>,
+    change: impl Fn(Event<K>) -> Change + Send + 'static,
+    absent: impl Fn(String) -> Change + Send + 'static,
+) where
+    K: kube::Resource + Clone + DeserializeOwned + Debug + Send + 'static,
+{
+    let send = send.clone();
+    tokio::spawn(async move {
+        let stream = watcher(api, watcher::Config::default()).default_backoff();
+        let mut stream = std::pin::pin!(stream);
+        while let Some(event) = stream.next().await {
+            let sent = match event {
+                Ok(event) => send.send(change(event)).await,
+                Err(error) => match missing(&error) {
+                    Some(why) => send.send(absent(why)).await,
+                    // It is tried again, with longer and longer breaks.
+                    None => Ok(()),
+                },
+            };
+            if sent.is_err() {
+                return;
+            }
+        }
+    });
+}
+
+/// That the API does not have such objects, or keeps them from us, in words.
+fn missing(error: &watcher::Error) -> Option<String> {
+    match error {
+        watcher::Error::InitialListFailed(kube::Error::Api(status))
+        | watcher::Error::WatchStartFailed(kube::Error::Api(status))
+            if status.code == 404 || status.code == 403 =>
+        {
+            Some(status.message.clone())
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,188 @@
+//! What is written into the cluster: at most three writes for a pod that is placed.
+
+use super::{
+    lead::Term,
+    metrics::Metrics,
+    now_seconds,
+    seen::{HOSTNAME, NODE, PLAN, REASON},
+};
+use crate::{
+    manifests::NAME,
+    objects,
+    steer::{GATE, Pod},
+};
+use k8s_openapi::api::core::v1::Event as Said;
+use kube::{
+    Api, Client,
+    api::{Patch, PatchParams, PostParams},
+};
+use serde_json::{Value, json};
+use std::{sync::Arc, time::Duration};
+use tokio::time::{Instant, timeout};
+
+/// No write is waited for longer: it is less than what is left of a lease when its holder may last write.
+const LONGEST: Duration = Duration::from_secs(4);
+
+/// How a write went.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Wrote {
+    Done,
+    /// The object is another now, or gone: the next look sees what is.
+    Changed,
+    /// We no longer lead: nothing was written.
+    Fenced,
+    Failed(String),
+}
+
+#[derive(Clone)]
+pub(super) struct Writer {
+    pub client: Client,
+    pub metrics: Arc<Metrics>,
+}
+
+impl Writer {
+    /// Takes the gate off and names the node, if nobody has changed the pod since.
+    pub(super) async fn release(
+        &self,
+        term: &Term,
+        pod: &Pod,
+        node: &str,
+        hostname: &str,
+        words: &str,
+        plan: &str,
+    ) -> Wrote {
+        let patch = json!({
+            "metadata": {
+                "uid": pod.uid,
+                "resourceVersion": pod.version,
+                "annotations": {NODE: node, PLAN: plan, REASON: words},
+            },
+            "spec": {
+                "schedulingGates": [{"$patch": "delete", "name": GATE}],
+                "nodeSelector": {HOSTNAME: hostname},
+            },
+        });
+        let api: Api<objects::Pod> = Api::namespaced(self.client.clone(), &pod.namespace);
+        let params = PatchParams::apply(NAME);
+        let write = async {
+            api.patch(
+                &pod.name,
+                &PatchParams {
+                    force: false,
+                    ..params
+                },
+                &Patch::Strategic(patch),
+            )
+            .await
+            .map(drop)
+        };
+        self.fenced(term, "PATCH", write).await
+    }
+
+    /// Says why a pod waits, as a condition of it.
+    pub(super) async fn condition(
+        &self,
+        term: &Term,
+        pod: &Pod,
+        reason: &str,
+        words: &str,
+    ) -> Wrote {
+        let patch = json!({
+            "metadata": {"uid": pod.uid},
+            "status": {"conditions": [{
+                "type": "gpuwise.dev/Placed",
+                "status": "False",
+                "reason": reason,
+                "message": words,
+                "lastTransitionTime": now_seconds(),
+            }]},
+        });
+        let api: Api<objects::Pod> = Api::namespaced(self.client.clone(), &pod.namespace);
+        let params = PatchParams {
+            field_manager: Some(NAME.into()),
+            ..PatchParams::default()
+        };
+        let write = async {
+            api.patch_status(&pod.name, &params, &Patch::Strategic(patch))
+                .await
+                .map(drop)
+        };
+        self.fenced(term, "PATCH", write).await
+    }
+
+    /// Says something of a pod, as an event.
+    pub(super) async fn event(&self, term: &Term, pod: &Pod, reason: &str, words: &str) -> Wrote {
+        let now = now_seconds();
+        let event = json!({
+            "metadata": {"generateName": format!("{}.", pod.name), "namespace": pod.namespace},
+            "involvedObject": {
+                "apiVersion": "v1", "kind": "Pod", "name": pod.name,
+                "namespace": pod.namespace, "uid": pod.uid,
+            },
+            "type": "Normal",
+            "reason": reason,
+            "message": words,
+            "source": {"component": NAME},
+            "reportingComponent": NAME,
+            "firstTimestamp": now,
+            "lastTimestamp": now,
+            "count": 1,
+        });
+        let Ok(event) = serde_json::from_value::<Said>(event) else {
+            return Wrote::Failed("the event is none".into());
+        };
+        let api: Api<Said> = Api::namespaced(self.client.clone(), &pod.namespace);
+        let write = async { api.create(&PostParams::default(), &event).await.map(drop) };
+        self.fenced(term, "POST", write).await
+    }
+
+    /// Sets the status of an object of ours.
+    pub(super) async fn status(
+        &self,
+        term: &Term,
+        api: &Api<kube::api::DynamicObject>,
+        name: &str,
+        status: &Value,
+    ) -> Wrote {
+        let patch = json!({"status": status});
+        let params = PatchParams {
+            field_manager: Some(NAME.into()),
+            ..PatchParams::default()
+        };
+        let write = async {
+            api.patch_status(name, &params, &Patch::Merge(patch))
+                .await
+                .map(drop)
+        };
+        self.fenced(term, "PATCH", write).await
+    }
+
+    /// Writes only while we lead, and not for ever.
+    pub(super) async fn fenced(
+        &self,
+        term: &Term,
+        method: &'static str,
+        write: impl Future<Output = Result<(), kube::Error>>,
+    ) -> Wrote {
+        if !term.holds() {
+            return Wrote::Fenced;
+        }
+        let began = Instant::now();
+        let answer = timeout(LONGEST, write).await;
+        let (status, wrote) = match answer {
+            Ok(Ok(())) => (200, Wrote::Done),
+            Ok(Err(kube::Error::Api(error))) => match error.code {
+                code @ (404 | 409) => (code, Wrote::Changed),
+                code => (code, Wrote::Failed(error.message)),
+            },
+            Ok(Err(error)) => (0, Wrote::Failed(error.to_string())),
+            Err(_) => (
+                0,
+                Wrote::Failed("the API server did not answer in 4 s".into()),
+            ),
+        };
+        self.metrics
+            .wrote(method, status, began.elapsed().as_secs_f64());
+        wrote
+    }
+}

@@ -1,0 +1,135 @@
+//! `GpuWorkload`: a model, the promise to its users and their traffic; the GPUs follow from it.
+
+use super::{Column, Condition, Resource, Rule};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// What is to be served, to whom, how fast.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct GpuWorkloadSpec {
+    /// The model: a name of the catalogue, or a hub id.
+    #[schema(min_length = 1, max_length = 253)]
+    pub model: String,
+    /// GPUs that may serve it, by names of the catalogue; not set: those that the cluster has.
+    #[serde(default)]
+    #[schema(max_items = 16)]
+    pub gpus: Vec<String>,
+    /// The engine, such as `vllm` or `sglang`; not set: the one that suits best.
+    #[serde(default)]
+    #[schema(max_length = 63)]
+    pub engine: Option<String>,
+    pub traffic: WorkloadTraffic,
+    #[serde(default)]
+    pub slo: WorkloadSlo,
+    /// Replicas, where that is not to follow from the traffic; `kubectl scale` sets it.
+    #[serde(default)]
+    #[schema(minimum = 0, maximum = 10000)]
+    pub replicas: Option<i32>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct WorkloadTraffic {
+    /// How many requests come, such as `8/s` or `90/min`.
+    #[schema(pattern = "^[0-9]+(\\.[0-9]+)?(/(s|min|h))?$")]
+    pub rate: String,
+    /// Tokens of a prompt, on average; not set: as `gpuwise plan` takes them.
+    #[serde(default)]
+    #[schema(minimum = 1, maximum = 100000000)]
+    pub input_tokens: Option<i64>,
+    /// Tokens of an answer, on average; not set: as `gpuwise plan` takes them.
+    #[serde(default)]
+    #[schema(minimum = 1, maximum = 100000000)]
+    pub output_tokens: Option<i64>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct WorkloadSlo {
+    /// Time to the first token, such as `p95:1s`.
+    #[schema(max_length = 63)]
+    pub ttft: Option<String>,
+    /// Time per output token, such as `p95:50ms`.
+    #[schema(max_length = 63)]
+    pub tpot: Option<String>,
+}
+
+/// What was decided for a workload.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Decided {
+    /// The GPU, by its name in the catalogue.
+    pub gpu: String,
+    pub gpus_per_replica: i64,
+    pub replicas: i32,
+    pub engine: String,
+    /// How each number came about, in one line.
+    pub why: String,
+    /// What it costs an hour at the price that is known; not set: none is known.
+    pub cost_per_hour: Option<String>,
+    /// Whether the SLO is expected to be kept, in words.
+    pub slo: String,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct GpuWorkloadStatus {
+    pub observed_generation: i64,
+    pub decision: Option<Decided>,
+    /// Replicas that the decision has.
+    pub replicas: i32,
+    /// Pods of it, for `kubectl scale` and autoscalers.
+    pub selector: String,
+    /// `Sized`: there are GPUs for it. `Applied`: its Deployment and Service are there.
+    pub conditions: Vec<Condition>,
+}
+
+impl Resource for GpuWorkloadSpec {
+    type Status = GpuWorkloadStatus;
+    const KIND: &'static str = "GpuWorkload";
+    const PLURAL: &'static str = "gpuworkloads";
+    const SINGULAR: &'static str = "gpuworkload";
+    const SHORT: &'static str = "gw";
+    const NAMESPACED: bool = true;
+    const ABOUT: &'static str = "A model, the promise to its users and their traffic; its GPUs, Deployment and Service follow from it.";
+    const RULES: &'static [Rule] = &[Rule {
+        at: "spec",
+        rule: "self.model == oldSelf.model",
+        message: "another model is another workload: make a new one, and delete this one when it serves",
+    }];
+    const COLUMNS: &'static [Column] = &[
+        Column {
+            name: "Model",
+            kind: "string",
+            path: ".spec.model",
+        },
+        Column {
+            name: "GPU",
+            kind: "string",
+            path: ".status.decision.gpu",
+        },
+        Column {
+            name: "Replicas",
+            kind: "integer",
+            path: ".status.replicas",
+        },
+        Column {
+            name: "Cost/h",
+            kind: "string",
+            path: ".status.decision.costPerHour",
+        },
+        Column {
+            name: "Sized",
+            kind: "string",
+            path: ".status.conditions[?(@.type==\"Sized\")].status",
+        },
+        Column {
+            name: "Age",
+            kind: "date",
+            path: ".metadata.creationTimestamp",
+        },
+    ];
+    const SCALE: Option<[&'static str; 3]> =
+        Some([".spec.replicas", ".status.replicas", ".status.selector"]);
+}

@@ -1,0 +1,142 @@
+//! Who of those that wait starts together.
+
+use super::{Ask, Constraint, GangKind, GangName, Pod, Seen};
+use std::{collections::BTreeMap, sync::Arc};
+
+/// Pods that are placed together, or none is.
+#[derive(Debug)]
+pub(super) struct Unit<'a> {
+    pub name: String,
+    /// Pods that wait and ask alike, each list by its pods' names: several where pods ask differently.
+    pub parts: Vec<Vec<&'a Pod>>,
+    /// Of one part: below this many it does not start.
+    pub least: u32,
+    /// Some of it are placed already: the rest goes before all others.
+    pub begun: bool,
+    pub incomplete: Option<Incomplete>,
+}
+
+/// Why a gang cannot be looked at yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Incomplete {
+    /// Of `size` pods so many are there.
+    Pods { there: u32, size: u32 },
+    /// Nothing says how large it is.
+    Size(String),
+}
+
+impl Incomplete {
+    pub(super) fn words(&self) -> String {
+        match self {
+            Self::Pods { there, size } => {
+                format!("its gang starts together: {there} of {size} pods are there")
+            }
+            Self::Size(name) => {
+                format!(
+                    "nothing says how many pods of {name} start together: no such PodGroup, or no size on the pod"
+                )
+            }
+        }
+    }
+}
+
+type Key<'a> = (&'a str, &'a str, &'a GangName);
+
+/// All who wait, as units: gangs, and pods alone.
+pub(super) fn units(seen: &Seen) -> Vec<Unit<'_>> {
+    let mut gangs: BTreeMap<Key<'_>, (Vec<&Pod>, u32)> = BTreeMap::new();
+    let mut all = Vec::new();
+    for pod in &seen.pods {
+        let Some(ask) = &pod.ask else { continue };
+        let Some(gang) = &ask.gang else {
+            if pod.waits() {
+                all.push(alone(pod));
+            }
+            continue;
+        };
+        // Only what we name ourselves is told apart by its owner.
+        let owner = if gang.by == GangKind::Annotated {
+            pod.owner.as_str()
+        } else {
+            ""
+        };
+        let (waiting, placed) = gangs.entry((&pod.namespace, owner, gang)).or_default();
+        if pod.waits() {
+            waiting.push(pod);
+        } else {
+            *placed += 1;
+        }
+    }
+    for ((namespace, _, gang), (waiting, placed)) in gangs {
+        let size = gang.size.or_else(|| {
+            let key = (namespace.to_owned(), gang.name.clone());
+            seen.groups.get(&key).copied()
+        });
+        all.extend(of_gang(namespace, gang, size, waiting, placed));
+    }
+    all
+}
+
+fn of_gang<'a>(
+    namespace: &str,
+    gang: &GangName,
+    size: Option<u32>,
+    mut waiting: Vec<&'a Pod>,
+    placed: u32,
+) -> Vec<Unit<'a>> {
+    if waiting.is_empty() {
+        return Vec::new();
+    }
+    // By rank: `worker-2` comes before `worker-10`.
+    waiting.sort_by(|one, other| (one.name.len(), &one.name).cmp(&(other.name.len(), &other.name)));
+    let name = match gang.name.as_str() {
+        "" => format!(
+            "{namespace}/{}",
+            waiting.first().map_or("", |pod| &pod.name)
+        ),
+        name => format!("{namespace}/{name}"),
+    };
+    let there = waiting.len() as u32;
+    let incomplete = match size {
+        None => Some(Incomplete::Size(name.clone())),
+        Some(size) if placed + there < size => Some(Incomplete::Pods {
+            there: placed + there,
+            size,
+        }),
+        Some(_) => None,
+    };
+    let rest = size.unwrap_or(there).saturating_sub(placed);
+    // Beyond the size each comes and goes alone.
+    if rest == 0 && incomplete.is_none() {
+        return waiting.into_iter().map(alone).collect();
+    }
+    let mut parts: BTreeMap<(&Option<Ask>, u64, u64, &Arc<Constraint>), Vec<&Pod>> =
+        BTreeMap::new();
+    for pod in waiting {
+        let key = (&pod.ask, pod.cpu_milli, pod.memory_mib, &pod.constraint);
+        parts.entry(key).or_default().push(pod);
+    }
+    let parts: Vec<Vec<&Pod>> = parts.into_values().collect();
+    vec![Unit {
+        name,
+        // Where pods ask differently nobody says who may be missing: all start.
+        least: if parts.len() == 1 {
+            rest.min(there)
+        } else {
+            there
+        },
+        parts,
+        begun: placed > 0,
+        incomplete,
+    }]
+}
+
+fn alone(pod: &Pod) -> Unit<'_> {
+    Unit {
+        name: format!("{}/{}", pod.namespace, pod.name),
+        parts: vec![vec![pod]],
+        least: 1,
+        begun: false,
+        incomplete: None,
+    }
+}

@@ -1,0 +1,240 @@
+//! What Slurm says of jobs and nodes: `squeue --json` and `sinfo --json`, of 22.05 and later.
+
+use serde_json::Value;
+
+/// A job of Slurm.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct SlurmJob {
+    pub(super) id: u64,
+    pub(super) comment: String,
+    pub(super) state: JobPhase,
+    /// Why it is in that state, as Slurm says it.
+    pub(super) reason: String,
+    /// Whether it has had nodes.
+    pub(super) ran: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum JobPhase {
+    Pending,
+    Running,
+    /// Its end is on its way, or it is being requeued.
+    Completing,
+    /// With its exit code; `None`: it was ended by a signal, or with its node.
+    Over(Option<i32>),
+}
+
+/// A node of Slurm.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct SlurmNode {
+    pub(super) name: String,
+    /// Where it is reached.
+    pub(super) address: String,
+    /// Types of its GPUs, as `gpu:TYPE:N` says them; an empty one where no type is said.
+    pub(super) types: Vec<String>,
+    pub(super) state: gpuwise_broker::NodeSeen,
+}
+
+/// A list of a document, or why there is none.
+fn list<'a>(document: &'a Value, name: &str) -> Result<&'a Vec<Value>, String> {
+    if let Some(error) = document["errors"].get(0) {
+        let said = error["error"].as_str().or(error["description"].as_str());
+        return Err(said.map_or_else(|| error.to_string(), str::to_owned));
+    }
+    let found = document[name].as_array();
+    found.ok_or_else(|| format!("{name} is missing in what Slurm says"))
+}
+
+/// A number; newer releases say whether it is set.
+fn number(value: &Value) -> Option<u64> {
+    match value {
+        Value::Object(fields) if fields.get("set") == Some(&Value::Bool(false)) => None,
+        Value::Object(fields) => fields.get("number")?.as_u64(),
+        other => other.as_u64(),
+    }
+}
+
+/// Words; newer releases list them.
+fn words(value: &Value) -> Vec<String> {
+    match value {
+        Value::Array(words) => (words.iter().filter_map(Value::as_str))
+            .map(str::to_ascii_uppercase)
+            .collect(),
+        other => (other.as_str().into_iter())
+            .map(str::to_ascii_uppercase)
+            .collect(),
+    }
+}
+
+/// The exit code: a status as `wait` gives it until 22.05, later its two parts.
+fn exit_code(value: &Value) -> Option<i32> {
+    if value.get("return_code").is_some() {
+        if number(&value["signal"]["id"]).is_some_and(|signal| signal > 0) {
+            return None;
+        }
+        return i32::try_from(number(&value["return_code"])?).ok();
+    }
+    let status = number(value)?;
+    let signal = status & 0x7f;
+    (signal == 0)
+        .then(|| i32::try_from(status >> 8 & 0xff).ok())
+        .flatten()
+}
+
+fn phase(job: &Value) -> JobPhase {
+    let states = words(&job["job_state"]);
+    let is = |word: &str| states.iter().any(|one| one == word);
+    let base = |all: &[&str]| all.iter().any(|word| is(word));
+    if base(&["COMPLETING", "REQUEUED", "SIGNALING", "STAGE_OUT"]) {
+        return JobPhase::Completing;
+    }
+    if base(&[
+        "PENDING",
+        "CONFIGURING",
+        "REQUEUE_HOLD",
+        "REQUEUE_FED",
+        "SPECIAL_EXIT",
+    ]) {
+        return JobPhase::Pending;
+    }
+    if base(&["RUNNING", "SUSPENDED", "RESIZING", "STOPPED"]) {
+        return JobPhase::Running;
+    }
+    if is("COMPLETED") || is("FAILED") {
+        return JobPhase::Over(exit_code(&job["exit_code"]));
+    }
+    // Cancelled, timed out, out of memory, with its node.
+    JobPhase::Over(None)
+}
+
+/// Jobs that Slurm knows, whose comment begins with `ours`.
+pub(super) fn jobs(text: &str, ours: &str) -> Result<Vec<SlurmJob>, String> {
+    let document: Value = serde_json::from_str(text)
+        .map_err(|error| format!("what squeue --json says cannot be read: {error}"))?;
+    let mut found = Vec::new();
+    for job in list(&document, "jobs")? {
+        let comment = job["comment"].as_str().unwrap_or_default();
+        let Some(id) = number(&job["job_id"]).filter(|_| comment.starts_with(ours)) else {
+            continue;
+        };
+        found.push(SlurmJob {
+            id,
+            comment: comment.to_owned(),
+            state: phase(job),
+            reason: job["state_reason"].as_str().unwrap_or_default().to_owned(),
+            ran: job["nodes"].as_str().is_some_and(|nodes| !nodes.is_empty()),
+        });
+    }
+    Ok(found)
+}
+
+/// `gpu:h200:8(S:0-1),gpu:a100:2` as types.
+fn types(gres: &str) -> Vec<String> {
+    let gpus = gres.split(',').filter_map(|one| {
+        let one = one.split('(').next()?;
+        one.strip_prefix("gpu:")
+    });
+    let mut found: Vec<String> = gpus
+        .map(|one| one.rsplit_once(':').map_or("", |(kind, _)| kind).to_owned())
+        .collect();
+    found.dedup();
+    found
+}
+
+fn seen(node: &Value) -> gpuwise_broker::NodeSeen {
+    use gpuwise_broker::NodeSeen;
+    let mut all = words(&node["state"]);
+    all.extend(words(&node["state_flags"]));
+    let is = |word: &str| all.iter().any(|one| one == word);
+    // A drain that has come to its end leaves a node down, or idle and drained.
+    if is("DOWN") || is("POWERED_DOWN") || is("ERROR") {
+        NodeSeen::Down
+    } else if is("NOT_RESPONDING") || is("UNKNOWN") {
+        NodeSeen::Silent
+    } else if [
+        "DRAIN",
+        "DRAINING",
+        "DRAINED",
+        "MAINTENANCE",
+        "FAIL",
+        "REBOOT_REQUESTED",
+    ]
+    .iter()
+    .any(|word| is(word))
+    {
+        NodeSeen::Draining
+    } else {
+        NodeSeen::Up
+    }
+}
+
+pub(super) fn nodes(text: &str) -> Result<Vec<SlurmNode>, String> {
+    let document: Value = serde_json::from_str(text)
+        .map_err(|error| format!("what scontrol or sinfo --json says cannot be read: {error}"))?;
+    // `sinfo --json` of 23.02 and later is grouped; `scontrol show nodes --json` lists nodes there.
+    let all = list(&document, "nodes")?.iter().filter_map(|node| {
+        let name = node["name"].as_str()?.to_owned();
+        let address = node["address"].as_str().unwrap_or(&name).to_owned();
+        Some(SlurmNode {
+            types: types(node["gres"].as_str().unwrap_or_default()),
+            state: seen(node),
+            name,
+            address,
+        })
+    });
+    Ok(all.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gpuwise_broker::NodeSeen;
+
+    #[test]
+    fn jobs_of_old_and_new_releases_are_read_alike() {
+        let old = r#"{"errors": [], "jobs": [
+            {"job_id": 4, "comment": "gpuwise log=a", "job_state": "FAILED", "state_reason": "NonZeroExitCode",
+             "exit_code": 1792, "nodes": "gpu1"},
+            {"job_id": 5, "comment": "somebody else's", "job_state": "RUNNING"}]}"#;
+        let new = r#"{"errors": [], "jobs": [
+            {"job_id": 4, "comment": "gpuwise log=a", "job_state": ["FAILED"], "state_reason": "NonZeroExitCode",
+             "exit_code": {"return_code": {"set": true, "number": 7}, "signal": {"id": {"set": false, "number": 0}}},
+             "nodes": "gpu1"}]}"#;
+        let read = |text| jobs(text, "gpuwise log=a").expect("reads");
+        assert_eq!(read(old), read(new));
+        assert_eq!(read(old)[0].state, JobPhase::Over(Some(7)));
+    }
+
+    #[test]
+    fn a_requeue_on_its_way_is_no_end() {
+        let text = r#"{"jobs": [{"job_id": 1, "comment": "g", "job_state": ["PENDING", "COMPLETING"]},
+            {"job_id": 2, "comment": "g", "job_state": "CANCELLED", "exit_code": 0}]}"#;
+        let found = jobs(text, "g").expect("reads");
+        assert_eq!(found[0].state, JobPhase::Completing);
+        // Its code says nothing: it did not end by itself.
+        assert_eq!(found[1].state, JobPhase::Over(None));
+        assert!(jobs(r#"{"errors": [{"error": "no controller"}]}"#, "g").is_err());
+        assert!(jobs("slurm_load_jobs error", "g").is_err());
+    }
+
+    #[test]
+    fn nodes_are_up_draining_silent_or_down() {
+        let node = |state: &str, flags: &str| {
+            let text = format!(
+                r#"{{"nodes": [{{"name": "n", "gres": "gpu:h200:8(S:0-1),gpu:l4:2", "state": {state}, "state_flags": {flags}}}]}}"#
+            );
+            nodes(&text).expect("reads").remove(0)
+        };
+        assert_eq!(node("\"idle\"", "[]").types, ["h200", "l4"]);
+        assert_eq!(node("\"mixed\"", "[]").state, NodeSeen::Up);
+        assert_eq!(node("\"idle\"", r#"["DRAIN"]"#).state, NodeSeen::Draining);
+        assert_eq!(
+            node("[\"IDLE\", \"NOT_RESPONDING\"]", "null").state,
+            NodeSeen::Silent
+        );
+        assert_eq!(
+            node("\"down\"", r#"["NOT_RESPONDING"]"#).state,
+            NodeSeen::Down
+        );
+    }
+}

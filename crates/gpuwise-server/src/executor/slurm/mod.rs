@@ -1,0 +1,286 @@
+//! A Slurm cluster: what is leased runs as batch jobs of it, on the nodes that were decided.
+//!
+//! Slurm's own commands are asked, as a user of it; nothing here needs root. A job says in its comment of which
+//! log, lease, worker and order it is, so that a broker that starts again, or that has not heard whether a job
+//! was taken, finds it. Which of a node's GPUs a job gets is Slurm's choice; how many and on which node is ours.
+
+mod commands;
+mod held;
+mod jobs;
+mod nodes;
+mod parts;
+mod reconcile;
+mod script;
+mod work;
+
+use super::{Executor, Logs, asking::Asking, local::Place};
+use crate::{endpoints::Endpoints, message::Incoming};
+use gpuwise_broker::{Broker, Lease, Observation, Order, OrderId, Work};
+use gpuwise_domain::placement::{Action, Assignment, JobId};
+use gpuwise_units::Nanoseconds;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs, io,
+    path::PathBuf,
+    sync::{
+        Arc,
+        mpsc::{Sender, channel},
+    },
+    thread,
+    time::Duration,
+};
+use work::{Start, Told, Worker};
+
+/// How Slurm is asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SlurmSettings {
+    pub partition: Option<String>,
+    pub account: Option<String>,
+    pub qos: Option<String>,
+    /// Ports of services, the first and the last: each worker has one by its lease.
+    pub ports: (u16, u16),
+    /// How often it is asked what jobs do.
+    pub every: Duration,
+    /// How long a job may wait for its nodes, which the kernel takes for free.
+    pub patience: Duration,
+}
+
+impl SlurmSettings {
+    pub const USUAL: Self = Self {
+        partition: None,
+        account: None,
+        qos: None,
+        ports: (20_000, 29_999),
+        every: Duration::from_secs(2),
+        patience: Duration::from_mins(5),
+    };
+}
+
+/// How long what is preempted has to save what it did, and Slurm's own KillWait where it requeues.
+const GRACE: Duration = Duration::from_secs(30);
+
+/// Jobs of a Slurm cluster.
+#[derive(Debug)]
+pub struct Slurm {
+    settings: SlurmSettings,
+    place: Place,
+    tasks: Sender<Told>,
+    /// The last order about each job: an older one comes too late.
+    newest: BTreeMap<JobId, OrderId>,
+    /// Leases that have had orders, until their end is in the log.
+    known: BTreeSet<JobId>,
+    /// What is told when it is next asked.
+    seen: Vec<Observation>,
+}
+
+impl Slurm {
+    /// Logs, and how commands ended, are kept in `state`, which nodes of the cluster see under the same name.
+    ///
+    /// # Errors
+    /// When nothing can be written there, or no thread started.
+    pub(crate) fn new(
+        settings: SlurmSettings,
+        state: PathBuf,
+        inbox: Sender<Incoming>,
+        endpoints: Endpoints,
+    ) -> io::Result<Self> {
+        let log = log_id(&state)?;
+        let (tasks, told) = channel();
+        let place = Place(state);
+        let worker = Worker::new(settings.clone(), log, place.clone(), inbox, endpoints);
+        thread::Builder::new()
+            .name("slurm".into())
+            .spawn(move || worker.run(&told))?;
+        Ok(Self {
+            settings,
+            place,
+            tasks,
+            newest: BTreeMap::new(),
+            known: BTreeSet::new(),
+            seen: Vec::new(),
+        })
+    }
+
+    fn tell(&self, told: Told) {
+        // The worker ends with the executor alone.
+        let _ = self.tasks.send(told);
+    }
+
+    fn is_new(&mut self, job: JobId, order: OrderId) -> bool {
+        let newest = self.newest.entry(job).or_insert(OrderId(0));
+        let new = order > *newest;
+        *newest = order.max(*newest);
+        new
+    }
+
+    /// What is to run of a lease.
+    fn start_of(
+        &self,
+        order: OrderId,
+        lease: &Lease,
+        assignments: &[Assignment],
+        broker: &Broker,
+    ) -> Result<Start, String> {
+        let parts = parts::of(lease, assignments, broker, self.settings.ports)?;
+        for part in &parts {
+            let folder = self.place.folder(lease.job());
+            let log = self.place.log_file(lease.number, 0);
+            let made = fs::create_dir_all(folder)
+                .and_then(|()| log.parent().map_or(Ok(()), fs::create_dir_all));
+            made.map_err(|error| format!("worker {}: nothing can be kept: {error}", part.worker))?;
+        }
+        Ok(Start {
+            order,
+            job: lease.job(),
+            parts,
+            asking: lease.ask.service.as_ref().map(Asking::of),
+            known: false,
+        })
+    }
+
+    fn start(&mut self, order: OrderId, job: JobId, assignments: &[Assignment], broker: &Broker) {
+        if !self.is_new(job, order) {
+            return;
+        }
+        let Some(lease) = broker.lease(job.0) else {
+            return;
+        };
+        self.known.insert(job);
+        if lease.ask.command.is_empty() {
+            self.seen.push(Observation::Done(order));
+            return;
+        }
+        match self.start_of(order, lease, assignments, broker) {
+            Ok(start) => self.tell(Told::Start(start)),
+            Err(reason) => self.seen.push(Observation::Failed { order, reason }),
+        }
+    }
+
+    fn stop(&mut self, order: OrderId, job: JobId, grace: Duration) {
+        if self.is_new(job, order) {
+            self.tell(Told::Stop { order, job, grace });
+        }
+    }
+
+    fn act(&mut self, order: OrderId, action: &Action, broker: &Broker) {
+        match action {
+            Action::Place { job, assignments }
+            | Action::Move {
+                job, assignments, ..
+            }
+            | Action::Resize { job, assignments }
+            | Action::Restore { job, assignments } => {
+                self.start(order, *job, assignments, broker);
+            }
+            // Slurm keeps the GPUs of a job that it suspends: who gives them up is requeued, and held.
+            Action::Preempt { job, .. } | Action::Reclaim { job } => {
+                if self.is_new(*job, order) {
+                    self.tell(Told::Requeue { order, job: *job });
+                }
+            }
+            Action::SetMig { .. }
+            | Action::CreateInstance { .. }
+            | Action::DestroyInstance { .. } => self.seen.push(Observation::Failed {
+                order,
+                reason: "GPUs of a Slurm cluster are cut by its administrator, in gres.conf".into(),
+            }),
+            Action::Attach { .. } | Action::Detach { .. } => {
+                self.seen.push(Observation::Failed {
+                    order,
+                    reason: "Slurm attaches no GPUs to nodes".into(),
+                });
+            }
+        }
+    }
+
+    /// Nothing is kept any more of leases whose end is in the log.
+    fn forget_what_is_over(&mut self, broker: &Broker) {
+        let is_over = |job: &JobId| broker.lease(job.0).is_none_or(|lease| lease.over.is_some());
+        let over: Vec<JobId> = self.known.iter().copied().filter(is_over).collect();
+        for job in over {
+            self.known.remove(&job);
+            self.tell(Told::Forget(job));
+        }
+    }
+}
+
+/// By what jobs of this log are known among all of the cluster: drawn once, kept beside its logs.
+fn log_id(state: &std::path::Path) -> io::Result<String> {
+    fs::create_dir_all(state)?;
+    let file = state.join("slurm.id");
+    match fs::read_to_string(&file) {
+        Ok(text) if !text.trim().is_empty() => return Ok(text.trim().to_owned()),
+        Ok(_) => {}
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(error),
+    }
+    let mut bytes = [0_u8; 6];
+    getrandom::fill(&mut bytes).map_err(io::Error::other)?;
+    let id = bytes.map(|byte| format!("{byte:02x}")).concat();
+    fs::write(&file, &id)?;
+    Ok(id)
+}
+
+impl Executor for Slurm {
+    fn name(&self) -> &'static str {
+        "slurm"
+    }
+
+    fn logs(&self) -> Option<Arc<dyn Logs>> {
+        Some(Arc::new(self.place.clone()))
+    }
+
+    fn adopt(&mut self, broker: &Broker) {
+        let mut starts = Vec::new();
+        for lease in broker.open() {
+            let job = lease.job();
+            self.known.insert(job);
+            // What is still wanted is told again, and found then.
+            let order = broker.started_by(lease.number);
+            let order = order.filter(|order| !broker.wants(*order));
+            let holds = broker.state(lease).0.holds() && !lease.ask.command.is_empty();
+            let Some(order) = order.filter(|_| holds) else {
+                continue;
+            };
+            let assignments = broker.world().job(job).map(|state| &state.assignments);
+            let assignments: &[Assignment] = assignments.map_or(&[], |all| all);
+            match self.start_of(order, lease, assignments, broker) {
+                Ok(start) => starts.push(Start {
+                    known: true,
+                    ..start
+                }),
+                Err(reason) => self.seen.push(Observation::Exited {
+                    job,
+                    order,
+                    code: None,
+                    reason,
+                }),
+            }
+        }
+        self.tell(Told::Adopt(starts));
+    }
+
+    fn take(&mut self, _now: Nanoseconds, order: &Order, broker: &Broker) {
+        self.forget_what_is_over(broker);
+        match &order.work {
+            Work::Stop { job, grace } => {
+                self.stop(order.id, *job, Duration::from_nanos(grace.0));
+            }
+            Work::Restart { job, .. } => {
+                let state = broker.world().job(*job);
+                let assignments = state.map(|state| state.assignments.clone());
+                self.start(order.id, *job, &assignments.unwrap_or_default(), broker);
+            }
+            Work::Act { action, .. } => self.act(order.id, action, broker),
+        }
+    }
+
+    fn observe(&mut self, _now: Nanoseconds) -> Vec<Observation> {
+        std::mem::take(&mut self.seen)
+    }
+
+    fn wake_at(&self) -> Option<Nanoseconds> {
+        // What has been seen is to be told at once.
+        (!self.seen.is_empty()).then_some(Nanoseconds(0))
+    }
+}

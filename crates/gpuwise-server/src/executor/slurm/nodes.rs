@@ -1,0 +1,74 @@
+//! What Slurm says of its nodes, told where it changes.
+
+use super::{
+    commands::{Refused, run},
+    jobs::{SlurmNode, nodes},
+};
+use gpuwise_broker::{NodeSeen, Observation};
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
+
+/// How often is asked.
+const EVERY: Duration = Duration::from_secs(10);
+
+/// Nodes as they were last seen.
+#[derive(Debug, Default)]
+pub(super) struct Nodes {
+    known: BTreeMap<String, SlurmNode>,
+    asked: Option<Instant>,
+}
+
+impl Nodes {
+    /// What has changed, where it is time to look.
+    pub(super) fn look(&mut self, now: Instant) -> Result<Vec<Observation>, Refused> {
+        if self.asked.is_some_and(|at| now < at + EVERY) {
+            return Ok(Vec::new());
+        }
+        self.asked = Some(now);
+        let said = run("sinfo", &["--json".into()], "").and_then(|text| {
+            let found = nodes(&text).map_err(Refused::No)?;
+            // Grouped since 23.02.
+            if found.is_empty() {
+                return Err(Refused::No("sinfo --json lists no nodes".into()));
+            }
+            Ok(found)
+        });
+        let found = said.or_else(|_| {
+            let words = ["show", "nodes", "--json"].map(String::from);
+            nodes(&run("scontrol", &words, "")?).map_err(Refused::No)
+        })?;
+        let mut changes = Vec::new();
+        for node in found {
+            let before = self.known.get(&node.name).map(|one| one.state);
+            if before.unwrap_or(NodeSeen::Up) != node.state {
+                changes.push(Observation::Node {
+                    name: node.name.clone(),
+                    seen: node.state,
+                    by: "Slurm".into(),
+                });
+            }
+            self.known.insert(node.name.clone(), node);
+        }
+        Ok(changes)
+    }
+
+    /// Where a node is reached.
+    pub(super) fn address(&self, name: &str) -> String {
+        let known = self.known.get(name);
+        known.map_or_else(|| name.to_owned(), |one| one.address.clone())
+    }
+
+    /// How Slurm calls a kind of GPU on a node; `None`: it need not be said.
+    pub(super) fn kind(&self, name: &str, kind: &str) -> Option<String> {
+        let types = &self.known.get(name)?.types;
+        if types.len() < 2 {
+            return None;
+        }
+        let kind = kind.to_ascii_lowercase();
+        let mut fit = types.iter().filter(|one| !one.is_empty());
+        fit.find(|one| kind.contains(&one.to_ascii_lowercase()))
+            .cloned()
+    }
+}

@@ -1,0 +1,271 @@
+//! What a listing of Slurm's jobs means for a lease: what is done next, and what is told.
+
+use super::{
+    super::{asking::Waited, local::words},
+    commands::{Refused, run},
+    held::{Held, Listing, Phase, Seen},
+    jobs::JobPhase,
+    script::{KILLS, MISSING},
+    work::{Answered, Worker, cancel, scancel},
+};
+use gpuwise_broker::Observation;
+use gpuwise_domain::placement::JobId;
+use std::{sync::atomic::Ordering, thread, time::Instant};
+
+impl Worker {
+    pub(super) fn reconcile(&mut self, job: JobId, listing: &Listing) {
+        let Some(mut held) = self.held.remove(&job) else {
+            return;
+        };
+        let seen = held.seen(listing);
+        let stays = match held.phase {
+            Phase::Starting => self.starting(job, &mut held, &seen),
+            Phase::Answering | Phase::Running => self.running(job, &mut held, &seen),
+            Phase::Stopping { order, end, killed } => {
+                let over = seen.iter().all(|one| one.is_over() || *one == Seen::New);
+                if over {
+                    self.tell(Observation::Done(order));
+                } else if !killed && Instant::now() >= end {
+                    for job in held.parts.iter().filter_map(|part| part.job) {
+                        scancel(&[KILLS, "--batch"], job);
+                        // Where its shell does not hear.
+                        scancel(&[], job);
+                    }
+                    held.phase = Phase::Stopping {
+                        order,
+                        end,
+                        killed: true,
+                    };
+                }
+                !over
+            }
+            Phase::Requeueing(order) => self.requeueing(order, &mut held, &seen),
+            Phase::Requeued | Phase::Over => true,
+        };
+        if stays {
+            self.held.insert(job, held);
+        }
+    }
+
+    fn requeueing(
+        &self,
+        order: gpuwise_broker::OrderId,
+        held: &mut Held,
+        seen: &[Seen<'_>],
+    ) -> bool {
+        if seen.iter().any(|one| one.is_over()) {
+            // It ended before it could be requeued: it gives its GPUs up all the same, and is started anew.
+            cancel(held, &[]);
+            self.tell(Observation::Done(order));
+            return false;
+        }
+        if seen.iter().all(|one| one.is(JobPhase::Pending)) {
+            self.tell(Observation::Done(order));
+            held.phase = Phase::Requeued;
+        }
+        true
+    }
+
+    /// Whether it is still held.
+    fn starting(&self, job: JobId, held: &mut Held, seen: &[Seen<'_>]) -> bool {
+        let missing = held.known && seen.contains(&Seen::Missing);
+        if missing || seen.iter().any(|one| one.is_over()) {
+            return self.ended(job, held, seen);
+        }
+        for at in 0..held.parts.len() {
+            if held.parts[at].job.is_some() {
+                continue;
+            }
+            match self.submit(job, held, at) {
+                Ok(number) => held.parts[at].job = Some(number),
+                Err(Refused::No(why)) => return self.fails(held, &why),
+                // Whether it was taken is seen at the next look.
+                Err(Refused::Silent(_)) => return true,
+            }
+        }
+        if seen.iter().all(|one| one.is(JobPhase::Running)) {
+            // One whose program is not there runs for a moment.
+            held.running += 1;
+            return held.running < 2 || self.up(job, held);
+        }
+        let waits = seen.iter().find_map(|one| match one {
+            Seen::Job(job) if job.state == JobPhase::Pending => Some(job.reason.clone()),
+            _ => None,
+        });
+        match waits {
+            Some(why) if held.since.elapsed() > self.settings.patience && !held.known => {
+                let minutes = self.settings.patience.as_secs_f64() / 60.0;
+                self.fails(
+                    held,
+                    &format!("Slurm did not start it within {minutes} min: {why}"),
+                )
+            }
+            _ => true,
+        }
+    }
+
+    fn submit(&self, job: JobId, held: &Held, at: usize) -> Result<u64, Refused> {
+        let mut ask = held.parts[at].ask.clone();
+        let node = ask.nodes.first().cloned().unwrap_or_default();
+        ask.kind = ask.kind.and_then(|kind| self.nodes.kind(&node, &kind));
+        let worker = u32::try_from(ask.worker).unwrap_or(u32::MAX);
+        let log = self.place.log_file(job.0, worker).display().to_string();
+        let end = self.place.end_file(job, ask.worker).display().to_string();
+        let comment = ask.comment(&self.log, held.order.0);
+        let words = ask.arguments(&self.settings, &comment, &log);
+        let said = run("sbatch", &words, &ask.script(&end))?;
+        // On several clusters it says which.
+        let number = said
+            .trim()
+            .split(';')
+            .next()
+            .and_then(|word| word.parse().ok());
+        number.ok_or_else(|| Refused::Silent(format!("sbatch said {said:?}")))
+    }
+
+    fn fails(&self, held: &Held, reason: &str) -> bool {
+        cancel(held, &[]);
+        self.tell(Observation::Failed {
+            order: held.order,
+            reason: reason.to_owned(),
+        });
+        false
+    }
+
+    /// All its jobs run.
+    fn up(&self, job: JobId, held: &mut Held) -> bool {
+        let Some(asking) = held.asking.clone() else {
+            held.phase = Phase::Running;
+            if !held.known {
+                self.tell(Observation::Done(held.order));
+            }
+            held.known = true;
+            return true;
+        };
+        held.phase = Phase::Answering;
+        let addresses: Vec<String> = held
+            .parts
+            .iter()
+            .filter_map(|part| {
+                let node = self.nodes.address(part.ask.nodes.first()?);
+                Some(format!("{node}:{}", part.ask.port?))
+            })
+            .collect();
+        let (gone, answers) = (held.gone.clone(), self.answers.0.clone());
+        let order = held.order;
+        thread::spawn(move || {
+            let came = match asking.wait(&addresses, || gone.load(Ordering::SeqCst)) {
+                Waited::Ready => Ok(addresses),
+                // Who looks at the jobs says so.
+                Waited::Gone => return,
+                Waited::Late(reason) => Err(reason),
+            };
+            let _ = answers.send(Answered { job, order, came });
+        });
+        true
+    }
+
+    /// A service has answered, or has not in time.
+    pub(super) fn answered(&mut self, answered: Answered) {
+        let Answered { job, order, came } = answered;
+        let held = self.held.get_mut(&job);
+        let waits = |held: &&mut Held| held.order == order && held.phase == Phase::Answering;
+        let Some(held) = held.filter(waits) else {
+            return;
+        };
+        match came {
+            Ok(addresses) => {
+                let known = std::mem::replace(&mut held.known, true);
+                held.phase = Phase::Running;
+                self.endpoints.set(job.0, addresses);
+                if !known {
+                    self.tell(Observation::Done(order));
+                }
+            }
+            Err(reason) => {
+                if let Some(held) = self.held.remove(&job) {
+                    self.fails(&held, &reason);
+                }
+            }
+        }
+    }
+
+    fn running(&self, job: JobId, held: &mut Held, seen: &[Seen<'_>]) -> bool {
+        let back = seen.iter().find_map(|one| match one {
+            Seen::Job(job) if job.state == JobPhase::Pending => Some(job.reason.clone()),
+            _ => None,
+        });
+        if let Some(why) = back {
+            let reason = format!("Slurm took it off its node and requeued it: {why}");
+            return self.exits(job, held, None, reason);
+        }
+        !seen.iter().any(|one| one.is_over()) || self.ended(job, held, seen)
+    }
+
+    /// A part of it has ended, or is not known any more.
+    fn ended(&self, job: JobId, held: &mut Held, seen: &[Seen<'_>]) -> bool {
+        let over = seen.iter().zip(&held.parts).find(|(one, _)| one.is_over());
+        let Some((one, part)) = over else {
+            return true;
+        };
+        let worker = part.ask.worker;
+        let (code, ran, why) = match one {
+            Seen::Job(job) => match job.state {
+                JobPhase::Over(code) => (code, job.ran, job.reason.clone()),
+                _ => (None, job.ran, job.reason.clone()),
+            },
+            // Slurm forgets jobs some minutes after their end; how they ended, they have written.
+            _ => (
+                None,
+                true,
+                "Slurm knows nothing of its job any more".to_owned(),
+            ),
+        };
+        let code = code.or_else(|| self.place.end(job, worker));
+        if !held.known && !ran {
+            return self.fails(held, &format!("Slurm ended it before it ran: {why}"));
+        }
+        if !held.known && code == Some(MISSING) {
+            let program = part
+                .ask
+                .words
+                .first()
+                .map(String::as_str)
+                .unwrap_or_default();
+            let node = part.ask.nodes.join(", ");
+            let what = format!("{program:?} cannot be started: there is no such program on {node}");
+            return self.fails(held, &what);
+        }
+        let (code, said) = match code {
+            None => (None, format!("Slurm ended it: {why}")),
+            code => words(code),
+        };
+        let said = match held.parts.len() {
+            1 => said,
+            _ => format!("worker {worker}: {said}"),
+        };
+        if !held.known && held.asking.is_some() {
+            held.gone.store(true, Ordering::SeqCst);
+            return self.fails(held, &format!("{said} before it was ready"));
+        }
+        if !held.known {
+            // As if its end had followed its start at once.
+            self.tell(Observation::Done(held.order));
+        }
+        self.exits(job, held, code, said)
+    }
+
+    fn exits(&self, job: JobId, held: &mut Held, code: Option<i32>, reason: String) -> bool {
+        held.gone.store(true, Ordering::SeqCst);
+        self.endpoints.remove(job.0);
+        cancel(held, &[]);
+        self.tell(Observation::Exited {
+            job,
+            order: held.order,
+            code,
+            reason,
+        });
+        held.phase = Phase::Over;
+        true
+    }
+}

@@ -1,0 +1,209 @@
+//! What Slurm is asked for a part of a lease: one job, on these nodes.
+
+use super::SlurmSettings;
+use std::{collections::BTreeMap, fmt::Write as _};
+
+/// A job to submit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Ask {
+    pub(super) lease: u32,
+    pub(super) worker: usize,
+    /// Nodes by name; each gives as much as the others.
+    pub(super) nodes: Vec<String>,
+    /// GPUs of each node.
+    pub(super) gpus: u32,
+    /// The type of those GPUs, where nodes have several.
+    pub(super) kind: Option<String>,
+    /// Of each node; 0: as Slurm has it.
+    pub(super) cpu_milli: u64,
+    pub(super) memory_mib: u64,
+    /// Of a service.
+    pub(super) port: Option<u16>,
+    pub(super) words: Vec<String>,
+    pub(super) environment: BTreeMap<String, String>,
+}
+
+/// A word of a shell that is just this text.
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+impl Ask {
+    pub(super) fn gres(&self) -> String {
+        match &self.kind {
+            Some(kind) => format!("gpu:{kind}:{}", self.gpus),
+            None => format!("gpu:{}", self.gpus),
+        }
+    }
+
+    /// By what a job is known again, whoever looks.
+    pub(super) fn comment(&self, log: &str, order: u64) -> String {
+        format!(
+            "{} lease=L-{} worker={} order={order}",
+            ours(log),
+            self.lease,
+            self.worker
+        )
+    }
+
+    /// The arguments of `sbatch`; the script comes on standard input.
+    pub(super) fn arguments(
+        &self,
+        settings: &SlurmSettings,
+        comment: &str,
+        log: &str,
+    ) -> Vec<String> {
+        let mut words = vec![
+            "--parsable".to_owned(),
+            format!("--job-name=gpuwise-L-{}", self.lease),
+            format!("--comment={comment}"),
+            format!("--nodes={}", self.nodes.len()),
+            format!("--nodelist={}", self.nodes.join(",")),
+            "--ntasks-per-node=1".to_owned(),
+            format!("--gres={}", self.gres()),
+            format!("--output={log}"),
+            "--open-mode=append".to_owned(),
+            "--requeue".to_owned(),
+        ];
+        if self.cpu_milli > 0 {
+            words.push(format!("--cpus-per-task={}", self.cpu_milli.div_ceil(1000)));
+        }
+        if self.memory_mib > 0 {
+            words.push(format!("--mem={}M", self.memory_mib));
+        }
+        let more = [
+            ("partition", &settings.partition),
+            ("account", &settings.account),
+            ("qos", &settings.qos),
+        ];
+        for (name, value) in more {
+            if let Some(value) = value {
+                words.push(format!("--{name}={value}"));
+            }
+        }
+        words
+    }
+
+    /// The batch script: the command, or on several nodes one of it on each, and how it ended in a file.
+    pub(super) fn script(&self, end: &str) -> String {
+        let mut text = String::from("#!/bin/sh\n");
+        for (name, value) in &self.environment {
+            let _ = writeln!(text, "export {name}={}", quoted(value));
+        }
+        let program = self.words.first().map(String::as_str).unwrap_or_default();
+        let missing = format!("gpuwise: {program}: there is no such program on");
+        let _ = writeln!(
+            text,
+            "command -v {} > /dev/null || {{ echo {} \"$(hostname)\"; exit {MISSING}; }}",
+            quoted(program),
+            quoted(&missing)
+        );
+        let words: Vec<String> = self.words.iter().map(|word| quoted(word)).collect();
+        let run = match self.nodes.len() {
+            1 => words.join(" "),
+            // Each is told its rank by Slurm.
+            _ => format!("srun --kill-on-bad-exit=1 {}", words.join(" ")),
+        };
+        let (end, new) = (quoted(end), quoted(&format!("{end}.new")));
+        text + &format!(
+            "{run} &\nchild=$!\n{SHELL}echo $code > {new} && mv {new} {end}\nexit $code\n"
+        )
+    }
+}
+
+/// Tells all processes of the job's group to end where the shell is told so by [`ENDS`]: by SIGTERM Slurm would end
+/// the job itself, within a time of its own (KillWait), and so by SIGKILL: [`KILLS`] does that at once. The shell
+/// stays otherwise, and says how the command ended.
+const SHELL: &str = "trap 'kill -TERM 0' USR1
+trap 'kill -KILL 0' USR2
+trap : TERM INT HUP
+while :; do
+  wait $child
+  code=$?
+  kill -0 $child 2> /dev/null || break
+done
+";
+
+/// The signal by which the shell of a job is asked to end.
+pub(super) const ENDS: &str = "--signal=USR1";
+pub(super) const KILLS: &str = "--signal=USR2";
+
+/// The exit code of a job whose program is not there, as shells have it.
+pub(super) const MISSING: i32 = 127;
+
+/// How comments of a log's jobs begin.
+pub(super) fn ours(log: &str) -> String {
+    format!("gpuwise log={log}")
+}
+
+/// The lease, the worker and the order that a comment names.
+pub(super) fn named(comment: &str) -> Option<(u32, usize, u64)> {
+    let field = |name: &str| {
+        let mut words = comment.split(' ');
+        words.find_map(|word| word.strip_prefix(name)?.strip_prefix('='))
+    };
+    let lease = field("lease")?.strip_prefix("L-")?.parse().ok()?;
+    Some((
+        lease,
+        field("worker")?.parse().ok()?,
+        field("order")?.parse().ok()?,
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ask() -> Ask {
+        Ask {
+            lease: 7,
+            worker: 0,
+            nodes: vec!["gpu1".into(), "gpu2".into()],
+            gpus: 8,
+            kind: None,
+            cpu_milli: 1500,
+            memory_mib: 0,
+            port: None,
+            words: vec!["sh".into(), "-c".into(), "echo it's $((1))".into()],
+            environment: BTreeMap::from([("A".into(), "x'; rm -rf y".into())]),
+        }
+    }
+
+    #[test]
+    fn a_comment_is_read_as_it_was_written() {
+        let comment = ask().comment("abc", 12);
+        assert!(comment.starts_with(&ours("abc")));
+        assert_eq!(named(&comment), Some((7, 0, 12)));
+        assert_eq!(named("gpuwise log=abc lease=7"), None);
+    }
+
+    #[test]
+    fn words_and_variables_reach_the_command_as_they_are() {
+        let one = Ask {
+            nodes: vec!["gpu1".into()],
+            ..ask()
+        };
+        let folder = tempfile::tempdir().expect("a folder");
+        let end = folder.path().join("end");
+        let mut all = one;
+        all.words = vec!["sh".into(), "-c".into(), "printf %s \"$A\"; exit 3".into()];
+        let script = all.script(&end.display().to_string());
+        let ran = super::super::commands::run(
+            "sh",
+            &["-c".into(), format!("( {script}\n ) || true")],
+            "",
+        );
+        assert_eq!(ran, Ok("x'; rm -rf y".into()));
+        assert_eq!(
+            std::fs::read_to_string(end)
+                .expect("says how it ended")
+                .trim(),
+            "3"
+        );
+        assert!(
+            ask()
+                .script("e")
+                .contains("srun --kill-on-bad-exit=1 'sh' '-c' 'echo it'\\''s $((1))'")
+        );
+    }
+}
