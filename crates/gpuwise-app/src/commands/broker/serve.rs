@@ -301,6 +301,13 @@ fn checked(flags: &Serve) -> anyhow::Result<()> {
             .hint("leave them out, or use --executor simulated")
             .into());
     }
+    if flags.executor == ExecutorName::Slurm && flags.warm_memory.is_some() {
+        return Err(
+            Problem::new("--warm-memory: Slurm's nodes read no weights ahead")
+                .hint("leave it out, or use --executor local")
+                .into(),
+        );
+    }
     if flags.executor != ExecutorName::Slurm && flags.slurm.said() {
         return Err(Problem::new("--slurm-…: nothing is asked of Slurm")
             .hint("leave them out, or use --executor slurm")
@@ -353,17 +360,7 @@ fn settings_of(context: &Context, flags: &Serve) -> anyhow::Result<Settings> {
         speed: flags.speed,
         otlp: flags.otlp.clone(),
         lines: flags.log_requests,
-        oidc: flags
-            .oidc_issuer
-            .clone()
-            .zip(flags.oidc_audience.clone())
-            .map(|(issuer, audience)| OidcSettings {
-                issuer,
-                audience,
-                keys: flags.oidc_keys.clone(),
-                role: flags.oidc_role.clone(),
-                tenant: flags.oidc_tenant.clone(),
-            }),
+        oidc: oidc(flags),
         tls: flags
             .tls_cert
             .clone()
@@ -390,6 +387,18 @@ fn settings_of(context: &Context, flags: &Serve) -> anyhow::Result<Settings> {
                 RightSizeName::Accept => RightSize::Accept,
             },
         },
+    })
+}
+
+/// Whose tokens are believed beside our own.
+fn oidc(flags: &Serve) -> Option<OidcSettings> {
+    let named = flags.oidc_issuer.clone().zip(flags.oidc_audience.clone());
+    named.map(|(issuer, audience)| OidcSettings {
+        issuer,
+        audience,
+        keys: flags.oidc_keys.clone(),
+        role: flags.oidc_role.clone(),
+        tenant: flags.oidc_tenant.clone(),
     })
 }
 

@@ -271,6 +271,12 @@ impl Executor for Slurm {
                 let assignments = state.map(|state| state.assignments.clone());
                 self.start(order.id, *job, &assignments.unwrap_or_default(), broker);
             }
+            // What lies in the memory of its nodes is not ours to say.
+            Work::Keep { .. } => self.seen.push(Observation::Failed {
+                order: order.id,
+                reason: "Slurm's nodes read no weights ahead".into(),
+            }),
+            Work::Drop { .. } => self.seen.push(Observation::Done(order.id)),
             Work::Act { action, .. } => self.act(order.id, action, broker),
         }
     }
