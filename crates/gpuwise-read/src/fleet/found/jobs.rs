@@ -106,10 +106,10 @@ fn table(out: &mut String, job: &FoundJob, running: &Result<Vec<String>, String>
         let _ = writeln!(out, "memory = \"{}MiB\"", job.memory_mib);
     }
     let (least, most) = job.workers;
-    let least = if !running.is_empty() {
-        least.min(job.on.len() as u32)
-    } else {
+    let least = if running.is_empty() {
         least
+    } else {
+        least.min(job.on.len() as u32)
     };
     let _ = match (least.max(1), most.max(1)) {
         (1, 1) => Ok(()),
