@@ -63,7 +63,7 @@ pub struct FleetImport {
     /// Ask the Kubernetes of this context, of --kubeconfig, KUBECONFIG or ~/.kube/config
     #[arg(long, value_name = "NAME", conflicts_with = "files")]
     pub context: Option<String>,
-    /// Ask the Kubernetes in a pod of which this runs, by its service account
+    /// Ask the Kubernetes that this runs in, by the service account of its pod
     #[arg(long, conflicts_with_all = ["files", "kubeconfig", "context"])]
     pub in_cluster: bool,
     /// Go on, and write anew after each change; without --output print changes

@@ -180,7 +180,7 @@ impl Fold {
         }
     }
 
-    /// A kind that cannot be seen: what was known of it no longer counts.
+    /// A kind that cannot be seen: what was known of it stays, and may be old.
     fn absent(&mut self, kind: Kind, why: String) -> bool {
         let state = State::Absent(why);
         let old = self.inventory.states.insert(kind, state.clone());
@@ -276,7 +276,7 @@ impl Fold {
                 if !versions.newer(&key, version(&object.metadata)) {
                     return false;
                 }
-                let pod = pod::read(&object, names, shapes);
+                let pod = pod::read(&object, &key, names, shapes);
                 inventory.put_pod(&key, pod)
             }
             Event::Delete(object) => {
@@ -299,12 +299,11 @@ impl Fold {
 }
 
 impl Inventory {
-    /// A list begins; what was complete stays so meanwhile.
+    /// A list begins; what was complete or absent stays so meanwhile.
     fn begin(&mut self, kind: Kind) -> bool {
-        if self.states.get(&kind) == Some(&State::Complete) {
-            return false;
-        }
-        self.states.insert(kind, State::Listing) != Some(State::Listing)
+        let new = !self.states.contains_key(&kind);
+        self.states.entry(kind).or_insert(State::Listing);
+        new
     }
 
     fn done(&mut self, kind: Kind) -> bool {

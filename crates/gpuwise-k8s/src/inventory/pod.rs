@@ -203,7 +203,12 @@ impl Shapes {
     }
 }
 
-pub(super) fn read(object: &objects::Pod, names: &mut Names, shapes: &mut Shapes) -> Pod {
+pub(super) fn read(
+    object: &objects::Pod,
+    key: &Key,
+    names: &mut Names,
+    shapes: &mut Shapes,
+) -> Pod {
     let (meta, spec, status) = (&object.metadata, &object.spec, &object.status);
     let condition = |kind: &str| status.conditions.iter().find(|one| one.kind == kind);
     let scheduled = condition("PodScheduled");
@@ -229,8 +234,8 @@ pub(super) fn read(object: &objects::Pod, names: &mut Names, shapes: &mut Shapes
     }
     let shape = shapes.held(shape(object, names));
     Pod {
-        name: meta.name.as_deref().unwrap_or_default().into(),
-        namespace: names.text(meta.namespace.as_deref().unwrap_or_default()),
+        name: key.name.clone(),
+        namespace: key.namespace.clone(),
         uid: meta.uid.as_deref().unwrap_or_default().into(),
         version: meta.resource_version.as_deref().unwrap_or_default().into(),
         phase: phase(&status.phase),

@@ -1,7 +1,9 @@
 //! From a kubeconfig, or from within a pod, to a client.
 
+use super::pace::Pace;
 use kube::{
     Client, Config,
+    client::ClientBuilder,
     config::{KubeConfigOptions, Kubeconfig, KubeconfigError},
 };
 use std::{path::PathBuf, time::Duration};
@@ -64,10 +66,19 @@ pub async fn connect(source: &Source) -> Result<Client, ConnectError> {
         }
     };
     config.connect_timeout = Some(PATIENCE);
-    Client::try_from(config).map_err(|error| {
+    client(config).map_err(|error| {
         let hint = "see its server, certificates and keys";
         failed("the kubeconfig cannot be used", Some(hint), error)
     })
+}
+
+/// A client whose watches do not follow each other faster than the server can bear.
+///
+/// # Errors
+/// When the configuration's certificates or keys cannot be used.
+pub fn client(config: Config) -> kube::Result<Client> {
+    let builder = ClientBuilder::try_from(config)?;
+    Ok(builder.with_layer(&Pace::default()).build())
 }
 
 fn failed(

@@ -58,14 +58,27 @@ async fn going<E>(
 ) -> Result<(), DriveError<E>> {
     let client = connect(source).await.map_err(DriveError::Connect)?;
     let live: Live = start(client, settings).await.map_err(DriveError::Trouble)?;
-    let first = live.ready().await.map_err(DriveError::Trouble)?;
+    let mut inventory = live.subscribe();
+    let mut troubles = live.troubles();
+    let mut told = Troubles::new();
+    let first = {
+        let ready = live.ready();
+        tokio::pin!(ready);
+        loop {
+            tokio::select! {
+                first = &mut ready => break first.map_err(DriveError::Trouble)?,
+                Ok(()) = troubles.changed() => {
+                    let now = troubles.borrow_and_update().clone();
+                    tell(true, now, &mut told, &mut seen)?;
+                }
+            }
+        }
+    };
     seen(Said::Inventory(&first)).map_err(DriveError::Given)?;
     if !follow {
         return Ok(());
     }
-    let mut inventory = live.subscribe();
-    let mut troubles = live.troubles();
-    let mut told = Troubles::new();
+    // What was published meanwhile is seen, too.
     inventory.mark_changed();
     let mut last = first;
     loop {
@@ -81,15 +94,27 @@ async fn going<E>(
             changed = troubles.changed() => {
                 changed.map_err(|_| DriveError::Trouble(Trouble::ended()))?;
                 let now = troubles.borrow_and_update().clone();
-                // A kind that cannot be seen is among the findings; others are said once a fault.
-                for (kind, trouble) in &now {
-                    let new = told.get(kind).map(|old| old.why) != Some(trouble.why);
-                    if new && (kind.needed() || !trouble.stays()) {
-                        seen(Said::Trouble(trouble)).map_err(DriveError::Given)?;
-                    }
-                }
-                told = now;
+                tell(false, now, &mut told, &mut seen)?;
             }
         }
     }
+}
+
+/// Says what is wrong, once a fault. A kind that cannot be seen is among the findings, and what keeps the
+/// first inventory from coming ends it all.
+fn tell<E>(
+    first: bool,
+    now: Troubles,
+    told: &mut Troubles,
+    seen: &mut impl FnMut(Said<'_>) -> Result<(), E>,
+) -> Result<(), DriveError<E>> {
+    for (kind, trouble) in &now {
+        let new = told.get(kind).map(|old| old.why) != Some(trouble.why);
+        let elsewhere = trouble.stays() && (first || !kind.needed());
+        if new && !elsewhere {
+            seen(Said::Trouble(trouble)).map_err(DriveError::Given)?;
+        }
+    }
+    *told = now;
+    Ok(())
 }

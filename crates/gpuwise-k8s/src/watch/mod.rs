@@ -8,9 +8,10 @@ mod drive;
 mod figures;
 mod follow;
 mod keep;
+mod pace;
 mod trouble;
 
-pub use connect::{ConnectError, Source, connect};
+pub use connect::{ConnectError, Source, client, connect};
 pub use drive::{DriveError, Said, drive};
 pub use figures::{Figures, KindFigures};
 pub use trouble::{Trouble, Why};

@@ -8,7 +8,7 @@ use kube::runtime::watcher::Event;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-pub fn node(name: &str, gpus: u32) -> Value {
+pub(crate) fn node(name: &str, gpus: u32) -> Value {
     json!({
         "kind": "Node", "apiVersion": "v1",
         "metadata": {
@@ -27,7 +27,7 @@ pub fn node(name: &str, gpus: u32) -> Value {
     })
 }
 
-pub fn pod(name: &str, on: Option<&str>, gpus: u32) -> Value {
+pub(crate) fn pod(name: &str, on: Option<&str>, gpus: u32) -> Value {
     let mut out = json!({
         "kind": "Pod", "apiVersion": "v1",
         "metadata": {
@@ -53,21 +53,21 @@ pub fn pod(name: &str, on: Option<&str>, gpus: u32) -> Value {
 }
 
 /// A change of the object with this version.
-pub fn at(mut object: Value, version: u64) -> Value {
+pub(crate) fn at(mut object: Value, version: u64) -> Value {
     object["metadata"]["resourceVersion"] = version.to_string().into();
     object
 }
 
-pub fn read<T: DeserializeOwned>(object: &Value) -> T {
+pub(crate) fn read<T: DeserializeOwned>(object: &Value) -> T {
     serde_json::from_value(object.clone()).expect("an object of the API")
 }
 
 /// The event of an object by its kind.
-pub fn applied(object: &Value) -> Change {
+pub(crate) fn applied(object: &Value) -> Change {
     event(object, true)
 }
 
-pub fn deleted(object: &Value) -> Change {
+pub(crate) fn deleted(object: &Value) -> Change {
     event(object, false)
 }
 
@@ -97,7 +97,7 @@ fn event(object: &Value, there: bool) -> Change {
 }
 
 /// The inventory of these.
-pub fn inventory(objects: &[Value]) -> Inventory {
+pub(crate) fn inventory(objects: &[Value]) -> Inventory {
     let mut fold = Fold::new();
     for object in objects {
         fold.apply(applied(object));
@@ -105,7 +105,7 @@ pub fn inventory(objects: &[Value]) -> Inventory {
     fold.inventory().clone()
 }
 
-pub fn quantity(
+pub(crate) fn quantity(
     text: &str,
 ) -> (
     Result<u64, objects::QuantityError>,

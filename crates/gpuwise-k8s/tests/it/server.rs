@@ -14,7 +14,7 @@ use tokio::{
 
 /// What the server does with the next request of a path, in place of the answer.
 #[derive(Debug, Clone)]
-pub enum Fault {
+pub(crate) enum Fault {
     /// A status with these words.
     Status(u16, &'static str),
     /// 410 as an event within a watch that has begun.
@@ -36,24 +36,24 @@ struct State {
     version: u64,
     shelves: BTreeMap<String, Shelf>,
     faults: BTreeMap<String, VecDeque<Fault>>,
-    /// Paths that are not served.
-    missing: Vec<String>,
     /// What was asked, path and query.
     asked: Vec<String>,
     /// Whether lists can be the beginning of a watch.
     streaming: bool,
+    /// Whether watches end at once.
+    ends: bool,
 }
 
 #[derive(Debug, Clone)]
-pub struct Server {
-    pub url: String,
+pub(crate) struct Server {
+    pub(crate) url: String,
     state: Arc<Mutex<State>>,
     /// Grows with every change, and with every cut of all watches.
     changed: Arc<watch::Sender<(u64, u64)>>,
 }
 
 impl Server {
-    pub async fn start(streaming: bool) -> Self {
+    pub(crate) async fn start(streaming: bool) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback");
         let address = listener.local_addr().expect("an address");
         let out = Self {
@@ -80,7 +80,7 @@ impl Server {
     }
 
     /// Creates or changes an object of this path; `%V` in the text becomes its version.
-    pub fn put(&self, path: &str, namespace: &str, name: &str, text: &str) {
+    pub(crate) fn put(&self, path: &str, namespace: &str, name: &str, text: &str) {
         let version = {
             let mut state = self.state();
             state.version += 1;
@@ -98,7 +98,7 @@ impl Server {
         self.changed.send_modify(|seen| seen.0 = version);
     }
 
-    pub fn delete(&self, path: &str, namespace: &str, name: &str) {
+    pub(crate) fn delete(&self, path: &str, namespace: &str, name: &str) {
         let version = {
             let mut state = self.state();
             state.version += 1;
@@ -117,13 +117,13 @@ impl Server {
     }
 
     /// Changes without telling: a watch that goes on misses it.
-    pub fn forget(&self, path: &str) {
+    pub(crate) fn forget(&self, path: &str) {
         if let Some(shelf) = self.state().shelves.get_mut(path) {
             shelf.log.clear();
         }
     }
 
-    pub fn fault(&self, path: &str, fault: Fault) {
+    pub(crate) fn fault(&self, path: &str, fault: Fault) {
         let mut state = self.state();
         state
             .faults
@@ -132,16 +132,17 @@ impl Server {
             .push_back(fault);
     }
 
-    pub fn missing(&self, path: &str) {
-        self.state().missing.push(path.to_owned());
-    }
-
     /// Ends all watches that go on.
-    pub fn cut(&self) {
+    pub(crate) fn cut(&self) {
         self.changed.send_modify(|seen| seen.1 += 1);
     }
 
-    pub fn asked(&self, part: &str) -> usize {
+    /// From now on every watch ends at once, as if its time was over; or not any more.
+    pub(crate) fn ends(&self, ends: bool) {
+        self.state().ends = ends;
+    }
+
+    pub(crate) fn asked(&self, part: &str) -> usize {
         let state = self.state();
         state.asked.iter().filter(|one| one.contains(part)).count()
     }
@@ -175,9 +176,7 @@ impl Server {
         let fault = {
             let mut state = self.state();
             state.asked.push(target.to_owned());
-            let missing = state.missing.iter().any(|one| one == path);
-            let fault = state.faults.get_mut(path).and_then(VecDeque::pop_front);
-            fault.or_else(|| missing.then_some(Fault::Status(404, "404 page not found")))
+            state.faults.get_mut(path).and_then(VecDeque::pop_front)
         };
         if path == "/version" {
             let text = r#"{"major":"1","minor":"37","gitVersion":"v1.37.2","gitCommit":"","gitTreeState":"","buildDate":"","goVersion":"","compiler":"","platform":""}"#;
@@ -198,6 +197,10 @@ impl Server {
                 return None;
             }
             _ => {}
+        }
+        if query.contains_key("watch") && self.state().ends {
+            head(to).await?;
+            return to.write_all(b"0\r\n\r\n").await.ok();
         }
         if query.contains_key("watch") {
             if query.contains_key("sendInitialEvents") && !self.state().streaming {

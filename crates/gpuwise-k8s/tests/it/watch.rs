@@ -26,7 +26,7 @@ fn settings() -> Settings {
 
 fn client(server: &Server) -> Client {
     let config = Config::new(server.url.parse().expect("an address"));
-    Client::try_from(config).expect("a client")
+    gpuwise_k8s::watch::client(config).expect("a client")
 }
 
 async fn live(server: &Server, settings: Settings) -> Live {
@@ -168,6 +168,25 @@ async fn lists_that_fail_are_asked_again_with_pauses() {
     assert_eq!((first.nodes.len(), first.pods.len()), (2, 7));
     assert_eq!(live.figures().of(Kind::Pods).errors, 2);
     assert!(live.troubles().borrow().is_empty());
+}
+
+#[tokio::test]
+async fn watches_that_end_at_once_do_not_spin() {
+    let server = small(true).await;
+    let live = live(&server, settings()).await;
+    live.ready().await.expect("ready");
+    let before = server.asked("/api/v1/pods?");
+    // As behind a proxy that ends what takes long: each answer is whole, and empty.
+    server.ends(true);
+    server.cut();
+    let end = tokio::time::Instant::now() + Duration::from_secs(2);
+    let mut seen = live.subscribe();
+    while tokio::time::timeout_at(end, seen.changed()).await.is_ok() {}
+    let asked = server.asked("/api/v1/pods?") - before;
+    assert!((2..=12).contains(&asked), "{asked} watches of pods in 2 s");
+    server.ends(false);
+    put(&server, &pod("new", None, 2), PODS);
+    until(&live, |all| all.pods.get("default", "new").is_some()).await;
 }
 
 #[tokio::test]

@@ -78,8 +78,12 @@ impl Import<'_> {
                 lines.push('\n');
                 self.context.data(&lines)?;
             }
-        } else {
-            self.write(inventory)?;
+        } else if let Err(error) = self.write(inventory) {
+            // A cluster that cannot be written for now does not end what has begun well.
+            if self.before.is_none() {
+                return Err(error);
+            }
+            progress::say(&format!("▲ the files stay as they were: {error:#}"));
         }
         self.before = Some(inventory.clone());
         Ok(())

@@ -50,7 +50,8 @@ pub struct FoundPlace {
 }
 
 /// A job file (TOML) of these for a fleet that was read, which [`read_jobs`](crate::fleet::read_jobs)
-/// accepts. Who runs where there is no GPU left for it is told, and stands among those that wait.
+/// accepts. Who runs where there is no place for it in the fleet is left out, and a comment says so: it
+/// does not wait.
 pub fn job_file(file: &FleetFile, jobs: &[FoundJob]) -> String {
     let mut seats = Seats::of(file);
     let known = |job: &&(usize, &FoundJob)| job.1.on.iter().any(|place| !place.gpus.is_empty());
@@ -71,9 +72,16 @@ pub fn job_file(file: &FleetFile, jobs: &[FoundJob]) -> String {
 }
 
 fn table(out: &mut String, job: &FoundJob, running: &Result<Vec<String>, String>) {
+    let running = match running {
+        Ok(running) => running,
+        Err(why) => {
+            let line = format!("{} is left out: {why}", job.name);
+            let _ = writeln!(out, "\n# {}", super::write::comment(&line));
+            return;
+        }
+    };
     out.push_str("\n[[job]]\n");
-    let notes = job.notes.iter().chain(running.as_ref().err());
-    for note in notes {
+    for note in &job.notes {
         let _ = writeln!(out, "# {}", super::write::comment(note));
     }
     let _ = writeln!(out, "name = {}", super::write::named(&job.name));
@@ -97,12 +105,11 @@ fn table(out: &mut String, job: &FoundJob, running: &Result<Vec<String>, String>
     if job.memory_mib > 0 {
         let _ = writeln!(out, "memory = \"{}MiB\"", job.memory_mib);
     }
-    let seated = running.as_ref().is_ok_and(|seats| !seats.is_empty());
     let (least, most) = job.workers;
-    let least = if seated {
-        least.min(job.on.len() as u32)
-    } else {
+    let least = if running.is_empty() {
         least
+    } else {
+        least.min(job.on.len() as u32)
     };
     let _ = match (least.max(1), most.max(1)) {
         (1, 1) => Ok(()),
@@ -112,16 +119,12 @@ fn table(out: &mut String, job: &FoundJob, running: &Result<Vec<String>, String>
     if let Some(seconds) = job.waits_seconds.filter(|seconds| *seconds > 0) {
         let _ = writeln!(out, "submitted = \"{seconds}s\"");
     }
-    match running {
-        Ok(seats) if !seats.is_empty() => {
-            let seats: Vec<String> = seats.iter().map(|seat| quoted(seat)).collect();
-            let _ = match seats.as_slice() {
-                [one] => writeln!(out, "running = {one}"),
-                many => writeln!(out, "running = [{}]", many.join(", ")),
-            };
-        }
-        _ => {}
-    }
+    let seats: Vec<String> = running.iter().map(|seat| quoted(seat)).collect();
+    let _ = match seats.as_slice() {
+        [] => Ok(()),
+        [one] => writeln!(out, "running = {one}"),
+        many => writeln!(out, "running = [{}]", many.join(", ")),
+    };
 }
 
 /// GPUs of nodes with what is taken of them.
@@ -188,12 +191,19 @@ impl<'a> Seats<'a> {
                 FoundAsk::Slice(profile) => instance(seats, profile, &place.gpus)
                     .map(|(at, start)| format!("{node}:{at}@{start}")),
             };
-            out.push(seat.ok_or_else(|| {
-                format!("it runs on {node}, and what it has there is not free any more")
-            })?);
+            out.push(seat.ok_or_else(|| unseated(&node, seats, &job.gpu))?);
         }
         Ok(out)
     }
+}
+
+/// Why who runs on a node has no place there in the fleet.
+fn unseated(node: &str, seats: &[Seat<'_>], ask: &FoundAsk) -> String {
+    let cut = seats.iter().any(|seat| seat.geometry.is_some());
+    if let (FoundAsk::Slice(profile), false) = (ask, cut) {
+        return format!("it has {profile} on {node}, and how a GPU there is cut is not known");
+    }
+    format!("it runs on {node}, where fewer GPUs are than pods hold")
 }
 
 /// Those that are said, or as many as are asked of those that are free.

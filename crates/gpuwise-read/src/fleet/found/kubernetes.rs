@@ -140,7 +140,7 @@ fn gpus(said: &NodeSaid<'_>, out: &mut FoundNode) {
     let product = PRODUCTS.iter().find_map(|key| label(key));
     let memory = label("nvidia.com/gpu.memory").and_then(|text| text.parse().ok());
     let instances = product.and_then(|product| product.split_once("-MIG-"));
-    if let Some((product, profile)) = instances {
+    if let Some((product, profile)) = instances.filter(|_| slices(said).is_empty()) {
         return alike(out, &plain(product), profile, boards);
     }
     let product = product.map(plain);

@@ -166,6 +166,48 @@ fn kubernetes_nodes_are_read() {
     assert_eq!(read.fleet.nodes[1].health, Health::Draining);
 }
 
+/// A node with these labels and so many `nvidia.com/gpu`.
+fn offering(labels: &str, count: u32) -> FoundNode {
+    let text = format!(
+        r#"{{"kind": "Node", "metadata": {{"name": "n", "labels": {{{labels}}}}}, "status": {{"allocatable": {{"nvidia.com/gpu": "{count}"}}}}}}"#
+    );
+    one("n", &text)
+}
+
+#[test]
+fn alike_instances_are_no_gpus_of_their_own() {
+    // MIG's strategy `single`: product, count and resource are of instances.
+    for (profile, count, expected) in [("3g.40gb", 4, vec![2, 2]), ("1g.10gb", 9, vec![7, 2])] {
+        let labels = format!(
+            r#""nvidia.com/gpu.product": "H100-MIG-{profile}", "nvidia.com/gpu.count": "{count}", "nvidia.com/mig.strategy": "single""#
+        );
+        let node = offering(&labels, count);
+        let cut = node
+            .gpus
+            .iter()
+            .map(|gpu| gpu.mig.as_ref().map_or(0, Vec::len));
+        assert_eq!(cut.collect::<Vec<_>>(), expected, "{profile}");
+        assert_eq!(node.gpus[0].product.as_deref(), Some("H100"));
+        assert_eq!(
+            fleet(&fleet_file("k", &[node], &find)).present.len(),
+            count as usize
+        );
+    }
+}
+
+#[test]
+fn clouds_name_products_too() {
+    for (label, product) in [
+        ("cloud.google.com/gke-accelerator", "nvidia l4"),
+        ("karpenter.k8s.aws/instance-gpu-name", "l4"),
+        ("amd.com/gpu.product-name", "MI300X"),
+    ] {
+        let node = offering(&format!(r#""{label}": "{}""#, product.replace(' ', "-")), 2);
+        assert_eq!(node.gpus.len(), 2);
+        assert_eq!(node.gpus[0].product.as_deref(), Some(product));
+    }
+}
+
 #[test]
 fn slurm_nodes_are_read_and_alike_ones_are_one_table() {
     let found = read_found("n.json", "", SLURM).unwrap();
