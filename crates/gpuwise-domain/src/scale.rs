@@ -189,6 +189,20 @@ pub struct ScaleMix {
     pub variants: Vec<ScaleMixPart>,
     /// How often each reason was given.
     pub reasons: Vec<ScaleReason>,
+    /// What it got of pools that other services ask as well, by the rule; none: it has them to itself.
+    pub grants: Vec<ScaleGrant>,
+}
+
+/// GPUs of a pool that a service got by a rule.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ScaleGrant {
+    pub pool: String,
+    /// The rule by which it got the last of them.
+    pub by: String,
+    pub decisions: u32,
+    /// GPUs in the mean: that it asked for, and that it got.
+    pub asked: f64,
+    pub got: f64,
 }
 
 impl ScaleMix {

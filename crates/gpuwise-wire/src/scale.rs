@@ -97,7 +97,45 @@ pub struct ScaleMixDecisionFile {
     pub seen: MixSeenPart,
     /// GPUs of each pool that it may have, in order of the variants' pools.
     pub gpus: Vec<u32>,
+    /// What it asked and got of each of its pools; absent: no other service asks.
+    #[serde(default)]
+    pub shares: Vec<ScaleShare>,
     pub decision: MixDecisionPart,
+}
+
+/// What a service asked and got of a pool that others ask as well.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ScaleShare {
+    pub pool: String,
+    /// GPUs of the pool; null: as many as are asked for.
+    pub gpus: Option<u32>,
+    pub guaranteed: u32,
+    /// GPUs without which requests are late, all that it asks for, and those of a replica.
+    pub needs: u32,
+    pub wants: u32,
+    pub each: u32,
+    /// The share of its error budget that is used: 1, all of it.
+    pub at_risk: f64,
+    /// Money that is left; null: nobody counts it.
+    pub budget: Option<f64>,
+    pub holds: u32,
+    pub got: u32,
+    /// The rule by which it got the last of them.
+    pub by: ScaleGrantedBy,
+    /// GPUs that it asked for and did not get.
+    pub short: u32,
+}
+
+/// The rule by which a service got the last of its GPUs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ScaleGrantedBy {
+    Nothing,
+    Guarantee,
+    AtRisk,
+    Need,
+    Budget,
 }
 
 /// What a mix is decided by. Times are nanoseconds.

@@ -1,8 +1,8 @@
 //! Controllers are asked, and where GPUs are short they are shared out.
 
-use super::{Running, STEP, Told, follow::Moment, free, market::Market};
+use super::{Running, STEP, Shared, Told, follow::Moment, free, market::Market};
 use crate::{
-    arbitrate::{Ask, Grant, share},
+    arbitrate::{Ask, share},
     controller::variants::{MixDecision, MixSeen, Need},
     variant::pools,
 };
@@ -17,7 +17,7 @@ struct Asked {
     pools: Vec<usize>,
     gpus: Vec<u32>,
     decision: MixDecision,
-    grants: Vec<Grant>,
+    shares: Vec<Shared>,
 }
 
 /// Asks those whose time it is, and goes to what they want.
@@ -52,11 +52,11 @@ pub(super) fn ask(
             pools,
             gpus,
             decision,
-            grants: Vec::new(),
+            shares: Vec::new(),
         });
     }
     if all.len() > 1 && !asked.is_empty() {
-        arbitrate(all, &fleet, &mut asked);
+        arbitrate(all, market, &mut asked);
     }
     for one in asked {
         told(&Told {
@@ -64,7 +64,7 @@ pub(super) fn ask(
             seen: &one.seen,
             gpus: &one.gpus,
             decision: &one.decision,
-            grants: &one.grants,
+            shares: &one.shares,
         });
         let mut free = free(all, market);
         if let Some(running) = all.get_mut(one.at) {
@@ -135,23 +135,32 @@ fn asks(all: &[Running<'_>], one: &Asked, pool: usize) -> Ask {
 }
 
 /// Shares each pool out among those who are asked, and has them choose again of what they got and nobody took.
-fn arbitrate(all: &[Running<'_>], fleet: &[u32], asked: &mut [Asked]) {
-    let mut left = fleet.to_vec();
+fn arbitrate(all: &[Running<'_>], market: &Market, asked: &mut [Asked]) {
+    let fleet = market.gpus();
+    let mut left = fleet.clone();
     for (pool, gpus) in fleet.iter().enumerate() {
         let each: Vec<Ask> = asked.iter().map(|one| asks(all, one, pool)).collect();
         let grants = share(*gpus, &each);
         if let Some(left) = left.get_mut(pool).filter(|_| *gpus != u32::MAX) {
             *left -= grants.iter().map(|one| one.gpus).sum::<u32>().min(*gpus);
         }
-        for (one, grant) in asked.iter_mut().zip(grants) {
-            one.grants.push(grant);
+        for ((one, ask), grant) in asked.iter_mut().zip(each).zip(grants) {
+            if one.pools.contains(&pool) {
+                one.shares.push(Shared {
+                    place: pool,
+                    pool: market.name(pool).to_owned(),
+                    gpus: (*gpus != u32::MAX).then_some(*gpus),
+                    ask,
+                    grant,
+                });
+            }
         }
     }
     for one in asked.iter_mut() {
-        let short = one.grants.iter().any(|grant| grant.short > 0);
+        let short = one.shares.iter().any(|share| share.grant.short > 0);
         let of = one.pools.iter().map(|pool| {
-            let grant = one.grants.get(*pool).map_or(0, |grant| grant.gpus);
-            grant.saturating_add(left.get(*pool).copied().unwrap_or(0))
+            let left = left.get(*pool).copied().unwrap_or(0);
+            one.granted(*pool).saturating_add(left)
         });
         one.gpus = of.collect();
         if !short {
@@ -167,10 +176,18 @@ fn arbitrate(all: &[Running<'_>], fleet: &[u32], asked: &mut [Asked]) {
         // What it takes beyond its grant others cannot.
         for pool in &one.pools {
             let takes = asks(all, one, *pool).wants;
-            let grant = one.grants.get(*pool).map_or(0, |grant| grant.gpus);
+            let grant = one.granted(*pool);
             if let Some(left) = left.get_mut(*pool).filter(|left| **left != u32::MAX) {
                 *left -= takes.saturating_sub(grant).min(*left);
             }
         }
+    }
+}
+
+impl Asked {
+    /// GPUs of a pool that it got.
+    fn granted(&self, pool: usize) -> u32 {
+        let share = self.shares.iter().find(|share| share.place == pool);
+        share.map_or(0, |share| share.grant.gpus)
     }
 }

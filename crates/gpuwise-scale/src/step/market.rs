@@ -60,6 +60,10 @@ impl Market {
             .unwrap_or(0)
     }
 
+    pub(super) fn name(&self, place: usize) -> &str {
+        self.0.get(place).map_or("", |pool| &pool.name)
+    }
+
     pub(super) fn gpus(&self) -> Vec<u32> {
         self.0.iter().map(|pool| pool.gpus).collect()
     }

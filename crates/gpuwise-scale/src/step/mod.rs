@@ -17,7 +17,7 @@ pub use outcome::{StepOutcome, VariantOutcome};
 pub use requests::Lengths;
 
 use crate::{
-    arbitrate::Grant,
+    arbitrate::{Ask, Grant},
     controller::variants::{MixController, MixDecision, MixSeen},
     fluid::{Demand, negative_binomial},
     variant::Variant,
@@ -70,8 +70,20 @@ pub struct Told<'a> {
     /// GPUs that it may have, of each of its pools.
     pub gpus: &'a [u32],
     pub decision: &'a MixDecision,
-    /// What it got of each pool of the fleet, where several ask.
-    pub grants: &'a [Grant],
+    /// What it asked and got of each of its pools, where several services ask.
+    pub shares: &'a [Shared],
+}
+
+/// What a service asked and got of a pool that others ask as well.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Shared {
+    /// The place of the pool in the fleet, and its name.
+    pub place: usize,
+    pub pool: String,
+    /// GPUs of it; `None`: as many as are asked for.
+    pub gpus: Option<u32>,
+    pub ask: Ask,
+    pub grant: Grant,
 }
 
 /// Seconds of a step.

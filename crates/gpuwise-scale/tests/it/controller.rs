@@ -100,6 +100,46 @@ fn an_outage_does_not_divide_by_nothing_and_demand_comes_back() {
     assert!(ready >= Some(16), "{ready:?}");
 }
 
+#[test]
+fn what_falls_slowly_is_followed_in_few_steps() {
+    // From 100 to 60 replicas within two hours, of which 480 decisions know.
+    let mut ours = Gpuwise::new(Rules {
+        warm_cost: Some(0.1),
+        ..service_of(1.0)
+    });
+    let (mut ready, mut changes) = (110, 0);
+    for step in 1..=480_u64 {
+        let rate = 100.0 - 40.0 * step as f64 / 480.0;
+        let wanted = ours
+            .decide(&seen(step * 15, ready, Some(rate * 15.0)))
+            .wanted;
+        changes += u32::from(wanted.replicas != ready);
+        ready = wanted.replicas;
+        assert!(f64::from(ready) >= rate, "{step}: {ready}");
+    }
+    assert!((3..=10).contains(&changes), "{changes}");
+    assert!(ready <= 75, "{ready}");
+}
+
+#[test]
+fn what_is_on_its_way_out_is_not_decided_again() {
+    // Ten were wanted, and five more serve until those are ready: ten are wanted still.
+    let mut ours = Gpuwise::new(Rules {
+        warm_cost: Some(0.1),
+        ..service_of(5.0)
+    });
+    let mut last = Decision::default();
+    for step in 1..=40 {
+        last = ours.decide(&seen(step * 15, 10, Some(45.0 * 15.0)));
+    }
+    assert_eq!(last.wanted.replicas, 10);
+    let beside = ours.decide(&seen(41 * 15, 15, Some(45.0 * 15.0)));
+    assert_eq!(
+        (beside.wanted.replicas, beside.because),
+        (10, Because::Band)
+    );
+}
+
 fn seen(second: u64, ready: u32, arrived: Option<f64>) -> Observed {
     Observed {
         now: Nanoseconds(second * SECOND),

@@ -1,9 +1,9 @@
 //! Requests one by one, against queues whose answers are known, and against the flow.
 
 use gpuwise_scale::{
+    controller::variants::Single,
     controller::{Controller, Decision, Observed},
     fluid::{Demand, Service},
-    controller::variants::Single,
     peers::Static,
     step::{Fleet, Form, Lengths, StepOutcome, Tenant, run},
     variant::{Price, Spot, Variant},

@@ -1,10 +1,12 @@
 //! What the controller of several variants does, told by hand.
 
 use gpuwise_scale::{
-    controller::{Because, Decision, Rules, Wanted},
     controller::variants::{
         Limit, MixController, MixDecision, MixRules, MixSeen, Mixed, MixedBy, Need, VariantSeen,
     },
+    controller::{Because, Decision, Rules, Wanted},
+    fluid::Demand,
+    step::{Fleet, Form, Tenant, run},
     variant::{Price, Spot, Variant, pools},
 };
 use gpuwise_units::Nanoseconds;
@@ -252,6 +254,72 @@ fn a_price_that_rises_moves_what_it_pays_to_move() {
     let mut ready = seen(&[4, 4]);
     ready.now = Nanoseconds(3800 * SECOND);
     assert_eq!(replicas(&of.choose(&need, &ready, &[])), [0, 4]);
+}
+
+#[test]
+fn what_is_there_stays_while_nothing_is_much_cheaper() {
+    let of = |price: f64| mixed(vec![variant("a", 5.0, 1.0), variant("b", 5.0, price)]);
+    let asks = |of: &Mixed, serve: f64, because: Because| {
+        let mut need = need(of, serve, serve * 0.9);
+        need.decision.because = because;
+        need
+    };
+    // 12 % an hour is 2 % of what half an hour and the starts cost; half the price is gone to.
+    let near = of(0.88);
+    let there = seen(&[4, 0]);
+    let stays = near.choose(&asks(&near, 20.0, Because::Band), &there, &[]);
+    assert_eq!(replicas(&stays), [4, 0]);
+    let far = of(0.5);
+    let goes = far.choose(&asks(&far, 20.0, Because::Band), &there, &[]);
+    assert_eq!(replicas(&goes), [4, 4]);
+    // More: what is missing alone is started. Fewer: nothing is.
+    let more = near.choose(&asks(&near, 25.0, Because::Demand), &there, &[]);
+    assert_eq!(replicas(&more), [4, 1]);
+    let fewer = near.choose(&asks(&near, 15.0, Because::Demand), &seen(&[3, 2]), &[]);
+    assert_eq!(replicas(&fewer), [1, 2]);
+}
+
+/// A day of two waves with a crowd on them, four variants of which two are spot.
+#[test]
+fn a_mix_changes_seldom() {
+    let spot = |name: &str, price: f64| Variant {
+        spot: Some(LOSSES),
+        ..variant(name, 1.6, price)
+    };
+    let variants = vec![
+        variant("small", 1.6, 0.7),
+        spot("east", 0.31),
+        spot("west", 0.40),
+        variant("large", 39.0, 11.07),
+    ];
+    let rates = (0..144).map(|at| {
+        let wave = 60.0 + 30.0 * (f64::from(at) / 144.0 * std::f64::consts::TAU * 2.0).sin();
+        if at % 36 == 20 { wave * 1.3 } else { wave }
+    });
+    let tenant = Tenant {
+        name: "service".into(),
+        demand: Demand {
+            period: 600.0,
+            rates: rates.collect(),
+        },
+        controller: Box::new(mixed(variants.clone())),
+        variants,
+        wait: 2.0,
+        objective: 0.99,
+        dispersion: 3.0,
+        guaranteed: Vec::new(),
+        budget: None,
+    };
+    let fleet = Fleet {
+        gpus: Vec::new(),
+        form: Form::Flow,
+        seed: 1,
+    };
+    let out = run(&fleet, &mut [tenant], |_| {}).remove(0);
+    // 3,000 in fourteen days.
+    assert!(out.changes <= 214, "{}", out.changes);
+    assert!(out.kept() > 0.99, "{}", out.kept());
+    assert!(out.cost / out.bound < 1.45, "{}", out.cost / out.bound);
 }
 
 /// Goes along with what is decided: what is wanted is there at the next period.

@@ -6,7 +6,7 @@ use crate::{
     figures::amount,
     record::{Fields, Record},
 };
-use gpuwise_domain::scale::{ScaleMix, ScaleMixPart, ScaleReason};
+use gpuwise_domain::scale::{ScaleGrant, ScaleMix, ScaleMixPart, ScaleReason};
 use std::fmt::Write as _;
 
 impl Record for ScaleMix {
@@ -41,6 +41,7 @@ impl Record for ScaleMix {
         of.field("refused", |m| m.refused);
         of.list("variants", |m| &m.variants);
         of.list("reasons", |m| &m.reasons);
+        of.list("grants", |m| &m.grants);
     }
 }
 
@@ -60,6 +61,20 @@ impl Record for ScaleMixPart {
         of.column("starts", "Starts", |p| p.starts);
         of.column("per_month", "30 days", |p| p.per_month.as_f64())
             .said_of(amount);
+    }
+}
+
+impl Record for ScaleGrant {
+    const NAME: &'static str = "ScaleGrant";
+
+    fn fields(of: &mut Fields<'_, Self>) {
+        of.column("pool", "Pool", |g| g.pool.as_str());
+        of.column("by", "Got by", |g| g.by.as_str());
+        of.column("decisions", "Decisions", |g| g.decisions);
+        of.column("asked_gpus", "GPUs asked for", |g| g.asked)
+            .said_of(|gpus| format!("{gpus:.1}"));
+        of.column("got_gpus", "Got", |g| g.got)
+            .said_of(|gpus| format!("{gpus:.1}"));
     }
 }
 
@@ -86,6 +101,10 @@ pub(super) fn text(mixes: &[ScaleMix], style: Style) -> String {
         }
         out.push('\n');
         out += &crate::record::table(&mix.variants).to_text(style);
+        if !mix.grants.is_empty() {
+            out.push('\n');
+            out += &crate::record::table(&mix.grants).to_text(style);
+        }
         let mut reasons: Vec<&ScaleReason> = mix.reasons.iter().collect();
         reasons.sort_by(|a, b| b.decisions.cmp(&a.decisions).then(a.reason.cmp(&b.reason)));
         let each = reasons

@@ -440,6 +440,8 @@ mean = 8
             "waves.csv",
             "--variants",
             "services.toml",
+            "--log",
+            "shared.jsonl",
         ],
     );
     let of = |at: usize, field: &str| said["mixes"][at][field].as_f64().expect("a figure");
@@ -459,6 +461,30 @@ mean = 8
     let reasons = |at: usize| said["mixes"][at]["reasons"].to_string();
     assert!(reasons(0).contains("by guarantee") && !reasons(1).contains("by guarantee"));
     assert!(reasons(1).contains("short of GPUs"), "{}", reasons(1));
+    let grants = said["mixes"][0]["grants"].as_array().expect("grants");
+    let own = grants.iter().find(|one| one["by"] == "guarantee");
+    assert!(own.is_some_and(|one| one["pool"] == "only" && one["got_gpus"].as_f64() > Some(0.0)));
+    // Each grant is in the log with what was asked, and is shared out again to the same.
+    let log = std::fs::read_to_string(place.path("shared.jsonl")).expect("a log");
+    for line in log.lines().step_by(997) {
+        crate::schemas::held(&serde_json::from_str(line).expect("JSON"));
+    }
+    assert!(log.contains(r#""by":"guarantee""#) && log.contains(r#""guaranteed":8"#));
+    let again = place.run(&["scale", "replay", "--again", "shared.jsonl"]);
+    assert!(
+        again.code == 0 && again.out.contains(", 0 differ"),
+        "{}",
+        again.out
+    );
+    let other = log.replacen(r#""by":"guarantee""#, r#""by":"budget""#, 1);
+    place.write("other.jsonl", other);
+    let again = place.run(&["scale", "replay", "--again", "other.jsonl"]);
+    assert!(
+        again.code == 1 && again.out.contains(", 1 differ"),
+        "{}",
+        again.out
+    );
+    assert!(again.out.contains("only: was"), "{}", again.out);
 }
 
 #[test]

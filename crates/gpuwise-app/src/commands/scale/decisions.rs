@@ -5,8 +5,9 @@ use crate::{
     error::Problem,
 };
 use gpuwise_scale::{
+    arbitrate::{Ask, Grant, GrantedBy, share},
     controller::variants::{MixController, MixDecision, MixRules, MixSeen, Mixed},
-    step::Told,
+    step::{Shared, Told},
 };
 use gpuwise_wire::scale::SCALE_MIX_DECISION_SCHEMA as SCHEMA;
 use serde::{Deserialize, Serialize};
@@ -29,7 +30,118 @@ struct Line {
     seen: MixSeen,
     /// GPUs of each pool that it may have.
     gpus: Vec<u32>,
+    /// What it asked and got of each of its pools, where several services ask.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    shares: Vec<Share>,
     decision: MixDecision,
+}
+
+/// What a service asked and got of a pool.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Share {
+    pool: String,
+    /// GPUs of the pool; none: as many as are asked for.
+    gpus: Option<u32>,
+    guaranteed: u32,
+    needs: u32,
+    wants: u32,
+    each: u32,
+    at_risk: f64,
+    /// None: nobody counts it.
+    budget: Option<f64>,
+    holds: u32,
+    got: u32,
+    by: GrantedBy,
+    short: u32,
+}
+
+impl From<&Shared> for Share {
+    fn from(of: &Shared) -> Self {
+        let Shared {
+            place: _,
+            pool,
+            gpus,
+            ask,
+            grant,
+        } = of;
+        Self {
+            pool: pool.clone(),
+            gpus: *gpus,
+            guaranteed: ask.guaranteed,
+            needs: ask.needs,
+            wants: ask.wants,
+            each: ask.each,
+            at_risk: ask.at_risk,
+            budget: ask.budget.is_finite().then_some(ask.budget),
+            holds: ask.holds,
+            got: grant.gpus,
+            by: grant.by,
+            short: grant.short,
+        }
+    }
+}
+
+impl Share {
+    fn ask(&self) -> Ask {
+        Ask {
+            guaranteed: self.guaranteed,
+            needs: self.needs,
+            wants: self.wants,
+            each: self.each,
+            at_risk: self.at_risk,
+            budget: self.budget.unwrap_or(f64::INFINITY),
+            holds: self.holds,
+        }
+    }
+
+    const fn grant(&self) -> Grant {
+        Grant {
+            gpus: self.got,
+            by: self.by,
+            short: self.short,
+        }
+    }
+}
+
+/// Services that were asked at the same moment, and what each asked of a pool: by the number of its line.
+#[derive(Default)]
+struct Together {
+    now: Option<u64>,
+    pools: BTreeMap<String, Vec<(usize, Share)>>,
+}
+
+impl Together {
+    /// Takes a line; those of the moment before it are shared out again, and what differs is said.
+    fn take(&mut self, number: usize, line: &Line) -> Vec<(usize, String)> {
+        let differ = if self.now == Some(line.seen.now.0) {
+            Vec::new()
+        } else {
+            self.again()
+        };
+        self.now = Some(line.seen.now.0);
+        for share in &line.shares {
+            let of = self.pools.entry(share.pool.clone()).or_default();
+            of.push((number, share.clone()));
+        }
+        differ
+    }
+
+    fn again(&mut self) -> Vec<(usize, String)> {
+        let mut differ = Vec::new();
+        for (pool, asked) in std::mem::take(&mut self.pools) {
+            let gpus = asked.first().and_then(|(_, one)| one.gpus);
+            let asks: Vec<Ask> = asked.iter().map(|(_, one)| one.ask()).collect();
+            let grants = share(gpus.unwrap_or(u32::MAX), &asks);
+            for ((number, was), is) in asked.iter().zip(grants) {
+                if was.grant() != is {
+                    let was = was.grant();
+                    differ.push((*number, format!("{pool}: was {was:?}; is {is:?}")));
+                }
+            }
+        }
+        differ
+    }
 }
 
 /// Where decisions are written, if anywhere.
@@ -72,6 +184,7 @@ impl Log {
             rules: first.then(|| rules.clone()),
             seen: told.seen.clone(),
             gpus: told.gpus.to_vec(),
+            shares: told.shares.iter().map(Share::from).collect(),
             decision: told.decision.clone(),
         };
         let written = serde_json::to_writer(&mut *file, &line)
@@ -103,6 +216,13 @@ pub(super) fn again(context: &Context, file: &Path) -> anyhow::Result<Exit> {
     let mut services: BTreeMap<String, Mixed> = BTreeMap::new();
     let (mut count, mut out) = (0, String::new());
     let mut differ = 0;
+    let mut together = Together::default();
+    let shared = |differ: &mut usize, out: &mut String, found: Vec<(usize, String)>| {
+        for (number, what) in found {
+            *differ += 1;
+            let _ = writeln!(out, "line {number}: {what}");
+        }
+    };
     for (text, number) in text
         .lines()
         .zip(1..)
@@ -114,6 +234,7 @@ pub(super) fn again(context: &Context, file: &Path) -> anyhow::Result<Exit> {
             let why = format!("schema is {:?}; expected {SCHEMA:?}", line.schema);
             return Err(wrong(number, &why).into());
         }
+        shared(&mut differ, &mut out, together.take(number, &line));
         let of = line.service;
         if let Some(rules) = line.rules {
             services.insert(of.clone(), Mixed::new(rules));
@@ -133,6 +254,7 @@ pub(super) fn again(context: &Context, file: &Path) -> anyhow::Result<Exit> {
             let _ = writeln!(out, "line {number}: was {was}; is {is}");
         }
     }
+    shared(&mut differ, &mut out, together.again());
     context.data(&format!("{count} decisions, {differ} differ\n{out}"))?;
     Ok(if differ == 0 { Exit::Yes } else { Exit::No })
 }

@@ -2,13 +2,13 @@
 
 use super::decisions::Log;
 use crate::progress;
-use gpuwise_domain::scale::{ScaleMix, ScaleMixPart, ScaleReason};
+use gpuwise_domain::scale::{ScaleGrant, ScaleMix, ScaleMixPart, ScaleReason};
 use gpuwise_scale::{
-    arbitrate::{Grant, GrantedBy},
+    arbitrate::GrantedBy,
     controller::Rules,
-    fluid::{Demand, Service},
     controller::variants::{MixDecision, MixRules, Mixed},
-    step::{Fleet, Form, StepOutcome, Tenant, run},
+    fluid::{Demand, Service},
+    step::{Fleet, Form, Shared, StepOutcome, Tenant, run},
     variant::Variant,
 };
 use gpuwise_units::{Currency, HourlyPrice, Money, Nanoseconds};
@@ -90,23 +90,17 @@ impl Asked<'_> {
             .iter()
             .map(|one| self.tenant(one, variants))
             .collect();
-        let mut reasons: Vec<BTreeMap<String, u32>> = vec![BTreeMap::new(); asking.len()];
+        let mut said = vec![Said::default(); asking.len()];
         let out = run(&fleet, &mut tenants, |told| {
-            if let Some(counts) = reasons.get_mut(told.tenant) {
-                let mut said = words(told.decision);
-                if asking.len() > 1 {
-                    said.extend(granted(told.grants));
-                }
-                for word in said {
-                    *counts.entry(word).or_default() += 1;
-                }
+            if let Some(said) = said.get_mut(told.tenant) {
+                said.take(told.decision, told.shares);
             }
             if let (Some(rules), Some(of)) = (rules.get(told.tenant), asking.get(told.tenant)) {
                 log.write(of.name, rules, told);
             }
         });
-        let each = out.iter().zip(asking).zip(reasons);
-        each.map(|((out, asking), reasons)| self.row(name, asking, variants, out, reasons))
+        let each = out.iter().zip(asking).zip(said);
+        each.map(|((out, asking), said)| self.row(name, asking, variants, out, said))
             .collect()
     }
 
@@ -116,7 +110,7 @@ impl Asked<'_> {
         asking: &Asking<'_>,
         variants: &[Variant],
         out: &StepOutcome,
-        reasons: BTreeMap<String, u32>,
+        said: Said,
     ) -> ScaleMix {
         let length = asking.demand.length();
         let money = |amount: f64| Money {
@@ -149,9 +143,15 @@ impl Asked<'_> {
             restarted: out.restarted,
             refused: out.refused,
             variants: parts.collect(),
-            reasons: reasons
+            reasons: said
+                .reasons
                 .into_iter()
                 .map(|(reason, decisions)| ScaleReason { reason, decisions })
+                .collect(),
+            grants: said
+                .grants
+                .into_iter()
+                .map(|((pool, by), got)| got.mean(pool, by))
                 .collect(),
         }
     }
@@ -186,20 +186,67 @@ impl Asked<'_> {
     }
 }
 
-/// By which rules a service got GPUs that others ask for as well, and whether it got fewer than it asked for.
-fn granted(grants: &[Grant]) -> BTreeSet<String> {
-    let by = |grant: &Grant| match grant.by {
+/// What was said of decisions.
+#[derive(Debug, Clone, Default)]
+struct Said {
+    reasons: BTreeMap<String, u32>,
+    /// By pool, and the rule.
+    grants: BTreeMap<(String, &'static str), Got>,
+}
+
+/// Decisions, and GPUs that were asked for and got in them.
+#[derive(Debug, Clone, Copy, Default)]
+struct Got {
+    decisions: u32,
+    asked: u64,
+    got: u64,
+}
+
+impl Got {
+    fn mean(self, pool: String, by: &str) -> ScaleGrant {
+        let decisions = f64::from(self.decisions.max(1));
+        ScaleGrant {
+            pool,
+            by: by.to_owned(),
+            decisions: self.decisions,
+            asked: self.asked as f64 / decisions,
+            got: self.got as f64 / decisions,
+        }
+    }
+}
+
+impl Said {
+    fn take(&mut self, decision: &MixDecision, shares: &[Shared]) {
+        let short = shares.iter().any(|share| share.grant.short > 0);
+        let by = shares.iter().filter_map(|share| by(share.grant.by));
+        let by: BTreeSet<String> = by.map(|by| format!("by {by}")).collect();
+        let words = words(decision).into_iter().chain(by);
+        for word in words.chain(short.then(|| "short of GPUs".to_owned())) {
+            *self.reasons.entry(word).or_default() += 1;
+        }
+        for share in shares.iter().filter(|share| share.ask.wants > 0) {
+            let rule = by_rule(share.grant.by);
+            let got = self.grants.entry((share.pool.clone(), rule)).or_default();
+            got.decisions += 1;
+            got.asked += u64::from(share.ask.wants);
+            got.got += u64::from(share.grant.gpus);
+        }
+    }
+}
+
+/// The rule by which a service got GPUs that others ask for as well.
+const fn by(rule: GrantedBy) -> Option<&'static str> {
+    match rule {
         GrantedBy::Nothing => None,
-        GrantedBy::Guarantee => Some("by guarantee"),
-        GrantedBy::AtRisk => Some("by SLO at risk"),
-        GrantedBy::Need => Some("by need"),
-        GrantedBy::Budget => Some("by budget"),
-    };
-    let short = grants.iter().any(|grant| grant.short > 0);
-    let all = grants.iter().filter_map(by);
-    all.chain(short.then_some("short of GPUs"))
-        .map(str::to_owned)
-        .collect()
+        GrantedBy::Guarantee => Some("guarantee"),
+        GrantedBy::AtRisk => Some("SLO at risk"),
+        GrantedBy::Need => Some("need"),
+        GrantedBy::Budget => Some("budget"),
+    }
+}
+
+fn by_rule(rule: GrantedBy) -> &'static str {
+    by(rule).unwrap_or("nothing")
 }
 
 /// The reasons of a decision: the amount's, what limited it, and each variant's that changed.

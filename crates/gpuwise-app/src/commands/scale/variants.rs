@@ -11,8 +11,8 @@ use gpuwise_domain::{
     scale::{ScaleMix, ScaleSample, ScaleVariant},
 };
 use gpuwise_scale::{
-    fluid::Service,
     cover::{self, Choice},
+    fluid::Service,
     step::Form,
     variant::{Price, Variant},
 };

@@ -44,6 +44,8 @@ pub(super) struct Offers {
     pub(super) of: Vec<(usize, From)>,
     pub(super) items: Vec<Item>,
     pub(super) needs: Needs,
+    /// Requests a second that arrive: less than that may not be left of a loss.
+    pub(super) arrives: f64,
     /// Requests a second that are served now, or could be in seconds.
     pub(super) now: f64,
     /// GPUs of each pool that may be used.
@@ -87,6 +89,7 @@ impl Offers {
             of: Vec::new(),
             items: Vec::new(),
             needs: [0.0; NEEDS],
+            arrives: need.decision.demand.min(need.serve()),
             now: 0.0,
             gpus: Vec::new(),
         };
@@ -110,7 +113,7 @@ impl Offers {
         offers.gpus = gpus;
         offers.now = need.serve().min(now);
         offers.needs[TOTAL] = need.serve();
-        let arrives = need.decision.demand.min(need.serve());
+        let arrives = offers.arrives;
         let band = controller.amount.band(arrives, arrives);
         let lost = offers.needs.iter_mut().skip(LOST);
         for (slot, left) in lost.zip(left) {

@@ -38,6 +38,7 @@ impl Offers {
             of: self.of.clone(),
             items: items.collect(),
             needs: self.needs,
+            arrives: self.arrives,
             now: self.now,
             gpus: self.gpus.clone(),
         }
@@ -93,9 +94,19 @@ impl Offers {
             of: self.of.clone(),
             items: items.collect(),
             needs: self.needs,
+            arrives: self.arrives,
             now: self.now,
             gpus: self.gpus.clone(),
         }
+    }
+
+    /// The same where so much is left of a loss as arrives, and no more.
+    pub(super) fn barely(&self) -> Self {
+        let mut barely = self.limited(|_| true);
+        for need in barely.needs.iter_mut().skip(LOST) {
+            *need = need.min(self.arrives);
+        }
+        barely
     }
 
     /// All that serves or is about to.
@@ -157,6 +168,7 @@ impl Offers {
             of: self.of.clone(),
             items,
             needs: [0.0; NEEDS],
+            arrives: self.arrives,
             now: 0.0,
             gpus,
         }

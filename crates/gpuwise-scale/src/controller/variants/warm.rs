@@ -28,6 +28,7 @@ impl Offers {
             of: Vec::new(),
             items: Vec::new(),
             needs: [0.0; NEEDS],
+            arrives: self.arrives,
             now: 0.0,
             gpus: self.gpus.clone(),
         };
