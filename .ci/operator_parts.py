@@ -150,6 +150,7 @@ def part(check, operator):
     gangs(check, operator)
     restarts(check, operator)
     certificates(check, operator)
+    workloads(check, operator)
     namespaces(check, operator)
     speed(check, operator)
     operator.stop()
@@ -270,7 +271,8 @@ def gangs(check, operator):
 def restarts(check, operator):
     """Two operators: one leads; it is killed in the middle of it, and the other goes on."""
     cluster = check.cluster
-    first = next(one for one in operator.running if one.poll() is None)
+    first = next((one for one in operator.running if one.poll() is None), None) or operator.start(name="first")
+    until("the first leads", 30, lambda: operator.leads(first))
     second = operator.start(name="second", webhook=False)
     if operator.leads(second) or not operator.leads(first):
         raise SystemExit("two lead, or none")
@@ -308,6 +310,34 @@ def certificates(check, operator):
             raise SystemExit("a pod got no gate while the certificate was renewed")
         made += 1
     print(f"certificates of 26 s: renewed for {time.monotonic() - began:.0f} s, {made} pods all gated", flush=True)
+    operator.kill(process, signal.SIGTERM)
+
+
+def workloads(check, operator):
+    """A model with its SLO and traffic gets GPUs, a Deployment and a Service; they go with it."""
+    cluster = check.cluster
+    process = operator.start(name="sizes")
+    operator.webhook_answers()
+    object = {"apiVersion": "gpuwise.dev/v1alpha1", "kind": "GpuWorkload", "metadata": {"name": "chat", "namespace": "team"}}
+    object["spec"] = {"model": "meta-llama/Llama-3.1-8B", "traffic": {"rate": "8/s"}, "slo": {"ttft": "p95:1s", "tpot": "p95:50ms"}}
+    create(cluster, [object])
+    get = lambda path: cluster.kubectl("get", "gpuworkload", "chat", "-n", "team", "-o", "jsonpath={" + path + "}")
+    until("it is sized", 60, lambda: get('.status.conditions[?(@.type=="Applied")].status') == "True" or get(".status"))
+    replicas = int(get(".status.replicas"))
+    until("its pods run where we said", 60, lambda: len(bound(cluster)) == replicas or len(bound(cluster)))
+    where_we_said(cluster)
+    print(f"GpuWorkload chat: {get('.status.decision.why')}; {get('.status.decision.costPerHour')}/h", flush=True)
+    cluster.kubectl("scale", "gpuworkload", "chat", "-n", "team", "--replicas", "3")
+    until("it is scaled", 60, lambda: len(bound(cluster)) == 3 or len(bound(cluster)))
+    wrong = json.loads(json.dumps(object))
+    wrong["metadata"]["name"], wrong["spec"]["model"] = "nobody", "no-such/model"
+    create(cluster, [wrong])
+    said = lambda: cluster.kubectl("get", "gpuworkload", "nobody", "-n", "team", "-o", 'jsonpath={.status.conditions[?(@.type=="Sized")].message}')
+    until("what is wrong is said", 60, lambda: bool(said()) or "nothing")
+    print(f"GpuWorkload nobody: {said()}", flush=True)
+    cluster.kubectl("delete", "gpuworkload", "chat", "nobody", "-n", "team")
+    until("what was made goes with it", 60, lambda: not cluster.kubectl("get", "deployments,services", "-n", "team", "-o", "name"))
+    clear(cluster)
     operator.kill(process, signal.SIGTERM)
 
 

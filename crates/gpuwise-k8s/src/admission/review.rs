@@ -47,6 +47,7 @@ struct Spec {
     containers: Vec<Container>,
     node_selector: Option<Names>,
     node_name: Option<String>,
+    scheduler_name: Option<String>,
     scheduling_gates: Option<Vec<Gate>>,
     scheduling_group: Option<Group>,
     affinity: Option<Affinity>,
@@ -123,8 +124,12 @@ fn changes(
     warnings: &mut Vec<String>,
 ) {
     let gates = pod.spec.scheduling_gates.as_deref().unwrap_or_default();
-    // Who has it already was gated by its template.
-    if pod.spec.node_name.is_some() || gates.iter().any(|gate| gate.name == GATE) {
+    let scheduler = pod.spec.scheduler_name.as_deref().unwrap_or_default();
+    // Who has it already was gated by its template; another scheduler's pods are that one's.
+    if pod.spec.node_name.is_some()
+        || !matches!(scheduler, "" | "default-scheduler")
+        || gates.iter().any(|gate| gate.name == GATE)
+    {
         return;
     }
     match asked(pod) {
@@ -273,6 +278,9 @@ mod tests {
         let mut bound = pod(json!({"nvidia.com/gpu": 8}), json!({}));
         bound["spec"]["nodeName"] = "n1".into();
         assert!(answer(bound).1.is_empty());
+        let mut other = pod(json!({"nvidia.com/gpu": 8}), json!({}));
+        other["spec"]["schedulerName"] = "volcano".into();
+        assert!(answer(other).1.is_empty());
     }
 
     #[test]

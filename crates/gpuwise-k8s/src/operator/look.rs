@@ -34,6 +34,13 @@ const TOGETHER: Duration = Duration::from_millis(10);
 /// Writes at once at most.
 const AT_ONCE: usize = 32;
 
+/// Events that wait to be written, at most, and how many are written at once: gates go first.
+const EVENTS: usize = 16_384;
+const EVENTS_AT_ONCE: usize = 4;
+
+/// Something to be said of a pod that was placed.
+type Said = (Term, Arc<Pod>, String);
+
 /// After the first failure a pod is left alone for so long, twice as long after the next, at most [`MOST`].
 const FIRST: Duration = Duration::from_millis(500);
 const MOST: Duration = Duration::from_secs(60);
@@ -44,6 +51,7 @@ const AGAIN: Duration = Duration::from_secs(60);
 pub(super) struct Looks {
     writer: Writer,
     journal: Arc<Journal>,
+    events: mpsc::Sender<Said>,
     mode: Mode,
     terms: watch::Receiver<Option<Term>>,
     products: watch::Sender<Arc<BTreeSet<String>>>,
@@ -67,8 +75,12 @@ impl Looks {
         products: watch::Sender<Arc<BTreeSet<String>>>,
         metrics: Arc<Metrics>,
     ) -> Self {
+        let writer = Writer { client, metrics };
+        let (events, said) = mpsc::channel(EVENTS);
+        tokio::spawn(say_all(writer.clone(), said));
         Self {
-            writer: Writer { client, metrics },
+            writer,
+            events,
             journal: Arc::clone(&settings.journal),
             mode: settings.mode,
             terms,
@@ -238,10 +250,9 @@ impl Looks {
                     self.state.sent(pod, &one.node);
                     self.failed.remove(&pod.uid);
                     self.said.remove(&pod.uid);
-                    let (writer, term, pod) = (self.writer.clone(), term.clone(), Arc::clone(pod));
                     let words = format!("Goes to {} (plan {plan})", one.words);
                     // An event more or less changes nothing: nobody waits for it.
-                    tokio::spawn(async move { writer.event(&term, &pod, "Placed", &words).await });
+                    let _ = self.events.try_send((term.clone(), Arc::clone(pod), words));
                 }
                 // A watch brings what is.
                 Wrote::Changed => whole = false,
@@ -307,6 +318,18 @@ impl Looks {
         }
         whole
     }
+}
+
+async fn say_all(writer: Writer, said: mpsc::Receiver<Said>) {
+    let all = futures_util::stream::unfold(said, |mut said| async move {
+        let next = said.recv().await?;
+        Some((next, said))
+    });
+    let writer = &writer;
+    all.for_each_concurrent(EVENTS_AT_ONCE, |(term, pod, words)| async move {
+        writer.event(&term, &pod, "Placed", &words).await;
+    })
+    .await;
 }
 
 /// What is said of a pod that would be placed, where nobody acts.
