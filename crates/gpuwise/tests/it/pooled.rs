@@ -75,7 +75,7 @@ fn what_is_started_often_starts_from_host_memory_and_what_is_not_does_without() 
     );
     let flags = [
         "--speed",
-        "2400",
+        "1200",
         "--start-takes",
         "120s",
         "--warm-start-takes",
@@ -108,7 +108,8 @@ fn what_is_started_often_starts_from_host_memory_and_what_is_not_does_without() 
         let one = start(&scaling, from).unwrap_or(&Value::Null);
         one["median"].as_f64()
     };
-    assert!(median("weights in host memory") < Some(60.0), "{scaling}");
+    // What was stated is 75 s in the median, two minutes nine times of ten: it is learned that these are shorter.
+    assert!(median("weights in host memory") < Some(75.0), "{scaling}");
     // Both do not fit into 100 GB.
     assert_eq!(shown(&daemon, &seldom)["weights"], Value::Null);
     let text = daemon
