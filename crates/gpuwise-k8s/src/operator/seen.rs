@@ -104,10 +104,10 @@ impl State {
                 self.fold.apply(*change)
             }
             Change::Own(which, event) => {
-                if matches!(event, Event::InitDone) {
+                if matches!(*event, Event::InitDone) {
                     self.own_read.insert(which);
                 }
-                self.own.entry(which).or_default().take(event)
+                self.own.entry(which).or_default().take(*event)
             }
             Change::Absent(which) => self.own_read.insert(which),
         }

@@ -24,7 +24,7 @@ use tokio::sync::mpsc;
 #[derive(Debug)]
 pub(super) enum Change {
     Cluster(Box<inventory::Change>),
-    Own(Own, Event<DynamicObject>),
+    Own(Own, Box<Event<DynamicObject>>),
     /// Of this kind of ours there is nothing here, or it may not be read.
     Absent(Own),
 }
@@ -66,7 +66,7 @@ fn own<T: Resource>(client: &Client, send: &mpsc::Sender<Change>, which: Own) {
     one(
         api,
         send,
-        move |event| Change::Own(which, event),
+        move |event| Change::Own(which, Box::new(event)),
         move |_| Change::Absent(which),
     );
 }
