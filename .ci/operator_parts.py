@@ -121,7 +121,7 @@ def create(cluster, objects):
 
 
 def clear(cluster, namespace="team"):
-    cluster.kubectl("delete", "pods", "--all", "-n", namespace, "--force", "--grace-period=0")
+    cluster.kubectl("delete", "--raw", f"/api/v1/namespaces/{namespace}/pods?gracePeriodSeconds=0")
     until("pods are gone", 120, lambda: not listed(cluster, namespace))
 
 

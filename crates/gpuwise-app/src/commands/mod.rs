@@ -310,7 +310,7 @@ pub enum Command {
     /// Exit code 0: nothing is wrong. 1: something is. 2: the input is wrong.
     #[cfg(feature = "serve")]
     Doctor(broker::Doctor),
-    /// Place pods of a Kubernetes cluster: an operator beside kube-scheduler, its manifests, why a pod waits
+    /// Place GPU pods of a Kubernetes cluster, beside kube-scheduler
     ///
     /// It sees the cluster by watches and decides as `gpuwise place` does. In mode `observe` it writes nothing
     /// but the status of its own objects; in mode `propose` it says of pods that wait where they would go, or

@@ -208,18 +208,20 @@ fn minds_others(spec: &Spec) -> bool {
 
 /// Adds an annotation, and the place for it where there is none.
 fn annotate(pod: &Pod, key: &str, value: &str, patch: &mut Vec<Value>) {
-    match &pod.metadata.annotations {
-        None => {
-            patch.push(json!({"op": "add", "path": "/metadata/annotations", "value": {key: value}}))
-        }
-        Some(_) => {
-            let key = key.replace('~', "~0").replace('/', "~1");
-            patch.push(json!({"op": "add", "path": format!("/metadata/annotations/{key}"), "value": value}));
-        }
+    if pod.metadata.annotations.is_none() {
+        patch.push(json!({"op": "add", "path": "/metadata/annotations", "value": {key: value}}));
+        return;
     }
+    let key = key.replace('~', "~0").replace('/', "~1");
+    let at = format!("/metadata/annotations/{key}");
+    patch.push(json!({"op": "add", "path": at, "value": value}));
 }
 
 #[cfg(test)]
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "values are written where they are used"
+)]
 mod tests {
     use super::*;
 

@@ -24,7 +24,7 @@ use tokio::{sync::watch, time::sleep};
 use tokio_rustls::rustls::ServerConfig;
 
 /// How often the Secret is looked at, at most: another operator may have renewed it.
-const LOOK: Duration = Duration::from_secs(60);
+const LOOK: Duration = Duration::from_mins(1);
 
 /// After a failure.
 const RETRY: Duration = Duration::from_secs(2);
@@ -173,27 +173,24 @@ impl Keeper {
                 .await
                 .map_err(|error| error.to_string())?,
         };
-        let written = match known {
-            Some(mut secret) => {
-                secret.data = Some(data);
-                secret.metadata.managed_fields = None;
-                self.secrets
-                    .replace(SECRET, &PostParams::default(), &secret)
-                    .await
-            }
-            None => {
-                let secret = Secret {
-                    metadata: ObjectMeta {
-                        name: Some(SECRET.into()),
-                        namespace: Some(self.namespace.clone()),
-                        ..ObjectMeta::default()
-                    },
-                    type_: Some("Opaque".into()),
-                    data: Some(data),
-                    ..Secret::default()
-                };
-                self.secrets.create(&PostParams::default(), &secret).await
-            }
+        let written = if let Some(mut secret) = known {
+            secret.data = Some(data);
+            secret.metadata.managed_fields = None;
+            self.secrets
+                .replace(SECRET, &PostParams::default(), &secret)
+                .await
+        } else {
+            let secret = Secret {
+                metadata: ObjectMeta {
+                    name: Some(SECRET.into()),
+                    namespace: Some(self.namespace.clone()),
+                    ..ObjectMeta::default()
+                },
+                type_: Some("Opaque".into()),
+                data: Some(data),
+                ..Secret::default()
+            };
+            self.secrets.create(&PostParams::default(), &secret).await
         };
         match written {
             Ok(secret) => Ok(Kept {

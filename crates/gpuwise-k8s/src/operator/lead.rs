@@ -96,17 +96,16 @@ impl Lead {
             match asked {
                 Ok(Ok(Some(number))) => {
                     let until = began + self.holds * 2 / 3;
-                    match &term {
-                        Some(term) => term.prolong(until),
-                        None => {
-                            let term = Term {
-                                number,
-                                began,
-                                until: Arc::default(),
-                            };
-                            term.prolong(until);
-                            self.terms.send_replace(Some(term));
-                        }
+                    if let Some(term) = &term {
+                        term.prolong(until);
+                    } else {
+                        let term = Term {
+                            number,
+                            began,
+                            until: Arc::default(),
+                        };
+                        term.prolong(until);
+                        self.terms.send_replace(Some(term));
                     }
                 }
                 Ok(Ok(None)) => self.lost(term),

@@ -43,10 +43,10 @@ type Said = (Term, Arc<Pod>, String);
 
 /// After the first failure a pod is left alone for so long, twice as long after the next, at most [`MOST`].
 const FIRST: Duration = Duration::from_millis(500);
-const MOST: Duration = Duration::from_secs(60);
+const MOST: Duration = Duration::from_mins(1);
 
 /// The same reason in other words is written again only after so long.
-const AGAIN: Duration = Duration::from_secs(60);
+const AGAIN: Duration = Duration::from_mins(1);
 
 pub(super) struct Looks {
     writer: Writer,
@@ -105,8 +105,8 @@ impl Looks {
                     let Some(change) = change else { return };
                     stale |= self.state.take(change);
                 }
-                changed = self.terms.changed() => {
-                    if changed.is_err() {
+                turn = self.terms.changed() => {
+                    if turn.is_err() {
                         return;
                     }
                     // Who begins to lead says everything anew.
@@ -226,7 +226,7 @@ impl Looks {
             let pod = seen.pods.get(one.pod)?;
             Some((one, pod, state.hostname(&one.node)?))
         });
-        let writes = ready.map(|(one, pod, hostname)| async move {
+        let releases = ready.map(|(one, pod, hostname)| async move {
             let own = state.since_arrival(pod).map(|since| since.as_secs_f64());
             let wrote = writer
                 .release(term, pod, &one.node, &hostname, &one.words, plan)
@@ -239,7 +239,7 @@ impl Looks {
             }
             (one, pod, wrote)
         });
-        let done: Vec<(&Placed, &Arc<Pod>, Wrote)> = futures_util::stream::iter(writes)
+        let done: Vec<(&Placed, &Arc<Pod>, Wrote)> = futures_util::stream::iter(releases)
             .buffer_unordered(AT_ONCE)
             .collect()
             .await;
@@ -291,12 +291,12 @@ impl Looks {
             }
         }
         let writer = &self.writer;
-        let writes = new.into_iter().map(|(pod, one)| async move {
+        let conditions = new.into_iter().map(|(pod, one)| async move {
             let words = format!("{} (plan {plan})", one.words);
             let wrote = writer.condition(term, &pod, one.reason, &words).await;
             (pod, one, wrote)
         });
-        let done: Vec<_> = futures_util::stream::iter(writes)
+        let done: Vec<_> = futures_util::stream::iter(conditions)
             .buffer_unordered(AT_ONCE)
             .collect()
             .await;

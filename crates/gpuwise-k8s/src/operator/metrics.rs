@@ -188,6 +188,11 @@ impl Metrics {
             "",
             number(&self.certificate_ends),
         );
+        self.counted(&mut out);
+        out
+    }
+
+    fn counted(&self, out: &mut String) {
         self.change(|all| {
             out.push_str("# HELP controller_runtime_reconcile_total Looks, by how they went.\n# TYPE controller_runtime_reconcile_total counter\n");
             for result in ["success", "error", "requeue_after"] {
@@ -195,7 +200,7 @@ impl Metrics {
                 let _ = writeln!(out, "controller_runtime_reconcile_total{{controller=\"pods\",result=\"{result}\"}} {count}");
             }
             let errors = all.results.get("error").copied().unwrap_or_default();
-            let _ = write!(out, "# HELP controller_runtime_reconcile_errors_total Looks that failed.\n# TYPE controller_runtime_reconcile_errors_total counter\ncontroller_runtime_reconcile_errors_total{controller} {errors}\n");
+            let _ = write!(out, "# HELP controller_runtime_reconcile_errors_total Looks that failed.\n# TYPE controller_runtime_reconcile_errors_total counter\ncontroller_runtime_reconcile_errors_total{{controller=\"pods\"}} {errors}\n");
             out.push_str("# HELP rest_client_requests_total Writes, by method and status; 0: no answer.\n# TYPE rest_client_requests_total counter\n");
             for ((method, code), count) in &all.requests {
                 let _ = writeln!(out, "rest_client_requests_total{{method=\"{method}\",code=\"{code}\"}} {count}");
@@ -204,13 +209,12 @@ impl Metrics {
             for (reason, count) in &all.waiting {
                 let _ = writeln!(out, "gpuwise_operator_pods_waiting{{reason=\"{reason}\"}} {count}");
             }
-            all.looks.write(&mut out, "controller_runtime_reconcile_time_seconds", "What a look takes, writes included.");
-            all.decisions.write(&mut out, "gpuwise_operator_decision_seconds", "What a decision takes, without reading and writing.");
-            all.gated.write(&mut out, "gpuwise_operator_gated_seconds", "From the gate put on to the gate taken off.");
-            all.own.write(&mut out, "gpuwise_operator_place_seconds", "From a watch's word of a gated pod to the write that takes the gate off.");
-            all.writes.write(&mut out, "rest_client_request_duration_seconds", "What a write takes.");
-            all.reviews.write(&mut out, "controller_runtime_webhook_latency_seconds", "What the webhook takes to answer.");
+            all.looks.write(out, "controller_runtime_reconcile_time_seconds", "What a look takes, writes included.");
+            all.decisions.write(out, "gpuwise_operator_decision_seconds", "What a decision takes, without reading and writing.");
+            all.gated.write(out, "gpuwise_operator_gated_seconds", "From the gate put on to the gate taken off.");
+            all.own.write(out, "gpuwise_operator_place_seconds", "From a watch's word of a gated pod to the write that takes the gate off.");
+            all.writes.write(out, "rest_client_request_duration_seconds", "What a write takes.");
+            all.reviews.write(out, "controller_runtime_webhook_latency_seconds", "What the webhook takes to answer.");
         });
-        out
     }
 }

@@ -11,6 +11,7 @@ mod lead;
 mod look;
 mod metrics;
 mod own;
+mod read;
 mod seen;
 mod watches;
 mod why;

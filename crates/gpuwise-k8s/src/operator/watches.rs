@@ -23,8 +23,8 @@ use tokio::sync::mpsc;
 /// What has changed.
 #[derive(Debug)]
 pub(super) enum Change {
-    Cluster(inventory::Change),
-    Own(Own, Event<DynamicObject>),
+    Cluster(Box<inventory::Change>),
+    Own(Own, Box<Event<DynamicObject>>),
     /// Of this kind of ours there is nothing here, or it may not be read.
     Absent(Own),
 }
@@ -46,11 +46,12 @@ pub(super) fn api_resource<T: Resource>() -> ApiResource {
 
 /// Starts all of them.
 pub(super) fn start(client: &Client, send: &mpsc::Sender<Change>) {
-    let absent = |kind: Kind| move |why| Change::Cluster(inventory::Change::Absent(kind, why));
+    let absent =
+        |kind: Kind| move |why| Change::Cluster(Box::new(inventory::Change::Absent(kind, why)));
     let all = || client.clone();
-    let node = |event| Change::Cluster(inventory::Change::Node(event));
-    let pod = |event| Change::Cluster(inventory::Change::Pod(event));
-    let group = |event| Change::Cluster(inventory::Change::PodGroup(event));
+    let node = |event| Change::Cluster(Box::new(inventory::Change::Node(event)));
+    let pod = |event| Change::Cluster(Box::new(inventory::Change::Pod(event)));
+    let group = |event| Change::Cluster(Box::new(inventory::Change::PodGroup(event)));
     one(Api::all(all()), send, node, absent(Kind::Nodes));
     one(Api::all(all()), send, pod, absent(Kind::Pods));
     one(Api::all(all()), send, group, absent(Kind::PodGroups));
@@ -65,7 +66,7 @@ fn own<T: Resource>(client: &Client, send: &mpsc::Sender<Change>, which: Own) {
     one(
         api,
         send,
-        move |event| Change::Own(which, event),
+        move |event| Change::Own(which, Box::new(event)),
         move |_| Change::Absent(which),
     );
 }
@@ -83,7 +84,7 @@ fn one<K>(
         let stream = watcher(api, watcher::Config::default()).default_backoff();
         let mut stream = std::pin::pin!(stream);
         while let Some(event) = stream.next().await {
-            let sent = match event {
+            let taken = match event {
                 Ok(event) => send.send(change(event)).await,
                 Err(error) => match missing(&error) {
                     Some(why) => send.send(absent(why)).await,
@@ -91,7 +92,7 @@ fn one<K>(
                     None => Ok(()),
                 },
             };
-            if sent.is_err() {
+            if taken.is_err() {
                 return;
             }
         }

@@ -70,8 +70,8 @@ impl Done {
                 spec: object.spec.clone(),
                 products: products.clone(),
             };
-            let sized = tokio::task::block_in_place(|| sizer.size(&ask));
-            if settle(term, writer, &object, sized, acts).await {
+            let decided = tokio::task::block_in_place(|| sizer.size(&ask));
+            if settle(term, writer, &object, decided, acts).await {
                 self.0.insert(object.metadata.uid.clone(), now);
             }
         }

@@ -169,7 +169,7 @@ impl Writer {
         }
         let began = Instant::now();
         let answer = timeout(LONGEST, write).await;
-        let (status, wrote) = match answer {
+        let (status, ended) = match answer {
             Ok(Ok(())) => (200, Wrote::Done),
             Ok(Err(kube::Error::Api(error))) => match error.code {
                 code @ (404 | 409) => (code, Wrote::Changed),
@@ -183,6 +183,6 @@ impl Writer {
         };
         self.metrics
             .wrote(method, status, began.elapsed().as_secs_f64());
-        wrote
+        ended
     }
 }

@@ -48,19 +48,16 @@ impl From<bool> for Status {
 /// Whether anything but that time is new comes with it: what says the same is not written again.
 pub fn settled(there: &[Condition], mut new: Condition) -> (Vec<Condition>, bool) {
     let mut all = there.to_vec();
-    match all.iter_mut().find(|one| one.kind == new.kind) {
-        Some(old) => {
-            if old.status == new.status {
-                new.last_transition_time
-                    .clone_from(&old.last_transition_time);
-            }
-            let changed = *old != new;
-            *old = new;
-            (all, changed)
+    if let Some(old) = all.iter_mut().find(|one| one.kind == new.kind) {
+        if old.status == new.status {
+            new.last_transition_time
+                .clone_from(&old.last_transition_time);
         }
-        None => {
-            all.push(new);
-            (all, true)
-        }
+        let changed = *old != new;
+        *old = new;
+        (all, changed)
+    } else {
+        all.push(new);
+        (all, true)
     }
 }

@@ -85,9 +85,10 @@ impl Constraint {
         }
         self.tolerations.iter().any(|one| {
             (one.effect.is_empty() || one.effect == taint.effect)
-                && match one.key.is_empty() {
-                    true => one.exists,
-                    false => one.key == taint.key && (one.exists || one.value == taint.value),
+                && if one.key.is_empty() {
+                    one.exists
+                } else {
+                    one.key == taint.key && (one.exists || one.value == taint.value)
                 }
         })
     }

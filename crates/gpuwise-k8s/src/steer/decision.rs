@@ -80,7 +80,7 @@ pub fn decide(seen: &Seen, now: Nanoseconds) -> Result<Decision, String> {
         if incomplete(&unit, &at, &mut decision) {
             continue;
         }
-        for job in cluster.jobs(&unit, now) {
+        if let Some(job) = cluster.jobs(&unit, now).pop() {
             let id = job.id;
             match cluster.tell(now, Event::Submitted(job)) {
                 Ok(()) => {
@@ -89,7 +89,6 @@ pub fn decide(seen: &Seen, now: Nanoseconds) -> Result<Decision, String> {
                 }
                 Err(why) => waits(&unit.parts, "Refused", &why, &at, &mut decision),
             }
-            break;
         }
     }
     let (plan, mut report) = kernel(now, &cluster.world, &demand, &mut rules, Effort::ORDINARY);
@@ -171,7 +170,7 @@ fn mixed(
     let before = cluster.world.clone();
     let jobs: Vec<Job> = cluster.jobs(unit, now);
     let ids: Vec<JobId> = jobs.iter().map(|job| job.id).collect();
-    let mut submitted = jobs.into_iter().map(|job| Event::Submitted(job));
+    let mut submitted = jobs.into_iter().map(Event::Submitted);
     if let Some(why) = submitted.find_map(|event| cluster.tell(now, event).err()) {
         cluster.world = before;
         waits(&unit.parts, "Refused", &why, at, decision);

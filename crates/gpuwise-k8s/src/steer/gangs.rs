@@ -40,6 +40,9 @@ impl Incomplete {
     }
 }
 
+/// What pods that ask alike have in common.
+type Alike<'a> = (&'a Option<Ask>, u64, u64, &'a Arc<Constraint>);
+
 type Key<'a> = (&'a str, &'a str, &'a GangName);
 
 /// All who wait, as units: gangs, and pods alone.
@@ -110,8 +113,7 @@ fn of_gang<'a>(
     if rest == 0 && incomplete.is_none() {
         return waiting.into_iter().map(alone).collect();
     }
-    let mut parts: BTreeMap<(&Option<Ask>, u64, u64, &Arc<Constraint>), Vec<&Pod>> =
-        BTreeMap::new();
+    let mut parts: BTreeMap<Alike<'_>, Vec<&Pod>> = BTreeMap::new();
     for pod in waiting {
         let key = (&pod.ask, pod.cpu_milli, pod.memory_mib, &pod.constraint);
         parts.entry(key).or_default().push(pod);

@@ -8,6 +8,7 @@
 mod ask;
 mod constraint;
 mod decision;
+mod fleet;
 mod gangs;
 #[cfg(test)]
 mod tests;

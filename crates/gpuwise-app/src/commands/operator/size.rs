@@ -126,7 +126,7 @@ fn decided(best: &Deployment, replicas: i32) -> Decided {
         replicas,
         engine: best.engine.name().to_owned(),
         why: format!(
-            "{replicas} replicas of {gpus} × {} with {} weights, {}; they sustain {:.1} requests/s within the SLO",
+            "{replicas} × {gpus} GPU {} with {} weights, {}; they sustain {:.1} requests/s within the SLO",
             best.gpu,
             best.weights,
             best.engine.name(),

@@ -1,0 +1,193 @@
+//! From the inventory's nodes and pods to what a decision needs of them.
+
+use super::seen::{HOSTNAME, NODE};
+use crate::{
+    inventory::{self, Shape, Text},
+    objects,
+    steer::{
+        Ask, Constraint, GATE, Names, Node, Operator, Place, Pod, Requirement, Said, Taint,
+        Toleration, ask, is_accelerator,
+    },
+};
+use gpuwise_domain::placement::Node as FleetNode;
+use gpuwise_units::Nanoseconds;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+pub(super) fn read_node(node: &inventory::Node) -> Node {
+    let labels: Names = node
+        .labels
+        .iter()
+        .map(|(key, value)| (key.to_string(), value.to_string()))
+        .collect();
+    let counted = node
+        .extended
+        .iter()
+        .filter(|(name, _)| is_accelerator(name));
+    Node {
+        name: node.name.to_string(),
+        taints: node
+            .taints
+            .iter()
+            .map(|taint| Taint {
+                key: taint.key.clone(),
+                value: taint.value.clone(),
+                effect: taint.effect.clone(),
+            })
+            .collect(),
+        // Who cannot be named by its label cannot be sent to.
+        open: node.open() && labels.contains_key(HOSTNAME),
+        labels,
+        cpu_milli: node.cpu_milli.unwrap_or(FleetNode::CPU_UNKNOWN),
+        memory_mib: node
+            .memory
+            .map_or(FleetNode::MEMORY_UNKNOWN, |bytes| bytes >> 20),
+        accelerators: counted
+            .filter_map(|(name, count)| Some((name.to_string(), u32::try_from(*count).ok()?)))
+            .collect(),
+    }
+}
+
+/// A pod as a decision needs it; `None`: it is over, or nobody's to place.
+pub(super) fn read_pod(
+    pod: &inventory::Pod,
+    constraints: &mut BTreeSet<Arc<Constraint>>,
+    sent: Option<&str>,
+) -> Option<Pod> {
+    if pod.phase.ended() {
+        return None;
+    }
+    let place = place(pod, sent)?;
+    let shape = &pod.shape;
+    let counts: Vec<(&str, String)> = shape
+        .asks
+        .extended
+        .iter()
+        .map(|(name, count)| (&**name, count.to_string()))
+        .collect();
+    let resources: Vec<(&str, &str)> = counts
+        .iter()
+        .map(|(name, text)| (*name, text.as_str()))
+        .collect();
+    let names = |all: &BTreeMap<Text, Text>| -> Names {
+        all.iter()
+            .map(|(key, value)| (key.to_string(), value.to_string()))
+            .collect()
+    };
+    let asked = ask(Said {
+        resources: &resources,
+        annotations: &names(&shape.annotations),
+        labels: &names(&shape.labels),
+        node_selector: &names(&shape.node_selector),
+        pod_group: pod.group.as_deref(),
+        minds_others: shape.minds_others,
+    });
+    // What it holds counts, whatever else it says.
+    let asked = asked.unwrap_or_else(|_| bare(&resources));
+    let one = if place.node().is_some() {
+        Constraint::default()
+    } else {
+        constraint(shape)
+    };
+    Some(Pod {
+        namespace: pod.namespace.to_string(),
+        name: pod.name.to_string(),
+        uid: pod.uid.to_string(),
+        version: pod.version.to_string(),
+        created: Nanoseconds(
+            u64::try_from(pod.created)
+                .unwrap_or_default()
+                .saturating_mul(1_000_000_000),
+        ),
+        gated_at: pod
+            .annotation(crate::admission::GATED_AT)
+            .and_then(|text| text.parse().ok()),
+        owner: pod.owner.as_ref().map_or(String::new(), |owner| {
+            format!("{}/{}", owner.kind, owner.name)
+        }),
+        priority: shape.priority,
+        ask: asked,
+        cpu_milli: shape.asks.cpu_milli,
+        memory_mib: shape.asks.memory.div_ceil(1 << 20),
+        place,
+        constraint: interned(one, constraints),
+    })
+}
+
+/// Where a pod is; `None`: somebody else holds it back, or it is being deleted.
+fn place(pod: &inventory::Pod, sent: Option<&str>) -> Option<Place> {
+    let gated = pod.gates.iter().any(|gate| &**gate == GATE);
+    let other_gates = pod.gates.iter().any(|gate| &**gate != GATE);
+    Some(match (&pod.node, pod.annotation(NODE)) {
+        (Some(node), _) => Place::Bound(node.to_string()),
+        (None, Some(node)) if !gated => Place::Sent(node.to_owned()),
+        _ if other_gates || pod.deleting.is_some() => return None,
+        _ if gated => sent.map_or(Place::Gated, |node| Place::Sent(node.to_owned())),
+        _ => Place::Free,
+    })
+}
+
+fn bare(resources: &[(&str, &str)]) -> Option<Ask> {
+    let none = BTreeMap::new();
+    let said = Said {
+        resources,
+        annotations: &none,
+        labels: &none,
+        node_selector: &none,
+        pod_group: None,
+        minds_others: false,
+    };
+    ask(said).ok().flatten()
+}
+
+fn interned(one: Constraint, all: &mut BTreeSet<Arc<Constraint>>) -> Arc<Constraint> {
+    let one = Arc::new(one);
+    if let Some(known) = all.get(&one) {
+        return Arc::clone(known);
+    }
+    all.insert(Arc::clone(&one));
+    one
+}
+
+fn constraint(shape: &Shape) -> Constraint {
+    let requirement = |one: &objects::Expression, named: bool| Requirement {
+        key: (!named).then(|| one.key.clone()),
+        operator: Operator::named(&one.operator),
+        values: one.values.clone(),
+    };
+    let term = |term: &objects::Term| {
+        let fields = term.match_fields.iter().map(|one| requirement(one, true));
+        let labels = term
+            .match_expressions
+            .iter()
+            .map(|one| requirement(one, false));
+        fields.chain(labels).collect()
+    };
+    let mut tolerations: Vec<Toleration> = shape
+        .tolerations
+        .iter()
+        .map(|one| Toleration {
+            exists: one.operator == "Exists",
+            key: one.key.clone(),
+            value: one.value.clone(),
+            effect: one.effect.clone(),
+        })
+        .collect();
+    tolerations.sort();
+    Constraint {
+        node_selector: shape
+            .node_selector
+            .iter()
+            .map(|(key, value)| (key.to_string(), value.to_string()))
+            .collect(),
+        terms: shape
+            .node_terms
+            .iter()
+            .flat_map(|all| all.iter())
+            .map(term)
+            .collect(),
+        tolerations,
+    }
+}
