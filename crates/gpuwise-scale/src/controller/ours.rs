@@ -138,8 +138,9 @@ impl Gpuwise {
         // As long as requests come, one serves.
         let least = u32::from(!idle);
         let now = Sought {
+            least,
             enough: needs.max(f64::from(least)),
-            goal: (needs + AHEAD * band).max(f64::from(least)),
+            goal: needs + AHEAD * band,
             band,
             hold: HOLD,
         };
@@ -170,15 +171,16 @@ impl Gpuwise {
             Because::Demand
         };
         if sought.enough > f64::from(serving) {
-            return (whole(sought.goal).max(serving), because);
+            return (whole(sought.goal).max(sought.least).max(serving), because);
         }
         // Fewer at once, and not again and again: by what is left of the band at least.
         let there = f64::from(serving);
         let grain = (GRAIN * there).max(1.0);
         let fewer = |to: f64| to + (1.0 - AHEAD) * sought.band <= there - grain;
-        if fewer(held) {
-            (whole(held), because)
-        } else if fewer(sought.goal) {
+        let to = whole(held).max(sought.least);
+        if to < serving && fewer(held) {
+            (to, because)
+        } else if fewer(sought.goal) && whole(sought.goal).max(sought.least) < serving {
             (serving, Because::Hold)
         } else {
             (serving, Because::Band)
@@ -244,6 +246,8 @@ const PARTS: f64 = 1024.0;
 
 /// How many replicas are to serve, and parts of them.
 struct Sought {
+    /// None where nothing comes, else one.
+    least: u32,
     /// Fewer are too few.
     enough: f64,
     /// As many are gone to where there are too few, or too many.

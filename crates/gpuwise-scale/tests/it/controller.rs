@@ -122,6 +122,23 @@ fn what_falls_slowly_is_followed_in_few_steps() {
 }
 
 #[test]
+fn a_large_replica_is_left_alone_at_night() {
+    // A third of what one serves: the second is not kept for a band.
+    let mut ours = Gpuwise::new(Rules {
+        warm_cost: Some(0.1),
+        ..service_of(39.0)
+    });
+    let mut ready = 2;
+    for step in 1..=40 {
+        ready = ours
+            .decide(&seen(step * 15, ready, Some(13.0 * 15.0)))
+            .wanted
+            .replicas;
+    }
+    assert_eq!(ready, 1);
+}
+
+#[test]
 fn what_is_on_its_way_out_is_not_decided_again() {
     // Ten were wanted, and five more serve until those are ready: ten are wanted still.
     let mut ours = Gpuwise::new(Rules {

@@ -87,15 +87,15 @@ fn by(decision: &MixDecision) -> Vec<MixedBy> {
 fn a_large_one_stands_beside_small_ones() {
     let of = mixed(vec![
         variant("large", 10.0, 3.0),
-        variant("small", 2.0, 0.7),
+        variant("small", 2.0, 0.8),
     ]);
     let need = need(&of, 14.0, 13.0);
-    // From nothing: 1 × 3.00 + 2 × 0.70 is less than 2 × 3.00 and 7 × 0.70.
+    // From nothing: 1 × 3.00 + 2 × 0.80 is less than 2 × 3.00 and 7 × 0.80.
     let decision = of.choose(&need, &seen(&[0, 0]), &[]);
     assert_eq!(replicas(&decision), [1, 2]);
     assert_eq!(by(&decision), [MixedBy::Cheapest, MixedBy::Cheapest]);
-    assert!((decision.per_hour - 4.4).abs() < 1e-9);
-    // Seven small ones do it now: 0.50 an hour more, which pays for the start of a large one (3 × 0.05 h) within the
+    assert!((decision.per_hour - 4.6).abs() < 1e-9);
+    // Seven small ones do it now: 1.00 an hour more, which pays for the start of a large one (3 × 0.05 h) within the
     // hour. They stay until it serves.
     let decision = of.choose(&need, &seen(&[0, 7]), &[]);
     assert_eq!(
