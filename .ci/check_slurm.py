@@ -72,7 +72,7 @@ class Check:
         words += ["--listen", f"127.0.0.1:{self.port}", "--slurm-every", "300ms", "--slurm-patience", "20s", "--preempt"]
         errors = open(self.folder / "serve.log", "a")
         self.broker = subprocess.Popen(words, env=self.environment, stdout=errors, stderr=errors)
-        self.environment["GPUWISE_BROKER"] = f"http://127.0.0.1:{self.port}"
+        self.environment["GPUWISE_URL"] = f"http://127.0.0.1:{self.port}"
 
         def answers():
             if self.broker.poll() is not None:

@@ -88,11 +88,11 @@ impl Server {
             // An event is one line.
             let text = text.replace("%V", &version.to_string()).replace('\n', "");
             let text: Arc<str> = text.into();
-            let shelf = state.shelves.entry(path.to_owned()).or_default();
+            let things = state.shelves.entry(path.to_owned()).or_default();
             let key = (namespace.to_owned(), name.to_owned());
-            let old = shelf.objects.insert(key, text.clone());
+            let old = things.objects.insert(key, text.clone());
             let what = if old.is_some() { "MODIFIED" } else { "ADDED" };
-            shelf.log.push((version, what, text));
+            things.log.push((version, what, text));
             version
         };
         self.changed.send_modify(|seen| seen.0 = version);
@@ -103,14 +103,14 @@ impl Server {
             let mut state = self.state();
             state.version += 1;
             let version = state.version;
-            let Some(shelf) = state.shelves.get_mut(path) else {
+            let Some(things) = state.shelves.get_mut(path) else {
                 return;
             };
             let key = (namespace.to_owned(), name.to_owned());
-            let Some(old) = shelf.objects.remove(&key) else {
+            let Some(old) = things.objects.remove(&key) else {
                 return;
             };
-            shelf.log.push((version, "DELETED", old));
+            things.log.push((version, "DELETED", old));
             version
         };
         self.changed.send_modify(|seen| seen.0 = version);
@@ -118,8 +118,8 @@ impl Server {
 
     /// Changes without telling: a watch that goes on misses it.
     pub(crate) fn forget(&self, path: &str) {
-        if let Some(shelf) = self.state().shelves.get_mut(path) {
-            shelf.log.clear();
+        if let Some(things) = self.state().shelves.get_mut(path) {
+            things.log.clear();
         }
     }
 
@@ -225,8 +225,8 @@ impl Server {
             .unwrap_or(0);
         let version = state.version;
         let empty = Shelf::default();
-        let shelf = state.shelves.get(path).unwrap_or(&empty);
-        let items: Vec<&str> = shelf
+        let things = state.shelves.get(path).unwrap_or(&empty);
+        let items: Vec<&str> = things
             .objects
             .values()
             .skip(from)
@@ -234,7 +234,7 @@ impl Server {
             .map(AsRef::as_ref)
             .collect();
         let next = from + items.len();
-        let more = if next < shelf.objects.len() {
+        let more = if next < things.objects.len() {
             format!(",\"continue\":\"{next}\"")
         } else {
             String::new()
@@ -262,9 +262,9 @@ impl Server {
         if query.contains_key("sendInitialEvents") {
             let (all, version) = {
                 let state = self.state();
-                let shelf = state.shelves.get(path);
-                let all: Vec<Arc<str>> = shelf
-                    .map(|shelf| shelf.objects.values().cloned().collect())
+                let things = state.shelves.get(path);
+                let all: Vec<Arc<str>> = things
+                    .map(|things| things.objects.values().cloned().collect())
                     .unwrap_or_default();
                 (all, state.version)
             };
@@ -284,7 +284,10 @@ impl Server {
         loop {
             let news: Vec<(u64, &'static str, Arc<str>)> = {
                 let state = self.state();
-                let log = state.shelves.get(path).map_or(&[][..], |shelf| &shelf.log);
+                let log = state
+                    .shelves
+                    .get(path)
+                    .map_or(&[][..], |things| &things.log);
                 let at = log.partition_point(|(version, ..)| *version <= seen);
                 log.iter().skip(at).cloned().collect()
             };

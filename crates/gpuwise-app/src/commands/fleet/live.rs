@@ -137,20 +137,14 @@ impl Import<'_> {
 fn wrong(error: DriveError<anyhow::Error>) -> anyhow::Error {
     let of = |trouble: &Trouble| {
         let problem = Problem::new(trouble.to_string());
-        trouble
-            .hint
-            .iter()
-            .fold(problem, |problem, hint| problem.hint(hint))
+        trouble.hint.iter().fold(problem, Problem::hint)
     };
     match error {
         DriveError::Given(error) => error,
         DriveError::Trouble(trouble) => of(&trouble).into(),
         DriveError::Connect(error) => {
             let problem = Problem::new(error.problem.clone());
-            let problem = error
-                .hint
-                .iter()
-                .fold(problem, |problem, hint| problem.hint(hint));
+            let problem = error.hint.iter().fold(problem, Problem::hint);
             match error.why() {
                 Some(why) => problem.because(anyhow::Error::msg(why)).into(),
                 None => problem.into(),

@@ -76,7 +76,7 @@ fn by_name(ask: &WorkloadAsk, catalogue: &Catalogue) -> BTreeMap<String, Vec<Str
     for product in &ask.products {
         if let Ok(gpu) = names::gpu(catalogue, "GPU", product) {
             found
-                .entry(gpu.name.to_string())
+                .entry(gpu.name.clone())
                 .or_default()
                 .push(product.clone());
         }
@@ -93,7 +93,7 @@ fn flags(ask: &WorkloadAsk, gpus: &[String]) -> Vec<String> {
         format!("--gpu={}", gpus.join(",")),
     ];
     let mut flag = |name: &str, value: Option<String>| {
-        all.extend(value.map(|value| format!("--{name}={value}")))
+        all.extend(value.map(|value| format!("--{name}={value}")));
     };
     flag(
         "isl",

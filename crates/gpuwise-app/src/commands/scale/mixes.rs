@@ -199,7 +199,7 @@ struct Said {
 struct Got {
     decisions: u32,
     asked: u64,
-    got: u64,
+    gpus: u64,
 }
 
 impl Got {
@@ -210,7 +210,7 @@ impl Got {
             by: by.to_owned(),
             decisions: self.decisions,
             asked: self.asked as f64 / decisions,
-            got: self.got as f64 / decisions,
+            got: self.gpus as f64 / decisions,
         }
     }
 }
@@ -229,7 +229,7 @@ impl Said {
             let got = self.grants.entry((share.pool.clone(), rule)).or_default();
             got.decisions += 1;
             got.asked += u64::from(share.ask.wants);
-            got.got += u64::from(share.grant.gpus);
+            got.gpus += u64::from(share.grant.gpus);
         }
     }
 }
