@@ -136,7 +136,7 @@ impl Gpuwise {
         let rate = self.rules.rate;
         let band = self.band(needs * rate, demand) / rate;
         // As long as requests come, one serves.
-        let least = if idle { 0 } else { 1 };
+        let least = u32::from(!idle);
         let now = Sought {
             least,
             enough: needs.max(f64::from(least)),
