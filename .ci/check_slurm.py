@@ -129,7 +129,7 @@ class Check:
 
     def gang(self):
         """Two whole nodes, one command on each."""
-        lease = self.lease("--gpu", "16xH200", "--", "sh", "-c", "echo rank $SLURM_PROCID; sleep 1000")
+        lease = self.lease("--gpu", "8xH200", "--workers", "2", "--", "sh", "-c", "echo rank $SLURM_PROCID; sleep 1000")
         number, _, nodes, gpus = self.runs(lease)
         if not gpus.endswith("8") or "," not in nodes and "-" not in nodes:
             raise SystemExit(f"16 GPUs on two nodes: {nodes} {gpus}")

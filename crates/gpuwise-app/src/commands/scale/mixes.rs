@@ -191,18 +191,18 @@ impl Asked<'_> {
 struct Said {
     reasons: BTreeMap<String, u32>,
     /// By pool, and the rule.
-    grants: BTreeMap<(String, &'static str), Got>,
+    grants: BTreeMap<(String, &'static str), Sums>,
 }
 
 /// Decisions, and GPUs that were asked for and got in them.
 #[derive(Debug, Clone, Copy, Default)]
-struct Got {
+struct Sums {
     decisions: u32,
     asked: u64,
     gpus: u64,
 }
 
-impl Got {
+impl Sums {
     fn mean(self, pool: String, by: &str) -> ScaleGrant {
         let decisions = f64::from(self.decisions.max(1));
         ScaleGrant {
