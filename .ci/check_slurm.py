@@ -1,6 +1,8 @@
 """A real Slurm runs what a broker leases: `gpuwise serve --executor slurm`.
 
-    python3 .ci/check_slurm.py GPUWISE START_SLURM [FOLDER]
+    python3 .ci/check_slurm.py GPUWISE START_SLURM [COMMAND...]
+
+The command is run at the end with a node of that cluster in GPUWISE_SLURM_NODE.
 
 Three nodes of eight GPUs that are not there, on loopback. What is checked is what Slurm itself says: which jobs run
 where, with how many GPUs, under which number; nodes are drained and taken down by `scontrol`.
@@ -117,6 +119,14 @@ class Check:
         self.ask("tenant", "create", "vision")
         self.ask("tenant", "create", "batch")
 
+    def health(self, name):
+        """How the broker takes a node to be."""
+        token = self.folder / "state" / "gpuwise" / f"127.0.0.1_{self.port}.token"
+        request = urllib.request.Request(f"http://127.0.0.1:{self.port}/v1/fleet")
+        request.add_header("Authorization", f"Bearer {token.read_text().strip()}")
+        fleet = json.loads(urllib.request.urlopen(request, timeout=10).read())
+        return next(node["health"] for node in fleet["nodes"] if node["name"] == name)
+
     def places(self):
         """A job, its GPUs, its output and its end."""
         lease = self.lease("--gpu", "2xH200", "--", "sh", "-c", "echo sees $CUDA_VISIBLE_DEVICES; exit 3")
@@ -169,21 +179,24 @@ class Check:
     def nodes(self):
         """A node that is drained takes nothing; who was on one that goes down starts elsewhere."""
         self.run("scontrol", "update", "NodeName=gpu1", "State=DRAIN", "Reason=check")
-        until("the broker knows", 40, lambda: "draining" in self.ask("top", "--format", "json") or "not yet")
+        until("the broker knows", 40, lambda: self.health("gpu1") == "draining" or self.health("gpu1"))
         first = self.lease("--gpu", "8xH200", "--", "sleep", "1000")
         node = self.runs(first)[2]
         if node == "gpu1":
             raise SystemExit("it started on a node that is drained")
         self.run("scontrol", "update", "NodeName=gpu1", "State=RESUME")
-        self.run("scontrol", "update", f"NodeName={node}", "State=DOWN", "Reason=check")
+        # Its daemon does not answer any more: Slurm calls it down after SlurmdTimeout, 30 s.
+        daemon = self.run("pgrep", "-f", f"slurmd -D -N {node}$").split()[0]
+        os.kill(int(daemon), signal.SIGSTOP)
 
         def moved():
             found = self.jobs().get(f"gpuwise-{first}")
             return bool(found) and found[2] != node or (found or self.run("squeue"))
 
-        until("it runs on another node", 90, moved)
+        until("it runs on another node", 150, moved)
         print(f"{first}: on {node} beside a drained node, and on {self.jobs()[f'gpuwise-{first}'][2]} when that is down", flush=True)
-        self.run("scontrol", "update", f"NodeName={node}", "State=RESUME")
+        os.kill(int(daemon), signal.SIGCONT)
+        until("the node is back", 90, lambda: self.health(node) == "up" or self.health(node))
         self.ask("lease", "release", first)
         self.ends(first)
         back = [self.lease("--gpu", "8xH200", "--", "sleep", "1000") for _ in range(3)]
@@ -220,7 +233,7 @@ class Check:
             self.slurm.kill()
 
 
-def main(gpuwise, start, folder):
+def main(gpuwise, start, command, folder):
     check = Check(gpuwise, start, folder)
     try:
         check.fleet()
@@ -229,6 +242,9 @@ def main(gpuwise, start, folder):
         check.preempts()
         check.nodes()
         check.service()
+        if command:
+            given = {**os.environ, "SLURM_CONF": check.environment["SLURM_CONF"], "GPUWISE_SLURM_NODE": "gpu2"}
+            subprocess.run(command, env=given, check=True, timeout=600)
     except BaseException:
         print((folder / "serve.log").read_text()[-2000:] if (folder / "serve.log").exists() else "", flush=True)
         raise
@@ -237,6 +253,6 @@ def main(gpuwise, start, folder):
 
 
 if __name__ == "__main__":
-    given = [shutil.which(sys.argv[1]) or sys.argv[1], sys.argv[2]]
+    given = [shutil.which(sys.argv[1]) or sys.argv[1], sys.argv[2], sys.argv[3:]]
     with tempfile.TemporaryDirectory(prefix="gpuwise-slurm-") as made:
-        main(*given, pathlib.Path(sys.argv[3] if len(sys.argv) > 3 else made))
+        main(*given, pathlib.Path(made))

@@ -122,9 +122,11 @@ impl Gpuwise {
         let eager = libm::exp2(decades.max(0.0));
         let queued = waits > QUEUED / eager * wait;
         // A queue is worth as many replicas again as demand is, no more: it will be gone before others have started.
-        let backlog = (seen.queued / drains.seconds().get()).min(demand.max(rate));
+        // Of a few it may be one whole replica all the same.
+        let drained = seen.queued / drains.seconds().get();
+        let some = (BACKLOG * eager).min(1.0) * drained.min(demand.max(rate));
         let backlog = if queued {
-            (BACKLOG * eager).min(1.0) * backlog
+            some.max(drained.min(rate))
         } else {
             0.0
         };

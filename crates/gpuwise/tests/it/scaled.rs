@@ -178,7 +178,7 @@ fn requests_that_wait_in_the_engine_are_seen_and_ask_for_another_replica() {
     daemon.json(&["tenant", "create", "vision"]);
     daemon.place.write(
         "scale.toml",
-        "max = 4\nrate = 3.0\nwait = \"1s\"\nperiod = \"1s\"\nstart = \"1s\"\n",
+        "max = 4\nrate = 1.0\nwait = \"1s\"\nperiod = \"1s\"\nstart = \"1s\"\n",
     );
     let words = [&ENGINE[..6], &["--ttft", "2s", "--concurrency", "1"]].concat();
     let service = service(&daemon, &[], &words);
@@ -187,7 +187,7 @@ fn requests_that_wait_in_the_engine_are_seen_and_ask_for_another_replica() {
     let show = || daemon.json(&["lease", "show", &id]);
     let said = std::thread::scope(|scope| {
         for _ in 0..6 {
-            scope.spawn(|| ask(&daemon));
+            scope.spawn(|| [ask(&daemon), ask(&daemon)]);
         }
         let mut said = None;
         until("the engine's queue counts", || {

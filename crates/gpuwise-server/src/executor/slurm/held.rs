@@ -76,6 +76,15 @@ pub(super) enum Seen<'a> {
 }
 
 impl Held {
+    /// Whether it ran, and does not, and not by its own doing.
+    pub(super) fn is_troubled(&self, listing: &Listing) -> bool {
+        let taken = |part: &Part| {
+            let job = part.job.and_then(|job| listing.jobs.get(&job));
+            job.is_some_and(|job| matches!(job.state, JobPhase::Pending | JobPhase::Over(None)))
+        };
+        matches!(self.phase, Phase::Running | Phase::Answering) && self.parts.iter().any(taken)
+    }
+
     /// What is said of each part.
     pub(super) fn seen<'a>(&mut self, listing: &'a Listing) -> Vec<Seen<'a>> {
         let known = self.known;

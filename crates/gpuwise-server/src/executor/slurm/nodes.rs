@@ -54,6 +54,20 @@ impl Nodes {
         Ok(changes)
     }
 
+    /// It is looked at once more, at once.
+    pub(super) fn hurry(&mut self) {
+        self.asked = None;
+    }
+
+    /// Whether nothing runs on one of these any more.
+    pub(super) fn is_down(&self, names: &[String]) -> bool {
+        let down = |name: &String| {
+            let known = self.known.get(name);
+            known.is_some_and(|node| node.state == NodeSeen::Down)
+        };
+        names.iter().any(down)
+    }
+
     /// Where a node is reached.
     pub(super) fn address(&self, name: &str) -> String {
         let known = self.known.get(name);

@@ -191,13 +191,27 @@ impl Worker {
     }
 
     fn running(&self, job: JobId, held: &mut Held, seen: &[Seen<'_>]) -> bool {
-        let back = seen.iter().find_map(|one| match one {
-            Seen::Job(job) if job.state == JobPhase::Pending => Some(job.reason.clone()),
-            _ => None,
-        });
-        if let Some(why) = back {
-            let reason = format!("Slurm took it off its node and requeued it: {why}");
-            return self.exits(job, held, None, reason);
+        let lost = |part: &super::held::Part| self.nodes.is_down(&part.ask.nodes);
+        let off = |one: &Seen<'_>| one.is(JobPhase::Pending) || one.is(JobPhase::Over(None));
+        if seen.iter().any(off) && held.parts.iter().any(lost) {
+            // That its node is down is told, and where it goes then is decided anew.
+            held.gone.store(true, Ordering::SeqCst);
+            self.endpoints.remove(job.0);
+            cancel(held, &[]);
+            held.phase = Phase::Over;
+            return true;
+        }
+        // Who was requeued by somebody else starts again where it was, by Slurm, which would wait for two minutes.
+        for (one, part) in seen.iter().zip(&held.parts) {
+            if let (true, Some(number)) = (one.is(JobPhase::Pending), part.job) {
+                let words = [
+                    "update".into(),
+                    format!("JobId={number}"),
+                    "StartTime=now".into(),
+                ];
+                // Where it is refused it waits.
+                let _ = run("scontrol", &words, "");
+            }
         }
         !seen.iter().any(|one| one.is_over()) || self.ended(job, held, seen)
     }

@@ -246,17 +246,28 @@ impl Worker {
         }
     }
 
-    fn look(&mut self) {
-        while let Ok(answered) = self.answers.1.try_recv() {
-            self.answered(answered);
-        }
+    /// Whether Slurm has answered.
+    fn look_at_nodes(&mut self) -> bool {
         match self.nodes.look(Instant::now()) {
             Ok(changes) => {
                 for one in changes {
                     self.tell(one);
                 }
+                true
             }
-            Err(refused) => return self.says(refused),
+            Err(refused) => {
+                self.says(refused);
+                false
+            }
+        }
+    }
+
+    fn look(&mut self) {
+        while let Ok(answered) = self.answers.1.try_recv() {
+            self.answered(answered);
+        }
+        if !self.look_at_nodes() {
+            return;
         }
         if self.held.is_empty() && !self.adopted {
             return;
@@ -279,6 +290,13 @@ impl Worker {
             listing.jobs.insert(job.id, job);
         }
         self.sweep(&listing);
+        if self.held.values().any(|held| held.is_troubled(&listing)) {
+            // Whether its node is down is known before it is judged.
+            self.nodes.hurry();
+            if !self.look_at_nodes() {
+                return;
+            }
+        }
         for job in self.held.keys().copied().collect::<Vec<_>>() {
             self.reconcile(job, &listing);
         }
