@@ -66,8 +66,10 @@ class Check:
 
     def jobs(self, state="R"):
         """Jobs of Slurm: number, name, nodes and GPUs of each."""
-        text = self.run("squeue", "-h", "-t", state, "-o", "%i %j %N %b")
-        return {line.split()[1]: line.split() for line in text.splitlines()}
+        # A controller that waits for a node that does not answer may not answer itself for a moment.
+        words = ["squeue", "-h", "-t", state, "-o", "%i %j %N %b"]
+        done = subprocess.run(words, capture_output=True, text=True, env=self.environment, timeout=60)
+        return {line.split()[1]: line.split() for line in done.stdout.splitlines()}
 
     def begin(self):
         words = [self.gpuwise, "serve", "--executor", "slurm", "--fleet", str(self.folder / "fleet.toml")]
@@ -191,7 +193,7 @@ class Check:
 
         def moved():
             found = self.jobs().get(f"gpuwise-{first}")
-            return bool(found) and found[2] != node or (found or self.run("squeue"))
+            return bool(found) and found[2] != node or (found or "does not run")
 
         until("it runs on another node", 150, moved)
         print(f"{first}: on {node} beside a drained node, and on {self.jobs()[f'gpuwise-{first}'][2]} when that is down", flush=True)
@@ -214,8 +216,8 @@ class Check:
         lease = self.lease("--gpu", "1xH200", "--serve", "tiny", "--health", "/", "--", sys.executable, str(program), "{port}")
         self.runs(lease)
         address = f"http://127.0.0.1:{self.port}/v1/models"
-        token = self.ask("token", "create", "client", "--tenant", "vision", "--format", "json", "--role", "tenant")
-        request = urllib.request.Request(address, headers={"Authorization": f"Bearer {json.loads(token)['secret']}"})
+        token = self.ask("token", "create", "client", "--tenant", "vision", "--format", "json", "--role", "member")
+        request = urllib.request.Request(address, headers={"Authorization": f"Bearer {json.loads(token)['token']}"})
         models = urllib.request.urlopen(request, timeout=10).read().decode()
         if "tiny" not in models:
             raise SystemExit(f"the gateway does not know it: {models}")
@@ -246,7 +248,9 @@ def main(gpuwise, start, command, folder):
             given = {**os.environ, "SLURM_CONF": check.environment["SLURM_CONF"], "GPUWISE_SLURM_NODE": "gpu2"}
             subprocess.run(command, env=given, check=True, timeout=600)
     except BaseException:
-        print((folder / "serve.log").read_text()[-2000:] if (folder / "serve.log").exists() else "", flush=True)
+        for log in ["serve.log", "start-slurm.log", "slurm/log/slurmctld.log"]:
+            text = (folder / log).read_text(errors="replace")[-2000:] if (folder / log).exists() else "is not there"
+            print(f"{log}:\n{text}", flush=True)
         raise
     finally:
         check.stop()
