@@ -17,17 +17,19 @@ pub(super) fn of(
     }
     let workers = assignments.chunks(1).enumerate();
     let each = workers.map(|(worker, own)| {
-        let port = port(lease.number, worker, ports);
+        let port = port(lease, worker, ports);
         part(lease, worker, own, broker, Some(port))
     });
     each.collect()
 }
 
-/// The port of a worker: the same whenever and wherever it starts, so that a job that is requeued keeps it.
-fn port(lease: u32, worker: usize, (first, last): (u16, u16)) -> u16 {
+/// The port of a worker: the same wherever it starts, so that a job that is requeued keeps it; another where a start
+/// has failed, since somebody may listen on it.
+fn port(lease: &Lease, worker: usize, (first, last): (u16, u16)) -> u16 {
     let many = u64::from(last.saturating_sub(first)) + 1;
     // Leases beside one another are apart, whatever they have of workers.
-    let at = (u64::from(lease) * 37 + worker as u64) % many;
+    let own = u64::from(lease.number) * 37 + u64::from(lease.failed_starts) * 1009;
+    let at = (own + worker as u64) % many;
     first.saturating_add(u16::try_from(at).unwrap_or(0))
 }
 
