@@ -6,6 +6,10 @@ use gpuwise_server::SlurmSettings;
 use gpuwise_units::Nanoseconds;
 use std::{path::PathBuf, time::Duration};
 
+const PORTS: &str = "20000-29999";
+const PATIENCE: Nanoseconds = Nanoseconds(300_000_000_000);
+const EVERY: Nanoseconds = Nanoseconds(2_000_000_000);
+
 #[derive(Debug, Args)]
 pub(super) struct SlurmFlags {
     /// Partition that jobs are submitted to [default: Slurm's own]
@@ -24,7 +28,7 @@ pub(super) struct SlurmFlags {
     #[arg(
         long = "slurm-ports",
         value_name = "FIRST-LAST",
-        default_value = "20000-29999"
+        default_value = PORTS
     )]
     ports: String,
     /// How long a job may wait for its nodes before it is tried elsewhere
@@ -46,6 +50,9 @@ impl SlurmFlags {
             || self.account.is_some()
             || self.qos.is_some()
             || self.state.is_some()
+            || self.ports != PORTS
+            || self.patience != PATIENCE
+            || self.every != EVERY
     }
 
     pub(super) fn state(&self) -> Option<PathBuf> {
