@@ -178,7 +178,8 @@ class Check:
         text = self.emit("external-metrics", *ask)
         service = {"kind": "Service", "apiVersion": "v1", "metadata": {"name": "gpuwise-scaler"}}
         service["spec"] = {"type": "ExternalName", "externalName": "localhost"}
-        self.cluster.kubectl("create", "namespace", "gpuwise-system")
+        # The operator's part may have made it already.
+        self.cluster.apply(json.dumps({"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": "gpuwise-system"}}))
         self.cluster.apply(json.dumps(service), "-n", "gpuwise-system")
         # Kubernetes takes 0 that it did not make itself for switched off.
         self.cluster.kubectl("scale", "deployment", NAME, "--replicas", "1")
