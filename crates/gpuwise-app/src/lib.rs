@@ -14,6 +14,8 @@ pub mod catalogue;
 pub mod commands;
 #[doc(hidden)]
 pub mod engine;
+#[cfg(feature = "serve")]
+mod engine_page;
 pub mod error;
 #[doc(hidden)]
 pub mod examples;

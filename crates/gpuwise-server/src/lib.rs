@@ -20,6 +20,7 @@ mod message;
 mod observe;
 mod oidc;
 mod origin;
+mod picker;
 mod replay;
 mod scaler;
 mod scaling;
@@ -40,6 +41,7 @@ pub use executor::{
 };
 pub use http::{TlsError, TlsFiles, openapi};
 pub use oidc::{OidcError, OidcSettings};
+pub use picker::{EngineLoad, Membership, PickerSettings, PoolSettings, picker};
 pub use replay::Replay;
 pub use scaler::{
     Defined, Difference, Listening, ScalerError, ScalerSettings, Services, replayed, scaler,

@@ -4,7 +4,6 @@ mod client;
 mod desk;
 mod doctor;
 mod engine;
-mod engine_page;
 mod lease;
 mod machine;
 mod monitor;

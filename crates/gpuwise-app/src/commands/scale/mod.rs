@@ -18,6 +18,9 @@ mod shown;
 mod starts;
 mod variants;
 
+#[cfg(feature = "serve")]
+pub(super) use serve::server_problem;
+
 use super::{Context, Exit};
 use clap::Subcommand;
 

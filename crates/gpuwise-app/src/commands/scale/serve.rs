@@ -96,7 +96,7 @@ pub(super) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
             ));
         }
     })
-    .map_err(|error| wrong(&error))?;
+    .map_err(|error| server_problem(&error))?;
     Ok(Exit::Yes)
 }
 
@@ -108,7 +108,8 @@ fn tls(flags: &Flags) -> Option<TlsFiles> {
     })
 }
 
-fn wrong(error: &ScalerError) -> Problem {
+/// Why a server of gRPC ended, with its causes.
+pub(crate) fn server_problem(error: &ScalerError) -> Problem {
     let mut words = error.to_string();
     let mut source = std::error::Error::source(error);
     while let Some(cause) = source {
