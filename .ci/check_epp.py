@@ -21,21 +21,23 @@ import tempfile
 import time
 import urllib.request
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "benches"))
+from broker import Broker
 from cluster import free_port, until
 
 TYPE = "type.googleapis.com/envoy.extensions"
 HEADER = "x-gateway-destination-endpoint"
 
 
-def processing(mode):
-    """How the filter shows a request, and passes metadata on."""
+def processing(mode, picker):
+    """How the filter shows a request to a picker, and passes metadata on."""
     bodies = {"NONE": ("NONE", "SKIP"), "BUFFERED": ("BUFFERED", "SKIP")}
     body, trailers = bodies.get(mode, ("FULL_DUPLEX_STREAMED", "SEND"))
     return {
         "name": "envoy.filters.http.ext_proc",
         "typed_config": {
             "@type": f"{TYPE}.filters.http.ext_proc.v3.ExternalProcessor",
-            "grpc_service": {"envoy_grpc": {"cluster_name": "picker"}, "timeout": "5s"},
+            "grpc_service": {"envoy_grpc": {"cluster_name": picker}, "timeout": "60s"},
             "processing_mode": {
                 "request_header_mode": "SEND",
                 "response_header_mode": "SEND",
@@ -44,7 +46,7 @@ def processing(mode):
                 "request_trailer_mode": trailers,
                 "response_trailer_mode": trailers,
             },
-            "message_timeout": "5s",
+            "message_timeout": "60s",
             "metadata_options": {
                 "forwarding_namespaces": {"untyped": ["envoy.lb.subset_hint", "envoy.lb"]},
                 "receiving_namespaces": {"untyped": ["envoy.lb"]},
@@ -53,7 +55,7 @@ def processing(mode):
     }
 
 
-def listener(name, port, mode, cluster, only=None):
+def listener(name, port, mode, cluster, only=None, picker="picker"):
     filters = []
     if only is not None:
         filters.append({
@@ -63,7 +65,7 @@ def listener(name, port, mode, cluster, only=None):
                 "metadata": [{"metadata_namespace": "envoy.lb.subset_hint", "allow_overwrite": True, "value": {HEADER + "-subset": only}}],
             },
         })
-    filters.append(processing(mode))
+    filters.append(processing(mode, picker))
     filters.append({"name": "envoy.filters.http.router", "typed_config": {"@type": f"{TYPE}.filters.http.router.v3.Router"}})
     route = {"match": {"prefix": "/"}, "route": {"cluster": cluster, "timeout": "0s"}}
     manager = {
@@ -83,7 +85,7 @@ def at(port):
     return {"endpoint": {"address": {"socket_address": {"address": "127.0.0.1", "port_value": port}}}}
 
 
-def config(picker, engines, ports):
+def config(picker, daemon, engines, ports):
     http2 = {f"envoy.extensions.upstreams.http.v3.HttpProtocolOptions": {
         "@type": f"{TYPE}.upstreams.http.v3.HttpProtocolOptions",
         "explicit_http_config": {"http2_protocol_options": {}},
@@ -99,6 +101,8 @@ def config(picker, engines, ports):
     clusters = [
         {"name": "picker", "type": "STATIC", "connect_timeout": "1s", "typed_extension_protocol_options": http2,
          "load_assignment": {"cluster_name": "picker", "endpoints": [{"lb_endpoints": [at(picker)]}]}},
+        {"name": "daemon", "type": "STATIC", "connect_timeout": "1s", "typed_extension_protocol_options": http2,
+         "load_assignment": {"cluster_name": "daemon", "endpoints": [{"lb_endpoints": [at(daemon)]}]}},
         {"name": "by_header", "type": "ORIGINAL_DST", "lb_policy": "CLUSTER_PROVIDED", "connect_timeout": "1s",
          "original_dst_lb_config": {"use_http_header": True, "http_header_name": HEADER}},
         {"name": "by_metadata", "type": "STATIC", "connect_timeout": "1s",
@@ -112,17 +116,18 @@ def config(picker, engines, ports):
         listener("none", ports["none"], "NONE", "by_header"),
         listener("metadata", ports["metadata"], "DUPLEX", "by_metadata"),
         listener("limited", ports["limited"], "DUPLEX", "by_header", only=[second]),
+        listener("services", ports["services"], "DUPLEX", "by_header", picker="daemon"),
         listener("nobody", ports["nobody"], "DUPLEX", "by_header", only=["127.0.0.1:1"]),
     ]
     return {"static_resources": {"listeners": listeners, "clusters": clusters}}
 
 
-def ask(port, prompt, stream=False, path="/v1/chat/completions", tokens=3):
+def ask(port, prompt, stream=False, tokens=3, **headers):
     """The answer's status, its body, and seconds to its first and last piece."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
     body = {"model": "m", "messages": [{"role": "user", "content": prompt}], "max_tokens": tokens, "stream": stream}
     began = time.monotonic()
-    connection.request("POST", path, json.dumps(body), {"content-type": "application/json"})
+    connection.request("POST", "/v1/chat/completions", json.dumps(body), {"content-type": "application/json", **headers})
     answer = connection.getresponse()
     first, text = None, b""
     while piece := answer.read1(65536):
@@ -139,7 +144,8 @@ class Check:
         self.engines = [free_port() for _ in range(3)]
         self.running = {port: self.engine(port) for port in self.engines}
         self.picker, self.figures = free_port(), free_port()
-        self.ports = {name: free_port() for name in ["duplex", "buffered", "none", "metadata", "limited", "nobody"]}
+        self.ports = {name: free_port() for name in ["duplex", "buffered", "none", "metadata", "limited", "nobody", "services"]}
+        self.daemon = free_port()
 
     def start(self, *words):
         self.logs += 1
@@ -188,7 +194,7 @@ class Check:
         return changed[0]
 
     def run(self):
-        (self.folder / "envoy.json").write_text(json.dumps(config(self.picker, self.engines, self.ports)))
+        (self.folder / "envoy.json").write_text(json.dumps(config(self.picker, self.daemon, self.engines, self.ports)))
         picker = self.pick()
         self.start(self.envoy, "-c", str(self.folder / "envoy.json"), "--log-level", "warning", "--concurrency", "2", "--use-dynamic-base-id")
 
@@ -205,6 +211,7 @@ class Check:
         self.spread()
         self.losses()
         self.full(picker)
+        self.services()
 
     def prefixes(self):
         """Conversations stay where they began, whichever way bodies are shown; others spread."""
@@ -301,6 +308,29 @@ class Check:
         if answers.count(200) != 3 or answers.count(429) != 9:
             raise SystemExit(f"12 at once where 3 may run: {sorted(answers)}")
         print(f"without a picker: {status}; 12 at once where 3 may run: 3 answered, 9 told 429", flush=True)
+
+    def services(self):
+        """A broker is asked the same: a service at rest is woken by Envoy's first request, and no token reaches it."""
+        fleet = 'name = "f"\n[[gpu_kind]]\nname = "H100"\n[[node]]\nname = "n"\ngpus = "2xH100"\ncpu = 8\nmemory = "64GiB"\n'
+        with Broker(self.gpuwise, self.folder, fleet, "--executor", "local", "--epp", f"127.0.0.1:{self.daemon}") as broker:
+            self.served_by(broker)
+
+    def served_by(self, broker):
+        broker.run("tenant", "create", "team")
+        engine = [self.gpuwise, "engine", "--model", "m", "--listen", "127.0.0.1:{port}", "--ttft", "5ms", "--load", "1s"]
+        lease = json.loads(broker.run("lease", "request", "--tenant", "team", "--gpu", "1xH100", "--serve", "m", "--idle", "3s", "--format", "json", "--", *engine))
+        port, bearer = self.ports["services"], {"Authorization": f"Bearer {broker.token}"}
+        state = lambda: json.loads(broker.run("lease", "show", lease["id"], "--format", "json"))["state"]
+        until("the service rests", 60, lambda: state() == "suspended" or state())
+        began = time.monotonic()
+        status, text, _, _ = ask(port, "wake up", **bearer)
+        if status != 200:
+            raise SystemExit(f"a service at rest: {status} {text}")
+        woken = time.monotonic() - began
+        refused = ask(port, "who am I?")[0], ask(port, "wrong", Authorization="Bearer x")[0]
+        if refused != (401, 401):
+            raise SystemExit(f"without a token and with a wrong one: {refused}")
+        print(f"services: at rest until Envoy asks, answered after {woken:.1f} s; without a token {refused[0]}", flush=True)
 
     def stop(self):
         for process in self.processes:

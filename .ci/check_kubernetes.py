@@ -22,6 +22,7 @@ import time
 import operator_parts
 from cluster import Cluster, Prometheus, free_port, until
 from cluster_inventory import Inventory
+from cluster_pools import pools
 
 NAME = "llama-3-1-8b"
 # Requests a second that a replica serves, by --rate.
@@ -245,6 +246,10 @@ class Check:
         """What `fleet import` says of the cluster is what kubectl says."""
         Inventory(self).run()
 
+    def pools(self):
+        """InferencePools, and who an endpoint picker finds in one."""
+        pools(self)
+
     def operator(self):
         """Pods with gates, placed by the kernel and bound by kube-scheduler."""
         # The plan's own pod would hold a GPU of one of its nodes.
@@ -274,7 +279,7 @@ def main(gpuwise, start, folder):
     check = Check(gpuwise, start, folder)
     try:
         check.cluster.apply(check.pods)
-        for part in os.environ.get("GPUWISE_PARTS", "operator inventory schemas keda ours external_metrics quota").split():
+        for part in os.environ.get("GPUWISE_PARTS", "operator inventory pools schemas keda ours external_metrics quota").split():
             getattr(check, part)()
     finally:
         check.stop()

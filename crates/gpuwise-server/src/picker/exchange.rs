@@ -45,7 +45,7 @@ pub(crate) struct Refused {
     /// Of HTTP.
     pub(crate) status: u16,
     /// A word for it, for programs and figures.
-    pub(crate) code: &'static str,
+    pub(crate) code: String,
     pub(crate) detail: String,
 }
 
@@ -168,7 +168,7 @@ impl Exchange {
             let detail = format!("the body has more than {} MiB", LARGEST >> 20);
             let refused = Refused {
                 status: 413,
-                code: "too-large",
+                code: "too-large".into(),
                 detail,
             };
             return Step::Answer(self.refuse(&refused));
@@ -191,12 +191,21 @@ impl Exchange {
         Step::Pick(std::mem::take(&mut self.ask))
     }
 
-    /// What is answered once endpoints are picked: where the request goes, the first first.
-    pub(super) fn picked(&mut self, endpoints: &[String]) -> Vec<ProcessingResponse> {
+    /// What is answered once endpoints are picked: where the request goes, the first first, and which of its headers
+    /// do not.
+    pub(super) fn picked(
+        &mut self,
+        endpoints: &[String],
+        hidden: &[&str],
+    ) -> Vec<ProcessingResponse> {
         self.over = true;
         let to = endpoints.join(",");
+        let header_mutation = HeaderMutation {
+            remove_headers: hidden.iter().map(|name| (*name).to_owned()).collect(),
+            ..set(DESTINATION, &to)
+        };
         let response = CommonResponse {
-            header_mutation: Some(set(DESTINATION, &to)),
+            header_mutation: Some(header_mutation),
             ..CommonResponse::default()
         };
         let goes = CommonAnswer {
@@ -240,7 +249,7 @@ impl Exchange {
             }),
             headers: Some(set("content-type", "application/json")),
             body: body.to_string().into_bytes(),
-            details: why.code.into(),
+            details: why.code.clone(),
         }))]
     }
 }
@@ -283,6 +292,7 @@ fn set(name: &str, value: &str) -> HeaderMutation {
             header: Some(header),
             append_action: OVERWRITE,
         }],
+        remove_headers: Vec::new(),
     }
 }
 

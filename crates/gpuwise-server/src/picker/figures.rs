@@ -19,7 +19,7 @@ pub(super) struct Figures(Mutex<Counts>);
 #[derive(Debug, Default)]
 struct Counts {
     picked: BTreeMap<String, u64>,
-    refused: BTreeMap<&'static str, u64>,
+    refused: BTreeMap<String, u64>,
     took: [u64; ENDS.len()],
     count: u64,
     seconds: f64,
@@ -33,7 +33,7 @@ impl Figures {
                 let first = picked.endpoints.first().cloned().unwrap_or_default();
                 *counts.picked.entry(first).or_default() += 1;
             }
-            Err(refused) => *counts.refused.entry(refused.code).or_default() += 1,
+            Err(refused) => *counts.refused.entry(refused.code.clone()).or_default() += 1,
         }
         let seconds = took.as_secs_f64();
         for (count, end) in counts.took.iter_mut().zip(ENDS) {

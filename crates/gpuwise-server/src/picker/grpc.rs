@@ -79,7 +79,7 @@ impl Processor {
                     match picked {
                         Ok(picked) => {
                             under_way = Some(picked.held);
-                            exchange.picked(&picked.endpoints)
+                            exchange.picked(&picked.endpoints, picked.hidden)
                         }
                         Err(refused) => exchange.refuse(&refused),
                     }

@@ -145,6 +145,8 @@ pub(super) struct TrailersAnswer {}
 pub(super) struct HeaderMutation {
     #[prost(message, repeated, tag = "1")]
     pub(super) set_headers: Vec<HeaderValueOption>,
+    #[prost(string, repeated, tag = "2")]
+    pub(super) remove_headers: Vec<String>,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]

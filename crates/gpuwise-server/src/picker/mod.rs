@@ -5,6 +5,7 @@
 
 mod exchange;
 mod figures;
+mod gateway;
 mod grpc;
 mod messages;
 mod pool;
@@ -16,8 +17,9 @@ mod tests;
 pub(crate) use exchange::{PickAsk, Refused};
 pub use pool::{EngineLoad, PoolSettings};
 
-use crate::{http::TlsFiles, scaler::ScalerError, stopping};
+use crate::{http::TlsFiles, scaler::ScalerError, standing::Gate, stopping};
 use figures::Figures;
+use gateway::OfGateway;
 use grpc::Processor;
 use pool::{Pool, UnderWay};
 use std::{future::Future, net::SocketAddr, pin::Pin, sync::Arc, time::Duration};
@@ -32,6 +34,8 @@ use tonic_health::ServingStatus;
 pub(crate) struct Picked {
     /// By host and port, the first first; never empty.
     pub(crate) endpoints: Vec<String>,
+    /// Headers of the request that are not the endpoint's business.
+    pub(crate) hidden: &'static [&'static str],
     /// Dropped when the request is over.
     pub(crate) held: Box<dyn Held>,
 }
@@ -61,6 +65,7 @@ impl Picker for OfPool {
     fn pick(&self, ask: PickAsk) -> Picking<'_> {
         let picked = self.0.pick(&ask).map(|(endpoints, held)| Picked {
             endpoints,
+            hidden: &[],
             held: Box::new(held),
         });
         Box::pin(std::future::ready(picked))
@@ -163,6 +168,35 @@ pub fn picker(
     });
     runtime.shutdown_timeout(Duration::from_secs(1));
     ended
+}
+
+/// Answers gateways about the services of a broker, for as long as the runtime runs.
+///
+/// # Errors
+/// When nobody can be answered any more.
+pub(crate) async fn of_gateway(
+    listener: tokio::net::TcpListener,
+    tls: Option<&TlsFiles>,
+    gate: Arc<Gate>,
+) -> Result<(), ScalerError> {
+    let mut server = Server::builder();
+    if let Some(files) = tls {
+        let tls = crate::scaler::tls(files)?;
+        server = server.tls_config(tls).map_err(ScalerError::Tls)?;
+    }
+    let (reporter, health) = tonic_health::server::health_reporter();
+    for service in ["liveness", "readiness", Processor::NAME] {
+        let status = ServingStatus::Serving;
+        reporter.set_service_status(service, status).await;
+    }
+    let processor = Processor {
+        picker: Arc::new(OfGateway(gate)),
+        figures: Arc::default(),
+    };
+    let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
+    let serving = server.add_service(health).add_service(processor);
+    let served = serving.serve_with_incoming(incoming).await;
+    served.map_err(ScalerError::Server)
 }
 
 /// Takes on who is in the pool, and says whether that is known.

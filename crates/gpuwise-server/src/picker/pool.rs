@@ -285,7 +285,7 @@ fn why(endpoints: &BTreeMap<u16, Endpoint>, ask: &PickAsk) -> Refused {
         let many = allowed.len();
         return Refused {
             status: 429,
-            code: "busy",
+            code: "busy".into(),
             detail: format!("all {many} endpoints have as many requests as they may"),
         };
     }
@@ -299,7 +299,7 @@ fn why(endpoints: &BTreeMap<u16, Endpoint>, ask: &PickAsk) -> Refused {
     };
     Refused {
         status: 503,
-        code: "no-endpoint",
+        code: "no-endpoint".into(),
         detail,
     }
 }

@@ -91,7 +91,7 @@ fn run(all: Vec<ProcessingRequest>) -> (Vec<Vec<String>>, Option<PickAsk>) {
         Step::Pick(ask) => {
             assert!(picked.is_none(), "an endpoint is picked once");
             picked = Some(ask);
-            words(&exchange.picked(&["a:1".into()]))
+            words(&exchange.picked(&["a:1".into()], &[]))
         }
     });
     let answers = answers.collect();
@@ -150,8 +150,13 @@ fn each_mode_of_bodies_has_its_answers() {
 fn header_and_metadata_say_the_same() {
     let mut exchange = Exchange::default();
     let _ = exchange.take(message(headers(true)));
-    let answers = exchange.picked(&["a:1".into(), "b:2".into()]);
+    let answers = exchange.picked(&["a:1".into(), "b:2".into()], &["authorization"]);
     assert_eq!(words(&answers), ["to a:1,b:2"]);
+    let Some(Answered::RequestHeaders(first)) = &answers[0].response else {
+        panic!("{answers:?}");
+    };
+    let mutation = first.response.as_ref().unwrap().header_mutation.as_ref();
+    assert_eq!(mutation.unwrap().remove_headers, ["authorization"]);
     let metadata = answers[0].dynamic_metadata.as_ref().unwrap();
     let Some(Kind::StructValue(inner)) = &metadata.fields["envoy.lb"].kind else {
         panic!("{metadata:?}");
@@ -223,12 +228,12 @@ fn messages_are_read_and_written_by_their_numbers() {
     // immediate_response (7) {status (1) {code (1): 503}}.
     let answered = Exchange::default().refuse(&Refused {
         status: 503,
-        code: "c",
+        code: "c".into(),
         detail: String::new(),
     });
     let written = answered[0].encode_to_vec();
     assert_eq!(
-        (written[0], &written[3..8]),
+        (written[0], &written[2..7]),
         (0x3a, &[0x0a, 3, 0x08, 0xf7, 3][..])
     );
 }
@@ -289,11 +294,10 @@ fn requests_under_way_count_until_they_are_over_wherever_they_went() {
     let requests = || -> Vec<u32> { pool.shown().iter().map(|one| one.requests).collect() };
     assert_eq!(requests(), [2, 2]);
     let full = picked(&pool, "x").unwrap_err();
-    assert_eq!((full.status, full.code), (429, "busy"));
+    assert_eq!((full.status, &*full.code), (429, "busy"));
     // The gateway tried another than the first.
-    held[0]
-        .1
-        .served(if held[0].0[0] == "a:1" { "b:1" } else { "a:1" });
+    let other = if held[0].0[0] == "a:1" { "b:1" } else { "a:1" };
+    held[0].1.served(other);
     let mut now = requests();
     now.sort_unstable();
     assert_eq!(now, [1, 3]);

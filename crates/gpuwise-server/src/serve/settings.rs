@@ -24,6 +24,8 @@ use std::{
 #[derive(Debug, Clone)]
 pub struct Settings {
     pub listen: SocketAddr,
+    /// Where other gateways ask which endpoint of a service gets a request (Envoy's external processing).
+    pub picker: Option<SocketAddr>,
     /// The database of the log.
     pub store: String,
     /// What there is, for a log that is new; `None`: the log must be there.

@@ -48,6 +48,10 @@ pub struct Serve {
     /// Address to listen on; other machines reach it only where this is not a loopback address
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8600")]
     listen: SocketAddr,
+    /// Address where other gateways (Envoy) ask which endpoint of a service gets a request, by gRPC, as `gpuwise epp`
+    /// answers; by TLS where --tls-cert is given
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    epp: Option<SocketAddr>,
     /// Certificate in PEM, with those between it and an authority: answers by TLS. It is read again when it is
     /// renewed
     #[arg(long, value_name = "FILE", requires = "tls_key")]
@@ -341,6 +345,7 @@ fn settings_of(context: &Context, flags: &Serve) -> anyhow::Result<Settings> {
     Ok(Settings {
         driver: machine.map(|machine| -> Arc<dyn gpuwise_server::Cutter> { machine }),
         listen: flags.listen,
+        picker: flags.epp,
         store,
         fleet: Some(found),
         policy: Some(policy),

@@ -219,7 +219,7 @@ fn chosen_engine(
             engine.kind
         ))
         .hint(format!(
-            "--emit docker, k8s and kserve work for every engine, lws and skypilot for vLLM and SGLang; or plan for {form} with --engine {}",
+            "--emit docker, k8s, inference-pool and kserve work for every engine, lws and skypilot for vLLM and SGLang; or plan for {form} with --engine {}",
             form.name()
         ))
         .into()),
