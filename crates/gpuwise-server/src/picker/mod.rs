@@ -195,8 +195,8 @@ pub(crate) async fn of_gateway(
     };
     let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
     let serving = server.add_service(health).add_service(processor);
-    let served = serving.serve_with_incoming(incoming).await;
-    served.map_err(ScalerError::Server)
+    let ended = serving.serve_with_incoming(incoming).await;
+    ended.map_err(ScalerError::Server)
 }
 
 /// Takes on who is in the pool, and says whether that is known.
