@@ -77,15 +77,14 @@ pub(super) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
         );
     }
     let members = Membership::default();
-    let from = match &flags.pool {
-        Some(pool) => follow(flags, pool, members.clone())?,
-        None => {
-            let all = listed(&flags.endpoints)?;
-            let many = all.len();
-            // Who is in it does not change, and is known.
-            members.set(all);
-            format!("{many} endpoints")
-        }
+    let from = if let Some(pool) = &flags.pool {
+        follow(flags, pool, members.clone())?
+    } else {
+        let all = listed(&flags.endpoints)?;
+        let many = all.len();
+        // Who is in it does not change, and is known.
+        members.set(all);
+        format!("{many} endpoints")
     };
     let tls = flags.tls_cert.clone().zip(flags.tls_key.clone());
     let scheme = if tls.is_some() { "TLS" } else { "no TLS" };
