@@ -20,6 +20,7 @@ mod message;
 mod observe;
 mod oidc;
 mod origin;
+pub mod redfish;
 mod replay;
 mod scaler;
 mod scaling;

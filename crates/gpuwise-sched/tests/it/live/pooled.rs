@@ -18,6 +18,7 @@ fn with_pool() -> Fleet {
         name: "p".into(),
         attach: Nanoseconds(SECOND),
         detach: Nanoseconds(SECOND),
+        hot_plug: true,
     }];
     fleet
         .gpus

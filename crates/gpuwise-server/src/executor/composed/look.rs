@@ -1,0 +1,80 @@
+//! What the service says of every GPU of the fleet.
+
+use super::errand::{is_named, last};
+use crate::redfish::{Block, Client, State, System, Trouble};
+use gpuwise_broker::{GpuSeen, Observation};
+use gpuwise_domain::placement::resource_block_uid;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Where each GPU is. What is `busy` is being composed, and its hosts' GPUs are not judged.
+pub(super) fn look(
+    client: &Client,
+    hosts: &BTreeMap<String, String>,
+    gpus: &BTreeSet<String>,
+    busy: &BTreeSet<&str>,
+) -> Result<Vec<Observation>, Trouble> {
+    if gpus.is_empty() {
+        return Ok(Vec::new());
+    }
+    let places = client.places()?;
+    let blocks = client.blocks(&places)?;
+    let known: BTreeMap<&str, &Block> = blocks.iter().map(|one| (last(&one.path), one)).collect();
+    // Systems by their paths: the node whose it is, or none of ours.
+    let mut owners: BTreeMap<&str, Owner> = BTreeMap::new();
+    let mut seen = Vec::new();
+    for gpu in gpus.iter().filter(|gpu| !busy.contains(gpu.as_str())) {
+        let block = known.get(gpu.as_str()).copied();
+        let state = match block.map(|block| (block.state(), block.system())) {
+            None => Some(GpuSeen::Missing),
+            Some((State::Failed, _)) => Some(GpuSeen::Failed),
+            Some((State::Reserved, _)) => Some(GpuSeen::Taken),
+            Some((State::Unused, _)) => Some(GpuSeen::Free),
+            Some((State::Moving, _) | (State::Composed, None)) => None,
+            Some((State::Composed, Some(path))) => {
+                if !owners.contains_key(path) {
+                    owners.insert(path, owner(client, path, hosts)?);
+                }
+                owners.get(path).and_then(|owner| owner.seen(busy))
+            }
+        };
+        if let Some(seen_there) = state {
+            seen.push(Observation::Gpu {
+                uid: resource_block_uid(gpu),
+                seen: seen_there,
+            });
+        }
+    }
+    Ok(seen)
+}
+
+/// Whose a system is.
+enum Owner {
+    /// A host of ours, by its block and the name of its node.
+    Ours(String, String),
+    Another,
+    /// It has gone meanwhile.
+    Gone,
+}
+
+impl Owner {
+    fn seen(&self, busy: &BTreeSet<&str>) -> Option<GpuSeen> {
+        match self {
+            Self::Ours(block, _) if busy.contains(block.as_str()) => None,
+            Self::Ours(_, node) => Some(GpuSeen::At(node.clone())),
+            Self::Another => Some(GpuSeen::Taken),
+            Self::Gone => None,
+        }
+    }
+}
+
+fn owner(client: &Client, path: &str, hosts: &BTreeMap<String, String>) -> Result<Owner, Trouble> {
+    let system: System = match client.get(path) {
+        Err(Trouble::Missing(_)) => return Ok(Owner::Gone),
+        other => other?,
+    };
+    let ours = system.blocks().find_map(|block| hosts.get_key_value(last(block)));
+    Ok(match ours.filter(|(_, name)| is_named(&system, name)) {
+        Some((block, name)) => Owner::Ours(block.clone(), name.clone()),
+        None => Owner::Another,
+    })
+}
