@@ -10,32 +10,41 @@ impl RedfishFlags {
     /// # Errors
     /// When it is no address, or credentials or certificates cannot be read.
     pub(crate) fn settings(&self, flag: &str, url: &str) -> anyhow::Result<Settings> {
-        let no_address = || Problem::new(format!("{flag} {url:?} is no address of a Redfish service"));
+        let no_address =
+            || Problem::new(format!("{flag} {url:?} is no address of a Redfish service"));
         let such = "such as https://fabric.example:8443";
         let scheme = url.split_once("://");
         let (scheme, rest) = scheme
             .filter(|(scheme, rest)| matches!(*scheme, "http" | "https") && !rest.is_empty())
             .ok_or_else(|| no_address().hint(such))?;
-        if rest.split('/').next().is_some_and(|host| host.contains('@')) {
-            return Err(Problem::new(format!("{flag}: an address holds no user and password"))
-                .hint("write user:password into a file and name it by --redfish-user-file")
-                .into());
+        if rest
+            .split('/')
+            .next()
+            .is_some_and(|host| host.contains('@'))
+        {
+            return Err(
+                Problem::new(format!("{flag}: an address holds no user and password"))
+                    .hint("write user:password into a file and name it by --redfish-user-file")
+                    .into(),
+            );
         }
         let credentials = self.credentials()?;
         let here = crate::commands::broker::is_this_machine(url);
         if scheme == "http" && credentials != Credentials::None && !here {
-            return Err(Problem::new(format!("{flag}: a password would go over the network in plain text"))
-                .hint("use https://")
-                .into());
+            return Err(Problem::new(format!(
+                "{flag}: a password would go over the network in plain text"
+            ))
+            .hint("use https://")
+            .into());
         }
         let mut settings = Settings::new(url);
         settings.credentials = credentials;
-        settings.timeout = Duration::from_nanos(self.timeout.0);
+        settings.timeout = Duration::from_nanos(self.redfish_timeout.0);
         if settings.timeout.is_zero() {
             return Err(Problem::new("--redfish-timeout: expected more than 0").into());
         }
         settings.patience = settings.patience.max(settings.timeout * 2);
-        if let Some(path) = &self.ca_file {
+        if let Some(path) = &self.redfish_ca_file {
             settings.authorities = Some(authorities("--redfish-ca-file", path)?);
         }
         Ok(settings)
@@ -47,19 +56,19 @@ impl RedfishFlags {
     }
 
     fn credentials(&self) -> anyhow::Result<Credentials> {
-        let (what, text) = if let Some(path) = &self.user_file {
+        let (what, text) = if let Some(path) = &self.redfish_user_file {
             let text = fs::read_to_string(path).map_err(|error| {
                 let what = format!("--redfish-user-file: cannot read {}", path.display());
                 Problem::new(what).because(error)
             })?;
             (path.display().to_string(), text)
-        } else if let Some(name) = &self.user_env {
+        } else if let Some(name) = &self.redfish_user_env {
             let text = std::env::var(name).map_err(|_| {
                 let what = format!("--redfish-user-env: {name} is not set, or is no text");
                 Problem::new(what)
             })?;
             (name.clone(), text)
-        } else if self.session {
+        } else if self.redfish_session {
             return Err(Problem::new("--redfish-session: nobody says who logs in")
                 .hint("--redfish-user-file names a file that holds user:password")
                 .into());
@@ -70,7 +79,7 @@ impl RedfishFlags {
         let (user, password) =
             parts.ok_or_else(|| Problem::new(format!("{what} does not hold `user:password`")))?;
         let (user, password) = (user.to_owned(), Secret(password.to_owned()));
-        Ok(if self.session {
+        Ok(if self.redfish_session {
             Credentials::Session(user, password)
         } else {
             Credentials::Basic(user, password)

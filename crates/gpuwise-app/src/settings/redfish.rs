@@ -8,28 +8,20 @@ use std::path::PathBuf;
 #[derive(Debug, Clone, Args)]
 pub struct RedfishFlags {
     /// File that holds `user:password` for the Redfish service
-    #[arg(long = "redfish-user-file", value_name = "FILE")]
-    pub(crate) user_file: Option<PathBuf>,
+    #[arg(long, value_name = "FILE")]
+    pub(crate) redfish_user_file: Option<PathBuf>,
     /// Environment variable that holds `user:password` for the Redfish service
-    #[arg(
-        long = "redfish-user-env",
-        value_name = "NAME",
-        conflicts_with = "user_file"
-    )]
-    pub(crate) user_env: Option<String>,
+    #[arg(long, value_name = "NAME", conflicts_with = "redfish_user_file")]
+    pub(crate) redfish_user_env: Option<String>,
     /// Log in once for a session; else user and password go with each request
-    #[arg(long = "redfish-session")]
-    pub(crate) session: bool,
+    #[arg(long)]
+    pub(crate) redfish_session: bool,
     /// Certificates (PEM) to trust for the Redfish service instead of the public ones
-    #[arg(long = "redfish-ca-file", value_name = "FILE")]
-    pub(crate) ca_file: Option<PathBuf>,
+    #[arg(long, value_name = "FILE")]
+    pub(crate) redfish_ca_file: Option<PathBuf>,
     /// How long one answer of the Redfish service may take, composing a system included
-    #[arg(
-        long = "redfish-timeout",
-        value_name = "TIME",
-        default_value = "2min"
-    )]
-    pub(crate) timeout: Nanoseconds,
+    #[arg(long, value_name = "TIME", default_value = "2min")]
+    pub(crate) redfish_timeout: Nanoseconds,
 }
 
 impl RedfishFlags {
@@ -38,10 +30,10 @@ impl RedfishFlags {
 
     /// Whether any of them was said.
     pub(crate) fn said(&self) -> bool {
-        self.user_file.is_some()
-            || self.user_env.is_some()
-            || self.session
-            || self.ca_file.is_some()
-            || self.timeout != Self::TIMEOUT
+        self.redfish_user_file.is_some()
+            || self.redfish_user_env.is_some()
+            || self.redfish_session
+            || self.redfish_ca_file.is_some()
+            || self.redfish_timeout != Self::TIMEOUT
     }
 }

@@ -289,7 +289,10 @@ impl World {
     /// Whether a node's GPUs of a pool may change now: they come and go beside jobs, or nobody has anything on it, or
     /// is still leaving it.
     pub(crate) fn may_recompose(&self, id: NodeId, pool: PoolId) -> bool {
-        let hot = self.pools.get(pool.index()).is_none_or(|pool| pool.hot_plug);
+        let hot = self
+            .pools
+            .get(pool.index())
+            .is_none_or(|pool| pool.hot_plug);
         let left = |gpu: &GpuId| self.gpu(*gpu).is_none_or(|gpu| gpu.leaving.is_empty());
         hot || self.node(id).is_some_and(|node| {
             let idle = node.workers == 0 && node.leaving_cpu == 0 && node.leaving_memory == 0;
@@ -304,11 +307,17 @@ impl World {
             let Home::Pool(pool) = state.gpu.home else {
                 return None;
             };
-            let cold = self.pools.get(pool.index()).is_some_and(|pool| !pool.hot_plug);
+            let cold = self
+                .pools
+                .get(pool.index())
+                .is_some_and(|pool| !pool.hot_plug);
             Some(cold && matches!(state.link, Link::Attaching | Link::Detaching))
         };
         let own = node.node.gpus.len();
-        node.gpus.iter().skip(own).any(|gpu| moves(gpu) == Some(true))
+        node.gpus
+            .iter()
+            .skip(own)
+            .any(|gpu| moves(gpu) == Some(true))
     }
 
     /// A pooled GPU is at its node.

@@ -61,7 +61,9 @@ impl World {
     /// detached; else as the pool says. `None`: none was seen.
     pub fn expected(&self, action: &Action) -> Option<Nanoseconds> {
         match action {
-            Action::Attach { gpu, .. } => self.pool_of(*gpu).and_then(|pool| self.attach_time(pool)),
+            Action::Attach { gpu, .. } => {
+                self.pool_of(*gpu).and_then(|pool| self.attach_time(pool))
+            }
             Action::Detach { gpu } => self.pool_of(*gpu).and_then(|pool| self.detach_time(pool)),
             _ => self.tempo.kinds.get(kind(action)).copied().flatten(),
         }

@@ -209,7 +209,12 @@ impl Client {
         answer.checked(path)
     }
 
-    fn send_once(&self, method: &Method, path: &str, body: Option<&Value>) -> Result<Answer, Trouble> {
+    fn send_once(
+        &self,
+        method: &Method,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<Answer, Trouble> {
         let token = match &self.settings.credentials {
             Credentials::Session(user, password) => Some(self.log_in(user, password)?),
             _ => None,
@@ -240,7 +245,9 @@ impl Client {
         let sent = match body {
             Some(body) => {
                 let request = request.header("Content-Type", "application/json");
-                let request = request.body(body.to_string()).map_err(|error| unsaid(&error))?;
+                let request = request
+                    .body(body.to_string())
+                    .map_err(|error| unsaid(&error))?;
                 self.agent.run(request)
             }
             None => {
@@ -257,7 +264,9 @@ impl Client {
 
     /// The address of a path of this service: of no other.
     fn address(&self, path: &str) -> Result<String, Trouble> {
-        let path = path.strip_prefix(self.settings.url.as_str()).unwrap_or(path);
+        let path = path
+            .strip_prefix(self.settings.url.as_str())
+            .unwrap_or(path);
         if path.starts_with('/') && !path.starts_with("//") {
             Ok(format!("{}{path}", self.settings.url))
         } else {
@@ -274,7 +283,8 @@ impl Client {
             return Ok(session.token.clone());
         }
         let answer = self.request(&Method::GET, "/redfish/v1/", None, None)?;
-        let root: Root = serde_json::from_str(&answer.checked("/redfish/v1/")?.text).unwrap_or_default();
+        let root: Root =
+            serde_json::from_str(&answer.checked("/redfish/v1/")?.text).unwrap_or_default();
         let sessions = match (root.links.sessions, root.session_service) {
             (Some(sessions), _) => sessions.path,
             (None, Some(service)) => format!("{}/Sessions", service.path.trim_end_matches('/')),
@@ -296,8 +306,16 @@ impl Client {
 
     /// Ends the session, where there is one: services keep few.
     pub fn log_out(&self) {
-        let session = self.session.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(Session { token, path: Some(path) }) = session {
+        let session = self
+            .session
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        if let Some(Session {
+            token,
+            path: Some(path),
+        }) = session
+        {
             // It ends by itself, too.
             let _ = self.request(&Method::DELETE, &path, None, Some(&token));
         }
@@ -306,7 +324,10 @@ impl Client {
 
 fn basic(user: &str, password: &Secret) -> String {
     let text = format!("{user}:{}", password.0);
-    format!("Basic {}", base64::Engine::encode(&base64::engine::general_purpose::STANDARD, text))
+    format!(
+        "Basic {}",
+        base64::Engine::encode(&base64::engine::general_purpose::STANDARD, text)
+    )
 }
 
 struct Answer {
@@ -342,9 +363,21 @@ impl Answer {
         }
         let said: ErrorDocument = serde_json::from_str(&self.text).unwrap_or_default();
         let first = said.error.more.into_iter().next().unwrap_or_default();
-        let code = if first.message_id.is_empty() { said.error.code } else { first.message_id };
-        let text = if first.message.is_empty() { said.error.message } else { first.message };
-        let said = if text.is_empty() { path.to_owned() } else { text };
+        let code = if first.message_id.is_empty() {
+            said.error.code
+        } else {
+            first.message_id
+        };
+        let text = if first.message.is_empty() {
+            said.error.message
+        } else {
+            first.message
+        };
+        let said = if text.is_empty() {
+            path.to_owned()
+        } else {
+            text
+        };
         Err(match self.status {
             401 | 403 => Trouble::Denied(self.status),
             404 => Trouble::Missing(path.to_owned()),

@@ -120,7 +120,10 @@ impl Block {
 
     /// The system that has it.
     pub(crate) fn system(&self) -> Option<&str> {
-        self.links.computer_systems.first().map(|one| one.path.as_str())
+        self.links
+            .computer_systems
+            .first()
+            .map(|one| one.path.as_str())
     }
 
     pub(crate) fn zones(&self) -> impl Iterator<Item = &str> {
@@ -173,12 +176,19 @@ pub(crate) struct System {
 impl System {
     /// Paths of its blocks.
     pub(crate) fn blocks(&self) -> impl Iterator<Item = &str> {
-        self.links.resource_blocks.iter().map(|one| one.path.as_str())
+        self.links
+            .resource_blocks
+            .iter()
+            .map(|one| one.path.as_str())
     }
 
     /// Where a block is added to it and where one is removed, while it runs; `None`: it is not possible so.
     pub(crate) fn changes(&self) -> Option<(&str, &str)> {
-        let (add, remove) = self.actions.add.as_ref().zip(self.actions.remove.as_ref())?;
+        let (add, remove) = self
+            .actions
+            .add
+            .as_ref()
+            .zip(self.actions.remove.as_ref())?;
         Some((&add.target, &remove.target))
     }
 }

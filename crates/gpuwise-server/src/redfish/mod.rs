@@ -11,7 +11,6 @@ mod documents;
 mod survey;
 mod trouble;
 
-
 pub use client::{Client, Credentials, Secret, Settings};
 pub use survey::{Gpu, Host, Pool, Zone};
 pub use trouble::Trouble;

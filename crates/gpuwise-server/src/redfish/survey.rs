@@ -67,7 +67,9 @@ impl Client {
             .zip(root.composition_service)
             .ok_or(Trouble::NoComposition)?;
         let service: Composition = self.get(&service.path)?;
-        let blocks = service.resource_blocks.filter(|_| service.service_enabled != Some(false));
+        let blocks = service
+            .resource_blocks
+            .filter(|_| service.service_enabled != Some(false));
         Ok(Places {
             systems: systems.path,
             blocks: blocks.ok_or(Trouble::NoComposition)?.path,
@@ -135,7 +137,9 @@ impl Client {
         };
         for block in self.blocks(&places)? {
             let named = |path: &str| pool.zones.iter().find(|zone| zone.path == path);
-            let zones = block.zones().filter_map(|path| Some(named(path)?.id.clone()));
+            let zones = block
+                .zones()
+                .filter_map(|path| Some(named(path)?.id.clone()));
             let zones: Vec<String> = zones.collect();
             let processors = block.processors.iter();
             let processors: Result<Vec<Processor>, Trouble> =
@@ -160,7 +164,12 @@ impl Client {
         Ok(pool)
     }
 
-    fn host(&self, block: &Block, zones: Vec<String>, processors: &[Processor]) -> Result<Host, Trouble> {
+    fn host(
+        &self,
+        block: &Block,
+        zones: Vec<String>,
+        processors: &[Processor],
+    ) -> Result<Host, Trouble> {
         let own = processors.iter();
         let own = own.filter(|one| one.processor_type.as_deref() != Some("GPU"));
         let cores: Option<u32> = own.map(|one| one.total_cores).sum();

@@ -37,7 +37,9 @@ impl Trouble {
         match self {
             Self::Unreachable(_) | Self::Late(_) | Self::Conflict(_) => true,
             Self::Refused { status, .. } => *status >= 500 || *status == 429,
-            Self::Denied(_) | Self::Missing(_) | Self::Garbled { .. } | Self::NoComposition => false,
+            Self::Denied(_) | Self::Missing(_) | Self::Garbled { .. } | Self::NoComposition => {
+                false
+            }
         }
     }
 

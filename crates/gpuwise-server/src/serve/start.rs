@@ -68,9 +68,7 @@ fn executor_of(
         return Ok(inner);
     };
     let composed = Composed::new(inner, compose.clone(), inbox.clone());
-    Ok(Box::new(
-        composed.map_err(thread_of("composing hosts"))?,
-    ))
+    Ok(Box::new(composed.map_err(thread_of("composing hosts"))?))
 }
 
 fn traced(

@@ -226,11 +226,13 @@ fn domain() -> impl Strategy<Value = Domain> {
 }
 
 fn pool() -> impl Strategy<Value = FabricPool> {
-    (text(), time(), time(), any::<bool>()).prop_map(|(name, attach, detach, hot_plug)| FabricPool {
-        name,
-        attach,
-        detach,
-        hot_plug,
+    (text(), time(), time(), any::<bool>()).prop_map(|(name, attach, detach, hot_plug)| {
+        FabricPool {
+            name,
+            attach,
+            detach,
+            hot_plug,
+        }
     })
 }
 

@@ -186,11 +186,7 @@ pub struct Serve {
     slurm: SlurmFlags,
     /// Who composes hosts of pooled GPUs: redfish=URL, such as redfish=https://fabric.example:8443; what runs there is
     /// the executor's
-    #[arg(
-        long,
-        value_name = "redfish=URL",
-        help_heading = "Composed GPUs"
-    )]
+    #[arg(long, value_name = "redfish=URL", help_heading = "Composed GPUs")]
     compose: Option<String>,
     /// How often what the Redfish service says of GPUs is held against what is believed
     #[arg(
@@ -375,9 +371,11 @@ fn checked(flags: &Serve) -> anyhow::Result<()> {
         );
     }
     if flags.compose.is_some() && (flags.speed - 1.0).abs() > 0.0 {
-        return Err(Problem::new("--speed: composing real hosts takes real time")
-            .hint("leave it out, or leave --compose out")
-            .into());
+        return Err(
+            Problem::new("--speed: composing real hosts takes real time")
+                .hint("leave it out, or leave --compose out")
+                .into(),
+        );
     }
     if let Some(url) = &flags.otlp
         && !url.starts_with("http://")

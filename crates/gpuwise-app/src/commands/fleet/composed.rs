@@ -35,8 +35,9 @@ pub(super) fn run(context: &Context, flags: &FleetImport, url: &str) -> anyhow::
     let found = found(pool);
     let text = fabric_fleet_file(&flags.name, &found, flags.slots, &find);
     // What is written is what `fleet check` accepts.
-    fleet::of_text("the fleet file", &text, &loaded.catalogue)
-        .map_err(|problems| Problem::new("what this service says cannot be a fleet").because(problems))?;
+    fleet::of_text("the fleet file", &text, &loaded.catalogue).map_err(|problems| {
+        Problem::new("what this service says cannot be a fleet").because(problems)
+    })?;
     match target {
         Some(target) => target.finish(&text)?,
         None => context.data(&text)?,

@@ -87,15 +87,30 @@ fn product(gpu: &FoundPooled) -> String {
         format!("{maker} {model}")
     };
     let whole = whole.trim();
-    if folded(whole).is_empty() { "unknown GPU" } else { whole }.to_owned()
+    if folded(whole).is_empty() {
+        "unknown GPU"
+    } else {
+        whole
+    }
+    .to_owned()
 }
 
-fn unknown_kinds(out: &mut String, found: &FoundFabric, kinds: &BTreeMap<String, Option<KnownGpu>>) {
+fn unknown_kinds(
+    out: &mut String,
+    found: &FoundFabric,
+    kinds: &BTreeMap<String, Option<KnownGpu>>,
+) {
     for (product, _) in kinds.iter().filter(|(_, known)| known.is_none()) {
-        let mut same = found.gpus.iter().filter(|gpu| self::product(gpu) == *product);
+        let mut same = found
+            .gpus
+            .iter()
+            .filter(|gpu| self::product(gpu) == *product);
         let memory = same.find_map(|gpu| gpu.memory_mib);
         let name = quoted(product);
-        let _ = write!(out, "\n# not in the catalogue\n[[gpu_kind]]\nname = {name}\n");
+        let _ = write!(
+            out,
+            "\n# not in the catalogue\n[[gpu_kind]]\nname = {name}\n"
+        );
         let _ = match memory {
             Some(mib) => writeln!(out, "memory = \"{mib}MiB\""),
             None => writeln!(out, "# memory = \"?\"  # not said"),
@@ -137,17 +152,29 @@ fn pool(
     let _ = write!(out, "\n[[pool]]\nname = {}\n", quoted(name));
     let _ = writeln!(out, "gpus = [{}]", runs.join(", "));
     let _ = writeln!(out, "resource_blocks = [{}]", blocks.join(", "));
-    let _ = writeln!(out, "attach = \"10s\"  # not said; what is measured takes its place");
+    let _ = writeln!(
+        out,
+        "attach = \"10s\"  # not said; what is measured takes its place"
+    );
     let _ = match hot_plug {
         Some(true) => writeln!(out, "hot_plug = true"),
-        Some(false) => writeln!(out, "hot_plug = false  # a host is composed anew when its GPUs change"),
-        None => writeln!(out, "hot_plug = false  # not said: whether GPUs come and go while a host runs"),
+        Some(false) => writeln!(
+            out,
+            "hot_plug = false  # a host is composed anew when its GPUs change"
+        ),
+        None => writeln!(
+            out,
+            "hot_plug = false  # not said: whether GPUs come and go while a host runs"
+        ),
     };
 }
 
 fn node(out: &mut String, host: &FoundBlock, pools: &[&str], slots: Option<u32>) {
     let block = named(&host.block);
-    let _ = write!(out, "\n[[node]]\nname = {block}\nresource_block = {block}\n");
+    let _ = write!(
+        out,
+        "\n[[node]]\nname = {block}\nresource_block = {block}\n"
+    );
     let _ = match host.cpu_milli {
         Some(milli) => writeln!(out, "cpu = {}", milli as f64 / 1000.0),
         None => writeln!(out, "# cpu = ?  # not said: cores that jobs may have"),
@@ -164,6 +191,9 @@ fn node(out: &mut String, host: &FoundBlock, pools: &[&str], slots: Option<u32>)
     let _ = writeln!(out, "pools = [{}]", pools.join(", "));
     let _ = match slots {
         Some(slots) => writeln!(out, "slots = {slots}"),
-        None => writeln!(out, "slots = {SLOTS}  # not said: GPUs that it can have at once"),
+        None => writeln!(
+            out,
+            "slots = {SLOTS}  # not said: GPUs that it can have at once"
+        ),
     };
 }

@@ -81,7 +81,12 @@ impl Errand {
         }
     }
 
-    fn step(&self, client: &Client, wanted: &BTreeSet<String>, end: Instant) -> Result<Step, Refusal> {
+    fn step(
+        &self,
+        client: &Client,
+        wanted: &BTreeSet<String>,
+        end: Instant,
+    ) -> Result<Step, Refusal> {
         let places = client.places()?;
         let host = block(client, &places, &self.host)?
             .ok_or_else(|| Refusal::Missing(self.host.clone()))?;
@@ -158,9 +163,9 @@ impl Errand {
         if wanted.is_empty() {
             client.act(Method::DELETE, path, None, end)?;
         } else if let Some((add, remove)) = system.changes() {
-            let gone = system.blocks().filter(|block| {
-                *block != host.path && !wanted.contains(last(block))
-            });
+            let gone = system
+                .blocks()
+                .filter(|block| *block != host.path && !wanted.contains(last(block)));
             let one = |path: &str| json!({"ResourceBlock": {"@odata.id": path}});
             for block in gone {
                 client.act(Method::POST, remove, Some(&one(block)), end)?;
@@ -225,7 +230,10 @@ pub(super) fn is_named(system: &System, name: &str) -> bool {
 
 /// The last part of a path: the Id of what is there.
 pub(super) fn last(path: &str) -> &str {
-    path.trim_end_matches('/').rsplit('/').next().unwrap_or(path)
+    path.trim_end_matches('/')
+        .rsplit('/')
+        .next()
+        .unwrap_or(path)
 }
 
 fn block(client: &Client, places: &Places, id: &str) -> Result<Option<Block>, Trouble> {
@@ -240,10 +248,19 @@ fn block(client: &Client, places: &Places, id: &str) -> Result<Option<Block>, Tr
 /// A block that is in no zone in which the host and most others are; `None`: all are in one.
 fn out_of_zone(host: &Block, blocks: &[Block], has: &BTreeSet<String>) -> Option<String> {
     let outside = |zone: &str| {
-        let away = blocks.iter().filter(|block| !block.zones().any(|one| one == zone));
+        let away = blocks
+            .iter()
+            .filter(|block| !block.zones().any(|one| one == zone));
         let away: Vec<&Block> = away.collect();
-        let held = away.iter().filter(|block| has.contains(last(&block.path))).count();
-        (held, away.len(), away.first().map(|block| last(&block.path).to_owned()))
+        let held = away
+            .iter()
+            .filter(|block| has.contains(last(&block.path)))
+            .count();
+        (
+            held,
+            away.len(),
+            away.first().map(|block| last(&block.path).to_owned()),
+        )
     };
     let mut zones = host.zones().map(outside).collect::<Vec<_>>();
     if zones.is_empty() {

@@ -72,7 +72,9 @@ fn owner(client: &Client, path: &str, hosts: &BTreeMap<String, String>) -> Resul
         Err(Trouble::Missing(_)) => return Ok(Owner::Gone),
         other => other?,
     };
-    let ours = system.blocks().find_map(|block| hosts.get_key_value(last(block)));
+    let ours = system
+        .blocks()
+        .find_map(|block| hosts.get_key_value(last(block)));
     Ok(match ours.filter(|(_, name)| is_named(&system, name)) {
         Some((block, name)) => Owner::Ours(block.clone(), name.clone()),
         None => Owner::Another,

@@ -11,13 +11,13 @@ mod look;
 mod refusal;
 mod worker;
 
+#[cfg(test)]
+mod tests;
 
 use super::{Executor, Logs};
 use crate::{message::Incoming, redfish};
 use gpuwise_broker::{Broker, Observation, Order, OrderId, Work};
-use gpuwise_domain::placement::{
-    Action, FailureCause, GpuId, Home, NodeId, resource_block_of,
-};
+use gpuwise_domain::placement::{Action, FailureCause, GpuId, Home, NodeId, resource_block_of};
 use gpuwise_sched::world::{Link, World};
 use gpuwise_units::Nanoseconds;
 use std::{
@@ -66,7 +66,13 @@ impl Composed {
     }
 
     /// A GPU comes to a node, or leaves it.
-    fn change(&mut self, order: OrderId, (gpu, node): (GpuId, Option<NodeId>), attach: bool, broker: &Broker) {
+    fn change(
+        &mut self,
+        order: OrderId,
+        (gpu, node): (GpuId, Option<NodeId>),
+        attach: bool,
+        broker: &Broker,
+    ) {
         let world = broker.world();
         let change = node.and_then(|node| {
             let state = world.node(node)?;

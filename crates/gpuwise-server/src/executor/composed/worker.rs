@@ -92,7 +92,9 @@ impl Worker {
     pub(super) fn run(mut self, told: &Receiver<Told>) {
         loop {
             let every = self.client.settings.every;
-            let due = self.due.map(|at| at.saturating_duration_since(Instant::now()));
+            let due = self
+                .due
+                .map(|at| at.saturating_duration_since(Instant::now()));
             let first = match told.recv_timeout(due.unwrap_or(every)) {
                 Ok(one) => Some(one),
                 Err(RecvTimeoutError::Timeout) => None,

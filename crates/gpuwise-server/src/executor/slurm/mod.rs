@@ -180,9 +180,15 @@ impl Slurm {
             }
             Action::SetMig { .. }
             | Action::CreateInstance { .. }
-            | Action::DestroyInstance { .. } => self.seen.push(Observation::failed(order, "GPUs of a Slurm cluster are cut by its administrator, in gres.conf".into())),
+            | Action::DestroyInstance { .. } => self.seen.push(Observation::failed(
+                order,
+                "GPUs of a Slurm cluster are cut by its administrator, in gres.conf".into(),
+            )),
             Action::Attach { .. } | Action::Detach { .. } => {
-                self.seen.push(Observation::failed(order, "Slurm attaches no GPUs to nodes".into()));
+                self.seen.push(Observation::failed(
+                    order,
+                    "Slurm attaches no GPUs to nodes".into(),
+                ));
             }
         }
     }
@@ -266,7 +272,10 @@ impl Executor for Slurm {
                 self.start(order.id, *job, &assignments.unwrap_or_default(), broker);
             }
             // What lies in the memory of its nodes is not ours to say.
-            Work::Keep { .. } => self.seen.push(Observation::failed(order.id, "Slurm's nodes read no weights ahead".into())),
+            Work::Keep { .. } => self.seen.push(Observation::failed(
+                order.id,
+                "Slurm's nodes read no weights ahead".into(),
+            )),
             Work::Drop { .. } => self.seen.push(Observation::Done(order.id)),
             Work::Act { action, .. } => self.act(order.id, action, broker),
         }
