@@ -6,14 +6,18 @@ The service is the DMTF's emulator with a pool of GPUs, and what it has composed
 which shares no code with ours: which systems there are, which blocks each has, in which state every block is.
 """
 
+import base64
+import http.server
 import json
 import os
 import pathlib
 import shutil
 import signal
+import ssl
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import urllib.request
 
@@ -203,6 +207,78 @@ def imports(broker, service):
     print(f"fleet import: {len(service.zones())} zones, hosts and GPUs as the DMTF's client sees them", flush=True)
 
 
+class Front(http.server.BaseHTTPRequestHandler):
+    """Stands before the emulator, which has neither TLS nor users."""
+
+    behind, sessions, asked = None, set(), []
+
+    def answer(self):
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        Front.asked.append(self.command)
+        if self.path.endswith("/SessionService/Sessions") and self.command == "POST":
+            given = json.loads(body)
+            if given != {"UserName": "ann", "Password": "pa:ss"}:
+                return self.say(401, b"{}")
+            Front.sessions.add("token-1")
+            return self.say(201, b"{}", {"X-Auth-Token": "token-1", "Location": f"{self.path}/1"})
+        basic = "Basic " + base64.b64encode(b"ann:pa:ss").decode()
+        if self.headers.get("X-Auth-Token") not in Front.sessions and self.headers.get("Authorization") != basic and self.path != "/redfish/v1/":
+            return self.say(401, b"{}")
+        if "/Sessions/" in self.path and self.command == "DELETE":
+            Front.sessions.clear()
+            return self.say(204, b"")
+        request = urllib.request.Request(Front.behind + self.path, data=body or None, method=self.command)
+        request.add_header("Content-Type", "application/json")
+        with urllib.request.urlopen(request, timeout=30) as there:
+            return self.say(there.status, there.read())
+
+    def say(self, status, body, headers=()):
+        self.send_response(status)
+        for name, value in dict(headers).items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    do_GET = do_POST = do_DELETE = answer
+
+    def log_message(self, *_):
+        pass
+
+
+def lets_in(broker, service):
+    """TLS of an authority of one's own, a password with each request, or a session that is ended."""
+    key, certificate = broker.folder / "key.pem", broker.folder / "cert.pem"
+    words = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"]
+    words += ["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1", "-addext", "basicConstraints=critical,CA:FALSE"]
+    subprocess.run([*words, "-keyout", str(key), "-out", str(certificate)], check=True, capture_output=True)
+    Front.behind = service.url
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Front)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    url = f"https://127.0.0.1:{server.server_port}"
+    right, wrong = broker.folder / "right.txt", broker.folder / "wrong.txt"
+    right.write_text("ann:pa:ss\n")
+    wrong.write_text("ann:other\n")
+    words = ["fleet", "import", "--redfish", url]
+    trust = ["--redfish-ca-file", str(certificate)]
+    if "certificate" not in broker.ask(*words, "--redfish-user-file", str(right), fails=True).lower():
+        raise SystemExit("an authority that nobody trusts is named as the reason")
+    for more in ([], ["--redfish-user-file", str(wrong)], ["--redfish-user-file", str(wrong), "--redfish-session"]):
+        if "does not let us in" not in broker.ask(*words, *trust, *more, fails=True):
+            raise SystemExit(f"{more}: it does not let us in")
+    plain = broker.fleet_file.read_text()
+    for more in ([], ["--redfish-session"]):
+        if broker.ask(*words, *trust, "--redfish-user-file", str(right), *more) != plain:
+            raise SystemExit(f"{more}: the same fleet as without TLS")
+    if Front.sessions or "DELETE" not in Front.asked:
+        raise SystemExit("the session was not ended")
+    server.shutdown()
+    print("TLS of an authority of one's own; user and password with each request, and for a session, which is ended", flush=True)
+
+
 def attaches(broker, service):
     """What is leased is composed, exactly; what is given back is free."""
     first = broker.lease("--gpu", "3xH200")
@@ -309,7 +385,7 @@ def scenario(broker, service):
 
 def main(gpuwise, start, folder):
     parts = [
-        ({"hosts": 4, "gpus": 16, "zones": 2}, [imports, attaches, refuses]),
+        ({"hosts": 4, "gpus": 16, "zones": 2}, [imports, lets_in, attaches, refuses]),
         ({"hosts": 2, "gpus": 8, "delay": 1.5}, [survives]),
         ({"hosts": 8, "gpus": 32, "delay": 1.5}, [scenario]),
     ]

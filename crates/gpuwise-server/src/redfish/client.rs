@@ -1,8 +1,9 @@
 //! Asking a Redfish service.
 
 use super::{
-    Trouble,
-    documents::{Collection, ErrorDocument, Ref, Root, Task},
+    Credentials, Secret, Settings, Trouble,
+    answer::Answer,
+    documents::{Collection, Ref, Root, Task},
 };
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -13,62 +14,10 @@ use std::{
     time::{Duration, Instant},
 };
 use ureq::{
-    Agent, Body,
-    http::{Method, Request, Response},
-    tls::{RootCerts, TlsConfig},
+    Agent,
+    http::{Method, Request},
+    tls::TlsConfig,
 };
-
-/// Text that is not shown.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Secret(pub String);
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Secret(…)")
-    }
-}
-
-/// How a service lets us in.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Credentials {
-    None,
-    /// User and password with each request.
-    Basic(String, Secret),
-    /// User and password once, for a session.
-    Session(String, Secret),
-}
-
-/// Which service, and how it is asked.
-#[derive(Debug, Clone)]
-pub struct Settings {
-    /// Such as `https://fabric.example:8443`.
-    pub url: String,
-    pub credentials: Credentials,
-    /// Authorities that are trusted in place of the usual ones.
-    pub authorities: Option<RootCerts>,
-    /// How long an answer may take; composing may take all of it.
-    pub timeout: Duration,
-    /// How long composing a host may take in all, a service that does not answer included.
-    pub patience: Duration,
-    /// How often what it says is held against what we believe.
-    pub every: Duration,
-}
-
-impl Settings {
-    /// How a service at this address is usually asked.
-    pub fn new(url: &str) -> Self {
-        let url = url.trim_end_matches('/');
-        let url = url.strip_suffix("/redfish/v1").unwrap_or(url);
-        Self {
-            url: url.to_owned(),
-            credentials: Credentials::None,
-            authorities: None,
-            timeout: Duration::from_mins(2),
-            patience: Duration::from_mins(5),
-            every: Duration::from_secs(30),
-        }
-    }
-}
 
 /// How often what only reads is tried, and how long is waited before the second time.
 const TRIES: u32 = 4;
@@ -328,65 +277,4 @@ fn basic(user: &str, password: &Secret) -> String {
         "Basic {}",
         base64::Engine::encode(&base64::engine::general_purpose::STANDARD, text)
     )
-}
-
-struct Answer {
-    status: u16,
-    text: String,
-    location: Option<String>,
-    token: Option<Secret>,
-}
-
-impl Answer {
-    fn of(mut response: Response<Body>, base: &str) -> Result<Self, Trouble> {
-        let header = |name: &str| {
-            let value = response.headers().get(name)?;
-            value.to_str().ok().map(str::to_owned)
-        };
-        let location = header("Location");
-        let location = location.map(|one| one.strip_prefix(base).unwrap_or(&one).to_owned());
-        let token = header("X-Auth-Token").map(Secret);
-        let status = response.status().as_u16();
-        let text = response.body_mut().read_to_string();
-        let text = text.map_err(|error| Trouble::Unreachable(error.to_string()))?;
-        Ok(Self {
-            status,
-            text,
-            location,
-            token,
-        })
-    }
-
-    fn checked(self, path: &str) -> Result<Self, Trouble> {
-        if (200..300).contains(&self.status) {
-            return Ok(self);
-        }
-        let said: ErrorDocument = serde_json::from_str(&self.text).unwrap_or_default();
-        let first = said.error.more.into_iter().next().unwrap_or_default();
-        let code = if first.message_id.is_empty() {
-            said.error.code
-        } else {
-            first.message_id
-        };
-        let text = if first.message.is_empty() {
-            said.error.message
-        } else {
-            first.message
-        };
-        let said = if text.is_empty() {
-            path.to_owned()
-        } else {
-            text
-        };
-        Err(match self.status {
-            401 | 403 => Trouble::Denied(self.status),
-            404 => Trouble::Missing(path.to_owned()),
-            409 => Trouble::Conflict(said),
-            status => Trouble::Refused {
-                status,
-                id: code.rsplit('.').next().unwrap_or_default().to_owned(),
-                said,
-            },
-        })
-    }
 }

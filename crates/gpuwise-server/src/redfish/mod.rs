@@ -6,12 +6,15 @@
 //! where its capabilities object says that links are updatable after create. Elsewhere it is taken apart and composed
 //! anew.
 
+mod answer;
 mod client;
 mod documents;
+mod settings;
 mod survey;
 mod trouble;
 
-pub use client::{Client, Credentials, Secret, Settings};
+pub use client::Client;
+pub use settings::{Credentials, Secret, Settings};
 pub use survey::{Gpu, Host, Pool, Zone};
 pub use trouble::Trouble;
 

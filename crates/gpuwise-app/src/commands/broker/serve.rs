@@ -552,6 +552,11 @@ fn fleet_and_policy(
     // Says what is wrong before anything is written.
     let rules = Rules::of_flags(&flags.how)?;
     rules.shape(&mut file.fleet)?;
+    if flags.compose.is_some() && !rules.gives_back() {
+        progress::say(
+            "▲ Unless the policy has upkeep.detach_after, GPUs stay where they were last used, also while others wait.",
+        );
+    }
     fleet::world(&file, None)?;
     let policy = rules.document(&file.fleet);
     let mut whole = file.fleet.clone();

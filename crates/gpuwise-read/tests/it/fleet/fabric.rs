@@ -100,6 +100,6 @@ fn blocks_that_cannot_be_are_named_with_their_line() {
             .to_string();
         assert!(problems.contains(said), "{problems}");
     }
-    let named = fleet(&pool("resource_blocks = \"G{1..3}\"\nhot_plug = false"));
+    let named = fleet(&(pool("resource_blocks = \"G{1..3}\"\nhot_plug = false\n") + &host("")));
     assert_eq!(resource_block_of(&named.fleet.gpus[2].uid), Some("G3"));
 }
