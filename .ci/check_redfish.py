@@ -112,8 +112,8 @@ class Service:
 class Broker:
     """`gpuwise serve` on a fleet that was read from a service."""
 
-    def __init__(self, gpuwise, folder, service, *more):
-        self.gpuwise, self.folder, self.service, self.more = gpuwise, folder, service, more
+    def __init__(self, gpuwise, folder, service, every="1s"):
+        self.gpuwise, self.folder, self.service, self.every = gpuwise, folder, service, every
         self.port, self.process = free_port(), None
         folders = {f"XDG_{name}_HOME": str(folder / name.lower()) for name in ("STATE", "DATA", "CONFIG")}
         self.environment = {**os.environ, "GPUWISE_OFFLINE": "1", "HOME": str(folder), **folders, "GPUWISE_URL": f"http://127.0.0.1:{self.port}"}
@@ -130,8 +130,8 @@ class Broker:
 
     def begin(self, store="broker.db"):
         words = [self.gpuwise, "serve", "--fleet", str(self.fleet_file), "--store", f"sqlite://{self.folder / store}"]
-        words += ["--listen", f"127.0.0.1:{self.port}", "--compose", f"redfish={self.service.url}", "--compose-every", "1s"]
-        words += ["--policy", str(self.folder / "policy.toml"), "--start-takes", "1s", *self.more]
+        words += ["--listen", f"127.0.0.1:{self.port}", "--compose", f"redfish={self.service.url}", "--compose-every", self.every]
+        words += ["--policy", str(self.folder / "policy.toml"), "--start-takes", "1s"]
         errors = open(self.folder / "serve.log", "a")
         self.process = subprocess.Popen(words, env=self.environment, stdout=errors, stderr=errors)
 
@@ -322,6 +322,25 @@ def refuses(broker, service):
     print("a GPU that somebody else composes is not offered; a host that is taken apart under a lease is composed anew", flush=True)
 
 
+def races(broker, service):
+    """Host and GPUs that would be first are taken, and the broker does not look: it finds out as it is refused."""
+    until("both sides agree", 20, broker.agrees)
+    service.compose("theirs", ["Compute-1", "GPU-1", "GPU-2"])
+    lease = broker.lease("--gpu", "2xH200")
+    broker.is_active(lease)
+    systems = service.systems()
+    if systems["theirs"] != ["GPU-1", "GPU-2"]:
+        raise SystemExit(f"what is theirs stays theirs: {systems}")
+    (own,) = (gpus for name, gpus in systems.items() if name != "theirs")
+    if len(own) != 2 or set(own) & {"GPU-1", "GPU-2"}:
+        raise SystemExit(f"two other GPUs: {systems}")
+    nodes = {node["name"]: node["health"] for node in broker.fleet()["nodes"]}
+    if nodes["Compute-1"] != "draining":
+        raise SystemExit(f"a host that somebody else has takes nothing: {nodes}")
+    broker.release(lease)
+    print("host and GPUs that were taken between two looks: refused, known, and others composed", flush=True)
+
+
 def survives(broker, service):
     """Killed in the middle of composing and of taking apart; then without its log."""
     for wait in (0.5, 1.0, 2.0):
@@ -386,16 +405,17 @@ def scenario(broker, service):
 def main(gpuwise, start, folder):
     parts = [
         ({"hosts": 4, "gpus": 16, "zones": 2}, [imports, lets_in, attaches, refuses]),
+        ({"hosts": 3, "gpus": 6}, [races], "1h"),
         ({"hosts": 2, "gpus": 8, "delay": 1.5}, [survives]),
         ({"hosts": 8, "gpus": 32, "delay": 1.5}, [scenario]),
     ]
-    for number, (pool, checks) in enumerate(parts):
+    for number, (pool, checks, *every) in enumerate(parts):
         own = folder / str(number)
         own.mkdir()
         service = Service(start, own, **pool)
         broker = None
         try:
-            broker = Broker(gpuwise, own, service)
+            broker = Broker(gpuwise, own, service, *every)
             broker.begin()
             broker.ask("tenant", "create", "lab")
             for check in checks:

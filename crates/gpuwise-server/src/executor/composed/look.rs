@@ -1,4 +1,4 @@
-//! What the service says of every GPU of the fleet.
+//! What the service says of every GPU and host of the fleet.
 
 use super::errand::{is_named, last};
 use crate::redfish::{Block, Client, State, System, Trouble};
@@ -6,25 +6,39 @@ use gpuwise_broker::{GpuSeen, Observation};
 use gpuwise_domain::placement::resource_block_uid;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Where each GPU is. What is `busy` is being composed, and its hosts' GPUs are not judged.
+/// What was seen.
+#[derive(Debug, Default)]
+pub(super) struct Looked {
+    /// Where each GPU is.
+    pub(super) gpus: Vec<Observation>,
+    /// Hosts by their blocks, and whether they can be composed by us.
+    pub(super) hosts: BTreeMap<String, bool>,
+}
+
+/// Where each GPU is, and which hosts are ours to compose. What is `busy` is being composed, and its hosts' GPUs are
+/// not judged.
 pub(super) fn look(
     client: &Client,
     hosts: &BTreeMap<String, String>,
     gpus: &BTreeSet<String>,
     busy: &BTreeSet<&str>,
-) -> Result<Vec<Observation>, Trouble> {
+) -> Result<Looked, Trouble> {
+    let mut looked = Looked::default();
     if gpus.is_empty() {
-        return Ok(Vec::new());
+        return Ok(looked);
     }
     let places = client.places()?;
     let blocks = client.blocks(&places)?;
     let known: BTreeMap<&str, &Block> = blocks.iter().map(|one| (last(&one.path), one)).collect();
     // Systems by their paths: the node whose it is, or none of ours.
     let mut owners: BTreeMap<&str, Owner> = BTreeMap::new();
-    let mut seen = Vec::new();
-    for gpu in gpus.iter().filter(|gpu| !busy.contains(gpu.as_str())) {
-        let block = known.get(gpu.as_str()).copied();
-        let state = match block.map(|block| (block.state(), block.system())) {
+    for id in hosts
+        .keys()
+        .chain(gpus)
+        .filter(|id| !busy.contains(id.as_str()))
+    {
+        let block = known.get(id.as_str()).copied();
+        let seen = match block.map(|block| (block.state(), block.system())) {
             None => Some(GpuSeen::Missing),
             Some((State::Failed, _)) => Some(GpuSeen::Failed),
             Some((State::Reserved, _)) => Some(GpuSeen::Taken),
@@ -37,14 +51,16 @@ pub(super) fn look(
                 owners.get(path).and_then(|owner| owner.seen(busy))
             }
         };
-        if let Some(seen_there) = state {
-            seen.push(Observation::Gpu {
-                uid: resource_block_uid(gpu),
-                seen: seen_there,
-            });
+        let Some(seen) = seen else { continue };
+        if hosts.contains_key(id) {
+            let ours = matches!(seen, GpuSeen::Free | GpuSeen::At(_));
+            looked.hosts.insert(id.clone(), ours);
+        } else {
+            let uid = resource_block_uid(id);
+            looked.gpus.push(Observation::Gpu { uid, seen });
         }
     }
-    Ok(seen)
+    Ok(looked)
 }
 
 /// Whose a system is.

@@ -1,6 +1,7 @@
 //! Why a host cannot have the GPUs that it is to have.
 
 use crate::redfish::Trouble;
+use gpuwise_broker::GpuSeen;
 use gpuwise_domain::placement::FailureCause;
 
 /// Why a host cannot have a GPU, or not be composed at all.
@@ -26,6 +27,16 @@ pub(super) enum Refusal {
 }
 
 impl Refusal {
+    /// What it says of the GPU that was refused.
+    pub(super) const fn seen(&self) -> Option<GpuSeen> {
+        match self {
+            Self::Missing(_) => Some(GpuSeen::Missing),
+            Self::InUse(..) | Self::Reserved(_) => Some(GpuSeen::Taken),
+            Self::Failed(_) => Some(GpuSeen::Failed),
+            Self::NoCommonZone(..) | Self::Taken(..) | Self::Late(..) | Self::Service(_) => None,
+        }
+    }
+
     pub(super) const fn cause(&self) -> FailureCause {
         match self {
             Self::Missing(_) | Self::InUse(..) | Self::Reserved(_) | Self::Failed(_) => {

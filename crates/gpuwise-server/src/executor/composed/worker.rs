@@ -7,7 +7,8 @@ use super::{
     refusal::Refusal,
 };
 use crate::{message::Incoming, redfish::Client};
-use gpuwise_broker::{Observation, OrderId};
+use gpuwise_broker::{NodeSeen, Observation, OrderId};
+use gpuwise_domain::placement::resource_block_uid;
 use std::{
     collections::{BTreeMap, BTreeSet},
     io::Write as _,
@@ -66,6 +67,8 @@ pub(super) struct Worker {
     hosts: BTreeMap<String, String>,
     gpus: BTreeSet<String>,
     works: BTreeMap<String, Work>,
+    /// Hosts that somebody else has, or that do not work.
+    closed: BTreeSet<String>,
     /// When is looked next.
     due: Option<Instant>,
     /// What the service said last when it could not be asked, so that it is said once.
@@ -84,6 +87,7 @@ impl Worker {
             hosts: BTreeMap::new(),
             gpus: BTreeSet::new(),
             works: BTreeMap::new(),
+            closed: BTreeSet::new(),
             due: None,
             silent: None,
         }
@@ -173,12 +177,19 @@ impl Worker {
     }
 
     fn came(&mut self, host: &str, came: Result<Came, Refusal>) {
+        let said = match &came {
+            Ok(came) => !came.refused.is_empty(),
+            Err(refusal) => !matches!(refusal, Refusal::Service(_) | Refusal::Late(..)),
+        };
+        if said {
+            // What else is not to be had is known before it is decided anew.
+            self.look();
+        }
         let Some(work) = self.works.get_mut(host) else {
             return;
         };
         let orders = std::mem::take(&mut work.under_way);
         let waits = !work.next.is_empty();
-        let failed = came.is_err();
         for (order, (gpu, attach)) in orders {
             let refusal = match &came {
                 Ok(came) => came.refused.get(&gpu).filter(|_| attach),
@@ -196,9 +207,37 @@ impl Worker {
         if !waits {
             self.works.remove(host);
         }
-        if failed || came.is_ok_and(|came| !came.refused.is_empty()) {
+        if said || came.is_err() {
             // What it has now is not what was believed.
             self.due = Some(Instant::now());
+        }
+        let refused = came.map(|came| came.refused).unwrap_or_default();
+        for (gpu, refusal) in refused {
+            if let Some(seen) = refusal.seen() {
+                let uid = resource_block_uid(&gpu);
+                self.tell(Observation::Gpu { uid, seen });
+            }
+        }
+    }
+
+    /// Tells whether a host can be composed, where that is new.
+    fn judge(&mut self, host: String, ours: bool) {
+        let Some(name) = self.hosts.get(&host).cloned() else {
+            return;
+        };
+        let new = if ours {
+            self.closed.remove(&host)
+        } else {
+            self.closed.insert(host)
+        };
+        if new {
+            let seen = if ours {
+                NodeSeen::Up
+            } else {
+                NodeSeen::Draining
+            };
+            let by = "Redfish".to_owned();
+            self.tell(Observation::Node { name, seen, by });
         }
     }
 
@@ -215,11 +254,14 @@ impl Worker {
             .map(String::as_str)
             .collect();
         match look(&self.client, &self.hosts, &self.gpus, &busy) {
-            Ok(seen) => {
+            Ok(looked) => {
                 if self.silent.take().is_some() {
                     say("the Redfish service answers again");
                 }
-                seen.into_iter().for_each(|one| self.tell(one));
+                looked.gpus.into_iter().for_each(|one| self.tell(one));
+                for (host, ours) in looked.hosts {
+                    self.judge(host, ours);
+                }
             }
             Err(trouble) => {
                 let words = trouble.to_string();

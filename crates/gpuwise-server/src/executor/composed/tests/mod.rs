@@ -151,12 +151,12 @@ fn every_gpu_is_told_where_it_is() {
     let client = Client::new(settings(&service));
     let told = |busy: &[&str]| {
         let busy = busy.iter().copied().collect();
-        let seen = look(&client, &BTreeMap::from(hosts.clone()), &gpus, &busy).expect("is asked");
-        let seen = seen.into_iter().map(|one| match one {
+        let looked = look(&client, &BTreeMap::from(hosts.clone()), &gpus, &busy).expect("is asked");
+        let seen = looked.gpus.into_iter().map(|one| match one {
             Observation::Gpu { uid, seen } => (uid.replace("ResourceBlocks/", ""), seen),
             other => panic!("{other:?}"),
         });
-        seen.collect::<BTreeMap<String, GpuSeen>>()
+        (seen.collect::<BTreeMap<String, GpuSeen>>(), looked.hosts)
     };
     let all = [
         ("G1", GpuSeen::At("one".into())),
@@ -166,9 +166,11 @@ fn every_gpu_is_told_where_it_is() {
         ("G9", GpuSeen::Missing),
     ];
     let all = BTreeMap::from(all.map(|(gpu, seen)| (gpu.to_owned(), seen)));
-    assert_eq!(told(&[]), all);
+    let ours = [("C1".to_owned(), true), ("C2".to_owned(), false)];
+    assert_eq!(told(&[]), (all, BTreeMap::from(ours)));
     // Of what is being composed nothing is judged.
-    let rest = told(&["C1", "G5"]);
+    let (rest, hosts) = told(&["C1", "G5"]);
+    assert!(!hosts.contains_key("C1"));
     assert!(!rest.contains_key("G1") && !rest.contains_key("G5"));
 }
 
