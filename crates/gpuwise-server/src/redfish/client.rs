@@ -86,7 +86,7 @@ impl Client {
 
     /// A resource, as it is now or not at all.
     pub(crate) fn get_once<T: DeserializeOwned>(&self, path: &str) -> Result<T, Trouble> {
-        let answer = self.send(Method::GET, path, None)?;
+        let answer = self.send(&Method::GET, path, None)?;
         serde_json::from_str(&answer.text).map_err(|error| Trouble::Garbled {
             path: path.to_owned(),
             why: error.to_string(),
@@ -108,7 +108,7 @@ impl Client {
     /// Does something, and waits for its task where it becomes one.
     pub(crate) fn act(
         &self,
-        method: Method,
+        method: &Method,
         path: &str,
         body: Option<&Value>,
         until: Instant,
@@ -122,7 +122,7 @@ impl Client {
 
     fn task(&self, path: &str, until: Instant) -> Result<(), Trouble> {
         loop {
-            let answer = match self.send(Method::GET, path, None) {
+            let answer = match self.send(&Method::GET, path, None) {
                 // One that is over may be forgotten: what came of it is seen elsewhere.
                 Err(Trouble::Missing(_)) => return Ok(()),
                 other => other?,
@@ -147,13 +147,13 @@ impl Client {
         }
     }
 
-    fn send(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Answer, Trouble> {
-        let answer = self.send_once(&method, path, body)?;
+    fn send(&self, method: &Method, path: &str, body: Option<&Value>) -> Result<Answer, Trouble> {
+        let answer = self.send_once(method, path, body)?;
         let sessions = matches!(self.settings.credentials, Credentials::Session(..));
         if answer.status == 401 && sessions {
             // It was forgotten, or its time is over.
             *self.session.lock().unwrap_or_else(PoisonError::into_inner) = None;
-            return self.send_once(&method, path, body)?.checked(path);
+            return self.send_once(method, path, body)?.checked(path);
         }
         answer.checked(path)
     }
@@ -191,18 +191,13 @@ impl Client {
             request = request.header("X-Auth-Token", &token.0);
         }
         let unsaid = |error: &dyn fmt::Display| Trouble::Unreachable(error.to_string());
-        let sent = match body {
-            Some(body) => {
-                let request = request.header("Content-Type", "application/json");
-                let request = request
-                    .body(body.to_string())
-                    .map_err(|error| unsaid(&error))?;
-                self.agent.run(request)
-            }
-            None => {
-                let request = request.body(()).map_err(|error| unsaid(&error))?;
-                self.agent.run(request)
-            }
+        let sent = if let Some(body) = body {
+            let request = request.header("Content-Type", "application/json");
+            let request = request.body(body.to_string());
+            self.agent.run(request.map_err(|error| unsaid(&error))?)
+        } else {
+            self.agent
+                .run(request.body(()).map_err(|error| unsaid(&error))?)
         };
         let response = sent.map_err(|error| match error {
             ureq::Error::Timeout(_) => Trouble::Late(format!("{method} {path}")),

@@ -196,19 +196,15 @@ impl System {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub(super) struct Processor {
-    pub(super) processor_type: Option<String>,
+    /// Such as `GPU`.
+    #[serde(rename = "ProcessorType")]
+    pub(super) kind: Option<String>,
     pub(super) manufacturer: Option<String>,
     pub(super) model: Option<String>,
     pub(super) total_cores: Option<u32>,
-    pub(super) processor_memory: Vec<ProcessorMemory>,
+    #[serde(rename = "ProcessorMemory")]
+    pub(super) memories: Vec<Memory>,
     pub(super) memory_summary: MemorySummary,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(super) struct ProcessorMemory {
-    #[serde(rename = "CapacityMiB")]
-    pub(super) mib: Option<u64>,
 }
 
 #[derive(Debug, Default, Deserialize)]

@@ -151,7 +151,7 @@ impl Client {
                 continue;
             }
             let gpus = processors.iter();
-            let mut gpus = gpus.filter(|one| one.processor_type.as_deref() == Some("GPU"));
+            let mut gpus = gpus.filter(|one| one.kind.as_deref() == Some("GPU"));
             match (gpus.next(), gpus.count()) {
                 (Some(gpu), 0) => pool.gpus.push(gpu_of(&block, zones, gpu)),
                 (Some(_), more) => {
@@ -171,7 +171,7 @@ impl Client {
         processors: &[Processor],
     ) -> Result<Host, Trouble> {
         let own = processors.iter();
-        let own = own.filter(|one| one.processor_type.as_deref() != Some("GPU"));
+        let own = own.filter(|one| one.kind.as_deref() != Some("GPU"));
         let cores: Option<u32> = own.map(|one| one.total_cores).sum();
         let memory = block.memory.iter();
         let memory: Result<Vec<Memory>, Trouble> = memory.map(|one| self.get(&one.path)).collect();
@@ -186,7 +186,7 @@ impl Client {
 }
 
 fn gpu_of(block: &Block, zones: Vec<String>, gpu: &Processor) -> Gpu {
-    let parts: Option<u64> = gpu.processor_memory.iter().map(|one| one.mib).sum();
+    let parts: Option<u64> = gpu.memories.iter().map(|one| one.mib).sum();
     Gpu {
         block: block.id.clone(),
         zones,

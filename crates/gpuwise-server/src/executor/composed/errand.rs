@@ -136,7 +136,7 @@ impl Errand {
             .map(|path| json!({"@odata.id": path}))
             .collect();
         let body = json!({"Name": self.name, "Links": {"ResourceBlocks": links}});
-        client.act(Method::POST, &places.systems, Some(&body), end)?;
+        client.act(&Method::POST, &places.systems, Some(&body), end)?;
         Ok(Step::Did)
     }
 
@@ -161,17 +161,17 @@ impl Errand {
             Err(step) => return Ok(step),
         };
         if wanted.is_empty() {
-            client.act(Method::DELETE, path, None, end)?;
+            client.act(&Method::DELETE, path, None, end)?;
         } else if let Some((add, remove)) = system.changes() {
             let gone = system
                 .blocks()
                 .filter(|block| *block != host.path && !wanted.contains(last(block)));
             let one = |path: &str| json!({"ResourceBlock": {"@odata.id": path}});
             for block in gone {
-                client.act(Method::POST, remove, Some(&one(block)), end)?;
+                client.act(&Method::POST, remove, Some(&one(block)), end)?;
             }
             for block in paths.iter().filter(|path| !has.contains(last(path))) {
-                client.act(Method::POST, add, Some(&one(block)), end)?;
+                client.act(&Method::POST, add, Some(&one(block)), end)?;
             }
         } else if client.patches(places)? {
             let links: Vec<_> = std::iter::once(&host.path)
@@ -179,10 +179,10 @@ impl Errand {
                 .map(|path| json!({"@odata.id": path}))
                 .collect();
             let body = json!({"Links": {"ResourceBlocks": links}});
-            client.act(Method::PATCH, path, Some(&body), end)?;
+            client.act(&Method::PATCH, path, Some(&body), end)?;
         } else {
             // It is composed anew at the next look.
-            client.act(Method::DELETE, path, None, end)?;
+            client.act(&Method::DELETE, path, None, end)?;
         }
         Ok(Step::Did)
     }
@@ -265,8 +265,8 @@ fn out_of_zone(host: &Block, blocks: &[Block], has: &BTreeSet<String>) -> Option
     let mut zones = host.zones().map(outside).collect::<Vec<_>>();
     if zones.is_empty() {
         // A service without zones composes all with all.
-        let zoned = blocks.iter().find(|block| block.zones().next().is_some());
-        return zoned.map(|block| last(&block.path).to_owned());
+        let odd = blocks.iter().find(|block| block.zones().next().is_some());
+        return odd.map(|block| last(&block.path).to_owned());
     }
     zones.sort();
     zones.into_iter().next().and_then(|(_, _, first)| first)
