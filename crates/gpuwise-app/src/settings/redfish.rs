@@ -6,6 +6,10 @@ use std::path::PathBuf;
 
 /// How the service lets us in, and how long it may take.
 #[derive(Debug, Clone, Args)]
+#[allow(
+    clippy::struct_field_names,
+    reason = "a flag has one name in all of a command"
+)]
 pub struct RedfishFlags {
     /// File that holds `user:password` for the Redfish service
     #[arg(long, value_name = "FILE")]
