@@ -129,13 +129,15 @@ impl Service {
 type Headers = Vec<(&'static str, String)>;
 
 fn send(mut stream: &TcpStream, status: u16, body: &Value, headers: &[(&str, String)]) {
-    let body = body.to_string();
-    let mut text =
-        format!("HTTP/1.1 {status} X\r\nConnection: close\r\nContent-Type: application/json\r\n");
-    for (name, value) in headers {
-        text += &format!("{name}: {value}\r\n");
-    }
-    text += &format!("Content-Length: {}\r\n\r\n{body}", body.len());
+    let headers: String = headers
+        .iter()
+        .flat_map(|(name, value)| [*name, ": ", value, "\r\n"])
+        .collect();
+    let (body, kind) = (body.to_string(), "Content-Type: application/json");
+    let length = body.len();
+    let text = format!(
+        "HTTP/1.1 {status} X\r\nConnection: close\r\n{kind}\r\n{headers}Content-Length: {length}\r\n\r\n{body}"
+    );
     // Who asked may have gone.
     let _ = stream.write_all(text.as_bytes());
 }
