@@ -46,6 +46,8 @@ pub mod progress;
 pub mod prometheus;
 #[doc(hidden)]
 pub mod questions;
+#[cfg(feature = "serve")]
+mod redfish;
 pub mod schemas;
 pub mod settings;
 #[doc(hidden)]

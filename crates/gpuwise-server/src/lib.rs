@@ -21,6 +21,7 @@ mod observe;
 mod oidc;
 mod origin;
 mod picker;
+pub mod redfish;
 mod replay;
 mod scaler;
 mod scaling;
