@@ -42,7 +42,7 @@ pub use http::{TlsError, TlsFiles, openapi};
 pub use oidc::{OidcError, OidcSettings};
 pub use replay::Replay;
 pub use scaler::{
-    Defined, Difference, Listening, ScalerError, ScalerSettings, Services, replayed, scaler,
+    Defined, Difference, Followed, Listening, ScalerError, ScalerSettings, Services, replayed, scaler,
 };
 pub use serve::{ExecutorKind, Said, ServeError, Settings, serve};
 pub use snapshots::{Made, SnapshotError, keep as keep_snapshot, snapshot};
