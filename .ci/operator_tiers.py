@@ -181,6 +181,16 @@ def workload(name, **more):
     return {"apiVersion": "gpuwise.dev/v1alpha1", "kind": "GpuWorkload", "metadata": metadata, "spec": {**spec, **more}}
 
 
+def legacy():
+    """A Deployment of somebody's, on H100, which asks to be where it belongs."""
+    metadata = {"name": "legacy", "namespace": SPACE, "labels": {"gpuwise.dev/tier": "auto"}}
+    metadata["annotations"] = {"gpuwise.dev/slo-ttft": "p95:2s", "gpuwise.dev/tier-verify-seconds": "20"}
+    container = {"name": "server", "image": "none", "resources": {"limits": {"nvidia.com/gpu": "1"}}}
+    template = {"metadata": {"labels": {"app": "legacy"}}, "spec": {"containers": [container], "nodeSelector": {"nvidia.com/gpu.product": H100}}}
+    spec = {"replicas": 1, "selector": {"matchLabels": {"app": "legacy"}}, "template": template}
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec}
+
+
 class Tiers:
     def __init__(self, check):
         self.check, self.cluster = check, check.cluster
@@ -197,12 +207,12 @@ class Tiers:
     def tiered(self, name):
         return next((one for one in self.status(name).get("conditions", []) if one["type"] == "Tiered"), {})
 
-    def products(self, name):
+    def products(self, name, label="gpuwise.dev/workload"):
         """On nodes of which products its pods are, and how many are ready."""
         found, ready = [], 0
         nodes = json.loads(self.cluster.kubectl("get", "nodes", "-o", "json"))["items"]
         product = {one["metadata"]["name"]: one["metadata"]["labels"].get("nvidia.com/gpu.product") for one in nodes}
-        pods = json.loads(self.cluster.kubectl("get", "pods", "-n", SPACE, "-l", f"gpuwise.dev/workload={name}", "-o", "json"))["items"]
+        pods = json.loads(self.cluster.kubectl("get", "pods", "-n", SPACE, "-l", f"{label}={name}", "-o", "json"))["items"]
         for one in pods:
             if one["spec"].get("nodeName"):
                 found.append(product[one["spec"]["nodeName"]])
@@ -237,15 +247,21 @@ class Tiers:
         self.operator.webhook_answers()
         self.moves()
         self.follows()
+        self.dashboard()
+        self.plugin()
         self.operator.stop()
 
     def moves(self):
         """Too large by an audit, cheaper by the price book, moved, watched, proven; and back where its SLO is missed."""
         kubectl = self.cluster.kubectl
         tiering = {"mode": "auto", "verifySeconds": 20, "rolloutSeconds": 60}
+        self.cluster.apply(json.dumps(legacy()))
         self.cluster.apply(json.dumps(workload("chat", tiering=tiering)))
         self.wait("it runs on H100", "chat", 120, lambda pods: pods == [H100])
         print(f"GpuWorkload chat: {self.get('chat', '.status.decision.why')}; {self.get('chat', '.status.decision.costPerHour')} an hour", flush=True)
+        until("somebody's Deployment runs on H100", 60, lambda: self.products("legacy", "app") == ([H100], 1) or self.products("legacy", "app"))
+        target = f"127.0.0.1:{self.process.metrics_port}"
+        self.prometheus.also = [{"job_name": "gpuwise-operator", "static_configs": [{"targets": [target]}]}]
         self.prometheus.start()
         took = self.wait("it moves to L4", "chat", 120, lambda pods: pods == [L4], least=1)
         moved = self.status("chat")
@@ -255,11 +271,13 @@ class Tiers:
         print(f"Tiered: {self.tiered('chat')['message']}; {json.dumps(saved)}; costs {self.get('chat', '.status.decision.costPerHour')} an hour", flush=True)
         if saved["measuredPerHour"] != saved["predictedPerHour"] or not saved["proven"]:
             raise SystemExit(f"the bill did not fall as predicted: {saved}")
+        self.somebodys([L4], "Settled")
         self.telemetry.ttft = 5.0
         took = self.wait("it is back on H100", "chat", 90, lambda pods: pods == [H100], least=1)
         self.wait("that is said", "chat", 60, lambda _: self.tiered("chat").get("reason") in ("RolledBack", "Stays"), least=1)
         avoided = self.status("chat")["avoided"]
         print(f"TTFT 5 s: back on H100 after {took:.0f} s; avoided: {avoided[0]['gpu']}: {avoided[0]['why']}", flush=True)
+        self.somebodys([H100], "RolledBack")
         self.telemetry.ttft = 0.3
         # Audits still call it too large: it stays, and says why.
         end = time.monotonic() + 15
@@ -270,27 +288,81 @@ class Tiers:
         print(f"15 s and more audits later it is there: {self.tiered('chat')['message']}", flush=True)
         events = json.loads(kubectl("get", "events", "-n", SPACE, "-o", "json"))["items"]
         for one in events:
-            if one["involvedObject"]["kind"] == "GpuWorkload":
-                print(f"event {one['type']} {one['reason']}: {one['message']}", flush=True)
+            if one["source"]["component"] == "gpuwise-operator" and one["involvedObject"]["kind"] != "Pod":
+                print(f"event {one['involvedObject']['kind']} {one['type']} {one['reason']}: {one['message']}", flush=True)
+
+    def somebodys(self, wanted, reason):
+        """Somebody's Deployment is there, and that is said."""
+        said = lambda: {one["reason"] for one in json.loads(self.cluster.kubectl("get", "events", "-n", SPACE, "-o", "json"))["items"] if one["involvedObject"]["name"] == "legacy"}
+        note = lambda: self.cluster.kubectl("get", "deployment", "legacy", "-n", SPACE, "-o", "jsonpath={.metadata.annotations.gpuwise\\.dev/tier-reason}")
+        until(f"legacy is on {wanted}", 90, lambda: self.products("legacy", "app")[0] == wanted and reason in said() or f"{self.products('legacy', 'app')} {said()} {note()}")
+        print(f"Deployment legacy is on {wanted[0]}: {note()}", flush=True)
+
+    def endpoints(self, name):
+        """Pods that a Service sends to."""
+        slices = json.loads(self.cluster.kubectl("get", "endpointslices", "-n", SPACE, "-l", f"kubernetes.io/service-name={name}", "-o", "json"))["items"]
+        return sorted(one["targetRef"]["name"] for of in slices for one in of.get("endpoints") or [] if one.get("conditions", {}).get("ready"))
 
     def follows(self):
-        """Replicas follow what comes, none where nothing does; then its quota is others'."""
+        """Replicas follow what comes, none where nothing does; then its quota is others'. Warm pods become replicas."""
         kubectl = self.cluster.kubectl
-        scaling = {"maxReplicas": 6, "query": "demand", "idleSeconds": 6, "holdSeconds": 4}
+        quota = {"apiVersion": "gpuwise.dev/v1alpha1", "kind": "GpuQuota", "metadata": {"name": "tiers"}, "spec": {"namespaces": [SPACE], "gpus": 32}}
+        self.cluster.apply(json.dumps(quota))
+        used = lambda: int(kubectl("get", "gpuquota", "tiers", "-o", "jsonpath={.status.used}") or 0)
+        scaling = {"maxReplicas": 6, "query": "demand", "idleSeconds": 6, "holdSeconds": 4, "warm": 2}
         self.cluster.apply(json.dumps(workload("burst", scaling=scaling, traffic={"rate": "1/s", "inputTokens": 500, "outputTokens": 100}, gpus=["L4"])))
         replicas = lambda: int(kubectl("get", "deployment", "burst", "-n", SPACE, "-o", "jsonpath={.spec.replicas}") or 0)
         until("burst is made", 60, lambda: self.status("burst").get("decision") is not None or self.status("burst"))
-        until("its Deployment is there", 60, lambda: "burst" in kubectl("get", "deployments", "-n", SPACE, "-o", "name") or "none")
+        until("its Deployment is there", 60, lambda: "apps/burst\n" in kubectl("get", "deployments", "-n", SPACE, "-o", "name") or "none")
         each = float(self.status("burst")["decision"]["ratePerReplica"])
-        for demand, check, what in [(3.2 * each, lambda n: n >= 4, "4 and more"), (0.0, lambda n: n == 0, "0"), (0.5 * each, lambda n: n >= 1, "1 and more")]:
+        warm = lambda: self.products("burst", "gpuwise.dev/warm")
+        for demand, least, most in [(0.0, 0, 0), (3.2 * each, 4, 6), (0.0, 0, 0), (0.5 * each, 1, 3)]:
+            until("two pods are warm", 60, lambda: warm()[1] == 2 or warm())
             began = time.monotonic()
             self.telemetry.demand = demand
-            until(f"{demand:.2f} requests/s: {what} replicas", 90, lambda: check(replicas()) or replicas())
+            until(f"{demand:.2f} requests/s: {least} to {most} replicas", 90, lambda: least <= replicas() <= most or replicas())
             took = time.monotonic() - began
-            if demand == 0.0:
-                until("no pod of it is left", 60, lambda: not self.products("burst")[0] or self.products("burst"))
-            print(f"burst, {demand:.2f} requests/s at {each} a replica: {replicas()} replicas after {took:.1f} s", flush=True)
+            until("its Service sends to as many", 60, lambda: len(self.endpoints("burst")) == replicas() or (self.endpoints("burst"), replicas()))
+            woken = [name for name in self.endpoints("burst") if "-warm-" in name]
+            until("the quota is told", 30, lambda: used() == 2 + 2 + replicas() or used())
+            print(f"burst, {demand:.2f} requests/s at {each} a replica: {replicas()} replicas after {took:.1f} s, {len(woken)} of them warm before; the namespace holds {used()} GPUs", flush=True)
+            if demand and len(woken) != min(2, replicas()):
+                raise SystemExit(f"warm pods were not taken: {self.endpoints('burst')}")
+        figures = self.operator.figures(self.process)
+        count, total = figures["gpuwise_operator_adopt_seconds_count"], figures["gpuwise_operator_adopt_seconds_sum"]
+        within = figures['gpuwise_operator_adopt_seconds_bucket{le="1"}']
+        print(f"{count:.0f} warm pods became replicas, {total / count:.3f} s after they were wanted on average; {within:.0f} within 1 s", flush=True)
+        if within != count:
+            raise SystemExit("a warm pod took longer than a second")
         kubectl("delete", "gpuworkload", "burst", "-n", SPACE)
+
+    def dashboard(self):
+        """What the dashboard and the alerts of deploy/ ask, the real Prometheus answers of the running operator."""
+        deploy = pathlib.Path(__file__).resolve().parent.parent / "deploy"
+        board = json.loads((deploy / "grafana/operator.json").read_text())
+        silent = []
+        for panel in board["panels"]:
+            for target in panel["targets"]:
+                expr = target["expr"].replace("$job", "gpuwise-operator").replace("$instance", ".+").replace("$__rate_interval", "30s")
+                if not self.prometheus.ask(expr):
+                    silent.append(panel["title"])
+        if silent:
+            raise SystemExit(f"panels without data: {silent}")
+        rules = subprocess.run(["promtool", "check", "rules", str(deploy / "prometheus/operator.yaml")], capture_output=True, text=True)
+        if rules.returncode:
+            raise SystemExit(rules.stderr)
+        print(f"dashboard: {len(board['panels'])} panels answered; {rules.stdout.strip().splitlines()[-1].strip()}", flush=True)
+
+    def plugin(self):
+        """`kubectl gpuwise audit` prints what `gpuwise audit` prints."""
+        plugin = self.check.folder / "kubectl-gpuwise"
+        if not plugin.exists():
+            plugin.symlink_to(pathlib.Path(self.check.gpuwise).resolve())
+        words = ["audit", "--prometheus", self.prometheus.address, "--days", "2", "--forget"]
+        told = [subprocess.run([str(program), *words], capture_output=True, text=True).stdout for program in (plugin, self.check.gpuwise)]
+        if told[0] != told[1] or "legacy" not in told[0]:
+            raise SystemExit(f"{told[0]}\nis not\n{told[1]}")
+        print(told[0], flush=True)
 
     def stop(self):
         self.operator.stop()

@@ -134,6 +134,13 @@ const RIGHTS: &[Right] = &[
     ),
     cluster(
         Mode::Act,
+        "apps",
+        &["replicasets"],
+        &["list"],
+        "to which ReplicaSet a warm pod is given",
+    ),
+    cluster(
+        Mode::Act,
         "keda.sh",
         &["scaledobjects"],
         &["get", "create", "patch"],

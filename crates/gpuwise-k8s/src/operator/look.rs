@@ -202,6 +202,7 @@ impl Looks {
                 state: &self.state,
                 sizer: &*sizer,
                 acts,
+                says: self.mode != Mode::Observe,
                 measures: self.wanted.is_some(),
                 plan: &mut self.plan,
             };

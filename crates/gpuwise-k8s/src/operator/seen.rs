@@ -111,7 +111,7 @@ impl State {
                 }
                 let another = self.own.entry(which).or_default().take(*event);
                 // How far a Deployment is lies in its status.
-                another || which == Own::Served
+                another || matches!(which, Own::Served | Own::Tiered)
             }
             Change::Absent(which) => self.own_read.insert(which),
             Change::Measured(mut new) => {
@@ -156,6 +156,7 @@ impl State {
             Own::Quota,
             Own::Workload,
             Own::Served,
+            Own::Tiered,
         ];
         [Kind::Nodes, Kind::Pods, Kind::PodGroups]
             .into_iter()

@@ -38,7 +38,11 @@ impl State {
     }
 
     /// Pods of a workload that hold something.
-    fn pods_of(&self, namespace: &str, name: &str) -> impl Iterator<Item = &Arc<Pod>> {
+    fn pods_of<'a>(
+        &'a self,
+        namespace: &'a str,
+        name: &'a str,
+    ) -> impl Iterator<Item = &'a Arc<Pod>> {
         let all = self.inventory().pods.values();
         all.filter(move |pod| {
             &*pod.namespace == namespace
@@ -51,9 +55,26 @@ impl State {
     /// What pods of a workload hold on their nodes by the price book, in millionths an hour; `None`: some of it has
     /// no price there, or is a slice.
     pub(super) fn bill(&self, namespace: &str, name: &str) -> Option<i64> {
+        self.bill_of(self.pods_of(namespace, name))
+    }
+
+    /// The same of pods of a Deployment that nobody's workload is.
+    pub(super) fn bill_of_deployment(&self, namespace: &str, name: &str) -> Option<i64> {
+        let inventory = self.inventory();
+        let pods = inventory.pods.values().filter(|pod| {
+            let holds = pod.node.is_some() && !pod.phase.ended();
+            holds && &*pod.namespace == namespace && {
+                let of = inventory.workload(pod);
+                &*of.kind == "Deployment" && &*of.name == name
+            }
+        });
+        self.bill_of(pods)
+    }
+
+    fn bill_of<'a>(&self, pods: impl Iterator<Item = &'a Arc<Pod>>) -> Option<i64> {
         let book = self.prices()?;
         let mut all: i64 = 0;
-        for pod in self.pods_of(namespace, name) {
+        for pod in pods {
             let node = self.inventory().node(pod.node.as_deref()?)?;
             let product = node.labels.iter().find(|(key, _)| &***key == PRODUCT)?.1;
             for (resource, count) in &pod.shape.asks.extended {
@@ -80,9 +101,33 @@ impl State {
 
     /// Whether what a plan wrote is there as a whole: new pods ready, old ones gone.
     pub(super) fn rolled_out(&self, namespace: &str, name: &str, plan: &str) -> bool {
-        let Some(one) = self.deployment(namespace, name) else {
-            return false;
-        };
+        let one = self.deployment(namespace, name);
+        one.is_some_and(|one| is_rolled_out(one, plan))
+    }
+
+    /// Pods of a workload that are warm and ready.
+    pub(super) fn warm<'a>(
+        &'a self,
+        namespace: &'a str,
+        name: &'a str,
+        label: &'a str,
+    ) -> impl Iterator<Item = &'a Arc<Pod>> {
+        let all = self.pods_of(namespace, name);
+        all.filter(move |pod| {
+            pod.label(label) == Some(name) && pod.ready && pod.deleting.is_none()
+        })
+    }
+
+    /// Replicas that the Deployment of a workload is to have.
+    pub(super) fn replicas(&self, namespace: &str, name: &str) -> Option<u32> {
+        let one = self.deployment(namespace, name)?;
+        let number = one.data.pointer("/spec/replicas")?.as_u64()?;
+        u32::try_from(number).ok()
+    }
+}
+
+/// Whether what a plan wrote is there as a whole: new pods ready, old ones gone.
+pub(super) fn is_rolled_out(one: &DynamicObject, plan: &str) -> bool {
         let notes = one.metadata.annotations.as_ref();
         let written = notes.and_then(|all| all.get(PLAN)).map_or("", String::as_str);
         let number = |path: &str| one.data.pointer(path).and_then(serde_json::Value::as_i64);
@@ -94,11 +139,3 @@ impl State {
                 .into_iter()
                 .all(counts)
     }
-
-    /// Replicas that the Deployment of a workload is to have.
-    pub(super) fn replicas(&self, namespace: &str, name: &str) -> Option<u32> {
-        let one = self.deployment(namespace, name)?;
-        let number = one.data.pointer("/spec/replicas")?.as_u64()?;
-        u32::try_from(number).ok()
-    }
-}

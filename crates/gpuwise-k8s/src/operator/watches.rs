@@ -40,8 +40,12 @@ pub(super) enum Own {
     Workload,
     /// Deployments by which workloads are served.
     Served,
+    /// Deployments of others that ask to be moved to the GPU that they need.
+    Tiered,
 }
 
+/// The label by which a Deployment of somebody's asks for that: `propose` or `auto`.
+pub(super) const TIERED: &str = "gpuwise.dev/tier";
 /// The label of all that a workload is served by.
 pub(super) const SERVED: &str = "gpuwise.dev/workload";
 
@@ -72,6 +76,11 @@ pub(super) fn start(client: &Client, send: &mpsc::Sender<Change>) {
         (Api::all_with(all(), &deployments), any().labels(SERVED)),
         send,
         Own::Served,
+    );
+    kept(
+        (Api::all_with(all(), &deployments), any().labels(TIERED)),
+        send,
+        Own::Tiered,
     );
 }
 

@@ -29,8 +29,8 @@ pub struct WorkloadScaling {
     #[serde(default)]
     #[schema(minimum = 0, maximum = 86400)]
     pub hold_seconds: Option<i64>,
-    /// Pods that are kept warm beside the replicas (weights loaded, engine asleep), to be one of them at once; not
-    /// set: none.
+    /// Pods that are kept warm beside the replicas, with weights loaded, to be replicas at once; not set: none. 0 takes
+    /// away those that there were.
     #[serde(default)]
     #[schema(minimum = 0, maximum = 1000)]
     pub warm: Option<i32>,

@@ -173,6 +173,11 @@ impl Resource for GpuWorkloadSpec {
             rule: "!has(self.warm) || self.warm <= self.maxReplicas",
             message: "more than `maxReplicas` are never needed warm",
         },
+        Rule {
+            at: "spec/scaling",
+            rule: "!has(self.warm) || !has(self.by) || self.by == 'operator'",
+            message: "warm pods become replicas where the operator writes their number: leave `by` out",
+        },
     ];
     const COLUMNS: &'static [Column] = &[
         Column {

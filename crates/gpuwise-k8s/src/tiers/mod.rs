@@ -5,10 +5,12 @@
 //! pods come before old ones go; then the SLO is watched for a while, and what misses it gives way to the decision
 //! before, which is kept until the next change.
 
+mod patch;
 mod step;
 #[cfg(test)]
 mod tests;
 
+pub use patch::undo;
 pub use step::{Limits, Look, MISSES, Next, Rollout, SloSeen, back, begin, next, settle, verify};
 
 use crate::resources::{ChangeReason, Decided};

@@ -13,7 +13,7 @@ use crate::{
 use gpuwise_domain::{
     usage::{
         Usage,
-        proposal::{Judgement, Verdict as Said},
+        proposal::{Change, Judgement, Proposal, Verdict as Said},
     },
     workload::Target,
 };
@@ -132,14 +132,15 @@ impl Server {
         quantities: &[Quantity],
         bound: &Target,
     ) -> Result<Option<f64>, String> {
+        let engine = ask.decided.engine.as_str();
         let spoken = VOCABULARIES
             .iter()
-            .find(|one| one.engine == ask.decided.engine);
-        let Some(vocabulary) = spoken else {
-            return Ok(None);
-        };
+            .filter(|one| engine.is_empty() || one.engine == engine);
+        let names: Vec<String> = spoken
+            .flat_map(|one| quantities.iter().flat_map(|quantity| one.candidates(*quantity)))
+            .collect();
         let pods = pods(&ask.namespace, &ask.name);
-        for name in quantities.iter().flat_map(|one| vocabulary.candidates(*one)) {
+        for name in names {
             let rate = |part: &str| format!("rate({name}{part}{{{pods}}}[{}s])", self.window);
             let query = match bound.percentile {
                 Some(percentile) => format!(
@@ -209,7 +210,10 @@ impl Server {
         } = &found;
         let pairs = fleet.workloads.iter().zip(judgements);
         Ok(pairs
-            .map(|(usage, said)| self.audited(usage, said, &loaded.catalogue))
+            .map(|(usage, said)| {
+                let said = offered(said, ask.slices);
+                self.audited(usage, &said, &loaded.catalogue)
+            })
             .collect())
     }
 
@@ -266,6 +270,30 @@ impl Server {
             output_tokens: tokens(engine.answer_tokens),
         })
     }
+}
+
+/// The same with the first of its proposals that the cluster could carry out.
+fn offered(said: &Judgement, slices: bool) -> Judgement {
+    let fits = |change: &Change| {
+        let sliced = |part: &Change| matches!(part, Change::Slice { .. });
+        slices || !change.parts().iter().any(sliced)
+    };
+    let mut said = said.clone();
+    said.proposal = said.proposal.and_then(|proposal| {
+        if fits(&proposal.change) {
+            return Some(proposal);
+        }
+        let other = proposal.alternatives.iter().find(|one| fits(&one.change));
+        let other = other.cloned()?;
+        Some(Proposal {
+            change: other.change,
+            title: other.title,
+            saving: other.saving,
+            risk: proposal.risk,
+            alternatives: Vec::new(),
+        })
+    });
+    said
 }
 
 impl Meter for Server {

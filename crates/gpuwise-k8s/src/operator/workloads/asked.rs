@@ -59,6 +59,7 @@ pub struct MeterAsk {
     pub uid: String,
     pub namespace: String,
     pub name: String,
+    /// What it is served by; the engine may be empty: any that tells.
     pub decided: Decided,
     pub slo: WorkloadSlo,
     /// How its replicas follow what comes; `None`: the operator does not write them.
@@ -69,6 +70,8 @@ pub struct MeterAsk {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AuditAsk {
     pub products: BTreeSet<String>,
+    /// Whether nodes offer MIG slices.
+    pub slices: bool,
     pub prices: Option<PriceBook>,
 }
 

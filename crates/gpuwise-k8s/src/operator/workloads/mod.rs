@@ -3,7 +3,9 @@
 mod apply;
 mod asked;
 mod one;
+mod plain;
 mod say;
+mod warm;
 
 pub use asked::{
     AuditAsk, Audited, Meter, MeterAsk, PriceBook, Sized, Sizer, WorkloadAsk,
@@ -31,6 +33,8 @@ pub(super) struct Hands<'a> {
     pub sizer: &'a dyn Sizer,
     /// Whether anything but statuses is written.
     pub acts: bool,
+    /// Whether events are written.
+    pub says: bool,
     /// Whether anybody measures.
     pub measures: bool,
     /// The number of the last plan of this term.
@@ -52,6 +56,9 @@ pub(super) struct Workloads {
     /// The number of the last measurement that was counted, and of the last audit.
     counted: BTreeMap<String, u64>,
     audited: BTreeMap<String, u64>,
+    plain: plain::Proposed,
+    /// The number of the last measurement and of the last audit that Deployments were looked at with.
+    looked: (u64, u64),
 }
 
 impl Workloads {
@@ -61,6 +68,8 @@ impl Workloads {
         let slices = hands.state.has_slices();
         let prices = hands.state.prices();
         let mut there = BTreeSet::new();
+        let mut slos: BTreeMap<&'static str, u64> = BTreeMap::new();
+        let mut cost: BTreeMap<String, f64> = BTreeMap::new();
         for object in hands.state.own::<GpuWorkloadSpec>(Own::Workload) {
             let uid = object.metadata.uid.clone();
             if object.metadata.deletion_timestamp.is_some() {
@@ -94,10 +103,26 @@ impl Workloads {
                 known.is_none_or(|known| known < *number)
             });
             one.look(hands, fresh, audit.map(|(_, found)| found)).await;
+            *slos.entry(one.slo()).or_default() += 1;
+            let bill = hands.state.bill(&one.ask.namespace, &one.ask.name);
+            if let Some((bill, book)) = bill.zip(prices.as_ref()) {
+                *cost.entry(book.currency.clone()).or_default() += bill as f64 / 1e6;
+            }
             if let Some(applied) = one.applied {
                 self.applied.insert(uid, applied);
             }
         }
+        hands.writer.metrics.workloads(slos, cost);
+        let (counted, audited) = self.looked;
+        let fresh = measured.filter(|new| new.number > counted);
+        let audit = measured.and_then(|new| new.audit.as_ref());
+        let audit = audit.filter(|(number, _)| *number > audited);
+        self.looked = (
+            fresh.map_or(counted, |new| new.number),
+            audit.map_or(audited, |(number, _)| *number),
+        );
+        let audit = audit.map(|(_, found)| found);
+        self.plain.look(hands, fresh, audit).await;
         self.applied.retain(|uid, _| there.contains(uid));
         self.counted.retain(|uid, _| there.contains(uid));
         self.audited.retain(|uid, _| there.contains(uid));
@@ -135,8 +160,13 @@ pub(super) fn wanted(state: &State, acts: bool) -> Arc<Wanted> {
                 .filter(|one| acts && one.by.unwrap_or_default() == ScaledBy::Operator),
         });
     }
+    for one in state.objects(Own::Tiered) {
+        audit = true;
+        wanted.workloads.extend(plain::ask(one));
+    }
     wanted.audit = audit.then(|| AuditAsk {
         products: state.products(),
+        slices: state.has_slices(),
         prices: state.prices(),
     });
     Arc::new(wanted)

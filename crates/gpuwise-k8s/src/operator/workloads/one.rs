@@ -5,6 +5,7 @@ use super::{
     Audited, Hands, PriceBook, Sized, WorkloadAsk,
     apply::{apply, scale},
     say::{condition, event, write},
+    warm::adopt,
 };
 use crate::{
     operator::writes::Wrote,
@@ -15,6 +16,7 @@ use crate::{
     tiers::{self, Limits, Look, Next, Rollout, SloSeen},
 };
 use jiff::{SignedDuration, Timestamp};
+use tokio::time::Instant;
 
 /// What was written of a workload: for which generation and decision, and how that went.
 #[derive(Debug, Clone)]
@@ -71,6 +73,16 @@ impl One {
         self.make(hands).await;
         let replicas = measured.and_then(|new| new.replicas.get(&self.object.metadata.uid));
         self.follow(hands, replicas).await;
+    }
+
+    /// Whether its SLO is kept, as its condition says.
+    pub(super) fn slo(&self) -> &'static str {
+        let mut all = self.status.conditions.iter();
+        match all.find(|one| one.kind == "SloKept").map(|one| one.status) {
+            Some(Status::True) => "True",
+            Some(Status::False) => "False",
+            Some(Status::Unknown) | None => "Unknown",
+        }
     }
 
     /// Whether it is to be decided anew: its spec is another, its GPU is gone, or nothing was decided.
@@ -339,7 +351,11 @@ impl One {
             Ok(proposed) => proposed,
             Err(words) => {
                 let holds = Status::from(found.verdict == tiers::Verdict::Stays);
-                let said = format!("{}; {words}", found.reason);
+                let avoided = self.avoided(now);
+                let avoided = avoided
+                    .iter()
+                    .map(|one| format!("; {} is not tried before {}: {}", one.gpu, one.until, one.why));
+                let said = format!("{}; {words}{}", found.reason, avoided.collect::<String>());
                 condition(&mut self.status, ("Tiered", holds), "Stays", &said);
                 return;
             }
@@ -515,14 +531,21 @@ impl One {
                 let least = u32::try_from(scaling.min_replicas.unwrap_or(0)).unwrap_or_default();
                 let most = u32::try_from(scaling.max_replicas).unwrap_or(u32::MAX);
                 let wanted = (*wanted).clamp(least, most.max(least));
-                if there.is_some_and(|there| there != wanted) {
+                if let Some(there) = there.filter(|there| *there != wanted) {
+                    let began = Instant::now();
                     let wrote =
                         scale(hands.term, hands.writer, &self.ask.namespace, &self.ask.name, wanted)
                             .await;
                     if wrote == Wrote::Done {
+                        let more = wanted.saturating_sub(there);
+                        let woken = adopt(hands, &self.ask, more, began).await;
+                        let woken = match woken {
+                            0 => String::new(),
+                            woken => format!(", {woken} of them warm before"),
+                        };
                         let words = match wanted {
                             0 => "nothing comes: 0 replicas, and its quota is free".to_owned(),
-                            more => format!("{more} replicas follow what comes"),
+                            more => format!("{more} replicas follow what comes{woken}"),
                         };
                         condition(&mut self.status, ("Scaled", Status::True), "Follows", &words);
                         self.events.push(("Scaled", false, words));
@@ -538,7 +561,7 @@ impl One {
 }
 
 /// Millionths as a decimal number.
-fn decimal(micros: i64) -> String {
+pub(super) fn decimal(micros: i64) -> String {
     let text = format!("{}.{:06}", micros.abs() / 1_000_000, micros.abs() % 1_000_000);
     let text = text.trim_end_matches('0').trim_end_matches('.');
     format!("{}{text}", if micros < 0 { "-" } else { "" })

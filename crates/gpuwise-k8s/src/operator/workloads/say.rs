@@ -18,7 +18,7 @@ use kube::{
     Api,
     api::{DynamicObject, Patch, PatchParams, PostParams},
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// Puts a condition into a status.
 pub(super) fn condition(
@@ -76,17 +76,31 @@ pub(super) async fn event(
     term: &Term,
     writer: &Writer,
     object: &Object<GpuWorkloadSpec>,
+    said: (&str, bool),
+    words: &str,
+) {
+    let involved = json!({
+        "apiVersion": format!("{GROUP}/{VERSION}"), "kind": GpuWorkloadSpec::KIND,
+        "name": object.metadata.name, "namespace": object.metadata.namespace,
+        "uid": object.metadata.uid,
+    });
+    event_of(term, writer, &involved, said, words).await;
+}
+
+/// The same of any object of a namespace.
+pub(super) async fn event_of(
+    term: &Term,
+    writer: &Writer,
+    involved: &Value,
     (reason, warns): (&str, bool),
     words: &str,
 ) {
     let now = now_seconds();
-    let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
+    let text = |name: &str| involved[name].as_str().unwrap_or_default();
+    let (name, namespace) = (text("name"), text("namespace"));
     let event = json!({
-        "metadata": {"generateName": format!("{}.", object.metadata.name), "namespace": namespace},
-        "involvedObject": {
-            "apiVersion": format!("{GROUP}/{VERSION}"), "kind": GpuWorkloadSpec::KIND,
-            "name": object.metadata.name, "namespace": namespace, "uid": object.metadata.uid,
-        },
+        "metadata": {"generateName": format!("{name}."), "namespace": namespace},
+        "involvedObject": involved,
         "type": if warns { "Warning" } else { "Normal" },
         "reason": reason,
         "message": words,
@@ -96,6 +110,7 @@ pub(super) async fn event(
         "lastTimestamp": now,
         "count": 1,
     });
+    writer.metrics.told(reason);
     let Ok(event) = serde_json::from_value::<Event>(event) else {
         return;
     };

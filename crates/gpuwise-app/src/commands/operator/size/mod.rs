@@ -83,6 +83,8 @@ impl Planner {
         let fixed = scaling.is_none().then_some(replicas);
         objects::own(&mut objects, &ask.name, fixed, products.get(&deployment.gpu));
         if let Some(scaling) = scaling {
+            let warm = scaling.warm.map(|pods| objects::warm(&objects, &ask.name, pods));
+            objects.extend(warm.flatten());
             objects.extend(self.scalers(ask, deployment, scaling)?);
         }
         let micros = prices.of(deployment, replicas);

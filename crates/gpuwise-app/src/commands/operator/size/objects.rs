@@ -9,6 +9,9 @@ use std::collections::BTreeMap;
 /// and one more.
 const DEADLINE_S: u64 = 1860;
 
+/// The label of pods that are kept warm: of which workload.
+const WARM: &str = "gpuwise.dev/warm";
+
 /// Objects under the workload's name, with its label, on GPUs of the plan's kind; `replicas` is `None` where something
 /// else writes them.
 pub(super) fn own(
@@ -90,4 +93,19 @@ fn rename(value: &mut Value, names: &BTreeMap<&str, String>) {
         Value::Object(fields) => fields.values_mut().for_each(|field| rename(field, names)),
         _ => {}
     }
+}
+
+/// The Deployment of pods that are kept warm beside it: the same pods, which its Service does not see.
+pub(super) fn warm(objects: &[Value], name: &str, pods: i32) -> Option<Value> {
+    let served = |object: &&Value| object["kind"] == "Deployment" && object["metadata"]["name"] == name;
+    let mut one = objects.iter().find(served)?.clone();
+    let warm = format!("{name}-warm");
+    one["metadata"]["name"] = warm.as_str().into();
+    one["metadata"]["labels"]["app"] = warm.as_str().into();
+    one["spec"]["replicas"] = pods.into();
+    one["spec"]["selector"]["matchLabels"] = json!({"app": warm, WARM: name});
+    let labels = &mut one["spec"]["template"]["metadata"]["labels"];
+    labels["app"] = warm.as_str().into();
+    labels[WARM] = name.into();
+    Some(one)
 }
