@@ -206,9 +206,7 @@ impl Looks {
                 measures: self.wanted.is_some(),
                 plan: &mut self.plan,
             };
-            self.workloads
-                .look(&mut hands, self.state.measured())
-                .await;
+            self.workloads.look(&mut hands, self.state.measured()).await;
             if let Some(wanted) = &self.wanted {
                 let new = workloads::wanted(&self.state, acts);
                 wanted.send_if_modified(|old| {

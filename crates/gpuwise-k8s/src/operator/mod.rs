@@ -22,12 +22,10 @@ mod writes;
 
 pub use journal::Journal;
 pub use lead::{Lead, Term};
+pub use meter::Measures;
 pub use metrics::Metrics;
 pub use why::{Answer, Why, why};
-pub use meter::Measures;
-pub use workloads::{
-    AuditAsk, Audited, Meter, MeterAsk, PriceBook, Sized, Sizer, WorkloadAsk,
-};
+pub use workloads::{AuditAsk, Audited, Meter, MeterAsk, PriceBook, Sized, Sizer, WorkloadAsk};
 
 use crate::{admission, manifests::Mode};
 use jiff::Timestamp;

@@ -113,9 +113,7 @@ impl State {
         label: &'a str,
     ) -> impl Iterator<Item = &'a Arc<Pod>> {
         let all = self.pods_of(namespace, name);
-        all.filter(move |pod| {
-            pod.label(label) == Some(name) && pod.ready && pod.deleting.is_none()
-        })
+        all.filter(move |pod| pod.label(label) == Some(name) && pod.ready && pod.deleting.is_none())
     }
 
     /// Replicas that the Deployment of a workload is to have.
@@ -128,14 +126,16 @@ impl State {
 
 /// Whether what a plan wrote is there as a whole: new pods ready, old ones gone.
 pub(super) fn is_rolled_out(one: &DynamicObject, plan: &str) -> bool {
-        let notes = one.metadata.annotations.as_ref();
-        let written = notes.and_then(|all| all.get(PLAN)).map_or("", String::as_str);
-        let number = |path: &str| one.data.pointer(path).and_then(serde_json::Value::as_i64);
-        let wanted = number("/spec/replicas").unwrap_or(1);
-        let counts = |name: &str| number(&format!("/status/{name}")).unwrap_or(0) == wanted;
-        written == plan
-            && number("/status/observedGeneration") >= one.metadata.generation
-            && ["replicas", "updatedReplicas", "availableReplicas"]
-                .into_iter()
-                .all(counts)
-    }
+    let notes = one.metadata.annotations.as_ref();
+    let written = notes
+        .and_then(|all| all.get(PLAN))
+        .map_or("", String::as_str);
+    let number = |path: &str| one.data.pointer(path).and_then(serde_json::Value::as_i64);
+    let wanted = number("/spec/replicas").unwrap_or(1);
+    let counts = |name: &str| number(&format!("/status/{name}")).unwrap_or(0) == wanted;
+    written == plan
+        && number("/status/observedGeneration") >= one.metadata.generation
+        && ["replicas", "updatedReplicas", "availableReplicas"]
+            .into_iter()
+            .all(counts)
+}

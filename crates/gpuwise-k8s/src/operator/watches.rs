@@ -66,7 +66,12 @@ pub(super) fn start(client: &Client, send: &mpsc::Sender<Change>) {
     let any = watcher::Config::default;
     one((Api::all(all()), any()), send, node, absent(Kind::Nodes));
     one((Api::all(all()), any()), send, pod, absent(Kind::Pods));
-    one((Api::all(all()), any()), send, group, absent(Kind::PodGroups));
+    one(
+        (Api::all(all()), any()),
+        send,
+        group,
+        absent(Kind::PodGroups),
+    );
     own::<GpuPolicySpec>(client, send, Own::Policy);
     own::<GpuPriceBookSpec>(client, send, Own::Prices);
     own::<GpuQuotaSpec>(client, send, Own::Quota);
@@ -89,11 +94,7 @@ fn own<T: Resource>(client: &Client, send: &mpsc::Sender<Change>, which: Own) {
     kept((api, watcher::Config::default()), send, which);
 }
 
-fn kept(
-    watched: (Api<DynamicObject>, watcher::Config),
-    send: &mpsc::Sender<Change>,
-    which: Own,
-) {
+fn kept(watched: (Api<DynamicObject>, watcher::Config), send: &mpsc::Sender<Change>, which: Own) {
     one(
         watched,
         send,

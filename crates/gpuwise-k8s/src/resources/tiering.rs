@@ -159,6 +159,8 @@ pub struct Saved {
     pub predicted_per_hour: Option<String>,
     /// Of what its pods hold on their nodes now; not set: not yet told.
     pub measured_per_hour: Option<String>,
+    /// Whether the SLO was kept while it was watched; not set: not yet told.
+    pub kept: Option<bool>,
     /// Whether at least 85 % of what was predicted came, and the SLO was kept meanwhile; not set: not yet told.
     pub proven: Option<bool>,
 }

@@ -145,7 +145,10 @@ pub fn back(
     if let Some(failed) = status.decision.replace(previous) {
         let until = now.checked_add(limits.avoid).unwrap_or(Timestamp::MAX);
         status.avoided.retain(|one| {
-            let past = one.until.parse::<Timestamp>().is_ok_and(|until| until <= now);
+            let past = one
+                .until
+                .parse::<Timestamp>()
+                .is_ok_and(|until| until <= now);
             !past && !one.names(&failed)
         });
         // The oldest give way: the schema has room for so many.

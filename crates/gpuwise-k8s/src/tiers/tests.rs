@@ -28,7 +28,13 @@ fn moved() -> GpuWorkloadStatus {
         decision: Some(decided("H100", 1)),
         ..GpuWorkloadStatus::default()
     };
-    begin(&mut status, decided("L4", 1), ChangeReason::TooLarge, "1.1", at(0));
+    begin(
+        &mut status,
+        decided("L4", 1),
+        ChangeReason::TooLarge,
+        "1.1",
+        at(0),
+    );
     status
 }
 
@@ -59,37 +65,70 @@ fn missed() -> Option<SloSeen> {
 #[test]
 fn what_keeps_its_slo_stays_and_what_misses_it_later_goes_back() {
     let mut status = moved();
-    assert_eq!(carry(&mut status, &look(10, Rollout::UnderWay, missed())), Next::Stay);
-    assert_eq!(carry(&mut status, &look(20, Rollout::Done, None)), Next::Verify);
+    assert_eq!(
+        carry(&mut status, &look(10, Rollout::UnderWay, missed())),
+        Next::Stay
+    );
+    assert_eq!(
+        carry(&mut status, &look(20, Rollout::Done, None)),
+        Next::Verify
+    );
     // Old pods were late, not the new ones.
     assert_eq!(status.missed, 0);
     let kept = Some(SloSeen::Kept("in time".into()));
-    assert_eq!(carry(&mut status, &look(50, Rollout::Done, missed())), Next::Stay);
-    assert_eq!(carry(&mut status, &look(60, Rollout::Done, kept)), Next::Stay);
-    assert_eq!(carry(&mut status, &look(120, Rollout::Done, None)), Next::Settle);
+    assert_eq!(
+        carry(&mut status, &look(50, Rollout::Done, missed())),
+        Next::Stay
+    );
+    assert_eq!(
+        carry(&mut status, &look(60, Rollout::Done, kept)),
+        Next::Stay
+    );
+    assert_eq!(
+        carry(&mut status, &look(120, Rollout::Done, None)),
+        Next::Settle
+    );
     assert_eq!(status.previous, Some(decided("H100", 1)));
     for _ in 1..MISSES {
-        assert_eq!(carry(&mut status, &look(900, Rollout::Done, missed())), Next::Stay);
-        assert_eq!(carry(&mut status, &look(900, Rollout::Done, None)), Next::Stay);
+        assert_eq!(
+            carry(&mut status, &look(900, Rollout::Done, missed())),
+            Next::Stay
+        );
+        assert_eq!(
+            carry(&mut status, &look(900, Rollout::Done, None)),
+            Next::Stay
+        );
     }
     let last = carry(&mut status, &look(901, Rollout::Done, missed()));
     assert_eq!(last, Next::Back(ChangeReason::SloMissed));
     assert_eq!(status.decision, Some(decided("H100", 1)));
     assert!(status.avoided[0].names(&decided("L4", 3)));
-    assert_eq!(carry(&mut status, &look(950, Rollout::Done, None)), Next::Settle);
+    assert_eq!(
+        carry(&mut status, &look(950, Rollout::Done, None)),
+        Next::Settle
+    );
     // There is nothing left to go back to.
     for _ in 0..5 {
-        assert_eq!(carry(&mut status, &look(960, Rollout::Done, missed())), Next::Stay);
+        assert_eq!(
+            carry(&mut status, &look(960, Rollout::Done, missed())),
+            Next::Stay
+        );
     }
 }
 
 #[test]
 fn what_is_not_rolled_out_in_time_goes_back() {
     let mut status = moved();
-    assert_eq!(carry(&mut status, &look(59, Rollout::UnderWay, None)), Next::Stay);
+    assert_eq!(
+        carry(&mut status, &look(59, Rollout::UnderWay, None)),
+        Next::Stay
+    );
     let late = carry(&mut status, &look(60, Rollout::UnderWay, None));
     assert_eq!(late, Next::Back(ChangeReason::NotReady));
-    assert_eq!(status.change.as_ref().map(|change| change.phase), Some(Phase::RollingBack));
+    assert_eq!(
+        status.change.as_ref().map(|change| change.phase),
+        Some(Phase::RollingBack)
+    );
 }
 
 #[test]
@@ -98,13 +137,28 @@ fn who_had_too_little_does_not_get_it_back() {
         decision: Some(decided("L4", 1)),
         ..GpuWorkloadStatus::default()
     };
-    begin(&mut status, decided("H100", 1), ChangeReason::TooSmall, "1.1", at(0));
+    begin(
+        &mut status,
+        decided("H100", 1),
+        ChangeReason::TooSmall,
+        "1.1",
+        at(0),
+    );
     carry(&mut status, &look(1, Rollout::Done, None));
     for second in 2..90 {
-        assert_eq!(carry(&mut status, &look(second, Rollout::Done, missed())), Next::Stay);
+        assert_eq!(
+            carry(&mut status, &look(second, Rollout::Done, missed())),
+            Next::Stay
+        );
     }
-    assert_eq!(carry(&mut status, &look(101, Rollout::Done, missed())), Next::Settle);
-    assert_eq!(carry(&mut status, &look(102, Rollout::Done, missed())), Next::Stay);
+    assert_eq!(
+        carry(&mut status, &look(101, Rollout::Done, missed())),
+        Next::Settle
+    );
+    assert_eq!(
+        carry(&mut status, &look(102, Rollout::Done, missed())),
+        Next::Stay
+    );
 }
 
 #[test]

@@ -352,7 +352,9 @@ pub(crate) fn patch(
     };
     let read = gpuwise_k8s::manifests::read(&patch.text).ok()?;
     let [one] = read.as_slice() else { return None };
-    let spec = one.get("spec").filter(|_| in_place && one.get("kind").is_none())?;
+    let spec = one
+        .get("spec")
+        .filter(|_| in_place && one.get("kind").is_none())?;
     Some(serde_json::json!({"spec": spec}))
 }
 

@@ -28,11 +28,7 @@ use gpuwise_read::{
     workload::target,
 };
 use gpuwise_units::{Nanoseconds, significant};
-use std::{
-    collections::BTreeMap,
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 /// What the load may grow by before a new size breaks: as the broker's reviews have it.
 const MARGIN: f64 = 1.05;
@@ -137,7 +133,11 @@ impl Server {
             .iter()
             .filter(|one| engine.is_empty() || one.engine == engine);
         let names: Vec<String> = spoken
-            .flat_map(|one| quantities.iter().flat_map(|quantity| one.candidates(*quantity)))
+            .flat_map(|one| {
+                quantities
+                    .iter()
+                    .flat_map(|quantity| one.candidates(*quantity))
+            })
             .collect();
         let pods = pods(&ask.namespace, &ask.name);
         for name in names {
@@ -160,7 +160,11 @@ impl Server {
     fn seen(&self, ask: &MeterAsk) -> Result<SloSeen, String> {
         let bounds = [
             ("TTFT", &ask.slo.ttft, [Quantity::Ttft].as_slice()),
-            ("TPOT", &ask.slo.tpot, [Quantity::Tpot, Quantity::Itl].as_slice()),
+            (
+                "TPOT",
+                &ask.slo.tpot,
+                [Quantity::Tpot, Quantity::Itl].as_slice(),
+            ),
         ];
         let (mut words, mut missed, mut untold) = (Vec::new(), false, false);
         for (name, said, quantities) in bounds {
@@ -196,7 +200,10 @@ impl Server {
         let mut words = vec![format!("--days={}", self.days), "--forget".to_owned()];
         words.extend(products.keys().map(|gpu| format!("--gpu={gpu}")));
         let prices = ask.prices.as_ref();
-        for (gpu, price) in prices.map(|given| book(given, &products)).unwrap_or_default() {
+        for (gpu, price) in prices
+            .map(|given| book(given, &products))
+            .unwrap_or_default()
+        {
             // Audits count in US dollars; another currency's prices say nothing there.
             if price.0.currency == gpuwise_units::Currency::USD {
                 words.push(format!("--price={gpu}={}USD", price.0.as_f64()));
@@ -259,8 +266,7 @@ impl Server {
         let mut names = counts.iter().flat_map(|one| spoken.candidates(*one));
         let busiest = names.find_map(|name| {
             let days = u32::from(self.days) * 24;
-            let query =
-                format!("max_over_time(sum(rate({name}_count{{{pods}}}[1h]))[{days}h:1h])");
+            let query = format!("max_over_time(sum(rate({name}_count{{{pods}}}[1h]))[{days}h:1h])");
             self.number(&query).ok().flatten()
         })?;
         let tokens = |mean: Option<f64>| mean.filter(|mean| *mean >= 1.0).map(|mean| mean as i64);
@@ -320,7 +326,9 @@ impl Meter for Server {
         }
         match self.followed.decide(services) {
             Ok(decided) => {
-                let named = decided.into_iter().filter_map(|(name, wanted)| Some((uids.remove(&name)?, wanted)));
+                let named = decided
+                    .into_iter()
+                    .filter_map(|(name, wanted)| Some((uids.remove(&name)?, wanted)));
                 found.extend(named);
             }
             Err(why) => found.extend(uids.into_values().map(|uid| (uid, Err(why.clone())))),
@@ -351,11 +359,21 @@ fn service(ask: &MeterAsk) -> Option<Result<gpuwise_server::Defined, String>> {
         ("query".to_owned(), scaling.query.clone()),
         ("rate".to_owned(), rate.clone()),
         ("maxReplicas".to_owned(), scaling.max_replicas.to_string()),
-        ("holdSeconds".to_owned(), scaling.hold_seconds.unwrap_or(300).to_string()),
-        ("idleSeconds".to_owned(), scaling.idle_seconds.unwrap_or(300).to_string()),
+        (
+            "holdSeconds".to_owned(),
+            scaling.hold_seconds.unwrap_or(300).to_string(),
+        ),
+        (
+            "idleSeconds".to_owned(),
+            scaling.idle_seconds.unwrap_or(300).to_string(),
+        ),
     ]);
     if let Some(start) = ask.decided.start_seconds {
         fields.insert("startSeconds".into(), start.to_string());
     }
-    Some(gpuwise_server::Defined::new(&ask.namespace, &ask.name, &fields))
+    Some(gpuwise_server::Defined::new(
+        &ask.namespace,
+        &ask.name,
+        &fields,
+    ))
 }

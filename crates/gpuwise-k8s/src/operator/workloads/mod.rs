@@ -2,14 +2,16 @@
 
 mod apply;
 mod asked;
+mod change;
+mod make;
+mod money;
 mod one;
 mod plain;
 mod say;
+mod tier;
 mod warm;
 
-pub use asked::{
-    AuditAsk, Audited, Meter, MeterAsk, PriceBook, Sized, Sizer, WorkloadAsk,
-};
+pub use asked::{AuditAsk, Audited, Meter, MeterAsk, PriceBook, Sized, Sizer, WorkloadAsk};
 
 use super::{
     lead::Term,
@@ -145,7 +147,11 @@ pub(super) fn wanted(state: &State, acts: bool) -> Arc<Wanted> {
         let Some(decided) = status(&object).decision else {
             continue;
         };
-        let mode = object.spec.tiering.as_ref().map_or(TieringMode::default(), |one| one.mode);
+        let mode = object
+            .spec
+            .tiering
+            .as_ref()
+            .map_or(TieringMode::default(), |one| one.mode);
         audit |= mode != TieringMode::Off;
         wanted.workloads.push(MeterAsk {
             uid: object.metadata.uid.clone(),

@@ -38,6 +38,8 @@ const PLAN: &str = "gpuwise.dev/plan";
 struct Kept {
     status: GpuWorkloadStatus,
     undo: Value,
+    /// When it was last moved (RFC 3339): what an audit says of the days before is not of what it has now.
+    moved: String,
 }
 
 /// What was last proposed of Deployments, by uid: said once.
@@ -46,7 +48,11 @@ pub(super) struct Proposed(BTreeMap<String, String>);
 
 /// An annotation of a Deployment.
 fn note<'a>(one: &'a DynamicObject, name: &str) -> Option<&'a str> {
-    one.metadata.annotations.as_ref()?.get(name).map(String::as_str)
+    one.metadata
+        .annotations
+        .as_ref()?
+        .get(name)
+        .map(String::as_str)
 }
 
 fn slo(one: &DynamicObject) -> WorkloadSlo {
@@ -77,7 +83,11 @@ pub(super) fn ask(one: &DynamicObject) -> Option<MeterAsk> {
 fn limits(one: &DynamicObject) -> Limits {
     let said = |name: &str| note(one, name).and_then(|text| text.parse::<i64>().ok());
     let seconds = |name: &str, usual| {
-        SignedDuration::from_secs(said(name).filter(|s| (1..=604_800).contains(s)).unwrap_or(usual))
+        SignedDuration::from_secs(
+            said(name)
+                .filter(|s| (1..=604_800).contains(s))
+                .unwrap_or(usual),
+        )
     };
     Limits {
         rollout: seconds("gpuwise.dev/tier-rollout-seconds", 1860),
@@ -99,7 +109,9 @@ impl Proposed {
                 continue;
             }
             let labels = one.metadata.labels.as_ref();
-            let auto = labels.and_then(|all| all.get(TIERED)).is_some_and(|mode| mode == "auto");
+            let auto = labels
+                .and_then(|all| all.get(TIERED))
+                .is_some_and(|mode| mode == "auto");
             let uid = one.metadata.uid.clone().unwrap_or_default();
             let slo = fresh.and_then(|new| new.slos.get(&uid).cloned());
             let step = Step {
@@ -140,22 +152,41 @@ impl Step<'_> {
                 Some(SloSeen::Missed(words)) => words.clone(),
                 _ => String::new(),
             };
-            let plan = kept.status.decision.as_ref().map_or("", |one| one.plan.as_str());
+            let plan = kept
+                .status
+                .decision
+                .as_ref()
+                .map_or("", |one| one.plan.as_str());
             let done = is_rolled_out(self.one, plan);
-            let rollout = if done { Rollout::Done } else { Rollout::UnderWay };
-            let look = Look { now: self.now, rollout, slo };
+            let rollout = if done {
+                Rollout::Done
+            } else {
+                Rollout::UnderWay
+            };
+            let look = Look {
+                now: self.now,
+                rollout,
+                slo,
+            };
             match tiers::next(&mut kept.status, &look, &limits) {
                 Next::Stay => {}
                 Next::Verify => {
                     tiers::verify(&mut kept.status, self.now);
-                    let watched = format!("all pods are new; the SLO is watched for {} s", limits.verify.as_secs());
+                    let watched = format!(
+                        "all pods are new; the SLO is watched for {} s",
+                        limits.verify.as_secs()
+                    );
                     said = Some(("RolledOut", false, watched));
                 }
                 Next::Settle => {
                     let told = kept.status.change.as_ref().map_or(0, |change| change.told);
                     tiers::settle(&mut kept.status);
                     let bill = self.bill(hands);
-                    said = Some(("Settled", false, format!("it stays: its SLO was told in {told} looks{bill}")));
+                    said = Some((
+                        "Settled",
+                        false,
+                        format!("it stays: its SLO was told in {told} looks{bill}"),
+                    ));
                 }
                 Next::Back(why) => {
                     let plan = hands.plan();
@@ -169,7 +200,11 @@ impl Step<'_> {
                         decided.plan.clone_from(&plan);
                     }
                     patch = std::mem::take(&mut kept.undo);
-                    said = Some(("RolledBack", true, format!("{reason}: as before (plan {plan})")));
+                    said = Some((
+                        "RolledBack",
+                        true,
+                        format!("{reason}: as before (plan {plan})"),
+                    ));
                 }
             }
         }
@@ -184,11 +219,17 @@ impl Step<'_> {
 
     fn bill(&self, hands: &Hands<'_>) -> String {
         let meta = &self.one.metadata;
-        let (namespace, name) = (self.text(meta.namespace.as_ref()), self.text(meta.name.as_ref()));
+        let (namespace, name) = (
+            self.text(meta.namespace.as_ref()),
+            self.text(meta.name.as_ref()),
+        );
         let bill = hands.state.bill_of_deployment(&namespace, &name);
         let money = hands.state.prices().map(|book| book.currency);
         match bill.zip(money) {
-            Some((micros, money)) => format!("; its pods hold {} {money} an hour", super::one::decimal(micros)),
+            Some((micros, money)) => format!(
+                "; its pods hold {} {money} an hour",
+                super::money::decimal(micros)
+            ),
             None => String::new(),
         }
     }
@@ -216,15 +257,24 @@ impl Step<'_> {
         let usable = change.filter(|change| change.pointer("/spec/replicas").is_none());
         let recreate = self.one.data.pointer("/spec/strategy/type") == Some(&json!("Recreate"));
         let failed = |one: &crate::resources::Avoided| {
-            one.gpu == title && one.until.parse::<Timestamp>().is_ok_and(|until| until > self.now)
+            one.gpu == title
+                && one
+                    .until
+                    .parse::<Timestamp>()
+                    .is_ok_and(|until| until > self.now)
         };
-        let avoided = kept.status.avoided.iter().any(failed);
+        let pause = limits(self.one).avoid;
+        let since = kept.moved.parse::<Timestamp>();
+        let lately = since.is_ok_and(|since| self.now.duration_since(since) < pause);
+        let avoided = lately || kept.status.avoided.iter().any(failed);
         let slo = slo(self.one);
         let none = slo.ttft.is_none() && slo.tpot.is_none();
         let why_not = match (&usable, self.acts) {
             _ if avoided => return None,
             (None, _) => Some("it cannot be changed in place"),
-            (_, false) => Some("label it gpuwise.dev/tier=auto, under an operator that acts, and it is done"),
+            (_, false) => {
+                Some("label it gpuwise.dev/tier=auto, under an operator that acts, and it is done")
+            }
             _ if recreate => Some("its strategy is Recreate: nobody would answer meanwhile"),
             _ if none => Some(
                 "without an SLO nobody could take it back: annotate it gpuwise.dev/slo-ttft or gpuwise.dev/slo-tpot",
@@ -232,7 +282,7 @@ impl Step<'_> {
             _ => None,
         };
         let saves = found.saving.map_or(String::new(), |micros| {
-            format!("; saves {} USD an hour", super::one::decimal(micros))
+            format!("; saves {} USD an hour", super::money::decimal(micros))
         });
         let words = format!("{}: {title}{saves}", found.reason);
         if let Some(why) = why_not {
@@ -248,9 +298,15 @@ impl Step<'_> {
         });
         kept.undo = tiers::undo(&change, &Value::Object(self.one.data.as_object()?.clone()));
         if kept.status.decision.is_none() {
-            let product = self.one.data.pointer("/spec/template/spec/nodeSelector/nvidia.com~1gpu.product");
+            let product = self
+                .one
+                .data
+                .pointer("/spec/template/spec/nodeSelector/nvidia.com~1gpu.product");
             kept.status.decision = Some(Decided {
-                gpu: product.and_then(Value::as_str).unwrap_or("as before").to_owned(),
+                gpu: product
+                    .and_then(Value::as_str)
+                    .unwrap_or("as before")
+                    .to_owned(),
                 ..Decided::default()
             });
         }
@@ -260,7 +316,14 @@ impl Step<'_> {
             why: words.clone(),
             ..Decided::default()
         };
-        tiers::begin(&mut kept.status, decided, ChangeReason::TooLarge, &plan, self.now);
+        tiers::begin(
+            &mut kept.status,
+            decided,
+            ChangeReason::TooLarge,
+            &plan,
+            self.now,
+        );
+        kept.moved = format!("{:.0}", self.now);
         *patch = change;
         Some(("Moving", false, format!("{words} (plan {plan})")))
     }
@@ -276,7 +339,11 @@ impl Step<'_> {
         let meta = &self.one.metadata;
         let namespace = self.text(meta.namespace.as_ref());
         let name = self.text(meta.name.as_ref());
-        if self.acts && said.as_ref().is_none_or(|(reason, ..)| *reason != "TierProposed") {
+        if self.acts
+            && said
+                .as_ref()
+                .is_none_or(|(reason, ..)| *reason != "TierProposed")
+        {
             let mut notes = json!({STATE: serde_json::to_string(kept).unwrap_or_default()});
             if let Some((_, _, words)) = &said {
                 notes[SAID] = words.as_str().into();
@@ -298,7 +365,9 @@ impl Step<'_> {
                 ..PatchParams::default()
             };
             let write = async {
-                api.patch(&name, &params, &Patch::Strategic(patch)).await.map(drop)
+                api.patch(&name, &params, &Patch::Strategic(patch))
+                    .await
+                    .map(drop)
             };
             if hands.writer.fenced(hands.term, "PATCH", write).await != Wrote::Done {
                 return;

@@ -53,7 +53,9 @@ pub(super) async fn adopt(
             }],
         }});
         let write = async {
-            api.patch(&pod.name, &params, &Patch::Merge(patch)).await.map(drop)
+            api.patch(&pod.name, &params, &Patch::Merge(patch))
+                .await
+                .map(drop)
         };
         if hands.writer.fenced(hands.term, "PATCH", write).await == Wrote::Done {
             hands.writer.metrics.adopted(began.elapsed().as_secs_f64());

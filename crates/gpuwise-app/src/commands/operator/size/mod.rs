@@ -3,8 +3,8 @@
 mod objects;
 mod prices;
 
-use crate::{app::App, catalogue, commands::plan, names, settings};
 use crate::commands::scale::emit;
+use crate::{app::App, catalogue, commands::plan, names, settings};
 use gpuwise_domain::{catalogue::Catalogue, deployment::Deployment};
 use gpuwise_k8s::{
     manifests,
@@ -81,9 +81,16 @@ impl Planner {
         let mut objects = manifests::read(&best.planned.launch("k8s", best.pick)?)?;
         let scaling = ask.spec.scaling.as_ref();
         let fixed = scaling.is_none().then_some(replicas);
-        objects::own(&mut objects, &ask.name, fixed, products.get(&deployment.gpu));
+        objects::own(
+            &mut objects,
+            &ask.name,
+            fixed,
+            products.get(&deployment.gpu),
+        );
         if let Some(scaling) = scaling {
-            let warm = scaling.warm.map(|pods| objects::warm(&objects, &ask.name, pods));
+            let warm = scaling
+                .warm
+                .map(|pods| objects::warm(&objects, &ask.name, pods));
             objects.extend(warm.flatten());
             objects.extend(self.scalers(ask, deployment, scaling)?);
         }
@@ -204,7 +211,10 @@ fn flags(ask: &WorkloadAsk, gpu: &str) -> Vec<String> {
         all.extend(value.map(|value| format!("--{name}={value}")));
     };
     flag("isl", traffic.input_tokens.map(|tokens| tokens.to_string()));
-    flag("osl", traffic.output_tokens.map(|tokens| tokens.to_string()));
+    flag(
+        "osl",
+        traffic.output_tokens.map(|tokens| tokens.to_string()),
+    );
     flag("ttft", spec.slo.ttft.clone());
     flag("tpot", spec.slo.tpot.clone());
     flag("engine", spec.engine.clone());

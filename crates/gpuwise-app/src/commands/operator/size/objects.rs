@@ -97,7 +97,8 @@ fn rename(value: &mut Value, names: &BTreeMap<&str, String>) {
 
 /// The Deployment of pods that are kept warm beside it: the same pods, which its Service does not see.
 pub(super) fn warm(objects: &[Value], name: &str, pods: i32) -> Option<Value> {
-    let served = |object: &&Value| object["kind"] == "Deployment" && object["metadata"]["name"] == name;
+    let served =
+        |object: &&Value| object["kind"] == "Deployment" && object["metadata"]["name"] == name;
     let mut one = objects.iter().find(served)?.clone();
     let warm = format!("{name}-warm");
     one["metadata"]["name"] = warm.as_str().into();
