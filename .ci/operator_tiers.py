@@ -6,9 +6,7 @@ script goes on with it while the check runs: what an engine, DCGM and kube-state
 
 import http.server
 import json
-import os
-import re
-import signal
+import pathlib
 import subprocess
 import threading
 import time
@@ -16,7 +14,7 @@ import urllib.parse
 import urllib.request
 
 from cluster import free_port, until
-from operator_parts import SYSTEM, Operator, node
+from operator_parts import Operator, node
 
 SPACE = "tiers"
 H100, L4 = "NVIDIA-H100-80GB-HBM3", "NVIDIA-L4"
