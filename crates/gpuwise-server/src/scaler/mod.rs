@@ -6,6 +6,7 @@
 //! changes nothing.
 
 mod external;
+mod followed;
 mod follows;
 mod grpc;
 mod log;
@@ -15,6 +16,7 @@ mod service;
 mod starts;
 mod watched;
 
+pub use followed::Followed;
 pub use log::{Difference, replayed};
 pub use objects::Defined;
 

@@ -4,7 +4,7 @@ mod costs;
 mod decisions;
 #[cfg(feature = "serve")]
 mod defined;
-mod emit;
+pub(crate) mod emit;
 mod fleet;
 mod mixes;
 mod plan;
