@@ -19,6 +19,7 @@ import tempfile
 import threading
 import time
 
+import operator_acts
 import operator_parts
 from cluster import Cluster, Prometheus, free_port, until
 from cluster_inventory import Inventory
@@ -253,6 +254,11 @@ class Check:
         self.operators = operator_parts.Operator(self)
         operator_parts.part(self, self.operators)
 
+    def acts(self):
+        """What the operator disrupts, and chaos while it does."""
+        self.operators = self.operators or operator_parts.Operator(self)
+        operator_acts.part(self, self.operators)
+
     def stop(self):
         self.operators and self.operators.stop()
         for scaler in self.scalers:
@@ -274,7 +280,7 @@ def main(gpuwise, start, folder):
     check = Check(gpuwise, start, folder)
     try:
         check.cluster.apply(check.pods)
-        for part in os.environ.get("GPUWISE_PARTS", "operator inventory schemas keda ours external_metrics quota").split():
+        for part in os.environ.get("GPUWISE_PARTS", "operator acts inventory schemas keda ours external_metrics quota").split():
             getattr(check, part)()
     finally:
         check.stop()

@@ -52,6 +52,7 @@ struct Counted {
     results: BTreeMap<&'static str, u64>,
     requests: BTreeMap<(&'static str, u16), u64>,
     waiting: BTreeMap<&'static str, u64>,
+    acts: BTreeMap<&'static str, u64>,
 }
 
 /// What the operator counts.
@@ -124,6 +125,11 @@ impl Metrics {
                 all.own.add(seconds);
             }
         });
+    }
+
+    /// Something that disrupts was begun.
+    pub(super) fn acted(&self, what: &'static str) {
+        self.change(|all| *all.acts.entry(what).or_default() += 1);
     }
 
     /// A write was answered with this status; 0: with none.
@@ -208,6 +214,11 @@ impl Metrics {
             out.push_str("# HELP gpuwise_operator_pods_waiting Pods that wait, by why.\n# TYPE gpuwise_operator_pods_waiting gauge\n");
             for (reason, count) in &all.waiting {
                 let _ = writeln!(out, "gpuwise_operator_pods_waiting{{reason=\"{reason}\"}} {count}");
+            }
+            out.push_str("# HELP gpuwise_operator_acts_total What disrupts, by what it is.\n# TYPE gpuwise_operator_acts_total counter\n");
+            for what in ["evict", "move", "repartition", "cordon", "uncordon"] {
+                let count = all.acts.get(what).copied().unwrap_or_default();
+                let _ = writeln!(out, "gpuwise_operator_acts_total{{act=\"{what}\"}} {count}");
             }
             all.looks.write(out, "controller_runtime_reconcile_time_seconds", "What a look takes, writes included.");
             all.decisions.write(out, "gpuwise_operator_decision_seconds", "What a decision takes, without reading and writing.");

@@ -4,15 +4,24 @@
 //! second operator changes when something is done and not what. Nothing is asked for by the clock: a change that a
 //! watch brings starts a look, or the end of a back-off.
 
+mod acts;
 mod health;
 mod journal;
 mod keep;
+mod kept;
 mod lead;
 mod look;
+mod marks;
 mod metrics;
+mod moves;
+mod nodes;
 mod own;
 mod read;
+mod release;
+mod rules;
+mod say;
 mod seen;
+mod surges;
 mod watches;
 mod why;
 mod workloads;
@@ -27,7 +36,9 @@ pub use workloads::{Sized, Sizer, WorkloadAsk};
 use crate::{admission, manifests::Mode};
 use jiff::Timestamp;
 use kube::{Client, Config, config::KubeConfigOptions, config::Kubeconfig};
-use std::{collections::BTreeSet, io, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 use tokio::sync::{mpsc, watch};
 
 /// How an operator runs.
@@ -51,7 +62,12 @@ pub struct Settings {
     /// Sizes what GpuWorkloads ask for; `None`: they are left as they are.
     pub sizer: Option<Arc<dyn Sizer>>,
     pub journal: Arc<Journal>,
+    pub boards: Boards,
 }
+
+/// Profiles of MIG of a product as nodes call it, each as resources spell it, and how many of it one GPU has at most;
+/// none: it is not cut.
+pub type Boards = Arc<dyn Fn(&str) -> BTreeMap<String, u32> + Send + Sync>;
 
 /// How the cluster is reached.
 #[derive(Debug, Clone, Default)]
@@ -167,7 +183,7 @@ async fn operate(
     let (end, ends) = watch::channel(false);
     let leading = tokio::spawn(lead.run(ends, Arc::clone(&metrics)));
     let (send, changes) = mpsc::channel(4096);
-    watches::start(&client, &send);
+    watches::start(&client, &send, settings.mode == Mode::Act);
     tokio::spawn(health::serve(health, Arc::clone(&metrics)));
     listening(address);
     let looks = look::Looks::new(client, &settings, terms, products, metrics);

@@ -1,7 +1,9 @@
 //! Watches of all that a look is made from, into one channel.
 
+use super::seen::SURGE;
 use crate::{
     inventory::{self, Kind},
+    objects,
     resources::{
         GROUP, GpuPolicySpec, GpuPriceBookSpec, GpuQuotaSpec, GpuWorkloadSpec, Resource, VERSION,
     },
@@ -25,6 +27,8 @@ use tokio::sync::mpsc;
 pub(super) enum Change {
     Cluster(Box<inventory::Change>),
     Own(Own, Box<Event<DynamicObject>>),
+    /// Deployments that have one pod more, for a move.
+    Surge(Box<Event<objects::Deployment>>),
     /// Of this kind of ours there is nothing here, or it may not be read.
     Absent(Own),
 }
@@ -45,16 +49,30 @@ pub(super) fn api_resource<T: Resource>() -> ApiResource {
 }
 
 /// Starts all of them.
-pub(super) fn start(client: &Client, send: &mpsc::Sender<Change>) {
+///
+/// `moves`: Deployments that have one pod more too.
+pub(super) fn start(client: &Client, send: &mpsc::Sender<Change>, moves: bool) {
     let absent =
         |kind: Kind| move |why| Change::Cluster(Box::new(inventory::Change::Absent(kind, why)));
     let all = || client.clone();
     let node = |event| Change::Cluster(Box::new(inventory::Change::Node(event)));
     let pod = |event| Change::Cluster(Box::new(inventory::Change::Pod(event)));
     let group = |event| Change::Cluster(Box::new(inventory::Change::PodGroup(event)));
-    one(Api::all(all()), send, node, absent(Kind::Nodes));
-    one(Api::all(all()), send, pod, absent(Kind::Pods));
-    one(Api::all(all()), send, group, absent(Kind::PodGroups));
+    let budget = |event| Change::Cluster(Box::new(inventory::Change::Budget(event)));
+    let every = watcher::Config::default;
+    one(Api::all(all()), every(), send, node, absent(Kind::Nodes));
+    one(Api::all(all()), every(), send, pod, absent(Kind::Pods));
+    one(Api::all(all()), every(), send, group, absent(Kind::PodGroups));
+    one(Api::all(all()), every(), send, budget, absent(Kind::Budgets));
+    if moves {
+        let surging = every().labels(SURGE);
+        let surge = |event| Change::Surge(Box::new(event));
+        // Who may not be read does not surge.
+        let none = |_| Change::Surge(Box::new(Event::InitDone));
+        one(Api::all(all()), surging, send, surge, none);
+    } else {
+        let _ = send.try_send(Change::Surge(Box::new(Event::InitDone)));
+    }
     own::<GpuPolicySpec>(client, send, Own::Policy);
     own::<GpuPriceBookSpec>(client, send, Own::Prices);
     own::<GpuQuotaSpec>(client, send, Own::Quota);
@@ -65,6 +83,7 @@ fn own<T: Resource>(client: &Client, send: &mpsc::Sender<Change>, which: Own) {
     let api = Api::all_with(client.clone(), &api_resource::<T>());
     one(
         api,
+        watcher::Config::default(),
         send,
         move |event| Change::Own(which, Box::new(event)),
         move |_| Change::Absent(which),
@@ -73,6 +92,7 @@ fn own<T: Resource>(client: &Client, send: &mpsc::Sender<Change>, which: Own) {
 
 fn one<K>(
     api: Api<K>,
+    config: watcher::Config,
     send: &mpsc::Sender<Change>,
     change: impl Fn(Event<K>) -> Change + Send + 'static,
     absent: impl Fn(String) -> Change + Send + 'static,
@@ -81,7 +101,7 @@ fn one<K>(
 {
     let send = send.clone();
     tokio::spawn(async move {
-        let stream = watcher(api, watcher::Config::default()).default_backoff();
+        let stream = watcher(api, config).default_backoff();
         let mut stream = std::pin::pin!(stream);
         while let Some(event) = stream.next().await {
             let taken = match event {

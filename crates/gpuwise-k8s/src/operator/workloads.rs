@@ -186,7 +186,9 @@ async fn apply(
                 ));
             }
             Wrote::Fenced => return Err("another operator leads".into()),
-            Wrote::Failed(why) => return Err(format!("{kind} {name}: {why}")),
+            Wrote::Failed(why) | Wrote::Refused(why) => {
+                return Err(format!("{kind} {name}: {why}"));
+            }
         }
     }
     Ok(names.join(", "))

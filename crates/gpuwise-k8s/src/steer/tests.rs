@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn node(name: &str, gpus: u32, labels: &[(&str, &str)]) -> Arc<Node> {
+pub(super) fn node(name: &str, gpus: u32, labels: &[(&str, &str)]) -> Arc<Node> {
     let mut all: Names = labels
         .iter()
         .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
@@ -17,10 +17,11 @@ fn node(name: &str, gpus: u32, labels: &[(&str, &str)]) -> Arc<Node> {
         cpu_milli: 96_000,
         memory_mib: 1 << 20,
         accelerators: [("nvidia.com/gpu".to_owned(), gpus)].into(),
+        ailments: Vec::new(),
     })
 }
 
-fn pod(name: &str, gpus: u32) -> Pod {
+pub(super) fn pod(name: &str, gpus: u32) -> Pod {
     Pod {
         namespace: "team".into(),
         name: name.into(),
@@ -36,15 +37,17 @@ fn pod(name: &str, gpus: u32) -> Pod {
             products: Vec::new(),
             within: None,
             gang: None,
+            preemptible: None,
         }),
         cpu_milli: 1000,
         memory_mib: 1024,
         place: Place::Gated,
         constraint: Arc::default(),
+        standing: Standing::default(),
     }
 }
 
-fn ganged(mut pod: Pod, size: Option<u32>, by: GangKind) -> Pod {
+pub(super) fn ganged(mut pod: Pod, size: Option<u32>, by: GangKind) -> Pod {
     if let Some(ask) = &mut pod.ask {
         ask.gang = Some(GangName {
             by,
@@ -55,7 +58,7 @@ fn ganged(mut pod: Pod, size: Option<u32>, by: GangKind) -> Pod {
     pod
 }
 
-fn seen(nodes: Vec<Arc<Node>>, pods: Vec<Pod>) -> Seen {
+pub(super) fn seen(nodes: Vec<Arc<Node>>, pods: Vec<Pod>) -> Seen {
     Seen {
         nodes,
         pods: pods.into_iter().map(Arc::new).collect(),
@@ -63,12 +66,12 @@ fn seen(nodes: Vec<Arc<Node>>, pods: Vec<Pod>) -> Seen {
     }
 }
 
-fn decided(seen: &Seen) -> Decision {
+pub(super) fn decided(seen: &Seen) -> Decision {
     decide(seen, Nanoseconds(10_000_000_000)).expect("it is decided")
 }
 
 /// Names of pods that are placed, with their nodes.
-fn placed(seen: &Seen, decision: &Decision) -> Vec<(String, String)> {
+pub(super) fn placed(seen: &Seen, decision: &Decision) -> Vec<(String, String)> {
     let mut all: Vec<(String, String)> = decision
         .placed
         .iter()
