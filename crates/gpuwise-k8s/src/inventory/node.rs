@@ -150,13 +150,18 @@ fn ailments(conditions: &[objects::Condition]) -> Box<[String]> {
     let of_gpus = conditions.iter().filter(|one| {
         let name = one.kind.to_ascii_lowercase();
         // `GpuHealthy: True` is no ailment.
-        let good = ["healthy", "ready", "ok"].iter().any(|end| name.ends_with(end));
+        let good = ["healthy", "ready", "ok"]
+            .iter()
+            .any(|end| name.ends_with(end));
         one.status == "True" && !good && ABOUT.iter().any(|part| name.contains(part))
     });
     of_gpus
         .map(|one| {
             let words = one.reason.as_deref().or(one.message.as_deref());
-            words.map_or_else(|| one.kind.clone(), |words| format!("{}: {words}", one.kind))
+            words.map_or_else(
+                || one.kind.clone(),
+                |words| format!("{}: {words}", one.kind),
+            )
         })
         .collect()
 }

@@ -1,11 +1,6 @@
 //! What disrupts, carried out: rooms that are made, moves that go on.
 
-use super::{
-    lead::Term,
-    look::Looks,
-    marks::Mark,
-    writes::Wrote,
-};
+use super::{lead::Term, look::Looks, marks::Mark, writes::Wrote};
 use crate::steer::{Decision, Leaver, Leaves, Pod, Room, Seen, Step, Surge};
 use futures_util::StreamExt as _;
 use gpuwise_units::Nanoseconds;

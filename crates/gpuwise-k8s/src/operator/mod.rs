@@ -38,7 +38,12 @@ use jiff::Timestamp;
 use kube::{Client, Config, config::KubeConfigOptions, config::Kubeconfig};
 use std::{
     collections::{BTreeMap, BTreeSet},
-    io, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
+    io,
+    net::SocketAddr,
+    path::PathBuf,
+    sync::Arc,
+    time::Duration,
+};
 use tokio::sync::{mpsc, watch};
 
 /// How an operator runs.
@@ -125,6 +130,8 @@ impl Connection {
         // Watches are quiet for minutes; the server ends each of them by itself before this.
         config.read_timeout = Some(Duration::from_secs(295));
         config.write_timeout = Some(Duration::from_secs(10));
+        // What is refused is tried again by who asked, with its own back-off: a budget that keeps a pod says so at once.
+        config.default_retry = false;
         Client::try_from(config).map_err(OperatorError::Client)
     }
 }

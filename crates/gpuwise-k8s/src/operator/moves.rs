@@ -186,7 +186,9 @@ impl Writer {
                 }
             }
             // What is null is taken away: what stays is not named.
-            let labels = change.label.map(|(key, value)| (key.to_owned(), json!(value)));
+            let labels = change
+                .label
+                .map(|(key, value)| (key.to_owned(), json!(value)));
             let labels: serde_json::Map<String, Value> = labels.into_iter().collect();
             let patch = json!({
                 "metadata": {
@@ -237,7 +239,10 @@ fn surged(there: &Deployment, surge: &Surge, more: bool, plan: &str) -> Option<V
     if said == Some(replicas)
         && let Some(patch) = patch.as_object_mut()
     {
-        patch.insert("spec".into(), json!({"replicas": replicas.saturating_sub(1)}));
+        patch.insert(
+            "spec".into(),
+            json!({"replicas": replicas.saturating_sub(1)}),
+        );
     }
     Some(patch)
 }

@@ -145,7 +145,10 @@ fn deployment(pod: &inventory::Pod) -> Option<String> {
     if pod.label("gpuwise.dev/workload").is_some() {
         return None;
     }
-    let owner = pod.owner.as_ref().filter(|one| &*one.kind == "ReplicaSet")?;
+    let owner = pod
+        .owner
+        .as_ref()
+        .filter(|one| &*one.kind == "ReplicaSet")?;
     let hash = pod.label("pod-template-hash")?;
     let name = owner.name.strip_suffix(hash)?.strip_suffix('-')?;
     Some(name.to_owned())

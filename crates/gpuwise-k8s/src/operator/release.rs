@@ -11,7 +11,13 @@ const AT_ONCE: usize = 32;
 
 impl Looks {
     /// Takes gates off, gang by gang.
-    pub(super) async fn release(&mut self, term: &Term, seen: &Seen, placed: &[Placed], plan: &str) -> bool {
+    pub(super) async fn release(
+        &mut self,
+        term: &Term,
+        seen: &Seen,
+        placed: &[Placed],
+        plan: &str,
+    ) -> bool {
         let writer = &self.writer;
         let state = &self.state;
         let ready = placed.iter().filter_map(|one| {
@@ -20,9 +26,7 @@ impl Looks {
         });
         let releases = ready.map(|(one, pod, hostname)| async move {
             let own = state.since_arrival(pod).map(|since| since.as_secs_f64());
-            let wrote = writer
-                .release(term, pod, one, &hostname, plan)
-                .await;
+            let wrote = writer.release(term, pod, one, &hostname, plan).await;
             if wrote == Wrote::Done {
                 let since = pod
                     .gated_at

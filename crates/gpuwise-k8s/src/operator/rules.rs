@@ -43,7 +43,10 @@ pub(super) fn rules(object: &Object<GpuPolicySpec>, begun: &Begun) -> Rules {
         preemption: spec.preemption.map_or(Preempts::Never, Into::into),
         reclaims: spec.reclaim.unwrap_or(false),
         moves: spec.moves.as_ref().map(|moves| {
-            let most = moves.per_hour.unwrap_or(MOVES).clamp(0, i64::from(u32::MAX)) as u32;
+            let most = moves
+                .per_hour
+                .unwrap_or(MOVES)
+                .clamp(0, i64::from(u32::MAX)) as u32;
             Moves {
                 left: most.saturating_sub(begun.within_hour()),
                 consolidates: moves.consolidate.unwrap_or(false),

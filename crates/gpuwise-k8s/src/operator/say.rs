@@ -22,7 +22,13 @@ pub(super) type Said = (Term, Arc<Pod>, &'static str, String);
 
 impl Looks {
     /// Says why pods wait, where that is new.
-    pub(super) async fn say(&mut self, term: &Term, seen: &Seen, waits: &[Waits], plan: &str) -> bool {
+    pub(super) async fn say(
+        &mut self,
+        term: &Term,
+        seen: &Seen,
+        waits: &[Waits],
+        plan: &str,
+    ) -> bool {
         let now = Instant::now();
         let mut new: Vec<(Arc<Pod>, &Waits)> = Vec::new();
         for one in waits {

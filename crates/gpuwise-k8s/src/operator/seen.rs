@@ -2,7 +2,7 @@
 
 use super::{
     Boards,
-    kept::{Key, Kept},
+    kept::{Kept, Key},
     marks::{Mark, Marks},
     read::{read_node, read_pod},
     rules::{Begun, quota, rules},
@@ -198,7 +198,10 @@ impl State {
             .filter(|product| !self.boards.contains_key(product))
             .collect();
         for product in new {
-            let profiles = self.known.as_ref().map_or_else(BTreeMap::new, |of| of(&product));
+            let profiles = self
+                .known
+                .as_ref()
+                .map_or_else(BTreeMap::new, |of| of(&product));
             Arc::make_mut(&mut self.boards).insert(product, profiles);
         }
     }

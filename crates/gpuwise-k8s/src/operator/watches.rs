@@ -62,8 +62,20 @@ pub(super) fn start(client: &Client, send: &mpsc::Sender<Change>, moves: bool) {
     let every = watcher::Config::default;
     one(Api::all(all()), every(), send, node, absent(Kind::Nodes));
     one(Api::all(all()), every(), send, pod, absent(Kind::Pods));
-    one(Api::all(all()), every(), send, group, absent(Kind::PodGroups));
-    one(Api::all(all()), every(), send, budget, absent(Kind::Budgets));
+    one(
+        Api::all(all()),
+        every(),
+        send,
+        group,
+        absent(Kind::PodGroups),
+    );
+    one(
+        Api::all(all()),
+        every(),
+        send,
+        budget,
+        absent(Kind::Budgets),
+    );
     if moves {
         let surging = every().labels(SURGE);
         let surge = |event| Change::Surge(Box::new(event));

@@ -110,7 +110,11 @@ fn explained(state: &State, asked: &Why) -> Result<Answer, OperatorError> {
     }
     let of_it = |room: &&crate::steer::Room| room.pods.iter().any(|(pod, _)| *pod == at);
     if let Some(room) = decision.rooms.iter().find(of_it) {
-        return Ok(answer("MakingRoom", None, format!("it has no place yet; {}", room.words)));
+        return Ok(answer(
+            "MakingRoom",
+            None,
+            format!("it has no place yet; {}", room.words),
+        ));
     }
     let waits = decision.waits.iter().find(|waits| waits.pod == at);
     Ok(waits.map_or_else(

@@ -197,5 +197,7 @@ impl Writer {
 /// Whether what is in the way is a PodDisruptionBudget, and not too many requests.
 fn is_budget(details: &StatusDetails) -> bool {
     let causes = details.causes.iter();
-    causes.into_iter().any(|cause| cause.reason == "DisruptionBudget")
+    causes
+        .into_iter()
+        .any(|cause| cause.reason == "DisruptionBudget")
 }

@@ -79,11 +79,20 @@ fn a_kept_place_is_given_to_nobody_else_and_nobody_leaves_for_it_twice() {
     big.standing.nominated = Some("a".into());
     let others = || willing(bound("other", 8, "b"));
     let nodes = vec![node("a", 8, &[]), node("b", 8, &[])];
-    let mut all = preempting(nodes.clone(), vec![leaving, others(), big.clone(), pod("late", 8)]);
+    let mut all = preempting(
+        nodes.clone(),
+        vec![leaving, others(), big.clone(), pod("late", 8)],
+    );
     let decision = decided(&all);
     assert!(decision.placed.is_empty() && decision.rooms.is_empty());
     assert_eq!(decision.evict, [0]);
-    let reason = |decision: &Decision| decision.waits.iter().find(|one| one.pod == 2).map(|w| w.reason);
+    let reason = |decision: &Decision| {
+        decision
+            .waits
+            .iter()
+            .find(|one| one.pod == 2)
+            .map(|w| w.reason)
+    };
     assert_eq!(reason(&decision), Some("MakingRoom"));
     all.refused.insert("uid-low".into(), "a budget".into());
     assert_eq!(reason(&decided(&all)), Some("EvictionRefused"));
@@ -92,7 +101,10 @@ fn a_kept_place_is_given_to_nobody_else_and_nobody_leaves_for_it_twice() {
     late.created = Nanoseconds(0);
     let freed = preempting(nodes.clone(), vec![others(), big.clone(), late]);
     let decision = decided(&freed);
-    assert_eq!(placed(&freed, &decision), [("big".to_owned(), "a".to_owned())]);
+    assert_eq!(
+        placed(&freed, &decision),
+        [("big".to_owned(), "a".to_owned())]
+    );
     // Whoever nobody waits for may stay.
     let mut spared = willing(bound("low", 8, "a"));
     spared.standing.leaves = true;
@@ -108,16 +120,21 @@ fn a_promise_that_cannot_be_kept_is_decided_anew() {
     // Another is there who does not leave; the other node is free.
     let all = preempting(nodes, vec![bound("in", 1, "a"), big]);
     let decision = decided(&all);
-    assert_eq!(placed(&all, &decision), [("big".to_owned(), "b".to_owned())]);
+    assert_eq!(
+        placed(&all, &decision),
+        [("big".to_owned(), "b".to_owned())]
+    );
 }
 
 #[test]
 fn a_gang_leaves_whole_and_a_gang_is_let_in_whole() {
-    let member = |name: &str, on: &str| {
-        willing(ganged(bound(name, 8, on), Some(2), GangKind::Annotated))
-    };
+    let member =
+        |name: &str, on: &str| willing(ganged(bound(name, 8, on), Some(2), GangKind::Annotated));
     let nodes = vec![node("a", 8, &[]), node("b", 8, &[])];
-    let all = preempting(nodes.clone(), vec![member("v-0", "a"), member("v-1", "b"), urgent("u", 8)]);
+    let all = preempting(
+        nodes.clone(),
+        vec![member("v-0", "a"), member("v-1", "b"), urgent("u", 8)],
+    );
     assert_eq!(leavers(&all, &decided(&all)), ["v-0", "v-1"]);
     let promised = |name: &str, on: &str| {
         let mut one = ganged(urgent(name, 8), Some(2), GangKind::Annotated);
@@ -171,15 +188,24 @@ fn web(name: &str, on: &str) -> Pod {
 fn a_pod_moves_only_after_one_more_is_ready() {
     let nodes = vec![node("a", 8, &[]), node("b", 8, &[])];
     let wide = pod("wide", 8);
-    let mut all = seen(nodes.clone(), vec![web("w-0", "a"), bound("stays", 4, "b"), wide.clone()]);
-    all.rules.moves = Some(Moves { left: 1, consolidates: false });
+    let mut all = seen(
+        nodes.clone(),
+        vec![web("w-0", "a"), bound("stays", 4, "b"), wide.clone()],
+    );
+    all.rules.moves = Some(Moves {
+        left: 1,
+        consolidates: false,
+    });
     let decision = decided(&all);
     let Some(room) = decision.rooms.first() else {
         panic!("{decision:?}");
     };
     assert_eq!(room.pods, [(2, "a".to_owned())]);
     assert_eq!(room.leavers[0].how, Leaves::Moves { to: "b".into() });
-    all.rules.moves = Some(Moves { left: 0, consolidates: false });
+    all.rules.moves = Some(Moves {
+        left: 0,
+        consolidates: false,
+    });
     assert!(decided(&all).rooms.is_empty());
 
     // Under way: the Deployment gets one more, that is sent where its place is kept, and then it gets one less.
@@ -191,14 +217,29 @@ fn a_pod_moves_only_after_one_more_is_ready() {
     let pods = vec![moving, bound("stays", 4, "b"), wide];
     let under_way = |pods: Vec<Pod>, surges: Vec<Surge>| {
         let mut all = seen(nodes.clone(), pods);
-        all.rules.moves = Some(Moves { left: 1, consolidates: false });
+        all.rules.moves = Some(Moves {
+            left: 1,
+            consolidates: false,
+        });
         all.surges = surges;
         decided(&all)
     };
     let begun = under_way(pods.clone(), Vec::new());
-    assert_eq!(begun.steps, [Step::Raise { pod: 0, deployment: "web".into() }]);
+    assert_eq!(
+        begun.steps,
+        [Step::Raise {
+            pod: 0,
+            deployment: "web".into()
+        }]
+    );
     assert!(begun.placed.is_empty() && begun.rooms.is_empty());
-    let surge = || vec![Surge { namespace: "team".into(), name: "web".into(), pod: "uid-w-0".into() }];
+    let surge = || {
+        vec![Surge {
+            namespace: "team".into(),
+            name: "web".into(),
+            pod: "uid-w-0".into(),
+        }]
+    };
     let mut double = web("w-1", "b");
     double.standing.replaces = Some("uid-w-0".into());
     let mut gated = web("w-1", "b");
@@ -216,7 +257,10 @@ fn a_pod_moves_only_after_one_more_is_ready() {
     assert!(under_way(with.clone(), surge()).steps.is_empty());
     double.standing.ready = true;
     with[3] = double;
-    assert_eq!(under_way(with, surge()).steps, [Step::Lower(surge()[0].clone())]);
+    assert_eq!(
+        under_way(with, surge()).steps,
+        [Step::Lower(surge()[0].clone())]
+    );
 }
 
 #[test]
@@ -225,12 +269,19 @@ fn a_move_that_takes_too_long_is_called_off() {
     moving.standing.moves = Some(("b".into(), Nanoseconds(0)));
     let nodes = vec![node("a", 8, &[]), node("b", 8, &[])];
     let mut all = seen(nodes, vec![moving]);
-    all.rules.moves = Some(Moves { left: 1, consolidates: false });
+    all.rules.moves = Some(Moves {
+        left: 1,
+        consolidates: false,
+    });
     let late = Nanoseconds(601_000_000_000);
     let decision = decide(&all, late).expect("it is decided");
     assert_eq!(decision.steps, [Step::Stay { pod: 0 }]);
     // Who moved is gone: what the Deployment has more is taken back.
-    all.surges = vec![Surge { namespace: "team".into(), name: "web".into(), pod: "gone".into() }];
+    all.surges = vec![Surge {
+        namespace: "team".into(),
+        name: "web".into(),
+        pod: "gone".into(),
+    }];
     let decision = decide(&all, late).expect("it is decided");
     assert_eq!(decision.steps, [Step::Lower(all.surges[0].clone())]);
 }
@@ -245,19 +296,33 @@ fn pods_move_together_where_that_makes_room_for_larger_ones() {
     };
     let mut all = seen(
         nodes,
-        vec![other("w-0", "a", "x"), other("w-1", "b", "y"), bound("large", 8, "c"), bound("l2", 8, "c")],
+        vec![
+            other("w-0", "a", "x"),
+            other("w-1", "b", "y"),
+            bound("large", 8, "c"),
+            bound("l2", 8, "c"),
+        ],
     );
-    all.rules.moves = Some(Moves { left: 4, consolidates: true });
+    all.rules.moves = Some(Moves {
+        left: 4,
+        consolidates: true,
+    });
     let hour = Nanoseconds(3_600_000_000_000);
     let decision = decide(&all, hour).expect("it is decided");
     assert_eq!(decision.rooms.len(), 1, "{decision:?}");
-    all.rules.moves = Some(Moves { left: 4, consolidates: false });
+    all.rules.moves = Some(Moves {
+        left: 4,
+        consolidates: false,
+    });
     assert!(decide(&all, hour).expect("it is decided").rooms.is_empty());
 }
 
 #[test]
 fn a_moment_at_which_somebody_has_waited_for_too_long_is_known() {
-    let mut all = seen(vec![node("a", 8, &[])], vec![bound("in", 8, "a"), pod("waits", 8)]);
+    let mut all = seen(
+        vec![node("a", 8, &[])],
+        vec![bound("in", 8, "a"), pod("waits", 8)],
+    );
     all.rules.starvation = Some(Nanoseconds(60_000_000_000));
     // It was made at 1 s.
     assert_eq!(decided(&all).wake, Some(Nanoseconds(61_000_000_000)));

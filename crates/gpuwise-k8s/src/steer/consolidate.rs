@@ -19,7 +19,11 @@ const HOUR: Nanoseconds = Nanoseconds(3_600_000_000_000);
 /// Moves that make more of what is free usable to pods as they are here, where that is worth more than it takes.
 pub(super) fn consolidation(until: &Until<'_>) -> Vec<Room> {
     let seen = until.seen;
-    let Some(moves) = seen.rules.moves.filter(|one| one.consolidates && one.left > 0) else {
+    let Some(moves) = seen
+        .rules
+        .moves
+        .filter(|one| one.consolidates && one.left > 0)
+    else {
         return Vec::new();
     };
     let stops = |pod: &Pod| movable(seen, pod);

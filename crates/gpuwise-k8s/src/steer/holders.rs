@@ -1,10 +1,7 @@
 //! Who holds a place, and what becomes of places that were promised.
 
 use super::{
-    Decision, Placed, Pod, Seen, Waits,
-    adopt::Holder,
-    cut::is_cut_named,
-    gangs::gang_of,
+    Decision, Placed, Pod, Seen, Waits, adopt::Holder, cut::is_cut_named, gangs::gang_of,
     promised::Promised,
 };
 use std::sync::Arc;
@@ -28,10 +25,7 @@ pub(super) fn truly(seen: &Seen) -> Vec<Holder<'_>> {
 /// Who holds a place now, or was promised one.
 pub(super) fn holders<'a>(seen: &'a Seen, promised: &'a Promised) -> Vec<Holder<'a>> {
     let mut all = truly(seen);
-    let to = promised
-        .to
-        .iter()
-        .map(|(at, one)| (*at, one.node.as_str()));
+    let to = promised.to.iter().map(|(at, one)| (*at, one.node.as_str()));
     let kept = promised.kept.iter().map(|(at, node)| (*at, node.as_str()));
     all.extend(to.chain(kept).filter_map(|(at, node)| {
         Some(Holder {
@@ -94,15 +88,14 @@ pub(super) fn keep(seen: &Seen, promised: &Promised, decision: &mut Decision) {
         // It leaves with its gang, wherever that makes room.
         let awaited = |pod: &Pod| {
             let node = pod.place.node();
-            node.is_some_and(|node| {
-                promised.awaited.contains(node) || is_cut_named(seen, node)
-            })
+            node.is_some_and(|node| promised.awaited.contains(node) || is_cut_named(seen, node))
         };
         let gang = gang_of(pod);
         let of_gang = gang.is_some()
-            && seen.pods.iter().any(|other| {
-                gang_of(other) == gang && (awaited(other) || other.standing.ends)
-            });
+            && seen
+                .pods
+                .iter()
+                .any(|other| gang_of(other) == gang && (awaited(other) || other.standing.ends));
         if awaited(pod) || of_gang {
             decision.evict.push(at);
         } else {

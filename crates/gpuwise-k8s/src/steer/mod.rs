@@ -5,6 +5,8 @@
 //! restart or another operator changes nothing but when. kube-scheduler binds: only the node that a plan names
 //! counts, and which of a node's GPUs a pod gets is the device plugin's to say.
 
+#[cfg(test)]
+mod acts_tests;
 mod adopt;
 mod ask;
 mod consolidate;
@@ -16,14 +18,12 @@ mod fleet;
 mod gangs;
 mod holders;
 mod leave;
+#[cfg(test)]
+mod nodes_tests;
 mod promised;
 mod room;
 mod rules;
 mod surge;
-#[cfg(test)]
-mod acts_tests;
-#[cfg(test)]
-mod nodes_tests;
 #[cfg(test)]
 mod tests;
 mod words;

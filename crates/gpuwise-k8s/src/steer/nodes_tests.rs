@@ -39,9 +39,15 @@ fn found_cut(seen: &Seen) -> Option<Cut> {
 
 #[test]
 fn a_node_is_cut_for_those_who_ask_for_instances() {
-    let all = cutting(vec![cuttable("a"), cuttable("b")], vec![bound("in", 1, "a"), slice("s")]);
+    let all = cutting(
+        vec![cuttable("a"), cuttable("b")],
+        vec![bound("in", 1, "a"), slice("s")],
+    );
     let found = found_cut(&all).expect("a node is cut");
-    assert_eq!((found.node.as_str(), found.config.as_str(), found.empty), ("b", "all-1g.18gb", true));
+    assert_eq!(
+        (found.node.as_str(), found.config.as_str(), found.empty),
+        ("b", "all-1g.18gb", true)
+    );
     assert_eq!(found.pods, [1]);
     // Who is in the way goes only if it may be evicted for them.
     let busy = |in_the_way: Pod| {
@@ -116,7 +122,11 @@ fn no_more_suspect_nodes_are_closed_than_may_be_and_none_at_once() {
     }];
     closed.ailments.clear();
     all.nodes[0] = Arc::new(closed);
-    assert!(judge(&all, cordons, &mut health, at(12)).uncordon.is_empty());
+    assert!(
+        judge(&all, cordons, &mut health, at(12))
+            .uncordon
+            .is_empty()
+    );
     assert_eq!(judge(&all, cordons, &mut health, at(14)).uncordon, ["a"]);
     // Without a policy everything that we closed is open.
     assert_eq!(judge(&all, None, &mut health, at(15)).uncordon, ["a"]);

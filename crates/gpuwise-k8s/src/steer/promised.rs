@@ -62,7 +62,11 @@ impl<'a> Left<'a> {
     fn fits(&self, pod: &'a Pod) -> bool {
         let mut one = self.clone();
         one.take(pod);
-        let of = |ask: &super::Ask| one.units.get(ask.resource.as_str()).is_some_and(|n| *n >= 0);
+        let of = |ask: &super::Ask| {
+            one.units
+                .get(ask.resource.as_str())
+                .is_some_and(|n| *n >= 0)
+        };
         one.cpu >= 0 && one.memory >= 0 && pod.ask.as_ref().is_none_or(of)
     }
 }
@@ -176,7 +180,10 @@ fn ledger<'a>(
             Some((resource, count)) => {
                 Left::of(node, std::iter::once((resource_of(seen, &resource), count)))
             }
-            None => Left::of(node, node.accelerators.iter().map(|(k, n)| (k.as_str(), *n))),
+            None => Left::of(
+                node,
+                node.accelerators.iter().map(|(k, n)| (k.as_str(), *n)),
+            ),
         };
         all.insert(name, left);
     }

@@ -83,7 +83,13 @@ pub(super) fn rooms(until: &Until<'_>, waiting: &[&Unit<'_>]) -> Vec<Room> {
             let mut pods = unit.parts.iter().flatten();
             let seated = pods.any(|pod| {
                 let mut rooms = found.iter().flat_map(|room| &room.pods);
-                rooms.any(|(at, _)| until.seen.pods.get(*at).is_some_and(|one| one.uid == pod.uid))
+                rooms.any(|(at, _)| {
+                    until
+                        .seen
+                        .pods
+                        .get(*at)
+                        .is_some_and(|one| one.uid == pod.uid)
+                })
             });
             let mut pods = unit.parts.iter().flatten();
             !seated && pods.all(|pod| !pod.standing.never_preempts)
@@ -203,7 +209,12 @@ fn stage(
 }
 
 /// The pods of a job that is stopped, with all of its gang.
-pub(super) fn leaving(cluster: &Cluster<'_>, seen: &Seen, job: JobId, to: Option<String>) -> Vec<Leaver> {
+pub(super) fn leaving(
+    cluster: &Cluster<'_>,
+    seen: &Seen,
+    job: JobId,
+    to: Option<String>,
+) -> Vec<Leaver> {
     let own = cluster.held.get(&job).map_or(&[][..], Vec::as_slice);
     let mut all: BTreeSet<usize> = own.iter().copied().collect();
     for at in own {

@@ -130,7 +130,11 @@ impl<'a> Cluster<'a> {
             let mut job = Job::new(id, unit.name.clone(), worker);
             job.tenant.clone_from(&pod.namespace);
             job.queue = self.queues.get(pod.namespace.as_str()).copied();
-            job.priority = if unit.begun && first { i32::MAX } else { pod.priority };
+            job.priority = if unit.begun && first {
+                i32::MAX
+            } else {
+                pod.priority
+            };
             job.submitted = part
                 .iter()
                 .map(|pod| pod.created)

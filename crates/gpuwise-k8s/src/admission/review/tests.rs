@@ -3,8 +3,7 @@
 use super::*;
 
 fn answer(pod: Value) -> (Value, Vec<Value>, String) {
-    let body =
-        json!({"request": {"uid": "u1", "operation": "CREATE", "object": pod}}).to_string();
+    let body = json!({"request": {"uid": "u1", "operation": "CREATE", "object": pod}}).to_string();
     let answer = review(body.as_bytes(), "2026-11-26T15:00:00.000Z", &|product| {
         product == "NVIDIA-H200"
     });
