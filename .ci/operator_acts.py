@@ -32,7 +32,7 @@ class Api:
 
     def __init__(self, config):
         text = config.read_text()
-        self.server = urllib.parse.urlsplit(re.search(r"server: \"?(https://[^\s\"]+)", text).group(1))
+        self.server = urllib.parse.urlsplit(re.search(r"server: \"?(https://[^\s\",}]+)", text).group(1))
         self.token = re.search(r'token: "?([^"\s]+)', text).group(1)
         self.trust = ssl._create_unverified_context()
 
@@ -125,7 +125,7 @@ class Proxy:
                 return self.stream(one, answer)
             text = answer.read()
             up.close()
-        except OSError:
+        except (OSError, http.client.HTTPException):
             return one.connection.close()
         if fate == "die after":
             self.die()
@@ -161,7 +161,7 @@ class Proxy:
                     break
                 one.wfile.write(part)
                 one.wfile.flush()
-        except OSError:
+        except (OSError, http.client.HTTPException):
             pass
         one.connection.close()
 
@@ -255,7 +255,7 @@ class Acts:
         if proxied:
             text = self.operator.config.read_text()
             config = self.check.folder / "operator-chaos.kubeconfig"
-            config.write_text(re.sub(r"server: .*", f"server: http://127.0.0.1:{self.proxy.port}", text))
+            config.write_text(re.sub(r"https://[^\s\",}]+", f"http://127.0.0.1:{self.proxy.port}", text))
             plain, self.operator.config = self.operator.config, config
             try:
                 return self.operator.start(name=name, webhook=False)

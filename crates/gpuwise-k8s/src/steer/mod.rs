@@ -19,6 +19,10 @@ mod gangs;
 mod holders;
 mod leave;
 #[cfg(test)]
+mod limits_tests;
+#[cfg(test)]
+mod moves_tests;
+#[cfg(test)]
 mod nodes_tests;
 mod promised;
 mod room;
