@@ -74,7 +74,7 @@ impl Looks {
         true
     }
 
-    /// Lets pods go: each is told why, and that it leaves.
+    /// Lets pods go: each is told why, and once all are, they leave.
     pub(super) async fn leave(
         &mut self,
         term: &Term,
@@ -92,13 +92,12 @@ impl Looks {
                 Leaves::Evicted => evicted.push((Arc::clone(pod), one)),
                 Leaves::Moves { to } => {
                     let words = format!("{} (plan {plan})", one.words);
-                    let to = Some(to.as_str());
-                    let wrote = self.writer.moves(term, pod, to, &words, plan).await;
+                    let moved = self.writer.moves(term, pod, Some(to), &words, plan);
+                    let wrote = moved.await;
                     if self.went(pod, wrote, "a move cannot be begun") {
                         let at = Timestamp::now().as_nanosecond();
                         let at = Nanoseconds(u64::try_from(at).unwrap_or_default());
-                        let to = to.unwrap_or_default().to_owned();
-                        self.state.mark(pod, Mark::Moves(Some((to, at))));
+                        self.state.mark(pod, Mark::Moves(Some((to.clone(), at))));
                         self.state.begun.one();
                         self.writer.metrics.acted("move");
                         self.tell(term, pod, "Moves", words);
@@ -109,19 +108,39 @@ impl Looks {
             }
         }
         let writer = &self.writer;
-        let writes = evicted.into_iter().map(|(pod, one)| async move {
+        let marks = evicted.into_iter().map(|(pod, one)| async move {
             let words = format!("{} (plan {plan})", one.words);
             let (wrote, version) = writer.leaving(term, &pod, true, &words).await;
-            let wrote = match (wrote, version) {
-                (Wrote::Done, Some(version)) => writer.evict(term, &pod, &version).await,
-                (wrote, _) => wrote,
-            };
-            (pod, words, wrote)
+            (pod, words, wrote, version)
         });
-        let done: Vec<_> = futures_util::stream::iter(writes)
+        let marked: Vec<_> = futures_util::stream::iter(marks)
             .buffer_unordered(AT_ONCE)
             .collect()
             .await;
+        let mut leave = Vec::new();
+        for (pod, words, wrote, version) in marked {
+            if self.went(&pod, wrote, "a pod that is to leave cannot be told") {
+                self.state.mark(&pod, Mark::Leaves(true));
+                leave.push((pod, words, version.unwrap_or_default()));
+            } else {
+                whole = false;
+            }
+        }
+        // Whoever goes on from here finds all that leave marked, or nobody gone.
+        whole && self.evict_all(term, leave).await
+    }
+
+    async fn evict_all(&mut self, term: &Term, all: Vec<(Arc<Pod>, String, String)>) -> bool {
+        let writer = &self.writer;
+        let evictions = all.into_iter().map(|(pod, words, version)| async move {
+            let wrote = writer.evict(term, &pod, &version).await;
+            (pod, words, wrote)
+        });
+        let done: Vec<_> = futures_util::stream::iter(evictions)
+            .buffer_unordered(AT_ONCE)
+            .collect()
+            .await;
+        let mut whole = true;
         for (pod, words, wrote) in done {
             if matches!(wrote, Wrote::Done | Wrote::Refused(_)) {
                 self.tell(term, &pod, "Preempted", words);
@@ -137,11 +156,11 @@ impl Looks {
         let due = pods.filter(|pod| !self.failed.contains_key(&pod.uid));
         let due: Vec<Arc<Pod>> = due.cloned().collect();
         let writer = &self.writer;
-        let writes = due.into_iter().map(|pod| async move {
+        let evictions = due.into_iter().map(|pod| async move {
             let wrote = writer.evict(term, &pod, &pod.version).await;
             (pod, wrote)
         });
-        let done: Vec<_> = futures_util::stream::iter(writes)
+        let done: Vec<_> = futures_util::stream::iter(evictions)
             .buffer_unordered(AT_ONCE)
             .collect()
             .await;

@@ -92,8 +92,8 @@ impl Writer {
             version = pod.metadata.resource_version;
             Ok(())
         };
-        let wrote = self.fenced(term, "PATCH", write).await;
-        (wrote, version)
+        let ended = self.fenced(term, "PATCH", write).await;
+        (ended, version)
     }
 
     /// Evicts a pod as it is in this version, as PodDisruptionBudgets allow, with the grace that it has.
@@ -160,7 +160,7 @@ impl Writer {
         match self.fenced(term, "PATCH", write).await {
             // It has one more for another pod: that comes first.
             Wrote::Done if anothers => Wrote::Changed,
-            wrote => wrote,
+            other => other,
         }
     }
 

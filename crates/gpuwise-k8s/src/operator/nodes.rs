@@ -62,7 +62,7 @@ impl Looks {
                 ..NodeChange::default()
             };
             let wrote = self.writer.node(term, node, &change, why, plan).await;
-            if self.noted(node, wrote, "a suspect node cannot be closed") {
+            if self.noted(node, &wrote, "a suspect node cannot be closed") {
                 self.writer.metrics.acted("cordon");
                 let words = format!("{node} (plan {plan}): {why}");
                 self.journal.say("a node takes no more pods", &words);
@@ -75,7 +75,7 @@ impl Looks {
             };
             let why = "its GPUs are well again";
             let wrote = self.writer.node(term, node, &change, why, plan).await;
-            if self.noted(node, wrote, "a node that is well cannot be opened") {
+            if self.noted(node, &wrote, "a node that is well cannot be opened") {
                 self.writer.metrics.acted("uncordon");
             }
         }
@@ -97,7 +97,7 @@ impl Looks {
                 };
                 let words = format!("cut as {config}");
                 let wrote = self.writer.node(term, node, &change, &words, plan).await;
-                if self.noted(node, wrote, "the MIG manager cannot be told") {
+                if self.noted(node, &wrote, "the MIG manager cannot be told") {
                     self.writer.metrics.acted("repartition");
                 }
             }
@@ -125,7 +125,7 @@ impl Looks {
                     "left as it is: the MIG manager says that it failed, or it is not to be cut any more"
                 };
                 let wrote = self.writer.node(term, node, &change, words, plan).await;
-                self.noted(node, wrote, "a node that was cut cannot be opened");
+                self.noted(node, &wrote, "a node that was cut cannot be opened");
                 self.cut.insert(node.to_owned(), Instant::now());
             }
         }
@@ -141,7 +141,7 @@ impl Looks {
             .writer
             .node(term, &found.node, &change, &found.words, plan)
             .await;
-        if !self.noted(&found.node, wrote, "a node cannot be cut anew") {
+        if !self.noted(&found.node, &wrote, "a node cannot be cut anew") {
             return Vec::new();
         }
         self.cut.insert(found.node.clone(), Instant::now());
@@ -163,10 +163,10 @@ impl Looks {
         found.pods.iter().map(waits).collect()
     }
 
-    fn noted(&self, node: &str, wrote: Wrote, what: &'static str) -> bool {
-        if let Wrote::Failed(why) | Wrote::Refused(why) = &wrote {
+    fn noted(&self, node: &str, wrote: &Wrote, what: &'static str) -> bool {
+        if let Wrote::Failed(why) | Wrote::Refused(why) = wrote {
             self.journal.say(what, &format!("{node}: {why}"));
         }
-        wrote == Wrote::Done
+        *wrote == Wrote::Done
     }
 }

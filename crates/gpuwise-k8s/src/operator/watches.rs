@@ -80,8 +80,8 @@ pub(super) fn start(client: &Client, send: &mpsc::Sender<Change>, moves: bool) {
         let surging = every().labels(SURGE);
         let surge = |event| Change::Surge(Box::new(event));
         // Who may not be read does not surge.
-        let none = |_| Change::Surge(Box::new(Event::InitDone));
-        one(Api::all(all()), surging, send, surge, none);
+        let unread = |_| Change::Surge(Box::new(Event::InitDone));
+        one(Api::all(all()), surging, send, surge, unread);
     } else {
         let _ = send.try_send(Change::Surge(Box::new(Event::InitDone)));
     }

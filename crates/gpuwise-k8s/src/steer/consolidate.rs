@@ -51,7 +51,7 @@ pub(super) fn consolidation(until: &Until<'_>) -> Vec<Room> {
         };
         let to = assignments.first().map(|one| one.node.index());
         let to = to.and_then(|at| Some(cluster.nodes.get(at)?.name.clone()));
-        let mut leavers = leaving(&cluster, seen, *job, to.clone());
+        let mut leavers = leaving(&cluster, seen, *job, to.as_deref());
         let to = to.unwrap_or_default();
         for one in &mut leavers {
             one.words = format!("moves to node {to}, so that larger pods find room where it was");

@@ -161,6 +161,10 @@ pub struct Pod {
 
 /// Whether a pod may leave its place, and where it is to be.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact of its own that the API tells"
+)]
 pub struct Standing {
     /// The node on which room is made for it.
     pub nominated: Option<String>,

@@ -206,7 +206,7 @@ fn resource_of<'a>(seen: &'a Seen, name: &str) -> &'a str {
 /// keeps all of it or nothing.
 fn drop_broken(seen: &Seen, nodes: &BTreeMap<&str, &Node>, found: &mut Promised) {
     let mut later = ledger(seen, nodes, &|pod| !goes(pod), true);
-    let kept = found.kept.iter().map(|(at, node)| (at, node));
+    let kept = found.kept.iter();
     let all = kept.chain(found.to.iter().map(|(at, promise)| (at, &promise.node)));
     for (at, node) in all {
         if let (Some(left), Some(pod)) = (later.get_mut(node.as_str()), seen.pods.get(*at)) {

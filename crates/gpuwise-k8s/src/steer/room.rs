@@ -192,7 +192,7 @@ fn stage(
             } => {
                 let to = assignments.first().map(|one| one.node.index());
                 let to = to.and_then(|at| Some(cluster.nodes.get(at)?.name.clone()));
-                leavers.extend(leaving(&cluster, seen, *job, to));
+                leavers.extend(leaving(&cluster, seen, *job, to.as_deref()));
             }
             Action::Place { job, assignments } => {
                 let leavers = std::mem::take(&mut leavers);
@@ -213,7 +213,7 @@ pub(super) fn leaving(
     cluster: &Cluster<'_>,
     seen: &Seen,
     job: JobId,
-    to: Option<String>,
+    to: Option<&str>,
 ) -> Vec<Leaver> {
     let own = cluster.held.get(&job).map_or(&[][..], Vec::as_slice);
     let mut all: BTreeSet<usize> = own.iter().copied().collect();
@@ -228,8 +228,8 @@ pub(super) fn leaving(
     }
     let leaver = |pod| Leaver {
         pod,
-        how: match &to {
-            Some(to) => Leaves::Moves { to: to.clone() },
+        how: match to {
+            Some(to) => Leaves::Moves { to: to.to_owned() },
             None => Leaves::Evicted,
         },
         words: String::new(),
@@ -278,7 +278,7 @@ fn room(seen: &Seen, unit: &Unit<'_>, nodes: Vec<String>, mut leavers: Vec<Leave
     let on: Vec<&str> = on.into_iter().collect();
     let leave = match who.as_slice() {
         [] => "others end there".to_owned(),
-        [all @ ..] if all.len() <= 3 => all.join(", "),
+        all if all.len() <= 3 => all.join(", "),
         [first, rest @ ..] => format!("{first}, and {} others leave", rest.len()),
     };
     Room {
