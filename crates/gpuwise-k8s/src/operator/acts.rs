@@ -209,7 +209,7 @@ impl Looks {
             }
             Step::Lower(surge) => {
                 let wrote = self.writer.surge(term, surge, false, plan).await;
-                let done = wrote == Wrote::Done || wrote == Wrote::Changed;
+                let done = wrote == Wrote::Done;
                 if done {
                     self.state.surges.wrote(surge, false);
                 } else if let Wrote::Failed(why) = &wrote {

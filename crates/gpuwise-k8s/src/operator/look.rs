@@ -51,6 +51,10 @@ pub(super) struct Looks {
     plan: u64,
     /// When time alone may change something.
     pub(super) wake: Option<Instant>,
+    /// Looks in turn of which not all was written.
+    incomplete: u32,
+    /// Something about a node was not written.
+    pub(super) unwritten: bool,
     /// Since when nodes are suspect or well.
     pub(super) health: Health,
     /// When nodes were last cut.
@@ -85,6 +89,8 @@ impl Looks {
             state: State::new(Some(Arc::clone(&settings.boards))),
             plan: 0,
             wake: None,
+            incomplete: 0,
+            unwritten: false,
             health: Health::default(),
             cut: BTreeMap::new(),
             failed: BTreeMap::new(),
@@ -180,8 +186,15 @@ impl Looks {
                     .accept(term, &self.writer, &self.state, None, &decision.troubles)
                     .await;
                 self.wakes(at, decision.wake);
-                if !self.carry_out(term, &seen, &decision, at).await {
+                if self.carry_out(term, &seen, &decision, at).await {
+                    self.incomplete = 0;
+                } else {
                     result = "requeue_after";
+                    // Where no watch brings a change of what was refused it is tried again all the same.
+                    let wait = FIRST.saturating_mul(1 << self.incomplete.min(10)).min(MOST);
+                    self.incomplete += 1;
+                    let again = Instant::now() + wait;
+                    self.wake = Some(self.wake.map_or(again, |wake| wake.min(again)));
                 }
             }
             Err(why) => {
@@ -234,6 +247,7 @@ impl Looks {
         }
         let told = |one: &&Waits| !nodes.iter().any(|other| other.pod == one.pod);
         let waits: Vec<Waits> = decision.waits.iter().filter(told).cloned().collect();
+        whole &= !std::mem::take(&mut self.unwritten);
         whole &= self.say(term, seen, &nodes, &plan).await;
         whole & self.say(term, seen, &waits, &plan).await
     }

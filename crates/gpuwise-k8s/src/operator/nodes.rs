@@ -163,10 +163,11 @@ impl Looks {
         found.pods.iter().map(waits).collect()
     }
 
-    fn noted(&self, node: &str, wrote: &Wrote, what: &'static str) -> bool {
+    fn noted(&mut self, node: &str, wrote: &Wrote, what: &'static str) -> bool {
         if let Wrote::Failed(why) | Wrote::Refused(why) = wrote {
             self.journal.say(what, &format!("{node}: {why}"));
         }
+        self.unwritten |= *wrote != Wrote::Done;
         *wrote == Wrote::Done
     }
 }
