@@ -19,6 +19,7 @@ import tempfile
 import threading
 import time
 
+import operator_acts
 import operator_parts
 import operator_tiers
 from cluster import Cluster, Prometheus, free_port, until
@@ -267,6 +268,11 @@ class Check:
         self.tiered = operator_tiers.Tiers(self)
         self.tiered.run()
 
+    def acts(self):
+        """What the operator disrupts, and chaos while it does."""
+        self.operators = self.operators or operator_parts.Operator(self)
+        operator_acts.part(self, self.operators)
+
     def stop(self):
         self.operators and self.operators.stop()
         self.tiered and self.tiered.stop()
@@ -289,7 +295,7 @@ def main(gpuwise, start, folder):
     check = Check(gpuwise, start, folder)
     try:
         check.cluster.apply(check.pods)
-        for part in os.environ.get("GPUWISE_PARTS", "operator tiers inventory pools schemas keda ours external_metrics quota").split():
+        for part in os.environ.get("GPUWISE_PARTS", "operator acts tiers inventory pools schemas keda ours external_metrics quota").split():
             getattr(check, part)()
     finally:
         check.stop()

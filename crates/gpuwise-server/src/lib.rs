@@ -45,7 +45,8 @@ pub use oidc::{OidcError, OidcSettings};
 pub use picker::{EngineLoad, Membership, PickerSettings, PoolSettings, picker};
 pub use replay::Replay;
 pub use scaler::{
-    Defined, Difference, Followed, Listening, ScalerError, ScalerSettings, Services, replayed, scaler,
+    Defined, Difference, Followed, Listening, ScalerError, ScalerSettings, Services, replayed,
+    scaler,
 };
 pub use serve::{ExecutorKind, Said, ServeError, Settings, serve};
 pub use snapshots::{Made, SnapshotError, keep as keep_snapshot, snapshot};

@@ -1,8 +1,8 @@
 //! What limits pods: quotas with what is used of them, disruption budgets, gangs.
 
-use super::{Text, text::Names};
+use super::{Inventory, Key, Text, text::Names};
 use crate::objects::{self, LabelSelector};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A quota of a namespace.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -89,6 +89,29 @@ impl Quota {
 }
 
 impl Budget {
+    /// Whether a pod with these labels is of those that it covers.
+    pub fn covers(&self, labels: &BTreeMap<Text, Text>) -> bool {
+        let Some(selector) = &self.selector else {
+            return false;
+        };
+        let value = |key: &str| labels.get(key).map(AsRef::as_ref);
+        let exact = selector.match_labels.iter();
+        let mut exact = exact.map(|(key, wanted)| value(key) == Some(wanted));
+        let mut expressions = selector.match_expressions.iter().map(|one| {
+            let found = value(&one.key);
+            let listed = found.is_some_and(|found: &str| one.values.iter().any(|v| v == found));
+            match one.operator.as_str() {
+                "In" => listed,
+                "NotIn" => !listed,
+                "Exists" => found.is_some(),
+                "DoesNotExist" => found.is_none(),
+                // What is not known is taken to cover: nobody is ended for a word that we do not know.
+                _ => true,
+            }
+        });
+        exact.all(|met| met) && expressions.all(|met| met)
+    }
+
     pub(super) fn read(object: &objects::Budget) -> Self {
         let status = &object.status;
         let count = |said: i64| u32::try_from(said).unwrap_or(0);
@@ -115,5 +138,23 @@ impl Group {
                 .map(|gang| gang.min_count),
             within: keys.map(|one| names.text(&one.key)).collect(),
         }
+    }
+}
+
+impl Inventory {
+    /// Pods that a disruption budget keeps now, by uid.
+    pub fn kept_by_budgets(&self) -> BTreeSet<String> {
+        let strict: Vec<_> = self
+            .budgets
+            .iter()
+            .filter(|(_, budget)| budget.disruptions_allowed == 0)
+            .collect();
+        let kept = self.pods.values().filter(|pod| {
+            let covers = |(key, budget): &(Key, &std::sync::Arc<Budget>)| {
+                key.namespace == pod.namespace && budget.covers(&pod.shape.labels)
+            };
+            pod.holds() && strict.iter().any(covers)
+        });
+        kept.map(|pod| pod.uid.to_string()).collect()
     }
 }

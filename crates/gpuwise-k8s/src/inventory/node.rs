@@ -37,6 +37,8 @@ pub struct Node {
     pub extended: BTreeMap<Text, u64>,
     /// The same as far as the node has them, healthy or not.
     pub capacity: BTreeMap<Text, u64>,
+    /// What it is said to suffer from beside being ready or not: conditions of GPUs that hold, with their words.
+    pub ailments: Box<[String]>,
     /// Its GPUs as a fleet file takes them; `None`: `problems` says why not.
     pub found: Option<FoundNode>,
     /// What of it cannot be read, a sentence each.
@@ -61,6 +63,33 @@ impl Node {
     /// The product of its GPUs as the node calls it.
     pub fn product(&self) -> Option<&str> {
         self.found.as_ref()?.gpus.first()?.product.as_deref()
+    }
+
+    /// What its GPUs are suspected of: fewer may be allocated than there are, fewer are there than the node is
+    /// labelled with, or a monitor says so.
+    pub fn suspicions(&self) -> Vec<String> {
+        let mut out = self.ailments.to_vec();
+        for (resource, all) in &self.capacity {
+            let offered = self.extended.get(resource).copied().unwrap_or(0);
+            if resource.contains("gpu") && offered < *all {
+                out.push(format!("{offered} of {all} {resource} may be allocated"));
+            }
+        }
+        let labelled = self.label("nvidia.com/gpu.count");
+        let labelled = labelled.and_then(|text| text.parse::<u64>().ok());
+        let offered = ["nvidia.com/gpu", "nvidia.com/gpu.shared"]
+            .iter()
+            .find_map(|key| self.capacity.get(*key).copied());
+        if let (Some(labelled), Some(offered)) = (labelled, offered) {
+            let expected = labelled.saturating_mul(self.replicas());
+            let mixed = self.label("nvidia.com/mig.strategy") == Some("mixed");
+            if offered < expected && !mixed {
+                out.push(format!(
+                    "its device plugin offers {offered} GPUs of the {expected} that it is labelled with"
+                ));
+            }
+        }
+        out
     }
 
     /// How often each of its GPUs is offered: more than once under time slicing or MPS.
@@ -108,10 +137,33 @@ impl Node {
             pods,
             extended,
             capacity,
+            ailments: ailments(&status.conditions),
             found,
             problems: problems.into(),
         }
     }
+}
+
+/// Conditions of GPUs that hold, by the names that node-problem-detector and vendors' monitors give them.
+fn ailments(conditions: &[objects::Condition]) -> Box<[String]> {
+    const ABOUT: [&str; 5] = ["gpu", "xid", "ecc", "nvlink", "nvswitch"];
+    let of_gpus = conditions.iter().filter(|one| {
+        let name = one.kind.to_ascii_lowercase();
+        // `GpuHealthy: True` is no ailment.
+        let good = ["healthy", "ready", "ok"]
+            .iter()
+            .any(|end| name.ends_with(end));
+        one.status == "True" && !good && ABOUT.iter().any(|part| name.contains(part))
+    });
+    of_gpus
+        .map(|one| {
+            let words = one.reason.as_deref().or(one.message.as_deref());
+            words.map_or_else(
+                || one.kind.clone(),
+                |words| format!("{}: {words}", one.kind),
+            )
+        })
+        .collect()
 }
 
 type Read = fn(&str) -> Result<u64, objects::QuantityError>;

@@ -50,6 +50,13 @@ const RIGHTS: &[Right] = &[
     ),
     cluster(
         Mode::Observe,
+        "policy",
+        &["poddisruptionbudgets"],
+        READ,
+        "which pods may not be evicted now",
+    ),
+    cluster(
+        Mode::Observe,
         "resource.k8s.io",
         &["resourceslices", "resourceclaims", "deviceclasses"],
         READ,
@@ -102,7 +109,7 @@ const RIGHTS: &[Right] = &[
         "",
         &["pods/status"],
         &["patch"],
-        "says why a pod waits, as a condition",
+        "says why a pod waits or leaves, and where room is kept for it",
     ),
     cluster(
         Mode::Propose,
@@ -116,14 +123,28 @@ const RIGHTS: &[Right] = &[
         "",
         &["pods"],
         &["patch"],
-        "takes the gate off, and names the node",
+        "takes the gate off, and names the node; says where a pod moves to",
+    ),
+    cluster(
+        Mode::Act,
+        "",
+        &["pods/eviction"],
+        &["create"],
+        "evicts within budgets, where the GpuPolicy allows it",
+    ),
+    cluster(
+        Mode::Act,
+        "",
+        &["nodes"],
+        &["patch"],
+        "closes suspect nodes, and tells the MIG manager, where the GpuPolicy allows it",
     ),
     cluster(
         Mode::Act,
         "apps",
         &["deployments"],
         &["create", "patch"],
-        "what a GpuWorkload is served by",
+        "what a GpuWorkload is served by; one pod more while one moves",
     ),
     cluster(
         Mode::Act,

@@ -6,16 +6,16 @@ use super::{
     meter::Wanted,
     metrics::Metrics,
     own,
+    say::{Said, proposal, proposed, say_all},
     seen::State,
     watches::Change,
     workloads,
-    writes::{Writer, Wrote},
+    writes::Writer,
 };
 use crate::{
     manifests::Mode,
-    steer::{Decision, Placed, Pod, Seen, Waits, decide},
+    steer::{Decision, Health, Pod, Seen, Waits, decide},
 };
-use futures_util::StreamExt as _;
 use gpuwise_units::Nanoseconds;
 use jiff::Timestamp;
 use kube::Client;
@@ -32,38 +32,38 @@ use tokio::{
 /// Changes that come within this are looked at together.
 const TOGETHER: Duration = Duration::from_millis(10);
 
-/// Writes at once at most.
-const AT_ONCE: usize = 32;
-
-/// Events that wait to be written, at most, and how many are written at once: gates go first.
+/// Events that wait to be written, at most.
 const EVENTS: usize = 16_384;
-const EVENTS_AT_ONCE: usize = 4;
-
-/// Something to be said of a pod that was placed.
-type Said = (Term, Arc<Pod>, String);
 
 /// After the first failure a pod is left alone for so long, twice as long after the next, at most [`MOST`].
 const FIRST: Duration = Duration::from_millis(500);
 const MOST: Duration = Duration::from_mins(1);
 
-/// The same reason in other words is written again only after so long.
-const AGAIN: Duration = Duration::from_mins(1);
-
 pub(super) struct Looks {
-    writer: Writer,
-    journal: Arc<Journal>,
-    events: mpsc::Sender<Said>,
-    mode: Mode,
+    pub(super) writer: Writer,
+    pub(super) journal: Arc<Journal>,
+    pub(super) events: mpsc::Sender<Said>,
+    pub(super) mode: Mode,
     terms: watch::Receiver<Option<Term>>,
     products: watch::Sender<Arc<BTreeSet<String>>>,
     sizer: Option<Arc<dyn Sizer>>,
-    state: State,
+    pub(super) state: State,
     /// The number of the last plan of this term.
     plan: u64,
+    /// When time alone may change something.
+    pub(super) wake: Option<Instant>,
+    /// Looks in turn of which not all was written.
+    incomplete: u32,
+    /// Something about a node was not written.
+    pub(super) unwritten: bool,
+    /// Since when nodes are suspect or well.
+    pub(super) health: Health,
+    /// When nodes were last cut.
+    pub(super) cut: BTreeMap<String, Instant>,
     /// Pods whose writes failed: how often, and until when they are left alone.
-    failed: BTreeMap<String, (u32, Instant)>,
+    pub(super) failed: BTreeMap<String, (u32, Instant)>,
     /// What was last said of pods that wait, and when.
-    said: BTreeMap<String, (&'static str, String, Instant)>,
+    pub(super) said: BTreeMap<String, (&'static str, String, Instant)>,
     own: own::Written,
     workloads: workloads::Workloads,
     /// What is to be measured; `None`: nobody measures.
@@ -89,8 +89,13 @@ impl Looks {
             terms,
             products,
             sizer: settings.sizer.clone(),
-            state: State::default(),
+            state: State::new(Some(Arc::clone(&settings.boards))),
             plan: 0,
+            wake: None,
+            incomplete: 0,
+            unwritten: false,
+            health: Health::default(),
+            cut: BTreeMap::new(),
             failed: BTreeMap::new(),
             said: BTreeMap::new(),
             own: own::Written::default(),
@@ -103,7 +108,8 @@ impl Looks {
     pub(super) async fn run(mut self, mut changes: mpsc::Receiver<Change>) {
         let mut stale = true;
         loop {
-            let retry = self.failed.values().map(|(_, until)| *until).min();
+            let retry = self.failed.values().map(|(_, until)| *until);
+            let retry = retry.chain(self.wake).min();
             tokio::select! {
                 change = changes.recv() => {
                     let Some(change) = change else { return };
@@ -142,6 +148,7 @@ impl Looks {
 
     fn forget(&mut self) {
         self.plan = 0;
+        self.wake = None;
         self.failed.clear();
         self.said.clear();
         self.own = own::Written::default();
@@ -159,12 +166,12 @@ impl Looks {
         let waiting = self.state.waiting();
         self.writer.metrics.depth(waiting);
         let mut result = "success";
-        let decided = if waiting == 0 {
+        let at = Nanoseconds(u64::try_from(Timestamp::now().as_nanosecond()).unwrap_or_default());
+        self.wake = None;
+        let decided = if waiting == 0 && is_quiet(&seen) {
             Ok(Decision::default())
         } else {
             // The kernel takes as long as it takes; watches and the lease go on meanwhile.
-            let at =
-                Nanoseconds(u64::try_from(Timestamp::now().as_nanosecond()).unwrap_or_default());
             tokio::task::block_in_place(|| decide(&seen, at))
         };
         let took = began.elapsed().as_secs_f64();
@@ -182,8 +189,16 @@ impl Looks {
                 self.own
                     .accept(term, &self.writer, &self.state, None, &decision.troubles)
                     .await;
-                if !self.carry_out(term, &seen, &decision).await {
+                self.wakes(at, decision.wake);
+                if self.carry_out(term, &seen, &decision, at).await {
+                    self.incomplete = 0;
+                } else {
                     result = "requeue_after";
+                    // Where no watch brings a change of what was refused it is tried again all the same.
+                    let wait = FIRST.saturating_mul(1 << self.incomplete.min(10)).min(MOST);
+                    self.incomplete += 1;
+                    let again = Instant::now() + wait;
+                    self.wake = Some(self.wake.map_or(again, |wake| wake.min(again)));
                 }
             }
             Err(why) => {
@@ -221,144 +236,55 @@ impl Looks {
             .looked(result, began.elapsed().as_secs_f64());
     }
 
+    /// Looks again at a moment, where nothing changes before.
+    pub(super) fn wakes(&mut self, now: Nanoseconds, at: Option<Nanoseconds>) {
+        let wake = at.map(|at| Instant::now() + Duration::from_nanos(at.0.saturating_sub(now.0)));
+        self.wake = self.wake.into_iter().chain(wake).min();
+    }
+
     /// Writes what was decided; whether all of it was written.
-    async fn carry_out(&mut self, term: &Term, seen: &Seen, decision: &Decision) -> bool {
-        if self.mode == Mode::Observe || (decision.placed.is_empty() && decision.waits.is_empty()) {
+    async fn carry_out(
+        &mut self,
+        term: &Term,
+        seen: &Seen,
+        decision: &Decision,
+        now: Nanoseconds,
+    ) -> bool {
+        if self.mode == Mode::Observe {
             return true;
         }
         self.plan += 1;
         let plan = format!("{}.{}", term.number, self.plan);
         let mut whole = true;
+        let nodes = self.judge(term, seen, decision, &plan, now).await;
         if self.mode == Mode::Act {
             whole &= self.release(term, seen, &decision.placed, &plan).await;
+            whole &= self.make_room(term, seen, decision, &plan).await;
         } else {
-            let proposed: Vec<Waits> = decision.placed.iter().map(proposal).collect();
-            whole &= self.say(term, seen, &proposed, &plan).await;
+            let placed = decision.placed.iter().map(proposal);
+            let all: Vec<Waits> = placed.chain(proposed(&decision.rooms)).collect();
+            whole &= self.say(term, seen, &all, &plan).await;
         }
-        whole & self.say(term, seen, &decision.waits, &plan).await
+        let told = |one: &&Waits| !nodes.iter().any(|other| other.pod == one.pod);
+        let waits: Vec<Waits> = decision.waits.iter().filter(told).cloned().collect();
+        whole &= !std::mem::take(&mut self.unwritten);
+        whole &= self.say(term, seen, &nodes, &plan).await;
+        whole & self.say(term, seen, &waits, &plan).await
     }
 
-    /// Takes gates off, gang by gang.
-    async fn release(&mut self, term: &Term, seen: &Seen, placed: &[Placed], plan: &str) -> bool {
-        let writer = &self.writer;
-        let state = &self.state;
-        let ready = placed.iter().filter_map(|one| {
-            let pod = seen.pods.get(one.pod)?;
-            Some((one, pod, state.hostname(&one.node)?))
-        });
-        let releases = ready.map(|(one, pod, hostname)| async move {
-            let own = state.since_arrival(pod).map(|since| since.as_secs_f64());
-            let wrote = writer
-                .release(term, pod, &one.node, &hostname, &one.words, plan)
-                .await;
-            if wrote == Wrote::Done {
-                let since = pod
-                    .gated_at
-                    .map(|at| Timestamp::now().duration_since(at).as_secs_f64());
-                writer.metrics.placed(since, own);
-            }
-            (one, pod, wrote)
-        });
-        let done: Vec<(&Placed, &Arc<Pod>, Wrote)> = futures_util::stream::iter(releases)
-            .buffer_unordered(AT_ONCE)
-            .collect()
-            .await;
-        let mut whole = true;
-        for (one, pod, wrote) in done {
-            match wrote {
-                Wrote::Done => {
-                    self.state.sent(pod, &one.node);
-                    self.failed.remove(&pod.uid);
-                    self.said.remove(&pod.uid);
-                    let words = format!("Goes to {} (plan {plan})", one.words);
-                    // An event more or less changes nothing: nobody waits for it.
-                    let _ = self.events.try_send((term.clone(), Arc::clone(pod), words));
-                }
-                // A watch brings what is.
-                Wrote::Changed => whole = false,
-                Wrote::Fenced => return false,
-                Wrote::Failed(why) => {
-                    whole = false;
-                    self.journal.say("a gate cannot be taken off", &why);
-                    self.back_off(&pod.uid);
-                }
-            }
-        }
-        whole
-    }
-
-    fn back_off(&mut self, uid: &str) {
+    pub(super) fn back_off(&mut self, uid: &str) {
         let tries = self.failed.get(uid).map_or(0, |(tries, _)| *tries);
         let wait = FIRST.saturating_mul(1 << tries.min(10)).min(MOST);
         self.failed
             .insert(uid.to_owned(), (tries + 1, Instant::now() + wait));
     }
-
-    /// Says why pods wait, where that is new.
-    async fn say(&mut self, term: &Term, seen: &Seen, waits: &[Waits], plan: &str) -> bool {
-        let now = Instant::now();
-        let mut new: Vec<(Arc<Pod>, &Waits)> = Vec::new();
-        for one in waits {
-            let Some(pod) = seen.pods.get(one.pod) else {
-                continue;
-            };
-            let known = self.said.get(&pod.uid);
-            let same = known.is_some_and(|(reason, words, at)| {
-                *reason == one.reason && (*words == one.words || now.duration_since(*at) < AGAIN)
-            });
-            if !same {
-                new.push((Arc::clone(pod), one));
-            }
-        }
-        let writer = &self.writer;
-        let conditions = new.into_iter().map(|(pod, one)| async move {
-            let words = format!("{} (plan {plan})", one.words);
-            let wrote = writer.condition(term, &pod, one.reason, &words).await;
-            (pod, one, wrote)
-        });
-        let done: Vec<_> = futures_util::stream::iter(conditions)
-            .buffer_unordered(AT_ONCE)
-            .collect()
-            .await;
-        let mut whole = true;
-        for (pod, one, wrote) in done {
-            whole &= wrote == Wrote::Done;
-            if let Wrote::Failed(why) = &wrote {
-                self.journal.say("a condition cannot be written", why);
-            }
-            if wrote == Wrote::Done {
-                self.said
-                    .insert(pod.uid.clone(), (one.reason, one.words.clone(), now));
-            }
-        }
-        // Who is gone need not be remembered.
-        if self.said.len() > 2 * seen.pods.len() + 1000 {
-            let there: BTreeSet<&str> = seen.pods.iter().map(|pod| pod.uid.as_str()).collect();
-            self.said.retain(|uid, _| there.contains(uid.as_str()));
-        }
-        whole
-    }
 }
 
-async fn say_all(writer: Writer, said: mpsc::Receiver<Said>) {
-    let all = futures_util::stream::unfold(said, |mut said| async move {
-        let next = said.recv().await?;
-        Some((next, said))
-    });
-    let writer = &writer;
-    all.for_each_concurrent(EVENTS_AT_ONCE, |(term, pod, words)| async move {
-        writer.event(&term, &pod, "Placed", &words).await;
-    })
-    .await;
-}
-
-/// What is said of a pod that would be placed, where nobody acts.
-fn proposal(one: &Placed) -> Waits {
-    Waits {
-        pod: one.pod,
-        reason: "Proposed",
-        words: format!("it would go to {}", one.words),
-    }
+/// Whether nothing is to be decided where nobody waits: no pod is leaving or moving, and none is to.
+fn is_quiet(seen: &Seen) -> bool {
+    let moves = seen.rules.moves.is_some_and(|moves| moves.consolidates);
+    let begun = |pod: &Arc<Pod>| pod.standing.leaves || pod.standing.moves.is_some();
+    !moves && seen.surges.is_empty() && !seen.pods.iter().any(begun)
 }
 
 async fn until(moment: Option<Instant>) {

@@ -56,6 +56,7 @@ struct Counted {
     slos: BTreeMap<&'static str, u64>,
     cost: BTreeMap<String, f64>,
     adopted: Histogram,
+    acts: BTreeMap<&'static str, u64>,
 }
 
 /// What the operator counts.
@@ -143,6 +144,11 @@ impl Metrics {
                 all.own.add(seconds);
             }
         });
+    }
+
+    /// Something that disrupts was begun.
+    pub(super) fn acted(&self, what: &'static str) {
+        self.change(|all| *all.acts.entry(what).or_default() += 1);
     }
 
     /// A write was answered with this status; 0: with none.
@@ -242,6 +248,11 @@ impl Metrics {
                 let _ = writeln!(out, "gpuwise_operator_workloads_cost_per_hour{{currency=\"{currency}\"}} {cost}");
             }
             all.adopted.write(out, "gpuwise_operator_adopt_seconds", "From more replicas being wanted to a warm pod being one.");
+            out.push_str("# HELP gpuwise_operator_acts_total What disrupts, by what it is.\n# TYPE gpuwise_operator_acts_total counter\n");
+            for what in ["evict", "move", "repartition", "cordon", "uncordon"] {
+                let count = all.acts.get(what).copied().unwrap_or_default();
+                let _ = writeln!(out, "gpuwise_operator_acts_total{{act=\"{what}\"}} {count}");
+            }
             all.looks.write(out, "controller_runtime_reconcile_time_seconds", "What a look takes, writes included.");
             all.decisions.write(out, "gpuwise_operator_decision_seconds", "What a decision takes, without reading and writing.");
             all.gated.write(out, "gpuwise_operator_gated_seconds", "From the gate put on to the gate taken off.");

@@ -4,17 +4,26 @@
 //! second operator changes when something is done and not what. Nothing is asked for by the clock: a change that a
 //! watch brings starts a look, or the end of a back-off.
 
+mod acts;
 mod health;
 mod journal;
 mod keep;
+mod kept;
 mod lead;
 mod look;
+mod marks;
 mod meter;
 mod metrics;
+mod moves;
+mod nodes;
 mod own;
 mod read;
+mod release;
+mod rules;
+mod say;
 mod seen;
 mod served;
+mod surges;
 mod watches;
 mod why;
 mod workloads;
@@ -30,7 +39,14 @@ pub use workloads::{AuditAsk, Audited, Meter, MeterAsk, PriceBook, Sized, Sizer,
 use crate::{admission, manifests::Mode};
 use jiff::Timestamp;
 use kube::{Client, Config, config::KubeConfigOptions, config::Kubeconfig};
-use std::{collections::BTreeSet, io, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io,
+    net::SocketAddr,
+    path::PathBuf,
+    sync::Arc,
+    time::Duration,
+};
 use tokio::sync::{mpsc, watch};
 
 /// How an operator runs.
@@ -56,7 +72,12 @@ pub struct Settings {
     /// Measures what workloads do; `None`: nothing follows what is measured.
     pub measures: Option<Measures>,
     pub journal: Arc<Journal>,
+    pub boards: Boards,
 }
+
+/// Profiles of MIG of a product as nodes call it, each as resources spell it, and how many of it one GPU has at most;
+/// none: it is not cut.
+pub type Boards = Arc<dyn Fn(&str) -> BTreeMap<String, u32> + Send + Sync>;
 
 /// How the cluster is reached.
 #[derive(Debug, Clone, Default)]
@@ -114,6 +135,8 @@ impl Connection {
         // Watches are quiet for minutes; the server ends each of them by itself before this.
         config.read_timeout = Some(Duration::from_secs(295));
         config.write_timeout = Some(Duration::from_secs(10));
+        // What is refused is tried again by who asked, with its own back-off: a budget that keeps a pod says so at once.
+        config.default_retry = false;
         Client::try_from(config).map_err(OperatorError::Client)
     }
 }
@@ -172,7 +195,7 @@ async fn operate(
     let (end, ends) = watch::channel(false);
     let leading = tokio::spawn(lead.run(ends, Arc::clone(&metrics)));
     let (send, changes) = mpsc::channel(4096);
-    watches::start(&client, &send);
+    watches::start(&client, &send, settings.mode == Mode::Act);
     tokio::spawn(health::serve(health, Arc::clone(&metrics)));
     listening(address);
     let wanted = settings.measures.clone().map(|measures| {

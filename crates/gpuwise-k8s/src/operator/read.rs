@@ -1,12 +1,12 @@
 //! From the inventory's nodes and pods to what a decision needs of them.
 
-use super::seen::{HOSTNAME, NODE};
+use super::seen::{HOSTNAME, MOVES_SINCE, MOVES_TO, NODE, REPLACES};
 use crate::{
     inventory::{self, Shape, Text},
     objects,
     steer::{
-        Ask, Constraint, GATE, Names, Node, Operator, Place, Pod, Requirement, Said, Taint,
-        Toleration, ask, is_accelerator,
+        Ask, Constraint, GATE, Names, Node, Operator, Place, Pod, Requirement, Said, Standing,
+        Taint, Toleration, ask, is_accelerator,
     },
 };
 use gpuwise_domain::placement::Node as FleetNode;
@@ -47,6 +47,7 @@ pub(super) fn read_node(node: &inventory::Node) -> Node {
         accelerators: counted
             .filter_map(|(name, count)| Some((name.to_string(), u32::try_from(*count).ok()?)))
             .collect(),
+        ailments: node.suspicions(),
     }
 }
 
@@ -54,12 +55,11 @@ pub(super) fn read_node(node: &inventory::Node) -> Node {
 pub(super) fn read_pod(
     pod: &inventory::Pod,
     constraints: &mut BTreeSet<Arc<Constraint>>,
-    sent: Option<&str>,
 ) -> Option<Pod> {
     if pod.phase.ended() {
         return None;
     }
-    let place = place(pod, sent)?;
+    let place = place(pod)?;
     let shape = &pod.shape;
     let counts: Vec<(&str, String)> = shape
         .asks
@@ -113,18 +113,56 @@ pub(super) fn read_pod(
         memory_mib: shape.asks.memory.div_ceil(1 << 20),
         place,
         constraint: interned(one, constraints),
+        standing: standing(pod),
     })
 }
 
+fn standing(pod: &inventory::Pod) -> Standing {
+    let noted = |key: &str| pod.annotation(key).map(str::to_owned);
+    let since = |text: String| text.parse::<jiff::Timestamp>().ok();
+    let nanoseconds = |seconds: i64| {
+        let seconds = u64::try_from(seconds).unwrap_or_default();
+        Nanoseconds(seconds.saturating_mul(1_000_000_000))
+    };
+    let moves = noted(MOVES_TO).zip(noted(MOVES_SINCE).and_then(since));
+    Standing {
+        nominated: pod.nominated.as_ref().map(ToString::to_string),
+        leaves: pod.leaves,
+        ends: pod.deleting.is_some(),
+        ready: pod.ready,
+        started: pod.started.map(nanoseconds),
+        never_preempts: pod.shape.never_preempts,
+        deployment: deployment(pod),
+        moves: moves.map(|(to, since)| (to, nanoseconds(since.as_second()))),
+        replaces: noted(REPLACES),
+        ours: noted(NODE).is_some(),
+    }
+}
+
+/// The Deployment that a pod is of: its ReplicaSet is named after it and the hash of its template. `None` also where a
+/// GpuWorkload says how many replicas there are.
+fn deployment(pod: &inventory::Pod) -> Option<String> {
+    if pod.label("gpuwise.dev/workload").is_some() {
+        return None;
+    }
+    let owner = pod
+        .owner
+        .as_ref()
+        .filter(|one| &*one.kind == "ReplicaSet")?;
+    let hash = pod.label("pod-template-hash")?;
+    let name = owner.name.strip_suffix(hash)?.strip_suffix('-')?;
+    Some(name.to_owned())
+}
+
 /// Where a pod is; `None`: somebody else holds it back, or it is being deleted.
-fn place(pod: &inventory::Pod, sent: Option<&str>) -> Option<Place> {
+fn place(pod: &inventory::Pod) -> Option<Place> {
     let gated = pod.gates.iter().any(|gate| &**gate == GATE);
     let other_gates = pod.gates.iter().any(|gate| &**gate != GATE);
     Some(match (&pod.node, pod.annotation(NODE)) {
         (Some(node), _) => Place::Bound(node.to_string()),
         (None, Some(node)) if !gated => Place::Sent(node.to_owned()),
         _ if other_gates || pod.deleting.is_some() => return None,
-        _ if gated => sent.map_or(Place::Gated, |node| Place::Sent(node.to_owned())),
+        _ if gated => Place::Gated,
         _ => Place::Free,
     })
 }

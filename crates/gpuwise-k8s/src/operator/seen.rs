@@ -1,18 +1,22 @@
 //! What the watches have brought, as far as a decision needs it.
 
 use super::{
+    Boards,
+    kept::{Kept, Key},
+    marks::{Mark, Marks},
     meter::Measured,
     read::{read_node, read_pod},
+    rules::{Begun, quota, rules},
+    surges::Surges,
     watches::{Change, Own},
 };
 use crate::{
     inventory::{self, Fold, Kind},
     manifests::Mode,
     resources::{GpuPolicySpec, GpuPriceBookSpec, GpuQuotaSpec, Object, Resource},
-    steer::{Constraint, GATE, Node, PRODUCT, Place, Pod, Quota, Rules, Seen},
+    steer::{Constraint, GATE, Node, PRODUCT, Place, Pod, Rules, Seen},
 };
-use gpuwise_units::Nanoseconds;
-use kube::{api::DynamicObject, runtime::watcher::Event};
+use kube::runtime::watcher::Event;
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -26,57 +30,15 @@ pub(super) const NODE: &str = "gpuwise.dev/node";
 pub(super) const PLAN: &str = "gpuwise.dev/plan";
 /// Why there.
 pub(super) const REASON: &str = "gpuwise.dev/reason";
+/// Where one more of a pod's Deployment starts before it ends, and since when.
+pub(super) const MOVES_TO: &str = "gpuwise.dev/moves-to";
+pub(super) const MOVES_SINCE: &str = "gpuwise.dev/moves-since";
+/// The uid of the pod that moves, in whose stead this one was started.
+pub(super) const REPLACES: &str = "gpuwise.dev/replaces";
+/// The label of a Deployment that has one pod more than was asked: the uid of the pod that moves.
+pub(super) const SURGE: &str = "gpuwise.dev/surge";
 /// The label by which a node selector names one node.
 pub(super) const HOSTNAME: &str = "kubernetes.io/hostname";
-
-pub(super) type Key = (String, String);
-
-/// Objects of one kind of ours, and which of a list that comes anew were in it.
-#[derive(Default)]
-struct Kept {
-    all: BTreeMap<Key, DynamicObject>,
-    fresh: Option<BTreeSet<Key>>,
-}
-
-impl Kept {
-    /// Takes an event in; whether there is a reason to look again.
-    fn take(&mut self, event: Event<DynamicObject>) -> bool {
-        let key = |object: &DynamicObject| {
-            let meta = &object.metadata;
-            (
-                meta.namespace.clone().unwrap_or_default(),
-                meta.name.clone().unwrap_or_default(),
-            )
-        };
-        match event {
-            Event::Init => {
-                self.fresh = Some(BTreeSet::new());
-                false
-            }
-            Event::InitApply(object) => {
-                if let Some(fresh) = &mut self.fresh {
-                    fresh.insert(key(&object));
-                }
-                self.put(key(&object), object)
-            }
-            Event::InitDone => {
-                let fresh = self.fresh.take().unwrap_or_default();
-                self.all.retain(|key, _| fresh.contains(key));
-                true
-            }
-            Event::Apply(object) => self.put(key(&object), object),
-            Event::Delete(object) => self.all.remove(&key(&object)).is_some(),
-        }
-    }
-
-    fn put(&mut self, key: Key, mut object: DynamicObject) -> bool {
-        object.metadata.managed_fields = None;
-        // Their status is what only we write: no reason to look again.
-        let generation = object.metadata.generation;
-        let old = self.all.insert(key, object);
-        old.is_none_or(|old| old.metadata.generation != generation)
-    }
-}
 
 /// Who waits because of whom, or where it is, as a decision needs it; made once for each state of an object.
 type Made<T, U> = BTreeMap<Key, (Arc<T>, Option<Arc<U>>)>;
@@ -90,14 +52,30 @@ pub(super) struct State {
     constraints: BTreeSet<Arc<Constraint>>,
     nodes: Made<inventory::Node, Node>,
     pods: Made<inventory::Pod, Pod>,
-    /// Pods that we sent somewhere, until a watch shows it: by uid.
-    sent: BTreeMap<String, String>,
+    /// What we have written of pods, until a watch shows it.
+    marks: Marks,
+    /// Deployments that have one pod more, for a move.
+    pub(super) surges: Surges,
+    pub(super) begun: Begun,
+    known: Option<Boards>,
+    /// The same of products that nodes have.
+    boards: Arc<BTreeMap<String, BTreeMap<String, u32>>>,
+    /// What the API server said last where a pod could not be evicted, by the pod's uid.
+    pub(super) refused: BTreeMap<String, String>,
     /// When a watch first told of pods that wait behind our gate: by uid.
     arrived: BTreeMap<String, Instant>,
     measured: Option<Measured>,
 }
 
 impl State {
+    /// `known`: what GPUs can be cut into.
+    pub(super) fn new(known: Option<Boards>) -> Self {
+        Self {
+            known,
+            ..Self::default()
+        }
+    }
+
     /// Takes a change in; whether a decision may be another now.
     pub(super) fn take(&mut self, change: Change) -> bool {
         match change {
@@ -120,6 +98,7 @@ impl State {
                 self.measured = Some(*new);
                 true
             }
+            Change::Surge(event) => self.surges.take(*event),
         }
     }
 
@@ -158,9 +137,10 @@ impl State {
             Own::Served,
             Own::Tiered,
         ];
-        [Kind::Nodes, Kind::Pods, Kind::PodGroups]
-            .into_iter()
-            .all(read)
+        self.surges.is_read()
+            && [Kind::Nodes, Kind::Pods, Kind::PodGroups, Kind::Budgets]
+                .into_iter()
+                .all(read)
             && own.iter().all(|which| self.own_read.contains(which))
     }
 
@@ -176,7 +156,7 @@ impl State {
     }
 
     /// Objects of a kind as the API gives them.
-    pub(super) fn objects(&self, which: Own) -> impl Iterator<Item = &DynamicObject> {
+    pub(super) fn objects(&self, which: Own) -> impl Iterator<Item = &kube::api::DynamicObject> {
         let kept = self.own.get(&which).into_iter();
         kept.flat_map(|kept| kept.all.values())
     }
@@ -190,9 +170,9 @@ impl State {
         self.measured.as_ref()
     }
 
-    /// A pod was sent to a node, before a watch shows it.
-    pub(super) fn sent(&mut self, pod: &Pod, node: &str) {
-        self.sent.insert(pod.uid.clone(), node.to_owned());
+    /// Something was written of a pod, before a watch shows it.
+    pub(super) fn mark(&mut self, pod: &Pod, mark: Mark) {
+        self.marks.put(pod, mark);
         self.pods.remove(&(pod.namespace.clone(), pod.name.clone()));
     }
 
@@ -212,7 +192,6 @@ impl State {
         }
         self.nodes = nodes;
         let mut pods = Made::new();
-        let mut uids = BTreeSet::new();
         for pod in inventory.pods.values() {
             let key = (pod.namespace.to_string(), pod.name.to_string());
             let known = self
@@ -220,18 +199,22 @@ impl State {
                 .remove(&key)
                 .filter(|(of, _)| Arc::ptr_eq(of, pod));
             let known = known.unwrap_or_else(|| {
-                let sent = self.sent.get(&*pod.uid);
-                let made = read_pod(pod, &mut self.constraints, sent.map(String::as_str));
+                let made = read_pod(pod, &mut self.constraints);
+                let made = made.map(|made| self.marks.on(made));
                 (Arc::clone(pod), made.map(Arc::new))
             });
-            if self.sent.contains_key(&*pod.uid) && pod.gates.iter().any(|gate| &**gate == GATE) {
-                uids.insert(pod.uid.to_string());
-            }
             pods.insert(key, known);
         }
         self.pods = pods;
         // What a watch has shown, or is gone, need not be remembered.
-        self.sent.retain(|uid, _| uids.contains(uid));
+        let versions: BTreeMap<&str, &str> = inventory
+            .pods
+            .values()
+            .map(|pod| (&*pod.uid, &*pod.version))
+            .collect();
+        self.marks.retain(&versions);
+        self.refused
+            .retain(|uid, _| versions.contains_key(uid.as_str()));
         let gated: BTreeSet<&str> = self
             .pods
             .values()
@@ -241,6 +224,18 @@ impl State {
             .collect();
         self.arrived.retain(|uid, _| gated.contains(uid.as_str()));
         self.constraints.retain(|one| Arc::strong_count(one) > 1);
+        let new: Vec<String> = self
+            .products()
+            .into_iter()
+            .filter(|product| !self.boards.contains_key(product))
+            .collect();
+        for product in new {
+            let profiles = self
+                .known
+                .as_ref()
+                .map_or_else(BTreeMap::new, |of| of(&product));
+            Arc::make_mut(&mut self.boards).insert(product, profiles);
+        }
     }
 
     fn made(&self) -> impl Iterator<Item = &Arc<Pod>> {
@@ -275,7 +270,8 @@ impl State {
         // Who acts leaves those alone whom it did not gate: kube-scheduler has them.
         let counts = |pod: &&Arc<Pod>| match pod.place {
             Place::Free => mode != Mode::Act && !left_out(pod),
-            Place::Gated => !left_out(pod),
+            // What is kept for a pod stays so while a write of it waits to be tried again.
+            Place::Gated => !left_out(pod) || pod.standing.nominated.is_some(),
             Place::Sent(_) | Place::Bound(_) => true,
         };
         let groups = self.fold.inventory().groups.iter();
@@ -298,11 +294,17 @@ impl State {
                 .iter()
                 .map(quota)
                 .collect(),
-            rules: policies.first().map_or_else(Rules::default, rules),
+            rules: policies
+                .first()
+                .map_or_else(Rules::default, |policy| rules(policy, &self.begun)),
             prices: prices
                 .filter_map(|price| Some((price.product.clone(), price.micros()?)))
                 .collect(),
             currency: book.map(|book| book.currency.clone()),
+            surges: self.surges.all(),
+            kept: self.fold.inventory().kept_by_budgets(),
+            refused: self.refused.clone(),
+            boards: Arc::clone(&self.boards),
         }
     }
 
@@ -315,31 +317,5 @@ impl State {
         asks.filter(|ask| !ask.resource.contains("mig-"))
             .map(|ask| i64::from(ask.count))
             .sum()
-    }
-}
-
-fn quota(object: &Object<GpuQuotaSpec>) -> Quota {
-    let spec = &object.spec;
-    let count = |gpus: i64| u64::try_from(gpus).unwrap_or_default();
-    Quota {
-        name: object.metadata.name.clone(),
-        namespaces: spec.namespaces.clone(),
-        gpus: count(spec.gpus),
-        borrowing: spec.borrowing.map(count),
-        lending: spec.lending.map(count),
-        weight: spec.weight.map_or(1, count),
-    }
-}
-
-fn rules(object: &Object<GpuPolicySpec>) -> Rules {
-    let spec = &object.spec;
-    let seconds = |seconds: i64| u64::try_from(seconds).unwrap_or_default();
-    Rules {
-        order: spec.order.map(Into::into),
-        backfill: spec.backfill.map(Into::into),
-        placement: spec.placement.clone(),
-        starvation: spec
-            .starvation_seconds
-            .map(|s| Nanoseconds(seconds(s).saturating_mul(1_000_000_000))),
     }
 }

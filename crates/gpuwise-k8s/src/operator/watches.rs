@@ -1,8 +1,9 @@
 //! Watches of all that a look is made from, into one channel.
 
-use super::meter::Measured;
+use super::{meter::Measured, seen::SURGE};
 use crate::{
     inventory::{self, Kind},
+    objects,
     resources::{
         GROUP, GpuPolicySpec, GpuPriceBookSpec, GpuQuotaSpec, GpuWorkloadSpec, Resource, VERSION,
     },
@@ -26,6 +27,8 @@ use tokio::sync::mpsc;
 pub(super) enum Change {
     Cluster(Box<inventory::Change>),
     Own(Own, Box<Event<DynamicObject>>),
+    /// Deployments that have one pod more, for a move.
+    Surge(Box<Event<objects::Deployment>>),
     /// Of this kind of ours there is nothing here, or it may not be read.
     Absent(Own),
     Measured(Box<Measured>),
@@ -56,13 +59,16 @@ pub(super) fn api_resource<T: Resource>() -> ApiResource {
 }
 
 /// Starts all of them.
-pub(super) fn start(client: &Client, send: &mpsc::Sender<Change>) {
+///
+/// `moves`: Deployments that have one pod more too.
+pub(super) fn start(client: &Client, send: &mpsc::Sender<Change>, moves: bool) {
     let absent =
         |kind: Kind| move |why| Change::Cluster(Box::new(inventory::Change::Absent(kind, why)));
     let all = || client.clone();
     let node = |event| Change::Cluster(Box::new(inventory::Change::Node(event)));
     let pod = |event| Change::Cluster(Box::new(inventory::Change::Pod(event)));
     let group = |event| Change::Cluster(Box::new(inventory::Change::PodGroup(event)));
+    let budget = |event| Change::Cluster(Box::new(inventory::Change::Budget(event)));
     let any = watcher::Config::default;
     one((Api::all(all()), any()), send, node, absent(Kind::Nodes));
     one((Api::all(all()), any()), send, pod, absent(Kind::Pods));
@@ -72,6 +78,21 @@ pub(super) fn start(client: &Client, send: &mpsc::Sender<Change>) {
         group,
         absent(Kind::PodGroups),
     );
+    one(
+        (Api::all(all()), any()),
+        send,
+        budget,
+        absent(Kind::Budgets),
+    );
+    if moves {
+        let surging = any().labels(SURGE);
+        let surge = |event| Change::Surge(Box::new(event));
+        // Who may not be read does not surge.
+        let unread = |_| Change::Surge(Box::new(Event::InitDone));
+        one((Api::all(all()), surging), send, surge, unread);
+    } else {
+        let _ = send.try_send(Change::Surge(Box::new(Event::InitDone)));
+    }
     own::<GpuPolicySpec>(client, send, Own::Policy);
     own::<GpuPriceBookSpec>(client, send, Own::Prices);
     own::<GpuQuotaSpec>(client, send, Own::Quota);

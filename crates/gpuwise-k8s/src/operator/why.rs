@@ -50,7 +50,7 @@ pub fn why(connection: &Connection, asked: &Why) -> Result<Answer, OperatorError
             .await
             .map_err(OperatorError::Client)?;
         let (send, mut changes) = mpsc::channel(4096);
-        watches::start(&client, &send);
+        watches::start(&client, &send, true);
         let mut state = State::default();
         while !state.is_read() {
             let Some(change): Option<Change> = changes.recv().await else {
@@ -107,6 +107,14 @@ fn explained(state: &State, asked: &Why) -> Result<Answer, OperatorError> {
     if let Some(placed) = decision.placed.iter().find(|placed| placed.pod == at) {
         let words = format!("there is room: {}", placed.words);
         return Ok(answer("Placed", Some(&placed.node), words));
+    }
+    let of_it = |room: &&crate::steer::Room| room.pods.iter().any(|(pod, _)| *pod == at);
+    if let Some(room) = decision.rooms.iter().find(of_it) {
+        return Ok(answer(
+            "MakingRoom",
+            None,
+            format!("it has no place yet; {}", room.words),
+        ));
     }
     let waits = decision.waits.iter().find(|waits| waits.pod == at);
     Ok(waits.map_or_else(

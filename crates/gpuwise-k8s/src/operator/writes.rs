@@ -4,17 +4,18 @@ use super::{
     lead::Term,
     metrics::Metrics,
     now_seconds,
-    seen::{HOSTNAME, NODE, PLAN, REASON},
+    seen::{HOSTNAME, NODE, PLAN, REASON, REPLACES},
 };
 use crate::{
     manifests::NAME,
     objects,
-    steer::{GATE, Pod},
+    steer::{GATE, Placed, Pod},
 };
 use k8s_openapi::api::core::v1::Event as Said;
 use kube::{
     Api, Client,
     api::{Patch, PatchParams, PostParams},
+    core::response::StatusDetails,
 };
 use serde_json::{Value, json};
 use std::{sync::Arc, time::Duration};
@@ -31,6 +32,8 @@ pub(super) enum Wrote {
     Changed,
     /// We no longer lead: nothing was written.
     Fenced,
+    /// A PodDisruptionBudget keeps the pod for now; what the API server said.
+    Refused(String),
     Failed(String),
 }
 
@@ -46,16 +49,17 @@ impl Writer {
         &self,
         term: &Term,
         pod: &Pod,
-        node: &str,
+        placed: &Placed,
         hostname: &str,
-        words: &str,
         plan: &str,
     ) -> Wrote {
         let patch = json!({
             "metadata": {
                 "uid": pod.uid,
                 "resourceVersion": pod.version,
-                "annotations": {NODE: node, PLAN: plan, REASON: words},
+                "annotations": {
+                    NODE: placed.node, PLAN: plan, REASON: placed.words, REPLACES: placed.replaces,
+                },
             },
             "spec": {
                 "schedulingGates": [{"$patch": "delete", "name": GATE}],
@@ -173,6 +177,9 @@ impl Writer {
             Ok(Ok(())) => (200, Wrote::Done),
             Ok(Err(kube::Error::Api(error))) => match error.code {
                 code @ (404 | 409) => (code, Wrote::Changed),
+                429 if error.details.as_ref().is_some_and(is_budget) => {
+                    (429, Wrote::Refused(error.message))
+                }
                 code => (code, Wrote::Failed(error.message)),
             },
             Ok(Err(error)) => (0, Wrote::Failed(error.to_string())),
@@ -185,4 +192,12 @@ impl Writer {
             .wrote(method, status, began.elapsed().as_secs_f64());
         ended
     }
+}
+
+/// Whether what is in the way is a PodDisruptionBudget, and not too many requests.
+fn is_budget(details: &StatusDetails) -> bool {
+    let causes = details.causes.iter();
+    causes
+        .into_iter()
+        .any(|cause| cause.reason == "DisruptionBudget")
 }

@@ -14,7 +14,10 @@ mod workload;
 
 pub use condition::{Condition, Status, settled};
 pub use definition::{definitions, reference};
-pub use policy::{BackfillName, GpuPolicySpec, GpuPolicyStatus, OrderName};
+pub use policy::{
+    BackfillName, GpuPolicySpec, GpuPolicyStatus, OrderName, PolicyCordon, PolicyMoves,
+    PreemptionName,
+};
 pub use price_book::{GpuPrice, GpuPriceBookSpec, GpuPriceBookStatus};
 pub use quota::{GpuQuotaSpec, GpuQuotaStatus};
 pub use tiering::{
@@ -30,6 +33,8 @@ use utoipa::ToSchema;
 /// The API group of all of them.
 pub const GROUP: &str = "gpuwise.dev";
 pub const VERSION: &str = "v1alpha1";
+/// The condition of a pod that is to leave its place.
+pub const LEAVING: &str = "gpuwise.dev/Leaving";
 
 /// A rule in CEL that the API server holds objects to.
 pub struct Rule {

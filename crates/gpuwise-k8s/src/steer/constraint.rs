@@ -79,6 +79,16 @@ impl Constraint {
         selected && required && node.taints.iter().all(|taint| self.tolerates(taint))
     }
 
+    /// The same, as if the node had no taint of this key.
+    pub fn admits_but(&self, node: &Node, key: &str) -> bool {
+        if !node.taints.iter().any(|taint| taint.key == key) {
+            return self.admits(node);
+        }
+        let mut bare = node.clone();
+        bare.taints.retain(|taint| taint.key != key);
+        self.admits(&bare)
+    }
+
     fn tolerates(&self, taint: &Taint) -> bool {
         if taint.effect != "NoSchedule" && taint.effect != "NoExecute" {
             return true;

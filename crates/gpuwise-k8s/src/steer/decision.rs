@@ -1,27 +1,40 @@
 //! One decision: who goes where, who waits and why.
 
 use super::{
-    Place, Pod, Seen,
+    Place, Pod, Room, Seen, Step,
+    consolidate::consolidation,
     gangs::{Unit, units},
+    holders::{holders, keep},
+    promised::promised,
+    room::{Until, rooms},
+    rules::kernel_rules,
+    surge,
+    words::told,
     world::Cluster,
 };
-use gpuwise_domain::placement::{
-    Action, Backfill, Event, Job, JobId, NodeId, Order, Outcome, Report, Shortage,
-};
+use gpuwise_domain::placement::{Action, Event, Job, JobId, NodeId};
 use gpuwise_sched::{
-    decide::{Effort, Policy, decide as kernel},
-    policy::{self, PolicyContext},
-    queues::Limits,
-    report::{deepen, shortage_words},
+    decide::{Effort, Policy, decide as kernel, moment_at},
+    report::deepen,
 };
 use gpuwise_units::Nanoseconds;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What is to become of those who wait.
 #[derive(Debug, Default)]
 pub struct Decision {
     pub placed: Vec<Placed>,
     pub waits: Vec<Waits>,
+    /// Room that is to be made, for some of those who wait.
+    pub rooms: Vec<Room>,
+    /// Pods that are to leave and do not yet, by their places in [`Seen::pods`].
+    pub evict: Vec<usize>,
+    /// Pods that were to leave and need not any more.
+    pub spare: Vec<usize>,
+    /// What comes next of moves that have begun.
+    pub steps: Vec<Step>,
+    /// When time alone may change something; since 1970.
+    pub wake: Option<Nanoseconds>,
     /// What of the cluster did not go together, for people.
     pub troubles: Vec<String>,
 }
@@ -34,6 +47,8 @@ pub struct Placed {
     pub node: String,
     /// Pods that are placed with it, itself among them.
     pub together: u32,
+    /// The uid of the pod that moves, in whose stead it starts.
+    pub replaces: Option<String>,
     pub words: String,
 }
 
@@ -55,8 +70,9 @@ const FIXES: usize = 4;
 /// # Errors
 /// When the rules name a placement that is not there.
 pub fn decide(seen: &Seen, now: Nanoseconds) -> Result<Decision, String> {
-    let mut rules = rules(seen)?;
-    let mut cluster = Cluster::new(seen, now);
+    let mut rules = kernel_rules(seen)?;
+    let promised = promised(seen);
+    let mut cluster = Cluster::new(seen, holders(seen, &promised), now);
     let index: BTreeMap<&str, usize> = seen
         .pods
         .iter()
@@ -67,7 +83,8 @@ pub fn decide(seen: &Seen, now: Nanoseconds) -> Result<Decision, String> {
     let mut decision = Decision::default();
     let mut demand = Vec::new();
     let mut asked: BTreeMap<JobId, Unit<'_>> = BTreeMap::new();
-    let (several, ordinary): (Vec<Unit<'_>>, Vec<Unit<'_>>) = units(seen)
+    keep(seen, &promised, &mut decision);
+    let (several, ordinary): (Vec<Unit<'_>>, Vec<Unit<'_>>) = units(seen, &promised)
         .into_iter()
         .partition(|unit| unit.parts.len() > 1);
     for unit in &several {
@@ -80,7 +97,7 @@ pub fn decide(seen: &Seen, now: Nanoseconds) -> Result<Decision, String> {
         if incomplete(&unit, &at, &mut decision) {
             continue;
         }
-        if let Some(job) = cluster.jobs(&unit, now).pop() {
+        if let Some(job) = cluster.jobs(&unit, true, now).pop() {
             let id = job.id;
             match cluster.tell(now, Event::Submitted(job)) {
                 Ok(()) => {
@@ -111,45 +128,54 @@ pub fn decide(seen: &Seen, now: Nanoseconds) -> Result<Decision, String> {
         Effort::ORDINARY,
         FIXES,
     );
-    for (job, reason, words) in told(&cluster, &report) {
+    let told = told(&cluster, &report);
+    let until = Until {
+        seen,
+        promised: &promised,
+        placed: &decision.placed.clone(),
+        now,
+    };
+    let lacking: Vec<&Unit<'_>> = told
+        .iter()
+        .filter(|(_, reason, _)| LACKS_ROOM.contains(reason))
+        .filter_map(|(job, ..)| asked.get(job))
+        .collect();
+    decision.rooms = rooms(&until, &lacking);
+    let seated: BTreeSet<usize> = decision
+        .rooms
+        .iter()
+        .flat_map(|room| &room.pods)
+        .map(|(at, _)| *at)
+        .collect();
+    for (job, reason, words) in told {
         if let Some(unit) = asked.get(&job) {
             waits(&unit.parts, reason, &words, &at, &mut decision);
         }
     }
+    decision.waits.retain(|one| !seated.contains(&one.pod));
+    if decision.waits.is_empty() && seated.is_empty() && promised.awaited.is_empty() {
+        decision.rooms.extend(consolidation(&until));
+    }
+    let (steps, late) = surge::steps(seen, now, &at);
+    decision.steps = steps;
+    let moment = moment_at(&cluster.world, &mut rules, now);
+    decision.wake = moment.into_iter().chain(late).min();
     decision.troubles = cluster.troubles;
     Ok(decision)
 }
 
-fn rules(seen: &Seen) -> Result<Policy, String> {
-    let name = seen
-        .rules
-        .placement
-        .as_deref()
-        .unwrap_or(policy::names().first().copied().unwrap_or("best-fit"));
-    let selector = policy::named(name, &PolicyContext::default()).ok_or_else(|| {
-        format!(
-            "there is no placement {name:?}; there are {}",
-            policy::names().join(", ")
-        )
-    })?;
-    let mut rules = Policy::new(selector);
-    rules.order = seen.rules.order.unwrap_or(Order::Priority);
-    let (skips, reservations) = match seen.rules.backfill.unwrap_or(Backfill::Any) {
-        Backfill::None => (false, 0),
-        Backfill::Any => (true, 0),
-        Backfill::Easy => (true, 1),
-        Backfill::Conservative => (true, u32::MAX),
-    };
-    rules.skips = skips;
-    rules.limits = Limits {
-        starvation_timeout: seen.rules.starvation,
-        reservations,
-        ..Limits::default()
-    };
-    Ok(rules)
-}
+/// Reasons of waiting that end when somebody leaves.
+const LACKS_ROOM: [&str; 6] = [
+    "TooFewGpus",
+    "TooFewCores",
+    "TooLittleMemory",
+    "Topology",
+    "Quota",
+    "Reserved",
+];
 
-type At<'a> = &'a dyn Fn(&Pod) -> usize;
+/// The place of a pod in [`Seen::pods`].
+pub(super) type At<'a> = &'a dyn Fn(&Pod) -> usize;
 
 fn incomplete(unit: &Unit<'_>, at: At<'_>, decision: &mut Decision) -> bool {
     let Some(why) = &unit.incomplete else {
@@ -168,7 +194,7 @@ fn mixed(
     decision: &mut Decision,
 ) {
     let before = cluster.world.clone();
-    let jobs: Vec<Job> = cluster.jobs(unit, now);
+    let jobs: Vec<Job> = cluster.jobs(unit, true, now);
     let ids: Vec<JobId> = jobs.iter().map(|job| job.id).collect();
     let mut submitted = jobs.into_iter().map(Event::Submitted);
     if let Some(why) = submitted.find_map(|event| cluster.tell(now, event).err()) {
@@ -237,6 +263,7 @@ fn placed(
             pod: at(pod),
             node: node.name.clone(),
             together: nodes.len().max(1) as u32,
+            replaces: None,
             words,
         });
     }
@@ -255,49 +282,6 @@ fn waits(
             reason,
             words: words.to_owned(),
         });
-    }
-}
-
-/// Who waits, in one word and in a sentence, with what would help where that was looked for.
-fn told(cluster: &Cluster<'_>, report: &Report) -> Vec<(JobId, &'static str, String)> {
-    let mut all = Vec::new();
-    for one in &report.decisions {
-        let Outcome::Waits {
-            shortage, fixes, ..
-        } = &one.outcome
-        else {
-            continue;
-        };
-        let Some(state) = cluster.world.job(one.job) else {
-            continue;
-        };
-        let mut words = shortage_words(&cluster.world, &state.job, shortage);
-        if let Some(fix) = fixes.first() {
-            words = format!("{words}. It would help: {}", fix.what);
-        }
-        all.push((one.job, word(shortage), words));
-    }
-    all
-}
-
-/// A shortage in one word.
-const fn word(shortage: &Shortage) -> &'static str {
-    match shortage {
-        Shortage::Untold => "Waits",
-        Shortage::NoSuchGpu { .. } => "NoSuchGpu",
-        Shortage::LargerThanFleet { .. } => "LargerThanCluster",
-        Shortage::Gpus { .. }
-        | Shortage::Workers { .. }
-        | Shortage::Fraction { .. }
-        | Shortage::Slice => "TooFewGpus",
-        Shortage::Cpu { .. } => "TooFewCores",
-        Shortage::Memory { .. } => "TooLittleMemory",
-        Shortage::Topology { .. } | Shortage::Spread { .. } => "Topology",
-        Shortage::Quota(_) | Shortage::Budget { .. } => "Quota",
-        Shortage::Reserved { .. } => "Reserved",
-        Shortage::BehindHead { .. } => "BehindOthers",
-        Shortage::Held | Shortage::BackOff { .. } | Shortage::Avoided { .. } => "BackOff",
-        Shortage::Unfenced { .. } | Shortage::Leaving => "Leaving",
     }
 }
 

@@ -191,7 +191,7 @@ fn queues(seen: &Seen, classes: &[Class]) -> Vec<Queue> {
             },
             weight_milli: milli(quota.weight).min(u64::from(u32::MAX)) as u32,
             priority: 0,
-            reclaims: false,
+            reclaims: seen.rules.reclaims,
             budget: None,
             used_milli: 0,
         })

@@ -1,6 +1,6 @@
 //! Who of those that wait starts together.
 
-use super::{Ask, Constraint, GangKind, GangName, Pod, Seen};
+use super::{Ask, Constraint, GangKind, GangName, Pod, Seen, promised::Promised};
 use std::{collections::BTreeMap, sync::Arc};
 
 /// Pods that are placed together, or none is.
@@ -45,39 +45,53 @@ type Alike<'a> = (&'a Option<Ask>, u64, u64, &'a Arc<Constraint>);
 
 type Key<'a> = (&'a str, &'a str, &'a GangName);
 
-/// All who wait, as units: gangs, and pods alone.
-pub(super) fn units(seen: &Seen) -> Vec<Unit<'_>> {
+/// The gang that a pod is of: its namespace, its owner where that tells gangs apart, and what it is called.
+pub(super) fn gang_of(pod: &Pod) -> Option<Key<'_>> {
+    let gang = pod.ask.as_ref()?.gang.as_ref()?;
+    // Only what we name ourselves is told apart by its owner.
+    let owner = if gang.by == GangKind::Annotated {
+        pod.owner.as_str()
+    } else {
+        ""
+    };
+    Some((&pod.namespace, owner, gang))
+}
+
+/// All who wait and were promised nothing, as units: gangs, and pods alone.
+pub(super) fn units<'a>(seen: &'a Seen, promised: &Promised) -> Vec<Unit<'a>> {
     let mut gangs: BTreeMap<Key<'_>, (Vec<&Pod>, u32)> = BTreeMap::new();
     let mut all = Vec::new();
-    for pod in &seen.pods {
-        let Some(ask) = &pod.ask else { continue };
-        let Some(gang) = &ask.gang else {
-            if pod.waits() {
+    for (at, pod) in seen.pods.iter().enumerate() {
+        if pod.ask.is_none() {
+            continue;
+        }
+        let waits = pod.waits() && !promised.to.contains_key(&at);
+        let Some(key) = gang_of(pod) else {
+            if waits {
                 all.push(alone(pod));
             }
             continue;
         };
-        // Only what we name ourselves is told apart by its owner.
-        let owner = if gang.by == GangKind::Annotated {
-            pod.owner.as_str()
-        } else {
-            ""
-        };
-        let (waiting, placed) = gangs.entry((&pod.namespace, owner, gang)).or_default();
-        if pod.waits() {
+        let (waiting, placed) = gangs.entry(key).or_default();
+        if waits {
             waiting.push(pod);
         } else {
             *placed += 1;
         }
     }
     for ((namespace, _, gang), (waiting, placed)) in gangs {
-        let size = gang.size.or_else(|| {
-            let key = (namespace.to_owned(), gang.name.clone());
-            seen.groups.get(&key).copied()
-        });
+        let size = size_of(seen, namespace, gang);
         all.extend(of_gang(namespace, gang, size, waiting, placed));
     }
     all
+}
+
+/// How many of a gang start together, where anything says so.
+pub(super) fn size_of(seen: &Seen, namespace: &str, gang: &GangName) -> Option<u32> {
+    gang.size.or_else(|| {
+        let key = (namespace.to_owned(), gang.name.clone());
+        seen.groups.get(&key).copied()
+    })
 }
 
 fn of_gang<'a>(

@@ -5,25 +5,51 @@
 //! restart or another operator changes nothing but when. kube-scheduler binds: only the node that a plan names
 //! counts, and which of a node's GPUs a pod gets is the device plugin's to say.
 
+#[cfg(test)]
+mod acts_tests;
+mod adopt;
 mod ask;
+mod consolidate;
 mod constraint;
+mod cordon;
+mod cut;
 mod decision;
 mod fleet;
 mod gangs;
+mod holders;
+mod leave;
+#[cfg(test)]
+mod limits_tests;
+#[cfg(test)]
+mod moves_tests;
+#[cfg(test)]
+mod nodes_tests;
+mod promised;
+mod room;
+mod rules;
+mod surge;
 #[cfg(test)]
 mod tests;
+mod words;
 mod world;
 
 pub use ask::{
-    Ask, GANG, GANG_SIZE, GATE, GPU, GangKind, GangName, Names, PRODUCT, STEER, Said, Unclear,
-    WITHIN, ask, is_accelerator,
+    Ask, GANG, GANG_SIZE, GATE, GPU, GangKind, GangName, Names, PREEMPTIBLE, PRODUCT, STEER, Said,
+    Unclear, WITHIN, ask, is_accelerator,
 };
 pub use constraint::{Constraint, Operator, Requirement, Taint, Toleration};
+pub use cordon::{Cordons, Health, Judged, SUSPECT, judge};
+pub use cut::{CUTTING, Cut, MIG_CONFIG, MIG_STATE, Stage, cut, stages};
 pub use decision::{Decision, Placed, Waits, decide};
+pub use room::{Leaver, Leaves, Room};
+pub use surge::{Step, Surge};
 
 use gpuwise_domain::placement::{Backfill, Order};
 use gpuwise_units::Nanoseconds;
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 /// All that a decision is made from.
 #[derive(Debug, Clone, Default)]
@@ -38,6 +64,14 @@ pub struct Seen {
     pub prices: BTreeMap<String, i64>,
     /// ISO 4217 of the prices.
     pub currency: Option<String>,
+    /// Deployments that have one pod more than was asked, for a move.
+    pub surges: Vec<Surge>,
+    /// Pods that a PodDisruptionBudget keeps now, by uid.
+    pub kept: BTreeSet<String>,
+    /// What the API server said last where a pod could not be evicted, by the pod's uid.
+    pub refused: BTreeMap<String, String>,
+    /// Profiles of MIG by product, and how many of each one GPU is cut into at most.
+    pub boards: Arc<BTreeMap<String, BTreeMap<String, u32>>>,
 }
 
 /// What is decided by.
@@ -47,6 +81,32 @@ pub struct Rules {
     pub backfill: Option<Backfill>,
     pub placement: Option<String>,
     pub starvation: Option<Nanoseconds>,
+    pub preemption: Preempts,
+    /// Whether quotas take back what they have lent.
+    pub reclaims: bool,
+    pub moves: Option<Moves>,
+    pub repartitions: bool,
+    pub cordons: Option<Cordons>,
+}
+
+/// Which pods may be evicted for others.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Preempts {
+    #[default]
+    Never,
+    /// Who says that it may be.
+    Annotated,
+    /// Who does not say that it may not be, and is made again.
+    LowerPriority,
+}
+
+/// How pods of Deployments are moved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Moves {
+    /// So many may begin now.
+    pub left: u32,
+    /// Whether they also move while nobody waits.
+    pub consolidates: bool,
 }
 
 /// What namespaces may take together.
@@ -72,6 +132,8 @@ pub struct Node {
     pub memory_mib: u64,
     /// Resources that device plugins give, and how many.
     pub accelerators: BTreeMap<String, u32>,
+    /// What its GPUs are suspected of, a reason each.
+    pub ailments: Vec<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -94,6 +156,35 @@ pub struct Pod {
     pub memory_mib: u64,
     pub place: Place,
     pub constraint: Arc<Constraint>,
+    pub standing: Standing,
+}
+
+/// Whether a pod may leave its place, and where it is to be.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact of its own that the API tells"
+)]
+pub struct Standing {
+    /// The node on which room is made for it.
+    pub nominated: Option<String>,
+    /// It is to leave, as we said of it.
+    pub leaves: bool,
+    /// It is being deleted.
+    pub ends: bool,
+    pub ready: bool,
+    /// Since when it runs; since 1970.
+    pub started: Option<Nanoseconds>,
+    /// It takes nobody's place.
+    pub never_preempts: bool,
+    /// The Deployment that it is of.
+    pub deployment: Option<String>,
+    /// Where one more of its Deployment starts before it ends, and since when; since 1970.
+    pub moves: Option<(String, Nanoseconds)>,
+    /// The uid of the pod that moves, in whose stead it was started.
+    pub replaces: Option<String>,
+    /// Its place was decided here.
+    pub ours: bool,
 }
 
 /// Where a pod is.

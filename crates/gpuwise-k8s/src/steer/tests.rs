@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn node(name: &str, gpus: u32, labels: &[(&str, &str)]) -> Arc<Node> {
+pub(super) fn node(name: &str, gpus: u32, labels: &[(&str, &str)]) -> Arc<Node> {
     let mut all: Names = labels
         .iter()
         .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
@@ -17,10 +17,11 @@ fn node(name: &str, gpus: u32, labels: &[(&str, &str)]) -> Arc<Node> {
         cpu_milli: 96_000,
         memory_mib: 1 << 20,
         accelerators: [("nvidia.com/gpu".to_owned(), gpus)].into(),
+        ailments: Vec::new(),
     })
 }
 
-fn pod(name: &str, gpus: u32) -> Pod {
+pub(super) fn pod(name: &str, gpus: u32) -> Pod {
     Pod {
         namespace: "team".into(),
         name: name.into(),
@@ -36,15 +37,17 @@ fn pod(name: &str, gpus: u32) -> Pod {
             products: Vec::new(),
             within: None,
             gang: None,
+            preemptible: None,
         }),
         cpu_milli: 1000,
         memory_mib: 1024,
         place: Place::Gated,
         constraint: Arc::default(),
+        standing: Standing::default(),
     }
 }
 
-fn ganged(mut pod: Pod, size: Option<u32>, by: GangKind) -> Pod {
+pub(super) fn ganged(mut pod: Pod, size: Option<u32>, by: GangKind) -> Pod {
     if let Some(ask) = &mut pod.ask {
         ask.gang = Some(GangName {
             by,
@@ -55,7 +58,7 @@ fn ganged(mut pod: Pod, size: Option<u32>, by: GangKind) -> Pod {
     pod
 }
 
-fn seen(nodes: Vec<Arc<Node>>, pods: Vec<Pod>) -> Seen {
+pub(super) fn seen(nodes: Vec<Arc<Node>>, pods: Vec<Pod>) -> Seen {
     Seen {
         nodes,
         pods: pods.into_iter().map(Arc::new).collect(),
@@ -63,12 +66,12 @@ fn seen(nodes: Vec<Arc<Node>>, pods: Vec<Pod>) -> Seen {
     }
 }
 
-fn decided(seen: &Seen) -> Decision {
+pub(super) fn decided(seen: &Seen) -> Decision {
     decide(seen, Nanoseconds(10_000_000_000)).expect("it is decided")
 }
 
 /// Names of pods that are placed, with their nodes.
-fn placed(seen: &Seen, decision: &Decision) -> Vec<(String, String)> {
+pub(super) fn placed(seen: &Seen, decision: &Decision) -> Vec<(String, String)> {
     let mut all: Vec<(String, String)> = decision
         .placed
         .iter()
@@ -254,29 +257,6 @@ fn a_device_plugin_that_counts_too_few_is_said() {
 }
 
 #[test]
-fn quotas_count_what_runs() {
-    let mut bound = pod("bound", 2);
-    bound.place = Place::Bound("a".into());
-    let mut seen = seen(vec![node("a", 8, &[])], vec![bound, pod("p", 3)]);
-    seen.quotas = vec![Quota {
-        name: "team".into(),
-        namespaces: vec!["team".into()],
-        gpus: 4,
-        borrowing: Some(0),
-        lending: None,
-        weight: 1,
-    }];
-    let decision = decided(&seen);
-    assert_eq!(
-        decision.waits.first().map(|one| one.reason),
-        Some("Quota"),
-        "{decision:?}"
-    );
-    seen.quotas[0].gpus = 5;
-    assert_eq!(decided(&seen).placed.len(), 1);
-}
-
-#[test]
 fn parts_of_gpus_are_taken_as_the_plugin_gives_them() {
     let mut sliced = (*node("a", 0, &[])).clone();
     sliced.accelerators = [("nvidia.com/mig-1g.18gb".to_owned(), 2)].into();
@@ -290,35 +270,6 @@ fn parts_of_gpus_are_taken_as_the_plugin_gives_them() {
     let decision = decided(&seen);
     assert_eq!(decision.placed.len(), 2);
     assert!(decision.placed.iter().all(|one| one.node == "a"));
-}
-
-#[test]
-fn racks_hold_a_gang_together() {
-    let rack = |name: &str, rack: &str| node(name, 8, &[("topology.kubernetes.io/rack", rack)]);
-    let nodes = vec![rack("a1", "a"), rack("a2", "a"), rack("b1", "b")];
-    let wide = |size: u32| {
-        let pods =
-            (0..size).map(|i| ganged(pod(&format!("w-{i}"), 8), Some(size), GangKind::Annotated));
-        let mut pods: Vec<Pod> = pods.collect();
-        for ask in pods.iter_mut().filter_map(|pod| pod.ask.as_mut()) {
-            ask.within = Some(gpuwise_domain::placement::Level::Rack);
-        }
-        pods
-    };
-    let two = seen(nodes.clone(), wide(2));
-    let decision = decided(&two);
-    assert!(
-        placed(&two, &decision)
-            .iter()
-            .all(|(_, node)| node.starts_with('a')),
-        "{decision:?}"
-    );
-    assert_eq!(decision.placed.len(), 2);
-    let three = seen(nodes, wide(3));
-    assert_eq!(
-        decided(&three).waits.first().map(|one| one.reason),
-        Some("LargerThanCluster")
-    );
 }
 
 #[test]

@@ -1,13 +1,14 @@
 //! The kernel's world of a cluster: kinds, nodes, domains, queues, and who runs.
 
 use super::{
-    Ask, Constraint, Node, Pod, Seen,
+    Ask, Constraint, Node, Seen,
+    adopt::Holder,
     fleet::{Class, classes, fleet},
     gangs::Unit,
 };
 use gpuwise_domain::placement::{
-    Action, Assignment, Event, Gang, GpuAsk, GpuId, GpuShare, Health, Job, JobId, KindId, Kinds,
-    Need, NodeId, Part, Preemption, QueueId, TimestampedEvent, TopologyWish, WorkerAsk,
+    Event, Gang, GpuAsk, Health, Job, JobId, KindId, Kinds, Need, NodeId, Preemption, QueueId,
+    TimestampedEvent, TopologyWish, WorkerAsk,
 };
 use gpuwise_sched::world::World;
 use gpuwise_units::Nanoseconds;
@@ -21,16 +22,21 @@ pub(super) struct Cluster<'a> {
     pub world: World,
     /// Nodes by their number.
     pub nodes: Vec<&'a Node>,
-    classes: Vec<Class>,
+    pub(super) classes: Vec<Class>,
     constraints: Vec<Arc<Constraint>>,
-    queues: BTreeMap<&'a str, QueueId>,
+    pub(super) queues: BTreeMap<&'a str, QueueId>,
+    /// Pods of jobs that run, by their places in [`Seen::pods`].
+    pub held: BTreeMap<JobId, Vec<usize>>,
+    /// When the last of those who run began.
+    pub(super) latest: Nanoseconds,
     next: u32,
     /// What did not go together, for people.
     pub troubles: Vec<String>,
 }
 
 impl<'a> Cluster<'a> {
-    pub(super) fn new(seen: &'a Seen, now: Nanoseconds) -> Self {
+    /// The cluster at a moment, with these on its nodes.
+    pub(super) fn new(seen: &'a Seen, holders: Vec<Holder<'_>>, now: Nanoseconds) -> Self {
         let waiting = seen
             .pods
             .iter()
@@ -47,11 +53,13 @@ impl<'a> Cluster<'a> {
             classes,
             constraints,
             queues: BTreeMap::new(),
+            held: BTreeMap::new(),
+            latest: Nanoseconds(0),
             next: 0,
             troubles,
         };
         one.queues(seen);
-        one.adopt(seen, now, fleet.gpus.len());
+        one.adopt(holders, now, fleet.gpus.len());
         one.close(now);
         one
     }
@@ -84,106 +92,6 @@ impl<'a> Cluster<'a> {
             .map_err(|refused| refused.to_string())
     }
 
-    /// Who is bound, or told where to go, holds what it asks: the lowest of its node's that are left.
-    fn adopt(&mut self, seen: &Seen, now: Nanoseconds, gpus: usize) {
-        let ids: BTreeMap<&str, NodeId> = self
-            .nodes
-            .iter()
-            .zip((0..).map(NodeId))
-            .map(|(node, id)| (node.name.as_str(), id))
-            .collect();
-        let mut taken = vec![false; gpus];
-        let mut over: BTreeMap<&str, u32> = BTreeMap::new();
-        for pod in seen.pods.iter().filter(|pod| !pod.waits()) {
-            let (Some(ask), Some(node)) = (&pod.ask, pod.place.node()) else {
-                continue;
-            };
-            let Some((name, id)) = ids.get_key_value(node) else {
-                continue;
-            };
-            let Some(state) = self.world.node(*id) else {
-                continue;
-            };
-            let of = |gpu: &GpuId| {
-                let kind = self.world.gpu(*gpu).map(|gpu| gpu.gpu.kind);
-                kind.and_then(|kind| self.classes.get(kind.index()))
-                    .is_some_and(|class| class.0 == ask.resource)
-            };
-            let free = state
-                .node
-                .gpus
-                .iter()
-                .filter(|gpu| taken.get(gpu.index()) == Some(&false));
-            let mine: Vec<GpuId> = free.copied().filter(of).take(ask.count as usize).collect();
-            if mine.len() < ask.count as usize {
-                *over.entry(name).or_default() += ask.count - mine.len() as u32;
-            }
-            let Some(kind) = mine
-                .first()
-                .and_then(|gpu| self.world.gpu(*gpu))
-                .map(|gpu| gpu.gpu.kind)
-            else {
-                continue;
-            };
-            for gpu in &mine {
-                if let Some(taken) = taken.get_mut(gpu.index()) {
-                    *taken = true;
-                }
-            }
-            let worker = WorkerAsk {
-                cpu_milli: pod.cpu_milli.min(state.cpu_free),
-                memory_mib: pod.memory_mib.min(state.memory_free),
-                gpu: GpuAsk::Whole {
-                    count: mine.len() as u32,
-                    kinds: Kinds::one(kind),
-                    need: Need::default(),
-                },
-            };
-            let id = *id;
-            self.runs(pod, worker, id, &mine, now);
-        }
-        self.troubles.extend(over.into_iter().map(|(node, count)| {
-            format!(
-                "pods on node {node} hold {count} more of its GPUs than its device plugin gives"
-            )
-        }));
-    }
-
-    fn runs(
-        &mut self,
-        pod: &Pod,
-        worker: WorkerAsk,
-        node: NodeId,
-        gpus: &[GpuId],
-        now: Nanoseconds,
-    ) {
-        let id = self.number();
-        let name = format!("{}/{}", pod.namespace, pod.name);
-        let mut job = Job::new(id, name, worker);
-        job.tenant.clone_from(&pod.namespace);
-        job.queue = self.queues.get(pod.namespace.as_str()).copied();
-        job.priority = pod.priority;
-        job.submitted = pod.created.min(now);
-        let share = |gpu: &GpuId| GpuShare {
-            gpu: *gpu,
-            part: Part::Whole,
-        };
-        let gpus = gpus.iter().map(share).collect();
-        let place = Action::Place {
-            job: id,
-            assignments: vec![Assignment { node, gpus }],
-        };
-        let told = self
-            .tell(now, Event::Submitted(job))
-            .and_then(|()| self.tell(now, Event::done(place)));
-        if let Err(why) = told {
-            self.troubles.push(format!(
-                "pod {}/{} cannot be counted: {why}",
-                pod.namespace, pod.name
-            ));
-        }
-    }
-
     /// Nodes that take no more pods, once those on them are counted.
     fn close(&mut self, now: Nanoseconds) {
         let closed: Vec<NodeId> = self
@@ -200,8 +108,8 @@ impl<'a> Cluster<'a> {
         }
     }
 
-    /// The jobs of a unit that waits, one for each of its parts.
-    pub(super) fn jobs(&mut self, unit: &Unit<'_>, now: Nanoseconds) -> Vec<Job> {
+    /// The jobs of a unit that waits, one for each of its parts; `first`: what of it is left goes before all others.
+    pub(super) fn jobs(&mut self, unit: &Unit<'_>, first: bool, now: Nanoseconds) -> Vec<Job> {
         let mut all = Vec::new();
         for part in &unit.parts {
             let Some((pod, ask)) = part.first().and_then(|pod| Some((pod, pod.ask.as_ref()?)))
@@ -222,7 +130,11 @@ impl<'a> Cluster<'a> {
             let mut job = Job::new(id, unit.name.clone(), worker);
             job.tenant.clone_from(&pod.namespace);
             job.queue = self.queues.get(pod.namespace.as_str()).copied();
-            job.priority = if unit.begun { i32::MAX } else { pod.priority };
+            job.priority = if unit.begun && first {
+                i32::MAX
+            } else {
+                pod.priority
+            };
             job.submitted = part
                 .iter()
                 .map(|pod| pod.created)

@@ -1,9 +1,9 @@
 //! `gpuwise operator run`.
 
 use super::{ClusterFlags, Context, Exit, ModeName, size::Planner};
-use crate::{error::Problem, progress};
+use crate::{catalogue, error::Problem, names, progress};
 use clap::Args;
-use gpuwise_k8s::operator::{self, Journal, Settings};
+use gpuwise_k8s::operator::{self, Boards, Journal, Settings};
 use std::{
     net::{IpAddr, SocketAddr},
     sync::Arc,
@@ -85,11 +85,26 @@ pub(super) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
         measures: flags.measured.measures(&context.app)?,
         #[cfg(not(feature = "bench"))]
         measures: None,
+        boards: boards(context)?,
     };
     operator::run(settings, |address| {
         progress::say(&format!("answering health and figures at http://{address}"));
     })?;
     Ok(Exit::Yes)
+}
+
+/// What GPUs can be cut into, by the catalogue.
+fn boards(context: &Context) -> anyhow::Result<Boards> {
+    let catalogue = catalogue::load(&context.app.overrides)?.catalogue;
+    Ok(Arc::new(move |product| {
+        let gpu = names::gpu(&catalogue, "GPU", product).ok();
+        let geometry = gpu.and_then(|gpu| catalogue.mig_geometry(gpu));
+        let shapes = geometry.iter().flat_map(|geometry| &geometry.shapes);
+        // Resources spell `1g.10gb+me` with a dot.
+        shapes
+            .map(|shape| (shape.profile.replace('+', "."), u32::from(shape.most)))
+            .collect()
+    }))
 }
 
 /// A name that no other operator has: of the pod, or of the host with the process.

@@ -66,7 +66,9 @@ pub(super) async fn apply(
                 ));
             }
             Wrote::Fenced => return Err("another operator leads".into()),
-            Wrote::Failed(why) => return Err(format!("{kind} {name}: {why}")),
+            Wrote::Failed(why) | Wrote::Refused(why) => {
+                return Err(format!("{kind} {name}: {why}"));
+            }
         }
     }
     Ok(names.join(", "))

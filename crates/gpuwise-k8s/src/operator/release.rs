@@ -1,0 +1,67 @@
+//! Gates taken off.
+
+use super::{lead::Term, look::Looks, marks::Mark, writes::Wrote};
+use crate::steer::{Placed, Pod, Seen};
+use futures_util::StreamExt as _;
+use jiff::Timestamp;
+use std::sync::Arc;
+
+/// Writes at once at most.
+const AT_ONCE: usize = 32;
+
+impl Looks {
+    /// Takes gates off, gang by gang.
+    pub(super) async fn release(
+        &mut self,
+        term: &Term,
+        seen: &Seen,
+        placed: &[Placed],
+        plan: &str,
+    ) -> bool {
+        let writer = &self.writer;
+        let state = &self.state;
+        let ready = placed.iter().filter_map(|one| {
+            let pod = seen.pods.get(one.pod)?;
+            Some((one, pod, state.hostname(&one.node)?))
+        });
+        let releases = ready.map(|(one, pod, hostname)| async move {
+            let own = state.since_arrival(pod).map(|since| since.as_secs_f64());
+            let wrote = writer.release(term, pod, one, &hostname, plan).await;
+            if wrote == Wrote::Done {
+                let since = pod
+                    .gated_at
+                    .map(|at| Timestamp::now().duration_since(at).as_secs_f64());
+                writer.metrics.placed(since, own);
+            }
+            (one, pod, wrote)
+        });
+        let done: Vec<(&Placed, &Arc<Pod>, Wrote)> = futures_util::stream::iter(releases)
+            .buffer_unordered(AT_ONCE)
+            .collect()
+            .await;
+        let mut whole = true;
+        for (one, pod, wrote) in done {
+            match wrote {
+                Wrote::Done => {
+                    let sent = Mark::Sent(one.node.clone(), one.replaces.clone());
+                    self.state.mark(pod, sent);
+                    self.failed.remove(&pod.uid);
+                    self.said.remove(&pod.uid);
+                    let words = format!("Goes to {} (plan {plan})", one.words);
+                    // An event more or less changes nothing: nobody waits for it.
+                    let said = (term.clone(), Arc::clone(pod), "Placed", words);
+                    let _ = self.events.try_send(said);
+                }
+                // A watch brings what is.
+                Wrote::Changed => whole = false,
+                Wrote::Fenced => return false,
+                Wrote::Failed(why) | Wrote::Refused(why) => {
+                    whole = false;
+                    self.journal.say("a gate cannot be taken off", &why);
+                    self.back_off(&pod.uid);
+                }
+            }
+        }
+        whole
+    }
+}

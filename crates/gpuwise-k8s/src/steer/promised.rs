@@ -1,0 +1,262 @@
+//! Places that are promised: to pods that were nominated while others leave, and to those that start in the stead
+//! of pods that move. Read off the pods alone, so that whoever leads next keeps what was promised.
+
+use super::{
+    Node, Place, Pod, Seen,
+    cut::{self, is_cut},
+    gangs::{gang_of, size_of},
+};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A place that is kept for a pod.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Promise {
+    pub node: String,
+    /// The room is there now.
+    pub ready: bool,
+    /// The uid of the pod in whose stead it starts.
+    pub replaces: Option<String>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Promised {
+    /// By the pod's place in [`Seen::pods`].
+    pub to: BTreeMap<usize, Promise>,
+    /// Pods that move and nobody starts in their stead yet: the place is kept for what they ask.
+    pub kept: BTreeMap<usize, String>,
+    /// Nodes on which somebody is nominated and the room is not there.
+    pub awaited: BTreeSet<String>,
+}
+
+/// What is left of a node: cores, MiB, and each resource.
+#[derive(Debug, Clone, Default)]
+struct Left<'a> {
+    cpu: i128,
+    memory: i128,
+    units: BTreeMap<&'a str, i64>,
+}
+
+impl<'a> Left<'a> {
+    fn of(node: &'a Node, units: impl Iterator<Item = (&'a str, u32)>) -> Self {
+        Self {
+            cpu: node.cpu_milli.into(),
+            memory: node.memory_mib.into(),
+            units: units
+                .map(|(name, count)| (name, i64::from(count)))
+                .collect(),
+        }
+    }
+
+    fn take(&mut self, pod: &'a Pod) {
+        self.cpu -= i128::from(pod.cpu_milli);
+        self.memory -= i128::from(pod.memory_mib);
+        if let Some(ask) = &pod.ask {
+            *self.units.entry(&ask.resource).or_default() -= i64::from(ask.count);
+        }
+    }
+
+    fn whole(&self) -> bool {
+        self.cpu >= 0 && self.memory >= 0 && self.units.values().all(|left| *left >= 0)
+    }
+
+    fn fits(&self, pod: &'a Pod) -> bool {
+        let mut one = self.clone();
+        one.take(pod);
+        let of = |ask: &super::Ask| {
+            one.units
+                .get(ask.resource.as_str())
+                .is_some_and(|n| *n >= 0)
+        };
+        one.cpu >= 0 && one.memory >= 0 && pod.ask.as_ref().is_none_or(of)
+    }
+}
+
+/// All that is promised and can be kept.
+pub(super) fn promised(seen: &Seen) -> Promised {
+    let mut found = Promised::default();
+    let moving = stand_ins(seen, &mut found);
+    nominated(seen, &mut found, &moving);
+    let nodes: BTreeMap<&str, &Node> = seen
+        .nodes
+        .iter()
+        .map(|node| (node.name.as_str(), &**node))
+        .collect();
+    if found.to.is_empty() && found.kept.is_empty() {
+        return found;
+    }
+    drop_broken(seen, &nodes, &mut found);
+    let mut now = ledger(seen, &nodes, &|_| true, false);
+    for (at, node) in &found.kept {
+        if let (Some(left), Some(pod)) = (now.get_mut(node.as_str()), seen.pods.get(*at)) {
+            left.take(pod);
+        }
+    }
+    for (at, promise) in &mut found.to {
+        let Some(pod) = seen.pods.get(*at) else {
+            continue;
+        };
+        let closed = nodes
+            .get(promise.node.as_str())
+            .is_none_or(|node| is_cut(node));
+        if let Some(left) = now.get_mut(promise.node.as_str()) {
+            promise.ready = !closed && left.fits(pod);
+            left.take(pod);
+        }
+    }
+    together(seen, &mut found);
+    let waits = found.to.values().filter(|promise| !promise.ready);
+    found.awaited = waits.map(|promise| promise.node.clone()).collect();
+    found
+}
+
+/// Who starts in the stead of a pod that moves: the first of its owner that waits and asks the same.
+fn stand_ins(seen: &Seen, found: &mut Promised) -> BTreeSet<usize> {
+    let mut taken = BTreeSet::new();
+    for (at, pod) in seen.pods.iter().enumerate() {
+        let Some((node, _)) = pod.standing.moves.as_ref().filter(|_| !pod.standing.ends) else {
+            continue;
+        };
+        let is_there =
+            |other: &&std::sync::Arc<Pod>| other.standing.replaces.as_ref() == Some(&pod.uid);
+        if seen.pods.iter().any(|other| is_there(&other)) {
+            continue;
+        }
+        let double = seen.pods.iter().enumerate().find(|(one, other)| {
+            other.place == Place::Gated
+                && other.namespace == pod.namespace
+                && other.owner == pod.owner
+                && other.ask == pod.ask
+                && !taken.contains(one)
+        });
+        match double {
+            Some((double, _)) => {
+                taken.insert(double);
+                found.to.insert(
+                    double,
+                    Promise {
+                        node: node.clone(),
+                        ready: false,
+                        replaces: Some(pod.uid.clone()),
+                    },
+                );
+            }
+            None => {
+                found.kept.insert(at, node.clone());
+            }
+        }
+    }
+    taken
+}
+
+fn nominated(seen: &Seen, found: &mut Promised, moving: &BTreeSet<usize>) {
+    for (at, pod) in seen.pods.iter().enumerate() {
+        let Some(node) = &pod.standing.nominated else {
+            continue;
+        };
+        if pod.place == Place::Gated && pod.ask.is_some() && !moving.contains(&at) {
+            found.to.insert(
+                at,
+                Promise {
+                    node: node.clone(),
+                    ready: false,
+                    replaces: None,
+                },
+            );
+        }
+    }
+}
+
+/// What is left of nodes beside those of the pods on them that count.
+fn ledger<'a>(
+    seen: &'a Seen,
+    nodes: &BTreeMap<&'a str, &'a Node>,
+    counts: &dyn Fn(&Pod) -> bool,
+    later: bool,
+) -> BTreeMap<&'a str, Left<'a>> {
+    let mut all: BTreeMap<&str, Left<'_>> = BTreeMap::new();
+    for (name, node) in nodes {
+        let cut = later.then(|| cut::expected(node, &seen.boards)).flatten();
+        let left = match cut {
+            Some((resource, count)) => {
+                Left::of(node, std::iter::once((resource_of(seen, &resource), count)))
+            }
+            None => Left::of(
+                node,
+                node.accelerators.iter().map(|(k, n)| (k.as_str(), *n)),
+            ),
+        };
+        all.insert(name, left);
+    }
+    for pod in seen.pods.iter().filter(|pod| !pod.waits() && counts(pod)) {
+        if let Some(left) = pod.place.node().and_then(|node| all.get_mut(node)) {
+            left.take(pod);
+        }
+    }
+    all
+}
+
+/// The name of a resource as somebody asks for it, so that it lives as long as what was seen.
+fn resource_of<'a>(seen: &'a Seen, name: &str) -> &'a str {
+    let asks = seen.pods.iter().filter_map(|pod| pod.ask.as_ref());
+    let mut asks = asks.filter(|ask| ask.resource == name);
+    asks.next().map_or("", |ask| &ask.resource)
+}
+
+/// Takes back what cannot be kept: the node is gone or closed, or others are in the way who do not leave. A gang
+/// keeps all of it or nothing.
+fn drop_broken(seen: &Seen, nodes: &BTreeMap<&str, &Node>, found: &mut Promised) {
+    let mut later = ledger(seen, nodes, &|pod| !goes(pod), true);
+    let kept = found.kept.iter();
+    let all = kept.chain(found.to.iter().map(|(at, promise)| (at, &promise.node)));
+    for (at, node) in all {
+        if let (Some(left), Some(pod)) = (later.get_mut(node.as_str()), seen.pods.get(*at)) {
+            left.take(pod);
+        }
+    }
+    let broken = |at: usize, name: &str| {
+        let (Some(node), Some(pod)) = (nodes.get(name), seen.pods.get(at)) else {
+            return true;
+        };
+        let whole = later.get(name).is_some_and(Left::whole);
+        !node.open || !pod.constraint.admits_but(node, cut::CUTTING) || !whole
+    };
+    found.kept.retain(|at, node| !broken(*at, node));
+    found.to.retain(|at, promise| !broken(*at, &promise.node));
+    // Of each gang: who waits, who of them was promised a place, who has one.
+    let mut counts: BTreeMap<_, (usize, usize, usize)> = BTreeMap::new();
+    for (at, pod) in seen.pods.iter().enumerate() {
+        let Some(gang) = gang_of(pod) else { continue };
+        let (waiting, promised, placed) = counts.entry(gang).or_default();
+        *waiting += usize::from(pod.waits());
+        *placed += usize::from(!pod.waits());
+        *promised += usize::from(found.to.contains_key(&at));
+    }
+    found.to.retain(|at, _| {
+        let Some(gang) = seen.pods.get(*at).and_then(|pod| gang_of(pod)) else {
+            return true;
+        };
+        let (waiting, promised, placed) = counts.get(&gang).copied().unwrap_or_default();
+        let size = size_of(seen, gang.0, gang.2).map_or(waiting, |size| size as usize);
+        promised >= size.saturating_sub(placed).min(waiting)
+    });
+}
+
+/// Of a gang nobody goes before the room of all is there.
+fn together(seen: &Seen, found: &mut Promised) {
+    let gang = |at: &usize| seen.pods.get(*at).and_then(|pod| gang_of(pod));
+    let late: BTreeSet<_> = found
+        .to
+        .iter()
+        .filter(|(_, promise)| !promise.ready)
+        .filter_map(|(at, _)| gang(at))
+        .collect();
+    for (at, promise) in &mut found.to {
+        promise.ready &= gang(at).is_none_or(|gang| !late.contains(&gang));
+    }
+}
+
+/// Whether a pod leaves its place: it ends, is to leave, or another starts in its stead.
+pub(super) fn goes(pod: &Pod) -> bool {
+    let standing = &pod.standing;
+    standing.ends || standing.leaves || standing.moves.is_some()
+}
