@@ -157,17 +157,22 @@ fn waits(saved: &Saved, flags: &Flags) -> anyhow::Result<(Target, f64)> {
         Problem::new("the deployment has no target of the time to first token")
             .hint("say one: --ttft p95:1s")
     })?;
-    let alone = saved.deployment.figures.ttft.value;
+    Ok((target, left_of(target, &saved.deployment)?))
+}
+
+/// Seconds of a target of the time to first token that a request may wait.
+pub(super) fn left_of(target: Target, deployment: &Deployment) -> anyhow::Result<f64> {
+    let alone = deployment.figures.ttft.value;
     let left = target.at_most.get() - alone;
-    if left <= 0.0 {
-        return Err(Problem::new(format!(
-            "a first token takes {alone:.3} s without any queue; {} cannot be kept",
-            target.at_most
-        ))
-        .hint("a longer --ttft, or a plan with a faster GPU")
-        .into());
+    if left > 0.0 {
+        return Ok(left);
     }
-    Ok((target, left))
+    Err(Problem::new(format!(
+        "a first token takes {alone:.3} s without any queue; {} cannot be kept",
+        target.at_most
+    ))
+    .hint("a longer --ttft, or a plan with a faster GPU")
+    .into())
 }
 
 /// What is asked: a replica, and what it is to keep.
