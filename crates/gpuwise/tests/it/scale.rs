@@ -642,6 +642,15 @@ fn engines_of_deployments_are_fed_by_tokens() {
         serving(&by_tokens),
         serving(&by_requests)
     );
+    // A plan counts them as well: at the same rate the end needs more than the beginning.
+    let asked_plan = ["scale", "plan", "deployment.json", "--trace", "longer.csv"];
+    let plan = place.run(&[&asked_plan[..], &["--start", "60s", "--format", "json"]].concat());
+    let plan: serde_json::Value = serde_json::from_str(&plan.out).expect("JSON");
+    assert!(plan["max"].as_u64() > plan["min"].as_u64(), "{plan}");
+    assert!(
+        plan["notes"].to_string().contains("by their tokens"),
+        "{plan}"
+    );
     // On machines that are lost for good there is nothing.
     let lost = "[[machines]]\npool = \"POOL\"\nnodes = 40\ngpus = 4\n\n[[loss]]\nof = \"pool\"\nat = \"30m\"\noutage = \"30m\"\n";
     let pool = by_tokens["mixes"][0]["variants"][0]["pool"]
