@@ -80,7 +80,8 @@ def dashboard_rules(board):
 
 def grafanas_linter():
     if linter := shutil.which("dashboard-linter"):
-        subprocess.run([linter, "lint", "--strict", deploy / "grafana/broker.json"], check=True)
+        for board in ("broker.json", "operator.json"):
+            subprocess.run([linter, "lint", "--strict", deploy / "grafana" / board], check=True)
     else:
         print("without dashboard-linter: its rules as this script knows them")
 
@@ -107,9 +108,12 @@ def flags_are_there():
 def main():
     board = json.loads((deploy / "grafana/broker.json").read_text())
     dashboard_rules(board)
+    # Its queries are asked where an operator runs: operator_tiers.py.
+    dashboard_rules(json.loads((deploy / "grafana/operator.json").read_text()))
     grafanas_linter()
     flags_are_there()
-    subprocess.run(["promtool", "check", "rules", deploy / "prometheus/alerts.yaml"], check=True)
+    for rules in ("alerts.yaml", "operator.yaml"):
+        subprocess.run(["promtool", "check", "rules", deploy / "prometheus" / rules], check=True)
     if shutil.which("systemd-analyze"):
         unit = (deploy / "systemd/gpuwise.service").read_text().replace("/usr/bin/gpuwise", binary)
         with tempfile.TemporaryDirectory() as folder:

@@ -20,8 +20,10 @@ import threading
 import time
 
 import operator_parts
+import operator_tiers
 from cluster import Cluster, Prometheus, free_port, until
 from cluster_inventory import Inventory
+from cluster_pools import pools
 
 NAME = "llama-3-1-8b"
 # Requests a second that a replica serves, by --rate.
@@ -41,7 +43,7 @@ class Check:
         self.prometheus = f"http://127.0.0.1:{metrics.server_address[1]}"
         self.cluster = Cluster(start, folder)
         self.port, self.external, self.scalers, self.shown = free_port(), free_port(), [], []
-        self.operators = None
+        self.operators, self.tiered = None, None
 
     def run(self, *words):
         environment = {**os.environ, "GPUWISE_OFFLINE": "1"}
@@ -245,6 +247,10 @@ class Check:
         """What `fleet import` says of the cluster is what kubectl says."""
         Inventory(self).run()
 
+    def pools(self):
+        """InferencePools, and who an endpoint picker finds in one."""
+        pools(self)
+
     def operator(self):
         """Pods with gates, placed by the kernel and bound by kube-scheduler."""
         # The plan's own pod would hold a GPU of one of its nodes.
@@ -253,8 +259,17 @@ class Check:
         self.operators = operator_parts.Operator(self)
         operator_parts.part(self, self.operators)
 
+    def tiers(self):
+        """GpuWorkloads follow what a real Prometheus says of them."""
+        if not shutil.which("prometheus") or not shutil.which("promtool"):
+            print("SKIPPED: prometheus is not installed: nothing follows what it says", flush=True)
+            return
+        self.tiered = operator_tiers.Tiers(self)
+        self.tiered.run()
+
     def stop(self):
         self.operators and self.operators.stop()
+        self.tiered and self.tiered.stop()
         for scaler in self.scalers:
             scaler.kill()
         self.cluster.stop()
@@ -274,7 +289,7 @@ def main(gpuwise, start, folder):
     check = Check(gpuwise, start, folder)
     try:
         check.cluster.apply(check.pods)
-        for part in os.environ.get("GPUWISE_PARTS", "operator inventory schemas keda ours external_metrics quota").split():
+        for part in os.environ.get("GPUWISE_PARTS", "operator tiers inventory pools schemas keda ours external_metrics quota").split():
             getattr(check, part)()
     finally:
         check.stop()

@@ -4,9 +4,9 @@ use crate::error::Problem;
 use std::{fs, path::Path};
 use ureq::tls::{PemItem, RootCerts, parse_pem};
 
-/// Those of `--ca-file`.
-pub(crate) fn authorities(path: &Path) -> anyhow::Result<RootCerts> {
-    let cannot = || Problem::new(format!("--ca-file: cannot read {}", path.display()));
+/// Those of the file that a flag names.
+pub(crate) fn authorities(flag: &str, path: &Path) -> anyhow::Result<RootCerts> {
+    let cannot = || Problem::new(format!("{flag}: cannot read {}", path.display()));
     let bytes = fs::read(path).map_err(|error| cannot().because(error))?;
     let mut certificates = Vec::new();
     for item in parse_pem(&bytes) {

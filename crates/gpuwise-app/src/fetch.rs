@@ -115,7 +115,7 @@ mod connected {
             let patience = Some(Duration::from_nanos(timeout.0.max(1)));
             let mut tls = TlsConfig::builder();
             if let Some(path) = &access.ca_file {
-                tls = tls.root_certs(authorities(path)?);
+                tls = tls.root_certs(authorities("--ca-file", path)?);
             }
             let agent = Agent::config_builder()
                 .timeout_global(patience)

@@ -14,6 +14,8 @@ pub mod catalogue;
 pub mod commands;
 #[doc(hidden)]
 pub mod engine;
+#[cfg(feature = "serve")]
+mod engine_page;
 pub mod error;
 #[doc(hidden)]
 pub mod examples;
@@ -44,6 +46,8 @@ pub mod progress;
 pub mod prometheus;
 #[doc(hidden)]
 pub mod questions;
+#[cfg(feature = "serve")]
+mod redfish;
 pub mod schemas;
 pub mod settings;
 #[doc(hidden)]

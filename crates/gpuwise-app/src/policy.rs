@@ -429,6 +429,13 @@ impl Rules {
         Ok(Pairs(pairs.collect::<anyhow::Result<_>>()?))
     }
 
+    /// Whether pooled GPUs that are idle go back.
+    #[cfg(feature = "serve")]
+    pub(crate) fn gives_back(&self) -> bool {
+        let part = self.file.upkeep.as_ref();
+        part.is_some_and(|part| part.detach_after.is_some())
+    }
+
     fn tidy(&self) -> anyhow::Result<Option<Tidy>> {
         let none = UpkeepPart::default();
         let part = self.file.upkeep.as_ref().unwrap_or(&none);

@@ -118,3 +118,23 @@ pub fn problem(error: &PrometheusError) -> Problem {
         None => problem,
     }
 }
+
+/// The one value of a query; all of several series together.
+///
+/// # Errors
+/// When the server cannot be asked, or there is no series.
+#[cfg(feature = "serve")]
+pub fn value(client: &Client, query: &str) -> Result<f64, String> {
+    let (mut sum, mut count) = (0.0, 0_u64);
+    let answered = client.instant(query, None, |series| {
+        if let Some(value) = series.value() {
+            sum += value;
+            count += 1;
+        }
+    });
+    match answered {
+        Ok(_) if count == 0 => Err(format!("the query gives no series: {query}")),
+        Ok(_) => Ok(sum),
+        Err(error) => Err(problem(&error).to_string()),
+    }
+}

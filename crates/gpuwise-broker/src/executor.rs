@@ -3,7 +3,7 @@
 //! An order is known by what it is about and by its attempt; told twice, it is carried out once. What is
 //! observed names the order that it answers; an answer to an order that is over changes nothing.
 
-use gpuwise_domain::placement::{Action, Attempt, JobId, NodeId};
+use gpuwise_domain::placement::{Action, Attempt, FailureCause, JobId, NodeId};
 use gpuwise_units::Nanoseconds;
 
 /// Which order.
@@ -51,6 +51,8 @@ pub enum Observation {
     Done(OrderId),
     Failed {
         order: OrderId,
+        cause: FailureCause,
+        /// The same in words, for people.
         reason: String,
     },
     /// What ran on a lease has ended by itself.
@@ -74,6 +76,39 @@ pub enum Observation {
         /// Who says it.
         by: String,
     },
+    /// What whoever composes hosts says of a pooled GPU.
+    Gpu {
+        /// Its lasting id.
+        uid: String,
+        seen: GpuSeen,
+    },
+}
+
+impl Observation {
+    /// An order could not be carried out, and only in words is known why.
+    pub const fn failed(order: OrderId, reason: String) -> Self {
+        let cause = FailureCause::Unknown;
+        Self::Failed {
+            order,
+            cause,
+            reason,
+        }
+    }
+}
+
+/// Where a pooled GPU is, as whoever composes hosts says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum GpuSeen {
+    /// In its pool, for whoever asks.
+    Free,
+    /// Attached to the node of this name.
+    At(String),
+    /// Somebody else has it.
+    Taken,
+    /// It is there and does not work.
+    Failed,
+    /// Nobody knows of it.
+    Missing,
 }
 
 /// How a node is, as whoever runs it says.

@@ -157,7 +157,11 @@ impl Broker {
     pub fn observe_at(&self, now: Nanoseconds, observation: &Observation) -> Vec<BrokerEvent> {
         match observation {
             Observation::Done(order) => self.done(*order),
-            Observation::Failed { order, reason } => self.failed(now, *order, reason),
+            Observation::Failed {
+                order,
+                cause,
+                reason,
+            } => self.failed(now, *order, *cause, reason),
             Observation::Exited {
                 job,
                 order,
@@ -173,6 +177,7 @@ impl Broker {
                 known.then(|| fleet(&event)).into_iter().collect()
             }
             Observation::Node { name, seen, by } => self.node_seen(name, *seen, by),
+            Observation::Gpu { uid, seen } => self.gpu_seen(now, uid, seen),
         }
     }
 
@@ -203,14 +208,20 @@ impl Broker {
         }
     }
 
-    fn failed(&self, now: Nanoseconds, order: OrderId, reason: &str) -> Vec<BrokerEvent> {
+    fn failed(
+        &self,
+        now: Nanoseconds,
+        order: OrderId,
+        cause: FailureCause,
+        reason: &str,
+    ) -> Vec<BrokerEvent> {
         match self.orders.get(&order) {
             Some(Work::Act { action, attempt }) if self.world.is_under_way(action) => {
                 let failed = Event::Failed {
                     action: action.clone(),
                     attempt: *attempt,
                     failure: Failure {
-                        cause: FailureCause::Unknown,
+                        cause,
                         what: reason.to_owned(),
                     },
                 };

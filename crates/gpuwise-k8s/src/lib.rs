@@ -10,4 +10,5 @@ pub mod objects;
 pub mod operator;
 pub mod resources;
 pub mod steer;
+pub mod tiers;
 pub mod watch;

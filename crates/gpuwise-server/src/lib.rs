@@ -20,6 +20,8 @@ mod message;
 mod observe;
 mod oidc;
 mod origin;
+mod picker;
+pub mod redfish;
 mod replay;
 mod scaler;
 mod scaling;
@@ -40,9 +42,10 @@ pub use executor::{
 };
 pub use http::{TlsError, TlsFiles, openapi};
 pub use oidc::{OidcError, OidcSettings};
+pub use picker::{EngineLoad, Membership, PickerSettings, PoolSettings, picker};
 pub use replay::Replay;
 pub use scaler::{
-    Defined, Difference, Listening, ScalerError, ScalerSettings, Services, replayed, scaler,
+    Defined, Difference, Followed, Listening, ScalerError, ScalerSettings, Services, replayed, scaler,
 };
 pub use serve::{ExecutorKind, Said, ServeError, Settings, serve};
 pub use snapshots::{Made, SnapshotError, keep as keep_snapshot, snapshot};

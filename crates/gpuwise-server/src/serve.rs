@@ -43,6 +43,15 @@ pub fn serve(
     // after a second, and then after three.
     let _ = rustix::net::listen(&listener, QUEUE);
     let address = listener.local_addr().map_err(listen)?;
+    let picker = settings.picker.map(|address| {
+        let listener = TcpListener::bind(address)?;
+        listener.set_nonblocking(true)?;
+        Ok(listener)
+    });
+    let picker = picker.transpose().map_err(|source| ServeError::Listen {
+        address: settings.picker.unwrap_or(address),
+        source,
+    })?;
     let standing = Standing::new(Arc::clone(say));
     let gate = Arc::new(Gate::new(standing.clone()));
     if let Some(files) = &settings.tls {
@@ -53,7 +62,7 @@ pub fn serve(
     let tls = settings.tls.clone();
     let answering = thread::Builder::new()
         .name("http".into())
-        .spawn(move || http::run(listener, tls, behind, told))
+        .spawn(move || http::run(listener, picker, tls, behind, told))
         .map_err(thread_of("the HTTP server"))?;
     let has_tls = settings.tls.is_some();
     let started = start(settings, desk, address, (&gate, &closing), &**say);

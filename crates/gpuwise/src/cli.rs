@@ -89,6 +89,7 @@ const GROUPS: [(&str, &[&str]); 8] = [
         &[
             "serve",
             "operator",
+            "epp",
             "engine",
             "doctor",
             "tenant",

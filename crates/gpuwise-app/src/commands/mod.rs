@@ -14,6 +14,8 @@ pub mod compare;
 pub mod composed;
 pub mod declared;
 mod differences;
+#[cfg(feature = "serve")]
+pub mod epp;
 pub mod evidence;
 pub mod fleet;
 pub mod forecast;
@@ -294,6 +296,16 @@ pub enum Command {
     /// Exit code 0: it was stopped. 2: the input is wrong, or the log cannot be written.
     #[cfg(feature = "serve")]
     Serve(Box<broker::Serve>),
+    /// Pick the endpoint of each request for a gateway: an endpoint picker (EPP) of the inference extension
+    ///
+    /// Envoy, and gateways built on it, ask by external processing over gRPC (ext_proc, FULL_DUPLEX_STREAMED or
+    /// BUFFERED; with STREAMED or NONE by the headers alone); the endpoint goes back as the header and the metadata
+    /// x-gateway-destination-endpoint. Rules of routing are those of `gpuwise simulate --router`; engines are asked
+    /// at /metrics what they have to do. Who waits is told why: 503 where nobody answers, 429 where all are full.
+    ///
+    /// Exit code 0: it was stopped. 2: the input is wrong.
+    #[cfg(feature = "serve")]
+    Epp(Box<epp::Flags>),
     /// Answer as an inference engine would, at a given pace, with words that are made up
     ///
     /// OpenAI's API (chat and completions, streamed or whole), metrics by vLLM's names, and vLLM's sleep and
@@ -430,7 +442,7 @@ impl Command {
             Self::Watch(_) => AnswerName::Watch,
             Self::Workload(_) => AnswerName::Workload,
             #[cfg(feature = "serve")]
-            Self::Serve(_) | Self::Engine(_) | Self::Lease(_) => AnswerName::Lease,
+            Self::Serve(_) | Self::Engine(_) | Self::Epp(_) | Self::Lease(_) => AnswerName::Lease,
             #[cfg(feature = "serve")]
             Self::Doctor(_) => AnswerName::Doctor,
             #[cfg(feature = "kubernetes")]
@@ -511,6 +523,8 @@ pub fn run(context: &Context, command: &Command) -> anyhow::Result<Exit> {
         Command::Workload(flags) => workload::run(context, flags),
         #[cfg(feature = "serve")]
         Command::Serve(flags) => broker::serve(context, flags),
+        #[cfg(feature = "serve")]
+        Command::Epp(flags) => epp::run(context, flags),
         #[cfg(feature = "serve")]
         Command::Engine(flags) => broker::engine(context, flags),
         #[cfg(feature = "serve")]

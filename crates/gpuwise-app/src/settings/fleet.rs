@@ -1,5 +1,6 @@
 //! Flags of `gpuwise fleet`.
 
+use super::RedfishFlags;
 use clap::{Args, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
@@ -32,6 +33,9 @@ pub enum FleetCommand {
     /// does not agree is told on standard error. With --watch the files are written again after each change,
     /// until it is interrupted; without --output it prints the changes.
     ///
+    /// With --redfish hosts and pools of GPUs are those of a CompositionService: blocks of type Compute, blocks of
+    /// one GPU, and zones. What it does not say stands as a comment.
+    ///
     /// Exit code 0: written. 2: an output cannot be read, or the cluster not be asked.
     Import(FleetImport),
 }
@@ -55,7 +59,7 @@ pub struct FleetCheck {
 #[derive(Debug, Args)]
 pub struct FleetImport {
     /// Outputs of tools
-    #[arg(value_name = "FILE", required_unless_present_any = ["kubeconfig", "context", "in_cluster"])]
+    #[arg(value_name = "FILE", required_unless_present_any = ["kubeconfig", "context", "in_cluster", "redfish"])]
     pub files: Vec<PathBuf>,
     /// Ask the Kubernetes of this kubeconfig
     #[arg(long, value_name = "FILE", conflicts_with = "files")]
@@ -66,6 +70,14 @@ pub struct FleetImport {
     /// Ask the Kubernetes that this runs in, by the service account of its pod
     #[arg(long, conflicts_with_all = ["files", "kubeconfig", "context"])]
     pub in_cluster: bool,
+    /// Ask the Redfish service that composes hosts of pooled GPUs, such as `https://fabric.example:8443`
+    #[arg(long, value_name = "URL", conflicts_with_all = ["files", "kubeconfig", "context", "in_cluster", "watch", "jobs"])]
+    pub redfish: Option<String>,
+    /// Pooled GPUs that a host can have at once: Redfish does not say it
+    #[arg(long, value_name = "COUNT", requires = "redfish", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub slots: Option<u32>,
+    #[command(flatten, next_help_heading = "Redfish")]
+    pub how: RedfishFlags,
     /// Go on, and write anew after each change; without --output print changes
     #[arg(long, conflicts_with = "files")]
     pub watch: bool,

@@ -14,6 +14,7 @@ mod memory;
 mod operators;
 mod place;
 mod plan;
+mod redfish;
 mod replay;
 mod simulate;
 mod table;
@@ -36,6 +37,7 @@ pub use place::{Capacity, HowFlags, Lint, Place};
 pub use plan::{
     EngineFlags, LimitFlags, MarketFlags, Plan, RuleName, SloFlags, TermsName, TrafficFlags,
 };
+pub use redfish::RedfishFlags;
 pub use replay::{Durations, Replay};
 pub use simulate::{
     ChangeFlags, ClusterFlags, EffortFlags, Load, RouterName, RunResultFlags, SchedulingName,

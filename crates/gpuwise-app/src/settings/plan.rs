@@ -83,8 +83,9 @@ pub struct TrafficFlags {
     /// A workload file (.toml, .json, .yaml); flags win over it
     #[arg(long, value_name = "FILE")]
     pub workload: Option<PathBuf>,
-    /// A launch command that runs already, such as 'vllm serve MODEL -tp 4': is it the right size?
-    #[arg(long, value_name = "COMMAND")]
+    /// What runs already, as a launch command such as 'vllm serve MODEL -tp 4', or a file with one or with a manifest
+    /// (Deployment, LeaderWorkerSet, KServe, Dynamo, values of llm-d): is it the right size?
+    #[arg(long, value_name = "COMMAND|FILE")]
     pub from: Option<String>,
 }
 

@@ -171,6 +171,9 @@ pub enum RouterName {
     PrefixAware,
     /// By cached blocks and load
     KvAware,
+    /// By weighted scores of prefix (3), queue (2) and free KV cache (2), the usual ones of llm-d
+    #[value(name = "llm-d")]
+    LlmD,
 }
 
 /// Which waiting request is next.

@@ -10,7 +10,7 @@ use gpuwise_sim::{
     cluster::{
         CoLocated, Duration, Failure, Failures, Link, Pool, RemotePrefill, Retry, Scenario,
         Sharing, StartUp,
-        routers::{CacheAware, KvAware, Measure, Routing},
+        routers::{CacheAware, KvAware, Measure, Routing, Scorer, Weighted},
     },
     cost::Sized,
     engine::Policy,
@@ -270,7 +270,8 @@ fn count(replicas: u32) -> u16 {
     u16::try_from(replicas).unwrap_or(u16::MAX)
 }
 
-fn routing(name: RouterName) -> Routing {
+/// The rule of a name.
+pub fn routing(name: RouterName) -> Routing {
     match name {
         RouterName::RoundRobin => Routing::RoundRobin,
         RouterName::LeastOutstanding => Routing::Least(Measure::Requests),
@@ -279,6 +280,16 @@ fn routing(name: RouterName) -> Routing {
         RouterName::Session => Routing::Session,
         RouterName::PrefixAware => Routing::CacheAware(CacheAware::default()),
         RouterName::KvAware => Routing::KvAware(KvAware::default()),
+        // The default profile of the Gateway API inference extension's endpoint picker.
+        RouterName::LlmD => {
+            let all = [
+                (Scorer::GuessedPrefix, 3.0),
+                (Scorer::Queue, 2.0),
+                (Scorer::KvFree, 2.0),
+            ];
+            let weighted = all.map(|(scorer, weight)| Weighted { scorer, weight });
+            Routing::Scored(weighted.into())
+        }
     }
 }
 

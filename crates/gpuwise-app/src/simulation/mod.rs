@@ -13,7 +13,7 @@ mod run;
 mod shapes;
 mod traffic;
 
-pub use cluster::Cluster;
+pub use cluster::{Cluster, routing};
 pub use deployment::{Neighbour, Shapes, Simulated, read, words};
 pub use questions::{Simulate, simulated};
 pub use run::{Run, run, run_many};

@@ -47,10 +47,7 @@ fn step(desk: &mut Desk, (what, a, b): (u8, u32, u32)) {
             for order in orders.into_iter().take(b as usize % 4) {
                 desk.observe(&if a.is_multiple_of(5) {
                     let reason = "it failed".into();
-                    Observation::Failed {
-                        order: order.id,
-                        reason,
-                    }
+                    Observation::failed(order.id, reason)
                 } else {
                     Observation::Done(order.id)
                 });

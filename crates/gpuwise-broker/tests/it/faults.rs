@@ -74,10 +74,7 @@ fn play(desk: &mut Desk, step: &Step, orders: &mut Vec<OrderId>) {
             let seen = if *well {
                 Observation::Done(id)
             } else {
-                Observation::Failed {
-                    order: id,
-                    reason: "failed".into(),
-                }
+                Observation::failed(id, "failed".into())
             };
             desk.observe(&seen);
         }

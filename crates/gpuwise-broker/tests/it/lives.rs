@@ -201,10 +201,7 @@ fn what_cannot_be_started_has_failed_after_a_few_tries() {
         desk.pass(3600);
         desk.decide();
         let order = desk.broker.orders().next().expect("an order");
-        desk.observe(&Observation::Failed {
-            order: order.id,
-            reason: "no such program".into(),
-        });
+        desk.observe(&Observation::failed(order.id, "no such program".into()));
     }
     let over = desk
         .broker

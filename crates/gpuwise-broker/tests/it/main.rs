@@ -10,6 +10,7 @@ mod loop_of_sizes;
 mod money;
 mod months;
 mod operated;
+mod pooled;
 mod pools;
 mod scaling;
 mod starts;

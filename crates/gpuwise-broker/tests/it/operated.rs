@@ -321,10 +321,7 @@ fn a_gpu_that_cannot_be_cut_is_tried_later_and_not_for_ever() {
             );
             tries += u32::from(cuts);
             desk.observe(&if cuts {
-                Observation::Failed {
-                    order: order.id,
-                    reason: "this user may not".into(),
-                }
+                Observation::failed(order.id, "this user may not".into())
             } else {
                 Observation::Done(order.id)
             });

@@ -136,10 +136,10 @@ fn what_cannot_be_read_is_tried_later_and_what_nobody_serves_goes() {
     let one = service(&mut site, "one", 60);
     pool(&mut site, 100);
     let order = orders(&site)[0].id;
-    site.observe(&Observation::Failed {
+    site.observe(&Observation::failed(
         order,
-        reason: "/models/one: no such file".into(),
-    });
+        "/models/one: no such file".into(),
+    ));
     assert!(kept(&site).is_empty() && orders(&site).is_empty());
     pool(&mut site, 100);
     assert!(orders(&site).is_empty(), "not at once");

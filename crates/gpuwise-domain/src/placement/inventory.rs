@@ -249,6 +249,9 @@ pub struct FabricPool {
     pub attach: Nanoseconds,
     /// From giving a GPU back until another node can ask for it.
     pub detach: Nanoseconds,
+    /// Whether GPUs come and go while jobs run on the node. Where not, the node is taken apart and composed anew:
+    /// nothing runs on it meanwhile.
+    pub hot_plug: bool,
 }
 
 /// GPUs reserved for a queue over a span of time.

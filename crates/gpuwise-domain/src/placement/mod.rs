@@ -39,7 +39,7 @@ pub use report::{
 };
 pub use serving::{ServingDay, ServingHolder, ServingRequest};
 pub use sharing::{IsolationLevel, SharingMeans, VgpuProfile, mps_milli, smallest_vgpu};
-pub use uid::Uid;
+pub use uid::{Uid, resource_block_of, resource_block_uid};
 
 use core::fmt;
 

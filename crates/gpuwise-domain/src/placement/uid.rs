@@ -3,6 +3,19 @@
 use alloc::{string::String, sync::Arc};
 use core::{fmt, ops::Deref};
 
+/// What stands before the Id of a resource block where that is a lasting id.
+const RESOURCE_BLOCK: &str = "ResourceBlocks/";
+
+/// The lasting id of what a fabric's manager calls by this resource block.
+pub fn resource_block_uid(id: &str) -> String {
+    [RESOURCE_BLOCK, id].concat()
+}
+
+/// The resource block that a lasting id names; `None`: it is no id of one.
+pub fn resource_block_of(uid: &str) -> Option<&str> {
+    uid.strip_prefix(RESOURCE_BLOCK)
+}
+
 /// What a node or a GPU is called for as long as it exists, wherever it stands in lists: the UID that an
 /// orchestrator gave a node, the UUID that a driver prints for a GPU. Empty: none is known.
 ///

@@ -1,7 +1,10 @@
 //! A launch command, with the facts of every engine.
 
 use gpuwise_domain::facts::EngineFacts;
-use gpuwise_read::{catalogue::read_engine_facts, launch::parse_all};
+use gpuwise_read::{
+    catalogue::read_engine_facts,
+    launch::{parse_all, pools},
+};
 use std::sync::LazyLock;
 
 static FACTS: LazyLock<Vec<EngineFacts>> = LazyLock::new(|| {
@@ -22,6 +25,7 @@ pub(crate) fn check(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else {
         return;
     };
+    let _ = pools(text, &FACTS);
     for launch in parse_all(text, &FACTS, None).unwrap_or_default() {
         let _ = (launch.layout(true), launch.layout(false));
         if let Some(share) = launch.memory_fraction {

@@ -48,6 +48,8 @@ pub struct Installation {
     pub replicas: u32,
     /// Where the API server reaches the webhook, where that is not by the Service.
     pub webhook_url: Option<String>,
+    /// The Prometheus that it asks what workloads do.
+    pub prometheus: Option<String>,
 }
 
 impl Installation {
@@ -105,6 +107,8 @@ impl Installation {
             json!(format!("--namespace={}", self.namespace)),
             json!(format!("--listen=0.0.0.0:{HEALTH_PORT}")),
         ];
+        let prometheus = self.prometheus.iter();
+        args.extend(prometheus.map(|url| json!(format!("--prometheus={url}"))));
         let mut ports = vec![json!({"name": "health", "containerPort": HEALTH_PORT})];
         if self.mode == Mode::Act {
             args.push(json!(format!("--webhook=0.0.0.0:{WEBHOOK_PORT}")));

@@ -10,6 +10,7 @@ fn installation(mode: Mode) -> Installation {
         image: "ghcr.io/gpuwise/gpuwise:latest".into(),
         replicas: 2,
         webhook_url: None,
+        prometheus: None,
     }
 }
 

@@ -3,6 +3,7 @@
 use super::{
     Journal, Settings, Sizer,
     lead::Term,
+    meter::Wanted,
     metrics::Metrics,
     own,
     seen::State,
@@ -64,7 +65,9 @@ pub(super) struct Looks {
     /// What was last said of pods that wait, and when.
     said: BTreeMap<String, (&'static str, String, Instant)>,
     own: own::Written,
-    workloads: workloads::Done,
+    workloads: workloads::Workloads,
+    /// What is to be measured; `None`: nobody measures.
+    wanted: Option<watch::Sender<Arc<Wanted>>>,
 }
 
 impl Looks {
@@ -73,7 +76,7 @@ impl Looks {
         settings: &Settings,
         terms: watch::Receiver<Option<Term>>,
         products: watch::Sender<Arc<BTreeSet<String>>>,
-        metrics: Arc<Metrics>,
+        (metrics, wanted): (Arc<Metrics>, Option<watch::Sender<Arc<Wanted>>>),
     ) -> Self {
         let writer = Writer { client, metrics };
         let (events, said) = mpsc::channel(EVENTS);
@@ -91,7 +94,8 @@ impl Looks {
             failed: BTreeMap::new(),
             said: BTreeMap::new(),
             own: own::Written::default(),
-            workloads: workloads::Done::default(),
+            workloads: workloads::Workloads::default(),
+            wanted,
         }
     }
 
@@ -141,7 +145,7 @@ impl Looks {
         self.failed.clear();
         self.said.clear();
         self.own = own::Written::default();
-        self.workloads = workloads::Done::default();
+        self.workloads = workloads::Workloads::default();
     }
 
     async fn look(&mut self, term: &Term) {
@@ -192,9 +196,25 @@ impl Looks {
         }
         if let Some(sizer) = self.sizer.clone() {
             let acts = self.mode == Mode::Act;
-            self.workloads
-                .look(term, &self.writer, &self.state, &*sizer, acts)
-                .await;
+            let mut hands = workloads::Hands {
+                term,
+                writer: &self.writer,
+                state: &self.state,
+                sizer: &*sizer,
+                acts,
+                says: self.mode != Mode::Observe,
+                measures: self.wanted.is_some(),
+                plan: &mut self.plan,
+            };
+            self.workloads.look(&mut hands, self.state.measured()).await;
+            if let Some(wanted) = &self.wanted {
+                let new = workloads::wanted(&self.state, acts);
+                wanted.send_if_modified(|old| {
+                    let another = **old != *new;
+                    *old = new;
+                    another
+                });
+            }
         }
         self.writer
             .metrics

@@ -52,6 +52,10 @@ struct Counted {
     results: BTreeMap<&'static str, u64>,
     requests: BTreeMap<(&'static str, u16), u64>,
     waiting: BTreeMap<&'static str, u64>,
+    told: BTreeMap<String, u64>,
+    slos: BTreeMap<&'static str, u64>,
+    cost: BTreeMap<String, f64>,
+    adopted: Histogram,
 }
 
 /// What the operator counts.
@@ -110,6 +114,21 @@ impl Metrics {
             all.decisions.add(seconds);
             all.waiting = waiting;
         });
+    }
+
+    /// Something was said of a workload: the reason of an event.
+    pub(super) fn told(&self, reason: &str) {
+        self.change(|all| *all.told.entry(reason.to_owned()).or_default() += 1);
+    }
+
+    /// GpuWorkloads by whether their SLOs are kept, and what their pods hold costs an hour, by currency.
+    pub(super) fn workloads(&self, slos: BTreeMap<&'static str, u64>, cost: BTreeMap<String, f64>) {
+        self.change(|all| (all.slos, all.cost) = (slos, cost));
+    }
+
+    /// A warm pod is a replica, so many seconds after it was wanted.
+    pub(super) fn adopted(&self, seconds: f64) {
+        self.change(|all| all.adopted.add(seconds));
     }
 
     /// A gate is off: so many seconds after it was put on, and of these until we began to write, where that is
@@ -209,6 +228,20 @@ impl Metrics {
             for (reason, count) in &all.waiting {
                 let _ = writeln!(out, "gpuwise_operator_pods_waiting{{reason=\"{reason}\"}} {count}");
             }
+            out.push_str("# HELP gpuwise_operator_workload_events_total What was said of workloads, by reason.\n# TYPE gpuwise_operator_workload_events_total counter\n");
+            for (reason, count) in &all.told {
+                let _ = writeln!(out, "gpuwise_operator_workload_events_total{{reason=\"{reason}\"}} {count}");
+            }
+            out.push_str("# HELP gpuwise_operator_workloads GpuWorkloads, by whether their SLO is kept.\n# TYPE gpuwise_operator_workloads gauge\n");
+            for slo in ["True", "False", "Unknown"] {
+                let count = all.slos.get(slo).copied().unwrap_or_default();
+                let _ = writeln!(out, "gpuwise_operator_workloads{{slo_kept=\"{slo}\"}} {count}");
+            }
+            out.push_str("# HELP gpuwise_operator_workloads_cost_per_hour What the pods of GpuWorkloads hold, by the price book.\n# TYPE gpuwise_operator_workloads_cost_per_hour gauge\n");
+            for (currency, cost) in &all.cost {
+                let _ = writeln!(out, "gpuwise_operator_workloads_cost_per_hour{{currency=\"{currency}\"}} {cost}");
+            }
+            all.adopted.write(out, "gpuwise_operator_adopt_seconds", "From more replicas being wanted to a warm pod being one.");
             all.looks.write(out, "controller_runtime_reconcile_time_seconds", "What a look takes, writes included.");
             all.decisions.write(out, "gpuwise_operator_decision_seconds", "What a decision takes, without reading and writing.");
             all.gated.write(out, "gpuwise_operator_gated_seconds", "From the gate put on to the gate taken off.");

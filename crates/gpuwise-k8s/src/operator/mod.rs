@@ -9,10 +9,12 @@ mod journal;
 mod keep;
 mod lead;
 mod look;
+mod meter;
 mod metrics;
 mod own;
 mod read;
 mod seen;
+mod served;
 mod watches;
 mod why;
 mod workloads;
@@ -20,9 +22,10 @@ mod writes;
 
 pub use journal::Journal;
 pub use lead::{Lead, Term};
+pub use meter::Measures;
 pub use metrics::Metrics;
 pub use why::{Answer, Why, why};
-pub use workloads::{Sized, Sizer, WorkloadAsk};
+pub use workloads::{AuditAsk, Audited, Meter, MeterAsk, PriceBook, Sized, Sizer, WorkloadAsk};
 
 use crate::{admission, manifests::Mode};
 use jiff::Timestamp;
@@ -50,6 +53,8 @@ pub struct Settings {
     pub lease: Duration,
     /// Sizes what GpuWorkloads ask for; `None`: they are left as they are.
     pub sizer: Option<Arc<dyn Sizer>>,
+    /// Measures what workloads do; `None`: nothing follows what is measured.
+    pub measures: Option<Measures>,
     pub journal: Arc<Journal>,
 }
 
@@ -170,7 +175,12 @@ async fn operate(
     watches::start(&client, &send);
     tokio::spawn(health::serve(health, Arc::clone(&metrics)));
     listening(address);
-    let looks = look::Looks::new(client, &settings, terms, products, metrics);
+    let wanted = settings.measures.clone().map(|measures| {
+        let (wanted, wants) = watch::channel(Arc::default());
+        tokio::spawn(meter::measure(measures, wants, send.clone()));
+        wanted
+    });
+    let looks = look::Looks::new(client, &settings, terms, products, (metrics, wanted));
     tokio::select! {
         () = looks.run(changes) => {}
         () = told => {}

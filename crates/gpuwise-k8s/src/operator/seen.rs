@@ -1,6 +1,7 @@
 //! What the watches have brought, as far as a decision needs it.
 
 use super::{
+    meter::Measured,
     read::{read_node, read_pod},
     watches::{Change, Own},
 };
@@ -93,6 +94,7 @@ pub(super) struct State {
     sent: BTreeMap<String, String>,
     /// When a watch first told of pods that wait behind our gate: by uid.
     arrived: BTreeMap<String, Instant>,
+    measured: Option<Measured>,
 }
 
 impl State {
@@ -107,9 +109,17 @@ impl State {
                 if matches!(*event, Event::InitDone) {
                     self.own_read.insert(which);
                 }
-                self.own.entry(which).or_default().take(*event)
+                let another = self.own.entry(which).or_default().take(*event);
+                // How far a Deployment is lies in its status.
+                another || matches!(which, Own::Served | Own::Tiered)
             }
             Change::Absent(which) => self.own_read.insert(which),
+            Change::Measured(mut new) => {
+                let old = self.measured.take();
+                new.audit = new.audit.take().or_else(|| old?.audit);
+                self.measured = Some(*new);
+                true
+            }
         }
     }
 
@@ -140,7 +150,14 @@ impl State {
             Some(inventory::State::Absent(_)) => !kind.needed(),
             _ => false,
         };
-        let own = [Own::Policy, Own::Prices, Own::Quota, Own::Workload];
+        let own = [
+            Own::Policy,
+            Own::Prices,
+            Own::Quota,
+            Own::Workload,
+            Own::Served,
+            Own::Tiered,
+        ];
         [Kind::Nodes, Kind::Pods, Kind::PodGroups]
             .into_iter()
             .all(read)
@@ -156,6 +173,21 @@ impl State {
             .flat_map(|kept| kept.all.values());
         all.filter_map(|object| serde_json::from_value(serde_json::to_value(object).ok()?).ok())
             .collect()
+    }
+
+    /// Objects of a kind as the API gives them.
+    pub(super) fn objects(&self, which: Own) -> impl Iterator<Item = &DynamicObject> {
+        let kept = self.own.get(&which).into_iter();
+        kept.flat_map(|kept| kept.all.values())
+    }
+
+    pub(super) const fn inventory(&self) -> &inventory::Inventory {
+        self.fold.inventory()
+    }
+
+    /// What was measured last.
+    pub(super) const fn measured(&self) -> Option<&Measured> {
+        self.measured.as_ref()
     }
 
     /// A pod was sent to a node, before a watch shows it.

@@ -1,5 +1,6 @@
 //! Watches of all that a look is made from, into one channel.
 
+use super::meter::Measured;
 use crate::{
     inventory::{self, Kind},
     resources::{
@@ -27,6 +28,7 @@ pub(super) enum Change {
     Own(Own, Box<Event<DynamicObject>>),
     /// Of this kind of ours there is nothing here, or it may not be read.
     Absent(Own),
+    Measured(Box<Measured>),
 }
 
 /// Kinds of ours.
@@ -36,7 +38,16 @@ pub(super) enum Own {
     Prices,
     Quota,
     Workload,
+    /// Deployments by which workloads are served.
+    Served,
+    /// Deployments of others that ask to be moved to the GPU that they need.
+    Tiered,
 }
+
+/// The label by which a Deployment of somebody's asks for that: `propose` or `auto`.
+pub(super) const TIERED: &str = "gpuwise.dev/tier";
+/// The label of all that a workload is served by.
+pub(super) const SERVED: &str = "gpuwise.dev/workload";
 
 /// A kind of ours as the API calls it.
 pub(super) fn api_resource<T: Resource>() -> ApiResource {
@@ -52,19 +63,40 @@ pub(super) fn start(client: &Client, send: &mpsc::Sender<Change>) {
     let node = |event| Change::Cluster(Box::new(inventory::Change::Node(event)));
     let pod = |event| Change::Cluster(Box::new(inventory::Change::Pod(event)));
     let group = |event| Change::Cluster(Box::new(inventory::Change::PodGroup(event)));
-    one(Api::all(all()), send, node, absent(Kind::Nodes));
-    one(Api::all(all()), send, pod, absent(Kind::Pods));
-    one(Api::all(all()), send, group, absent(Kind::PodGroups));
+    let any = watcher::Config::default;
+    one((Api::all(all()), any()), send, node, absent(Kind::Nodes));
+    one((Api::all(all()), any()), send, pod, absent(Kind::Pods));
+    one(
+        (Api::all(all()), any()),
+        send,
+        group,
+        absent(Kind::PodGroups),
+    );
     own::<GpuPolicySpec>(client, send, Own::Policy);
     own::<GpuPriceBookSpec>(client, send, Own::Prices);
     own::<GpuQuotaSpec>(client, send, Own::Quota);
     own::<GpuWorkloadSpec>(client, send, Own::Workload);
+    let deployments = ApiResource::from_gvk(&GroupVersionKind::gvk("apps", "v1", "Deployment"));
+    kept(
+        (Api::all_with(all(), &deployments), any().labels(SERVED)),
+        send,
+        Own::Served,
+    );
+    kept(
+        (Api::all_with(all(), &deployments), any().labels(TIERED)),
+        send,
+        Own::Tiered,
+    );
 }
 
 fn own<T: Resource>(client: &Client, send: &mpsc::Sender<Change>, which: Own) {
     let api = Api::all_with(client.clone(), &api_resource::<T>());
+    kept((api, watcher::Config::default()), send, which);
+}
+
+fn kept(watched: (Api<DynamicObject>, watcher::Config), send: &mpsc::Sender<Change>, which: Own) {
     one(
-        api,
+        watched,
         send,
         move |event| Change::Own(which, Box::new(event)),
         move |_| Change::Absent(which),
@@ -72,7 +104,7 @@ fn own<T: Resource>(client: &Client, send: &mpsc::Sender<Change>, which: Own) {
 }
 
 fn one<K>(
-    api: Api<K>,
+    (api, config): (Api<K>, watcher::Config),
     send: &mpsc::Sender<Change>,
     change: impl Fn(Event<K>) -> Change + Send + 'static,
     absent: impl Fn(String) -> Change + Send + 'static,
@@ -81,7 +113,7 @@ fn one<K>(
 {
     let send = send.clone();
     tokio::spawn(async move {
-        let stream = watcher(api, watcher::Config::default()).default_backoff();
+        let stream = watcher(api, config).default_backoff();
         let mut stream = std::pin::pin!(stream);
         while let Some(event) = stream.next().await {
             let taken = match event {

@@ -9,6 +9,7 @@ mod policy;
 mod price_book;
 mod quota;
 mod structural;
+mod tiering;
 mod workload;
 
 pub use condition::{Condition, Status, settled};
@@ -16,6 +17,10 @@ pub use definition::{definitions, reference};
 pub use policy::{BackfillName, GpuPolicySpec, GpuPolicyStatus, OrderName};
 pub use price_book::{GpuPrice, GpuPriceBookSpec, GpuPriceBookStatus};
 pub use quota::{GpuQuotaSpec, GpuQuotaStatus};
+pub use tiering::{
+    Avoided, Change, ChangeReason, Phase, Saved, ScaledBy, TieringMode, WorkloadScaling,
+    WorkloadTiering,
+};
 pub use workload::{Decided, GpuWorkloadSpec, GpuWorkloadStatus, WorkloadSlo, WorkloadTraffic};
 
 use serde::{Deserialize, Serialize};

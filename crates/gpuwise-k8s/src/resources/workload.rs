@@ -1,6 +1,8 @@
 //! `GpuWorkload`: a model, the promise to its users and their traffic; the GPUs follow from it.
 
-use super::{Column, Condition, Resource, Rule};
+use super::{
+    Avoided, Change, Column, Condition, Resource, Rule, Saved, WorkloadScaling, WorkloadTiering,
+};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -26,6 +28,12 @@ pub struct GpuWorkloadSpec {
     #[serde(default)]
     #[schema(minimum = 0, maximum = 10000)]
     pub replicas: Option<i32>,
+    /// How its replicas follow what comes; not set: there are as many as were decided.
+    #[serde(default)]
+    pub scaling: Option<WorkloadScaling>,
+    /// Whether what is measured gives it another GPU, slice or number of replicas; not set: it is proposed.
+    #[serde(default)]
+    pub tiering: Option<WorkloadTiering>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -61,15 +69,54 @@ pub struct WorkloadSlo {
 pub struct Decided {
     /// The GPU, by its name in the catalogue.
     pub gpu: String,
+    /// The same as nodes are labelled with it; several with commas.
+    pub product: String,
+    /// The MIG profile of it; not set: whole GPUs.
+    pub slice: Option<String>,
     pub gpus_per_replica: i64,
     pub replicas: i32,
     pub engine: String,
     /// How each number came about, in one line.
     pub why: String,
-    /// What it costs an hour at the price that is known; not set: none is known.
+    /// What it costs an hour by the price book, else by the lowest offer that is known; not set: none is known.
     pub cost_per_hour: Option<String>,
     /// Whether the SLO is expected to be kept, in words.
     pub slo: String,
+    /// The traffic that it was decided for.
+    pub traffic: WorkloadTraffic,
+    /// Requests a second that a replica serves within the SLO.
+    pub rate_per_replica: Option<String>,
+    /// Seconds from nothing until a replica serves: nine of ten starts take no longer.
+    pub start_seconds: Option<i64>,
+    /// The plan that decided it.
+    pub plan: String,
+}
+
+impl Decided {
+    /// Whether pods would be others: another GPU, slice, number of GPUs of each, or another engine.
+    pub fn differs(&self, other: &Self) -> bool {
+        let pod = |one: &Self| {
+            (
+                one.gpu.clone(),
+                one.slice.clone(),
+                one.gpus_per_replica,
+                one.engine.clone(),
+            )
+        };
+        pod(self) != pod(other)
+    }
+
+    /// `2 × 1 × L4`, as people read it.
+    pub fn words(&self) -> String {
+        let slice = self
+            .slice
+            .as_ref()
+            .map_or(String::new(), |slice| format!(" {slice}"));
+        format!(
+            "{} × {} × {}{slice}",
+            self.replicas, self.gpus_per_replica, self.gpu
+        )
+    }
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -77,11 +124,23 @@ pub struct Decided {
 pub struct GpuWorkloadStatus {
     pub observed_generation: i64,
     pub decision: Option<Decided>,
+    /// The decision before that, to which it goes back where its SLO is missed.
+    pub previous: Option<Decided>,
+    /// The change that is on its way.
+    pub change: Option<Change>,
+    /// GPUs on which it missed its SLO: not taken again for a while.
+    #[schema(max_items = 64)]
+    pub avoided: Vec<Avoided>,
+    /// What the last change was to save, and saved.
+    pub saved: Option<Saved>,
+    /// Looks in a row in which its SLO was missed.
+    pub missed: i32,
     /// Replicas that the decision has.
     pub replicas: i32,
     /// Pods of it, for `kubectl scale` and autoscalers.
     pub selector: String,
-    /// `Sized`: there are GPUs for it. `Applied`: its Deployment and Service are there.
+    /// `Sized`: there are GPUs for it. `Applied`: its objects are there. `Tiered`: whether it is where what is
+    /// measured puts it. `SloKept`: what Prometheus says of its SLO.
     pub conditions: Vec<Condition>,
 }
 
@@ -93,11 +152,33 @@ impl Resource for GpuWorkloadSpec {
     const SHORT: &'static str = "gw";
     const NAMESPACED: bool = true;
     const ABOUT: &'static str = "A model, the promise to its users and their traffic; its GPUs, Deployment and Service follow from it.";
-    const RULES: &'static [Rule] = &[Rule {
-        at: "spec",
-        rule: "self.model == oldSelf.model",
-        message: "another model is another workload: make a new one, and delete this one when it serves",
-    }];
+    const RULES: &'static [Rule] = &[
+        Rule {
+            at: "spec",
+            rule: "self.model == oldSelf.model",
+            message: "another model is another workload: make a new one, and delete this one when it serves",
+        },
+        Rule {
+            at: "spec",
+            rule: "!has(self.replicas) || !has(self.scaling)",
+            message: "replicas that follow what comes have no fixed number: leave `replicas` out, or `scaling`",
+        },
+        Rule {
+            at: "spec/scaling",
+            rule: "!has(self.minReplicas) || self.minReplicas <= self.maxReplicas",
+            message: "`minReplicas` is more than `maxReplicas`",
+        },
+        Rule {
+            at: "spec/scaling",
+            rule: "!has(self.warm) || self.warm <= self.maxReplicas",
+            message: "more than `maxReplicas` are never needed warm",
+        },
+        Rule {
+            at: "spec/scaling",
+            rule: "!has(self.warm) || !has(self.by) || self.by == 'operator'",
+            message: "warm pods become replicas where the operator writes their number: leave `by` out",
+        },
+    ];
     const COLUMNS: &'static [Column] = &[
         Column {
             name: "Model",
@@ -123,6 +204,16 @@ impl Resource for GpuWorkloadSpec {
             name: "Sized",
             kind: "string",
             path: ".status.conditions[?(@.type==\"Sized\")].status",
+        },
+        Column {
+            name: "SLO",
+            kind: "string",
+            path: ".status.conditions[?(@.type==\"SloKept\")].status",
+        },
+        Column {
+            name: "Tier",
+            kind: "string",
+            path: ".status.conditions[?(@.type==\"Tiered\")].reason",
         },
         Column {
             name: "Age",

@@ -30,6 +30,11 @@ pub struct ConnectError {
 }
 
 impl ConnectError {
+    /// This machine has no room for what watches.
+    pub(super) fn of_machine(error: std::io::Error) -> Self {
+        failed("a cluster cannot be watched from here", None, error)
+    }
+
     /// The cause, in the words of what failed.
     pub fn why(&self) -> Option<String> {
         self.source.as_ref().map(ToString::to_string)

@@ -9,11 +9,13 @@ mod figures;
 mod follow;
 mod keep;
 mod pace;
+mod pool;
 mod trouble;
 
 pub use connect::{ConnectError, Source, client, connect};
 pub use drive::{DriveError, Said, drive};
 pub use figures::{Figures, KindFigures};
+pub use pool::{PoolName, PoolSaid, follow_pool};
 pub use trouble::{Trouble, Why};
 
 use crate::inventory::{Inventory, Kind};

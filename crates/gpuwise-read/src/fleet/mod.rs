@@ -13,8 +13,9 @@ mod philly;
 mod text;
 
 pub use found::{
-    FoundAsk, FoundError, FoundGpu, FoundJob, FoundNode, FoundPlace, FoundSlice, NodeSaid,
-    fleet_file, job_file, kubernetes_node, merge_found, read_found,
+    FoundAsk, FoundBlock, FoundError, FoundFabric, FoundGpu, FoundJob, FoundNode, FoundPlace,
+    FoundPooled, FoundSlice, NodeSaid, fabric_fleet_file, fleet_file, job_file, kubernetes_node,
+    merge_found, read_found,
 };
 pub use gavel::{
     GavelJob, GavelPair, GavelSpeeds, is_gavel_trace, is_gavel_unit_trace, read_gavel_programs,

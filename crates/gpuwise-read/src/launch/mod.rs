@@ -5,8 +5,11 @@
 //! by `cat > FILE <<'EOF'`. Flags and their spellings are those of the engine's release.
 
 mod flags;
+mod manifest;
 mod meaning;
 mod words;
+
+pub use manifest::{LaunchedPool, pools};
 
 use gpuwise_domain::{
     engine::{EngineKind, Release},

@@ -8,7 +8,7 @@ use gpuwise_domain::{
     engine::{EngineKind, Release},
     facts::{EngineFacts, Launch, PoolRole},
 };
-use gpuwise_read::launch::{parse, parse_all};
+use gpuwise_read::launch::{parse, parse_all, pools};
 use std::sync::LazyLock;
 
 static FACTS: LazyLock<Vec<EngineFacts>> = LazyLock::new(|| {
@@ -336,4 +336,65 @@ proptest::proptest! {
             proptest::prop_assert_eq!(launch.engine, EngineKind::Vllm);
         }
     }
+}
+
+/// Each pool of a manifest: what, role, how many, model and GPUs of a replica.
+fn pools_of(text: &str) -> Vec<String> {
+    let all = pools(text, &FACTS).unwrap().expect("a manifest");
+    let line = |pool: &gpuwise_read::launch::LaunchedPool| {
+        let role = pool.role.map_or("both".into(), |role| format!("{role:?}"));
+        let model = pool.launch.model.as_deref().unwrap_or("-");
+        let gpus = pool.launch.layout(false).gpus();
+        format!("{}: {role} {} x {gpus} {model}", pool.what, pool.replicas)
+    };
+    all.iter().map(line).collect()
+}
+
+#[test]
+fn manifests_say_what_runs() {
+    let deployment = "apiVersion: v1\nkind: Service\nmetadata: {name: s}\n---\n\
+        apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: llama}\nspec:\n  replicas: 3\n  template:\n    \
+        spec:\n      containers:\n        - name: side\n          image: proxy\n        - name: server\n          \
+        image: vllm/vllm-openai:v0.11.0\n          args: [--model, org/m, '--tensor-parallel-size=2']\n";
+    assert_eq!(pools_of(deployment), ["Deployment llama: both 3 x 2 org/m"]);
+    let dynamo = "apiVersion: nvidia.com/v1alpha1\nkind: DynamoGraphDeployment\nmetadata: {name: g}\nspec:\n  \
+        services:\n    Frontend: {replicas: 1, extraPodSpec: {mainContainer: {image: f, args: [python3, -m, \
+        dynamo.frontend]}}}\n    VllmDecodeWorker:\n      replicas: 2\n      extraPodSpec:\n        \
+        mainContainer:\n          image: vllm-runtime:1.0\n          command: [/bin/sh, -c]\n          args: \
+        ['python3 -m dynamo.vllm --model org/m --tensor-parallel-size 4 2>&1 | tee /tmp/log']\n    \
+        VllmPrefillWorker:\n      replicas: 5\n      extraPodSpec:\n        mainContainer:\n          command: \
+        [python3, -m, dynamo.vllm]\n          args: [--model, org/m, --is-prefill-worker]\n";
+    let mut found = pools_of(dynamo);
+    found.sort();
+    assert_eq!(
+        found,
+        [
+            "DynamoGraphDeployment g VllmDecodeWorker: Decode 2 x 4 org/m",
+            "DynamoGraphDeployment g VllmPrefillWorker: Prefill 5 x 1 org/m",
+        ]
+    );
+    let llm_d = "modelArtifacts: {uri: 'hf://org/m'}\ndecode:\n  replicas: 2\n  parallelism: {tensor: 4}\n  \
+        containers: [{name: vllm, args: [--max-model-len, '32000']}]\nprefill: {create: false}\n";
+    assert_eq!(pools_of(llm_d), ["llm-d decode: both 2 x 4 org/m"]);
+    let split = llm_d.replace("{create: false}", "{replicas: 3, parallelism: {tensor: 1}}");
+    assert_eq!(
+        pools_of(&split),
+        [
+            "llm-d decode: Decode 2 x 4 org/m",
+            "llm-d prefill: Prefill 3 x 1 org/m",
+        ]
+    );
+}
+
+#[test]
+fn what_is_no_manifest_is_left_to_others_and_one_without_an_engine_is_an_error() {
+    for text in ["vllm serve org/m -tp 4", "", "a: 1", "kind: [", "- kind: x"] {
+        assert_eq!(pools(text, &FACTS), Ok(None), "{text}");
+    }
+    let service = "apiVersion: v1\nkind: Service\nmetadata: {name: s}\n";
+    let error = pools(service, &FACTS).unwrap_err().to_string();
+    assert!(
+        error.contains("no engine is started in `Service`"),
+        "{error}"
+    );
 }

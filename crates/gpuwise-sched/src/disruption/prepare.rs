@@ -7,6 +7,7 @@ use crate::{
     world::{Link, Tenancy, World},
 };
 use gpuwise_domain::placement::{Action, GpuAsk, GpuId, Home, Kinds, NodeId, WorkerAsk};
+use gpuwise_units::Nanoseconds;
 
 /// Where a worker would run on a node, with what must be done first. Nothing is left changed.
 pub(super) fn room_on(
@@ -172,7 +173,7 @@ fn attachable(
         other => other.kinds(),
     }
     .and(of);
-    let mut found: Vec<(u64, GpuId)> = Vec::new();
+    let mut found: Vec<(Nanoseconds, GpuId)> = Vec::new();
     for (gpu, id) in world.gpus().iter().zip(0..) {
         let Home::Pool(pool) = gpu.gpu.home else {
             continue;
@@ -182,12 +183,11 @@ fn attachable(
             && kinds.has(gpu.gpu.kind)
             && scope.has_gpu(gpu)
             && state.node.pools.contains(&pool)
+            && world.may_recompose(node, pool)
         {
-            let delay = world
-                .pools()
-                .get(pool.index())
-                .map_or(0, |pool| pool.attach.0);
-            found.push((delay, GpuId(id)));
+            let gpu = GpuId(id);
+            let delay = world.expected(&Action::Attach { gpu, node });
+            found.push((delay.unwrap_or_default(), gpu));
         }
     }
     found.sort_unstable();

@@ -25,6 +25,8 @@ pub(super) struct NodeUse {
     pub(super) memory_mib: u64,
     /// Pooled GPUs attached to it.
     pub(super) attached: u32,
+    /// Workers on it.
+    pub(super) workers: u32,
 }
 
 #[derive(Debug, Clone)]
@@ -117,6 +119,7 @@ impl<'w> Account<'w> {
             cpu_milli: state.node.cpu_milli.saturating_sub(state.cpu_free),
             memory_mib: state.node.memory_mib.saturating_sub(state.memory_free),
             attached: (state.gpus.len().saturating_sub(state.node.gpus.len())) as u32,
+            workers: state.workers,
         }))
     }
 
@@ -179,6 +182,7 @@ impl<'w> Account<'w> {
             if let Some(node) = self.node(assignment.node) {
                 node.cpu_milli = node.cpu_milli.saturating_sub(ask.cpu_milli);
                 node.memory_mib = node.memory_mib.saturating_sub(ask.memory_mib);
+                node.workers = node.workers.saturating_sub(1);
             }
         }
         assignments

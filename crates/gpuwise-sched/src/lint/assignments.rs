@@ -118,6 +118,7 @@ impl Check<'_> {
         if let Some(used) = self.account.node(assignment.node) {
             used.cpu_milli += job.worker.cpu_milli;
             used.memory_mib += job.worker.memory_mib;
+            used.workers += 1;
             let (cpu, memory) = (used.cpu_milli, used.memory_mib);
             if cpu > node.cpu_milli {
                 let what = format!(

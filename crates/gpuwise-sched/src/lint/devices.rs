@@ -94,6 +94,19 @@ impl<'w> Check<'w> {
         }
     }
 
+    /// A node whose GPUs change only when it is composed anew has nobody on it then.
+    fn composed_anew(&mut self, home: Home, node: NodeId) {
+        let Home::Pool(pool) = home else { return };
+        let pools = self.world.pools();
+        let cold = pools.get(pool.index()).is_some_and(|pool| !pool.hot_plug);
+        let workers = self.account.node(node).map_or(0, |used| used.workers);
+        if cold && workers > 0 {
+            let host = self.node_name(node);
+            let what = format!("{host} would be composed anew, and {workers} workers are on it");
+            self.error(Rule::Fabric, what);
+        }
+    }
+
     pub(super) fn attach(&mut self, id: GpuId, node: NodeId) {
         if !self.is_there(id) {
             return;
@@ -117,6 +130,7 @@ impl<'w> Check<'w> {
             let what = format!("{gpu} or {host} takes no new work");
             self.error(Rule::Health, what);
         }
+        self.composed_anew(state.gpu.home, node);
         let attached = self.account.node(node).map_or(0, |used| {
             used.attached += 1;
             used.attached
@@ -151,6 +165,9 @@ impl<'w> Check<'w> {
         let here = used.link == Link::Here;
         let node = used.node.take();
         used.link = Link::InPool;
+        if let Some((home, node)) = home.zip(node) {
+            self.composed_anew(home, node);
+        }
         if let Some(used) = node.and_then(|node| self.account.node(node)) {
             used.attached = used.attached.saturating_sub(1);
         }

@@ -259,7 +259,8 @@ impl World {
         if let Some(begun) = begun
             && at > begun
         {
-            self.tempo.note(action, Nanoseconds(at.0 - begun.0));
+            let pool = subject(action).err().and_then(|gpu| self.pool_of(gpu));
+            self.tempo.note(action, pool, Nanoseconds(at.0 - begun.0));
         }
     }
 

@@ -36,6 +36,9 @@ pub enum Refused {
     /// The node has no free slot for a pooled GPU, or is not on its fabric.
     #[error("GPU {0} cannot be attached to node {1}")]
     NoSlot(GpuId, NodeId),
+    /// The node would be composed anew, and jobs are on it.
+    #[error("GPU {0} cannot come to or leave node {1}, on which jobs are")]
+    InUse(GpuId, NodeId),
     /// Something that the action needs is still being made ready.
     #[error("what job {0} starts on is not ready")]
     NotReady(JobId),

@@ -274,7 +274,7 @@ impl World {
         let Some(node) = self.node(id) else {
             return false;
         };
-        if node.fence.is_some() {
+        if node.fence.is_some() || self.is_recomposed(node) {
             return false;
         }
         let enough = |own: (u64, u64), later: (u64, u64)| {

@@ -2,7 +2,7 @@
 
 use super::{GpuState, Instance, Link, NodeState, Refused, Tenancy, World};
 use gpuwise_domain::placement::{
-    Action, Attempt, GpuId, Health, Home, JobId, MigGeometry, NodeId, Part,
+    Action, Attempt, GpuId, Health, Home, JobId, MigGeometry, NodeId, Part, PoolId,
 };
 use gpuwise_units::Nanoseconds;
 
@@ -244,6 +244,9 @@ impl World {
         if !target.takes_work() || !target.node.pools.contains(&pool) || attached >= slots {
             return Err(Refused::NoSlot(gpu, node));
         }
+        if !self.may_recompose(node, pool) {
+            return Err(Refused::InUse(gpu, node));
+        }
         if let Some(target) = self.nodes.get_mut(node.index()) {
             let own = target.node.gpus.len();
             let after = target.gpus.iter().skip(own).take_while(|one| **one < gpu);
@@ -261,18 +264,60 @@ impl World {
     }
 
     pub(super) fn detach(&mut self, gpu: GpuId, attempt: Attempt) -> Result<(), Refused> {
-        let state = self
-            .gpus
-            .get_mut(gpu.index())
-            .ok_or(Refused::NoSuchGpu(gpu))?;
+        let state = self.gpu(gpu).ok_or(Refused::NoSuchGpu(gpu))?;
         let idle = matches!(state.held, Tenancy::Free);
-        if !idle || state.link != Link::Here || matches!(state.gpu.home, Home::Node(_)) {
+        let Home::Pool(pool) = state.gpu.home else {
+            return Err(Refused::WrongState(gpu));
+        };
+        if !idle || state.link != Link::Here {
             return Err(Refused::WrongState(gpu));
         }
+        if let Some(node) = state.node
+            && !self.may_recompose(node, pool)
+        {
+            return Err(Refused::InUse(gpu, node));
+        }
+        let Some(state) = self.gpus.get_mut(gpu.index()) else {
+            return Err(Refused::NoSuchGpu(gpu));
+        };
         state.link = Link::Detaching;
         state.link_attempt = attempt;
         self.recount_around(gpu);
         Ok(())
+    }
+
+    /// Whether a node's GPUs of a pool may change now: they come and go beside jobs, or nobody has anything on it, or
+    /// is still leaving it.
+    pub(crate) fn may_recompose(&self, id: NodeId, pool: PoolId) -> bool {
+        let hot = self
+            .pools
+            .get(pool.index())
+            .is_none_or(|pool| pool.hot_plug);
+        let left = |gpu: &GpuId| self.gpu(*gpu).is_none_or(|gpu| gpu.leaving.is_empty());
+        hot || self.node(id).is_some_and(|node| {
+            let idle = node.workers == 0 && node.leaving_cpu == 0 && node.leaving_memory == 0;
+            idle && node.gpus.iter().all(left)
+        })
+    }
+
+    /// Whether a node is being composed anew, so that nothing can start on it.
+    pub(super) fn is_recomposed(&self, node: &NodeState) -> bool {
+        let moves = |gpu: &GpuId| {
+            let state = self.gpu(*gpu)?;
+            let Home::Pool(pool) = state.gpu.home else {
+                return None;
+            };
+            let cold = self
+                .pools
+                .get(pool.index())
+                .is_some_and(|pool| !pool.hot_plug);
+            Some(cold && matches!(state.link, Link::Attaching | Link::Detaching))
+        };
+        let own = node.node.gpus.len();
+        node.gpus
+            .iter()
+            .skip(own)
+            .any(|gpu| moves(gpu) == Some(true))
     }
 
     /// A pooled GPU is at its node.

@@ -504,6 +504,7 @@ fn pooled_gpus_come_when_needed_and_go_when_long_idle() {
         name: "p".into(),
         attach: Nanoseconds(5 * SECOND),
         detach: Nanoseconds(5 * SECOND),
+        hot_plug: true,
     });
     (fleet.nodes[1].pools, fleet.nodes[1].slots) = (vec![PoolId(0)], 2);
     let mut world = World::new(&fleet);

@@ -57,6 +57,7 @@ fn estate() -> Fleet {
         name: "p".into(),
         attach: Nanoseconds(1),
         detach: Nanoseconds(1),
+        hot_plug: true,
     });
     fleet.nodes[0].pools.push(PoolId(0));
     fleet.nodes[0].slots = 1;

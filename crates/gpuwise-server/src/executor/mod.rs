@@ -1,6 +1,7 @@
 //! Executors: who carries out what the broker decides.
 
 mod asking;
+mod composed;
 #[cfg(test)]
 mod conformance;
 mod local;
@@ -8,6 +9,7 @@ mod logs;
 mod simulated;
 mod slurm;
 
+pub(crate) use composed::Composed;
 pub use local::{Cutter, Local, Suspension, delegation};
 pub(crate) use logs::{Logs, Piece};
 pub use simulated::{Delays, Simulated};

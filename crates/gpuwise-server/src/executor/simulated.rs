@@ -132,10 +132,7 @@ impl Executor for Simulated {
             }
             self.due.remove(&(at, id));
             seen.push(match self.taken.remove(&id) {
-                Some(true) => Observation::Failed {
-                    order: id,
-                    reason: "the simulated start failed".into(),
-                },
+                Some(true) => Observation::failed(id, "the simulated start failed".into()),
                 _ => Observation::Done(id),
             });
         }

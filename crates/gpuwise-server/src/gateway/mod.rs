@@ -102,6 +102,17 @@ async fn complete(call: Call, path: &'static str) -> Result<Response, Problem> {
     }
 }
 
+/// Where a request goes that another gateway passes on; it is under way until what is returned is dropped.
+pub(crate) async fn pick(call: &Call) -> Result<InFlight, Problem> {
+    let ask: CompletionAsk = call.document()?;
+    let waiting = comes(call, &ask.model);
+    let (_, slot) = find(call, &ask.model, pick::prefix(&ask), &[]).await?;
+    if let Some(waiting) = waiting {
+        waiting.sent(call.now());
+    }
+    Ok(slot)
+}
+
 /// Counts a request where its service follows demand.
 fn comes(call: &Call, model: &str) -> Option<demand::Waiting> {
     let broker = call.shared.broker();

@@ -2,14 +2,14 @@
 
 use super::Problem;
 use gpuwise_broker::{Broker, Lease, LeaseState, exact};
-use gpuwise_domain::placement::{Assignment, GpuId, Health, Part, Queue};
+use gpuwise_domain::placement::{Assignment, GpuId, Health, Home, Part, PoolId, Queue};
 use gpuwise_sched::{
     queues::milli_of,
-    world::{Tenancy, World},
+    world::{Link, Tenancy, World},
 };
 use gpuwise_units::{Money, Nanoseconds};
 use gpuwise_wire::broker::{
-    FleetAnswer, GpuAnswer, HeldGpu, HolderAnswer, LeaseAnswer, NodeAnswer, QuotaAsk,
+    FleetAnswer, GpuAnswer, HeldGpu, HolderAnswer, LeaseAnswer, NodeAnswer, PoolAnswer, QuotaAsk,
     SuspensionAnswer, TenantAnswer,
 };
 
@@ -168,6 +168,35 @@ pub(crate) fn fleet(broker: &Broker, now: Nanoseconds, sees: impl Fn(&str) -> bo
         name: world.name().to_owned(),
         now: time(now),
         nodes: nodes.collect(),
+        pools: (0..)
+            .map(PoolId)
+            .zip(world.pools())
+            .map(|(id, _)| pool(broker, id, &sees))
+            .collect(),
+    }
+}
+
+/// A pool, and those of its GPUs that are in it.
+fn pool(broker: &Broker, id: PoolId, sees: &impl Fn(&str) -> bool) -> PoolAnswer {
+    let world = broker.world();
+    let known = world.pools().get(id.index());
+    let gpus = (0..).map(GpuId).zip(world.gpus().iter());
+    let own =
+        gpus.filter(|(_, state)| state.gpu.home == Home::Pool(id) && state.link != Link::Gone);
+    let own: Vec<(GpuId, bool)> = own
+        .map(|(gpu, state)| (gpu, state.link == Link::InPool))
+        .collect();
+    let seconds = |time: Option<Nanoseconds>| time.unwrap_or_default().seconds().get();
+    let free = own.iter().filter(|(_, free)| *free);
+    PoolAnswer {
+        name: known.map_or_else(String::new, |pool| pool.name.clone()),
+        size: u32::try_from(own.len()).unwrap_or(u32::MAX),
+        gpus: free
+            .filter_map(|(gpu, _)| self::gpu(broker, *gpu, sees))
+            .collect(),
+        attach_seconds: seconds(world.attach_time(id)),
+        detach_seconds: seconds(world.detach_time(id)),
+        hot_plug: known.is_some_and(|pool| pool.hot_plug),
     }
 }
 

@@ -48,6 +48,7 @@ use crate::{
     message::{Answer, Command, Failure, Incoming, Message, Origin},
     observe::{HEADER, Line, Lines, Traces, request_id},
     oidc::Oidc,
+    picker::of_gateway,
     serve::ServeError,
     standing::{Gate, Standing},
     writer::Shown,
@@ -156,6 +157,7 @@ impl Shared {
 /// Answers until it is told to stop.
 pub(crate) fn run(
     listener: TcpListener,
+    picker: Option<TcpListener>,
     tls: Option<TlsFiles>,
     gate: Arc<Gate>,
     mut closing: watch::Receiver<bool>,
@@ -186,6 +188,15 @@ pub(crate) fn run(
         // Ends with the runtime.
         tokio::spawn(gateway::watch(Arc::clone(&gate)));
         tokio::spawn(crate::scaling::watch(Arc::clone(&gate)));
+        let files = tls.as_ref().map(|(files, _)| files.clone());
+        let picking = picker.map(tokio::net::TcpListener::from_std).transpose()?;
+        let behind = Arc::clone(&gate);
+        let picking = async move {
+            match picking {
+                Some(listener) => of_gateway(listener, files.as_ref(), behind).await,
+                None => std::future::pending().await,
+            }
+        };
         let app = router(&gate);
         let serving = async move {
             if let Some((files, config)) = tls {
@@ -207,6 +218,7 @@ pub(crate) fn run(
         };
         tokio::select! {
             result = serving => result,
+            result = picking => result.map_err(std::io::Error::other),
             () = limit => Ok(()),
         }
     });
@@ -226,6 +238,12 @@ async fn snapshots_behind(gate: Arc<Gate>, closing: watch::Receiver<bool>) {
         }
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
+}
+
+/// The route of a path at which services answer completions.
+pub(crate) fn completion_route(path: &str) -> Option<&'static Route> {
+    let of = |route: &&Route| route.path == path && route.takes == Some("CompletionAsk");
+    ROUTES.iter().find(of)
 }
 
 fn router(gate: &Arc<Gate>) -> Router {

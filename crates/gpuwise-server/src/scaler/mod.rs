@@ -6,6 +6,7 @@
 //! changes nothing.
 
 mod external;
+mod followed;
 mod follows;
 mod grpc;
 mod log;
@@ -15,6 +16,7 @@ mod service;
 mod starts;
 mod watched;
 
+pub use followed::Followed;
 pub use log::{Difference, replayed};
 pub use objects::Defined;
 
@@ -83,7 +85,7 @@ pub enum ScalerError {
 }
 
 /// The same certificates as elsewhere: who asks shows one where that is wanted.
-fn tls(files: &TlsFiles) -> Result<ServerTlsConfig, ScalerError> {
+pub(crate) fn tls(files: &TlsFiles) -> Result<ServerTlsConfig, ScalerError> {
     let read = |path: &std::path::Path| {
         fs::read(path).map_err(|source| ScalerError::File {
             file: path.display().to_string(),
@@ -98,7 +100,7 @@ fn tls(files: &TlsFiles) -> Result<ServerTlsConfig, ScalerError> {
     })
 }
 
-fn listener(address: SocketAddr) -> Result<TcpListener, ScalerError> {
+pub(crate) fn listener(address: SocketAddr) -> Result<TcpListener, ScalerError> {
     let bound = |source| ScalerError::Listen { address, source };
     let listener = TcpListener::bind(address).map_err(bound)?;
     listener.set_nonblocking(true).map_err(bound)?;

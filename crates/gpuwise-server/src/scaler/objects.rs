@@ -196,7 +196,7 @@ impl Objects {
         self.wanted(&key)
     }
 
-    fn wanted(&self, key: &str) -> Result<u32, Refused> {
+    pub(super) fn wanted(&self, key: &str) -> Result<u32, Refused> {
         let all = self.all();
         let wanted = all.get(key).and_then(|object| object.watched.wanted());
         wanted.ok_or_else(|| Refused::NotYet {

@@ -5,6 +5,7 @@ use crate::{
     executor::{Cutter, Delays, SlurmSettings},
     http::{TlsError, TlsFiles},
     oidc::{OidcError, OidcSettings},
+    redfish,
     writer::Stopped,
 };
 use gpuwise_broker::Broken;
@@ -24,6 +25,8 @@ use std::{
 #[derive(Debug, Clone)]
 pub struct Settings {
     pub listen: SocketAddr,
+    /// Where other gateways ask which endpoint of a service gets a request (Envoy's external processing).
+    pub picker: Option<SocketAddr>,
     /// The database of the log.
     pub store: String,
     /// What there is, for a log that is new; `None`: the log must be there.
@@ -33,6 +36,8 @@ pub struct Settings {
     /// Whether somebody asked for that policy: else a log that is there keeps its own.
     pub policy_said: bool,
     pub executor: ExecutorKind,
+    /// What composes hosts of pooled GPUs; `None`: nothing does.
+    pub compose: Option<redfish::Settings>,
     /// Requests that the tokens of a tenant may make in a second; `None`: no limit.
     pub tenant_requests: Option<u32>,
     /// Simulated seconds in a second.

@@ -10,7 +10,7 @@ use crate::{
     collect::Collector,
     desk::Desk,
     endpoints::Endpoints,
-    executor::{Executor, Local, Simulated, Slurm},
+    executor::{Composed, Executor, Local, Simulated, Slurm},
     gateway,
     http::{self, Shared},
     lead,
@@ -52,8 +52,8 @@ fn executor_of(
     // Two brokers of a machine, each with its log, know nothing of one another's processes.
     let own = format!("broker-{}", &token::hash(&settings.store)[..8]);
     let place = settings.state.join(own);
-    let (sender, endpoints) = (sender.clone(), endpoints.clone());
-    Ok(match &settings.executor {
+    let (inbox, sender, endpoints) = (sender, sender.clone(), endpoints.clone());
+    let inner: Box<dyn Executor> = match &settings.executor {
         ExecutorKind::Simulated(delays) => Box::new(Simulated::new(*delays)),
         ExecutorKind::Local => {
             let driver = settings.driver.clone();
@@ -63,7 +63,12 @@ fn executor_of(
             let slurm = Slurm::new(how.clone(), place, sender, endpoints);
             Box::new(slurm.map_err(ServeError::Slurm)?)
         }
-    })
+    };
+    let Some(compose) = &settings.compose else {
+        return Ok(inner);
+    };
+    let composed = Composed::new(inner, compose.clone(), inbox.clone());
+    Ok(Box::new(composed.map_err(thread_of("composing hosts"))?))
 }
 
 fn traced(

@@ -130,7 +130,12 @@ const PLACES: &[Place] = &[
     Place {
         name: "gpuwise-server",
         ring: Ring::Edge,
-        may_name: &["gpuwise-broker", "gpuwise-scale", "gpuwise-store"],
+        may_name: &[
+            "gpuwise-broker",
+            "gpuwise-scale",
+            "gpuwise-sim",
+            "gpuwise-store",
+        ],
     },
     Place {
         name: "gpuwise-probe",

@@ -5,6 +5,7 @@ mod arguments;
 mod containers;
 mod engines;
 mod hosts;
+mod inference;
 mod kubernetes;
 mod llmd;
 mod lws;
@@ -32,6 +33,8 @@ pub enum Form {
     /// `docker run` of the engine's image.
     Docker,
     Kubernetes,
+    /// An InferencePool of the Gateway API's inference extension, with its endpoint picker and a route.
+    Inference,
     /// Inference services of KServe.
     KServe,
     /// Values for the Helm chart of llm-d's model service.
@@ -50,6 +53,7 @@ impl Form {
         own.map(Self::Engine).chain([
             Self::Docker,
             Self::Kubernetes,
+            Self::Inference,
             Self::KServe,
             Self::LlmD,
             Self::Lws,
@@ -64,6 +68,7 @@ impl Form {
             Self::Engine(kind) => kind.name(),
             Self::Docker => "docker",
             Self::Kubernetes => "k8s",
+            Self::Inference => "inference-pool",
             Self::KServe => "kserve",
             Self::LlmD => "llm-d",
             Self::Lws => "lws",
@@ -83,7 +88,12 @@ impl Form {
             Self::LlmD => Some(EngineKind::Vllm),
             // It runs llama.cpp's server.
             Self::Ollama => Some(EngineKind::LlamaCpp),
-            Self::Docker | Self::Kubernetes | Self::KServe | Self::Lws | Self::SkyPilot => None,
+            Self::Docker
+            | Self::Kubernetes
+            | Self::Inference
+            | Self::KServe
+            | Self::Lws
+            | Self::SkyPilot => None,
         }
     }
 
@@ -214,6 +224,7 @@ pub fn emit(
         Form::Kubernetes => {
             kubernetes::manifests(&script, deployment, facts, context, kubernetes::Kind::Pods)
         }
+        Form::Inference => inference::manifests(&script, deployment, facts, context),
         Form::KServe => kubernetes::manifests(
             &script,
             deployment,

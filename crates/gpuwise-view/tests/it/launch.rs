@@ -161,6 +161,10 @@ fn slices_in_kubernetes() {
         emitted(Form::Kubernetes, &deployment).unwrap()
     );
     insta::assert_snapshot!(
+        "slices_in_an_inference_pool",
+        emitted(Form::Inference, &deployment).unwrap()
+    );
+    insta::assert_snapshot!(
         "slices_in_docker",
         emitted(Form::Docker, &deployment).unwrap()
     );
@@ -186,6 +190,8 @@ fn pools_in_kubernetes() {
     insta::assert_snapshot!(text);
     let refused = emitted(Form::KServe, &deployment).unwrap_err().to_string();
     assert!(refused.contains("emit k8s"), "{refused}");
+    let refused = emitted(Form::Inference, &deployment).unwrap_err();
+    assert!(refused.to_string().contains("emit llm-d"), "{refused}");
 }
 
 #[test]

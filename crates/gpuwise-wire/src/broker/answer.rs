@@ -187,6 +187,25 @@ pub struct FleetAnswer {
     /// The broker's time.
     pub now: String,
     pub nodes: Vec<NodeAnswer>,
+    /// Pools whose GPUs are attached to nodes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pools: Vec<PoolAnswer>,
+}
+
+/// A pool of GPUs that are attached to nodes over a fabric.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct PoolAnswer {
+    pub name: String,
+    /// Its GPUs, wherever they are.
+    pub size: u32,
+    /// Those that are in it; the others are at nodes.
+    pub gpus: Vec<GpuAnswer>,
+    /// From asking for a GPU until its node can use it: as was seen of late, else as the fleet file says.
+    pub attach_seconds: f64,
+    /// From giving one back until another node can ask for it.
+    pub detach_seconds: f64,
+    /// Whether GPUs come and go while jobs run on the node.
+    pub hot_plug: bool,
 }
 
 /// A node.

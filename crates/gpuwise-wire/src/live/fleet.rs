@@ -219,7 +219,19 @@ document! {
         attach_ns(attach): Time,
         /// From giving a GPU back until another node can ask for it.
         detach_ns(detach): Time,
+        /// Whether GPUs come and go while jobs run on the node; left out: they do.
+        #[serde(default = "hot_plug", skip_serializing_if = "is_hot_plug")]
+        hot_plug(hot_plug): bool,
     }
+}
+
+const fn hot_plug() -> bool {
+    true
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes fields so")]
+const fn is_hot_plug(hot_plug: &bool) -> bool {
+    *hot_plug
 }
 
 document! {

@@ -226,10 +226,13 @@ fn domain() -> impl Strategy<Value = Domain> {
 }
 
 fn pool() -> impl Strategy<Value = FabricPool> {
-    (text(), time(), time()).prop_map(|(name, attach, detach)| FabricPool {
-        name,
-        attach,
-        detach,
+    (text(), time(), time(), any::<bool>()).prop_map(|(name, attach, detach, hot_plug)| {
+        FabricPool {
+            name,
+            attach,
+            detach,
+            hot_plug,
+        }
     })
 }
 

@@ -59,6 +59,7 @@ fn fleet() -> Fleet {
             name: "p".into(),
             attach: Nanoseconds(1),
             detach: Nanoseconds(1),
+            hot_plug: true,
         }],
         ..Fleet::default()
     }

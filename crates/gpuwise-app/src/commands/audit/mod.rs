@@ -116,7 +116,7 @@ pub struct Flags {
     #[arg(long)]
     proof: bool,
     #[command(flatten, next_help_heading = "Prometheus")]
-    server: ServerFlags,
+    pub(crate) server: ServerFlags,
     #[cfg(feature = "database")]
     #[command(flatten, next_help_heading = "Database")]
     database: DatabaseFlags,
@@ -336,6 +336,26 @@ fn product(catalogue: &Catalogue) -> impl Fn(&str) -> Option<String> {
         };
         gpu.aliases.iter().find(label).cloned()
     }
+}
+
+/// The change of a workload as a strategic-merge patch of its controller; `None`: none can be applied in place.
+#[cfg(feature = "kubernetes")]
+pub(crate) fn patch(
+    usage: &Usage,
+    said: &Judgement,
+    catalogue: &Catalogue,
+) -> Option<serde_json::Value> {
+    let in_place = matches!(usage.holder.kind.as_str(), "Deployment" | "StatefulSet");
+    let patches = view::patches(usage, said, product(catalogue));
+    let [patch] = patches.as_slice() else {
+        return None;
+    };
+    let read = gpuwise_k8s::manifests::read(&patch.text).ok()?;
+    let [one] = read.as_slice() else { return None };
+    let spec = one
+        .get("spec")
+        .filter(|_| in_place && one.get("kind").is_none())?;
+    Some(serde_json::json!({"spec": spec}))
 }
 
 fn patches(

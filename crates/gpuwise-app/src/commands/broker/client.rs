@@ -88,7 +88,7 @@ impl BrokerFlags {
         };
         let mut tls = TlsConfig::builder();
         if let Some(path) = &self.ca_file {
-            tls = tls.root_certs(authorities(path)?);
+            tls = tls.root_certs(authorities("--ca-file", path)?);
         }
         let config = Agent::config_builder()
             .timeout_global(Some(PATIENCE))
@@ -114,7 +114,7 @@ fn host_and_port(url: &str) -> Option<(String, u16)> {
     Some((uri.host()?.to_owned(), port))
 }
 
-pub(super) fn is_this_machine(url: &str) -> bool {
+pub(crate) fn is_this_machine(url: &str) -> bool {
     let host = host_and_port(url).map(|(host, _)| host);
     host.is_some_and(|host| matches!(host.as_str(), "localhost" | "127.0.0.1" | "[::1]"))
 }

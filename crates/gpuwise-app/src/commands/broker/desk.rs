@@ -473,11 +473,11 @@ impl Desk for AppDesk {
     }
 
     fn metrics(&self, address: &str) -> Result<ServiceUse, String> {
-        super::engine_page::read(address)
+        crate::engine_page::read(address)
     }
 
     fn queue(&self, address: &str) -> Result<EngineQueue, String> {
-        super::engine_page::queue(address)
+        crate::engine_page::queue(address)
     }
 
     fn review(&self, broker: &Broker, lease: &Lease, now: Nanoseconds) -> Review {

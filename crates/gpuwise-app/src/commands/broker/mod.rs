@@ -4,7 +4,6 @@ mod client;
 mod desk;
 mod doctor;
 mod engine;
-mod engine_page;
 mod lease;
 mod machine;
 mod monitor;
@@ -29,6 +28,8 @@ mod top;
 mod usage;
 
 pub use client::BrokerFlags;
+#[allow(clippy::redundant_pub_crate)]
+pub(crate) use client::is_this_machine;
 pub use doctor::{Doctor, run as doctor};
 pub use engine::{Engine, run as engine};
 pub use gpuwise_server::openapi;

@@ -21,11 +21,11 @@ use crate::{
 };
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
-use gpuwise_domain::placement::{Event, Fleet};
+use gpuwise_domain::placement::{Event, Fleet, resource_block_of};
 use gpuwise_scale::fluid::Demand;
 use gpuwise_server::{
     Collect, Delays, ExecutorKind, OidcSettings, RightSize, Said, ServeError, Settings, TlsFiles,
-    TrueSpeed, serve,
+    TrueSpeed, redfish::Settings as Composer, serve,
 };
 use gpuwise_store::StoreError;
 use gpuwise_units::{Bytes, Nanoseconds};
@@ -37,6 +37,7 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
+    time::Duration,
 };
 
 #[derive(Debug, Args)]
@@ -48,6 +49,10 @@ pub struct Serve {
     /// Address to listen on; other machines reach it only where this is not a loopback address
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8600")]
     listen: SocketAddr,
+    /// Address where other gateways (Envoy) ask which endpoint of a service gets a request, by gRPC, as `gpuwise epp`
+    /// answers; by TLS where --tls-cert is given
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    epp: Option<SocketAddr>,
     /// Certificate in PEM, with those between it and an authority: answers by TLS. It is read again when it is
     /// renewed
     #[arg(long, value_name = "FILE", requires = "tls_key")]
@@ -183,6 +188,20 @@ pub struct Serve {
     telemetry: ServerFlags,
     #[command(flatten, next_help_heading = "Slurm")]
     slurm: SlurmFlags,
+    /// Who composes hosts of pooled GPUs: redfish=URL, such as redfish=https://fabric.example:8443; what runs there is
+    /// the executor's
+    #[arg(long, value_name = "redfish=URL", help_heading = "Composed GPUs")]
+    compose: Option<String>,
+    /// How often what the Redfish service says of GPUs is held against what is believed
+    #[arg(
+        long,
+        value_name = "TIME",
+        default_value = "30s",
+        help_heading = "Composed GPUs"
+    )]
+    compose_every: Nanoseconds,
+    #[command(flatten, next_help_heading = "Composed GPUs")]
+    redfish: settings::RedfishFlags,
     #[command(flatten, next_help_heading = "Scheduling")]
     how: settings::HowFlags,
 }
@@ -274,6 +293,36 @@ pub fn run(context: &Context, flags: &Serve) -> anyhow::Result<Exit> {
     }
 }
 
+/// How often a Redfish service is asked where nobody says.
+const LOOKS: Nanoseconds = Nanoseconds(30_000_000_000);
+
+/// Who composes hosts, and how it is asked.
+fn composer(flags: &Serve, fleet: &Fleet) -> anyhow::Result<Option<Composer>> {
+    let Some(text) = &flags.compose else {
+        return Ok(None);
+    };
+    let url = text.strip_prefix("redfish=").ok_or_else(|| {
+        Problem::new(format!("--compose {text:?}: expected redfish=URL"))
+            .hint("such as redfish=https://fabric.example:8443")
+    })?;
+    let mut composer = flags.redfish.settings("--compose", url)?;
+    composer.every = Duration::from_nanos(flags.compose_every.0);
+    if composer.every < Duration::from_secs(1) {
+        return Err(Problem::new("--compose-every: expected 1 s or more").into());
+    }
+    let blocks = |uid: &str| resource_block_of(uid).is_some();
+    let gpus = fleet.gpus.iter().any(|gpu| blocks(&gpu.uid));
+    let hosts = fleet.nodes.iter().any(|node| blocks(&node.uid));
+    // A log that is there has a fleet of its own.
+    if flags.fleet.is_some() && !(gpus && hosts) {
+        let what = "--compose: the fleet file names no resource blocks";
+        return Err(Problem::new(what)
+            .hint("gpuwise fleet import --redfish URL -o fleet.toml writes them")
+            .into());
+    }
+    Ok(Some(composer))
+}
+
 /// What flags cannot be together, or at all.
 fn checked(flags: &Serve) -> anyhow::Result<()> {
     if !(flags.speed.is_finite() && flags.speed > 0.0 && flags.speed <= 1e6) {
@@ -318,6 +367,20 @@ fn checked(flags: &Serve) -> anyhow::Result<()> {
             .hint("sinfo --json > nodes.json; gpuwise fleet import nodes.json -o fleet.toml; then --fleet fleet.toml")
             .into());
     }
+    if flags.compose.is_none() && (flags.redfish.said() || flags.compose_every != LOOKS) {
+        return Err(
+            Problem::new("--redfish-… and --compose-every: nothing is composed")
+                .hint("leave them out, or name what composes by --compose redfish=URL")
+                .into(),
+        );
+    }
+    if flags.compose.is_some() && (flags.speed - 1.0).abs() > 0.0 {
+        return Err(
+            Problem::new("--speed: composing real hosts takes real time")
+                .hint("leave it out, or leave --compose out")
+                .into(),
+        );
+    }
     if let Some(url) = &flags.otlp
         && !url.starts_with("http://")
         && !url.starts_with("https://")
@@ -338,9 +401,12 @@ fn settings_of(context: &Context, flags: &Serve) -> anyhow::Result<Settings> {
         ExecutorName::Local => flags.driver.load()?,
     };
     let (found, policy) = fleet_and_policy(context, flags, machine.as_deref())?;
+    let compose = composer(flags, &found.0)?;
     Ok(Settings {
+        compose,
         driver: machine.map(|machine| -> Arc<dyn gpuwise_server::Cutter> { machine }),
         listen: flags.listen,
+        picker: flags.epp,
         store,
         fleet: Some(found),
         policy: Some(policy),
@@ -491,6 +557,11 @@ fn fleet_and_policy(
     // Says what is wrong before anything is written.
     let rules = Rules::of_flags(&flags.how)?;
     rules.shape(&mut file.fleet)?;
+    if flags.compose.is_some() && !rules.gives_back() {
+        progress::say(
+            "▲ Unless the policy has upkeep.detach_after, GPUs stay where they were last used, also while others wait.",
+        );
+    }
     fleet::world(&file, None)?;
     let policy = rules.document(&file.fleet);
     let mut whole = file.fleet.clone();

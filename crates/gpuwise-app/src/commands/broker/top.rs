@@ -46,7 +46,10 @@ fn look(client: &Client) -> anyhow::Result<TopAnswer> {
     let fleet: FleetAnswer = client.get("/v1/fleet")?;
     let tenants: TenantList = client.get("/v1/tenants")?;
     let leases: LeaseList = client.get("/v1/leases?state=open&limit=1000")?;
-    let gpus = || fleet.nodes.iter().flat_map(|node| &node.gpus);
+    let gpus = || {
+        let pooled = fleet.pools.iter().flat_map(|pool| &pool.gpus);
+        fleet.nodes.iter().flat_map(|node| &node.gpus).chain(pooled)
+    };
     Ok(TopAnswer {
         fleet: fleet.name.clone(),
         now: fleet.now.clone(),

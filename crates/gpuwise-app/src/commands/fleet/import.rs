@@ -9,6 +9,14 @@ pub(super) fn run(context: &Context, flags: &FleetImport) -> anyhow::Result<Exit
     if flags.in_cluster || flags.kubeconfig.is_some() || flags.context.is_some() {
         return super::live::run(context, flags);
     }
+    if let Some(url) = &flags.redfish {
+        return super::composed::run(context, flags, url);
+    }
+    if flags.how.said() {
+        return Err(Problem::new("--redfish-…: no Redfish service is asked")
+            .hint("leave them out, or name it by --redfish")
+            .into());
+    }
     let loaded = catalogue::load(&context.app.overrides)?;
     let target = flags.output.as_deref().map(Pending::new).transpose()?;
     let mut found = Vec::new();

@@ -1,6 +1,11 @@
 //! `gpuwise fleet`: fleet files.
 
 mod check;
+#[cfg(feature = "serve")]
+mod composed;
+#[cfg(not(feature = "serve"))]
+#[path = "not_composed.rs"]
+mod composed;
 mod import;
 #[cfg(feature = "kubernetes")]
 mod live;

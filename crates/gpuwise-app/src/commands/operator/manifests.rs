@@ -25,6 +25,9 @@ pub struct Flags {
     /// Where the API server reaches the webhook of an operator outside the cluster, such as https://10.0.0.7:9443
     #[arg(long, value_name = "URL")]
     webhook_url: Option<String>,
+    /// Prometheus that the operator asks what workloads do
+    #[arg(long, value_name = "URL")]
+    prometheus: Option<String>,
     /// Print the resources field by field and the rights mode by mode instead, in Markdown
     #[arg(long)]
     reference: bool,
@@ -64,6 +67,7 @@ pub(super) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
         image: flags.image.clone(),
         replicas: flags.replicas,
         webhook_url: flags.webhook_url.clone(),
+        prometheus: flags.prometheus.clone(),
     };
     context.data(&installation.yaml())?;
     Ok(Exit::Yes)

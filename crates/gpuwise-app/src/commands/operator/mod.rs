@@ -1,6 +1,8 @@
 //! `gpuwise operator`: pods of a Kubernetes cluster, placed by the same kernel.
 
 mod manifests;
+#[cfg(feature = "bench")]
+mod measure;
 mod run;
 mod size;
 mod why;

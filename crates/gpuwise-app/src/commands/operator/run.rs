@@ -38,6 +38,13 @@ pub struct Flags {
     /// Seconds after which another leads where nobody renews the lease
     #[arg(long, value_name = "SECONDS", default_value_t = 15, value_parser = clap::value_parser!(u64).range(3..=600))]
     lease: u64,
+    /// Where KEDA, or for external metrics the API server, reaches `gpuwise scale serve`, of GpuWorkloads that ask to be
+    /// scaled so [default: gpuwise-scaler.gpuwise-system.svc, port 6000, or 6443]
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    scaler: Option<String>,
+    #[cfg(feature = "bench")]
+    #[command(flatten)]
+    measured: super::measure::MeasureFlags,
 }
 
 pub(super) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
@@ -73,7 +80,11 @@ pub(super) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
         identity: flags.identity.clone().unwrap_or_else(identity),
         lease: Duration::from_secs(flags.lease),
         journal: Arc::new(Journal::new(Box::new(progress::say))),
-        sizer: Some(Arc::new(Planner::new(&context.app))),
+        sizer: Some(Arc::new(Planner::new(&context.app, flags.scaler.clone()))),
+        #[cfg(feature = "bench")]
+        measures: flags.measured.measures(&context.app)?,
+        #[cfg(not(feature = "bench"))]
+        measures: None,
     };
     operator::run(settings, |address| {
         progress::say(&format!("answering health and figures at http://{address}"));

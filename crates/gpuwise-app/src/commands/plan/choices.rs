@@ -15,30 +15,51 @@ use gpuwise_domain::{
     catalogue::Catalogue,
     deployment::{Deployment, Sizing},
     engine::{Engine, EngineKind},
-    facts::Launch,
+    facts::{Launch, PoolRole},
     model::Architecture,
     note::CommandNote,
     workload::Limits,
 };
-use gpuwise_read::{launch, workload as quantities};
+use gpuwise_read::{
+    launch::{self, LaunchedPool},
+    workload as quantities,
+};
 use gpuwise_size::search::{Choices, Fixed};
 use gpuwise_units::Bytes;
 use gpuwise_view::{launch::Form, plan::words};
+use std::{fs, path::Path};
 
-/// What runs already, as its launch command says.
+/// What runs already, as its launch command or its manifest says.
 #[derive(Debug)]
 pub(crate) struct Running {
     pub(crate) launch: Launch,
+    /// The pools of a manifest.
+    pools: Vec<LaunchedPool>,
 }
 
+/// A manifest at most, in bytes.
+const MANIFEST: u64 = 1 << 20;
+
 impl Running {
-    /// Reads a launch command.
+    /// Reads a launch command or a manifest, or the file that holds one.
     ///
     /// # Errors
     /// When it starts no engine that is known, or a value of it cannot be read.
-    pub(crate) fn read(command: &str, loaded: &Loaded) -> anyhow::Result<Self> {
+    pub(crate) fn read(from: &str, loaded: &Loaded) -> anyhow::Result<Self> {
         let facts = catalogue::all_engine_facts(loaded)?;
-        let mut launch = launch::parse(command, &facts, None).context("--from")?;
+        let held = file(from)?;
+        let text = held.as_deref().unwrap_or(from);
+        let pools = launch::pools(text, &facts).context("--from")?;
+        let pools = pools.unwrap_or_default();
+        // Who decodes, or does both, is what is sized.
+        let serves = pools
+            .iter()
+            .find(|pool| pool.role != Some(PoolRole::Prefill))
+            .or_else(|| pools.first());
+        let mut launch = match serves {
+            Some(pool) => pool.launch.clone(),
+            None => launch::parse(text, &facts, None).context("--from")?,
+        };
         // llama.cpp names a file of a repository by its format: `org/name:Q4_K_M`.
         if launch.engine == EngineKind::LlamaCpp
             && let Some((model, format)) = launch
@@ -49,7 +70,28 @@ impl Running {
             launch.quantization = Some(format.into());
             launch.model = Some(model.into());
         }
-        Ok(Self { launch })
+        Ok(Self { launch, pools })
+    }
+
+    /// Whether prefill and decode run in pools of their own.
+    fn is_split(&self) -> bool {
+        let prefills = |pool: &LaunchedPool| pool.role == Some(PoolRole::Prefill);
+        self.pools.iter().any(prefills)
+    }
+
+    fn pool_notes(&self, has_experts: bool) -> impl Iterator<Item = CommandNote> {
+        let gpus = move |pool: &LaunchedPool| pool.launch.layout(has_experts).gpus();
+        let note = move |pool: &LaunchedPool| CommandNote::Runs {
+            what: pool.what.clone(),
+            role: pool.role,
+            replicas: pool.replicas,
+            gpus: gpus(pool),
+        };
+        let all = self.pools.iter().map(|pool| pool.replicas * gpus(pool));
+        let apart = self
+            .is_split()
+            .then(|| CommandNote::Apart { gpus: all.sum() });
+        self.pools.iter().map(note).chain(apart)
     }
 
     fn engine(&self) -> Engine {
@@ -73,8 +115,13 @@ impl Running {
 
     fn fixed(&self, architecture: &Architecture) -> Fixed {
         let launch = &self.launch;
+        let mut layout = launch.layout(architecture.has_experts());
+        if let [pool] = self.pools.as_slice() {
+            layout.replicas *= pool.replicas.max(1);
+        }
         Fixed {
-            layout: Some(launch.layout(architecture.has_experts())),
+            // Of two pools each has a layout of its own.
+            layout: (!self.is_split()).then_some(layout),
             memory_fraction: launch.memory_fraction,
             batched_tokens: launch.max_num_batched_tokens,
             sequences: launch.max_num_seqs,
@@ -83,6 +130,25 @@ impl Running {
             eager: launch.eager.then_some(true),
         }
     }
+}
+
+/// What a file of this name holds; `None`: there is none, so that the text itself is meant.
+fn file(name: &str) -> anyhow::Result<Option<String>> {
+    let path = Path::new(name);
+    if name.contains('\n') || !path.is_file() {
+        return Ok(None);
+    }
+    let large = fs::metadata(path).is_ok_and(|data| data.len() > MANIFEST);
+    if large {
+        return Err(Problem::new(format!(
+            "--from: {name} has more than {} MiB",
+            MANIFEST >> 20
+        ))
+        .into());
+    }
+    let text = fs::read_to_string(path)
+        .map_err(|error| Problem::new(format!("--from: cannot read {name}")).because(error))?;
+    Ok(Some(text))
 }
 
 /// The choices, and what was assumed or left aside.
@@ -219,7 +285,7 @@ fn chosen_engine(
             engine.kind
         ))
         .hint(format!(
-            "--emit docker, k8s and kserve work for every engine, lws and skypilot for vLLM and SGLang; or plan for {form} with --engine {}",
+            "--emit docker, k8s, inference-pool and kserve work for every engine, lws and skypilot for vLLM and SGLang; or plan for {form} with --engine {}",
             form.name()
         ))
         .into()),
@@ -237,6 +303,8 @@ fn apply(
 ) {
     let launch = &running.launch;
     choices.fixed = Some(running.fixed(architecture));
+    choices.disaggregated |= running.is_split();
+    notes.extend(running.pool_notes(architecture.has_experts()));
     if choices.weights.is_empty() {
         choices.weights.push(format(launch, architecture, notes));
     }

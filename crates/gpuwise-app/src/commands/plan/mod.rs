@@ -150,7 +150,10 @@ pub fn plan(app: &App, settings: &settings::Plan) -> anyhow::Result<Planned> {
     let notes = notes.into_iter().map(Note::from);
     let command = grounds.notes.iter().cloned().map(Note::from);
     sizing.notes.splice(0..0, notes.chain(command));
-    let instead = request.choices.fixed.is_some().then(|| {
+    // Pools of prefill and decode fix no layout: what is found is what could run instead.
+    let fixed = request.choices.fixed.as_ref();
+    let as_it_runs = fixed.is_some_and(|fixed| fixed.layout.is_some());
+    let instead = as_it_runs.then(|| {
         let mut free = request.clone();
         free.choices.fixed = None;
         search::plan(&free)

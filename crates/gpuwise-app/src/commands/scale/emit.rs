@@ -1,7 +1,7 @@
 //! `gpuwise scale emit`: a plan as objects of autoscalers.
 
 use super::{Context, Exit, plan, starts::Seen};
-use crate::{catalogue, error::Problem, simulation};
+use crate::{app::App, catalogue, error::Problem, simulation};
 use clap::builder::PossibleValuesParser;
 use gpuwise_domain::{
     deployment::{Deployment, Saved},
@@ -104,8 +104,20 @@ fn seconds(flag: &str, text: &str) -> anyhow::Result<u64> {
     Ok(time.0.div_ceil(1_000_000_000))
 }
 
+/// From nothing until a replica of it serves, in seconds: nine of ten starts take no longer.
+///
+/// # Errors
+/// When a start of it cannot be told.
+pub(crate) fn start(deployment: &Deployment) -> anyhow::Result<u64> {
+    let (start, _) = Seen::default().usual(deployment)?;
+    Ok(start.0.div_ceil(1_000_000_000))
+}
+
 /// Requests a second that a replica serves within its SLO.
-fn rate(given: Option<f64>, deployment: &Deployment) -> anyhow::Result<f64> {
+///
+/// # Errors
+/// When nobody says it.
+pub(crate) fn rate(given: Option<f64>, deployment: &Deployment) -> anyhow::Result<f64> {
     if let Some(rate) = given {
         return if rate.is_finite() && rate >= 0.001 {
             Ok(rate)
@@ -146,12 +158,12 @@ struct Bounds {
     spare: u32,
 }
 
-fn bounds(context: &Context, flags: &Flags, deployment: &Deployment) -> anyhow::Result<Bounds> {
+fn bounds(app: &App, flags: &Flags, deployment: &Deployment) -> anyhow::Result<Bounds> {
     let planned = deployment.layout.replicas.max(1);
     let (usual, spare) = match &flags.trace {
         Some(trace) => {
             let asked = plan::Flags::of(&flags.deployment, trace, flags.start.clone());
-            let found = plan::planned(&asked, context.app.seed)?;
+            let found = plan::planned(&asked, app.seed)?;
             (found.most.saturating_add(found.warm_most), found.warm_most)
         }
         None => (planned.saturating_mul(2), 1),
@@ -257,21 +269,29 @@ fn more(flags: &Flags, saved: &Saved) -> anyhow::Result<Vec<(&'static str, Strin
 }
 
 pub(super) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
+    let saved = simulation::read(&flags.deployment)?;
+    context.data(&text(&context.app, &saved.deployment, flags)?)?;
+    Ok(Exit::Yes)
+}
+
+/// The objects of a deployment, with what is to be known of them in comments; that which the flags name is not read.
+///
+/// # Errors
+/// When a flag is wrong, or the deployment cannot be scaled so.
+pub(crate) fn text(app: &App, deployment: &Deployment, flags: &Flags) -> anyhow::Result<String> {
     let form = ScalerForm::ALL
         .into_iter()
         .find(|form| form.name() == flags.form)
         .ok_or_else(|| Problem::new(format!("--as {}: no such form", flags.form)))?;
     heard(form, flags)?;
-    let saved = simulation::read(&flags.deployment)?;
-    let deployment = &saved.deployment;
-    let bounds = bounds(context, flags, deployment)?;
+    let bounds = bounds(app, flags, deployment)?;
     let query = flags.query.as_deref().unwrap_or_default().trim();
     if form.asks() && query.is_empty() {
         return Err(Problem::new(format!("--as {}: --query is missing", form.name()))
             .hint("PromQL of requests a second that come for this model, such as 'sum(rate(http_requests_total{service=\"llm\"}[1m]))'; an engine's own metrics are gone when it has no replica")
             .into());
     }
-    let loaded = catalogue::load(&context.app.overrides)?;
+    let loaded = catalogue::load(&app.overrides)?;
     let known = &loaded.catalogue;
     let gpu = known
         .gpu(&deployment.gpu)
@@ -301,18 +321,14 @@ pub(super) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
         hold_s: seconds("--hold", &flags.hold)?,
         start_s: match &flags.start {
             Some(text) => seconds("--start", text)?,
-            None => Seen::default()
-                .usual(deployment)?
-                .0
-                .0
-                .div_ceil(1_000_000_000),
+            None => start(deployment)?,
         },
         controller: &flags.controller,
         spare: bounds.spare,
         graph: graph(flags)?,
     };
-    let text = scaled(form, deployment, &engine, &of, &scaling)
-        .map_err(|error| Problem::new(format!("--as {}", form.name())).because(error))?;
-    context.data(&text)?;
-    Ok(Exit::Yes)
+    scaled(form, deployment, &engine, &of, &scaling).map_err(|error| {
+        let what = format!("--as {}", form.name());
+        Problem::new(what).because(error).into()
+    })
 }

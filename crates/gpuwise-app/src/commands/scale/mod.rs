@@ -4,7 +4,7 @@ mod costs;
 mod decisions;
 #[cfg(feature = "serve")]
 mod defined;
-mod emit;
+pub(crate) mod emit;
 mod engines;
 mod fleet;
 mod mixes;
@@ -18,6 +18,9 @@ mod service;
 mod shown;
 mod starts;
 mod variants;
+
+#[cfg(feature = "serve")]
+pub(super) use serve::server_problem;
 
 use super::{Context, Exit};
 use clap::Subcommand;

@@ -6,7 +6,6 @@ use crate::{
     progress,
     prometheus::{self, ServerFlags},
 };
-use gpuwise_probe::prometheus::Client;
 use gpuwise_server::{ScalerError, ScalerSettings, TlsFiles, replayed, scaler};
 use gpuwise_units::Nanoseconds;
 use std::{
@@ -79,7 +78,7 @@ pub(super) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
             None => Box::new(|| None),
         },
         period,
-        source: Arc::new(move |query: &str| value(&client, query)),
+        source: Arc::new(move |query: &str| prometheus::value(&client, query)),
         log: log.map(|file| Box::new(file) as Box<dyn Write + Send>),
     };
     let scheme = if settings.tls.is_some() {
@@ -96,7 +95,7 @@ pub(super) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
             ));
         }
     })
-    .map_err(|error| wrong(&error))?;
+    .map_err(|error| server_problem(&error))?;
     Ok(Exit::Yes)
 }
 
@@ -108,7 +107,8 @@ fn tls(flags: &Flags) -> Option<TlsFiles> {
     })
 }
 
-fn wrong(error: &ScalerError) -> Problem {
+/// Why a server of gRPC ended, with its causes.
+pub(crate) fn server_problem(error: &ScalerError) -> Problem {
     let mut words = error.to_string();
     let mut source = std::error::Error::source(error);
     while let Some(cause) = source {
@@ -124,22 +124,6 @@ fn appended(path: &Path) -> anyhow::Result<File> {
         let what = format!("--log: cannot write {}", path.display());
         Problem::new(what).because(error).into()
     })
-}
-
-/// The one value of a query; all of several series together.
-fn value(client: &Client, query: &str) -> Result<f64, String> {
-    let (mut sum, mut count) = (0.0, 0_u64);
-    let answered = client.instant(query, None, |series| {
-        if let Some(value) = series.value() {
-            sum += value;
-            count += 1;
-        }
-    });
-    match answered {
-        Ok(_) if count == 0 => Err(format!("the query gives no series: {query}")),
-        Ok(_) => Ok(sum),
-        Err(error) => Err(prometheus::problem(&error).to_string()),
-    }
 }
 
 fn replay(context: &Context, file: &Path) -> anyhow::Result<Exit> {

@@ -2,6 +2,7 @@
 //! nodes; and a fleet file of them, for people to complete.
 
 mod cut;
+mod fabric;
 mod jobs;
 mod kubernetes;
 mod racks;
@@ -13,6 +14,7 @@ mod write;
 use super::text::Found;
 use gpuwise_domain::placement::Health;
 
+pub use fabric::{FoundBlock, FoundFabric, FoundPooled, fabric_fleet_file};
 pub use jobs::{FoundAsk, FoundJob, FoundPlace, job_file};
 pub use kubernetes::{NodeSaid, kubernetes_node};
 pub use write::fleet_file;

@@ -9,7 +9,7 @@ use crate::fleet::text::{
     Found, TableText, counted_gpu, cpu_milli, expand, health, memory_mib, parts,
 };
 use gpuwise_domain::placement::{
-    Action, FleetGpu, GpuId, Health, Home, IslandId, KindId, Node, NodeId, Uid,
+    Action, FleetGpu, GpuId, Health, Home, IslandId, KindId, Node, NodeId, Uid, resource_block_uid,
 };
 
 struct Pattern {
@@ -60,6 +60,9 @@ impl Build<'_> {
         let uuids = self
             .uuids(table, many, pattern.kinds.len())
             .map_err(|problem| ("uuids", problem))?;
+        let block = self
+            .resource_block(table, many)
+            .map_err(|problem| ("resource_block", problem))?;
         let places = self.domains_of(table, many)?;
         for (at, name) in names.into_iter().enumerate() {
             let id = NodeId(self.out.fleet.nodes.len() as u32);
@@ -89,7 +92,7 @@ impl Build<'_> {
             self.lines.nodes.push(piece.line);
             self.out.fleet.nodes.push(Node {
                 name,
-                uid: Uid::default(),
+                uid: block.clone(),
                 cpu_milli: pattern.cpu_milli,
                 memory_mib: pattern.memory_mib,
                 gpus,
@@ -106,6 +109,23 @@ impl Build<'_> {
             );
         }
         Ok(())
+    }
+
+    /// What a fabric's manager calls a node, as its lasting id; empty where nobody says.
+    fn resource_block(&self, table: &NodeTable, nodes: usize) -> Found<Uid> {
+        let Some(block) = &table.resource_block else {
+            return Ok(Uid::default());
+        };
+        if nodes > 1 {
+            return Err(format!(
+                "a resource block is of one machine, and this table is {nodes}; write a [[node]] for each"
+            ));
+        }
+        let uid = resource_block_uid(block);
+        if self.out.fleet.nodes.iter().any(|node| *node.uid == *uid) {
+            return Err(format!("resource block {block:?} is there twice"));
+        }
+        Ok(uid.into())
     }
 
     /// What the driver calls the GPUs of a node; empty where nobody says.

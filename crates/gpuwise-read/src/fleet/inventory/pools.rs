@@ -4,7 +4,7 @@ use super::{Build, Field, MOST, tables::PoolTable};
 use crate::fleet::text::{Found, TableText, counted_gpu, duration, expand};
 use gpuwise_domain::{
     fabric::Fabric,
-    placement::{FabricPool, FleetGpu, Home, KindId, Node, NodeId, PoolId},
+    placement::{FabricPool, FleetGpu, Home, KindId, Node, NodeId, PoolId, resource_block_uid},
 };
 use gpuwise_units::{Nanoseconds, Seconds};
 
@@ -38,12 +38,21 @@ impl Build<'_> {
             Some(text) => duration("detach", text).map_err(at("detach"))?,
             None => attach,
         };
-        let id = self.new_pool(name, attach, detach);
+        let id = self.new_pool(FabricPool {
+            name,
+            attach,
+            detach,
+            hot_plug: table.hot_plug.unwrap_or(true),
+        });
+        let first = self.out.fleet.gpus.len();
         for text in table.gpus.all() {
             let (count, gpu) = counted_gpu("gpus", text).map_err(at("gpus"))?;
             let kind = self.kinds.named(&gpu).map_err(at("gpus"))?;
             self.pooled(id, kind, count).map_err(at("gpus"))?;
         }
+        let blocks = table.resource_blocks.as_ref();
+        self.pooled_blocks(first, blocks.map_or(&[][..], |blocks| blocks.all()))
+            .map_err(at("resource_blocks"))?;
         for text in table.nodes.as_ref().map_or(&[][..], |nodes| nodes.all()) {
             for name in expand(text).map_err(at("nodes"))? {
                 let node = self.node_names.get(&name).copied();
@@ -55,14 +64,35 @@ impl Build<'_> {
         Ok(())
     }
 
-    fn new_pool(&mut self, name: String, attach: Nanoseconds, detach: Nanoseconds) -> PoolId {
+    fn new_pool(&mut self, pool: FabricPool) -> PoolId {
         let id = PoolId(self.out.fleet.pools.len() as u32);
-        self.out.fleet.pools.push(FabricPool {
-            name,
-            attach,
-            detach,
-        });
+        self.out.fleet.pools.push(pool);
         id
+    }
+
+    /// GPUs from the first on are called by the resource blocks that they are in.
+    fn pooled_blocks(&mut self, first: usize, texts: &[String]) -> Found<()> {
+        let mut names = Vec::new();
+        for text in texts {
+            names.extend(expand(text)?);
+        }
+        let count = self.out.fleet.gpus.len() - first;
+        if !texts.is_empty() && names.len() != count {
+            let blocks = names.len();
+            return Err(format!(
+                "there are {blocks} resource blocks for {count} GPUs; each GPU has its own"
+            ));
+        }
+        for (at, name) in (first..).zip(&names) {
+            let uid = resource_block_uid(name);
+            if self.out.fleet.gpus.iter().any(|gpu| *gpu.uid == *uid) {
+                return Err(format!("resource block {name:?} is there twice"));
+            }
+            if let Some(gpu) = self.out.fleet.gpus.get_mut(at) {
+                gpu.uid = uid.into();
+            }
+        }
+        Ok(())
     }
 
     /// Puts GPUs into a pool.
@@ -115,7 +145,12 @@ impl Build<'_> {
         let time = |seconds: f64| Nanoseconds::from_seconds(Seconds::new(seconds));
         let mut pools = Vec::new();
         for pool in &fabric.pools {
-            let id = self.new_pool(pool.name.clone(), time(fabric.attach), time(fabric.detach));
+            let id = self.new_pool(FabricPool {
+                name: pool.name.clone(),
+                attach: time(fabric.attach),
+                detach: time(fabric.detach),
+                hot_plug: true,
+            });
             let kind = self.kinds.named(&pool.gpu);
             let done = kind.and_then(|kind| self.pooled(id, kind, pool.gpus));
             self.problems.take(self.lines.fabric, done);

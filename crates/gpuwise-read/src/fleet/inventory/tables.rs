@@ -88,6 +88,8 @@ pub(super) struct PoolTable {
     pub(super) detach: Option<String>,
     pub(super) nodes: Option<Many<String>>,
     pub(super) slots: Option<u32>,
+    pub(super) hot_plug: Option<bool>,
+    pub(super) resource_blocks: Option<Many<String>>,
 }
 
 #[derive(Deserialize)]
@@ -96,6 +98,7 @@ pub(super) struct NodeTable {
     pub(super) name: String,
     pub(super) gpus: Option<Many<String>>,
     pub(super) uuids: Option<Vec<String>>,
+    pub(super) resource_block: Option<String>,
     pub(super) cpu: Option<f64>,
     pub(super) memory: Option<String>,
     pub(super) rack: Option<String>,

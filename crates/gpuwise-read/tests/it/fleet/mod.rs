@@ -1,5 +1,6 @@
 //! Fleet files and job files: what is read, and what wrong ones are told.
 
+mod fabric;
 mod files;
 mod found;
 mod jobs;

@@ -39,6 +39,7 @@ macro_rules! cases {
         suite!(simulated: $($case)*);
         suite!(processes: $($case)*);
         suite!(instances: $($case)*);
+        suite!(composed: $($case)*);
         suite!(slurm?: $($case)*);
     };
 }

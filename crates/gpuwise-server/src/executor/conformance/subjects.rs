@@ -1,7 +1,7 @@
 //! The executors that are held to the suite.
 
-use super::super::{Delays, Executor, Local, Simulated, Slurm, SlurmSettings};
-use crate::{endpoints::Endpoints, message::Incoming};
+use super::super::{Composed, Delays, Executor, Local, Simulated, Slurm, SlurmSettings};
+use crate::{endpoints::Endpoints, message::Incoming, redfish};
 use gpuwise_domain::placement::{GpuAsk, Kinds, Need, SliceAsk};
 use std::{
     fs,
@@ -75,6 +75,29 @@ impl Subject for Simulation {
 
     fn stays(&self) -> Vec<String> {
         Vec::new()
+    }
+}
+
+/// What runs on hosts that are composed is the inner executor's, whether or not their service answers.
+pub(super) struct Hosts;
+
+pub(super) fn composed() -> Hosts {
+    Hosts
+}
+
+impl Subject for Hosts {
+    fn executor(&self, inbox: Sender<Incoming>) -> Box<dyn Executor> {
+        let inner = Simulation.executor(inbox.clone());
+        let nobody = redfish::Settings::new("http://127.0.0.1:9");
+        Box::new(Composed::new(inner, nobody, inbox).expect("begins"))
+    }
+
+    fn runs(&self, lease: u32) -> Option<usize> {
+        Simulation.runs(lease)
+    }
+
+    fn stays(&self) -> Vec<String> {
+        Simulation.stays()
     }
 }
 

@@ -114,7 +114,7 @@ impl Local {
         }
         match self.spawn(order, job, lease, assignments, broker) {
             Ok(kept) => self.run(job, &kept, lease, false),
-            Err(reason) => self.seen.push(Observation::Failed { order, reason }),
+            Err(reason) => self.seen.push(Observation::failed(order, reason)),
         }
     }
 
@@ -297,7 +297,7 @@ impl Local {
                     kept.asleep = true;
                     if let Err(error) = self.place.keep(job, &kept) {
                         let reason = format!("that it sleeps cannot be noted: {error}");
-                        self.seen.push(Observation::Failed { order, reason });
+                        self.seen.push(Observation::failed(order, reason));
                         return;
                     }
                 } else {

@@ -213,10 +213,7 @@ impl Watch {
     pub(super) fn tell(&self, observation: Observation) {
         let observation = match observation {
             Observation::Exited { reason, .. } if self.starting.load(Ordering::SeqCst) => {
-                Observation::Failed {
-                    order: self.order(),
-                    reason: format!("{reason} before it was ready"),
-                }
+                Observation::failed(self.order(), format!("{reason} before it was ready"))
             }
             other => other,
         };

@@ -36,10 +36,7 @@ pub(super) fn tell(
                 }
                 end_all(&groups, Duration::from_secs(10));
                 watch.place.forget(watch.job);
-                return watch.tell(Observation::Failed {
-                    order: watch.order(),
-                    reason,
-                });
+                return watch.tell(Observation::failed(watch.order(), reason));
             }
         }
         watch.starting.store(false, Ordering::SeqCst);

@@ -92,7 +92,7 @@ impl Local {
                 Ok(process) => processes.push(process),
                 Err(reason) => {
                     end(&processes[change.stay.len()..]);
-                    self.seen.push(Observation::Failed { order, reason });
+                    self.seen.push(Observation::failed(order, reason));
                     return true;
                 }
             }
@@ -108,7 +108,7 @@ impl Local {
         if let Err(error) = self.place.keep(job, &after) {
             end(&after.processes[change.stay.len()..]);
             let reason = format!("what runs cannot be noted: {error}");
-            self.seen.push(Observation::Failed { order, reason });
+            self.seen.push(Observation::failed(order, reason));
             return true;
         }
         let fresh: Vec<Arc<Group>> = after.processes[change.stay.len()..]
@@ -212,7 +212,7 @@ impl Turn {
                 process::end_all(&self.fresh, Duration::from_secs(10));
                 // Those that were there before run on. Where that cannot be noted, a restart finds fewer workers.
                 let _ = watch.place.keep(watch.job, &self.before);
-                Observation::Failed { order, reason }
+                Observation::failed(order, reason)
             }
         };
         watch.tell(observed);

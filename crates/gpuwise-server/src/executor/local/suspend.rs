@@ -130,7 +130,7 @@ impl Work {
         let order = self.order;
         let told = match done {
             Ok(()) => Observation::Done(order),
-            Err(reason) => Observation::Failed { order, reason },
+            Err(reason) => Observation::failed(order, reason),
         };
         // The writer may be gone already.
         let _ = self

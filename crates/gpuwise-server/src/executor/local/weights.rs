@@ -56,7 +56,7 @@ impl Weights {
             };
             let seen = match done {
                 Ok(()) => Observation::Done(order),
-                Err(reason) => Observation::Failed { order, reason },
+                Err(reason) => Observation::failed(order, reason),
             };
             let mut own = all.0.lock().unwrap_or_else(PoisonError::into_inner);
             own.remove(&order);
@@ -66,7 +66,7 @@ impl Weights {
         };
         let spawned = thread::Builder::new().name("weights".into()).spawn(work);
         let reason = spawned.err()?.to_string();
-        Some(Observation::Failed { order, reason })
+        Some(Observation::failed(order, reason))
     }
 }
 

@@ -152,7 +152,7 @@ impl Slurm {
         }
         match self.start_of(order, lease, assignments, broker) {
             Ok(start) => self.tell(Told::Start(start)),
-            Err(reason) => self.seen.push(Observation::Failed { order, reason }),
+            Err(reason) => self.seen.push(Observation::failed(order, reason)),
         }
     }
 
@@ -180,15 +180,15 @@ impl Slurm {
             }
             Action::SetMig { .. }
             | Action::CreateInstance { .. }
-            | Action::DestroyInstance { .. } => self.seen.push(Observation::Failed {
+            | Action::DestroyInstance { .. } => self.seen.push(Observation::failed(
                 order,
-                reason: "GPUs of a Slurm cluster are cut by its administrator, in gres.conf".into(),
-            }),
+                "GPUs of a Slurm cluster are cut by its administrator, in gres.conf".into(),
+            )),
             Action::Attach { .. } | Action::Detach { .. } => {
-                self.seen.push(Observation::Failed {
+                self.seen.push(Observation::failed(
                     order,
-                    reason: "Slurm attaches no GPUs to nodes".into(),
-                });
+                    "Slurm attaches no GPUs to nodes".into(),
+                ));
             }
         }
     }
@@ -272,10 +272,10 @@ impl Executor for Slurm {
                 self.start(order.id, *job, &assignments.unwrap_or_default(), broker);
             }
             // What lies in the memory of its nodes is not ours to say.
-            Work::Keep { .. } => self.seen.push(Observation::Failed {
-                order: order.id,
-                reason: "Slurm's nodes read no weights ahead".into(),
-            }),
+            Work::Keep { .. } => self.seen.push(Observation::failed(
+                order.id,
+                "Slurm's nodes read no weights ahead".into(),
+            )),
             Work::Drop { .. } => self.seen.push(Observation::Done(order.id)),
             Work::Act { action, .. } => self.act(order.id, action, broker),
         }

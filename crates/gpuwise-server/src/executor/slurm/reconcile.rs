@@ -125,10 +125,7 @@ impl Worker {
 
     fn fails(&self, held: &Held, reason: &str) -> bool {
         cancel(held, &[]);
-        self.tell(Observation::Failed {
-            order: held.order,
-            reason: reason.to_owned(),
-        });
+        self.tell(Observation::failed(held.order, reason.to_owned()));
         false
     }
 

@@ -72,6 +72,8 @@ pub(super) struct Worker {
     pub(super) nodes: Nodes,
     /// Whether it is known what is to be found.
     adopted: bool,
+    /// Whether nothing of this log was left at Slurm when it was last asked, and nothing was told since.
+    idle: bool,
     /// What Slurm said last when it did not answer, so that it is said once.
     silent: Option<String>,
     pub(super) answers: (Sender<Answered>, Receiver<Answered>),
@@ -94,6 +96,7 @@ impl Worker {
             held: BTreeMap::new(),
             nodes: Nodes::default(),
             adopted: false,
+            idle: false,
             silent: None,
             answers: channel(),
         }
@@ -269,7 +272,8 @@ impl Worker {
         if !self.look_at_nodes() {
             return;
         }
-        if self.held.is_empty() && !self.adopted {
+        self.idle &= self.held.is_empty();
+        if self.idle || self.held.is_empty() && !self.adopted {
             return;
         }
         let words = ["--json", "--states=all"].map(String::from);
@@ -289,7 +293,8 @@ impl Worker {
             }
             listing.jobs.insert(job.id, job);
         }
-        self.sweep(&listing);
+        let strays = self.sweep(&listing);
+        self.idle = self.adopted && self.held.is_empty() && !strays;
         if self.held.values().any(|held| held.is_troubled(&listing)) {
             // Whether its node is down is known before it is judged.
             self.nodes.hurry();
@@ -302,10 +307,11 @@ impl Worker {
         }
     }
 
-    /// Ends what nobody wants, such as jobs of a broker that is no more.
-    fn sweep(&mut self, listing: &Listing) {
+    /// Ends what nobody wants, such as jobs of a broker that is no more; whether there was something.
+    fn sweep(&mut self, listing: &Listing) -> bool {
+        let mut strays = false;
         if !self.adopted {
-            return;
+            return strays;
         }
         for (name, number) in &listing.named {
             let held = self.held.get_mut(&JobId(name.0));
@@ -319,10 +325,14 @@ impl Worker {
                 Some(part) => {
                     part.job.get_or_insert(*number);
                 }
-                None if listing.jobs.get(number).is_some_and(alive) => scancel(&[], *number),
+                None if listing.jobs.get(number).is_some_and(alive) => {
+                    strays = true;
+                    scancel(&[], *number);
+                }
                 None => {}
             }
         }
+        strays
     }
 
     fn says(&mut self, refused: Refused) {

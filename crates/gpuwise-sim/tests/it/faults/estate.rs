@@ -118,6 +118,7 @@ pub(super) fn fleet(random: &mut RandomStream) -> Fleet {
             name: format!("p{pool}"),
             attach: Nanoseconds(11 * SECOND),
             detach: Nanoseconds(4 * SECOND),
+            hot_plug: true,
         });
     }
     let nodes = 3 + random.below(4) as u32;

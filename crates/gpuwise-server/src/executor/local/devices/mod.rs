@@ -144,10 +144,7 @@ impl Devices {
                 let Some(order) = order else { continue };
                 let told = match done {
                     Ok(()) => Observation::Done(order),
-                    Err(error) => Observation::Failed {
-                        order,
-                        reason: words(&error),
-                    },
+                    Err(error) => Observation::failed(order, words(&error)),
                 };
                 // The writer may be gone already.
                 let _ = inbox.send(Incoming::Observed(told));

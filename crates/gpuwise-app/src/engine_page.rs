@@ -3,24 +3,30 @@
 use gpuwise_read::metrics::{
     Histogram, ObservedError, Quantity, Vocabulary, observe, parse_leniently,
 };
-use gpuwise_server::EngineQueue;
+use gpuwise_server::{EngineLoad, EngineQueue};
 use gpuwise_wire::broker::{LatencyHistogram, ServiceUse};
-use std::{io::Read as _, time::Duration};
+use std::{collections::BTreeMap, io::Read as _, time::Duration};
 
 /// A page is given up after so long, and beyond so many bytes.
 const PATIENCE: Duration = Duration::from_secs(3);
 const LARGEST: u64 = 8 << 20;
 
 /// Counts since the engine started.
-pub(super) fn read(address: &str) -> Result<ServiceUse, String> {
+pub(crate) fn read(address: &str) -> Result<ServiceUse, String> {
     let text = page(address)?;
     of_page(&text).map_err(|error| format!("{address}: {error}"))
 }
 
 /// Requests that it has now.
-pub(super) fn queue(address: &str) -> Result<EngineQueue, String> {
+pub(crate) fn queue(address: &str) -> Result<EngineQueue, String> {
     let text = page(address)?;
     queue_of(&text).map_err(|error| format!("{address}: {error}"))
+}
+
+/// What it has to do, for who picks among engines; `address` is that of its page.
+pub(crate) fn load(address: &str) -> Result<EngineLoad, String> {
+    let text = page(address)?;
+    Ok(load_of(&text))
 }
 
 fn page(address: &str) -> Result<String, String> {
@@ -40,27 +46,63 @@ fn page(address: &str) -> Result<String, String> {
     Ok(text)
 }
 
-/// By the names of whichever engine speaks; of several models or ranks of one engine, all together.
+/// Gauges of an engine's page, by the names of whichever engine speaks; of several models or ranks of one engine all
+/// together.
+struct Gauges(BTreeMap<Quantity, (f64, usize)>);
+
+impl Gauges {
+    fn of(text: &str) -> Result<Self, String> {
+        let read = parse_leniently(text).map_err(|error| error.to_string())?;
+        let samples = &read.page.samples;
+        let spoken = Vocabulary::spoken(samples.iter().map(|sample| sample.name.as_ref()));
+        let engine = spoken.ok_or("no engine that is known speaks there")?;
+        let of = |quantity| {
+            let names = engine.candidates(quantity).into_iter();
+            let mut sums = names.filter_map(|name| {
+                let own = samples.iter().filter(|sample| sample.name == name);
+                let values: Vec<f64> = own
+                    .map(|sample| sample.value)
+                    .filter(|value| value.is_finite() && *value >= 0.0)
+                    .collect();
+                (!values.is_empty()).then(|| (values.iter().sum(), values.len()))
+            });
+            Some((quantity, sums.next()?))
+        };
+        let all = [Quantity::Running, Quantity::Waiting, Quantity::CacheUse];
+        Ok(Self(all.into_iter().filter_map(of).collect()))
+    }
+
+    fn sum(&self, quantity: Quantity) -> Option<f64> {
+        self.0.get(&quantity).map(|(sum, _)| *sum)
+    }
+
+    fn mean(&self, quantity: Quantity) -> Option<f64> {
+        let (sum, count) = self.0.get(&quantity)?;
+        Some(sum / *count as f64)
+    }
+}
+
 fn queue_of(text: &str) -> Result<EngineQueue, String> {
-    let read = parse_leniently(text).map_err(|error| error.to_string())?;
-    let samples = &read.page.samples;
-    let spoken = Vocabulary::spoken(samples.iter().map(|sample| sample.name.as_ref()));
-    let engine = spoken.ok_or("no engine that is known speaks there")?;
-    let gauge = |quantity| {
-        let names = engine.candidates(quantity).into_iter();
-        let mut sums = names.filter_map(|name| {
-            let own = samples.iter().filter(|sample| sample.name == name);
-            let values = own.map(|sample| sample.value);
-            values
-                .filter(|value| value.is_finite() && *value >= 0.0)
-                .reduce(|sum, more| sum + more)
-        });
-        sums.next()
-    };
+    let gauges = Gauges::of(text)?;
     Ok(EngineQueue {
-        running: gauge(Quantity::Running).unwrap_or(0.0),
-        waiting: gauge(Quantity::Waiting).ok_or("it says nothing of its queue")?,
+        running: gauges.sum(Quantity::Running).unwrap_or(0.0),
+        waiting: gauges
+            .sum(Quantity::Waiting)
+            .ok_or("it says nothing of its queue")?,
     })
+}
+
+/// What a page does not say counts as nothing: the engine answers, which is what matters first.
+fn load_of(text: &str) -> EngineLoad {
+    let Ok(gauges) = Gauges::of(text) else {
+        return EngineLoad::default();
+    };
+    let count = |quantity| gauges.sum(quantity).unwrap_or(0.0) as u32;
+    EngineLoad {
+        running: count(Quantity::Running),
+        waiting: count(Quantity::Waiting),
+        kv_used: gauges.mean(Quantity::CacheUse),
+    }
 }
 
 fn of_page(text: &str) -> Result<ServiceUse, String> {
@@ -86,7 +128,7 @@ fn of_page(text: &str) -> Result<ServiceUse, String> {
         ttft: seen.ttft.as_ref().map(histogram),
         // Of an engine that does not tell it by request: the time between two tokens.
         tpot: seen.tpot.as_ref().or(seen.itl.as_ref()).map(histogram),
-        quality: std::collections::BTreeMap::new(),
+        quality: BTreeMap::new(),
     })
 }
 
@@ -153,5 +195,17 @@ mod tests {
         assert_eq!(of(llama), Ok((1.0, 5.0)));
         assert!(of("vllm:prompt_tokens_total 7\n").is_err());
         assert!(of("up 1\n").is_err());
+    }
+
+    #[test]
+    fn a_load_is_read_and_what_is_not_said_is_nothing() {
+        let vllm = "vllm:num_requests_running{model_name=\"m\"} 8\n\
+            vllm:num_requests_waiting{model_name=\"m\"} 3\n\
+            vllm:kv_cache_usage_perc{engine=\"0\"} 0.5\n\
+            vllm:kv_cache_usage_perc{engine=\"1\"} 0.7\n";
+        let load = load_of(vllm);
+        assert_eq!((load.running, load.waiting), (8, 3));
+        assert!((load.kv_used.expect("is said") - 0.6).abs() < 1e-12);
+        assert_eq!(load_of("up 1\n"), EngineLoad::default());
     }
 }

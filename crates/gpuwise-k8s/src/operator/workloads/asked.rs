@@ -1,0 +1,112 @@
+//! What the operator asks of those who plan and measure, and what they answer.
+
+use crate::{
+    resources::{Avoided, Decided, GpuWorkloadSpec, WorkloadScaling, WorkloadSlo, WorkloadTraffic},
+    tiers::{SloSeen, Verdict},
+};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What an hour of a GPU costs here.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PriceBook {
+    /// ISO 4217.
+    pub currency: String,
+    /// Millionths of it, by product as nodes are labelled with it.
+    pub by_product: BTreeMap<String, i64>,
+}
+
+/// What is to be sized.
+#[derive(Debug, Clone, Default)]
+pub struct WorkloadAsk {
+    pub namespace: String,
+    pub name: String,
+    pub spec: GpuWorkloadSpec,
+    /// Products of GPUs that the cluster has, as its nodes call them.
+    pub products: BTreeSet<String>,
+    /// Whether nodes offer MIG slices.
+    pub slices: bool,
+    pub prices: Option<PriceBook>,
+    /// What was measured, in place of what the spec says.
+    pub traffic: Option<WorkloadTraffic>,
+    /// The decision that is to be made again, whatever else would be better now.
+    pub pinned: Option<Decided>,
+    /// GPUs that are not taken.
+    pub avoided: Vec<Avoided>,
+}
+
+/// What was decided for it, and what it is served by: objects without a namespace.
+#[derive(Debug, Clone)]
+pub struct Sized {
+    pub decided: Decided,
+    /// What it costs an hour in millionths of the currency of `money`; `None`: no price is known.
+    pub micros: Option<i64>,
+    /// ISO 4217.
+    pub money: String,
+    pub objects: Vec<Value>,
+}
+
+/// Sizes what a GpuWorkload asks for: the same function as that of `gpuwise plan`.
+pub trait Sizer: Send + Sync {
+    /// # Errors
+    /// When it is wrong, or no GPU keeps the SLO; what is short, in words.
+    fn size(&self, ask: &WorkloadAsk) -> Result<Sized, String>;
+}
+
+/// A workload that is measured.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MeterAsk {
+    pub uid: String,
+    pub namespace: String,
+    pub name: String,
+    /// What it is served by; the engine may be empty: any that tells.
+    pub decided: Decided,
+    pub slo: WorkloadSlo,
+    /// How its replicas follow what comes; `None`: the operator does not write them.
+    pub scaling: Option<WorkloadScaling>,
+}
+
+/// What an audit is asked about.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct AuditAsk {
+    pub products: BTreeSet<String>,
+    /// Whether nodes offer MIG slices.
+    pub slices: bool,
+    pub prices: Option<PriceBook>,
+}
+
+/// What an audit says of one workload of the cluster.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Audited {
+    pub namespace: String,
+    /// `Deployment`, `StatefulSet` …
+    pub kind: String,
+    pub name: String,
+    pub verdict: Verdict,
+    /// Why, with figures.
+    pub reason: String,
+    /// What it proposes, in words.
+    pub title: Option<String>,
+    /// What that saves an hour, in millionths of US dollars.
+    pub saving: Option<i64>,
+    /// The change as a strategic-merge patch; `None`: there is none to apply in place.
+    pub patch: Option<Value>,
+    /// What came in its busiest hour, and how long prompts and answers were on average, where its engine tells.
+    pub traffic: Option<WorkloadTraffic>,
+}
+
+/// Measures what workloads do: by Prometheus.
+pub trait Meter: Send + Sync {
+    /// Whether the SLO of a workload was kept of late.
+    fn slo(&self, ask: &MeterAsk) -> SloSeen;
+
+    /// How many replicas each of these is to have that follows what comes; `Err`: why that is not known, and what
+    /// there is stays.
+    fn replicas(&self, asks: &[MeterAsk]) -> BTreeMap<String, Result<u32, String>>;
+
+    /// What `gpuwise audit` says of the cluster's workloads.
+    ///
+    /// # Errors
+    /// When nobody can be asked.
+    fn audit(&self, ask: &AuditAsk) -> Result<Vec<Audited>, String>;
+}

@@ -1,0 +1,179 @@
+//! GpuWorkloads: sized as `gpuwise plan` does, what they are served by made, and what is measured of them followed.
+
+mod apply;
+mod asked;
+mod change;
+mod make;
+mod money;
+mod one;
+mod plain;
+mod say;
+mod tier;
+mod warm;
+
+pub use asked::{AuditAsk, Audited, Meter, MeterAsk, PriceBook, Sized, Sizer, WorkloadAsk};
+
+use super::{
+    lead::Term,
+    meter::{Measured, Wanted},
+    seen::State,
+    watches::Own,
+    writes::Writer,
+};
+use crate::resources::{GpuWorkloadSpec, GpuWorkloadStatus, Object, ScaledBy, TieringMode};
+use one::{Applied, One};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+/// What a look has to write with.
+pub(super) struct Hands<'a> {
+    pub term: &'a Term,
+    pub writer: &'a Writer,
+    pub state: &'a State,
+    pub sizer: &'a dyn Sizer,
+    /// Whether anything but statuses is written.
+    pub acts: bool,
+    /// Whether events are written.
+    pub says: bool,
+    /// Whether anybody measures.
+    pub measures: bool,
+    /// The number of the last plan of this term.
+    pub plan: &'a mut u64,
+}
+
+impl Hands<'_> {
+    /// The next plan's number.
+    fn plan(&mut self) -> String {
+        *self.plan += 1;
+        format!("{}.{}", self.term.number, self.plan)
+    }
+}
+
+/// What is remembered of workloads between looks, by uid; their statuses hold all that must outlive us.
+#[derive(Default)]
+pub(super) struct Workloads {
+    applied: BTreeMap<String, Applied>,
+    /// The number of the last measurement that was counted, and of the last audit.
+    counted: BTreeMap<String, u64>,
+    audited: BTreeMap<String, u64>,
+    plain: plain::Proposed,
+    /// The number of the last measurement and of the last audit that Deployments were looked at with.
+    looked: (u64, u64),
+}
+
+impl Workloads {
+    /// Looks at all of them; where nobody acts what was decided is said and nothing is made.
+    pub(super) async fn look(&mut self, hands: &mut Hands<'_>, measured: Option<&Measured>) {
+        let products = hands.state.products();
+        let slices = hands.state.has_slices();
+        let prices = hands.state.prices();
+        let mut there = BTreeSet::new();
+        let mut slos: BTreeMap<&'static str, u64> = BTreeMap::new();
+        let mut cost: BTreeMap<String, f64> = BTreeMap::new();
+        for object in hands.state.own::<GpuWorkloadSpec>(Own::Workload) {
+            let uid = object.metadata.uid.clone();
+            if object.metadata.deletion_timestamp.is_some() {
+                continue;
+            }
+            there.insert(uid.clone());
+            let ask = WorkloadAsk {
+                namespace: object.metadata.namespace.clone().unwrap_or_default(),
+                name: object.metadata.name.clone(),
+                spec: object.spec.clone(),
+                products: products.clone(),
+                slices,
+                prices: prices.clone(),
+                ..WorkloadAsk::default()
+            };
+            let mut one = One {
+                status: status(&object),
+                version: object.metadata.resource_version.clone(),
+                object,
+                ask,
+                applied: self.applied.remove(&uid),
+                events: Vec::new(),
+            };
+            let fresh = measured.filter(|new| {
+                let known = self.counted.insert(uid.clone(), new.number);
+                known.is_none_or(|known| known < new.number)
+            });
+            let audit = measured.and_then(|new| new.audit.as_ref());
+            let audit = audit.filter(|(number, _)| {
+                let known = self.audited.insert(uid.clone(), *number);
+                known.is_none_or(|known| known < *number)
+            });
+            one.look(hands, fresh, audit.map(|(_, found)| found)).await;
+            *slos.entry(one.slo()).or_default() += 1;
+            let bill = hands.state.bill(&one.ask.namespace, &one.ask.name);
+            if let Some((bill, book)) = bill.zip(prices.as_ref()) {
+                *cost.entry(book.currency.clone()).or_default() += bill as f64 / 1e6;
+            }
+            if let Some(applied) = one.applied {
+                self.applied.insert(uid, applied);
+            }
+        }
+        hands.writer.metrics.workloads(slos, cost);
+        let (counted, audited) = self.looked;
+        let fresh = measured.filter(|new| new.number > counted);
+        let audit = measured.and_then(|new| new.audit.as_ref());
+        let audit = audit.filter(|(number, _)| *number > audited);
+        self.looked = (
+            fresh.map_or(counted, |new| new.number),
+            audit.map_or(audited, |(number, _)| *number),
+        );
+        let audit = audit.map(|(_, found)| found);
+        self.plain.look(hands, fresh, audit).await;
+        self.applied.retain(|uid, _| there.contains(uid));
+        self.counted.retain(|uid, _| there.contains(uid));
+        self.audited.retain(|uid, _| there.contains(uid));
+    }
+}
+
+/// The status of an object; one that cannot be read is none.
+fn status(object: &Object<GpuWorkloadSpec>) -> GpuWorkloadStatus {
+    let status = object.status.clone();
+    status
+        .and_then(|status| serde_json::from_value(status).ok())
+        .unwrap_or_default()
+}
+
+/// What is to be measured of them.
+pub(super) fn wanted(state: &State, acts: bool) -> Arc<Wanted> {
+    let mut wanted = Wanted::default();
+    let mut audit = false;
+    for object in state.own::<GpuWorkloadSpec>(Own::Workload) {
+        let Some(decided) = status(&object).decision else {
+            continue;
+        };
+        let mode = object
+            .spec
+            .tiering
+            .as_ref()
+            .map_or(TieringMode::default(), |one| one.mode);
+        audit |= mode != TieringMode::Off;
+        wanted.workloads.push(MeterAsk {
+            uid: object.metadata.uid.clone(),
+            namespace: object.metadata.namespace.clone().unwrap_or_default(),
+            name: object.metadata.name.clone(),
+            decided,
+            slo: object.spec.slo.clone(),
+            scaling: object
+                .spec
+                .scaling
+                .clone()
+                .filter(|one| acts && one.by.unwrap_or_default() == ScaledBy::Operator),
+        });
+    }
+    for one in state.objects(Own::Tiered) {
+        audit = true;
+        wanted.workloads.extend(plain::ask(one));
+    }
+    wanted.audit = audit.then(|| AuditAsk {
+        products: state.products(),
+        slices: state.has_slices(),
+        prices: state.prices(),
+    });
+    Arc::new(wanted)
+}

@@ -1,0 +1,221 @@
+//! One workload at one look: what it is to have, what is written of that, what is said.
+
+use super::{
+    super::meter::Measured,
+    Audited, Hands, PriceBook, WorkloadAsk,
+    say::{condition, event, write},
+};
+use crate::resources::{
+    Avoided, ChangeReason, Decided, GpuWorkloadSpec, GpuWorkloadStatus, Object, Status,
+};
+use jiff::Timestamp;
+
+/// What was written of a workload: for which generation and decision, and how that went.
+#[derive(Debug, Clone)]
+pub(super) struct Applied {
+    pub generation: i64,
+    pub decided: Decided,
+    pub prices: Option<PriceBook>,
+    /// Kinds and names, or why not.
+    pub result: Result<String, String>,
+}
+
+/// Something to be said once a status is written.
+type Said = (&'static str, bool, String);
+
+pub(super) struct One {
+    pub object: Object<GpuWorkloadSpec>,
+    pub version: String,
+    pub status: GpuWorkloadStatus,
+    pub ask: WorkloadAsk,
+    pub applied: Option<Applied>,
+    pub events: Vec<Said>,
+}
+
+impl One {
+    pub(super) async fn look(
+        &mut self,
+        hands: &mut Hands<'_>,
+        measured: Option<&Measured>,
+        audit: Option<&Result<Vec<Audited>, String>>,
+    ) {
+        let before = self.status.clone();
+        let now = Timestamp::now();
+        let changed = self.changed(hands);
+        if changed {
+            self.decide(hands, now);
+        }
+        self.status.observed_generation = self.object.metadata.generation;
+        let slo = measured.and_then(|new| new.slos.get(&self.object.metadata.uid).cloned());
+        self.kept(hands, slo.as_ref());
+        if hands.acts {
+            self.step(hands, slo, now);
+        }
+        if let Some(found) = audit.filter(|_| !changed) {
+            self.tier(hands, found, now);
+        }
+        self.prove(hands);
+        if let Some(decided) = &self.status.decision {
+            self.status.replicas = decided.replicas;
+            self.status.selector = format!("gpuwise.dev/workload={}", self.object.metadata.name);
+        }
+        if !self.written(hands, &before).await {
+            return;
+        }
+        self.make(hands).await;
+        let replicas = measured.and_then(|new| new.replicas.get(&self.object.metadata.uid));
+        self.follow(hands, replicas).await;
+    }
+
+    /// Whether its SLO is kept, as its condition says.
+    pub(super) fn slo(&self) -> &'static str {
+        let mut all = self.status.conditions.iter();
+        match all.find(|one| one.kind == "SloKept").map(|one| one.status) {
+            Some(Status::True) => "True",
+            Some(Status::False) => "False",
+            Some(Status::Unknown) | None => "Unknown",
+        }
+    }
+
+    /// Whether it is to be decided anew: its spec is another, its GPU is gone, or nothing was decided.
+    pub(super) fn changed(&self, hands: &Hands<'_>) -> bool {
+        let generation = self.object.metadata.generation;
+        let failed = || {
+            let sized = self
+                .status
+                .conditions
+                .iter()
+                .find(|one| one.kind == "Sized");
+            sized.is_none_or(|one| one.status != Status::True)
+        };
+        match &self.status.decision {
+            None => {
+                // What could not be sized is tried again where the spec or the cluster's GPUs are others.
+                let tried = self.applied.as_ref().is_some_and(|applied| {
+                    applied.generation == generation && applied.result == Err(self.products())
+                });
+                !(tried && failed())
+            }
+            Some(decided) => {
+                let gone = !decided.product.is_empty()
+                    && !decided
+                        .product
+                        .split(',')
+                        .any(|product| self.ask.products.contains(product));
+                self.status.observed_generation != generation
+                    || (gone && !self.ask.products.is_empty())
+                    || (!hands.acts && self.applied.is_none())
+            }
+        }
+    }
+
+    fn products(&self) -> String {
+        let all: Vec<&str> = self.ask.products.iter().map(String::as_str).collect();
+        all.join(",")
+    }
+
+    /// Decides by what the spec says.
+    pub(super) fn decide(&mut self, hands: &mut Hands<'_>, now: Timestamp) {
+        let mut ask = self.ask.clone();
+        ask.avoided = self.avoided(now);
+        let sized = tokio::task::block_in_place(|| hands.sizer.size(&ask));
+        self.status.observed_generation = self.object.metadata.generation;
+        match sized {
+            Err(why) => {
+                condition(&mut self.status, ("Sized", Status::False), "NoPlan", &why);
+                if self.status.decision.is_none() {
+                    self.applied = Some(Applied {
+                        generation: self.object.metadata.generation,
+                        decided: Decided::default(),
+                        prices: None,
+                        result: Err(self.products()),
+                    });
+                }
+            }
+            Ok(sized) => {
+                let words = sized.decided.why.clone();
+                condition(&mut self.status, ("Sized", Status::True), "Sized", &words);
+                let plan = hands.plan();
+                let gone = self.status.decision.as_ref().is_some_and(|decided| {
+                    !self
+                        .ask
+                        .products
+                        .iter()
+                        .any(|one| decided.product.contains(one.as_str()))
+                });
+                let reason = if gone {
+                    ChangeReason::GpuGone
+                } else {
+                    ChangeReason::Spec
+                };
+                let decided = Decided {
+                    plan: plan.clone(),
+                    ..sized.decided
+                };
+                match &self.status.decision {
+                    Some(old) if hands.acts && old.differs(&decided) => {
+                        self.begin(
+                            decided,
+                            reason,
+                            &plan,
+                            (hands, sized.micros, &sized.money),
+                            now,
+                        );
+                    }
+                    _ => self.status.decision = Some(decided),
+                }
+            }
+        }
+    }
+
+    pub(super) fn avoided(&self, now: Timestamp) -> Vec<Avoided> {
+        let holds = |until: &str| until.parse::<Timestamp>().is_ok_and(|until| until > now);
+        let all = self.status.avoided.iter();
+        all.filter(|one| holds(&one.until)).cloned().collect()
+    }
+
+    /// What it costs an hour as it was decided, in millionths.
+    pub(super) fn cost(&self, hands: &Hands<'_>) -> Option<i64> {
+        let mut ask = self.ask.clone();
+        ask.pinned.clone_from(&self.status.decision);
+        let sized = tokio::task::block_in_place(|| hands.sizer.size(&ask));
+        sized.ok()?.micros
+    }
+
+    /// What its pods hold on their nodes, by the price book, in millionths an hour.
+    pub(super) fn bill(&self, hands: &Hands<'_>) -> Option<i64> {
+        hands.state.bill(&self.ask.namespace, &self.ask.name)
+    }
+
+    /// Writes the status where it is another, and then says what is to be said; whether what was read still holds.
+    pub(super) async fn written(&mut self, hands: &Hands<'_>, before: &GpuWorkloadStatus) -> bool {
+        if self.status == *before {
+            return true;
+        }
+        match write(
+            hands.term,
+            hands.writer,
+            &self.object,
+            &self.version,
+            &self.status,
+        )
+        .await
+        {
+            Ok(version) => self.version = version,
+            Err(_) => return false,
+        }
+        if hands.acts {
+            for (reason, warns, words) in std::mem::take(&mut self.events) {
+                event(
+                    hands.term,
+                    hands.writer,
+                    &self.object,
+                    (reason, warns),
+                    &words,
+                )
+                .await;
+            }
+        }
+        true
+    }
+}
