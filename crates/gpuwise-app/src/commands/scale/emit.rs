@@ -3,11 +3,7 @@
 use super::{Context, Exit, plan, starts::Seen};
 use crate::{app::App, catalogue, error::Problem, simulation};
 use clap::builder::PossibleValuesParser;
-use gpuwise_domain::{
-    deployment::{Deployment, Saved},
-    facts,
-    gpu::Device,
-};
+use gpuwise_domain::{deployment::Deployment, facts, gpu::Device, workload::Lengths};
 use gpuwise_units::Nanoseconds;
 use gpuwise_view::launch::{ScalerForm, Scaling, scaled};
 use std::{
@@ -243,7 +239,11 @@ fn authorities(path: &Path) -> anyhow::Result<String> {
 }
 
 /// Queries beside those of requests, and what a replica serves in tokens.
-fn more(flags: &Flags, saved: &Saved) -> anyhow::Result<Vec<(&'static str, String)>> {
+fn more(
+    flags: &Flags,
+    deployment: &Deployment,
+    lengths: Option<&Lengths>,
+) -> anyhow::Result<Vec<(&'static str, String)>> {
     let queries = [
         ("prefillQuery", &flags.prefill_query),
         ("decodeQuery", &flags.decode_query),
@@ -256,12 +256,11 @@ fn more(flags: &Flags, saved: &Saved) -> anyhow::Result<Vec<(&'static str, Strin
         .filter_map(|(key, query)| Some((key, query.clone()?)))
         .collect();
     if flags.prefill_query.is_some() {
-        let lengths = saved.workload.as_ref().map(|workload| &workload.lengths);
         let lengths = lengths.ok_or_else(|| {
             Problem::new("--prefill-query: the deployment was saved without its traffic")
                 .hint("plan and save it anew")
         })?;
-        let rate = rate(flags.rate, &saved.deployment)?;
+        let rate = rate(flags.rate, deployment)?;
         more.push(("prefillTokens", (rate * lengths.input.mean).to_string()));
         more.push(("decodeTokens", (rate * lengths.output.mean).to_string()));
     }
@@ -270,15 +269,22 @@ fn more(flags: &Flags, saved: &Saved) -> anyhow::Result<Vec<(&'static str, Strin
 
 pub(super) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
     let saved = simulation::read(&flags.deployment)?;
-    context.data(&text(&context.app, &saved.deployment, flags)?)?;
+    let lengths = saved.workload.as_ref().map(|workload| &workload.lengths);
+    context.data(&text(&context.app, &saved.deployment, lengths, flags)?)?;
     Ok(Exit::Yes)
 }
 
 /// The objects of a deployment, with what is to be known of them in comments; that which the flags name is not read.
+/// `lengths`: of the requests that it was planned for, where they are known.
 ///
 /// # Errors
 /// When a flag is wrong, or the deployment cannot be scaled so.
-pub(crate) fn text(app: &App, deployment: &Deployment, flags: &Flags) -> anyhow::Result<String> {
+pub(crate) fn text(
+    app: &App,
+    deployment: &Deployment,
+    lengths: Option<&Lengths>,
+    flags: &Flags,
+) -> anyhow::Result<String> {
     let form = ScalerForm::ALL
         .into_iter()
         .find(|form| form.name() == flags.form)
@@ -313,7 +319,7 @@ pub(crate) fn text(app: &App, deployment: &Deployment, flags: &Flags) -> anyhow:
         query,
         ready: flags.ready_query.as_deref(),
         queued: flags.queue_query.as_deref(),
-        more: more(flags, &saved)?,
+        more: more(flags, deployment, lengths)?,
         scaler: flags.scaler.as_deref().unwrap_or(usual),
         authorities: authorities.as_deref(),
         client: flags.client_secret.as_deref(),
