@@ -191,6 +191,20 @@ pub struct ScaleMix {
     pub reasons: Vec<ScaleReason>,
     /// What it got of pools that other services ask as well, by the rule; none: it has them to itself.
     pub grants: Vec<ScaleGrant>,
+    /// What was there, every reading.
+    pub samples: Vec<ScaleMixSample>,
+}
+
+/// What a service on variants had at a time.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ScaleMixSample {
+    pub at: Nanoseconds,
+    /// Requests a second that came.
+    pub rate: f64,
+    /// Replicas of each variant that served.
+    pub serving: Vec<u32>,
+    /// What was wanted cost so much an hour.
+    pub per_hour: f64,
 }
 
 /// GPUs of a pool that a service got by a rule.
@@ -244,6 +258,49 @@ pub struct ScaleFleet {
     pub services: Vec<ScaleTenant>,
     /// The most that a service may cost an hour.
     pub per_hour: Option<HourlyPrice>,
+    /// Machines of pools, one by one, and how they are lost.
+    pub machines: Vec<ScaleMachines>,
+    pub losses: Vec<ScaleLoss>,
+}
+
+/// Machines of a pool that are alike.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ScaleMachines {
+    pub pool: String,
+    pub nodes: u32,
+    /// GPUs of each.
+    pub gpus: u32,
+    /// How many stand in a rack; `None`: nothing is said of racks.
+    pub rack: Option<u32>,
+}
+
+/// How machines are lost.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ScaleLoss {
+    pub of: ScaleLossOf,
+    /// Of this pool alone; `None`: of each.
+    pub pool: Option<String>,
+    pub when: ScaleLossWhen,
+    /// Between being told and being gone, and from then until they are back.
+    pub notice: Nanoseconds,
+    pub outage: Nanoseconds,
+}
+
+/// What is lost together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ScaleLossOf {
+    Node,
+    Rack,
+    Pool,
+}
+
+/// When each of them is.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum ScaleLossWhen {
+    /// By chance, so often a day in the mean.
+    ADay(f64),
+    /// Once, so long after the beginning.
+    At(Nanoseconds),
 }
 
 /// A kind of replica. What it does not say is that of its deployment, its offer, or the command.

@@ -1,7 +1,10 @@
 //! Files of `gpuwise scale --variants`: what replicas may be, and the machines that they share.
 
 use crate::{catalogue::CatalogueError, workload::budget};
-use gpuwise_domain::scale::{ScaleFleet, ScaleOffer, ScaleSpot, ScaleTenant};
+use gpuwise_domain::scale::{
+    ScaleFleet, ScaleLoss, ScaleLossOf, ScaleLossWhen, ScaleMachines, ScaleOffer, ScaleSpot,
+    ScaleTenant,
+};
 use gpuwise_units::{Currency, HourlyPrice, Money, Nanoseconds};
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,6 +19,30 @@ struct File {
     pool: Vec<PoolTable>,
     #[serde(default)]
     service: Vec<ServiceTable>,
+    #[serde(default)]
+    machines: Vec<MachinesTable>,
+    #[serde(default)]
+    loss: Vec<LossTable>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct MachinesTable {
+    pool: String,
+    nodes: u32,
+    gpus: u32,
+    rack: Option<u32>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LossTable {
+    of: String,
+    pool: Option<String>,
+    a_day: Option<f64>,
+    at: Option<String>,
+    notice: Option<String>,
+    outage: String,
 }
 
 #[derive(Deserialize)]
@@ -76,6 +103,8 @@ struct ServiceTable {
 /// condition of its own.
 const MOST: usize = 12;
 const MOST_SPOT: usize = 6;
+/// GPUs of all machines at most.
+const MOST_GPUS: u64 = 100_000;
 
 /// Reads a file of variants (TOML).
 ///
@@ -120,7 +149,20 @@ pub fn read_scaling(file: &str, text: &str) -> Result<ScaleFleet, CatalogueError
             .into_iter()
             .map(|one| checks.service(one))
             .collect::<Result<_, _>>()?,
+        machines: checks.machines(read.machines)?,
+        losses: read
+            .loss
+            .into_iter()
+            .map(|one| checks.loss(one))
+            .collect::<Result<_, _>>()?,
     };
+    if let Some(loss) = fleet.losses.iter().find(|loss| {
+        let pool = loss.pool.as_ref();
+        pool.is_some_and(|pool| !fleet.machines.iter().any(|one| one.pool == *pool))
+    }) {
+        let pool = loss.pool.as_deref().unwrap_or_default();
+        return Err(checks.wrong("loss: `pool`", format!("{pool:?} has no [[machines]]")));
+    }
     if fleet
         .variants
         .iter()
@@ -272,6 +314,65 @@ impl Checks<'_> {
             guaranteed: one.guarantee.into_iter().collect(),
             name: one.name,
             series: one.series,
+        })
+    }
+
+    fn machines(&self, tables: Vec<MachinesTable>) -> Result<Vec<ScaleMachines>, CatalogueError> {
+        let mut all = 0;
+        let mut machines = Vec::new();
+        for one in tables {
+            let place = format!("machines of {}", one.pool);
+            if one.nodes == 0 || one.gpus == 0 || one.rack == Some(0) {
+                let what = "`nodes`, `gpus` and `rack` are 1 or more".to_owned();
+                return Err(self.wrong(&place, what));
+            }
+            all += u64::from(one.nodes) * u64::from(one.gpus);
+            if all > MOST_GPUS {
+                let what = format!("there are {all} GPUs; {MOST_GPUS} at most are run");
+                return Err(self.wrong(&place, what));
+            }
+            machines.push(ScaleMachines {
+                pool: one.pool,
+                nodes: one.nodes,
+                gpus: one.gpus,
+                rack: one.rack,
+            });
+        }
+        Ok(machines)
+    }
+
+    fn loss(&self, one: LossTable) -> Result<ScaleLoss, CatalogueError> {
+        let of = match one.of.trim() {
+            "node" => ScaleLossOf::Node,
+            "rack" => ScaleLossOf::Rack,
+            "pool" => ScaleLossOf::Pool,
+            other => {
+                let what = format!("is {other:?}; expected node, rack or pool");
+                return Err(self.wrong("loss: `of`", what));
+            }
+        };
+        let when = match (one.a_day, &one.at) {
+            (Some(times), None) if times.is_finite() && (0.0..=1000.0).contains(&times) => {
+                ScaleLossWhen::ADay(times)
+            }
+            (Some(times), None) => {
+                let what = format!("is {times}; expected 0 to 1000 losses");
+                return Err(self.wrong("loss: `a_day`", what));
+            }
+            (None, Some(at)) => ScaleLossWhen::At(self.time("loss: `at`", at)?),
+            _ => {
+                let what = "expected one of `a_day` and `at`".to_owned();
+                return Err(self.wrong("loss", what));
+            }
+        };
+        let notice = one.notice.as_deref();
+        let notice = notice.map(|text| self.time("loss: `notice`", text));
+        Ok(ScaleLoss {
+            of,
+            pool: one.pool,
+            when,
+            notice: notice.transpose()?.unwrap_or(Nanoseconds(0)),
+            outage: self.time("loss: `outage`", &one.outage)?,
         })
     }
 }

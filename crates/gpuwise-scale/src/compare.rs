@@ -210,6 +210,7 @@ pub fn by_request(
         dispersion: service.dispersion,
         guaranteed: Vec::new(),
         budget: None,
+        engines: None,
     };
     let fleet = Fleet {
         gpus: Vec::new(),

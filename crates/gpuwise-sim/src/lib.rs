@@ -12,4 +12,5 @@ pub mod deployed;
 pub mod engine;
 pub mod fleet;
 pub mod metrics;
+pub mod tables;
 pub mod traffic;

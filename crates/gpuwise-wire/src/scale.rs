@@ -40,6 +40,19 @@ pub struct ScaleRead {
     pub ready: Option<f64>,
     /// Requests that wait; null: the same.
     pub queued: Option<f64>,
+    /// Tokens of prompts and of answers a second; absent: nothing says how they are known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prefill: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decode: Option<f64>,
+    /// Requests that run, and the share of the key-value cache that is used.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub running: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache: Option<f64>,
+    /// The share of requests that are within the SLO.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attained: Option<f64>,
 }
 
 /// What the metadata of a trigger say of a service.
@@ -67,6 +80,29 @@ pub struct ScaledService {
     pub objective: f64,
     /// How long one may wait.
     pub wait_s: f64,
+    /// Its tokens; absent: requests are counted, whatever their length.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<ScaledTokens>,
+    /// PromQL of its requests that run, and of the share of the key-value cache that is used, of all its replicas.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub running: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache: Option<String>,
+    /// PromQL of the share of its requests that are within the SLO.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attained: Option<String>,
+}
+
+/// Tokens of a service: how they are known, and how many a replica serves within the SLO.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ScaledTokens {
+    /// PromQL of tokens of prompts that come, and of answers that are decoded, a second.
+    pub prefill: String,
+    pub decode: String,
+    /// Tokens a second of a replica.
+    pub prefill_rate: f64,
+    pub decode_rate: f64,
 }
 
 /// Who decides.
@@ -164,6 +200,9 @@ pub struct ScaleRulesPart {
     pub min: u32,
     pub max: u32,
     pub idle: u64,
+    /// Tokens of a request of those that `rate` counts; absent: requests are counted, whatever their length.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<RequestTokensPart>,
 }
 
 /// A kind of replica.
@@ -212,7 +251,29 @@ pub struct MixSeenPart {
     /// Requests since the beginning, and those of them beyond the SLO.
     pub requests: f64,
     pub late: f64,
+    /// Tokens since it was last asked; absent: nobody counts them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<TokensSeenPart>,
+    /// The share of the key-value cache that is used; absent: it is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache: Option<f64>,
     pub variants: Vec<VariantSeenPart>,
+}
+
+/// Tokens of prompts that came, and of answers that were decoded.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TokensSeenPart {
+    pub prompts: f64,
+    pub answers: f64,
+}
+
+/// Tokens of a request of those that a rate counts.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RequestTokensPart {
+    pub prompt: f64,
+    pub answer: f64,
 }
 
 /// Replicas of a variant.

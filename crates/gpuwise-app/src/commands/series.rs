@@ -208,6 +208,34 @@ fn apart(
     each.collect()
 }
 
+/// Requests, tokens of prompts, and tokens of answers a second, reading by reading, of a trace that says them.
+///
+/// # Errors
+/// When there is no such file.
+pub(super) fn tokens(source: &Path) -> anyhow::Result<Option<[Vec<Option<f64>>; 3]>> {
+    if source.display().to_string().starts_with(SERVEGEN) {
+        return Ok(None);
+    }
+    if source.as_os_str() == "-" {
+        let what = "standard input is read once; tokens of a trace are read beside its requests";
+        return Err(Problem::new(what).hint("name a file").into());
+    }
+    let found = read_series(&read_text(source)?)
+        .map_err(|error| Problem::new(source.display().to_string()).because(error))?;
+    if found.counts != Counts::Arrivals {
+        return Ok(None);
+    }
+    let of = |wanted: &str| {
+        let series = found.series.iter().find(|(name, _)| name == wanted);
+        let readings = series.and_then(|(_, one)| in_periods(Counts::Arrivals, one, None).ok());
+        readings.map(|one| one.readings)
+    };
+    Ok(of("")
+        .zip(of(PREFILL))
+        .zip(of(DECODE))
+        .map(|((requests, prompts), answers)| [requests, prompts, answers]))
+}
+
 /// A span that a flag states, above 0.
 ///
 /// # Errors

@@ -170,6 +170,9 @@ fn observed(now: Nanoseconds, seen: &SeenDocument) -> Observed {
         late: seen.late,
         // What starts take is learned of all of the model: see `Starts`.
         started: None,
+        // The daemon decides by requests.
+        tokens: None,
+        cache: None,
     }
 }
 

@@ -42,6 +42,7 @@ pub fn rules(
         min: policy.min.unwrap_or(usual.min),
         max: most,
         idle: time("idle", policy.idle.as_ref(), usual.idle)?,
+        tokens: None,
     };
     if rules.period < SHORTEST {
         return Err(("period", "expected 1 s or more".into()));

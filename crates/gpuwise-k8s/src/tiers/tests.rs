@@ -58,15 +58,15 @@ fn carry(status: &mut GpuWorkloadStatus, look: &Look) -> Next {
     next
 }
 
-fn missed() -> Option<SloSeen> {
-    Some(SloSeen::Missed("late".into()))
+fn missed() -> SloSeen {
+    SloSeen::Missed("late".into())
 }
 
 #[test]
 fn what_keeps_its_slo_stays_and_what_misses_it_later_goes_back() {
     let mut status = moved();
     assert_eq!(
-        carry(&mut status, &look(10, Rollout::UnderWay, missed())),
+        carry(&mut status, &look(10, Rollout::UnderWay, Some(missed()))),
         Next::Stay
     );
     assert_eq!(
@@ -77,7 +77,7 @@ fn what_keeps_its_slo_stays_and_what_misses_it_later_goes_back() {
     assert_eq!(status.missed, 0);
     let kept = Some(SloSeen::Kept("in time".into()));
     assert_eq!(
-        carry(&mut status, &look(50, Rollout::Done, missed())),
+        carry(&mut status, &look(50, Rollout::Done, Some(missed()))),
         Next::Stay
     );
     assert_eq!(
@@ -91,7 +91,7 @@ fn what_keeps_its_slo_stays_and_what_misses_it_later_goes_back() {
     assert_eq!(status.previous, Some(decided("H100", 1)));
     for _ in 1..MISSES {
         assert_eq!(
-            carry(&mut status, &look(900, Rollout::Done, missed())),
+            carry(&mut status, &look(900, Rollout::Done, Some(missed()))),
             Next::Stay
         );
         assert_eq!(
@@ -99,7 +99,7 @@ fn what_keeps_its_slo_stays_and_what_misses_it_later_goes_back() {
             Next::Stay
         );
     }
-    let last = carry(&mut status, &look(901, Rollout::Done, missed()));
+    let last = carry(&mut status, &look(901, Rollout::Done, Some(missed())));
     assert_eq!(last, Next::Back(ChangeReason::SloMissed));
     assert_eq!(status.decision, Some(decided("H100", 1)));
     assert!(status.avoided[0].names(&decided("L4", 3)));
@@ -110,7 +110,7 @@ fn what_keeps_its_slo_stays_and_what_misses_it_later_goes_back() {
     // There is nothing left to go back to.
     for _ in 0..5 {
         assert_eq!(
-            carry(&mut status, &look(960, Rollout::Done, missed())),
+            carry(&mut status, &look(960, Rollout::Done, Some(missed()))),
             Next::Stay
         );
     }
@@ -147,16 +147,16 @@ fn who_had_too_little_does_not_get_it_back() {
     carry(&mut status, &look(1, Rollout::Done, None));
     for second in 2..90 {
         assert_eq!(
-            carry(&mut status, &look(second, Rollout::Done, missed())),
+            carry(&mut status, &look(second, Rollout::Done, Some(missed()))),
             Next::Stay
         );
     }
     assert_eq!(
-        carry(&mut status, &look(101, Rollout::Done, missed())),
+        carry(&mut status, &look(101, Rollout::Done, Some(missed()))),
         Next::Settle
     );
     assert_eq!(
-        carry(&mut status, &look(102, Rollout::Done, missed())),
+        carry(&mut status, &look(102, Rollout::Done, Some(missed()))),
         Next::Stay
     );
 }
@@ -188,7 +188,7 @@ proptest! {
             now += wait;
             let rollout = if done { Rollout::Done } else { Rollout::UnderWay };
             let slo = match slo {
-                0 => missed(),
+                0 => Some(missed()),
                 1 => Some(SloSeen::Kept(String::new())),
                 2 => Some(SloSeen::Untold(String::new())),
                 _ => None,

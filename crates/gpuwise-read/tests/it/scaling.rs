@@ -1,5 +1,6 @@
 //! Files of variants: what is read, and what wrong ones are told.
 
+use gpuwise_domain::scale::{ScaleLossOf, ScaleLossWhen};
 use gpuwise_read::scaling::read_scaling;
 use gpuwise_units::Nanoseconds;
 
@@ -20,6 +21,18 @@ fn variants_pools_and_services_are_read() {
         (1.0, Some(Some(0.1)))
     );
     assert_eq!(fleet.pools, [("H100 SXM5 80GB".to_owned(), 16)]);
+    let machines = &fleet.machines[0];
+    assert_eq!((machines.nodes, machines.gpus), (2, 8));
+    let (first, second) = (&fleet.losses[0], &fleet.losses[1]);
+    assert_eq!(
+        (first.of, first.when),
+        (ScaleLossOf::Node, ScaleLossWhen::ADay(0.01))
+    );
+    let at = Nanoseconds(3 * 86_400 * SECOND);
+    assert_eq!(
+        (second.of, second.when),
+        (ScaleLossOf::Pool, ScaleLossWhen::At(at))
+    );
     let service = &fleet.services[0];
     assert_eq!((service.objective, service.mean), (Some(0.99), Some(10.0)));
     assert_eq!(service.guaranteed, [("L4".to_owned(), 4)]);
@@ -57,6 +70,22 @@ fn wrong_files_are_told_what_and_where() {
                 "{one}later = [{{ from = \"2h\", price = \"1USD/h\" }}, {{ from = \"1h\", price = \"1USD/h\" }}]\n"
             ),
             "times are not in order",
+        ),
+        (
+            &format!("{one}[[machines]]\npool = \"a\"\nnodes = 0\ngpus = 8\n"),
+            "machines of a: `nodes`, `gpus` and `rack` are 1 or more",
+        ),
+        (
+            &format!("{one}[[loss]]\nof = \"row\"\na_day = 1\noutage = \"1h\"\n"),
+            "loss: `of`: is \"row\"; expected node, rack or pool",
+        ),
+        (
+            &format!("{one}[[loss]]\nof = \"node\"\noutage = \"1h\"\n"),
+            "expected one of `a_day` and `at`",
+        ),
+        (
+            &format!("{one}[[loss]]\nof = \"node\"\npool = \"a\"\nat = \"1h\"\noutage = \"1h\"\n"),
+            "\"a\" has no [[machines]]",
         ),
         (
             &format!("{one}[[service]]\nname = \"s\"\nobjective = \"100%\"\n"),

@@ -11,7 +11,7 @@ mod spares;
 pub mod variants;
 
 pub use ours::Gpuwise;
-pub use rules::Rules;
+pub use rules::{RequestTokens, Rules};
 
 use gpuwise_units::Nanoseconds;
 use serde::{Deserialize, Serialize};
@@ -35,6 +35,21 @@ pub struct Observed {
     pub late: f64,
     /// How long the last replica took from nothing until it served, where one became ready since it was last asked.
     pub started: Option<Nanoseconds>,
+    /// Tokens since it was last asked; `None`: nobody counts them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<TokensSeen>,
+    /// The share of the key-value cache that is used, of all replicas that serve; `None`: it is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache: Option<f64>,
+}
+
+/// Tokens of a service.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TokensSeen {
+    /// Of prompts that came, and of answers that were decoded.
+    pub prompts: f64,
+    pub answers: f64,
 }
 
 /// What a controller wants.

@@ -26,6 +26,18 @@ pub struct Rules {
     pub max: u32,
     /// Without requests for so long it has none, where `min` is 0.
     pub idle: Nanoseconds,
+    /// Tokens of a request of those that `rate` counts: demand in tokens is as many such requests as its prompts, or
+    /// its answers, are worth, whichever is more. `None`: requests are counted, whatever their length.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<RequestTokens>,
+}
+
+/// Tokens of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RequestTokens {
+    pub prompt: f64,
+    pub answer: f64,
 }
 
 const SECOND: u64 = 1_000_000_000;
@@ -43,6 +55,7 @@ impl Default for Rules {
             min: 1,
             max: u32::MAX,
             idle: Nanoseconds(600 * SECOND),
+            tokens: None,
         }
     }
 }

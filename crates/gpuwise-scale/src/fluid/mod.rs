@@ -220,7 +220,7 @@ pub fn run(
                 warming: count(&replicas.sleeping),
                 requests: out.requests,
                 late: out.late,
-                started: None,
+                ..Observed::default()
             };
             let decision = controller.decide(&asked);
             told(&asked, &decision);

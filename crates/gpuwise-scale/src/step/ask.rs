@@ -24,7 +24,7 @@ struct Asked {
 pub(super) fn ask(
     all: &mut [Running<'_>],
     now: f64,
-    market: &Market,
+    market: &mut Market<'_>,
     told: &mut impl FnMut(&Told<'_>),
 ) {
     let fleet = market.gpus();
@@ -72,6 +72,7 @@ pub(super) fn ask(
                 now,
                 variants: &running.tenant.variants,
                 free: &mut free,
+                market,
                 out: &mut running.out,
             };
             let wanted = &one.decision.wanted;
@@ -135,7 +136,7 @@ fn asks(all: &[Running<'_>], one: &Asked, pool: usize) -> Ask {
 }
 
 /// Shares each pool out among those who are asked, and has them choose again of what they got and nobody took.
-fn arbitrate(all: &[Running<'_>], market: &Market, asked: &mut [Asked]) {
+fn arbitrate(all: &[Running<'_>], market: &Market<'_>, asked: &mut [Asked]) {
     let fleet = market.gpus();
     let mut left = fleet.clone();
     for (pool, gpus) in fleet.iter().enumerate() {

@@ -1,6 +1,7 @@
 //! Replicas go to what is wanted of them.
 
 use super::{
+    market::Market,
     outcome::StepOutcome,
     replicas::{Replica, Replicas, State},
 };
@@ -8,11 +9,12 @@ use crate::{controller::variants::VariantWanted, variant::Variant};
 use gpuwise_units::Nanoseconds;
 
 /// When something is done, of what, with which GPUs, and what is noted of it.
-pub(super) struct Moment<'a> {
+pub(super) struct Moment<'a, 'm> {
     pub(super) now: f64,
     pub(super) variants: &'a [Variant],
     /// GPUs of each pool that nobody holds.
     pub(super) free: &'a mut [u32],
+    pub(super) market: &'a mut Market<'m>,
     pub(super) out: &'a mut StepOutcome,
 }
 
@@ -21,7 +23,7 @@ impl Replicas {
     /// until each replica has none of its requests left.
     pub(super) fn follow(
         &mut self,
-        moment: &mut Moment<'_>,
+        moment: &mut Moment<'_, '_>,
         wanted: &[VariantWanted],
         frees: &[f64],
     ) -> bool {
@@ -38,7 +40,7 @@ impl Replicas {
     }
 
     /// Starts some: the warm ones, those that are about to be warm, then from nothing.
-    fn start(&mut self, moment: &mut Moment<'_>, variant: usize, mut short: u32) {
+    fn start(&mut self, moment: &mut Moment<'_, '_>, variant: usize, mut short: u32) {
         let Some(of) = moment.variants.get(variant) else {
             return;
         };
@@ -73,34 +75,37 @@ impl Replicas {
     }
 
     /// One more from nothing, where there are GPUs for it.
-    fn anew(&mut self, moment: &mut Moment<'_>, variant: usize, warm: bool) -> bool {
+    fn anew(&mut self, moment: &mut Moment<'_, '_>, variant: usize, warm: bool) -> bool {
         let pool = self.pools.get(variant).copied().unwrap_or(usize::MAX);
         let of = moment.variants.get(variant);
         let (Some(of), Some(free)) = (of, moment.free.get_mut(pool)) else {
             return false;
         };
-        if *free < of.gpus {
+        let place = if *free < of.gpus {
+            Err(())
+        } else {
+            self.leave(moment.now, moment.market);
+            moment.market.take(moment.now, &of.pool, of.gpus)
+        };
+        let Ok(place) = place else {
             moment.out.refused += 1;
             return false;
-        }
+        };
         if *free != u32::MAX {
             *free -= of.gpus;
         }
         moment.out.started(variant);
         let since = moment.now;
         let at = since + of.start.seconds().get();
-        self.add(
-            moment.variants,
-            variant,
-            State::Starting { at, since, warm },
-        );
+        let state = State::Starting { at, since, warm };
+        self.add(moment.variants, variant, state, place);
         true
     }
 
     /// Stops some: those that would serve last, then those that are free first; which of them served.
     fn stop(
         &mut self,
-        moment: &Moment<'_>,
+        moment: &Moment<'_, '_>,
         variant: usize,
         beyond: u32,
         frees: &[f64],
@@ -148,7 +153,13 @@ impl Replicas {
     }
 
     /// As many warm ones as are wanted: of those that leave, then from nothing; those beyond it go.
-    fn keep_warm(&mut self, moment: &mut Moment<'_>, variant: usize, wanted: u32, left: &[usize]) {
+    fn keep_warm(
+        &mut self,
+        moment: &mut Moment<'_, '_>,
+        variant: usize,
+        wanted: u32,
+        left: &[usize],
+    ) {
         let mut have = self.to_be_warm(variant);
         for at in left {
             let state = self.all.get_mut(*at).map(|one| &mut one.state);
@@ -172,7 +183,7 @@ impl Replicas {
     }
 
     /// A request finds nothing that serves: a warm replica is woken, else the cheapest that can be had is started.
-    pub(super) fn wake_one(&mut self, moment: &mut Moment<'_>, outages: &[bool]) {
+    pub(super) fn wake_one(&mut self, moment: &mut Moment<'_, '_>, outages: &[bool]) {
         let all = self.all.iter();
         let mut warm = all.filter(|one| one.state == State::Warm);
         let warm = warm.next().map(|one| one.variant);

@@ -1,5 +1,9 @@
 //! Replicas of a service, one by one.
 
+use super::{
+    machines::{Lost, Place},
+    market::Market,
+};
 use crate::{controller::variants::VariantSeen, variant::Variant};
 use gpuwise_units::Nanoseconds;
 
@@ -39,6 +43,20 @@ pub(super) struct Replica {
     /// Requests that run on it, and as many as can.
     pub(super) running: u32,
     pub(super) slots: u32,
+    /// Where it stands; `None`: its pool has no machines.
+    pub(super) place: Option<Place>,
+}
+
+impl Replica {
+    /// Its machine goes then: whether that is news.
+    fn told(&mut self, gone: f64) -> bool {
+        self.state = match self.state {
+            State::Gone | State::Noticed { .. } => return false,
+            State::Ready | State::Leaving { .. } => State::Noticed { at: gone },
+            _ => State::Gone,
+        };
+        true
+    }
 }
 
 /// Seconds from serving until a replica is warm.
@@ -70,7 +88,13 @@ impl Replicas {
     }
 
     /// What the first reading needs is there, of the first variants of which there are GPUs.
-    pub(super) fn begin(&mut self, variants: &[Variant], rate: f64, free: &mut [u32]) {
+    pub(super) fn begin(
+        &mut self,
+        variants: &[Variant],
+        rate: f64,
+        free: &mut [u32],
+        market: &mut Market<'_>,
+    ) {
         let mut left = rate;
         for (at, one) in variants.iter().enumerate() {
             let pool = self.pools.get(at).copied().unwrap_or(usize::MAX);
@@ -78,21 +102,31 @@ impl Replicas {
                 continue;
             };
             while *free >= one.gpus && (left > 0.0 || self.all.is_empty()) {
+                let Ok(place) = market.take(0.0, &one.pool, one.gpus) else {
+                    break;
+                };
                 if *free != u32::MAX {
                     *free -= one.gpus;
                 }
                 left -= one.rate;
-                self.add(variants, at, State::Ready);
+                self.add(variants, at, State::Ready, place);
             }
         }
     }
 
-    pub(super) fn add(&mut self, variants: &[Variant], variant: usize, state: State) {
+    pub(super) fn add(
+        &mut self,
+        variants: &[Variant],
+        variant: usize,
+        state: State,
+        place: Option<Place>,
+    ) {
         let replica = Replica {
             variant,
             state,
             running: 0,
             slots: variants.get(variant).map_or(1, slots),
+            place,
         };
         match self.all.iter_mut().find(|one| one.state == State::Gone) {
             Some(slot) => *slot = replica,
@@ -213,6 +247,26 @@ impl Replicas {
         seen
     }
 
+    /// Gives back the places of those that are gone.
+    pub(super) fn leave(&mut self, now: f64, market: &mut Market<'_>) {
+        let gone = self.all.iter_mut().filter(|one| one.state == State::Gone);
+        for place in gone.filter_map(|one| one.place.take()) {
+            market.give(now, place);
+        }
+    }
+
+    /// Those that stand where machines are lost are told to go.
+    pub(super) fn lose_places(&mut self, lost: &[Lost]) -> u32 {
+        let mut count = 0;
+        for one in lost {
+            let on = |replica: &&mut Replica| replica.place == Some(one.place);
+            if let Some(replica) = self.all.iter_mut().find(on) {
+                count += u32::from(replica.told(one.gone.seconds().get()));
+            }
+        }
+        count
+    }
+
     /// A share of the machines of a pool is told to go.
     pub(super) fn interrupt(&mut self, pool: usize, share: f64, gone: f64) -> u32 {
         let pools = &self.pools;
@@ -222,14 +276,7 @@ impl Replicas {
         };
         let there = self.all.iter_mut().filter(of).count();
         let most = (there as f64 * share - 1e-9).ceil() as usize;
-        let mut count = 0;
-        for one in self.all.iter_mut().filter(of).take(most) {
-            count += 1;
-            one.state = match one.state {
-                State::Ready | State::Leaving { .. } => State::Noticed { at: gone },
-                _ => State::Gone,
-            };
-        }
-        count
+        let told = self.all.iter_mut().filter(of).take(most);
+        told.map(|one| u32::from(one.told(gone))).sum()
     }
 }

@@ -44,6 +44,7 @@ fn tenant(variant: Variant, rates: &[f64], controller: Box<dyn Controller>) -> T
         dispersion: 1.0,
         guaranteed: Vec::new(),
         budget: None,
+        engines: None,
     }
 }
 

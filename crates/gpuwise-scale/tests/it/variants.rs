@@ -309,6 +309,7 @@ fn a_mix_changes_seldom() {
         dispersion: 3.0,
         guaranteed: Vec::new(),
         budget: None,
+        engines: None,
     };
     let fleet = Fleet {
         gpus: Vec::new(),

@@ -2,12 +2,12 @@
 
 use super::Source;
 pub(super) use gpuwise_wire::scale::{
-    ScaleController as By, ScaleRead as Read, ScaledService as Service,
+    ScaleController as By, ScaleRead as Read, ScaledService as Service, ScaledTokens,
 };
 use std::collections::HashMap;
 
 /// All that may be said.
-const FIELDS: [&str; 11] = [
+const FIELDS: [&str; 18] = [
     "query",
     "rate",
     "readyQuery",
@@ -19,6 +19,13 @@ const FIELDS: [&str; 11] = [
     "objective",
     "waitSeconds",
     "controller",
+    "prefillQuery",
+    "decodeQuery",
+    "prefillTokens",
+    "decodeTokens",
+    "runningQuery",
+    "cacheQuery",
+    "attainmentQuery",
 ];
 
 /// Why what a trigger says is no service.
@@ -82,6 +89,29 @@ pub(super) fn of(metadata: &HashMap<String, String>) -> Result<Service, Wrong> {
         });
     }
     let most = number("maxReplicas", "a number of replicas, 1 or more", 1.0)?;
+    let tokens = "tokens a second that a replica serves, above 0";
+    let (prefill, decode) = (asks("prefillQuery"), asks("decodeQuery"));
+    let rates = [
+        number("prefillTokens", tokens, f64::MIN_POSITIVE)?,
+        number("decodeTokens", tokens, f64::MIN_POSITIVE)?,
+    ];
+    let counted = prefill.is_some() || decode.is_some() || rates.iter().any(Option::is_some);
+    // One without the others says nothing.
+    let tokens = counted
+        .then(|| {
+            Ok(ScaledTokens {
+                prefill: prefill.ok_or(Wrong::Missing("prefillQuery"))?.to_owned(),
+                decode: decode.ok_or(Wrong::Missing("decodeQuery"))?.to_owned(),
+                prefill_rate: rates[0].ok_or(Wrong::Missing("prefillTokens"))?,
+                decode_rate: rates[1].ok_or(Wrong::Missing("decodeTokens"))?,
+            })
+        })
+        .transpose()?;
+    let cache = asks("cacheQuery");
+    let running = asks("runningQuery");
+    if cache.is_some() && running.is_none() {
+        return Err(Wrong::Missing("runningQuery"));
+    }
     Ok(Service {
         query: query.ok_or(Wrong::Missing("query"))?.to_owned(),
         rate: rate.ok_or(Wrong::Missing("rate"))?,
@@ -104,6 +134,10 @@ pub(super) fn of(metadata: &HashMap<String, String>) -> Result<Service, Wrong> {
         start_s: number("startSeconds", "seconds, above 0", 0.001)?.unwrap_or(180.0),
         objective: objective.unwrap_or(0.99),
         wait_s: number("waitSeconds", "seconds, above 0", 0.001)?.unwrap_or(2.0),
+        tokens,
+        running: running.map(str::to_owned),
+        cache: cache.map(str::to_owned),
+        attained: asks("attainmentQuery").map(str::to_owned),
     })
 }
 
@@ -119,12 +153,31 @@ pub(super) fn read(service: &Service, source: &Source) -> Result<Read, String> {
         let query = query.as_deref();
         query.map(|query| count(what, query)).transpose()
     };
+    let share = |what, query| match of(what, query)? {
+        Some(value) if value > 1.0 + SHARE => {
+            Err(format!("{what} gives {value}, which is no share"))
+        }
+        value => Ok(value),
+    };
+    let tokens = service.tokens.as_ref();
+    let tokens = |what, query: fn(&ScaledTokens) -> &str| {
+        let query = tokens.map(query);
+        query.map(|query| count(what, query)).transpose()
+    };
     Ok(Read {
         rate: count("query", &service.query)?,
         ready: of("readyQuery", &service.ready)?,
         queued: of("queueQuery", &service.queued)?,
+        prefill: tokens("prefillQuery", |tokens| &tokens.prefill)?,
+        decode: tokens("decodeQuery", |tokens| &tokens.decode)?,
+        running: of("runningQuery", &service.running)?,
+        cache: share("cacheQuery", &service.cache)?,
+        attained: share("attainmentQuery", &service.attained)?,
     })
 }
+
+/// What arithmetic may add to a share of 1.
+const SHARE: f64 = 1e-6;
 
 fn name(query: &str) -> &'static str {
     if query == "query" { "rate" } else { "number" }

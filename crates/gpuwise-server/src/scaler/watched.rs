@@ -5,7 +5,9 @@ use super::{
     service::{By, Read, Service},
     starts::Starts,
 };
-use gpuwise_scale::controller::{Because, Controller, Decision, Gpuwise, Observed, Rules};
+use gpuwise_scale::controller::{
+    Because, Controller, Decision, Gpuwise, Observed, RequestTokens, Rules, TokensSeen,
+};
 use gpuwise_units::Nanoseconds;
 pub(super) use gpuwise_wire::scale::ScaleWanted as Wanted;
 use std::fmt::Write as _;
@@ -20,6 +22,8 @@ pub(super) struct Watched {
     busy_ms: Option<u64>,
     first_ms: Option<u64>,
     last_ms: Option<u64>,
+    /// Requests since the beginning, and those of them beyond the SLO, where that is known.
+    judged: (f64, f64),
 }
 
 impl Watched {
@@ -31,6 +35,7 @@ impl Watched {
             busy_ms: None,
             first_ms: None,
             last_ms: None,
+            judged: (0.0, 0.0),
             service,
         }
     }
@@ -57,7 +62,14 @@ impl Watched {
         let replicas = decided.wanted.replicas.max(1);
         let most = self.service.most.unwrap_or(u32::MAX);
         let each = self.service.rate;
-        let mut reason = format!("{rate} requests/s, {each} a replica: {}", words(&decided));
+        let tokens = read.prefill.zip(read.decode);
+        let tokens = tokens.map_or_else(String::new, |(prefill, decode)| {
+            format!(", {prefill} tokens/s of prompts and {decode} of answers")
+        });
+        let mut reason = format!(
+            "{rate} requests/s{tokens}, {each} a replica: {}",
+            words(&decided)
+        );
         if replicas > most {
             let _ = write!(reason, "; {replicas} would be wanted, {most} are allowed");
         }
@@ -89,10 +101,24 @@ impl Watched {
         let wanted = self.wanted.unwrap_or(0);
         let ready = ready.unwrap_or(wanted);
         let took = self.starts.ready(at_ms, ready);
+        if let Some(attained) = read.attained {
+            let came = read.rate * spent;
+            self.judged.0 += came;
+            self.judged.1 += came * (1.0 - attained).max(0.0);
+        }
+        let tokens = read.prefill.zip(read.decode);
         self.controller.decide(&Observed {
             now: Nanoseconds(at_ms.saturating_mul(1_000_000)),
             arrived: Some(read.rate * spent),
+            tokens: tokens.map(|(prefill, decode)| TokensSeen {
+                prompts: prefill * spent,
+                answers: decode * spent,
+            }),
             queued: read.queued.unwrap_or(0.0),
+            running: read.running.unwrap_or(0.0),
+            cache: read.cache,
+            requests: self.judged.0,
+            late: self.judged.1,
             ready,
             starting: wanted.saturating_sub(ready),
             started: took.filter(|_| read.ready.is_some()),
@@ -134,6 +160,11 @@ fn controller(service: &Service, period: Nanoseconds) -> Box<dyn Controller + Se
             min: 0,
             max: service.most.unwrap_or(u32::MAX),
             idle: time(service.idle_s),
+            // A replica serves so many tokens a second with so many requests a second.
+            tokens: service.tokens.as_ref().map(|tokens| RequestTokens {
+                prompt: tokens.prefill_rate / service.rate,
+                answer: tokens.decode_rate / service.rate,
+            }),
             ..Rules::default()
         })),
     }
@@ -179,6 +210,11 @@ mod tests {
             rate,
             ready: None,
             queued: None,
+            prefill: None,
+            decode: None,
+            running: None,
+            cache: None,
+            attained: None,
         }
     }
 
@@ -257,11 +293,46 @@ mod tests {
                 "`idleSeconds` is \"5m\"; expected seconds, 0 or more",
             ),
             (("query", " "), "the trigger says no `query`"),
+            (("decodeQuery", "d"), "the trigger says no `prefillQuery`"),
+            (("cacheQuery", "c"), "the trigger says no `runningQuery`"),
         ] {
             let wrong = watched(&[more]).err().map(|wrong| wrong.to_string());
             assert_eq!(wrong.as_deref(), Some(expected));
         }
         assert_eq!(service::of(&HashMap::new()), Err(Wrong::Unknown));
+    }
+
+    #[test]
+    fn longer_answers_at_the_same_rate_take_more_replicas() {
+        let tokens = [
+            ("controller", "gpuwise"),
+            ("prefillQuery", "p"),
+            ("decodeQuery", "d"),
+            ("prefillTokens", "10000"),
+            ("decodeTokens", "2000"),
+        ];
+        let after = |more: &[(&str, &str)], decode: f64| {
+            let mut one = watched(more).unwrap();
+            let mut wanted = None;
+            for second in (10..1200).step_by(10) {
+                let decode = if second < 600 { 8000.0 } else { decode };
+                let ready = wanted.map_or(4.0, f64::from);
+                let read = Read {
+                    ready: Some(ready),
+                    prefill: Some(40_000.0),
+                    decode: Some(decode),
+                    ..rate(40.0)
+                };
+                wanted = one.decide(second * 1000, &Ok(read)).replicas;
+            }
+            wanted.unwrap()
+        };
+        let (usual, longer) = (after(&tokens, 8000.0), after(&tokens, 16_000.0));
+        assert!((4..=6).contains(&usual), "{usual}");
+        // Eight serve it; what may come after such a rise is covered as well, since nothing is warm.
+        assert!(longer >= 8, "{longer}");
+        let by_requests = [("controller", "gpuwise")];
+        assert_eq!(after(&by_requests, 16_000.0), after(&by_requests, 8000.0));
     }
 
     #[test]
@@ -272,6 +343,7 @@ mod tests {
                 rate: 45.0,
                 ready: Some(ready),
                 queued: Some(0.0),
+                ..rate(45.0)
             })
         };
         // A scaler that starts anew goes on from what there is.
@@ -284,6 +356,7 @@ mod tests {
                 rate: 45.0 + f64::from(second),
                 ready: Some(0.0),
                 queued: Some(1000.0),
+                ..rate(0.0)
             });
             most.push(one.decide(u64::from(second as u32) * 1000, &read));
         }

@@ -87,7 +87,12 @@ const PLACES: &[Place] = &[
     Place {
         name: "gpuwise-sim",
         ring: Ring::Pure,
-        may_name: &["gpuwise-domain", "gpuwise-size", "gpuwise-sched"],
+        may_name: &[
+            "gpuwise-domain",
+            "gpuwise-scale",
+            "gpuwise-size",
+            "gpuwise-sched",
+        ],
     },
     Place {
         name: "gpuwise-measure",

@@ -4,9 +4,11 @@ use super::{ratio, share};
 use crate::{
     Style,
     figures::amount,
+    html::{Page, Section, figure},
     record::{Fields, Record},
+    svg,
 };
-use gpuwise_domain::scale::{ScaleGrant, ScaleMix, ScaleMixPart, ScaleReason};
+use gpuwise_domain::scale::{ScaleGrant, ScaleMix, ScaleMixPart, ScaleReason, ScaleReplay};
 use std::fmt::Write as _;
 
 impl Record for ScaleMix {
@@ -114,4 +116,75 @@ pub(super) fn text(mixes: &[ScaleMix], style: Style) -> String {
         let _ = writeln!(out, "{}", style.wrap_after("Reasons  ", &said, 9));
     }
     out
+}
+
+/// Hours of the 30 days that a cost is said for.
+const MONTH_HOURS: f64 = 720.0;
+
+/// Each mix over time: what serves by variant, and what that costs.
+pub(super) fn pictures(mixes: &[ScaleMix]) -> String {
+    let mut body = String::new();
+    for (at, mix) in mixes.iter().enumerate() {
+        if mix.name != "mix" || mix.samples.is_empty() {
+            continue;
+        }
+        // The cheapest by itself that keeps the objective, where variants were run by themselves.
+        let alone = mixes
+            .iter()
+            .filter(|one| one.series == mix.series && one.name != "mix" && one.keeps())
+            .map(|one| (one.name.as_str(), one.per_month.as_f64() / MONTH_HOURS))
+            .min_by(|a, b| a.1.total_cmp(&b.1));
+        let whose = if mix.series.is_empty() {
+            String::new()
+        } else {
+            format!(" of {}", mix.series)
+        };
+        let title = format!(
+            "Mix{whose}, {} % in time",
+            crate::figures::number(mix.objective * 100.0)
+        );
+        let picture = svg::mix(mix, alone, &title, &format!("mix-{at}"));
+        let kept = if mix.keeps() { "kept" } else { "not kept" };
+        let saved = mix.of_single.map_or_else(String::new, |of| {
+            format!(", {} of the best alone", ratio(of))
+        });
+        let caption = format!(
+            "{title}: {} {} in 30 days{saved}; {kept} ({})",
+            amount(mix.per_month.as_f64()),
+            mix.per_month.currency.code(),
+            share(mix.kept)
+        );
+        body += &figure(&picture, &caption);
+    }
+    body
+}
+
+/// The page of a replay on variants.
+pub(super) fn page(replay: &ScaleReplay, made: &str) -> String {
+    let mixes = &replay.mixes;
+    let best = mixes.iter().filter(|one| one.keeps());
+    let best = best.filter_map(|one| one.of_single).reduce(f64::min);
+    let answer = best.map_or_else(
+        || "What each service costs on variants.".to_owned(),
+        |of| format!("The mix costs {} of the best variant alone.", ratio(of)),
+    );
+    let section = |id, title, body| Section { id, title, body };
+    let mut sections = vec![
+        section(
+            "table",
+            "What each costs",
+            table(mixes).to_html("For 30 days"),
+        ),
+        section("runs", "What serves over time", pictures(mixes)),
+    ];
+    let each = mixes.iter().filter(|mix| mix.name == "mix");
+    let tables = each.map(|mix| crate::record::table(&mix.variants).to_html(&mix.series));
+    sections.push(section("variants", "Variants", tables.collect()));
+    Page {
+        title: format!("Variants on {}", replay.source),
+        answer,
+        head: String::new(),
+        sections,
+    }
+    .finish(made)
 }

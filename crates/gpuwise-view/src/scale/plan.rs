@@ -226,7 +226,18 @@ pub fn page(plan: &ScalePlan, made: &str) -> String {
         .collect::<Vec<_>>()
         .join(" ");
     let section = |id, title, body| Section { id, title, body };
-    Page {
+    let bars: Vec<(String, f64)> = (plan.costs.iter())
+        .filter_map(|cost| Some((cost.policy.to_owned(), cost.per_month?.as_f64())))
+        .collect();
+    let currency = plan.per_hour.as_ref();
+    let currency = currency.map_or("", |price| price.0.currency.code());
+    let unit = format!("{currency} in 30 days");
+    let money = svg::costs(&bars, &unit, "scale-costs");
+    let money = money.map_or_else(String::new, |picture| {
+        figure(&picture, "What each way costs; the bound nobody can know")
+    });
+    let mixes = super::mix::pictures(&plan.mixes);
+    let mut page = Page {
         title: format!("Scaling {} on {}", plan.model, plan.gpu),
         answer,
         head: String::new(),
@@ -234,7 +245,7 @@ pub fn page(plan: &ScalePlan, made: &str) -> String {
             section(
                 "cost",
                 "What each way costs",
-                table(plan).to_html("For 30 days"),
+                money + &table(plan).to_html("For 30 days"),
             ),
             section(
                 "time",
@@ -252,6 +263,10 @@ pub fn page(plan: &ScalePlan, made: &str) -> String {
                 states(plan).to_html("From each state until it serves"),
             ),
         ],
+    };
+    if !mixes.is_empty() {
+        page.sections
+            .insert(2, section("mix", "Variants over time", mixes));
     }
-    .finish(made)
+    page.finish(made)
 }

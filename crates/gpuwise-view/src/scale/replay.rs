@@ -127,6 +127,9 @@ fn mixed(replay: &ScaleReplay, style: Style) -> String {
 
 /// The page.
 pub fn page(replay: &ScaleReplay, made: &str) -> String {
+    if !replay.mixes.is_empty() {
+        return super::mix::page(replay, made);
+    }
     let mut body = String::new();
     for (at, run) in replay.runs.iter().enumerate() {
         let title = format!(

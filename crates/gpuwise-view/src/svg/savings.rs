@@ -14,6 +14,26 @@ pub(crate) type SavingBar = (String, f64, (f64, f64));
 
 /// Savings as bars; `None` where nothing is saved. `unit` is that of the figures.
 pub(crate) fn savings(bars: &[SavingBar], unit: &str, id: &str) -> Option<Picture> {
+    let description = format!("What {} proposals save, in {unit}.", bars.len());
+    drawn(bars, unit, id, ("What proposals save", description))
+}
+
+/// What each of several ways costs, as bars; `None` where nothing does.
+pub(crate) fn costs(bars: &[(String, f64)], unit: &str, id: &str) -> Option<Picture> {
+    let exact = bars
+        .iter()
+        .map(|(name, cost)| (name.clone(), *cost, (*cost, *cost)));
+    let exact: Vec<SavingBar> = exact.collect();
+    let description = format!("What {} ways cost, in {unit}.", bars.len());
+    drawn(&exact, unit, id, ("What each way costs", description))
+}
+
+fn drawn(
+    bars: &[SavingBar],
+    unit: &str,
+    id: &str,
+    (title, description): (&str, String),
+) -> Option<Picture> {
     let most = bars.iter().map(|(_, saved, (_, high))| saved.max(*high));
     let most = most.fold(0.0, f64::max);
     if most <= 0.0 {
@@ -31,7 +51,11 @@ pub(crate) fn savings(bars: &[SavingBar], unit: &str, id: &str) -> Option<Pictur
         canvas.text(RIGHT, top + FONT, Anchor::End, "b", &value);
         let bar = (LEFT, top + 18.0);
         let fill = format!("fill=\"{}\"", colour::GREEN);
-        let hint = format!("{name}: {value}, {} to {}", amount(*low), amount(*high));
+        let hint = if high > low {
+            format!("{name}: {value}, {} to {}", amount(*low), amount(*high))
+        } else {
+            format!("{name}: {value}")
+        };
         canvas.rectangle(bar, (across(*saved) - LEFT, 12.0), &fill, &hint);
         if high > low {
             let y = top + 24.0;
@@ -42,6 +66,5 @@ pub(crate) fn savings(bars: &[SavingBar], unit: &str, id: &str) -> Option<Pictur
         }
         top += ROW;
     }
-    let description = format!("What {} proposals save, in {unit}.", bars.len());
-    Some(canvas.finish(id, "What proposals save".into(), description, top))
+    Some(canvas.finish(id, title.into(), description, top))
 }

@@ -595,3 +595,91 @@ fn starts_that_were_seen_move_what_is_expected() {
         );
     }
 }
+
+/// Forty requests a second for forty minutes, of 1,000 tokens in and 200 out; in the second half 400 out.
+fn longer(place: &Place) {
+    let mut text = String::from("arrived_at,num_prefill_tokens,num_decode_tokens\n");
+    for at in 0..40 * 2400 {
+        let answer = if at < 40 * 1200 { 200 } else { 400 };
+        text += &format!("{:.3},1000,{answer}\n", f64::from(at) / 40.0);
+    }
+    place.write("longer.csv", text);
+}
+
+#[test]
+fn engines_of_deployments_are_fed_by_tokens() {
+    let place = Place::new();
+    planned(&place);
+    longer(&place);
+    let variants =
+        "[[variant]]\nname = \"one\"\ndeployment = \"deployment.json\"\nstart = \"60s\"\n";
+    place.write("variants.toml", variants);
+    let asked = [
+        "scale",
+        "replay",
+        "longer.csv",
+        "--variants",
+        "variants.toml",
+    ];
+    let engines = ["--step", "--engines", "--log", "log.jsonl"];
+    let by_tokens = said(&place, &[&asked[..], &engines].concat());
+    let lines = std::fs::read_to_string(place.path("log.jsonl")).expect("a log");
+    for line in lines.lines().step_by(97) {
+        crate::schemas::held(&serde_json::from_str(line).expect("JSON"));
+    }
+    let again = place.run(&["scale", "replay", "--again", "log.jsonl"]);
+    assert_eq!(again.code, 0, "{}{}", again.out, again.err);
+    let requests = ["--step", "--engines", "--demand", "requests"];
+    let by_requests = said(&place, &[&asked[..], &requests].concat());
+    let serving = |of: &serde_json::Value| {
+        of["mixes"][0]["variants"][0]["serving"]
+            .as_f64()
+            .expect("replicas")
+    };
+    assert!(
+        serving(&by_tokens) > 1.2 * serving(&by_requests),
+        "{} {}",
+        serving(&by_tokens),
+        serving(&by_requests)
+    );
+    // A plan counts them as well: at the same rate the end needs more than the beginning.
+    let asked_plan = ["scale", "plan", "deployment.json", "--trace", "longer.csv"];
+    let plan = place.run(&[&asked_plan[..], &["--start", "60s", "--format", "json"]].concat());
+    let plan: serde_json::Value = serde_json::from_str(&plan.out).expect("JSON");
+    assert!(plan["max"].as_u64() > plan["min"].as_u64(), "{plan}");
+    assert!(
+        plan["notes"].to_string().contains("by their tokens"),
+        "{plan}"
+    );
+    // On machines that are lost for good there is nothing.
+    let lost = "[[machines]]\npool = \"POOL\"\nnodes = 40\ngpus = 4\n\n[[loss]]\nof = \"pool\"\nat = \"30m\"\noutage = \"30m\"\n";
+    let pool = by_tokens["mixes"][0]["variants"][0]["pool"]
+        .as_str()
+        .expect("a pool");
+    place.write(
+        "variants.toml",
+        format!("{variants}\n{}", lost.replace("POOL", pool)),
+    );
+    let lost = said(&place, &[&asked[..], &["--step", "--engines"]].concat());
+    let mix = &lost["mixes"][0];
+    assert!(mix["interrupted"].as_u64() > Some(0), "{mix}");
+    assert!(mix["kept"].as_f64() < Some(0.9), "{mix}");
+    let page = ["--step", "--engines", "--html", "page.html"];
+    said(&place, &[&asked[..], &page].concat());
+    let page = std::fs::read_to_string(place.path("page.html")).expect("a page");
+    assert!(
+        page.contains("USD an hour") && page.contains("<svg"),
+        "no picture"
+    );
+    // Without a deployment nobody knows the engine.
+    place.write("variants.toml", VARIANTS);
+    let none = place.run(&[&asked[..], &["--step", "--engines"]].concat());
+    assert!(
+        none.code == 2
+            && none
+                .err
+                .contains("variant large: no deployment says its engine"),
+        "{}",
+        none.err
+    );
+}

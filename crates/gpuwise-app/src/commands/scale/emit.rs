@@ -3,7 +3,7 @@
 use super::{Context, Exit, plan, starts::Seen};
 use crate::{app::App, catalogue, error::Problem, simulation};
 use clap::builder::PossibleValuesParser;
-use gpuwise_domain::{deployment::Deployment, facts, gpu::Device};
+use gpuwise_domain::{deployment::Deployment, facts, gpu::Device, workload::Lengths};
 use gpuwise_units::Nanoseconds;
 use gpuwise_view::launch::{ScalerForm, Scaling, scaled};
 use std::{
@@ -40,6 +40,23 @@ pub struct Flags {
     /// PromQL of requests that wait, of all its replicas; 0 where there is none
     #[arg(long, value_name = "PROMQL")]
     queue_query: Option<String>,
+    /// PromQL of tokens of prompts that come a second, of all its replicas: with --decode-query demand is counted in
+    /// tokens, and longer requests take more replicas
+    #[arg(long, value_name = "PROMQL", requires = "decode_query")]
+    prefill_query: Option<String>,
+    /// PromQL of tokens of answers that are decoded a second, of all its replicas
+    #[arg(long, value_name = "PROMQL", requires = "prefill_query")]
+    decode_query: Option<String>,
+    /// PromQL of requests that run, of all its replicas
+    #[arg(long, value_name = "PROMQL")]
+    running_query: Option<String>,
+    /// PromQL of the share of the key-value cache that is used, 0 to 1: as good as full, what runs beyond it counts as
+    /// waiting
+    #[arg(long, value_name = "PROMQL", requires = "running_query")]
+    cache_query: Option<String>,
+    /// PromQL of the share of requests that are within the SLO, 0 to 1: what is covered follows what is missed
+    #[arg(long, value_name = "PROMQL")]
+    attainment_query: Option<String>,
     /// Requests a second that a replica serves [default: the most that the plan sustains within its SLO]
     #[arg(long, value_name = "RATE")]
     rate: Option<f64>,
@@ -163,7 +180,7 @@ fn bounds(app: &App, flags: &Flags, deployment: &Deployment) -> anyhow::Result<B
 fn heard(form: ScalerForm, flags: &Flags) -> anyhow::Result<()> {
     use ScalerForm::{CapacityBuffer, Dynamo, ExternalMetrics, Hpa, Keda};
     let scaled_by_us: &[ScalerForm] = &[Keda, Dynamo, ExternalMetrics];
-    let said: [(&str, bool, &[ScalerForm]); 8] = [
+    let said: [(&str, bool, &[ScalerForm]); 13] = [
         (
             "--query",
             flags.query.is_some(),
@@ -171,6 +188,23 @@ fn heard(form: ScalerForm, flags: &Flags) -> anyhow::Result<()> {
         ),
         ("--ready-query", flags.ready_query.is_some(), scaled_by_us),
         ("--queue-query", flags.queue_query.is_some(), scaled_by_us),
+        (
+            "--prefill-query",
+            flags.prefill_query.is_some(),
+            scaled_by_us,
+        ),
+        ("--decode-query", flags.decode_query.is_some(), scaled_by_us),
+        (
+            "--running-query",
+            flags.running_query.is_some(),
+            scaled_by_us,
+        ),
+        ("--cache-query", flags.cache_query.is_some(), scaled_by_us),
+        (
+            "--attainment-query",
+            flags.attainment_query.is_some(),
+            scaled_by_us,
+        ),
         ("--scaler", flags.scaler.is_some(), scaled_by_us),
         ("--ca", flags.ca.is_some(), scaled_by_us),
         (
@@ -204,17 +238,53 @@ fn authorities(path: &Path) -> anyhow::Result<String> {
     Err(Problem::new(format!("--ca: {shown} holds no certificate in PEM")).into())
 }
 
+/// Queries beside those of requests, and what a replica serves in tokens.
+fn more(
+    flags: &Flags,
+    deployment: &Deployment,
+    lengths: Option<&Lengths>,
+) -> anyhow::Result<Vec<(&'static str, String)>> {
+    let queries = [
+        ("prefillQuery", &flags.prefill_query),
+        ("decodeQuery", &flags.decode_query),
+        ("runningQuery", &flags.running_query),
+        ("cacheQuery", &flags.cache_query),
+        ("attainmentQuery", &flags.attainment_query),
+    ];
+    let said = queries.into_iter();
+    let mut more: Vec<(&'static str, String)> = said
+        .filter_map(|(key, query)| Some((key, query.clone()?)))
+        .collect();
+    if flags.prefill_query.is_some() {
+        let lengths = lengths.ok_or_else(|| {
+            Problem::new("--prefill-query: the deployment was saved without its traffic")
+                .hint("plan and save it anew")
+        })?;
+        let rate = rate(flags.rate, deployment)?;
+        more.push(("prefillTokens", (rate * lengths.input.mean).to_string()));
+        more.push(("decodeTokens", (rate * lengths.output.mean).to_string()));
+    }
+    Ok(more)
+}
+
 pub(super) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
     let saved = simulation::read(&flags.deployment)?;
-    context.data(&text(&context.app, &saved.deployment, flags)?)?;
+    let lengths = saved.workload.as_ref().map(|workload| &workload.lengths);
+    context.data(&text(&context.app, &saved.deployment, lengths, flags)?)?;
     Ok(Exit::Yes)
 }
 
 /// The objects of a deployment, with what is to be known of them in comments; that which the flags name is not read.
+/// `lengths`: of the requests that it was planned for, where they are known.
 ///
 /// # Errors
 /// When a flag is wrong, or the deployment cannot be scaled so.
-pub(crate) fn text(app: &App, deployment: &Deployment, flags: &Flags) -> anyhow::Result<String> {
+pub(crate) fn text(
+    app: &App,
+    deployment: &Deployment,
+    lengths: Option<&Lengths>,
+    flags: &Flags,
+) -> anyhow::Result<String> {
     let form = ScalerForm::ALL
         .into_iter()
         .find(|form| form.name() == flags.form)
@@ -249,6 +319,7 @@ pub(crate) fn text(app: &App, deployment: &Deployment, flags: &Flags) -> anyhow:
         query,
         ready: flags.ready_query.as_deref(),
         queued: flags.queue_query.as_deref(),
+        more: more(flags, deployment, lengths)?,
         scaler: flags.scaler.as_deref().unwrap_or(usual),
         authorities: authorities.as_deref(),
         client: flags.client_secret.as_deref(),

@@ -14,6 +14,7 @@ use gpuwise_scale::{
     fluid::Service,
     variant::{Price, Spot, Variant},
 };
+use gpuwise_sim::fleet::KernelMachines;
 use gpuwise_units::{Currency, HourlyPrice, Nanoseconds};
 use std::path::{Path, PathBuf};
 
@@ -41,6 +42,8 @@ pub(super) fn read(context: &Context, path: &Path, service: &Service) -> anyhow:
         offers: &offers,
         service,
     };
+    KernelMachines::new(&file.machines, &file.losses, 0)
+        .map_err(|error| Problem::new(shown.clone()).because(error))?;
     let variants = file.variants.iter().map(|one| filling.variant(one));
     let variants = variants.collect::<anyhow::Result<Vec<_>>>()?;
     let mut currencies = Vec::new();

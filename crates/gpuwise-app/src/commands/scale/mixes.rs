@@ -1,16 +1,19 @@
 //! Services on variants under our controller: each alone, and all of them beside one another.
 
-use super::decisions::Log;
+use super::{decisions::Log, engines::Built};
 use crate::progress;
-use gpuwise_domain::scale::{ScaleGrant, ScaleMix, ScaleMixPart, ScaleReason};
+use gpuwise_domain::scale::{
+    ScaleGrant, ScaleLoss, ScaleMachines, ScaleMix, ScaleMixPart, ScaleMixSample, ScaleReason,
+};
 use gpuwise_scale::{
     arbitrate::GrantedBy,
     controller::Rules,
     controller::variants::{MixDecision, MixRules, Mixed},
     fluid::{Demand, Service},
-    step::{Fleet, Form, Shared, StepOutcome, Tenant, run},
+    step::{Fleet, Form, Machines, Shared, StepOutcome, Tenant, Told, run_on},
     variant::Variant,
 };
+use gpuwise_sim::fleet::KernelMachines;
 use gpuwise_units::{Currency, HourlyPrice, Money, Nanoseconds};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,6 +29,10 @@ pub(super) struct Asked<'a> {
     pub(super) per_hour: Option<f64>,
     pub(super) currency: Currency,
     pub(super) form: Form,
+    /// Replicas as engines.
+    pub(super) engines: Option<&'a Built>,
+    /// Machines that replicas stand on, and how they are lost.
+    pub(super) machines: (&'a [ScaleMachines], &'a [ScaleLoss]),
     pub(super) seed: u64,
 }
 
@@ -44,10 +51,17 @@ fn seconds(seconds: f64) -> Nanoseconds {
 }
 
 impl Asked<'_> {
+    /// Seconds that a request may wait.
+    fn wait(&self, asking: &Asking<'_>) -> f64 {
+        let engines = self.engines.map(|engines| engines.wait);
+        engines.unwrap_or(asking.service.wait)
+    }
+
     fn rules(&self, asking: &Asking<'_>, variants: &[Variant]) -> MixRules {
         let rules = Rules {
             objective: asking.objective,
-            wait: seconds(asking.service.wait),
+            wait: seconds(self.wait(asking)),
+            tokens: self.engines.and_then(|engines| engines.tokens),
             ..Rules::default()
         };
         MixRules {
@@ -62,11 +76,12 @@ impl Asked<'_> {
             demand: asking.demand.clone(),
             variants: variants.to_vec(),
             controller: Box::new(Mixed::new(self.rules(asking, variants))),
-            wait: asking.service.wait,
+            wait: self.wait(asking),
             objective: asking.objective,
             dispersion: asking.service.dispersion,
             guaranteed: asking.guaranteed.clone(),
             budget: asking.budget,
+            engines: self.engines.map(|engines| engines.of(variants)),
         }
     }
 
@@ -91,9 +106,18 @@ impl Asked<'_> {
             .map(|one| self.tenant(one, variants))
             .collect();
         let mut said = vec![Said::default(); asking.len()];
-        let out = run(&fleet, &mut tenants, |told| {
+        let (machines, losses) = self.machines;
+        // They were made once when the file was read, and are the same every time.
+        let mut machines = (!machines.is_empty())
+            .then(|| KernelMachines::new(machines, losses, self.seed).ok())
+            .flatten();
+        let machines = machines.as_mut().map(|one| one as &mut dyn Machines);
+        let out = run_on(&fleet, machines, &mut tenants, |told| {
             if let Some(said) = said.get_mut(told.tenant) {
                 said.take(told.decision, told.shares);
+                if let Some(of) = asking.get(told.tenant) {
+                    said.sample(told, of.demand);
+                }
             }
             if let (Some(rules), Some(of)) = (rules.get(told.tenant), asking.get(told.tenant)) {
                 log.write(of.name, rules, told);
@@ -153,6 +177,7 @@ impl Asked<'_> {
                 .into_iter()
                 .map(|((pool, by), got)| got.mean(pool, by))
                 .collect(),
+            samples: said.samples,
         }
     }
 
@@ -192,6 +217,7 @@ struct Said {
     reasons: BTreeMap<String, u32>,
     /// By pool, and the rule.
     grants: BTreeMap<(String, &'static str), Sums>,
+    samples: Vec<ScaleMixSample>,
 }
 
 /// Decisions, and GPUs that were asked for and got in them.
@@ -216,6 +242,20 @@ impl Sums {
 }
 
 impl Said {
+    /// What was there, once a reading.
+    fn sample(&mut self, told: &Told<'_>, demand: &Demand) {
+        let now = told.seen.now.seconds().get();
+        if now < self.samples.len() as f64 * demand.period {
+            return;
+        }
+        self.samples.push(ScaleMixSample {
+            at: told.seen.now,
+            rate: demand.at(now),
+            serving: told.seen.variants.iter().map(|one| one.ready).collect(),
+            per_hour: told.decision.per_hour,
+        });
+    }
+
     fn take(&mut self, decision: &MixDecision, shares: &[Shared]) {
         let short = shares.iter().any(|share| share.grant.short > 0);
         let by = shares.iter().filter_map(|share| by(share.grant.by));

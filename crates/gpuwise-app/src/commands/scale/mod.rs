@@ -5,6 +5,7 @@ mod decisions;
 #[cfg(feature = "serve")]
 mod defined;
 pub(crate) mod emit;
+mod engines;
 mod fleet;
 mod mixes;
 mod plan;

@@ -21,7 +21,11 @@ use gpuwise_domain::{
     workload::Target,
 };
 use gpuwise_read::workload::target as read_target;
-use gpuwise_scale::{compare::Policy, fluid::Service, forecast::series::Regular};
+use gpuwise_scale::{
+    compare::Policy,
+    fluid::{Demand, Service},
+    forecast::series::Regular,
+};
 use gpuwise_units::{Nanoseconds, Percentile, math};
 use gpuwise_view::scale::plan as view;
 use std::path::{Path, PathBuf};
@@ -157,17 +161,22 @@ fn waits(saved: &Saved, flags: &Flags) -> anyhow::Result<(Target, f64)> {
         Problem::new("the deployment has no target of the time to first token")
             .hint("say one: --ttft p95:1s")
     })?;
-    let alone = saved.deployment.figures.ttft.value;
+    Ok((target, left_of(target, &saved.deployment)?))
+}
+
+/// Seconds of a target of the time to first token that a request may wait.
+pub(super) fn left_of(target: Target, deployment: &Deployment) -> anyhow::Result<f64> {
+    let alone = deployment.figures.ttft.value;
     let left = target.at_most.get() - alone;
-    if left <= 0.0 {
-        return Err(Problem::new(format!(
-            "a first token takes {alone:.3} s without any queue; {} cannot be kept",
-            target.at_most
-        ))
-        .hint("a longer --ttft, or a plan with a faster GPU")
-        .into());
+    if left > 0.0 {
+        return Ok(left);
     }
-    Ok((target, left))
+    Err(Problem::new(format!(
+        "a first token takes {alone:.3} s without any queue; {} cannot be kept",
+        target.at_most
+    ))
+    .hint("a longer --ttft, or a plan with a faster GPU")
+    .into())
 }
 
 /// What is asked: a replica, and what it is to keep.
@@ -213,6 +222,38 @@ fn only(read: &series::Read) -> anyhow::Result<&(String, Regular)> {
         .into())
 }
 
+/// Demand in requests of the plan, where the trace says tokens: as many as its prompts, or its answers, are worth.
+fn counted(
+    demand: Demand,
+    trace: &Path,
+    saved: &Saved,
+    notes: &mut Vec<String>,
+) -> anyhow::Result<Demand> {
+    let known = trace.as_os_str() != "-";
+    let tokens = known.then(|| series::tokens(trace)).transpose()?.flatten();
+    let lengths = saved.workload.as_ref().map(|workload| &workload.lengths);
+    let (Some([_, prompts, answers]), Some(lengths)) = (tokens, lengths) else {
+        return Ok(demand);
+    };
+    let (prompt, answer) = (lengths.input.mean, lengths.output.mean);
+    let worth = |series: &[Option<f64>], at: usize, mean: f64| {
+        let tokens = series.get(at).copied().flatten()?;
+        (mean > 0.0).then(|| tokens / mean)
+    };
+    let each = demand.rates.iter().enumerate();
+    let rates = each.map(|(at, rate)| {
+        let of = worth(&prompts, at, prompt).zip(worth(&answers, at, answer));
+        of.map_or(*rate, |(prompts, answers)| prompts.max(answers))
+    });
+    notes.push(format!(
+        "requests are counted by their tokens, in those of the plan: {prompt:.0} in or {answer:.0} out, whichever is more"
+    ));
+    Ok(Demand {
+        rates: rates.collect(),
+        ..demand
+    })
+}
+
 /// What a deployment is to do.
 ///
 /// # Errors
@@ -227,7 +268,8 @@ pub(super) fn planned(flags: &Flags, seed: u64) -> anyhow::Result<ScalePlan> {
     } = asked(&saved, flags)?;
     let read = series::read(&flags.trace, flags.series.as_deref(), None)?;
     let (name, regular) = only(&read)?;
-    let (demand, notes) = demand(regular);
+    let (demand, mut notes) = demand(regular);
+    let demand = counted(demand, &flags.trace, &saved, &mut notes)?;
     let per_hour = deployment.cost.per_hour;
     let price = per_hour.map(|price| each(price, deployment.layout.replicas));
     let (costs, samples) = costs(&demand, &service, objective, price, seed);

@@ -2,7 +2,7 @@
 
 use super::{
     decisions::{self, Log},
-    fleet,
+    engines, fleet,
     runs::{mixed, one},
     service::{demand, objective, positive, said, warm_cost},
     shown::Shown,
@@ -21,7 +21,7 @@ use gpuwise_scale::{
 };
 use gpuwise_units::Nanoseconds;
 use gpuwise_view::scale::replay as view;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Flags of `gpuwise scale replay`.
 #[derive(Debug, clap::Args)]
@@ -83,6 +83,17 @@ pub struct Flags {
     /// What replicas may be, in place of --rate: GPU types, spot or not, prices, pools (`gpuwise example variants.toml`)
     #[arg(long, value_name = "FILE", conflicts_with = "policy")]
     variants: Option<PathBuf>,
+    /// Run replicas as the engines of their deployments: continuous batching, by the step times of their plans
+    #[arg(long, requires = "step", requires = "variants")]
+    engines: bool,
+    /// What ours counts where engines are run: `tokens` of prompts and answers, or `requests`
+    #[arg(
+        long,
+        value_name = "WHAT",
+        default_value = "tokens",
+        requires = "engines"
+    )]
+    demand: Counted,
     /// Write each decision on variants, a line of JSON each
     #[arg(long, value_name = "FILE", requires = "variants")]
     log: Option<PathBuf>,
@@ -92,6 +103,13 @@ pub struct Flags {
     /// Write replicas over time into one self-contained HTML file
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
+}
+
+/// What a controller is told of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Counted {
+    Tokens,
+    Requests,
 }
 
 /// Requests a second in the mean to which a published series is scaled: its own unit is a share of a fleet's.
@@ -210,6 +228,17 @@ fn replayed(context: &Context, flags: &Flags) -> anyhow::Result<ScaleReplay> {
     let (mut runs, mut mixes) = (Vec::new(), Vec::new());
     if let Some(file) = &flags.variants {
         let filled = fleet::read(context, file, &asked.service)?;
+        let built = flags.engines.then(|| {
+            let one = demands.first().filter(|_| demands.len() == 1);
+            let trace = flags.file.as_deref().unwrap_or(Path::new(""));
+            engines::built(
+                context,
+                (file, &filled.file.variants),
+                (trace, one.map(|(_, demand)| demand)),
+                flags.demand == Counted::Tokens,
+            )
+        });
+        let built = built.transpose()?;
         let mut log = Log::new(flags.log.as_deref())?;
         for objective in &asked.objectives {
             mixes.extend(mixed(
@@ -218,6 +247,7 @@ fn replayed(context: &Context, flags: &Flags) -> anyhow::Result<ScaleReplay> {
                 &asked.service,
                 *objective,
                 (flags.step, seed),
+                built.as_ref(),
                 &mut log,
             )?);
         }

@@ -2,6 +2,7 @@
 
 use super::{
     decisions::Log,
+    engines::Built,
     fleet::Filled,
     mixes::{Asked, Asking},
 };
@@ -21,6 +22,7 @@ pub(super) fn mixed(
     service: &Service,
     objective: f64,
     (step, seed): (bool, u64),
+    engines: Option<&Built>,
     log: &mut Log,
 ) -> anyhow::Result<Vec<ScaleMix>> {
     let asked = Asked {
@@ -29,6 +31,8 @@ pub(super) fn mixed(
         per_hour: filled.file.per_hour.map(|price| price.0.as_f64()),
         currency: filled.currency,
         form: form(step),
+        engines,
+        machines: (&filled.file.machines, &filled.file.losses),
         seed,
     };
     if filled.file.services.is_empty() {

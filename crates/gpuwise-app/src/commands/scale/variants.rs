@@ -159,6 +159,8 @@ impl Mixed {
             per_hour: None,
             currency: currency.unwrap_or(Currency::USD),
             form: Form::Flow,
+            engines: None,
+            machines: (&[], &[]),
             seed,
         };
         if self.kinds.is_empty() {

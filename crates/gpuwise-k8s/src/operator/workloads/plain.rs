@@ -124,6 +124,10 @@ impl Proposed {
     }
 }
 
+fn text(of: Option<&String>) -> String {
+    of.cloned().unwrap_or_default()
+}
+
 struct Step<'a> {
     one: &'a DynamicObject,
     acts: bool,
@@ -131,10 +135,6 @@ struct Step<'a> {
 }
 
 impl Step<'_> {
-    fn text(&self, of: Option<&String>) -> String {
-        of.cloned().unwrap_or_default()
-    }
-
     async fn carry(
         &self,
         hands: &mut Hands<'_>,
@@ -219,10 +219,7 @@ impl Step<'_> {
 
     fn bill(&self, hands: &Hands<'_>) -> String {
         let meta = &self.one.metadata;
-        let (namespace, name) = (
-            self.text(meta.namespace.as_ref()),
-            self.text(meta.name.as_ref()),
-        );
+        let (namespace, name) = (text(meta.namespace.as_ref()), text(meta.name.as_ref()));
         let bill = hands.state.bill_of_deployment(&namespace, &name);
         let money = hands.state.prices().map(|book| book.currency);
         match bill.zip(money) {
@@ -337,8 +334,8 @@ impl Step<'_> {
         said: Option<(&'static str, bool, String)>,
     ) {
         let meta = &self.one.metadata;
-        let namespace = self.text(meta.namespace.as_ref());
-        let name = self.text(meta.name.as_ref());
+        let namespace = text(meta.namespace.as_ref());
+        let name = text(meta.name.as_ref());
         if self.acts
             && said
                 .as_ref()

@@ -104,7 +104,9 @@ impl Question<'_> {
         };
         let allowed = |found: &[u32]| self.is_allowed(&with(found));
         let mut needs = offers.missing_of_losses(serving);
-        needs[0] = self.need.warm();
+        // What serves beyond what is to be served covers as well as what is warm.
+        let beyond = offers.serves(serving) - self.need.serve();
+        needs[0] = (self.need.warm() - beyond.max(0.0)).max(0.0);
         let found = solve(&warm, needs).filter(|found| allowed(found));
         let cost = found.as_ref().map(|found| warm.cost(found));
         let found = found.unwrap_or_else(|| most(&warm, warm.reach().min(needs[0]), allowed));

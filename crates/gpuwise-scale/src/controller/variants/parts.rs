@@ -27,21 +27,12 @@ impl Offers {
 
     /// The same without what is lost with a pool.
     pub(super) fn without_spot(&self) -> Self {
-        let items = self.items.iter().map(|item| {
+        self.limited(|item, _| {
             let lost = self.needs.iter().zip(&item.covers).skip(LOST);
-            let mut lost =
-                lost.filter(|(need, covers)| **need > 0.0 && **covers < item.covers[TOTAL]);
-            let most = if lost.next().is_some() { 0 } else { item.most };
-            Item { most, ..*item }
-        });
-        Self {
-            of: self.of.clone(),
-            items: items.collect(),
-            needs: self.needs,
-            arrives: self.arrives,
-            now: self.now,
-            gpus: self.gpus.clone(),
-        }
+            !lost
+                .into_iter()
+                .any(|(need, covers)| *need > 0.0 && *covers < item.covers[TOTAL])
+        })
     }
 
     fn covered(&self, need: usize, counts: &[u32]) -> f64 {
@@ -80,14 +71,14 @@ impl Offers {
 
     /// The same without what would start from nothing.
     pub(super) fn without_new(&self) -> Self {
-        self.limited(|from| from != From::New)
+        self.limited(|_, from| from != From::New)
     }
 
     /// The same with some of it alone.
-    fn limited(&self, may: impl Fn(From) -> bool) -> Self {
+    fn limited(&self, may: impl Fn(&Item, From) -> bool) -> Self {
         let each = self.items.iter().zip(&self.of);
         let items = each.map(|(item, (_, from))| Item {
-            most: if may(*from) { item.most } else { 0 },
+            most: if may(item, *from) { item.most } else { 0 },
             ..*item
         });
         Self {
@@ -102,7 +93,7 @@ impl Offers {
 
     /// The same where so much is left of a loss as arrives, and no more.
     pub(super) fn barely(&self) -> Self {
-        let mut barely = self.limited(|_| true);
+        let mut barely = self.limited(|_, _| true);
         for need in barely.needs.iter_mut().skip(LOST) {
             *need = need.min(self.arrives);
         }
@@ -127,14 +118,14 @@ impl Offers {
 
     /// What serves so much of what is there.
     pub(super) fn fewer(&self, total: f64) -> Self {
-        let mut fewer = self.limited(From::is_there);
+        let mut fewer = self.limited(|_, from| from.is_there());
         fewer.needs = self.with_losses(total);
         fewer
     }
 
     /// What is warm or new, and what of so much, and of each loss, is missing of what is there.
     pub(super) fn more(&self, total: f64, there: &[u32]) -> Self {
-        let mut more = self.limited(|from| !from.is_there());
+        let mut more = self.limited(|_, from| !from.is_there());
         more.needs = self.with_losses(total);
         for (at, need) in more.needs.iter_mut().enumerate() {
             *need = (*need - self.covered(at, there)).max(0.0);

@@ -1,7 +1,7 @@
 //! What is seen of a service of several variants, and what is decided.
 
 use super::Need;
-use crate::controller::{Observed, Wanted};
+use crate::controller::{Observed, TokensSeen, Wanted};
 use gpuwise_units::Nanoseconds;
 use serde::{Deserialize, Serialize};
 
@@ -18,6 +18,12 @@ pub struct MixSeen {
     /// Requests since the beginning, and those of them beyond the SLO.
     pub requests: f64,
     pub late: f64,
+    /// Tokens since it was last asked; `None`: nobody counts them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<TokensSeen>,
+    /// The share of the key-value cache that is used, of all replicas that serve; `None`: it is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache: Option<f64>,
     /// Of each variant, in their order.
     pub variants: Vec<VariantSeen>,
 }
@@ -66,6 +72,8 @@ impl MixSeen {
             running: self.running,
             requests: self.requests,
             late: self.late,
+            tokens: self.tokens,
+            cache: self.cache,
             ..Observed::default()
         }
     }

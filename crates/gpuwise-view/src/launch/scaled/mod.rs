@@ -59,6 +59,8 @@ pub struct Scaling<'a> {
     /// PromQL of replicas that are ready, and of requests that wait.
     pub ready: Option<&'a str>,
     pub queued: Option<&'a str>,
+    /// Fields beside these that `gpuwise scale serve` is told.
+    pub more: Vec<(&'static str, String)>,
     /// Where `gpuwise scale serve` listens.
     pub scaler: &'a str,
     /// Authorities in PEM by which its certificate is known; `None`: KEDA asks without TLS.
@@ -86,6 +88,7 @@ impl Scaling<'_> {
         let more = [("readyQuery", self.ready), ("queueQuery", self.queued)];
         let more = more.into_iter();
         fields.extend(more.filter_map(|(key, query)| Some((key, query?.to_owned()))));
+        fields.extend(self.more.iter().cloned());
         fields.extend([
             ("maxReplicas", self.most.to_string()),
             ("holdSeconds", self.hold_s.to_string()),

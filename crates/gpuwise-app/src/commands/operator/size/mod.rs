@@ -132,7 +132,7 @@ impl Planner {
             model: ask.name.clone(),
             ..deployment.clone()
         };
-        let mut objects = manifests::read(&emit::text(&self.app, &named, &flags)?)?;
+        let mut objects = manifests::read(&emit::text(&self.app, &named, None, &flags)?)?;
         // One APIService is for the whole cluster: whoever installs `gpuwise scale serve` makes it.
         objects.retain(|object| object["kind"] != "APIService");
         for object in &mut objects {
