@@ -35,7 +35,7 @@ impl Machines for Nodes {
     }
 
     fn give(&mut self, _: Nanoseconds, place: Place) {
-        let (node, gpus) = self.places.remove(&place.0).unwrap();
+        let (node, gpus) = self.places.remove(&place.0).expect("it was placed");
         self.free[node] += gpus;
         self.given += 1;
     }

@@ -279,10 +279,10 @@ impl Server {
 }
 
 /// The same with the first of its proposals that the cluster could carry out.
-fn offered(said: &Judgement, slices: bool) -> Judgement {
+fn offered(said: &Judgement, mig: bool) -> Judgement {
     let fits = |change: &Change| {
         let sliced = |part: &Change| matches!(part, Change::Slice { .. });
-        slices || !change.parts().iter().any(sliced)
+        mig || !change.parts().iter().any(sliced)
     };
     let mut said = said.clone();
     said.proposal = said.proposal.and_then(|proposal| {
