@@ -1,6 +1,7 @@
 //! Plans as objects of autoscalers.
 
 use crate::support::Place;
+use std::fmt::Write as _;
 
 const QUERY: &str = "sum(rate(requests_total[1m]))";
 
@@ -601,7 +602,7 @@ fn longer(place: &Place) {
     let mut text = String::from("arrived_at,num_prefill_tokens,num_decode_tokens\n");
     for at in 0..40 * 2400 {
         let answer = if at < 40 * 1200 { 200 } else { 400 };
-        text += &format!("{:.3},1000,{answer}\n", f64::from(at) / 40.0);
+        writeln!(text, "{:.3},1000,{answer}", f64::from(at) / 40.0).expect("a line");
     }
     place.write("longer.csv", text);
 }
