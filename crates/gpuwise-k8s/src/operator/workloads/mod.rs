@@ -5,6 +5,8 @@ mod asked;
 mod change;
 mod make;
 mod money;
+mod noted;
+mod offered;
 mod one;
 mod plain;
 mod say;
@@ -168,7 +170,7 @@ pub(super) fn wanted(state: &State, acts: bool) -> Arc<Wanted> {
     }
     for one in state.objects(Own::Tiered) {
         audit = true;
-        wanted.workloads.extend(plain::ask(one));
+        wanted.workloads.extend(noted::ask(one));
     }
     wanted.audit = audit.then(|| AuditAsk {
         products: state.products(),

@@ -8,93 +8,27 @@ use super::{
         watches::{Own, TIERED},
         writes::Wrote,
     },
-    Audited, Hands, MeterAsk,
+    Audited, Hands,
+    noted::{Kept, PLAN, SAID, STATE, kept, limits},
     say::event_of,
 };
 use crate::{
     manifests::NAME,
-    resources::{ChangeReason, Decided, GpuWorkloadStatus, WorkloadSlo},
-    tiers::{self, Limits, Look, Next, Rollout, SloSeen, Verdict},
+    resources::{ChangeReason, Phase},
+    tiers::{self, Look, Next, Rollout, SloSeen},
 };
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use kube::{
     Api,
     api::{DynamicObject, Patch, PatchParams},
     core::{ApiResource, GroupVersionKind},
 };
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-
-/// What becomes of a Deployment is kept here.
-const STATE: &str = "gpuwise.dev/tier-state";
-/// The same in words.
-const SAID: &str = "gpuwise.dev/tier-reason";
-const PLAN: &str = "gpuwise.dev/plan";
-
-/// What is kept of a Deployment beside what is kept of a GpuWorkload: how to go back.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-struct Kept {
-    status: GpuWorkloadStatus,
-    undo: Value,
-    /// When it was last moved (RFC 3339): what an audit says of the days before is not of what it has now.
-    moved: String,
-}
 
 /// What was last proposed of Deployments, by uid: said once.
 #[derive(Default)]
 pub(super) struct Proposed(BTreeMap<String, String>);
-
-/// An annotation of a Deployment.
-fn note<'a>(one: &'a DynamicObject, name: &str) -> Option<&'a str> {
-    one.metadata
-        .annotations
-        .as_ref()?
-        .get(name)
-        .map(String::as_str)
-}
-
-fn slo(one: &DynamicObject) -> WorkloadSlo {
-    WorkloadSlo {
-        ttft: note(one, "gpuwise.dev/slo-ttft").map(str::to_owned),
-        tpot: note(one, "gpuwise.dev/slo-tpot").map(str::to_owned),
-    }
-}
-
-fn kept(one: &DynamicObject) -> Kept {
-    let text = note(one, STATE);
-    text.and_then(|text| serde_json::from_str(text).ok())
-        .unwrap_or_default()
-}
-
-/// What is to be measured of a Deployment.
-pub(super) fn ask(one: &DynamicObject) -> Option<MeterAsk> {
-    Some(MeterAsk {
-        uid: one.metadata.uid.clone()?,
-        namespace: one.metadata.namespace.clone()?,
-        name: one.metadata.name.clone()?,
-        decided: Decided::default(),
-        slo: slo(one),
-        scaling: None,
-    })
-}
-
-fn limits(one: &DynamicObject) -> Limits {
-    let said = |name: &str| note(one, name).and_then(|text| text.parse::<i64>().ok());
-    let seconds = |name: &str, usual| {
-        SignedDuration::from_secs(
-            said(name)
-                .filter(|s| (1..=604_800).contains(s))
-                .unwrap_or(usual),
-        )
-    };
-    Limits {
-        rollout: seconds("gpuwise.dev/tier-rollout-seconds", 1860),
-        verify: seconds("gpuwise.dev/tier-verify-seconds", 600),
-        avoid: SignedDuration::from_hours(7 * 24),
-    }
-}
 
 impl Proposed {
     pub(super) async fn look(
@@ -128,10 +62,13 @@ fn text(of: Option<&String>) -> String {
     of.cloned().unwrap_or_default()
 }
 
-struct Step<'a> {
-    one: &'a DynamicObject,
-    acts: bool,
-    now: Timestamp,
+/// What is said: the reason of an event, whether somebody should look, and the words.
+pub(super) type Said = (&'static str, bool, String);
+
+pub(super) struct Step<'a> {
+    pub one: &'a DynamicObject,
+    pub acts: bool,
+    pub now: Timestamp,
 }
 
 impl Step<'_> {
@@ -144,69 +81,10 @@ impl Step<'_> {
     ) {
         let mut kept = kept(self.one);
         let before = kept.clone();
-        let limits = limits(self.one);
         let mut patch = json!({});
-        let mut said: Option<(&'static str, bool, String)> = None;
+        let mut said = None;
         if self.acts {
-            let words = match &slo {
-                Some(SloSeen::Missed(words)) => words.clone(),
-                _ => String::new(),
-            };
-            let plan = kept
-                .status
-                .decision
-                .as_ref()
-                .map_or("", |one| one.plan.as_str());
-            let done = is_rolled_out(self.one, plan);
-            let rollout = if done {
-                Rollout::Done
-            } else {
-                Rollout::UnderWay
-            };
-            let look = Look {
-                now: self.now,
-                rollout,
-                slo,
-            };
-            match tiers::next(&mut kept.status, &look, &limits) {
-                Next::Stay => {}
-                Next::Verify => {
-                    tiers::verify(&mut kept.status, self.now);
-                    let watched = format!(
-                        "all pods are new; the SLO is watched for {} s",
-                        limits.verify.as_secs()
-                    );
-                    said = Some(("RolledOut", false, watched));
-                }
-                Next::Settle => {
-                    let told = kept.status.change.as_ref().map_or(0, |change| change.told);
-                    tiers::settle(&mut kept.status);
-                    let bill = self.bill(hands);
-                    said = Some((
-                        "Settled",
-                        false,
-                        format!("it stays: its SLO was told in {told} looks{bill}"),
-                    ));
-                }
-                Next::Back(why) => {
-                    let plan = hands.plan();
-                    let reason = if why == ChangeReason::NotReady {
-                        "its new pods did not get ready in time".to_owned()
-                    } else {
-                        format!("its SLO was missed: {words}")
-                    };
-                    tiers::back(&mut kept.status, (why, &reason), &plan, &limits, self.now);
-                    if let Some(decided) = &mut kept.status.decision {
-                        decided.plan.clone_from(&plan);
-                    }
-                    patch = std::mem::take(&mut kept.undo);
-                    said = Some((
-                        "RolledBack",
-                        true,
-                        format!("{reason}: as before (plan {plan})"),
-                    ));
-                }
-            }
+            said = self.go_on(hands, &mut kept, slo, &mut patch);
         }
         if said.is_none() && kept.status.change.is_none() {
             said = self.tier(hands, audit, &mut kept, &mut patch, proposed);
@@ -215,6 +93,76 @@ impl Step<'_> {
             return;
         }
         self.write(hands, &kept, patch, said).await;
+    }
+
+    /// Goes on with a change, or takes it back.
+    fn go_on(
+        &self,
+        hands: &mut Hands<'_>,
+        kept: &mut Kept,
+        slo: Option<SloSeen>,
+        patch: &mut Value,
+    ) -> Option<Said> {
+        let limits = &limits(self.one);
+        let words = match &slo {
+            Some(SloSeen::Missed(words)) => words.clone(),
+            _ => String::new(),
+        };
+        let plan = kept
+            .status
+            .decision
+            .as_ref()
+            .map_or("", |one| one.plan.as_str());
+        let done = is_rolled_out(self.one, plan);
+        let rollout = if done {
+            Rollout::Done
+        } else {
+            Rollout::UnderWay
+        };
+        let look = Look {
+            now: self.now,
+            rollout,
+            slo,
+        };
+        match tiers::next(&mut kept.status, &look, limits) {
+            Next::Stay => None,
+            Next::Verify => {
+                tiers::verify(&mut kept.status, self.now);
+                let watched = format!(
+                    "all pods are new; the SLO is watched for {} s",
+                    limits.verify.as_secs()
+                );
+                Some(("RolledOut", false, watched))
+            }
+            Next::Settle => {
+                let change = kept.status.change.clone().unwrap_or_default();
+                tiers::settle(&mut kept.status);
+                let how = match (change.phase, change.told) {
+                    (Phase::RollingBack, _) => "it is as before".to_owned(),
+                    (_, 0) => "it stays; whether its SLO is kept could not be told".to_owned(),
+                    (_, told) => format!("it kept its SLO in {told} looks and stays"),
+                };
+                Some(("Settled", false, format!("{how}{}", self.bill(hands))))
+            }
+            Next::Back(why) => {
+                let plan = hands.plan();
+                let reason = if why == ChangeReason::NotReady {
+                    "its new pods did not get ready in time".to_owned()
+                } else {
+                    format!("its SLO was missed: {words}")
+                };
+                tiers::back(&mut kept.status, (why, &reason), &plan, limits, self.now);
+                if let Some(decided) = &mut kept.status.decision {
+                    decided.plan.clone_from(&plan);
+                }
+                *patch = std::mem::take(&mut kept.undo);
+                Some((
+                    "RolledBack",
+                    true,
+                    format!("{reason}: as before (plan {plan})"),
+                ))
+            }
+        }
     }
 
     fn bill(&self, hands: &Hands<'_>) -> String {
@@ -231,108 +179,8 @@ impl Step<'_> {
         }
     }
 
-    /// What an audit makes of it.
-    fn tier(
-        &self,
-        hands: &mut Hands<'_>,
-        audit: Option<&Result<Vec<Audited>, String>>,
-        kept: &mut Kept,
-        patch: &mut Value,
-        proposed: &mut BTreeMap<String, String>,
-    ) -> Option<(&'static str, bool, String)> {
-        let meta = &self.one.metadata;
-        let all = audit?.as_ref().ok()?;
-        let found = all.iter().find(|one| {
-            Some(&one.namespace) == meta.namespace.as_ref()
-                && Some(&one.name) == meta.name.as_ref()
-                && one.kind == "Deployment"
-                && one.verdict == Verdict::TooLarge
-        })?;
-        let title = found.title.clone()?;
-        let change = found.patch.clone();
-        // How many there are is for others to say.
-        let usable = change.filter(|change| change.pointer("/spec/replicas").is_none());
-        let recreate = self.one.data.pointer("/spec/strategy/type") == Some(&json!("Recreate"));
-        let failed = |one: &crate::resources::Avoided| {
-            one.gpu == title
-                && one
-                    .until
-                    .parse::<Timestamp>()
-                    .is_ok_and(|until| until > self.now)
-        };
-        let pause = limits(self.one).avoid;
-        let since = kept.moved.parse::<Timestamp>();
-        let lately = since.is_ok_and(|since| self.now.duration_since(since) < pause);
-        let avoided = lately || kept.status.avoided.iter().any(failed);
-        let slo = slo(self.one);
-        let none = slo.ttft.is_none() && slo.tpot.is_none();
-        let why_not = match (&usable, self.acts) {
-            _ if avoided => return None,
-            (None, _) => Some("it cannot be changed in place"),
-            (_, false) => {
-                Some("label it gpuwise.dev/tier=auto, under an operator that acts, and it is done")
-            }
-            _ if recreate => Some("its strategy is Recreate: nobody would answer meanwhile"),
-            _ if none => Some(
-                "without an SLO nobody could take it back: annotate it gpuwise.dev/slo-ttft or gpuwise.dev/slo-tpot",
-            ),
-            _ => None,
-        };
-        let saves = found.saving.map_or(String::new(), |micros| {
-            format!("; saves {} USD an hour", super::money::decimal(micros))
-        });
-        let words = format!("{}: {title}{saves}", found.reason);
-        if let Some(why) = why_not {
-            let words = format!("{words}; {why}");
-            let uid = meta.uid.clone().unwrap_or_default();
-            let known = proposed.insert(uid, words.clone());
-            return (known.as_ref() != Some(&words)).then_some(("TierProposed", false, words));
-        }
-        let plan = hands.plan();
-        let mut change = usable?;
-        change["spec"]["strategy"] = json!({
-            "type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0},
-        });
-        kept.undo = tiers::undo(&change, &Value::Object(self.one.data.as_object()?.clone()));
-        if kept.status.decision.is_none() {
-            let product = self
-                .one
-                .data
-                .pointer("/spec/template/spec/nodeSelector/nvidia.com~1gpu.product");
-            kept.status.decision = Some(Decided {
-                gpu: product
-                    .and_then(Value::as_str)
-                    .unwrap_or("as before")
-                    .to_owned(),
-                ..Decided::default()
-            });
-        }
-        let decided = Decided {
-            gpu: title,
-            plan: plan.clone(),
-            why: words.clone(),
-            ..Decided::default()
-        };
-        tiers::begin(
-            &mut kept.status,
-            decided,
-            ChangeReason::TooLarge,
-            &plan,
-            self.now,
-        );
-        kept.moved = format!("{:.0}", self.now);
-        *patch = change;
-        Some(("Moving", false, format!("{words} (plan {plan})")))
-    }
-
     /// Writes all of it at once, if nobody has changed the Deployment since.
-    async fn write(
-        &self,
-        hands: &Hands<'_>,
-        kept: &Kept,
-        mut patch: Value,
-        said: Option<(&'static str, bool, String)>,
-    ) {
+    async fn write(&self, hands: &Hands<'_>, kept: &Kept, mut patch: Value, said: Option<Said>) {
         let meta = &self.one.metadata;
         let namespace = text(meta.namespace.as_ref());
         let name = text(meta.name.as_ref());
