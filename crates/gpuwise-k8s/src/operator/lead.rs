@@ -15,6 +15,7 @@ use kube::{
     api::{ObjectMeta, PostParams},
 };
 use std::{
+    hash::{BuildHasher as _, RandomState},
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -26,6 +27,9 @@ use tokio::{
     time::{Instant, timeout},
 };
 
+/// A write that takes longer has failed, however long a lease holds.
+const LONGEST: Duration = Duration::from_secs(4);
+
 /// A time in which we lead.
 #[derive(Debug, Clone)]
 pub struct Term {
@@ -34,6 +38,8 @@ pub struct Term {
     began: Instant,
     /// Until when it holds, in nanoseconds after it began.
     until: Arc<AtomicU64>,
+    /// How long a write may take that begins under it: it is over before another may lead.
+    pub longest: Duration,
 }
 
 impl Term {
@@ -66,7 +72,9 @@ pub struct Lead {
 }
 
 impl Lead {
-    /// `holds`: how long a lease counts that nobody renews.
+    /// `holds`: how long a lease counts that nobody renews. No two processes have the same identity, whatever they
+    /// are called: who is started anew waits until the lease of the one before is over, as anybody else does, since
+    /// that one may be alive.
     pub fn new(
         client: Client,
         namespace: &str,
@@ -77,7 +85,7 @@ impl Lead {
         let lead = Self {
             api: Api::namespaced(client, namespace),
             namespace: namespace.to_owned(),
-            identity: identity.to_owned(),
+            identity: format!("{identity}_{:016x}", RandomState::new().hash_one(identity)),
             holds,
             terms,
             seen: None,
@@ -96,13 +104,15 @@ impl Lead {
             match asked {
                 Ok(Ok(Some(number))) => {
                     let until = began + self.holds * 2 / 3;
-                    if let Some(term) = &term {
+                    if let Some(term) = term.as_ref().filter(|term| term.number == number) {
                         term.prolong(until);
                     } else {
+                        self.lost(term);
                         let term = Term {
                             number,
                             began,
                             until: Arc::default(),
+                            longest: (self.holds / 4).min(LONGEST),
                         };
                         term.prolong(until);
                         self.terms.send_replace(Some(term));
@@ -165,7 +175,7 @@ impl Lead {
         if !ours && holder.is_some() && !self.is_over(&spec) {
             return Ok(None);
         }
-        // A lease of our name that we do not remember is one of before we were started: a new term too.
+        // One of ours that another term has is one that we lost: a new term, too.
         self.write(lease, self.spec(number.saturating_add(1), None))
             .await
     }

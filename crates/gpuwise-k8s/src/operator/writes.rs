@@ -18,11 +18,8 @@ use kube::{
     core::response::StatusDetails,
 };
 use serde_json::{Value, json};
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 use tokio::time::{Instant, timeout};
-
-/// No write is waited for longer: it is less than what is left of a lease when its holder may last write.
-const LONGEST: Duration = Duration::from_secs(4);
 
 /// How a write went.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -172,7 +169,7 @@ impl Writer {
             return Wrote::Fenced;
         }
         let began = Instant::now();
-        let answer = timeout(LONGEST, write).await;
+        let answer = timeout(term.longest, write).await;
         let (status, ended) = match answer {
             Ok(Ok(())) => (200, Wrote::Done),
             Ok(Err(kube::Error::Api(error))) => match error.code {
@@ -185,7 +182,10 @@ impl Writer {
             Ok(Err(error)) => (0, Wrote::Failed(error.to_string())),
             Err(_) => (
                 0,
-                Wrote::Failed("the API server did not answer in 4 s".into()),
+                Wrote::Failed(format!(
+                    "the API server did not answer in {} s",
+                    term.longest.as_secs_f64()
+                )),
             ),
         };
         self.metrics

@@ -113,6 +113,25 @@ fn a_kept_place_is_given_to_nobody_else_and_nobody_leaves_for_it_twice() {
 }
 
 #[test]
+fn whoever_leaves_already_is_counted_on_and_not_spared() {
+    // The operator before told one of two, and no more.
+    let mut told = willing(bound("told", 4, "a"));
+    told.standing.leaves = true;
+    let mut big = urgent("big", 8);
+    big.standing.nominated = Some("a".into());
+    let others = ["two", "three", "four"].map(|name| {
+        let on = if name == "two" { "a" } else { "b" };
+        willing(bound(name, 4, on))
+    });
+    let nodes = vec![node("a", 8, &[]), node("b", 8, &[])];
+    let pods = [told, big].into_iter().chain(others).collect();
+    let all = preempting(nodes, pods);
+    let decision = decided(&all);
+    assert_eq!(leavers(&all, &decision), ["two"]);
+    assert!(decision.spare.is_empty(), "{:?}", decision.spare);
+}
+
+#[test]
 fn a_promise_that_cannot_be_kept_is_decided_anew() {
     let mut big = urgent("big", 8);
     big.standing.nominated = Some("a".into());

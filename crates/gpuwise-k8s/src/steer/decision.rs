@@ -4,7 +4,7 @@ use super::{
     Place, Pod, Room, Seen, Step,
     consolidate::consolidation,
     gangs::{Unit, units},
-    holders::{holders, keep},
+    holders::{holders, keep, unspare},
     promised::promised,
     room::{Until, rooms},
     rules::kernel_rules,
@@ -141,6 +141,7 @@ pub fn decide(seen: &Seen, now: Nanoseconds) -> Result<Decision, String> {
         .filter_map(|(job, ..)| asked.get(job))
         .collect();
     decision.rooms = rooms(&until, &lacking);
+    unspare(seen, &mut decision);
     let seated: BTreeSet<usize> = decision
         .rooms
         .iter()

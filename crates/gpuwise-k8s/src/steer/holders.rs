@@ -4,7 +4,7 @@ use super::{
     Decision, Placed, Pod, Seen, Waits, adopt::Holder, cut::is_cut_named, gangs::gang_of,
     promised::Promised,
 };
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 /// All who are on a node, or on their way.
 pub(super) fn truly(seen: &Seen) -> Vec<Holder<'_>> {
@@ -102,4 +102,22 @@ pub(super) fn keep(seen: &Seen, promised: &Promised, decision: &mut Decision) {
             decision.spare.push(at);
         }
     }
+}
+
+/// Who was to leave and stands where room is made now goes on to leave: the room counts on it, and on its gang.
+pub(super) fn unspare(seen: &Seen, decision: &mut Decision) {
+    let rooms = decision.rooms.iter().flat_map(|room| &room.pods);
+    let nodes: BTreeSet<&str> = rooms.map(|(_, node)| node.as_str()).collect();
+    let counted = |pod: &Pod| pod.place.node().is_some_and(|node| nodes.contains(node));
+    let leaves = |pod: &Pod| pod.standing.leaves && !pod.standing.ends;
+    decision.spare.retain(|at| {
+        let Some(pod) = seen.pods.get(*at) else {
+            return false;
+        };
+        let gang = gang_of(pod);
+        let with_it = |other: &Arc<Pod>| {
+            gang.is_some() && gang_of(other) == gang && leaves(other) && counted(other)
+        };
+        !counted(pod) && !seen.pods.iter().any(with_it)
+    });
 }
