@@ -296,7 +296,7 @@ pub enum Command {
     /// Exit code 0: it was stopped. 2: the input is wrong, or the log cannot be written.
     #[cfg(feature = "serve")]
     Serve(Box<broker::Serve>),
-    /// Pick the endpoint of each request for a gateway: an endpoint picker (EPP) of the inference extension
+    /// Pick the endpoint of each request of a gateway (endpoint picker, EPP)
     ///
     /// Envoy, and gateways built on it, ask by external processing over gRPC (ext_proc, FULL_DUPLEX_STREAMED or
     /// BUFFERED; with STREAMED or NONE by the headers alone); the endpoint goes back as the header and the metadata

@@ -36,10 +36,10 @@ pub struct Observed {
     /// How long the last replica took from nothing until it served, where one became ready since it was last asked.
     pub started: Option<Nanoseconds>,
     /// Tokens since it was last asked; `None`: nobody counts them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub tokens: Option<TokensSeen>,
     /// The share of the key-value cache that is used, of all replicas that serve; `None`: it is not known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub cache: Option<f64>,
 }
 

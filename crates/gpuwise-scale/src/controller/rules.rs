@@ -28,7 +28,7 @@ pub struct Rules {
     pub idle: Nanoseconds,
     /// Tokens of a request of those that `rate` counts: demand in tokens is as many such requests as its prompts, or
     /// its answers, are worth, whichever is more. `None`: requests are counted, whatever their length.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub tokens: Option<RequestTokens>,
 }
 

@@ -26,7 +26,7 @@ pub struct Gpuwise {
     /// Requests; where tokens are counted those of prompts, in requests.
     stream: Stream,
     /// Tokens of answers, in requests, once somebody counts them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     answers: Option<Box<Stream>>,
     serving: Highest,
     all: Highest,

@@ -19,10 +19,10 @@ pub struct MixSeen {
     pub requests: f64,
     pub late: f64,
     /// Tokens since it was last asked; `None`: nobody counts them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub tokens: Option<TokensSeen>,
     /// The share of the key-value cache that is used, of all replicas that serve; `None`: it is not known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub cache: Option<f64>,
     /// Of each variant, in their order.
     pub variants: Vec<VariantSeen>,
