@@ -113,22 +113,11 @@ impl Writer {
 
     /// Says something of a pod, as an event.
     pub(super) async fn event(&self, term: &Term, pod: &Pod, reason: &str, words: &str) -> Wrote {
-        let now = now_seconds();
-        let event = json!({
-            "metadata": {"generateName": format!("{}.", pod.name), "namespace": pod.namespace},
-            "involvedObject": {
-                "apiVersion": "v1", "kind": "Pod", "name": pod.name,
-                "namespace": pod.namespace, "uid": pod.uid,
-            },
-            "type": "Normal",
-            "reason": reason,
-            "message": words,
-            "source": {"component": NAME},
-            "reportingComponent": NAME,
-            "firstTimestamp": now,
-            "lastTimestamp": now,
-            "count": 1,
+        let involved = json!({
+            "apiVersion": "v1", "kind": "Pod", "name": pod.name,
+            "namespace": pod.namespace, "uid": pod.uid,
         });
+        let event = event_document(&involved, false, reason, words);
         let Ok(event) = serde_json::from_value::<Said>(event) else {
             return Wrote::Failed("the event is none".into());
         };
@@ -192,6 +181,24 @@ impl Writer {
             .wrote(method, status, began.elapsed().as_secs_f64());
         ended
     }
+}
+
+/// What is said of an object as an event; `warns`: somebody should look.
+pub(super) fn event_document(involved: &Value, warns: bool, reason: &str, words: &str) -> Value {
+    let now = now_seconds();
+    let name = involved["name"].as_str().unwrap_or_default();
+    json!({
+        "metadata": {"generateName": format!("{name}."), "namespace": involved["namespace"]},
+        "involvedObject": involved,
+        "type": if warns { "Warning" } else { "Normal" },
+        "reason": reason,
+        "message": words,
+        "source": {"component": NAME},
+        "reportingComponent": NAME,
+        "firstTimestamp": now,
+        "lastTimestamp": now,
+        "count": 1,
+    })
 }
 
 /// Whether what is in the way is a PodDisruptionBudget, and not too many requests.

@@ -4,7 +4,7 @@ use super::super::{
     lead::Term,
     now_seconds,
     watches::api_resource,
-    writes::{Writer, Wrote},
+    writes::{Writer, Wrote, event_document},
 };
 use crate::{
     manifests::NAME,
@@ -95,21 +95,8 @@ pub(super) async fn event_of(
     (reason, warns): (&str, bool),
     words: &str,
 ) {
-    let now = now_seconds();
-    let text = |name: &str| involved[name].as_str().unwrap_or_default();
-    let (name, namespace) = (text("name"), text("namespace"));
-    let event = json!({
-        "metadata": {"generateName": format!("{name}."), "namespace": namespace},
-        "involvedObject": involved,
-        "type": if warns { "Warning" } else { "Normal" },
-        "reason": reason,
-        "message": words,
-        "source": {"component": NAME},
-        "reportingComponent": NAME,
-        "firstTimestamp": now,
-        "lastTimestamp": now,
-        "count": 1,
-    });
+    let namespace = involved["namespace"].as_str().unwrap_or_default();
+    let event = event_document(involved, warns, reason, words);
     writer.metrics.told(reason);
     let Ok(event) = serde_json::from_value::<Event>(event) else {
         return;
