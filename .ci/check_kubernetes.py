@@ -302,7 +302,10 @@ def main(gpuwise, start, folder):
     try:
         check.cluster.apply(check.pods)
         for part in os.environ.get("GPUWISE_PARTS", "operator acts fragmented tiers inventory pools schemas keda ours external_metrics quota").split():
+            began = time.monotonic()
+            print(f"-- {part}", flush=True)
             getattr(check, part)()
+            print(f"-- {part}: {time.monotonic() - began:.0f} s", flush=True)
     finally:
         check.stop()
     for log in sorted(folder.glob("decisions-*.jsonl")):

@@ -260,4 +260,6 @@ def main(gpuwise, start, command, folder):
 if __name__ == "__main__":
     given = [shutil.which(sys.argv[1]) or sys.argv[1], sys.argv[2], sys.argv[3:]]
     with tempfile.TemporaryDirectory(prefix="gpuwise-slurm-") as made:
+        # slurmrestd runs as nobody: where it cannot read slurm.conf it ends after a minute, and start-slurm with it.
+        os.chmod(made, 0o755)
         main(*given, pathlib.Path(made))

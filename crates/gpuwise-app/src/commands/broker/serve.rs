@@ -188,8 +188,8 @@ pub struct Serve {
     telemetry: ServerFlags,
     #[command(flatten, next_help_heading = "Slurm")]
     slurm: SlurmFlags,
-    /// Who composes hosts of pooled GPUs: redfish=URL, such as redfish=https://fabric.example:8443; what runs there is
-    /// the executor's
+    /// Who composes hosts of pooled GPUs: redfish=URL, such as `redfish=https://fabric.example:8443`; what runs there
+    /// is the executor's
     #[arg(long, value_name = "redfish=URL", help_heading = "Composed GPUs")]
     compose: Option<String>,
     /// How often what the Redfish service says of GPUs is held against what is believed

@@ -35,14 +35,13 @@ pub(super) struct SlurmNode {
     pub(super) state: gpuwise_broker::NodeSeen,
 }
 
-/// A list of a document, or why there is none.
-fn list<'a>(document: &'a Value, name: &str) -> Result<&'a Vec<Value>, String> {
+/// A list of a document, if it has one of that name; or what went wrong at Slurm.
+fn list<'a>(document: &'a Value, name: &str) -> Result<Option<&'a Vec<Value>>, String> {
     if let Some(error) = document["errors"].get(0) {
         let said = error["error"].as_str().or(error["description"].as_str());
         return Err(said.map_or_else(|| error.to_string(), str::to_owned));
     }
-    let found = document[name].as_array();
-    found.ok_or_else(|| format!("{name} is missing in what Slurm says"))
+    Ok(document[name].as_array())
 }
 
 /// A number; newer releases say whether it is set.
@@ -112,7 +111,8 @@ pub(super) fn jobs(text: &str, ours: &str) -> Result<Vec<SlurmJob>, String> {
     let document: Value = serde_json::from_str(text)
         .map_err(|error| format!("what squeue --json says cannot be read: {error}"))?;
     let mut found = Vec::new();
-    for job in list(&document, "jobs")? {
+    let all = list(&document, "jobs")?;
+    for job in all.ok_or("squeue --json lists no jobs")? {
         let comment = job["comment"].as_str().unwrap_or_default();
         let Some(id) = number(&job["job_id"]).filter(|_| comment.starts_with(ours)) else {
             continue;
@@ -168,11 +168,14 @@ fn seen(node: &Value) -> gpuwise_broker::NodeSeen {
     }
 }
 
-pub(super) fn nodes(text: &str) -> Result<Vec<SlurmNode>, String> {
+pub(super) fn nodes(text: &str) -> Result<Option<Vec<SlurmNode>>, String> {
     let document: Value = serde_json::from_str(text)
         .map_err(|error| format!("what scontrol or sinfo --json says cannot be read: {error}"))?;
     // `sinfo --json` of 23.02 and later is grouped; `scontrol show nodes --json` lists nodes there.
-    let all = list(&document, "nodes")?.iter().filter_map(|node| {
+    let Some(all) = list(&document, "nodes")? else {
+        return Ok(None);
+    };
+    let all = all.iter().filter_map(|node| {
         let name = node["name"].as_str()?.to_owned();
         let address = node["address"].as_str().unwrap_or(&name).to_owned();
         Some(SlurmNode {
@@ -182,7 +185,7 @@ pub(super) fn nodes(text: &str) -> Result<Vec<SlurmNode>, String> {
             address,
         })
     });
-    Ok(all.collect())
+    Ok(Some(all.collect()))
 }
 
 #[cfg(test)]
@@ -206,6 +209,17 @@ mod tests {
     }
 
     #[test]
+    fn what_went_wrong_at_slurm_is_no_empty_list() {
+        let wrong =
+            r#"{"errors": [{"error": "Unspecified error", "errno": -1}], "jobs": [], "nodes": []}"#;
+        assert_eq!(jobs(wrong, "g"), Err("Unspecified error".into()));
+        assert_eq!(nodes(wrong), Err("Unspecified error".into()));
+        assert!(jobs(r#"{"errors": []}"#, "g").is_err());
+        // Grouped, since 23.02.
+        assert_eq!(nodes(r#"{"errors": [], "sinfo": [{}]}"#), Ok(None));
+    }
+
+    #[test]
     fn a_requeue_on_its_way_is_no_end() {
         let text = r#"{"jobs": [{"job_id": 1, "comment": "g", "job_state": ["PENDING", "COMPLETING"]},
             {"job_id": 2, "comment": "g", "job_state": "CANCELLED", "exit_code": 0}]}"#;
@@ -223,7 +237,7 @@ mod tests {
             let text = format!(
                 r#"{{"nodes": [{{"name": "n", "gres": "gpu:h200:8(S:0-1),gpu:l4:2", "state": {state}, "state_flags": {flags}}}]}}"#
             );
-            nodes(&text).expect("reads").remove(0)
+            nodes(&text).expect("reads").expect("lists nodes").remove(0)
         };
         assert_eq!(node("\"idle\"", "[]").types, ["h200", "l4"]);
         assert_eq!(node("\"mixed\"", "[]").state, NodeSeen::Up);

@@ -27,18 +27,16 @@ impl Nodes {
             return Ok(Vec::new());
         }
         self.asked = Some(now);
-        let said = run("sinfo", &["--json".into()], "").and_then(|text| {
-            let found = nodes(&text).map_err(Refused::No)?;
-            // Grouped since 23.02.
-            if found.is_empty() {
-                return Err(Refused::No("sinfo --json lists no nodes".into()));
+        let listed = nodes(&run("sinfo", &["--json".into()], "")?).map_err(Refused::No)?;
+        let found = match listed {
+            Some(found) => found,
+            // Grouped since 23.02: another command lists nodes there.
+            None => {
+                let words = ["show", "nodes", "--json"].map(String::from);
+                let listed = nodes(&run("scontrol", &words, "")?).map_err(Refused::No)?;
+                listed.ok_or_else(|| Refused::No("scontrol show nodes --json lists none".into()))?
             }
-            Ok(found)
-        });
-        let found = said.or_else(|_| {
-            let words = ["show", "nodes", "--json"].map(String::from);
-            nodes(&run("scontrol", &words, "")?).map_err(Refused::No)
-        })?;
+        };
         let mut changes = Vec::new();
         for node in found {
             let before = self.known.get(&node.name).map(|one| one.state);
