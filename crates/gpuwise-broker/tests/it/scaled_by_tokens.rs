@@ -118,7 +118,7 @@ fn what_is_not_known_is_left_out_and_a_full_cache_is_a_queue() {
         assert_eq!(seen(&site)[field], serde_json::Value::Null);
     }
     let full = |cache| Look {
-        running: 400.0,
+        running: 4000.0,
         cache: Some(cache),
         ..with_answers(200.0)
     };
