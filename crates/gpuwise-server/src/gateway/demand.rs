@@ -139,3 +139,45 @@ impl Drop for Waiting {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUR: Nanoseconds = Nanoseconds(3_600_000_000_000);
+    const NOTHING: Nanoseconds = Nanoseconds(1);
+
+    /// What is counted of one request: whether it is known at once, and whether it was late in the end.
+    fn counted(ttft: Option<Nanoseconds>, tpot: Option<Nanoseconds>, waited: bool) -> (bool, u64) {
+        let demand = Demand::default();
+        let targets = LatencyTargets { ttft, tpot };
+        let waiting = demand.comes(1, Nanoseconds(5), targets);
+        assert_eq!((demand.of(1).waiting, demand.of(1).requests), (1, 0));
+        let judged = waiting.sent(Nanoseconds(if waited { 6 } else { 5 }));
+        let at_once = demand.of(1).requests == 1;
+        if let Some(mut judged) = judged {
+            judged.first();
+            judged.over(1000);
+        }
+        let all = demand.of(1);
+        assert_eq!((all.arrived, all.waiting, all.requests), (1, 0, 1));
+        (at_once, all.late)
+    }
+
+    #[test]
+    fn a_request_is_late_by_its_wait_or_by_its_tokens() {
+        assert_eq!(counted(None, None, false), (true, 0));
+        assert_eq!(counted(None, None, true), (true, 1));
+        assert_eq!(counted(Some(HOUR), Some(HOUR), false), (false, 0));
+        assert_eq!(counted(Some(HOUR), Some(HOUR), true), (false, 1));
+        assert_eq!(counted(Some(NOTHING), None, false), (false, 1));
+    }
+
+    #[test]
+    fn who_gives_up_while_it_waits_is_late() {
+        let demand = Demand::default();
+        drop(demand.comes(1, HOUR, LatencyTargets::default()));
+        let all = demand.of(1);
+        assert_eq!((all.waiting, all.requests, all.late), (0, 1, 1));
+    }
+}
