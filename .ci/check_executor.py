@@ -142,6 +142,8 @@ class Check:
         over = self.ends(lease)
         if over.get("exit_code") != 3:
             raise SystemExit(f"exit code 3: {over}")
+        # Its pod goes with the next order, when its end is in the log.
+        self.release(self.lease("--gpu", "1xH200", "--", "sleep", "1000"))
         until("its pod is deleted", 20, lambda: not self.pods(lease) or self.pods(lease))
         output = self.ask("lease", "logs", lease)
         if output.strip() != "sees a $(PATH) $$ b":

@@ -174,7 +174,11 @@ class Kubelet:
     def watches(self):
         ours = f"/api/v1/pods?fieldSelector=spec.nodeName%3D{self.name}"
         while not self.over:
-            for pod in self.ask("GET", ours, None).get("items", []):
+            listed = self.ask("GET", ours, None)
+            there = {pod["metadata"]["uid"] for pod in listed.get("items", [])}
+            for uid, process in list(self.pods.items()):
+                listed and uid not in there and process.kill(signal.SIGKILL)
+            for pod in listed.get("items", []):
                 self.sees(pod)
             try:
                 server = http.client.HTTPSConnection(self.api.hostname, self.api.port, context=self.tls, timeout=30)
@@ -183,6 +187,8 @@ class Kubelet:
                     event = json.loads(line)
                     if event["type"] in ("ADDED", "MODIFIED"):
                         self.sees(event["object"])
+                    elif event["object"]["metadata"].get("uid") in self.pods:
+                        self.pods[event["object"]["metadata"]["uid"]].kill(signal.SIGKILL)
             except (OSError, ValueError, KeyError, http.client.HTTPException):
                 time.sleep(0.2)
 

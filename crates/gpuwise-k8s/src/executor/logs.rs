@@ -15,9 +15,11 @@ use std::{
 };
 use tokio::{sync::mpsc::UnboundedSender, task::JoinHandle};
 
-/// How often is tried again where it cannot be read.
-const TRIES: u32 = 5;
+/// How often is tried again where it cannot be read, and after how long: twice as long each time, up to half a
+/// minute.
+const TRIES: u32 = 20;
 const PAUSE: Duration = Duration::from_secs(1);
+const LONGEST: Duration = Duration::from_secs(30);
 
 /// The folder.
 #[derive(Debug, Clone)]
@@ -136,7 +138,10 @@ async fn follow(api: &Api<Pod>, name: &str, path: &PathBuf) -> Result<(), String
         ..LogParams::default()
     };
     let mut last = String::new();
-    for _ in 0..TRIES {
+    for tried in 0..TRIES {
+        if tried > 0 {
+            tokio::time::sleep((PAUSE * (1 << (tried - 1).min(5))).min(LONGEST)).await;
+        }
         // What is kept already is not kept twice.
         let mut skip = file.metadata().map_err(words)?.len();
         let mut stream = match api.log_stream(name, &params).await {
@@ -145,7 +150,6 @@ async fn follow(api: &Api<Pod>, name: &str, path: &PathBuf) -> Result<(), String
             Err(kube::Error::Api(status)) if status.code == 404 => return Ok(()),
             Err(error) => {
                 last = error.to_string();
-                tokio::time::sleep(PAUSE).await;
                 continue;
             }
         };
@@ -164,7 +168,6 @@ async fn follow(api: &Api<Pod>, name: &str, path: &PathBuf) -> Result<(), String
                 }
             }
         }
-        tokio::time::sleep(PAUSE).await;
     }
     Err(last)
 }

@@ -24,7 +24,7 @@ use gpuwise_broker::{
     Broker, Executor, Host, Logs, MakesExecutor, Observation, Order, OrderId, Running, Wanted,
     Wants,
 };
-use gpuwise_domain::placement::{Assignment, JobId};
+use gpuwise_domain::placement::{Assignment, Health, JobId};
 use gpuwise_units::Nanoseconds;
 use std::{collections::BTreeMap, io, path::PathBuf, sync::Arc, thread, time::Duration};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
@@ -176,7 +176,10 @@ fn fleet(broker: &Broker) -> BTreeMap<String, bool> {
     let nodes = broker.world().nodes().iter();
     let nodes = nodes.filter(|state| !state.left || state.fence().is_some());
     nodes
-        .map(|state| (state.node.name.clone(), state.fence().is_none()))
+        .map(|state| {
+            let up = state.fence().is_none() && state.node.health == Health::Up;
+            (state.node.name.clone(), up)
+        })
         .collect()
 }
 

@@ -25,7 +25,7 @@ impl Worker {
             Phase::Starting => self.starting(&mut held).await,
             Phase::Answering(_) | Phase::Running => self.running(&mut held).await,
             Phase::Stopping { order, grace } => self.stopping(&mut held, order, grace).await,
-            Phase::Over => true,
+            Phase::Over => self.over(&mut held).await,
         };
         if stays {
             self.held.insert(job, held);
@@ -119,13 +119,13 @@ impl Worker {
             .iter()
             .map(|part| self.pods.get(&part.name))
             .collect();
-        let Some(seen) = seen else {
-            return true;
+        let waits = match seen {
+            None => Some(("it does not answer".to_owned(), false)),
+            Some(seen) => seen.iter().find_map(|pod| match &pod.state {
+                PodState::Waits { why, hopeless } => Some((why.clone(), *hopeless)),
+                _ => None,
+            }),
         };
-        let waits = seen.iter().find_map(|pod| match &pod.state {
-            PodState::Waits { why, hopeless } => Some((why.clone(), *hopeless)),
-            _ => None,
-        });
         let Some((why, hopeless)) = waits else {
             return self.up(held).await;
         };
@@ -133,9 +133,10 @@ impl Worker {
             let what = format!("its pod cannot be started: {why}");
             return self.fails(held, &what).await;
         }
-        if !held.known && held.since.elapsed() >= self.settings.patience {
-            let minutes = self.settings.patience.as_secs_f64() / 60.0;
-            let what = format!("Kubernetes did not start it within {minutes} min: {why}");
+        let patience = self.settings.patience;
+        if !held.known && held.since.elapsed() >= patience {
+            let seconds = patience.as_secs_f64();
+            let what = format!("Kubernetes did not start it within {seconds} s: {why}");
             return self.fails(held, &what).await;
         }
         true
@@ -231,10 +232,7 @@ impl Worker {
         if !ran {
             let why = why.unwrap_or_else(|| "nobody knows why".into());
             let what = format!("its container cannot be started on {node}: {why}");
-            if !held.known {
-                return self.fails(held, &what).await;
-            }
-            return self.exits(held, None, what).await;
+            return self.fails(held, &what).await;
         }
         let (code, said) = match (code, &why) {
             (None, Some(why)) => (None, format!("Kubernetes ended it: {why}")),
@@ -262,6 +260,10 @@ impl Worker {
     }
 
     async fn fails(&mut self, held: &mut Held, reason: &str) -> bool {
+        if held.known {
+            // Its order is over.
+            return self.exits(held, None, reason.to_owned()).await;
+        }
         // All of its pods or none.
         self.tell(Observation::failed(held.order, reason.to_owned()));
         self.over(held).await

@@ -190,12 +190,13 @@ impl Worker {
             Told::Stop { order, job, grace } => {
                 self.host.answers(job.0, Vec::new());
                 self.stirred.insert(job);
-                let parts = self.held.remove(&job).map(|held| held.parts);
+                let before = self.held.remove(&job);
                 let held = Held {
                     job,
                     order,
-                    parts: parts.unwrap_or_default(),
-                    known: true,
+                    // What never ran has nothing to save.
+                    known: before.as_ref().is_none_or(|held| held.known),
+                    parts: before.map_or_else(Vec::new, |held| held.parts),
                     phase: Phase::Stopping { order, grace },
                     since: Instant::now(),
                     again: None,
@@ -294,6 +295,9 @@ impl Worker {
     }
 
     fn wake(&self) -> Option<Instant> {
+        if !self.listed {
+            return None;
+        }
         let patience = self.settings.patience;
         let held = self.held.values();
         held.filter_map(|held| held.deadline(patience)).min()
