@@ -95,9 +95,12 @@ impl Wants {
                 | Action::Restore { job, assignments } => {
                     self.start(id, *job, assignments.clone(), broker)
                 }
-                Action::Preempt { job, .. } | Action::Reclaim { job } => self
-                    .is_new(*job, id)
-                    .then_some(Wanted::GiveUp { order: id, job: *job }),
+                Action::Preempt { job, .. } | Action::Reclaim { job } => {
+                    self.is_new(*job, id).then_some(Wanted::GiveUp {
+                        order: id,
+                        job: *job,
+                    })
+                }
                 Action::SetMig { .. }
                 | Action::CreateInstance { .. }
                 | Action::DestroyInstance { .. } => Some(Wanted::Cut(id)),

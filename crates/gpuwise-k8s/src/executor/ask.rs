@@ -87,7 +87,9 @@ fn devices(one: &Assignment, broker: &Broker) -> Result<BTreeMap<String, u32>, S
                 return Err("pods have whole GPUs or MIG instances, and no shares by time".into());
             }
             Part::Slice { shape, .. } => {
-                let kind = world.gpu(share.gpu).and_then(|gpu| world.kind(gpu.gpu.kind));
+                let kind = world
+                    .gpu(share.gpu)
+                    .and_then(|gpu| world.kind(gpu.gpu.kind));
                 let mig = kind.and_then(|kind| kind.mig.as_ref());
                 let shape = mig.and_then(|mig| mig.shapes.get(usize::from(shape)));
                 let shape = shape.ok_or("the fleet does not say which MIG profile it is")?;
@@ -138,7 +140,8 @@ impl Ask {
         let affinity = json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {
             "nodeSelectorTerms": [{"matchFields": [here]}]
         }}});
-        let tolerated = |key: &str, effect: &str| json!({"key": key, "operator": "Exists", "effect": effect});
+        let tolerated =
+            |key: &str, effect: &str| json!({"key": key, "operator": "Exists", "effect": effect});
         let mut spec = json!({
             "restartPolicy": "Never",
             "terminationGracePeriodSeconds": GRACE,

@@ -14,7 +14,10 @@ pub(super) enum Phase {
     Answering(Instant),
     Running,
     /// Its pods are told to end, within that time each.
-    Stopping { order: OrderId, grace: Duration },
+    Stopping {
+        order: OrderId,
+        grace: Duration,
+    },
     /// It has ended, and that was told.
     Over,
 }

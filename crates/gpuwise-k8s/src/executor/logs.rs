@@ -48,7 +48,9 @@ impl Place {
         let mut files = BTreeMap::new();
         for entry in listed {
             let path = entry?.path();
-            let order = path.file_stem().and_then(|name| name.to_str()?.parse().ok());
+            let order = path
+                .file_stem()
+                .and_then(|name| name.to_str()?.parse().ok());
             if let Some(order) = order {
                 files.insert(OrderId(order), path);
             }

@@ -14,6 +14,7 @@ mod rights;
 mod seen;
 #[cfg(test)]
 mod tests;
+mod told;
 mod work;
 mod writes;
 
@@ -28,7 +29,8 @@ use gpuwise_domain::placement::{Assignment, Health, JobId};
 use gpuwise_units::Nanoseconds;
 use std::{collections::BTreeMap, io, path::PathBuf, sync::Arc, thread, time::Duration};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
-use work::{Start, Told, Worker};
+use told::{Start, Told};
+use work::Worker;
 
 /// How a cluster is asked.
 #[derive(Debug, Clone, PartialEq, Eq)]

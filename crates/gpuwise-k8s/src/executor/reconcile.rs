@@ -59,7 +59,10 @@ impl Worker {
     async fn stopping(&mut self, held: &mut Held, order: OrderId, grace: Duration) -> bool {
         let ran = held.known;
         let there = self.pods_of(held.job).filter(|(_, pod)| {
-            let down = pod.node.as_ref().is_some_and(|node| self.nodes.is_down(node));
+            let down = pod
+                .node
+                .as_ref()
+                .is_some_and(|node| self.nodes.is_down(node));
             !pod.is_over() && !down
         });
         let there: Vec<(String, bool)> = there
@@ -216,7 +219,12 @@ impl Worker {
     async fn ended(&mut self, held: &mut Held, at: usize, end: End) -> bool {
         let node = held.parts[at].ask.node.clone();
         let (code, ran, why, leaving) = match end {
-            End::Gone => (None, true, Some("somebody has deleted its pod".into()), false),
+            End::Gone => (
+                None,
+                true,
+                Some("somebody has deleted its pod".into()),
+                false,
+            ),
             End::Over(pod) => match pod.state {
                 PodState::Over { code, ran, why } => (code, ran, why, pod.leaving),
                 _ => (None, true, None, pod.leaving),

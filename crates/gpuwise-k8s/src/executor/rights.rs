@@ -8,7 +8,8 @@ const NAME: &str = "gpuwise-executor";
 fn objects(namespace: &str) -> Vec<Value> {
     let rule = |resources: &[&str], verbs: &[&str]| json!({"apiGroups": [""], "resources": resources, "verbs": verbs});
     let subjects = json!([{"kind": "ServiceAccount", "name": NAME, "namespace": namespace}]);
-    let of = |kind: &str| json!({"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": NAME});
+    let of =
+        |kind: &str| json!({"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": NAME});
     let here = json!({"name": NAME, "namespace": namespace});
     let (rbac, everywhere) = ("rbac.authorization.k8s.io/v1", json!({"name": NAME}));
     vec![

@@ -136,7 +136,10 @@ impl PodSeen {
 
     /// Whether its command runs or ran, so that there is something to read.
     pub(super) fn has_begun(&self) -> bool {
-        matches!(self.state, PodState::Runs | PodState::Over { ran: true, .. })
+        matches!(
+            self.state,
+            PodState::Runs | PodState::Over { ran: true, .. }
+        )
     }
 
     pub(super) fn is_over(&self) -> bool {
@@ -146,7 +149,10 @@ impl PodSeen {
 
 /// How a node is.
 pub(super) fn node(node: &Node) -> NodeSeen {
-    let taints = node.spec.iter().flat_map(|spec| spec.taints.iter().flatten());
+    let taints = node
+        .spec
+        .iter()
+        .flat_map(|spec| spec.taints.iter().flatten());
     // Who knows that a node is off says so by this taint, and its pods are let go.
     if taints
         .clone()
@@ -169,7 +175,10 @@ pub(super) fn node(node: &Node) -> NodeSeen {
 
 /// The resource by which a node gives whole GPUs.
 pub(super) fn whole(node: &Node) -> &'static str {
-    let room = node.status.as_ref().and_then(|status| status.allocatable.as_ref());
+    let room = node
+        .status
+        .as_ref()
+        .and_then(|status| status.allocatable.as_ref());
     let has = |name: &&&str| room.is_some_and(|room| room.contains_key(**name));
     WHOLE_GPUS.iter().find(has).copied().unwrap_or(WHOLE)
 }

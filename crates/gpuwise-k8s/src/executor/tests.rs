@@ -30,20 +30,37 @@ fn over(state: Value) -> PodState {
 fn ends_are_told_apart() {
     assert_eq!(
         over(json!({"exitCode": 3, "reason": "Error"})),
-        PodState::Over { code: Some(3), ran: true, why: None }
+        PodState::Over {
+            code: Some(3),
+            ran: true,
+            why: None
+        }
     );
     assert_eq!(
         over(json!({"exitCode": 137, "reason": "OOMKilled"})),
-        PodState::Over { code: Some(137), ran: true, why: Some("OOMKilled".into()) }
+        PodState::Over {
+            code: Some(137),
+            ran: true,
+            why: Some("OOMKilled".into())
+        }
     );
-    let never = over(json!({"exitCode": 128, "reason": "StartError", "message": "exec: \"x\": not found"}));
+    let never =
+        over(json!({"exitCode": 128, "reason": "StartError", "message": "exec: \"x\": not found"}));
     assert!(
         matches!(&never, PodState::Over { ran: false, why: Some(why), .. } if why.contains("\"x\"")),
         "{never:?}"
     );
-    let evicted = pod(json!({"phase": "Failed", "reason": "OutOfnvidia.com/gpu", "message": "no room"}));
+    let evicted =
+        pod(json!({"phase": "Failed", "reason": "OutOfnvidia.com/gpu", "message": "no room"}));
     assert!(
-        matches!(&evicted.state, PodState::Over { code: None, ran: false, .. }),
+        matches!(
+            &evicted.state,
+            PodState::Over {
+                code: None,
+                ran: false,
+                ..
+            }
+        ),
         "{evicted:?}"
     );
 }
@@ -54,27 +71,41 @@ fn what_waits_says_why() {
     let waits = pod(json!({"phase": "Pending", "conditions": [unbound]})).state;
     assert_eq!(
         waits,
-        PodState::Waits { why: "Unschedulable: 0/4 nodes".into(), hopeless: false }
+        PodState::Waits {
+            why: "Unschedulable: 0/4 nodes".into(),
+            hopeless: false
+        }
     );
     let image = json!({
         "name": "worker", "image": "?", "imageID": "", "ready": false, "restartCount": 0,
         "state": {"waiting": {"reason": "InvalidImageName", "message": "bad"}},
     });
     let waits = pod(json!({"phase": "Pending", "containerStatuses": [image]})).state;
-    assert!(matches!(waits, PodState::Waits { hopeless: true, .. }), "{waits:?}");
+    assert!(
+        matches!(waits, PodState::Waits { hopeless: true, .. }),
+        "{waits:?}"
+    );
 }
 
 #[test]
 fn nodes_are_up_draining_silent_or_down() {
     let is = |spec: Value, ready: &str| {
         let status = json!({"conditions": [{"type": "Ready", "status": ready}]});
-        let made: Node = serde_json::from_value(json!({"spec": spec, "status": status})).expect("a node");
+        let made: Node =
+            serde_json::from_value(json!({"spec": spec, "status": status})).expect("a node");
         node(&made)
     };
     assert_eq!(is(json!({}), "True"), NodeSeen::Up);
-    assert_eq!(is(json!({"unschedulable": true}), "True"), NodeSeen::Draining);
-    assert_eq!(is(json!({"unschedulable": true}), "Unknown"), NodeSeen::Silent);
-    let off = json!({"taints": [{"key": "node.kubernetes.io/out-of-service", "effect": "NoExecute"}]});
+    assert_eq!(
+        is(json!({"unschedulable": true}), "True"),
+        NodeSeen::Draining
+    );
+    assert_eq!(
+        is(json!({"unschedulable": true}), "Unknown"),
+        NodeSeen::Silent
+    );
+    let off =
+        json!({"taints": [{"key": "node.kubernetes.io/out-of-service", "effect": "NoExecute"}]});
     assert_eq!(is(off, "Unknown"), NodeSeen::Down);
 }
 

@@ -11,8 +11,8 @@ mod slurm;
 
 pub(crate) use composed::Composed;
 pub(crate) use daemon::Daemon;
-pub use local::{Cutter, Local, Suspension, delegation};
 pub use gpuwise_broker::Executor;
 pub(crate) use gpuwise_broker::{Logs, Piece};
+pub use local::{Cutter, Local, Suspension, delegation};
 pub use simulated::{Delays, Simulated};
 pub use slurm::{Slurm, SlurmSettings};

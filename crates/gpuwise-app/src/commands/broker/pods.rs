@@ -22,20 +22,20 @@ pub(super) struct PodFlags {
     namespace: String,
     /// Container image of what is leased, such as `nvcr.io/nvidia/pytorch:25.10-py3`
     #[arg(long = "kubernetes-image", value_name = "IMAGE")]
-    image: Option<String>,
+    pod_image: Option<String>,
     /// Service account of pods [default: the namespace's, without a token]
     #[arg(long = "kubernetes-account", value_name = "NAME")]
-    account: Option<String>,
+    pod_account: Option<String>,
     /// Port on which workers of services listen; each pod has an address of its own
     #[arg(long = "kubernetes-port", value_name = "PORT", default_value_t = PORT)]
-    port: u16,
+    pod_port: u16,
     /// How long pods of a lease may wait for their nodes and image before it is tried elsewhere
     #[arg(
         long = "kubernetes-patience",
         value_name = "TIME",
         default_value = "5min"
     )]
-    patience: Nanoseconds,
+    pod_patience: Nanoseconds,
 }
 
 impl PodFlags {
@@ -44,16 +44,17 @@ impl PodFlags {
         self.kubeconfig.is_some()
             || self.context.is_some()
             || self.namespace != NAMESPACE
-            || self.image.is_some()
-            || self.account.is_some()
-            || self.port != PORT
-            || self.patience != PATIENCE
+            || self.pod_image.is_some()
+            || self.pod_account.is_some()
+            || self.pod_port != PORT
+            || self.pod_patience != PATIENCE
     }
 
     /// What cannot be together; `chosen`: whether leases are pods.
     pub(super) fn checked(&self, chosen: bool, named: bool, warm: bool) -> anyhow::Result<()> {
         if !chosen && self.said() {
-            let what = "--kubeconfig, --context, --namespace and --kubernetes-…: no cluster is asked";
+            let what =
+                "--kubeconfig, --context, --namespace and --kubernetes-…: no cluster is asked";
             return Err(Problem::new(what)
                 .hint("leave them out, or use --executor kubernetes")
                 .into());
@@ -66,7 +67,9 @@ impl PodFlags {
         }
         if chosen && !named {
             return Err(Problem::new("--executor kubernetes: no fleet is named")
-                .hint("gpuwise fleet import --kubeconfig FILE -o fleet.toml; then --fleet fleet.toml")
+                .hint(
+                    "gpuwise fleet import --kubeconfig FILE -o fleet.toml; then --fleet fleet.toml",
+                )
                 .into());
         }
         Ok(())
@@ -77,11 +80,11 @@ impl PodFlags {
         use gpuwise_k8s::{executor::Settings, watch::Source};
         use std::{sync::Arc, time::Duration};
 
-        let image = self.image.clone().ok_or_else(|| {
+        let image = self.pod_image.clone().ok_or_else(|| {
             Problem::new("--executor kubernetes: no image is named")
                 .hint("--kubernetes-image names what the containers of leases are made of")
         })?;
-        if self.port == 0 {
+        if self.pod_port == 0 {
             return Err(Problem::new("--kubernetes-port: expected 1 to 65535").into());
         }
         let in_pod = std::env::var_os("KUBERNETES_SERVICE_HOST").is_some()
@@ -98,19 +101,23 @@ impl PodFlags {
             source,
             namespace: self.namespace.clone(),
             image,
-            service_account: self.account.clone(),
-            port: self.port,
-            patience: Duration::from_nanos(self.patience.0),
+            service_account: self.pod_account.clone(),
+            port: self.pod_port,
+            patience: Duration::from_nanos(self.pod_patience.0),
         };
-        settings.checked().map_err(|error| Problem::of_cluster(&error))?;
+        settings
+            .checked()
+            .map_err(|error| Problem::of_cluster(&error))?;
         Ok(gpuwise_server::ExecutorKind::Made(Arc::new(settings)))
     }
 
     #[cfg(not(feature = "kubernetes"))]
     #[allow(clippy::unused_self, reason = "as with the feature")]
     pub(super) fn executor(&self) -> anyhow::Result<gpuwise_server::ExecutorKind> {
-        Err(Problem::new("--executor kubernetes: this program was built without Kubernetes")
-            .hint("build it with --features kubernetes")
-            .into())
+        Err(
+            Problem::new("--executor kubernetes: this program was built without Kubernetes")
+                .hint("build it with --features kubernetes")
+                .into(),
+        )
     }
 }

@@ -374,7 +374,9 @@ fn checked(flags: &Serve) -> anyhow::Result<()> {
     }
     let pods = flags.executor == ExecutorName::Kubernetes;
     let named = flags.fleet.is_some() || flags.store.is_some();
-    flags.pods.checked(pods, named, flags.warm_memory.is_some())?;
+    flags
+        .pods
+        .checked(pods, named, flags.warm_memory.is_some())?;
     if flags.compose.is_none() && (flags.redfish.said() || flags.compose_every != LOOKS) {
         return Err(
             Problem::new("--redfish-… and --compose-every: nothing is composed")

@@ -20,13 +20,17 @@ use std::{
 /// suite's begin at one time. None where they are not said.
 pub(super) fn kubernetes() -> Option<Cluster> {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
-    let given = ["TEST", "NODE", "NAMESPACES"].map(|name| env::var(format!("GPUWISE_KUBERNETES_{name}")));
+    let given =
+        ["TEST", "NODE", "NAMESPACES"].map(|name| env::var(format!("GPUWISE_KUBERNETES_{name}")));
     let [Ok(config), Ok(node), Ok(namespaces)] = given else {
         gpuwise_needs::skipped("GPUWISE_KUBERNETES_TEST does not name the kubeconfig of a cluster");
         return None;
     };
     let at = NEXT.fetch_add(1, Ordering::Relaxed);
-    let namespace = namespaces.split(' ').nth(at).expect("a namespace for each case");
+    let namespace = namespaces
+        .split(' ')
+        .nth(at)
+        .expect("a namespace for each case");
     let settings = Settings {
         source: Source::Kubeconfig {
             file: Some(config.into()),
