@@ -9,7 +9,7 @@ use crate::{
     scaling::Rehearsal,
     writer::Stopped,
 };
-use gpuwise_broker::Broken;
+use gpuwise_broker::{Broken, MakesExecutor};
 use gpuwise_domain::placement::{Event, Fleet};
 use gpuwise_store::StoreError;
 use gpuwise_wire::broker::PolicyDocument;
@@ -64,11 +64,13 @@ pub struct Settings {
     pub collect: Collect,
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub enum ExecutorKind {
     Simulated(Delays),
     Local,
     Slurm(SlurmSettings),
+    /// One that another crate makes.
+    Made(Arc<dyn MakesExecutor>),
 }
 
 /// What a daemon says of itself.
@@ -125,6 +127,8 @@ pub enum ServeError {
     Tls(#[from] TlsError),
     #[error("what runs at Slurm cannot be kept")]
     Slurm(#[source] io::Error),
+    #[error("its executor cannot be started")]
+    Executor(#[source] io::Error),
     #[error("the writer ended unexpectedly")]
     Writer,
 }

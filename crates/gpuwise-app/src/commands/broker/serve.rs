@@ -5,6 +5,7 @@ use super::{
     desk::AppDesk,
     machine::{self, DriverFlags, Machine},
     place,
+    pods::PodFlags,
     said::tell,
     slurm::SlurmFlags,
 };
@@ -188,6 +189,8 @@ pub struct Serve {
     telemetry: ServerFlags,
     #[command(flatten, next_help_heading = "Slurm")]
     slurm: SlurmFlags,
+    #[command(flatten, next_help_heading = "Kubernetes")]
+    pods: PodFlags,
     /// Who composes hosts of pooled GPUs: redfish=URL, such as `redfish=https://fabric.example:8443`; what runs there
     /// is the executor's
     #[arg(long, value_name = "redfish=URL", help_heading = "Composed GPUs")]
@@ -214,6 +217,8 @@ enum ExecutorName {
     Local,
     /// Jobs of a Slurm cluster, whose nodes the fleet file names
     Slurm,
+    /// Pods of a Kubernetes cluster, whose nodes the fleet file names
+    Kubernetes,
 }
 
 /// What becomes of sizes that are wrong.
@@ -367,6 +372,11 @@ fn checked(flags: &Serve) -> anyhow::Result<()> {
             .hint("sinfo --json > nodes.json; gpuwise fleet import nodes.json -o fleet.toml; then --fleet fleet.toml")
             .into());
     }
+    let pods = flags.executor == ExecutorName::Kubernetes;
+    let named = flags.fleet.is_some() || flags.store.is_some();
+    flags
+        .pods
+        .checked(pods, named, flags.warm_memory.is_some())?;
     if flags.compose.is_none() && (flags.redfish.said() || flags.compose_every != LOOKS) {
         return Err(
             Problem::new("--redfish-… and --compose-every: nothing is composed")
@@ -397,7 +407,9 @@ fn settings_of(context: &Context, flags: &Serve) -> anyhow::Result<Settings> {
         None => default_store()?,
     };
     let machine = match flags.executor {
-        ExecutorName::Simulated | ExecutorName::Slurm => flags.driver.of_nothing()?,
+        ExecutorName::Simulated | ExecutorName::Slurm | ExecutorName::Kubernetes => {
+            flags.driver.of_nothing()?
+        }
         ExecutorName::Local => flags.driver.load()?,
     };
     let (found, policy) = fleet_and_policy(context, flags, machine.as_deref())?;
@@ -421,6 +433,7 @@ fn settings_of(context: &Context, flags: &Serve) -> anyhow::Result<Settings> {
             }),
             ExecutorName::Local => ExecutorKind::Local,
             ExecutorName::Slurm => ExecutorKind::Slurm(flags.slurm.settings()?),
+            ExecutorName::Kubernetes => flags.pods.executor()?,
         },
         tenant_requests: Some(flags.tenant_requests).filter(|most| *most > 0),
         speed: flags.speed,
