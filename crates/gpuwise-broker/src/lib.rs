@@ -60,7 +60,9 @@ pub use raised::Borne;
 pub use refusal::Refusal;
 pub use reservations::Keep;
 pub use restarts::{Restarts, restarts};
-pub use scaling::{Look, ReplicaRole, Scaling, reason as scale_reason, rules as scale_rules};
+pub use scaling::{
+    LatencyTargets, Look, ReplicaRole, Scaling, reason as scale_reason, rules as scale_rules,
+};
 pub use slos::{AtRisk, Kept, Slo, slo_target};
 pub use state::{Broken, Broker};
 pub use telemetry::{Had, ServiceHour, Summed, Telemetry};

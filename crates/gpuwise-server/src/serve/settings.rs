@@ -6,11 +6,11 @@ use crate::{
     http::{TlsError, TlsFiles},
     oidc::{OidcError, OidcSettings},
     redfish,
+    scaling::Rehearsal,
     writer::Stopped,
 };
 use gpuwise_broker::{Broken, MakesExecutor};
 use gpuwise_domain::placement::{Event, Fleet};
-use gpuwise_scale::fluid::Demand;
 use gpuwise_store::StoreError;
 use gpuwise_wire::broker::PolicyDocument;
 use std::{
@@ -57,7 +57,7 @@ pub struct Settings {
     /// What cuts the GPUs of this machine; `None`: there is no driver.
     pub driver: Option<Arc<dyn Cutter>>,
     /// What comes to simulated services that follow demand, by the names under which they serve.
-    pub rehearsed: Vec<(String, Demand)>,
+    pub rehearsed: Vec<(String, Rehearsal)>,
     /// Bytes of each node's memory in which weights of popular models may lie; 0: none.
     pub warm_memory: u64,
     /// How telemetry of services is collected, and what is done with it.

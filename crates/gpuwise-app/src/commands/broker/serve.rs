@@ -25,8 +25,8 @@ use clap::{Args, ValueEnum};
 use gpuwise_domain::placement::{Event, Fleet, resource_block_of};
 use gpuwise_scale::fluid::Demand;
 use gpuwise_server::{
-    Collect, Delays, ExecutorKind, OidcSettings, RightSize, Said, ServeError, Settings, TlsFiles,
-    TrueSpeed, redfish::Settings as Composer, serve,
+    Collect, Delays, ExecutorKind, OidcSettings, Rehearsal, RightSize, Said, ServeError, Settings,
+    TlsFiles, TrueSpeed, redfish::Settings as Composer, serve,
 };
 use gpuwise_store::StoreError;
 use gpuwise_units::{Bytes, Nanoseconds};
@@ -100,8 +100,8 @@ pub struct Serve {
     /// llama-3.1-8b=0.8 for one model; repeat
     #[arg(long, value_name = "[MODEL=]N", help_heading = "Services")]
     true_speed: Vec<String>,
-    /// Requests come to a simulated service that follows demand as in this trace of rates, such as
-    /// llama=traffic.csv, from when it is asked for; repeat
+    /// Requests come to a simulated service that follows demand as in this trace of rates, or of requests with their
+    /// tokens, such as llama=traffic.csv, from when it is asked for; repeat
     #[arg(long, value_name = "MODEL=FILE", help_heading = "Services")]
     rehearse: Vec<String>,
     /// Memory of each node in which weights of popular models may lie, so that they start sooner, such as 256GiB
@@ -482,7 +482,7 @@ fn oidc(flags: &Serve) -> Option<OidcSettings> {
 }
 
 /// What comes to simulated services.
-fn rehearsed(flags: &Serve) -> anyhow::Result<Vec<(String, Demand)>> {
+fn rehearsed(flags: &Serve) -> anyhow::Result<Vec<(String, Rehearsal)>> {
     if !flags.rehearse.is_empty() && flags.executor != ExecutorName::Simulated {
         return Err(Problem::new("--rehearse is of simulated services")
             .hint("leave it out, or use --executor simulated")
@@ -502,12 +502,16 @@ fn rehearsed(flags: &Serve) -> anyhow::Result<Vec<(String, Demand)>> {
                 Problem::new(format!("--rehearse {text:?}: there is no series in it")).into(),
             );
         };
-        let known = regular.readings.iter().map(|rate| rate.unwrap_or(0.0));
-        let demand = Demand {
+        let demand = |readings: &[Option<f64>]| Demand {
             period: regular.period.seconds().get(),
-            rates: known.collect(),
+            rates: readings.iter().map(|rate| rate.unwrap_or(0.0)).collect(),
         };
-        Ok((model.to_owned(), demand))
+        let tokens = series::tokens(Path::new(file))?;
+        let comes = Rehearsal {
+            requests: demand(&regular.readings),
+            tokens: tokens.map(|[_, prompts, answers]| (demand(&prompts), demand(&answers))),
+        };
+        Ok((model.to_owned(), comes))
     };
     flags.rehearse.iter().map(read).collect()
 }
