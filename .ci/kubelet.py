@@ -36,6 +36,8 @@ class Process:
         self.path = f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods/{pod['metadata']['name']}"
         self.log = kubelet.folder / f"{pod['metadata']['name']}.log"
         self.child, self.ended, self.stopping = None, False, False
+        # Who is told that it runs may read at once.
+        kubelet.pods[pod["metadata"]["uid"]] = self
         container = pod["spec"]["containers"][0]
         self.probe = container.get("readinessProbe", {}).get("httpGet")
         given = {one["name"]: one.get("value", "") for one in container.get("env", [])}
@@ -198,7 +200,7 @@ class Kubelet:
         data = pod["metadata"]
         known = self.pods.get(data["uid"])
         if known is None and not data.get("deletionTimestamp"):
-            known = self.pods[data["uid"]] = Process(self, pod)
+            known = Process(self, pod)
         if data.get("deletionTimestamp") and known:
             known.stop(data.get("deletionGracePeriodSeconds") or 0)
         elif data.get("deletionTimestamp"):

@@ -148,9 +148,11 @@ async fn follow(api: &Api<Pod>, name: &str, path: &PathBuf) -> Result<(), String
         let mut skip = file.metadata().map_err(words)?.len();
         let mut stream = match api.log_stream(name, &params).await {
             Ok(stream) => Box::pin(stream),
-            // Its end has come before.
-            Err(kube::Error::Api(status)) if status.code == 404 => return Ok(()),
             Err(error) => {
+                // Of a pod that is not there any more, no more comes.
+                if matches!(api.get_metadata_opt(name).await, Ok(None)) {
+                    return Ok(());
+                }
                 last = error.to_string();
                 continue;
             }
