@@ -57,10 +57,10 @@ def until(what, seconds, check):
 
 
 class Cluster:
-    def __init__(self, start, folder):
+    def __init__(self, start, folder, parts=("--nodes", "4", "--keda")):
         self.folder = folder
         self.log = open(folder / "start-kube.log", "w")
-        command = [start, str(folder / "kube"), "--nodes", "4", "--keda"]
+        command = [start, str(folder / "kube"), *parts]
         self.process = subprocess.Popen(command, stdout=self.log, stderr=subprocess.STDOUT)
         until("Kubernetes and KEDA are ready", 600, self.ready)
         text = (folder / "kube" / "env").read_text()
