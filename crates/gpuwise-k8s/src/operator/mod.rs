@@ -5,6 +5,7 @@
 //! watch brings starts a look, or the end of a back-off.
 
 mod acts;
+mod claims;
 mod health;
 mod journal;
 mod keep;

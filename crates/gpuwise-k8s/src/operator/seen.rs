@@ -2,6 +2,7 @@
 
 use super::{
     Boards,
+    claims::AllClaims,
     kept::{Kept, Key},
     marks::{Mark, Marks},
     meter::Measured,
@@ -14,7 +15,7 @@ use crate::{
     inventory::{self, Fold, Kind},
     manifests::Mode,
     resources::{GpuPolicySpec, GpuPriceBookSpec, GpuQuotaSpec, Object, Resource},
-    steer::{Constraint, GATE, Node, PRODUCT, Place, Pod, Rules, Seen},
+    steer::{Claims, Constraint, GATE, Node, PRODUCT, Place, Pod, Rules, Seen},
 };
 use kube::runtime::watcher::Event;
 use std::{
@@ -65,6 +66,7 @@ pub(super) struct State {
     /// When a watch first told of pods that wait behind our gate: by uid.
     arrived: BTreeMap<String, Instant>,
     measured: Option<Measured>,
+    claims: AllClaims,
 }
 
 impl State {
@@ -138,9 +140,7 @@ impl State {
             Own::Tiered,
         ];
         self.surges.is_read()
-            && [Kind::Nodes, Kind::Pods, Kind::PodGroups, Kind::Budgets]
-                .into_iter()
-                .all(read)
+            && super::watches::KINDS.into_iter().all(read)
             && own.iter().all(|which| self.own_read.contains(which))
     }
 
@@ -179,6 +179,7 @@ impl State {
     /// Brings what decisions need up to what was seen last.
     pub(super) fn refresh(&mut self) {
         let inventory = self.fold.inventory();
+        self.claims = AllClaims::read(inventory);
         let mut nodes = Made::new();
         for node in inventory.nodes.values() {
             let key = (String::new(), node.name.to_string());
@@ -194,12 +195,13 @@ impl State {
         let mut pods = Made::new();
         for pod in inventory.pods.values() {
             let key = (pod.namespace.to_string(), pod.name.to_string());
+            // What claims ask and have got lies in other objects.
             let known = self
                 .pods
                 .remove(&key)
-                .filter(|(of, _)| Arc::ptr_eq(of, pod));
+                .filter(|(of, _)| Arc::ptr_eq(of, pod) && pod.shape.claims.is_empty());
             let known = known.unwrap_or_else(|| {
-                let made = read_pod(pod, &mut self.constraints);
+                let made = read_pod(pod, self.claims.of(pod), &mut self.constraints);
                 let made = made.map(|made| self.marks.on(made));
                 (Arc::clone(pod), made.map(Arc::new))
             });
@@ -245,7 +247,7 @@ impl State {
     /// Pods that wait, gated by us or not.
     pub(super) fn waiting(&self) -> usize {
         self.made()
-            .filter(|pod| pod.waits() && pod.ask.is_some())
+            .filter(|pod| pod.waits() && (pod.ask.is_some() || pod.claims != Claims::None))
             .count()
     }
 
@@ -305,6 +307,7 @@ impl State {
             kept: self.fold.inventory().kept_by_budgets(),
             refused: self.refused.clone(),
             boards: Arc::clone(&self.boards),
+            devices: Arc::clone(&self.claims.devices),
         }
     }
 
@@ -314,8 +317,10 @@ impl State {
             .made()
             .filter(|pod| !pod.waits() && namespaces.contains(&pod.namespace));
         let asks = pods.filter_map(|pod| pod.ask.as_ref());
-        asks.filter(|ask| !ask.resource.contains("mig-"))
-            .map(|ask| i64::from(ask.count))
-            .sum()
+        asks.filter(|ask| {
+            !ask.resource.contains("mig-") && !self.claims.devices.parts.contains(&ask.resource)
+        })
+        .map(|ask| i64::from(ask.count))
+        .sum()
     }
 }

@@ -15,7 +15,7 @@ use kube::{
     core::{ApiResource, GroupVersionKind},
     runtime::{
         WatchStreamExt as _,
-        watcher::{self, Event, watcher},
+        watcher::{self, Event, InitialListStrategy, watcher},
     },
 };
 use serde::de::DeserializeOwned;
@@ -46,6 +46,18 @@ pub(super) enum Own {
     /// Deployments of others that ask to be moved to the GPU that they need.
     Tiered,
 }
+
+/// Kinds of the cluster that are watched.
+pub(super) const KINDS: [Kind; 8] = [
+    Kind::Nodes,
+    Kind::Pods,
+    Kind::PodGroups,
+    Kind::Budgets,
+    Kind::Slices,
+    Kind::Classes,
+    Kind::Claims,
+    Kind::Templates,
+];
 
 /// The label by which a Deployment of somebody's asks for that: `propose` or `auto`.
 pub(super) const TIERED: &str = "gpuwise.dev/tier";
@@ -83,6 +95,19 @@ pub(super) fn start(client: &Client, send: &mpsc::Sender<Change>, moves: bool) {
         send,
         budget,
         absent(Kind::Budgets),
+    );
+    let slice = |event| Change::Cluster(Box::new(inventory::Change::Slice(event)));
+    let class = |event| Change::Cluster(Box::new(inventory::Change::Class(event)));
+    let claim = |event| Change::Cluster(Box::new(inventory::Change::Claim(event)));
+    let template = |event| Change::Cluster(Box::new(inventory::Change::Template(event)));
+    one((Api::all(all()), any()), send, slice, absent(Kind::Slices));
+    one((Api::all(all()), any()), send, class, absent(Kind::Classes));
+    one((Api::all(all()), any()), send, claim, absent(Kind::Claims));
+    one(
+        (Api::all(all()), any()),
+        send,
+        template,
+        absent(Kind::Templates),
     );
     if moves {
         let surging = any().labels(SURGE);
@@ -134,22 +159,50 @@ fn one<K>(
 {
     let send = send.clone();
     tokio::spawn(async move {
-        let stream = watcher(api, config).default_backoff();
-        let mut stream = std::pin::pin!(stream);
-        while let Some(event) = stream.next().await {
-            let taken = match event {
-                Ok(event) => send.send(change(event)).await,
-                Err(error) => match missing(&error) {
-                    Some(why) => send.send(absent(why)).await,
-                    // It is tried again, with longer and longer breaks.
-                    None => Ok(()),
-                },
-            };
-            if taken.is_err() {
+        // A list as the beginning of a watch: the server need not hold pages of it, and we see it as it comes.
+        let mut config = config.streaming_lists();
+        loop {
+            let stream = watcher(api.clone(), config.clone()).default_backoff();
+            let mut stream = std::pin::pin!(stream);
+            let mut refused = false;
+            while let Some(event) = stream.next().await {
+                let taken = match event {
+                    Ok(event) => send.send(change(event)).await,
+                    Err(error) => {
+                        refused = config.initial_list_strategy != InitialListStrategy::ListWatch
+                            && is_refused(&error);
+                        match missing(&error) {
+                            Some(why) => send.send(absent(why)).await,
+                            // It is tried again, with longer and longer breaks.
+                            None => Ok(()),
+                        }
+                    }
+                };
+                if taken.is_err() {
+                    return;
+                }
+                if refused {
+                    break;
+                }
+            }
+            if !refused {
                 return;
             }
+            // The server is older than that: in pages, then.
+            config.initial_list_strategy = InitialListStrategy::ListWatch;
         }
     });
+}
+
+/// That the server does not know how to begin a watch with a list.
+fn is_refused(error: &watcher::Error) -> bool {
+    match error {
+        watcher::Error::WatchStartFailed(kube::Error::Api(status))
+        | watcher::Error::InitialListFailed(kube::Error::Api(status)) => {
+            matches!(status.code, 400 | 422)
+        }
+        _ => false,
+    }
 }
 
 /// That the API does not have such objects, or keeps them from us, in words.
