@@ -73,7 +73,13 @@ pub(super) fn api_resource<T: Resource>() -> ApiResource {
 /// Starts all of them.
 ///
 /// `moves`: Deployments that have one pod more too.
-pub(super) fn start(client: &Client, send: &mpsc::Sender<Change>, moves: bool) {
+/// Lists come as the beginning of watches where the server has that.
+pub(super) async fn start(client: &Client, send: &mpsc::Sender<Change>, moves: bool) {
+    let any: fn() -> watcher::Config = match crate::watch::streams(client).await {
+        Ok(true) => || watcher::Config::default().streaming_lists(),
+        // Who cannot be reached now is asked again by each watch.
+        Ok(false) | Err(_) => watcher::Config::default,
+    };
     let absent =
         |kind: Kind| move |why| Change::Cluster(Box::new(inventory::Change::Absent(kind, why)));
     let all = || client.clone();
@@ -81,7 +87,6 @@ pub(super) fn start(client: &Client, send: &mpsc::Sender<Change>, moves: bool) {
     let pod = |event| Change::Cluster(Box::new(inventory::Change::Pod(event)));
     let group = |event| Change::Cluster(Box::new(inventory::Change::PodGroup(event)));
     let budget = |event| Change::Cluster(Box::new(inventory::Change::Budget(event)));
-    let any = watcher::Config::default;
     one((Api::all(all()), any()), send, node, absent(Kind::Nodes));
     one((Api::all(all()), any()), send, pod, absent(Kind::Pods));
     one(
@@ -118,10 +123,10 @@ pub(super) fn start(client: &Client, send: &mpsc::Sender<Change>, moves: bool) {
     } else {
         let _ = send.try_send(Change::Surge(Box::new(Event::InitDone)));
     }
-    own::<GpuPolicySpec>(client, send, Own::Policy);
-    own::<GpuPriceBookSpec>(client, send, Own::Prices);
-    own::<GpuQuotaSpec>(client, send, Own::Quota);
-    own::<GpuWorkloadSpec>(client, send, Own::Workload);
+    own::<GpuPolicySpec>(client, send, any(), Own::Policy);
+    own::<GpuPriceBookSpec>(client, send, any(), Own::Prices);
+    own::<GpuQuotaSpec>(client, send, any(), Own::Quota);
+    own::<GpuWorkloadSpec>(client, send, any(), Own::Workload);
     let deployments = ApiResource::from_gvk(&GroupVersionKind::gvk("apps", "v1", "Deployment"));
     kept(
         (Api::all_with(all(), &deployments), any().labels(SERVED)),
@@ -135,9 +140,14 @@ pub(super) fn start(client: &Client, send: &mpsc::Sender<Change>, moves: bool) {
     );
 }
 
-fn own<T: Resource>(client: &Client, send: &mpsc::Sender<Change>, which: Own) {
+fn own<T: Resource>(
+    client: &Client,
+    send: &mpsc::Sender<Change>,
+    config: watcher::Config,
+    which: Own,
+) {
     let api = Api::all_with(client.clone(), &api_resource::<T>());
-    kept((api, watcher::Config::default()), send, which);
+    kept((api, config), send, which);
 }
 
 fn kept(watched: (Api<DynamicObject>, watcher::Config), send: &mpsc::Sender<Change>, which: Own) {
@@ -159,8 +169,7 @@ fn one<K>(
 {
     let send = send.clone();
     tokio::spawn(async move {
-        // A list as the beginning of a watch: the server need not hold pages of it, and we see it as it comes.
-        let mut config = config.streaming_lists();
+        let mut config = config;
         loop {
             let stream = watcher(api.clone(), config.clone()).default_backoff();
             let mut stream = std::pin::pin!(stream);
