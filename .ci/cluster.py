@@ -46,6 +46,8 @@ def free_port():
 
 
 def until(what, seconds, check):
+    """Waits until something is so; twice as long as an idle machine may take, as others run beside."""
+    seconds *= 2
     end = time.monotonic() + seconds
     seen = None
     while time.monotonic() < end:

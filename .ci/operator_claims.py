@@ -40,7 +40,7 @@ def offered(check):
     for name in NODES:
         one = node(name, 0)
         for key in ("capacity", "allocatable"):
-            del one["status"][key]["nvidia.com/gpu"]
+            one["status"][key].pop("nvidia.com/gpu", None)
         made.append(json.dumps(one))
         made += [two.replace("gpu-0", name) for two in slices]
     check.cluster.apply("\n---\n".join(made))

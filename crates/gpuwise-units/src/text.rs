@@ -42,7 +42,8 @@ fn number_end(bytes: &[u8]) -> usize {
 }
 
 /// Writes a value with at most `digits` significant digits, thousands grouped
-/// by commas from 10,000 up, and no exponent: `0.0123`, `4.5`, `310`, `12,000`.
+/// by commas from 10,000 up: `0.0123`, `4.5`, `310`, `12,000`; an exponent only where nobody would count the zeros,
+/// below a billionth: `2.2e-12`.
 ///
 /// ```
 /// assert_eq!(gpuwise_units::significant(0.012345, 3), "0.0123");
@@ -59,6 +60,14 @@ pub fn significant(value: f64, digits: usize) -> String {
     let scientific = format!("{value:.*e}", digits.saturating_sub(1));
     let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
     let exponent: i32 = exponent.parse().unwrap_or(0);
+    if exponent < -9 {
+        let mantissa = if mantissa.contains('.') {
+            mantissa.trim_end_matches('0').trim_end_matches('.')
+        } else {
+            mantissa
+        };
+        return format!("{mantissa}e{exponent}");
+    }
     let decimals =
         usize::try_from(i32::try_from(digits).unwrap_or(i32::MAX) - 1 - exponent).unwrap_or(0);
     let rounded: f64 = format!("{mantissa}e{exponent}").parse().unwrap_or(value);

@@ -8,7 +8,7 @@ use crate::tiers::SloSeen;
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use tokio::{
     sync::{mpsc, watch},
-    time::{Instant, MissedTickBehavior, interval},
+    time::{Interval, MissedTickBehavior, interval},
 };
 
 /// Who measures, and how often.
@@ -30,14 +30,14 @@ pub(super) struct Wanted {
 }
 
 /// What came of it.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Measured {
     /// Counts up: what was counted once is not counted again.
     pub number: u64,
     /// By uid.
     pub slos: BTreeMap<String, SloSeen>,
     pub replicas: BTreeMap<String, Result<u32, String>>,
-    /// The last audit, and the number of the measurement that it came with; `None`: there was none.
+    /// The last audit, and its number, which counts up too; `None`: there was none.
     pub audit: Option<(u64, Result<Vec<Audited>, String>)>,
 }
 
@@ -47,20 +47,13 @@ pub(super) async fn measure(
     wanted: watch::Receiver<Arc<Wanted>>,
     send: mpsc::Sender<Change>,
 ) {
-    let mut due = interval(measures.every);
-    due.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut audited: Option<Instant> = None;
+    let mut due = ticks(measures.every);
     let mut number = 0;
     loop {
         due.tick().await;
         let asks = Arc::clone(&wanted.borrow());
-        let again = audited.is_none_or(|at| at.elapsed() >= measures.audit);
-        let audit = asks.audit.clone().filter(|_| again);
-        if asks.workloads.is_empty() && audit.is_none() {
+        if asks.workloads.is_empty() {
             continue;
-        }
-        if audit.is_some() {
-            audited = Some(Instant::now());
         }
         number += 1;
         let meter = Arc::clone(&measures.meter);
@@ -72,11 +65,46 @@ pub(super) async fn measure(
                 .map(|ask| (ask.uid.clone(), meter.slo(ask)))
                 .collect(),
             replicas: meter.replicas(&asks.workloads),
-            audit: audit.map(|ask| (number, meter.audit(&ask))),
+            audit: None,
         });
         let Ok(found) = found.await else { return };
         if send.send(Change::Measured(Box::new(found))).await.is_err() {
             return;
         }
     }
+}
+
+/// Audits for as long as somebody listens, where anybody needs that. An audit of weeks takes its time: replicas and
+/// SLOs do not wait for it.
+pub(super) async fn audit(
+    measures: Measures,
+    mut wanted: watch::Receiver<Arc<Wanted>>,
+    send: mpsc::Sender<Change>,
+) {
+    let mut due = ticks(measures.audit);
+    let mut number = 0;
+    loop {
+        due.tick().await;
+        // Who asks for the first time need not wait for the next one's time.
+        let asked = wanted.wait_for(|wanted| wanted.audit.is_some()).await;
+        let Ok(ask) = asked.map(|wanted| wanted.audit.clone()) else {
+            return;
+        };
+        let Some(ask) = ask else { continue };
+        number += 1;
+        let meter = Arc::clone(&measures.meter);
+        let Ok(found) = tokio::task::spawn_blocking(move || meter.audit(&ask)).await else {
+            return;
+        };
+        let found = Box::new((number, found));
+        if send.send(Change::Audited(found)).await.is_err() {
+            return;
+        }
+    }
+}
+
+fn ticks(every: Duration) -> Interval {
+    let mut due = interval(every);
+    due.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    due
 }

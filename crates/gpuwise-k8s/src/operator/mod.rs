@@ -201,6 +201,7 @@ async fn operate(
     listening(address);
     let wanted = settings.measures.clone().map(|measures| {
         let (wanted, wants) = watch::channel(Arc::default());
+        tokio::spawn(meter::audit(measures.clone(), wants.clone(), send.clone()));
         tokio::spawn(meter::measure(measures, wants, send.clone()));
         wanted
     });

@@ -94,10 +94,13 @@ impl State {
                 another || matches!(which, Own::Served | Own::Tiered)
             }
             Change::Absent(which) => self.own_read.insert(which),
-            Change::Measured(mut new) => {
-                let old = self.measured.take();
-                new.audit = new.audit.take().or_else(|| old?.audit);
-                self.measured = Some(*new);
+            Change::Measured(new) => {
+                let audit = self.measured.take().and_then(|old| old.audit);
+                self.measured = Some(Measured { audit, ..*new });
+                true
+            }
+            Change::Audited(new) => {
+                self.measured.get_or_insert_default().audit = Some(*new);
                 true
             }
             Change::Surge(event) => self.surges.take(*event),

@@ -1,6 +1,6 @@
 //! Watches of all that a look is made from, into one channel.
 
-use super::{meter::Measured, seen::SURGE};
+use super::{meter::Measured, seen::SURGE, workloads::Audited};
 use crate::{
     inventory::{self, Kind},
     objects,
@@ -32,6 +32,8 @@ pub(super) enum Change {
     /// Of this kind of ours there is nothing here, or it may not be read.
     Absent(Own),
     Measured(Box<Measured>),
+    /// An audit, by its number.
+    Audited(Box<(u64, Result<Vec<Audited>, String>)>),
 }
 
 /// Kinds of ours.

@@ -84,7 +84,7 @@ pub fn regular(
     })
 }
 
-/// The median time between two readings, to the second where it is longer than one.
+/// The median time between two readings, the shorter of two, to the second where it is longer than one.
 fn usual_gap(sorted: &[(f64, f64)]) -> Option<f64> {
     let pairs = sorted.windows(2);
     let gaps = pairs.filter_map(|pair| match pair {
@@ -93,7 +93,7 @@ fn usual_gap(sorted: &[(f64, f64)]) -> Option<f64> {
     });
     let mut gaps: Vec<f64> = gaps.collect();
     gaps.sort_by(f64::total_cmp);
-    let middle = *gaps.get(gaps.len() / 2)?;
+    let middle = *gaps.get(gaps.len().checked_sub(1)? / 2)?;
     Some(if middle > 1.0 { middle.round() } else { middle })
 }
 

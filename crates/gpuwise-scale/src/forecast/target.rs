@@ -9,6 +9,10 @@ use super::{
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
+/// What is less is nothing: one request in thirty thousand years. Errors of a series that has long been at rest never
+/// shrink to none.
+const NOTHING: f64 = 1e-12;
+
 /// What is left of an error's weight after the next one: the last hundred count.
 const KEPT: f64 = 0.99;
 /// How steeply weights fall with errors.
@@ -215,9 +219,10 @@ impl Target {
         let made = self.open.back()?;
         Some(Range {
             point: made.point,
-            quantiles: made
-                .scores
-                .map(|score| (made.point + score * made.size).max(0.0)),
+            quantiles: made.scores.map(|score| {
+                let value = made.point + score * made.size;
+                if value < NOTHING { 0.0 } else { value }
+            }),
             weights: made.weights,
             gated: made.gated,
         })

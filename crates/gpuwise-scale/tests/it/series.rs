@@ -55,3 +55,11 @@ fn what_is_no_series_is_told() {
         [Some(1.0)]
     );
 }
+
+/// Of ten minutes and hours in which nobody looked, ten minutes are the period.
+#[test]
+fn an_outage_is_no_period() {
+    let made = regular(&[(0.0, 1.0), (600.0, 2.0), (18_000.0, 3.0)], None).expect("is read");
+    assert_eq!(made.period.0, 600_000_000_000);
+    assert_eq!((made.readings.len(), made.gaps), (31, 28));
+}

@@ -24,7 +24,12 @@ pub(super) struct Watched {
     last_ms: Option<u64>,
     /// Requests since the beginning, and those of them beyond the SLO, where that is known.
     judged: (f64, f64),
+    /// Requests that came beyond what replicas serve, where nobody says how many wait.
+    backlog: f64,
 }
+
+/// Who has waited so long is gone, in seconds.
+const PATIENCE: f64 = 60.0;
 
 impl Watched {
     pub(super) fn new(service: Service, period: Nanoseconds) -> Self {
@@ -36,6 +41,7 @@ impl Watched {
             first_ms: None,
             last_ms: None,
             judged: (0.0, 0.0),
+            backlog: 0.0,
             service,
         }
     }
@@ -101,6 +107,8 @@ impl Watched {
         let wanted = self.wanted.unwrap_or(0);
         let ready = ready.unwrap_or(wanted);
         let took = self.starts.ready(at_ms, ready);
+        let beyond = read.rate * spent - f64::from(ready) * self.service.rate * spent;
+        self.backlog = (self.backlog + beyond).clamp(0.0, read.rate * PATIENCE);
         if let Some(attained) = read.attained {
             let came = read.rate * spent;
             self.judged.0 += came;
@@ -114,7 +122,7 @@ impl Watched {
                 prompts: prefill * spent,
                 answers: decode * spent,
             }),
-            queued: read.queued.unwrap_or(0.0),
+            queued: read.queued.unwrap_or(self.backlog),
             running: read.running.unwrap_or(0.0),
             cache: read.cache,
             requests: self.judged.0,
@@ -260,6 +268,27 @@ mod tests {
         }
         let held = one.decide(150_000, &dead());
         assert_eq!(held.reason, "held at 0: no answer");
+    }
+
+    /// Where nobody says how many wait, more than replicas serve is not taken for enough.
+    #[test]
+    fn what_is_beyond_the_replicas_waits_where_no_queue_is_told() {
+        let metadata = [
+            ("query", "q"),
+            ("rate", "1.2"),
+            ("idleSeconds", "6"),
+            ("startSeconds", "20"),
+        ];
+        let metadata = metadata.map(|(key, value)| (key.to_owned(), value.to_owned()));
+        let service = service::of(&HashMap::from(metadata)).unwrap();
+        let mut one = Watched::new(service, Nanoseconds(2_000_000_000));
+        for second in (0..=12).step_by(2) {
+            one.decide(second * 1000, &Ok(rate(0.0)));
+        }
+        let found = (14..=30)
+            .step_by(2)
+            .map(|second| one.decide(second * 1000, &Ok(rate(4.0))).replicas);
+        assert!(found.last().flatten() >= Some(4));
     }
 
     #[test]

@@ -111,6 +111,8 @@ fn three_digits_are_enough_for_people() {
         (1234.0, "1230"),
         (12345.0, "12,300"),
         (-5.67891, "-5.68"),
+        (1e-9, "0.000000001"),
+        (-2.2e-300, "-2.2e-300"),
         (f64::NAN, "–"),
     ] {
         assert_eq!(significant(value, 3), shown);
