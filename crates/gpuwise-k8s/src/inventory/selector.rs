@@ -204,7 +204,7 @@ mod tests {
     fn what_classes_and_claims_say_is_read() {
         for (text, selects) in [
             (r#"device.driver == "gpu.example""#, true),
-            (r#"device.driver == 'nic.example' || true"#, true),
+            ("device.driver == 'nic.example' || true", true),
             (
                 r#"device.attributes["gpu.example"].profile == "3g.71gb" && !(device.attributes["gpu.example"].index > 3)"#,
                 true,
@@ -237,7 +237,7 @@ mod tests {
             "device.driver ==",
             r#"device.attributes["gpu.example"].driverVersion.isGreaterThan(semver("1.0.0"))"#,
             r#"device.attributes["gpu.example"].profile.matches("^3g")"#,
-            r#"device.driver == 3"#,
+            "device.driver == 3",
             r#"device.driver == "a" ? true : false"#,
             "device.driver",
             &"(".repeat(10_000),

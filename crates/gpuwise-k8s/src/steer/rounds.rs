@@ -50,8 +50,16 @@ pub fn decide(seen: &Seen, now: Nanoseconds) -> Result<Decision, String> {
         part.surges.clear();
         let mut more = decide_once(&part, now)?;
         for one in &mut more.waits {
-            let unknown = matches!(one.reason, "NoSuchGpu" | "LargerThanCluster");
-            let pod = seen.pods.get(one.pod).filter(|_| unknown);
+            // What would help of other kinds of GPUs helps no claim.
+            let of_room = match one.reason {
+                "NoSuchGpu" | "LargerThanCluster" => true,
+                "TooFewGpus" => seen
+                    .pods
+                    .get(one.pod)
+                    .is_some_and(|pod| gang_of(pod).is_none()),
+                _ => false,
+            };
+            let pod = seen.pods.get(one.pod).filter(|_| of_room);
             if let Some((reason, words)) = pod.and_then(|pod| seen.devices.lacks(pod)) {
                 (one.reason, one.words) = (reason, words);
             }

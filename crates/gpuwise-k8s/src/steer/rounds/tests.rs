@@ -72,8 +72,8 @@ fn no_more_is_placed_than_counters_allow() {
             .map(|at| claims(&format!("w{at}"), WHOLE, 1))
             .collect();
         pods.extend((0..halves).map(|at| claims(&format!("h{at}"), HALF, 1)));
-        for (at, pod) in pods.iter_mut().enumerate() {
-            pod.priority = (at as i32 * 7) % 5;
+        for (at, pod) in (0_i32..).zip(&mut pods) {
+            pod.priority = (at * 7) % 5;
         }
         let seen = cluster(&[("a", 2), ("b", 4)], pods);
         let decision = decided(&seen);
