@@ -3,14 +3,11 @@
 mod free;
 
 use crate::{
-    inventory::{Claim, Inventory, Key, Pod, Selector, Text},
+    inventory::{Claim, Inventory, Key, Pod, Text},
     objects::{ClaimSpec, DeviceRequest, PodClaim},
     steer::{Claims, Devices},
 };
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::{collections::BTreeMap, sync::Arc};
 
 /// What a pod's claims come to.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -294,17 +291,4 @@ impl Reader<'_> {
 
 fn admin(request: &DeviceRequest) -> bool {
     request.exactly.as_ref().is_some_and(|one| one.admin_access)
-}
-
-/// What selects devices of a sort: of its class, and its own. `None`: there is no such class.
-fn selectors(inventory: &Inventory, sort: &Sort) -> Option<Result<Vec<Selector>, String>> {
-    let class = inventory.classes.get("", &sort.class)?;
-    let of_class = class.spec.selectors.iter();
-    let of_class = of_class.filter_map(|one| Some(&one.cel.as_ref()?.expression));
-    let all: BTreeSet<&String> = of_class.chain(&sort.selectors).collect();
-    let read = all.into_iter().map(|text| Selector::read(text));
-    Some(
-        read.collect::<Result<_, _>>()
-            .map_err(|unread| unread.to_string()),
-    )
 }

@@ -1,6 +1,6 @@
 //! Devices that nobody holds, and which sorts they serve.
 
-use super::{Served, Sort, selectors};
+use super::{Served, Sort};
 use crate::{
     inventory::{DeviceId, Inventory, Selector, is_gpu, is_part},
     objects::{self, SliceSpec, whole},
@@ -147,4 +147,17 @@ fn takes(spec: &SliceSpec, device: &objects::Device) -> Vec<(Counter, u64)> {
         }
     }
     all.into_iter().collect()
+}
+
+/// What selects devices of a sort: of its class, and its own. `None`: there is no such class.
+fn selectors(inventory: &Inventory, sort: &Sort) -> Option<Result<Vec<Selector>, String>> {
+    let class = inventory.classes.get("", &sort.class)?;
+    let of_class = class.spec.selectors.iter();
+    let of_class = of_class.filter_map(|one| Some(&one.cel.as_ref()?.expression));
+    let all: BTreeSet<&String> = of_class.chain(&sort.selectors).collect();
+    let read = all.into_iter().map(|text| Selector::read(text));
+    Some(
+        read.collect::<Result<_, _>>()
+            .map_err(|unread| unread.to_string()),
+    )
 }
