@@ -64,7 +64,7 @@ class Cluster:
         self.log = open(folder / "start-kube.log", "w")
         command = [start, str(folder / "kube"), *parts]
         self.process = subprocess.Popen(command, stdout=self.log, stderr=subprocess.STDOUT)
-        until("Kubernetes and KEDA are ready", 600, self.ready)
+        until("Kubernetes is ready", 600, self.ready)
         text = (folder / "kube" / "env").read_text()
         self.variables = dict(re.findall(r"(\w+)=(\S+)", text))
 

@@ -524,7 +524,9 @@ class Acts:
                 break
             if time.monotonic() - (died or began) > SETTLED:
                 waits = [(one["metadata"]["name"], one["spec"].get("nodeName"), one["status"].get("nominatedNodeName"), condition(one, PLACED).get("message"), condition(one, LEAVING).get("status")) for one in pods]
-                raise SystemExit(f"{kind} {seed}: not settled after {SETTLED} s (faults {self.rate}, killed before write {self.kill_at}, second {second}): {waits}")
+                node = self.api.get("/api/v1/nodes/act-mig") if self.manager else {}
+                found = {part: node.get(part) for part in ("metadata", "spec", "status")} if node else ""
+                raise SystemExit(f"{kind} {seed}: not settled after {SETTLED} s (faults {self.rate}, killed before write {self.kill_at}, second {second}): {waits} {found}")
             time.sleep(0.15)
         took = time.monotonic() - (died or began)
         self.proxy.arm(seed, 0.0, None, None)

@@ -3,7 +3,7 @@
 use gpuwise_read::metrics::{
     Histogram, ObservedError, Quantity, Vocabulary, observe, parse_leniently,
 };
-use gpuwise_server::{EngineLoad, EngineQueue};
+use gpuwise_server::{Answered, EngineLoad, EngineQueue};
 use gpuwise_wire::broker::{LatencyHistogram, ServiceUse};
 use std::{collections::BTreeMap, io::Read as _, time::Duration};
 
@@ -89,6 +89,17 @@ fn queue_of(text: &str) -> Result<EngineQueue, String> {
         waiting: gauges
             .sum(Quantity::Waiting)
             .ok_or("it says nothing of its queue")?,
+        // Beyond all of it is no share.
+        cache: gauges.mean(Quantity::CacheUse).filter(|used| *used <= 1.0),
+        answered: of_page(text).ok().as_ref().and_then(answered),
+    })
+}
+
+fn answered(counted: &ServiceUse) -> Option<Answered> {
+    Some(Answered {
+        requests: counted.requests?,
+        prompts: counted.prompt_tokens?,
+        answers: counted.completion_tokens?,
     })
 }
 

@@ -36,6 +36,17 @@ impl Problem {
         }
     }
 
+    /// A cluster cannot be spoken to.
+    #[cfg(feature = "kubernetes")]
+    pub fn of_cluster(error: &gpuwise_k8s::watch::ConnectError) -> Self {
+        let problem = Self::new(error.problem.clone());
+        let problem = error.hint.iter().fold(problem, Self::hint);
+        match error.why() {
+            Some(why) => problem.because(anyhow::Error::msg(why)),
+            None => problem,
+        }
+    }
+
     #[must_use]
     pub fn because(mut self, source: impl Into<anyhow::Error>) -> Self {
         self.source = Some(plain(source.into()));

@@ -6,6 +6,7 @@
 
 mod apply;
 mod ask;
+mod carry;
 mod cold;
 #[cfg(doctest)]
 mod concepts;
@@ -16,6 +17,7 @@ mod image;
 mod kernel;
 mod keys;
 mod latencies;
+mod launch;
 mod lease;
 mod lent;
 mod money;
@@ -36,9 +38,11 @@ mod state;
 mod telemetry;
 mod tenants;
 mod time;
+mod wanted;
 mod zero;
 
 pub use ask::Asked;
+pub use carry::{Executor, Host, Logs, MakesExecutor, Piece};
 pub use cold::Cold;
 pub use dry::{DryRun, NotRun};
 pub use executor::{GpuSeen, NodeSeen, Observation, Order, OrderId, Work};
@@ -46,6 +50,7 @@ pub use grants::{Grant, Grants};
 pub use image::{FORM, NoImage};
 pub use kernel::Explanation;
 pub use latencies::Latencies;
+pub use launch::{Launch, Readiness, ended_by};
 pub use lease::{Lease, LeaseState, Over, lease_id, lease_number};
 pub use lent::LentGpu;
 pub use policies::Given;
@@ -55,8 +60,11 @@ pub use raised::Borne;
 pub use refusal::Refusal;
 pub use reservations::Keep;
 pub use restarts::{Restarts, restarts};
-pub use scaling::{Look, ReplicaRole, Scaling, reason as scale_reason, rules as scale_rules};
+pub use scaling::{
+    LatencyTargets, Look, ReplicaRole, Scaling, reason as scale_reason, rules as scale_rules,
+};
 pub use slos::{AtRisk, Kept, Slo, slo_target};
 pub use state::{Broken, Broker};
 pub use telemetry::{Had, ServiceHour, Summed, Telemetry};
 pub use tenants::{Tenant, Token, exact};
+pub use wanted::{Running, Wanted, Wants};

@@ -4,6 +4,7 @@
 //! server.
 
 pub mod admission;
+pub mod executor;
 pub mod inventory;
 pub mod manifests;
 pub mod objects;

@@ -86,6 +86,18 @@ pub struct EngineSeen {
 pub struct EngineQueue {
     pub running: f64,
     pub waiting: f64,
+    /// The share of its key-value cache that is used; `None`: it does not say.
+    pub cache: Option<f64>,
+    /// What it has answered since it started; `None`: it does not say all of it.
+    pub answered: Option<Answered>,
+}
+
+/// Requests that were answered, with their tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Answered {
+    pub requests: u64,
+    pub prompts: u64,
+    pub answers: u64,
 }
 
 /// Turns what tenants ask for into what the kernel understands, with the catalogue and the sizing engine.

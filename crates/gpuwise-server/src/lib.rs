@@ -34,7 +34,9 @@ mod writer;
 
 pub use check::{Checked, Counted, check};
 pub use collect::{Collect, RightSize};
-pub use desk::{Desk, EngineQueue, EngineSeen, GpuSeen, Review, Sized, TrueSpeed, Watched};
+pub use desk::{
+    Answered, Desk, EngineQueue, EngineSeen, GpuSeen, Review, Sized, TrueSpeed, Watched,
+};
 pub use endpoints::{Endpoints, Replica};
 pub use engine::{EngineSettings, engine};
 pub use executor::{
@@ -48,6 +50,7 @@ pub use scaler::{
     Defined, Difference, Followed, Listening, ScalerError, ScalerSettings, Services, replayed,
     scaler,
 };
+pub use scaling::Rehearsal;
 pub use serve::{ExecutorKind, Said, ServeError, Settings, serve};
 pub use snapshots::{Made, SnapshotError, keep as keep_snapshot, snapshot};
 pub use stopping::told_to_end;

@@ -4,11 +4,12 @@ use super::{ReplicaRole, Scaling, Standing, because, observed, steps::steps};
 use crate::{Asked, Broker, Lease, Refusal};
 use gpuwise_scale::{
     cold::ColdStart,
-    controller::{Controller as _, Decision, Wanted},
+    controller::{Controller as _, Decision, TokensSeen, Wanted},
 };
 use gpuwise_units::Nanoseconds;
-use gpuwise_wire::broker::{
-    BrokerEvent, LoggedEvent, ScaleStep, ScaleVerb, ScaledDocument, SeenDocument,
+use gpuwise_wire::{
+    broker::{BrokerEvent, LoggedEvent, ScaleStep, ScaleVerb, ScaledDocument, SeenDocument},
+    scale::TokensSeenPart,
 };
 use std::collections::BTreeSet;
 
@@ -24,6 +25,9 @@ pub struct Look {
     pub queued: f64,
     pub engine_queued: Option<f64>,
     pub running: f64,
+    /// Tokens of what came, and the share of the key-value cache that is used; `None`: nobody knows.
+    pub tokens: Option<TokensSeen>,
+    pub cache: Option<f64>,
     /// Requests since counting began, and those of them that were late.
     pub requests: f64,
     pub late: f64,
@@ -141,6 +145,11 @@ impl Broker {
             queued: rounded(look.queued),
             engine_queued: look.engine_queued.map(rounded),
             running: rounded(look.running),
+            tokens: look.tokens.map(|tokens| TokensSeenPart {
+                prompts: rounded(tokens.prompts),
+                answers: rounded(tokens.answers),
+            }),
+            cache: look.cache.map(rounded),
             ready: count(ReplicaRole::Serving, &[Standing::Active]),
             starting: count(ReplicaRole::Serving, &[Standing::Coming, Standing::Parked]),
             warm: spares(&[Standing::Parked]),

@@ -13,14 +13,14 @@ mod steps;
 mod words;
 
 pub use events::Look;
-pub use rules::rules;
+pub use rules::{LatencyTargets, rules};
 pub use words::reason;
 
 use crate::{Broker, Lease, LeaseState, Refusal, lease_id};
 use gpuwise_domain::placement::JobId;
 use gpuwise_scale::{
     cold::ColdStart,
-    controller::{Because, Controller as _, Gpuwise, Observed, Rules},
+    controller::{Because, Controller as _, Gpuwise, Observed, Rules, TokensSeen},
 };
 use gpuwise_sched::world::Phase;
 use gpuwise_units::Nanoseconds;
@@ -50,6 +50,7 @@ gpuwise_units::named! {
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Scaling {
     controller: Gpuwise,
+    targets: LatencyTargets,
     /// Its leases, and since when each is for what.
     roles: BTreeMap<u32, (ReplicaRole, Nanoseconds)>,
     /// When it was looked at last.
@@ -73,9 +74,10 @@ enum Standing {
 }
 
 impl Scaling {
-    fn new(rules: Rules, first: u32, at: Nanoseconds) -> Self {
+    fn new(rules: Rules, targets: LatencyTargets, first: u32, at: Nanoseconds) -> Self {
         Self {
             controller: Gpuwise::new(rules),
+            targets,
             roles: [(first, (ReplicaRole::Serving, at))].into(),
             looked: None,
             last: None,
@@ -85,6 +87,11 @@ impl Scaling {
 
     pub const fn rules(&self) -> &Rules {
         self.controller.rules()
+    }
+
+    /// Beyond which requests are late that did not wait too long.
+    pub const fn targets(&self) -> LatencyTargets {
+        self.targets
     }
 
     /// What was decided last.
@@ -170,9 +177,11 @@ fn observed(now: Nanoseconds, seen: &SeenDocument) -> Observed {
         late: seen.late,
         // What starts take is learned of all of the model: see `Starts`.
         started: None,
-        // The daemon decides by requests.
-        tokens: None,
-        cache: None,
+        tokens: seen.tokens.map(|tokens| TokensSeen {
+            prompts: tokens.prompts,
+            answers: tokens.answers,
+        }),
+        cache: seen.cache,
     }
 }
 
@@ -251,10 +260,12 @@ impl Broker {
             .as_ref()
             .and_then(|one| one.scale.as_ref());
         // What was admitted can be read.
-        if let Some(rules) =
-            policy.and_then(|policy| rules(policy, &lease.ask, lease.size.as_ref()).ok())
-        {
-            let scaling = Scaling::new(rules, lease.number, at);
+        let read = policy.and_then(|policy| {
+            let rules = rules(policy, &lease.ask, lease.size.as_ref()).ok()?;
+            Some((rules, LatencyTargets::of(policy).ok()?))
+        });
+        if let Some((rules, targets)) = read {
+            let scaling = Scaling::new(rules, targets, lease.number, at);
             self.scaling.insert(lease.number, scaling);
         }
     }

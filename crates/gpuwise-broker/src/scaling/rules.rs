@@ -1,9 +1,12 @@
 //! A scaling policy as the controller takes it.
 
 use super::sleeps;
-use gpuwise_scale::controller::Rules;
+use gpuwise_scale::controller::{RequestTokens, Rules};
 use gpuwise_units::Nanoseconds;
-use gpuwise_wire::broker::{LeaseAsk, LeaseSize, SCALE_POLICY_SCHEMA, ScalePolicy};
+use gpuwise_wire::{
+    broker::{LeaseAsk, LeaseSize, SCALE_POLICY_SCHEMA, ScalePolicy},
+    scale::RequestTokensPart,
+};
 
 /// The shortest time between two decisions.
 const SHORTEST: Nanoseconds = Nanoseconds(1_000_000_000);
@@ -42,8 +45,9 @@ pub fn rules(
         min: policy.min.unwrap_or(usual.min),
         max: most,
         idle: time("idle", policy.idle.as_ref(), usual.idle)?,
-        tokens: None,
+        tokens: tokens(policy, size)?,
     };
+    LatencyTargets::of(policy)?;
     if rules.period < SHORTEST {
         return Err(("period", "expected 1 s or more".into()));
     }
@@ -76,6 +80,42 @@ fn rate(policy: &ScalePolicy, size: Option<&LeaseSize>) -> Result<f64, Wrong> {
         return Ok(rate);
     }
     Err(("rate", format!("{rate}: expected a number above 0")))
+}
+
+/// Tokens of a request of those that the rate counts: as said, else those that it was sized for with that rate.
+fn tokens(policy: &ScalePolicy, size: Option<&LeaseSize>) -> Result<Option<RequestTokens>, Wrong> {
+    let sized = || size.filter(|_| policy.rate.is_none())?.tokens;
+    let Some(RequestTokensPart { prompt, answer }) = policy.tokens.or_else(sized) else {
+        return Ok(None);
+    };
+    for (field, count) in [("tokens.prompt", prompt), ("tokens.answer", answer)] {
+        if !(count.is_finite() && count > 0.0) {
+            return Err((field, format!("{count}: expected a number above 0")));
+        }
+    }
+    Ok(Some(RequestTokens { prompt, answer }))
+}
+
+/// Beyond which a request is late that did not wait too long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
+pub struct LatencyTargets {
+    /// From when it came until its first token.
+    pub ttft: Option<Nanoseconds>,
+    /// From one token to the next, in the mean.
+    pub tpot: Option<Nanoseconds>,
+}
+
+impl LatencyTargets {
+    pub(super) fn of(policy: &ScalePolicy) -> Result<Self, Wrong> {
+        let of = |field, said: &Option<String>| {
+            let said = said.as_ref();
+            said.map(|_| time(field, said, Nanoseconds(0))).transpose()
+        };
+        Ok(Self {
+            ttft: of("ttft", &policy.ttft)?,
+            tpot: of("tpot", &policy.tpot)?,
+        })
+    }
 }
 
 fn time(

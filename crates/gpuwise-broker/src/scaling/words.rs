@@ -1,5 +1,6 @@
 //! Why a service has as many replicas as it has, for people.
 
+use gpuwise_scale::controller::CROWDED as FULL;
 use gpuwise_wire::broker::{GrantDocument, ScaledDocument};
 
 /// What it was given of GPUs of which more are wanted than there are.
@@ -24,7 +25,7 @@ pub fn reason(look: &ScaledDocument) -> String {
     let wished = wished.map_or((look.replicas, look.warm), |grant| {
         (grant.replicas, grant.warm)
     });
-    let (replicas, demand) = (wished.0, rate(look.demand));
+    let (replicas, demand) = (wished.0, demand(look));
     let covered = match wished.1 {
         0 => String::new(),
         warm => format!(
@@ -33,25 +34,18 @@ pub fn reason(look: &ScaledDocument) -> String {
         ),
     };
     let why = match look.because.as_str() {
-        "demand" => format!("{demand} requests/s need {replicas}"),
-        "queue" => format!(
-            "{demand} requests/s, and {} requests that wait{}, need {replicas}",
-            look.seen.queued,
-            match look.seen.engine_queued {
-                Some(own) if own > 0.0 => format!(" ({own} of them in engines' queues)"),
-                _ => String::new(),
-            }
-        ),
-        "band" => format!("{demand} requests/s: {replicas} stay, since a change would not pay"),
-        "hold" => format!(
-            "{replicas} were needed within the last two minutes; {demand} requests/s come now"
-        ),
+        "demand" => format!("{demand} need {replicas}"),
+        "queue" => format!("{demand}, and {}, need {replicas}", waits(look)),
+        "band" => format!("{demand}: {replicas} stay, since a change would not pay"),
+        "hold" => {
+            format!("{replicas} were needed within the last two minutes; {demand} come now")
+        }
         "no_metrics" => format!("what comes is not known: {replicas} stay as they are"),
         "not_ready" => format!(
             "replicas have been starting for too long: no more than {replicas} are asked for"
         ),
-        "min" => format!("the policy's least is {replicas}; {demand} requests/s come"),
-        "max" => format!("the policy's most is {replicas}; {demand} requests/s come"),
+        "min" => format!("the policy's least is {replicas}; {demand} come"),
+        "max" => format!("the policy's most is {replicas}; {demand} come"),
         "idle" => "nothing has come for as long as the policy says".into(),
         other => other.to_owned(),
     };
@@ -63,6 +57,33 @@ pub fn reason(look: &ScaledDocument) -> String {
         Some(refused) => format!("{why}{covered}; no more could be asked for: {refused}"),
         None => format!("{why}{covered}"),
     }
+}
+
+/// What comes; where tokens are known it is so many requests by them, and not by their number.
+fn demand(look: &ScaledDocument) -> String {
+    let demand = rate(look.demand);
+    match (&look.seen.tokens, look.seen.arrived) {
+        (Some(tokens), Some(arrived)) => format!(
+            "{demand} requests/s by tokens ({} of prompts and {} of answers with {} requests since it was looked at)",
+            rate(tokens.prompts),
+            rate(tokens.answers),
+            rate(arrived)
+        ),
+        _ => format!("{demand} requests/s"),
+    }
+}
+
+/// What of a queue there is.
+fn waits(look: &ScaledDocument) -> String {
+    let own = look.seen.engine_queued.filter(|own| *own > 0.0);
+    let own = own.map_or_else(String::new, |own| {
+        format!(" ({own} of them in engines' queues)")
+    });
+    let full = look.seen.cache.filter(|used| *used > FULL);
+    let full = full.map_or_else(String::new, |used| {
+        format!(", with KV caches {:.0} % full", used * 100.0)
+    });
+    format!("{} requests that wait{own}{full}", look.seen.queued)
 }
 
 fn rate(rate: f64) -> String {

@@ -19,6 +19,7 @@ fn size(words: &str) -> LeaseSize {
         command: String::new(),
         replicas: 1,
         sustained: None,
+        tokens: None,
     }
 }
 

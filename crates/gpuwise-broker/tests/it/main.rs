@@ -12,6 +12,7 @@ mod months;
 mod operated;
 mod pooled;
 mod pools;
+mod scaled_by_tokens;
 mod scaling;
 mod starts;
 mod support;

@@ -8,7 +8,10 @@ use gpuwise_account::{
 };
 use gpuwise_broker::{Broker, LeaseState, Look, Observation, ReplicaRole};
 use gpuwise_units::Nanoseconds;
-use gpuwise_wire::broker::{BrokerEvent, ScalePolicy, ServiceAsk};
+use gpuwise_wire::{
+    broker::{BrokerEvent, ScalePolicy, ServiceAsk},
+    scale::RequestTokensPart,
+};
 
 fn policy() -> ScalePolicy {
     ScalePolicy {
@@ -261,6 +264,17 @@ fn a_policy_that_cannot_be_is_named() {
         ("wait", with(|one| one.wait = Some("2".into()))),
         ("period", with(|one| one.period = Some("10ms".into()))),
         ("warm_cost", with(|one| one.warm_cost = Some(0.1))),
+        ("ttft", with(|one| one.ttft = Some("1".into()))),
+        ("tpot", with(|one| one.tpot = Some("0s".into()))),
+        (
+            "tokens.answer",
+            with(|one| {
+                one.tokens = Some(RequestTokensPart {
+                    prompt: 1000.0,
+                    answer: 0.0,
+                })
+            }),
+        ),
         (
             "schema",
             with(|one| one.schema = Some("gpuwise.policy/v1".into())),

@@ -37,7 +37,7 @@ impl GpusAsked {
 }
 
 /// Resources that count GPUs as whole ones.
-const WHOLE: [&str; 4] = [
+pub(crate) const WHOLE: [&str; 4] = [
     "nvidia.com/gpu",
     "nvidia.com/gpu.shared",
     "amd.com/gpu",

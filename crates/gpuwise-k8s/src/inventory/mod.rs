@@ -28,6 +28,7 @@ pub use devices::{Claim, Class, DeviceId, Got, Slice, Template};
 pub use findings::{Finding, FindingKind};
 pub use fits::Unfit;
 pub use fold::{Change, Fold};
+pub(crate) use gpus::WHOLE as WHOLE_GPUS;
 pub use gpus::{DevicesAsked, GpusAsked};
 pub use held::Held;
 pub use kinds::Kind;

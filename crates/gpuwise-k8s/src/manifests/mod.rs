@@ -6,6 +6,7 @@ mod tests;
 mod yaml;
 
 pub use rights::{Right, Scope, rights, rights_table};
+pub(crate) use yaml::documents;
 pub use yaml::{NoManifest, read};
 
 use crate::{

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 /// Documents, each after a line of three dashes.
-pub(super) fn documents(all: &[Value]) -> String {
+pub(crate) fn documents(all: &[Value]) -> String {
     let mut out = String::new();
     for one in all {
         out.push_str("---\n");

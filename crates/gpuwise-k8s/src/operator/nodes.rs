@@ -36,7 +36,10 @@ impl Looks {
                 self.stage(term, seen, &node, stage, plan).await;
             }
         }
-        self.cut.retain(|_, at| at.elapsed() < SETTLES);
+        // Who comes under the name of a node that left is another.
+        let is_there = |name: &str| seen.nodes.iter().any(|node| node.name == name);
+        self.cut
+            .retain(|name, at| at.elapsed() < SETTLES && is_there(name));
         // One at a time, also while no watch has shown the last.
         let last = self.cut.values().any(|at| at.elapsed() < SHOWN);
         let settled = |node: &str| !last && !self.cut.contains_key(node);

@@ -31,7 +31,7 @@ pub struct ConnectError {
 
 impl ConnectError {
     /// This machine has no room for what watches.
-    pub(super) fn of_machine(error: std::io::Error) -> Self {
+    pub(crate) fn of_machine(error: std::io::Error) -> Self {
         failed("a cluster cannot be watched from here", None, error)
     }
 

@@ -16,6 +16,9 @@ pub use rules::{RequestTokens, Rules};
 use gpuwise_units::Nanoseconds;
 use serde::{Deserialize, Serialize};
 
+/// Beyond such a share of the cache that is used, what runs is a queue: engines take nothing more, or evict.
+pub const CROWDED: f64 = 0.9;
+
 /// What a controller sees of a service when it is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Observed {

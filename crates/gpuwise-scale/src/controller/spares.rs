@@ -32,6 +32,11 @@ const BEYOND: f64 = 3.0;
 const DAYS: usize = 7;
 const DAY: u64 = 86_400_000_000_000;
 
+/// Demand of which little is known may double within so many seconds; with hours it has shown what it does.
+const DOUBLES: f64 = 360.0;
+const UNKNOWN_HOURS: f64 = 4.0;
+const HOUR: f64 = 3600.0e9;
+
 /// The part of a range that is enough: where less is there, all of it is covered again.
 const SOME: f64 = 0.7;
 
@@ -132,8 +137,18 @@ impl Cover {
         self.stretch = (self.stretch * libm::exp(moved)).clamp(LEAST_STRETCH, MOST_STRETCH);
     }
 
-    /// Requests a second that are to be covered until one that is started now serves.
-    pub(super) fn demand(&self, start: Nanoseconds, now: f64) -> Covered {
+    /// How far demand may rise beyond what is expected before anything is known of it: exponentially until one that
+    /// is started at the next reading serves, and the less the longer it was looked at.
+    fn unknown(&self, start: Nanoseconds, point: f64) -> f64 {
+        let period = self.forecaster.settings().period;
+        let horizon = start.seconds().get() + period.seconds().get();
+        let hours = self.forecaster.readings().0 as f64 * period.0 as f64 / HOUR;
+        point * (libm::exp2(horizon / DOUBLES) - 1.0) * libm::exp(-hours / UNKNOWN_HOURS)
+    }
+
+    /// Requests a second that are to be covered until one that is started now serves; `spares`: whether replicas can be
+    /// warm, and cover what nobody has seen yet for little.
+    pub(super) fn demand(&self, start: Nanoseconds, now: f64, spares: bool) -> Covered {
         let period = self.forecaster.settings().period.0;
         // A start that turns out hardly longer than was known needs no further forecast.
         let needed = (start.0 + period - period / HARDLY).div_ceil(period);
@@ -149,7 +164,13 @@ impl Cover {
         };
         let range = (one.highest_at(LEVEL) - one.point).max(0.0);
         let most = self.peaks.iter().copied().fold(now, f64::max) * BEYOND;
-        let reaches = |part: f64| (one.point + part * self.stretch * range).min(most);
+        let unknown = if spares {
+            self.unknown(start, one.point)
+        } else {
+            0.0
+        };
+        let range = (self.stretch * range).max(unknown);
+        let reaches = |part: f64| (one.point + part * range).min(most);
         Covered {
             all: reaches(1.0),
             some: reaches(SOME),

@@ -1,6 +1,6 @@
 //! Whether a service is ready: every worker answers 200 where it says that it does.
 
-use gpuwise_units::Nanoseconds;
+use gpuwise_broker::Readiness;
 use gpuwise_wire::broker::ServiceAsk;
 use std::{
     io::{BufRead as _, BufReader, Write as _},
@@ -8,9 +8,6 @@ use std::{
     thread,
     time::{Duration, Instant},
 };
-
-/// How long it may take, where nobody says.
-const USUAL: Duration = Duration::from_mins(10);
 
 /// Between two questions.
 const STEP: Duration = Duration::from_millis(100);
@@ -36,13 +33,10 @@ pub(in crate::executor) struct Asking {
 
 impl Asking {
     pub(in crate::executor) fn of(service: &ServiceAsk) -> Self {
-        let within = service
-            .ready_within
-            .as_ref()
-            .and_then(|text| text.parse::<Nanoseconds>().ok());
+        let Readiness { path, within } = Readiness::of(service);
         Self {
-            path: service.health.clone().unwrap_or_else(|| "/health".into()),
-            within: within.map_or(USUAL, |span| Duration::from_nanos(span.0)),
+            path,
+            within: Duration::from_nanos(within.0),
         }
     }
 

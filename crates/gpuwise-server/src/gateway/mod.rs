@@ -80,16 +80,18 @@ async fn complete(call: Call, path: &'static str) -> Result<Response, Problem> {
     let body = count::with_usage(&call.body, stream);
     let mut failed = Vec::new();
     let mut waiting = comes(&call, &ask.model);
+    let mut judged = None;
     loop {
         let (lease, slot) = find(&call, &ask.model, prefix, &failed).await?;
         if let Some(waiting) = waiting.take() {
-            waiting.sent(call.now());
+            judged = waiting.sent(call.now());
         }
         let address = slot.address().to_owned();
-        let started = call.shared.traffic.begins(lease, call.now());
+        let mut started = call.shared.traffic.begins(lease, call.now());
         let asked = request(&call, &address, path, body.text.clone())?;
         match call.shared.client.request(asked).await {
             Ok(response) => {
+                started.judged_by(judged.take());
                 return Ok(relay::relay(response, started, slot, body.added, stream).await);
             }
             // Nothing was sent: another replica may be well.
@@ -107,9 +109,8 @@ pub(crate) async fn pick(call: &Call) -> Result<InFlight, Problem> {
     let ask: CompletionAsk = call.document()?;
     let waiting = comes(call, &ask.model);
     let (_, slot) = find(call, &ask.model, pick::prefix(&ask), &[]).await?;
-    if let Some(waiting) = waiting {
-        waiting.sent(call.now());
-    }
+    // What becomes of it the other gateway sees.
+    drop(waiting.map(|waiting| waiting.sent(call.now())));
     Ok(slot)
 }
 
@@ -120,9 +121,9 @@ fn comes(call: &Call, model: &str) -> Option<demand::Waiting> {
         .serving(model)
         .filter(|lease| call.sees(&lease.ask.tenant));
     let (service, scaling) = own.find_map(|lease| broker.scaling_of(lease))?;
-    let wait = scaling.rules().wait;
+    let late = call.now() + scaling.rules().wait;
     let demand = &call.shared.demand;
-    Some(demand.comes(service, call.now(), wait))
+    Some(demand.comes(service, late, scaling.targets()))
 }
 
 fn request(

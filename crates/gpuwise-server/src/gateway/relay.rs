@@ -64,7 +64,12 @@ pub(super) async fn relay(
     answer
 }
 
-async fn whole(response: hyper::Response<Incoming>, started: Started, slot: InFlight) -> Response {
+async fn whole(
+    response: hyper::Response<Incoming>,
+    mut started: Started,
+    slot: InFlight,
+) -> Response {
+    started.whole();
     let good = response.status().is_success();
     let mut counted = Counted::new(started);
     let body = Body::new(response.into_body());

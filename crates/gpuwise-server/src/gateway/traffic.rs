@@ -1,6 +1,7 @@
 //! What goes through the gateway: requests, tokens, latencies, and when a service was last asked.
 
-use super::count::Tokens;
+use super::{count::Tokens, demand::Judged};
+use crate::desk::Answered;
 use gpuwise_units::Nanoseconds;
 use gpuwise_wire::broker::{LatencyHistogram, ServiceUse};
 use std::{
@@ -44,12 +45,24 @@ pub(crate) struct Tally {
     pub(crate) completion: u64,
     /// Requests whose engine did not say its tokens: pieces of answers are counted for them, no prompts.
     pub(crate) uncounted: u64,
+    /// Requests whose engine said their tokens, and pieces of answers of the others.
+    told: u64,
+    pieces: u64,
     pub(crate) ttft: Latencies,
     /// When it was last asked, or answered last.
     pub(crate) last: Nanoseconds,
 }
 
 impl Tally {
+    /// Requests whose tokens are known.
+    pub(crate) const fn answered(&self) -> Answered {
+        Answered {
+            requests: self.told,
+            prompts: self.prompt,
+            answers: self.completion.saturating_sub(self.pieces),
+        }
+    }
+
     /// As telemetry has it.
     pub(crate) fn counted(&self) -> ServiceUse {
         let below = [0].iter().chain(&self.ttft.counts);
@@ -92,6 +105,7 @@ impl Traffic {
             since: Instant::now(),
             now,
             first: None,
+            judged: None,
         }
     }
 
@@ -114,15 +128,32 @@ pub(crate) struct Started {
     now: Nanoseconds,
     /// Seconds until the first piece of the answer.
     first: Option<f64>,
+    /// Whether it is late, where its service says what late is.
+    judged: Option<Judged>,
 }
 
 impl Started {
+    pub(super) fn judged_by(&mut self, judged: Option<Judged>) {
+        self.judged = judged;
+    }
+
     pub(super) fn first(&mut self) {
         self.first = Some(self.since.elapsed().as_secs_f64());
+        if let Some(judged) = &mut self.judged {
+            judged.first();
+        }
+    }
+
+    /// Its answer comes whole: when its first token came nobody knows.
+    pub(super) fn whole(&mut self) {
+        self.judged = None;
     }
 
     /// It has ended; `tokens` as the engine said.
     pub(super) fn over(self, tokens: Option<Tokens>, pieces: u64, good: bool) {
+        if let Some(judged) = self.judged {
+            judged.over(tokens.map_or(pieces, |tokens| tokens.completion));
+        }
         let mut all = self.traffic.lock();
         let tally = all.entry(self.lease).or_default();
         tally.open = tally.open.saturating_sub(1);
@@ -135,9 +166,11 @@ impl Started {
             Some(tokens) => {
                 tally.prompt += tokens.prompt;
                 tally.completion += tokens.completion;
+                tally.told += 1;
             }
             None if pieces > 0 => {
                 tally.completion += pieces;
+                tally.pieces += pieces;
                 tally.uncounted += 1;
             }
             None => {}

@@ -105,7 +105,7 @@ pub(crate) struct Shared {
     /// What is asked of services that follow demand.
     pub(crate) demand: gateway::Demand,
     /// What comes to simulated services, by the names under which they serve.
-    pub(crate) rehearsed: Vec<(String, gpuwise_scale::fluid::Demand)>,
+    pub(crate) rehearsed: Vec<(String, crate::scaling::Rehearsal)>,
     /// Bytes of each node's memory in which weights may lie.
     pub(crate) warm_memory: u64,
     pub(crate) standing: Standing,

@@ -40,6 +40,7 @@ pub(super) fn answer(broker: &Broker, lease: &Lease) -> Option<ScalingAnswer> {
         warm: last.map_or(0, |last| last.warm),
         because: last.map_or_else(|| "min".into(), |last| last.because.clone()),
         reason: last.map_or_else(|| "it was not looked at yet".into(), scale_reason),
+        seen: last.map(|last| last.seen.clone()),
         members: members(broker, scaling),
         decisions: scaling.changes().rev().map(decision).collect(),
         return_p99: return_p99(broker, scaling),

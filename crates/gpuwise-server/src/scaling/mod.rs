@@ -1,12 +1,15 @@
 //! Services that follow demand: what was seen of each goes to the writer, once a period.
 
 mod engines;
+mod lengths;
 mod rehearsed;
 
 use crate::{http::Shared, message::Command, standing::Gate};
 use engines::Queued;
 use gpuwise_broker::{Broker, LeaseState, Look, Scaling};
 use gpuwise_units::Nanoseconds;
+use lengths::{Counted, Lengths};
+pub use rehearsed::Rehearsal;
 use rehearsed::Rehearsed;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -82,6 +85,7 @@ fn next(shared: &Shared) -> Duration {
 struct Seen {
     /// When, and requests that had come by then.
     services: BTreeMap<u32, (Nanoseconds, u64)>,
+    lengths: BTreeMap<u32, Lengths>,
     rehearsed: BTreeMap<u32, Rehearsed>,
 }
 
@@ -118,19 +122,21 @@ impl Seen {
                         ready(broker, scaling),
                     )
                 }
-                None => asked(
-                    shared,
-                    (service, scaling),
-                    before.map(|(_, arrived)| arrived),
-                    queues.get(&service),
-                ),
+                None => {
+                    let engines = queues.get(&service);
+                    let lengths = self.lengths.entry(service).or_default();
+                    lengths.note(now, counted(shared, scaling, engines));
+                    let before = before.map(|(_, arrived)| arrived);
+                    asked(shared, (service, scaling), before, engines, lengths)
+                }
             };
             let arrived = shared.demand.of(service).arrived;
             self.services.insert(service, (now, arrived));
             looks.push(look);
         }
-        self.services
-            .retain(|service, _| broker.lease(*service).is_some_and(|one| one.over.is_none()));
+        let there = |service: &u32| broker.lease(*service).is_some_and(|one| one.over.is_none());
+        self.services.retain(|service, _| there(service));
+        self.lengths.retain(|service, _| there(service));
         looks
     }
 }
@@ -146,12 +152,30 @@ fn ready(broker: &Broker, scaling: &Scaling) -> u32 {
     u32::try_from(active.count()).unwrap_or(u32::MAX)
 }
 
+/// What replicas of a service have answered.
+fn counted(shared: &Shared, scaling: &Scaling, engines: Option<&Queued>) -> Vec<Counted> {
+    let each = scaling.replicas().map(|(lease, _)| {
+        let tally = shared.traffic.of(lease);
+        let said = engines.into_iter().flat_map(|one| &one.answered);
+        let own = said.filter(|(of, ..)| *of == lease);
+        Counted {
+            lease,
+            gateway: tally.map(|tally| tally.answered()).unwrap_or_default(),
+            engines: own
+                .map(|(_, address, said)| (address.clone(), *said))
+                .collect(),
+        }
+    });
+    each.collect()
+}
+
 /// What the gateway saw of a service. What came before this daemon began to look, nobody knows.
 fn asked(
     shared: &Shared,
     (service, scaling): (u32, &Scaling),
     before: Option<u64>,
     engines: Option<&Queued>,
+    lengths: &Lengths,
 ) -> Look {
     let counted = shared.demand.of(service);
     let open = |lease: u32| shared.traffic.of(lease).map_or(0, |tally| tally.open);
@@ -167,9 +191,13 @@ fn asked(
     let waiting = engines.map(|said| said.waiting);
     let sent = running as f64 - waiting.unwrap_or(0.0);
     let batched = engines.map_or(sent, |said| said.running.max(sent)).max(0.0);
+    let arrived = before.map(|before| counted.arrived.saturating_sub(before) as f64);
+    let by_tokens = arrived.filter(|_| scaling.rules().tokens.is_some());
     Look {
         service,
-        arrived: before.map(|before| counted.arrived.saturating_sub(before) as f64),
+        arrived,
+        tokens: by_tokens.and_then(|arrived| lengths.of(arrived)),
+        cache: engines.and_then(Queued::cache),
         queued: counted.waiting as f64 + waiting.unwrap_or(0.0),
         engine_queued: waiting,
         running: batched,

@@ -6,11 +6,11 @@ use crate::{
     http::{TlsError, TlsFiles},
     oidc::{OidcError, OidcSettings},
     redfish,
+    scaling::Rehearsal,
     writer::Stopped,
 };
-use gpuwise_broker::Broken;
+use gpuwise_broker::{Broken, MakesExecutor};
 use gpuwise_domain::placement::{Event, Fleet};
-use gpuwise_scale::fluid::Demand;
 use gpuwise_store::StoreError;
 use gpuwise_wire::broker::PolicyDocument;
 use std::{
@@ -57,18 +57,20 @@ pub struct Settings {
     /// What cuts the GPUs of this machine; `None`: there is no driver.
     pub driver: Option<Arc<dyn Cutter>>,
     /// What comes to simulated services that follow demand, by the names under which they serve.
-    pub rehearsed: Vec<(String, Demand)>,
+    pub rehearsed: Vec<(String, Rehearsal)>,
     /// Bytes of each node's memory in which weights of popular models may lie; 0: none.
     pub warm_memory: u64,
     /// How telemetry of services is collected, and what is done with it.
     pub collect: Collect,
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub enum ExecutorKind {
     Simulated(Delays),
     Local,
     Slurm(SlurmSettings),
+    /// One that another crate makes.
+    Made(Arc<dyn MakesExecutor>),
 }
 
 /// What a daemon says of itself.
@@ -125,6 +127,8 @@ pub enum ServeError {
     Tls(#[from] TlsError),
     #[error("what runs at Slurm cannot be kept")]
     Slurm(#[source] io::Error),
+    #[error("its executor cannot be started")]
+    Executor(#[source] io::Error),
     #[error("the writer ended unexpectedly")]
     Writer,
 }

@@ -10,7 +10,7 @@ use crate::{
     collect::Collector,
     desk::Desk,
     endpoints::Endpoints,
-    executor::{Composed, Executor, Local, Simulated, Slurm},
+    executor::{Composed, Daemon, Executor, Local, Simulated, Slurm},
     gateway,
     http::{self, Shared},
     lead,
@@ -62,6 +62,10 @@ fn executor_of(
         ExecutorKind::Slurm(how) => {
             let slurm = Slurm::new(how.clone(), place, sender, endpoints);
             Box::new(slurm.map_err(ServeError::Slurm)?)
+        }
+        ExecutorKind::Made(made) => {
+            let host = Arc::new(Daemon { sender, endpoints });
+            made.make(place, host).map_err(ServeError::Executor)?
         }
     };
     let Some(compose) = &settings.compose else {

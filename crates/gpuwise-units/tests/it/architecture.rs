@@ -155,7 +155,12 @@ const PLACES: &[Place] = &[
     Place {
         name: "gpuwise-k8s",
         ring: Ring::Edge,
-        may_name: &["gpuwise-read", "gpuwise-sched", "gpuwise-wire"],
+        may_name: &[
+            "gpuwise-broker",
+            "gpuwise-read",
+            "gpuwise-sched",
+            "gpuwise-wire",
+        ],
     },
     // Nothing but fuzzing names it.
     Place {

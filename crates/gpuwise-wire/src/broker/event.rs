@@ -385,4 +385,7 @@ pub struct LeaseSize {
     /// Most requests a second that are sustained.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sustained: Option<f64>,
+    /// Tokens of a request of those, in the mean.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<crate::scale::RequestTokensPart>,
 }

@@ -1,5 +1,6 @@
 //! Services that follow demand: the policy they are scaled by, what was seen, what was decided.
 
+use crate::scale::{RequestTokensPart, TokensSeenPart};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -22,12 +23,23 @@ pub struct ScalePolicy {
     /// Requests a second that a replica serves within the SLO; left out: what the lease was sized for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<f64>,
+    /// Tokens of a request of those that `rate` counts: demand is as many such requests as its prompts, or its
+    /// answers, are worth, whichever is more. Left out: those of the traffic that the lease was sized for, where the
+    /// rate is its size's too; else requests are counted, whatever their length.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<RequestTokensPart>,
     /// Share of requests that are to be in time, such as 0.99 (usual).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub objective: Option<f64>,
     /// How long a request may wait before it is late; left out: `2s`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wait: Option<String>,
+    /// A request is late, too, whose first token comes later than this after it came, or whose further tokens take
+    /// longer than this in the mean, such as `1s` and `50ms`. Of streams alone: an answer that comes whole says neither.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ttft: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tpot: Option<String>,
     /// From nothing until a replica serves, nine times of ten; left out: `180s`. It is learned from starts that are seen.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start: Option<String>,
@@ -59,6 +71,12 @@ pub struct SeenDocument {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub engine_queued: Option<f64>,
     pub running: f64,
+    /// Tokens of the requests that came, as many each as those had that ended lately; left out: nobody counts them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<TokensSeenPart>,
+    /// The share of the key-value cache that is used, in the mean of the engines that say it; left out: none does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache: Option<f64>,
     /// Replicas that serve, that start or wake, that are warm, and that are on the way to be.
     pub ready: u32,
     pub starting: u32,
@@ -172,6 +190,9 @@ pub struct ScalingAnswer {
     /// The rule that they come from, and in words.
     pub because: String,
     pub reason: String,
+    /// What was seen when that was decided.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seen: Option<SeenDocument>,
     /// All its replicas.
     pub members: Vec<ReplicaAnswer>,
     /// Decisions that changed something, the newest first: the last twenty.

@@ -61,6 +61,7 @@ mod runs;
 #[cfg(feature = "serve")]
 mod scale;
 mod scaled;
+mod scaled_by_tokens;
 #[cfg(all(feature = "database", feature = "bench"))]
 mod schemas;
 #[cfg(feature = "serve")]

@@ -13,6 +13,7 @@ use gpuwise_broker::{Broker, Lease, Refusal};
 use gpuwise_domain::{
     deployment::Deployment,
     placement::{GpuKind, Job, Kinds, Queue, Quota},
+    workload::Workload,
 };
 use gpuwise_probe::prometheus::Client;
 use gpuwise_read::fleet::{read_ask, read_quota};
@@ -26,6 +27,7 @@ use gpuwise_wire::{
         LeaseAsk, LeaseSize, ObjectiveDocument, PolicyDocument, ServiceAsk, ServiceUse, SloAsk,
         TenantAsk,
     },
+    scale::RequestTokensPart,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -341,6 +343,14 @@ fn said(ask: &LeaseAsk, fields: &mut toml::Table) {
     fields.insert("preemptible".into(), said);
 }
 
+/// Tokens of a request of the traffic that a model was sized for, in the mean.
+fn tokens_of(workload: &Workload) -> RequestTokensPart {
+    RequestTokensPart {
+        prompt: workload.lengths.input.mean,
+        answer: workload.lengths.output.mean,
+    }
+}
+
 /// How a model was sized, as answers say it.
 pub(super) fn size_of(planned: &Planned) -> LeaseSize {
     let found = &planned.saved.deployment;
@@ -349,6 +359,7 @@ pub(super) fn size_of(planned: &Planned) -> LeaseSize {
         command: planned.command.clone(),
         replicas: found.layout.replicas,
         sustained: Some(found.headroom.rate).filter(|rate| rate.is_finite()),
+        tokens: planned.saved.workload.as_ref().map(tokens_of),
     }
 }
 

@@ -8,6 +8,7 @@ mod lease;
 mod machine;
 mod monitor;
 mod place;
+mod pods;
 mod policy;
 mod prices;
 mod proposal;

@@ -5,6 +5,7 @@ use super::{
     desk::AppDesk,
     machine::{self, DriverFlags, Machine},
     place,
+    pods::PodFlags,
     said::tell,
     slurm::SlurmFlags,
 };
@@ -24,8 +25,8 @@ use clap::{Args, ValueEnum};
 use gpuwise_domain::placement::{Event, Fleet, resource_block_of};
 use gpuwise_scale::fluid::Demand;
 use gpuwise_server::{
-    Collect, Delays, ExecutorKind, OidcSettings, RightSize, Said, ServeError, Settings, TlsFiles,
-    TrueSpeed, redfish::Settings as Composer, serve,
+    Collect, Delays, ExecutorKind, OidcSettings, Rehearsal, RightSize, Said, ServeError, Settings,
+    TlsFiles, TrueSpeed, redfish::Settings as Composer, serve,
 };
 use gpuwise_store::StoreError;
 use gpuwise_units::{Bytes, Nanoseconds};
@@ -99,8 +100,8 @@ pub struct Serve {
     /// llama-3.1-8b=0.8 for one model; repeat
     #[arg(long, value_name = "[MODEL=]N", help_heading = "Services")]
     true_speed: Vec<String>,
-    /// Requests come to a simulated service that follows demand as in this trace of rates, such as
-    /// llama=traffic.csv, from when it is asked for; repeat
+    /// Requests come to a simulated service that follows demand as in this trace of rates, or of requests with their
+    /// tokens, such as llama=traffic.csv, from when it is asked for; repeat
     #[arg(long, value_name = "MODEL=FILE", help_heading = "Services")]
     rehearse: Vec<String>,
     /// Memory of each node in which weights of popular models may lie, so that they start sooner, such as 256GiB
@@ -188,6 +189,8 @@ pub struct Serve {
     telemetry: ServerFlags,
     #[command(flatten, next_help_heading = "Slurm")]
     slurm: SlurmFlags,
+    #[command(flatten, next_help_heading = "Kubernetes")]
+    pods: PodFlags,
     /// Who composes hosts of pooled GPUs: redfish=URL, such as `redfish=https://fabric.example:8443`; what runs there
     /// is the executor's
     #[arg(long, value_name = "redfish=URL", help_heading = "Composed GPUs")]
@@ -214,6 +217,8 @@ enum ExecutorName {
     Local,
     /// Jobs of a Slurm cluster, whose nodes the fleet file names
     Slurm,
+    /// Pods of a Kubernetes cluster, whose nodes the fleet file names
+    Kubernetes,
 }
 
 /// What becomes of sizes that are wrong.
@@ -367,6 +372,11 @@ fn checked(flags: &Serve) -> anyhow::Result<()> {
             .hint("sinfo --json > nodes.json; gpuwise fleet import nodes.json -o fleet.toml; then --fleet fleet.toml")
             .into());
     }
+    let pods = flags.executor == ExecutorName::Kubernetes;
+    let named = flags.fleet.is_some() || flags.store.is_some();
+    flags
+        .pods
+        .checked(pods, named, flags.warm_memory.is_some())?;
     if flags.compose.is_none() && (flags.redfish.said() || flags.compose_every != LOOKS) {
         return Err(
             Problem::new("--redfish-… and --compose-every: nothing is composed")
@@ -397,7 +407,9 @@ fn settings_of(context: &Context, flags: &Serve) -> anyhow::Result<Settings> {
         None => default_store()?,
     };
     let machine = match flags.executor {
-        ExecutorName::Simulated | ExecutorName::Slurm => flags.driver.of_nothing()?,
+        ExecutorName::Simulated | ExecutorName::Slurm | ExecutorName::Kubernetes => {
+            flags.driver.of_nothing()?
+        }
         ExecutorName::Local => flags.driver.load()?,
     };
     let (found, policy) = fleet_and_policy(context, flags, machine.as_deref())?;
@@ -421,6 +433,7 @@ fn settings_of(context: &Context, flags: &Serve) -> anyhow::Result<Settings> {
             }),
             ExecutorName::Local => ExecutorKind::Local,
             ExecutorName::Slurm => ExecutorKind::Slurm(flags.slurm.settings()?),
+            ExecutorName::Kubernetes => flags.pods.executor()?,
         },
         tenant_requests: Some(flags.tenant_requests).filter(|most| *most > 0),
         speed: flags.speed,
@@ -469,7 +482,7 @@ fn oidc(flags: &Serve) -> Option<OidcSettings> {
 }
 
 /// What comes to simulated services.
-fn rehearsed(flags: &Serve) -> anyhow::Result<Vec<(String, Demand)>> {
+fn rehearsed(flags: &Serve) -> anyhow::Result<Vec<(String, Rehearsal)>> {
     if !flags.rehearse.is_empty() && flags.executor != ExecutorName::Simulated {
         return Err(Problem::new("--rehearse is of simulated services")
             .hint("leave it out, or use --executor simulated")
@@ -489,12 +502,16 @@ fn rehearsed(flags: &Serve) -> anyhow::Result<Vec<(String, Demand)>> {
                 Problem::new(format!("--rehearse {text:?}: there is no series in it")).into(),
             );
         };
-        let known = regular.readings.iter().map(|rate| rate.unwrap_or(0.0));
-        let demand = Demand {
+        let demand = |readings: &[Option<f64>]| Demand {
             period: regular.period.seconds().get(),
-            rates: known.collect(),
+            rates: readings.iter().map(|rate| rate.unwrap_or(0.0)).collect(),
         };
-        Ok((model.to_owned(), demand))
+        let tokens = series::tokens(Path::new(file))?;
+        let comes = Rehearsal {
+            requests: demand(&regular.readings),
+            tokens: tokens.map(|[_, prompts, answers]| (demand(&prompts), demand(&answers))),
+        };
+        Ok((model.to_owned(), comes))
     };
     flags.rehearse.iter().map(read).collect()
 }

@@ -142,14 +142,7 @@ fn wrong(error: DriveError<anyhow::Error>) -> anyhow::Error {
     match error {
         DriveError::Given(error) => error,
         DriveError::Trouble(trouble) => of(&trouble).into(),
-        DriveError::Connect(error) => {
-            let problem = Problem::new(error.problem.clone());
-            let problem = error.hint.iter().fold(problem, Problem::hint);
-            match error.why() {
-                Some(why) => problem.because(anyhow::Error::msg(why)).into(),
-                None => problem.into(),
-            }
-        }
+        DriveError::Connect(error) => Problem::of_cluster(&error).into(),
         DriveError::Runtime(error) => Problem::new("cannot start the watches")
             .because(error)
             .into(),

@@ -100,7 +100,8 @@ pub(super) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
     let save = flags.save.as_deref().map(Pending::new).transpose()?;
     let plan = planned(flags, context.app.seed)?;
     if let Some(file) = save {
-        file.finish(&super::policy::of(&plan))?;
+        let saved = simulation::read(&flags.deployment)?;
+        file.finish(&super::policy::of(&plan, &saved))?;
     }
     Shown {
         name: AnswerName::ScalePlan,

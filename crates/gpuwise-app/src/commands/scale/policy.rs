@@ -1,20 +1,29 @@
 //! The policy by which a broker scales a service as it was planned.
 
-use gpuwise_domain::scale::ScalePlan;
+use gpuwise_domain::{deployment::Saved, scale::ScalePlan};
 use gpuwise_units::Nanoseconds;
-use gpuwise_wire::broker::{SCALE_POLICY_SCHEMA, ScalePolicy};
+use gpuwise_wire::{
+    broker::{SCALE_POLICY_SCHEMA, ScalePolicy},
+    scale::RequestTokensPart,
+};
 
 /// Replicas beyond those that the trace needed: a policy's most is there for mistakes, not for rises.
 const ROOM: u32 = 2;
 
-/// As a JSON document.
-pub(super) fn of(plan: &ScalePlan) -> String {
+/// As a JSON document; `saved` is the deployment that was planned.
+pub(super) fn of(plan: &ScalePlan, saved: &Saved) -> String {
+    let lengths = saved.workload.as_ref().map(|workload| &workload.lengths);
+    let tokens = lengths.map(|lengths| RequestTokensPart {
+        prompt: rounded(lengths.input.mean),
+        answer: rounded(lengths.output.mean),
+    });
     let most = (plan.most + plan.warm_most).max(1);
     let policy = ScalePolicy {
         schema: Some(SCALE_POLICY_SCHEMA.into()),
         min: Some(1),
         max: Some(most.saturating_mul(ROOM)),
         rate: Some(rounded(plan.service.rate)),
+        tokens: tokens.filter(|tokens| tokens.prompt > 0.0 && tokens.answer > 0.0),
         objective: Some(plan.objective),
         wait: Some(seconds(plan.service.wait)),
         start: Some(time(plan.start)),

@@ -1,7 +1,7 @@
 //! How many replicas what comes needs, and when their number changes.
 
 use super::Gpuwise;
-use crate::controller::{Because, Observed, spares::Covered};
+use crate::controller::{Because, CROWDED, Observed, spares::Covered};
 use gpuwise_units::Nanoseconds;
 
 /// Fewer replicas are taken away only where so large a share, and so many standard deviations of the rate, are too
@@ -20,8 +20,6 @@ const ROOM: f64 = 0.15;
 const QUEUED: f64 = 0.5;
 const BACKLOG: f64 = 0.5;
 const USUAL: f64 = 0.01;
-/// Beyond such a share of the cache that is used, what runs is a queue: engines take nothing more, or evict.
-const CROWDED: f64 = 0.9;
 
 /// Parts of a replica in which what was wanted is remembered.
 const PARTS: f64 = 1024.0;

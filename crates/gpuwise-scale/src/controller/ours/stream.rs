@@ -94,10 +94,11 @@ impl Gpuwise {
 
     /// Requests a second that are to be covered.
     pub(super) fn covered(&self, demand: f64) -> Covered {
-        let first = self.stream.cover.demand(self.start, demand);
+        let spares = self.rules.warm_cost.is_some();
+        let first = self.stream.cover.demand(self.start, demand, spares);
         let answers = self.answers.as_deref();
         answers.map_or(first, |one| {
-            let other = one.cover.demand(self.start, demand);
+            let other = one.cover.demand(self.start, demand, spares);
             Covered {
                 all: first.all.max(other.all),
                 some: first.some.max(other.some),

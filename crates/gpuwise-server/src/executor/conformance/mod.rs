@@ -4,13 +4,15 @@
 //! for a program that stays, ends, is not there or does not listen. A case that a subject has no command for
 //! does not apply to it.
 
+mod pods;
 mod rig;
 mod subjects;
 
 use gpuwise_broker::{LeaseState, Observation, Order, Work};
+use pods::kubernetes;
 use rig::Rig;
 use std::time::{Duration, Instant};
-use subjects::{Processes, Simulation, Subject};
+use subjects::{Processes, Simulation, Subject, slurm};
 
 macro_rules! suite {
     ($subject:ident: $($case:ident)*) => {
@@ -26,7 +28,7 @@ macro_rules! suite {
         mod $subject {
             $(#[test]
             fn $case() {
-                if let Some(subject) = super::subjects::$subject() {
+                if let Some(subject) = super::$subject() {
                     super::$case(&subject);
                 }
             })*
@@ -41,6 +43,7 @@ macro_rules! cases {
         suite!(instances: $($case)*);
         suite!(composed: $($case)*);
         suite!(slurm?: $($case)*);
+        suite!(kubernetes?: $($case)*);
     };
 }
 

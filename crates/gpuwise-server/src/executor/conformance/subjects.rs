@@ -124,9 +124,18 @@ pub(super) fn slurm() -> Option<Cluster> {
         gpuwise_needs::skipped("GPUWISE_SLURM_NODE does not name a node of a Slurm cluster");
         return None;
     };
+    let make = |state, inbox| -> Box<dyn Executor> {
+        let settings = SlurmSettings {
+            every: Duration::from_millis(100),
+            ..SlurmSettings::USUAL
+        };
+        let slurm = Slurm::new(settings, state, inbox, Endpoints::default());
+        Box::new(slurm.expect("begins"))
+    };
     Some(Cluster {
         node,
         programs: Processes::new(),
+        make: Box::new(make),
     })
 }
 
@@ -226,21 +235,19 @@ impl Processes {
     }
 }
 
-/// The same programs as jobs of a Slurm cluster on this machine.
+/// The same programs on a node of a cluster, which is this machine.
 pub(super) struct Cluster {
-    node: String,
-    programs: Processes,
+    pub(super) node: String,
+    pub(super) programs: Processes,
+    /// Who runs them there, with a folder of its own.
+    pub(super) make: Box<Make>,
 }
+
+type Make = dyn Fn(PathBuf, Sender<Incoming>) -> Box<dyn Executor>;
 
 impl Subject for Cluster {
     fn executor(&self, inbox: Sender<Incoming>) -> Box<dyn Executor> {
-        let settings = SlurmSettings {
-            every: Duration::from_millis(100),
-            ..SlurmSettings::USUAL
-        };
-        let state = self.programs.state.path().to_path_buf();
-        let slurm = Slurm::new(settings, state, inbox, Endpoints::default());
-        Box::new(slurm.expect("begins"))
+        (self.make)(self.programs.state.path().to_path_buf(), inbox)
     }
 
     fn node(&self) -> String {

@@ -2,10 +2,10 @@
 //! runs, and one for each worker that says how it ended.
 
 use super::{
-    environment::Launch,
+    environment,
     process::{Group, start_time},
 };
-use gpuwise_broker::lease_id;
+use gpuwise_broker::{Launch, lease_id};
 use gpuwise_domain::placement::JobId;
 use serde::{Deserialize, Serialize};
 use std::{
@@ -117,7 +117,7 @@ impl Place {
             started: start_time(pid).unwrap_or(0),
             worker,
             port,
-            devices: launch.devices().to_owned(),
+            devices: environment::devices(launch).to_owned(),
         })
     }
 
@@ -166,7 +166,7 @@ impl Place {
         let gone = kept.processes.iter().filter(|one| !one.group().is_alive());
         let ends = gone.map(|one| self.end(job, one.worker));
         let worst = ends.max_by_key(|end| end.map_or(i32::MAX, i32::abs));
-        super::process::words(worst.flatten())
+        gpuwise_broker::ended_by(worst.flatten())
     }
 }
 

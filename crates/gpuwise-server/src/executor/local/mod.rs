@@ -18,7 +18,6 @@ pub use devices::Cutter;
 pub(super) use environment::launch;
 pub(super) use kept::Place;
 pub use limits::delegation;
-pub(super) use process::words;
 pub use suspend::Suspension;
 
 use super::{Executor, Logs};

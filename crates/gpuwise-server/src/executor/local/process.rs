@@ -2,7 +2,7 @@
 
 use super::kept::Place;
 use crate::{endpoints::Endpoints, message::Incoming};
-use gpuwise_broker::{Observation, OrderId};
+use gpuwise_broker::{Observation, OrderId, ended_by};
 use gpuwise_domain::placement::JobId;
 use rustix::process::{
     Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, test_kill_process_group,
@@ -150,20 +150,6 @@ pub(super) fn reap(mut child: Child) {
     });
 }
 
-/// What an exit code says.
-pub(in crate::executor) fn words(code: Option<i32>) -> (Option<i32>, String) {
-    match code {
-        Some(0) => (Some(0), "its command ended".into()),
-        // As shells say it: 128 and the number of the signal.
-        Some(code) if code > 128 => {
-            let signal = code - 128;
-            (None, format!("its command was ended by signal {signal}"))
-        }
-        Some(code) => (Some(code), format!("its command ended with code {code}")),
-        None => (None, "its command was ended, and nobody knows how".into()),
-    }
-}
-
 /// Tells the writer when processes end.
 #[derive(Debug, Clone)]
 pub(super) struct Watch {
@@ -191,7 +177,7 @@ impl Watch {
                 return;
             }
             self.endpoints.remove(self.job.0);
-            let (code, reason) = words(self.place.end(self.job, group.worker));
+            let (code, reason) = ended_by(self.place.end(self.job, group.worker));
             let reason = match all.len() {
                 0 | 1 => reason,
                 _ => format!("worker {}: {reason}", group.worker),

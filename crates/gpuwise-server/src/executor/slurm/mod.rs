@@ -15,11 +15,10 @@ mod work;
 
 use super::{Executor, Logs, asking::Asking, local::Place};
 use crate::{endpoints::Endpoints, message::Incoming};
-use gpuwise_broker::{Broker, Lease, Observation, Order, OrderId, Work};
-use gpuwise_domain::placement::{Action, Assignment, JobId};
+use gpuwise_broker::{Broker, Lease, Observation, Order, OrderId, Running, Wanted, Wants};
+use gpuwise_domain::placement::Assignment;
 use gpuwise_units::Nanoseconds;
 use std::{
-    collections::{BTreeMap, BTreeSet},
     fs, io,
     path::PathBuf,
     sync::{
@@ -65,10 +64,7 @@ pub struct Slurm {
     settings: SlurmSettings,
     place: Place,
     tasks: Sender<Told>,
-    /// The last order about each job: an older one comes too late.
-    newest: BTreeMap<JobId, OrderId>,
-    /// Leases that have had orders, until their end is in the log.
-    known: BTreeSet<JobId>,
+    wants: Wants,
     /// What is told when it is next asked.
     seen: Vec<Observation>,
 }
@@ -95,8 +91,7 @@ impl Slurm {
             settings,
             place,
             tasks,
-            newest: BTreeMap::new(),
-            known: BTreeSet::new(),
+            wants: Wants::default(),
             seen: Vec::new(),
         })
     }
@@ -104,13 +99,6 @@ impl Slurm {
     fn tell(&self, told: Told) {
         // The worker ends with the executor alone.
         let _ = self.tasks.send(told);
-    }
-
-    fn is_new(&mut self, job: JobId, order: OrderId) -> bool {
-        let newest = self.newest.entry(job).or_insert(OrderId(0));
-        let new = order > *newest;
-        *newest = order.max(*newest);
-        new
     }
 
     /// What is to run of a lease.
@@ -138,68 +126,45 @@ impl Slurm {
         })
     }
 
-    fn start(&mut self, order: OrderId, job: JobId, assignments: &[Assignment], broker: &Broker) {
-        if !self.is_new(job, order) {
-            return;
-        }
-        let Some(lease) = broker.lease(job.0) else {
-            return;
-        };
-        self.known.insert(job);
-        if lease.ask.command.is_empty() {
-            self.seen.push(Observation::Done(order));
-            return;
-        }
-        match self.start_of(order, lease, assignments, broker) {
-            Ok(start) => self.tell(Told::Start(start)),
-            Err(reason) => self.seen.push(Observation::failed(order, reason)),
-        }
-    }
-
-    fn stop(&mut self, order: OrderId, job: JobId, grace: Duration) {
-        if self.is_new(job, order) {
-            self.tell(Told::Stop { order, job, grace });
-        }
-    }
-
-    fn act(&mut self, order: OrderId, action: &Action, broker: &Broker) {
-        match action {
-            Action::Place { job, assignments }
-            | Action::Move {
-                job, assignments, ..
-            }
-            | Action::Resize { job, assignments }
-            | Action::Restore { job, assignments } => {
-                self.start(order, *job, assignments, broker);
-            }
-            // Slurm keeps the GPUs of a job that it suspends: who gives them up is requeued, and held.
-            Action::Preempt { job, .. } | Action::Reclaim { job } => {
-                if self.is_new(*job, order) {
-                    self.tell(Told::Requeue { order, job: *job });
+    fn want(&mut self, wanted: Wanted, broker: &Broker) {
+        let refused = |order, why: &str| Observation::failed(order, why.into());
+        match wanted {
+            Wanted::Start {
+                order,
+                job,
+                assignments,
+            } => {
+                let Some(lease) = broker.lease(job.0) else {
+                    return;
+                };
+                match self.start_of(order, lease, &assignments, broker) {
+                    Ok(start) => self.tell(Told::Start(start)),
+                    Err(reason) => self.seen.push(Observation::failed(order, reason)),
                 }
             }
-            Action::SetMig { .. }
-            | Action::CreateInstance { .. }
-            | Action::DestroyInstance { .. } => self.seen.push(Observation::failed(
-                order,
-                "GPUs of a Slurm cluster are cut by its administrator, in gres.conf".into(),
-            )),
-            Action::Attach { .. } | Action::Detach { .. } => {
-                self.seen.push(Observation::failed(
-                    order,
-                    "Slurm attaches no GPUs to nodes".into(),
-                ));
+            Wanted::Stop { order, job, grace } => {
+                let grace = Duration::from_nanos(grace.0);
+                self.tell(Told::Stop { order, job, grace });
             }
-        }
-    }
-
-    /// Nothing is kept any more of leases whose end is in the log.
-    fn forget_what_is_over(&mut self, broker: &Broker) {
-        let is_over = |job: &JobId| broker.lease(job.0).is_none_or(|lease| lease.over.is_some());
-        let over: Vec<JobId> = self.known.iter().copied().filter(is_over).collect();
-        for job in over {
-            self.known.remove(&job);
-            self.tell(Told::Forget(job));
+            // Slurm keeps the GPUs of a job that it suspends: who gives them up is requeued, and held.
+            Wanted::GiveUp { order, job } => self.tell(Told::Requeue { order, job }),
+            Wanted::Forget(job) => self.tell(Told::Forget(job)),
+            Wanted::Nothing(order) | Wanted::Drop(order) => {
+                self.seen.push(Observation::Done(order));
+            }
+            Wanted::Cut(order) => self.seen.push(refused(
+                order,
+                "GPUs of a Slurm cluster are cut by its administrator, in gres.conf",
+            )),
+            Wanted::Compose(order) => {
+                self.seen
+                    .push(refused(order, "Slurm attaches no GPUs to nodes"));
+            }
+            // What lies in the memory of its nodes is not ours to say.
+            Wanted::Keep(order) => {
+                self.seen
+                    .push(refused(order, "Slurm's nodes read no weights ahead"));
+            }
         }
     }
 }
@@ -232,19 +197,12 @@ impl Executor for Slurm {
 
     fn adopt(&mut self, broker: &Broker) {
         let mut starts = Vec::new();
-        for lease in broker.open() {
-            let job = lease.job();
-            self.known.insert(job);
-            // What is still wanted is told again, and found then.
-            let order = broker.started_by(lease.number);
-            let order = order.filter(|order| !broker.wants(*order));
-            let holds = broker.state(lease).0.holds() && !lease.ask.command.is_empty();
-            let Some(order) = order.filter(|_| holds) else {
+        for running in self.wants.adopt(broker) {
+            let Running { order, job, .. } = running;
+            let Some(lease) = broker.lease(job.0) else {
                 continue;
             };
-            let assignments = broker.world().job(job).map(|state| &state.assignments);
-            let assignments: &[Assignment] = assignments.map_or(&[], |all| all);
-            match self.start_of(order, lease, assignments, broker) {
+            match self.start_of(order, lease, &running.assignments, broker) {
                 Ok(start) => starts.push(Start {
                     known: true,
                     ..start
@@ -261,23 +219,8 @@ impl Executor for Slurm {
     }
 
     fn take(&mut self, _now: Nanoseconds, order: &Order, broker: &Broker) {
-        self.forget_what_is_over(broker);
-        match &order.work {
-            Work::Stop { job, grace } => {
-                self.stop(order.id, *job, Duration::from_nanos(grace.0));
-            }
-            Work::Restart { job, .. } => {
-                let state = broker.world().job(*job);
-                let assignments = state.map(|state| state.assignments.clone());
-                self.start(order.id, *job, &assignments.unwrap_or_default(), broker);
-            }
-            // What lies in the memory of its nodes is not ours to say.
-            Work::Keep { .. } => self.seen.push(Observation::failed(
-                order.id,
-                "Slurm's nodes read no weights ahead".into(),
-            )),
-            Work::Drop { .. } => self.seen.push(Observation::Done(order.id)),
-            Work::Act { action, .. } => self.act(order.id, action, broker),
+        for wanted in self.wants.take(order, broker) {
+            self.want(wanted, broker);
         }
     }
 

@@ -1,14 +1,14 @@
 //! What a listing of Slurm's jobs means for a lease: what is done next, and what is told.
 
 use super::{
-    super::{asking::Waited, local::words},
+    super::asking::Waited,
     commands::{Refused, run},
     held::{Held, Listing, Phase, Seen},
     jobs::JobPhase,
     script::{KILLS, MISSING},
     work::{Answered, Worker, cancel, scancel},
 };
-use gpuwise_broker::Observation;
+use gpuwise_broker::{Observation, ended_by};
 use gpuwise_domain::placement::JobId;
 use std::{sync::atomic::Ordering, thread, time::Instant};
 
@@ -249,7 +249,7 @@ impl Worker {
         }
         let (code, said) = match code {
             None => (None, format!("Slurm ended it: {why}")),
-            code => words(code),
+            code => ended_by(code),
         };
         let said = match held.parts.len() {
             1 => said,

@@ -4,7 +4,9 @@ use super::One;
 use crate::error::Problem;
 use clap::Args;
 use gpuwise_read::catalogue::toml_line;
-use gpuwise_wire::broker::{ScaleDecisionAnswer, ScalePolicy, ScalingAnswer, StartAnswer};
+use gpuwise_wire::broker::{
+    ScaleDecisionAnswer, ScalePolicy, ScalingAnswer, SeenDocument, StartAnswer,
+};
 use std::path::{Path, PathBuf};
 
 /// Decisions that are shown.
@@ -58,6 +60,9 @@ pub(super) fn lines(scaling: &ScalingAnswer, own: &str, line: &mut impl FnMut(&s
         ),
     );
     line("", &scaling.reason);
+    if let Some(known) = &scaling.seen {
+        line("seen", &seen(known));
+    }
     if let Some(back) = scaling.return_p99 {
         line("", &format!("a warm one was back within {back:.2} s (p99)"));
     }
@@ -82,6 +87,30 @@ pub(super) fn lines(scaling: &ScalingAnswer, own: &str, line: &mut impl FnMut(&s
     for decision in scaling.decisions.iter().take(SHOWN) {
         line("decided", &decided(decision));
     }
+}
+
+/// What was seen when it was decided last; what nobody knows is said to be so.
+fn seen(seen: &SeenDocument) -> String {
+    let or_unknown = |known: Option<String>| known.unwrap_or_else(|| "unknown".into());
+    let arrived = or_unknown(seen.arrived.map(|count| format!("{count:.0} requests")));
+    let tokens = seen.tokens.map(|tokens| {
+        format!(
+            "{:.0} of prompts, {:.0} of answers",
+            tokens.prompts, tokens.answers
+        )
+    });
+    let tokens = tokens.unwrap_or_else(|| "not counted".into());
+    let cache = or_unknown(seen.cache.map(|used| format!("{:.0} % used", used * 100.0)));
+    let late = (seen.requests > 0.0).then(|| {
+        let share = seen.late / seen.requests * 100.0;
+        format!("{share:.2} % of {:.0}", seen.requests)
+    });
+    format!(
+        "{arrived}; tokens {tokens}; {} wait, {:.0} run; KV cache {cache}; late {}",
+        seen.queued,
+        seen.running,
+        or_unknown(late)
+    )
 }
 
 /// What starts take from a state on a class of nodes, and whether the controller goes by it.

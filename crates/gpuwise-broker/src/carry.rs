@@ -1,0 +1,68 @@
+//! Who carries orders out: the trait of executors, and what the daemon is to them.
+
+use crate::{Broker, Lease, Observation, Order};
+use gpuwise_units::Nanoseconds;
+use std::{fmt::Debug, io, path::PathBuf, sync::Arc};
+
+/// Carries out orders. Told twice, an order is carried out once; after a restart it is told all that is
+/// still wanted, and finds out by itself what runs already.
+pub trait Executor: Send + Debug {
+    /// The word of `--executor`.
+    fn name(&self) -> &'static str;
+
+    /// Finds what an earlier broker of this log had started, before anything is told: what runs still is gone on
+    /// with, what has ended meanwhile is told, and what nobody wants any more is ended.
+    fn adopt(&mut self, _broker: &Broker) {}
+
+    /// Takes an order on. `broker` says whose job it is and what runs on it.
+    fn take(&mut self, now: Nanoseconds, order: &Order, broker: &Broker);
+
+    /// What has happened since it was last asked.
+    fn observe(&mut self, now: Nanoseconds) -> Vec<Observation>;
+
+    /// What processes write; `None`: it keeps nothing of that.
+    fn logs(&self) -> Option<Arc<dyn Logs>> {
+        None
+    }
+
+    /// When there will be something to observe; `None`: it is told by others.
+    fn wake_at(&self) -> Option<Nanoseconds>;
+}
+
+/// What an executor keeps of what processes write.
+pub trait Logs: Debug + Send + Sync {
+    /// At most `most` bytes of what a worker wrote, from the byte `after` on; `None`: it wrote nothing yet.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    fn read(&self, lease: u32, worker: u32, after: u64, most: u64) -> io::Result<Option<Piece>>;
+}
+
+/// A piece of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Piece {
+    pub bytes: Vec<u8>,
+    /// Bytes that there are.
+    pub size: u64,
+}
+
+/// The daemon, as an executor sees it that looks at things in threads of its own.
+pub trait Host: Debug + Send + Sync {
+    /// Something has happened.
+    fn observed(&self, what: Observation);
+
+    /// A service answers at these addresses, of a host and a port, and nowhere else; none: not any more.
+    fn answers(&self, lease: u32, addresses: Vec<String>);
+
+    /// The variable by which programs of a lease find their trace.
+    fn trace(&self, lease: &Lease) -> (&'static str, String);
+}
+
+/// Makes an executor for the daemon, where that knows nothing of it but this.
+pub trait MakesExecutor: Debug + Send + Sync {
+    /// What it keeps on this machine lies in `state`.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    fn make(&self, state: PathBuf, host: Arc<dyn Host>) -> io::Result<Box<dyn Executor>>;
+}

@@ -1,0 +1,208 @@
+//! A lease as pods: one for each worker, on the node that was decided.
+
+use gpuwise_broker::{Broker, Host, Launch, Lease, OrderId, Readiness};
+use gpuwise_domain::placement::{Assignment, Part};
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+
+use super::Settings;
+
+/// Whose log, by when it began.
+pub(super) const LOG: &str = "gpuwise.dev/log";
+pub(super) const LEASE: &str = "gpuwise.dev/lease";
+pub(super) const WORKER: &str = "gpuwise.dev/worker";
+pub(super) const ORDER: &str = "gpuwise.dev/order";
+const TENANT: &str = "gpuwise.dev/tenant";
+
+/// The container of each pod.
+pub(super) const CONTAINER: &str = "worker";
+
+/// How long a pod has to save what it did, where nobody says.
+const GRACE: u64 = 30;
+
+/// Whole GPUs, by whichever of these resources the node has.
+pub(super) const WHOLE: &str = "nvidia.com/gpu";
+
+/// A pod to make.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Ask {
+    pub(super) lease: u32,
+    pub(super) worker: usize,
+    pub(super) order: OrderId,
+    tenant: String,
+    pub(super) node: String,
+    /// GPUs and instances, by resource.
+    devices: BTreeMap<String, u32>,
+    /// 0: as the namespace has it.
+    cpu_milli: u64,
+    memory_mib: u64,
+    /// Of a service.
+    pub(super) service: Option<(u16, Readiness)>,
+    words: Vec<String>,
+    environment: BTreeMap<String, String>,
+}
+
+/// The pods of a lease, or why a cluster cannot be asked so.
+pub(super) fn of(
+    lease: &Lease,
+    order: OrderId,
+    assignments: &[Assignment],
+    broker: &Broker,
+    host: &dyn Host,
+    port: u16,
+) -> Result<Vec<Ask>, String> {
+    let world = broker.world();
+    let asked = world.job(lease.job()).map(|state| &state.job.worker);
+    let readiness = lease.ask.service.as_ref().map(Readiness::of);
+    let each = assignments.iter().enumerate().map(|(worker, one)| {
+        let service = readiness.clone().map(|readiness| (port, readiness));
+        let own = std::slice::from_ref(one);
+        let port = service.as_ref().map(|(port, _)| *port);
+        let launch = Launch::of(lease, own, worker, port, host.trace(lease));
+        let node = world.node(one.node);
+        Ok(Ask {
+            lease: lease.number,
+            worker,
+            order,
+            tenant: lease.ask.tenant.clone(),
+            node: node.map_or_else(String::new, |state| state.node.name.clone()),
+            devices: devices(one, broker)?,
+            cpu_milli: asked.map_or(0, |worker| worker.cpu_milli),
+            memory_mib: asked.map_or(0, |worker| worker.memory_mib),
+            service,
+            words: launch.words,
+            environment: launch.environment,
+        })
+    });
+    each.collect()
+}
+
+fn devices(one: &Assignment, broker: &Broker) -> Result<BTreeMap<String, u32>, String> {
+    let world = broker.world();
+    let mut devices = BTreeMap::new();
+    for share in &one.gpus {
+        let name = match share.part {
+            Part::Whole => WHOLE.to_owned(),
+            Part::Fraction { .. } => {
+                return Err("pods have whole GPUs or MIG instances, and no shares by time".into());
+            }
+            Part::Slice { shape, .. } => {
+                let kind = world
+                    .gpu(share.gpu)
+                    .and_then(|gpu| world.kind(gpu.gpu.kind));
+                let mig = kind.and_then(|kind| kind.mig.as_ref());
+                let shape = mig.and_then(|mig| mig.shapes.get(usize::from(shape)));
+                let shape = shape.ok_or("the fleet does not say which MIG profile it is")?;
+                format!("nvidia.com/mig-{}", shape.profile.replace('+', "."))
+            }
+        };
+        *devices.entry(name).or_insert(0) += 1;
+    }
+    Ok(devices)
+}
+
+/// What a value of a label may be, of any text: up to 63 letters, digits, `-`, `_` and `.`.
+fn label(text: &str) -> String {
+    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    let text: String = text
+        .chars()
+        .take(63)
+        .map(|c| if fits(c) { c } else { '-' })
+        .collect();
+    let edge = |c: char| !c.is_ascii_alphanumeric();
+    text.trim_matches(edge).to_owned()
+}
+
+/// `$(NAME)` is a variable to Kubernetes, and `$$` a `$`.
+fn literally(text: &str) -> String {
+    text.replace('$', "$$")
+}
+
+impl Ask {
+    /// By what it is known again, whoever looks: a start that is told twice makes one pod.
+    pub(super) fn name(&self, log: &str) -> String {
+        format!(
+            "gpuwise-l{}-w{}-o{}-{log}",
+            self.lease, self.worker, self.order.0
+        )
+    }
+
+    /// The pod. `whole` is the resource by which its node gives whole GPUs.
+    pub(super) fn pod(&self, log: &str, whole: &str, settings: &Settings) -> Value {
+        let mut labels = Map::new();
+        labels.insert("app.kubernetes.io/managed-by".into(), json!("gpuwise"));
+        labels.insert(LOG.into(), json!(log));
+        labels.insert(LEASE.into(), json!(format!("L-{}", self.lease)));
+        labels.insert(WORKER.into(), json!(self.worker.to_string()));
+        labels.insert(ORDER.into(), json!(self.order.0.to_string()));
+        labels.insert(TENANT.into(), json!(label(&self.tenant)));
+        let here = json!({"key": "metadata.name", "operator": "In", "values": [self.node]});
+        let affinity = json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {
+            "nodeSelectorTerms": [{"matchFields": [here]}]
+        }}});
+        let tolerated =
+            |key: &str, effect: &str| json!({"key": key, "operator": "Exists", "effect": effect});
+        let mut spec = json!({
+            "restartPolicy": "Never",
+            "terminationGracePeriodSeconds": GRACE,
+            "affinity": affinity,
+            "tolerations": [
+                tolerated(WHOLE, "NoSchedule"),
+                tolerated("amd.com/gpu", "NoSchedule"),
+                // Whether a node that does not answer is lost is for the broker to say, not after five minutes.
+                tolerated("node.kubernetes.io/not-ready", "NoExecute"),
+                tolerated("node.kubernetes.io/unreachable", "NoExecute"),
+            ],
+            "containers": [self.container(whole, settings)],
+        });
+        if let Some(account) = &settings.service_account {
+            spec["serviceAccountName"] = json!(account);
+        } else {
+            // A lease has nothing to say to the API server.
+            spec["automountServiceAccountToken"] = json!(false);
+        }
+        json!({
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": self.name(log), "namespace": settings.namespace, "labels": labels},
+            "spec": spec,
+        })
+    }
+
+    fn container(&self, whole: &str, settings: &Settings) -> Value {
+        let mut limits = Map::new();
+        for (name, count) in &self.devices {
+            let name = if name == WHOLE { whole } else { name };
+            limits.insert(name.to_owned(), json!(count.to_string()));
+        }
+        let mut requests = limits.clone();
+        if self.cpu_milli > 0 {
+            requests.insert("cpu".into(), json!(format!("{}m", self.cpu_milli)));
+        }
+        if self.memory_mib > 0 {
+            requests.insert("memory".into(), json!(format!("{}Mi", self.memory_mib)));
+        }
+        let words: Vec<String> = self.words.iter().map(|word| literally(word)).collect();
+        let env: Vec<Value> = self
+            .environment
+            .iter()
+            .map(|(name, value)| json!({"name": name, "value": literally(value)}))
+            .collect();
+        let mut container = json!({
+            "name": CONTAINER,
+            "image": settings.image,
+            "command": words,
+            "env": env,
+            "resources": {"limits": limits, "requests": requests},
+        });
+        if let Some((port, readiness)) = &self.service {
+            container["ports"] = json!([{"name": "http", "containerPort": port}]);
+            container["readinessProbe"] = json!({
+                "httpGet": {"path": readiness.path, "port": port},
+                "periodSeconds": 1,
+                "timeoutSeconds": 5,
+            });
+        }
+        container
+    }
+}

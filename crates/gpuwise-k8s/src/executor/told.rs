@@ -1,0 +1,99 @@
+//! What the thread that watches the cluster is told, as what is held of leases.
+
+use super::{
+    ask::Ask,
+    held::{Held, Part, Phase},
+    work::Worker,
+};
+use gpuwise_broker::OrderId;
+use gpuwise_domain::placement::JobId;
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
+
+/// What is to run of a lease.
+#[derive(Debug)]
+pub(super) struct Start {
+    pub(super) order: OrderId,
+    pub(super) job: JobId,
+    pub(super) asks: Vec<Ask>,
+    /// Whether it was started before, and is only to be found.
+    pub(super) known: bool,
+}
+
+#[derive(Debug)]
+pub(super) enum Told {
+    /// Whose log this is, all that is to be found of it, and its nodes with whether the log has them up; what else
+    /// there is of this log is ended.
+    Adopt(String, Vec<Start>, BTreeMap<String, bool>),
+    Start(Start),
+    Stop {
+        order: OrderId,
+        job: JobId,
+        grace: Duration,
+    },
+    Forget(JobId),
+}
+
+impl Worker {
+    pub(super) fn take(&mut self, told: Told) {
+        match told {
+            Told::Adopt(log, starts, fleet) => {
+                self.log = log;
+                self.nodes.expect(fleet);
+                for start in starts {
+                    self.hold(start);
+                }
+            }
+            Told::Start(start) => {
+                // What ran before is of another order, and swept.
+                self.host.answers(start.job.0, Vec::new());
+                self.hold(start);
+            }
+            Told::Stop { order, job, grace } => {
+                self.host.answers(job.0, Vec::new());
+                self.stirred.insert(job);
+                let before = self.held.remove(&job);
+                let held = Held {
+                    job,
+                    order,
+                    // What never ran has nothing to save.
+                    known: before.as_ref().is_none_or(|held| held.known),
+                    parts: before.map_or_else(Vec::new, |held| held.parts),
+                    phase: Phase::Stopping { order, grace },
+                    since: Instant::now(),
+                    again: None,
+                    answers: Vec::new(),
+                };
+                self.held.insert(job, held);
+            }
+            Told::Forget(job) => {
+                self.host.answers(job.0, Vec::new());
+                self.stirred.insert(job);
+                self.held.remove(&job);
+            }
+        }
+    }
+
+    fn hold(&mut self, start: Start) {
+        let log = &self.log;
+        let part = |ask: Ask| Part {
+            name: ask.name(log),
+            made: start.known,
+            ask,
+        };
+        let held = Held {
+            job: start.job,
+            order: start.order,
+            parts: start.asks.into_iter().map(part).collect(),
+            known: start.known,
+            phase: Phase::Starting,
+            since: Instant::now(),
+            again: None,
+            answers: Vec::new(),
+        };
+        self.stirred.insert(start.job);
+        self.held.insert(start.job, held);
+    }
+}
