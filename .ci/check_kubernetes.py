@@ -20,6 +20,7 @@ import threading
 import time
 
 import operator_acts
+import operator_claims
 import operator_fragmented
 import operator_parts
 import operator_tiers
@@ -261,6 +262,11 @@ class Check:
         self.operators = operator_parts.Operator(self)
         operator_parts.part(self, self.operators)
 
+    def claims(self):
+        """Pods that ask for GPUs by claims alone."""
+        self.operators = self.operators or operator_parts.Operator(self)
+        operator_claims.part(self, self.operators)
+
     def fragmented(self):
         """A gang of 64 where others have left holes: beside kube-scheduler alone, and in-tree gangs."""
         self.operators = self.operators or operator_parts.Operator(self)
@@ -301,7 +307,7 @@ def main(gpuwise, start, folder):
     check = Check(gpuwise, start, folder)
     try:
         check.cluster.apply(check.pods)
-        for part in os.environ.get("GPUWISE_PARTS", "operator acts fragmented tiers inventory pools schemas keda ours external_metrics quota").split():
+        for part in os.environ.get("GPUWISE_PARTS", "operator acts claims fragmented tiers inventory pools schemas keda ours external_metrics quota").split():
             began = time.monotonic()
             print(f"-- {part}", flush=True)
             getattr(check, part)()

@@ -1,6 +1,6 @@
 //! An AdmissionReview in, an AdmissionReview out: a function of its arguments. It never refuses a pod.
 
-use crate::steer::{Ask, GATE, Names, Said, Unclear, ask};
+use crate::steer::{Ask, GATE, Names, Said, Unclear, ask, is_accelerator};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -52,6 +52,7 @@ struct Spec {
     scheduling_group: Option<Group>,
     affinity: Option<Affinity>,
     topology_spread_constraints: Option<Vec<serde::de::IgnoredAny>>,
+    resource_claims: Option<Vec<serde::de::IgnoredAny>>,
 }
 
 #[derive(Default, Deserialize)]
@@ -182,6 +183,10 @@ fn asked(pod: &Pod) -> Result<Option<Ask>, Unclear> {
         .iter()
         .map(|(name, text)| (*name, text.as_str()))
         .collect();
+    // What claims are for is not said in the pod: who decides has them before its eyes, and lets go of what is no GPU.
+    let counted = resources.iter().any(|(name, _)| is_accelerator(name));
+    let claims = pod.spec.resource_claims.as_ref();
+    let claims = claims.is_some_and(|all| !all.is_empty());
     ask(Said {
         resources: &resources,
         annotations: pod.metadata.annotations.as_ref().unwrap_or(&empty),
@@ -193,6 +198,7 @@ fn asked(pod: &Pod) -> Result<Option<Ask>, Unclear> {
             .as_ref()
             .and_then(|group| group.pod_group_name.as_deref()),
         minds_others: minds_others(&pod.spec),
+        devices: (claims && !counted).then_some(("resourceClaims", 1)),
     })
 }
 

@@ -19,6 +19,7 @@ mod node;
 mod owners;
 mod pod;
 mod pools;
+mod selector;
 mod table;
 mod text;
 
@@ -35,7 +36,8 @@ pub use limits::{Budget, Group, Quota, Spent};
 pub use node::Node;
 pub use owners::{Controller, OwnerKind, Workload};
 pub use pod::{Owner, Phase, Pod, Shape, Waiting};
-pub use pools::DeviceGpu;
+pub use pools::{DeviceGpu, is_gpu, is_part};
+pub use selector::{Selector, Unread};
 pub use table::{Key, Table};
 pub use text::Text;
 

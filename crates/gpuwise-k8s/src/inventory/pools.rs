@@ -95,8 +95,15 @@ fn empty(name: &str) -> DeviceGpu {
 }
 
 /// Drivers of GPUs have it in their names (`gpu.nvidia.com`, `gpu.intel.com`), or their devices name a product.
-fn is_gpu(driver: &str, device: &Device) -> bool {
+pub fn is_gpu(driver: &str, device: &Device) -> bool {
     driver.contains("gpu") || text(device, "productName").is_some()
+}
+
+/// Whether a device is a part of a GPU, and not the whole.
+pub fn is_part(device: &Device) -> bool {
+    let profile = text(device, "profile").filter(|profile| *profile != "full");
+    text(device, "type").is_some_and(|kind| kind.starts_with("mig"))
+        || (profile.is_some() && !device.consumes_counters.is_empty())
 }
 
 /// What a device is a part of: the set of counters that it takes from, its parent, or itself.
@@ -127,10 +134,8 @@ fn add(gpu: &mut DeviceGpu, spec: &SliceSpec, device: &Device) {
         .find_map(|(_, measure)| objects::whole(&measure.value).ok());
     let said = |name: &str| text(device, name).map(ToOwned::to_owned);
     let profile = said("profile").filter(|profile| profile != "full");
-    let part = text(device, "type").is_some_and(|kind| kind.starts_with("mig"))
-        || (profile.is_some() && !device.consumes_counters.is_empty());
     gpu.product = gpu.product.take().or_else(|| said("productName"));
-    if part {
+    if is_part(device) {
         gpu.parts.push((id, profile));
     } else {
         gpu.uuid = gpu.uuid.take().or_else(|| said("uuid"));

@@ -58,7 +58,12 @@ const RIGHTS: &[Right] = &[
     cluster(
         Mode::Observe,
         "resource.k8s.io",
-        &["resourceslices", "resourceclaims", "deviceclasses"],
+        &[
+            "resourceslices",
+            "resourceclaims",
+            "resourceclaimtemplates",
+            "deviceclasses",
+        ],
         READ,
         "devices of Dynamic Resource Allocation, and who holds them",
     ),

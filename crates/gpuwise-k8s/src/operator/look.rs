@@ -259,6 +259,7 @@ impl Looks {
         let nodes = self.judge(term, seen, decision, &plan, now).await;
         if self.mode == Mode::Act {
             whole &= self.release(term, seen, &decision.placed, &plan).await;
+            whole &= self.let_go(term, seen, &decision.let_go).await;
             whole &= self.make_room(term, seen, decision, &plan).await;
         } else {
             let placed = decision.placed.iter().map(proposal);

@@ -9,6 +9,8 @@ use std::collections::BTreeMap;
 pub(super) enum Mark {
     /// Its gate is off; in whose stead it starts.
     Sent(String, Option<String>),
+    /// Its gate is off, and nobody says where it goes.
+    LetGo,
     Nominated(String),
     Leaves(bool),
     /// It is being evicted.
@@ -48,6 +50,7 @@ impl Marks {
                         pod.place = Place::Sent(node);
                     }
                 }
+                Mark::LetGo => pod.place = Place::Free,
                 Mark::Nominated(node) => standing.nominated = Some(node),
                 Mark::Leaves(leaves) => standing.leaves = leaves,
                 Mark::Ends => standing.ends = true,

@@ -5,6 +5,7 @@
 //! watch brings starts a look, or the end of a back-off.
 
 mod acts;
+mod claims;
 mod health;
 mod journal;
 mod keep;
@@ -195,7 +196,7 @@ async fn operate(
     let (end, ends) = watch::channel(false);
     let leading = tokio::spawn(lead.run(ends, Arc::clone(&metrics)));
     let (send, changes) = mpsc::channel(4096);
-    watches::start(&client, &send, settings.mode == Mode::Act);
+    watches::start(&client, &send, settings.mode == Mode::Act).await;
     tokio::spawn(health::serve(health, Arc::clone(&metrics)));
     listening(address);
     let wanted = settings.measures.clone().map(|measures| {

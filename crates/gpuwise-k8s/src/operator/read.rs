@@ -1,5 +1,6 @@
 //! From the inventory's nodes and pods to what a decision needs of them.
 
+use super::claims::Claimed;
 use super::seen::{HOSTNAME, MOVES_SINCE, MOVES_TO, NODE, REPLACES};
 use crate::{
     inventory::{self, Shape, Text},
@@ -54,6 +55,7 @@ pub(super) fn read_node(node: &inventory::Node) -> Node {
 /// A pod as a decision needs it; `None`: it is over, or nobody's to place.
 pub(super) fn read_pod(
     pod: &inventory::Pod,
+    claimed: Claimed,
     constraints: &mut BTreeSet<Arc<Constraint>>,
 ) -> Option<Pod> {
     if pod.phase.ended() {
@@ -76,6 +78,8 @@ pub(super) fn read_pod(
             .map(|(key, value)| (key.to_string(), value.to_string()))
             .collect()
     };
+    let devices = claimed.ask.as_ref();
+    let devices = devices.map(|(name, count)| (name.as_str(), *count));
     let asked = ask(Said {
         resources: &resources,
         annotations: &names(&shape.annotations),
@@ -83,9 +87,10 @@ pub(super) fn read_pod(
         node_selector: &names(&shape.node_selector),
         pod_group: pod.group.as_deref(),
         minds_others: shape.minds_others,
+        devices,
     });
     // What it holds counts, whatever else it says.
-    let asked = asked.unwrap_or_else(|_| bare(&resources));
+    let asked = asked.unwrap_or_else(|_| bare(&resources, devices));
     let one = if place.node().is_some() {
         Constraint::default()
     } else {
@@ -113,6 +118,7 @@ pub(super) fn read_pod(
         memory_mib: shape.asks.memory.div_ceil(1 << 20),
         place,
         constraint: interned(one, constraints),
+        claims: claimed.claims,
         standing: standing(pod),
     })
 }
@@ -167,7 +173,7 @@ fn place(pod: &inventory::Pod) -> Option<Place> {
     })
 }
 
-fn bare(resources: &[(&str, &str)]) -> Option<Ask> {
+fn bare(resources: &[(&str, &str)], devices: Option<(&str, u32)>) -> Option<Ask> {
     let none = BTreeMap::new();
     let said = Said {
         resources,
@@ -176,6 +182,8 @@ fn bare(resources: &[(&str, &str)]) -> Option<Ask> {
         node_selector: &none,
         pod_group: None,
         minds_others: false,
+        // Who asks both ways is counted by what its node's device plugin gives.
+        devices: devices.filter(|_| !resources.iter().any(|(name, _)| is_accelerator(name))),
     };
     ask(said).ok().flatten()
 }

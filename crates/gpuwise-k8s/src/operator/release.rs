@@ -64,4 +64,36 @@ impl Looks {
         }
         whole
     }
+
+    /// Takes gates off of pods that are not placed here.
+    pub(super) async fn let_go(
+        &mut self,
+        term: &Term,
+        seen: &Seen,
+        pods: &[(usize, String)],
+    ) -> bool {
+        let mut whole = true;
+        for (at, words) in pods {
+            let Some(pod) = seen.pods.get(*at) else {
+                continue;
+            };
+            match self.writer.let_go(term, pod, words).await {
+                Wrote::Done => {
+                    self.state.mark(pod, Mark::LetGo);
+                    self.failed.remove(&pod.uid);
+                    let words = format!("Left to kube-scheduler: {words}");
+                    let said = (term.clone(), Arc::clone(pod), "LeftToScheduler", words);
+                    let _ = self.events.try_send(said);
+                }
+                Wrote::Changed => whole = false,
+                Wrote::Fenced => return false,
+                Wrote::Failed(why) | Wrote::Refused(why) => {
+                    whole = false;
+                    self.journal.say("a gate cannot be taken off", &why);
+                    self.back_off(&pod.uid);
+                }
+            }
+        }
+        whole
+    }
 }

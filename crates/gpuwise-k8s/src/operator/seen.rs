@@ -1,20 +1,22 @@
 //! What the watches have brought, as far as a decision needs it.
 
+mod decided;
+
 use super::{
     Boards,
+    claims::AllClaims,
     kept::{Kept, Key},
     marks::{Mark, Marks},
     meter::Measured,
     read::{read_node, read_pod},
-    rules::{Begun, quota, rules},
+    rules::Begun,
     surges::Surges,
     watches::{Change, Own},
 };
 use crate::{
     inventory::{self, Fold, Kind},
-    manifests::Mode,
-    resources::{GpuPolicySpec, GpuPriceBookSpec, GpuQuotaSpec, Object, Resource},
-    steer::{Constraint, GATE, Node, PRODUCT, Place, Pod, Rules, Seen},
+    resources::{Object, Resource},
+    steer::{Claims, Constraint, GATE, Node, PRODUCT, Place, Pod},
 };
 use kube::runtime::watcher::Event;
 use std::{
@@ -65,6 +67,7 @@ pub(super) struct State {
     /// When a watch first told of pods that wait behind our gate: by uid.
     arrived: BTreeMap<String, Instant>,
     measured: Option<Measured>,
+    claims: AllClaims,
 }
 
 impl State {
@@ -141,9 +144,7 @@ impl State {
             Own::Tiered,
         ];
         self.surges.is_read()
-            && [Kind::Nodes, Kind::Pods, Kind::PodGroups, Kind::Budgets]
-                .into_iter()
-                .all(read)
+            && super::watches::KINDS.into_iter().all(read)
             && own.iter().all(|which| self.own_read.contains(which))
     }
 
@@ -182,6 +183,7 @@ impl State {
     /// Brings what decisions need up to what was seen last.
     pub(super) fn refresh(&mut self) {
         let inventory = self.fold.inventory();
+        self.claims = AllClaims::read(inventory);
         let mut nodes = Made::new();
         for node in inventory.nodes.values() {
             let key = (String::new(), node.name.to_string());
@@ -197,12 +199,13 @@ impl State {
         let mut pods = Made::new();
         for pod in inventory.pods.values() {
             let key = (pod.namespace.to_string(), pod.name.to_string());
+            // What claims ask and have got lies in other objects.
             let known = self
                 .pods
                 .remove(&key)
-                .filter(|(of, _)| Arc::ptr_eq(of, pod));
+                .filter(|(of, _)| Arc::ptr_eq(of, pod) && pod.shape.claims.is_empty());
             let known = known.unwrap_or_else(|| {
-                let made = read_pod(pod, &mut self.constraints);
+                let made = read_pod(pod, self.claims.of(pod), &mut self.constraints);
                 let made = made.map(|made| self.marks.on(made));
                 (Arc::clone(pod), made.map(Arc::new))
             });
@@ -248,7 +251,7 @@ impl State {
     /// Pods that wait, gated by us or not.
     pub(super) fn waiting(&self) -> usize {
         self.made()
-            .filter(|pod| pod.waits() && pod.ask.is_some())
+            .filter(|pod| pod.waits() && (pod.ask.is_some() || pod.claims != Claims::None))
             .count()
     }
 
@@ -263,62 +266,5 @@ impl State {
     pub(super) fn hostname(&self, node: &str) -> Option<String> {
         let (_, node) = self.nodes.get(&(String::new(), node.to_owned()))?;
         node.as_ref()?.labels.get(HOSTNAME).cloned()
-    }
-
-    /// What a decision is made from; pods that `left_out` names are neither placed nor told anything.
-    pub(super) fn seen(&self, mode: Mode, left_out: &dyn Fn(&Pod) -> bool) -> Seen {
-        let policies = self.own::<GpuPolicySpec>(Own::Policy);
-        let books = self.own::<GpuPriceBookSpec>(Own::Prices);
-        let book = books.first().map(|book| &book.spec);
-        // Who acts leaves those alone whom it did not gate: kube-scheduler has them.
-        let counts = |pod: &&Arc<Pod>| match pod.place {
-            Place::Free => mode != Mode::Act && !left_out(pod),
-            // What is kept for a pod stays so while a write of it waits to be tried again.
-            Place::Gated => !left_out(pod) || pod.standing.nominated.is_some(),
-            Place::Sent(_) | Place::Bound(_) => true,
-        };
-        let groups = self.fold.inventory().groups.iter();
-        let prices = book.into_iter().flat_map(|book| &book.prices);
-        Seen {
-            nodes: self
-                .nodes
-                .values()
-                .filter_map(|(_, made)| made.clone())
-                .collect(),
-            pods: self.made().filter(counts).cloned().collect(),
-            groups: groups
-                .filter_map(|(key, group)| {
-                    let key = (key.namespace.to_string(), key.name.to_string());
-                    Some((key, group.min_count?))
-                })
-                .collect(),
-            quotas: self
-                .own::<GpuQuotaSpec>(Own::Quota)
-                .iter()
-                .map(quota)
-                .collect(),
-            rules: policies
-                .first()
-                .map_or_else(Rules::default, |policy| rules(policy, &self.begun)),
-            prices: prices
-                .filter_map(|price| Some((price.product.clone(), price.micros()?)))
-                .collect(),
-            currency: book.map(|book| book.currency.clone()),
-            surges: self.surges.all(),
-            kept: self.fold.inventory().kept_by_budgets(),
-            refused: self.refused.clone(),
-            boards: Arc::clone(&self.boards),
-        }
-    }
-
-    /// GPUs that pods of these namespaces hold.
-    pub(super) fn held(&self, namespaces: &[String]) -> i64 {
-        let pods = self
-            .made()
-            .filter(|pod| !pod.waits() && namespaces.contains(&pod.namespace));
-        let asks = pods.filter_map(|pod| pod.ask.as_ref());
-        asks.filter(|ask| !ask.resource.contains("mig-"))
-            .map(|ask| i64::from(ask.count))
-            .sum()
     }
 }

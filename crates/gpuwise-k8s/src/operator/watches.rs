@@ -15,7 +15,7 @@ use kube::{
     core::{ApiResource, GroupVersionKind},
     runtime::{
         WatchStreamExt as _,
-        watcher::{self, Event, watcher},
+        watcher::{self, Event, InitialListStrategy, watcher},
     },
 };
 use serde::de::DeserializeOwned;
@@ -49,6 +49,18 @@ pub(super) enum Own {
     Tiered,
 }
 
+/// Kinds of the cluster that are watched.
+pub(super) const KINDS: [Kind; 8] = [
+    Kind::Nodes,
+    Kind::Pods,
+    Kind::PodGroups,
+    Kind::Budgets,
+    Kind::Slices,
+    Kind::Classes,
+    Kind::Claims,
+    Kind::Templates,
+];
+
 /// The label by which a Deployment of somebody's asks for that: `propose` or `auto`.
 pub(super) const TIERED: &str = "gpuwise.dev/tier";
 /// The label of all that a workload is served by.
@@ -63,7 +75,13 @@ pub(super) fn api_resource<T: Resource>() -> ApiResource {
 /// Starts all of them.
 ///
 /// `moves`: Deployments that have one pod more too.
-pub(super) fn start(client: &Client, send: &mpsc::Sender<Change>, moves: bool) {
+/// Lists come as the beginning of watches where the server has that.
+pub(super) async fn start(client: &Client, send: &mpsc::Sender<Change>, moves: bool) {
+    let any: fn() -> watcher::Config = match crate::watch::streams(client).await {
+        Ok(true) => || watcher::Config::default().streaming_lists(),
+        // Who cannot be reached now is asked again by each watch.
+        Ok(false) | Err(_) => watcher::Config::default,
+    };
     let absent =
         |kind: Kind| move |why| Change::Cluster(Box::new(inventory::Change::Absent(kind, why)));
     let all = || client.clone();
@@ -71,7 +89,6 @@ pub(super) fn start(client: &Client, send: &mpsc::Sender<Change>, moves: bool) {
     let pod = |event| Change::Cluster(Box::new(inventory::Change::Pod(event)));
     let group = |event| Change::Cluster(Box::new(inventory::Change::PodGroup(event)));
     let budget = |event| Change::Cluster(Box::new(inventory::Change::Budget(event)));
-    let any = watcher::Config::default;
     one((Api::all(all()), any()), send, node, absent(Kind::Nodes));
     one((Api::all(all()), any()), send, pod, absent(Kind::Pods));
     one(
@@ -86,6 +103,19 @@ pub(super) fn start(client: &Client, send: &mpsc::Sender<Change>, moves: bool) {
         budget,
         absent(Kind::Budgets),
     );
+    let slice = |event| Change::Cluster(Box::new(inventory::Change::Slice(event)));
+    let class = |event| Change::Cluster(Box::new(inventory::Change::Class(event)));
+    let claim = |event| Change::Cluster(Box::new(inventory::Change::Claim(event)));
+    let template = |event| Change::Cluster(Box::new(inventory::Change::Template(event)));
+    one((Api::all(all()), any()), send, slice, absent(Kind::Slices));
+    one((Api::all(all()), any()), send, class, absent(Kind::Classes));
+    one((Api::all(all()), any()), send, claim, absent(Kind::Claims));
+    one(
+        (Api::all(all()), any()),
+        send,
+        template,
+        absent(Kind::Templates),
+    );
     if moves {
         let surging = any().labels(SURGE);
         let surge = |event| Change::Surge(Box::new(event));
@@ -95,10 +125,10 @@ pub(super) fn start(client: &Client, send: &mpsc::Sender<Change>, moves: bool) {
     } else {
         let _ = send.try_send(Change::Surge(Box::new(Event::InitDone)));
     }
-    own::<GpuPolicySpec>(client, send, Own::Policy);
-    own::<GpuPriceBookSpec>(client, send, Own::Prices);
-    own::<GpuQuotaSpec>(client, send, Own::Quota);
-    own::<GpuWorkloadSpec>(client, send, Own::Workload);
+    own::<GpuPolicySpec>(client, send, any(), Own::Policy);
+    own::<GpuPriceBookSpec>(client, send, any(), Own::Prices);
+    own::<GpuQuotaSpec>(client, send, any(), Own::Quota);
+    own::<GpuWorkloadSpec>(client, send, any(), Own::Workload);
     let deployments = ApiResource::from_gvk(&GroupVersionKind::gvk("apps", "v1", "Deployment"));
     kept(
         (Api::all_with(all(), &deployments), any().labels(SERVED)),
@@ -112,9 +142,14 @@ pub(super) fn start(client: &Client, send: &mpsc::Sender<Change>, moves: bool) {
     );
 }
 
-fn own<T: Resource>(client: &Client, send: &mpsc::Sender<Change>, which: Own) {
+fn own<T: Resource>(
+    client: &Client,
+    send: &mpsc::Sender<Change>,
+    config: watcher::Config,
+    which: Own,
+) {
     let api = Api::all_with(client.clone(), &api_resource::<T>());
-    kept((api, watcher::Config::default()), send, which);
+    kept((api, config), send, which);
 }
 
 fn kept(watched: (Api<DynamicObject>, watcher::Config), send: &mpsc::Sender<Change>, which: Own) {
@@ -136,22 +171,49 @@ fn one<K>(
 {
     let send = send.clone();
     tokio::spawn(async move {
-        let stream = watcher(api, config).default_backoff();
-        let mut stream = std::pin::pin!(stream);
-        while let Some(event) = stream.next().await {
-            let taken = match event {
-                Ok(event) => send.send(change(event)).await,
-                Err(error) => match missing(&error) {
-                    Some(why) => send.send(absent(why)).await,
-                    // It is tried again, with longer and longer breaks.
-                    None => Ok(()),
-                },
-            };
-            if taken.is_err() {
+        let mut config = config;
+        loop {
+            let stream = watcher(api.clone(), config.clone()).default_backoff();
+            let mut stream = std::pin::pin!(stream);
+            let mut refused = false;
+            while let Some(event) = stream.next().await {
+                let taken = match event {
+                    Ok(event) => send.send(change(event)).await,
+                    Err(error) => {
+                        refused = config.initial_list_strategy != InitialListStrategy::ListWatch
+                            && is_refused(&error);
+                        match missing(&error) {
+                            Some(why) => send.send(absent(why)).await,
+                            // It is tried again, with longer and longer breaks.
+                            None => Ok(()),
+                        }
+                    }
+                };
+                if taken.is_err() {
+                    return;
+                }
+                if refused {
+                    break;
+                }
+            }
+            if !refused {
                 return;
             }
+            // The server is older than that: in pages, then.
+            config.initial_list_strategy = InitialListStrategy::ListWatch;
         }
     });
+}
+
+/// That the server does not know how to begin a watch with a list.
+fn is_refused(error: &watcher::Error) -> bool {
+    match error {
+        watcher::Error::WatchStartFailed(kube::Error::Api(status))
+        | watcher::Error::InitialListFailed(kube::Error::Api(status)) => {
+            matches!(status.code, 400 | 422)
+        }
+        _ => false,
+    }
 }
 
 /// That the API does not have such objects, or keeps them from us, in words.

@@ -50,7 +50,7 @@ pub fn why(connection: &Connection, asked: &Why) -> Result<Answer, OperatorError
             .await
             .map_err(OperatorError::Client)?;
         let (send, mut changes) = mpsc::channel(4096);
-        watches::start(&client, &send, true);
+        watches::start(&client, &send, true).await;
         let mut state = State::default();
         while !state.is_read() {
             let Some(change): Option<Change> = changes.recv().await else {

@@ -80,6 +80,28 @@ impl Writer {
         self.fenced(term, "PATCH", write).await
     }
 
+    /// Takes the gate off and says nothing of where it goes, if nobody has changed the pod since.
+    pub(super) async fn let_go(&self, term: &Term, pod: &Pod, words: &str) -> Wrote {
+        let patch = json!({
+            "metadata": {
+                "uid": pod.uid,
+                "resourceVersion": pod.version,
+                "annotations": {REASON: format!("left to kube-scheduler: {words}")},
+            },
+            "spec": {"schedulingGates": [{"$patch": "delete", "name": GATE}]},
+        });
+        let api: Api<objects::Pod> = Api::namespaced(self.client.clone(), &pod.namespace);
+        let params = PatchParams {
+            field_manager: Some(NAME.into()),
+            ..PatchParams::default()
+        };
+        let write = async {
+            let patch = Patch::Strategic(patch);
+            api.patch(&pod.name, &params, &patch).await.map(drop)
+        };
+        self.fenced(term, "PATCH", write).await
+    }
+
     /// Says why a pod waits, as a condition of it.
     pub(super) async fn condition(
         &self,

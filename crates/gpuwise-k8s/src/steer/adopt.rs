@@ -12,6 +12,9 @@ use std::collections::BTreeMap;
 /// From starting a pod again until it goes on where it was, as long as nobody says: a minute.
 pub(super) const RESTART: Nanoseconds = Nanoseconds(60_000_000_000);
 
+/// Of nodes on which more is held than there is so many are named: conditions are no lists.
+const NAMED: usize = 8;
+
 /// A pod that holds a place.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Holder<'a> {
@@ -90,11 +93,18 @@ impl Cluster<'_> {
         for seats in gangs {
             self.runs(&seats, now);
         }
-        self.troubles.extend(over.into_iter().map(|(node, count)| {
+        let others = over.len().saturating_sub(NAMED);
+        let named = over.into_iter().take(NAMED).map(|(node, count)| {
             format!(
                 "pods on node {node} hold {count} more of its GPUs than its device plugin gives"
             )
-        }));
+        });
+        self.troubles.extend(named);
+        if others > 0 {
+            self.troubles.push(format!(
+                "so do pods on {others} other nodes: were they bound past kube-scheduler, or do device plugins say too little?"
+            ));
+        }
     }
 
     /// The lowest units of a resource on a node that nobody has taken.

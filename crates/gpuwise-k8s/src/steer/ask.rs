@@ -38,6 +38,8 @@ pub struct Said<'a> {
     pub pod_group: Option<&'a str>,
     /// Whether it says beside which other pods it may be, or how they are spread.
     pub minds_others: bool,
+    /// Devices that its claims ask, by one name, and how many.
+    pub devices: Option<(&'a str, u32)>,
 }
 
 /// What a pod asks of accelerators.
@@ -120,7 +122,17 @@ pub fn ask(said: Said<'_>) -> Result<Option<Ask>, Unclear> {
     if said.annotations.get(STEER).is_some_and(|how| how == "skip") {
         return Ok(None);
     }
-    let Some((resource, count)) = counted(said.resources)? else {
+    let by_claims = said.devices.filter(|(_, count)| *count > 0);
+    let found = match (counted(said.resources)?, by_claims) {
+        (Some((one, _)), Some((other, _))) => {
+            return Err(Unclear::Resources {
+                one: one.to_owned(),
+                other: other.to_owned(),
+            });
+        }
+        (found, by_claims) => found.or(by_claims),
+    };
+    let Some((resource, count)) = found else {
         return Ok(None);
     };
     if said.minds_others {

@@ -6,10 +6,10 @@
 
 use super::{
     Node, Pod, Seen, Waits,
-    decision::decide,
     leave::evictable,
     promised::goes,
     room::{Leaver, Leaves},
+    rounds::decide,
 };
 use gpuwise_units::Nanoseconds;
 use std::{

@@ -24,6 +24,8 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Debug, Default)]
 pub struct Decision {
     pub placed: Vec<Placed>,
+    /// Pods whose gates come off though nobody says where they go, and why.
+    pub let_go: Vec<(usize, String)>,
     pub waits: Vec<Waits>,
     /// Room that is to be made, for some of those who wait.
     pub rooms: Vec<Room>,
@@ -65,11 +67,11 @@ pub struct Waits {
 /// How many of those who wait are told what would help; each is tried.
 const FIXES: usize = 4;
 
-/// Decides for all who wait.
+/// Decides for all who wait, where what nodes offer can be counted by resource.
 ///
 /// # Errors
 /// When the rules name a placement that is not there.
-pub fn decide(seen: &Seen, now: Nanoseconds) -> Result<Decision, String> {
+pub(super) fn decide_once(seen: &Seen, now: Nanoseconds) -> Result<Decision, String> {
     let mut rules = kernel_rules(seen)?;
     let promised = promised(seen);
     let mut cluster = Cluster::new(seen, holders(seen, &promised), now);

@@ -108,11 +108,14 @@ pub(super) fn fleet(
     for (resource, product, _) in classes {
         let name = match (product.as_str(), resource.split_once('/')) {
             ("", _) => resource.clone(),
+            (product, _) if seen.devices.asked.contains(resource) => {
+                format!("{resource} of {product}")
+            }
             (product, Some((_, part))) if part != "gpu" => format!("{part} of {product}"),
             (product, _) => product.to_owned(),
         };
         let mut kind = GpuKind::named(name);
-        kind.price = price(seen, product).filter(|_| is_whole(resource));
+        kind.price = price(seen, product).filter(|_| is_whole(seen, resource));
         fleet.kinds.push(kind);
     }
     let mut others: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
@@ -155,8 +158,10 @@ pub(super) fn fleet(
     fleet
 }
 
-fn is_whole(resource: &str) -> bool {
-    !resource.contains("mig-") && !resource.ends_with(".shared")
+fn is_whole(seen: &Seen, resource: &str) -> bool {
+    !seen.devices.parts.contains(resource)
+        && !resource.contains("mig-")
+        && !resource.ends_with(".shared")
 }
 
 fn price(seen: &Seen, product: &str) -> Option<HourlyPrice> {
@@ -170,7 +175,7 @@ fn queues(seen: &Seen, classes: &[Class]) -> Vec<Queue> {
     let whole = classes
         .iter()
         .zip((0..).map(KindId))
-        .filter(|(class, _)| is_whole(&class.0));
+        .filter(|(class, _)| is_whole(seen, &class.0));
     let kinds = whole.fold(Kinds::NONE, |kinds, (_, kind)| kinds.with(kind));
     let milli = |gpus: u64| gpus.saturating_mul(1000);
     seen.quotas

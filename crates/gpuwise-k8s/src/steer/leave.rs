@@ -5,6 +5,9 @@ use super::{Place, Pod, Preempts, Seen, gangs::gang_of, promised::goes};
 /// Whether a pod may be evicted for another.
 pub(super) fn evictable(seen: &Seen, pod: &Pod) -> bool {
     let said = pod.ask.as_ref().and_then(|ask| ask.preemptible);
+    if seen.devices.is_asked(pod) {
+        return false;
+    }
     let may = match seen.rules.preemption {
         Preempts::Never => false,
         Preempts::Annotated => said == Some(true),
@@ -30,6 +33,7 @@ pub(super) fn movable(seen: &Seen, pod: &Pod) -> bool {
         })
     };
     standing.ours
+        && !seen.devices.is_asked(pod)
         && standing.ready
         && matches!(pod.place, Place::Bound(_))
         && !goes(pod)

@@ -14,6 +14,7 @@ mod constraint;
 mod cordon;
 mod cut;
 mod decision;
+mod devices;
 mod fleet;
 mod gangs;
 mod holders;
@@ -26,6 +27,7 @@ mod moves_tests;
 mod nodes_tests;
 mod promised;
 mod room;
+mod rounds;
 mod rules;
 mod surge;
 #[cfg(test)]
@@ -40,8 +42,10 @@ pub use ask::{
 pub use constraint::{Constraint, Operator, Requirement, Taint, Toleration};
 pub use cordon::{Cordons, Health, Judged, SUSPECT, judge};
 pub use cut::{CUTTING, Cut, MIG_CONFIG, MIG_STATE, Stage, cut, stages};
-pub use decision::{Decision, Placed, Waits, decide};
+pub use decision::{Decision, Placed, Waits};
+pub use devices::{Claims, Counter, Device, Devices, Pool};
 pub use room::{Leaver, Leaves, Room};
+pub use rounds::decide;
 pub use surge::{Step, Surge};
 
 use gpuwise_domain::placement::{Backfill, Order};
@@ -72,6 +76,8 @@ pub struct Seen {
     pub refused: BTreeMap<String, String>,
     /// Profiles of MIG by product, and how many of each one GPU is cut into at most.
     pub boards: Arc<BTreeMap<String, BTreeMap<String, u32>>>,
+    /// Devices that pods ask by claims.
+    pub devices: Arc<Devices>,
 }
 
 /// What is decided by.
@@ -156,6 +162,7 @@ pub struct Pod {
     pub memory_mib: u64,
     pub place: Place,
     pub constraint: Arc<Constraint>,
+    pub claims: Claims,
     pub standing: Standing,
 }
 

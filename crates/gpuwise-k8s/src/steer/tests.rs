@@ -43,6 +43,7 @@ pub(super) fn pod(name: &str, gpus: u32) -> Pod {
         memory_mib: 1024,
         place: Place::Gated,
         constraint: Arc::default(),
+        claims: Claims::None,
         standing: Standing::default(),
     }
 }

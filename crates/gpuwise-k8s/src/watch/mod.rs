@@ -151,7 +151,7 @@ impl Live {
 
 /// Whether lists can come as the beginning of a watch: on by default since 1.34, and where it is off, in
 /// 1.33, the server refuses it and pages are asked for.
-async fn streams(client: &Client) -> Result<bool, Trouble> {
+pub(crate) async fn streams(client: &Client) -> Result<bool, Trouble> {
     let version = client
         .apiserver_version()
         .await

@@ -21,6 +21,7 @@ fn asked(
         node_selector: &names(selector),
         pod_group: group,
         minds_others: false,
+        devices: None,
     })
 }
 
