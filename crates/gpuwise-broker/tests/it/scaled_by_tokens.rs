@@ -147,7 +147,7 @@ fn tokens_are_those_of_the_size_where_the_rate_is() {
         ..policy(None)
     };
     let found = rules(&sized);
-    assert_eq!(found.rate, 7.0);
+    assert_eq!(found.rate.to_bits(), 7.0_f64.to_bits());
     assert_eq!(
         found.tokens.map(|one| (one.prompt, one.answer)),
         Some((1000.0, 200.0))

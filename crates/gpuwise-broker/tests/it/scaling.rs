@@ -272,7 +272,7 @@ fn a_policy_that_cannot_be_is_named() {
                 one.tokens = Some(RequestTokensPart {
                     prompt: 1000.0,
                     answer: 0.0,
-                })
+                });
             }),
         ),
         (

@@ -197,7 +197,7 @@ mod tests {
                 let piece = place.read(7, 0, after, most).expect("reads").expect("some");
                 let from = (after as usize).min(whole.len());
                 let to = (from + most as usize).min(whole.len());
-                assert_eq!(piece.bytes, whole[from..to].as_bytes(), "{after} {most}");
+                assert_eq!(piece.bytes, &whole.as_bytes()[from..to], "{after} {most}");
                 assert_eq!(piece.size, 11);
             }
         }

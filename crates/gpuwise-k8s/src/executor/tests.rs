@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use serde_json::{Value, json};
 use std::path::Path;
 
-fn pod(status: Value) -> PodSeen {
+fn pod(status: &Value) -> PodSeen {
     let labels = json!({
         "gpuwise.dev/lease": "L-7", "gpuwise.dev/worker": "1", "gpuwise.dev/order": "12",
     });
@@ -18,18 +18,18 @@ fn pod(status: Value) -> PodSeen {
     PodSeen::of(&pod).expect("is ours")
 }
 
-fn over(state: Value) -> PodState {
+fn over(state: &Value) -> PodState {
     let container = json!({
         "name": "worker", "image": "i", "imageID": "", "ready": false, "restartCount": 0,
         "state": {"terminated": state},
     });
-    pod(json!({"phase": "Failed", "containerStatuses": [container]})).state
+    pod(&json!({"phase": "Failed", "containerStatuses": [container]})).state
 }
 
 #[test]
 fn ends_are_told_apart() {
     assert_eq!(
-        over(json!({"exitCode": 3, "reason": "Error"})),
+        over(&json!({"exitCode": 3, "reason": "Error"})),
         PodState::Over {
             code: Some(3),
             ran: true,
@@ -37,21 +37,22 @@ fn ends_are_told_apart() {
         }
     );
     assert_eq!(
-        over(json!({"exitCode": 137, "reason": "OOMKilled"})),
+        over(&json!({"exitCode": 137, "reason": "OOMKilled"})),
         PodState::Over {
             code: Some(137),
             ran: true,
             why: Some("OOMKilled".into())
         }
     );
-    let never =
-        over(json!({"exitCode": 128, "reason": "StartError", "message": "exec: \"x\": not found"}));
+    let never = over(
+        &json!({"exitCode": 128, "reason": "StartError", "message": "exec: \"x\": not found"}),
+    );
     assert!(
         matches!(&never, PodState::Over { ran: false, why: Some(why), .. } if why.contains("\"x\"")),
         "{never:?}"
     );
     let evicted =
-        pod(json!({"phase": "Failed", "reason": "OutOfnvidia.com/gpu", "message": "no room"}));
+        pod(&json!({"phase": "Failed", "reason": "OutOfnvidia.com/gpu", "message": "no room"}));
     assert!(
         matches!(
             &evicted.state,
@@ -68,7 +69,7 @@ fn ends_are_told_apart() {
 #[test]
 fn what_waits_says_why() {
     let unbound = json!({"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/4 nodes"});
-    let waits = pod(json!({"phase": "Pending", "conditions": [unbound]})).state;
+    let waits = pod(&json!({"phase": "Pending", "conditions": [unbound]})).state;
     assert_eq!(
         waits,
         PodState::Waits {
@@ -80,7 +81,7 @@ fn what_waits_says_why() {
         "name": "worker", "image": "?", "imageID": "", "ready": false, "restartCount": 0,
         "state": {"waiting": {"reason": "InvalidImageName", "message": "bad"}},
     });
-    let waits = pod(json!({"phase": "Pending", "containerStatuses": [image]})).state;
+    let waits = pod(&json!({"phase": "Pending", "containerStatuses": [image]})).state;
     assert!(
         matches!(waits, PodState::Waits { hopeless: true, .. }),
         "{waits:?}"

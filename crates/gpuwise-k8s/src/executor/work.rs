@@ -57,16 +57,16 @@ pub(super) struct Worker {
 /// What wakes the thread.
 enum Happened {
     Told(Option<Told>),
-    Pod(Option<watcher::Result<Event<Pod>>>),
-    Node(Option<watcher::Result<Event<Node>>>),
+    Pod(Option<Box<watcher::Result<Event<Pod>>>>),
+    Node(Option<Box<watcher::Result<Event<Node>>>>),
     /// All that a pod wrote is kept.
     Read(String),
     Time,
 }
 
-async fn next<T>(events: &mut Option<Events<T>>) -> Option<watcher::Result<Event<T>>> {
+async fn next<T>(events: &mut Option<Events<T>>) -> Option<Box<watcher::Result<Event<T>>>> {
     match events {
-        Some(events) => events.next().await,
+        Some(events) => events.next().await.map(Box::new),
         None => std::future::pending().await,
     }
 }
@@ -122,11 +122,14 @@ impl Worker {
                         (pods, nodes) = self.watches();
                     }
                 }
-                Happened::Pod(Some(Ok(event))) => self.pod(event).await,
-                Happened::Node(Some(Ok(event))) => self.node(event),
-                Happened::Pod(Some(Err(error))) | Happened::Node(Some(Err(error))) => {
-                    self.silent(&error);
-                }
+                Happened::Pod(Some(event)) => match *event {
+                    Ok(event) => self.pod(event).await,
+                    Err(error) => self.silent(&error),
+                },
+                Happened::Node(Some(event)) => match *event {
+                    Ok(event) => self.node(event),
+                    Err(error) => self.silent(&error),
+                },
                 Happened::Read(name) => {
                     if let Some(pod) = self.pods.get(&name) {
                         self.stirred.insert(JobId(pod.lease));

@@ -111,24 +111,21 @@ impl Seen {
                 let rehearsed = shared.rehearsed.iter().find(|(name, _)| name == model);
                 Some((&rehearsed?.1, lease.requested))
             });
-            let look = match comes {
-                Some((demand, since)) => {
-                    let flow = self.rehearsed.entry(service).or_default();
-                    flow.look(
-                        (service, scaling),
-                        demand,
-                        now,
-                        since,
-                        ready(broker, scaling),
-                    )
-                }
-                None => {
-                    let engines = queues.get(&service);
-                    let lengths = self.lengths.entry(service).or_default();
-                    lengths.note(now, counted(shared, scaling, engines));
-                    let before = before.map(|(_, arrived)| arrived);
-                    asked(shared, (service, scaling), before, engines, lengths)
-                }
+            let look = if let Some((demand, since)) = comes {
+                let flow = self.rehearsed.entry(service).or_default();
+                flow.look(
+                    (service, scaling),
+                    demand,
+                    now,
+                    since,
+                    ready(broker, scaling),
+                )
+            } else {
+                let engines = queues.get(&service);
+                let lengths = self.lengths.entry(service).or_default();
+                lengths.note(now, counted(shared, scaling, engines));
+                let before = before.map(|(_, arrived)| arrived);
+                asked(shared, (service, scaling), before, engines, lengths)
             };
             let arrived = shared.demand.of(service).arrived;
             self.services.insert(service, (now, arrived));

@@ -28,14 +28,13 @@ impl Nodes {
         }
         self.asked = Some(now);
         let listed = nodes(&run("sinfo", &["--json".into()], "")?).map_err(Refused::No)?;
-        let found = match listed {
-            Some(found) => found,
+        let found = if let Some(found) = listed {
+            found
+        } else {
             // Grouped since 23.02: another command lists nodes there.
-            None => {
-                let words = ["show", "nodes", "--json"].map(String::from);
-                let listed = nodes(&run("scontrol", &words, "")?).map_err(Refused::No)?;
-                listed.ok_or_else(|| Refused::No("scontrol show nodes --json lists none".into()))?
-            }
+            let words = ["show", "nodes", "--json"].map(String::from);
+            let listed = nodes(&run("scontrol", &words, "")?).map_err(Refused::No)?;
+            listed.ok_or_else(|| Refused::No("scontrol show nodes --json lists none".into()))?
         };
         let mut changes = Vec::new();
         for node in found {
