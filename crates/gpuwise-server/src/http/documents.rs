@@ -5,7 +5,7 @@ use gpuwise_broker::{Broker, Lease, LeaseState, exact};
 use gpuwise_domain::placement::{Assignment, GpuId, Health, Home, Part, PoolId, Queue};
 use gpuwise_sched::{
     queues::milli_of,
-    world::{Link, Tenancy, World},
+    world::{Link, NodeState, Tenancy, World},
 };
 use gpuwise_units::{Money, Nanoseconds};
 use gpuwise_wire::broker::{
@@ -157,7 +157,7 @@ pub(crate) fn fleet(broker: &Broker, now: Nanoseconds, sees: impl Fn(&str) -> bo
     let nodes = world.nodes().iter().map(|state| NodeAnswer {
         name: state.node.name.clone(),
         uid: state.node.uid.to_string(),
-        health: health(state.node.health),
+        health: node_health(state),
         gpus: state
             .gpus
             .iter()
@@ -243,6 +243,15 @@ fn gpu(broker: &Broker, id: GpuId, sees: &impl Fn(&str) -> bool) -> Option<GpuAn
         health: health(state.gpu.health),
         holders,
     })
+}
+
+/// How a node is taken to be: also whether it is silent, and whether what it ran counts as ended.
+fn node_health(state: &NodeState) -> String {
+    match state.fence() {
+        Some(fence) if fence.fenced.is_some() => "fenced".into(),
+        Some(_) => "suspected".into(),
+        None => health(state.node.health),
+    }
 }
 
 fn health(health: Health) -> String {

@@ -213,6 +213,7 @@ pub struct PoolAnswer {
 pub struct NodeAnswer {
     pub name: String,
     pub uid: String,
+    /// `up`, `draining`, `maintenance`, `lost`, `suspected` (silent), `fenced` (what it ran counts as ended).
     pub health: String,
     pub gpus: Vec<GpuAnswer>,
 }
