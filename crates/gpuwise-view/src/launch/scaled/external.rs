@@ -3,6 +3,7 @@
 //! Fields: `autoscaling/v2`, `apiregistration.k8s.io/v1` of Kubernetes 1.37.
 
 use super::{
+    super::EmitError,
     Scaling,
     objects::{TOLERANCE, Written, autoscaler, lines, metadata},
 };
@@ -24,10 +25,14 @@ fn service(scaler: &str) -> Option<(&str, &str, u16)> {
     (inside && !name.is_empty() && !namespace.is_empty()).then_some((name, namespace, port))
 }
 
-pub(super) fn metrics(name: &str, scaling: &Scaling<'_>) -> Result<Written, String> {
+pub(super) fn metrics(name: &str, scaling: &Scaling<'_>) -> Result<Written, EmitError> {
     let scaler = scaling.scaler;
-    let (host, namespace, port) = service(scaler).ok_or_else(|| {
-        format!("the API server asks a Service: --scaler {scaler} is not of the form NAME.NAMESPACE.svc:PORT")
+    let (host, namespace, port) = service(scaler).ok_or_else(|| EmitError::NotInForm {
+        form: "external-metrics",
+        problem: format!(
+            "are asked of a Service by the API server, and --scaler {scaler} names none"
+        ),
+        instead: "write NAME.NAMESPACE.svc:PORT".into(),
     })?;
     // What is said is what is wanted, and waits itself before there are fewer: nobody waits twice.
     let mut carried = autoscaler(name, scaling, METRIC, "1", 0);

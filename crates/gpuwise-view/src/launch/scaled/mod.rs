@@ -129,12 +129,7 @@ pub fn scaled(
         ScalerForm::Keda => objects::keda(&name, scaling),
         ScalerForm::Dynamo => objects::dynamo(&name, scaling),
         ScalerForm::Hpa => objects::hpa(&name, scaling),
-        ScalerForm::ExternalMetrics => {
-            external::metrics(&name, scaling).map_err(|problem| EmitError::Unsupported {
-                engine: engine_at(deployment, facts),
-                problem,
-            })?
-        }
+        ScalerForm::ExternalMetrics => external::metrics(&name, scaling)?,
         ScalerForm::CapacityBuffer => objects::buffer(&name, scaling),
         ScalerForm::Wva => objects::variant(&name, deployment, scaling),
         ScalerForm::Knative => {
