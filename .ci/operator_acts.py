@@ -523,7 +523,7 @@ class Acts:
             if done(pods):
                 break
             if time.monotonic() - (died or began) > SETTLED:
-                waits = [(one["metadata"]["name"], one["spec"].get("nodeName"), one["status"].get("nominatedNodeName"), condition(one, PLACED).get("message"), condition(one, LEAVING).get("status")) for one in pods]
+                waits = [(one["metadata"]["name"], one["spec"].get("nodeName"), one["status"].get("nominatedNodeName"), condition(one, PLACED).get("message"), condition(one, LEAVING).get("status"), bool(one["spec"].get("schedulingGates")), one["metadata"].get("annotations", {}).get("gpuwise.dev/node"), condition(one, "PodScheduled").get("message")) for one in pods]
                 node = self.api.get("/api/v1/nodes/act-mig") if self.manager else {}
                 found = {part: node.get(part) for part in ("metadata", "spec", "status")} if node else ""
                 raise SystemExit(f"{kind} {seed}: not settled after {SETTLED} s (faults {self.rate}, killed before write {self.kill_at}, second {second}): {waits} {found}")
