@@ -149,7 +149,7 @@ fn what_cannot_be_scaled_so_is_said() {
                 "--scaler",
                 "10.0.0.1:6443",
             ],
-            "not of the form NAME.NAMESPACE.svc:PORT",
+            "names none; write NAME.NAMESPACE.svc:PORT",
         ),
         (
             &["keda", "--query", QUERY, "--ca", "deployment.json"],
