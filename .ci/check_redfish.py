@@ -23,7 +23,7 @@ import urllib.request
 
 import redfish
 
-from cluster import free_port, until
+from cluster import broker_answers, free_port, until
 
 POLICY = """
 name = "composed"
@@ -134,16 +134,7 @@ class Broker:
         words += ["--policy", str(self.folder / "policy.toml"), "--start-takes", "1s"]
         errors = open(self.folder / "serve.log", "a")
         self.process = subprocess.Popen(words, env=self.environment, stdout=errors, stderr=errors)
-
-        def answers():
-            if self.process.poll() is not None:
-                raise SystemExit((self.folder / "serve.log").read_text())
-            try:
-                return urllib.request.urlopen(f"http://127.0.0.1:{self.port}/readyz", timeout=2).status == 200
-            except OSError as error:
-                return str(error)
-
-        until("the broker answers", 60, answers)
+        broker_answers(self.process, self.port, self.folder / "serve.log")
 
     def dies(self):
         self.process.send_signal(signal.SIGKILL)

@@ -19,7 +19,7 @@ import tempfile
 import time
 import urllib.request
 
-from cluster import free_port, until
+from cluster import broker_answers, free_port, until
 
 SERVICE = """import http.server, os, sys
 class Answer(http.server.BaseHTTPRequestHandler):
@@ -77,16 +77,7 @@ class Check:
         errors = open(self.folder / "serve.log", "a")
         self.broker = subprocess.Popen(words, env=self.environment, stdout=errors, stderr=errors)
         self.environment["GPUWISE_URL"] = f"http://127.0.0.1:{self.port}"
-
-        def answers():
-            if self.broker.poll() is not None:
-                raise SystemExit((self.folder / "serve.log").read_text())
-            try:
-                return urllib.request.urlopen(f"http://127.0.0.1:{self.port}/readyz", timeout=2).status == 200
-            except OSError as error:
-                return str(error)
-
-        until("the broker answers", 60, answers)
+        broker_answers(self.broker, self.port, self.folder / "serve.log")
 
     def dies(self):
         self.broker.send_signal(signal.SIGKILL)

@@ -9,6 +9,7 @@ import socket
 import subprocess
 import time
 import urllib.parse
+import urllib.request
 
 
 class Prometheus(http.server.BaseHTTPRequestHandler):
@@ -56,6 +57,19 @@ def until(what, seconds, check):
             return
         time.sleep(0.5)
     raise SystemExit(f"{what}: not within {seconds} s; last: {seen}")
+
+
+def broker_answers(process, port, log):
+    """Until a broker that was started answers; what it wrote where it ended."""
+    def check():
+        if process.poll() is not None:
+            raise SystemExit(log.read_text())
+        try:
+            return urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=2).status == 200
+        except OSError as error:
+            return str(error)
+
+    until("the broker answers", 60, check)
 
 
 class Cluster:

@@ -52,13 +52,10 @@ impl Looks {
                     let said = (term.clone(), Arc::clone(pod), "Placed", words);
                     let _ = self.events.try_send(said);
                 }
-                // A watch brings what is.
-                Wrote::Changed => whole = false,
                 Wrote::Fenced => return false,
-                Wrote::Failed(why) | Wrote::Refused(why) => {
+                other => {
                     whole = false;
-                    self.journal.say("a gate cannot be taken off", &why);
-                    self.back_off(&pod.uid);
+                    self.gate_stays(pod, &other);
                 }
             }
         }
@@ -85,15 +82,21 @@ impl Looks {
                     let said = (term.clone(), Arc::clone(pod), "LeftToScheduler", words);
                     let _ = self.events.try_send(said);
                 }
-                Wrote::Changed => whole = false,
                 Wrote::Fenced => return false,
-                Wrote::Failed(why) | Wrote::Refused(why) => {
+                other => {
                     whole = false;
-                    self.journal.say("a gate cannot be taken off", &why);
-                    self.back_off(&pod.uid);
+                    self.gate_stays(pod, &other);
                 }
             }
         }
         whole
+    }
+
+    /// A gate that is still on: what has changed a watch brings, and what is refused is tried later.
+    fn gate_stays(&mut self, pod: &Pod, wrote: &Wrote) {
+        if let Wrote::Failed(why) | Wrote::Refused(why) = wrote {
+            self.journal.say("a gate cannot be taken off", why);
+            self.back_off(&pod.uid);
+        }
     }
 }
