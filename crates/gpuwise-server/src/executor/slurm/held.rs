@@ -41,6 +41,8 @@ pub(super) struct Part {
     pub(super) job: Option<u64>,
     /// How often it was looked for since then and was not there.
     pub(super) missed: u32,
+    /// When Slurm was told last not to wait before it starts its requeued job.
+    pub(super) hurried: Option<Instant>,
 }
 
 #[derive(Debug)]

@@ -6,11 +6,18 @@ use super::{
     held::{Held, Listing, Phase, Seen},
     jobs::JobPhase,
     script::{KILLS, MISSING},
-    work::{Answered, Worker, cancel, scancel},
+    work::{Answered, SOON, Worker, cancel, scancel},
 };
 use gpuwise_broker::{Observation, ended_by};
 use gpuwise_domain::placement::JobId;
-use std::{sync::atomic::Ordering, thread, time::Instant};
+use std::{
+    sync::atomic::Ordering,
+    thread,
+    time::{Duration, Instant},
+};
+
+/// Each word of when a job starts puts its start off by the same time again.
+const AGAIN: Duration = Duration::from_secs(15);
 
 impl Worker {
     pub(super) fn reconcile(&mut self, job: JobId, listing: &Listing) {
@@ -198,16 +205,14 @@ impl Worker {
             held.phase = Phase::Over;
             return true;
         }
-        // Who was requeued by somebody else starts again where it was, by Slurm, which would wait for two minutes.
-        for (one, part) in seen.iter().zip(&held.parts) {
-            if let (true, Some(number)) = (one.is(JobPhase::Pending), part.job) {
-                let words = [
-                    "update".into(),
-                    format!("JobId={number}"),
-                    "StartTime=now".into(),
-                ];
+        // Who was requeued by somebody else starts again where it was, by Slurm.
+        for (one, part) in seen.iter().zip(&mut held.parts) {
+            let told = part.hurried.is_some_and(|told| told.elapsed() < AGAIN);
+            if let (true, false, Some(number)) = (one.is(JobPhase::Pending), told, part.job) {
+                let words = ["update".into(), format!("JobId={number}"), SOON.into()];
                 // Where it is refused it waits.
                 let _ = run("scontrol", &words, "");
+                part.hurried = Some(Instant::now());
             }
         }
         !seen.iter().any(|one| one.is_over()) || self.ended(job, held, seen)

@@ -164,6 +164,7 @@ impl Worker {
             ask,
             job: None,
             missed: 0,
+            hurried: None,
         });
         let held = Held {
             order: start.order,
@@ -367,14 +368,17 @@ pub(super) fn scancel(more: &[&str], job: u64) {
     let _ = run("scancel", &words, "");
 }
 
+/// When a requeued job starts: Slurm alone would wait for two minutes. Not at once, as a node's daemon refuses a job
+/// ("job credential revoked") in the second in which it ended the one before under the same number.
+pub(super) const SOON: &str = "StartTime=now+2";
+
 /// Sends a held job to other nodes; `false`: Slurm does not want that.
 fn released(job: u64, before: &Ask, now: &Ask, comment: &str) -> bool {
     let mut words = vec![
         "update".to_owned(),
         format!("JobId={job}"),
         format!("ReqNodeList={}", now.nodes.join(",")),
-        // A requeued job would wait for two minutes.
-        "StartTime=now".to_owned(),
+        SOON.to_owned(),
         format!("Comment={comment}"),
     ];
     if before.gres() != now.gres() {
