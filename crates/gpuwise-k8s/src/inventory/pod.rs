@@ -23,6 +23,8 @@ pub struct Shape {
     pub tolerations: Box<[Toleration]>,
     /// It says beside which other pods it may be, or how they are spread: what nodes alone do not tell.
     pub minds_others: bool,
+    /// It has a volume that is claimed, which may be of one node alone.
+    pub claims_volumes: bool,
     pub priority: i32,
     pub priority_class: Option<Text>,
     /// It does not take the place of others.

@@ -57,6 +57,15 @@ pub struct PodSpec {
     pub resource_claims: Vec<PodClaim>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scheduling_group: Option<SchedulingGroup>,
+    #[serde(deserialize_with = "listed", skip_serializing)]
+    pub volumes: Vec<Volume>,
+}
+
+/// Only whether it is claimed, and may be of one node alone.
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Volume {
+    pub persistent_volume_claim: Option<serde::de::IgnoredAny>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]

@@ -229,6 +229,21 @@ impl Looks {
                 }
                 done
             }
+            Step::Turn { pod } => {
+                let Some(pod) = seen.pods.get(*pod) else {
+                    return true;
+                };
+                let wrote = self.writer.turn(term, pod, plan).await;
+                self.went(pod, wrote, "a StatefulSet cannot be told whose turn it is")
+            }
+            Step::Evict { pod } => self.evict(term, seen, &[*pod]).await,
+            Step::Over(turn) => {
+                let wrote = self.writer.over(term, turn).await;
+                if let Wrote::Failed(why) = &wrote {
+                    self.journal.say("a turn of a StatefulSet does not end", why);
+                }
+                wrote == Wrote::Done
+            }
         }
     }
 

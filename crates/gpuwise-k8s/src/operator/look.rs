@@ -165,7 +165,7 @@ impl Looks {
             .seen(self.mode, &|pod| failed.contains_key(&pod.uid));
         let waiting = self.state.waiting();
         self.writer.metrics.depth(waiting);
-        let mut result = "success";
+        let (mut result, mut whole) = ("success", true);
         let at = Nanoseconds(u64::try_from(Timestamp::now().as_nanosecond()).unwrap_or_default());
         self.wake = None;
         let decided = if waiting == 0 && is_quiet(&seen) {
@@ -190,16 +190,7 @@ impl Looks {
                     .accept(term, &self.writer, &self.state, None, &decision.troubles)
                     .await;
                 self.wakes(at, decision.wake);
-                if self.carry_out(term, &seen, &decision, at).await {
-                    self.incomplete = 0;
-                } else {
-                    result = "requeue_after";
-                    // Where no watch brings a change of what was refused it is tried again all the same.
-                    let wait = FIRST.saturating_mul(1 << self.incomplete.min(10)).min(MOST);
-                    self.incomplete += 1;
-                    let again = Instant::now() + wait;
-                    self.wake = Some(self.wake.map_or(again, |wake| wake.min(again)));
-                }
+                whole = self.carry_out(term, &seen, &decision, at).await;
             }
             Err(why) => {
                 result = "error";
@@ -209,31 +200,53 @@ impl Looks {
                     .await;
             }
         }
-        if let Some(sizer) = self.sizer.clone() {
-            let acts = self.mode == Mode::Act;
-            let mut hands = workloads::Hands {
-                term,
-                writer: &self.writer,
-                state: &self.state,
-                sizer: &*sizer,
-                acts,
-                says: self.mode != Mode::Observe,
-                measures: self.wanted.is_some(),
-                plan: &mut self.plan,
-            };
-            self.workloads.look(&mut hands, self.state.measured()).await;
-            if let Some(wanted) = &self.wanted {
-                let new = workloads::wanted(&self.state, acts);
-                wanted.send_if_modified(|old| {
-                    let another = **old != *new;
-                    *old = new;
-                    another
-                });
+        whole &= self.look_at_workloads(term).await;
+        if whole {
+            self.incomplete = 0;
+        } else {
+            if result == "success" {
+                result = "requeue_after";
             }
+            // Where no watch brings a change of what was refused it is tried again all the same.
+            let wait = FIRST.saturating_mul(1 << self.incomplete.min(10)).min(MOST);
+            self.incomplete += 1;
+            let again = Instant::now() + wait;
+            self.wake = Some(self.wake.map_or(again, |wake| wake.min(again)));
         }
         self.writer
             .metrics
             .looked(result, began.elapsed().as_secs_f64());
+    }
+
+    /// GpuWorkloads and what is measured of them; whether all of it was written.
+    async fn look_at_workloads(&mut self, term: &Term) -> bool {
+        let Some(sizer) = self.sizer.clone() else {
+            return true;
+        };
+        let acts = self.mode == Mode::Act;
+        let mut hands = workloads::Hands {
+            term,
+            writer: &self.writer,
+            state: &self.state,
+            sizer: &*sizer,
+            acts,
+            says: self.mode != Mode::Observe,
+            measures: self.wanted.is_some(),
+            plan: &mut self.plan,
+        };
+        let looked = self.workloads.look(&mut hands, self.state.measured()).await;
+        // Nothing but time ends a phase of a change where nobody measures.
+        let wake = looked.ends.map(|left| Instant::now() + left);
+        self.wake = self.wake.into_iter().chain(wake).min();
+        if let Some(wanted) = &self.wanted {
+            let new = workloads::wanted(&self.state, acts);
+            wanted.send_if_modified(|old| {
+                let another = **old != *new;
+                *old = new;
+                another
+            });
+        }
+        looked.whole
     }
 
     /// Looks again at a moment, where nothing changes before.
@@ -285,7 +298,7 @@ impl Looks {
 fn is_quiet(seen: &Seen) -> bool {
     let moves = seen.rules.moves.is_some_and(|moves| moves.consolidates);
     let begun = |pod: &Arc<Pod>| pod.standing.leaves || pod.standing.moves.is_some();
-    !moves && seen.surges.is_empty() && !seen.pods.iter().any(begun)
+    !moves && seen.surges.is_empty() && seen.turns.is_empty() && !seen.pods.iter().any(begun)
 }
 
 async fn until(moment: Option<Instant>) {

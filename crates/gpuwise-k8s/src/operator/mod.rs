@@ -25,6 +25,7 @@ mod say;
 mod seen;
 mod served;
 mod surges;
+mod turns;
 mod watches;
 mod why;
 mod workloads;

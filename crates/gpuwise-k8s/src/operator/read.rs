@@ -139,6 +139,7 @@ fn standing(pod: &inventory::Pod) -> Standing {
         started: pod.started.map(nanoseconds),
         never_preempts: pod.shape.never_preempts,
         deployment: deployment(pod),
+        set: set(pod),
         moves: moves.map(|(to, since)| (to, nanoseconds(since.as_second()))),
         replaces: noted(REPLACES),
         ours: noted(NODE).is_some(),
@@ -158,6 +159,18 @@ fn deployment(pod: &inventory::Pod) -> Option<String> {
     let hash = pod.label("pod-template-hash")?;
     let name = owner.name.strip_suffix(hash)?.strip_suffix('-')?;
     Some(name.to_owned())
+}
+
+/// The StatefulSet that a pod is of, and its ordinal. `None` also where a volume of it may be of one node alone, or what
+/// it is to be beside is for kube-scheduler.
+fn set(pod: &inventory::Pod) -> Option<(String, u32)> {
+    if pod.shape.claims_volumes || pod.shape.minds_others {
+        return None;
+    }
+    let owner = pod.owner.as_ref();
+    let owner = owner.filter(|one| &*one.kind == "StatefulSet")?;
+    let ordinal = pod.name.strip_prefix(&*owner.name)?.strip_prefix('-')?;
+    Some((owner.name.to_string(), ordinal.parse().ok()?))
 }
 
 /// Where a pod is; `None`: somebody else holds it back, or it is being deleted.

@@ -91,8 +91,8 @@ impl State {
                     self.own_read.insert(which);
                 }
                 let another = self.own.entry(which).or_default().take(*event);
-                // How far a Deployment is lies in its status.
-                another || matches!(which, Own::Served | Own::Tiered)
+                // How far a Deployment is lies in its status; who has a turn in annotations.
+                another || matches!(which, Own::Served | Own::Tiered | Own::Turns)
             }
             Change::Absent(which) => self.own_read.insert(which),
             Change::Measured(new) => {
@@ -142,6 +142,7 @@ impl State {
             Own::Workload,
             Own::Served,
             Own::Tiered,
+            Own::Turns,
         ];
         self.surges.is_read()
             && super::watches::KINDS.into_iter().all(read)

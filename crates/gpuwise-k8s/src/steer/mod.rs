@@ -32,6 +32,7 @@ mod rules;
 mod surge;
 #[cfg(test)]
 mod tests;
+mod turns;
 mod words;
 mod world;
 
@@ -47,6 +48,7 @@ pub use devices::{Claims, Counter, Device, Devices, Pool};
 pub use room::{Leaver, Leaves, Room};
 pub use rounds::decide;
 pub use surge::{Step, Surge};
+pub use turns::Turn;
 
 use gpuwise_domain::placement::{Backfill, Order};
 use gpuwise_units::Nanoseconds;
@@ -70,8 +72,12 @@ pub struct Seen {
     pub currency: Option<String>,
     /// Deployments that have one pod more than was asked, for a move.
     pub surges: Vec<Surge>,
+    /// StatefulSets of which a pod has its turn to move.
+    pub turns: Vec<Turn>,
     /// Pods that a PodDisruptionBudget keeps now, by uid.
     pub kept: BTreeSet<String>,
+    /// Pods that a PodDisruptionBudget covers, by uid.
+    pub budgeted: BTreeSet<String>,
     /// What the API server said last where a pod could not be evicted, by the pod's uid.
     pub refused: BTreeMap<String, String>,
     /// Profiles of MIG by product, and how many of each one GPU is cut into at most.
@@ -106,7 +112,7 @@ pub enum Preempts {
     LowerPriority,
 }
 
-/// How pods of Deployments are moved.
+/// How pods of Deployments and StatefulSets are moved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Moves {
     /// So many may begin now.
@@ -186,7 +192,9 @@ pub struct Standing {
     pub never_preempts: bool,
     /// The Deployment that it is of.
     pub deployment: Option<String>,
-    /// Where one more of its Deployment starts before it ends, and since when; since 1970.
+    /// The StatefulSet that it is of and could move with, and its ordinal.
+    pub set: Option<(String, u32)>,
+    /// Where it starts anew, one more of its Deployment before it ends, and since when; since 1970.
     pub moves: Option<(String, Nanoseconds)>,
     /// The uid of the pod that moves, in whose stead it was started.
     pub replaces: Option<String>,

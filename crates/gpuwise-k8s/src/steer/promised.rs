@@ -5,6 +5,7 @@ use super::{
     Node, Place, Pod, Seen,
     cut::{self, is_cut},
     gangs::{gang_of, size_of},
+    turns,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -74,7 +75,8 @@ impl<'a> Left<'a> {
 /// All that is promised and can be kept.
 pub(super) fn promised(seen: &Seen) -> Promised {
     let mut found = Promised::default();
-    let moving = stand_ins(seen, &mut found);
+    let mut moving = stand_ins(seen, &mut found);
+    turns::promise(seen, &mut found, &mut moving);
     nominated(seen, &mut found, &moving);
     let nodes: BTreeMap<&str, &Node> = seen
         .nodes
@@ -113,7 +115,9 @@ pub(super) fn promised(seen: &Seen) -> Promised {
 fn stand_ins(seen: &Seen, found: &mut Promised) -> BTreeSet<usize> {
     let mut taken = BTreeSet::new();
     for (at, pod) in seen.pods.iter().enumerate() {
-        let Some((node, _)) = pod.standing.moves.as_ref().filter(|_| !pod.standing.ends) else {
+        let moves = pod.standing.moves.as_ref();
+        let Some((node, _)) = moves.filter(|_| !pod.standing.ends && pod.standing.set.is_none())
+        else {
             continue;
         };
         let is_there =

@@ -3,7 +3,11 @@
 //! All of it can be read off the objects: the pod that moves says where to, the Deployment is labelled with the pod
 //! for which it has one more, and who starts in its stead says so. Whoever leads next goes on from there.
 
-use super::{Place, Pod, Seen, decision::At};
+use super::{
+    Place, Pod, Seen,
+    decision::At,
+    turns::{self, Turn},
+};
 use gpuwise_units::Nanoseconds;
 
 /// A Deployment that has one pod more than was asked, for a pod that moves.
@@ -24,6 +28,12 @@ pub enum Step {
     Lower(Surge),
     /// The pod stays where it is.
     Stay { pod: usize },
+    /// It is this pod's turn of its StatefulSet: its place is kept in writing before it goes.
+    Turn { pod: usize },
+    /// Whose turn it is goes.
+    Evict { pod: usize },
+    /// A turn is over, and the next may have his.
+    Over(Turn),
 }
 
 /// Who does not start for so long is not waited for: ten minutes.
@@ -71,6 +81,7 @@ pub(super) fn steps(seen: &Seen, now: Nanoseconds, at: At<'_>) -> (Vec<Step>, Op
             }),
         }
     }
+    ends = ends.into_iter().chain(turns::steps(seen, now, at, &mut steps)).min();
     (steps, ends)
 }
 
@@ -84,7 +95,8 @@ fn is_ready(seen: &Seen, pod: &Pod) -> bool {
     })
 }
 
-fn is_late(pod: &Pod, now: Nanoseconds) -> bool {
+/// Whether a move has taken too long.
+pub(super) fn is_late(pod: &Pod, now: Nanoseconds) -> bool {
     let since = pod.standing.moves.as_ref().map(|(_, since)| *since);
     since.is_some_and(|since| now.0.saturating_sub(since.0) >= PATIENCE.0)
 }

@@ -126,6 +126,7 @@ fn shape(object: &objects::Pod, names: &mut Names) -> Shape {
             .cloned()
             .collect(),
         minds_others: others || !spec.topology_spread_constraints.is_empty(),
+        claims_volumes: (spec.volumes.iter()).any(|one| one.persistent_volume_claim.is_some()),
         priority: spec.priority.unwrap_or(0),
         priority_class: names.given(spec.priority_class_name.as_ref()),
         never_preempts: spec.preemption_policy.as_deref() == Some("Never"),

@@ -2,12 +2,13 @@
 
 use super::{
     super::meter::Measured,
-    Audited, Hands, PriceBook, WorkloadAsk,
+    Audited, Hands, Looked, PriceBook, WorkloadAsk,
     say::{condition, event, write},
 };
 use crate::resources::{
     Avoided, ChangeReason, Decided, GpuWorkloadSpec, GpuWorkloadStatus, Object, Status,
 };
+use crate::tiers;
 use jiff::Timestamp;
 
 /// What was written of a workload: for which generation and decision, and how that went.
@@ -29,6 +30,8 @@ pub(super) struct One {
     pub status: GpuWorkloadStatus,
     pub ask: WorkloadAsk,
     pub applied: Option<Applied>,
+    /// The version of its Deployment of which replicas were last written, and how many.
+    pub scaled: Option<(String, u32)>,
     pub events: Vec<Said>,
 }
 
@@ -38,7 +41,7 @@ impl One {
         hands: &mut Hands<'_>,
         measured: Option<&Measured>,
         audit: Option<&Result<Vec<Audited>, String>>,
-    ) {
+    ) -> Looked {
         let before = self.status.clone();
         let now = Timestamp::now();
         let changed = self.changed(hands);
@@ -59,12 +62,16 @@ impl One {
             self.status.replicas = decided.replicas;
             self.status.selector = format!("gpuwise.dev/workload={}", self.object.metadata.name);
         }
-        if !self.written(hands, &before).await {
-            return;
+        let mut whole = self.written(hands, &before).await;
+        if whole {
+            whole &= self.make(hands).await;
+            let replicas = measured.and_then(|new| new.replicas.get(&self.object.metadata.uid));
+            whole &= self.follow(hands, replicas).await;
         }
-        self.make(hands).await;
-        let replicas = measured.and_then(|new| new.replicas.get(&self.object.metadata.uid));
-        self.follow(hands, replicas).await;
+        Looked {
+            whole,
+            ends: tiers::ends(&self.status, &self.limits(), now),
+        }
     }
 
     /// Whether its SLO is kept, as its condition says.
