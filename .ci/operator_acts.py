@@ -20,6 +20,7 @@ import urllib.parse
 from cluster import free_port, until
 from operator_chaos import SMALL, Workloads
 from operator_parts import GATE, create, node
+from operator_sets import Sets
 
 SPACE = "acts"
 PRODUCT = "NVIDIA-H100-80GB-HBM3"
@@ -219,7 +220,10 @@ def is_ready(one):
     return condition(one, "Ready").get("status") == "True" and "deletionTimestamp" not in one["metadata"]
 
 
-class Acts(Workloads):
+class Acts(Workloads, Sets):
+    is_ready = staticmethod(is_ready)
+    budget_of = staticmethod(budget)
+
     def __init__(self, check, operator):
         self.check, self.operator, self.cluster = check, operator, check.cluster
         self.api = Api(check.folder / "kube" / "kubeconfig")
@@ -241,7 +245,7 @@ class Acts(Workloads):
         create(self.cluster, [made])
 
     def clear(self):
-        for path in ("/apis/apps/v1/namespaces/{}/deployments", "/apis/apps/v1/namespaces/{}/replicasets", "/apis/policy/v1/namespaces/{}/poddisruptionbudgets", "/api/v1/namespaces/{}/pods"):
+        for path in ("/apis/apps/v1/namespaces/{}/deployments", "/apis/apps/v1/namespaces/{}/statefulsets", "/apis/apps/v1/namespaces/{}/replicasets", "/apis/policy/v1/namespaces/{}/poddisruptionbudgets", "/api/v1/namespaces/{}/pods"):
             self.api.ask("DELETE", path.format(SPACE) + "?gracePeriodSeconds=0&propagationPolicy=Background")
 
         def gone():
@@ -267,6 +271,17 @@ class Acts(Workloads):
 
     def make(self, *objects):
         create(self.cluster, list(objects))
+
+    def filler(self, i, gpus=4, name=None, anywhere=False):
+        """A pod that takes half of a node, or so."""
+        where = {} if anywhere else {"nodeSelector": {"kubernetes.io/hostname": NODES[i]}}
+        return gated(name or f"fill-{i}", gpus, **where)
+
+    def ready(self, app, wanted):
+        """Whether so many pods are ready, of an app or of all."""
+        mine = [one for one in self.api.pods() if not app or one["metadata"].get("labels", {}).get("app") == app]
+        count = sum(map(is_ready, mine))
+        return count == wanted or count
 
     def full(self, spec):
         """A Deployment's pods run everywhere."""
@@ -430,20 +445,30 @@ class Acts(Workloads):
         return done
 
     def move(self, rng):
-        fillers = [gated(f"fill-{i}", 4, nodeSelector={"kubernetes.io/hostname": name}) for i, name in enumerate(NODES)]
-        self.make(*fillers)
-        until("fillers run", SETTLED, lambda: sum(map(is_ready, self.api.pods())) == 4 or "not yet")
-        self.make(deployment("web", 4, 4), budget("web", 4))
-        until("all run", SETTLED, lambda: sum(map(is_ready, self.api.pods())) == 8 or "not yet")
+        self.make(*[self.filler(i) for i in range(4)])
+        until("fillers run", SETTLED, lambda: self.ready("", 4))
+        kind = rng.choice(["deployments", "statefulsets"])
+        if kind == "deployments":
+            app, mark = "web", "gpuwise.dev/surge"
+            self.make(deployment(app, 4, 4), budget(app, 4))
+            self.least = (app, 4)
+        else:
+            app, mark = "db", "gpuwise.dev/turn"
+            self.statefulset(self.filler(0, anywhere=True)["spec"], 4)
+            self.make(budget(app, 3))
+            self.least = (app, 3)
+        until("all run", SETTLED, lambda: self.ready("", 8))
+        path = f"/apis/policy/v1/namespaces/{SPACE}/poddisruptionbudgets/{app}"
+        until("the budget counts", 30, lambda: self.api.get(path).get("status", {}).get("disruptionsAllowed") == 4 - self.least[1] or "no")
         gone = rng.sample(range(4), 2)
         self.cluster.kubectl("delete", "pod", "-n", SPACE, *[f"fill-{i}" for i in gone], "--grace-period=0", "--force")
-        self.least = ("web", 4)
+        self.how = f"of {kind}"
         self.arm()
         self.make(gated("large", 8))
 
         def done(pods):
-            spec = self.api.get(f"/apis/apps/v1/namespaces/{SPACE}/deployments/web")
-            calm = "gpuwise.dev/surge" not in spec["metadata"].get("labels", {}) and spec["spec"]["replicas"] == 4
+            spec = self.api.get(f"/apis/apps/v1/namespaces/{SPACE}/{kind}/{app}")
+            calm = mark not in spec["metadata"].get("labels", {}) and spec["spec"]["replicas"] == 4
             return calm and len(pods) == 7 and sum(map(is_ready, pods)) == 7
 
         return done
@@ -598,7 +623,7 @@ def part(check, operator):
         operator.install("act")
     acts = Acts(check, operator)
     acts.prepare()
-    only = os.environ.get("GPUWISE_ACTS", "preempts moves cuts suspects starves idles chaos").split()
+    only = os.environ.get("GPUWISE_ACTS", "preempts moves sets cuts suspects starves idles chaos").split()
     acts.process = operator.start(name="acts", webhook=False)
     until("it leads", 30, lambda: operator.leads(acts.process))
     for one in only:

@@ -168,7 +168,8 @@ class Workloads:
         tiering = {"mode": "off", "verifySeconds": 1, "rolloutSeconds": 60}
         self.workload("L4", tiering=tiering, **({"replicas": 3} if how == "begins" else {"scaling": scaling}))
         until("it is sized", 30, lambda: bool(self.status().get("decision")) or "no decision")
-        busy = 40 * float(self.status()["decision"]["ratePerReplica"])
+        # Of a larger GPU, too.
+        busy = 2000 * float(self.status()["decision"]["ratePerReplica"])
         self.prometheus.demand = busy if first else 0.0
         until("its pods are there", 60, lambda: self.follows(self.api.pods(), first, 0 if how == "begins" else warm) or self.lacks)
         # Ready pods may be as few as there were, or are to be, and no fewer; with warm ones beside those that its
