@@ -136,7 +136,8 @@ class Workloads:
         limit = 3 if how == "fails" else 60
         self.workload("H100", replicas=before, tiering={"mode": "off", "verifySeconds": 1, "rolloutSeconds": limit})
         until("it runs", 60, lambda: self.settled(self.api.pods(), H100, before) or self.lacks)
-        after = after if how in ("both", "count") else before
+        other = rng.choice([one for one in (1, 2, 3) if one != before])
+        after = {"both": after, "count": other}.get(how, before)
         self.bounds(lambda: min(before, after), lambda: max(before, after) + 1)
         if how == "fails":
             for path in self.fence:

@@ -1,7 +1,7 @@
 //! What disrupts, carried out: rooms that are made, moves that go on.
 
 use super::{lead::Term, look::Looks, marks::Mark, writes::Wrote};
-use crate::steer::{Decision, Leaver, Leaves, Pod, Room, Seen, Step, Surge};
+use crate::steer::{Decision, Leaver, Leaves, Pod, Room, Seen, Step, Surge, Turn};
 use futures_util::StreamExt as _;
 use gpuwise_units::Nanoseconds;
 use jiff::Timestamp;
@@ -237,14 +237,17 @@ impl Looks {
                 self.went(pod, wrote, "a StatefulSet cannot be told whose turn it is")
             }
             Step::Evict { pod } => self.evict(term, seen, &[*pod]).await,
-            Step::Over(turn) => {
-                let wrote = self.writer.over(term, turn).await;
-                if let Wrote::Failed(why) = &wrote {
-                    self.journal.say("a turn of a StatefulSet does not end", why);
-                }
-                wrote == Wrote::Done
-            }
+            Step::Over(turn) => self.over(term, turn).await,
         }
+    }
+
+    async fn over(&self, term: &Term, turn: &Turn) -> bool {
+        let wrote = self.writer.over(term, turn).await;
+        if let Wrote::Failed(why) = &wrote {
+            self.journal
+                .say("a turn of a StatefulSet does not end", why);
+        }
+        wrote == Wrote::Done
     }
 
     /// Says something of a pod; an event more or less changes nothing: nobody waits for it.

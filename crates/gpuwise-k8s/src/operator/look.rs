@@ -157,8 +157,7 @@ impl Looks {
 
     async fn look(&mut self, term: &Term) {
         let began = Instant::now();
-        let now = Instant::now();
-        self.failed.retain(|_, (_, until)| *until > now);
+        self.failed.retain(|_, (_, until)| *until > began);
         let failed = &self.failed;
         let seen = self
             .state
@@ -168,7 +167,7 @@ impl Looks {
         let (mut result, mut whole) = ("success", true);
         let at = Nanoseconds(u64::try_from(Timestamp::now().as_nanosecond()).unwrap_or_default());
         self.wake = None;
-        let decided = if waiting == 0 && is_quiet(&seen) {
+        let decided = if waiting == 0 && seen.is_quiet() {
             Ok(Decision::default())
         } else {
             // The kernel takes as long as it takes; watches and the lease go on meanwhile.
@@ -204,9 +203,8 @@ impl Looks {
         if whole {
             self.incomplete = 0;
         } else {
-            if result == "success" {
-                result = "requeue_after";
-            }
+            let failed = result == "error";
+            result = if failed { result } else { "requeue_after" };
             // Where no watch brings a change of what was refused it is tried again all the same.
             let wait = FIRST.saturating_mul(1 << self.incomplete.min(10)).min(MOST);
             self.incomplete += 1;
@@ -292,13 +290,6 @@ impl Looks {
         self.failed
             .insert(uid.to_owned(), (tries + 1, Instant::now() + wait));
     }
-}
-
-/// Whether nothing is to be decided where nobody waits: no pod is leaving or moving, and none is to.
-fn is_quiet(seen: &Seen) -> bool {
-    let moves = seen.rules.moves.is_some_and(|moves| moves.consolidates);
-    let begun = |pod: &Arc<Pod>| pod.standing.leaves || pod.standing.moves.is_some();
-    !moves && seen.surges.is_empty() && seen.turns.is_empty() && !seen.pods.iter().any(begun)
 }
 
 async fn until(moment: Option<Instant>) {

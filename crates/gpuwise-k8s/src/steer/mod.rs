@@ -86,6 +86,16 @@ pub struct Seen {
     pub devices: Arc<Devices>,
 }
 
+impl Seen {
+    /// Whether nothing is to be decided where nobody waits: no pod is leaving or moving, and none is to.
+    pub fn is_quiet(&self) -> bool {
+        let moves = self.rules.moves.is_some_and(|moves| moves.consolidates);
+        let begun = |pod: &Arc<Pod>| pod.standing.leaves || pod.standing.moves.is_some();
+        let under_way = !self.surges.is_empty() || !self.turns.is_empty();
+        !moves && !under_way && !self.pods.iter().any(begun)
+    }
+}
+
 /// What is decided by.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Rules {

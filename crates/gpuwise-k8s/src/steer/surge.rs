@@ -81,7 +81,10 @@ pub(super) fn steps(seen: &Seen, now: Nanoseconds, at: At<'_>) -> (Vec<Step>, Op
             }),
         }
     }
-    ends = ends.into_iter().chain(turns::steps(seen, now, at, &mut steps)).min();
+    ends = ends
+        .into_iter()
+        .chain(turns::steps(seen, now, at, &mut steps))
+        .min();
     (steps, ends)
 }
 

@@ -1,10 +1,10 @@
 //! Objects of a workload, written as our own fields alone.
 
-use super::Hands;
 use super::super::{
     lead::Term,
     writes::{Writer, Wrote},
 };
+use super::Hands;
 use crate::{
     manifests::NAME,
     resources::{GROUP, GpuWorkloadSpec, Object, Resource, VERSION},
@@ -49,8 +49,11 @@ pub(super) async fn apply(
             "controller": true,
             "blockOwnerDeletion": false,
         }]);
-        let known = (kind == "Deployment")
-            .then(|| hands.state.replicas_of(&object.metadata.uid, namespace, &name));
+        let known = (kind == "Deployment").then(|| {
+            hands
+                .state
+                .replicas_of(&object.metadata.uid, namespace, &name)
+        });
         match written(hands, namespace, &one, known.flatten()).await {
             Wrote::Done => names.push(format!("{kind} {name}")),
             Wrote::Changed => {
@@ -129,7 +132,9 @@ async fn cool(
     let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
     let warm = format!("{}{WARM}", object.metadata.name);
     let wanted = all.iter().any(|one| text(&one["metadata"]["name"]) == warm);
-    let there = hands.state.replicas_of(&object.metadata.uid, namespace, &warm);
+    let there = hands
+        .state
+        .replicas_of(&object.metadata.uid, namespace, &warm);
     if wanted || there.is_none_or(|there| there == 0) {
         return Ok(());
     }

@@ -70,11 +70,7 @@ pub(super) async fn adopt(
 }
 
 /// The ReplicaSet that a Deployment makes pods by: name, uid, and the hash of its template.
-async fn newest(
-    hands: &Hands<'_>,
-    namespace: &str,
-    app: &str,
-) -> Option<(String, String, String)> {
+async fn newest(hands: &Hands<'_>, namespace: &str, app: &str) -> Option<(String, String, String)> {
     let api: Api<objects::ReplicaSet> = Api::namespaced(hands.writer.client.clone(), namespace);
     let mine = ListParams::default().labels(&format!("app={app}"));
     let all = api.list_metadata(&mine).await.ok()?;
