@@ -211,9 +211,8 @@ impl Looks {
             let again = Instant::now() + wait;
             self.wake = Some(self.wake.map_or(again, |wake| wake.min(again)));
         }
-        self.writer
-            .metrics
-            .looked(result, began.elapsed().as_secs_f64());
+        let took = began.elapsed().as_secs_f64();
+        self.writer.metrics.looked(result, took);
     }
 
     /// GpuWorkloads and what is measured of them; whether all of it was written.
