@@ -4,7 +4,7 @@ use super::super::{
     lead::Term,
     writes::{Writer, Wrote},
 };
-use super::Hands;
+use super::{Hands, warm::kept_warm};
 use crate::{
     manifests::NAME,
     resources::{GROUP, GpuWorkloadSpec, Object, Resource, VERSION},
@@ -21,8 +21,6 @@ pub(super) const PLAN: &str = "gpuwise.dev/plan";
 
 /// Who a Deployment's replicas belong to once a workload no longer says how many there are.
 const KEEPER: &str = "gpuwise-replicas";
-/// What is added to a workload's name for the pods that it keeps warm.
-const WARM: &str = "-warm";
 
 /// Applies objects, owned by the workload: they go with it. What was written, or why not.
 pub(super) async fn apply(
@@ -130,7 +128,7 @@ async fn cool(
     all: &[Value],
 ) -> Result<(), String> {
     let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
-    let warm = format!("{}{WARM}", object.metadata.name);
+    let warm = kept_warm(&object.metadata.name);
     let wanted = all.iter().any(|one| text(&one["metadata"]["name"]) == warm);
     let there = hands
         .state

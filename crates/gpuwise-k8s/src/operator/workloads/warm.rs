@@ -16,6 +16,11 @@ pub(super) const WARM: &str = "gpuwise.dev/warm";
 const HASH: &str = "pod-template-hash";
 const REVISION: &str = "deployment.kubernetes.io/revision";
 
+/// The Deployment of pods that are kept warm beside a workload.
+pub(super) fn kept_warm(name: &str) -> String {
+    format!("{name}-warm")
+}
+
 /// Makes up to so many ready warm pods replicas; how many are. What it cannot do the Deployment does by pods of its
 /// own.
 pub(super) async fn adopt(
@@ -32,7 +37,7 @@ pub(super) async fn adopt(
     if ready.is_empty() || more == 0 {
         return 0;
     }
-    let warm = newest(hands, &ask.namespace, &format!("{}-warm", ask.name)).await;
+    let warm = newest(hands, &ask.namespace, &kept_warm(&ask.name)).await;
     let own = newest(hands, &ask.namespace, &ask.name).await;
     let (Some((replica_set, uid, hash)), Some((_, _, warm))) = (own, warm) else {
         return 0;
