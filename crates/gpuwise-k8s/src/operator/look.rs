@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     manifests::Mode,
-    steer::{Decision, Health, Pod, Seen, Waits, decide},
+    steer::{Decision, Health, Seen, Waits, decide},
 };
 use gpuwise_units::Nanoseconds;
 use jiff::Timestamp;
