@@ -64,7 +64,12 @@ def features(check):
     before = differ()
     give_features(check, {"gpu2": "ib"})
     lost = check.lease("--gpu", "1xH200", "--features", "nvme", "--", "sleep", "1000")
-    until("Slurm refuses it", 40, lambda: "onfiguration is not available" in (state := json.dumps(check.state(lost))) or state)
+
+    def refused():
+        said = json.dumps(check.state(lost))
+        return "Invalid feature specification" in said or "node configuration is not available" in said or said
+
+    until("Slurm refuses it", 40, refused)
     until("it is said", 40, lambda: differ() > before or "not yet")
     give_features(check)
     check.ask("lease", "release", lost)

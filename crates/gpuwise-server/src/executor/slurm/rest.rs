@@ -51,10 +51,8 @@ impl RestAddress {
             format!("{text:?}: expected unix:/PATH of a socket, or http://HOST:PORT of slurmrestd")
         };
         if let Some(path) = text.strip_prefix("unix:") {
-            let path = PathBuf::from(path);
-            return Some(Self::Unix(path.clone()))
-                .filter(|_| path.is_absolute())
-                .ok_or_else(wrong);
+            let absolute = path.starts_with('/').then(|| Self::Unix(path.into()));
+            return absolute.ok_or_else(wrong);
         }
         let host = text
             .strip_prefix("http://")
