@@ -4,6 +4,7 @@
 //! log, lease, worker and order it is, so that a broker that starts again, or that has not heard whether a job
 //! was taken, finds it. Which of a node's GPUs a job gets is Slurm's choice; how many and on which node is ours.
 
+mod address;
 mod commands;
 mod fair_share;
 mod held;
@@ -16,7 +17,7 @@ mod rest;
 mod script;
 mod work;
 
-pub use rest::{RestAddress, RestToken};
+pub use address::{RestAddress, RestToken};
 
 use super::{Executor, Logs, Queued, asking::Asking, local::Place};
 use crate::{endpoints::Endpoints, message::Incoming};
