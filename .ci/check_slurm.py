@@ -77,7 +77,7 @@ class Check:
 
     def begin(self):
         words = [self.gpuwise, "serve", "--executor", "slurm", "--fleet", str(self.folder / "fleet.toml")]
-        words += ["--listen", f"127.0.0.1:{self.port}", "--slurm-every", "300ms", "--slurm-patience", "20s", "--preempt"]
+        words += ["--listen", f"127.0.0.1:{self.port}", "--slurm-every", "300ms", "--slurm-patience", "40s", "--preempt"]
         words += ["--slurm-account", "vision", *self.more]
         errors = open(self.folder / "serve.log", "a")
         self.broker = subprocess.Popen(words, env=self.environment, stdout=errors, stderr=errors)

@@ -83,7 +83,8 @@ fn what_no_node_has_is_told_with_what_there_is() {
     assert!(told("cpu = 1\nfeatures = \"ib\"").contains("say gpus"));
     assert!(told("gpus = 1\nfeatures = \"ib&nvme\"").contains("one word for each"));
     assert!(
-        fleet_fails("[[node]]\nname = \"n\"\ngpus = 1\nfeatures = \"a|b\"").contains("features")
+        fleet_fails("[[node]]\nname = \"n\"\ngpus = \"1xH100\"\nfeatures = \"a|b\"")
+            .contains("features")
     );
 }
 

@@ -129,7 +129,12 @@ pub(super) fn slurm() -> Option<Cluster> {
             every: Duration::from_millis(100),
             ..SlurmSettings::USUAL
         };
-        let slurm = Slurm::new(settings, state, inbox, (Endpoints::default(), Queued::default()));
+        let slurm = Slurm::new(
+            settings,
+            state,
+            inbox,
+            (Endpoints::default(), Queued::default()),
+        );
         Box::new(slurm.expect("begins"))
     };
     Some(Cluster {
