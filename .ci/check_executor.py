@@ -31,6 +31,8 @@ HERE = pathlib.Path(__file__).resolve().parent.parent
 
 
 class Check:
+    hosts, gpus = [f"host-{one}" for one in range(3)], 8
+
     def __init__(self, gpuwise, start, folder):
         self.gpuwise, self.folder, self.broker, self.kubelets = gpuwise, folder, None, []
         self.cluster = Cluster(start, folder, ())
@@ -41,7 +43,7 @@ class Check:
         token = self.kubectl("create", "token", "gpuwise-executor", "-n", SPACE, "--duration", "4h").strip()
         self.config = folder / "executor.kubeconfig"
         self.config.write_text(re.sub(r'token: "[^"]*"', f'token: "{token}"', admin))
-        self.kubelets = [Kubelet(self.cluster, folder, f"host-{one}") for one in range(3)]
+        self.kubelets = [Kubelet(self.cluster, folder, name, self.gpus) for name in self.hosts]
         self.environment = {
             **os.environ,
             "GPUWISE_OFFLINE": "1",
@@ -67,17 +69,17 @@ class Check:
         found = json.loads(self.kubectl("get", "pods", "-n", SPACE, "-l", label, "-o", "json"))["items"]
         of = lambda pod: {
             "node": pod["spec"].get("nodeName"),
-            "gpus": pod["spec"]["containers"][0]["resources"]["limits"].get("nvidia.com/gpu"),
+            "gpus": pod["spec"]["containers"][0]["resources"].get("limits", {}).get("nvidia.com/gpu"),
             "phase": pod["status"]["phase"],
             "leaving": "deletionTimestamp" in pod["metadata"],
             "uid": pod["metadata"]["uid"],
         }
         return {pod["metadata"]["name"]: of(pod) for pod in found}
 
-    def begin(self):
+    def begin(self, *more):
         words = [self.gpuwise, "serve", "--executor", "kubernetes", "--kubeconfig", str(self.config)]
         words += ["--fleet", str(self.folder / "fleet.toml"), "--listen", f"127.0.0.1:{self.port}", "--preempt"]
-        words += ["--kubernetes-image", "none", "--kubernetes-patience", "15s", "--kubernetes-port", str(self.service_port)]
+        words += ["--kubernetes-image", "none", "--kubernetes-patience", "15s", "--kubernetes-port", str(self.service_port), *more]
         errors = open(self.folder / "serve.log", "a")
         self.broker = subprocess.Popen(words, env=self.environment, stdout=errors, stderr=errors)
         self.environment["GPUWISE_URL"] = f"http://127.0.0.1:{self.port}"

@@ -124,8 +124,11 @@ class Kubelet:
         threading.Thread(target=self.watches, daemon=True).start()
 
     def joins(self):
-        room = {"cpu": "96", "memory": "1Ti", "pods": "250", "nvidia.com/gpu": str(self.gpus)}
-        labels = {"kubernetes.io/hostname": self.name, "nvidia.com/gpu.product": "NVIDIA-H200"}
+        room = {"cpu": "96", "memory": "1Ti", "pods": "250"}
+        labels = {"kubernetes.io/hostname": self.name}
+        if self.gpus:
+            room["nvidia.com/gpu"] = str(self.gpus)
+            labels["nvidia.com/gpu.product"] = "NVIDIA-H200"
         ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "lastHeartbeatTime": now(), "lastTransitionTime": now()}
         status = {"capacity": room, "allocatable": room, "conditions": [ready]}
         status["addresses"] = [{"type": "InternalIP", "address": "127.0.0.1"}]

@@ -23,6 +23,9 @@ const GRACE: u64 = 30;
 /// Whole GPUs, by whichever of these resources the node has.
 pub(super) const WHOLE: &str = "nvidia.com/gpu";
 
+/// What a pod calls its claim.
+const CLAIM: &str = "gpus";
+
 /// A pod to make.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Ask {
@@ -49,7 +52,7 @@ pub(super) fn of(
     assignments: &[Assignment],
     broker: &Broker,
     host: &dyn Host,
-    port: u16,
+    (port, by_claims): (u16, bool),
 ) -> Result<Vec<Ask>, String> {
     let world = broker.world();
     let asked = world.job(lease.job()).map(|state| &state.job.worker);
@@ -66,7 +69,7 @@ pub(super) fn of(
             order,
             tenant: lease.ask.tenant.clone(),
             node: node.map_or_else(String::new, |state| state.node.name.clone()),
-            devices: devices(one, broker)?,
+            devices: devices(one, broker, by_claims)?,
             cpu_milli: asked.map_or(0, |worker| worker.cpu_milli),
             memory_mib: asked.map_or(0, |worker| worker.memory_mib),
             service,
@@ -77,7 +80,11 @@ pub(super) fn of(
     each.collect()
 }
 
-fn devices(one: &Assignment, broker: &Broker) -> Result<BTreeMap<String, u32>, String> {
+fn devices(
+    one: &Assignment,
+    broker: &Broker,
+    by_claims: bool,
+) -> Result<BTreeMap<String, u32>, String> {
     let world = broker.world();
     let mut devices = BTreeMap::new();
     for share in &one.gpus {
@@ -85,6 +92,11 @@ fn devices(one: &Assignment, broker: &Broker) -> Result<BTreeMap<String, u32>, S
             Part::Whole => WHOLE.to_owned(),
             Part::Fraction { .. } => {
                 return Err("pods have whole GPUs or MIG instances, and no shares by time".into());
+            }
+            Part::Slice { .. } if by_claims => {
+                return Err(
+                    "pods claim whole GPUs of one device class, and no MIG instances".into(),
+                );
             }
             Part::Slice { shape, .. } => {
                 let kind = world
@@ -118,6 +130,10 @@ fn literally(text: &str) -> String {
     text.replace('$', "$$")
 }
 
+fn template(class: &str, count: u32) -> String {
+    format!("gpuwise-{count}-{class}")
+}
+
 impl Ask {
     /// By what it is known again, whoever looks: a start that is told twice makes one pod.
     pub(super) fn name(&self, log: &str) -> String {
@@ -125,6 +141,32 @@ impl Ask {
             "gpuwise-l{}-w{}-o{}-{log}",
             self.lease, self.worker, self.order.0
         )
+    }
+
+    /// The template that the pod's claim is made of, where GPUs are claimed: what its name says and nothing else, so that
+    /// one that is there already is it.
+    pub(super) fn template(&self, settings: &Settings) -> Option<Value> {
+        let (class, count) = self.claimed(settings)?;
+        let request = json!({"name": CLAIM, "exactly": {
+            "deviceClassName": class, "allocationMode": "ExactCount", "count": count
+        }});
+        Some(json!({
+            "apiVersion": "resource.k8s.io/v1",
+            "kind": "ResourceClaimTemplate",
+            "metadata": {
+                "name": template(class, count),
+                "namespace": settings.namespace,
+                "labels": {"app.kubernetes.io/managed-by": "gpuwise"},
+            },
+            "spec": {"spec": {"devices": {"requests": [request]}}},
+        }))
+    }
+
+    /// How many devices of which class.
+    fn claimed<'a>(&self, settings: &'a Settings) -> Option<(&'a str, u32)> {
+        let class = settings.device_class.as_deref()?;
+        let count = self.devices.get(WHOLE).copied()?;
+        Some((class, count))
     }
 
     /// The pod. `whole` is the resource by which its node gives whole GPUs.
@@ -161,6 +203,10 @@ impl Ask {
             // A lease has nothing to say to the API server.
             spec["automountServiceAccountToken"] = json!(false);
         }
+        if let Some((class, count)) = self.claimed(settings) {
+            let claim = json!({"name": CLAIM, "resourceClaimTemplateName": template(class, count)});
+            spec["resourceClaims"] = json!([claim]);
+        }
         json!({
             "apiVersion": "v1",
             "kind": "Pod",
@@ -171,7 +217,8 @@ impl Ask {
 
     fn container(&self, whole: &str, settings: &Settings) -> Value {
         let mut limits = Map::new();
-        for (name, count) in &self.devices {
+        let claims = self.claimed(settings).is_some();
+        for (name, count) in self.devices.iter().filter(|_| !claims) {
             let name = if name == WHOLE { whole } else { name };
             limits.insert(name.to_owned(), json!(count.to_string()));
         }
@@ -195,6 +242,9 @@ impl Ask {
             "env": env,
             "resources": {"limits": limits, "requests": requests},
         });
+        if claims {
+            container["resources"]["claims"] = json!([{"name": CLAIM}]);
+        }
         if let Some((port, readiness)) = &self.service {
             container["ports"] = json!([{"name": "http", "containerPort": port}]);
             container["readinessProbe"] = json!({

@@ -3,7 +3,8 @@
 //! Each worker of a lease is a pod whose affinity names one node; kube-scheduler binds it there. A pod says in its
 //! labels of which log, lease, worker and order it is and has its name by that, so that a start that is told twice
 //! makes one pod, and a broker that starts again finds it. Watches tell what happens; nothing is asked again and
-//! again. Which of a node's GPUs a pod gets is its device plugin's choice; how many and on which node is ours.
+//! again. Which of a node's GPUs a pod gets is its device plugin's choice, or kube-scheduler's where they are claimed; how
+//! many and on which node is ours.
 
 mod ask;
 mod held;
@@ -44,6 +45,8 @@ pub struct Settings {
     pub service_account: Option<String>,
     /// On which services listen: each pod has an address of its own.
     pub port: u16,
+    /// Whole GPUs are claimed as devices of this DeviceClass; `None`: they are asked of device plugins.
+    pub device_class: Option<String>,
     /// How long pods may wait for their node and image, which the kernel takes for free.
     pub patience: Duration,
 }
@@ -76,6 +79,7 @@ impl MakesExecutor for Settings {
 #[derive(Debug)]
 struct Kubernetes {
     port: u16,
+    by_claims: bool,
     host: Arc<dyn Host>,
     place: logs::Place,
     tasks: UnboundedSender<Told>,
@@ -94,13 +98,14 @@ impl Kubernetes {
             .map_err(io::Error::other)?;
         let (tasks, told) = unbounded_channel();
         let place = logs::Place(state);
-        let port = settings.port;
+        let (port, by_claims) = (settings.port, settings.device_class.is_some());
         let (worker, reads) = Worker::new(settings, client, Arc::clone(&host), place.clone());
         thread::Builder::new()
             .name("kubernetes".into())
             .spawn(move || runtime.block_on(worker.run(told, reads)))?;
         Ok(Self {
             port,
+            by_claims,
             host,
             place,
             tasks,
@@ -122,7 +127,14 @@ impl Kubernetes {
         broker: &Broker,
     ) -> Option<Result<Start, String>> {
         let lease = broker.lease(job.0)?;
-        let asks = ask::of(lease, order, assignments, broker, &*self.host, self.port);
+        let asks = ask::of(
+            lease,
+            order,
+            assignments,
+            broker,
+            &*self.host,
+            (self.port, self.by_claims),
+        );
         Some(asks.map(|asks| Start {
             order,
             job,

@@ -6,7 +6,8 @@ const NAME: &str = "gpuwise-executor";
 
 /// An account for the broker in `namespace`, whose pods it makes there.
 fn objects(namespace: &str) -> Vec<Value> {
-    let rule = |resources: &[&str], verbs: &[&str]| json!({"apiGroups": [""], "resources": resources, "verbs": verbs});
+    let of_group = |group: &str, resources: &[&str], verbs: &[&str]| json!({"apiGroups": [group], "resources": resources, "verbs": verbs});
+    let rule = |resources: &[&str], verbs: &[&str]| of_group("", resources, verbs);
     let subjects = json!([{"kind": "ServiceAccount", "name": NAME, "namespace": namespace}]);
     let of =
         |kind: &str| json!({"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": NAME});
@@ -18,6 +19,7 @@ fn objects(namespace: &str) -> Vec<Value> {
         json!({"apiVersion": rbac, "kind": "Role", "metadata": here, "rules": [
             rule(&["pods"], &["get", "list", "watch", "create", "delete"]),
             rule(&["pods/log"], &["get"]),
+            of_group("resource.k8s.io", &["resourceclaimtemplates"], &["create"]),
         ]}),
         json!({"apiVersion": rbac, "kind": "RoleBinding", "metadata": here, "roleRef": of("Role"), "subjects": subjects}),
         json!({"apiVersion": rbac, "kind": "ClusterRole", "metadata": everywhere, "rules": [

@@ -6,9 +6,11 @@ use futures_util::{StreamExt as _, stream};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::{
     Api, Error,
-    api::{DeleteParams, PostParams},
+    api::{ApiResource, DeleteParams, DynamicObject, PostParams},
+    core::GroupVersionKind,
     runtime::watcher::Event,
 };
+use serde_json::Value;
 use std::{
     future::Future,
     time::{Duration, Instant},
@@ -52,6 +54,10 @@ async fn within<T>(asked: impl Future<Output = kube::Result<T>>) -> Result<T, Op
 impl Worker {
     /// Makes the pods of a lease that are not made; one that is there already is it.
     pub(super) async fn make(&mut self, held: &mut Held) -> Result<(), String> {
+        if !self.templates(held).await? {
+            Self::later(held);
+            return Ok(());
+        }
         let (log, api, settings) = (&self.log, &self.pods_api, &self.settings);
         let missing = held.parts.iter().enumerate().filter(|(_, part)| !part.made);
         let asked = missing.map(|(at, part)| {
@@ -91,6 +97,32 @@ impl Worker {
             }
         }
         no.map_or(Ok(()), Err)
+    }
+
+    /// Makes what claims of the pods that are not made are made of; whether all is there.
+    async fn templates(&self, held: &Held) -> Result<bool, String> {
+        let missing = held.parts.iter().filter(|part| !part.made);
+        let needed = missing.filter_map(|part| part.ask.template(&self.settings));
+        let mut needed: Vec<Value> = needed.collect();
+        needed.dedup();
+        let kind = GroupVersionKind::gvk("resource.k8s.io", "v1", "ResourceClaimTemplate");
+        let kind = ApiResource::from_gvk(&kind);
+        let api = Api::namespaced_with(self.client.clone(), &self.settings.namespace, &kind);
+        for template in needed {
+            let Ok(template) = serde_json::from_value::<DynamicObject>(template) else {
+                return Err("its claim cannot be said".into());
+            };
+            match within(api.create(&PostParams::default(), &template)).await {
+                Ok(_) => {}
+                Err(Some(Error::Api(status))) if status.reason == "AlreadyExists" => {}
+                Err(Some(error)) => match refused(&error) {
+                    Refused::No(why) => return Err(why),
+                    Refused::Again => return Ok(false),
+                },
+                Err(None) => return Ok(false),
+            }
+        }
+        Ok(true)
     }
 
     /// Tells pods to end, with the grace of their own where none is said; whether all were told.

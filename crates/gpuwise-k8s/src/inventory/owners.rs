@@ -85,15 +85,20 @@ impl Inventory {
         })
     }
 
-    /// The gang that a pod is bound with, and how many are bound together or not at all.
+    /// The gang that a pod is bound with, and how many are bound together or not at all; `None` of these: its group
+    /// is not there yet. Who is in a group of which each is for itself, as those of plain Jobs are, is in no gang.
     pub fn gang(&self, pod: &Pod) -> Option<(Key, Option<u32>)> {
         let name = pod.group.clone()?;
-        let least = self.groups.get(&pod.namespace, &name);
+        let group = self.groups.get(&pod.namespace, &name);
+        let least = match group {
+            Some(group) => Some(group.min_count?),
+            None => None,
+        };
         let key = Key {
             namespace: pod.namespace.clone(),
             name,
         };
-        Some((key, least.and_then(|group| group.min_count)))
+        Some((key, least))
     }
 }
 

@@ -56,6 +56,7 @@ pub(super) fn read_node(node: &inventory::Node) -> Node {
 pub(super) fn read_pod(
     pod: &inventory::Pod,
     claimed: Claimed,
+    in_gang: bool,
     constraints: &mut BTreeSet<Arc<Constraint>>,
 ) -> Option<Pod> {
     if pod.phase.ended() {
@@ -85,7 +86,7 @@ pub(super) fn read_pod(
         annotations: &names(&shape.annotations),
         labels: &names(&shape.labels),
         node_selector: &names(&shape.node_selector),
-        pod_group: pod.group.as_deref(),
+        pod_group: pod.group.as_deref().filter(|_| in_gang),
         minds_others: shape.minds_others,
         devices,
     });

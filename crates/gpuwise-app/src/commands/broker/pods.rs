@@ -26,6 +26,9 @@ pub(super) struct PodFlags {
     /// Service account of pods [default: the namespace's, without a token]
     #[arg(long = "kubernetes-account", value_name = "NAME")]
     pod_account: Option<String>,
+    /// Whole GPUs are claimed as devices of this DeviceClass, such as `gpu.nvidia.com` [default: asked of device plugins]
+    #[arg(long = "kubernetes-device-class", value_name = "NAME")]
+    pod_class: Option<String>,
     /// Port on which workers of services listen; each pod has an address of its own
     #[arg(long = "kubernetes-port", value_name = "PORT", default_value_t = PORT)]
     pod_port: u16,
@@ -46,6 +49,7 @@ impl PodFlags {
             || self.namespace != NAMESPACE
             || self.pod_image.is_some()
             || self.pod_account.is_some()
+            || self.pod_class.is_some()
             || self.pod_port != PORT
             || self.pod_patience != PATIENCE
     }
@@ -102,6 +106,7 @@ impl PodFlags {
             namespace: self.namespace.clone(),
             image,
             service_account: self.pod_account.clone(),
+            device_class: self.pod_class.clone(),
             port: self.pod_port,
             patience: Duration::from_nanos(self.pod_patience.0),
         };

@@ -39,6 +39,7 @@ pub(super) fn kubernetes() -> Option<Cluster> {
         namespace: namespace.to_owned(),
         image: "none".into(),
         service_account: None,
+        device_class: None,
         port: 8000,
         patience: Duration::from_secs(30),
     };
