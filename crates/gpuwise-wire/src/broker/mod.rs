@@ -17,9 +17,9 @@ mod usage;
 
 pub use answer::{
     ExplanationAnswer, FleetAnswer, GpuAnswer, HeldGpu, HolderAnswer, LeaseAnswer, LeaseList,
-    NodeAnswer, PoolAnswer, ProblemAnswer, StatementAnswer, StatementLine, StatementTotal,
-    StoreBackupAnswer, StoreCheckAnswer, StoreMoney, StoreSnapshotAnswer, SuspensionAnswer,
-    TenantAnswer, TenantList, TokenAnswer, TokenList, TopAnswer, WeighedAnswer,
+    NodeAnswer, PoolAnswer, ProblemAnswer, QueuedAnswer, StatementAnswer, StatementLine,
+    StatementTotal, StoreBackupAnswer, StoreCheckAnswer, StoreMoney, StoreSnapshotAnswer,
+    SuspensionAnswer, TenantAnswer, TenantList, TokenAnswer, TokenList, TopAnswer, WeighedAnswer,
 };
 pub use api::{
     AuditEntry, AuditList, BudgetAnswer, BudgetList, ColdStart, DryRunAnswer, FleetReport,
