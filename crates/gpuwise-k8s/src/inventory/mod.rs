@@ -35,7 +35,7 @@ pub use kinds::Kind;
 pub use limits::{Budget, Group, Quota, Spent};
 pub use node::Node;
 pub use owners::{Controller, OwnerKind, Workload};
-pub use pod::{Owner, Phase, Pod, Shape, Waiting};
+pub use pod::{Came, Owner, Phase, Pod, Shape, Waiting};
 pub use pools::{DeviceGpu, is_gpu, is_part};
 pub use selector::{Selector, Unread};
 pub use table::{Key, Table};

@@ -8,6 +8,7 @@ use super::{
     own,
     say::{Said, proposal, proposed, say_all},
     seen::State,
+    traces::{self, Traces},
     watches::Change,
     workloads,
     writes::Writer,
@@ -68,7 +69,16 @@ pub(super) struct Looks {
     workloads: workloads::Workloads,
     /// What is to be measured; `None`: nobody measures.
     wanted: Option<watch::Sender<Arc<Wanted>>>,
+    /// `None`: nobody is told.
+    pub(super) traces: Option<Traces>,
 }
+
+/// What is counted, what is to be measured, and who is told.
+type Told = (
+    Arc<Metrics>,
+    Option<watch::Sender<Arc<Wanted>>>,
+    Option<Traces>,
+);
 
 impl Looks {
     pub(super) fn new(
@@ -76,7 +86,7 @@ impl Looks {
         settings: &Settings,
         terms: watch::Receiver<Option<Term>>,
         products: watch::Sender<Arc<BTreeSet<String>>>,
-        (metrics, wanted): (Arc<Metrics>, Option<watch::Sender<Arc<Wanted>>>),
+        (metrics, wanted, traces): Told,
     ) -> Self {
         let writer = Writer { client, metrics };
         let (events, said) = mpsc::channel(EVENTS);
@@ -101,6 +111,7 @@ impl Looks {
             own: own::Written::default(),
             workloads: workloads::Workloads::default(),
             wanted,
+            traces,
         }
     }
 
@@ -132,7 +143,14 @@ impl Looks {
             while let Ok(change) = changes.try_recv() {
                 stale |= self.state.take(change);
             }
-            if !self.state.is_read() || !stale {
+            if !self.state.is_read() {
+                continue;
+            }
+            let leads = self.terms.borrow().as_ref().is_some_and(Term::holds);
+            if let Some(traces) = self.traces.as_mut().filter(|_| leads) {
+                traces.follow(&self.state, &self.journal);
+            }
+            if !stale {
                 continue;
             }
             self.state.refresh();
@@ -153,6 +171,9 @@ impl Looks {
         self.said.clear();
         self.own = own::Written::default();
         self.workloads = workloads::Workloads::default();
+        if let Some(traces) = &mut self.traces {
+            traces.forget();
+        }
     }
 
     async fn look(&mut self, term: &Term) {
@@ -175,6 +196,10 @@ impl Looks {
             tokio::task::block_in_place(|| decide(&seen, at))
         };
         let took = began.elapsed().as_secs_f64();
+        if let Some(traces) = &mut self.traces {
+            traces.watch(&self.state);
+            traces.decided((at.0, traces::now()));
+        }
         match decided {
             Ok(decision) => {
                 let mut waits: BTreeMap<&'static str, u64> = BTreeMap::new();
@@ -219,6 +244,7 @@ impl Looks {
                 acts,
                 says: self.mode != Mode::Observe,
                 measures: self.wanted.is_some(),
+                traces: self.traces.as_ref(),
                 plan: &mut self.plan,
             };
             self.workloads.look(&mut hands, self.state.measured()).await;

@@ -25,6 +25,7 @@ mod say;
 mod seen;
 mod served;
 mod surges;
+mod traces;
 mod watches;
 mod why;
 mod workloads;
@@ -38,6 +39,7 @@ pub use why::{Answer, Why, why};
 pub use workloads::{AuditAsk, Audited, Meter, MeterAsk, PriceBook, Sized, Sizer, WorkloadAsk};
 
 use crate::{admission, manifests::Mode};
+use gpuwise_otlp::{Collector, Queue};
 use jiff::Timestamp;
 use kube::{Client, Config, config::KubeConfigOptions, config::Kubeconfig};
 use std::{
@@ -72,6 +74,8 @@ pub struct Settings {
     pub sizer: Option<Arc<dyn Sizer>>,
     /// Measures what workloads do; `None`: nothing follows what is measured.
     pub measures: Option<Measures>,
+    /// Where traces go (OTLP over HTTP), such as `http://localhost:4318`; `None`: nowhere.
+    pub otlp: Option<String>,
     pub journal: Arc<Journal>,
     pub boards: Boards,
 }
@@ -205,7 +209,9 @@ async fn operate(
         tokio::spawn(meter::measure(measures, wants, send.clone()));
         wanted
     });
-    let looks = look::Looks::new(client, &settings, terms, products, (metrics, wanted));
+    let traces = traced(&settings, &metrics)?;
+    let told_of = traces.clone().map(traces::Traces::new);
+    let looks = look::Looks::new(client, &settings, terms, products, (metrics, wanted, told_of));
     tokio::select! {
         () = looks.run(changes) => {}
         () = told => {}
@@ -213,7 +219,22 @@ async fn operate(
     // The next one need not wait until the lease ends.
     end.send_replace(true);
     let _ = tokio::time::timeout(Duration::from_secs(2), leading).await;
+    if let Some(traces) = traces {
+        let flush = tokio::task::spawn_blocking(move || traces.flush(Duration::from_secs(2)));
+        let _ = flush.await;
+    }
     Ok(())
+}
+
+/// The way to the collector of traces, where there is one.
+fn traced(settings: &Settings, metrics: &Metrics) -> Result<Option<Queue>, OperatorError> {
+    let Some(endpoint) = &settings.otlp else {
+        return Ok(None);
+    };
+    let queue = Queue::new(Collector::new(endpoint, "gpuwise-operator"));
+    let queue = queue.map_err(OperatorError::Runtime)?;
+    metrics.traced(queue.clone());
+    Ok(Some(queue))
 }
 
 fn told_to_end() -> io::Result<impl Future<Output = ()>> {

@@ -2,6 +2,7 @@
 
 use super::super::{
     lead::Term,
+    traces::carried,
     writes::{Writer, Wrote},
 };
 use crate::{
@@ -48,6 +49,7 @@ pub(super) async fn apply(
             "controller": true,
             "blockOwnerDeletion": false,
         }]);
+        carried(&mut one, object);
         let (group, version) = version.split_once('/').unwrap_or(("", &version));
         let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, &kind));
         let api: Api<DynamicObject> =
