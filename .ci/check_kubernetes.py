@@ -24,6 +24,7 @@ import operator_claims
 import operator_fragmented
 import operator_parts
 import operator_tiers
+import operator_traces
 from cluster import Cluster, Prometheus, free_port, until
 from cluster_inventory import Inventory
 from cluster_pools import pools
@@ -285,6 +286,15 @@ class Check:
         self.operators = self.operators or operator_parts.Operator(self)
         operator_acts.part(self, self.operators)
 
+    def traces(self):
+        """One trace from an object to its pods' processes, in a real collector."""
+        program = os.environ.get("GPUWISE_COLLECTOR")
+        if not program:
+            print("SKIPPED: no collector (GPUWISE_COLLECTOR): nobody takes traces of the operator", flush=True)
+            return
+        self.operators = self.operators or operator_parts.Operator(self)
+        operator_traces.part(self, self.operators, program)
+
     def stop(self):
         self.operators and self.operators.stop()
         self.tiered and self.tiered.stop()
@@ -307,7 +317,7 @@ def main(gpuwise, start, folder):
     check = Check(gpuwise, start, folder)
     try:
         check.cluster.apply(check.pods)
-        for part in os.environ.get("GPUWISE_PARTS", "operator acts claims fragmented tiers inventory pools schemas keda ours external_metrics quota").split():
+        for part in os.environ.get("GPUWISE_PARTS", "operator traces acts claims fragmented tiers inventory pools schemas keda ours external_metrics quota").split():
             began = time.monotonic()
             print(f"-- {part}", flush=True)
             getattr(check, part)()

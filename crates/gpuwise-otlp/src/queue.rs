@@ -116,7 +116,9 @@ fn send(collector: &Collector, taken: &Receiver<Message>, told: &Told) {
                 Message::Span(span) => spans.push(*span),
                 Message::Flush(done) => waiting.push(done),
             }
-            next = (spans.len() < BATCH).then(|| taken.try_recv().ok()).flatten();
+            next = (spans.len() < BATCH)
+                .then(|| taken.try_recv().ok())
+                .flatten();
         }
         let all = spans.len() as u64;
         if all > 0 {

@@ -22,6 +22,7 @@ mod pools;
 mod selector;
 mod table;
 mod text;
+mod usage;
 
 pub use asks::Amounts;
 pub use devices::{Claim, Class, DeviceId, Got, Slice, Template};
@@ -40,6 +41,7 @@ pub use pools::{DeviceGpu, is_gpu, is_part};
 pub use selector::{Selector, Unread};
 pub use table::{Key, Table};
 pub use text::Text;
+pub use usage::{NodeUsage, WorkloadUsage};
 
 use std::{collections::BTreeMap, sync::Arc};
 

@@ -21,7 +21,8 @@ pub use node::{Condition, Node, NodeSpec, NodeStatus, Taint};
 pub use owners::{Deployment, Job, LeaderWorkerSet, ReplicaSet, StatefulSet};
 pub use pod::{
     Affinity, ClaimStatusOf, Container, ContainerState, ContainerStatus, Expression, ExtendedClaim,
-    Gate, NodeAffinity, NodeTerms, Pod, PodClaim, PodSpec, PodStatus, Ran, Resources, SchedulingGroup, Term, Toleration,
+    Gate, NodeAffinity, NodeTerms, Pod, PodClaim, PodSpec, PodStatus, Ran, Resources,
+    SchedulingGroup, Term, Toleration,
 };
 pub use policy::{
     Budget, BudgetSpec, BudgetStatus, Gang, IntOrText, LabelSelector, PodGroup, PodGroupSpec,

@@ -6,7 +6,7 @@ use super::{
     meter::Wanted,
     metrics::Metrics,
     own,
-    say::{Said, proposal, proposed, say_all},
+    say::{Said, say_all},
     seen::State,
     traces::{self, Traces},
     watches::Change,
@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     manifests::Mode,
-    steer::{Decision, Health, Pod, Seen, Waits, decide},
+    steer::{Decision, Health, Pod, Seen, decide},
 };
 use gpuwise_units::Nanoseconds;
 use jiff::Timestamp;
@@ -50,7 +50,7 @@ pub(super) struct Looks {
     sizer: Option<Arc<dyn Sizer>>,
     pub(super) state: State,
     /// The number of the last plan of this term.
-    plan: u64,
+    pub(super) plan: u64,
     /// When time alone may change something.
     pub(super) wake: Option<Instant>,
     /// Looks in turn of which not all was written.
@@ -266,37 +266,6 @@ impl Looks {
     pub(super) fn wakes(&mut self, now: Nanoseconds, at: Option<Nanoseconds>) {
         let wake = at.map(|at| Instant::now() + Duration::from_nanos(at.0.saturating_sub(now.0)));
         self.wake = self.wake.into_iter().chain(wake).min();
-    }
-
-    /// Writes what was decided; whether all of it was written.
-    async fn carry_out(
-        &mut self,
-        term: &Term,
-        seen: &Seen,
-        decision: &Decision,
-        now: Nanoseconds,
-    ) -> bool {
-        if self.mode == Mode::Observe {
-            return true;
-        }
-        self.plan += 1;
-        let plan = format!("{}.{}", term.number, self.plan);
-        let mut whole = true;
-        let nodes = self.judge(term, seen, decision, &plan, now).await;
-        if self.mode == Mode::Act {
-            whole &= self.release(term, seen, &decision.placed, &plan).await;
-            whole &= self.let_go(term, seen, &decision.let_go).await;
-            whole &= self.make_room(term, seen, decision, &plan).await;
-        } else {
-            let placed = decision.placed.iter().map(proposal);
-            let all: Vec<Waits> = placed.chain(proposed(&decision.rooms)).collect();
-            whole &= self.say(term, seen, &all, &plan).await;
-        }
-        let told = |one: &&Waits| !nodes.iter().any(|other| other.pod == one.pod);
-        let waits: Vec<Waits> = decision.waits.iter().filter(told).cloned().collect();
-        whole &= !std::mem::take(&mut self.unwritten);
-        whole &= self.say(term, seen, &nodes, &plan).await;
-        whole & self.say(term, seen, &waits, &plan).await
     }
 
     pub(super) fn back_off(&mut self, uid: &str) {

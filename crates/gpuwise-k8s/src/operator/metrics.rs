@@ -228,7 +228,10 @@ impl Metrics {
                 dropped,
             } = queue.counts();
             for (result, count) in [("sent", sent), ("refused", refused), ("dropped", dropped)] {
-                let _ = writeln!(out, "gpuwise_operator_trace_spans_total{{result=\"{result}\"}} {count}");
+                let _ = writeln!(
+                    out,
+                    "gpuwise_operator_trace_spans_total{{result=\"{result}\"}} {count}"
+                );
             }
         }
         self.counted(&mut out);

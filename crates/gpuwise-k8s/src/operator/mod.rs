@@ -6,6 +6,7 @@
 
 mod acts;
 mod claims;
+mod enact;
 mod health;
 mod journal;
 mod keep;
@@ -17,6 +18,7 @@ mod meter;
 mod metrics;
 mod moves;
 mod nodes;
+mod once;
 mod own;
 mod read;
 mod release;
@@ -35,6 +37,7 @@ pub use journal::Journal;
 pub use lead::{Lead, Term};
 pub use meter::Measures;
 pub use metrics::Metrics;
+pub use once::{Asked, Which, price_book, read_workload, workload};
 pub use why::{Answer, Why, why};
 pub use workloads::{AuditAsk, Audited, Meter, MeterAsk, PriceBook, Sized, Sizer, WorkloadAsk};
 
@@ -110,6 +113,8 @@ pub enum OperatorError {
     Runtime(#[source] io::Error),
     #[error("there is no pod {0}")]
     NoPod(String),
+    #[error("there is no GpuWorkload {0}")]
+    NoWorkload(String),
     #[error("{0}")]
     Rules(String),
 }
@@ -211,7 +216,13 @@ async fn operate(
     });
     let traces = traced(&settings, &metrics)?;
     let told_of = traces.clone().map(traces::Traces::new);
-    let looks = look::Looks::new(client, &settings, terms, products, (metrics, wanted, told_of));
+    let looks = look::Looks::new(
+        client,
+        &settings,
+        terms,
+        products,
+        (metrics, wanted, told_of),
+    );
     tokio::select! {
         () = looks.run(changes) => {}
         () = told => {}

@@ -47,10 +47,9 @@ impl Life {
         let own = given.is_none();
         let owner = pod.owner.as_ref().zip(pod.owner_uid.as_ref());
         let owner = owner.filter(|_| own);
-        let owner = owner.map(|(owner, uid)| [&*owner.kind, &*owner.name, &**uid].map(str::to_owned));
-        let above = owner
-            .as_ref()
-            .map(|[.., uid]| carry::hangs(uid, None).at);
+        let owner =
+            owner.map(|(owner, uid)| [&*owner.kind, &*owner.name, &**uid].map(str::to_owned));
+        let above = owner.as_ref().map(|[.., uid]| carry::hangs(uid, None).at);
         let created = nanoseconds(pod.created);
         let gated_at = pod.annotation(crate::admission::GATED_AT);
         let gated_at = gated_at.and_then(|text| text.parse::<jiff::Timestamp>().ok());
@@ -183,4 +182,113 @@ impl Life {
 
 fn failed(why: &str) -> Outcome {
     Outcome::Failed(why.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Life, Over, SECOND};
+    use crate::inventory::{Change, Fold, Pod};
+    use gpuwise_otlp::Span;
+    use kube::runtime::watcher::Event;
+    use serde_json::{Value, json};
+    use std::sync::Arc;
+
+    const CREATED: u64 = 1_767_225_600;
+
+    /// A pod with this status, as a watch brings it.
+    fn pod(status: &Value, traceparent: Option<&str>) -> Arc<Pod> {
+        let owner = json!({"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "u-j", "controller": true});
+        let read = serde_json::from_value(json!({
+            "metadata": {
+                "name": "p", "namespace": "n", "uid": "u-p", "resourceVersion": "1",
+                "creationTimestamp": "2026-01-01T00:00:00Z", "ownerReferences": [owner],
+                "annotations": traceparent.map(|text| json!({"traceparent": text})),
+            },
+            "status": status,
+        }));
+        let mut fold = Fold::new();
+        fold.apply(Change::Pod(Event::Apply(read.expect("a pod"))));
+        let known = fold.inventory().pods.get("n", "p");
+        Arc::clone(known.expect("it is there"))
+    }
+
+    fn ready() -> Value {
+        let since = |second: u32| format!("2026-01-01T00:00:{second:02}Z");
+        let holds = |kind: &str, second| json!({"type": kind, "status": "True", "lastTransitionTime": since(second)});
+        json!({
+            "phase": "Running",
+            "conditions": [holds("PodScheduled", 3), holds("Ready", 9)],
+            "containerStatuses": [
+                {"state": {"running": {"startedAt": since(6)}}},
+                {"state": {"running": {"startedAt": since(5)}}},
+            ],
+        })
+    }
+
+    fn names(spans: &[Span]) -> Vec<&str> {
+        spans.iter().map(|span| span.name.as_str()).collect()
+    }
+
+    #[test]
+    fn a_life_is_told_in_the_order_in_which_it_went_and_within_its_pod() {
+        let at = |seconds: u64| (CREATED + seconds) * SECOND;
+        let mut life = Life::new(&pod(&json!({}), None), true);
+        let mut spans = life.released((at(1), at(2)), at(2) + 5, &[]).to_vec();
+        let (more, over) = life.goes_on(&pod(&ready(), None), at(60));
+        spans.extend(more);
+        let told = [
+            "waiting",
+            "decided",
+            "gate removed",
+            "scheduled",
+            "containers started",
+            "ready",
+            "pod",
+        ];
+        assert_eq!(names(&spans), told);
+        let (root, parts) = spans.split_last().expect("the pod's");
+        for (one, next) in parts.iter().zip(&parts[1..]) {
+            assert_eq!(one.end, next.start, "{} and {}", one.name, next.name);
+        }
+        assert!(
+            parts
+                .iter()
+                .all(|part| part.parent.as_ref() == Some(&root.at.span))
+        );
+        assert!(root.start <= parts[0].start);
+        assert_eq!(Over::At(root.end), over);
+        assert_eq!(root.end, at(10) - 1, "the second in which it was ready");
+    }
+
+    #[test]
+    fn who_is_started_anew_goes_on_with_the_same_trace() {
+        let now = (CREATED + 60) * SECOND;
+        let told = || {
+            Life::new(&pod(&json!({}), None), false)
+                .goes_on(&pod(&ready(), None), now)
+                .0
+        };
+        assert_eq!(told(), told());
+        assert_eq!(
+            names(&told()),
+            ["scheduled", "containers started", "ready", "pod"]
+        );
+    }
+
+    #[test]
+    fn a_trace_is_that_which_is_given_else_that_of_the_controller() {
+        let given = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+        let life = Life::new(&pod(&json!({}), Some(given)), true);
+        assert_eq!(life.hangs.at.trace, "4bf92f3577b34da6a3ce929d0e0e4736");
+        assert_eq!(life.hangs.parent.as_deref(), Some("00f067aa0ba902b7"));
+        let own = Life::new(&pod(&json!({}), Some("00-x")), true);
+        assert_eq!(own.hangs.at.trace, super::carry::trace("u-j"));
+    }
+
+    #[test]
+    fn what_is_gone_before_it_was_ready_has_failed() {
+        let mut life = Life::new(&pod(&json!({}), None), true);
+        let spans = life.gone((CREATED + 5) * SECOND);
+        assert_eq!(names(&spans), ["waiting", "pod"]);
+    }
 }

@@ -83,7 +83,12 @@ impl Traces {
     }
 
     /// A gate is off: by which plan, where to and why.
-    pub(super) fn released(&mut self, uid: &str, written: u64, (plan, node, why): (&str, &str, &str)) {
+    pub(super) fn released(
+        &mut self,
+        uid: &str,
+        written: u64,
+        (plan, node, why): (&str, &str, &str),
+    ) {
         let Some(life) = self.open.get_mut(uid) else {
             return;
         };
@@ -148,7 +153,11 @@ impl Life {
 }
 
 /// The GpuWorkload that a pod serves.
-fn workload(state: &State, namespace: &str, serves: Option<&str>) -> Option<Object<GpuWorkloadSpec>> {
+fn workload(
+    state: &State,
+    namespace: &str,
+    serves: Option<&str>,
+) -> Option<Object<GpuWorkloadSpec>> {
     let serves = serves?;
     let mut all = state.objects(Own::Workload);
     let found = all.find(|one| {
