@@ -116,7 +116,7 @@ impl Inventory {
     /// What a pod asks, by resource; devices that claims ask without a number count as one.
     fn asked_of(&self, pod: &Pod) -> Vec<(String, u64)> {
         let counted = pod.shape.asks.extended.iter();
-        let counted = counted.filter(|(name, count)| is_accelerator(name) && **count > 0);
+        let counted = counted.filter(|(name, count)| is_accelerator(name) && *count > 0);
         let mut out: Vec<(String, u64)> = counted
             .map(|(name, count)| (name.to_string(), *count))
             .collect();
