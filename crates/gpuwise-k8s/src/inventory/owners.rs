@@ -1,6 +1,7 @@
 //! Which workload a pod is of: its controller, and that one's.
 
 use super::{Inventory, Key, Owner, Pod, Text, text::Names};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::core::ObjectMeta;
 
 /// Kinds whose controllers are asked for.
@@ -102,10 +103,15 @@ impl Inventory {
     }
 }
 
+/// The reference to what controls an object.
+pub(super) fn controlled_by(meta: &ObjectMeta) -> Option<&OwnerReference> {
+    let mut owners = meta.owner_references.iter().flatten();
+    owners.find(|owner| owner.controller == Some(true))
+}
+
 /// The owner that is said to be the controller.
 pub(super) fn controller(meta: &ObjectMeta, names: &mut Names) -> Option<Owner> {
-    let mut owners = meta.owner_references.iter().flatten();
-    let found = owners.find(|owner| owner.controller == Some(true))?;
+    let found = controlled_by(meta)?;
     Some(Owner {
         kind: names.text(&found.kind),
         name: names.text(&found.name),

@@ -6,15 +6,16 @@ use super::{
     meter::Wanted,
     metrics::Metrics,
     own,
-    say::{Said, proposal, proposed, say_all},
+    say::{Said, say_all},
     seen::State,
+    traces::{self, Traces},
     watches::Change,
     workloads,
     writes::Writer,
 };
 use crate::{
     manifests::Mode,
-    steer::{Decision, Health, Seen, Waits, decide},
+    steer::{Decision, Health, decide},
 };
 use gpuwise_units::Nanoseconds;
 use jiff::Timestamp;
@@ -49,7 +50,7 @@ pub(super) struct Looks {
     sizer: Option<Arc<dyn Sizer>>,
     pub(super) state: State,
     /// The number of the last plan of this term.
-    plan: u64,
+    pub(super) plan: u64,
     /// When time alone may change something.
     pub(super) wake: Option<Instant>,
     /// Looks in turn of which not all was written.
@@ -68,7 +69,16 @@ pub(super) struct Looks {
     workloads: workloads::Workloads,
     /// What is to be measured; `None`: nobody measures.
     wanted: Option<watch::Sender<Arc<Wanted>>>,
+    /// `None`: nobody is told.
+    pub(super) traces: Option<Traces>,
 }
+
+/// What is counted, what is to be measured, and who is told.
+type Told = (
+    Arc<Metrics>,
+    Option<watch::Sender<Arc<Wanted>>>,
+    Option<Traces>,
+);
 
 impl Looks {
     pub(super) fn new(
@@ -76,7 +86,7 @@ impl Looks {
         settings: &Settings,
         terms: watch::Receiver<Option<Term>>,
         products: watch::Sender<Arc<BTreeSet<String>>>,
-        (metrics, wanted): (Arc<Metrics>, Option<watch::Sender<Arc<Wanted>>>),
+        (metrics, wanted, traces): Told,
     ) -> Self {
         let writer = Writer { client, metrics };
         let (events, said) = mpsc::channel(EVENTS);
@@ -101,6 +111,7 @@ impl Looks {
             own: own::Written::default(),
             workloads: workloads::Workloads::default(),
             wanted,
+            traces,
         }
     }
 
@@ -132,7 +143,14 @@ impl Looks {
             while let Ok(change) = changes.try_recv() {
                 stale |= self.state.take(change);
             }
-            if !self.state.is_read() || !stale {
+            if !self.state.is_read() {
+                continue;
+            }
+            let leads = self.terms.borrow().as_ref().is_some_and(Term::holds);
+            if let Some(traces) = self.traces.as_mut().filter(|_| leads) {
+                traces.follow(&self.state, &self.journal);
+            }
+            if !stale {
                 continue;
             }
             self.state.refresh();
@@ -153,6 +171,9 @@ impl Looks {
         self.said.clear();
         self.own = own::Written::default();
         self.workloads = workloads::Workloads::default();
+        if let Some(traces) = &mut self.traces {
+            traces.forget();
+        }
     }
 
     async fn look(&mut self, term: &Term) {
@@ -174,6 +195,10 @@ impl Looks {
             tokio::task::block_in_place(|| decide(&seen, at))
         };
         let took = began.elapsed().as_secs_f64();
+        if let Some(traces) = &mut self.traces {
+            traces.watch(&self.state);
+            traces.decided((at.0, traces::now()));
+        }
         match decided {
             Ok(decision) => {
                 let mut waits: BTreeMap<&'static str, u64> = BTreeMap::new();
@@ -229,6 +254,7 @@ impl Looks {
             acts,
             says: self.mode != Mode::Observe,
             measures: self.wanted.is_some(),
+            traces: self.traces.as_ref(),
             plan: &mut self.plan,
         };
         let looked = self.workloads.look(&mut hands, self.state.measured()).await;
@@ -250,37 +276,6 @@ impl Looks {
     pub(super) fn wakes(&mut self, now: Nanoseconds, at: Option<Nanoseconds>) {
         let wake = at.map(|at| Instant::now() + Duration::from_nanos(at.0.saturating_sub(now.0)));
         self.wake = self.wake.into_iter().chain(wake).min();
-    }
-
-    /// Writes what was decided; whether all of it was written.
-    async fn carry_out(
-        &mut self,
-        term: &Term,
-        seen: &Seen,
-        decision: &Decision,
-        now: Nanoseconds,
-    ) -> bool {
-        if self.mode == Mode::Observe {
-            return true;
-        }
-        self.plan += 1;
-        let plan = format!("{}.{}", term.number, self.plan);
-        let mut whole = true;
-        let nodes = self.judge(term, seen, decision, &plan, now).await;
-        if self.mode == Mode::Act {
-            whole &= self.release(term, seen, &decision.placed, &plan).await;
-            whole &= self.let_go(term, seen, &decision.let_go).await;
-            whole &= self.make_room(term, seen, decision, &plan).await;
-        } else {
-            let placed = decision.placed.iter().map(proposal);
-            let all: Vec<Waits> = placed.chain(proposed(&decision.rooms)).collect();
-            whole &= self.say(term, seen, &all, &plan).await;
-        }
-        let told = |one: &&Waits| !nodes.iter().any(|other| other.pod == one.pod);
-        let waits: Vec<Waits> = decision.waits.iter().filter(told).cloned().collect();
-        whole &= !std::mem::take(&mut self.unwritten);
-        whole &= self.say(term, seen, &nodes, &plan).await;
-        whole & self.say(term, seen, &waits, &plan).await
     }
 
     pub(super) fn back_off(&mut self, uid: &str) {

@@ -2,6 +2,7 @@
 
 use super::super::{
     lead::Term,
+    traces::carried,
     writes::{Writer, Wrote},
 };
 use super::{Hands, warm::kept_warm};
@@ -47,6 +48,7 @@ pub(super) async fn apply(
             "controller": true,
             "blockOwnerDeletion": false,
         }]);
+        carried(&mut one, object);
         let known = (kind == "Deployment").then(|| {
             hands
                 .state

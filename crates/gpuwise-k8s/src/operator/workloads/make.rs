@@ -8,7 +8,7 @@ use super::{
     warm::adopt,
 };
 use crate::{
-    operator::writes::Wrote,
+    operator::{traces, writes::Wrote},
     resources::{ScaledBy, Status},
     tiers::Rollout,
 };
@@ -43,7 +43,12 @@ impl One {
         let result = match &sized {
             Ok(sized) if hands.acts => {
                 let (own, plan) = (&self.object, &decided.plan);
-                apply(hands, own, &sized.objects, plan).await
+                let began = traces::now();
+                let wrote = apply(hands, own, &sized.objects, plan).await;
+                if let Some(traces) = hands.traces {
+                    traces.applied(own, (began, traces::now()), (plan, &wrote));
+                }
+                wrote
             }
             Ok(_) => Ok(String::new()),
             Err(why) => Err(why.clone()),

@@ -19,6 +19,7 @@ use super::{
     lead::Term,
     meter::{Measured, Wanted},
     seen::State,
+    traces::Traces,
     watches::Own,
     writes::Writer,
 };
@@ -42,6 +43,8 @@ pub(super) struct Hands<'a> {
     pub says: bool,
     /// Whether anybody measures.
     pub measures: bool,
+    /// `None`: nobody is told how long things take.
+    pub traces: Option<&'a Traces>,
     /// The number of the last plan of this term.
     pub plan: &'a mut u64,
 }

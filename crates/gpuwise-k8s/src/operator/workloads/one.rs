@@ -1,7 +1,7 @@
 //! One workload at one look: what it is to have, what is written of that, what is said.
 
 use super::{
-    super::meter::Measured,
+    super::{meter::Measured, traces},
     Audited, Hands, Looked, PriceBook, WorkloadAsk,
     say::{condition, event, write},
 };
@@ -125,10 +125,15 @@ impl One {
     pub(super) fn decide(&mut self, hands: &mut Hands<'_>, now: Timestamp) {
         let mut ask = self.ask.clone();
         ask.avoided = self.avoided(now);
+        let began = traces::now();
         let sized = tokio::task::block_in_place(|| hands.sizer.size(&ask));
+        let took = (began, traces::now());
         self.status.observed_generation = self.object.metadata.generation;
         match sized {
             Err(why) => {
+                if let Some(traces) = hands.traces {
+                    traces.sized(&self.object, took, Err(&why));
+                }
                 condition(&mut self.status, ("Sized", Status::False), "NoPlan", &why);
                 if self.status.decision.is_none() {
                     self.applied = Some(Applied {
@@ -159,6 +164,9 @@ impl One {
                     plan: plan.clone(),
                     ..sized.decided
                 };
+                if let Some(traces) = hands.traces {
+                    traces.sized(&self.object, took, Ok(&decided));
+                }
                 match &self.status.decision {
                     Some(old) if hands.acts && old.differs(&decided) => {
                         self.begin(
