@@ -148,8 +148,9 @@ const NUMBERS: [&str; 5] = [
 /// The annotation of the span that it goes on with.
 const TRACEPARENT: &str = "traceparent";
 /// Beginnings and parts of names of annotations that are kept.
-const NOTED: [&str; 6] = [
+const NOTED: [&str; 7] = [
     "gpuwise",
+    "controller.kubernetes.io/pod-deletion-cost",
     "safe-to-evict",
     "karpenter.sh/do-not-",
     "kueue.x-k8s.io/",

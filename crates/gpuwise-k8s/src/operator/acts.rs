@@ -200,8 +200,15 @@ impl Looks {
                     name: deployment.clone(),
                     pod: pod.uid.clone(),
                 };
+                let what = "a Deployment cannot be given one pod more";
+                if !pod.standing.cheapest {
+                    let wrote = self.writer.cheapest(term, pod).await;
+                    if !self.went(pod, wrote, what) {
+                        return false;
+                    }
+                }
                 let wrote = self.writer.surge(term, &surge, true, plan).await;
-                let done = self.went(pod, wrote, "a Deployment cannot be given one pod more");
+                let done = self.went(pod, wrote, what);
                 if done {
                     self.state.surges.wrote(&surge, true);
                 }

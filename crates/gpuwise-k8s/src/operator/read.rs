@@ -1,7 +1,10 @@
 //! From the inventory's nodes and pods to what a decision needs of them.
 
 use super::claims::Claimed;
-use super::seen::{HOSTNAME, MOVES_SINCE, MOVES_TO, NODE, REPLACES};
+use super::{
+    moves::{CHEAPEST, DELETION_COST},
+    seen::{HOSTNAME, MOVES_SINCE, MOVES_TO, NODE, REPLACES},
+};
 use crate::{
     inventory::{self, Shape, Text},
     objects,
@@ -142,6 +145,7 @@ fn standing(pod: &inventory::Pod) -> Standing {
         deployment: deployment(pod),
         set: set(pod),
         moves: moves.map(|(to, since)| (to, nanoseconds(since.as_second()))),
+        cheapest: pod.annotation(DELETION_COST) == Some(CHEAPEST),
         replaces: noted(REPLACES),
         ours: noted(NODE).is_some(),
     }

@@ -211,9 +211,10 @@ impl State {
                 in_gang == self.lone.contains(&pod.uid)
             };
             // What claims ask and have got lies in other objects, and what a group is.
-            let known = self.pods.remove(&key).filter(|(of, _)| {
-                Arc::ptr_eq(of, pod) && pod.shape.claims.is_empty() && !turned
-            });
+            let known = self
+                .pods
+                .remove(&key)
+                .filter(|(of, _)| Arc::ptr_eq(of, pod) && pod.shape.claims.is_empty() && !turned);
             let known = known.unwrap_or_else(|| {
                 let claimed = self.claims.of(pod);
                 let made = read_pod(pod, claimed, in_gang, &mut self.constraints);

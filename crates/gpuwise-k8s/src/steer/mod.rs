@@ -206,6 +206,8 @@ pub struct Standing {
     pub set: Option<(String, u32)>,
     /// Where it starts anew, one more of its Deployment before it ends, and since when; since 1970.
     pub moves: Option<(String, Nanoseconds)>,
+    /// Its controller ends it before all others.
+    pub cheapest: bool,
     /// The uid of the pod that moves, in whose stead it was started.
     pub replaces: Option<String>,
     /// Its place was decided here.

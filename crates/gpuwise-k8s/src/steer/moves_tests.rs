@@ -89,6 +89,51 @@ fn a_pod_moves_only_after_one_more_is_ready() {
 }
 
 #[test]
+fn pods_of_one_deployment_move_one_after_the_other() {
+    let nodes = vec![node("a", 8, &[]), node("b", 4, &[]), node("c", 4, &[])];
+    let moves = |name: &str, to: &str| {
+        let mut one = web(name, "a");
+        one.standing.moves = Some((to.into(), Nanoseconds(9_000_000_000)));
+        one
+    };
+    let under_way = |pods: Vec<Pod>, surges: Vec<Surge>| {
+        let mut all = seen(nodes.clone(), pods);
+        all.rules.moves = Some(Moves {
+            left: 2,
+            consolidates: false,
+        });
+        all.surges = surges;
+        decided(&all)
+    };
+    let (first, mut second) = (moves("w-0", "b"), moves("w-1", "c"));
+    let raised = |pods: Vec<Pod>| under_way(pods, Vec::new()).steps;
+    let raise = |pod| Step::Raise {
+        pod,
+        deployment: "web".into(),
+    };
+    assert_eq!(raised(vec![first.clone(), second.clone()]), [raise(0)]);
+    // Begun by who led before: its controller would end that one first.
+    second.standing.cheapest = true;
+    assert_eq!(raised(vec![first.clone(), second.clone()]), [raise(1)]);
+    // Who starts is in the stead of the one for which there is one more, and goes where its place is kept.
+    let surge = Surge {
+        namespace: "team".into(),
+        name: "web".into(),
+        pod: "uid-w-1".into(),
+    };
+    let mut gated = web("w-2", "c");
+    gated.place = Place::Gated;
+    gated.standing.ready = false;
+    let sent = under_way(vec![first, second, gated], vec![surge]);
+    let sent: Vec<_> = sent
+        .placed
+        .iter()
+        .map(|one| (one.node.as_str(), one.replaces.as_deref()))
+        .collect();
+    assert_eq!(sent, [("c", Some("uid-w-1"))]);
+}
+
+#[test]
 fn a_move_that_takes_too_long_is_called_off() {
     let mut moving = web("w-0", "a");
     moving.standing.moves = Some(("b".into(), Nanoseconds(0)));

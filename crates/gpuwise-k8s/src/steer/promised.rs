@@ -114,12 +114,16 @@ pub(super) fn promised(seen: &Seen) -> Promised {
 /// Who starts in the stead of a pod that moves: the first of its owner that waits and asks the same.
 fn stand_ins(seen: &Seen, found: &mut Promised) -> BTreeSet<usize> {
     let mut taken = BTreeSet::new();
-    for (at, pod) in seen.pods.iter().enumerate() {
+    let moving = seen.pods.iter().enumerate().filter_map(|(at, pod)| {
         let moves = pod.standing.moves.as_ref();
-        let Some((node, _)) = moves.filter(|_| !pod.standing.ends && pod.standing.set.is_none())
-        else {
-            continue;
-        };
+        let moves = moves.filter(|_| !pod.standing.ends && pod.standing.set.is_none());
+        moves.map(|(node, _)| (at, pod, node))
+    });
+    let mut moving: Vec<_> = moving.collect();
+    // Where several of a Deployment move it has one more for one of them.
+    let waits = |pod: &Pod| !seen.surges.iter().any(|surge| surge.pod == pod.uid);
+    moving.sort_by_key(|(at, pod, _)| (waits(pod), *at));
+    for (at, pod, node) in moving {
         let is_there =
             |other: &&std::sync::Arc<Pod>| other.standing.replaces.as_ref() == Some(&pod.uid);
         if seen.pods.iter().any(|other| is_there(&other)) {

@@ -9,6 +9,7 @@ use super::{
     turns::{self, Turn},
 };
 use gpuwise_units::Nanoseconds;
+use std::collections::BTreeMap;
 
 /// A Deployment that has one pod more than was asked, for a pod that moves.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -54,11 +55,13 @@ pub(super) fn steps(seen: &Seen, now: Nanoseconds, at: At<'_>) -> (Vec<Step>, Op
             steps.push(Step::Lower(surge.clone()));
         }
     }
+    // Of each Deployment one at a time: who was begun with, then the first.
+    let mut next: BTreeMap<(&str, &str), &Pod> = BTreeMap::new();
     for pod in &seen.pods {
         let Some((_, since)) = pod.standing.moves.as_ref().filter(|_| !pod.standing.ends) else {
             continue;
         };
-        let Some(deployment) = pod.standing.deployment.clone() else {
+        let Some(deployment) = pod.standing.deployment.as_deref() else {
             continue;
         };
         let surge = |one: &&Surge| one.namespace == pod.namespace && one.name == deployment;
@@ -75,12 +78,18 @@ pub(super) fn steps(seen: &Seen, now: Nanoseconds, at: At<'_>) -> (Vec<Step>, Op
             }
             // Its controller is about to end it.
             None if is_ready(seen, pod) => {}
-            None => steps.push(Step::Raise {
-                pod: at(pod),
-                deployment,
-            }),
+            None => {
+                let first = next.entry((&pod.namespace, deployment)).or_insert(pod);
+                if pod.standing.cheapest && !first.standing.cheapest {
+                    *first = pod;
+                }
+            }
         }
     }
+    steps.extend(next.into_iter().map(|((_, deployment), pod)| Step::Raise {
+        pod: at(pod),
+        deployment: deployment.to_owned(),
+    }));
     ends = ends
         .into_iter()
         .chain(turns::steps(seen, now, at, &mut steps))
