@@ -68,8 +68,8 @@ impl Inventory {
                 };
                 let held = gpus.iter().filter(is_held).count();
                 let mut line = line(DEVICES, gpus.len() as u64, held as u64);
-                let named = gpus.iter().find_map(|gpu| gpu.product.clone());
-                line.product = line.product.or(named);
+                let product = gpus.iter().find_map(|gpu| gpu.product.clone());
+                line.product = line.product.or(product);
                 out.push(line);
             }
         }

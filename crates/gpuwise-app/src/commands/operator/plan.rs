@@ -60,7 +60,7 @@ pub(super) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
         let now = planner.sized_of(ask, &found, &loaded)?.decided;
         context.data(&head(&asked, &now))?;
     }
-    let settings = planner.settings(ask, found.gpu(), found.pick, flags.explain)?;
+    let settings = Planner::settings(ask, found.gpu(), found.pick, flags.explain)?;
     show_of(&context, &settings, &found.planned)?;
     Ok(Exit::Yes)
 }
@@ -138,12 +138,10 @@ fn head(asked: &Asked, now: &Decided) -> String {
         .filter(|old| old.words() != now.words())
     {
         let plan = &old.plan;
-        text += &format!(
-            "  it has {}{} (plan {plan}): {}\n",
-            old.words(),
-            cost(old.cost_per_hour.as_ref()),
-            old.why
-        );
+        let cost = cost(old.cost_per_hour.as_ref());
+        let words = old.words();
+        let line = format!("  it has {words}{cost} (plan {plan}): {}\n", old.why);
+        text.push_str(&line);
     }
     text.push('\n');
     text

@@ -114,7 +114,9 @@ impl Traces {
                 Some(pod) => life.goes_on(pod, now),
                 None => (life.gone(now), Over::Failed),
             };
-            spans.into_iter().for_each(|span| queue.put(span));
+            for span in spans {
+                queue.put(span);
+            }
             if let Over::At(at) = over {
                 begins.push((begin(life, state, at), at));
             }

@@ -42,8 +42,8 @@ pub(super) struct Part {
     pub(super) job: Option<u64>,
     /// How often it was looked for since then and was not there.
     pub(super) missed: u32,
-    /// When Slurm was told last not to wait before it starts its requeued job.
-    pub(super) hurried: Option<Instant>,
+    /// Of a job that somebody requeued: when Slurm is told to start it.
+    pub(super) hurry: Option<Instant>,
 }
 
 #[derive(Debug)]

@@ -175,7 +175,7 @@ impl Worker {
             ask,
             job: None,
             missed: 0,
-            hurried: None,
+            hurry: None,
         });
         let held = Held {
             order: start.order,
@@ -387,9 +387,8 @@ pub(super) fn scancel(more: &[&str], job: u64) {
     let _ = run("scancel", &words, "");
 }
 
-/// When a requeued job starts: Slurm alone would wait for two minutes. Not at once, as a node's daemon refuses a job
-/// ("job credential revoked") in the second in which it ended the one before under the same number.
-pub(super) const SOON: &str = "StartTime=now+2";
+/// A requeued job starts at once: Slurm alone would wait for two minutes.
+pub(super) const NOW: &str = "StartTime=now";
 
 /// Sends a held job to other nodes; `false`: Slurm does not want that.
 fn released(job: u64, before: &Ask, now: &Ask, comment: &str) -> bool {
@@ -397,7 +396,7 @@ fn released(job: u64, before: &Ask, now: &Ask, comment: &str) -> bool {
         "update".to_owned(),
         format!("JobId={job}"),
         format!("ReqNodeList={}", now.nodes.join(",")),
-        SOON.to_owned(),
+        NOW.to_owned(),
         format!("Comment={comment}"),
     ];
     if before.gres() != now.gres() {

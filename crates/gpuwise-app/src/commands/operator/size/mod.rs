@@ -71,7 +71,6 @@ impl Found {
 impl Planner {
     /// What `gpuwise plan` is asked for a workload on one GPU.
     pub(super) fn settings(
-        &self,
         ask: &WorkloadAsk,
         gpu: &str,
         pick: u16,
@@ -90,7 +89,7 @@ impl Planner {
         let prices = Prices::new(&loaded.catalogue, ask.prices.as_ref(), &products);
         let mut best: Option<Found> = None;
         for gpu in &gpus {
-            let planned = plan::plan(&self.app, &self.settings(ask, gpu, 1, false)?)?;
+            let planned = plan::plan(&self.app, &Self::settings(ask, gpu, 1, false)?)?;
             if let Some(found) = cheapest(planned, ask, (&prices, gpu)) {
                 let rank = |one: &Found| one.micros.unwrap_or(i64::MAX);
                 if best.as_ref().is_none_or(|known| rank(&found) < rank(known)) {
