@@ -23,6 +23,7 @@ use question::{candidates, flags, replicas, traffic};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
+#[cfg(feature = "bench")]
 pub(super) use prices::book;
 
 /// Plans with the catalogue of this machine.
