@@ -1,7 +1,8 @@
 //! A look: what is there, what is decided of it, what is written.
 
 use super::{
-    Journal, Settings, Sizer,
+    Journal, Settings, Sizer, clock,
+    definitions::Lacking,
     lead::Term,
     meter::Wanted,
     metrics::Metrics,
@@ -9,7 +10,8 @@ use super::{
     say::{Said, say_all},
     seen::State,
     traces::{self, Traces},
-    watches::Change,
+    unread,
+    watches::{Change, Troubles},
     workloads,
     writes::Writer,
 };
@@ -18,7 +20,6 @@ use crate::{
     steer::{Decision, Health, decide},
 };
 use gpuwise_units::Nanoseconds;
-use jiff::Timestamp;
 use kube::Client;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -71,6 +72,17 @@ pub(super) struct Looks {
     wanted: Option<watch::Sender<Arc<Wanted>>>,
     /// `None`: nobody is told.
     pub(super) traces: Option<Traces>,
+    /// What definitions of our kinds lack, and watches that do not go.
+    pub(super) heeded: Heeded,
+    /// How far the API server's clock was said to be ahead, in seconds.
+    pub(super) skew: i64,
+    pub(super) unread: unread::Said,
+}
+
+/// What is looked at beside the objects themselves.
+pub(super) struct Heeded {
+    pub(super) lacking: watch::Receiver<Arc<Lacking>>,
+    pub(super) troubles: watch::Receiver<Troubles>,
 }
 
 /// What is counted, what is to be measured, and who is told.
@@ -87,6 +99,7 @@ impl Looks {
         terms: watch::Receiver<Option<Term>>,
         products: watch::Sender<Arc<BTreeSet<String>>>,
         (metrics, wanted, traces): Told,
+        heeded: Heeded,
     ) -> Self {
         let writer = Writer { client, metrics };
         let (events, said) = mpsc::channel(EVENTS);
@@ -112,6 +125,9 @@ impl Looks {
             workloads: workloads::Workloads::default(),
             wanted,
             traces,
+            heeded,
+            skew: 0,
+            unread: unread::Said::new(),
         }
     }
 
@@ -134,8 +150,16 @@ impl Looks {
                     self.forget();
                     stale = true;
                 }
+                changed = self.heeded.lacking.changed() => {
+                    if changed.is_err() {
+                        return;
+                    }
+                    stale = true;
+                }
+                Ok(()) = self.heeded.troubles.changed() => self.troubled(),
                 () = until(retry) => stale = true,
             }
+            self.heed_clock();
             let end = Instant::now() + TOGETHER;
             while let Ok(Some(change)) = tokio::time::timeout_at(end, changes.recv()).await {
                 stale |= self.state.take(change);
@@ -169,6 +193,7 @@ impl Looks {
         self.wake = None;
         self.failed.clear();
         self.said.clear();
+        self.unread.clear();
         self.own = own::Written::default();
         self.workloads = workloads::Workloads::default();
         if let Some(traces) = &mut self.traces {
@@ -186,7 +211,7 @@ impl Looks {
         let waiting = self.state.waiting();
         self.writer.metrics.depth(waiting);
         let (mut result, mut whole) = ("success", true);
-        let at = Nanoseconds(u64::try_from(Timestamp::now().as_nanosecond()).unwrap_or_default());
+        let at = clock::now_since_1970();
         self.wake = None;
         let decided = if waiting == 0 && seen.is_quiet() {
             Ok(Decision::default())
@@ -224,6 +249,7 @@ impl Looks {
                     .await;
             }
         }
+        self.heed_unread(term).await;
         whole &= self.look_at_workloads(term).await;
         if whole {
             self.incomplete = 0;
@@ -246,12 +272,14 @@ impl Looks {
             return true;
         };
         let acts = self.mode == Mode::Act;
+        let frozen = self.heeded.lacking.borrow().freezes();
         let mut hands = workloads::Hands {
             term,
             writer: &self.writer,
             state: &self.state,
             sizer: &*sizer,
             acts,
+            frozen,
             says: self.mode != Mode::Observe,
             measures: self.wanted.is_some(),
             traces: self.traces.as_ref(),

@@ -58,6 +58,9 @@ struct Counted {
     cost: BTreeMap<String, f64>,
     adopted: Histogram,
     acts: BTreeMap<&'static str, u64>,
+    lacking: BTreeMap<&'static str, u64>,
+    unread: BTreeMap<&'static str, u64>,
+    troubles: BTreeMap<String, u64>,
 }
 
 /// What the operator counts.
@@ -156,6 +159,23 @@ impl Metrics {
     /// Something that disrupts was begun.
     pub(super) fn acted(&self, what: &'static str) {
         self.change(|all| *all.acts.entry(what).or_default() += 1);
+    }
+
+    /// Fields that the cluster's definitions do not have, by kind.
+    pub(super) fn lacking(&self, fields: BTreeMap<&'static str, u64>) {
+        self.change(|all| all.lacking = fields);
+    }
+
+    /// Objects of ours that cannot be read, by kind.
+    pub(super) fn unread(&self, kind: &'static str, count: u64) {
+        self.change(|all| {
+            all.unread.insert(kind, count);
+        });
+    }
+
+    /// Watches that do not go, by what they are of.
+    pub(super) fn troubled(&self, troubles: BTreeMap<String, u64>) {
+        self.change(|all| all.troubles = troubles);
     }
 
     /// A write was answered with this status; 0: with none.
@@ -274,6 +294,22 @@ impl Metrics {
                 let count = all.acts.get(what).copied().unwrap_or_default();
                 let _ = writeln!(out, "gpuwise_operator_acts_total{{act=\"{what}\"}} {count}");
             }
+            let by = [
+                ("gpuwise_operator_definition_fields_missing", "Fields of this version that the cluster's definition of a kind does not keep.", &all.lacking),
+                ("gpuwise_operator_objects_unreadable", "Objects of ours that cannot be read and do not count.", &all.unread),
+            ];
+            for (name, about, counts) in by {
+                let _ = write!(out, "# HELP {name} {about}\n# TYPE {name} gauge\n");
+                for (kind, count) in counts {
+                    let _ = writeln!(out, "{name}{{kind=\"{kind}\"}} {count}");
+                }
+            }
+            out.push_str("# HELP gpuwise_operator_watch_failing Watches that fail now, by resource.\n# TYPE gpuwise_operator_watch_failing gauge\n");
+            for (resource, count) in &all.troubles {
+                let _ = writeln!(out, "gpuwise_operator_watch_failing{{resource=\"{resource}\"}} {count}");
+            }
+            let skew = super::clock::skew();
+            let _ = write!(out, "# HELP gpuwise_operator_clock_skew_seconds How far the API server's clock is ahead of this machine's; negative: behind.\n# TYPE gpuwise_operator_clock_skew_seconds gauge\ngpuwise_operator_clock_skew_seconds {skew}\n");
             all.looks.write(out, "controller_runtime_reconcile_time_seconds", "What a look takes, writes included.");
             all.decisions.write(out, "gpuwise_operator_decision_seconds", "What a decision takes, without reading and writing.");
             all.gated.write(out, "gpuwise_operator_gated_seconds", "From the gate put on to the gate taken off.");

@@ -23,7 +23,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The present moment in nanoseconds since 1970.
 pub(super) fn now() -> u64 {
-    u64::try_from(Timestamp::now().as_nanosecond()).unwrap_or_default()
+    super::clock::now_since_1970().0
 }
 
 fn nanoseconds_of(text: &str) -> Option<u64> {

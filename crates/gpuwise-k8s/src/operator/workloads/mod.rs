@@ -39,6 +39,8 @@ pub(super) struct Hands<'a> {
     pub sizer: &'a dyn Sizer,
     /// Whether anything but statuses is written.
     pub acts: bool,
+    /// Why GpuWorkloads are left as they are; `None`: they are not.
+    pub frozen: Option<String>,
     /// Whether events are written.
     pub says: bool,
     /// Whether anybody measures.
@@ -109,6 +111,8 @@ impl Workloads {
         let mut there = BTreeSet::new();
         let mut slos: BTreeMap<&'static str, u64> = BTreeMap::new();
         let mut cost: BTreeMap<String, f64> = BTreeMap::new();
+        let acts = hands.acts;
+        hands.acts &= hands.frozen.is_none();
         for object in hands.state.own::<GpuWorkloadSpec>(Own::Workload) {
             let uid = object.metadata.uid.clone();
             if object.metadata.deletion_timestamp.is_some() {
@@ -155,6 +159,7 @@ impl Workloads {
                 self.applied.insert(uid, applied);
             }
         }
+        hands.acts = acts;
         hands.writer.metrics.workloads(slos, cost);
         let (counted, audited) = self.looked;
         let fresh = measured.filter(|new| new.number > counted);

@@ -1,7 +1,7 @@
 //! One workload at one look: what it is to have, what is written of that, what is said.
 
 use super::{
-    super::{meter::Measured, traces},
+    super::{clock, meter::Measured, traces},
     Audited, Hands, Looked, PriceBook, WorkloadAsk,
     say::{condition, event, write},
 };
@@ -43,7 +43,7 @@ impl One {
         audit: Option<&Result<Vec<Audited>, String>>,
     ) -> Looked {
         let before = self.status.clone();
-        let now = Timestamp::now();
+        let now = clock::now();
         let changed = self.changed(hands);
         if changed {
             self.decide(hands, now);
