@@ -1,11 +1,23 @@
 //! What is said of the cluster as a whole: watches that do not go, clocks that differ.
 
-use super::{clock, look::Looks};
+use super::{clock, definitions::Lacking, look::Looks, watches::Troubles};
 use crate::{
     resources::GROUP,
     watch::{Trouble, Why},
 };
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+use tokio::sync::watch;
+
+/// What is looked at beside the objects themselves.
+pub(super) struct Heeded {
+    /// What definitions of our kinds lack.
+    pub(super) lacking: watch::Receiver<Arc<Lacking>>,
+    /// Watches that do not go.
+    pub(super) troubles: watch::Receiver<Troubles>,
+}
 
 impl Looks {
     /// Says which watches do not go, and what to do.

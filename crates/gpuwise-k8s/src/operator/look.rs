@@ -2,7 +2,7 @@
 
 use super::{
     Journal, Settings, Sizer, clock,
-    definitions::Lacking,
+    heed::Heeded,
     lead::Term,
     meter::Wanted,
     metrics::Metrics,
@@ -11,7 +11,7 @@ use super::{
     seen::State,
     traces::{self, Traces},
     unread,
-    watches::{Change, Troubles},
+    watches::Change,
     workloads,
     writes::Writer,
 };
@@ -48,7 +48,7 @@ pub(super) struct Looks {
     pub(super) mode: Mode,
     terms: watch::Receiver<Option<Term>>,
     products: watch::Sender<Arc<BTreeSet<String>>>,
-    sizer: Option<Arc<dyn Sizer>>,
+    pub(super) sizer: Option<Arc<dyn Sizer>>,
     pub(super) state: State,
     /// The number of the last plan of this term.
     pub(super) plan: u64,
@@ -67,9 +67,9 @@ pub(super) struct Looks {
     /// What was last said of pods that wait, and when.
     pub(super) said: BTreeMap<String, (&'static str, String, Instant)>,
     own: own::Written,
-    workloads: workloads::Workloads,
+    pub(super) workloads: workloads::Workloads,
     /// What is to be measured; `None`: nobody measures.
-    wanted: Option<watch::Sender<Arc<Wanted>>>,
+    pub(super) wanted: Option<watch::Sender<Arc<Wanted>>>,
     /// `None`: nobody is told.
     pub(super) traces: Option<Traces>,
     /// What definitions of our kinds lack, and watches that do not go.
@@ -77,12 +77,6 @@ pub(super) struct Looks {
     /// How far the API server's clock was said to be ahead, in seconds.
     pub(super) skew: i64,
     pub(super) unread: unread::Said,
-}
-
-/// What is looked at beside the objects themselves.
-pub(super) struct Heeded {
-    pub(super) lacking: watch::Receiver<Arc<Lacking>>,
-    pub(super) troubles: watch::Receiver<Troubles>,
 }
 
 /// What is counted, what is to be measured, and who is told.
@@ -264,40 +258,6 @@ impl Looks {
         }
         let took = began.elapsed().as_secs_f64();
         self.writer.metrics.looked(result, took);
-    }
-
-    /// GpuWorkloads and what is measured of them; whether all of it was written.
-    async fn look_at_workloads(&mut self, term: &Term) -> bool {
-        let Some(sizer) = self.sizer.clone() else {
-            return true;
-        };
-        let acts = self.mode == Mode::Act;
-        let frozen = self.heeded.lacking.borrow().freezes();
-        let mut hands = workloads::Hands {
-            term,
-            writer: &self.writer,
-            state: &self.state,
-            sizer: &*sizer,
-            acts,
-            frozen,
-            says: self.mode != Mode::Observe,
-            measures: self.wanted.is_some(),
-            traces: self.traces.as_ref(),
-            plan: &mut self.plan,
-        };
-        let looked = self.workloads.look(&mut hands, self.state.measured()).await;
-        // Nothing but time ends a phase of a change where nobody measures.
-        let wake = looked.ends.map(|left| Instant::now() + left);
-        self.wake = self.wake.into_iter().chain(wake).min();
-        if let Some(wanted) = &self.wanted {
-            let new = workloads::wanted(&self.state, acts);
-            wanted.send_if_modified(|old| {
-                let another = **old != *new;
-                *old = new;
-                another
-            });
-        }
-        looked.whole
     }
 
     /// Looks again at a moment, where nothing changes before.

@@ -9,6 +9,7 @@ mod claims;
 mod clock;
 mod definitions;
 mod enact;
+mod followed;
 mod health;
 mod heed;
 mod journal;
@@ -241,7 +242,7 @@ async fn operate(
         terms,
         products,
         (metrics, wanted, told_of),
-        look::Heeded { lacking, troubles },
+        heed::Heeded { lacking, troubles },
     );
     tokio::select! {
         () = looks.run(changes) => {}

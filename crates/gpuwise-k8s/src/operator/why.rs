@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     manifests::Mode,
-    steer::{Place, decide},
+    steer::{Claims, Place, decide},
     watch::{Subject, Trouble, Why as Cause},
 };
 use kube::Client;
@@ -28,7 +28,7 @@ pub struct Why {
 /// Why a pod waits, or is where it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
-    /// `Bound`, `Sent`, `Placed` (a decision would place it now), or a reason of waiting.
+    /// `Bound`, `Sent`, `Placed` (a decision would place it now), `LeftToScheduler`, `NoGpu`, or a reason of waiting.
     pub reason: String,
     /// The node, where there is one.
     pub node: Option<String>,
@@ -118,6 +118,10 @@ fn explained(state: &State, asked: &Why) -> Result<Answer, OperatorError> {
             return Ok(answer("Sent", Some(node), words));
         }
         Place::Gated | Place::Free => {}
+    }
+    if let Claims::Others(why) = &pod.claims {
+        let words = format!("kube-scheduler has it: {why}");
+        return Ok(answer("LeftToScheduler", None, words));
     }
     if pod.ask.is_none() {
         return Ok(answer(

@@ -9,9 +9,15 @@ mod size;
 mod top;
 mod why;
 
-use super::{Context, Exit, fleet::wrong};
+use super::{
+    Context, Exit,
+    fleet::{troubled, wrong},
+};
 use clap::{Args, Subcommand};
-use gpuwise_k8s::{manifests::Mode, operator::Connection};
+use gpuwise_k8s::{
+    manifests::Mode,
+    operator::{Connection, OperatorError},
+};
 use std::path::PathBuf;
 
 /// What is asked about a cluster.
@@ -96,6 +102,14 @@ impl From<ModeName> for Mode {
             ModeName::Propose => Self::Propose,
             ModeName::Act => Self::Act,
         }
+    }
+}
+
+/// A cluster that cannot be read, as people read it.
+fn unread(error: OperatorError) -> anyhow::Error {
+    match error {
+        OperatorError::Trouble(trouble) => troubled(&trouble),
+        other => other.into(),
     }
 }
 

@@ -136,6 +136,7 @@ impl Workloads {
                 applied: self.applied.remove(&uid),
                 scaled: self.scaled.remove(&uid),
                 events: Vec::new(),
+                steps: Vec::new(),
             };
             let fresh = measured.filter(|new| {
                 let known = self.counted.insert(uid.clone(), new.number);

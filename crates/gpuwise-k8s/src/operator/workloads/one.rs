@@ -33,6 +33,8 @@ pub(super) struct One {
     /// The version of its Deployment of which replicas were last written, and how many.
     pub scaled: Option<(String, u32)>,
     pub events: Vec<Said>,
+    /// Phases of a change that are over.
+    pub steps: Vec<traces::Stepped>,
 }
 
 impl One {
@@ -217,6 +219,11 @@ impl One {
         {
             Ok(version) => self.version = version,
             Err(_) => return false,
+        }
+        for step in std::mem::take(&mut self.steps) {
+            if let Some(traces) = hands.traces {
+                traces.stepped(&self.object, step);
+            }
         }
         if hands.acts {
             for (reason, warns, words) in std::mem::take(&mut self.events) {
