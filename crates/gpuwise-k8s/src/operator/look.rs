@@ -144,12 +144,7 @@ impl Looks {
                     self.forget();
                     stale = true;
                 }
-                changed = self.heeded.lacking.changed() => {
-                    if changed.is_err() {
-                        return;
-                    }
-                    stale = true;
-                }
+                Ok(()) = self.heeded.lacking.changed() => stale = true,
                 Ok(()) = self.heeded.troubles.changed() => self.troubled(),
                 () = until(retry) => stale = true,
             }

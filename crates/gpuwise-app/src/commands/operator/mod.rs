@@ -36,6 +36,9 @@ pub enum Command {
     /// operator's Deployment, Service and disruption budget; in mode act the webhook too, which gates GPU pods
     /// of namespaces with the label gpuwise.dev/managed=true and never refuses one.
     ///
+    /// To upgrade, apply what the new release prints: definitions come first, and what older ones do not keep the
+    /// operator names in its log.
+    ///
     /// Exit code 0: printed. 2: the input is wrong.
     Manifests(manifests::Flags),
     /// Say why a pod waits for GPUs, or why it is where it is

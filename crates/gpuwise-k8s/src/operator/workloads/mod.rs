@@ -10,6 +10,7 @@ mod offered;
 mod one;
 mod plain;
 mod say;
+mod steps;
 mod tier;
 mod warm;
 
