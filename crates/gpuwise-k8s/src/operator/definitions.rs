@@ -9,7 +9,7 @@ use http::Request;
 use kube::Client;
 use serde_json::Value;
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::Arc,
     time::Duration,
 };
@@ -67,6 +67,11 @@ impl Lacking {
         (!status.is_empty()).then(|| {
             format!("nothing is changed while {}; {CURE}", named(kind, &status))
         })
+    }
+
+    /// Kinds of which something would be dropped by any write.
+    pub(super) fn kinds(&self) -> BTreeSet<&'static str> {
+        self.0.keys().copied().collect()
     }
 
     pub(super) fn counts(&self) -> BTreeMap<&'static str, u64> {

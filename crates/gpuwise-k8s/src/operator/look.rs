@@ -202,6 +202,7 @@ impl Looks {
         let (mut result, mut whole) = ("success", true);
         let at = clock::now_since_1970();
         self.wake = None;
+        self.own.held = self.heeded.lacking.borrow().kinds();
         let decided = if waiting == 0 && seen.is_quiet() {
             Ok(Decision::default())
         } else {

@@ -7,15 +7,17 @@ use super::{
     now_seconds,
     seen::State,
     watches::{Own, api_resource},
-    writes::Wrote,
+    writes::{Wrote, event_document},
 };
+use crate::manifests::Mode;
 use crate::resources::{
     Condition, GpuPolicySpec, GpuPriceBookSpec, GpuQuotaSpec, GpuWorkloadSpec, Object, Resource,
     Status, settled,
 };
+use k8s_openapi::api::core::v1::Event;
 use kube::{
     Api,
-    api::DynamicObject,
+    api::{DynamicObject, PostParams},
     core::ApiResource,
 };
 use serde_json::json;
@@ -68,6 +70,10 @@ impl Looks {
 
     async fn say_unread(&self, term: &Term, kind: &Kind<'_>, one: &Unread<'_>) -> Wrote {
         let meta = &one.object.metadata;
+        // To write of it would drop for good what its definition does not keep: an event says it.
+        if self.heeded.lacking.borrow().kinds().contains(kind.name) {
+            return self.warn_unread(term, kind, one).await;
+        }
         let generation = meta.generation.unwrap_or_default();
         let there = one.object.data["status"]["conditions"].clone();
         let there: Vec<Condition> = serde_json::from_value(there).unwrap_or_default();
@@ -77,7 +83,7 @@ impl Looks {
             observed_generation: generation,
             last_transition_time: now_seconds(),
             reason: "Unreadable".into(),
-            message: format!("it does not count, as it cannot be read: {}", one.why),
+            message: message(&one.why),
         };
         let (conditions, _) = settled(&there, condition);
         let client = self.writer.client.clone();
@@ -89,6 +95,33 @@ impl Looks {
         let name = meta.name.clone().unwrap_or_default();
         self.writer.status(term, &api, &name, &status).await
     }
+}
+
+impl Looks {
+    async fn warn_unread(&self, term: &Term, kind: &Kind<'_>, one: &Unread<'_>) -> Wrote {
+        if self.mode == Mode::Observe {
+            return Wrote::Done;
+        }
+        let meta = &one.object.metadata;
+        let namespace = meta.namespace.as_deref().unwrap_or("default");
+        let involved = json!({
+            "apiVersion": kind.resource.api_version, "kind": kind.name, "name": meta.name,
+            "namespace": meta.namespace, "uid": meta.uid,
+        });
+        let words = message(&one.why);
+        let mut event = event_document(&involved, true, "Unreadable", &words);
+        event["metadata"]["namespace"] = namespace.into();
+        let Ok(event) = serde_json::from_value::<Event>(event) else {
+            return Wrote::Failed("the event is none".into());
+        };
+        let api: Api<Event> = Api::namespaced(self.writer.client.clone(), namespace);
+        let write = async { api.create(&PostParams::default(), &event).await.map(drop) };
+        self.writer.fenced(term, "POST", write).await
+    }
+}
+
+fn message(why: &str) -> String {
+    format!("it does not count, as it cannot be read: {why}")
 }
 
 fn kinds(state: &State) -> [Kind<'_>; 4] {

@@ -55,16 +55,12 @@ impl One {
         };
         match &result {
             Err(why) => condition(&mut self.status, ("Applied", Status::False), "Failed", why),
-            Ok(_) if !hands.acts => {
-                let (reason, words) = match &hands.frozen {
-                    Some(why) => ("OldDefinition", why.as_str()),
-                    None => (
-                        "Proposed",
-                        "nothing is made: the operator does not act (--mode act)",
-                    ),
-                };
-                condition(&mut self.status, ("Applied", Status::False), reason, words);
-            }
+            Ok(_) if !hands.acts => condition(
+                &mut self.status,
+                ("Applied", Status::False),
+                "Proposed",
+                "nothing is made: the operator does not act (--mode act)",
+            ),
             Ok(names) => condition(
                 &mut self.status,
                 ("Applied", Status::True),

@@ -88,6 +88,8 @@ impl Looked {
 #[derive(Default)]
 pub(super) struct Workloads {
     applied: BTreeMap<String, Applied>,
+    /// Why it was last said that they are left as they are.
+    frozen: BTreeMap<String, String>,
     /// The version of a Deployment of which replicas were last written, and how many.
     scaled: BTreeMap<String, (String, u32)>,
     /// The number of the last measurement that was counted, and of the last audit.
@@ -112,14 +114,16 @@ impl Workloads {
         let mut there = BTreeSet::new();
         let mut slos: BTreeMap<&'static str, u64> = BTreeMap::new();
         let mut cost: BTreeMap<String, f64> = BTreeMap::new();
-        let acts = hands.acts;
-        hands.acts &= hands.frozen.is_none();
         for object in hands.state.own::<GpuWorkloadSpec>(Own::Workload) {
             let uid = object.metadata.uid.clone();
             if object.metadata.deletion_timestamp.is_some() {
                 continue;
             }
             there.insert(uid.clone());
+            if let Some(why) = hands.frozen.clone() {
+                self.freeze(hands, &object, &why).await;
+                continue;
+            }
             let ask = WorkloadAsk {
                 namespace: object.metadata.namespace.clone().unwrap_or_default(),
                 name: object.metadata.name.clone(),
@@ -161,7 +165,6 @@ impl Workloads {
                 self.applied.insert(uid, applied);
             }
         }
-        hands.acts = acts;
         hands.writer.metrics.workloads(slos, cost);
         let (counted, audited) = self.looked;
         let fresh = measured.filter(|new| new.number > counted);
@@ -173,10 +176,26 @@ impl Workloads {
         );
         let audit = audit.map(|(_, found)| found);
         self.plain.look(hands, fresh, audit).await;
+        self.frozen
+            .retain(|uid, _| there.contains(uid) && hands.frozen.is_some());
         self.applied.retain(|uid, _| there.contains(uid));
         self.counted.retain(|uid, _| there.contains(uid));
         self.audited.retain(|uid, _| there.contains(uid));
         looked
+    }
+}
+
+impl Workloads {
+    /// Leaves one as it is, and says so by an event: to write of it at all would drop what a better definition would
+    /// show again.
+    async fn freeze(&mut self, hands: &Hands<'_>, object: &Object<GpuWorkloadSpec>, why: &str) {
+        let uid = &object.metadata.uid;
+        if !hands.says || self.frozen.get(uid).is_some_and(|known| known == why) {
+            return;
+        }
+        let said = ("OldDefinition", true);
+        say::event(hands.term, hands.writer, object, said, why).await;
+        self.frozen.insert(uid.clone(), why.to_owned());
     }
 }
 
