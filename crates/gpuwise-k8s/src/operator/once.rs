@@ -109,7 +109,7 @@ fn asked(object: Object<GpuWorkloadSpec>, state: &State) -> Asked {
             namespace: object.metadata.namespace.unwrap_or_default(),
             name: object.metadata.name,
             spec: object.spec,
-            products: state.products(),
+            products: (*state.products()).clone(),
             slices: state.has_slices(),
             prices: state.prices(),
             avoided,
