@@ -1,9 +1,6 @@
 //! Parts to numbers again, as engines read them.
 
-use crate::{
-    PartKind, Scheme, Stored, Strategy, float4, float8,
-    integers::unpacked,
-};
+use crate::{PartKind, Scheme, Stored, Strategy, float4, float8, integers::unpacked};
 use std::collections::BTreeMap;
 
 /// The elements of a matrix, row by row, of all of its parts; `None` where a part is missing or of another size. Scales
@@ -36,13 +33,15 @@ pub fn decode(
         };
         (index, scales[index])
     };
-    let codes = parts.get(&PartKind::Weight).or_else(|| parts.get(&PartKind::Packed))?;
+    let codes = parts
+        .get(&PartKind::Weight)
+        .or_else(|| parts.get(&PartKind::Packed))?;
     let nibble = |at: usize| (codes[at / 2] >> (4 * (at % 2))) & 15;
     let value = |at: usize| {
         let (index, scale) = scale_of(at);
         match scheme {
             Scheme::Fp8(_) => float8::value(codes[at]) * scale,
-            Scheme::Int8(_) => f32::from(codes[at] as i8) * scale,
+            Scheme::Int8(_) => f32::from(i8::from_le_bytes([codes[at]])) * scale,
             Scheme::Packed {
                 bits, symmetric, ..
             } => {
@@ -50,7 +49,9 @@ pub fn decode(
                 let row = &codes[at / columns * words..];
                 let whole = unpacked(row, at % columns, bits);
                 let zero = match parts.get(&PartKind::ZeroPoint) {
-                    Some(zeros) if !symmetric => zero_of(zeros, at / columns, index, columns, scheme),
+                    Some(zeros) if !symmetric => {
+                        zero_of(zeros, at / columns, index, columns, scheme)
+                    }
                     _ => 0,
                 };
                 stored.round((whole - zero) as f32 * scale)
@@ -72,11 +73,7 @@ fn zero_of(zeros: &[u8], row: usize, index: usize, columns: usize, scheme: Schem
     unpacked(&zeros[word * 4..], row % together, bits)
 }
 
-fn scales(
-    scheme: Scheme,
-    stored: Stored,
-    parts: &BTreeMap<PartKind, Vec<u8>>,
-) -> Option<Vec<f32>> {
+fn scales(scheme: Scheme, stored: Stored, parts: &BTreeMap<PartKind, Vec<u8>>) -> Option<Vec<f32>> {
     let bytes = parts.get(&PartKind::Scale)?;
     let mut scales = Vec::new();
     match scheme {
@@ -89,7 +86,11 @@ fn scales(
             scales.extend(bytes.iter().map(|code| float8::value(*code) / global));
         }
         Scheme::Mxfp4 => {
-            scales.extend(bytes.iter().map(|code| f32::from_bits(u32::from(*code) << 23)));
+            scales.extend(
+                bytes
+                    .iter()
+                    .map(|code| f32::from_bits(u32::from(*code) << 23)),
+            );
         }
     }
     Some(scales)

@@ -28,12 +28,20 @@ impl Scan {
         for some in buffer.chunks(LANES) {
             for (lane, value) in lanes.iter_mut().zip(some) {
                 let size = value.abs();
-                odd |= !(size <= f32::MAX);
-                *lane = if size > *lane && size <= f32::MAX { size } else { *lane };
+                odd |= !value.is_finite();
+                *lane = if size > *lane && size <= f32::MAX {
+                    size
+                } else {
+                    *lane
+                };
             }
         }
         if odd {
-            for (at, _) in buffer.iter().enumerate().filter(|(_, one)| !one.is_finite()) {
+            for (at, _) in buffer
+                .iter()
+                .enumerate()
+                .filter(|(_, one)| !one.is_finite())
+            {
                 self.not_finite += 1;
                 self.first.get_or_insert(self.elements + at as u64);
             }
@@ -43,6 +51,7 @@ impl Scan {
     }
 
     /// What two runs of rows are together, `self` before `other`.
+    #[must_use]
     pub fn then(self, other: Self) -> Self {
         Self {
             largest: self.largest.max(other.largest),
@@ -97,7 +106,7 @@ fn bounds(bits: u32) -> (f32, f32) {
 }
 
 /// Σ (near(x / scale) · scale - x)²
-#[inline(always)]
+#[inline]
 fn lost(values: &[f32], scale: f32, near: impl Fn(f32) -> f32) -> f64 {
     let mut all = 0.0;
     // Short runs, so that sums of 32 bits stay exact enough.
@@ -127,28 +136,34 @@ fn largest(values: &[f32]) -> f32 {
     let mut lanes = [0_f32; LANES];
     for some in values.chunks(LANES) {
         for (lane, value) in lanes.iter_mut().zip(some) {
-            *lane = if value.abs() > *lane { value.abs() } else { *lane };
+            *lane = if value.abs() > *lane {
+                value.abs()
+            } else {
+                *lane
+            };
         }
     }
     lanes.into_iter().fold(0.0, f32::max)
 }
 
 /// The scale with the least loss, the first of equal ones; of nothing but zeros, 1.
-#[inline(always)]
+#[inline]
 fn best(
     values: &[f32],
     scales: impl Iterator<Item = f32>,
     near: impl Fn(f32) -> f32 + Copy,
 ) -> (f32, f64) {
     let usable = |scale: &f32| *scale > 0.0 && scale.is_finite();
-    let each = scales.filter(usable).map(|scale| (scale, lost(values, scale, near)));
+    let each = scales
+        .filter(usable)
+        .map(|scale| (scale, lost(values, scale, near)));
     each.reduce(|best, one| if one.1 < best.1 { one } else { best })
         .unwrap_or((1.0, 0.0))
 }
 
 /// A floating format repeats itself from one power of two to the next: nothing is clipped by a larger scale, and where
 /// numbers lie between its steps differs.
-const ABOVE: [f32; 4] = [1.0, 1.189_207_1, 1.414_213_5, 1.681_792_8];
+const ABOVE: [f32; 4] = [1.0, 1.19, 1.41, 1.68];
 
 /// Integers trade what is clipped at the ends for smaller steps.
 const WITHIN: [f32; 9] = [1.0, 0.97, 0.94, 0.9, 0.86, 0.82, 0.78, 0.74, 0.7];
@@ -267,16 +282,20 @@ impl Scheme {
                 block.extend_from_slice(&row[left..right]);
             }
             run.power += power(&block);
-            let (scale, lost) = match self {
-                Self::Fp8(_) => best(&block, fp8_scales(&block, stored), float8::rounded),
-                _ => {
-                    let scales = integer_scales(ends(&block), 8, |scale| scale);
-                    best(&block, scales, |value| integers::rounded(value, -128.0, 127.0))
-                }
+            let (scale, lost) = if let Self::Fp8(_) = self {
+                best(&block, fp8_scales(&block, stored), float8::rounded)
+            } else {
+                let scales = integer_scales(ends(&block), 8, |scale| scale);
+                best(&block, scales, |value| {
+                    integers::rounded(value, -128.0, 127.0)
+                })
             };
             run.lost += lost;
             run.part(PartKind::Scale).extend(scale.to_le_bytes());
-            for (row, from) in codes.chunks_exact_mut(columns).zip(block.chunks_exact(right - left)) {
+            for (row, from) in codes
+                .chunks_exact_mut(columns)
+                .zip(block.chunks_exact(right - left))
+            {
                 for (code, value) in row[left..right].iter_mut().zip(from) {
                     *code = match self {
                         Self::Fp8(_) => float8::code(value / scale),
@@ -290,7 +309,11 @@ impl Scheme {
 }
 
 fn tensor_scale(scan: &Scan, most: f32) -> f32 {
-    if scan.largest > 0.0 { scan.largest / most } else { 1.0 }
+    if scan.largest > 0.0 {
+        scan.largest / most
+    } else {
+        1.0
+    }
 }
 
 fn fp8(row: &[f32], strategy: Strategy, stored: Stored, scan: &Scan, run: &mut Encoded) {
@@ -415,7 +438,13 @@ fn nvfp4(row: &[f32], scan: &Scan, run: &mut Encoded) {
     for group in row.chunks_exact(16) {
         let common = float8::code(global * (largest(group) / float4::LARGEST)).max(1);
         // The codes beside it are the scales beside it.
-        let near = [common, common.saturating_sub(1), common + 1, common.saturating_sub(2), common + 2];
+        let near = [
+            common,
+            common.saturating_sub(1),
+            common + 1,
+            common.saturating_sub(2),
+            common + 2,
+        ];
         let scales = near.into_iter().filter(|code| (1..0x7f).contains(code));
         let tried = scales.map(|code| {
             let scale = float8::value(code) / global;
@@ -425,7 +454,11 @@ fn nvfp4(row: &[f32], scan: &Scan, run: &mut Encoded) {
         let (code, scale, lost) = found.unwrap_or((1, 1.0, 0.0));
         run.lost += lost;
         run.part(PartKind::Scale).push(code);
-        codes.extend(group.iter().map(|value| float4::code(float4::rounded(value / scale))));
+        codes.extend(
+            group
+                .iter()
+                .map(|value| float4::code(float4::rounded(value / scale))),
+        );
     }
     put_pairs(&codes, run.part(PartKind::Packed));
 }
@@ -435,22 +468,32 @@ fn mxfp4(row: &[f32], run: &mut Encoded) {
     for group in row.chunks_exact(32) {
         // A power of two at or below what brings the largest to 6, and its neighbours.
         let most = largest(group);
-        let exponent = ((most.to_bits() >> 23) as i32 - 2).clamp(1, 253);
+        let exponent = (most.to_bits() >> 23).saturating_sub(2).clamp(1, 253);
         let tried = [exponent, exponent + 1, exponent - 1].into_iter();
         let tried = tried.filter(|one| (1..=253).contains(one)).map(|one| {
-            let scale = f32::from_bits((one as u32) << 23);
+            let scale = f32::from_bits(one << 23);
             (one as u8, scale, lost(group, scale, float4::rounded))
         });
         let found = tried.reduce(|best, one| if one.2 < best.2 { one } else { best });
         let (code, scale, lost) = found.unwrap_or((127, 1.0, 0.0));
         run.lost += lost;
         run.part(PartKind::Scale).push(code);
-        codes.extend(group.iter().map(|value| float4::code(float4::rounded(value / scale))));
+        codes.extend(
+            group
+                .iter()
+                .map(|value| float4::code(float4::rounded(value / scale))),
+        );
     }
     put_pairs(&codes, run.part(PartKind::Packed));
 }
 
 /// Two codes a byte, the first lower.
 fn put_pairs(codes: &[u8], to: &mut Vec<u8>) {
-    to.extend(codes.as_chunks::<2>().0.iter().map(|[low, high]| low | high << 4));
+    to.extend(
+        codes
+            .as_chunks::<2>()
+            .0
+            .iter()
+            .map(|[low, high]| low | high << 4),
+    );
 }

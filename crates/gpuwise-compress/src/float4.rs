@@ -6,7 +6,7 @@ pub(crate) const LARGEST: f32 = 6.0;
 const VALUES: [f32; 8] = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0];
 
 /// What the nearest code means, ties to even codes.
-#[inline(always)]
+#[inline]
 pub(crate) fn rounded(value: f32) -> f32 {
     let size = value.abs().min(LARGEST);
     let bits = size.to_bits();
@@ -18,12 +18,16 @@ pub(crate) fn rounded(value: f32) -> f32 {
 }
 
 /// The code of what was rounded.
-#[inline(always)]
+#[inline]
 pub(crate) fn code(rounded: f32) -> u8 {
     let sign = (rounded.to_bits() >> 28) as u8 & 8;
     let size = rounded.abs();
     let normal = (size.to_bits() >> 22).wrapping_sub(126 << 1);
-    let code = if size < 1.0 { (size * 2.0) as u32 } else { normal };
+    let code = if size < 1.0 {
+        (size * 2.0) as u32
+    } else {
+        normal
+    };
     sign | code as u8
 }
 
@@ -34,6 +38,7 @@ pub(crate) fn value(code: u8) -> f32 {
 }
 
 #[cfg(test)]
+#[allow(clippy::float_cmp, reason = "codes are exact")]
 mod tests {
     use super::*;
 
@@ -55,7 +60,15 @@ mod tests {
                 .fold(f32::MAX, f32::min);
             assert_eq!((rounded(asked) - asked).abs(), nearest, "{asked}");
         }
-        let ties = [(0.25, 0.0), (0.75, 1.0), (1.25, 1.0), (1.75, 2.0), (2.5, 2.0), (3.5, 4.0), (5.0, 4.0)];
+        let ties = [
+            (0.25, 0.0),
+            (0.75, 1.0),
+            (1.25, 1.0),
+            (1.75, 2.0),
+            (2.5, 2.0),
+            (3.5, 4.0),
+            (5.0, 4.0),
+        ];
         for (asked, found) in ties {
             assert_eq!(rounded(asked), found, "{asked}");
         }

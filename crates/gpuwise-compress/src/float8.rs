@@ -8,7 +8,7 @@ pub(crate) const LARGEST: f32 = 448.0;
 const NORMAL: f32 = 1.0 / 64.0;
 
 /// The nearest code, ties to even; what is larger than the largest is the largest.
-#[inline(always)]
+#[inline]
 pub(crate) fn code(value: f32) -> u8 {
     let sign = (value.to_bits() >> 24) & 0x80;
     let size = value.abs().min(LARGEST);
@@ -21,7 +21,7 @@ pub(crate) fn code(value: f32) -> u8 {
 }
 
 /// What the nearest code means, ties to even.
-#[inline(always)]
+#[inline]
 pub(crate) fn rounded(value: f32) -> f32 {
     let size = value.abs().min(LARGEST);
     let bits = size.to_bits();
@@ -46,6 +46,7 @@ pub(crate) fn value(code: u8) -> f32 {
 }
 
 #[cfg(test)]
+#[allow(clippy::float_cmp, reason = "codes are exact")]
 mod tests {
     use super::*;
 
@@ -65,7 +66,12 @@ mod tests {
         for step in 0..60_000_u32 {
             let asked = step as f32 / 128.0;
             let found = code(asked);
-            let nearest = |to: f32| codes.iter().map(|one| (one - to).abs()).fold(f32::MAX, f32::min);
+            let nearest = |to: f32| {
+                codes
+                    .iter()
+                    .map(|one| (one - to).abs())
+                    .fold(f32::MAX, f32::min)
+            };
             assert_eq!((value(found) - asked).abs(), nearest(asked), "{asked}");
             assert_eq!(value(code(-asked)), -value(found));
             assert_eq!(rounded(asked), value(found));

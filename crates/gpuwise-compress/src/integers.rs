@@ -4,7 +4,7 @@
 const WHOLE: f32 = 12_582_912.0;
 
 /// The nearest whole number within bounds, ties to even.
-#[inline(always)]
+#[inline]
 pub(crate) fn rounded(value: f32, least: f32, most: f32) -> f32 {
     (value.clamp(least, most) + WHOLE) - WHOLE
 }
@@ -29,6 +29,10 @@ pub(crate) fn pack(values: impl Iterator<Item = i32>, bits: u32, to: &mut Vec<u8
 /// The number at `at` of words that [`pack`] made.
 pub(crate) fn unpacked(words: &[u8], at: usize, bits: u32) -> i32 {
     let byte = words[at * bits as usize / 8];
-    let code = if bits == 4 { (byte >> (4 * (at % 2))) & 15 } else { byte };
+    let code = if bits == 4 {
+        (byte >> (4 * (at % 2))) & 15
+    } else {
+        byte
+    };
     i32::from(code) - (1 << (bits - 1))
 }

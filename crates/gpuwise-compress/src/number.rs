@@ -116,6 +116,7 @@ fn f16(value: f32) -> u16 {
 }
 
 #[cfg(test)]
+#[allow(clippy::float_cmp, reason = "codes are exact")]
 mod tests {
     use super::*;
 

@@ -1,4 +1,5 @@
 //! What is read again, for every scheme.
+#![allow(clippy::float_cmp, reason = "codes are exact")]
 
 use gpuwise_compress::{Encoded, PartKind, Scan, Scheme, Stored, Strategy, decode};
 use proptest::prelude::*;
@@ -111,13 +112,20 @@ proptest! {
 
 #[test]
 fn parts_have_the_bytes_that_are_said() {
-    let values: Vec<f32> = (0..130 * 96).map(|at| ((at * 37 % 101) as f32 - 50.0) / 70.0).collect();
+    let values: Vec<f32> = (0..130 * 96)
+        .map(|at| ((at * 37 % 101) as f32 - 50.0) / 70.0)
+        .collect();
     let (all, _) = bytes(&values, Stored::F16);
     for scheme in SCHEMES {
         let whole = encoded(scheme, (130, 96), Stored::F16, &all, 128);
         let said = scheme.parts(130, 96, Stored::F16).expect("fits");
-        let said: BTreeMap<PartKind, u64> = said.iter().map(|part| (part.kind, part.bytes())).collect();
-        let there: BTreeMap<PartKind, u64> = whole.parts.iter().map(|(kind, part)| (*kind, part.len() as u64)).collect();
+        let said: BTreeMap<PartKind, u64> =
+            said.iter().map(|part| (part.kind, part.bytes())).collect();
+        let there: BTreeMap<PartKind, u64> = whole
+            .parts
+            .iter()
+            .map(|(kind, part)| (*kind, part.len() as u64))
+            .collect();
         assert_eq!(said, there, "{scheme:?}");
     }
 }
@@ -139,7 +147,10 @@ fn what_is_not_finite_is_counted_where_it_is() {
     let (all, _) = bytes(&[1.0, f32::NAN, -3.0, f32::INFINITY], Stored::F32);
     scan.see(Stored::F32, &all[..4], &mut Vec::new());
     scan.see(Stored::F32, &all[4..], &mut Vec::new());
-    assert_eq!((scan.largest, scan.not_finite, scan.first), (3.0, 2, Some(1)));
+    assert_eq!(
+        (scan.largest, scan.not_finite, scan.first),
+        (3.0, 2, Some(1))
+    );
 }
 
 #[test]
