@@ -12,6 +12,7 @@ mod global;
 mod media;
 mod memory;
 mod operators;
+mod optimize;
 mod place;
 mod plan;
 mod redfish;
@@ -33,6 +34,7 @@ pub use memory::{LayoutFlags, Memory};
 pub use operators::{
     KeepOut, OperatorsCheck, OperatorsCommand, OperatorsFit, OperatorsPredict, OperatorsShow,
 };
+pub use optimize::{Form, Optimize};
 pub use place::{Capacity, HowFlags, Lint, Place};
 pub use plan::{
     EngineFlags, LimitFlags, MarketFlags, Plan, RuleName, SloFlags, TermsName, TrafficFlags,

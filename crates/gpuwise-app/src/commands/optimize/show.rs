@@ -1,0 +1,96 @@
+//! What became of a checkpoint.
+
+use super::convert::Done;
+use gpuwise_units::Bytes;
+use gpuwise_view::table::{Cell, Column, Table};
+use std::collections::BTreeMap;
+
+/// Tensors of one kind together.
+#[derive(Default)]
+struct Kind {
+    tensors: u64,
+    before: u64,
+    after: u64,
+    lost: f64,
+    power: f64,
+    /// The largest relative error of one of them.
+    worst: f64,
+}
+
+fn error(lost: f64, power: f64) -> f64 {
+    if power == 0.0 { 0.0 } else { (lost / power).sqrt() }
+}
+
+fn percent(share: f64) -> Cell {
+    Cell::new(format!("{:.2} %", share * 100.0), share)
+}
+
+fn bytes(count: u64) -> Cell {
+    Cell::new(Bytes(count).to_string(), count)
+}
+
+pub(super) fn table(done: &[Done], written: &str) -> Table {
+    let mut table = Table::new(vec![
+        Column::left("layers", "layers"),
+        Column::right("tensors", "tensors"),
+        Column::right("before", "before"),
+        Column::right("after", "after"),
+        Column::right("error", "error"),
+        Column::right("worst", "worst"),
+    ]);
+    let mut kinds: BTreeMap<(bool, String), Kind> = BTreeMap::new();
+    for one in done {
+        let key = match &one.kept {
+            Some(why) => (true, format!("kept: {why}")),
+            None => {
+                let layer = super::choose::layer(&one.tensor).unwrap_or(&one.tensor);
+                (false, layer.rsplit('.').next().unwrap_or(layer).to_owned())
+            }
+        };
+        let kind = kinds.entry(key).or_default();
+        kind.tensors += 1;
+        kind.before += one.bytes_before;
+        kind.after += one.bytes_after;
+        kind.lost += one.lost;
+        kind.power += one.power;
+        kind.worst = kind.worst.max(error(one.lost, one.power));
+    }
+    let mut whole = Kind::default();
+    for ((kept, name), kind) in kinds {
+        whole.tensors += kind.tensors;
+        whole.before += kind.before;
+        whole.after += kind.after;
+        whole.lost += kind.lost;
+        whole.power += kind.power;
+        whole.worst = whole.worst.max(kind.worst);
+        table.push(row(&name, &kind, kept));
+    }
+    table.push(row("all", &whole, false));
+    let worst = done.iter().filter(|one| one.kept.is_none());
+    let worst = worst.max_by(|a, b| error(a.lost, a.power).total_cmp(&error(b.lost, b.power)));
+    if let Some(worst) = worst {
+        table.footnote(format!(
+            "error: relative, in the Frobenius norm; the worst is {} with {:.2} %",
+            worst.tensor,
+            error(worst.lost, worst.power) * 100.0
+        ));
+    }
+    table.footnote(format!("written: {written}; the quality that is left was not measured"));
+    table
+}
+
+fn row(name: &str, kind: &Kind, kept: bool) -> Vec<Cell> {
+    let (error, worst) = if kept {
+        (Cell::missing(), Cell::missing())
+    } else {
+        (percent(error(kind.lost, kind.power)), percent(kind.worst))
+    };
+    vec![
+        Cell::text(name),
+        Cell::count(kind.tensors),
+        bytes(kind.before),
+        bytes(kind.after),
+        error,
+        worst,
+    ]
+}
