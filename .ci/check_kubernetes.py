@@ -24,6 +24,7 @@ import operator_claims
 import operator_fragmented
 import operator_parts
 import operator_tiers
+import operator_traces
 from cluster import Cluster, Prometheus, free_port, until
 from cluster_inventory import Inventory
 from cluster_pools import pools
@@ -284,6 +285,15 @@ class Check:
         """What the operator disrupts, and chaos while it does."""
         self.operators = self.operators or operator_parts.Operator(self)
         operator_acts.part(self, self.operators)
+
+    def traces(self):
+        """One trace from an object to its pods' processes, in a real collector."""
+        program = os.environ.get("GPUWISE_COLLECTOR")
+        if not program:
+            print("SKIPPED: no collector (GPUWISE_COLLECTOR): nobody takes traces of the operator", flush=True)
+            return
+        self.operators = self.operators or operator_parts.Operator(self)
+        operator_traces.part(self, self.operators, program)
 
     def stop(self):
         self.operators and self.operators.stop()

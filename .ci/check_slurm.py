@@ -5,7 +5,8 @@
 The command is run at the end with a node of that cluster in GPUWISE_SLURM_NODE.
 
 Three nodes of eight GPUs that are not there, on loopback. What is checked is what Slurm itself says: which jobs run
-where, with how many GPUs, under which number; nodes are drained and taken down by `scontrol`.
+where, with how many GPUs, under which number; nodes are drained and taken down by `scontrol`. One half of it is done
+with jobs and nodes listed by commands, the other with slurmrestd; commands are counted by scripts before them on PATH.
 """
 
 import json
@@ -19,6 +20,7 @@ import tempfile
 import time
 import urllib.request
 
+import slurm_acts
 from cluster import broker_answers, free_port, until
 
 SERVICE = """import http.server, os, sys
@@ -48,6 +50,8 @@ class Check:
         }
         until("Slurm is ready", 120, self.is_ready)
         self.broker, self.port = None, free_port()
+        self.more = []
+        self.counted = slurm_acts.counted(self.environment, folder / "counted")
 
     def is_ready(self):
         text = (self.folder / "start-slurm.log").read_text()
@@ -73,7 +77,8 @@ class Check:
 
     def begin(self):
         words = [self.gpuwise, "serve", "--executor", "slurm", "--fleet", str(self.folder / "fleet.toml")]
-        words += ["--listen", f"127.0.0.1:{self.port}", "--slurm-every", "300ms", "--slurm-patience", "20s", "--preempt"]
+        words += ["--listen", f"127.0.0.1:{self.port}", "--slurm-every", "300ms", "--slurm-patience", "40s", "--preempt"]
+        words += ["--slurm-account", "vision", *self.more]
         errors = open(self.folder / "serve.log", "a")
         self.broker = subprocess.Popen(words, env=self.environment, stdout=errors, stderr=errors)
         self.environment["GPUWISE_URL"] = f"http://127.0.0.1:{self.port}"
@@ -106,6 +111,7 @@ class Check:
 
     def fleet(self):
         nodes = self.folder / "nodes.json"
+        slurm_acts.give_features(self)
         nodes.write_text(self.run("sinfo", "--json"))
         self.ask("fleet", "import", str(nodes), "-o", str(self.folder / "fleet.toml"))
         self.begin()
@@ -142,6 +148,7 @@ class Check:
 
     def restart(self, lease, number):
         self.dies()
+        slurm_acts.by_rest(self)
         self.begin()
         if self.runs(lease)[0] != number:
             raise SystemExit("a broker that began again started it anew")
@@ -233,9 +240,13 @@ def main(gpuwise, start, command, folder):
         check.fleet()
         check.service()
         check.places()
+        slurm_acts.features(check)
+        slurm_acts.queued(check)
         check.restart(*check.gang())
         check.preempts()
         check.nodes()
+        slurm_acts.features(check)
+        slurm_acts.rest(check)
         if command:
             given = {**os.environ, "SLURM_CONF": check.environment["SLURM_CONF"], "GPUWISE_SLURM_NODE": "gpu2"}
             subprocess.run(command, env=given, check=True, timeout=600)

@@ -18,7 +18,9 @@ import time
 import urllib.parse
 
 from cluster import free_port, until
+from operator_chaos import SMALL, Workloads
 from operator_parts import GATE, create, node
+from operator_sets import Sets
 
 SPACE = "acts"
 PRODUCT = "NVIDIA-H100-80GB-HBM3"
@@ -218,7 +220,10 @@ def is_ready(one):
     return condition(one, "Ready").get("status") == "True" and "deletionTimestamp" not in one["metadata"]
 
 
-class Acts:
+class Acts(Workloads, Sets):
+    is_ready = staticmethod(is_ready)
+    budget_of = staticmethod(budget)
+
     def __init__(self, check, operator):
         self.check, self.operator, self.cluster = check, operator, check.cluster
         self.api = Api(check.folder / "kube" / "kubeconfig")
@@ -240,7 +245,7 @@ class Acts:
         create(self.cluster, [made])
 
     def clear(self):
-        for path in ("/apis/apps/v1/namespaces/{}/deployments", "/apis/apps/v1/namespaces/{}/replicasets", "/apis/policy/v1/namespaces/{}/poddisruptionbudgets", "/api/v1/namespaces/{}/pods"):
+        for path in ("/apis/apps/v1/namespaces/{}/deployments", "/apis/apps/v1/namespaces/{}/statefulsets", "/apis/apps/v1/namespaces/{}/replicasets", "/apis/policy/v1/namespaces/{}/poddisruptionbudgets", "/api/v1/namespaces/{}/pods"):
             self.api.ask("DELETE", path.format(SPACE) + "?gracePeriodSeconds=0&propagationPolicy=Background")
 
         def gone():
@@ -251,20 +256,32 @@ class Acts:
 
         until("pods are gone", 60, gone)
 
-    def start(self, name, proxied=True):
+    def start(self, name, kind="", proxied=True):
+        words = self.prometheus.words() if kind == "scale" else []
         if proxied:
             text = self.operator.config.read_text()
             config = self.check.folder / "operator-chaos.kubeconfig"
             config.write_text(re.sub(r"https://[^\s\",}]+", f"http://127.0.0.1:{self.proxy.port}", text))
             plain, self.operator.config = self.operator.config, config
             try:
-                return self.operator.start(name=name, webhook=False)
+                return self.operator.start(*words, name=name, webhook=False)
             finally:
                 self.operator.config = plain
-        return self.operator.start(name=name, webhook=False)
+        return self.operator.start(*words, name=name, webhook=False)
 
     def make(self, *objects):
         create(self.cluster, list(objects))
+
+    def filler(self, i, gpus=4, name=None, anywhere=False):
+        """A pod that takes half of a node, or so."""
+        where = {} if anywhere else {"nodeSelector": {"kubernetes.io/hostname": NODES[i]}}
+        return gated(name or f"fill-{i}", gpus, **where)
+
+    def ready(self, app, wanted):
+        """Whether so many pods are ready, of an app or of all."""
+        mine = [one for one in self.api.pods() if not app or one["metadata"].get("labels", {}).get("app") == app]
+        count = sum(map(is_ready, mine))
+        return count == wanted or count
 
     def full(self, spec):
         """A Deployment's pods run everywhere."""
@@ -428,20 +445,30 @@ class Acts:
         return done
 
     def move(self, rng):
-        fillers = [gated(f"fill-{i}", 4, nodeSelector={"kubernetes.io/hostname": name}) for i, name in enumerate(NODES)]
-        self.make(*fillers)
-        until("fillers run", SETTLED, lambda: sum(map(is_ready, self.api.pods())) == 4 or "not yet")
-        self.make(deployment("web", 4, 4), budget("web", 4))
-        until("all run", SETTLED, lambda: sum(map(is_ready, self.api.pods())) == 8 or "not yet")
+        self.make(*[self.filler(i) for i in range(4)])
+        until("fillers run", SETTLED, lambda: self.ready("", 4))
+        kind = rng.choice(["deployments", "statefulsets"])
+        if kind == "deployments":
+            app, mark = "web", "gpuwise.dev/surge"
+            self.make(deployment(app, 4, 4), budget(app, 4))
+            self.least = (app, 4)
+        else:
+            app, mark = "db", "gpuwise.dev/turn"
+            self.statefulset(self.filler(0, anywhere=True)["spec"], 4)
+            self.make(budget(app, 3))
+            self.least = (app, 3)
+        until("all run", SETTLED, lambda: self.ready("", 8))
+        path = f"/apis/policy/v1/namespaces/{SPACE}/poddisruptionbudgets/{app}"
+        until("the budget counts", 30, lambda: self.api.get(path).get("status", {}).get("disruptionsAllowed") == 4 - self.least[1] or "no")
         gone = rng.sample(range(4), 2)
         self.cluster.kubectl("delete", "pod", "-n", SPACE, *[f"fill-{i}" for i in gone], "--grace-period=0", "--force")
-        self.least = ("web", 4)
+        self.how = f"of {kind}"
         self.arm()
         self.make(gated("large", 8))
 
         def done(pods):
-            spec = self.api.get(f"/apis/apps/v1/namespaces/{SPACE}/deployments/web")
-            calm = "gpuwise.dev/surge" not in spec["metadata"].get("labels", {}) and spec["spec"]["replicas"] == 4
+            spec = self.api.get(f"/apis/apps/v1/namespaces/{SPACE}/{kind}/{app}")
+            calm = mark not in spec["metadata"].get("labels", {}) and spec["spec"]["replicas"] == 4
             return calm and len(pods) == 7 and sum(map(is_ready, pods)) == 7
 
         return done
@@ -491,12 +518,19 @@ class Acts:
         self.seed, self.rate = seed, rng.choice([0.0, 0.1, 0.25])
         self.kill_at = rng.randint(1, 12) if rng.random() < 0.8 else None
         second = rng.random() < 0.3
-        self.least, self.manager, died = None, None, None
+        self.least, self.manager, self.looks, self.fence, self.how, died = None, None, None, None, "", None
         self.proxy.arm(seed, 0.0, None, None)
+        # Who measures looks again and again: whether it looks where nothing tells it to is tried without.
+        measures = kind == "scale"
+        if measures != self.measures:
+            for one in (self.process, self.other):
+                if one and one.poll() is None:
+                    self.operator.kill(one, signal.SIGTERM)
+            self.measures = measures
         if self.process.poll() is not None:
-            self.process = self.start("chaos")
+            self.process = self.start("chaos", kind)
         if second and (self.other is None or self.other.poll() is not None):
-            self.other = self.start("other")
+            self.other = self.start("other", kind)
         if kind in ("place", "gang"):
             self.arm()
         began = time.monotonic()
@@ -509,7 +543,7 @@ class Acts:
                 # Whoever stands by leads when the lease is over; else the same comes back.
                 if not second or (self.other and self.other.poll() is not None):
                     self.process.wait()
-                    self.process = self.start("chaos")
+                    self.process = self.start("chaos", kind)
                 elif self.other:
                     self.process, self.other = self.other, None
             pods = self.api.pods()
@@ -520,16 +554,21 @@ class Acts:
                 fewest = ready if fewest is None else min(fewest, ready)
                 if ready < least:
                     raise SystemExit(f"{kind} {seed}: {ready} of {app} are ready, of {least} at least")
+            wrong = self.looks(pods) if self.looks else ""
+            if wrong:
+                raise SystemExit(f"{kind} {seed} ({self.how}): {wrong}")
             if done(pods):
                 break
             if time.monotonic() - (died or began) > SETTLED:
                 waits = [(one["metadata"]["name"], one["spec"].get("nodeName"), one["status"].get("nominatedNodeName"), condition(one, PLACED).get("message"), condition(one, LEAVING).get("status"), bool(one["spec"].get("schedulingGates")), one["metadata"].get("annotations", {}).get("gpuwise.dev/node"), condition(one, "PodScheduled").get("message")) for one in pods]
                 node = self.api.get("/api/v1/nodes/act-mig") if self.manager else {}
                 found = {part: node.get(part) for part in ("metadata", "spec", "status")} if node else ""
-                raise SystemExit(f"{kind} {seed}: not settled after {SETTLED} s (faults {self.rate}, killed before write {self.kill_at}, second {second}): {waits} {found}")
+                raise SystemExit(f"{kind} {seed}: not settled after {SETTLED} s ({self.how}; faults {self.rate}, killed before write {self.kill_at}, second {second}): {self.lacks if self.looks else waits} {found}")
             time.sleep(0.15)
         took = time.monotonic() - (died or began)
         self.proxy.arm(seed, 0.0, None, None)
+        if self.looks:
+            self.unmake()
         self.clear()
         if self.manager:
             self.manager.ends.set()
@@ -542,7 +581,8 @@ class Acts:
         for one in pods:
             where = one["spec"].get("nodeName")
             said = one["metadata"].get("annotations", {}).get("gpuwise.dev/node")
-            if where and said != where:
+            # Pods of workloads have no gate where there is no webhook: kube-scheduler has them.
+            if where and said != where and not self.looks:
                 raise SystemExit(f"{kind} {seed}: {one['metadata']['name']} was sent to {said} and is on {where}")
             if where and "deletionTimestamp" not in one["metadata"]:
                 limits = one["spec"]["containers"][0]["resources"]["limits"]
@@ -553,8 +593,10 @@ class Acts:
 
     def chaos(self, count):
         self.policy(preemption="annotated", moves={"perHour": 100000}, repartition=True)
-        kinds, took, killed = ["place", "preempt", "gang", "move", "repartition"], {}, 0
-        self.process, self.other = self.start("chaos"), None
+        kinds, took, killed = ["place", "preempt", "gang", "move", "repartition", "resize", "scale"], {}, 0
+        kinds = os.environ.get("GPUWISE_KINDS", " ".join(kinds)).split()
+        self.pools()
+        self.process, self.other, self.measures = self.start("chaos"), None, False
         until("it leads", 30, lambda: self.operator.leads(self.process))
         first = int(os.environ.get("GPUWISE_SEED", "1"))
         began = time.monotonic()
@@ -563,7 +605,7 @@ class Acts:
             seconds, died = self.scenario(kind, seed)
             killed += died
             took.setdefault(kind, []).append(seconds)
-            print(f"scenario {seed}: {kind}, settled in {seconds:.1f} s{', killed' if died else ''}", flush=True)
+            print(f"scenario {seed}: {kind}{f' ({self.how})' if self.how else ''}, settled in {seconds:.1f} s{', killed' if died else ''}", flush=True)
         for kind, all in took.items():
             print(f"chaos: {kind}: {len(all)} scenarios, settled within {max(all):.1f} s, {sum(all) / len(all):.1f} s on average", flush=True)
         print(f"chaos: {count} scenarios in {time.monotonic() - began:.0f} s, the operator killed in {killed}; no pod lost or doubled, no fewer ready than budgets want, gangs whole", flush=True)
@@ -572,7 +614,7 @@ class Acts:
         self.operator.stop()
         self.cluster.kubectl("delete", "gpupolicy", "default", "--ignore-not-found")
         self.cluster.kubectl("delete", "namespace", SPACE, "--wait=false")
-        self.cluster.kubectl("delete", "node", *NODES)
+        self.cluster.kubectl("delete", "node", "--ignore-not-found", *NODES, *SMALL)
 
 
 def part(check, operator):
@@ -581,7 +623,7 @@ def part(check, operator):
         operator.install("act")
     acts = Acts(check, operator)
     acts.prepare()
-    only = os.environ.get("GPUWISE_ACTS", "preempts moves cuts suspects starves idles chaos").split()
+    only = os.environ.get("GPUWISE_ACTS", "preempts moves sets cuts suspects starves idles chaos").split()
     acts.process = operator.start(name="acts", webhook=False)
     until("it leads", 30, lambda: operator.leads(acts.process))
     for one in only:

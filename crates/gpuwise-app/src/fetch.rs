@@ -25,6 +25,18 @@ pub fn is_url(text: &str) -> bool {
     text.starts_with("http://") || text.starts_with("https://")
 }
 
+/// Refuses what is no address of a collector of traces.
+#[cfg(any(feature = "serve", feature = "kubernetes"))]
+pub(crate) fn collector(otlp: Option<&str>) -> anyhow::Result<()> {
+    match otlp.filter(|url| !is_url(url)) {
+        None => Ok(()),
+        Some(url) => {
+            let what = format!("--otlp {url:?}: expected an address such as http://localhost:4318");
+            Err(Problem::new(what).into())
+        }
+    }
+}
+
 /// An address as it may be shown: without user, key and query.
 fn shown(url: &str) -> String {
     let (scheme, rest) = url.split_once("://").unwrap_or(("", url));

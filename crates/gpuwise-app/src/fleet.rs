@@ -124,6 +124,7 @@ pub fn kind_of(catalogue: &Catalogue, gpu: &Gpu) -> KnownGpu {
     let link = gpu.scale_up.as_ref().filter(|link| link.fabric.is_none());
     KnownGpu {
         kind: GpuKind {
+            features: Vec::new(),
             name: gpu.name.clone(),
             memory_mib: memory.map(|bytes| bytes.mib() as u32),
             units: gpu.units,

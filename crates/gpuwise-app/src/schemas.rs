@@ -38,6 +38,7 @@ answers! {
     Capacity: "capacity",
     Check: "check",
     CheckHost: "check-host",
+    ClusterTop: "cluster-top",
     Compare: "compare",
     Composed: "composed",
     ComposedReplay: "composed-replay",

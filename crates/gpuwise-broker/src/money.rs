@@ -22,6 +22,7 @@ use gpuwise_domain::{
 use gpuwise_sched::world::World;
 use gpuwise_units::{Money, Nanoseconds};
 use gpuwise_wire::broker::LeaseAsk;
+use std::collections::BTreeSet;
 
 /// Who says what was granted: the broker itself.
 const SOURCE: &str = "grants";
@@ -74,7 +75,11 @@ impl Accounts {
             ..Limits::default()
         };
         let mut books = Books::new(limits);
-        let entries = fleet.kinds.iter().filter_map(|kind| {
+        // One price for each name: kinds of one name differ in what their nodes have.
+        let mut named = BTreeSet::new();
+        let priced = fleet.kinds.iter().filter(|kind| kind.price.is_some());
+        let once: Vec<_> = priced.filter(|kind| named.insert(&kind.name)).collect();
+        let entries = once.into_iter().filter_map(|kind| {
             let applies = Applies {
                 kind: Some(kind.name.clone()),
                 ..Applies::default()
@@ -89,7 +94,6 @@ impl Accounts {
                 Nanoseconds(0),
             ))
         });
-        // Names of kinds are different, so that no two entries are for the same.
         if let Ok(prices) = PriceBook::new(entries.collect()) {
             books.set_prices(prices);
         }

@@ -40,7 +40,8 @@ pub use desk::{
 pub use endpoints::{Endpoints, Replica};
 pub use engine::{EngineSettings, engine};
 pub use executor::{
-    Cutter, Delays, Executor, Local, Simulated, Slurm, SlurmSettings, Suspension, delegation,
+    Cutter, Delays, Executor, Local, RestAddress, RestToken, Simulated, Slurm, SlurmSettings,
+    Suspension, delegation,
 };
 pub use http::{TlsError, TlsFiles, openapi};
 pub use oidc::{OidcError, OidcSettings};

@@ -48,7 +48,11 @@ fn arguments() -> Vec<OsString> {
             .file_stem()
             .is_some_and(|name| name == "kubectl-gpuwise")
     };
-    let of_cluster = |word: &OsString| word == "why" || word == "manifests";
+    let of_cluster = |word: &OsString| {
+        ["why", "top", "plan", "manifests"]
+            .iter()
+            .any(|known| word == known)
+    };
     if all.first().is_some_and(named) && all.get(1).is_some_and(of_cluster) {
         all.insert(1, "operator".into());
     }

@@ -4,7 +4,7 @@ use super::{
     DomainId, GpuId, IslandId, KindId, MigGeometry, NodeId, PoolId, Queue, QueueId, Scheduling,
     Sharing, Uid,
 };
-use alloc::{format, string::String, vec::Vec};
+use alloc::{borrow::Cow, format, string::String, vec::Vec};
 use gpuwise_units::{HourlyPrice, Nanoseconds};
 
 /// A fleet as its files describe it.
@@ -50,8 +50,11 @@ impl Fleet {
 
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct GpuKind {
-    /// Its name: the catalogue's where it is known there.
+    /// Its name: the catalogue's where it is known there. Several kinds have one name where their nodes' features
+    /// differ.
     pub name: String,
+    /// Features of the nodes that it is in, such as Slurm's, sorted.
+    pub features: Vec<String>,
     /// Memory in MiB; `None`: unknown (a trace does not say).
     pub memory_mib: Option<u32>,
     /// Streaming multiprocessors or compute units.
@@ -71,6 +74,7 @@ impl GpuKind {
     pub fn named(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
+            features: Vec::new(),
             memory_mib: None,
             units: None,
             bandwidth_gbs: None,
@@ -78,6 +82,19 @@ impl GpuKind {
             price: None,
             mig: None,
         }
+    }
+
+    /// Whether its nodes have all of these features.
+    pub fn has_features(&self, features: &[String]) -> bool {
+        features.iter().all(|one| self.features.contains(one))
+    }
+
+    /// Its name, and the features of its nodes: `H200 (ib, nvme)`.
+    pub fn label(&self) -> Cow<'_, str> {
+        if self.features.is_empty() {
+            return Cow::Borrowed(&self.name);
+        }
+        Cow::Owned(format!("{} ({})", self.name, self.features.join(", ")))
     }
 }
 

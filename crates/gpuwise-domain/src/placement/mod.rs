@@ -112,6 +112,11 @@ impl Kinds {
     }
 
     #[must_use]
+    pub const fn or(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    #[must_use]
     pub const fn with(self, kind: KindId) -> Self {
         Self(self.0 | Self::one(kind).0)
     }

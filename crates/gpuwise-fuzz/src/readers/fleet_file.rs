@@ -10,6 +10,7 @@ fn find(name: &str) -> Result<KnownGpu, String> {
     }
     Ok(KnownGpu {
         kind: GpuKind {
+            features: Vec::new(),
             name: name.into(),
             memory_mib: Some(81_559),
             units: Some(132),

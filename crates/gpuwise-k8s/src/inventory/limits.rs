@@ -144,10 +144,20 @@ impl Group {
 impl Inventory {
     /// Pods that a disruption budget keeps now, by uid.
     pub fn kept_by_budgets(&self) -> BTreeSet<String> {
+        self.covered(&|budget| budget.disruptions_allowed == 0)
+    }
+
+    /// Pods that a disruption budget covers, by uid.
+    pub fn under_budgets(&self) -> BTreeSet<String> {
+        self.covered(&|_| true)
+    }
+
+    /// Pods on nodes that one of these budgets covers.
+    fn covered(&self, counts: &dyn Fn(&Budget) -> bool) -> BTreeSet<String> {
         let strict: Vec<_> = self
             .budgets
             .iter()
-            .filter(|(_, budget)| budget.disruptions_allowed == 0)
+            .filter(|(_, budget)| counts(budget))
             .collect();
         let kept = self.pods.values().filter(|pod| {
             let covers = |(key, budget): &(Key, &std::sync::Arc<Budget>)| {

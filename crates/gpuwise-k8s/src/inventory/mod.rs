@@ -22,6 +22,7 @@ mod pools;
 mod selector;
 mod table;
 mod text;
+mod usage;
 
 pub use asks::Amounts;
 pub use devices::{Claim, Class, DeviceId, Got, Slice, Template};
@@ -35,11 +36,12 @@ pub use kinds::Kind;
 pub use limits::{Budget, Group, Quota, Spent};
 pub use node::Node;
 pub use owners::{Controller, OwnerKind, Workload};
-pub use pod::{Owner, Phase, Pod, Shape, Waiting};
+pub use pod::{Came, Owner, Phase, Pod, Shape, Waiting};
 pub use pools::{DeviceGpu, is_gpu, is_part};
 pub use selector::{Selector, Unread};
 pub use table::{Key, Table};
 pub use text::Text;
+pub use usage::{NodeUsage, WorkloadUsage};
 
 use std::{collections::BTreeMap, sync::Arc};
 

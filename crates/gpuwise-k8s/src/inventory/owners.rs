@@ -1,6 +1,7 @@
 //! Which workload a pod is of: its controller, and that one's.
 
 use super::{Inventory, Key, Owner, Pod, Text, text::Names};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::core::ObjectMeta;
 
 /// Kinds whose controllers are asked for.
@@ -85,22 +86,32 @@ impl Inventory {
         })
     }
 
-    /// The gang that a pod is bound with, and how many are bound together or not at all.
+    /// The gang that a pod is bound with, and how many are bound together or not at all; `None` of these: its group
+    /// is not there yet. Who is in a group of which each is for itself, as those of plain Jobs are, is in no gang.
     pub fn gang(&self, pod: &Pod) -> Option<(Key, Option<u32>)> {
         let name = pod.group.clone()?;
-        let least = self.groups.get(&pod.namespace, &name);
+        let group = self.groups.get(&pod.namespace, &name);
+        let least = match group {
+            Some(group) => Some(group.min_count?),
+            None => None,
+        };
         let key = Key {
             namespace: pod.namespace.clone(),
             name,
         };
-        Some((key, least.and_then(|group| group.min_count)))
+        Some((key, least))
     }
+}
+
+/// The reference to what controls an object.
+pub(super) fn controlled_by(meta: &ObjectMeta) -> Option<&OwnerReference> {
+    let mut owners = meta.owner_references.iter().flatten();
+    owners.find(|owner| owner.controller == Some(true))
 }
 
 /// The owner that is said to be the controller.
 pub(super) fn controller(meta: &ObjectMeta, names: &mut Names) -> Option<Owner> {
-    let mut owners = meta.owner_references.iter().flatten();
-    let found = owners.find(|owner| owner.controller == Some(true))?;
+    let found = controlled_by(meta)?;
     Some(Owner {
         kind: names.text(&found.kind),
         name: names.text(&found.name),

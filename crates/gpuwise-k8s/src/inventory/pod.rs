@@ -23,6 +23,8 @@ pub struct Shape {
     pub tolerations: Box<[Toleration]>,
     /// It says beside which other pods it may be, or how they are spread: what nodes alone do not tell.
     pub minds_others: bool,
+    /// It has a volume that is claimed, which may be of one node alone.
+    pub claims_volumes: bool,
     pub priority: i32,
     pub priority_class: Option<Text>,
     /// It does not take the place of others.
@@ -76,6 +78,19 @@ impl std::fmt::Display for Waiting {
     }
 }
 
+/// When a pod came how far, in seconds since 1970.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Came {
+    /// It was bound to its node.
+    pub scheduled: Option<i64>,
+    /// The last of its containers started; not set: one has not.
+    pub started: Option<i64>,
+    /// It is ready, since then.
+    pub ready: Option<i64>,
+    /// The last of its containers ended; not set: one has not.
+    pub ended: Option<i64>,
+}
+
 /// An owner that an object names as its controller.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Owner {
@@ -108,6 +123,12 @@ pub struct Pod {
     /// It is to leave its place, as its condition `gpuwise.dev/Leaving` says.
     pub leaves: bool,
     pub owner: Option<Owner>,
+    /// The uid of it.
+    pub owner_uid: Option<Text>,
+    /// The span that it goes on with (W3C Trace Context), as its annotation says.
+    pub traceparent: Option<Text>,
+    /// How far it came, and when.
+    pub came: Came,
     /// The gang that it says it is of.
     pub group: Option<Text>,
     /// The number of it among those of its workload.
@@ -124,9 +145,12 @@ const NUMBERS: [&str; 5] = [
     "leaderworkerset.sigs.k8s.io/worker-index",
     "leaderworkerset.sigs.k8s.io/group-index",
 ];
+/// The annotation of the span that it goes on with.
+const TRACEPARENT: &str = "traceparent";
 /// Beginnings and parts of names of annotations that are kept.
-const NOTED: [&str; 6] = [
+const NOTED: [&str; 7] = [
     "gpuwise",
+    "controller.kubernetes.io/pod-deletion-cost",
     "safe-to-evict",
     "karpenter.sh/do-not-",
     "kueue.x-k8s.io/",

@@ -51,6 +51,8 @@ pub struct Installation {
     pub webhook_url: Option<String>,
     /// The Prometheus that it asks what workloads do.
     pub prometheus: Option<String>,
+    /// The collector that it tells traces.
+    pub otlp: Option<String>,
 }
 
 impl Installation {
@@ -110,6 +112,8 @@ impl Installation {
         ];
         let prometheus = self.prometheus.iter();
         args.extend(prometheus.map(|url| json!(format!("--prometheus={url}"))));
+        let otlp = self.otlp.iter();
+        args.extend(otlp.map(|url| json!(format!("--otlp={url}"))));
         let mut ports = vec![json!({"name": "health", "containerPort": HEALTH_PORT})];
         if self.mode == Mode::Act {
             args.push(json!(format!("--webhook=0.0.0.0:{WEBHOOK_PORT}")));

@@ -154,6 +154,13 @@ const RIGHTS: &[Right] = &[
     cluster(
         Mode::Act,
         "apps",
+        &["statefulsets"],
+        &["get", "list", "watch", "patch"],
+        "which pod of one has its turn to move, and where to",
+    ),
+    cluster(
+        Mode::Act,
+        "apps",
         &["deployments/scale"],
         &["patch"],
         "replicas of a GpuWorkload follow what comes",

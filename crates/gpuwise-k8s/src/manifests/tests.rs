@@ -11,6 +11,7 @@ fn installation(mode: Mode) -> Installation {
         replicas: 2,
         webhook_url: None,
         prometheus: None,
+        otlp: None,
     }
 }
 

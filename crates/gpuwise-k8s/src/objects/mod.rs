@@ -20,8 +20,9 @@ pub use devices::{
 pub use node::{Condition, Node, NodeSpec, NodeStatus, Taint};
 pub use owners::{Deployment, Job, LeaderWorkerSet, ReplicaSet, StatefulSet};
 pub use pod::{
-    Affinity, ClaimStatusOf, Container, Expression, ExtendedClaim, Gate, NodeAffinity, NodeTerms,
-    Pod, PodClaim, PodSpec, PodStatus, Resources, SchedulingGroup, Term, Toleration,
+    Affinity, ClaimStatusOf, Container, ContainerState, ContainerStatus, Expression, ExtendedClaim,
+    Gate, NodeAffinity, NodeTerms, Pod, PodClaim, PodSpec, PodStatus, Ran, Resources,
+    SchedulingGroup, Term, Toleration,
 };
 pub use policy::{
     Budget, BudgetSpec, BudgetStatus, Gang, IntOrText, LabelSelector, PodGroup, PodGroupSpec,

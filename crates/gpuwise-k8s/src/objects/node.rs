@@ -1,6 +1,7 @@
 //! A node: what it offers, its labels, whether it is ready.
 
 use super::meta::{listed, slim};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::core::ObjectMeta;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -55,4 +56,7 @@ pub struct Condition {
     pub reason: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
+    /// When its status became what it is.
+    #[serde(rename = "lastTransitionTime", skip_serializing_if = "Option::is_none")]
+    pub last_transition_time: Option<Time>,
 }

@@ -57,6 +57,15 @@ pub struct PodSpec {
     pub resource_claims: Vec<PodClaim>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scheduling_group: Option<SchedulingGroup>,
+    #[serde(deserialize_with = "listed", skip_serializing)]
+    pub volumes: Vec<Volume>,
+}
+
+/// Only whether it is claimed, and may be of one node alone.
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Volume {
+    pub persistent_volume_claim: Option<serde::de::IgnoredAny>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -180,6 +189,35 @@ pub struct PodStatus {
     /// The claim that serves extended resources by DRA.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub extended_resource_claim_status: Option<ExtendedClaim>,
+    /// Of its containers, without those that begin it.
+    #[serde(deserialize_with = "listed", skip_serializing_if = "Vec::is_empty")]
+    pub container_statuses: Vec<ContainerStatus>,
+}
+
+/// How far a container is.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ContainerStatus {
+    pub state: ContainerState,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ContainerState {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub running: Option<Ran>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub terminated: Option<Ran>,
+}
+
+/// When a container ran.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Ran {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<Time>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub finished_at: Option<Time>,
 }
 
 /// The claim that was made of a template.

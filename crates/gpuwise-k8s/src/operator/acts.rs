@@ -1,7 +1,7 @@
 //! What disrupts, carried out: rooms that are made, moves that go on.
 
 use super::{lead::Term, look::Looks, marks::Mark, writes::Wrote};
-use crate::steer::{Decision, Leaver, Leaves, Pod, Room, Seen, Step, Surge};
+use crate::steer::{Decision, Leaver, Leaves, Pod, Room, Seen, Step, Surge, Turn};
 use futures_util::StreamExt as _;
 use gpuwise_units::Nanoseconds;
 use jiff::Timestamp;
@@ -200,8 +200,15 @@ impl Looks {
                     name: deployment.clone(),
                     pod: pod.uid.clone(),
                 };
+                let what = "a Deployment cannot be given one pod more";
+                if !pod.standing.cheapest {
+                    let wrote = self.writer.cheapest(term, pod).await;
+                    if !self.went(pod, wrote, what) {
+                        return false;
+                    }
+                }
                 let wrote = self.writer.surge(term, &surge, true, plan).await;
-                let done = self.went(pod, wrote, "a Deployment cannot be given one pod more");
+                let done = self.went(pod, wrote, what);
                 if done {
                     self.state.surges.wrote(&surge, true);
                 }
@@ -229,7 +236,25 @@ impl Looks {
                 }
                 done
             }
+            Step::Turn { pod } => {
+                let Some(pod) = seen.pods.get(*pod) else {
+                    return true;
+                };
+                let wrote = self.writer.turn(term, pod, plan).await;
+                self.went(pod, wrote, "a StatefulSet cannot be told whose turn it is")
+            }
+            Step::Evict { pod } => self.evict(term, seen, &[*pod]).await,
+            Step::Over(turn) => self.over(term, turn).await,
         }
+    }
+
+    async fn over(&self, term: &Term, turn: &Turn) -> bool {
+        let wrote = self.writer.over(term, turn).await;
+        if let Wrote::Failed(why) = &wrote {
+            self.journal
+                .say("a turn of a StatefulSet does not end", why);
+        }
+        wrote == Wrote::Done
     }
 
     /// Says something of a pod; an event more or less changes nothing: nobody waits for it.

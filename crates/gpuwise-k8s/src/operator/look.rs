@@ -6,15 +6,16 @@ use super::{
     meter::Wanted,
     metrics::Metrics,
     own,
-    say::{Said, proposal, proposed, say_all},
+    say::{Said, say_all},
     seen::State,
+    traces::{self, Traces},
     watches::Change,
     workloads,
     writes::Writer,
 };
 use crate::{
     manifests::Mode,
-    steer::{Decision, Health, Pod, Seen, Waits, decide},
+    steer::{Decision, Health, decide},
 };
 use gpuwise_units::Nanoseconds;
 use jiff::Timestamp;
@@ -49,7 +50,7 @@ pub(super) struct Looks {
     sizer: Option<Arc<dyn Sizer>>,
     pub(super) state: State,
     /// The number of the last plan of this term.
-    plan: u64,
+    pub(super) plan: u64,
     /// When time alone may change something.
     pub(super) wake: Option<Instant>,
     /// Looks in turn of which not all was written.
@@ -68,7 +69,16 @@ pub(super) struct Looks {
     workloads: workloads::Workloads,
     /// What is to be measured; `None`: nobody measures.
     wanted: Option<watch::Sender<Arc<Wanted>>>,
+    /// `None`: nobody is told.
+    pub(super) traces: Option<Traces>,
 }
+
+/// What is counted, what is to be measured, and who is told.
+type Told = (
+    Arc<Metrics>,
+    Option<watch::Sender<Arc<Wanted>>>,
+    Option<Traces>,
+);
 
 impl Looks {
     pub(super) fn new(
@@ -76,7 +86,7 @@ impl Looks {
         settings: &Settings,
         terms: watch::Receiver<Option<Term>>,
         products: watch::Sender<Arc<BTreeSet<String>>>,
-        (metrics, wanted): (Arc<Metrics>, Option<watch::Sender<Arc<Wanted>>>),
+        (metrics, wanted, traces): Told,
     ) -> Self {
         let writer = Writer { client, metrics };
         let (events, said) = mpsc::channel(EVENTS);
@@ -101,6 +111,7 @@ impl Looks {
             own: own::Written::default(),
             workloads: workloads::Workloads::default(),
             wanted,
+            traces,
         }
     }
 
@@ -132,7 +143,14 @@ impl Looks {
             while let Ok(change) = changes.try_recv() {
                 stale |= self.state.take(change);
             }
-            if !self.state.is_read() || !stale {
+            if !self.state.is_read() {
+                continue;
+            }
+            let leads = self.terms.borrow().as_ref().is_some_and(Term::holds);
+            if let Some(traces) = self.traces.as_mut().filter(|_| leads) {
+                traces.follow(&self.state, &self.journal);
+            }
+            if !stale {
                 continue;
             }
             self.state.refresh();
@@ -153,28 +171,34 @@ impl Looks {
         self.said.clear();
         self.own = own::Written::default();
         self.workloads = workloads::Workloads::default();
+        if let Some(traces) = &mut self.traces {
+            traces.forget();
+        }
     }
 
     async fn look(&mut self, term: &Term) {
         let began = Instant::now();
-        let now = Instant::now();
-        self.failed.retain(|_, (_, until)| *until > now);
+        self.failed.retain(|_, (_, until)| *until > began);
         let failed = &self.failed;
         let seen = self
             .state
             .seen(self.mode, &|pod| failed.contains_key(&pod.uid));
         let waiting = self.state.waiting();
         self.writer.metrics.depth(waiting);
-        let mut result = "success";
+        let (mut result, mut whole) = ("success", true);
         let at = Nanoseconds(u64::try_from(Timestamp::now().as_nanosecond()).unwrap_or_default());
         self.wake = None;
-        let decided = if waiting == 0 && is_quiet(&seen) {
+        let decided = if waiting == 0 && seen.is_quiet() {
             Ok(Decision::default())
         } else {
             // The kernel takes as long as it takes; watches and the lease go on meanwhile.
             tokio::task::block_in_place(|| decide(&seen, at))
         };
         let took = began.elapsed().as_secs_f64();
+        if let Some(traces) = &mut self.traces {
+            traces.watch(&self.state);
+            traces.decided((at.0, traces::now()));
+        }
         match decided {
             Ok(decision) => {
                 let mut waits: BTreeMap<&'static str, u64> = BTreeMap::new();
@@ -190,16 +214,7 @@ impl Looks {
                     .accept(term, &self.writer, &self.state, None, &decision.troubles)
                     .await;
                 self.wakes(at, decision.wake);
-                if self.carry_out(term, &seen, &decision, at).await {
-                    self.incomplete = 0;
-                } else {
-                    result = "requeue_after";
-                    // Where no watch brings a change of what was refused it is tried again all the same.
-                    let wait = FIRST.saturating_mul(1 << self.incomplete.min(10)).min(MOST);
-                    self.incomplete += 1;
-                    let again = Instant::now() + wait;
-                    self.wake = Some(self.wake.map_or(again, |wake| wake.min(again)));
-                }
+                whole = self.carry_out(term, &seen, &decision, at).await;
             }
             Err(why) => {
                 result = "error";
@@ -209,31 +224,52 @@ impl Looks {
                     .await;
             }
         }
-        if let Some(sizer) = self.sizer.clone() {
-            let acts = self.mode == Mode::Act;
-            let mut hands = workloads::Hands {
-                term,
-                writer: &self.writer,
-                state: &self.state,
-                sizer: &*sizer,
-                acts,
-                says: self.mode != Mode::Observe,
-                measures: self.wanted.is_some(),
-                plan: &mut self.plan,
-            };
-            self.workloads.look(&mut hands, self.state.measured()).await;
-            if let Some(wanted) = &self.wanted {
-                let new = workloads::wanted(&self.state, acts);
-                wanted.send_if_modified(|old| {
-                    let another = **old != *new;
-                    *old = new;
-                    another
-                });
-            }
+        whole &= self.look_at_workloads(term).await;
+        if whole {
+            self.incomplete = 0;
+        } else {
+            let failed = result == "error";
+            result = if failed { result } else { "requeue_after" };
+            // Where no watch brings a change of what was refused it is tried again all the same.
+            let wait = FIRST.saturating_mul(1 << self.incomplete.min(10)).min(MOST);
+            self.incomplete += 1;
+            let again = Instant::now() + wait;
+            self.wake = Some(self.wake.map_or(again, |wake| wake.min(again)));
         }
-        self.writer
-            .metrics
-            .looked(result, began.elapsed().as_secs_f64());
+        let took = began.elapsed().as_secs_f64();
+        self.writer.metrics.looked(result, took);
+    }
+
+    /// GpuWorkloads and what is measured of them; whether all of it was written.
+    async fn look_at_workloads(&mut self, term: &Term) -> bool {
+        let Some(sizer) = self.sizer.clone() else {
+            return true;
+        };
+        let acts = self.mode == Mode::Act;
+        let mut hands = workloads::Hands {
+            term,
+            writer: &self.writer,
+            state: &self.state,
+            sizer: &*sizer,
+            acts,
+            says: self.mode != Mode::Observe,
+            measures: self.wanted.is_some(),
+            traces: self.traces.as_ref(),
+            plan: &mut self.plan,
+        };
+        let looked = self.workloads.look(&mut hands, self.state.measured()).await;
+        // Nothing but time ends a phase of a change where nobody measures.
+        let wake = looked.ends.map(|left| Instant::now() + left);
+        self.wake = self.wake.into_iter().chain(wake).min();
+        if let Some(wanted) = &self.wanted {
+            let new = workloads::wanted(&self.state, acts);
+            wanted.send_if_modified(|old| {
+                let another = **old != *new;
+                *old = new;
+                another
+            });
+        }
+        looked.whole
     }
 
     /// Looks again at a moment, where nothing changes before.
@@ -242,50 +278,12 @@ impl Looks {
         self.wake = self.wake.into_iter().chain(wake).min();
     }
 
-    /// Writes what was decided; whether all of it was written.
-    async fn carry_out(
-        &mut self,
-        term: &Term,
-        seen: &Seen,
-        decision: &Decision,
-        now: Nanoseconds,
-    ) -> bool {
-        if self.mode == Mode::Observe {
-            return true;
-        }
-        self.plan += 1;
-        let plan = format!("{}.{}", term.number, self.plan);
-        let mut whole = true;
-        let nodes = self.judge(term, seen, decision, &plan, now).await;
-        if self.mode == Mode::Act {
-            whole &= self.release(term, seen, &decision.placed, &plan).await;
-            whole &= self.let_go(term, seen, &decision.let_go).await;
-            whole &= self.make_room(term, seen, decision, &plan).await;
-        } else {
-            let placed = decision.placed.iter().map(proposal);
-            let all: Vec<Waits> = placed.chain(proposed(&decision.rooms)).collect();
-            whole &= self.say(term, seen, &all, &plan).await;
-        }
-        let told = |one: &&Waits| !nodes.iter().any(|other| other.pod == one.pod);
-        let waits: Vec<Waits> = decision.waits.iter().filter(told).cloned().collect();
-        whole &= !std::mem::take(&mut self.unwritten);
-        whole &= self.say(term, seen, &nodes, &plan).await;
-        whole & self.say(term, seen, &waits, &plan).await
-    }
-
     pub(super) fn back_off(&mut self, uid: &str) {
         let tries = self.failed.get(uid).map_or(0, |(tries, _)| *tries);
         let wait = FIRST.saturating_mul(1 << tries.min(10)).min(MOST);
         self.failed
             .insert(uid.to_owned(), (tries + 1, Instant::now() + wait));
     }
-}
-
-/// Whether nothing is to be decided where nobody waits: no pod is leaving or moving, and none is to.
-fn is_quiet(seen: &Seen) -> bool {
-    let moves = seen.rules.moves.is_some_and(|moves| moves.consolidates);
-    let begun = |pod: &Arc<Pod>| pod.standing.leaves || pod.standing.moves.is_some();
-    !moves && seen.surges.is_empty() && !seen.pods.iter().any(begun)
 }
 
 async fn until(moment: Option<Instant>) {

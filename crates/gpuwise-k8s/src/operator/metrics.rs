@@ -1,10 +1,11 @@
 //! Figures, by the names and with the meaning of `controller-runtime`, and ours beside them.
 
+use gpuwise_otlp::{Counts, Queue};
 use std::{
     collections::BTreeMap,
     fmt::Write as _,
     sync::{
-        Mutex, PoisonError,
+        Mutex, OnceLock, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
@@ -68,6 +69,7 @@ pub struct Metrics {
     reviews_gated: AtomicU64,
     certificate_ends: AtomicU64,
     depth: AtomicU64,
+    traces: OnceLock<Queue>,
     counted: Mutex<Counted>,
 }
 
@@ -94,6 +96,11 @@ impl Metrics {
 
     pub(super) fn depth(&self, waiting: usize) {
         self.depth.store(waiting as u64, Ordering::Relaxed);
+    }
+
+    /// Where spans are counted.
+    pub(super) fn traced(&self, queue: Queue) {
+        let _ = self.traces.set(queue);
     }
 
     pub(crate) fn reviewed(&self, gated: bool, seconds: f64) {
@@ -213,6 +220,20 @@ impl Metrics {
             "",
             number(&self.certificate_ends),
         );
+        if let Some(queue) = self.traces.get() {
+            out.push_str("# HELP gpuwise_operator_trace_spans_total Spans of traces: taken by the collector, refused by it, dropped as it is too slow.\n# TYPE gpuwise_operator_trace_spans_total counter\n");
+            let Counts {
+                sent,
+                refused,
+                dropped,
+            } = queue.counts();
+            for (result, count) in [("sent", sent), ("refused", refused), ("dropped", dropped)] {
+                let _ = writeln!(
+                    out,
+                    "gpuwise_operator_trace_spans_total{{result=\"{result}\"}} {count}"
+                );
+            }
+        }
         self.counted(&mut out);
         out
     }

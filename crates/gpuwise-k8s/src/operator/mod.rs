@@ -6,6 +6,7 @@
 
 mod acts;
 mod claims;
+mod enact;
 mod health;
 mod journal;
 mod keep;
@@ -17,6 +18,7 @@ mod meter;
 mod metrics;
 mod moves;
 mod nodes;
+mod once;
 mod own;
 mod read;
 mod release;
@@ -25,6 +27,8 @@ mod say;
 mod seen;
 mod served;
 mod surges;
+mod traces;
+mod turns;
 mod watches;
 mod why;
 mod workloads;
@@ -34,10 +38,12 @@ pub use journal::Journal;
 pub use lead::{Lead, Term};
 pub use meter::Measures;
 pub use metrics::Metrics;
+pub use once::{Asked, Which, price_book, read_workload, workload};
 pub use why::{Answer, Why, why};
 pub use workloads::{AuditAsk, Audited, Meter, MeterAsk, PriceBook, Sized, Sizer, WorkloadAsk};
 
 use crate::{admission, manifests::Mode};
+use gpuwise_otlp::{Collector, Queue};
 use jiff::Timestamp;
 use kube::{Client, Config, config::KubeConfigOptions, config::Kubeconfig};
 use std::{
@@ -72,6 +78,8 @@ pub struct Settings {
     pub sizer: Option<Arc<dyn Sizer>>,
     /// Measures what workloads do; `None`: nothing follows what is measured.
     pub measures: Option<Measures>,
+    /// Where traces go (OTLP over HTTP), such as `http://localhost:4318`; `None`: nowhere.
+    pub otlp: Option<String>,
     pub journal: Arc<Journal>,
     pub boards: Boards,
 }
@@ -106,6 +114,8 @@ pub enum OperatorError {
     Runtime(#[source] io::Error),
     #[error("there is no pod {0}")]
     NoPod(String),
+    #[error("there is no GpuWorkload {0}")]
+    NoWorkload(String),
     #[error("{0}")]
     Rules(String),
 }
@@ -205,7 +215,15 @@ async fn operate(
         tokio::spawn(meter::measure(measures, wants, send.clone()));
         wanted
     });
-    let looks = look::Looks::new(client, &settings, terms, products, (metrics, wanted));
+    let traces = traced(&settings, &metrics)?;
+    let told_of = traces.clone().map(traces::Traces::new);
+    let looks = look::Looks::new(
+        client,
+        &settings,
+        terms,
+        products,
+        (metrics, wanted, told_of),
+    );
     tokio::select! {
         () = looks.run(changes) => {}
         () = told => {}
@@ -213,7 +231,22 @@ async fn operate(
     // The next one need not wait until the lease ends.
     end.send_replace(true);
     let _ = tokio::time::timeout(Duration::from_secs(2), leading).await;
+    if let Some(traces) = traces {
+        let flush = tokio::task::spawn_blocking(move || traces.flush(Duration::from_secs(2)));
+        let _ = flush.await;
+    }
     Ok(())
+}
+
+/// The way to the collector of traces, where there is one.
+fn traced(settings: &Settings, metrics: &Metrics) -> Result<Option<Queue>, OperatorError> {
+    let Some(endpoint) = &settings.otlp else {
+        return Ok(None);
+    };
+    let queue = Queue::new(Collector::new(endpoint, "gpuwise-operator"));
+    let queue = queue.map_err(OperatorError::Runtime)?;
+    metrics.traced(queue.clone());
+    Ok(Some(queue))
 }
 
 fn told_to_end() -> io::Result<impl Future<Output = ()>> {

@@ -21,7 +21,9 @@ use kube::{
 use serde_json::{Value, json};
 
 /// Controllers end the pod with the lowest cost first where they have one too many.
-const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
+pub(super) const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
+/// The lowest that there is. Of a Deployment's pods that move only the one for which it has one more says so.
+pub(super) const CHEAPEST: &str = "-2147483648";
 /// The replicas that a Deployment has with the one more; what is other than that was set by somebody else.
 const SURGE_REPLICAS: &str = "gpuwise.dev/surge-replicas";
 
@@ -125,10 +127,19 @@ impl Writer {
         let annotations = match to {
             Some(to) => json!({
                 MOVES_TO: to, MOVES_SINCE: now_text(), PLAN: plan, REASON: words,
-                DELETION_COST: i32::MIN.to_string(),
             }),
             None => json!({MOVES_TO: null, MOVES_SINCE: null, DELETION_COST: null}),
         };
+        self.annotated(term, pod, &annotations).await
+    }
+
+    /// Has the controller of a pod that moves end it before all others.
+    pub(super) async fn cheapest(&self, term: &Term, pod: &Pod) -> Wrote {
+        self.annotated(term, pod, &json!({DELETION_COST: CHEAPEST}))
+            .await
+    }
+
+    async fn annotated(&self, term: &Term, pod: &Pod, annotations: &Value) -> Wrote {
         let patch = json!({"metadata": {
             "uid": pod.uid, "resourceVersion": pod.version, "annotations": annotations,
         }});

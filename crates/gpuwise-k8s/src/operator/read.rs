@@ -1,7 +1,10 @@
 //! From the inventory's nodes and pods to what a decision needs of them.
 
 use super::claims::Claimed;
-use super::seen::{HOSTNAME, MOVES_SINCE, MOVES_TO, NODE, REPLACES};
+use super::{
+    moves::{CHEAPEST, DELETION_COST},
+    seen::{HOSTNAME, MOVES_SINCE, MOVES_TO, NODE, REPLACES},
+};
 use crate::{
     inventory::{self, Shape, Text},
     objects,
@@ -56,6 +59,7 @@ pub(super) fn read_node(node: &inventory::Node) -> Node {
 pub(super) fn read_pod(
     pod: &inventory::Pod,
     claimed: Claimed,
+    in_gang: bool,
     constraints: &mut BTreeSet<Arc<Constraint>>,
 ) -> Option<Pod> {
     if pod.phase.ended() {
@@ -85,7 +89,7 @@ pub(super) fn read_pod(
         annotations: &names(&shape.annotations),
         labels: &names(&shape.labels),
         node_selector: &names(&shape.node_selector),
-        pod_group: pod.group.as_deref(),
+        pod_group: pod.group.as_deref().filter(|_| in_gang),
         minds_others: shape.minds_others,
         devices,
     });
@@ -139,7 +143,9 @@ fn standing(pod: &inventory::Pod) -> Standing {
         started: pod.started.map(nanoseconds),
         never_preempts: pod.shape.never_preempts,
         deployment: deployment(pod),
+        set: set(pod),
         moves: moves.map(|(to, since)| (to, nanoseconds(since.as_second()))),
+        cheapest: pod.annotation(DELETION_COST) == Some(CHEAPEST),
         replaces: noted(REPLACES),
         ours: noted(NODE).is_some(),
     }
@@ -158,6 +164,18 @@ fn deployment(pod: &inventory::Pod) -> Option<String> {
     let hash = pod.label("pod-template-hash")?;
     let name = owner.name.strip_suffix(hash)?.strip_suffix('-')?;
     Some(name.to_owned())
+}
+
+/// The StatefulSet that a pod is of, and its ordinal. `None` also where a volume of it may be of one node alone, or what
+/// it is to be beside is for kube-scheduler.
+fn set(pod: &inventory::Pod) -> Option<(String, u32)> {
+    if pod.shape.claims_volumes || pod.shape.minds_others {
+        return None;
+    }
+    let owner = pod.owner.as_ref();
+    let owner = owner.filter(|one| &*one.kind == "StatefulSet")?;
+    let ordinal = pod.name.strip_prefix(&*owner.name)?.strip_prefix('-')?;
+    Some((owner.name.to_string(), ordinal.parse().ok()?))
 }
 
 /// Where a pod is; `None`: somebody else holds it back, or it is being deleted.

@@ -1,6 +1,6 @@
 //! Gates taken off.
 
-use super::{lead::Term, look::Looks, marks::Mark, writes::Wrote};
+use super::{lead::Term, look::Looks, marks::Mark, traces, writes::Wrote};
 use crate::steer::{Placed, Pod, Seen};
 use futures_util::StreamExt as _;
 use jiff::Timestamp;
@@ -33,16 +33,19 @@ impl Looks {
                     .map(|at| Timestamp::now().duration_since(at).as_secs_f64());
                 writer.metrics.placed(since, own);
             }
-            (one, pod, wrote)
+            (one, pod, wrote, traces::now())
         });
-        let done: Vec<(&Placed, &Arc<Pod>, Wrote)> = futures_util::stream::iter(releases)
+        let done: Vec<(&Placed, &Arc<Pod>, Wrote, u64)> = futures_util::stream::iter(releases)
             .buffer_unordered(AT_ONCE)
             .collect()
             .await;
         let mut whole = true;
-        for (one, pod, wrote) in done {
+        for (one, pod, wrote, at) in done {
             match wrote {
                 Wrote::Done => {
+                    if let Some(traces) = &mut self.traces {
+                        traces.released(&pod.uid, at, (plan, &one.node, &one.words));
+                    }
                     let sent = Mark::Sent(one.node.clone(), one.replaces.clone());
                     self.state.mark(pod, sent);
                     self.failed.remove(&pod.uid);
@@ -76,6 +79,9 @@ impl Looks {
             };
             match self.writer.let_go(term, pod, words).await {
                 Wrote::Done => {
+                    if let Some(traces) = &mut self.traces {
+                        traces.released(&pod.uid, traces::now(), ("", "", words));
+                    }
                     self.state.mark(pod, Mark::LetGo);
                     self.failed.remove(&pod.uid);
                     let words = format!("Left to kube-scheduler: {words}");

@@ -68,6 +68,8 @@ pub(super) struct State {
     arrived: BTreeMap<String, Instant>,
     measured: Option<Measured>,
     claims: AllClaims,
+    /// Pods, by uid, that are in groups of which each is for itself.
+    lone: BTreeSet<Box<str>>,
 }
 
 impl State {
@@ -91,8 +93,8 @@ impl State {
                     self.own_read.insert(which);
                 }
                 let another = self.own.entry(which).or_default().take(*event);
-                // How far a Deployment is lies in its status.
-                another || matches!(which, Own::Served | Own::Tiered)
+                // How far a Deployment is lies in its status; who has a turn in annotations.
+                another || matches!(which, Own::Served | Own::Tiered | Own::Turns)
             }
             Change::Absent(which) => self.own_read.insert(which),
             Change::Measured(new) => {
@@ -142,6 +144,7 @@ impl State {
             Own::Workload,
             Own::Served,
             Own::Tiered,
+            Own::Turns,
         ];
         self.surges.is_read()
             && super::watches::KINDS.into_iter().all(read)
@@ -197,21 +200,31 @@ impl State {
         }
         self.nodes = nodes;
         let mut pods = Made::new();
+        let mut lone = BTreeSet::new();
         for pod in inventory.pods.values() {
             let key = (pod.namespace.to_string(), pod.name.to_string());
-            // What claims ask and have got lies in other objects.
+            let in_gang = inventory.gang(pod).is_some();
+            let turned = pod.group.is_some() && {
+                if !in_gang {
+                    lone.insert(pod.uid.clone());
+                }
+                in_gang == self.lone.contains(&pod.uid)
+            };
+            // What claims ask and have got lies in other objects, and what a group is.
             let known = self
                 .pods
                 .remove(&key)
-                .filter(|(of, _)| Arc::ptr_eq(of, pod) && pod.shape.claims.is_empty());
+                .filter(|(of, _)| Arc::ptr_eq(of, pod) && pod.shape.claims.is_empty() && !turned);
             let known = known.unwrap_or_else(|| {
-                let made = read_pod(pod, self.claims.of(pod), &mut self.constraints);
+                let claimed = self.claims.of(pod);
+                let made = read_pod(pod, claimed, in_gang, &mut self.constraints);
                 let made = made.map(|made| self.marks.on(made));
                 (Arc::clone(pod), made.map(Arc::new))
             });
             pods.insert(key, known);
         }
         self.pods = pods;
+        self.lone = lone;
         // What a watch has shown, or is gone, need not be remembered.
         let versions: BTreeMap<&str, &str> = inventory
             .pods

@@ -116,11 +116,21 @@ impl State {
         all.filter(move |pod| pod.label(label) == Some(name) && pod.ready && pod.deleting.is_none())
     }
 
-    /// Replicas that the Deployment of a workload is to have.
-    pub(super) fn replicas(&self, namespace: &str, name: &str) -> Option<u32> {
+    /// The version of the Deployment of a workload, and the replicas that it is to have.
+    pub(super) fn replicas(&self, namespace: &str, name: &str) -> Option<(String, u32)> {
         let one = self.deployment(namespace, name)?;
         let number = one.data.pointer("/spec/replicas")?.as_u64()?;
-        u32::try_from(number).ok()
+        let version = one.metadata.resource_version.clone()?;
+        Some((version, u32::try_from(number).ok()?))
+    }
+
+    /// Replicas of a Deployment that this object controls.
+    pub(super) fn replicas_of(&self, uid: &str, namespace: &str, name: &str) -> Option<u32> {
+        let one = self.deployment(namespace, name)?;
+        let mut owners = one.metadata.owner_references.iter().flatten();
+        let owned = owners.any(|owner| owner.controller == Some(true) && owner.uid == uid);
+        let (_, replicas) = self.replicas(namespace, name).filter(|_| owned)?;
+        Some(replicas)
     }
 }
 

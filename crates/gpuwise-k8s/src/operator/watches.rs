@@ -1,6 +1,6 @@
 //! Watches of all that a look is made from, into one channel.
 
-use super::{meter::Measured, seen::SURGE, workloads::Audited};
+use super::{meter::Measured, seen::SURGE, turns::TURN, workloads::Audited};
 use crate::{
     inventory::{self, Kind},
     objects,
@@ -47,6 +47,8 @@ pub(super) enum Own {
     Served,
     /// Deployments of others that ask to be moved to the GPU that they need.
     Tiered,
+    /// StatefulSets of which a pod has its turn to move.
+    Turns,
 }
 
 /// Kinds of the cluster that are watched.
@@ -74,7 +76,7 @@ pub(super) fn api_resource<T: Resource>() -> ApiResource {
 
 /// Starts all of them.
 ///
-/// `moves`: Deployments that have one pod more too.
+/// `moves`: Deployments that have one pod more too, and StatefulSets of which one moves.
 /// Lists come as the beginning of watches where the server has that.
 pub(super) async fn start(client: &Client, send: &mpsc::Sender<Change>, moves: bool) {
     let any: fn() -> watcher::Config = match crate::watch::streams(client).await {
@@ -122,8 +124,12 @@ pub(super) async fn start(client: &Client, send: &mpsc::Sender<Change>, moves: b
         // Who may not be read does not surge.
         let unread = |_| Change::Surge(Box::new(Event::InitDone));
         one((Api::all(all()), surging), send, surge, unread);
+        let sets = ApiResource::from_gvk(&GroupVersionKind::gvk("apps", "v1", "StatefulSet"));
+        let turning = any().labels(TURN);
+        kept((Api::all_with(all(), &sets), turning), send, Own::Turns);
     } else {
         let _ = send.try_send(Change::Surge(Box::new(Event::InitDone)));
+        let _ = send.try_send(Change::Absent(Own::Turns));
     }
     own::<GpuPolicySpec>(client, send, any(), Own::Policy);
     own::<GpuPriceBookSpec>(client, send, any(), Own::Prices);

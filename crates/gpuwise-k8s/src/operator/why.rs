@@ -2,6 +2,7 @@
 
 use super::{
     Connection, OperatorError,
+    once::once,
     seen::State,
     watches::{self, Change},
 };
@@ -37,13 +38,7 @@ pub struct Answer {
 /// # Errors
 /// When the cluster cannot be read, or there is no such pod.
 pub fn why(connection: &Connection, asked: &Why) -> Result<Answer, OperatorError> {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .map_err(OperatorError::Runtime)?;
-    let answer = runtime.block_on(async {
-        let client = connection.client().await?;
+    once(connection, |client| async move {
         // Who cannot be reached is told at once, and not after many tries of each watch.
         client
             .apiserver_version()
@@ -60,9 +55,7 @@ pub fn why(connection: &Connection, asked: &Why) -> Result<Answer, OperatorError
         }
         state.refresh();
         explained(&state, asked)
-    });
-    runtime.shutdown_timeout(std::time::Duration::from_millis(100));
-    answer
+    })
 }
 
 fn explained(state: &State, asked: &Why) -> Result<Answer, OperatorError> {

@@ -28,6 +28,7 @@ pub use workload::{Decided, GpuWorkloadSpec, GpuWorkloadStatus, WorkloadSlo, Wor
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::collections::BTreeMap;
 use utoipa::ToSchema;
 
 /// The API group of all of them.
@@ -90,4 +91,6 @@ pub struct ObjectMeta {
     pub generation: i64,
     pub resource_version: String,
     pub deletion_timestamp: Option<String>,
+    pub creation_timestamp: Option<String>,
+    pub annotations: BTreeMap<String, String>,
 }

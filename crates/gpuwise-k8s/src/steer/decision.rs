@@ -8,7 +8,7 @@ use super::{
     promised::promised,
     room::{Until, rooms},
     rules::kernel_rules,
-    surge,
+    surge, turns,
     words::told,
     world::Cluster,
 };
@@ -156,6 +156,7 @@ pub(super) fn decide_once(seen: &Seen, now: Nanoseconds) -> Result<Decision, Str
         }
     }
     decision.waits.retain(|one| !seated.contains(&one.pod));
+    turns::tell_barred(&until, &lacking, &mut decision.waits);
     if decision.waits.is_empty() && seated.is_empty() && promised.awaited.is_empty() {
         decision.rooms.extend(consolidation(&until));
     }

@@ -1,6 +1,6 @@
 //! Which pods may leave their place, and how.
 
-use super::{Place, Pod, Preempts, Seen, gangs::gang_of, promised::goes};
+use super::{Place, Pod, Preempts, Seen, gangs::gang_of, promised::goes, turns};
 
 /// Whether a pod may be evicted for another.
 pub(super) fn evictable(seen: &Seen, pod: &Pod) -> bool {
@@ -17,8 +17,23 @@ pub(super) fn evictable(seen: &Seen, pod: &Pod) -> bool {
     may && matches!(pod.place, Place::Bound(_)) && !goes(pod) && !seen.kept.contains(&pod.uid)
 }
 
-/// Whether one more of a pod's Deployment can be started before it ends.
+/// Whether one more of a pod's Deployment can be started before it ends, or its StatefulSet can miss it for a while.
 pub(super) fn movable(seen: &Seen, pod: &Pod) -> bool {
+    stands(seen, pod) && (surges(seen, pod) || turns::may(seen, pod).is_ok())
+}
+
+/// Whether a pod runs where it was sent to, and nothing is under way with it.
+pub(super) fn stands(seen: &Seen, pod: &Pod) -> bool {
+    let standing = &pod.standing;
+    standing.ours
+        && !seen.devices.is_asked(pod)
+        && standing.ready
+        && matches!(pod.place, Place::Bound(_))
+        && !goes(pod)
+        && gang_of(pod).is_none()
+}
+
+fn surges(seen: &Seen, pod: &Pod) -> bool {
     let standing = &pod.standing;
     let surges = |name: &String| {
         let mut surges = seen.surges.iter();
@@ -32,11 +47,5 @@ pub(super) fn movable(seen: &Seen, pod: &Pod) -> bool {
                 && other.standing.moves.is_some()
         })
     };
-    standing.ours
-        && !seen.devices.is_asked(pod)
-        && standing.ready
-        && matches!(pod.place, Place::Bound(_))
-        && !goes(pod)
-        && gang_of(pod).is_none()
-        && (standing.deployment.as_ref()).is_some_and(|name| !surges(name) && !moves(name))
+    (standing.deployment.as_ref()).is_some_and(|name| !surges(name) && !moves(name))
 }

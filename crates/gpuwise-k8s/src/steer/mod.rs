@@ -32,6 +32,7 @@ mod rules;
 mod surge;
 #[cfg(test)]
 mod tests;
+mod turns;
 mod words;
 mod world;
 
@@ -47,6 +48,7 @@ pub use devices::{Claims, Counter, Device, Devices, Pool};
 pub use room::{Leaver, Leaves, Room};
 pub use rounds::decide;
 pub use surge::{Step, Surge};
+pub use turns::Turn;
 
 use gpuwise_domain::placement::{Backfill, Order};
 use gpuwise_units::Nanoseconds;
@@ -70,14 +72,28 @@ pub struct Seen {
     pub currency: Option<String>,
     /// Deployments that have one pod more than was asked, for a move.
     pub surges: Vec<Surge>,
+    /// StatefulSets of which a pod has its turn to move.
+    pub turns: Vec<Turn>,
     /// Pods that a PodDisruptionBudget keeps now, by uid.
     pub kept: BTreeSet<String>,
+    /// Pods that a PodDisruptionBudget covers, by uid.
+    pub budgeted: BTreeSet<String>,
     /// What the API server said last where a pod could not be evicted, by the pod's uid.
     pub refused: BTreeMap<String, String>,
     /// Profiles of MIG by product, and how many of each one GPU is cut into at most.
     pub boards: Arc<BTreeMap<String, BTreeMap<String, u32>>>,
     /// Devices that pods ask by claims.
     pub devices: Arc<Devices>,
+}
+
+impl Seen {
+    /// Whether nothing is to be decided where nobody waits: no pod is leaving or moving, and none is to.
+    pub fn is_quiet(&self) -> bool {
+        let moves = self.rules.moves.is_some_and(|moves| moves.consolidates);
+        let begun = |pod: &Arc<Pod>| pod.standing.leaves || pod.standing.moves.is_some();
+        let under_way = !self.surges.is_empty() || !self.turns.is_empty();
+        !moves && !under_way && !self.pods.iter().any(begun)
+    }
 }
 
 /// What is decided by.
@@ -106,7 +122,7 @@ pub enum Preempts {
     LowerPriority,
 }
 
-/// How pods of Deployments are moved.
+/// How pods of Deployments and StatefulSets are moved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Moves {
     /// So many may begin now.
@@ -186,8 +202,12 @@ pub struct Standing {
     pub never_preempts: bool,
     /// The Deployment that it is of.
     pub deployment: Option<String>,
-    /// Where one more of its Deployment starts before it ends, and since when; since 1970.
+    /// The StatefulSet that it is of and could move with, and its ordinal.
+    pub set: Option<(String, u32)>,
+    /// Where it starts anew, one more of its Deployment before it ends, and since when; since 1970.
     pub moves: Option<(String, Nanoseconds)>,
+    /// Its controller ends it before all others.
+    pub cheapest: bool,
     /// The uid of the pod that moves, in whose stead it was started.
     pub replaces: Option<String>,
     /// Its place was decided here.

@@ -5,6 +5,7 @@ use super::{
     Node, Place, Pod, Seen,
     cut::{self, is_cut},
     gangs::{gang_of, size_of},
+    turns,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -74,7 +75,8 @@ impl<'a> Left<'a> {
 /// All that is promised and can be kept.
 pub(super) fn promised(seen: &Seen) -> Promised {
     let mut found = Promised::default();
-    let moving = stand_ins(seen, &mut found);
+    let mut moving = stand_ins(seen, &mut found);
+    turns::promise(seen, &mut found, &mut moving);
     nominated(seen, &mut found, &moving);
     let nodes: BTreeMap<&str, &Node> = seen
         .nodes
@@ -112,10 +114,16 @@ pub(super) fn promised(seen: &Seen) -> Promised {
 /// Who starts in the stead of a pod that moves: the first of its owner that waits and asks the same.
 fn stand_ins(seen: &Seen, found: &mut Promised) -> BTreeSet<usize> {
     let mut taken = BTreeSet::new();
-    for (at, pod) in seen.pods.iter().enumerate() {
-        let Some((node, _)) = pod.standing.moves.as_ref().filter(|_| !pod.standing.ends) else {
-            continue;
-        };
+    let moving = seen.pods.iter().enumerate().filter_map(|(at, pod)| {
+        let moves = pod.standing.moves.as_ref();
+        let moves = moves.filter(|_| !pod.standing.ends && pod.standing.set.is_none());
+        moves.map(|(node, _)| (at, pod, node))
+    });
+    let mut moving: Vec<_> = moving.collect();
+    // Where several of a Deployment move it has one more for one of them.
+    let waits = |pod: &Pod| !seen.surges.iter().any(|surge| surge.pod == pod.uid);
+    moving.sort_by_key(|(at, pod, _)| (waits(pod), *at));
+    for (at, pod, node) in moving {
         let is_there =
             |other: &&std::sync::Arc<Pod>| other.standing.replaces.as_ref() == Some(&pod.uid);
         if seen.pods.iter().any(|other| is_there(&other)) {

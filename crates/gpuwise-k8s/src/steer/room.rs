@@ -43,7 +43,7 @@ pub struct Leaver {
 pub enum Leaves {
     /// By the eviction API.
     Evicted,
-    /// One more of its Deployment starts there first.
+    /// One more of its Deployment starts there first, or it does itself when it is its StatefulSet's turn.
     Moves { to: String },
 }
 
@@ -154,7 +154,7 @@ pub(super) fn later<'a>(
 }
 
 /// The kernel's room for units, where these may be stopped.
-fn stage(
+pub(super) fn stage(
     until: &Until<'_>,
     units: &[&Unit<'_>],
     disruptions: Disruptions,

@@ -3,8 +3,13 @@
 //! All of it can be read off the objects: the pod that moves says where to, the Deployment is labelled with the pod
 //! for which it has one more, and who starts in its stead says so. Whoever leads next goes on from there.
 
-use super::{Place, Pod, Seen, decision::At};
+use super::{
+    Place, Pod, Seen,
+    decision::At,
+    turns::{self, Turn},
+};
 use gpuwise_units::Nanoseconds;
+use std::collections::BTreeMap;
 
 /// A Deployment that has one pod more than was asked, for a pod that moves.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -24,6 +29,12 @@ pub enum Step {
     Lower(Surge),
     /// The pod stays where it is.
     Stay { pod: usize },
+    /// It is this pod's turn of its StatefulSet: its place is kept in writing before it goes.
+    Turn { pod: usize },
+    /// Whose turn it is goes.
+    Evict { pod: usize },
+    /// A turn is over, and the next may have his.
+    Over(Turn),
 }
 
 /// Who does not start for so long is not waited for: ten minutes.
@@ -44,11 +55,13 @@ pub(super) fn steps(seen: &Seen, now: Nanoseconds, at: At<'_>) -> (Vec<Step>, Op
             steps.push(Step::Lower(surge.clone()));
         }
     }
+    // Of each Deployment one at a time: who was begun with, then the first.
+    let mut next: BTreeMap<(&str, &str), &Pod> = BTreeMap::new();
     for pod in &seen.pods {
         let Some((_, since)) = pod.standing.moves.as_ref().filter(|_| !pod.standing.ends) else {
             continue;
         };
-        let Some(deployment) = pod.standing.deployment.clone() else {
+        let Some(deployment) = pod.standing.deployment.as_deref() else {
             continue;
         };
         let surge = |one: &&Surge| one.namespace == pod.namespace && one.name == deployment;
@@ -65,12 +78,22 @@ pub(super) fn steps(seen: &Seen, now: Nanoseconds, at: At<'_>) -> (Vec<Step>, Op
             }
             // Its controller is about to end it.
             None if is_ready(seen, pod) => {}
-            None => steps.push(Step::Raise {
-                pod: at(pod),
-                deployment,
-            }),
+            None => {
+                let first = next.entry((&pod.namespace, deployment)).or_insert(pod);
+                if pod.standing.cheapest && !first.standing.cheapest {
+                    *first = pod;
+                }
+            }
         }
     }
+    steps.extend(next.into_iter().map(|((_, deployment), pod)| Step::Raise {
+        pod: at(pod),
+        deployment: deployment.to_owned(),
+    }));
+    ends = ends
+        .into_iter()
+        .chain(turns::steps(seen, now, at, &mut steps))
+        .min();
     (steps, ends)
 }
 
@@ -84,7 +107,8 @@ fn is_ready(seen: &Seen, pod: &Pod) -> bool {
     })
 }
 
-fn is_late(pod: &Pod, now: Nanoseconds) -> bool {
+/// Whether a move has taken too long.
+pub(super) fn is_late(pod: &Pod, now: Nanoseconds) -> bool {
     let since = pod.standing.moves.as_ref().map(|(_, since)| *since);
     since.is_some_and(|since| now.0.saturating_sub(since.0) >= PATIENCE.0)
 }

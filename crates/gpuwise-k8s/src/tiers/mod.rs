@@ -11,7 +11,9 @@ mod step;
 mod tests;
 
 pub use patch::undo;
-pub use step::{Limits, Look, MISSES, Next, Rollout, SloSeen, back, begin, next, settle, verify};
+pub use step::{
+    Limits, Look, MISSES, Next, Rollout, SloSeen, back, begin, ends, next, settle, verify,
+};
 
 use crate::resources::{ChangeReason, Decided};
 

@@ -2,6 +2,7 @@
 
 use crate::resources::{Avoided, Change, ChangeReason, Decided, GpuWorkloadStatus, Phase};
 use jiff::{SignedDuration, Timestamp};
+use std::time::Duration;
 
 /// So many looks in a row in which the SLO is missed take a change back: one may be chance.
 pub const MISSES: i32 = 3;
@@ -95,6 +96,20 @@ pub fn next(status: &mut GpuWorkloadStatus, look: &Look, limits: &Limits) -> Nex
             }
         }
     }
+}
+
+/// How long until time alone ends a phase; `None`: none is under way, or its time is over.
+pub fn ends(status: &GpuWorkloadStatus, limits: &Limits, now: Timestamp) -> Option<Duration> {
+    let change = status.change.as_ref()?;
+    let limit = match change.phase {
+        Phase::RollingOut => limits.rollout,
+        Phase::Verifying => limits.verify,
+        Phase::RollingBack => return None,
+    };
+    let since = change.since.parse::<Timestamp>().ok()?;
+    let end = since.checked_add(limit).ok()?;
+    let left = Duration::try_from(end.duration_since(now)).ok()?;
+    (!left.is_zero()).then_some(left)
 }
 
 /// Another decision is to be rolled out; what was settled last is what it can go back to.

@@ -205,3 +205,22 @@ proptest! {
         prop_assert!(status.change.is_none());
     }
 }
+
+#[test]
+fn time_alone_ends_a_phase_where_it_is_said_to() {
+    let mut status = moved();
+    for (rollout, wait) in [(Rollout::UnderWay, 60), (Rollout::Done, 100)] {
+        if rollout == Rollout::Done {
+            status = moved();
+            carry(&mut status, &look(0, rollout, None));
+        }
+        let left = ends(&status, &LIMITS, at(0)).expect("a phase is under way");
+        assert_eq!(left.as_secs(), wait);
+        let wait = i64::try_from(wait).expect("a time");
+        let early = next(&mut status.clone(), &look(wait - 1, rollout, None), &LIMITS);
+        assert_eq!(early, Next::Stay);
+        assert_ne!(carry(&mut status, &look(wait, rollout, None)), Next::Stay);
+        // Nobody goes back from going back, and what is over is waited for no more.
+        assert_eq!(ends(&status, &LIMITS, at(wait)), None);
+    }
+}

@@ -23,6 +23,7 @@ fn find(name: &str) -> Result<KnownGpu, String> {
     };
     Ok(KnownGpu {
         kind: GpuKind {
+            features: Vec::new(),
             name: "H100 SXM5 80GB".into(),
             memory_mib: Some(81_559),
             units: None,

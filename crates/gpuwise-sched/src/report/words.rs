@@ -1,9 +1,9 @@
 //! What is short, in a sentence.
 
 use crate::world::{StoredJob, World};
-use gpuwise_domain::placement::{GpuAsk, Kinds, Level, NodeId, Shortage};
+use gpuwise_domain::placement::{GpuAsk, KindId, Kinds, Level, NodeId, Shortage};
 use gpuwise_units::Nanoseconds;
-use std::collections::BTreeMap;
+use std::{borrow::Cow, collections::BTreeMap};
 
 /// What is short for a job, with numbers and names.
 pub fn shortage_words(world: &World, job: &StoredJob, shortage: &Shortage) -> String {
@@ -191,8 +191,20 @@ pub(super) fn kinds_words(world: &World, kinds: Kinds) -> String {
     if kinds == Kinds::ANY {
         return String::new();
     }
-    let known = kinds.iter().filter_map(|kind| world.kind(kind));
-    let names: Vec<&str> = known.map(|kind| kind.name.as_str()).collect();
+    let all = || world.kinds().iter().zip((0..).map(KindId));
+    let mut names: Vec<Cow<'_, str>> = Vec::new();
+    for kind in kinds.iter().filter_map(|kind| world.kind(kind)) {
+        // Features count where not all kinds of a name will do.
+        let others = all().filter(|(one, _)| one.name == kind.name);
+        let name = if others.into_iter().all(|(_, id)| kinds.has(id)) {
+            Cow::Borrowed(kind.name.as_str())
+        } else {
+            kind.label()
+        };
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
     names.join(" or ")
 }
 

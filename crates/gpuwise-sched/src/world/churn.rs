@@ -66,7 +66,8 @@ impl World {
     }
 
     fn kind_added(&mut self, at: Nanoseconds, kind: &GpuKind) -> Result<(), Refused> {
-        match self.kinds.iter().find(|one| one.name == kind.name) {
+        let same = |one: &&GpuKind| one.name == kind.name && one.features == kind.features;
+        match self.kinds.iter().find(same) {
             Some(known) if known == kind => self.ignored.repeated += 1,
             Some(_) => return Err(Refused::Second("kind of GPU")),
             None if self.kinds.len() >= Kinds::MOST => return Err(Refused::Second("kind of GPU")),

@@ -14,6 +14,7 @@ fn kind(name: &str, memory_mib: u32, units: u32, tflops: u32, bandwidth_gbs: u32
         .into_iter()
         .find(|b| b.gpus.iter().any(|gpu| gpu == name));
     GpuKind {
+        features: Vec::new(),
         name: name.into(),
         memory_mib: Some(memory_mib),
         units: Some(units),

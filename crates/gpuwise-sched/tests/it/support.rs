@@ -12,6 +12,7 @@ pub(crate) fn fleet(gpus: &[u32]) -> Fleet {
     let mut fleet = Fleet {
         name: "test".into(),
         kinds: vec![GpuKind {
+            features: Vec::new(),
             name: "A".into(),
             memory_mib: Some(81_920),
             units: Some(132),

@@ -6,6 +6,7 @@ mod composed;
 mod conformance;
 mod daemon;
 mod local;
+mod queued;
 mod simulated;
 mod slurm;
 
@@ -14,5 +15,6 @@ pub(crate) use daemon::Daemon;
 pub use gpuwise_broker::Executor;
 pub(crate) use gpuwise_broker::{Logs, Piece};
 pub use local::{Cutter, Local, Suspension, delegation};
+pub(crate) use queued::Queued;
 pub use simulated::{Delays, Simulated};
-pub use slurm::{Slurm, SlurmSettings};
+pub use slurm::{RestAddress, RestToken, Slurm, SlurmSettings};

@@ -41,6 +41,7 @@ pub(crate) fn lease(broker: &Broker, now: Nanoseconds, lease: &Lease) -> LeaseAn
         size: lease.size.clone(),
         suspension: suspension(lease),
         scaling: super::scaling::answer(broker, lease),
+        queued: None,
         cost: broker.cost_of(now, lease).map(exact),
         exit_code: lease.over.as_ref().and_then(|over| over.exit_code),
     }
@@ -108,11 +109,17 @@ pub(crate) fn quotas(world: &World, queue: &Queue) -> Vec<QuotaAsk> {
     let gpus = |milli: u64| milli as f64 / 1000.0;
     let each = queue.quotas.iter().map(|quota| {
         let kinds = quota.kinds.iter().filter_map(|kind| world.kind(kind));
-        let names: Vec<&str> = kinds.map(|kind| kind.name.as_str()).collect();
+        let mut names: Vec<&str> = Vec::new();
+        for kind in kinds {
+            // Kinds that differ in their nodes' features have one name.
+            if !names.contains(&kind.name.as_str()) {
+                names.push(&kind.name);
+            }
+        }
         let nominal = gpus(quota.nominal_milli);
         QuotaAsk {
             gpus: match names.as_slice() {
-                _ if names.len() == world.kinds().len() => format!("{nominal}"),
+                names if names.len() == world.kind_names().len() => format!("{nominal}"),
                 names => format!("{nominal}x{}", names.join("|")),
             },
             borrow: quota.borrowing_milli.map(gpus),

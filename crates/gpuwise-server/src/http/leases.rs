@@ -100,7 +100,9 @@ pub(super) fn seen<'b>(
 
 pub(crate) async fn show(call: Call) -> Result<Response, Problem> {
     let broker = call.shared.broker();
-    let document = documents::lease(&broker, call.now(), seen(&call, &broker)?);
+    let lease = seen(&call, &broker)?;
+    let mut document = documents::lease(&broker, call.now(), lease);
+    document.queued = call.shared.queued.of(lease.number);
     Ok(tags::json(&call, &document, &tags::of(&document)))
 }
 
@@ -187,6 +189,11 @@ pub(crate) async fn explain(call: Call) -> Result<Response, Problem> {
         Some(words) => format!("{reason}; {words}"),
         None => reason,
     };
+    let queued = call.shared.queued.of(lease.number);
+    let reason = match &queued {
+        Some(one) => format!("{reason}; {}", one.words()),
+        None => reason,
+    };
     let answer = ExplanationAnswer {
         id: document.id,
         state: document.state,
@@ -195,6 +202,7 @@ pub(crate) async fn explain(call: Call) -> Result<Response, Problem> {
         expected_start: why.start.map(documents::time),
         fixes: why.fixes,
         scaling: super::scaling::answer(&broker, lease),
+        queued,
         candidates: placed.then_some(lease.candidates),
         weighed: lease
             .weighed

@@ -42,7 +42,7 @@ use crate::{
     clock::Clock,
     desk::Desk,
     endpoints::Endpoints,
-    executor::Logs,
+    executor::{Logs, Queued},
     gateway,
     limits::Limits,
     message::{Answer, Command, Failure, Incoming, Message, Origin},
@@ -100,6 +100,8 @@ pub(crate) struct Shared {
     pub(crate) logs: Option<Arc<dyn Logs>>,
     /// Where services answer, who asks them, and what was asked.
     pub(crate) endpoints: Endpoints,
+    /// Leases whose jobs wait at the system that runs them.
+    pub(crate) queued: Queued,
     pub(crate) client: gateway::Client,
     pub(crate) traffic: gateway::Traffic,
     /// What is asked of services that follow demand.

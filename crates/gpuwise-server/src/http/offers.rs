@@ -33,6 +33,7 @@ pub(crate) async fn list(call: Call) -> Result<Response, Problem> {
     let items = wanted.filter_map(|(kind, id)| {
         let mut offer = counted(&broker, KindId(id), count, now)?;
         offer.gpu.clone_from(&kind.name);
+        offer.features.clone_from(&kind.features);
         offer.price = broker.price_at(now, tenant, &kind.name, false);
         offer.spot_price = broker.price_at(now, tenant, &kind.name, true);
         Some(offer)
@@ -103,6 +104,7 @@ fn counted(broker: &Broker, kind: KindId, count: u32, now: Nanoseconds) -> Optio
         first = [first, at].into_iter().flatten().min();
     }
     (gpus > 0).then(|| OfferAnswer {
+        features: Vec::new(),
         gpu: String::new(),
         gpus,
         free,

@@ -128,7 +128,8 @@ fn thousandths(text: &str) -> Result<u32, Problem> {
 
 /// The one kind of GPU of the fleet that is meant.
 fn kind(broker: &Broker, text: &str) -> Result<String, Problem> {
-    let names = || broker.world().kinds().iter().map(|kind| kind.name.as_str());
+    let all = broker.world().kind_names();
+    let names = || all.iter().copied();
     if let Some(name) = names().find(|name| name.eq_ignore_ascii_case(text)) {
         return Ok(name.to_owned());
     }
@@ -138,7 +139,6 @@ fn kind(broker: &Broker, text: &str) -> Result<String, Problem> {
     if let (Some(name), None) = (meant.next(), meant.next()) {
         return Ok(name.to_owned());
     }
-    let all: Vec<&str> = names().collect();
     let what = format!("{text:?}: expected one of {}", all.join(", "));
     Err(Problem::invalid("gpu", what))
 }

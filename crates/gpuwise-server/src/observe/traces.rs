@@ -2,8 +2,8 @@
 
 use super::spans::Lives;
 use crate::writer::Shown;
+use gpuwise_otlp::{Collector, Span};
 use gpuwise_store::LogEntry;
-use serde_json::{Value, json};
 use std::{
     io,
     sync::{
@@ -11,15 +11,8 @@ use std::{
         atomic::{AtomicU64, Ordering},
     },
     thread,
-    time::Duration,
 };
 use tokio::sync::broadcast::{Receiver, error::RecvError};
-
-/// How long a collector has to take spans.
-const PATIENCE: Duration = Duration::from_secs(5);
-
-/// Spans of one message at most.
-const BATCH: usize = 1000;
 
 /// Follows the log and tells a collector.
 #[derive(Debug, Clone, Default)]
@@ -36,11 +29,7 @@ impl Traces {
         shown: Shown,
         mut events: Receiver<Arc<LogEntry>>,
     ) -> io::Result<()> {
-        let url = format!("{}/v1/traces", endpoint.trim_end_matches('/'));
-        let agent: ureq::Agent = ureq::Agent::config_builder()
-            .timeout_global(Some(PATIENCE))
-            .build()
-            .into();
+        let collector = Collector::new(endpoint, "gpuwise");
         let told = self.clone();
         let read = move |shown: &Shown, lives: &mut Lives| {
             lives.ended(&shown.read().unwrap_or_else(PoisonError::into_inner))
@@ -56,28 +45,18 @@ impl Traces {
                     }
                     // What came meanwhile is looked at at once.
                     while events.try_recv().is_ok() {}
-                    for spans in read(&shown, &mut lives).chunks(BATCH) {
-                        told.send(&agent, &url, spans);
-                    }
+                    told.send(&collector, &read(&shown, &mut lives));
                 }
             })?;
         Ok(())
     }
 
-    fn send(&self, agent: &ureq::Agent, url: &str, spans: &[Value]) {
-        let name = json!([{"key": "service.name", "value": {"stringValue": "gpuwise"}}]);
-        let scope = json!({"name": "gpuwise", "version": env!("CARGO_PKG_VERSION")});
-        let message = json!({"resourceSpans": [{
-            "resource": {"attributes": name},
-            "scopeSpans": [{"scope": scope, "spans": spans}],
-        }]});
-        let said = agent
-            .post(url)
-            .header("content-type", "application/json")
-            .send(message.to_string());
+    fn send(&self, collector: &Collector, spans: &[Span]) {
         // A collector that is not there costs spans, and nothing else.
-        let count = if said.is_ok() { &self.sent } else { &self.lost };
-        count.fetch_add(spans.len() as u64, Ordering::Relaxed);
+        let lost = collector.take(spans).err().map_or(0, |(lost, _)| lost);
+        self.sent
+            .fetch_add((spans.len() - lost) as u64, Ordering::Relaxed);
+        self.lost.fetch_add(lost as u64, Ordering::Relaxed);
     }
 
     /// Spans that a collector has taken, and that none has.

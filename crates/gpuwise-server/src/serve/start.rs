@@ -10,7 +10,7 @@ use crate::{
     collect::Collector,
     desk::Desk,
     endpoints::Endpoints,
-    executor::{Composed, Daemon, Executor, Local, Simulated, Slurm},
+    executor::{Composed, Daemon, Executor, Local, Queued, Simulated, Slurm},
     gateway,
     http::{self, Shared},
     lead,
@@ -47,7 +47,7 @@ pub(super) struct Started {
 fn executor_of(
     settings: &Settings,
     sender: &mpsc::Sender<Incoming>,
-    endpoints: &Endpoints,
+    (endpoints, queued): (&Endpoints, &Queued),
 ) -> Result<Box<dyn Executor>, ServeError> {
     // Two brokers of a machine, each with its log, know nothing of one another's processes.
     let own = format!("broker-{}", &token::hash(&settings.store)[..8]);
@@ -60,7 +60,7 @@ fn executor_of(
             Box::new(Local::new(place, sender, endpoints, driver))
         }
         ExecutorKind::Slurm(how) => {
-            let slurm = Slurm::new(how.clone(), place, sender, endpoints);
+            let slurm = Slurm::new(how.clone(), place, sender, (endpoints, queued.clone()));
             Box::new(slurm.map_err(ServeError::Slurm)?)
         }
         ExecutorKind::Made(made) => {
@@ -139,7 +139,8 @@ pub(super) fn start(
     let shown = Arc::new(RwLock::new(ahead.clone()));
     let (followers, _) = broadcast::channel(BEHIND);
     let endpoints = Endpoints::default();
-    let mut executor = executor_of(&settings, &sender, &endpoints)?;
+    let queued = Queued::default();
+    let mut executor = executor_of(&settings, &sender, (&endpoints, &queued))?;
     executor.adopt(&ahead);
     let traces = traced(&settings, &followers, &shown)?;
     gate.standing.set(Stage::Writes);
@@ -153,6 +154,7 @@ pub(super) fn start(
         executor: executor.name(),
         logs: executor.logs(),
         endpoints,
+        queued,
         client: gateway::Client::default(),
         traffic: gateway::Traffic::default(),
         demand: gateway::Demand::default(),

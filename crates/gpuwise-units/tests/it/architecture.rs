@@ -127,11 +127,18 @@ const PLACES: &[Place] = &[
             "gpuwise-wire",
         ],
     },
+    // Under the edges that are watched: how spans are written and sent is one thing.
+    Place {
+        name: "gpuwise-otlp",
+        ring: Ring::Edge,
+        may_name: &[],
+    },
     Place {
         name: "gpuwise-server",
         ring: Ring::Edge,
         may_name: &[
             "gpuwise-broker",
+            "gpuwise-otlp",
             "gpuwise-scale",
             "gpuwise-sim",
             "gpuwise-store",
@@ -157,6 +164,7 @@ const PLACES: &[Place] = &[
         ring: Ring::Edge,
         may_name: &[
             "gpuwise-broker",
+            "gpuwise-otlp",
             "gpuwise-read",
             "gpuwise-sched",
             "gpuwise-wire",

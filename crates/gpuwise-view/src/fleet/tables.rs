@@ -224,7 +224,7 @@ pub fn kinds(scene: &Scene<'_>) -> Table {
         let all = scene.fleet.gpus.iter().filter(|gpu| gpu.kind.index() == at);
         let pooled = all.clone().filter(|gpu| matches!(gpu.home, Home::Pool(_)));
         table.push(vec![
-            Cell::text(&kind.name),
+            Cell::text(kind.label()),
             Cell::count(all.count() as u64),
             Cell::count(usable as u64),
             Cell::count(free as u64),

@@ -15,6 +15,7 @@ fn fleet(count: u32) -> Fleet {
     let mut fleet = Fleet {
         name: "lab <1>".into(),
         kinds: vec![GpuKind {
+            features: Vec::new(),
             name: "H100 & co".into(),
             memory_mib: Some(81_559),
             units: None,

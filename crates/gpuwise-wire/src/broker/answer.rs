@@ -54,11 +54,52 @@ pub struct LeaseAnswer {
     /// How its service follows demand.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scaling: Option<super::ScalingAnswer>,
+    /// What the system that runs its jobs says of them while they wait there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queued: Option<QueuedAnswer>,
     /// What it has cost, such as `12.5 USD`; left out where nothing has a price.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
+}
+
+/// A job that waits at the system that runs it, such as Slurm.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct QueuedAnswer {
+    /// `Slurm`.
+    pub system: String,
+    /// Its number there.
+    pub job: u64,
+    /// Its priority there; left out: not said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priority: Option<u64>,
+    /// Why it waits, in that system's word.
+    pub reason: String,
+    /// The account that it is charged to there; left out: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub account: Option<String>,
+    /// That account's fair-share factor, from 0 to 1; left out: not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fair_share: Option<f64>,
+}
+
+impl QueuedAnswer {
+    /// In words: `Slurm: job 12 waits: priority 4294901751, reason Resources; fair-share of account x 0.42`.
+    pub fn words(&self) -> String {
+        let known = |said: Option<String>| said.unwrap_or_else(|| "not known".into());
+        let account = self.account.as_ref().map_or_else(String::new, |account| {
+            let factor = known(self.fair_share.map(|factor| format!("{factor:.2}")));
+            format!("; fair-share of account {account} {factor}")
+        });
+        format!(
+            "{}: job {} waits: priority {}, reason {}{account}",
+            self.system,
+            self.job,
+            known(self.priority.map(|number| number.to_string())),
+            self.reason
+        )
+    }
 }
 
 /// How GPUs of an idle lease are lent and given back.
@@ -115,6 +156,9 @@ pub struct ExplanationAnswer {
     /// How its service follows demand.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scaling: Option<super::ScalingAnswer>,
+    /// What the system that runs its jobs says of them while they wait there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queued: Option<QueuedAnswer>,
     /// Nodes that had room when it was placed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub candidates: Option<u32>,

@@ -85,6 +85,9 @@ pub struct PriceList {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct OfferAnswer {
     pub gpu: String,
+    /// Features of the nodes that it is in, such as Slurm's.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub features: Vec<String>,
     /// GPUs of this kind that can be used.
     pub gpus: u32,
     /// Of them: those that nobody holds any part of.

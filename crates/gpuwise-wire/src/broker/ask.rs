@@ -31,6 +31,9 @@ pub struct LeaseAsk {
     /// All workers within one `nvlink`, `node`, `rack`, `block` or `zone`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub within: Option<String>,
+    /// Only on nodes that have all of these features, as the fleet file says them (Slurm: node features).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub features: Vec<String>,
     /// Processor cores of each worker.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu: Option<f64>,

@@ -6,6 +6,7 @@
 mod answer;
 mod api;
 mod ask;
+mod cluster;
 mod doctor;
 mod event;
 mod gateway;
@@ -17,9 +18,9 @@ mod usage;
 
 pub use answer::{
     ExplanationAnswer, FleetAnswer, GpuAnswer, HeldGpu, HolderAnswer, LeaseAnswer, LeaseList,
-    NodeAnswer, PoolAnswer, ProblemAnswer, StatementAnswer, StatementLine, StatementTotal,
-    StoreBackupAnswer, StoreCheckAnswer, StoreMoney, StoreSnapshotAnswer, SuspensionAnswer,
-    TenantAnswer, TenantList, TokenAnswer, TokenList, TopAnswer, WeighedAnswer,
+    NodeAnswer, PoolAnswer, ProblemAnswer, QueuedAnswer, StatementAnswer, StatementLine,
+    StatementTotal, StoreBackupAnswer, StoreCheckAnswer, StoreMoney, StoreSnapshotAnswer,
+    SuspensionAnswer, TenantAnswer, TenantList, TokenAnswer, TokenList, TopAnswer, WeighedAnswer,
 };
 pub use api::{
     AuditEntry, AuditList, BudgetAnswer, BudgetList, ColdStart, DryRunAnswer, FleetReport,
@@ -29,6 +30,7 @@ pub use api::{
     TenantChange, UserAnswer, UserList,
 };
 pub use ask::{LeaseAsk, QuotaAsk, ServiceAsk, TenantAsk, TokenAsk};
+pub use cluster::{ClusterNodeUsage, ClusterTopAnswer, ClusterWorkloadUsage};
 pub use doctor::{DoctorAnswer, DoctorCheck, DoctorState, PodWhyAnswer};
 pub use event::{
     AskedDocument, BrokerEvent, EndedHow, LeaseSize, LoggedEvent, PlacedReason, PolicyDocument,
@@ -121,6 +123,7 @@ pub fn answer_schemas() -> Vec<(&'static str, String)> {
         named::<ExplanationAnswer>("lease-explanation", "Why a lease waits or is where it is"),
         named::<DoctorAnswer>("doctor", "What a machine and its broker are ready for"),
         named::<PodWhyAnswer>("pod-why", "Why a pod of Kubernetes waits or is where it is"),
+        named::<ClusterTopAnswer>("cluster-top", "Who holds GPUs of a cluster of Kubernetes"),
         named::<StatementAnswer>("statement", "What a tenant is charged"),
         named::<StoreBackupAnswer>("store-backup", "A backup of a log"),
         named::<StoreCheckAnswer>("store-check", "Whether a log is whole"),

@@ -46,6 +46,9 @@ document! {
     pub KindDocument = GpuKind {
         /// Its name.
         name(name): String,
+        /// Features of the nodes that it is in; left out: none.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        features(features): Vec<String>,
         /// Memory.
         memory_mib(memory_mib): Option<u32>,
         /// Streaming multiprocessors or compute units.

@@ -86,13 +86,14 @@ fn kind() -> impl Strategy<Value = GpuKind> {
         },
     );
     (
-        text(),
+        (text(), vec(text(), 0..2)),
         any::<[Option<u32>; 4]>(),
         option::of(money()),
         option::of(mig),
     )
         .prop_map(
-            |(name, [memory_mib, units, bandwidth_gbs, tflops], price, mig)| GpuKind {
+            |((name, features), [memory_mib, units, bandwidth_gbs, tflops], price, mig)| GpuKind {
+                features,
                 name,
                 memory_mib,
                 units,

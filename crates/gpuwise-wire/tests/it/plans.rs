@@ -23,6 +23,7 @@ fn fleet() -> Fleet {
     };
     Fleet {
         kinds: vec![GpuKind {
+            features: Vec::new(),
             name: "A".into(),
             memory_mib: None,
             units: None,

@@ -162,6 +162,7 @@ fn answers_are_as_their_schemas_say() {
 /// Schemas to which nothing here is held: of documents that are read back, which their own tests look at,
 /// of a GPU, whose made report is held to it where it is put together, of a broker, where one runs, and of a cluster (`.ci/check_kubernetes.py`).
 const ELSEWHERE: &[&str] = &[
+    "cluster-top",
     "pod-why",
     "broker-policy",
     "reservations",

@@ -321,6 +321,9 @@ fn said(ask: &LeaseAsk, fields: &mut toml::Table) {
             fields.insert(name.into(), value.clone().into());
         }
     }
+    if !ask.features.is_empty() {
+        fields.insert("features".into(), ask.features.clone().into());
+    }
     if let Some(cpu) = ask.cpu {
         fields.insert("cpu".into(), cpu.into());
     }

@@ -70,6 +70,9 @@ pub struct RequestFlags {
     /// All workers within one nvlink, node, rack, block or zone
     #[arg(long, value_name = "LEVEL")]
     within: Option<String>,
+    /// Only on nodes that have all of these features, such as ib,nvme
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    features: Vec<String>,
     /// Processor cores of each worker
     #[arg(long, value_name = "N")]
     cpu: Option<f64>,
@@ -334,6 +337,7 @@ fn request(context: &Context, flags: &RequestFlags) -> anyhow::Result<Exit> {
         workers: flags.workers,
         max_workers: flags.max_workers,
         within: flags.within.clone(),
+        features: flags.features.clone(),
         cpu: flags.cpu,
         memory: flags.memory.clone(),
         priority: flags.priority,
@@ -516,6 +520,9 @@ fn show(context: &Context, lease: &LeaseAnswer) -> anyhow::Result<Exit> {
                 suspension.returns
             ),
         );
+    }
+    if let Some(one) = &lease.queued {
+        line("queued", &one.words());
     }
     if let Some(scaling) = &lease.scaling {
         scale::lines(scaling, &lease.id, &mut line);

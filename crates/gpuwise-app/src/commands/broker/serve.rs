@@ -14,7 +14,9 @@ use crate::{
     catalogue,
     commands::series,
     error::Problem,
-    examples, fleet,
+    examples,
+    fetch::collector,
+    fleet,
     policy::Rules,
     progress,
     prometheus::ServerFlags,
@@ -391,14 +393,7 @@ fn checked(flags: &Serve) -> anyhow::Result<()> {
                 .into(),
         );
     }
-    if let Some(url) = &flags.otlp
-        && !url.starts_with("http://")
-        && !url.starts_with("https://")
-    {
-        let what = format!("--otlp {url:?}: expected an address such as http://localhost:4318");
-        return Err(Problem::new(what).into());
-    }
-    Ok(())
+    collector(flags.otlp.as_deref())
 }
 
 fn settings_of(context: &Context, flags: &Serve) -> anyhow::Result<Settings> {

@@ -2,7 +2,7 @@
 
 use crate::error::Problem;
 use clap::Args;
-use gpuwise_server::SlurmSettings;
+use gpuwise_server::{RestAddress, RestToken, SlurmSettings};
 use gpuwise_units::Nanoseconds;
 use std::{path::PathBuf, time::Duration};
 
@@ -37,6 +37,10 @@ pub(super) struct SlurmFlags {
     /// How often Slurm is asked what jobs do
     #[arg(long = "slurm-every", value_name = "TIME", default_value = "2s")]
     every: Nanoseconds,
+    /// slurmrestd that lists jobs and nodes in place of commands: unix:PATH, or http://HOST:PORT with a token in
+    /// SLURM_JWT
+    #[arg(long = "slurm-rest", value_name = "ADDRESS")]
+    rest: Option<String>,
     /// Folder, under one name on all nodes, for logs of leases and how their commands ended [default: the user's
     /// state directory]
     #[arg(long = "slurm-state", value_name = "FOLDER")]
@@ -50,6 +54,7 @@ impl SlurmFlags {
             || self.account.is_some()
             || self.qos.is_some()
             || self.state.is_some()
+            || self.rest.is_some()
             || self.ports != PORTS
             || self.patience != PATIENCE
             || self.every != EVERY
@@ -75,7 +80,11 @@ impl SlurmFlags {
             let what = "--slurm-every: expected 100 ms or more";
             return Err(Problem::new(what).into());
         }
+        let rest = self.rest.as_deref().map(RestAddress::read).transpose();
+        let rest = rest.map_err(|problem| Problem::new(format!("--slurm-rest {problem}")))?;
         Ok(SlurmSettings {
+            token: token().filter(|_| rest.is_some()),
+            rest,
             partition: self.partition.clone(),
             account: self.account.clone(),
             qos: self.qos.clone(),
@@ -84,4 +93,13 @@ impl SlurmFlags {
             patience: Duration::from_nanos(self.patience.0),
         })
     }
+}
+
+/// Who asks slurmrestd: what `scontrol token` has put into the environment.
+fn token() -> Option<RestToken> {
+    let said = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    Some(RestToken {
+        token: said("SLURM_JWT")?,
+        user: said("USER").or_else(|| said("LOGNAME")),
+    })
 }

@@ -134,7 +134,8 @@ impl Import<'_> {
     }
 }
 
-fn wrong(error: DriveError<anyhow::Error>) -> anyhow::Error {
+/// A cluster that cannot be followed, as people read it.
+pub(in crate::commands) fn wrong(error: DriveError<anyhow::Error>) -> anyhow::Error {
     let of = |trouble: &Trouble| {
         let problem = Problem::new(trouble.to_string());
         trouble.hint.iter().fold(problem, Problem::hint)

@@ -14,6 +14,9 @@ mod live;
 mod live;
 mod mig;
 
+#[cfg(feature = "kubernetes")]
+pub(super) use live::wrong;
+
 use super::{Context, Exit};
 use crate::settings::FleetCommand;
 

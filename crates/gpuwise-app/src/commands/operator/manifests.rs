@@ -1,7 +1,7 @@
 //! `gpuwise operator manifests`.
 
 use super::{Context, Exit, ModeName};
-use crate::error::Problem;
+use crate::{error::Problem, fetch::collector};
 use clap::Args;
 use gpuwise_k8s::{
     manifests::{Installation, rights_table},
@@ -28,6 +28,9 @@ pub struct Flags {
     /// Prometheus that the operator asks what workloads do
     #[arg(long, value_name = "URL")]
     prometheus: Option<String>,
+    /// Collector that the operator tells traces (OTLP over HTTP)
+    #[arg(long, value_name = "URL")]
+    otlp: Option<String>,
     /// Print the resources field by field and the rights mode by mode instead, in Markdown
     #[arg(long)]
     reference: bool,
@@ -61,6 +64,7 @@ pub(super) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
         .hint("give a URL that begins with https://")
         .into());
     }
+    collector(flags.otlp.as_deref())?;
     let installation = Installation {
         namespace: flags.namespace.clone(),
         mode: flags.mode.into(),
@@ -68,6 +72,7 @@ pub(super) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
         replicas: flags.replicas,
         webhook_url: flags.webhook_url.clone(),
         prometheus: flags.prometheus.clone(),
+        otlp: flags.otlp.clone(),
     };
     context.data(&installation.yaml())?;
     Ok(Exit::Yes)

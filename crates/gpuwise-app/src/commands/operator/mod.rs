@@ -3,11 +3,13 @@
 mod manifests;
 #[cfg(feature = "bench")]
 mod measure;
+mod plan;
 mod run;
 mod size;
+mod top;
 mod why;
 
-use super::{Context, Exit};
+use super::{Context, Exit, fleet::wrong};
 use clap::{Args, Subcommand};
 use gpuwise_k8s::{manifests::Mode, operator::Connection};
 use std::path::PathBuf;
@@ -38,6 +40,22 @@ pub enum Command {
     /// Exit code 0: it has a node, or would be placed now. 1: it waits. 2: the input is wrong, or there is no
     /// such pod.
     Why(why::Flags),
+    /// Say who holds GPUs of a cluster, who waits for some, and what that costs
+    ///
+    /// Node by node and workload by workload, by the cluster's GpuPriceBook. Needs to read nodes and pods; what
+    /// else it may not read it does without. As `kubectl gpuwise top` where the program is found under the name
+    /// kubectl-gpuwise.
+    ///
+    /// Exit code 0: shown. 2: the input is wrong, or there is no cluster.
+    Top(top::Flags),
+    /// Plan a GpuWorkload as the operator sizes it, and show what `gpuwise plan` shows
+    ///
+    /// Of a cluster or of a file; by the GPUs that the nodes have, by the price book, and without what its SLO was
+    /// missed on of late. Needs to read nodes, and of our own kinds GpuWorkloads and GpuPriceBooks. As
+    /// `kubectl gpuwise plan GPUWORKLOAD` where the program is found under the name kubectl-gpuwise.
+    ///
+    /// Exit code 0: a GPU keeps the SLO. 1: none does. 2: the input is wrong, or there is no cluster.
+    Plan(plan::Flags),
 }
 
 /// How the cluster is reached.
@@ -86,5 +104,7 @@ pub fn run(context: &Context, command: &Command) -> anyhow::Result<Exit> {
         Command::Run(flags) => run::run(context, flags),
         Command::Manifests(flags) => manifests::run(context, flags),
         Command::Why(flags) => why::run(context, flags),
+        Command::Top(flags) => top::run(context, flags),
+        Command::Plan(flags) => plan::run(context, flags),
     }
 }

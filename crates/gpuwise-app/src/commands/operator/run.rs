@@ -1,7 +1,7 @@
 //! `gpuwise operator run`.
 
 use super::{ClusterFlags, Context, Exit, ModeName, size::Planner};
-use crate::{catalogue, error::Problem, names, progress};
+use crate::{catalogue, error::Problem, fetch::collector, names, progress};
 use clap::Args;
 use gpuwise_k8s::operator::{self, Boards, Journal, Settings};
 use std::{
@@ -42,6 +42,10 @@ pub struct Flags {
     /// scaled so [default: gpuwise-scaler.gpuwise-system.svc, port 6000, or 6443]
     #[arg(long, value_name = "ADDRESS:PORT")]
     scaler: Option<String>,
+    /// Collector that gets a trace from each object to its pods' processes by OTLP over HTTP, such as
+    /// http://localhost:4318
+    #[arg(long, value_name = "URL", env = "OTEL_EXPORTER_OTLP_ENDPOINT")]
+    otlp: Option<String>,
     #[cfg(feature = "bench")]
     #[command(flatten)]
     measured: super::measure::MeasureFlags,
@@ -62,6 +66,7 @@ pub(super) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
         ))
         .into());
     }
+    collector(flags.otlp.as_deref())?;
     let mut names = flags.webhook_name.clone();
     if let Some(address) = flags.webhook {
         let own: IpAddr = address.ip();
@@ -85,6 +90,7 @@ pub(super) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
         measures: flags.measured.measures(&context.app)?,
         #[cfg(not(feature = "bench"))]
         measures: None,
+        otlp: flags.otlp.clone(),
         boards: boards(context)?,
     };
     operator::run(settings, |address| {

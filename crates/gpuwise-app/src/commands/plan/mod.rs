@@ -231,6 +231,16 @@ impl Grounds {
     }
 }
 
+/// Shows a plan in the form that was asked for.
+#[cfg(feature = "kubernetes")]
+pub(super) fn show_of(
+    context: &Context,
+    flags: &settings::Plan,
+    planned: &Planned,
+) -> anyhow::Result<()> {
+    show::show(context, flags, planned)
+}
+
 pub(crate) fn schema(answer: &str) -> String {
     show::schema(answer)
 }

@@ -1,6 +1,6 @@
 //! From a pod of the API to one of the inventory.
 
-use super::{NOTED, NUMBERS, Phase, Pod, Shape, Shapes};
+use super::{Came, NOTED, NUMBERS, Phase, Pod, Shape, Shapes, TRACEPARENT};
 use crate::{
     inventory::{Key, Text, asks::asked, owners, text::Names},
     objects,
@@ -62,10 +62,38 @@ pub(in crate::inventory) fn read(
             .map(|time| time.0.as_second()),
         leaves: condition(LEAVING).is_some_and(|one| one.status == "True"),
         owner,
+        owner_uid: owners::controlled_by(meta).map(|owner| names.text(&owner.uid)),
+        traceparent: names.given(meta.annotations.iter().find_map(|all| all.get(TRACEPARENT))),
+        came: came(status),
         group: group(object, names),
         index: [NUMBERS[1], NUMBERS[2], NUMBERS[3]].iter().find_map(number),
         made_claims: made.into(),
         shape,
+    }
+}
+
+fn came(status: &objects::PodStatus) -> Came {
+    let since = |kind: &str| {
+        let mut all = status.conditions.iter();
+        let one = all.find(|one| one.kind == kind && one.status == "True")?;
+        Some(one.last_transition_time.as_ref()?.0.as_second())
+    };
+    let containers = &status.container_statuses;
+    let last = |time: &dyn Fn(&objects::ContainerState) -> Option<i64>| {
+        let all: Option<Vec<i64>> = containers.iter().map(|one| time(&one.state)).collect();
+        all?.into_iter().max()
+    };
+    Came {
+        scheduled: since("PodScheduled"),
+        started: last(&|state| {
+            let ran = state.running.as_ref().or(state.terminated.as_ref())?;
+            Some(ran.started_at.as_ref()?.0.as_second())
+        }),
+        ready: since("Ready"),
+        ended: last(&|state| {
+            let ran = state.terminated.as_ref()?;
+            Some(ran.finished_at.as_ref()?.0.as_second())
+        }),
     }
 }
 
@@ -126,6 +154,7 @@ fn shape(object: &objects::Pod, names: &mut Names) -> Shape {
             .cloned()
             .collect(),
         minds_others: others || !spec.topology_spread_constraints.is_empty(),
+        claims_volumes: (spec.volumes.iter()).any(|one| one.persistent_volume_claim.is_some()),
         priority: spec.priority.unwrap_or(0),
         priority_class: names.given(spec.priority_class_name.as_ref()),
         never_preempts: spec.preemption_policy.as_deref() == Some("Never"),

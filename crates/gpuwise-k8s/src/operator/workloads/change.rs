@@ -13,7 +13,7 @@ use crate::{
 use jiff::{SignedDuration, Timestamp};
 
 impl One {
-    fn limits(&self) -> Limits {
+    pub(super) fn limits(&self) -> Limits {
         let tiering = self.object.spec.tiering.clone().unwrap_or_default();
         let seconds = |said: Option<i64>, usual| SignedDuration::from_secs(said.unwrap_or(usual));
         Limits {
@@ -205,7 +205,7 @@ impl One {
     }
 
     /// Whether all its pods are those of its decision.
-    fn rollout(&self, hands: &Hands<'_>) -> Rollout {
+    pub(super) fn rollout(&self, hands: &Hands<'_>) -> Rollout {
         let plan = self
             .status
             .decision

@@ -8,16 +8,18 @@ use super::{
     warm::adopt,
 };
 use crate::{
-    operator::writes::Wrote,
+    operator::{traces, writes::Wrote},
     resources::{ScaledBy, Status},
+    tiers::Rollout,
 };
 use tokio::time::Instant;
 
 impl One {
-    /// Makes the objects of its decision, where that was not done; what it costs is said by the prices of now.
-    pub(super) async fn make(&mut self, hands: &Hands<'_>) {
+    /// Makes the objects of its decision, where that was not done; what it costs is said by the prices of now. Whether
+    /// all was written.
+    pub(super) async fn make(&mut self, hands: &Hands<'_>) -> bool {
         let Some(decided) = self.status.decision.clone() else {
-            return;
+            return true;
         };
         let generation = self.object.metadata.generation;
         let done = self.applied.as_ref().is_some_and(|applied| {
@@ -27,7 +29,7 @@ impl One {
                 && applied.result.is_ok()
         });
         if done {
-            return;
+            return true;
         }
         let before = self.status.clone();
         let mut ask = self.ask.clone();
@@ -41,7 +43,12 @@ impl One {
         let result = match &sized {
             Ok(sized) if hands.acts => {
                 let (own, plan) = (&self.object, &decided.plan);
-                apply(hands.term, hands.writer, own, &sized.objects, plan).await
+                let began = traces::now();
+                let wrote = apply(hands, own, &sized.objects, plan).await;
+                if let Some(traces) = hands.traces {
+                    traces.applied(own, (began, traces::now()), (plan, &wrote));
+                }
+                wrote
             }
             Ok(_) => Ok(String::new()),
             Err(why) => Err(why.clone()),
@@ -61,6 +68,8 @@ impl One {
                 names,
             ),
         }
+        // What cannot be sized waits for another spec; what was not written is written again.
+        let wrote = result.is_ok() || sized.is_err();
         self.applied = Some(Applied {
             generation,
             decided: self.status.decision.clone().unwrap_or_default(),
@@ -70,68 +79,83 @@ impl One {
         if !self.written(hands, &before).await {
             // Who could not say it says it at the next look.
             self.applied = None;
+            return false;
         }
+        wrote
     }
 
-    /// Writes the replicas that what comes needs.
-    pub(super) async fn follow(&mut self, hands: &Hands<'_>, wanted: Option<&Result<u32, String>>) {
+    /// Writes the replicas that what comes needs; whether all was written.
+    pub(super) async fn follow(
+        &mut self,
+        hands: &Hands<'_>,
+        wanted: Option<&Result<u32, String>>,
+    ) -> bool {
         let Some(scaling) = &self.object.spec.scaling else {
-            return;
+            return true;
         };
         if !hands.acts || scaling.by.unwrap_or_default() != ScaledBy::Operator {
-            return;
+            return true;
         }
+        let least = u32::try_from(scaling.min_replicas.unwrap_or(0)).unwrap_or_default();
+        let most = u32::try_from(scaling.max_replicas).unwrap_or(u32::MAX);
         let before = self.status.clone();
-        let there = hands.state.replicas(&self.ask.namespace, &self.ask.name);
+        let mut whole = true;
         match wanted {
             None => {}
             Some(Err(why)) => {
                 condition(&mut self.status, ("Scaled", Status::Unknown), "Held", why);
             }
             Some(Ok(wanted)) => {
-                let least = u32::try_from(scaling.min_replicas.unwrap_or(0)).unwrap_or_default();
-                let most = u32::try_from(scaling.max_replicas).unwrap_or(u32::MAX);
-                let wanted = (*wanted).clamp(least, most.max(least));
-                if let Some(there) = there.filter(|there| *there != wanted) {
-                    let began = Instant::now();
-                    let wrote = scale(
-                        hands.term,
-                        hands.writer,
-                        &self.ask.namespace,
-                        &self.ask.name,
-                        wanted,
-                    )
+                whole = self
+                    .reach(hands, (*wanted).clamp(least, most.max(least)))
                     .await;
-                    if wrote == Wrote::Done {
-                        let more = wanted.saturating_sub(there);
-                        let woken = adopt(hands, &self.ask, more, began).await;
-                        let woken = match woken {
-                            0 => String::new(),
-                            woken => format!(", {woken} of them warm before"),
-                        };
-                        let words = match wanted {
-                            0 => "nothing comes: 0 replicas, and its quota is free".to_owned(),
-                            more => format!("{more} replicas follow what comes{woken}"),
-                        };
-                        condition(
-                            &mut self.status,
-                            ("Scaled", Status::True),
-                            "Follows",
-                            &words,
-                        );
-                        self.events.push(("Scaled", false, words));
-                    }
-                } else if there.is_some() {
-                    let words = format!("{wanted} replicas follow what comes");
-                    condition(
-                        &mut self.status,
-                        ("Scaled", Status::True),
-                        "Follows",
-                        &words,
-                    );
-                }
             }
         }
-        self.written(hands, &before).await;
+        self.written(hands, &before).await && whole
+    }
+
+    /// Writes a number of replicas where there are others; whether that was written.
+    async fn reach(&mut self, hands: &Hands<'_>, wanted: u32) -> bool {
+        let (namespace, name) = (&self.ask.namespace, &self.ask.name);
+        let Some((version, mut there)) = hands.state.replicas(namespace, name) else {
+            return true;
+        };
+        // What was written of this very state counts until the watch shows another.
+        if let Some((_, known)) = self.scaled.as_ref().filter(|(of, _)| *of == version) {
+            there = *known;
+        }
+        let mut words = format!("{wanted} replicas follow what comes");
+        if there != wanted {
+            let began = Instant::now();
+            match scale(hands.term, hands.writer, namespace, name, wanted).await {
+                Wrote::Done => {}
+                // Somebody was faster, or another leads: the next look sees what is.
+                Wrote::Changed | Wrote::Fenced | Wrote::Failed(_) | Wrote::Refused(_) => {
+                    return false;
+                }
+            }
+            self.scaled = Some((version, wanted));
+            // While pods become others warm ones may be of either kind.
+            let settled = self.rollout(hands) == Rollout::Done || self.status.change.is_none();
+            let woken = if settled {
+                adopt(hands, &self.ask, wanted.saturating_sub(there), began).await
+            } else {
+                0
+            };
+            if woken > 0 {
+                words = format!("{words}, {woken} of them warm before");
+            }
+            if wanted == 0 {
+                "nothing comes: 0 replicas, and its quota is free".clone_into(&mut words);
+            }
+            self.events.push(("Scaled", false, words.clone()));
+        }
+        condition(
+            &mut self.status,
+            ("Scaled", Status::True),
+            "Follows",
+            &words,
+        );
+        true
     }
 }

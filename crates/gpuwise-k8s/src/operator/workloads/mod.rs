@@ -19,6 +19,7 @@ use super::{
     lead::Term,
     meter::{Measured, Wanted},
     seen::State,
+    traces::Traces,
     watches::Own,
     writes::Writer,
 };
@@ -27,6 +28,7 @@ use one::{Applied, One};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
+    time::Duration,
 };
 
 /// What a look has to write with.
@@ -41,6 +43,8 @@ pub(super) struct Hands<'a> {
     pub says: bool,
     /// Whether anybody measures.
     pub measures: bool,
+    /// `None`: nobody is told how long things take.
+    pub traces: Option<&'a Traces>,
     /// The number of the last plan of this term.
     pub plan: &'a mut u64,
 }
@@ -53,10 +57,36 @@ impl Hands<'_> {
     }
 }
 
+/// What a look at workloads has left to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Looked {
+    /// All was written.
+    pub whole: bool,
+    /// How long until time alone ends a phase of a change.
+    pub ends: Option<Duration>,
+}
+
+impl Looked {
+    const ALL: Self = Self {
+        whole: true,
+        ends: None,
+    };
+
+    /// Both of them.
+    fn and(self, other: Self) -> Self {
+        Self {
+            whole: self.whole && other.whole,
+            ends: self.ends.into_iter().chain(other.ends).min(),
+        }
+    }
+}
+
 /// What is remembered of workloads between looks, by uid; their statuses hold all that must outlive us.
 #[derive(Default)]
 pub(super) struct Workloads {
     applied: BTreeMap<String, Applied>,
+    /// The version of a Deployment of which replicas were last written, and how many.
+    scaled: BTreeMap<String, (String, u32)>,
     /// The number of the last measurement that was counted, and of the last audit.
     counted: BTreeMap<String, u64>,
     audited: BTreeMap<String, u64>,
@@ -67,7 +97,12 @@ pub(super) struct Workloads {
 
 impl Workloads {
     /// Looks at all of them; where nobody acts what was decided is said and nothing is made.
-    pub(super) async fn look(&mut self, hands: &mut Hands<'_>, measured: Option<&Measured>) {
+    pub(super) async fn look(
+        &mut self,
+        hands: &mut Hands<'_>,
+        measured: Option<&Measured>,
+    ) -> Looked {
+        let mut looked = Looked::ALL;
         let products = hands.state.products();
         let slices = hands.state.has_slices();
         let prices = hands.state.prices();
@@ -95,6 +130,7 @@ impl Workloads {
                 object,
                 ask,
                 applied: self.applied.remove(&uid),
+                scaled: self.scaled.remove(&uid),
                 events: Vec::new(),
             };
             let fresh = measured.filter(|new| {
@@ -106,11 +142,14 @@ impl Workloads {
                 let known = self.audited.insert(uid.clone(), *number);
                 known.is_none_or(|known| known < *number)
             });
-            one.look(hands, fresh, audit.map(|(_, found)| found)).await;
+            looked = looked.and(one.look(hands, fresh, audit.map(|(_, found)| found)).await);
             *slos.entry(one.slo()).or_default() += 1;
             let bill = hands.state.bill(&one.ask.namespace, &one.ask.name);
             if let Some((bill, book)) = bill.zip(prices.as_ref()) {
                 *cost.entry(book.currency.clone()).or_default() += bill as f64 / 1e6;
+            }
+            if let Some(scaled) = one.scaled {
+                self.scaled.insert(uid.clone(), scaled);
             }
             if let Some(applied) = one.applied {
                 self.applied.insert(uid, applied);
@@ -130,6 +169,7 @@ impl Workloads {
         self.applied.retain(|uid, _| there.contains(uid));
         self.counted.retain(|uid, _| there.contains(uid));
         self.audited.retain(|uid, _| there.contains(uid));
+        looked
     }
 }
 

@@ -1,13 +1,14 @@
 //! One workload at one look: what it is to have, what is written of that, what is said.
 
 use super::{
-    super::meter::Measured,
-    Audited, Hands, PriceBook, WorkloadAsk,
+    super::{meter::Measured, traces},
+    Audited, Hands, Looked, PriceBook, WorkloadAsk,
     say::{condition, event, write},
 };
 use crate::resources::{
     Avoided, ChangeReason, Decided, GpuWorkloadSpec, GpuWorkloadStatus, Object, Status,
 };
+use crate::tiers;
 use jiff::Timestamp;
 
 /// What was written of a workload: for which generation and decision, and how that went.
@@ -29,6 +30,8 @@ pub(super) struct One {
     pub status: GpuWorkloadStatus,
     pub ask: WorkloadAsk,
     pub applied: Option<Applied>,
+    /// The version of its Deployment of which replicas were last written, and how many.
+    pub scaled: Option<(String, u32)>,
     pub events: Vec<Said>,
 }
 
@@ -38,7 +41,7 @@ impl One {
         hands: &mut Hands<'_>,
         measured: Option<&Measured>,
         audit: Option<&Result<Vec<Audited>, String>>,
-    ) {
+    ) -> Looked {
         let before = self.status.clone();
         let now = Timestamp::now();
         let changed = self.changed(hands);
@@ -59,12 +62,16 @@ impl One {
             self.status.replicas = decided.replicas;
             self.status.selector = format!("gpuwise.dev/workload={}", self.object.metadata.name);
         }
-        if !self.written(hands, &before).await {
-            return;
+        let mut whole = self.written(hands, &before).await;
+        if whole {
+            whole &= self.make(hands).await;
+            let replicas = measured.and_then(|new| new.replicas.get(&self.object.metadata.uid));
+            whole &= self.follow(hands, replicas).await;
         }
-        self.make(hands).await;
-        let replicas = measured.and_then(|new| new.replicas.get(&self.object.metadata.uid));
-        self.follow(hands, replicas).await;
+        Looked {
+            whole,
+            ends: tiers::ends(&self.status, &self.limits(), now),
+        }
     }
 
     /// Whether its SLO is kept, as its condition says.
@@ -118,10 +125,15 @@ impl One {
     pub(super) fn decide(&mut self, hands: &mut Hands<'_>, now: Timestamp) {
         let mut ask = self.ask.clone();
         ask.avoided = self.avoided(now);
+        let began = traces::now();
         let sized = tokio::task::block_in_place(|| hands.sizer.size(&ask));
+        let took = (began, traces::now());
         self.status.observed_generation = self.object.metadata.generation;
         match sized {
             Err(why) => {
+                if let Some(traces) = hands.traces {
+                    traces.sized(&self.object, took, Err(&why));
+                }
                 condition(&mut self.status, ("Sized", Status::False), "NoPlan", &why);
                 if self.status.decision.is_none() {
                     self.applied = Some(Applied {
@@ -152,6 +164,9 @@ impl One {
                     plan: plan.clone(),
                     ..sized.decided
                 };
+                if let Some(traces) = hands.traces {
+                    traces.sized(&self.object, took, Ok(&decided));
+                }
                 match &self.status.decision {
                     Some(old) if hands.acts && old.differs(&decided) => {
                         self.begin(

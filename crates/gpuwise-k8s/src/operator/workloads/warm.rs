@@ -16,6 +16,11 @@ pub(super) const WARM: &str = "gpuwise.dev/warm";
 const HASH: &str = "pod-template-hash";
 const REVISION: &str = "deployment.kubernetes.io/revision";
 
+/// The Deployment of pods that are kept warm beside a workload.
+pub(super) fn kept_warm(name: &str) -> String {
+    format!("{name}-warm")
+}
+
 /// Makes up to so many ready warm pods replicas; how many are. What it cannot do the Deployment does by pods of its
 /// own.
 pub(super) async fn adopt(
@@ -24,18 +29,22 @@ pub(super) async fn adopt(
     more: u32,
     began: Instant,
 ) -> usize {
-    let ready: Vec<_> = hands
+    let mut ready: Vec<_> = hands
         .state
         .warm(&ask.namespace, &ask.name, WARM)
-        .take(more as usize)
         .cloned()
         .collect();
-    if ready.is_empty() {
+    if ready.is_empty() || more == 0 {
         return 0;
     }
-    let Some((replica_set, uid, hash)) = newest(hands, ask).await else {
+    let warm = newest(hands, &ask.namespace, &kept_warm(&ask.name)).await;
+    let own = newest(hands, &ask.namespace, &ask.name).await;
+    let (Some((replica_set, uid, hash)), Some((_, _, warm))) = (own, warm) else {
         return 0;
     };
+    // Those that a change has not reached yet are not what its pods are now.
+    ready.retain(|pod| pod.label(HASH) == Some(warm.as_str()));
+    ready.truncate(more as usize);
     let api: Api<objects::Pod> = Api::namespaced(hands.writer.client.clone(), &ask.namespace);
     let params = PatchParams {
         field_manager: Some(NAME.into()),
@@ -65,11 +74,10 @@ pub(super) async fn adopt(
     adopted
 }
 
-/// The ReplicaSet that a workload's Deployment makes pods by: name, uid, and the hash of its template.
-async fn newest(hands: &Hands<'_>, ask: &WorkloadAsk) -> Option<(String, String, String)> {
-    let api: Api<objects::ReplicaSet> =
-        Api::namespaced(hands.writer.client.clone(), &ask.namespace);
-    let mine = ListParams::default().labels(&format!("app={}", ask.name));
+/// The ReplicaSet that a Deployment makes pods by: name, uid, and the hash of its template.
+async fn newest(hands: &Hands<'_>, namespace: &str, app: &str) -> Option<(String, String, String)> {
+    let api: Api<objects::ReplicaSet> = Api::namespaced(hands.writer.client.clone(), namespace);
+    let mine = ListParams::default().labels(&format!("app={app}"));
     let all = api.list_metadata(&mine).await.ok()?;
     let revision = |one: &PartialObjectMeta<objects::ReplicaSet>| {
         let notes = one.metadata.annotations.as_ref();

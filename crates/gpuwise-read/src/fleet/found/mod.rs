@@ -34,6 +34,8 @@ pub struct FoundNode {
     /// The island of NVLink beyond the node that it is in.
     pub island: Option<String>,
     pub health: Option<Health>,
+    /// What Slurm calls its features.
+    pub features: Vec<String>,
     /// Whether it was said which GPUs are joined by NVLink.
     pub links_said: bool,
     /// What was said and cannot be kept in a fleet file, a sentence each.
@@ -155,6 +157,7 @@ fn join(known: &mut FoundNode, other: FoundNode) -> Result<(), String> {
     known.island = known.island.take().or(other.island);
     known.health = known.health.or(other.health);
     known.links_said |= other.links_said;
+    known.features.extend(other.features);
     known.notes.extend(other.notes);
     if known.gpus.is_empty() {
         known.gpus = other.gpus;

@@ -27,6 +27,7 @@ fn node(value: &Value) -> Found<FoundNode> {
         cpu_milli: number(value, "cpus").map(|cpus| cpus.saturating_mul(1000)),
         memory_mib: number(value, "real_memory"),
         health: Some(health(value)),
+        features: features(value),
         ..FoundNode::default()
     };
     for resource in split(text("gres").unwrap_or("")) {
@@ -41,6 +42,18 @@ fn node(value: &Value) -> Found<FoundNode> {
             .push(format!("in use: {used}; by which jobs is not said"));
     }
     Ok(out)
+}
+
+/// Features that it has now; those that it could have where nothing is said of that. Older releases join them.
+fn features(value: &Value) -> Vec<String> {
+    let said = |key| value.get(key).filter(|said| !said.is_null());
+    let all: Vec<&str> = match said("active_features").or_else(|| said("features")) {
+        Some(Value::Array(all)) => all.iter().filter_map(Value::as_str).collect(),
+        Some(Value::String(all)) => all.split(',').collect(),
+        _ => Vec::new(),
+    };
+    let all = all.into_iter().map(str::trim).filter(|one| !one.is_empty());
+    all.map(str::to_owned).collect()
 }
 
 /// A number, or what newer versions write: `{ "set": true, "number": 64 }`.

@@ -1,7 +1,7 @@
 //! Nodes that were found, as a fleet file that people complete and edit.
 
 use super::{FoundGpu, FoundNode, FoundSlice, cut, racks::Places};
-use crate::fleet::{FindGpu, KnownGpu};
+use crate::fleet::{FindGpu, KnownGpu, text::is_feature};
 use gpuwise_domain::{
     catalogue::folded,
     placement::{Health, MigGeometry, Node},
@@ -206,6 +206,15 @@ fn body(
     let uuids: Option<Vec<String>> = node.gpus.iter().map(once).collect();
     if let Some(uuids) = uuids.filter(|uuids| !uuids.is_empty()) {
         let _ = writeln!(out, "uuids = [{}]", uuids.join(", "));
+    }
+    let features = node.features.iter().filter(|one| is_feature(one));
+    let features: BTreeSet<String> = features.map(|one| quoted(one)).collect();
+    if !features.is_empty() && !node.gpus.is_empty() {
+        let all: Vec<String> = features.into_iter().collect();
+        let _ = writeln!(out, "features = [{}]", all.join(", "));
+    }
+    for odd in node.features.iter().filter(|one| !is_feature(one)) {
+        let _ = writeln!(out, "# feature {} cannot be asked for", comment(odd));
     }
     let most = 1_000_000_000;
     let _ = match node.cpu_milli.filter(|milli| *milli <= most) {

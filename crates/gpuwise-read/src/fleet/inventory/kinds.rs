@@ -10,7 +10,7 @@ use gpuwise_domain::{
     placement::{GpuKind, KindId, Kinds as Set, MigGeometry, MigShape},
 };
 use gpuwise_units::HourlyPrice;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 pub(in crate::fleet) struct Kinds<'a> {
     find: &'a FindGpu<'a>,
@@ -73,28 +73,76 @@ impl<'a> Kinds<'a> {
         }
     }
 
-    /// The kind of this name; the catalogue's where the file does not describe it.
+    /// The kind of this name, on nodes without features; the catalogue's where the file does not describe it.
     pub(in crate::fleet) fn named(&mut self, name: &str) -> Found<KindId> {
-        let key = folded(name);
-        if let Some(id) = self.names.get(&key) {
-            return Ok(*id);
-        }
-        let known = (self.find)(name)?;
-        let same = |one: &KnownGpu| one.kind.name == known.kind.name;
+        self.named_on(name, &[])
+    }
+
+    /// The kind of this name on nodes with these features, which are sorted.
+    pub(super) fn named_on(&mut self, name: &str, features: &[String]) -> Found<KindId> {
+        let mut known = self.product(name)?;
+        known.kind.features = features.to_vec();
+        let same = |one: &KnownGpu| {
+            one.kind.name == known.kind.name && one.kind.features == known.kind.features
+        };
         if let Some(at) = self.known.iter().position(same) {
             let id = KindId(at as u32);
-            self.names.insert(key, id);
+            self.names.entry(folded(name)).or_insert(id);
             return Ok(id);
         }
         self.push(name, known)
     }
 
+    /// All kinds of this name, whatever features their nodes have.
+    pub(in crate::fleet) fn all_named(&mut self, name: &str) -> Found<Set> {
+        let product = self.product(name)?;
+        let all = self.known.iter().zip((0..).map(KindId));
+        let found = all
+            .filter(|(one, _)| one.kind.name == product.kind.name)
+            .fold(Set::NONE, |set, (_, id)| set.with(id));
+        if found == Set::NONE {
+            return self.push(name, product).map(Set::one);
+        }
+        Ok(found)
+    }
+
+    /// Kinds whose nodes have all of these features.
+    pub(in crate::fleet) fn with_features(&self, features: &[String]) -> Set {
+        let all = self.known.iter().zip((0..).map(KindId));
+        all.filter(|(one, _)| one.kind.has_features(features))
+            .fold(Set::NONE, |set, (_, id)| set.with(id))
+    }
+
+    /// What features there are, in words.
+    pub(in crate::fleet) fn features(&self) -> String {
+        let all = self.known.iter().flat_map(|one| &one.kind.features);
+        let all: BTreeSet<&str> = all.map(String::as_str).collect();
+        if all.is_empty() {
+            return "not said in this fleet".into();
+        }
+        all.into_iter().collect::<Vec<_>>().join(", ")
+    }
+
+    /// A GPU by name, of which nothing is said where it is.
+    fn product(&self, name: &str) -> Found<KnownGpu> {
+        let known = self.names.get(&folded(name)).and_then(|id| self.get(*id));
+        let mut known = match known {
+            Some(known) => known.clone(),
+            None => (self.find)(name)?,
+        };
+        known.kind.features.clear();
+        Ok(known)
+    }
+
     fn push(&mut self, name: &str, known: KnownGpu) -> Found<KindId> {
         if self.known.len() >= Set::MOST {
-            return Err(format!("a fleet has at most {} kinds of GPU", Set::MOST));
+            return Err(format!(
+                "a fleet has at most {} kinds of GPU, each as often as the features of its nodes differ",
+                Set::MOST
+            ));
         }
         let id = KindId(self.known.len() as u32);
-        self.names.insert(folded(name), id);
+        self.names.entry(folded(name)).or_insert(id);
         self.known.push(known);
         Ok(id)
     }

@@ -6,7 +6,7 @@ use super::{
     tables::NodeTable,
 };
 use crate::fleet::text::{
-    Found, TableText, counted_gpu, cpu_milli, expand, health, memory_mib, parts,
+    Found, TableText, counted_gpu, cpu_milli, expand, features_of, health, memory_mib, parts,
 };
 use gpuwise_domain::placement::{
     Action, FleetGpu, GpuId, Health, Home, IslandId, KindId, Node, NodeId, Uid, resource_block_uid,
@@ -167,11 +167,13 @@ impl Build<'_> {
 
     fn pattern(&mut self, table: &NodeTable) -> Field<Pattern> {
         let mut kinds = Vec::new();
+        let features = table.features.as_ref().map_or(&[][..], |all| all.all());
+        let features = features_of(features).map_err(|problem| ("features", problem))?;
         for text in table.gpus.as_ref().map_or(&[][..], |gpus| gpus.all()) {
             let (count, name) = counted_gpu("gpus", text).map_err(|problem| ("gpus", problem))?;
             let kind = self
                 .kinds
-                .named(&name)
+                .named_on(&name, &features)
                 .map_err(|problem| ("gpus", problem))?;
             kinds.extend((0..count).map(|_| kind));
         }

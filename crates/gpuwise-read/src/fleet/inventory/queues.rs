@@ -113,7 +113,7 @@ impl Build<'_> {
     fn quota(&mut self, table: &QuotaTable) -> Found<Quota> {
         let mut kinds = Set::NONE;
         for name in table.types.as_ref().map_or(&[][..], |types| types.all()) {
-            kinds = kinds.with(self.kinds.named(name)?);
+            kinds = kinds.or(self.kinds.all_named(name)?);
         }
         let milli = |field: &str, gpus: f64| -> Found<u64> {
             if gpus.is_finite() && (0.0..=1e9).contains(&gpus) {

@@ -99,6 +99,7 @@ pub(super) struct NodeTable {
     pub(super) gpus: Option<Many<String>>,
     pub(super) uuids: Option<Vec<String>>,
     pub(super) resource_block: Option<String>,
+    pub(super) features: Option<Many<String>>,
     pub(super) cpu: Option<f64>,
     pub(super) memory: Option<String>,
     pub(super) rack: Option<String>,

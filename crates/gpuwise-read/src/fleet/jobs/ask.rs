@@ -5,7 +5,9 @@ use super::{
     tables::{Gpus, JobTable, NeedTable, Share, Slice},
 };
 use crate::fleet::inventory::KnownGpu;
-use crate::fleet::text::{Found, counted_gpu, cpu_milli, expand, memory_mib, share_milli};
+use crate::fleet::text::{
+    Found, counted_gpu, cpu_milli, expand, features_of, memory_mib, share_milli,
+};
 use gpuwise_domain::placement::{
     GpuAsk, Isolation, KindId, Kinds, MigShape, Need, NodeId, SliceAsk, WorkerAsk, mps_milli,
     smallest_vgpu,
@@ -21,8 +23,37 @@ impl Build<'_> {
                 .map_or(Ok(0), cpu_milli)
                 .map_err(|problem| ("cpu", problem))?,
             memory_mib: memory.map_err(|problem| ("memory", problem))?,
-            gpu: self.gpu(table)?,
+            gpu: {
+                let gpu = self.gpu(table)?;
+                self.on_features(table, gpu)?
+            },
         })
+    }
+
+    /// The same, on nodes with the features that it asks for alone.
+    fn on_features(&self, table: &JobTable, mut gpu: GpuAsk) -> Field<GpuAsk> {
+        let wrong = |problem| ("features", problem);
+        let features = table.features.as_ref().map_or(&[][..], |all| all.all());
+        let features = features_of(features).map_err(wrong)?;
+        if features.is_empty() {
+            return Ok(gpu);
+        }
+        let (GpuAsk::Whole { kinds, .. }
+        | GpuAsk::Fraction { kinds, .. }
+        | GpuAsk::Slice { kinds, .. }) = &mut gpu
+        else {
+            let what = "features are those of nodes with GPUs; say gpus, fraction or slice, too";
+            return Err(wrong(what.into()));
+        };
+        *kinds = kinds.and(self.kinds.with_features(&features));
+        if *kinds == Kinds::NONE {
+            return Err(wrong(format!(
+                "no node with such a GPU has {}; the features of nodes are {}",
+                features.join(" and "),
+                self.kinds.features()
+            )));
+        }
+        Ok(gpu)
     }
 
     fn gpu(&mut self, table: &JobTable) -> Field<GpuAsk> {
@@ -68,7 +99,7 @@ impl Build<'_> {
                     let what = "gpus names a type already; write gpus = 8 beside types";
                     return Err(("types", what.into()));
                 }
-                (count, Kinds::one(self.kinds.named(&name).map_err(wrong)?))
+                (count, self.kinds.all_named(&name).map_err(wrong)?)
             }
         };
         Ok(GpuAsk::Whole { count, kinds, need })
@@ -80,11 +111,8 @@ impl Build<'_> {
         };
         let mut kinds = Kinds::NONE;
         for name in types.all() {
-            kinds = kinds.with(
-                self.kinds
-                    .named(name)
-                    .map_err(|problem| ("types", problem))?,
-            );
+            let named = self.kinds.all_named(name);
+            kinds = kinds.or(named.map_err(|problem| ("types", problem))?);
         }
         if kinds == Kinds::NONE {
             return Err(("types", "types is empty; leave it out for any".into()));
@@ -230,19 +258,18 @@ impl Build<'_> {
     pub(super) fn speeds(&mut self, table: &JobTable) -> Field<Vec<(KindId, u32)>> {
         let mut out = Vec::new();
         for (name, speed) in &table.speeds {
-            let kind = self
-                .kinds
-                .named(name)
-                .map_err(|problem| ("speeds", problem))?;
+            let named = self.kinds.all_named(name);
+            let named = named.map_err(|problem| ("speeds", problem))?;
             if !(*speed >= 0.001 && *speed <= 1000.0) {
                 let what =
                     format!("speeds: {name} is {speed}; expected a factor above 0, such as 0.5");
                 return Err(("speeds", what));
             }
-            if out.iter().any(|(other, _)| *other == kind) {
+            if out.iter().any(|(other, _)| named.has(*other)) {
                 return Err(("speeds", format!("speeds has {name} twice")));
             }
-            out.push((kind, (speed * 1000.0 + 0.5) as u32));
+            let milli = (speed * 1000.0 + 0.5) as u32;
+            out.extend(named.iter().map(|kind| (kind, milli)));
         }
         Ok(out)
     }

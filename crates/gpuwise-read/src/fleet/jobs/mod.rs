@@ -306,7 +306,12 @@ pub fn read_ask(
         .template(&table)
         .map_err(|(field, problem)| (field.to_owned(), problem))?;
     if let Some(other) = build.kinds.finish().get(kinds.len()) {
-        let names: Vec<&str> = kinds.iter().map(|kind| kind.name.as_str()).collect();
+        let mut names: Vec<&str> = Vec::new();
+        for kind in kinds {
+            if !names.contains(&kind.name.as_str()) {
+                names.push(&kind.name);
+            }
+        }
         let what = format!(
             "the fleet has no {}; it has {}",
             other.name,
@@ -331,9 +336,9 @@ pub fn read_quota(
     }
     let (count, name) = counted_gpu("quota", text)?;
     let mut known = Kinds::of(kinds, find);
-    let kind = known.named(&name)?;
-    if kind.index() >= kinds.len() {
+    let named = known.all_named(&name)?;
+    if named.iter().any(|kind| kind.index() >= kinds.len()) {
         return Err(format!("the fleet has no {name}"));
     }
-    Ok((KindSet::one(kind), u64::from(count) * 1000))
+    Ok((named, u64::from(count) * 1000))
 }

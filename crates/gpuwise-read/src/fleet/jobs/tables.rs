@@ -28,6 +28,7 @@ pub(super) struct JobTable {
     pub(super) need: NeedTable,
     pub(super) slice: Option<Slice>,
     pub(super) fraction: Option<Share>,
+    pub(super) features: Option<Many<String>>,
     pub(super) cpu: Option<f64>,
     pub(super) memory: Option<String>,
     pub(super) workers: Option<Workers>,

@@ -11,5 +11,6 @@ pub use problems::{FleetProblem, FleetProblems};
 pub(super) use problems::{Found, Problems};
 pub(super) use table_text::{TableText, pieces};
 pub(super) use values::{
-    Many, counted_gpu, cpu_milli, duration, health, level, memory_mib, money, parts, share_milli,
+    Many, counted_gpu, cpu_milli, duration, features_of, health, is_feature, level, memory_mib,
+    money, parts, share_milli,
 };

@@ -25,6 +25,25 @@ impl<T> Many<T> {
     }
 }
 
+/// Whether a feature of nodes can be of this name: Slurm's signs between features are not in it.
+pub(in crate::fleet) fn is_feature(text: &str) -> bool {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || b"_-.:=/+".contains(&b);
+    !text.is_empty() && text.len() <= 100 && text.bytes().all(plain)
+}
+
+/// Features of nodes, sorted and each once.
+pub(in crate::fleet) fn features_of(said: &[String]) -> Found<Vec<String>> {
+    let mut all: Vec<String> = said.iter().map(|one| one.trim().to_owned()).collect();
+    if let Some(odd) = all.iter().find(|one| !is_feature(one)) {
+        return Err(format!(
+            "features has {odd:?}; expected one word for each, such as [\"ib\", \"nvme\"], all of which a node has"
+        ));
+    }
+    all.sort_unstable();
+    all.dedup();
+    Ok(all)
+}
+
 /// GPUs of a node, pool or worker at most: what is beyond it was mistyped.
 const MOST_GPUS: u32 = 100_000;
 

@@ -1,6 +1,7 @@
 //! Fleet files and job files: what is read, and what wrong ones are told.
 
 mod fabric;
+mod features;
 mod files;
 mod found;
 mod jobs;
@@ -18,6 +19,7 @@ pub(super) fn find(name: &str) -> Result<KnownGpu, String> {
     };
     Ok(KnownGpu {
         kind: GpuKind {
+            features: Vec::new(),
             name: name.into(),
             memory_mib: Some(memory),
             units: None,

@@ -45,6 +45,12 @@ fn said(program: &str, errors: &str) -> String {
     line.to_owned()
 }
 
+/// A line on the broker's standard error.
+pub(super) fn eprintln_line(text: &str) {
+    // Nobody is there to be told that it cannot be written.
+    let _ = writeln!(std::io::stderr(), "{text}");
+}
+
 /// Runs a command of Slurm, and gives what it printed.
 pub(super) fn run(program: &str, words: &[String], input: &str) -> Result<String, Refused> {
     let mut command = Command::new(program);

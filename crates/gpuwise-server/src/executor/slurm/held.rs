@@ -6,6 +6,7 @@ use super::{
     script::Ask,
 };
 use gpuwise_broker::OrderId;
+use gpuwise_wire::broker::QueuedAnswer;
 use std::{
     collections::BTreeMap,
     sync::{Arc, atomic::AtomicBool},
@@ -41,8 +42,8 @@ pub(super) struct Part {
     pub(super) job: Option<u64>,
     /// How often it was looked for since then and was not there.
     pub(super) missed: u32,
-    /// When Slurm was told last not to wait before it starts its requeued job.
-    pub(super) hurried: Option<Instant>,
+    /// Of a job that somebody requeued: when Slurm is told to start it.
+    pub(super) hurry: Option<Instant>,
 }
 
 #[derive(Debug)]
@@ -85,6 +86,27 @@ impl Held {
             job.is_some_and(|job| matches!(job.state, JobPhase::Pending | JobPhase::Over(None)))
         };
         matches!(self.phase, Phase::Running | Phase::Answering) && self.parts.iter().any(taken)
+    }
+
+    /// What Slurm says of its first job that waits for its nodes; `None`: none does.
+    pub(super) fn queued(&self, listing: &Listing) -> Option<QueuedAnswer> {
+        if !matches!(
+            self.phase,
+            Phase::Starting | Phase::Answering | Phase::Running
+        ) {
+            return None;
+        }
+        let jobs = self.parts.iter().filter_map(|part| part.job);
+        let mut jobs = jobs.filter_map(|job| listing.jobs.get(&job));
+        let job = jobs.find(|job| job.state == JobPhase::Pending)?;
+        Some(QueuedAnswer {
+            system: "Slurm".into(),
+            job: job.id,
+            priority: job.priority,
+            reason: job.reason.clone(),
+            account: job.account.clone(),
+            fair_share: None,
+        })
     }
 
     /// What is said of each part.

@@ -1,4 +1,5 @@
-//! What Slurm says of jobs and nodes: `squeue --json` and `sinfo --json`, of 22.05 and later.
+//! What Slurm says of jobs and nodes: `squeue --json` and `sinfo --json`, of 22.05 and later, and slurmrestd, which
+//! answers in the same form.
 
 use serde_json::Value;
 
@@ -10,6 +11,9 @@ pub(super) struct SlurmJob {
     pub(super) state: JobPhase,
     /// Why it is in that state, as Slurm says it.
     pub(super) reason: String,
+    pub(super) priority: Option<u64>,
+    /// The account that it is charged to.
+    pub(super) account: Option<String>,
     /// Whether it has had nodes.
     pub(super) ran: bool,
 }
@@ -32,6 +36,8 @@ pub(super) struct SlurmNode {
     pub(super) address: String,
     /// Types of its GPUs, as `gpu:TYPE:N` says them; an empty one where no type is said.
     pub(super) types: Vec<String>,
+    /// Features that it has now, sorted.
+    pub(super) features: Vec<String>,
     pub(super) state: gpuwise_broker::NodeSeen,
 }
 
@@ -51,6 +57,12 @@ fn number(value: &Value) -> Option<u64> {
         Value::Object(fields) => fields.get("number")?.as_u64(),
         other => other.as_u64(),
     }
+}
+
+/// A text that says something.
+fn said(value: &Value) -> Option<String> {
+    let text = value.as_str()?.trim();
+    (!text.is_empty()).then(|| text.to_owned())
 }
 
 /// Words; newer releases list them.
@@ -109,10 +121,10 @@ fn phase(job: &Value) -> JobPhase {
 /// Jobs that Slurm knows, whose comment begins with `ours`.
 pub(super) fn jobs(text: &str, ours: &str) -> Result<Vec<SlurmJob>, String> {
     let document: Value = serde_json::from_str(text)
-        .map_err(|error| format!("what squeue --json says cannot be read: {error}"))?;
+        .map_err(|error| format!("what Slurm says of jobs cannot be read: {error}"))?;
     let mut found = Vec::new();
     let all = list(&document, "jobs")?;
-    for job in all.ok_or("squeue --json lists no jobs")? {
+    for job in all.ok_or("it lists no jobs")? {
         let comment = job["comment"].as_str().unwrap_or_default();
         let Some(id) = number(&job["job_id"]).filter(|_| comment.starts_with(ours)) else {
             continue;
@@ -122,6 +134,8 @@ pub(super) fn jobs(text: &str, ours: &str) -> Result<Vec<SlurmJob>, String> {
             comment: comment.to_owned(),
             state: phase(job),
             reason: job["state_reason"].as_str().unwrap_or_default().to_owned(),
+            priority: number(&job["priority"]),
+            account: said(&job["account"]),
             ran: job["nodes"].as_str().is_some_and(|nodes| !nodes.is_empty()),
         });
     }
@@ -139,6 +153,22 @@ fn types(gres: &str) -> Vec<String> {
         .collect();
     found.dedup();
     found
+}
+
+/// Features: joined until 22.05, later a list.
+fn features(value: &Value) -> Vec<String> {
+    let all: Vec<&str> = match value {
+        Value::Array(all) => all.iter().filter_map(Value::as_str).collect(),
+        other => other.as_str().unwrap_or_default().split(',').collect(),
+    };
+    let named = all
+        .iter()
+        .map(|one| one.trim())
+        .filter(|one| !one.is_empty());
+    let mut all: Vec<String> = named.map(str::to_owned).collect();
+    all.sort_unstable();
+    all.dedup();
+    all
 }
 
 fn seen(node: &Value) -> gpuwise_broker::NodeSeen {
@@ -170,7 +200,7 @@ fn seen(node: &Value) -> gpuwise_broker::NodeSeen {
 
 pub(super) fn nodes(text: &str) -> Result<Option<Vec<SlurmNode>>, String> {
     let document: Value = serde_json::from_str(text)
-        .map_err(|error| format!("what scontrol or sinfo --json says cannot be read: {error}"))?;
+        .map_err(|error| format!("what Slurm says of nodes cannot be read: {error}"))?;
     // `sinfo --json` of 23.02 and later is grouped; `scontrol show nodes --json` lists nodes there.
     let Some(all) = list(&document, "nodes")? else {
         return Ok(None);
@@ -180,6 +210,7 @@ pub(super) fn nodes(text: &str) -> Result<Option<Vec<SlurmNode>>, String> {
         let address = node["address"].as_str().unwrap_or(&name).to_owned();
         Some(SlurmNode {
             types: types(node["gres"].as_str().unwrap_or_default()),
+            features: features(&node["active_features"]),
             state: seen(node),
             name,
             address,

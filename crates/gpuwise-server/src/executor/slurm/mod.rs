@@ -4,21 +4,28 @@
 //! log, lease, worker and order it is, so that a broker that starts again, or that has not heard whether a job
 //! was taken, finds it. Which of a node's GPUs a job gets is Slurm's choice; how many and on which node is ours.
 
+mod address;
 mod commands;
+mod fair_share;
 mod held;
 mod jobs;
+mod listings;
 mod nodes;
 mod parts;
 mod reconcile;
+mod rest;
 mod script;
 mod work;
 
-use super::{Executor, Logs, asking::Asking, local::Place};
+pub use address::{RestAddress, RestToken};
+
+use super::{Executor, Logs, Queued, asking::Asking, local::Place};
 use crate::{endpoints::Endpoints, message::Incoming};
 use gpuwise_broker::{Broker, Lease, Observation, Order, OrderId, Running, Wanted, Wants};
 use gpuwise_domain::placement::Assignment;
 use gpuwise_units::Nanoseconds;
 use std::{
+    collections::BTreeMap,
     fs, io,
     path::PathBuf,
     sync::{
@@ -42,6 +49,10 @@ pub struct SlurmSettings {
     pub every: Duration,
     /// How long a job may wait for its nodes, which the kernel takes for free.
     pub patience: Duration,
+    /// The REST service that lists jobs and nodes; `None`: commands do.
+    pub rest: Option<RestAddress>,
+    /// Who asks that service, where it wants to know.
+    pub token: Option<RestToken>,
 }
 
 impl SlurmSettings {
@@ -52,6 +63,8 @@ impl SlurmSettings {
         ports: (20_000, 29_999),
         every: Duration::from_secs(2),
         patience: Duration::from_mins(5),
+        rest: None,
+        token: None,
     };
 }
 
@@ -78,12 +91,13 @@ impl Slurm {
         settings: SlurmSettings,
         state: PathBuf,
         inbox: Sender<Incoming>,
-        endpoints: Endpoints,
+        (endpoints, queued): (Endpoints, Queued),
     ) -> io::Result<Self> {
         let log = log_id(&state)?;
         let (tasks, told) = channel();
         let place = Place(state);
-        let worker = Worker::new(settings.clone(), log, place.clone(), inbox, endpoints);
+        let shown = (endpoints, queued);
+        let worker = Worker::new(settings.clone(), log, place.clone(), inbox, shown)?;
         thread::Builder::new()
             .name("slurm".into())
             .spawn(move || worker.run(&told))?;
@@ -169,6 +183,19 @@ impl Slurm {
     }
 }
 
+/// Features of nodes by name, as the fleet has them; empty where it says of none.
+fn features(broker: &Broker) -> BTreeMap<String, Vec<String>> {
+    let world = broker.world();
+    if world.kinds().iter().all(|kind| kind.features.is_empty()) {
+        return BTreeMap::new();
+    }
+    let of = |node: &gpuwise_sched::world::NodeState| {
+        let kind = world.kind(world.gpu(*node.gpus.first()?)?.gpu.kind)?;
+        Some((node.node.name.clone(), kind.features.clone()))
+    };
+    world.nodes().iter().filter_map(of).collect()
+}
+
 /// By what jobs of this log are known among all of the cluster: drawn once, kept beside its logs.
 fn log_id(state: &std::path::Path) -> io::Result<String> {
     fs::create_dir_all(state)?;
@@ -215,7 +242,7 @@ impl Executor for Slurm {
                 }),
             }
         }
-        self.tell(Told::Adopt(starts));
+        self.tell(Told::Adopt(starts, features(broker)));
     }
 
     fn take(&mut self, _now: Nanoseconds, order: &Order, broker: &Broker) {

@@ -1,8 +1,9 @@
 //! What Slurm says of its nodes, told where it changes.
 
 use super::{
-    commands::{Refused, run},
-    jobs::{SlurmNode, nodes},
+    commands::{Refused, eprintln_line},
+    jobs::SlurmNode,
+    listings::Listings,
 };
 use gpuwise_broker::{NodeSeen, Observation};
 use std::{
@@ -18,26 +19,58 @@ const EVERY: Duration = Duration::from_secs(10);
 pub(super) struct Nodes {
     known: BTreeMap<String, SlurmNode>,
     asked: Option<Instant>,
+    /// Features by node, as the fleet has them; empty: it says of none.
+    expected: BTreeMap<String, Vec<String>>,
+    /// Those that have others at Slurm, as was said of them.
+    other: BTreeMap<String, Vec<String>>,
 }
 
 impl Nodes {
+    /// What features the fleet's nodes have: where Slurm says others, that is said.
+    pub(super) fn expect(&mut self, features: BTreeMap<String, Vec<String>>) {
+        self.expected = features;
+        self.asked = None;
+    }
+
+    /// Says where a node has other features than the fleet has of it, once for each change.
+    fn compare(&mut self, node: &SlurmNode) {
+        let fleet = self.expected.get(&node.name);
+        let Some(fleet) = fleet.filter(|fleet| **fleet != node.features) else {
+            self.other.remove(&node.name);
+            return;
+        };
+        let said = self.other.insert(node.name.clone(), node.features.clone());
+        if said.as_ref() == Some(&node.features) {
+            return;
+        }
+        let words = |all: &[String]| {
+            if all.is_empty() {
+                return "none".to_owned();
+            }
+            all.join(", ")
+        };
+        eprintln_line(&format!(
+            "{}: its features at Slurm are {}, and in the fleet {}; import its nodes again, or leases are refused there",
+            node.name,
+            words(&node.features),
+            words(fleet)
+        ));
+    }
+
     /// What has changed, where it is time to look.
-    pub(super) fn look(&mut self, now: Instant) -> Result<Vec<Observation>, Refused> {
+    pub(super) fn look(
+        &mut self,
+        now: Instant,
+        listings: &mut Listings,
+    ) -> Result<Vec<Observation>, Refused> {
         if self.asked.is_some_and(|at| now < at + EVERY) {
             return Ok(Vec::new());
         }
         self.asked = Some(now);
-        let listed = nodes(&run("sinfo", &["--json".into()], "")?).map_err(Refused::No)?;
-        let found = if let Some(found) = listed {
-            found
-        } else {
-            // Grouped since 23.02: another command lists nodes there.
-            let words = ["show", "nodes", "--json"].map(String::from);
-            let listed = nodes(&run("scontrol", &words, "")?).map_err(Refused::No)?;
-            listed.ok_or_else(|| Refused::No("scontrol show nodes --json lists none".into()))?
-        };
+        let found = listings.nodes()?;
         let mut changes = Vec::new();
         for node in found {
+            self.compare(&node);
             let before = self.known.get(&node.name).map(|one| one.state);
             if before.unwrap_or(NodeSeen::Up) != node.state {
                 changes.push(Observation::Node {

@@ -72,6 +72,7 @@ fn part(
         nodes: nodes.keys().filter_map(named).collect(),
         gpus,
         kind,
+        features: lease.ask.features.clone(),
         cpu_milli: asked.map_or(0, |one| one.cpu_milli.saturating_mul(workers)),
         memory_mib: asked.map_or(0, |one| one.memory_mib.saturating_mul(workers)),
         port,

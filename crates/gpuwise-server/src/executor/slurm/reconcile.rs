@@ -6,7 +6,7 @@ use super::{
     held::{Held, Listing, Phase, Seen},
     jobs::JobPhase,
     script::{KILLS, MISSING},
-    work::{Answered, SOON, Worker, cancel, scancel},
+    work::{Answered, NOW, Worker, cancel, scancel},
 };
 use gpuwise_broker::{Observation, ended_by};
 use gpuwise_domain::placement::JobId;
@@ -16,8 +16,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Each word of when a job starts puts its start off by the same time again.
-const AGAIN: Duration = Duration::from_secs(15);
+/// From when a requeued job is seen until Slurm is told to start it, and between two such words.
+const AFTER: Duration = Duration::from_secs(2);
+const AGAIN: Duration = Duration::from_secs(10);
 
 impl Worker {
     pub(super) fn reconcile(&mut self, job: JobId, listing: &Listing) {
@@ -205,14 +206,19 @@ impl Worker {
             held.phase = Phase::Over;
             return true;
         }
-        // Who was requeued by somebody else starts again where it was, by Slurm.
+        // Who was requeued by somebody else starts again where it was, by Slurm. Not at once: a node's daemon refuses a
+        // job ("job credential revoked") in the second in which it ended the one before under the same number.
         for (one, part) in seen.iter().zip(&mut held.parts) {
-            let told = part.hurried.is_some_and(|told| told.elapsed() < AGAIN);
-            if let (true, false, Some(number)) = (one.is(JobPhase::Pending), told, part.job) {
-                let words = ["update".into(), format!("JobId={number}"), SOON.into()];
+            let (true, Some(number)) = (one.is(JobPhase::Pending), part.job) else {
+                part.hurry = None;
+                continue;
+            };
+            let hurry = part.hurry.get_or_insert_with(|| Instant::now() + AFTER);
+            if *hurry <= Instant::now() {
+                let words = ["update".into(), format!("JobId={number}"), NOW.into()];
                 // Where it is refused it waits.
                 let _ = run("scontrol", &words, "");
-                part.hurried = Some(Instant::now());
+                *hurry = Instant::now() + AGAIN;
             }
         }
         !seen.iter().any(|one| one.is_over()) || self.ended(job, held, seen)

@@ -14,6 +14,8 @@ pub(super) struct Ask {
     pub(super) gpus: u32,
     /// The type of those GPUs, where nodes have several.
     pub(super) kind: Option<String>,
+    /// Features that its nodes must have.
+    pub(super) features: Vec<String>,
     /// Of each node; 0: as Slurm has it.
     pub(super) cpu_milli: u64,
     pub(super) memory_mib: u64,
@@ -65,6 +67,10 @@ impl Ask {
             "--open-mode=append".to_owned(),
             "--requeue".to_owned(),
         ];
+        if !self.features.is_empty() {
+            // Slurm refuses where its nodes have changed since they were read into the fleet.
+            words.push(format!("--constraint={}", self.features.join("&")));
+        }
         if self.cpu_milli > 0 {
             words.push(format!("--cpus-per-task={}", self.cpu_milli.div_ceil(1000)));
         }
@@ -161,6 +167,7 @@ mod tests {
             nodes: vec!["gpu1".into(), "gpu2".into()],
             gpus: 8,
             kind: None,
+            features: Vec::new(),
             cpu_milli: 1500,
             memory_mib: 0,
             port: None,

@@ -2,11 +2,13 @@
 //! wanted; every look brings the cluster nearer to it, and tells what has happened.
 
 use super::{
-    super::{asking::Asking, local::Place},
+    super::{Queued, asking::Asking, local::Place},
     GRACE, SlurmSettings,
-    commands::{Refused, run},
+    commands::{Refused, eprintln_line, run},
+    fair_share::FairShare,
     held::{Held, Listing, Part, Phase},
-    jobs::{JobPhase, jobs},
+    jobs::JobPhase,
+    listings::Listings,
     nodes::Nodes,
     script::{Ask, ENDS, named, ours},
 };
@@ -36,8 +38,8 @@ pub(super) struct Start {
 
 #[derive(Debug)]
 pub(super) enum Told {
-    /// All that is to be found; what else there is of this log is ended.
-    Adopt(Vec<Start>),
+    /// All that is to be found; what else there is of this log is ended. Nodes with the features that the fleet says.
+    Adopt(Vec<Start>, BTreeMap<String, Vec<String>>),
     Start(Start),
     Stop {
         order: OrderId,
@@ -70,6 +72,10 @@ pub(super) struct Worker {
     pub(super) endpoints: Endpoints,
     pub(super) held: BTreeMap<JobId, Held>,
     pub(super) nodes: Nodes,
+    listings: Listings,
+    fair_share: FairShare,
+    /// What is said of leases whose jobs wait.
+    queued: Queued,
     /// Whether it is known what is to be found.
     adopted: bool,
     /// Whether nothing of this log was left at Slurm when it was last asked, and nothing was told since.
@@ -85,9 +91,10 @@ impl Worker {
         log: String,
         place: Place,
         inbox: Sender<Incoming>,
-        endpoints: Endpoints,
-    ) -> Self {
-        Self {
+        (endpoints, queued): (Endpoints, Queued),
+    ) -> std::io::Result<Self> {
+        let listings = Listings::new(&settings)?;
+        Ok(Self {
             settings,
             log,
             place,
@@ -95,11 +102,14 @@ impl Worker {
             endpoints,
             held: BTreeMap::new(),
             nodes: Nodes::default(),
+            listings,
+            fair_share: FairShare::default(),
+            queued,
             adopted: false,
             idle: false,
             silent: None,
             answers: channel(),
-        }
+        })
     }
 
     pub(super) fn run(mut self, told: &Receiver<Told>) {
@@ -123,7 +133,8 @@ impl Worker {
 
     fn take(&mut self, told: Told) {
         match told {
-            Told::Adopt(starts) => {
+            Told::Adopt(starts, features) => {
+                self.nodes.expect(features);
                 for start in starts {
                     self.hold(start);
                 }
@@ -164,7 +175,7 @@ impl Worker {
             ask,
             job: None,
             missed: 0,
-            hurried: None,
+            hurry: None,
         });
         let held = Held {
             order: start.order,
@@ -252,7 +263,7 @@ impl Worker {
 
     /// Whether Slurm has answered.
     fn look_at_nodes(&mut self) -> bool {
-        match self.nodes.look(Instant::now()) {
+        match self.nodes.look(Instant::now(), &mut self.listings) {
             Ok(changes) => {
                 for one in changes {
                     self.tell(one);
@@ -275,14 +286,15 @@ impl Worker {
         }
         self.idle &= self.held.is_empty();
         if self.idle || self.held.is_empty() && !self.adopted {
-            return;
+            return self.queued.set(BTreeMap::new());
         }
-        let words = ["--json", "--states=all"].map(String::from);
-        let listed = run("squeue", &words, "")
-            .and_then(|text| jobs(&text, &ours(&self.log)).map_err(Refused::No));
-        let listed = match listed {
+        let listed = match self.listings.jobs(&ours(&self.log)) {
             Ok(listed) => listed,
-            Err(refused) => return self.says(refused),
+            Err(refused) => {
+                // What waited is not known any more.
+                self.queued.set(BTreeMap::new());
+                return self.says(refused);
+            }
         };
         if self.silent.take().is_some() {
             eprintln_line("Slurm answers again");
@@ -306,6 +318,20 @@ impl Worker {
         for job in self.held.keys().copied().collect::<Vec<_>>() {
             self.reconcile(job, &listing);
         }
+        self.show_queued(&listing);
+    }
+
+    /// Shows what Slurm says of those that wait for it.
+    fn show_queued(&mut self, listing: &Listing) {
+        let mut all = BTreeMap::new();
+        for (lease, held) in &self.held {
+            if let Some(mut one) = held.queued(listing) {
+                let account = one.account.as_deref();
+                one.fair_share = account.and_then(|account| self.fair_share.of(account));
+                all.insert(lease.0, one);
+            }
+        }
+        self.queued.set(all);
     }
 
     /// Ends what nobody wants, such as jobs of a broker that is no more; whether there was something.
@@ -347,13 +373,6 @@ impl Worker {
     }
 }
 
-/// A line on the broker's standard error.
-fn eprintln_line(text: &str) {
-    use std::io::Write as _;
-    // Nobody is there to be told that it cannot be written.
-    let _ = writeln!(std::io::stderr(), "{text}");
-}
-
 /// Ends all jobs of a lease but these.
 pub(super) fn cancel(held: &Held, but: &[u64]) {
     let jobs = held.parts.iter().filter_map(|part| part.job);
@@ -368,9 +387,8 @@ pub(super) fn scancel(more: &[&str], job: u64) {
     let _ = run("scancel", &words, "");
 }
 
-/// When a requeued job starts: Slurm alone would wait for two minutes. Not at once, as a node's daemon refuses a job
-/// ("job credential revoked") in the second in which it ended the one before under the same number.
-pub(super) const SOON: &str = "StartTime=now+2";
+/// A requeued job starts at once: Slurm alone would wait for two minutes.
+pub(super) const NOW: &str = "StartTime=now";
 
 /// Sends a held job to other nodes; `false`: Slurm does not want that.
 fn released(job: u64, before: &Ask, now: &Ask, comment: &str) -> bool {
@@ -378,7 +396,7 @@ fn released(job: u64, before: &Ask, now: &Ask, comment: &str) -> bool {
         "update".to_owned(),
         format!("JobId={job}"),
         format!("ReqNodeList={}", now.nodes.join(",")),
-        SOON.to_owned(),
+        NOW.to_owned(),
         format!("Comment={comment}"),
     ];
     if before.gres() != now.gres() {

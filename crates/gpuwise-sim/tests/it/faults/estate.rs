@@ -71,6 +71,7 @@ fn geometry() -> MigGeometry {
 
 fn kind(name: &str, mig: Option<MigGeometry>) -> GpuKind {
     GpuKind {
+        features: Vec::new(),
         name: name.into(),
         memory_mib: Some(80_000),
         units: Some(132),

@@ -42,6 +42,7 @@ pub(super) fn run(context: &Context, flags: &Offers) -> anyhow::Result<Exit> {
     shown(&context.answering(AnswerName::LeaseOffers), &list, || {
         let mut table = Table::new(vec![
             Column::left("gpu", "GPU"),
+            Column::left("features", "Features"),
             Column::right("gpus", "GPUs"),
             Column::right("free", "Free"),
             Column::right("together", "On one node"),
@@ -52,6 +53,7 @@ pub(super) fn run(context: &Context, flags: &Offers) -> anyhow::Result<Exit> {
         for one in &list.items {
             table.push(vec![
                 Cell::text(one.gpu.clone()),
+                Cell::text(one.features.join(", ")),
                 Cell::number(f64::from(one.gpus)),
                 Cell::number(f64::from(one.free)),
                 Cell::number(f64::from(one.together)),

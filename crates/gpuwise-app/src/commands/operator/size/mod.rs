@@ -2,17 +2,24 @@
 
 mod objects;
 mod prices;
+mod question;
 
 use crate::commands::scale::emit;
-use crate::{app::App, catalogue, commands::plan, names, settings};
+use crate::{
+    app::App,
+    catalogue::{self, Loaded},
+    commands::plan,
+    names, settings,
+};
 use gpuwise_domain::{catalogue::Catalogue, deployment::Deployment};
 use gpuwise_k8s::{
     manifests,
     operator::{Sized, Sizer, WorkloadAsk},
-    resources::{Decided, ScaledBy, WorkloadScaling, WorkloadTraffic},
+    resources::{Decided, ScaledBy, WorkloadScaling},
 };
 use gpuwise_units::significant;
 use prices::Prices;
+use question::{candidates, flags, replicas, traffic};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -46,36 +53,72 @@ const LABEL: &str = "gpuwise.dev/workload";
 const GPU: &str = "gpuwise.dev/gpu";
 
 /// A plan that keeps the SLO on one GPU, and what it costs.
-struct Found {
-    planned: plan::Planned,
+pub(super) struct Found {
+    pub(super) planned: plan::Planned,
     /// Which of its deployments, counted from 1.
-    pick: u16,
+    pub(super) pick: u16,
     micros: Option<i64>,
+    /// As the plan was asked for it.
+    gpu: String,
+}
+
+impl Found {
+    pub(super) fn gpu(&self) -> &str {
+        &self.gpu
+    }
 }
 
 impl Planner {
-    fn sized(&self, ask: &WorkloadAsk) -> anyhow::Result<Sized> {
-        let loaded = catalogue::load(&self.app.overrides)?;
+    /// What `gpuwise plan` is asked for a workload on one GPU.
+    pub(super) fn settings(
+        ask: &WorkloadAsk,
+        gpu: &str,
+        pick: u16,
+        explain: bool,
+    ) -> anyhow::Result<settings::Plan> {
+        let mut words = flags(ask, gpu);
+        words.push(format!("--pick={pick}"));
+        words.extend(explain.then(|| "--explain".to_owned()));
+        settings::parse(words)
+    }
+
+    /// The plan of the GPU that is cheapest of those that keep the SLO.
+    pub(super) fn best(&self, ask: &WorkloadAsk, loaded: &Loaded) -> anyhow::Result<Found> {
         let products = by_name(&ask.products, &loaded.catalogue);
         let gpus = candidates(ask, &products, &loaded.catalogue)?;
         let prices = Prices::new(&loaded.catalogue, ask.prices.as_ref(), &products);
         let mut best: Option<Found> = None;
         for gpu in &gpus {
-            let settings: settings::Plan = settings::parse(flags(ask, gpu))?;
-            let planned = plan::plan(&self.app, &settings)?;
-            if let Some(found) = cheapest(planned, ask, &prices) {
+            let planned = plan::plan(&self.app, &Self::settings(ask, gpu, 1, false)?)?;
+            if let Some(found) = cheapest(planned, ask, (&prices, gpu)) {
                 let rank = |one: &Found| one.micros.unwrap_or(i64::MAX);
                 if best.as_ref().is_none_or(|known| rank(&found) < rank(known)) {
                     best = Some(found);
                 }
             }
         }
-        let best = best.ok_or_else(|| {
+        best.ok_or_else(|| {
             anyhow::anyhow!(
                 "no GPU of {} keeps the SLO; `gpuwise plan` with the same model and traffic says what is short",
                 gpus.join(", ")
             )
-        })?;
+        })
+    }
+
+    fn sized(&self, ask: &WorkloadAsk) -> anyhow::Result<Sized> {
+        let loaded = catalogue::load(&self.app.overrides)?;
+        self.sized_of(ask, &self.best(ask, &loaded)?, &loaded)
+    }
+
+    /// What a plan makes of a workload.
+    pub(super) fn sized_of(
+        &self,
+        ask: &WorkloadAsk,
+        best: &Found,
+        loaded: &Loaded,
+    ) -> anyhow::Result<Sized> {
+        let products = by_name(&ask.products, &loaded.catalogue);
+        let prices = Prices::new(&loaded.catalogue, ask.prices.as_ref(), &products);
         let deployment = best.planned.picked(best.pick)?;
         let replicas = replicas(ask, deployment);
         let mut objects = manifests::read(&best.planned.launch("k8s", best.pick)?)?;
@@ -159,85 +202,12 @@ pub(super) fn by_name(
     found
 }
 
-/// GPUs that it may be sized for.
-fn candidates(
-    ask: &WorkloadAsk,
-    products: &BTreeMap<String, Vec<String>>,
-    catalogue: &Catalogue,
-) -> anyhow::Result<Vec<String>> {
-    if let Some(pinned) = &ask.pinned {
-        return Ok(vec![pinned.gpu.clone()]);
-    }
-    let gpus: Vec<String> = if ask.spec.gpus.is_empty() {
-        products.keys().cloned().collect()
-    } else {
-        ask.spec.gpus.clone()
-    };
-    if gpus.is_empty() {
-        anyhow::bail!(
-            "no GPU of the cluster is in the catalogue: {}; name some in spec.gpus",
-            ask.products.iter().cloned().collect::<Vec<_>>().join(", ")
-        );
-    }
-    let same = |name: &str, gpu: &str| catalogue.gpu(name).is_some_and(|known| known.name == gpu);
-    let avoided = |name: &String| {
-        let mut whole = ask.avoided.iter().filter(|one| one.slice.is_none());
-        whole.any(|one| same(name, &one.gpu))
-    };
-    let left: Vec<String> = gpus.iter().filter(|name| !avoided(name)).cloned().collect();
-    if left.is_empty() {
-        anyhow::bail!(
-            "its SLO was missed on {}, the only GPUs that it may have; status.avoided says until when they are not tried again",
-            gpus.join(", ")
-        );
-    }
-    Ok(left)
-}
-
-/// The workload as flags of `gpuwise plan`, on one GPU.
-fn flags(ask: &WorkloadAsk, gpu: &str) -> Vec<String> {
-    let spec = &ask.spec;
-    let traffic = traffic(ask);
-    let mut all = vec![
-        spec.model.clone(),
-        format!("--rate={}", traffic.rate),
-        format!("--gpu={gpu}"),
-        "--top=20".to_owned(),
-    ];
-    if !ask.slices {
-        all.push("--no-slices".into());
-    }
-    let mut flag = |name: &str, value: Option<String>| {
-        all.extend(value.map(|value| format!("--{name}={value}")));
-    };
-    flag("isl", traffic.input_tokens.map(|tokens| tokens.to_string()));
-    flag(
-        "osl",
-        traffic.output_tokens.map(|tokens| tokens.to_string()),
-    );
-    flag("ttft", spec.slo.ttft.clone());
-    flag("tpot", spec.slo.tpot.clone());
-    flag("engine", spec.engine.clone());
-    all
-}
-
-/// For what it is sized: what was measured, what a decision was made for, or what its spec says.
-fn traffic(ask: &WorkloadAsk) -> &WorkloadTraffic {
-    let pinned = ask.pinned.as_ref().map(|pinned| &pinned.traffic);
-    let known = ask.traffic.as_ref().or(pinned);
-    known
-        .filter(|traffic| !traffic.rate.is_empty())
-        .unwrap_or(&ask.spec.traffic)
-}
-
-fn replicas(ask: &WorkloadAsk, deployment: &Deployment) -> i32 {
-    let planned = || i32::try_from(deployment.layout.replicas).unwrap_or(i32::MAX);
-    let pinned = ask.pinned.as_ref().map(|pinned| pinned.replicas);
-    ask.spec.replicas.or(pinned).unwrap_or_else(planned)
-}
-
 /// The cheapest deployment of a plan that may be taken; of a pinned one that which it was.
-fn cheapest(planned: plan::Planned, ask: &WorkloadAsk, prices: &Prices) -> Option<Found> {
+fn cheapest(
+    planned: plan::Planned,
+    ask: &WorkloadAsk,
+    (prices, gpu): (&Prices, &str),
+) -> Option<Found> {
     if !planned.feasible() {
         return None;
     }
@@ -267,6 +237,7 @@ fn cheapest(planned: plan::Planned, ask: &WorkloadAsk, prices: &Prices) -> Optio
         planned,
         pick,
         micros,
+        gpu: gpu.to_owned(),
     })
 }
 

@@ -1,0 +1,23 @@
+//! Leases whose jobs wait at the system that runs them: what that says of them.
+
+use gpuwise_wire::broker::QueuedAnswer;
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, PoisonError, RwLock},
+};
+
+/// By the number of the lease. Written by an executor at every look, read by whoever answers.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Queued(Arc<RwLock<BTreeMap<u32, QueuedAnswer>>>);
+
+impl Queued {
+    /// These wait, and nobody else.
+    pub(crate) fn set(&self, all: BTreeMap<u32, QueuedAnswer>) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = all;
+    }
+
+    pub(crate) fn of(&self, lease: u32) -> Option<QueuedAnswer> {
+        let all = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        all.get(&lease).cloned()
+    }
+}

@@ -1,0 +1,54 @@
+//! Who holds GPUs of a cluster of Kubernetes.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// Who holds GPUs of a cluster, who waits for some, and what that costs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ClusterTopAnswer {
+    /// Whole GPUs and devices of the cluster; parts that are resources of their own are not counted.
+    pub gpus: u64,
+    /// Of them: those that somebody holds.
+    pub held: u64,
+    /// Of them: what pods without a node wait for.
+    pub waits: u64,
+    /// What is held costs an hour, with its currency; left out: there is no price book, or some of it has no price in
+    /// it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub per_hour: Option<String>,
+    pub nodes: Vec<ClusterNodeUsage>,
+    pub workloads: Vec<ClusterWorkloadUsage>,
+}
+
+/// What a node has of one kind of GPU, or of parts of them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ClusterNodeUsage {
+    pub node: String,
+    /// As the node is labelled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub product: Option<String>,
+    /// A resource such as `nvidia.com/gpu`; `devices`: GPUs by Dynamic Resource Allocation.
+    pub resource: String,
+    pub has: u64,
+    pub held: u64,
+    pub free: u64,
+    /// Whether it is ready, and not cordoned.
+    pub open: bool,
+}
+
+/// What a workload holds of one kind of GPU, and waits for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ClusterWorkloadUsage {
+    pub namespace: String,
+    /// `Deployment`, `Job`; `Pod`: one that nothing made.
+    pub kind: String,
+    pub name: String,
+    pub resource: String,
+    pub pods: u64,
+    pub held: u64,
+    /// By pods without a node.
+    pub waits: u64,
+    /// What it holds costs an hour, with its currency; left out: some of it has no price, or is a part of a GPU.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub per_hour: Option<String>,
+}
