@@ -26,7 +26,7 @@ fn percent(share: f64) -> Cell {
 }
 
 fn bytes(count: u64) -> Cell {
-    Cell::new(Bytes(count).to_string(), count)
+    Cell::new(Bytes::new(count).to_string(), count)
 }
 
 pub(super) fn table(done: &[Done], written: &str) -> Table {
