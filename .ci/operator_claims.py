@@ -107,6 +107,8 @@ def quota(cluster):
     spec = {"namespaces": ["team"], "gpus": 1, "borrowing": 0}
     given = json.dumps({"apiVersion": "gpuwise.dev/v1alpha1", "kind": "GpuQuota", "metadata": {"name": "team"}, "spec": spec})
     cluster.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", given=given)
+    # Pods that the operator hears of before the quota would be placed without it.
+    until("the quota is seen", 30, lambda: cluster.field("gpuquota", "team", ".status.used") == "0" or cluster.field("gpuquota", "team", ".status"))
     create(cluster, [claims(f"whole-{at}", "whole") for at in range(2)])
     until("one is bound", 60, lambda: len(bound(cluster)) == 1 or bound(cluster))
     rest = next(name for name in listed(cluster) if name not in bound(cluster))

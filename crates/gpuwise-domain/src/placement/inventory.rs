@@ -84,6 +84,17 @@ impl GpuKind {
         }
     }
 
+    /// Names of kinds, each once and in their order: those that differ in their nodes' features have one.
+    pub fn names<'a>(kinds: impl IntoIterator<Item = &'a Self>) -> Vec<&'a str> {
+        let mut names: Vec<&str> = Vec::new();
+        for kind in kinds {
+            if !names.contains(&kind.name.as_str()) {
+                names.push(&kind.name);
+            }
+        }
+        names
+    }
+
     /// Whether its nodes have all of these features.
     pub fn has_features(&self, features: &[String]) -> bool {
         features.iter().all(|one| self.features.contains(one))

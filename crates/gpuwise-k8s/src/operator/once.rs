@@ -100,11 +100,7 @@ fn asked(object: Object<GpuWorkloadSpec>, state: &State) -> Asked {
     let status: GpuWorkloadStatus = status.unwrap_or_default();
     let now = Timestamp::now();
     let mut avoided = status.avoided;
-    avoided.retain(|one| {
-        one.until
-            .parse::<Timestamp>()
-            .is_ok_and(|until| until > now)
-    });
+    avoided.retain(|one| one.holds(now));
     Asked {
         ask: WorkloadAsk {
             namespace: object.metadata.namespace.unwrap_or_default(),

@@ -1,7 +1,7 @@
 //! What of the cluster workloads are served by: how far that is, and what it costs.
 
 use super::{
-    seen::State,
+    seen::{PLAN, State},
     watches::{Own, SERVED},
     workloads::PriceBook,
 };
@@ -12,9 +12,6 @@ use crate::{
 };
 use kube::api::DynamicObject;
 use std::sync::Arc;
-
-/// The plan that an object was last written by.
-const PLAN: &str = "gpuwise.dev/plan";
 
 impl State {
     /// What an hour of GPUs costs here, where a price book says it.

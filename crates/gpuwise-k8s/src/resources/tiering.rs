@@ -1,6 +1,7 @@
 //! What of a workload follows what is measured: its replicas, and its GPU.
 
 use super::Decided;
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -143,6 +144,11 @@ pub struct Avoided {
 }
 
 impl Avoided {
+    /// Whether it is still not taken; what is no time is none.
+    pub fn holds(&self, now: Timestamp) -> bool {
+        self.until.parse().is_ok_and(|until: Timestamp| until > now)
+    }
+
     /// Whether a decision is what is avoided.
     pub fn names(&self, decided: &Decided) -> bool {
         self.gpu == decided.gpu && self.slice == decided.slice

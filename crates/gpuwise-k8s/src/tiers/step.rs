@@ -159,13 +159,8 @@ pub fn back(
     };
     if let Some(failed) = status.decision.replace(previous) {
         let until = now.checked_add(limits.avoid).unwrap_or(Timestamp::MAX);
-        status.avoided.retain(|one| {
-            let past = one
-                .until
-                .parse::<Timestamp>()
-                .is_ok_and(|until| until <= now);
-            !past && !one.names(&failed)
-        });
+        let stays = |one: &Avoided| one.holds(now) && !one.names(&failed);
+        status.avoided.retain(stays);
         // The oldest give way: the schema has room for so many.
         while status.avoided.len() >= 64 {
             status.avoided.remove(0);

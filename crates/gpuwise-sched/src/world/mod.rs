@@ -275,17 +275,6 @@ impl World {
         &self.kinds
     }
 
-    /// Names of its kinds, each once: kinds that differ in their nodes' features have one.
-    pub fn kind_names(&self) -> Vec<&str> {
-        let mut names: Vec<&str> = Vec::new();
-        for kind in self.kinds() {
-            if !names.contains(&kind.name.as_str()) {
-                names.push(&kind.name);
-            }
-        }
-        names
-    }
-
     pub fn kind(&self, id: KindId) -> Option<&GpuKind> {
         self.kinds.get(id.index())
     }

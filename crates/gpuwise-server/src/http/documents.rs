@@ -2,7 +2,7 @@
 
 use super::Problem;
 use gpuwise_broker::{Broker, Lease, LeaseState, exact};
-use gpuwise_domain::placement::{Assignment, GpuId, Health, Home, Part, PoolId, Queue};
+use gpuwise_domain::placement::{Assignment, GpuId, GpuKind, Health, Home, Part, PoolId, Queue};
 use gpuwise_sched::{
     queues::milli_of,
     world::{Link, NodeState, Tenancy, World},
@@ -109,17 +109,11 @@ pub(crate) fn quotas(world: &World, queue: &Queue) -> Vec<QuotaAsk> {
     let gpus = |milli: u64| milli as f64 / 1000.0;
     let each = queue.quotas.iter().map(|quota| {
         let kinds = quota.kinds.iter().filter_map(|kind| world.kind(kind));
-        let mut names: Vec<&str> = Vec::new();
-        for kind in kinds {
-            // Kinds that differ in their nodes' features have one name.
-            if !names.contains(&kind.name.as_str()) {
-                names.push(&kind.name);
-            }
-        }
+        let names = GpuKind::names(kinds);
         let nominal = gpus(quota.nominal_milli);
         QuotaAsk {
             gpus: match names.as_slice() {
-                names if names.len() == world.kind_names().len() => format!("{nominal}"),
+                names if names.len() == GpuKind::names(world.kinds()).len() => format!("{nominal}"),
                 names => format!("{nominal}x{}", names.join("|")),
             },
             borrow: quota.borrowing_milli.map(gpus),

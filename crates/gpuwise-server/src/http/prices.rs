@@ -11,6 +11,7 @@ use crate::message::Command;
 use axum::{http::StatusCode, response::Response};
 use gpuwise_account::prices::{Part, PriceEntry};
 use gpuwise_broker::{Broker, exact};
+use gpuwise_domain::placement::GpuKind;
 use gpuwise_units::{Money, Nanoseconds};
 use gpuwise_wire::broker::{PriceAnswer, PriceAsk, PriceDocument, PriceList};
 
@@ -128,7 +129,7 @@ fn thousandths(text: &str) -> Result<u32, Problem> {
 
 /// The one kind of GPU of the fleet that is meant.
 fn kind(broker: &Broker, text: &str) -> Result<String, Problem> {
-    let all = broker.world().kind_names();
+    let all = GpuKind::names(broker.world().kinds());
     let names = || all.iter().copied();
     if let Some(name) = names().find(|name| name.eq_ignore_ascii_case(text)) {
         return Ok(name.to_owned());

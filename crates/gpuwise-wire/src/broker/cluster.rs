@@ -8,10 +8,10 @@ use utoipa::ToSchema;
 pub struct ClusterTopAnswer {
     /// Whole GPUs and devices of the cluster; parts that are resources of their own are not counted.
     pub gpus: u64,
-    /// Of them: those that somebody holds.
+    /// Of them: those that pods hold.
     pub held: u64,
-    /// Of them: what pods without a node wait for.
-    pub waits: u64,
+    /// What pods without a node ask for.
+    pub pending: u64,
     /// What is held costs an hour, with its currency; left out: there is no price book, or some of it has no price in
     /// it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -29,11 +29,11 @@ pub struct ClusterNodeUsage {
     pub product: Option<String>,
     /// A resource such as `nvidia.com/gpu`; `devices`: GPUs by Dynamic Resource Allocation.
     pub resource: String,
-    pub has: u64,
+    pub allocatable: u64,
     pub held: u64,
     pub free: u64,
     /// Whether it is ready, and not cordoned.
-    pub open: bool,
+    pub schedulable: bool,
 }
 
 /// What a workload holds of one kind of GPU, and waits for.
@@ -46,8 +46,8 @@ pub struct ClusterWorkloadUsage {
     pub resource: String,
     pub pods: u64,
     pub held: u64,
-    /// By pods without a node.
-    pub waits: u64,
+    /// Asked for by pods without a node.
+    pub pending: u64,
     /// What it holds costs an hour, with its currency; left out: some of it has no price, or is a part of a GPU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub per_hour: Option<String>,

@@ -91,10 +91,14 @@ fn what_is_started_often_starts_from_host_memory_and_what_is_not_does_without() 
     daemon.json(&["tenant", "create", "vision"]);
     let often = service(&daemon, "often", &["--weights-size", "60GB"]);
     let seldom = service(&daemon, "seldom", &["--weights-size", "60GB"]);
-    until("it starts from host memory", || {
-        let seen = start(&shown(&daemon, &often), "weights in host memory")
-            .and_then(|one| one["seen"].as_u64());
-        seen >= Some(3)
+    // What was stated is 75 s in the median, two minutes nine times of ten: it is learned that these are shorter. A
+    // machine that is busy for a moment is late by a minute of this time, so that it may take more than three.
+    until("it starts from host memory, and sooner than stated", || {
+        let scaling = shown(&daemon, &often);
+        let Some(seen) = start(&scaling, "weights in host memory") else {
+            return false;
+        };
+        seen["seen"].as_u64() >= Some(3) && seen["median"].as_f64() < Some(75.0)
     });
     let scaling = shown(&daemon, &often);
     let resident = &scaling["weights"][0];
@@ -104,12 +108,6 @@ fn what_is_started_often_starts_from_host_memory_and_what_is_not_does_without() 
     );
     let reason = resident["reason"].as_str().expect("a reason");
     assert!(reason.contains("s a GB of 60.0 GB"), "{reason}");
-    let median = |from| {
-        let one = start(&scaling, from).unwrap_or(&Value::Null);
-        one["median"].as_f64()
-    };
-    // What was stated is 75 s in the median, two minutes nine times of ten: it is learned that these are shorter.
-    assert!(median("weights in host memory") < Some(75.0), "{scaling}");
     // Both do not fit into 100 GB.
     assert_eq!(shown(&daemon, &seldom)["weights"], Value::Null);
     let text = daemon

@@ -1,6 +1,9 @@
 //! `gpuwise operator plan`.
 
-use super::{ClusterFlags, Context, Exit, size::Planner};
+use super::{
+    ClusterFlags, Context, Exit,
+    size::{Infeasible, Planner},
+};
 use crate::{
     app::Format, catalogue, commands::plan::show_of, error::Problem, progress, schemas::AnswerName,
 };
@@ -51,10 +54,11 @@ pub(super) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
     let loaded = catalogue::load(&context.app.overrides)?;
     let found = match planner.best(ask, &loaded) {
         Ok(found) => found,
-        Err(error) => {
-            progress::say(&format!("GpuWorkload {}: {error:#}", named(ask)));
+        Err(error) if error.is::<Infeasible>() => {
+            progress::say(&format!("GpuWorkload {}: {error}", named(ask)));
             return Ok(Exit::No);
         }
+        Err(error) => return Err(error.context(format!("GpuWorkload {}", named(ask)))),
     };
     if context.form.format == Format::Table {
         let now = planner.sized_of(ask, &found, &loaded)?.decided;

@@ -65,8 +65,8 @@ fn answer(inventory: &Inventory, book: &PriceBook, flags: &Flags) -> ClusterTopA
         let counted = nodes.iter().filter(|one| whole(&one.what)).map(number);
         counted.fold(0, u64::saturating_add)
     };
-    let waits = workloads.iter().filter(|one| whole(&one.what));
-    let waits = waits.map(|one| one.waits).fold(0, u64::saturating_add);
+    let pending = workloads.iter().filter(|one| whole(&one.what));
+    let pending = pending.map(|one| one.waits).fold(0, u64::saturating_add);
     let each = workloads.iter().map(|one| one.per_hour);
     let per_hour = each.reduce(|all, one| all.zip(one).and_then(|(a, b)| a.checked_add(b)));
     if let Some(namespace) = &flags.namespace {
@@ -75,7 +75,7 @@ fn answer(inventory: &Inventory, book: &PriceBook, flags: &Flags) -> ClusterTopA
     ClusterTopAnswer {
         gpus: sum(|one| one.has),
         held: sum(|one| one.held),
-        waits,
+        pending,
         per_hour: per_hour.flatten().and_then(|micros| exact(micros, book)),
         nodes: nodes.into_iter().map(node).collect(),
         workloads: workloads
@@ -91,9 +91,9 @@ fn node(one: NodeUsage) -> ClusterNodeUsage {
         node: one.node,
         product: one.product,
         resource: one.what,
-        has: one.has,
+        allocatable: one.has,
         held: one.held,
-        open: one.open,
+        schedulable: one.open,
     }
 }
 
@@ -105,7 +105,7 @@ fn workload(one: WorkloadUsage, book: &PriceBook) -> ClusterWorkloadUsage {
         resource: one.what,
         pods: one.pods,
         held: one.held,
-        waits: one.waits,
+        pending: one.waits,
         per_hour: one.per_hour.and_then(|micros| exact(micros, book)),
     }
 }
@@ -117,8 +117,8 @@ fn show(context: &Context, seen: &ClusterTopAnswer) -> anyhow::Result<()> {
             let cost = seen.per_hour.as_deref().map(money);
             let cost = cost.map_or(String::new(), |cost| format!("  {}/h", cost.shown()));
             context.data(&format!(
-                "GPUs {} of {} held, {} waited for{cost}\n\n",
-                seen.held, seen.gpus, seen.waits
+                "GPUs {} of {} held, {} pending{cost}\n\n",
+                seen.held, seen.gpus, seen.pending
             ))?;
             context.table(&nodes(seen))?;
             context.data("\n")?;
@@ -141,7 +141,7 @@ fn nodes(seen: &ClusterTopAnswer) -> Table {
         Column::left("node", "Node"),
         Column::left("product", "Product"),
         Column::left("resource", "Resource"),
-        Column::right("has", "Has"),
+        Column::right("allocatable", "Allocatable"),
         Column::right("held", "Held"),
         Column::right("free", "Free"),
         Column::left("state", "State"),
@@ -152,10 +152,14 @@ fn nodes(seen: &ClusterTopAnswer) -> Table {
             Cell::text(one.node.clone()),
             Cell::of(one.product.as_deref(), Cell::text),
             Cell::text(one.resource.clone()),
-            Cell::count(one.has),
+            Cell::count(one.allocatable),
             Cell::count(one.held),
             Cell::count(one.free),
-            Cell::text(if one.open { "open" } else { "closed" }),
+            Cell::text(if one.schedulable {
+                "schedulable"
+            } else {
+                "unschedulable"
+            }),
         ]);
     }
     table
@@ -168,7 +172,7 @@ fn workloads(seen: &ClusterTopAnswer) -> Table {
         Column::left("resource", "Resource"),
         Column::right("pods", "Pods"),
         Column::right("held", "Held"),
-        Column::right("waits", "Waits"),
+        Column::right("pending", "Pending"),
         Column::right("per_hour", "Cost").unit("/h"),
     ])
     .when_empty("nobody asks for GPUs");
@@ -179,7 +183,7 @@ fn workloads(seen: &ClusterTopAnswer) -> Table {
             Cell::text(one.resource.clone()),
             Cell::count(one.pods),
             Cell::count(one.held),
-            Cell::count(one.waits),
+            Cell::count(one.pending),
             Cell::of(one.per_hour.as_deref(), money),
         ]);
     }

@@ -2,6 +2,7 @@
 
 use super::super::{
     lead::Term,
+    seen::PLAN,
     traces::carried,
     writes::{Writer, Wrote},
 };
@@ -16,9 +17,6 @@ use kube::{
     core::{ApiResource, GroupVersionKind},
 };
 use serde_json::{Value, json};
-
-/// The plan that an object was last written by.
-pub(super) const PLAN: &str = "gpuwise.dev/plan";
 
 /// Who a Deployment's replicas belong to once a workload no longer says how many there are.
 const KEEPER: &str = "gpuwise-replicas";

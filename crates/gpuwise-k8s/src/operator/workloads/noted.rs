@@ -14,7 +14,6 @@ use serde_json::Value;
 pub(super) const STATE: &str = "gpuwise.dev/tier-state";
 /// The same in words.
 pub(super) const SAID: &str = "gpuwise.dev/tier-reason";
-pub(super) const PLAN: &str = "gpuwise.dev/plan";
 
 /// What is kept of a Deployment beside what is kept of a GpuWorkload: how to go back.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

@@ -57,10 +57,7 @@ impl Step<'_> {
         let pause = limits(self.one).avoid;
         let since = kept.moved.parse::<Timestamp>();
         let lately = since.is_ok_and(|since| self.now.duration_since(since) < pause);
-        let failed = |one: &Avoided| {
-            let until = one.until.parse::<Timestamp>();
-            one.gpu == title && until.is_ok_and(|until| until > self.now)
-        };
+        let failed = |one: &Avoided| one.gpu == title && one.holds(self.now);
         lately || kept.status.avoided.iter().any(failed)
     }
 

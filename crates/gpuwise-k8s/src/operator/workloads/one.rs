@@ -184,9 +184,8 @@ impl One {
     }
 
     pub(super) fn avoided(&self, now: Timestamp) -> Vec<Avoided> {
-        let holds = |until: &str| until.parse::<Timestamp>().is_ok_and(|until| until > now);
         let all = self.status.avoided.iter();
-        all.filter(|one| holds(&one.until)).cloned().collect()
+        all.filter(|one| one.holds(now)).cloned().collect()
     }
 
     /// What it costs an hour as it was decided, in millionths.

@@ -4,12 +4,13 @@
 use super::{
     super::{
         meter::Measured,
+        seen::PLAN,
         served::is_rolled_out,
         watches::{Own, TIERED},
         writes::Wrote,
     },
     Audited, Hands,
-    noted::{Kept, PLAN, SAID, STATE, kept, limits},
+    noted::{Kept, SAID, STATE, kept, limits},
     say::event_of,
 };
 use crate::{

@@ -306,12 +306,7 @@ pub fn read_ask(
         .template(&table)
         .map_err(|(field, problem)| (field.to_owned(), problem))?;
     if let Some(other) = build.kinds.finish().get(kinds.len()) {
-        let mut names: Vec<&str> = Vec::new();
-        for kind in kinds {
-            if !names.contains(&kind.name.as_str()) {
-                names.push(&kind.name);
-            }
-        }
+        let names = GpuKind::names(kinds);
         let what = format!(
             "the fleet has no {}; it has {}",
             other.name,

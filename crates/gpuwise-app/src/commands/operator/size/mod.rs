@@ -21,9 +21,22 @@ use gpuwise_units::significant;
 use prices::Prices;
 use question::{candidates, flags, replicas, traffic};
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, error::Error, fmt};
 
+#[cfg(feature = "bench")]
 pub(super) use prices::book;
+
+/// Why a workload that could be read has no plan: no GPU that it may have keeps its SLO.
+#[derive(Debug)]
+pub(super) struct Infeasible(String);
+
+impl fmt::Display for Infeasible {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Error for Infeasible {}
 
 /// Plans with the catalogue of this machine.
 pub(super) struct Planner {
@@ -83,6 +96,9 @@ impl Planner {
     }
 
     /// The plan of the GPU that is cheapest of those that keep the SLO.
+    ///
+    /// # Errors
+    /// [`Infeasible`] where none does; else what of the workload, or of the cluster's GPUs, cannot be read.
     pub(super) fn best(&self, ask: &WorkloadAsk, loaded: &Loaded) -> anyhow::Result<Found> {
         let products = by_name(&ask.products, &loaded.catalogue);
         let gpus = candidates(ask, &products, &loaded.catalogue)?;
@@ -98,10 +114,11 @@ impl Planner {
             }
         }
         best.ok_or_else(|| {
-            anyhow::anyhow!(
+            let what = format!(
                 "no GPU of {} keeps the SLO; `gpuwise plan` with the same model and traffic says what is short",
                 gpus.join(", ")
-            )
+            );
+            Infeasible(what).into()
         })
     }
 

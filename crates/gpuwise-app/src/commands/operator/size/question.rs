@@ -1,5 +1,6 @@
 //! What `gpuwise plan` is asked for a workload.
 
+use super::Infeasible;
 use gpuwise_domain::{catalogue::Catalogue, deployment::Deployment};
 use gpuwise_k8s::{operator::WorkloadAsk, resources::WorkloadTraffic};
 use std::collections::BTreeMap;
@@ -31,10 +32,11 @@ pub(super) fn candidates(
     };
     let left: Vec<String> = gpus.iter().filter(|name| !avoided(name)).cloned().collect();
     if left.is_empty() {
-        anyhow::bail!(
+        let what = format!(
             "its SLO was missed on {}, the only GPUs that it may have; status.avoided says until when they are not tried again",
             gpus.join(", ")
         );
+        return Err(Infeasible(what).into());
     }
     Ok(left)
 }
