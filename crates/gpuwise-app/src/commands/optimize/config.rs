@@ -8,7 +8,7 @@ use std::{collections::BTreeMap, fs, path::Path};
 
 const CONFIG: &str = "config.json";
 
-/// A configuration whose weights were not quantized before.
+/// What the model is.
 pub(super) fn read(directory: &Path) -> anyhow::Result<Value> {
     let path = directory.join(CONFIG);
     let text = fs::read_to_string(&path).map_err(|error| {
@@ -18,24 +18,27 @@ pub(super) fn read(directory: &Path) -> anyhow::Result<Value> {
     })?;
     let config: Value = serde_json::from_str(&text)
         .map_err(|error| Problem::new(format!("{}: not JSON", path.display())).because(error))?;
-    let before = config
-        .get("quantization_config")
-        .or_else(|| config.pointer("/text_config/quantization_config"));
-    if let Some(before) = before {
-        let method = before.get("quant_method").and_then(Value::as_str);
-        let what = format!(
-            "{}: its weights are quantized already ({})",
-            path.display(),
-            method.unwrap_or("quantization_config is there")
-        );
-        return Err(Problem::new(what)
-            .hint("take the model that it was made from")
-            .into());
-    }
     if !config.is_object() {
         return Err(Problem::new(format!("{}: expected an object", path.display())).into());
     }
     Ok(config)
+}
+
+/// Refuses weights that were quantized before.
+pub(super) fn not_quantized(config: &Value, directory: &Path) -> anyhow::Result<()> {
+    let before = config
+        .get("quantization_config")
+        .or_else(|| config.pointer("/text_config/quantization_config"));
+    let Some(before) = before else { return Ok(()) };
+    let method = before.get("quant_method").and_then(Value::as_str);
+    let what = format!(
+        "{}: its weights are quantized already ({})",
+        directory.join(CONFIG).display(),
+        method.unwrap_or("quantization_config is there")
+    );
+    Err(Problem::new(what)
+        .hint("take the model that it was made from; --to bf16 makes plain numbers of them, which does not bring back what was lost")
+        .into())
 }
 
 fn strategy(strategy: Strategy) -> Value {
@@ -58,18 +61,15 @@ fn merged(mut one: Value, other: &Value) -> Value {
 
 /// What `quantization_config` says, as `compressed-tensors` has it; `kept`: linear layers that stay.
 pub(super) fn quantization(chosen: &Chosen, kept: &[String]) -> Value {
-    let numbers = |bits: u32, kind: &str, symmetric: bool| {
-        json!({"num_bits": bits, "type": kind, "symmetric": symmetric, "dynamic": false})
-    };
-    let token = |kind: &str| {
-        json!({"num_bits": 8, "type": kind, "symmetric": true, "dynamic": true, "strategy": "token"})
-    };
+    let numbers = |bits: u32, kind: &str, symmetric: bool| json!({"num_bits": bits, "type": kind, "symmetric": symmetric, "dynamic": false});
+    let token = |kind: &str| json!({"num_bits": 8, "type": kind, "symmetric": true, "dynamic": true, "strategy": "token"});
     let (format, weights, activations) = match chosen.scheme {
         Scheme::Fp8(how) => {
             let activations = match how {
-                Strategy::Block(_, width) => {
-                    merged(token("float"), &json!({"strategy": "group", "group_size": width}))
-                }
+                Strategy::Block(_, width) => merged(
+                    token("float"),
+                    &json!({"strategy": "group", "group_size": width}),
+                ),
                 _ => token("float"),
             };
             let weights = merged(numbers(8, "float", true), &strategy(how));
@@ -89,11 +89,19 @@ pub(super) fn quantization(chosen: &Chosen, kept: &[String]) -> Value {
         }
         Scheme::Nvfp4 => {
             let own = json!({"strategy": "tensor_group", "group_size": 16, "scale_dtype": "torch.float8_e4m3fn"});
-            ("nvfp4-pack-quantized", merged(numbers(4, "float", true), &own), None)
+            (
+                "nvfp4-pack-quantized",
+                merged(numbers(4, "float", true), &own),
+                None,
+            )
         }
         Scheme::Mxfp4 => {
             let own = json!({"strategy": "group", "group_size": 32, "scale_dtype": "torch.uint8"});
-            ("mxfp4-pack-quantized", merged(numbers(4, "float", true), &own), None)
+            (
+                "mxfp4-pack-quantized",
+                merged(numbers(4, "float", true), &own),
+                None,
+            )
         }
     };
     json!({

@@ -18,7 +18,11 @@ struct Kind {
 }
 
 fn error(lost: f64, power: f64) -> f64 {
-    if power == 0.0 { 0.0 } else { (lost / power).sqrt() }
+    if power == 0.0 {
+        0.0
+    } else {
+        (lost / power).sqrt()
+    }
 }
 
 fn percent(share: f64) -> Cell {
@@ -75,7 +79,30 @@ pub(super) fn table(done: &[Done], written: &str) -> Table {
             error(worst.lost, worst.power) * 100.0
         ));
     }
-    table.footnote(format!("written: {written}; the quality that is left was not measured"));
+    table.footnote(format!(
+        "written: {written}; the quality that is left was not measured"
+    ));
+    table
+}
+
+/// What became of weights that are plain numbers again.
+pub(super) fn table_of_plain(done: &[Done], written: &str) -> Table {
+    let mut table = Table::new(vec![
+        Column::left("layers", "layers"),
+        Column::right("tensors", "tensors"),
+        Column::right("after", "after"),
+    ]);
+    for (name, quantized) in [("quantized before", true), ("as they were", false)] {
+        let these = || done.iter().filter(|one| one.kept.is_none() == quantized);
+        table.push(vec![
+            Cell::text(name),
+            Cell::count(these().count() as u64),
+            bytes(these().map(|one| one.bytes_after).sum()),
+        ]);
+    }
+    table.footnote(format!(
+        "written: {written}; what was lost before stays lost"
+    ));
     table
 }
 
