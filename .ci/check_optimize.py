@@ -181,6 +181,20 @@ def planned(binary, model, *flags):
     return first["weights"], first["memory"]["weight_bytes"], first["figures"]["tpot_seconds"]["value"], said
 
 
+def check_fused(form, written):
+    """vLLM takes the largest scale of layers that it makes one of: all of one must have the same."""
+    scales = {}
+    for name, one in tensors(written).items():
+        layer, part = name.rsplit(".", 1)
+        if part == "weight_global_scale":
+            block, last = layer.rsplit(".", 1)
+            one_of = {"q_proj": "qkv", "k_proj": "qkv", "v_proj": "qkv", "gate_proj": "gate_up", "up_proj": "gate_up"}
+            scales.setdefault((block, one_of.get(last, last)), []).append(one.item())
+    hold(len(scales) == 12, "%s: %d scales of matrices" % (form.name, len(scales)))
+    for matrix, each in scales.items():
+        hold(len(set(each)) == 1, "%s: %s has scales %s" % (form.name, matrix, each))
+
+
 def check_plan(binary, form, written, model):
     expected, there = planned(binary, model, "--precision", form.plan), planned(binary, written)
     hold(there[0] == form.plan, "%s: plan reads %s" % (form.name, there[0]))
@@ -214,10 +228,13 @@ def main():
             for kind in {name.split(".")[-2] for name in errors}:
                 worst = max(error.item() for name, error in errors.items() if name.split(".")[-2] == kind)
                 said = rows[kind]["worst"]
-                hold(abs(said / worst - 1) < 0.01, "%s: error of %s is %.5f, printed %.5f" % (form.name, kind, worst, said))
+                # Products of packed integers are rounded to BF16 by who reads them, which the printed error leaves out.
+                hold(abs(said - worst) < 0.01 * worst + 3e-4, "%s: error of %s is %.5f, printed %.5f" % (form.name, kind, worst, said))
             check_quality(form, written, text, was, "weights")
             if form.served is not None:
                 check_quality(form, written, text, was, "served")
+            if form.name == "nvfp4":
+                check_fused(form, written)
             if form.plan:
                 check_plan(binary, form, written, model)
         print("forms: %.0f s" % (time.monotonic() - started), flush=True)

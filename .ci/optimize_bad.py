@@ -207,7 +207,7 @@ def check_room(binary, model, folder, clean, hold):
     """No room in the middle: finished files stay, and the second run is as if nothing had been."""
     def limited():
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (550_000, resource.RLIM_INFINITY))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, resource.RLIM_INFINITY))
     out = folder / "limited"
     done = optimize(binary, model, out, preexec_fn=limited, restore_signals=False)
     ended_as_it_should(hold, "a limit of file sizes", done, [partial(out).name], out)

@@ -3,12 +3,17 @@
 use crate::{error::Problem, model};
 use anyhow::Context as _;
 use gpuwise_read::safetensors::{self, Place};
+use serde::Deserialize;
 use std::{
-    fs::File,
+    collections::BTreeMap,
+    fs::{self, File},
     io::{Read as _, Seek as _, SeekFrom},
     path::{Path, PathBuf},
+    time::{Duration, UNIX_EPOCH},
 };
 
+/// Which file holds which tensor, where there are several.
+pub(super) const INDEX: &str = "model.safetensors.index.json";
 /// Bytes before the header, which give its length.
 const LENGTH_BYTES: u64 = 8;
 
@@ -23,6 +28,8 @@ pub(super) struct Shard {
     pub(super) data: u64,
     /// Bytes in all.
     pub(super) length: u64,
+    /// When it changed last, since 1970; `None` where the file system does not say.
+    pub(super) changed: Option<Duration>,
 }
 
 impl Shard {
@@ -30,7 +37,10 @@ impl Shard {
         let named = path.display().to_string();
         let unreadable = |error| Problem::new(format!("cannot read {named}")).because(error);
         let mut file = File::open(&path).map_err(unreadable)?;
-        let length = file.metadata().map_err(unreadable)?.len();
+        let metadata = file.metadata().map_err(unreadable)?;
+        let length = metadata.len();
+        let changed = metadata.modified().ok();
+        let changed = changed.and_then(|time| time.duration_since(UNIX_EPOCH).ok());
         let mut first = [0; LENGTH_BYTES as usize];
         file.read_exact(&mut first).map_err(unreadable)?;
         let span = safetensors::header_span(first, length).with_context(|| named.clone())?;
@@ -50,6 +60,7 @@ impl Shard {
             tensors,
             data,
             length,
+            changed,
         })
     }
 }
@@ -57,7 +68,56 @@ impl Shard {
 /// Files of a model in their order.
 pub(super) fn shards(directory: &Path) -> anyhow::Result<Vec<Shard>> {
     let files = model::safetensors_of(directory)?;
-    files.into_iter().map(Shard::open).collect()
+    let shards = files
+        .into_iter()
+        .map(Shard::open)
+        .collect::<anyhow::Result<Vec<_>>>()?;
+    let mut lies: BTreeMap<&str, &Shard> = BTreeMap::new();
+    for shard in &shards {
+        for tensor in &shard.tensors {
+            if let Some(other) = lies.insert(&tensor.name, shard) {
+                return Err(Problem::new(format!(
+                    "tensor `{}` is in {} and in {}",
+                    tensor.name, other.name, shard.name
+                ))
+                .hint("files of two models may be mixed: fetch the model again")
+                .into());
+            }
+        }
+    }
+    if let Some((index, map)) = weight_map(directory)? {
+        for (tensor, file) in map {
+            if lies
+                .get(tensor.as_str())
+                .is_none_or(|shard| shard.name != file)
+            {
+                return Err(Problem::new(format!(
+                    "{index} names tensor `{tensor}` in {file}, which is not there"
+                ))
+                .hint("files may be of another version than their index: fetch the model again")
+                .into());
+            }
+        }
+    }
+    Ok(shards)
+}
+
+/// Which file holds which tensor, as the index says it, with the name of the index.
+fn weight_map(directory: &Path) -> anyhow::Result<Option<(String, BTreeMap<String, String>)>> {
+    #[derive(Deserialize)]
+    struct Index {
+        weight_map: BTreeMap<String, String>,
+    }
+    let path = directory.join(INDEX);
+    if !path.is_file() {
+        return Ok(None);
+    }
+    let named = path.display().to_string();
+    let text = fs::read(&path)
+        .map_err(|error| Problem::new(format!("cannot read {named}")).because(error))?;
+    let index: Index = serde_json::from_slice(&text)
+        .map_err(|error| Problem::new(format!("{named}: no index of tensors")).because(error))?;
+    Ok(Some((named, index.weight_map)))
 }
 
 /// A part of a file.

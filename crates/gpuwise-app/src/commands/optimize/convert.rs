@@ -4,6 +4,7 @@
 use super::{
     checkpoint::{Shard, Source},
     choose::Fate,
+    fused::Fused,
 };
 use crate::error::Problem;
 use gpuwise_compress::{Encoded, PartKind, Scan, Scheme, Stored};
@@ -160,7 +161,7 @@ pub(super) fn unwritable(to: &Path, error: io::Error) -> Problem {
 pub(super) fn convert(
     shard: &Shard,
     fates: &[Fate],
-    scheme: Scheme,
+    (scheme, fused): (Scheme, &Fused<'_>),
     to: &Path,
     doing: impl Fn(&str),
 ) -> anyhow::Result<Vec<Done>> {
@@ -201,6 +202,7 @@ pub(super) fn convert(
             } => {
                 one.bytes_after = parts.iter().map(gpuwise_compress::Part::bytes).sum();
                 let matrix = Matrix {
+                    file: &shard.name,
                     tensor,
                     stored: *stored,
                     rows: *rows,
@@ -213,7 +215,8 @@ pub(super) fn convert(
                         Some((part.kind, *layout.begins.get(&name)?))
                     })
                     .collect();
-                matrix.encode(scheme, &mut source, |run| {
+                let beside = fused.largest(&tensor.name)?;
+                matrix.encode(scheme, &mut source, beside, |run| {
                     (one.lost, one.power) = (one.lost + run.lost, one.power + run.power);
                     for (kind, bytes) in &run.parts {
                         let begin = at.entry(*kind).or_default();
@@ -230,7 +233,30 @@ pub(super) fn convert(
     Ok(done)
 }
 
+/// The largest absolute value of a tensor that is to be encoded; 0 of others.
+pub(super) fn largest(shard: &Shard, tensor: &Place, fate: &Fate) -> anyhow::Result<f32> {
+    let Fate::Encoded {
+        stored,
+        rows,
+        columns,
+        ..
+    } = fate
+    else {
+        return Ok(0.0);
+    };
+    let matrix = Matrix {
+        file: &shard.name,
+        tensor,
+        stored: *stored,
+        rows: *rows,
+        columns: *columns,
+    };
+    Ok(matrix.scan_all(&mut Source::open(shard)?)?.largest)
+}
+
 struct Matrix<'a> {
+    /// The name of its file.
+    file: &'a str,
     tensor: &'a Place,
     stored: Stored,
     rows: u64,
@@ -277,20 +303,29 @@ impl Matrix<'_> {
         scans.into_iter().fold(Scan::default(), Scan::then)
     }
 
+    fn scan_all(&self, source: &mut Source) -> anyhow::Result<Scan> {
+        let mut seen = Scan::default();
+        self.runs(1, source, |pieces| {
+            seen = seen.then(self.scan(pieces));
+            self.finite(&seen)
+        })?;
+        Ok(seen)
+    }
+
+    /// `beside`: the largest absolute value of layers that share its scale.
     fn encode(
         &self,
         scheme: Scheme,
         source: &mut Source,
+        beside: f32,
         mut put: impl FnMut(&Encoded) -> anyhow::Result<()>,
     ) -> anyhow::Result<()> {
         let mut seen = Scan::default();
         if scheme.asks_all() {
-            self.runs(1, source, |pieces| {
-                seen = seen.then(self.scan(pieces));
-                self.finite(&seen)
-            })?;
+            seen = self.scan_all(source)?;
         }
-        let all = seen;
+        let mut all = seen;
+        all.largest = all.largest.max(beside);
         self.runs(scheme.rows_together(), source, |pieces| {
             if !scheme.asks_all() {
                 seen = seen.then(self.scan(pieces));
@@ -315,8 +350,8 @@ impl Matrix<'_> {
         };
         let (row, column) = (first / self.columns, first % self.columns);
         Err(Problem::new(format!(
-            "tensor `{}`: row {row}, column {column} is NaN or infinite, {} such elements so far",
-            self.tensor.name, seen.not_finite
+            "{}, tensor `{}`: row {row}, column {column} is NaN or infinite, {} such elements so far",
+            self.file, self.tensor.name, seen.not_finite
         ))
         .hint("no scale holds it: check the checkpoint, or leave the layer as it is with --keep")
         .into())

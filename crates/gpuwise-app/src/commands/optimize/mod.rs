@@ -5,6 +5,7 @@ mod choose;
 mod config;
 mod convert;
 mod decompress;
+mod fused;
 mod settings;
 mod show;
 mod stored;
@@ -15,13 +16,16 @@ use checkpoint::Shard;
 use choose::{Fate, Reason};
 use convert::Done;
 use decompress::Compressed;
-use gpuwise_compress::Stored;
+use fused::Fused;
+use gpuwise_compress::{Scheme, Stored};
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use settings::Chosen;
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs, io,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 /// What a directory that is being written has of how it is written.
@@ -58,13 +62,14 @@ pub fn run(context: &Context, flags: &Optimize) -> anyhow::Result<Exit> {
         .hint("linear layers are matrices called `….weight`, in BF16, F16 or F32")
         .into());
     }
+    let fused = Fused::new(chosen.scheme, &shards, &fates);
     let work = Work::begin(flags, &shards)?;
     let mut done = Vec::new();
     for (at, (shard, fates)) in shards.iter().zip(&fates).enumerate() {
         let doing = |tensor: &str| {
             progress::doing(&format!("file {} of {}: {tensor}", at + 1, shards.len()));
         };
-        done.extend(work.file(shard, fates, chosen, doing)?);
+        done.extend(work.file(shard, fates, (chosen.scheme, &fused), doing)?);
     }
     progress::doing("");
     config["quantization_config"] = config::quantization(&chosen, &kept(&shards, &fates));
@@ -119,7 +124,9 @@ fn back(context: &Context, flags: &Optimize, to: Stored) -> anyhow::Result<Exit>
 fn kept(shards: &[Shard], fates: &[Vec<Fate>]) -> Vec<String> {
     let tensors = shards.iter().flat_map(|shard| &shard.tensors);
     let stay = tensors.zip(fates.iter().flatten()).filter(|(_, fate)| {
-        let Fate::Kept(reason) = fate else { return false };
+        let Fate::Kept(reason) = fate else {
+            return false;
+        };
         !matches!(reason, Reason::NoMatrix | Reason::Embedding)
     });
     let mut kept: BTreeSet<String> = stay
@@ -128,6 +135,14 @@ fn kept(shards: &[Shard], fates: &[Vec<Fate>]) -> Vec<String> {
     // Where it shares the embeddings it has no tensor.
     kept.insert("lm_head".into());
     kept.into_iter().collect()
+}
+
+/// What is kept of a file that is finished.
+#[derive(Serialize, Deserialize)]
+struct Finished {
+    /// When what it was made of had changed last: it is made anew of what changed since.
+    changed: Option<Duration>,
+    done: Vec<Done>,
 }
 
 /// A directory that is being written, beside the one that it is to be.
@@ -201,19 +216,22 @@ impl Work {
         &self,
         shard: &Shard,
         fates: &[Fate],
-        chosen: Chosen,
+        how: (Scheme, &Fused<'_>),
         doing: impl Fn(&str),
     ) -> anyhow::Result<Vec<Done>> {
         let path = self.folder.join(&shard.name);
         let beside = self.folder.join(format!("{}{DONE}", shard.name));
         if let Ok(text) = fs::read(&beside)
-            && let Ok(done) = serde_json::from_slice(&text)
+            && let Ok(before) = serde_json::from_slice::<Finished>(&text)
+            && before.changed == shard.changed
         {
-            return Ok(done);
+            return Ok(before.done);
         }
-        let done = convert::convert(shard, fates, chosen.scheme, &path, doing)?;
-        put(&beside, &json!(done))?;
-        Ok(done)
+        let done = convert::convert(shard, fates, how, &path, doing)?;
+        let changed = shard.changed;
+        let finished = Finished { changed, done };
+        put(&beside, &json!(finished))?;
+        Ok(finished.done)
     }
 
     /// What else belongs to a model; then the directory gets its name.
@@ -237,7 +255,7 @@ impl Work {
         if shards.len() > 1 {
             let bytes = done.iter().map(|one| one.bytes_after).sum();
             let index = config::index(&files, bytes);
-            put(&self.folder.join("model.safetensors.index.json"), &index)?;
+            put(&self.folder.join(checkpoint::INDEX), &index)?;
         }
         self.copy(&flags.model)?;
         for shard in shards {
