@@ -135,7 +135,9 @@ pub(super) fn convert(
     let unwritable = |error: io::Error| {
         let problem = Problem::new(format!("cannot write {}", to.display()));
         let problem = match error.kind() {
-            io::ErrorKind::StorageFull => problem.hint("make room and run it again: finished files stay"),
+            io::ErrorKind::StorageFull => {
+                problem.hint("make room and run it again: finished files stay")
+            }
             _ => problem,
         };
         problem.because(error)
