@@ -40,6 +40,12 @@ pub enum Form {
     Nvfp4,
     /// FP4 weights alone by the OCP's microscaling, in groups of 32
     Mxfp4,
+    /// BF16 again, of weights that are quantized: what was lost stays lost
+    Bf16,
+    /// F16 again
+    F16,
+    /// F32 again
+    F32,
 }
 
 impl Form {
@@ -52,6 +58,9 @@ impl Form {
             Self::Int4 => "int4",
             Self::Nvfp4 => "nvfp4",
             Self::Mxfp4 => "mxfp4",
+            Self::Bf16 => "bf16",
+            Self::F16 => "f16",
+            Self::F32 => "f32",
         }
     }
 }

@@ -8,7 +8,7 @@ use std::{collections::BTreeMap, fs, path::Path};
 
 const CONFIG: &str = "config.json";
 
-/// A configuration whose weights were not quantized before.
+/// What the model is.
 pub(super) fn read(directory: &Path) -> anyhow::Result<Value> {
     let path = directory.join(CONFIG);
     let text = fs::read_to_string(&path).map_err(|error| {
@@ -18,24 +18,27 @@ pub(super) fn read(directory: &Path) -> anyhow::Result<Value> {
     })?;
     let config: Value = serde_json::from_str(&text)
         .map_err(|error| Problem::new(format!("{}: not JSON", path.display())).because(error))?;
-    let before = config
-        .get("quantization_config")
-        .or_else(|| config.pointer("/text_config/quantization_config"));
-    if let Some(before) = before {
-        let method = before.get("quant_method").and_then(Value::as_str);
-        let what = format!(
-            "{}: its weights are quantized already ({})",
-            path.display(),
-            method.unwrap_or("quantization_config is there")
-        );
-        return Err(Problem::new(what)
-            .hint("take the model that it was made from")
-            .into());
-    }
     if !config.is_object() {
         return Err(Problem::new(format!("{}: expected an object", path.display())).into());
     }
     Ok(config)
+}
+
+/// Refuses weights that were quantized before.
+pub(super) fn not_quantized(config: &Value, directory: &Path) -> anyhow::Result<()> {
+    let before = config
+        .get("quantization_config")
+        .or_else(|| config.pointer("/text_config/quantization_config"));
+    let Some(before) = before else { return Ok(()) };
+    let method = before.get("quant_method").and_then(Value::as_str);
+    let what = format!(
+        "{}: its weights are quantized already ({})",
+        directory.join(CONFIG).display(),
+        method.unwrap_or("quantization_config is there")
+    );
+    Err(Problem::new(what)
+        .hint("take the model that it was made from; --to bf16 makes plain numbers of them, which does not bring back what was lost")
+        .into())
 }
 
 fn strategy(strategy: Strategy) -> Value {

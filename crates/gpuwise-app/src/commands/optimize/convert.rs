@@ -36,18 +36,18 @@ pub(super) struct Done {
 }
 
 /// A tensor of the new file.
-struct Entry {
-    name: String,
-    dtype: String,
-    shape: Vec<u64>,
-    bytes: u64,
+pub(super) struct Entry {
+    pub(super) name: String,
+    pub(super) dtype: String,
+    pub(super) shape: Vec<u64>,
+    pub(super) bytes: u64,
 }
 
 /// Where each part of each tensor begins.
-struct Layout {
-    header: Vec<u8>,
-    begins: BTreeMap<String, u64>,
-    length: u64,
+pub(super) struct Layout {
+    pub(super) header: Vec<u8>,
+    pub(super) begins: BTreeMap<String, u64>,
+    pub(super) length: u64,
 }
 
 /// How wide an element is: wide ones come first, so that each begins where its width divides.
@@ -83,6 +83,11 @@ fn layout(shard: &Shard, fates: &[Fate]) -> Layout {
             })),
         }
     }
+    laid_out(entries)
+}
+
+/// Where tensors lie in a new file, and its header.
+pub(super) fn laid_out(mut entries: Vec<Entry>) -> Layout {
     entries.sort_by(|a, b| {
         let wide = width(&b.dtype).cmp(&width(&a.dtype));
         wide.then_with(|| a.name.cmp(&b.name))
@@ -112,16 +117,43 @@ fn layout(shard: &Shard, fates: &[Fate]) -> Layout {
 }
 
 /// The new file.
-struct Sink {
+pub(super) struct Sink {
     file: File,
     data: u64,
 }
 
 impl Sink {
-    fn put(&mut self, at: u64, bytes: &[u8]) -> io::Result<()> {
+    /// A file with its header and as many bytes as it is to have.
+    pub(super) fn create(to: &Path, layout: &Layout) -> io::Result<Self> {
+        let mut file = File::create(to)?;
+        file.write_all(&layout.header)?;
+        file.set_len(layout.length)?;
+        Ok(Self {
+            file,
+            data: layout.header.len() as u64,
+        })
+    }
+
+    pub(super) fn sync(&self) -> io::Result<()> {
+        self.file.sync_all()
+    }
+
+    pub(super) fn put(&mut self, at: u64, bytes: &[u8]) -> io::Result<()> {
         self.file.seek(SeekFrom::Start(self.data + at))?;
         self.file.write_all(bytes)
     }
+}
+
+/// Why a file of weights cannot be written.
+pub(super) fn unwritable(to: &Path, error: io::Error) -> Problem {
+    let problem = Problem::new(format!("cannot write {}", to.display()));
+    let problem = match error.kind() {
+        io::ErrorKind::StorageFull => {
+            problem.hint("make room and run it again: finished files stay")
+        }
+        _ => problem,
+    };
+    problem.because(error)
 }
 
 /// Writes what a file becomes; `doing` hears of each tensor.
@@ -132,25 +164,10 @@ pub(super) fn convert(
     to: &Path,
     doing: impl Fn(&str),
 ) -> anyhow::Result<Vec<Done>> {
-    let unwritable = |error: io::Error| {
-        let problem = Problem::new(format!("cannot write {}", to.display()));
-        let problem = match error.kind() {
-            io::ErrorKind::StorageFull => {
-                problem.hint("make room and run it again: finished files stay")
-            }
-            _ => problem,
-        };
-        problem.because(error)
-    };
+    let unwritable = |error| unwritable(to, error);
     let layout = layout(shard, fates);
     let mut source = Source::open(shard)?;
-    let mut file = File::create(to).map_err(unwritable)?;
-    file.write_all(&layout.header).map_err(unwritable)?;
-    file.set_len(layout.length).map_err(unwritable)?;
-    let mut sink = Sink {
-        file,
-        data: layout.header.len() as u64,
-    };
+    let mut sink = Sink::create(to, &layout).map_err(unwritable)?;
     let mut done = Vec::new();
     for (tensor, fate) in shard.tensors.iter().zip(fates) {
         doing(&tensor.name);
@@ -209,7 +226,7 @@ pub(super) fn convert(
         }
         done.push(one);
     }
-    sink.file.sync_all().map_err(unwritable)?;
+    sink.sync().map_err(unwritable)?;
     Ok(done)
 }
 

@@ -4,14 +4,18 @@ mod checkpoint;
 mod choose;
 mod config;
 mod convert;
+mod decompress;
 mod settings;
 mod show;
+mod stored;
 
 use super::{Context, Exit};
 use crate::{error::Problem, progress, settings::Optimize, write::Pending};
 use checkpoint::Shard;
-use choose::Fate;
+use choose::{Fate, Reason};
 use convert::Done;
+use decompress::Compressed;
+use gpuwise_compress::Stored;
 use serde_json::{Value, json};
 use settings::Chosen;
 use std::{
@@ -26,8 +30,12 @@ const ASKED: &str = ".asked.json";
 const DONE: &str = ".done.json";
 
 pub fn run(context: &Context, flags: &Optimize) -> anyhow::Result<Exit> {
+    if let Some(to) = settings::plain(flags)? {
+        return back(context, flags, to);
+    }
     let chosen = Chosen::of(flags)?;
-    let config = config::read(&flags.model)?;
+    let mut config = config::read(&flags.model)?;
+    config::not_quantized(&config, &flags.model)?;
     let shards = checkpoint::shards(&flags.model)?;
     let fates: Vec<Vec<Fate>> = shards
         .iter()
@@ -59,9 +67,69 @@ pub fn run(context: &Context, flags: &Optimize) -> anyhow::Result<Exit> {
         done.extend(work.file(shard, fates, chosen, doing)?);
     }
     progress::doing("");
-    work.finish(flags, config, chosen, &shards, &done)?;
+    config["quantization_config"] = config::quantization(&chosen, &kept(&shards, &fates));
+    work.finish(flags, &config, &shards, &done)?;
     context.table(&show::table(&done, &flags.output.display().to_string()))?;
     Ok(Exit::Yes)
+}
+
+/// Smaller weights to plain numbers.
+fn back(context: &Context, flags: &Optimize, to: Stored) -> anyhow::Result<Exit> {
+    let mut config = config::read(&flags.model)?;
+    let scheme = stored::scheme(&config, &flags.model.join("config.json"))?;
+    let shards = checkpoint::shards(&flags.model)?;
+    let compressed = Compressed::new(scheme, to, &shards);
+    if compressed.is_empty() {
+        return Err(Problem::new(format!(
+            "{}: config.json says that weights are quantized, and none is",
+            flags.model.display()
+        ))
+        .hint("weights with scales are called `….weight` or `….weight_packed` beside `….weight_scale`")
+        .into());
+    }
+    let work = Work::begin(flags, &shards)?;
+    let mut done = Vec::new();
+    for (at, shard) in shards.iter().enumerate() {
+        let doing = |tensor: &str| {
+            progress::doing(&format!("file {} of {}: {tensor}", at + 1, shards.len()));
+        };
+        done.extend(compressed.file(at, &work.path(&shard.name), doing)?);
+    }
+    progress::doing("");
+    if let Some(config) = config.as_object_mut() {
+        config.remove("quantization_config");
+        // Before transformers 5 it had another name.
+        let name = ["dtype", "torch_dtype"]
+            .into_iter()
+            .find(|name| config.contains_key(*name));
+        config.insert(
+            name.unwrap_or("torch_dtype").into(),
+            json!(stored::dtype(to)),
+        );
+    }
+    work.finish(flags, &config, &shards, &done)?;
+    context.table(&show::table_of_plain(
+        &done,
+        &flags.output.display().to_string(),
+    ))?;
+    Ok(Exit::Yes)
+}
+
+/// Linear layers that stay, by their names: norms and embeddings are none, and engines would ask for them.
+fn kept(shards: &[Shard], fates: &[Vec<Fate>]) -> Vec<String> {
+    let tensors = shards.iter().flat_map(|shard| &shard.tensors);
+    let stay = tensors.zip(fates.iter().flatten()).filter(|(_, fate)| {
+        let Fate::Kept(reason) = fate else {
+            return false;
+        };
+        !matches!(reason, Reason::NoMatrix | Reason::Embedding)
+    });
+    let mut kept: BTreeSet<String> = stay
+        .filter_map(|(tensor, _)| choose::layer(&tensor.name).map(str::to_owned))
+        .collect();
+    // Where it shares the embeddings it has no tensor.
+    kept.insert("lm_head".into());
+    kept.into_iter().collect()
 }
 
 /// A directory that is being written, beside the one that it is to be.
@@ -125,6 +193,11 @@ impl Work {
         Ok(Self { folder })
     }
 
+    /// A file of it.
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
     /// What a file becomes, where that is not there yet.
     fn file(
         &self,
@@ -149,20 +222,11 @@ impl Work {
     fn finish(
         &self,
         flags: &Optimize,
-        mut config: Value,
-        chosen: Chosen,
+        config: &Value,
         shards: &[Shard],
         done: &[Done],
     ) -> anyhow::Result<()> {
-        let kept = done.iter().filter(|one| one.kept.is_some());
-        let mut kept: BTreeSet<String> = kept
-            .filter_map(|one| choose::layer(&one.tensor).map(str::to_owned))
-            .collect();
-        // Where it shares the embeddings it has no tensor.
-        kept.insert("lm_head".into());
-        let kept: Vec<String> = kept.into_iter().collect();
-        config["quantization_config"] = config::quantization(&chosen, &kept);
-        put(&self.folder.join("config.json"), &config)?;
+        put(&self.folder.join("config.json"), config)?;
         let mut files = BTreeMap::new();
         for shard in shards {
             let written = checkpoint::tensors(&self.folder.join(&shard.name))?;
@@ -180,7 +244,12 @@ impl Work {
         self.copy(&flags.model)?;
         for shard in shards {
             let beside = self.folder.join(format!("{}{DONE}", shard.name));
-            fs::remove_file(&beside).map_err(|error| unwritable(&beside, error))?;
+            match fs::remove_file(&beside) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    return Err(unwritable(&beside, error));
+                }
+                _ => {}
+            }
         }
         let asked = self.folder.join(ASKED);
         fs::remove_file(&asked).map_err(|error| unwritable(&asked, error))?;

@@ -4,11 +4,35 @@ use crate::{
     error::Problem,
     settings::{Form, Optimize},
 };
-use gpuwise_compress::{Scheme, Strategy};
+use gpuwise_compress::{Scheme, Stored, Strategy};
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Chosen {
     pub(super) scheme: Scheme,
+}
+
+/// Plain numbers, where weights are to be those again.
+pub(super) fn plain(flags: &Optimize) -> anyhow::Result<Option<Stored>> {
+    let to = match flags.to {
+        Form::Bf16 => Stored::Bf16,
+        Form::F16 => Stored::F16,
+        Form::F32 => Stored::F32,
+        _ => return Ok(None),
+    };
+    let extra = if flags.scales.is_some() {
+        "--scales"
+    } else if flags.asymmetric {
+        "--asymmetric"
+    } else if !flags.keep.is_empty() {
+        "--keep"
+    } else {
+        return Ok(Some(to));
+    };
+    Err(
+        Problem::new(format!("{extra} with --to {}", flags.to.name()))
+            .hint("plain numbers have no scales, and all weights become them; leave it out")
+            .into(),
+    )
 }
 
 /// Elements of a group, usually.
@@ -67,6 +91,9 @@ impl Chosen {
             },
             Form::Nvfp4 | Form::Mxfp4 if said.is_some() => {
                 return Err(wrong("no --scales: its groups are part of the format").into());
+            }
+            Form::Bf16 | Form::F16 | Form::F32 => {
+                return Err(Problem::new(format!("{} has no scales", flags.to.name())).into());
             }
             Form::Nvfp4 => Scheme::Nvfp4,
             Form::Mxfp4 => Scheme::Mxfp4,

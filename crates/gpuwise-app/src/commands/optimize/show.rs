@@ -85,6 +85,27 @@ pub(super) fn table(done: &[Done], written: &str) -> Table {
     table
 }
 
+/// What became of weights that are plain numbers again.
+pub(super) fn table_of_plain(done: &[Done], written: &str) -> Table {
+    let mut table = Table::new(vec![
+        Column::left("layers", "layers"),
+        Column::right("tensors", "tensors"),
+        Column::right("after", "after"),
+    ]);
+    for (name, quantized) in [("quantized before", true), ("as they were", false)] {
+        let these = || done.iter().filter(|one| one.kept.is_none() == quantized);
+        table.push(vec![
+            Cell::text(name),
+            Cell::count(these().count() as u64),
+            bytes(these().map(|one| one.bytes_after).sum()),
+        ]);
+    }
+    table.footnote(format!(
+        "written: {written}; what was lost before stays lost"
+    ));
+    table
+}
+
 fn row(name: &str, kind: &Kind, kept: bool) -> Vec<Cell> {
     let (error, worst) = if kept {
         (Cell::missing(), Cell::missing())
