@@ -5,10 +5,10 @@ use super::{
     checkpoint::{Shard, Source},
     choose::Fate,
     fused::Fused,
+    matrix::{CHUNK, Matrix},
 };
 use crate::error::Problem;
-use gpuwise_compress::{Encoded, PartKind, Scan, Scheme, Stored};
-use gpuwise_read::safetensors::Place;
+use gpuwise_compress::{PartKind, Scheme};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, json};
 use std::{
@@ -16,11 +16,7 @@ use std::{
     fs::File,
     io::{self, Seek as _, SeekFrom, Write as _},
     path::Path,
-    thread,
 };
-
-/// Bytes that are read at once.
-const CHUNK: u64 = 32 << 20;
 
 /// What became of a tensor.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -158,10 +154,10 @@ pub(super) fn unwritable(to: &Path, error: io::Error) -> Problem {
 }
 
 /// Writes what a file becomes; `doing` hears of each tensor.
-pub(super) fn convert(
-    shard: &Shard,
+pub(super) fn convert<'a>(
+    shard: &'a Shard,
     fates: &[Fate],
-    (scheme, fused): (Scheme, &Fused<'_>),
+    (scheme, fused): (Scheme, &Fused<'a>),
     to: &Path,
     doing: impl Fn(&str),
 ) -> anyhow::Result<Vec<Done>> {
@@ -231,147 +227,4 @@ pub(super) fn convert(
     }
     sink.sync().map_err(unwritable)?;
     Ok(done)
-}
-
-/// The largest absolute value of a tensor that is to be encoded; 0 of others.
-pub(super) fn largest(shard: &Shard, tensor: &Place, fate: &Fate) -> anyhow::Result<f32> {
-    let Fate::Encoded {
-        stored,
-        rows,
-        columns,
-        ..
-    } = fate
-    else {
-        return Ok(0.0);
-    };
-    let matrix = Matrix {
-        file: &shard.name,
-        tensor,
-        stored: *stored,
-        rows: *rows,
-        columns: *columns,
-    };
-    Ok(matrix.scan_all(&mut Source::open(shard)?)?.largest)
-}
-
-struct Matrix<'a> {
-    /// The name of its file.
-    file: &'a str,
-    tensor: &'a Place,
-    stored: Stored,
-    rows: u64,
-    columns: u64,
-}
-
-impl Matrix<'_> {
-    fn row(&self) -> u64 {
-        self.columns * self.stored.bytes() as u64
-    }
-
-    /// Runs of rows one after the other, each as pieces of whole rows for all cores.
-    fn runs(
-        &self,
-        together: u64,
-        source: &mut Source,
-        mut each: impl FnMut(&[&[u8]]) -> anyhow::Result<()>,
-    ) -> anyhow::Result<()> {
-        let cores = thread::available_parallelism().map_or(1, usize::from) as u64;
-        let unit = self.row() * together;
-        let size = (CHUNK / (unit * cores)).max(1) * unit * cores;
-        let whole = self.row() * self.rows;
-        let mut bytes = Vec::new();
-        for at in (0..whole).step_by(usize::try_from(size).unwrap_or(usize::MAX)) {
-            let count = size.min(whole - at);
-            bytes.resize(count as usize, 0);
-            source.read(self.tensor.begin + at, &mut bytes)?;
-            let pieces: Vec<&[u8]> = bytes.chunks((size / cores) as usize).collect();
-            each(&pieces)?;
-        }
-        Ok(())
-    }
-
-    fn scan(&self, pieces: &[&[u8]]) -> Scan {
-        let stored = self.stored;
-        let see = |piece: &[u8]| {
-            let (mut scan, mut buffer) = (Scan::default(), Vec::new());
-            for some in piece.chunks(1 << 16) {
-                scan.see(stored, some, &mut buffer);
-            }
-            scan
-        };
-        let scans = over_cores(pieces, see);
-        scans.into_iter().fold(Scan::default(), Scan::then)
-    }
-
-    fn scan_all(&self, source: &mut Source) -> anyhow::Result<Scan> {
-        let mut seen = Scan::default();
-        self.runs(1, source, |pieces| {
-            seen = seen.then(self.scan(pieces));
-            self.finite(&seen)
-        })?;
-        Ok(seen)
-    }
-
-    /// `beside`: the largest absolute value of layers that share its scale.
-    fn encode(
-        &self,
-        scheme: Scheme,
-        source: &mut Source,
-        beside: f32,
-        mut put: impl FnMut(&Encoded) -> anyhow::Result<()>,
-    ) -> anyhow::Result<()> {
-        let mut seen = Scan::default();
-        if scheme.asks_all() {
-            seen = self.scan_all(source)?;
-        }
-        let mut all = seen;
-        all.largest = all.largest.max(beside);
-        self.runs(scheme.rows_together(), source, |pieces| {
-            if !scheme.asks_all() {
-                seen = seen.then(self.scan(pieces));
-                self.finite(&seen)?;
-            }
-            let encode = |piece: &[u8]| scheme.encode(self.stored, self.columns, piece, &all);
-            for run in over_cores(pieces, encode) {
-                put(&run)?;
-            }
-            Ok(())
-        })?;
-        let once = Encoded {
-            parts: scheme.once(self.rows, self.columns, &all),
-            ..Encoded::default()
-        };
-        put(&once)
-    }
-
-    fn finite(&self, seen: &Scan) -> anyhow::Result<()> {
-        let Some(first) = seen.first else {
-            return Ok(());
-        };
-        let (row, column) = (first / self.columns, first % self.columns);
-        Err(Problem::new(format!(
-            "{}, tensor `{}`: row {row}, column {column} is NaN or infinite, {} such elements so far",
-            self.file, self.tensor.name, seen.not_finite
-        ))
-        .hint("no scale holds it: check the checkpoint, or leave the layer as it is with --keep")
-        .into())
-    }
-}
-
-/// One piece on each core.
-fn over_cores<T: Send>(pieces: &[&[u8]], work: impl Fn(&[u8]) -> T + Sync) -> Vec<T> {
-    let work = &work;
-    match pieces {
-        [one] => vec![work(one)],
-        several => thread::scope(|scope| {
-            let started: Vec<_> = several
-                .iter()
-                .map(|piece| scope.spawn(move || work(piece)))
-                .collect();
-            let ended = started.into_iter().map(thread::ScopedJoinHandle::join);
-            ended
-                .map(|one| one.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-                .collect()
-        }),
-    }
 }

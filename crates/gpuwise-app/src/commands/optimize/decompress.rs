@@ -50,8 +50,8 @@ impl<'a> Compressed<'a> {
                 }
             }
         }
-        // A weight without a scale is a weight as it always was.
-        layers.retain(|_, parts| parts.contains_key(&PartKind::Scale));
+        // A weight without any other part is a weight as it always was.
+        layers.retain(|_, parts| parts.keys().any(|kind| *kind != PartKind::Weight));
         Self {
             scheme,
             to,

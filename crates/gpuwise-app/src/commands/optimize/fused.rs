@@ -1,8 +1,8 @@
 //! Layers that engines make one of: queries with keys and values, gates with what goes up. Of NVFP4 they take one scale
 //! for all of such a matrix, the largest that they find, so that all of its layers are to be written with the same.
-//! vLLM 0.33, `CompressedTensorsW4A16Fp4`.
+//! `CompressedTensorsW4A16Fp4` of vLLM and SGLang.
 
-use super::{checkpoint::Shard, choose::Fate, convert};
+use super::{checkpoint::Shard, choose::Fate, matrix};
 use gpuwise_compress::Scheme;
 use std::{cell::RefCell, collections::BTreeMap};
 
@@ -16,7 +16,7 @@ const TOGETHER: [&[&str]; 5] = [
 ];
 
 /// Which matrix of an engine a layer is a part of: what stands before its name, and the first of its kind.
-fn matrix(tensor: &str) -> Option<(&str, &'static str)> {
+fn whole(tensor: &str) -> Option<(&str, &'static str)> {
     let layer = super::choose::layer(tensor)?;
     let (before, last) = layer.rsplit_once('.')?;
     let kind = TOGETHER.into_iter().find(|names| names.contains(&last))?;
@@ -37,7 +37,7 @@ impl<'a> Fused<'a> {
             for (at, (tensor, fate)) in shard.tensors.iter().zip(fates).enumerate() {
                 if scheme == Scheme::Nvfp4
                     && matches!(fate, Fate::Encoded { .. })
-                    && let Some(matrix) = matrix(&tensor.name)
+                    && let Some(matrix) = whole(&tensor.name)
                 {
                     layers.entry(matrix).or_default().push((shard, at, fate));
                 }
@@ -51,8 +51,8 @@ impl<'a> Fused<'a> {
     }
 
     /// The largest absolute value of all layers that `tensor` becomes one with; 0 where it stays alone.
-    pub(super) fn largest(&self, tensor: &str) -> anyhow::Result<f32> {
-        let found = matrix(tensor).and_then(|matrix| self.layers.get_key_value(&matrix));
+    pub(super) fn largest(&self, tensor: &'a str) -> anyhow::Result<f32> {
+        let found = whole(tensor).and_then(|matrix| self.layers.get_key_value(&matrix));
         let Some((matrix, layers)) = found else {
             return Ok(0.0);
         };
@@ -61,7 +61,7 @@ impl<'a> Fused<'a> {
         }
         let mut largest = 0_f32;
         for (shard, at, fate) in layers {
-            largest = largest.max(convert::largest(shard, &shard.tensors[*at], fate)?);
+            largest = largest.max(matrix::largest(shard, &shard.tensors[*at], fate)?);
         }
         self.seen.borrow_mut().insert(*matrix, largest);
         Ok(largest)
@@ -70,11 +70,11 @@ impl<'a> Fused<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::matrix;
+    use super::whole;
 
     #[test]
     fn layers_of_one_block_become_one() {
-        let of = |name| matrix(name);
+        let of = |name| whole(name);
         let queries = of("model.layers.3.self_attn.q_proj.weight");
         assert!(queries.is_some());
         assert_eq!(queries, of("model.layers.3.self_attn.v_proj.weight"));

@@ -6,12 +6,13 @@ mod config;
 mod convert;
 mod decompress;
 mod fused;
+mod matrix;
 mod settings;
 mod show;
 mod stored;
 
 use super::{Context, Exit};
-use crate::{error::Problem, progress, settings::Optimize, write::Pending};
+use crate::{error::Problem, progress, settings::Optimize, write::{self, Pending}};
 use checkpoint::Shard;
 use choose::{Fate, Reason};
 use convert::Done;
@@ -150,6 +151,23 @@ struct Work {
     folder: PathBuf,
 }
 
+/// Whether anything was written before: what was interrupted before it said what it is has nothing that counts.
+fn begun(folder: &Path) -> anyhow::Result<bool> {
+    let listed = match fs::read_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        listed => listed,
+    };
+    let unreadable =
+        |error| Problem::new(format!("cannot read {}", folder.display())).because(error);
+    for entry in listed.map_err(unreadable)? {
+        let name = entry.map_err(unreadable)?.file_name();
+        if !write::is_unfinished(&name.to_string_lossy()) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 fn unwritable(path: &Path, error: io::Error) -> anyhow::Error {
     Problem::new(format!("cannot write {}", path.display()))
         .because(error)
@@ -190,7 +208,7 @@ impl Work {
             "files": files,
         });
         let path = folder.join(ASKED);
-        if folder.exists() {
+        if begun(&folder)? {
             let before = fs::read(&path).ok();
             let before = before.and_then(|text| serde_json::from_slice::<Value>(&text).ok());
             if before.as_ref() != Some(&asked) {
@@ -212,11 +230,11 @@ impl Work {
     }
 
     /// What a file becomes, where that is not there yet.
-    fn file(
+    fn file<'a>(
         &self,
-        shard: &Shard,
+        shard: &'a Shard,
         fates: &[Fate],
-        how: (Scheme, &Fused<'_>),
+        how: (Scheme, &Fused<'a>),
         doing: impl Fn(&str),
     ) -> anyhow::Result<Vec<Done>> {
         let path = self.folder.join(&shard.name);
@@ -265,6 +283,14 @@ impl Work {
                     return Err(unwritable(&beside, error));
                 }
                 _ => {}
+            }
+        }
+        // What was interrupted may have left some.
+        for entry in fs::read_dir(&self.folder).map_err(|error| unwritable(&self.folder, error))? {
+            let path = entry.map_err(|error| unwritable(&self.folder, error))?.path();
+            let name = path.file_name().and_then(|name| name.to_str());
+            if name.is_some_and(write::is_unfinished) {
+                fs::remove_file(&path).map_err(|error| unwritable(&path, error))?;
             }
         }
         let asked = self.folder.join(ASKED);
