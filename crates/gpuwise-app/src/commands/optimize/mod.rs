@@ -1,16 +1,23 @@
 //! `gpuwise optimize`: a checkpoint with smaller weights, made without data and without a GPU.
 
+mod advise;
 mod checkpoint;
 mod choose;
 mod config;
 mod convert;
 mod decompress;
+mod recipe;
 mod settings;
 mod show;
 mod stored;
 
 use super::{Context, Exit};
-use crate::{error::Problem, progress, settings::Optimize, write::Pending};
+use crate::{
+    error::Problem,
+    progress,
+    settings::{Form, Optimize},
+    write::Pending,
+};
 use checkpoint::Shard;
 use choose::{Fate, Reason};
 use convert::Done;
@@ -29,7 +36,53 @@ const ASKED: &str = ".asked.json";
 /// What was done of a file, beside it until all is done.
 const DONE: &str = ".done.json";
 
+/// What is made of which model.
+struct Making {
+    model: PathBuf,
+    to: Form,
+    output: PathBuf,
+    scales: Option<String>,
+    asymmetric: bool,
+    keep: Vec<String>,
+}
+
+impl Making {
+    fn of(flags: &Optimize) -> anyhow::Result<Self> {
+        let make = flags.make.clone();
+        let missing =
+            |what: &str, hint: &str| Problem::new(format!("{what} is missing")).hint(hint);
+        Ok(Self {
+            model: flags.model.clone(),
+            to: make.to.ok_or_else(|| {
+                missing(
+                    "--to FORM",
+                    "such as --to fp8; --advise says which form is worth it",
+                )
+            })?,
+            output: make.output.ok_or_else(|| {
+                missing(
+                    "--output DIR",
+                    "the directory that is to be written, such as -o model-fp8",
+                )
+            })?,
+            scales: make.scales,
+            asymmetric: make.asymmetric,
+            keep: make.keep,
+        })
+    }
+}
+
 pub fn run(context: &Context, flags: &Optimize) -> anyhow::Result<Exit> {
+    if flags.advise {
+        return advise::run(context, &flags.model.display().to_string(), &flags.asked);
+    }
+    if let Some(recipe) = flags.recipe {
+        return recipe::run(context, &flags.model, &flags.make, recipe);
+    }
+    make(context, &Making::of(flags)?)
+}
+
+fn make(context: &Context, flags: &Making) -> anyhow::Result<Exit> {
     if let Some(to) = settings::plain(flags)? {
         return back(context, flags, to);
     }
@@ -74,7 +127,7 @@ pub fn run(context: &Context, flags: &Optimize) -> anyhow::Result<Exit> {
 }
 
 /// Smaller weights to plain numbers.
-fn back(context: &Context, flags: &Optimize, to: Stored) -> anyhow::Result<Exit> {
+fn back(context: &Context, flags: &Making, to: Stored) -> anyhow::Result<Exit> {
     let mut config = config::read(&flags.model)?;
     let scheme = stored::scheme(&config, &flags.model.join("config.json"))?;
     let shards = checkpoint::shards(&flags.model)?;
@@ -149,7 +202,7 @@ fn put(path: &Path, value: &Value) -> anyhow::Result<()> {
 
 impl Work {
     /// Begins, or goes on where the same was interrupted.
-    fn begin(flags: &Optimize, shards: &[Shard]) -> anyhow::Result<Self> {
+    fn begin(flags: &Making, shards: &[Shard]) -> anyhow::Result<Self> {
         let output = &flags.output;
         if output.exists() {
             return Err(
@@ -221,7 +274,7 @@ impl Work {
     /// What else belongs to a model; then the directory gets its name.
     fn finish(
         &self,
-        flags: &Optimize,
+        flags: &Making,
         config: &Value,
         shards: &[Shard],
         done: &[Done],
