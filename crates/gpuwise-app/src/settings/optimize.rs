@@ -1,19 +1,35 @@
 //! Flags of `gpuwise optimize`.
 
+use super::{LimitFlags, SloFlags, TrafficFlags};
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 
 #[derive(Debug, Args)]
 pub struct Optimize {
-    /// A directory with safetensors and their config.json
+    /// A directory with safetensors and their config.json; with --advise any model that `plan` knows
     #[arg(value_name = "MODEL")]
     pub model: PathBuf,
+    #[command(flatten)]
+    pub make: MakeFlags,
+    /// Write the script that makes the form with calibration data, on a GPU
+    #[arg(long, value_enum, value_name = "NAME")]
+    pub recipe: Option<RecipeName>,
+    /// Say what each form would need, cost and lose under a traffic and an SLO
+    #[arg(long, conflicts_with_all = ["to", "output", "recipe", "scales", "asymmetric", "keep"])]
+    pub advise: bool,
+    #[command(flatten)]
+    pub asked: AdviseFlags,
+}
+
+/// What is made.
+#[derive(Debug, Clone, Args)]
+pub struct MakeFlags {
     /// The format of weights
     #[arg(long, value_enum)]
-    pub to: Form,
-    /// The directory that is written; it must not be there
+    pub to: Option<Form>,
+    /// The directory that is written; it must not be there. With --recipe the script
     #[arg(short, long, value_name = "DIR")]
-    pub output: PathBuf,
+    pub output: Option<PathBuf>,
     /// How far a scale reaches [default: a channel for fp8, int8 and int8-weights, a group of 128 for int4]
     #[arg(long, value_name = "tensor|channel|block|GROUP")]
     pub scales: Option<String>,
@@ -23,6 +39,42 @@ pub struct Optimize {
     /// Layers that stay as they are, beside head, embeddings and routers: parts of their names
     #[arg(long, value_name = "NAME")]
     pub keep: Vec<String>,
+}
+
+/// What `--advise` is asked for.
+#[derive(Debug, Clone, Args)]
+pub struct AdviseFlags {
+    #[command(flatten, next_help_heading = "With --advise: traffic")]
+    pub traffic: TrafficFlags,
+    #[command(flatten, next_help_heading = "With --advise: SLO")]
+    pub slo: SloFlags,
+    #[command(flatten, next_help_heading = "With --advise: limits")]
+    pub limits: LimitFlags,
+    /// vllm, sglang, trtllm or transformers, with its release if need be: vllm@0.20
+    #[arg(long, value_name = "NAME[@RELEASE]")]
+    pub engine: Option<String>,
+}
+
+/// How calibration data is used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum RecipeName {
+    /// Rounding that makes up for what was rounded before (Frantar et al. 2022)
+    Gptq,
+    /// Channels scaled by how strong their activations are (Lin et al. 2023)
+    Awq,
+    /// Outliers of activations moved into weights, for INT8 (Xiao et al. 2022)
+    Smoothquant,
+}
+
+impl RecipeName {
+    /// As it is said.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Gptq => "gptq",
+            Self::Awq => "awq",
+            Self::Smoothquant => "smoothquant",
+        }
+    }
 }
 
 /// Formats of weights.
@@ -49,6 +101,24 @@ pub enum Form {
 }
 
 impl Form {
+    /// Those that are smaller.
+    pub const SMALLER: [Self; 6] = [
+        Self::Fp8,
+        Self::Int8,
+        Self::Int8Weights,
+        Self::Int4,
+        Self::Nvfp4,
+        Self::Mxfp4,
+    ];
+
+    /// As `plan --precision` has it.
+    pub fn planned(self) -> &'static str {
+        match self {
+            Self::Int8Weights => "int8-w8a16",
+            other => other.name(),
+        }
+    }
+
     /// As it is said.
     pub fn name(self) -> &'static str {
         match self {

@@ -1,9 +1,7 @@
 //! What was asked for, as a scheme.
 
-use crate::{
-    error::Problem,
-    settings::{Form, Optimize},
-};
+use super::Making;
+use crate::{error::Problem, settings::Form};
 use gpuwise_compress::{Scheme, Stored, Strategy};
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -12,7 +10,7 @@ pub(super) struct Chosen {
 }
 
 /// Plain numbers, where weights are to be those again.
-pub(super) fn plain(flags: &Optimize) -> anyhow::Result<Option<Stored>> {
+pub(super) fn plain(flags: &Making) -> anyhow::Result<Option<Stored>> {
     let to = match flags.to {
         Form::Bf16 => Stored::Bf16,
         Form::F16 => Stored::F16,
@@ -41,7 +39,7 @@ const GROUP: u32 = 128;
 const BLOCK: u32 = 128;
 
 impl Chosen {
-    pub(super) fn of(flags: &Optimize) -> anyhow::Result<Self> {
+    pub(super) fn of(flags: &Making) -> anyhow::Result<Self> {
         let wrong = |expected: &str| {
             let said = flags.scales.as_deref().unwrap_or_default();
             Problem::new(format!("--scales {said} with --to {}", flags.to.name()))
