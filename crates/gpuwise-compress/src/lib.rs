@@ -8,6 +8,8 @@
 //!
 //! No clock, no file, no thread: who calls reads, writes and spreads rows over cores.
 
+#[cfg(doctest)]
+mod concepts;
 mod decode;
 mod encode;
 mod float4;
