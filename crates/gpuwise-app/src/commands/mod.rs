@@ -55,8 +55,8 @@ use crate::{
     model::{self, ResolvedModel},
     settings::{
         Capacity, Check, Composed, Evidence, FleetCommand, Gpus, Lint, Memory, ModelFlags, Models,
-        Offers, OperatorsCommand, Optimize, Place, Plan, Replay, Simulate, Table, Tco, Train, Validate,
-        Workload,
+        Offers, OperatorsCommand, Optimize, Place, Plan, Replay, Simulate, Table, Tco, Train,
+        Validate, Workload,
     },
 };
 use anyhow::Context as _;

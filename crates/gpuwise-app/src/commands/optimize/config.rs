@@ -58,18 +58,15 @@ fn merged(mut one: Value, other: &Value) -> Value {
 
 /// What `quantization_config` says, as `compressed-tensors` has it; `kept`: linear layers that stay.
 pub(super) fn quantization(chosen: &Chosen, kept: &[String]) -> Value {
-    let numbers = |bits: u32, kind: &str, symmetric: bool| {
-        json!({"num_bits": bits, "type": kind, "symmetric": symmetric, "dynamic": false})
-    };
-    let token = |kind: &str| {
-        json!({"num_bits": 8, "type": kind, "symmetric": true, "dynamic": true, "strategy": "token"})
-    };
+    let numbers = |bits: u32, kind: &str, symmetric: bool| json!({"num_bits": bits, "type": kind, "symmetric": symmetric, "dynamic": false});
+    let token = |kind: &str| json!({"num_bits": 8, "type": kind, "symmetric": true, "dynamic": true, "strategy": "token"});
     let (format, weights, activations) = match chosen.scheme {
         Scheme::Fp8(how) => {
             let activations = match how {
-                Strategy::Block(_, width) => {
-                    merged(token("float"), &json!({"strategy": "group", "group_size": width}))
-                }
+                Strategy::Block(_, width) => merged(
+                    token("float"),
+                    &json!({"strategy": "group", "group_size": width}),
+                ),
                 _ => token("float"),
             };
             let weights = merged(numbers(8, "float", true), &strategy(how));
@@ -89,11 +86,19 @@ pub(super) fn quantization(chosen: &Chosen, kept: &[String]) -> Value {
         }
         Scheme::Nvfp4 => {
             let own = json!({"strategy": "tensor_group", "group_size": 16, "scale_dtype": "torch.float8_e4m3fn"});
-            ("nvfp4-pack-quantized", merged(numbers(4, "float", true), &own), None)
+            (
+                "nvfp4-pack-quantized",
+                merged(numbers(4, "float", true), &own),
+                None,
+            )
         }
         Scheme::Mxfp4 => {
             let own = json!({"strategy": "group", "group_size": 32, "scale_dtype": "torch.uint8"});
-            ("mxfp4-pack-quantized", merged(numbers(4, "float", true), &own), None)
+            (
+                "mxfp4-pack-quantized",
+                merged(numbers(4, "float", true), &own),
+                None,
+            )
         }
     };
     json!({

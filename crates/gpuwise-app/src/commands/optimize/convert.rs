@@ -14,6 +14,7 @@ use std::{
     collections::BTreeMap,
     fs::File,
     io::{self, Seek as _, SeekFrom, Write as _},
+    mem,
     path::Path,
     thread,
 };
@@ -135,7 +136,9 @@ pub(super) fn convert(
     let unwritable = |error: io::Error| {
         let problem = Problem::new(format!("cannot write {}", to.display()));
         let problem = match error.kind() {
-            io::ErrorKind::StorageFull => problem.hint("make room and run it again: finished files stay"),
+            io::ErrorKind::StorageFull => {
+                problem.hint("make room and run it again: finished files stay")
+            }
             _ => problem,
         };
         problem.because(error)
@@ -245,13 +248,11 @@ impl Matrix<'_> {
         Ok(())
     }
 
-    fn scan(&self, pieces: &[&[u8]]) -> Scan {
+    fn scan(&self, scheme: Scheme, pieces: &[&[u8]]) -> Scan {
         let stored = self.stored;
         let see = |piece: &[u8]| {
-            let (mut scan, mut buffer) = (Scan::default(), Vec::new());
-            for some in piece.chunks(1 << 16) {
-                scan.see(stored, some, &mut buffer);
-            }
+            let mut scan = Scan::of(scheme);
+            scan.see(stored, piece, &mut Vec::new());
             scan
         };
         let scans = over_cores(pieces, see);
@@ -264,27 +265,29 @@ impl Matrix<'_> {
         source: &mut Source,
         mut put: impl FnMut(&Encoded) -> anyhow::Result<()>,
     ) -> anyhow::Result<()> {
-        let mut seen = Scan::default();
+        let mut all = Scan::of(scheme);
         if scheme.asks_all() {
             self.runs(1, source, |pieces| {
-                seen = seen.then(self.scan(pieces));
-                self.finite(&seen)
+                all = mem::take(&mut all).then(self.scan(scheme, pieces));
+                self.finite(&all)
             })?;
         }
-        let all = seen;
+        // Elements of the runs before.
+        let mut before = 0;
         self.runs(scheme.rows_together(), source, |pieces| {
-            if !scheme.asks_all() {
-                seen = seen.then(self.scan(pieces));
+            let encode = |piece: &[u8]| scheme.encode(self.stored, self.columns, piece, &all);
+            let runs = over_cores(pieces, encode);
+            if runs.iter().any(|run| run.odd) {
+                let mut seen = self.scan(scheme, pieces);
+                seen.first = seen.first.map(|first| first + before);
                 self.finite(&seen)?;
             }
-            let encode = |piece: &[u8]| scheme.encode(self.stored, self.columns, piece, &all);
-            for run in over_cores(pieces, encode) {
-                put(&run)?;
-            }
-            Ok(())
+            before += pieces.iter().map(|piece| piece.len() as u64).sum::<u64>()
+                / self.stored.bytes() as u64;
+            runs.iter().try_for_each(&mut put)
         })?;
         let once = Encoded {
-            parts: scheme.once(self.rows, self.columns, &all),
+            parts: scheme.once(self.rows, self.columns, self.stored, &all),
             ..Encoded::default()
         };
         put(&once)

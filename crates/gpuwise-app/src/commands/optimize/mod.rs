@@ -37,7 +37,11 @@ pub fn run(context: &Context, flags: &Optimize) -> anyhow::Result<Exit> {
                 .collect()
         })
         .collect();
-    if fates.iter().flatten().all(|fate| matches!(fate, Fate::Kept(_))) {
+    if fates
+        .iter()
+        .flatten()
+        .all(|fate| matches!(fate, Fate::Kept(_)))
+    {
         return Err(Problem::new(format!(
             "{} has no linear layer that can be stored as {}",
             flags.model.display(),
@@ -80,9 +84,11 @@ impl Work {
     fn begin(flags: &Optimize, shards: &[Shard]) -> anyhow::Result<Self> {
         let output = &flags.output;
         if output.exists() {
-            return Err(Problem::new(format!("{} is there already", output.display()))
-                .hint("name another directory, or remove it")
-                .into());
+            return Err(
+                Problem::new(format!("{} is there already", output.display()))
+                    .hint("name another directory, or remove it")
+                    .into(),
+            );
         }
         let mut name = output
             .file_name()
@@ -160,7 +166,11 @@ impl Work {
         let mut files = BTreeMap::new();
         for shard in shards {
             let written = checkpoint::tensors(&self.folder.join(&shard.name))?;
-            files.extend(written.into_iter().map(|tensor| (tensor, shard.name.clone())));
+            files.extend(
+                written
+                    .into_iter()
+                    .map(|tensor| (tensor, shard.name.clone())),
+            );
         }
         if shards.len() > 1 {
             let bytes = done.iter().map(|one| one.bytes_after).sum();
@@ -174,8 +184,7 @@ impl Work {
         }
         let asked = self.folder.join(ASKED);
         fs::remove_file(&asked).map_err(|error| unwritable(&asked, error))?;
-        fs::rename(&self.folder, &flags.output)
-            .map_err(|error| unwritable(&flags.output, error))
+        fs::rename(&self.folder, &flags.output).map_err(|error| unwritable(&flags.output, error))
     }
 
     /// Tokenizer, chat template, licence: all files but weights and what was written.
@@ -188,7 +197,14 @@ impl Work {
             let Some(name) = name.filter(|_| path.is_file()) else {
                 continue;
             };
-            let weights = [".safetensors", ".bin", ".pth", ".pt", ".gguf", ".index.json"];
+            let weights = [
+                ".safetensors",
+                ".bin",
+                ".pth",
+                ".pt",
+                ".gguf",
+                ".index.json",
+            ];
             let to = self.folder.join(name);
             if weights.iter().any(|end| name.ends_with(end)) || to.exists() {
                 continue;

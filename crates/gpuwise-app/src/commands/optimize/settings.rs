@@ -33,10 +33,9 @@ impl Chosen {
                     Some(Strategy::Group(group))
                 }
                 _ => {
-                    return Err(wrong(
-                        "tensor, channel, block, or a power of two from 8 to 1024",
-                    )
-                    .into());
+                    return Err(
+                        wrong("tensor, channel, block, or a power of two from 8 to 1024").into(),
+                    );
                 }
             },
         };
@@ -73,9 +72,11 @@ impl Chosen {
             Form::Mxfp4 => Scheme::Mxfp4,
         };
         if flags.asymmetric && !matches!(scheme, Scheme::Packed { .. }) {
-            return Err(Problem::new(format!("--asymmetric with --to {}", flags.to.name()))
-                .hint("int4 and int8-weights have zero points; leave it out")
-                .into());
+            return Err(
+                Problem::new(format!("--asymmetric with --to {}", flags.to.name()))
+                    .hint("int4 and int8-weights have zero points; leave it out")
+                    .into(),
+            );
         }
         Ok(Self { scheme })
     }

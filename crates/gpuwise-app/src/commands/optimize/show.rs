@@ -18,7 +18,11 @@ struct Kind {
 }
 
 fn error(lost: f64, power: f64) -> f64 {
-    if power == 0.0 { 0.0 } else { (lost / power).sqrt() }
+    if power == 0.0 {
+        0.0
+    } else {
+        (lost / power).sqrt()
+    }
 }
 
 fn percent(share: f64) -> Cell {
@@ -75,7 +79,9 @@ pub(super) fn table(done: &[Done], written: &str) -> Table {
             error(worst.lost, worst.power) * 100.0
         ));
     }
-    table.footnote(format!("written: {written}; the quality that is left was not measured"));
+    table.footnote(format!(
+        "written: {written}; the quality that is left was not measured"
+    ));
     table
 }
 
