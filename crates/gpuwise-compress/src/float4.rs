@@ -1,24 +1,29 @@
 //! FP4 E2M1: 0, 0.5, 1, 1.5, 2, 3, 4 and 6 with a sign. OCP Microscaling Formats 1.0.
 
+use crate::wide::{Grid, clipped};
+
 /// The largest number.
 pub(crate) const LARGEST: f32 = 6.0;
 
 const VALUES: [f32; 8] = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0];
 
-/// What the nearest code means, ties to even codes.
-#[inline]
-pub(crate) fn rounded(value: f32) -> f32 {
-    let size = value.abs().min(LARGEST);
-    let bits = size.to_bits();
-    let normal = f32::from_bits((bits + 0x1f_ffff + ((bits >> 22) & 1)) & !0x3f_ffff);
-    // A step is 0.5 below 1, which is that of numbers from 2^22 on.
-    let small = (size + 4_194_304.0) - 4_194_304.0;
-    let near = if size < 1.0 { small } else { normal };
-    near.copysign(value)
+/// Its numbers.
+#[derive(Clone, Copy)]
+pub(crate) struct E2m1;
+
+impl Grid for E2m1 {
+    #[inline(always)]
+    fn near(self, value: f32) -> f32 {
+        let value = clipped(value, -LARGEST, LARGEST);
+        // Steps are those of 1 below it: 0.5. 1.5 · 2^22 times the power of two has steps half as large as that.
+        let power = (value.to_bits() & 0x7f80_0000).max(127 << 23);
+        let far = f32::from_bits(power + (22 << 23) + 0x40_0000);
+        (value + far) - far
+    }
 }
 
 /// The code of what was rounded.
-#[inline]
+#[inline(always)]
 pub(crate) fn code(rounded: f32) -> u8 {
     let sign = (rounded.to_bits() >> 28) as u8 & 8;
     let size = rounded.abs();
@@ -37,6 +42,12 @@ pub(crate) fn value(code: u8) -> f32 {
     if code & 8 == 0 { size } else { -size }
 }
 
+/// What the scale of all brings scales of groups into the range of E4M3 by.
+pub(crate) fn global(largest: f32) -> f32 {
+    let exact = crate::float8::LARGEST * LARGEST / largest;
+    if exact.is_normal() { exact } else { 1.0 }
+}
+
 #[cfg(test)]
 #[allow(clippy::float_cmp, reason = "codes are exact")]
 mod tests {
@@ -46,7 +57,10 @@ mod tests {
     fn every_code_comes_back() {
         for one in 0..16 {
             assert_eq!(code(value(one)), one);
-            assert_eq!(rounded(value(one)).to_bits(), value(one).to_bits());
+            assert_eq!(
+                E2m1.near(value(one)).abs().to_bits(),
+                value(one).abs().to_bits()
+            );
         }
     }
 
@@ -58,7 +72,7 @@ mod tests {
                 .iter()
                 .map(|one| (one - asked).abs())
                 .fold(f32::MAX, f32::min);
-            assert_eq!((rounded(asked) - asked).abs(), nearest, "{asked}");
+            assert_eq!((E2m1.near(asked) - asked).abs(), nearest, "{asked}");
         }
         let ties = [
             (0.25, 0.0),
@@ -70,7 +84,7 @@ mod tests {
             (5.0, 4.0),
         ];
         for (asked, found) in ties {
-            assert_eq!(rounded(asked), found, "{asked}");
+            assert_eq!(E2m1.near(asked), found, "{asked}");
         }
     }
 }

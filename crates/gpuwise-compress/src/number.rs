@@ -1,5 +1,12 @@
 //! Numbers as checkpoints store them.
 
+use crate::wide::{LANES, Lanes, clipped};
+
+/// A scale is so large at most: rounding it to fewer digits stays finite.
+const MOST: f32 = f32::MAX / 2.0;
+/// The least number of an IEEE half, 2^-24.
+const HALF_LEAST: f32 = f32::from_bits((127 - 24) << 23);
+
 /// How the elements of a matrix are stored before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stored {
@@ -36,7 +43,34 @@ impl Stored {
         }
     }
 
+    /// What scales become when they are stored: the nearest number, but never 0 nor infinite.
+    #[inline(always)]
+    pub(crate) fn scales(self, exact: &Lanes) -> Lanes {
+        let held = exact.map(|one| clipped(one, f32::MIN_POSITIVE, MOST));
+        match self {
+            Self::F32 => held,
+            Self::Bf16 => held.map(|one| {
+                let bits = one.to_bits();
+                f32::from_bits((bits + 0x7fff + ((bits >> 16) & 1)) & 0xffff_0000)
+            }),
+            Self::F16 => held.map(|one| {
+                let one = clipped(one, HALF_LEAST, 65504.0);
+                // 1.5 · 2^13 times the power of two of a number has steps 2^-10 of that.
+                let power = (one.to_bits() & 0x7f80_0000).max(113 << 23);
+                let far = f32::from_bits(power + (13 << 23) + 0x40_0000);
+                (one + far) - far
+            }),
+        }
+    }
+
+    /// [`Self::scales`] of one.
+    #[inline(always)]
+    pub(crate) fn scale(self, exact: f32) -> f32 {
+        self.scales(&[exact; LANES])[0]
+    }
+
     /// Elements as they are: each of these formats is a part of `f32`.
+    #[inline(always)]
     pub fn widen(self, bytes: &[u8], to: &mut Vec<f32>) {
         to.clear();
         let two = |pair: &[u8]| u16::from_le_bytes([pair[0], pair[1]]);
@@ -85,6 +119,7 @@ fn bf16(value: f32) -> u16 {
 }
 
 /// An IEEE half.
+#[inline(always)]
 fn half(bits: u16) -> f32 {
     let sign = u32::from(bits & 0x8000) << 16;
     let rest = u32::from(bits & 0x7fff) << 13;

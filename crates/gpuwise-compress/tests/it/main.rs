@@ -48,7 +48,7 @@ fn encoded(
     run: u64,
 ) -> Encoded {
     let row = columns as usize * stored.bytes();
-    let mut scan = Scan::default();
+    let mut scan = Scan::of(scheme);
     for some in all.chunks(row) {
         scan.see(stored, some, &mut Vec::new());
     }
@@ -58,7 +58,9 @@ fn encoded(
     for some in all.chunks(size) {
         whole.then(scheme.encode(stored, columns, some, &scan));
     }
-    whole.parts.extend(scheme.once(rows, columns, &scan));
+    whole
+        .parts
+        .extend(scheme.once(rows, columns, stored, &scan));
     whole
 }
 

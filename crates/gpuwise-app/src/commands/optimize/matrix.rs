@@ -7,7 +7,7 @@ use super::{
 use crate::error::Problem;
 use gpuwise_compress::{Encoded, Scan, Scheme, Stored};
 use gpuwise_read::safetensors::Place;
-use std::thread;
+use std::{mem, thread};
 
 /// Bytes that are read at once.
 pub(super) const CHUNK: u64 = 32 << 20;
@@ -30,7 +30,7 @@ pub(super) fn largest(shard: &Shard, tensor: &Place, fate: &Fate) -> anyhow::Res
         rows: *rows,
         columns: *columns,
     };
-    Ok(matrix.scan_all(&mut Source::open(shard)?)?.largest)
+    Ok(matrix.scan_all(Scheme::Nvfp4, &mut Source::open(shard)?)?.largest)
 }
 
 /// A tensor that is to be encoded.
@@ -70,26 +70,24 @@ impl Matrix<'_> {
         Ok(())
     }
 
-    fn scan(&self, pieces: &[&[u8]]) -> Scan {
+    fn scan(&self, scheme: Scheme, pieces: &[&[u8]]) -> Scan {
         let stored = self.stored;
         let see = |piece: &[u8]| {
-            let (mut scan, mut buffer) = (Scan::default(), Vec::new());
-            for some in piece.chunks(1 << 16) {
-                scan.see(stored, some, &mut buffer);
-            }
+            let mut scan = Scan::of(scheme);
+            scan.see(stored, piece, &mut Vec::new());
             scan
         };
         let scans = over_cores(pieces, see);
         scans.into_iter().fold(Scan::default(), Scan::then)
     }
 
-    fn scan_all(&self, source: &mut Source) -> anyhow::Result<Scan> {
-        let mut seen = Scan::default();
+    fn scan_all(&self, scheme: Scheme, source: &mut Source) -> anyhow::Result<Scan> {
+        let mut all = Scan::of(scheme);
         self.runs(1, source, |pieces| {
-            seen = seen.then(self.scan(pieces));
-            self.finite(&seen)
+            all = mem::take(&mut all).then(self.scan(scheme, pieces));
+            self.finite(&all)
         })?;
-        Ok(seen)
+        Ok(all)
     }
 
     /// `beside`: the largest absolute value of layers that share its scale.
@@ -100,25 +98,28 @@ impl Matrix<'_> {
         beside: f32,
         mut put: impl FnMut(&Encoded) -> anyhow::Result<()>,
     ) -> anyhow::Result<()> {
-        let mut seen = Scan::default();
-        if scheme.asks_all() {
-            seen = self.scan_all(source)?;
-        }
-        let mut all = seen;
+        let mut all = if scheme.asks_all() {
+            self.scan_all(scheme, source)?
+        } else {
+            Scan::of(scheme)
+        };
         all.largest = all.largest.max(beside);
+        // Elements of the runs before.
+        let mut before = 0;
         self.runs(scheme.rows_together(), source, |pieces| {
-            if !scheme.asks_all() {
-                seen = seen.then(self.scan(pieces));
+            let encode = |piece: &[u8]| scheme.encode(self.stored, self.columns, piece, &all);
+            let runs = over_cores(pieces, encode);
+            if runs.iter().any(|run| run.odd) {
+                let mut seen = self.scan(scheme, pieces);
+                seen.first = seen.first.map(|first| first + before);
                 self.finite(&seen)?;
             }
-            let encode = |piece: &[u8]| scheme.encode(self.stored, self.columns, piece, &all);
-            for run in over_cores(pieces, encode) {
-                put(&run)?;
-            }
-            Ok(())
+            before += pieces.iter().map(|piece| piece.len() as u64).sum::<u64>()
+                / self.stored.bytes() as u64;
+            runs.iter().try_for_each(&mut put)
         })?;
         let once = Encoded {
-            parts: scheme.once(self.rows, self.columns, &all),
+            parts: scheme.once(self.rows, self.columns, self.stored, &all),
             ..Encoded::default()
         };
         put(&once)
