@@ -1,9 +1,8 @@
 //! What is asked of a cluster once, by whoever may read it.
 
 use super::{
-    Connection, OperatorError, PriceBook, WorkloadAsk,
+    Connection, OperatorError, PriceBook, WorkloadAsk, clock,
     seen::State,
-    clock,
     watches::{Change, Own, api_resource, subject_of},
 };
 use crate::{

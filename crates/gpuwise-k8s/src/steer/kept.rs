@@ -56,10 +56,16 @@ impl Kept {
         queues: &BTreeMap<&str, QueueId>,
     ) -> World {
         let same = |(of, own, all): &(Fleet, Vec<Class>, BTreeMap<String, QueueId>)| {
-            let all = all.iter().map(|(namespace, queue)| (namespace.as_str(), *queue));
+            let all = all
+                .iter()
+                .map(|(namespace, queue)| (namespace.as_str(), *queue));
             *of == fleet && own == classes && all.eq(queues.iter().map(|(name, id)| (*name, *id)))
         };
-        if let Some(first) = self.copies.first().filter(|_| self.of.as_ref().is_some_and(same)) {
+        if let Some(first) = self
+            .copies
+            .first()
+            .filter(|_| self.of.as_ref().is_some_and(same))
+        {
             return first.world.clone();
         }
         let world = World::new(&fleet);
@@ -147,7 +153,10 @@ impl Kept {
 /// Whether two pods that run make the same of a world.
 fn is_adopted_alike(one: &Pod, other: &Pod) -> bool {
     let of = |pod: &Pod| {
-        let ask = pod.ask.as_ref().map(|ask| (ask.resource.clone(), ask.count));
+        let ask = pod
+            .ask
+            .as_ref()
+            .map(|ask| (ask.resource.clone(), ask.count));
         let began = (pod.standing.started, pod.created);
         (ask, began, pod.priority, pod.cpu_milli, pod.memory_mib)
     };
