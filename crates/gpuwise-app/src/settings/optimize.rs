@@ -12,10 +12,10 @@ pub struct Optimize {
     #[command(flatten)]
     pub make: MakeFlags,
     /// Write the script that makes the form with calibration data, on a GPU
-    #[arg(long, value_enum, value_name = "NAME")]
+    #[arg(long, value_enum, value_name = "NAME", conflicts_with_all = ["kv", "report"])]
     pub recipe: Option<RecipeName>,
     /// Say what each form would need, cost and lose under a traffic and an SLO
-    #[arg(long, conflicts_with_all = ["to", "output", "recipe", "scales", "asymmetric", "keep"])]
+    #[arg(long, conflicts_with_all = ["to", "output", "recipe", "scales", "asymmetric", "keep", "kv", "report"])]
     pub advise: bool,
     #[command(flatten)]
     pub asked: AdviseFlags,
@@ -39,6 +39,19 @@ pub struct MakeFlags {
     /// Layers that stay as they are, beside head, embeddings and routers: parts of their names
     #[arg(long, value_name = "NAME")]
     pub keep: Vec<String>,
+    /// Format of the key-value cache that engines take from the written directory
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    pub kv: Option<CacheName>,
+    /// Write what became of each tensor, with its error (CSV)
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
+}
+
+/// Formats of the key-value cache that a checkpoint may ask for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum CacheName {
+    /// FP8 (E4M3) with a scale of 1, as nothing was measured
+    Fp8,
 }
 
 /// What `--advise` is asked for.

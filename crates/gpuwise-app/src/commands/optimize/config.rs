@@ -1,7 +1,7 @@
 //! What stands beside the weights: how they are stored, for engines, and which file holds which tensor.
 
 use super::settings::Chosen;
-use crate::error::Problem;
+use crate::{error::Problem, settings::CacheName};
 use gpuwise_compress::{Scheme, Strategy};
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, fs, path::Path};
@@ -60,7 +60,7 @@ fn merged(mut one: Value, other: &Value) -> Value {
 }
 
 /// What `quantization_config` says, as `compressed-tensors` has it; `kept`: linear layers that stay.
-pub(super) fn quantization(chosen: &Chosen, kept: &[String]) -> Value {
+pub(super) fn quantization(chosen: &Chosen, kept: &[String], kv: Option<CacheName>) -> Value {
     let numbers = |bits: u32, kind: &str, symmetric: bool| json!({"num_bits": bits, "type": kind, "symmetric": symmetric, "dynamic": false});
     let token = |kind: &str| json!({"num_bits": 8, "type": kind, "symmetric": true, "dynamic": true, "strategy": "token"});
     let (format, weights, activations) = match chosen.scheme {
@@ -104,6 +104,8 @@ pub(super) fn quantization(chosen: &Chosen, kept: &[String]) -> Value {
             )
         }
     };
+    let cache =
+        kv.map(|CacheName::Fp8| merged(numbers(8, "float", true), &strategy(Strategy::Tensor)));
     json!({
         "quant_method": "compressed-tensors",
         "format": format,
@@ -116,7 +118,7 @@ pub(super) fn quantization(chosen: &Chosen, kept: &[String]) -> Value {
             "format": format,
         }},
         "ignore": kept,
-        "kv_cache_scheme": null,
+        "kv_cache_scheme": cache,
     })
 }
 

@@ -30,7 +30,9 @@ pub(super) fn largest(shard: &Shard, tensor: &Place, fate: &Fate) -> anyhow::Res
         rows: *rows,
         columns: *columns,
     };
-    Ok(matrix.scan_all(Scheme::Nvfp4, &mut Source::open(shard)?)?.largest)
+    Ok(matrix
+        .scan_all(Scheme::Nvfp4, &mut Source::open(shard)?)?
+        .largest)
 }
 
 /// A tensor that is to be encoded.

@@ -18,7 +18,8 @@ use super::{Context, Exit};
 use crate::{
     error::Problem,
     progress,
-    settings::{Form, Optimize},
+    settings::{CacheName, Form, Optimize},
+    write::Pending,
 };
 use checkpoint::Shard;
 use choose::{Fate, Reason};
@@ -38,6 +39,8 @@ struct Making {
     scales: Option<String>,
     asymmetric: bool,
     keep: Vec<String>,
+    kv: Option<CacheName>,
+    report: Option<PathBuf>,
 }
 
 impl Making {
@@ -62,6 +65,8 @@ impl Making {
             scales: make.scales,
             asymmetric: make.asymmetric,
             keep: make.keep,
+            kv: make.kv,
+            report: make.report,
         })
     }
 }
@@ -106,6 +111,7 @@ fn make(context: &Context, flags: &Making) -> anyhow::Result<Exit> {
         .into());
     }
     let fused = Fused::new(chosen.scheme, &shards, &fates);
+    let report = flags.report.as_deref().map(Pending::new).transpose()?;
     let work = Work::begin(flags, &shards)?;
     let mut done = Vec::new();
     for (at, (shard, fates)) in shards.iter().zip(&fates).enumerate() {
@@ -115,8 +121,11 @@ fn make(context: &Context, flags: &Making) -> anyhow::Result<Exit> {
         done.extend(work.file(shard, fates, (chosen.scheme, &fused), doing)?);
     }
     progress::doing("");
-    config["quantization_config"] = config::quantization(&chosen, &kept(&shards, &fates));
+    config["quantization_config"] = config::quantization(&chosen, &kept(&shards, &fates), flags.kv);
     work.finish(flags, &config, &shards, &done)?;
+    if let Some(file) = report {
+        file.finish(&show::tensors(&done).to_csv())?;
+    }
     context.table(&show::table(&done, &flags.output.display().to_string()))?;
     Ok(Exit::Yes)
 }

@@ -23,6 +23,10 @@ pub(super) fn plain(flags: &Making) -> anyhow::Result<Option<Stored>> {
         "--asymmetric"
     } else if !flags.keep.is_empty() {
         "--keep"
+    } else if flags.kv.is_some() {
+        "--kv"
+    } else if flags.report.is_some() {
+        "--report"
     } else {
         return Ok(Some(to));
     };

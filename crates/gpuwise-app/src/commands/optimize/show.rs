@@ -85,6 +85,34 @@ pub(super) fn table(done: &[Done], written: &str) -> Table {
     table
 }
 
+/// What became of each tensor.
+pub(super) fn tensors(done: &[Done]) -> Table {
+    let mut table = Table::new(vec![
+        Column::left("tensor", "tensor"),
+        Column::right("elements", "elements"),
+        Column::right("bytes_before", "before"),
+        Column::right("bytes_after", "after"),
+        Column::right("error", "error"),
+        Column::left("kept", "kept"),
+    ]);
+    for one in done {
+        let relative = error(one.lost, one.power);
+        table.push(vec![
+            Cell::text(one.tensor.as_str()),
+            Cell::count(one.elements),
+            Cell::count(one.bytes_before),
+            Cell::count(one.bytes_after),
+            if one.kept.is_some() {
+                Cell::missing()
+            } else {
+                percent(relative)
+            },
+            Cell::of(one.kept.as_deref(), Cell::text),
+        ]);
+    }
+    table
+}
+
 /// What became of weights that are plain numbers again.
 pub(super) fn table_of_plain(done: &[Done], written: &str) -> Table {
     let mut table = Table::new(vec![

@@ -94,6 +94,7 @@ impl Work {
             "scales": flags.scales,
             "asymmetric": flags.asymmetric,
             "keep": flags.keep,
+            "kv": flags.kv.is_some(),
             "files": files,
         });
         let path = folder.join(ASKED);
