@@ -1,6 +1,6 @@
 //! What limits pods: quotas with what is used of them, disruption budgets, gangs.
 
-use super::{Inventory, Key, Text, text::Names};
+use super::{Inventory, Text, text::Names};
 use crate::objects::{self, LabelSelector};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -154,16 +154,16 @@ impl Inventory {
 
     /// Pods on nodes that one of these budgets covers.
     fn covered(&self, counts: &dyn Fn(&Budget) -> bool) -> BTreeSet<String> {
-        let strict: Vec<_> = self
-            .budgets
-            .iter()
-            .filter(|(_, budget)| counts(budget))
-            .collect();
-        let kept = self.pods.values().filter(|pod| {
-            let covers = |(key, budget): &(Key, &std::sync::Arc<Budget>)| {
-                key.namespace == pod.namespace && budget.covers(&pod.shape.labels)
-            };
-            pod.holds() && strict.iter().any(covers)
+        let mut strict: BTreeMap<Text, Vec<&Budget>> = BTreeMap::new();
+        for (key, budget) in self.budgets.iter().filter(|(_, budget)| counts(budget)) {
+            strict.entry(key.namespace).or_default().push(budget);
+        }
+        let kept = strict.iter().flat_map(|(namespace, budgets)| {
+            let pods = self.pods.of(namespace).map(|(_, pod)| pod);
+            pods.filter(move |pod| {
+                let mut all = budgets.iter();
+                pod.holds() && all.any(|budget| budget.covers(&pod.shape.labels))
+            })
         });
         kept.map(|pod| pod.uid.to_string()).collect()
     }

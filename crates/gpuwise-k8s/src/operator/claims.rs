@@ -7,7 +7,10 @@ use crate::{
     objects::{ClaimSpec, DeviceRequest, PodClaim},
     steer::{Claims, Devices},
 };
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 /// What a pod's claims come to.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -54,10 +57,13 @@ pub(super) struct AllClaims {
 }
 
 impl AllClaims {
-    pub(super) fn read(inventory: &Inventory) -> Self {
-        let pods = inventory.pods.iter();
+    /// `claiming`: pods that have claims, all of them.
+    pub(super) fn read(inventory: &Inventory, claiming: &BTreeSet<Key>) -> Self {
+        let pods = claiming
+            .iter()
+            .filter_map(|key| Some((key.clone(), inventory.pods.at(key)?)));
         let with: Vec<(Key, Arc<Pod>)> = pods
-            .filter(|(_, pod)| !pod.phase.ended() && !pod.shape.claims.is_empty())
+            .filter(|(_, pod)| !pod.phase.ended())
             .map(|(key, pod)| (key, Arc::clone(pod)))
             .collect();
         if with.is_empty() {

@@ -2,9 +2,7 @@
 //! server drops without a word, also from a status.
 
 use super::{Journal, metrics::Metrics};
-use crate::resources::{
-    GROUP, GpuWorkloadSpec, Resource as _, VERSION, definitions, lacks::lacks,
-};
+use crate::resources::{GROUP, GpuWorkloadSpec, Resource as _, VERSION, definitions, lacks::lacks};
 use http::Request;
 use kube::Client;
 use serde_json::Value;
@@ -33,7 +31,9 @@ impl Lacking {
         let schemas = published["components"]["schemas"].as_object();
         let mut all = BTreeMap::new();
         for ours in definitions() {
-            let Some(kind) = KINDS.into_iter().find(|kind| ours["spec"]["names"]["kind"] == *kind)
+            let Some(kind) = KINDS
+                .into_iter()
+                .find(|kind| ours["spec"]["names"]["kind"] == *kind)
             else {
                 continue;
             };
@@ -63,10 +63,12 @@ impl Lacking {
     pub(super) fn freezes(&self) -> Option<String> {
         let kind = GpuWorkloadSpec::KIND;
         let all = self.0.get(kind)?.iter();
-        let status: Vec<String> = all.filter(|one| one.starts_with("status.")).cloned().collect();
-        (!status.is_empty()).then(|| {
-            format!("nothing is changed while {}; {CURE}", named(kind, &status))
-        })
+        let status: Vec<String> = all
+            .filter(|one| one.starts_with("status."))
+            .cloned()
+            .collect();
+        (!status.is_empty())
+            .then(|| format!("nothing is changed while {}; {CURE}", named(kind, &status)))
     }
 
     /// Kinds of which something would be dropped by any write.
@@ -133,7 +135,9 @@ impl Definitions {
             }
             // What was known last holds.
             Ok(Err(why)) => self.journal.say("definitions cannot be looked at", &why),
-            Err(_) => self.journal.say("definitions cannot be looked at", "no answer"),
+            Err(_) => self
+                .journal
+                .say("definitions cannot be looked at", "no answer"),
         }
     }
 

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     manifests::Mode,
-    steer::{Decision, Health, decide},
+    steer::{Decision, Health, Kept, decide_after},
 };
 use gpuwise_units::Nanoseconds;
 use kube::Client;
@@ -50,6 +50,8 @@ pub(super) struct Looks {
     products: watch::Sender<Arc<BTreeSet<String>>>,
     pub(super) sizer: Option<Arc<dyn Sizer>>,
     pub(super) state: State,
+    /// Of the last decision, for the next.
+    kept: Kept,
     /// The number of the last plan of this term.
     pub(super) plan: u64,
     /// When time alone may change something.
@@ -107,6 +109,7 @@ impl Looks {
             products,
             sizer: settings.sizer.clone(),
             state: State::new(Some(Arc::clone(&settings.boards))),
+            kept: Kept::default(),
             plan: 0,
             wake: None,
             incomplete: 0,
@@ -168,7 +171,7 @@ impl Looks {
             }
             self.state.refresh();
             self.writer.metrics.synced();
-            self.products.send_replace(Arc::new(self.state.products()));
+            self.products.send_replace(self.state.products());
             let term = self.terms.borrow().clone();
             if let Some(term) = term.filter(Term::holds) {
                 stale = false;
@@ -207,7 +210,7 @@ impl Looks {
             Ok(Decision::default())
         } else {
             // The kernel takes as long as it takes; watches and the lease go on meanwhile.
-            tokio::task::block_in_place(|| decide(&seen, at))
+            tokio::task::block_in_place(|| decide_after(&mut self.kept, &seen, at))
         };
         let took = began.elapsed().as_secs_f64();
         if let Some(traces) = &mut self.traces {

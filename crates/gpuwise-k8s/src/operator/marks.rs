@@ -1,6 +1,9 @@
 //! What was written of pods and no watch has shown yet: a decision in between takes it as written.
 
-use crate::steer::{Place, Pod};
+use crate::{
+    inventory::{self, Table},
+    steer::{Place, Pod},
+};
 use gpuwise_units::Nanoseconds;
 use std::collections::BTreeMap;
 
@@ -18,30 +21,43 @@ pub(super) enum Mark {
     Moves(Option<(String, Nanoseconds)>),
 }
 
-/// By uid: of which version of the pod, and what in turn.
+/// By uid.
 #[derive(Debug, Default)]
-pub(super) struct Marks(BTreeMap<String, (String, Vec<Mark>)>);
+pub(super) struct Marks(BTreeMap<String, Marked>);
+
+/// A pod that something was written of.
+#[derive(Debug)]
+struct Marked {
+    namespace: String,
+    name: String,
+    version: String,
+    /// What was written of that version, in turn.
+    marks: Vec<Mark>,
+}
 
 impl Marks {
     pub(super) fn put(&mut self, pod: &Pod, mark: Mark) {
         let known = self.0.entry(pod.uid.clone());
-        let (version, marks) = known.or_insert_with(|| (pod.version.clone(), Vec::new()));
-        if *version != pod.version {
-            marks.clear();
-            version.clone_from(&pod.version);
+        let marked = known.or_insert_with(|| Marked {
+            namespace: pod.namespace.clone(),
+            name: pod.name.clone(),
+            version: pod.version.clone(),
+            marks: Vec::new(),
+        });
+        if marked.version != pod.version {
+            marked.marks.clear();
+            marked.version.clone_from(&pod.version);
         }
-        marks.push(mark);
+        marked.marks.push(mark);
     }
 
     /// A pod as it is with what was written of it.
     pub(super) fn on(&self, mut pod: Pod) -> Pod {
-        let Some((version, marks)) = self.0.get(&pod.uid) else {
+        let marked = self.0.get(&pod.uid);
+        let Some(marked) = marked.filter(|marked| marked.version == pod.version) else {
             return pod;
         };
-        if *version != pod.version {
-            return pod;
-        }
-        for mark in marks.iter().cloned() {
+        for mark in marked.marks.iter().cloned() {
             let standing = &mut pod.standing;
             match mark {
                 Mark::Sent(node, replaces) => {
@@ -60,9 +76,11 @@ impl Marks {
         pod
     }
 
-    /// Forgets what a watch has shown, and who is gone: `versions` of pods by uid.
-    pub(super) fn retain(&mut self, versions: &BTreeMap<&str, &str>) {
-        self.0
-            .retain(|uid, (version, _)| versions.get(uid.as_str()) == Some(&version.as_str()));
+    /// Forgets what a watch has shown, and who is gone.
+    pub(super) fn retain(&mut self, pods: &Table<inventory::Pod>) {
+        self.0.retain(|uid, marked| {
+            pods.get(&marked.namespace, &marked.name)
+                .is_some_and(|pod| *pod.uid == **uid && *pod.version == *marked.version)
+        });
     }
 }

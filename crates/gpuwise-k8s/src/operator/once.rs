@@ -1,9 +1,8 @@
 //! What is asked of a cluster once, by whoever may read it.
 
 use super::{
-    Connection, OperatorError, PriceBook, WorkloadAsk,
+    Connection, OperatorError, PriceBook, WorkloadAsk, clock,
     seen::State,
-    clock,
     watches::{Change, Own, api_resource, subject_of},
 };
 use crate::{
@@ -109,7 +108,7 @@ fn asked(object: Object<GpuWorkloadSpec>, state: &State) -> Asked {
             namespace: object.metadata.namespace.unwrap_or_default(),
             name: object.metadata.name,
             spec: object.spec,
-            products: state.products(),
+            products: (*state.products()).clone(),
             slices: state.has_slices(),
             prices: state.prices(),
             avoided,

@@ -9,8 +9,8 @@ use crate::{
     inventory::{self, Shape, Text},
     objects,
     steer::{
-        Ask, Claims, Constraint, GATE, Names, Node, Operator, Place, Pod, Requirement, Said, Standing,
-        Taint, Toleration, ask, is_accelerator,
+        Ask, Claims, Constraint, GATE, Names, Node, Operator, Place, Pod, Requirement, Said,
+        Standing, Taint, Toleration, ask, is_accelerator,
     },
 };
 use gpuwise_domain::placement::Node as FleetNode;

@@ -1,24 +1,27 @@
 //! What the watches have brought, as far as a decision needs it.
 
 mod decided;
+mod refresh;
+#[cfg(test)]
+mod tests;
 
 use super::{
     Boards,
     claims::AllClaims,
-    kept::{Kept, Key},
+    kept::Kept,
     marks::{Mark, Marks},
     meter::Measured,
-    read::{read_node, read_pod},
     rules::Begun,
     surges::Surges,
     watches::{Change, Own},
 };
 use crate::{
-    inventory::{self, Fold, Kind},
+    inventory::{self, Fold, Key, Kind},
     resources::{Object, Resource},
-    steer::{Claims, Constraint, GATE, Node, PRODUCT, Place, Pod},
+    steer::{Claims, GATE, Pod},
 };
 use kube::runtime::watcher::Event;
+use refresh::{Made, Touched};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -42,18 +45,13 @@ pub(super) const SURGE: &str = "gpuwise.dev/surge";
 /// The label by which a node selector names one node.
 pub(super) const HOSTNAME: &str = "kubernetes.io/hostname";
 
-/// Who waits because of whom, or where it is, as a decision needs it; made once for each state of an object.
-type Made<T, U> = BTreeMap<Key, (Arc<T>, Option<Arc<U>>)>;
-
 /// All that was seen.
 #[derive(Default)]
 pub(super) struct State {
     fold: Fold,
     own: BTreeMap<Own, Kept>,
     own_read: BTreeSet<Own>,
-    constraints: BTreeSet<Arc<Constraint>>,
-    nodes: Made<inventory::Node, Node>,
-    pods: Made<inventory::Pod, Pod>,
+    made: Made,
     /// What we have written of pods, until a watch shows it.
     marks: Marks,
     /// Deployments that have one pod more, for a move.
@@ -65,11 +63,9 @@ pub(super) struct State {
     /// What the API server said last where a pod could not be evicted, by the pod's uid.
     pub(super) refused: BTreeMap<String, String>,
     /// When a watch first told of pods that wait behind our gate: by uid.
-    arrived: BTreeMap<String, Instant>,
+    arrived: BTreeMap<String, (Key, Instant)>,
     measured: Option<Measured>,
     claims: AllClaims,
-    /// Pods, by uid, that are in groups of which each is for itself.
-    lone: BTreeSet<Box<str>>,
 }
 
 impl State {
@@ -86,7 +82,12 @@ impl State {
         match change {
             Change::Cluster(change) => {
                 self.arrives(&change);
-                self.fold.apply(*change)
+                let touched = Touched::by(&change);
+                let another = self.fold.apply(*change);
+                if another {
+                    self.made.touch(touched);
+                }
+                another
             }
             Change::Own(which, event) => {
                 if matches!(*event, Event::InitDone) {
@@ -120,13 +121,15 @@ impl State {
             .iter()
             .any(|gate| gate.name == GATE);
         if let Some(uid) = pod.metadata.uid.as_ref().filter(|_| gated) {
-            self.arrived.entry(uid.clone()).or_insert_with(Instant::now);
+            let key = refresh::key(&pod.metadata);
+            let now = || (key, Instant::now());
+            self.arrived.entry(uid.clone()).or_insert_with(now);
         }
     }
 
     /// How long ago a watch first told of a pod.
     pub(super) fn since_arrival(&self, pod: &Pod) -> Option<Duration> {
-        self.arrived.get(&pod.uid).map(Instant::elapsed)
+        self.arrived.get(&pod.uid).map(|(_, then)| then.elapsed())
     }
 
     /// Whether all has been read once.
@@ -180,85 +183,11 @@ impl State {
     /// Something was written of a pod, before a watch shows it.
     pub(super) fn mark(&mut self, pod: &Pod, mark: Mark) {
         self.marks.put(pod, mark);
-        self.pods.remove(&(pod.namespace.clone(), pod.name.clone()));
-    }
-
-    /// Brings what decisions need up to what was seen last.
-    pub(super) fn refresh(&mut self) {
-        let inventory = self.fold.inventory();
-        self.claims = AllClaims::read(inventory);
-        let mut nodes = Made::new();
-        for node in inventory.nodes.values() {
-            let key = (String::new(), node.name.to_string());
-            let known = self
-                .nodes
-                .remove(&key)
-                .filter(|(of, _)| Arc::ptr_eq(of, node));
-            let known =
-                known.unwrap_or_else(|| (Arc::clone(node), Some(Arc::new(read_node(node)))));
-            nodes.insert(key, known);
-        }
-        self.nodes = nodes;
-        let mut pods = Made::new();
-        let mut lone = BTreeSet::new();
-        for pod in inventory.pods.values() {
-            let key = (pod.namespace.to_string(), pod.name.to_string());
-            let in_gang = inventory.gang(pod).is_some();
-            let turned = pod.group.is_some() && {
-                if !in_gang {
-                    lone.insert(pod.uid.clone());
-                }
-                in_gang == self.lone.contains(&pod.uid)
-            };
-            // What claims ask and have got lies in other objects, and what a group is.
-            let known = self
-                .pods
-                .remove(&key)
-                .filter(|(of, _)| Arc::ptr_eq(of, pod) && pod.shape.claims.is_empty() && !turned);
-            let known = known.unwrap_or_else(|| {
-                let claimed = self.claims.of(pod);
-                let made = read_pod(pod, claimed, in_gang, &mut self.constraints);
-                let made = made.map(|made| self.marks.on(made));
-                (Arc::clone(pod), made.map(Arc::new))
-            });
-            pods.insert(key, known);
-        }
-        self.pods = pods;
-        self.lone = lone;
-        // What a watch has shown, or is gone, need not be remembered.
-        let versions: BTreeMap<&str, &str> = inventory
-            .pods
-            .values()
-            .map(|pod| (&*pod.uid, &*pod.version))
-            .collect();
-        self.marks.retain(&versions);
-        self.refused
-            .retain(|uid, _| versions.contains_key(uid.as_str()));
-        let gated: BTreeSet<&str> = self
-            .pods
-            .values()
-            .filter_map(|(_, made)| made.as_ref())
-            .filter(|pod| pod.place == Place::Gated)
-            .map(|pod| pod.uid.as_str())
-            .collect();
-        self.arrived.retain(|uid, _| gated.contains(uid.as_str()));
-        self.constraints.retain(|one| Arc::strong_count(one) > 1);
-        let new: Vec<String> = self
-            .products()
-            .into_iter()
-            .filter(|product| !self.boards.contains_key(product))
-            .collect();
-        for product in new {
-            let profiles = self
-                .known
-                .as_ref()
-                .map_or_else(BTreeMap::new, |of| of(&product));
-            Arc::make_mut(&mut self.boards).insert(product, profiles);
-        }
+        self.made.forget(pod);
     }
 
     fn made(&self) -> impl Iterator<Item = &Arc<Pod>> {
-        self.pods.values().filter_map(|(_, made)| made.as_ref())
+        self.made.pods()
     }
 
     /// Pods that wait, gated by us or not.
@@ -269,15 +198,11 @@ impl State {
     }
 
     /// Products that nodes have.
-    pub(super) fn products(&self) -> BTreeSet<String> {
-        let nodes = self.nodes.values().filter_map(|(_, made)| made.as_ref());
-        nodes
-            .filter_map(|node| node.labels.get(PRODUCT).cloned())
-            .collect()
+    pub(super) fn products(&self) -> Arc<BTreeSet<String>> {
+        Arc::clone(&self.made.products)
     }
 
     pub(super) fn hostname(&self, node: &str) -> Option<String> {
-        let (_, node) = self.nodes.get(&(String::new(), node.to_owned()))?;
-        node.as_ref()?.labels.get(HOSTNAME).cloned()
+        self.made.node(node)?.labels.get(HOSTNAME).cloned()
     }
 }

@@ -11,13 +11,13 @@ use crate::{
     },
     watch::{Subject, Trouble},
 };
+use follow::{Told, What, follow};
 use kube::{
     Api, Client,
     api::DynamicObject,
     core::{ApiResource, GroupVersionKind},
     runtime::watcher::{self, Event},
 };
-use follow::{Told, What, follow};
 use serde::de::DeserializeOwned;
 use std::{collections::BTreeMap, fmt::Debug};
 use tokio::sync::{mpsc, watch};

@@ -33,7 +33,11 @@ fn compare(path: &str, (ours, theirs): (&Value, &Value), found: &mut Vec<String>
     }
     for within in ["items", "additionalProperties"] {
         if ours[within].is_object() && theirs[within].is_object() {
-            compare(&format!("{path}[]"), (&ours[within], &theirs[within]), found);
+            compare(
+                &format!("{path}[]"),
+                (&ours[within], &theirs[within]),
+                found,
+            );
         }
     }
 }

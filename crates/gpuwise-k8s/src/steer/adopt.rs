@@ -1,9 +1,9 @@
 //! Those who hold places, as the world's running jobs.
 
-use super::{Pod, gangs::gang_of, world::Cluster};
+use super::{Pod, Seen, gangs::gang_of, kept::Kept, world::Cluster};
 use gpuwise_domain::placement::{
-    Action, Assignment, Event, Gang, GpuAsk, GpuId, GpuShare, Job, KindId, Kinds, Need, NodeId,
-    Part, Preemption, WorkerAsk,
+    Action, Assignment, Event, Gang, GpuAsk, GpuId, GpuShare, Job, JobId, KindId, Kinds, Need,
+    NodeId, Part, Preemption, WorkerAsk,
 };
 use gpuwise_sched::world::NodeState;
 use gpuwise_units::Nanoseconds;
@@ -29,7 +29,7 @@ pub(super) struct Holder<'a> {
 }
 
 impl Holder<'_> {
-    fn since(&self, now: Nanoseconds) -> Nanoseconds {
+    pub(super) fn since(&self, now: Nanoseconds) -> Nanoseconds {
         let started = self.pod.standing.started.filter(|_| self.truly);
         started.unwrap_or(now).min(now)
     }
@@ -45,28 +45,32 @@ struct Seat<'a> {
 
 impl Cluster<'_> {
     /// Who holds a place holds what it asks: the lowest of its node's units that are left.
-    pub(super) fn adopt(&mut self, mut holders: Vec<Holder<'_>>, now: Nanoseconds, gpus: usize) {
-        let ids: BTreeMap<String, NodeId> = self
-            .nodes
-            .iter()
-            .zip((0..).map(NodeId))
-            .map(|(node, id)| (node.name.clone(), id))
-            .collect();
+    pub(super) fn adopt(
+        &mut self,
+        kept: &mut Kept,
+        seen: &Seen,
+        mut holders: Vec<Holder<'_>>,
+        now: Nanoseconds,
+        gpus: usize,
+    ) {
+        let nodes = self.nodes.iter().zip((0..).map(NodeId));
+        let ids: BTreeMap<&str, NodeId> = nodes.map(|(node, id)| (&*node.name, id)).collect();
         // In the order in which they began, as the world's events come.
-        holders.sort_by_key(|one| (one.since(now), !one.truly, one.at));
-        let mut taken = vec![false; gpus];
-        let mut over: BTreeMap<&str, u32> = BTreeMap::new();
+        holders.sort_by_cached_key(|one| (one.since(now), !one.truly, one.at));
+        let mut so_far = kept.resume(self, seen, &holders, (now, gpus));
         let mut gangs: BTreeMap<_, Vec<Seat<'_>>> = BTreeMap::new();
-        for holder in holders {
+        for (at, holder) in holders.into_iter().enumerate().skip(so_far.count) {
+            kept.pass(at, self, &so_far);
             let (Some(ask), Some(id)) = (&holder.pod.ask, ids.get(holder.node)) else {
                 continue;
             };
-            let mine = self.units(*id, &ask.resource, ask.count as usize, &taken);
+            let mine = self.units(*id, &ask.resource, ask.count as usize, &so_far.taken);
             if mine.len() < ask.count as usize && holder.truly {
-                *over.entry(holder.node).or_default() += ask.count - mine.len() as u32;
+                let over = so_far.over.entry(holder.node.to_owned()).or_default();
+                *over += ask.count - mine.len() as u32;
             }
             for gpu in &mine {
-                if let Some(taken) = taken.get_mut(gpu.index()) {
+                if let Some(taken) = so_far.taken.get_mut(gpu.index()) {
                     *taken = true;
                 }
             }
@@ -85,14 +89,23 @@ impl Cluster<'_> {
                     let alike = (gang, seat.kind, seat.gpus.len());
                     gangs.entry(alike).or_default().push(seat);
                 }
-                None => self.runs(&[seat], now),
+                None => match self.runs(&[seat], now) {
+                    Ok(job) => kept.runs(at, job),
+                    Err(why) => so_far.troubles.push(why),
+                },
             }
         }
+        self.troubles.append(&mut so_far.troubles);
         let mut gangs: Vec<Vec<Seat<'_>>> = gangs.into_values().collect();
         gangs.sort_by_key(|seats| seats.iter().map(|one| one.holder.since(now)).max());
         for seats in gangs {
-            self.runs(&seats, now);
+            let ran = self.runs(&seats, now);
+            self.troubles.extend(ran.err());
         }
+        self.tell_over(so_far.over);
+    }
+
+    fn tell_over(&mut self, over: BTreeMap<String, u32>) {
         let others = over.len().saturating_sub(NAMED);
         let named = over.into_iter().take(NAMED).map(|(node, count)| {
             format!(
@@ -120,9 +133,9 @@ impl Cluster<'_> {
         free.copied().filter(of).take(count).collect()
     }
 
-    /// A job of pods that run.
-    fn runs(&mut self, seats: &[Seat<'_>], now: Nanoseconds) {
-        let Some(first) = seats.first() else { return };
+    /// A job of pods that run; or why they cannot be counted, for people.
+    fn runs(&mut self, seats: &[Seat<'_>], now: Nanoseconds) -> Result<JobId, String> {
+        let first = seats.first().ok_or("nobody runs")?;
         let pod = first.holder.pod;
         // Cores and memory that a node has not got are not what is decided here.
         let least = |of: &dyn Fn(&Pod) -> u64, left: &dyn Fn(&NodeState) -> u64| {
@@ -176,15 +189,14 @@ impl Cluster<'_> {
         let told = self
             .tell(since, Event::Submitted(job))
             .and_then(|()| self.tell(since, Event::done(place)));
-        match told {
-            Ok(()) => {
-                let pods = seats.iter().map(|seat| seat.holder.at).collect();
-                self.held.insert(id, pods);
-            }
-            Err(why) => self.troubles.push(format!(
+        told.map_err(|why| {
+            format!(
                 "pod {}/{} cannot be counted: {why}",
                 pod.namespace, pod.name
-            )),
-        }
+            )
+        })?;
+        let pods = seats.iter().map(|seat| seat.holder.at).collect();
+        self.held.insert(id, pods);
+        Ok(id)
     }
 }

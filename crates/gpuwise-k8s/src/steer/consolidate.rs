@@ -2,7 +2,7 @@
 
 use super::{
     Pod, Room,
-    leave::movable,
+    leave::Movers,
     room::{Until, later, leaving},
     world::Cluster,
 };
@@ -26,7 +26,8 @@ pub(super) fn consolidation(until: &Until<'_>) -> Vec<Room> {
     else {
         return Vec::new();
     };
-    let stops = |pod: &Pod| movable(seen, pod);
+    let movers = Movers::of(seen);
+    let stops = |pod: &Pod| movers.movable(pod);
     if !seen.pods.iter().any(|pod| stops(pod)) {
         return Vec::new();
     }

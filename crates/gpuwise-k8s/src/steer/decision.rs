@@ -5,6 +5,7 @@ use super::{
     consolidate::consolidation,
     gangs::{Unit, units},
     holders::{holders, keep, unspare},
+    kept::Kept,
     promised::promised,
     room::{Until, rooms},
     rules::kernel_rules,
@@ -71,16 +72,15 @@ const FIXES: usize = 4;
 ///
 /// # Errors
 /// When the rules name a placement that is not there.
-pub(super) fn decide_once(seen: &Seen, now: Nanoseconds) -> Result<Decision, String> {
+pub(super) fn decide_once(
+    kept: &mut Kept,
+    seen: &Seen,
+    now: Nanoseconds,
+) -> Result<Decision, String> {
     let mut rules = kernel_rules(seen)?;
     let promised = promised(seen);
-    let mut cluster = Cluster::new(seen, holders(seen, &promised), now);
-    let index: BTreeMap<&str, usize> = seen
-        .pods
-        .iter()
-        .zip(0..)
-        .map(|(pod, at)| (pod.uid.as_str(), at))
-        .collect();
+    let mut cluster = Cluster::after(kept, seen, holders(seen, &promised), now);
+    let index = seen.places();
     let at = |pod: &Pod| index.get(pod.uid.as_str()).copied().unwrap_or_default();
     let mut decision = Decision::default();
     let mut demand = Vec::new();

@@ -1,8 +1,8 @@
 //! From what a cluster holds to what is to be written: gates taken off, nodes named; pure.
 //!
 //! The kernel decides, as for `gpuwise place` and `serve`: nodes are its fleet, pods that are bound its running
-//! jobs, pods that wait its queue. It is made anew from what was seen at each look, so that a missed event, a
-//! restart or another operator changes nothing but when. kube-scheduler binds: only the node that a plan names
+//! jobs, pods that wait its queue. It is made from what was seen at each look, so that a missed event, a restart or
+//! another operator changes nothing but when; of the last look is kept what would be made alike ([`Kept`]). kube-scheduler binds: only the node that a plan names
 //! counts, and which of a node's GPUs a pod gets is the device plugin's to say.
 
 #[cfg(test)]
@@ -18,6 +18,9 @@ mod devices;
 mod fleet;
 mod gangs;
 mod holders;
+mod kept;
+#[cfg(test)]
+mod kept_tests;
 mod leave;
 #[cfg(test)]
 mod limits_tests;
@@ -45,8 +48,9 @@ pub use cordon::{Cordons, Health, Judged, SUSPECT, judge};
 pub use cut::{CUTTING, Cut, MIG_CONFIG, MIG_STATE, Stage, cut, stages};
 pub use decision::{Decision, Placed, Waits};
 pub use devices::{Claims, Counter, Device, Devices, Pool};
+pub use kept::Kept;
 pub use room::{Leaver, Leaves, Room};
-pub use rounds::decide;
+pub use rounds::{decide, decide_after};
 pub use surge::{Step, Surge};
 pub use turns::Turn;
 
@@ -93,6 +97,13 @@ impl Seen {
         let begun = |pod: &Arc<Pod>| pod.standing.leaves || pod.standing.moves.is_some();
         let under_way = !self.surges.is_empty() || !self.turns.is_empty();
         !moves && !under_way && !self.pods.iter().any(begun)
+    }
+
+    /// Where in [`Seen::pods`] those are that wait or move, by uid: of the others nobody asks.
+    fn places(&self) -> BTreeMap<&str, usize> {
+        let all = self.pods.iter().zip(0..);
+        let asked = all.filter(|(pod, _)| pod.waits() || pod.standing.moves.is_some());
+        asked.map(|(pod, at)| (pod.uid.as_str(), at)).collect()
     }
 }
 

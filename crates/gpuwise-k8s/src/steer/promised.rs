@@ -78,14 +78,14 @@ pub(super) fn promised(seen: &Seen) -> Promised {
     let mut moving = stand_ins(seen, &mut found);
     turns::promise(seen, &mut found, &mut moving);
     nominated(seen, &mut found, &moving);
+    if found.to.is_empty() && found.kept.is_empty() {
+        return found;
+    }
     let nodes: BTreeMap<&str, &Node> = seen
         .nodes
         .iter()
         .map(|node| (node.name.as_str(), &**node))
         .collect();
-    if found.to.is_empty() && found.kept.is_empty() {
-        return found;
-    }
     drop_broken(seen, &nodes, &mut found);
     let mut now = ledger(seen, &nodes, &|_| true, false);
     for (at, node) in &found.kept {

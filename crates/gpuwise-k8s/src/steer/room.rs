@@ -8,7 +8,7 @@ use super::{
     adopt::Holder,
     gangs::{Unit, gang_of},
     holders::truly,
-    leave::{evictable, movable},
+    leave::{Movers, evictable},
     promised::{Promised, goes},
     rules::kernel_rules,
     world::Cluster,
@@ -69,7 +69,8 @@ pub(super) fn rooms(until: &Until<'_>, waiting: &[&Unit<'_>]) -> Vec<Room> {
             ..Disruptions::NONE
         };
         let all: Vec<&Unit<'_>> = waiting.to_vec();
-        found = stage(until, &all, migrate, &[], &|pod| movable(until.seen, pod));
+        let movers = Movers::of(until.seen);
+        found = stage(until, &all, migrate, &[], &|pod| movers.movable(pod));
         // No more moves begin than may.
         let mut left = moves.left as usize;
         found.retain(|room| {
@@ -238,12 +239,7 @@ pub(super) fn leaving(
 }
 
 fn room(seen: &Seen, unit: &Unit<'_>, nodes: Vec<String>, mut leavers: Vec<Leaver>) -> Room {
-    let places: BTreeMap<&str, usize> = seen
-        .pods
-        .iter()
-        .enumerate()
-        .map(|(at, pod)| (pod.uid.as_str(), at))
-        .collect();
+    let places = seen.places();
     let pods = unit.parts.first().map_or(&[][..], Vec::as_slice);
     let priority = pods.first().map_or(0, |pod| pod.priority);
     let pods: Vec<(usize, String)> = pods

@@ -6,7 +6,7 @@
 
 use super::{
     Claims, Decision, Place, Pod, Rules, Seen, Waits, decision::decide_once, devices,
-    gangs::gang_of,
+    gangs::gang_of, kept::Kept,
 };
 use gpuwise_units::Nanoseconds;
 use std::{
@@ -20,6 +20,14 @@ use std::{
 /// # Errors
 /// When the rules name a placement that is not there.
 pub fn decide(seen: &Seen, now: Nanoseconds) -> Result<Decision, String> {
+    decide_after(&mut Kept::default(), seen, now)
+}
+
+/// Decides the same as [`decide`], sooner where `kept` is of a look at nearly the same.
+///
+/// # Errors
+/// When the rules name a placement that is not there.
+pub fn decide_after(kept: &mut Kept, seen: &Seen, now: Nanoseconds) -> Result<Decision, String> {
     let mut waits = Vec::new();
     for (at, pod) in seen.pods.iter().enumerate() {
         if let (Claims::Wait { reason, words }, true) = (&pod.claims, pod.waits()) {
@@ -33,9 +41,10 @@ pub fn decide(seen: &Seen, now: Nanoseconds) -> Result<Decision, String> {
     }
     let sorts = sorts(seen, &mut waits);
     let mut decision = if seen.devices.asked.is_empty() {
-        decide_once(seen, now)?
+        decide_once(kept, seen, now)?
     } else {
-        decide_once(&part(seen, &BTreeSet::new(), &BTreeMap::new()), now)?
+        let first = part(seen, &BTreeSet::new(), &BTreeMap::new());
+        decide_once(kept, &first, now)?
     };
     for round in rounds(seen, &sorts) {
         let placed = decision.placed.iter();
@@ -48,7 +57,7 @@ pub fn decide(seen: &Seen, now: Nanoseconds) -> Result<Decision, String> {
             ..part.rules
         };
         part.surges.clear();
-        let mut more = decide_once(&part, now)?;
+        let mut more = decide_once(&mut Kept::default(), &part, now)?;
         for one in &mut more.waits {
             // What would help of other kinds of GPUs helps no claim.
             let of_room = match one.reason {

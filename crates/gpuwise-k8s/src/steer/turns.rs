@@ -8,7 +8,7 @@ use super::{
     Place, Pod, Seen, Waits,
     decision::At,
     gangs::Unit,
-    leave::{movable, stands},
+    leave::{Movers, stands},
     promised::{Promise, Promised, goes},
     room::{Until, stage},
     surge::{PATIENCE, Step, is_late},
@@ -56,24 +56,6 @@ impl Stays {
     }
 }
 
-/// Whether a pod may move with its StatefulSet.
-pub(super) fn may(seen: &Seen, pod: &Pod) -> Result<(), Stays> {
-    let Some((set, _)) = &pod.standing.set else {
-        return Err(Stays::NoSet);
-    };
-    let turns = |turn: &Turn| turn.namespace == pod.namespace && turn.set == *set;
-    if seen.turns.iter().any(turns) || !of(seen, &pod.namespace, set).all(is_well) {
-        return Err(Stays::Unsettled);
-    }
-    if !seen.budgeted.contains(&pod.uid) {
-        return Err(Stays::NoBudget);
-    }
-    if seen.kept.contains(&pod.uid) {
-        return Err(Stays::Kept);
-    }
-    Ok(())
-}
-
 /// Pods of a StatefulSet.
 fn of<'a>(seen: &'a Seen, namespace: &'a str, set: &'a str) -> impl Iterator<Item = &'a Pod> {
     let pods = seen.pods.iter().map(|pod| &**pod);
@@ -82,7 +64,7 @@ fn of<'a>(seen: &'a Seen, namespace: &'a str, set: &'a str) -> impl Iterator<Ite
     })
 }
 
-fn is_well(pod: &Pod) -> bool {
+pub(super) fn is_well(pod: &Pod) -> bool {
     is_up(pod) && !goes(pod)
 }
 
@@ -187,14 +169,17 @@ fn step(seen: &Seen, turn: &Turn, now: Nanoseconds, at: At<'_>) -> Option<Step> 
 /// Says of those who wait that pods of StatefulSets would make room, and which budgets keep them where they are.
 pub(super) fn tell_barred(until: &Until<'_>, lacking: &[&Unit<'_>], waits: &mut [Waits]) {
     let seen = until.seen;
-    let barred = |pod: &Pod| {
-        let why = may(seen, pod).err().and_then(Stays::words);
-        why.filter(|_| stands(seen, pod))
-    };
-    let moves = seen.rules.moves.filter(|moves| moves.left > 0);
-    let Some(moves) = moves.filter(|_| seen.pods.iter().any(|pod| barred(pod).is_some())) else {
+    let Some(moves) = seen.rules.moves.filter(|moves| moves.left > 0) else {
         return;
     };
+    let movers = Movers::of(seen);
+    let barred = |pod: &Pod| {
+        let why = movers.turns(pod).err().and_then(Stays::words);
+        why.filter(|_| stands(seen, pod))
+    };
+    if !seen.pods.iter().any(|pod| barred(pod).is_some()) {
+        return;
+    }
     let still: Vec<&Unit<'_>> = lacking
         .iter()
         .filter(|unit| {
@@ -211,7 +196,7 @@ pub(super) fn tell_barred(until: &Until<'_>, lacking: &[&Unit<'_>], waits: &mut 
         most: moves.left,
         ..Disruptions::NONE
     };
-    let stops = |pod: &Pod| movable(seen, pod) || barred(pod).is_some();
+    let stops = |pod: &Pod| movers.movable(pod) || barred(pod).is_some();
     for room in stage(until, &still, migrate, &[], &stops) {
         let mut leavers = room.leavers.iter().filter_map(|one| seen.pods.get(one.pod));
         let Some((pod, why)) = leavers.find_map(|pod| Some((pod, barred(pod)?))) else {

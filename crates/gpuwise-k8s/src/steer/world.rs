@@ -5,6 +5,7 @@ use super::{
     adopt::Holder,
     fleet::{Class, classes, fleet},
     gangs::Unit,
+    kept::Kept,
 };
 use gpuwise_domain::placement::{
     Event, Gang, GpuAsk, Health, Job, JobId, KindId, Kinds, Need, NodeId, Preemption, QueueId,
@@ -29,7 +30,7 @@ pub(super) struct Cluster<'a> {
     pub held: BTreeMap<JobId, Vec<usize>>,
     /// When the last of those who run began.
     pub(super) latest: Nanoseconds,
-    next: u32,
+    pub(super) next: u32,
     /// What did not go together, for people.
     pub troubles: Vec<String>,
 }
@@ -37,6 +38,16 @@ pub(super) struct Cluster<'a> {
 impl<'a> Cluster<'a> {
     /// The cluster at a moment, with these on its nodes.
     pub(super) fn new(seen: &'a Seen, holders: Vec<Holder<'_>>, now: Nanoseconds) -> Self {
+        Self::after(&mut Kept::default(), seen, holders, now)
+    }
+
+    /// The same, from where the last one began alike.
+    pub(super) fn after(
+        kept: &mut Kept,
+        seen: &'a Seen,
+        holders: Vec<Holder<'_>>,
+        now: Nanoseconds,
+    ) -> Self {
         let waiting = seen
             .pods
             .iter()
@@ -47,35 +58,22 @@ impl<'a> Cluster<'a> {
         let mut troubles = Vec::new();
         let (classes, nodes) = classes(seen, &constraints, &mut troubles);
         let fleet = fleet(seen, &classes, &nodes);
+        let queues = queues(seen, &mut troubles);
+        let gpus = fleet.gpus.len();
         let mut one = Self {
-            world: World::new(&fleet),
+            world: kept.begin(fleet, &classes, &queues),
             nodes: nodes.iter().map(|(node, _)| *node).collect(),
             classes,
             constraints,
-            queues: BTreeMap::new(),
+            queues,
             held: BTreeMap::new(),
             latest: Nanoseconds(0),
             next: 0,
             troubles,
         };
-        one.queues(seen);
-        one.adopt(holders, now, fleet.gpus.len());
+        one.adopt(kept, seen, holders, now, gpus);
         one.close(now);
         one
-    }
-
-    fn queues(&mut self, seen: &'a Seen) {
-        for (quota, at) in seen.quotas.iter().zip((0..).map(QueueId)) {
-            for namespace in &quota.namespaces {
-                if let Some(first) = self.queues.insert(namespace, at) {
-                    self.queues.insert(namespace, first);
-                    self.troubles.push(format!(
-                        "namespace {namespace} is in GpuQuota {} too; the first by name counts",
-                        quota.name
-                    ));
-                }
-            }
-        }
     }
 
     /// A number for a job.
@@ -179,4 +177,21 @@ impl<'a> Cluster<'a> {
             .filter(|(class, _)| wanted(class));
         found.fold(Kinds::NONE, |kinds, (_, kind)| kinds.with(kind))
     }
+}
+
+/// The queue of each namespace that has one.
+fn queues<'a>(seen: &'a Seen, troubles: &mut Vec<String>) -> BTreeMap<&'a str, QueueId> {
+    let mut all: BTreeMap<&str, QueueId> = BTreeMap::new();
+    for (quota, at) in seen.quotas.iter().zip((0..).map(QueueId)) {
+        for namespace in &quota.namespaces {
+            if let Some(first) = all.insert(namespace, at) {
+                all.insert(namespace, first);
+                troubles.push(format!(
+                    "namespace {namespace} is in GpuQuota {} too; the first by name counts",
+                    quota.name
+                ));
+            }
+        }
+    }
+    all
 }

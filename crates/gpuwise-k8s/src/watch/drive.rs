@@ -3,7 +3,10 @@
 use super::{ConnectError, Live, Settings, Source, Trouble, Troubles, connect, start};
 use crate::inventory::Inventory;
 use std::{io, sync::Arc};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::{
+    signal::unix::{SignalKind, signal},
+    task::yield_now,
+};
 
 /// What there is to say.
 #[derive(Debug)]
@@ -43,9 +46,10 @@ pub fn drive<E>(
         let mut interrupt = signal(SignalKind::interrupt()).map_err(DriveError::Runtime)?;
         let mut end = signal(SignalKind::terminate()).map_err(DriveError::Runtime)?;
         tokio::select! {
-            ended = going(source, settings, follow, seen) => ended,
+            biased;
             _ = interrupt.recv() => Ok(()),
             _ = end.recv() => Ok(()),
+            ended = going(source, settings, follow, seen) => ended,
         }
     })
 }
@@ -85,6 +89,8 @@ async fn going<E>(
         tokio::select! {
             changed = inventory.changed() => {
                 changed.map_err(|_| DriveError::Trouble(Trouble::ended()))?;
+                // Where the next copy is there before this one is told, nothing else would stop this.
+                yield_now().await;
                 let now = inventory.borrow_and_update().clone();
                 if !Arc::ptr_eq(&now, &last) {
                     seen(Said::Inventory(&now)).map_err(DriveError::Given)?;

@@ -6,7 +6,7 @@ use super::{
 };
 use gpuwise_k8s::{
     inventory::{Inventory, Kind, State},
-    watch::{Live, Settings, Source, Why, connect, start},
+    watch::{Live, Said, Settings, Source, Why, connect, drive, start},
 };
 use kube::{Client, Config};
 use std::{sync::Arc, time::Duration};
@@ -242,6 +242,48 @@ async fn what_a_cluster_lacks_is_absent_until_it_comes() {
         all.state(Kind::Slices) == Some(&State::Complete)
     })
     .await;
+}
+
+/// Whoever cannot keep up with the changes can be told to end all the same.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_is_always_behind_ends_when_told() {
+    let server = small(true).await;
+    let file = std::env::temp_dir().join(format!("gpuwise-behind-{}", std::process::id()));
+    let text = format!(
+        "apiVersion: v1\nkind: Config\ncurrent-context: c\nclusters: [{{name: c, cluster: {{server: '{}'}}}}]\nusers: [{{name: u, user: {{}}}}]\ncontexts: [{{name: c, context: {{cluster: c, user: u}}}}]\n",
+        server.url
+    );
+    std::fs::write(&file, text).expect("a file");
+    let source = Source::Kubeconfig {
+        file: Some(file.clone()),
+        context: None,
+    };
+    let beside = live(&server, settings()).await;
+    let mut told = 0;
+    let ended = tokio::task::block_in_place(|| {
+        drive::<String>(&source, settings(), true, |said| {
+            let Said::Inventory(_) = said else {
+                return Ok(());
+            };
+            told += 1;
+            if told == 3 {
+                let process = std::process::id().to_string();
+                let mut kill = std::process::Command::new("kill");
+                kill.args(["-INT", &process]).status().expect("kill");
+            }
+            // The next copy is there before this one is done with.
+            let name = format!("more-{told}");
+            put(&server, &pod(&name, None, 1), PODS);
+            while beside.now().pods.get("default", &name).is_none() {
+                std::thread::yield_now();
+            }
+            (told < 20)
+                .then_some(())
+                .ok_or_else(|| "it goes on".to_owned())
+        })
+    });
+    std::fs::remove_file(&file).expect("our file");
+    assert!(ended.is_ok(), "{ended:?}");
 }
 
 #[tokio::test]

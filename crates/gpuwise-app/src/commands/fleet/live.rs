@@ -64,6 +64,7 @@ struct Import<'a> {
     before: Option<Arc<Inventory>>,
     /// What was written last.
     fleet: String,
+    /// Those of the last inventory, in order.
     findings: Vec<Finding>,
 }
 
@@ -92,7 +93,8 @@ impl Import<'_> {
     /// Says what does not agree, each once.
     fn tell(&mut self, inventory: &Inventory) {
         let findings = inventory.findings();
-        let new = findings.iter().filter(|one| !self.findings.contains(one));
+        let known = |one: &&Finding| self.findings.binary_search(one).is_ok();
+        let new = findings.iter().filter(|one| !known(one));
         let new: Vec<&Finding> = new.collect();
         for finding in new.iter().take(TOLD) {
             progress::say(&format!("▲ {finding}"));
@@ -107,6 +109,9 @@ impl Import<'_> {
         let nodes = merge_found(inventory.found_nodes()).map_err(Problem::new)?;
         let find = |name: &str| fleet::known(&self.loaded.catalogue, name);
         let text = fleet_file(&self.flags.name, &nodes, &find);
+        if self.before.is_some() && text == self.fleet && self.flags.jobs.is_none() {
+            return Ok(());
+        }
         // What is written is what `fleet check` accepts.
         let file = fleet::of_text("the fleet file", &text, &self.loaded.catalogue).map_err(
             |problems| Problem::new("what this cluster has cannot be a fleet").because(problems),

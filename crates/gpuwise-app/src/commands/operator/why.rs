@@ -47,9 +47,11 @@ pub(super) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
             answer.namespace, answer.pod, answer.reason, answer.why
         ))?;
     }
-    Ok(if answer.node.is_some() || matches!(answer.reason.as_str(), "NoGpu" | "LeftToScheduler") {
-        Exit::Yes
-    } else {
-        Exit::No
-    })
+    Ok(
+        if answer.node.is_some() || matches!(answer.reason.as_str(), "NoGpu" | "LeftToScheduler") {
+            Exit::Yes
+        } else {
+            Exit::No
+        },
+    )
 }

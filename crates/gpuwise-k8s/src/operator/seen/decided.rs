@@ -30,12 +30,8 @@ impl State {
         let groups = self.fold.inventory().groups.iter();
         let prices = book.into_iter().flat_map(|book| &book.prices);
         Seen {
-            nodes: self
-                .nodes
-                .values()
-                .filter_map(|(_, made)| made.clone())
-                .collect(),
-            pods: self.made().filter(counts).cloned().collect(),
+            nodes: self.made.nodes().cloned().collect(),
+            pods: self.made.pods().filter(counts).cloned().collect(),
             groups: groups
                 .filter_map(|(key, group)| {
                     let key = (key.namespace.to_string(), key.name.to_string());

@@ -108,7 +108,7 @@ impl Workloads {
         measured: Option<&Measured>,
     ) -> Looked {
         let mut looked = Looked::ALL;
-        let products = hands.state.products();
+        let products = (*hands.state.products()).clone();
         let slices = hands.state.has_slices();
         let prices = hands.state.prices();
         let mut there = BTreeSet::new();
@@ -239,7 +239,7 @@ pub(super) fn wanted(state: &State, acts: bool) -> Arc<Wanted> {
         wanted.workloads.extend(noted::ask(one));
     }
     wanted.audit = audit.then(|| AuditAsk {
-        products: state.products(),
+        products: (*state.products()).clone(),
         slices: state.has_slices(),
         prices: state.prices(),
     });

@@ -1,0 +1,174 @@
+//! What is read again only where something has changed is as if all was read at once.
+
+use super::*;
+use crate::manifests::Mode;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+#[derive(Debug, Clone)]
+enum Step {
+    Node(u8, u8),
+    Pod(u8, u8),
+    Group(u8, u8),
+    Claim(u8, u8),
+    Gone(&'static str, u8),
+    /// Something is written of a pod, and its watch shows it.
+    Written(u8),
+    /// A watch begins anew with a list.
+    Listed(&'static str),
+    Look,
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let kind = prop::sample::select(vec!["nodes", "pods", "groups", "claims"]);
+    let one = prop_oneof![
+        1 => (0..4_u8, any::<u8>()).prop_map(|(at, how)| Step::Node(at, how)),
+        4 => (0..8_u8, any::<u8>()).prop_map(|(at, how)| Step::Pod(at, how)),
+        1 => (0..3_u8, any::<u8>()).prop_map(|(at, how)| Step::Group(at, how)),
+        1 => (0..3_u8, any::<u8>()).prop_map(|(at, how)| Step::Claim(at, how)),
+        2 => (kind.clone(), 0..8_u8).prop_map(|(kind, at)| Step::Gone(kind, at)),
+        1 => (0..8_u8).prop_map(Step::Written),
+        1 => kind.prop_map(Step::Listed),
+        3 => Just(Step::Look),
+    ];
+    prop::collection::vec(one, 0..60)
+}
+
+fn node(at: u8, how: u8) -> Value {
+    let product = ["NVIDIA-H100", "NVIDIA-L4"][usize::from(how & 1)];
+    let ready = if how & 2 == 0 { "True" } else { "False" };
+    json!({
+        "metadata": {"name": format!("n{at}"), "labels": {"nvidia.com/gpu.product": product, HOSTNAME: format!("n{at}")}},
+        "status": {"allocatable": {"cpu": "8", "memory": "64Gi", "nvidia.com/gpu": (how & 4).to_string()},
+            "conditions": [{"type": "Ready", "status": ready}]},
+    })
+}
+
+fn pod(at: u8, how: u8) -> Value {
+    let mut one = json!({
+        "metadata": {"name": format!("p{at}"), "namespace": "team", "uid": format!("uid-{at}-{}", how & 1)},
+        "spec": {"containers": [{"name": "c", "resources": {"limits": {"nvidia.com/gpu": "1"}}}]},
+        "status": {"phase": if how & 6 == 6 { "Succeeded" } else { "Pending" }},
+    });
+    match how >> 3 & 3 {
+        0 => one["spec"]["nodeName"] = json!(format!("n{}", how & 3)),
+        1 => {}
+        _ => one["spec"]["schedulingGates"] = json!([{"name": GATE}]),
+    }
+    match how >> 5 & 3 {
+        0 => one["spec"]["schedulingGroup"] = json!({"podGroupName": format!("g{}", how & 1)}),
+        1 => {
+            one["spec"]["resourceClaims"] =
+                json!([{"name": "gpu", "resourceClaimName": format!("c{}", how & 1)}]);
+            one["spec"]["containers"] = json!([]);
+        }
+        _ => {}
+    }
+    one
+}
+
+/// Each `None`: they are for themselves.
+fn group(at: u8, how: u8) -> Value {
+    let gang = (how & 1 == 0).then(|| json!({"minCount": 2 + (how & 2)}));
+    let policy = gang.map_or_else(|| json!({}), |gang| json!({"gang": gang}));
+    json!({"metadata": {"name": format!("g{at}"), "namespace": "team"}, "spec": {"schedulingPolicy": policy}})
+}
+
+fn claim(at: u8, how: u8) -> Value {
+    let request = json!({"name": "r", "exactly": {"deviceClassName": format!("class-{}", how & 1), "count": 1}});
+    json!({"metadata": {"name": format!("c{at}"), "namespace": "team"}, "spec": {"devices": {"requests": [request]}}})
+}
+
+fn change(kind: &str, event: Event<Value>) -> Change {
+    fn of<T: serde::de::DeserializeOwned>(event: Event<Value>) -> Event<T> {
+        let read = |object| serde_json::from_value(object).expect("an object");
+        match event {
+            Event::Apply(object) => Event::Apply(read(object)),
+            Event::Delete(object) => Event::Delete(read(object)),
+            Event::InitApply(object) => Event::InitApply(read(object)),
+            Event::Init => Event::Init,
+            Event::InitDone => Event::InitDone,
+        }
+    }
+    Change::Cluster(Box::new(match kind {
+        "nodes" => inventory::Change::Node(of(event)),
+        "pods" => inventory::Change::Pod(of(event)),
+        "groups" => inventory::Change::PodGroup(of(event)),
+        _ => inventory::Change::Claim(of(event)),
+    }))
+}
+
+/// What the API server has, by kind and number.
+#[derive(Default)]
+struct Server {
+    all: BTreeMap<(&'static str, u8), Value>,
+    version: u64,
+}
+
+impl Server {
+    fn put(&mut self, state: &mut State, kind: &'static str, at: u8, mut object: Value) {
+        self.version += 1;
+        object["metadata"]["resourceVersion"] = self.version.to_string().into();
+        self.all.insert((kind, at), object.clone());
+        state.take(change(kind, Event::Apply(object)));
+    }
+
+    fn step(&mut self, state: &mut State, step: &Step) {
+        match *step {
+            Step::Node(at, how) => self.put(state, "nodes", at, node(at, how)),
+            Step::Pod(at, how) => self.put(state, "pods", at, pod(at, how)),
+            Step::Group(at, how) => self.put(state, "groups", at, group(at, how)),
+            Step::Claim(at, how) => self.put(state, "claims", at, claim(at, how)),
+            Step::Gone(kind, at) => {
+                if let Some(object) = self.all.remove(&(kind, at)) {
+                    state.take(change(kind, Event::Delete(object)));
+                }
+            }
+            Step::Written(at) => {
+                let name = format!("p{at}");
+                state.refresh();
+                let known = state.made.pods().find(|pod| pod.name == name).cloned();
+                if let (Some(pod), Some(object)) = (known, self.all.get(&("pods", at))) {
+                    state.mark(&pod, Mark::Leaves(true));
+                    let object = object.clone();
+                    state.refresh();
+                    self.put(state, "pods", at, object);
+                }
+            }
+            Step::Listed(kind) => {
+                state.take(change(kind, Event::Init));
+                for ((_, _), object) in self.all.iter().filter(|((of, _), _)| *of == kind) {
+                    state.take(change(kind, Event::InitApply(object.clone())));
+                }
+                state.take(change(kind, Event::InitDone));
+            }
+            Step::Look => state.refresh(),
+        }
+    }
+}
+
+fn shown(state: &State) -> String {
+    let products = state.products();
+    format!("{:#?} {products:?}", state.seen(Mode::Act, &|_| false))
+}
+
+proptest! {
+    #[test]
+    fn looks_by_what_has_changed_see_what_looks_from_nothing_see(steps in steps()) {
+        let mut state = State::new(None);
+        let mut server = Server::default();
+        for step in &steps {
+            server.step(&mut state, step);
+        }
+        state.refresh();
+        let mut anew = State::new(None);
+        for ((kind, _), object) in &server.all {
+            anew.take(change(kind, Event::Apply(object.clone())));
+        }
+        anew.refresh();
+        // Products are remembered with what they are cut into.
+        anew.boards = Arc::clone(&state.boards);
+        prop_assert_eq!(shown(&state), shown(&anew));
+    }
+}
