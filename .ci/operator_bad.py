@@ -180,7 +180,8 @@ class Bad(Versions):
         memory = int(re.search(r"VmHWM:\s+(\d+)", open(f"/proc/{process.pid}/status").read()).group(1)) >> 10
         self.offers(NODES[0], "8")
         until("who waited is placed", 60, lambda: "lied" in bound(self.cluster, SPACE) or "it waits")
-        # Fewer than are held.
+        # Fewer than are held, while somebody waits for what cannot be: decisions say it.
+        create(self.cluster, [pod("waits", 64, SPACE)])
         held = bound(self.cluster, SPACE)["other"]
         self.patch(held, {"status": {"allocatable": {"nvidia.com/gpu": "2"}}}, "--subresource=status")
         until("what does not add up is said", 30, lambda: held in said() or said())
