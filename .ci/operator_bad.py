@@ -23,8 +23,10 @@ class Bad(Versions):
     # What there is.
 
     def prepare(self):
-        made = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SPACE, "labels": {"gpuwise.dev/managed": "true"}}}
-        self.cluster.apply(json.dumps(made))
+        # Whether the webhook answers is tried in `team`.
+        for name in (SPACE, "team"):
+            metadata = {"name": name, "labels": {"gpuwise.dev/managed": "true"}}
+            self.cluster.apply(json.dumps({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}))
         small = node(L4, **{"nvidia.com/gpu.product": "NVIDIA-L4"})
         create(self.cluster, [*map(node, NODES), small])
         self.cluster.kubectl("wait", "--for=condition=Ready", *[f"node/{name}" for name in [*NODES, L4]], "--timeout=60s")
@@ -165,7 +167,7 @@ class Bad(Versions):
 
     def counts(self, process):
         """More GPUs than a node can have are not believed; fewer than are held are said; nothing else is held up."""
-        self.policy()
+        self.policy(order="priority")
         self.offers(NODES[0], "4000000000")
         where = {"nodeSelector": {"kubernetes.io/hostname": NODES[0]}}
         create(self.cluster, [pod("lied", 1, SPACE, **where), pod("other", 8, SPACE)])
@@ -178,7 +180,8 @@ class Bad(Versions):
         memory = int(re.search(r"VmHWM:\s+(\d+)", open(f"/proc/{process.pid}/status").read()).group(1)) >> 10
         self.offers(NODES[0], "8")
         until("who waited is placed", 60, lambda: "lied" in bound(self.cluster, SPACE) or "it waits")
-        # Fewer than are held.
+        # Fewer than are held, while somebody waits for what cannot be: decisions say it.
+        create(self.cluster, [pod("waits", 64, SPACE)])
         held = bound(self.cluster, SPACE)["other"]
         self.patch(held, {"status": {"allocatable": {"nvidia.com/gpu": "2"}}}, "--subresource=status")
         until("what does not add up is said", 30, lambda: held in said() or said())
