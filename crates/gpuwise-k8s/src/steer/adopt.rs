@@ -2,8 +2,8 @@
 
 use super::{Pod, Seen, gangs::gang_of, kept::Kept, world::Cluster};
 use gpuwise_domain::placement::{
-    Action, Assignment, Event, Gang, GpuAsk, GpuId, GpuShare, Job, JobId, KindId, Kinds, Need, NodeId,
-    Part, Preemption, WorkerAsk,
+    Action, Assignment, Event, Gang, GpuAsk, GpuId, GpuShare, Job, JobId, KindId, Kinds, Need,
+    NodeId, Part, Preemption, WorkerAsk,
 };
 use gpuwise_sched::world::NodeState;
 use gpuwise_units::Nanoseconds;

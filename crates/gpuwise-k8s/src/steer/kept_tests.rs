@@ -11,14 +11,32 @@ use proptest::prelude::*;
 #[derive(Debug, Clone)]
 enum Step {
     /// A pod runs since a moment.
-    Runs { node: u8, gpus: u32, since: u64 },
+    Runs {
+        node: u8,
+        gpus: u32,
+        since: u64,
+    },
     /// A pod is on its way.
-    Sent { node: u8 },
-    Waits { gpus: u32 },
-    Gone { at: usize },
-    Changed { at: usize, cpu: u64, priority: i32 },
-    Closed { node: u8 },
-    Quota { gpus: u64 },
+    Sent {
+        node: u8,
+    },
+    Waits {
+        gpus: u32,
+    },
+    Gone {
+        at: usize,
+    },
+    Changed {
+        at: usize,
+        cpu: u64,
+        priority: i32,
+    },
+    Closed {
+        node: u8,
+    },
+    Quota {
+        gpus: u64,
+    },
 }
 
 const NODES: u8 = 5;
@@ -61,7 +79,11 @@ fn taken(seen: &mut Seen, number: usize, step: &Step) {
                 seen.pods.remove(at);
             }
         }
-        Step::Changed { at: which, cpu, priority } => {
+        Step::Changed {
+            at: which,
+            cpu,
+            priority,
+        } => {
             if let Some(at) = at(which, seen) {
                 let one = Arc::make_mut(&mut seen.pods[at]);
                 (one.cpu_milli, one.priority) = (*cpu, *priority);
@@ -86,6 +108,8 @@ fn taken(seen: &mut Seen, number: usize, step: &Step) {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
     #[test]
     fn a_world_that_was_kept_is_the_world_that_is_made(steps in steps()) {
         let nodes = (0..NODES).map(|at| node(&format!("n{at}"), 4, &[])).collect();

@@ -277,7 +277,9 @@ async fn who_is_always_behind_ends_when_told() {
             while beside.now().pods.get("default", &name).is_none() {
                 std::thread::yield_now();
             }
-            (told < 20).then_some(()).ok_or_else(|| "it goes on".to_owned())
+            (told < 20)
+                .then_some(())
+                .ok_or_else(|| "it goes on".to_owned())
         })
     });
     std::fs::remove_file(&file).expect("our file");

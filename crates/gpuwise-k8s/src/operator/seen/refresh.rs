@@ -31,9 +31,7 @@ pub(super) enum Touched {
 impl Touched {
     pub(super) fn by(change: &inventory::Change) -> Self {
         match change {
-            inventory::Change::Node(event) => {
-                one(event, |node| Self::Node(key(node.meta()).name))
-            }
+            inventory::Change::Node(event) => one(event, |node| Self::Node(key(node.meta()).name)),
             inventory::Change::Pod(event) => one(event, |pod| Self::Pod(key(pod.meta()))),
             inventory::Change::PodGroup(_) => Self::Groups,
             // What claims ask is read at each look where there are any.
@@ -145,9 +143,10 @@ impl Made {
         if std::mem::take(&mut self.stale) {
             self.pods.retain(|key, _| inventory.pods.at(key).is_some());
             let known = |key: &Key| self.pods.get(key).map(|(of, _)| of);
-            let other = inventory.pods.iter().filter(|(key, pod)| {
-                !known(key).is_some_and(|of| Arc::ptr_eq(of, pod))
-            });
+            let other = inventory
+                .pods
+                .iter()
+                .filter(|(key, pod)| !known(key).is_some_and(|of| Arc::ptr_eq(of, pod)));
             stale.extend(other.map(|(key, _)| key));
             self.claiming.retain(|key| self.pods.contains_key(key));
             self.grouped.retain(|key| self.pods.contains_key(key));
