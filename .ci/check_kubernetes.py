@@ -20,6 +20,7 @@ import threading
 import time
 
 import operator_acts
+import operator_bad
 import operator_claims
 import operator_fragmented
 import operator_parts
@@ -286,6 +287,11 @@ class Check:
         self.operators = self.operators or operator_parts.Operator(self)
         operator_acts.part(self, self.operators)
 
+    def bad(self):
+        """What is wrong with the cluster, its clocks, definitions and nodes: said, and nothing lost."""
+        self.operators = self.operators or operator_parts.Operator(self)
+        operator_bad.part(self, self.operators)
+
     def traces(self):
         """One trace from an object to its pods' processes, in a real collector."""
         program = os.environ.get("GPUWISE_COLLECTOR")
@@ -317,7 +323,7 @@ def main(gpuwise, start, folder):
     check = Check(gpuwise, start, folder)
     try:
         check.cluster.apply(check.pods)
-        for part in os.environ.get("GPUWISE_PARTS", "operator acts claims fragmented tiers inventory pools schemas keda ours external_metrics quota").split():
+        for part in os.environ.get("GPUWISE_PARTS", "operator acts bad claims fragmented tiers inventory pools schemas keda ours external_metrics quota").split():
             began = time.monotonic()
             print(f"-- {part}", flush=True)
             getattr(check, part)()

@@ -211,6 +211,9 @@ def ranged(name):
 
 
 def same(what, found, expected):
+    if isinstance(found, dict):
+        # Of hundreds of nodes those that differ.
+        found, expected = dict(found.items() - expected.items()), dict(expected.items() - found.items())
     if found != expected:
         raise SystemExit(f"{what}: {found}; kubectl says {expected}")
 

@@ -55,7 +55,7 @@ class Operator:
         self.config = self.check.folder / f"operator-{mode}.kubeconfig"
         self.config.write_text(re.sub(r'token: "[^"]*"', f'token: "{token}"', admin))
 
-    def start(self, *more, name=None, webhook=True, lease=3):
+    def start(self, *more, name=None, webhook=True, lease=3, environment=None):
         listen = free_port()
         words = [self.check.gpuwise, "operator", "run", "--kubeconfig", str(self.config), "--mode", self.mode]
         words += ["--listen", f"127.0.0.1:{listen}", "--lease", str(lease), *more]
@@ -63,7 +63,7 @@ class Operator:
             words += ["--webhook", f"127.0.0.1:{self.port}"]
         words += ["--identity", name or f"operator-{len(self.running)}"]
         log = open(self.check.folder / f"operator-{len(self.running)}.log", "w")
-        process = subprocess.Popen(words, stdout=log, stderr=log)
+        process = subprocess.Popen(words, stdout=log, stderr=log, env={**os.environ, **(environment or {})})
         process.metrics_port = listen
         self.running.append(process)
 

@@ -6,7 +6,7 @@ import signal
 import time
 
 from cluster import until
-from operator_parts import bound, create, listed, pod
+from operator_parts import bound, create, listed, node, pod
 from spans import Collector
 
 SPACE = "traced"
@@ -47,6 +47,13 @@ def part(check, operator, program):
         pods(cluster, collector)
         process = workloads(check, operator, collector, process)
         sent = operator.figures(process)['gpuwise_operator_trace_spans_total{result="sent"}']
+    with Collector(program, check.folder) as collector:
+        operator.kill(process, signal.SIGTERM)
+        process = operator.start("--otlp", collector.address, name="changes")
+        until("it leads", 30, lambda: operator.leads(process))
+        operator.webhook_answers()
+        changes(cluster, collector)
+        moves(cluster, collector)
     gone(cluster, operator, process)
     print(f"{sent:.0f} spans were taken of the last operator", flush=True)
     operator.kill(process, signal.SIGTERM)
@@ -108,6 +115,73 @@ def workloads(check, operator, collector, process):
     until("it looked at all", 30, lambda: len(collector.spans(name="applied", workload="chat")) == 2 or "not applied again")
     assert version() == before and len(collector.spans(pod=name)) == spans, (before, version())
     return process
+
+
+def under(collector, root, name, **wanted):
+    """A span of a trace that hangs under another one, once it is there."""
+    collector.until(name, 90, **wanted)
+    one = collector.spans(name=name, **wanted)[0]
+    assert one["parent"] == root["id"] and one["trace"] == root["trace"], (one, root)
+    return one
+
+
+def changes(cluster, collector):
+    """The steps by which a GpuWorkload becomes another are spans of its own trace, also one that fails."""
+    nodes = {"trace-h200": "NVIDIA-H200", "trace-l4": "NVIDIA-L4"}
+    create(cluster, [node(name, **{"nvidia.com/gpu.product": product}) for name, product in nodes.items()])
+    cluster.kubectl("wait", "--for=condition=Ready", *[f"node/{name}" for name in nodes], "--timeout=60s")
+    spec = {"model": "meta-llama/Llama-3.1-8B", "gpus": ["H200"], "engine": "vllm", "replicas": 1}
+    spec |= {"traffic": {"rate": "1/s", "inputTokens": 500, "outputTokens": 100}, "slo": {"ttft": "p95:2s", "tpot": "p95:70ms"}}
+    spec["tiering"] = {"mode": "off", "verifySeconds": 1, "rolloutSeconds": 60}
+    metadata = {"name": "turn", "namespace": SPACE, "annotations": {"traceparent": GIVEN}}
+    create(cluster, [{"apiVersion": "gpuwise.dev/v1alpha1", "kind": "GpuWorkload", "metadata": metadata, "spec": spec}])
+    collector.until("GpuWorkload", 60, workload="turn")
+    root = collector.spans(name="GpuWorkload", workload="turn")[0]
+    patch = lambda **spec: cluster.kubectl("patch", "gpuworkload", "turn", "-n", SPACE, "--type=merge", "-p", json.dumps({"spec": spec}))
+    patch(gpus=["L4"])
+    steps = [under(collector, root, name, workload="turn") for name in ("rolling out", "verifying")]
+    plans = {step["attributes"]["gpuwise.plan"] for step in steps}
+    assert len(plans) == 1 and all("L4" in step["attributes"]["gpuwise.gpu"] for step in steps), steps
+    assert moment(steps[0]["start"]) <= moment(steps[0]["end"]) <= moment(steps[1]["start"]) + 1, steps
+    took = [moment(step["end"]) - moment(step["start"]) for step in steps]
+    # Nobody lets it back.
+    cluster.kubectl("cordon", "-l", "nvidia.com/gpu.product=NVIDIA-H200")
+    patch(gpus=["H200"], tiering={**spec["tiering"], "rolloutSeconds": 3})
+    until("what fails is told", 60, lambda: any(one["status"] == "Error" for one in collector.spans(name="rolling out", workload="turn")) or collector.spans(workload="turn"))
+    back = under(collector, root, "rolling back", workload="turn")
+    print(f"a GpuWorkload's change: rolling out {took[0]:.1f} s, verifying {took[1]:.1f} s; one that fails, and rolling back to {back['attributes']['gpuwise.gpu']}: one trace", flush=True)
+    cluster.kubectl("uncordon", "-l", "nvidia.com/gpu.product=NVIDIA-H200")
+    cluster.kubectl("delete", "gpuworkload", "turn", "-n", SPACE)
+
+
+def moves(cluster, collector):
+    """A pod that moves for another: a span under its own, until it is gone."""
+    nodes = ["trace-a", "trace-b"]
+    create(cluster, [node(name, traced="yes") for name in nodes])
+    cluster.kubectl("wait", "--for=condition=Ready", *[f"node/{name}" for name in nodes], "--timeout=60s")
+    policy = {"apiVersion": "gpuwise.dev/v1alpha1", "kind": "GpuPolicy", "metadata": {"name": "default"}, "spec": {"moves": {"perHour": 100}}}
+    cluster.apply(json.dumps(policy))
+    fillers = [pod(f"fill-{name}", 4, SPACE, nodeSelector={"kubernetes.io/hostname": name}) for name in nodes]
+    create(cluster, fillers)
+    until("fillers run", 60, lambda: {f"fill-{name}" for name in nodes} <= set(bound(cluster, SPACE)) or bound(cluster, SPACE))
+    template = {"metadata": {"labels": {"app": "web"}}, "spec": pod("web", 4, SPACE, nodeSelector={"traced": "yes"})["spec"]}
+    spec = {"replicas": 2, "selector": {"matchLabels": {"app": "web"}}, "template": template}
+    create(cluster, [{"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": SPACE}, "spec": spec}])
+    mine = lambda: [name for name in bound(cluster, SPACE) if name.startswith("web-")]
+    until("they run", 60, lambda: len(mine()) == 2 or mine())
+    before = {name: of_pod(collector, name)[0] for name in mine()}
+    cluster.kubectl("delete", "pod", "-n", SPACE, *[f"fill-{name}" for name in nodes], "--grace-period=0", "--force")
+    create(cluster, [pod("large", 8, SPACE, nodeSelector={"traced": "yes"})])
+    until("a move is told", 90, lambda: bool(collector.spans(name="move")) or listed(cluster, SPACE)["large"]["status"].get("conditions"))
+    move = collector.spans(name="move")[0]
+    root = before[move["attributes"]["k8s.pod.name"]]
+    assert move["parent"] == root["id"] and move["trace"] == root["trace"], (move, root)
+    words = move["attributes"]
+    assert {words["gpuwise.move.from"], words["gpuwise.move.to"]} == set(nodes) and words["gpuwise.plan"], words
+    print(f"a pod that moves: {moment(move['end']) - moment(move['start']):.1f} s, in its own trace: {words['gpuwise.reason']}", flush=True)
+    cluster.kubectl("delete", "gpupolicy", "default")
+    cluster.kubectl("delete", "deployment", "web", "-n", SPACE)
+    cluster.kubectl("delete", "node", *nodes, "trace-h200", "trace-l4")
 
 
 def gone(cluster, operator, process):

@@ -72,6 +72,7 @@ answers! {
     Offers: "offers",
     OperatorsCheck: "operators-check",
     OperatorsShow: "operators-show",
+    Optimize: "optimize",
     Place: "place",
     PlaceWhy: "place-why",
     Plan: "plan",

@@ -132,9 +132,17 @@ impl Scratch {
 }
 
 /// A new file in the same directory, which goes away unless it is kept.
+/// How names of files begin that are not finished.
+const UNFINISHED: &str = ".gpuwise-";
+
+/// Whether a file of this name is one that was not finished.
+pub fn is_unfinished(name: &str) -> bool {
+    name.starts_with(UNFINISHED)
+}
+
 fn beside(path: &Path) -> io::Result<NamedTempFile> {
     tempfile::Builder::new()
-        .prefix(".gpuwise-")
+        .prefix(UNFINISHED)
         .tempfile_in(folder(path))
 }
 

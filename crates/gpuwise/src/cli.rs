@@ -70,7 +70,7 @@ const GROUPS: [(&str, &[&str]); 8] = [
     (
         "Plan",
         &[
-            "plan", "memory", "table", "train", "composed", "check", "predict",
+            "plan", "memory", "table", "optimize", "train", "composed", "check", "predict",
         ],
     ),
     (

@@ -27,6 +27,7 @@ pub mod offers;
 #[cfg(feature = "kubernetes")]
 pub mod operator;
 pub mod operators;
+pub mod optimize;
 pub mod place;
 pub mod plan;
 pub mod predict;
@@ -54,8 +55,8 @@ use crate::{
     model::{self, ResolvedModel},
     settings::{
         Capacity, Check, Composed, Evidence, FleetCommand, Gpus, Lint, Memory, ModelFlags, Models,
-        Offers, OperatorsCommand, Place, Plan, Replay, Simulate, Table, Tco, Train, Validate,
-        Workload,
+        Offers, OperatorsCommand, Optimize, Place, Plan, Replay, Simulate, Table, Tco, Train,
+        Validate, Workload,
     },
 };
 use anyhow::Context as _;
@@ -110,6 +111,14 @@ pub enum Command {
     ///
     /// Exit code 0: it is right-sized. 1: it is not. 2: the input is wrong.
     Check(Box<Check>),
+    /// Make a model's weights smaller, without data and without a GPU, and say what is lost
+    ///
+    /// Reads safetensors and writes them as compressed-tensors, which vLLM and SGLang load: FP8, INT8, INT4, NVFP4 or
+    /// MXFP4, file by file, some rows at a time. Scales are searched for the least error; embeddings, head and
+    /// routers stay as they are. What was interrupted goes on where it was.
+    ///
+    /// Exit code 0: it is written. 2: the input is wrong, or nothing could be written.
+    Optimize(Box<Optimize>),
     /// Compare fixed hosts with hosts composed of pooled GPUs over a PCIe fabric
     ///
     /// A saved deployment over its own links and over the fabric: every layout's decode step with what
@@ -413,6 +422,7 @@ impl Command {
             Self::Table(_) => AnswerName::Table,
             Self::Check(_) => AnswerName::Check,
             Self::Composed(_) => AnswerName::Composed,
+            Self::Optimize(_) => AnswerName::Optimize,
             #[cfg(feature = "bench")]
             Self::Bench(_) => AnswerName::Run,
             Self::Simulate(_) | Self::Validate(_) => AnswerName::Run,
@@ -488,6 +498,7 @@ pub fn run(context: &Context, command: &Command) -> anyhow::Result<Exit> {
     match command {
         Command::Plan(flags) => plan::run(context, flags),
         Command::Composed(flags) => composed::run(context, flags),
+        Command::Optimize(flags) => optimize::run(context, flags),
         Command::Table(flags) => table::run(context, flags),
         Command::Train(flags) => train::run(context, flags),
         Command::Memory(flags) => memory::run(context, flags),

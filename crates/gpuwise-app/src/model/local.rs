@@ -278,6 +278,29 @@ impl Weights {
     }
 }
 
+/// The safetensors files of a model's directory, in their order.
+///
+/// # Errors
+/// When there is none, or one that the index names is missing.
+pub(crate) fn safetensors_of(directory: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let Some(weights) = Weights::of(directory)? else {
+        return Err(
+            Problem::new(format!("{} has no safetensors files", shown(directory)))
+                .hint("expected model.safetensors, or several with their index")
+                .into(),
+        );
+    };
+    match weights.missing.first() {
+        Some(missing) => Err(Problem::new(format!(
+            "the index names {}, which is not there",
+            shown(missing)
+        ))
+        .hint("download all files")
+        .into()),
+        None => Ok(weights.files),
+    }
+}
+
 /// Files of a directory with this extension, by name.
 fn files(directory: &Path, extension: &str) -> anyhow::Result<Vec<PathBuf>> {
     let unreadable =

@@ -11,6 +11,7 @@ mod numbers;
 mod source;
 mod stand_in;
 
+pub(crate) use local::safetensors_of;
 pub use numbers::Numbers;
 pub use stand_in::stand_in;
 

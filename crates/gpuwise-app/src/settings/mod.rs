@@ -12,6 +12,7 @@ mod global;
 mod media;
 mod memory;
 mod operators;
+mod optimize;
 mod place;
 mod plan;
 mod redfish;
@@ -33,6 +34,7 @@ pub use memory::{LayoutFlags, Memory};
 pub use operators::{
     KeepOut, OperatorsCheck, OperatorsCommand, OperatorsFit, OperatorsPredict, OperatorsShow,
 };
+pub use optimize::{AdviseFlags, CacheName, Form, MakeFlags, Optimize, RecipeName};
 pub use place::{Capacity, HowFlags, Lint, Place};
 pub use plan::{
     EngineFlags, LimitFlags, MarketFlags, Plan, RuleName, SloFlags, TermsName, TrafficFlags,
@@ -94,7 +96,7 @@ pub fn refused(error: &clap::Error) -> anyhow::Error {
 }
 
 /// The model of a command: a name, or numbers.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Default, Args)]
 pub struct ModelFlags {
     /// Name or alias of the catalogue, hub id, directory with config.json, safetensors or GGUF file
     #[arg(value_name = "MODEL")]

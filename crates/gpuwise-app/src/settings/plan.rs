@@ -37,21 +37,49 @@ impl Plan {
             limits: check.limits.clone(),
             engine: check.engine.clone(),
             layout: LayoutFlags::default(),
-            result: ResultFlags {
-                objective: ObjectiveName::Cost,
-                top: 5,
-                multi_host: false,
-                disaggregated: false,
-                simulate: false,
-                no_slices: false,
-                explain: false,
-                why_not: Vec::new(),
-                rule: None,
-                emit: None,
-                save: None,
-                pick: 1,
-                html: None,
+            result: ResultFlags::usual(),
+        }
+    }
+
+    /// The plan of a model in one format of its weights.
+    pub fn in_format(model: &str, format: &str, asked: &super::AdviseFlags) -> Self {
+        Self {
+            model: ModelFlags {
+                model: Some(model.to_owned()),
+                ..ModelFlags::default()
             },
+            traffic: asked.traffic.clone(),
+            slo: asked.slo.clone(),
+            media: MediaFlags::default(),
+            limits: asked.limits.clone(),
+            engine: EngineFlags {
+                engine: asked.engine.clone(),
+                precision: vec![format.to_owned()],
+                ..EngineFlags::default()
+            },
+            layout: LayoutFlags::default(),
+            result: ResultFlags::usual(),
+        }
+    }
+}
+
+impl ResultFlags {
+    /// Where no flag says anything else.
+    fn usual() -> Self {
+        Self {
+            objective: ObjectiveName::Cost,
+            top: 5,
+            multi_host: false,
+            disaggregated: false,
+            simulate: false,
+            no_slices: false,
+            explain: false,
+            why_not: Vec::new(),
+            rule: None,
+            emit: None,
+            save: None,
+            pick: 1,
+            html: None,
         }
     }
 }
@@ -153,7 +181,7 @@ pub struct LimitFlags {
 }
 
 /// The engine and number formats of a command.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Default, Args)]
 pub struct EngineFlags {
     /// vllm, sglang, trtllm, llamacpp or transformers, with its release if need be: vllm@0.20
     #[arg(long, value_name = "NAME[@RELEASE]")]

@@ -1,10 +1,8 @@
 //! What disrupts, carried out: rooms that are made, moves that go on.
 
-use super::{lead::Term, look::Looks, marks::Mark, writes::Wrote};
+use super::{clock, lead::Term, look::Looks, marks::Mark, writes::Wrote};
 use crate::steer::{Decision, Leaver, Leaves, Pod, Room, Seen, Step, Surge, Turn};
 use futures_util::StreamExt as _;
-use gpuwise_units::Nanoseconds;
-use jiff::Timestamp;
 use std::sync::Arc;
 
 /// Pods that are evicted at once at most.
@@ -95,8 +93,7 @@ impl Looks {
                     let moved = self.writer.moves(term, pod, Some(to), &words, plan);
                     let wrote = moved.await;
                     if self.went(pod, wrote, "a move cannot be begun") {
-                        let at = Timestamp::now().as_nanosecond();
-                        let at = Nanoseconds(u64::try_from(at).unwrap_or_default());
+                        let at = clock::now_since_1970();
                         self.state.mark(pod, Mark::Moves(Some((to.clone(), at))));
                         self.state.begun.one();
                         self.writer.metrics.acted("move");

@@ -22,6 +22,14 @@ impl Journal {
         }
     }
 
+    /// Says that something that was said of holds no more; nothing, where nothing was said of it.
+    pub(super) fn over(&self, what: &'static str, how: &str) {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if last.remove(what).is_some() {
+            (self.sink)(&format!("{what}: {how}"));
+        }
+    }
+
     /// Says of something how it is, unless that was said last.
     pub(super) fn say(&self, what: &'static str, why: &str) {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,6 +1,6 @@
 //! Keeps the webhook's certificate: in a Secret for all operators, and its authority where the API server looks.
 
-use super::{Journal, Settings, metrics::Metrics};
+use super::{Journal, Settings, clock, metrics::Metrics};
 use crate::{
     admission::{Certificate, names},
     manifests::{NAME, SECRET, SERVICE},
@@ -15,11 +15,7 @@ use kube::{
     api::{ObjectMeta, Patch, PatchParams, PostParams},
 };
 use serde_json::json;
-use std::{
-    collections::BTreeMap,
-    sync::Arc,
-    time::{Duration, SystemTime, UNIX_EPOCH},
-};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use tokio::{sync::watch, time::sleep};
 use tokio_rustls::rustls::ServerConfig;
 
@@ -85,9 +81,7 @@ impl Keeper {
 
     /// The API server is told of a new authority before its certificate is shown.
     async fn look(&mut self) -> Result<(), String> {
-        let now = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .map_or(0, |since| since.as_secs());
+        let now = u64::try_from(clock::now().as_second()).unwrap_or_default();
         let kept = match self.read().await? {
             // One that lasts otherwise than is asked for now is made anew.
             Some(kept)

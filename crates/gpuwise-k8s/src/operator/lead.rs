@@ -3,9 +3,8 @@
 //! Times of other machines are never compared with ours: a lease is over when nobody has renewed it for as long
 //! as it holds, by our own clock, counted from when we saw it. Who leads stops to write before others may begin.
 
-use super::metrics::Metrics;
+use super::{clock, metrics::Metrics};
 use crate::manifests::LEASE;
-use jiff::Timestamp;
 use k8s_openapi::{
     api::coordination::v1::{Lease, LeaseSpec},
     apimachinery::pkg::apis::meta::v1::MicroTime,
@@ -200,7 +199,7 @@ impl Lead {
     }
 
     fn spec(&self, number: i32, acquired: Option<MicroTime>) -> LeaseSpec {
-        let now = MicroTime(Timestamp::now());
+        let now = MicroTime(clock::now());
         let seconds = i32::try_from(self.holds.as_secs().max(1)).unwrap_or(i32::MAX);
         LeaseSpec {
             holder_identity: Some(self.identity.clone()),

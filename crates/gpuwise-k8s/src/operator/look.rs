@@ -1,7 +1,8 @@
 //! A look: what is there, what is decided of it, what is written.
 
 use super::{
-    Journal, Settings, Sizer,
+    Journal, Settings, Sizer, clock,
+    heed::Heeded,
     lead::Term,
     meter::Wanted,
     metrics::Metrics,
@@ -9,6 +10,7 @@ use super::{
     say::{Said, say_all},
     seen::State,
     traces::{self, Traces},
+    unread,
     watches::Change,
     workloads,
     writes::Writer,
@@ -18,7 +20,6 @@ use crate::{
     steer::{Decision, Health, Kept, decide_after},
 };
 use gpuwise_units::Nanoseconds;
-use jiff::Timestamp;
 use kube::Client;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -47,7 +48,7 @@ pub(super) struct Looks {
     pub(super) mode: Mode,
     terms: watch::Receiver<Option<Term>>,
     products: watch::Sender<Arc<BTreeSet<String>>>,
-    sizer: Option<Arc<dyn Sizer>>,
+    pub(super) sizer: Option<Arc<dyn Sizer>>,
     pub(super) state: State,
     /// Of the last decision, for the next.
     kept: Kept,
@@ -68,11 +69,16 @@ pub(super) struct Looks {
     /// What was last said of pods that wait, and when.
     pub(super) said: BTreeMap<String, (&'static str, String, Instant)>,
     own: own::Written,
-    workloads: workloads::Workloads,
+    pub(super) workloads: workloads::Workloads,
     /// What is to be measured; `None`: nobody measures.
-    wanted: Option<watch::Sender<Arc<Wanted>>>,
+    pub(super) wanted: Option<watch::Sender<Arc<Wanted>>>,
     /// `None`: nobody is told.
     pub(super) traces: Option<Traces>,
+    /// What definitions of our kinds lack, and watches that do not go.
+    pub(super) heeded: Heeded,
+    /// How far the API server's clock was said to be ahead, in seconds.
+    pub(super) skew: i64,
+    pub(super) unread: unread::Said,
 }
 
 /// What is counted, what is to be measured, and who is told.
@@ -89,6 +95,7 @@ impl Looks {
         terms: watch::Receiver<Option<Term>>,
         products: watch::Sender<Arc<BTreeSet<String>>>,
         (metrics, wanted, traces): Told,
+        heeded: Heeded,
     ) -> Self {
         let writer = Writer { client, metrics };
         let (events, said) = mpsc::channel(EVENTS);
@@ -115,6 +122,9 @@ impl Looks {
             workloads: workloads::Workloads::default(),
             wanted,
             traces,
+            heeded,
+            skew: 0,
+            unread: unread::Said::new(),
         }
     }
 
@@ -137,8 +147,11 @@ impl Looks {
                     self.forget();
                     stale = true;
                 }
+                Ok(()) = self.heeded.lacking.changed() => stale = true,
+                Ok(()) = self.heeded.troubles.changed() => self.troubled(),
                 () = until(retry) => stale = true,
             }
+            self.heed_clock();
             let end = Instant::now() + TOGETHER;
             while let Ok(Some(change)) = tokio::time::timeout_at(end, changes.recv()).await {
                 stale |= self.state.take(change);
@@ -172,6 +185,7 @@ impl Looks {
         self.wake = None;
         self.failed.clear();
         self.said.clear();
+        self.unread.clear();
         self.own = own::Written::default();
         self.workloads = workloads::Workloads::default();
         if let Some(traces) = &mut self.traces {
@@ -189,8 +203,9 @@ impl Looks {
         let waiting = self.state.waiting();
         self.writer.metrics.depth(waiting);
         let (mut result, mut whole) = ("success", true);
-        let at = Nanoseconds(u64::try_from(Timestamp::now().as_nanosecond()).unwrap_or_default());
+        let at = clock::now_since_1970();
         self.wake = None;
+        self.own.held = self.heeded.lacking.borrow().kinds();
         let decided = if waiting == 0 && seen.is_quiet() {
             Ok(Decision::default())
         } else {
@@ -227,6 +242,7 @@ impl Looks {
                     .await;
             }
         }
+        self.heed_unread(term).await;
         whole &= self.look_at_workloads(term).await;
         if whole {
             self.incomplete = 0;
@@ -241,38 +257,6 @@ impl Looks {
         }
         let took = began.elapsed().as_secs_f64();
         self.writer.metrics.looked(result, took);
-    }
-
-    /// GpuWorkloads and what is measured of them; whether all of it was written.
-    async fn look_at_workloads(&mut self, term: &Term) -> bool {
-        let Some(sizer) = self.sizer.clone() else {
-            return true;
-        };
-        let acts = self.mode == Mode::Act;
-        let mut hands = workloads::Hands {
-            term,
-            writer: &self.writer,
-            state: &self.state,
-            sizer: &*sizer,
-            acts,
-            says: self.mode != Mode::Observe,
-            measures: self.wanted.is_some(),
-            traces: self.traces.as_ref(),
-            plan: &mut self.plan,
-        };
-        let looked = self.workloads.look(&mut hands, self.state.measured()).await;
-        // Nothing but time ends a phase of a change where nobody measures.
-        let wake = looked.ends.map(|left| Instant::now() + left);
-        self.wake = self.wake.into_iter().chain(wake).min();
-        if let Some(wanted) = &self.wanted {
-            let new = workloads::wanted(&self.state, acts);
-            wanted.send_if_modified(|old| {
-                let another = **old != *new;
-                *old = new;
-                another
-            });
-        }
-        looked.whole
     }
 
     /// Looks again at a moment, where nothing changes before.

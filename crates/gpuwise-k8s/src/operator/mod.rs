@@ -6,8 +6,12 @@
 
 mod acts;
 mod claims;
+mod clock;
+mod definitions;
 mod enact;
+mod followed;
 mod health;
+mod heed;
 mod journal;
 mod keep;
 mod kept;
@@ -29,6 +33,7 @@ mod served;
 mod surges;
 mod traces;
 mod turns;
+mod unread;
 mod watches;
 mod why;
 mod workloads;
@@ -42,10 +47,13 @@ pub use once::{Asked, Which, price_book, read_workload, workload};
 pub use why::{Answer, Why, why};
 pub use workloads::{AuditAsk, Audited, Meter, MeterAsk, PriceBook, Sized, Sizer, WorkloadAsk};
 
-use crate::{admission, manifests::Mode};
+use crate::{admission, manifests::Mode, watch::Trouble};
 use gpuwise_otlp::{Collector, Queue};
-use jiff::Timestamp;
-use kube::{Client, Config, config::KubeConfigOptions, config::Kubeconfig};
+use kube::{
+    Client, Config,
+    client::ClientBuilder,
+    config::{KubeConfigOptions, Kubeconfig},
+};
 use std::{
     collections::{BTreeMap, BTreeSet},
     io,
@@ -112,6 +120,10 @@ pub enum OperatorError {
     },
     #[error("the operator cannot run")]
     Runtime(#[source] io::Error),
+    #[error("{0}")]
+    Trouble(Trouble),
+    #[error("the API server has said nothing for {} s", .0.as_secs())]
+    Silent(Duration),
     #[error("there is no pod {0}")]
     NoPod(String),
     #[error("there is no GpuWorkload {0}")]
@@ -148,7 +160,8 @@ impl Connection {
         config.write_timeout = Some(Duration::from_secs(10));
         // What is refused is tried again by who asked, with its own back-off: a budget that keeps a pod says so at once.
         config.default_retry = false;
-        Client::try_from(config).map_err(OperatorError::Client)
+        let builder = ClientBuilder::try_from(config).map_err(OperatorError::Client)?;
+        Ok(builder.with_layer(&clock::Reads).build())
     }
 }
 
@@ -206,7 +219,13 @@ async fn operate(
     let (end, ends) = watch::channel(false);
     let leading = tokio::spawn(lead.run(ends, Arc::clone(&metrics)));
     let (send, changes) = mpsc::channel(4096);
-    watches::start(&client, &send, settings.mode == Mode::Act).await;
+    let troubles = watches::start(&client, &send, settings.mode == Mode::Act).await;
+    let definitions = definitions::Definitions {
+        client: client.clone(),
+        journal: Arc::clone(&settings.journal),
+        metrics: Arc::clone(&metrics),
+    };
+    let lacking = definitions.follow().await;
     tokio::spawn(health::serve(health, Arc::clone(&metrics)));
     listening(address);
     let wanted = settings.measures.clone().map(|measures| {
@@ -223,6 +242,7 @@ async fn operate(
         terms,
         products,
         (metrics, wanted, told_of),
+        heed::Heeded { lacking, troubles },
     );
     tokio::select! {
         () = looks.run(changes) => {}
@@ -263,10 +283,10 @@ fn told_to_end() -> io::Result<impl Future<Output = ()>> {
 
 /// The present moment as the API writes it, with milliseconds.
 pub(crate) fn now_text() -> String {
-    format!("{:.3}", Timestamp::now())
+    format!("{:.3}", clock::now())
 }
 
 /// The same to the second, as conditions have it.
-pub(crate) fn now_seconds() -> String {
-    format!("{:.0}", Timestamp::now())
+fn now_seconds() -> String {
+    format!("{:.0}", clock::now())
 }

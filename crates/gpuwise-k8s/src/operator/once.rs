@@ -1,15 +1,16 @@
 //! What is asked of a cluster once, by whoever may read it.
 
 use super::{
-    Connection, OperatorError, PriceBook, WorkloadAsk,
+    Connection, OperatorError, PriceBook, WorkloadAsk, clock,
     seen::State,
-    watches::{Change, Own, api_resource},
+    watches::{Change, Own, api_resource, subject_of},
 };
 use crate::{
-    inventory, objects,
+    inventory::{self, Kind},
+    objects,
     resources::{Decided, GpuPriceBookSpec, GpuWorkloadSpec, GpuWorkloadStatus, Object, Resource},
+    watch::{Subject, Trouble, Why},
 };
-use jiff::Timestamp;
 use kube::{
     Api, Client,
     api::{DynamicObject, ListParams},
@@ -82,7 +83,8 @@ pub fn workload(connection: &Connection, which: Which) -> Result<Asked, Operator
             Which::Given(object) => *object,
         };
         let mut state = State::default();
-        let nodes: Vec<objects::Node> = listed(&Api::all(client.clone())).await?;
+        let nodes = listed(&Api::all(client.clone()), Kind::Nodes.into()).await;
+        let nodes: Vec<objects::Node> = nodes.map_err(OperatorError::Trouble)?;
         for node in nodes {
             let node = inventory::Change::Node(Event::Apply(node));
             state.take(Change::Cluster(Box::new(node)));
@@ -98,7 +100,7 @@ fn asked(object: Object<GpuWorkloadSpec>, state: &State) -> Asked {
         .status
         .and_then(|status| serde_json::from_value(status).ok());
     let status: GpuWorkloadStatus = status.unwrap_or_default();
-    let now = Timestamp::now();
+    let now = clock::now();
     let mut avoided = status.avoided;
     avoided.retain(|one| one.holds(now));
     Asked {
@@ -123,7 +125,8 @@ async fn named(
 ) -> Result<Object<GpuWorkloadSpec>, OperatorError> {
     let resource = api_resource::<GpuWorkloadSpec>();
     let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &resource);
-    let found = api.get_opt(name).await.map_err(OperatorError::Client)?;
+    let found = api.get_opt(name).await;
+    let found = found.map_err(|error| refused(subject_of::<GpuWorkloadSpec>(), &error))?;
     let found = found.ok_or_else(|| OperatorError::NoWorkload(format!("{namespace}/{name}")))?;
     let read = serde_json::to_value(found).and_then(serde_json::from_value);
     read.map_err(|why| OperatorError::Rules(format!("GpuWorkload {namespace}/{name}: {why}")))
@@ -132,14 +135,10 @@ async fn named(
 /// Takes the price book in, where there is one that we may read.
 async fn prices(client: &Client, state: &mut State) -> Result<(), OperatorError> {
     let api = Api::all_with(client.clone(), &api_resource::<GpuPriceBookSpec>());
-    let books: Vec<DynamicObject> = match listed(&api).await {
+    let books: Vec<DynamicObject> = match listed(&api, subject_of::<GpuPriceBookSpec>()).await {
         Ok(books) => books,
-        Err(OperatorError::Client(kube::Error::Api(status)))
-            if status.code == 403 || status.code == 404 =>
-        {
-            Vec::new()
-        }
-        Err(other) => return Err(other),
+        Err(trouble) if matches!(trouble.why, Why::Missing | Why::Forbidden) => Vec::new(),
+        Err(trouble) => return Err(OperatorError::Trouble(trouble)),
     };
     for book in books {
         state.take(Change::Own(Own::Prices, Box::new(Event::Apply(book))));
@@ -147,14 +146,24 @@ async fn prices(client: &Client, state: &mut State) -> Result<(), OperatorError>
     Ok(())
 }
 
+fn refused(of: Subject, error: &kube::Error) -> OperatorError {
+    let mut trouble = Trouble::of_client(Some(of), error);
+    if trouble.why == Why::Forbidden {
+        trouble.hint = Some(of.rule("\"get\""));
+    }
+    OperatorError::Trouble(trouble)
+}
+
 /// All of a kind, page by page.
 async fn listed<K: Clone + DeserializeOwned + Debug>(
     api: &Api<K>,
-) -> Result<Vec<K>, OperatorError> {
+    of: Subject,
+) -> Result<Vec<K>, Trouble> {
     let mut params = ListParams::default().limit(PAGE);
     let mut all = Vec::new();
     loop {
-        let page = api.list(&params).await.map_err(OperatorError::Client)?;
+        let page = api.list(&params).await;
+        let page = page.map_err(|error| Trouble::of_client(Some(of), &error))?;
         all.extend(page.items);
         match page.metadata.continue_.filter(|token| !token.is_empty()) {
             Some(token) => params = params.continue_token(&token),

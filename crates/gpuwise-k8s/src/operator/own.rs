@@ -12,11 +12,15 @@ use crate::resources::{
 };
 use kube::Api;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What was last written of each, without times: what says the same is not written again.
 #[derive(Default)]
-pub(super) struct Written(BTreeMap<String, Value>);
+pub(super) struct Written {
+    last: BTreeMap<String, Value>,
+    /// Kinds of which nothing is written: their definitions would drop what is in the objects.
+    pub(super) held: BTreeSet<&'static str>,
+}
 
 impl Written {
     /// Says of policies, price books and quotas whether they count. `wrong`: why the policy does not.
@@ -81,6 +85,9 @@ impl Written {
         words: &str,
         mut status: Value,
     ) {
+        if self.held.contains(T::KIND) {
+            return;
+        }
         let generation = object.metadata.generation;
         let condition = Condition {
             kind: "Accepted".into(),
@@ -109,7 +116,7 @@ impl Written {
                 one.shift_remove("lastTransitionTime");
             }
         }
-        if self.0.get(&key) == Some(&plain) {
+        if self.last.get(&key) == Some(&plain) {
             return;
         }
         let api = Api::all_with(writer.client.clone(), &api_resource::<T>());
@@ -118,7 +125,7 @@ impl Written {
             .await
             == Wrote::Done
         {
-            self.0.insert(key, plain);
+            self.last.insert(key, plain);
         }
     }
 }

@@ -9,8 +9,8 @@ use crate::{
     inventory::{self, Shape, Text},
     objects,
     steer::{
-        Ask, Constraint, GATE, Names, Node, Operator, Place, Pod, Requirement, Said, Standing,
-        Taint, Toleration, ask, is_accelerator,
+        Ask, Claims, Constraint, GATE, Names, Node, Operator, Place, Pod, Requirement, Said,
+        Standing, Taint, Toleration, ask, is_accelerator,
     },
 };
 use gpuwise_domain::placement::Node as FleetNode;
@@ -93,8 +93,13 @@ pub(super) fn read_pod(
         minds_others: shape.minds_others,
         devices,
     });
-    // What it holds counts, whatever else it says.
-    let asked = asked.unwrap_or_else(|_| bare(&resources, devices));
+    let (asked, claims) = match asked {
+        Ok(asked) => (asked, claimed.claims),
+        // Nobody else takes a gate off that its template has put on.
+        Err(why) if place == Place::Gated => (None, Claims::Others(why.to_string())),
+        // What it holds counts, whatever else it says.
+        Err(_) => (bare(&resources, devices), claimed.claims),
+    };
     let one = if place.node().is_some() {
         Constraint::default()
     } else {
@@ -122,7 +127,7 @@ pub(super) fn read_pod(
         memory_mib: shape.asks.memory.div_ceil(1 << 20),
         place,
         constraint: interned(one, constraints),
-        claims: claimed.claims,
+        claims,
         standing: standing(pod),
     })
 }

@@ -1,9 +1,8 @@
 //! Gates taken off.
 
-use super::{lead::Term, look::Looks, marks::Mark, traces, writes::Wrote};
+use super::{clock, lead::Term, look::Looks, marks::Mark, traces, writes::Wrote};
 use crate::steer::{Placed, Pod, Seen};
 use futures_util::StreamExt as _;
-use jiff::Timestamp;
 use std::sync::Arc;
 
 /// Writes at once at most.
@@ -30,7 +29,7 @@ impl Looks {
             if wrote == Wrote::Done {
                 let since = pod
                     .gated_at
-                    .map(|at| Timestamp::now().duration_since(at).as_secs_f64());
+                    .map(|at| clock::now().duration_since(at).as_secs_f64());
                 writer.metrics.placed(since, own);
             }
             (one, pod, wrote, traces::now())

@@ -1,5 +1,7 @@
 //! Watches of all that a look is made from, into one channel.
 
+mod follow;
+
 use super::{meter::Measured, seen::SURGE, turns::TURN, workloads::Audited};
 use crate::{
     inventory::{self, Kind},
@@ -7,20 +9,18 @@ use crate::{
     resources::{
         GROUP, GpuPolicySpec, GpuPriceBookSpec, GpuQuotaSpec, GpuWorkloadSpec, Resource, VERSION,
     },
+    watch::{Subject, Trouble},
 };
-use futures_util::StreamExt as _;
+use follow::{Told, What, follow};
 use kube::{
     Api, Client,
     api::DynamicObject,
     core::{ApiResource, GroupVersionKind},
-    runtime::{
-        WatchStreamExt as _,
-        watcher::{self, Event, InitialListStrategy, watcher},
-    },
+    runtime::watcher::{self, Event},
 };
 use serde::de::DeserializeOwned;
-use std::fmt::Debug;
-use tokio::sync::mpsc;
+use std::{collections::BTreeMap, fmt::Debug};
+use tokio::sync::{mpsc, watch};
 
 /// What has changed.
 #[derive(Debug)]
@@ -74,163 +74,166 @@ pub(super) fn api_resource<T: Resource>() -> ApiResource {
     ApiResource::from_gvk_with_plural(&kind, T::PLURAL)
 }
 
-/// Starts all of them.
+/// The same as roles call it.
+pub(super) const fn subject_of<T: Resource>() -> Subject {
+    Subject {
+        group: GROUP,
+        resource: T::PLURAL,
+    }
+}
+
+/// What is wrong with watches now, by what they are of; of one kind there may be several, by their labels.
+pub(super) type Troubles = BTreeMap<(Subject, &'static str), Trouble>;
+
+/// Starts all of them; what goes wrong with one is told until it goes again.
 ///
 /// `moves`: Deployments that have one pod more too, and StatefulSets of which one moves.
 /// Lists come as the beginning of watches where the server has that.
-pub(super) async fn start(client: &Client, send: &mpsc::Sender<Change>, moves: bool) {
-    let any: fn() -> watcher::Config = match crate::watch::streams(client).await {
-        Ok(true) => || watcher::Config::default().streaming_lists(),
-        // Who cannot be reached now is asked again by each watch.
-        Ok(false) | Err(_) => watcher::Config::default,
+pub(super) async fn start(
+    client: &Client,
+    send: &mpsc::Sender<Change>,
+    moves: bool,
+) -> watch::Receiver<Troubles> {
+    // Who cannot be reached now is asked again by each watch.
+    let streaming = crate::watch::streams(client).await.unwrap_or(false);
+    let (tell, troubles) = watch::channel(Troubles::new());
+    let all = Starter {
+        client,
+        send,
+        tell: &tell,
+        streaming,
     };
-    let absent =
-        |kind: Kind| move |why| Change::Cluster(Box::new(inventory::Change::Absent(kind, why)));
-    let all = || client.clone();
-    let node = |event| Change::Cluster(Box::new(inventory::Change::Node(event)));
-    let pod = |event| Change::Cluster(Box::new(inventory::Change::Pod(event)));
-    let group = |event| Change::Cluster(Box::new(inventory::Change::PodGroup(event)));
-    let budget = |event| Change::Cluster(Box::new(inventory::Change::Budget(event)));
-    one((Api::all(all()), any()), send, node, absent(Kind::Nodes));
-    one((Api::all(all()), any()), send, pod, absent(Kind::Pods));
-    one(
-        (Api::all(all()), any()),
-        send,
-        group,
-        absent(Kind::PodGroups),
-    );
-    one(
-        (Api::all(all()), any()),
-        send,
-        budget,
-        absent(Kind::Budgets),
-    );
-    let slice = |event| Change::Cluster(Box::new(inventory::Change::Slice(event)));
-    let class = |event| Change::Cluster(Box::new(inventory::Change::Class(event)));
-    let claim = |event| Change::Cluster(Box::new(inventory::Change::Claim(event)));
-    let template = |event| Change::Cluster(Box::new(inventory::Change::Template(event)));
-    one((Api::all(all()), any()), send, slice, absent(Kind::Slices));
-    one((Api::all(all()), any()), send, class, absent(Kind::Classes));
-    one((Api::all(all()), any()), send, claim, absent(Kind::Claims));
-    one(
-        (Api::all(all()), any()),
-        send,
-        template,
-        absent(Kind::Templates),
-    );
+    all.cluster(Kind::Nodes, inventory::Change::Node);
+    all.cluster(Kind::Pods, inventory::Change::Pod);
+    all.cluster(Kind::PodGroups, inventory::Change::PodGroup);
+    all.cluster(Kind::Budgets, inventory::Change::Budget);
+    all.cluster(Kind::Slices, inventory::Change::Slice);
+    all.cluster(Kind::Classes, inventory::Change::Class);
+    all.cluster(Kind::Claims, inventory::Change::Claim);
+    all.cluster(Kind::Templates, inventory::Change::Template);
     if moves {
-        let surging = any().labels(SURGE);
-        let surge = |event| Change::Surge(Box::new(event));
-        // Who may not be read does not surge.
-        let unread = |_| Change::Surge(Box::new(Event::InitDone));
-        one((Api::all(all()), surging), send, surge, unread);
-        let sets = ApiResource::from_gvk(&GroupVersionKind::gvk("apps", "v1", "StatefulSet"));
-        let turning = any().labels(TURN);
-        kept((Api::all_with(all(), &sets), turning), send, Own::Turns);
+        all.surging();
+        all.apps(("StatefulSet", "statefulsets"), TURN, Own::Turns);
     } else {
         let _ = send.try_send(Change::Surge(Box::new(Event::InitDone)));
         let _ = send.try_send(Change::Absent(Own::Turns));
     }
-    own::<GpuPolicySpec>(client, send, any(), Own::Policy);
-    own::<GpuPriceBookSpec>(client, send, any(), Own::Prices);
-    own::<GpuQuotaSpec>(client, send, any(), Own::Quota);
-    own::<GpuWorkloadSpec>(client, send, any(), Own::Workload);
-    let deployments = ApiResource::from_gvk(&GroupVersionKind::gvk("apps", "v1", "Deployment"));
-    kept(
-        (Api::all_with(all(), &deployments), any().labels(SERVED)),
-        send,
-        Own::Served,
-    );
-    kept(
-        (Api::all_with(all(), &deployments), any().labels(TIERED)),
-        send,
-        Own::Tiered,
-    );
+    all.own::<GpuPolicySpec>(Own::Policy);
+    all.own::<GpuPriceBookSpec>(Own::Prices);
+    all.own::<GpuQuotaSpec>(Own::Quota);
+    all.own::<GpuWorkloadSpec>(Own::Workload);
+    all.apps(DEPLOYMENTS, SERVED, Own::Served);
+    all.apps(DEPLOYMENTS, TIERED, Own::Tiered);
+    troubles
 }
 
-fn own<T: Resource>(
-    client: &Client,
-    send: &mpsc::Sender<Change>,
-    config: watcher::Config,
-    which: Own,
-) {
-    let api = Api::all_with(client.clone(), &api_resource::<T>());
-    kept((api, config), send, which);
+/// A kind, and how paths have it.
+const DEPLOYMENTS: (&str, &str) = ("Deployment", "deployments");
+
+/// What all watches have in common.
+struct Starter<'a> {
+    client: &'a Client,
+    send: &'a mpsc::Sender<Change>,
+    tell: &'a watch::Sender<Troubles>,
+    streaming: bool,
 }
 
-fn kept(watched: (Api<DynamicObject>, watcher::Config), send: &mpsc::Sender<Change>, which: Own) {
-    one(
-        watched,
-        send,
-        move |event| Change::Own(which, Box::new(event)),
-        move |_| Change::Absent(which),
-    );
-}
-
-fn one<K>(
-    (api, config): (Api<K>, watcher::Config),
-    send: &mpsc::Sender<Change>,
-    change: impl Fn(Event<K>) -> Change + Send + 'static,
-    absent: impl Fn(String) -> Change + Send + 'static,
-) where
-    K: kube::Resource + Clone + DeserializeOwned + Debug + Send + 'static,
-{
-    let send = send.clone();
-    tokio::spawn(async move {
-        let mut config = config;
-        loop {
-            let stream = watcher(api.clone(), config.clone()).default_backoff();
-            let mut stream = std::pin::pin!(stream);
-            let mut refused = false;
-            while let Some(event) = stream.next().await {
-                let taken = match event {
-                    Ok(event) => send.send(change(event)).await,
-                    Err(error) => {
-                        refused = config.initial_list_strategy != InitialListStrategy::ListWatch
-                            && is_refused(&error);
-                        match missing(&error) {
-                            Some(why) => send.send(absent(why)).await,
-                            // It is tried again, with longer and longer breaks.
-                            None => Ok(()),
-                        }
-                    }
-                };
-                if taken.is_err() {
-                    return;
-                }
-                if refused {
-                    break;
-                }
-            }
-            if !refused {
-                return;
-            }
-            // The server is older than that: in pages, then.
-            config.initial_list_strategy = InitialListStrategy::ListWatch;
-        }
-    });
-}
-
-/// That the server does not know how to begin a watch with a list.
-fn is_refused(error: &watcher::Error) -> bool {
-    match error {
-        watcher::Error::WatchStartFailed(kube::Error::Api(status))
-        | watcher::Error::InitialListFailed(kube::Error::Api(status)) => {
-            matches!(status.code, 400 | 422)
-        }
-        _ => false,
+impl Starter<'_> {
+    /// Objects of a kind of the cluster.
+    fn cluster<K>(&self, kind: Kind, change: fn(Event<K>) -> inventory::Change)
+    where
+        K: kube::Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static,
+    {
+        let what = What {
+            subject: kind.into(),
+            label: "",
+        };
+        let cluster = |change| Change::Cluster(Box::new(change));
+        self.one(
+            Api::<K>::all(self.client.clone()),
+            what,
+            move |event| cluster(change(event)),
+            move |why| cluster(inventory::Change::Absent(kind, why)),
+        );
     }
-}
 
-/// That the API does not have such objects, or keeps them from us, in words.
-fn missing(error: &watcher::Error) -> Option<String> {
-    match error {
-        watcher::Error::InitialListFailed(kube::Error::Api(status))
-        | watcher::Error::WatchStartFailed(kube::Error::Api(status))
-            if status.code == 404 || status.code == 403 =>
-        {
-            Some(status.message.clone())
+    /// Deployments that have one pod more, for a move.
+    fn surging(&self) {
+        let (_, resource) = DEPLOYMENTS;
+        let what = What {
+            subject: Subject {
+                group: "apps",
+                resource,
+            },
+            label: SURGE,
+        };
+        self.one(
+            Api::all(self.client.clone()),
+            what,
+            |event| Change::Surge(Box::new(event)),
+            // Who may not be read does not surge.
+            |_| Change::Surge(Box::new(Event::InitDone)),
+        );
+    }
+
+    /// Objects of the group `apps` with a label.
+    fn apps(
+        &self,
+        (kind, resource): (&'static str, &'static str),
+        label: &'static str,
+        which: Own,
+    ) {
+        let what = What {
+            subject: Subject {
+                group: "apps",
+                resource,
+            },
+            label,
+        };
+        let kind = ApiResource::from_gvk(&GroupVersionKind::gvk("apps", "v1", kind));
+        self.kept(&kind, what, which);
+    }
+
+    /// Objects of a kind of ours.
+    fn own<T: Resource>(&self, which: Own) {
+        let what = What {
+            subject: subject_of::<T>(),
+            label: "",
+        };
+        self.kept(&api_resource::<T>(), what, which);
+    }
+
+    fn kept(&self, kind: &ApiResource, what: What, which: Own) {
+        let api: Api<DynamicObject> = Api::all_with(self.client.clone(), kind);
+        self.one(
+            api,
+            what,
+            move |event| Change::Own(which, Box::new(event)),
+            move |_| Change::Absent(which),
+        );
+    }
+
+    fn one<K>(
+        &self,
+        api: Api<K>,
+        what: What,
+        change: impl Fn(Event<K>) -> Change + Send + 'static,
+        absent: impl Fn(String) -> Change + Send + 'static,
+    ) where
+        K: kube::Resource + Clone + DeserializeOwned + Debug + Send + 'static,
+    {
+        let mut config = watcher::Config::default();
+        if self.streaming {
+            config = config.streaming_lists();
         }
-        _ => None,
+        if !what.label.is_empty() {
+            config = config.labels(what.label);
+        }
+        let told = Told {
+            what,
+            send: self.send.clone(),
+            troubles: self.tell.clone(),
+        };
+        tokio::spawn(follow((api, config), told, change, absent));
     }
 }

@@ -1,18 +1,22 @@
 //! Why a pod waits, or is where it is: asked once, from the function that decides.
 
 use super::{
-    Connection, OperatorError,
+    Connection, OperatorError, clock,
     once::once,
     seen::State,
-    watches::{self, Change},
+    watches::{self, Change, KINDS, Troubles},
 };
 use crate::{
     manifests::Mode,
-    steer::{Place, decide},
+    steer::{Claims, Place, decide},
+    watch::{Subject, Trouble, Why as Cause},
 };
-use gpuwise_units::Nanoseconds;
-use jiff::Timestamp;
+use kube::Client;
+use std::time::Duration;
 use tokio::sync::mpsc;
+
+/// After so long without anything new the API server counts as silent.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// What is to be explained.
 #[derive(Debug, Clone)]
@@ -24,7 +28,7 @@ pub struct Why {
 /// Why a pod waits, or is where it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
-    /// `Bound`, `Sent`, `Placed` (a decision would place it now), or a reason of waiting.
+    /// `Bound`, `Sent`, `Placed` (a decision would place it now), `LeftToScheduler`, `NoGpu`, or a reason of waiting.
     pub reason: String,
     /// The node, where there is one.
     pub node: Option<String>,
@@ -39,23 +43,50 @@ pub struct Answer {
 /// When the cluster cannot be read, or there is no such pod.
 pub fn why(connection: &Connection, asked: &Why) -> Result<Answer, OperatorError> {
     once(connection, |client| async move {
-        // Who cannot be reached is told at once, and not after many tries of each watch.
-        client
-            .apiserver_version()
-            .await
-            .map_err(OperatorError::Client)?;
-        let (send, mut changes) = mpsc::channel(4096);
-        watches::start(&client, &send, true).await;
-        let mut state = State::default();
-        while !state.is_read() {
-            let Some(change): Option<Change> = changes.recv().await else {
-                break;
-            };
-            state.take(change);
-        }
+        let mut state = read(&client, PATIENCE).await?;
         state.refresh();
         explained(&state, asked)
     })
+}
+
+/// All that a decision is made of, once.
+async fn read(client: &Client, patience: Duration) -> Result<State, OperatorError> {
+    // Who cannot be reached is told at once, and not after many tries of each watch.
+    let asked = client.apiserver_version().await;
+    asked.map_err(|error| OperatorError::Trouble(Trouble::of_client(None, &error)))?;
+    let (send, mut changes) = mpsc::channel(4096);
+    let mut troubles = watches::start(client, &send, true).await;
+    let mut state = State::default();
+    while !state.is_read() {
+        let change: Option<Change> = tokio::select! {
+            change = changes.recv() => change,
+            _ = troubles.changed() => {
+                if let Some(trouble) = hopeless(&troubles.borrow_and_update()) {
+                    return Err(OperatorError::Trouble(trouble));
+                }
+                continue;
+            }
+            () = tokio::time::sleep(patience) => None,
+        };
+        let Some(change) = change else {
+            let first = troubles.borrow().values().next().cloned();
+            return Err(first.map_or(OperatorError::Silent(patience), OperatorError::Trouble));
+        };
+        state.take(change);
+    }
+    Ok(state)
+}
+
+/// Why waiting would not help: there is no answer without nodes and pods, and none for who is not known.
+fn hopeless(troubles: &Troubles) -> Option<Trouble> {
+    let needed = |subject: Subject| {
+        let mut kinds = KINDS.into_iter().filter(|kind| kind.needed());
+        kinds.any(|kind| Subject::from(kind) == subject)
+    };
+    let stays = troubles.iter().find(|((subject, _), trouble)| {
+        trouble.why == Cause::Unauthorized || (needed(*subject) && trouble.stays())
+    });
+    stays.map(|(_, trouble)| trouble.clone())
 }
 
 fn explained(state: &State, asked: &Why) -> Result<Answer, OperatorError> {
@@ -88,6 +119,10 @@ fn explained(state: &State, asked: &Why) -> Result<Answer, OperatorError> {
         }
         Place::Gated | Place::Free => {}
     }
+    if let Claims::Others(why) = &pod.claims {
+        let words = format!("kube-scheduler has it: {why}");
+        return Ok(answer("LeftToScheduler", None, words));
+    }
     if pod.ask.is_none() {
         return Ok(answer(
             "NoGpu",
@@ -95,8 +130,7 @@ fn explained(state: &State, asked: &Why) -> Result<Answer, OperatorError> {
             "it asks for no GPU, or not to be steered: kube-scheduler has it".into(),
         ));
     }
-    let now = Nanoseconds(u64::try_from(Timestamp::now().as_nanosecond()).unwrap_or_default());
-    let decision = decide(&seen, now).map_err(OperatorError::Rules)?;
+    let decision = decide(&seen, clock::now_since_1970()).map_err(OperatorError::Rules)?;
     if let Some(placed) = decision.placed.iter().find(|placed| placed.pod == at) {
         let words = format!("there is room: {}", placed.words);
         return Ok(answer("Placed", Some(&placed.node), words));

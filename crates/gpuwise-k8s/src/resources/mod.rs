@@ -5,6 +5,7 @@
 
 mod condition;
 mod definition;
+pub(crate) mod lacks;
 mod policy;
 mod price_book;
 mod quota;

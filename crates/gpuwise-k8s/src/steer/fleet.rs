@@ -30,6 +30,9 @@ const PLACES: [(Level, &[&str]); 3] = [
 /// The label of nodes whose GPUs reach one another over NVLink.
 const CLIQUE: &str = "nvidia.com/gpu.clique";
 
+/// So many of a resource a node can have: 16 boards, each in 7 instances of which each is shared by 32.
+const BELIEVED: u32 = 16 * 7 * 32;
+
 /// What GPUs of a kind have in common: the resource, the product, and which of those who wait may go there.
 pub(super) type Class = (String, String, Vec<bool>);
 
@@ -42,27 +45,35 @@ pub(super) fn classes<'a>(
     constraints: &[Arc<Constraint>],
     troubles: &mut Vec<String>,
 ) -> (Vec<Class>, Vec<WithKinds<'a>>) {
-    let mut known: BTreeMap<Class, (KindId, u32)> = BTreeMap::new();
+    let mut known: BTreeMap<Class, (KindId, u64)> = BTreeMap::new();
     let mut nodes = Vec::new();
     let mut of_nodes: Vec<Vec<(Class, u32)>> = Vec::new();
     for node in &seen.nodes {
         let given = node.accelerators.iter().filter(|(_, count)| **count > 0);
+        let (given, beyond): (Vec<_>, Vec<_>) = given.partition(|(_, count)| **count <= BELIEVED);
+        troubles.extend(beyond.into_iter().map(|(resource, count)| {
+            format!(
+                "node {} says that it has {count} {resource}, which is not believed beyond {BELIEVED}: see its device plugin; they are left out until it says another number",
+                node.name
+            )
+        }));
         let admits: Vec<bool> = constraints.iter().map(|one| one.admits(node)).collect();
         let product = node.labels.get(super::PRODUCT).cloned().unwrap_or_default();
         let own: Vec<(Class, u32)> = given
+            .into_iter()
             .map(|(resource, count)| ((resource.clone(), product.clone(), admits.clone()), *count))
             .collect();
         if own.is_empty() {
             continue;
         }
         for (class, count) in &own {
-            known.entry(class.clone()).or_insert((KindId(0), 0)).1 += count;
+            known.entry(class.clone()).or_insert((KindId(0), 0)).1 += u64::from(*count);
         }
         nodes.push(&**node);
         of_nodes.push(own);
     }
     // Where there are more kinds than can be told apart, those count where most of those who wait may go.
-    let mut order: Vec<(usize, u32, Class)> = known
+    let mut order: Vec<(usize, u64, Class)> = known
         .iter()
         .map(|(class, (_, count))| {
             (
@@ -75,7 +86,7 @@ pub(super) fn classes<'a>(
     order.sort_by(|one, other| (other.0, other.1, &one.2).cmp(&(one.0, one.1, &other.2)));
     let left_out = order.split_off(order.len().min(Kinds::MOST));
     if !left_out.is_empty() {
-        let gpus: u32 = left_out.iter().map(|(_, count, _)| count).sum();
+        let gpus: u64 = left_out.iter().map(|(_, count, _)| count).sum();
         troubles.push(format!(
             "{gpus} GPUs are left out of this decision: nodes differ in more than {} ways by GPU, labels and taints",
             Kinds::MOST

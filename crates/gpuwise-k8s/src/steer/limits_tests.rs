@@ -53,3 +53,21 @@ fn racks_hold_a_gang_together() {
         Some("LargerThanCluster")
     );
 }
+
+/// A device plugin may say any number: no sum overflows, and no more of it is believed than a node can have.
+#[test]
+fn a_device_plugin_that_makes_up_counts_breaks_nothing() {
+    let nodes = vec![
+        node("a", u32::MAX, &[]),
+        node("b", u32::MAX, &[]),
+        node("c", 8, &[]),
+    ];
+    let all = seen(nodes, vec![pod("p", 1), pod("vast", u32::MAX)]);
+    let decision = decided(&all);
+    assert_eq!(decision.placed.len(), 1, "{decision:?}");
+    assert_eq!(decision.waits.len(), 1, "{decision:?}");
+    assert!(
+        decision.troubles.iter().any(|one| one.contains("node a")),
+        "{decision:?}"
+    );
+}

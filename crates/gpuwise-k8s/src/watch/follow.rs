@@ -111,7 +111,7 @@ where
                 }
             }
             Err(error) => {
-                let trouble = Trouble::of_watch(kind, &error);
+                let trouble = Trouble::of_watch(kind.into(), &error);
                 common.figures.error(kind);
                 if streaming && trouble.why == Why::Refused {
                     return End::Pages;

@@ -16,7 +16,7 @@ pub use connect::{ConnectError, Source, client, connect};
 pub use drive::{DriveError, Said, drive};
 pub use figures::{Figures, KindFigures};
 pub use pool::{PoolName, PoolSaid, follow_pool};
-pub use trouble::{Trouble, Why};
+pub use trouble::{Subject, Trouble, Why};
 
 use crate::inventory::{Inventory, Kind};
 use kube::Client;

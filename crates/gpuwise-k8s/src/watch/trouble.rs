@@ -1,8 +1,38 @@
 //! What goes wrong between us and an API server, in words that say what to do.
 
-use crate::inventory::Kind;
+use crate::{
+    inventory::Kind,
+    resources::{GROUP, VERSION},
+};
 use kube::{core::Status, runtime::watcher};
 use std::error::Error as _;
+
+/// Objects of a kind, as the API's paths and roles have them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Subject {
+    /// The group of the API, empty for the core.
+    pub group: &'static str,
+    pub resource: &'static str,
+}
+
+impl Subject {
+    /// The rule of a role that is missing.
+    pub(crate) fn rule(self, verbs: &str) -> String {
+        let Self { group, resource } = self;
+        format!(
+            "give a ClusterRole with apiGroups: [\"{group}\"], resources: [\"{resource}\"], verbs: [{verbs}]"
+        )
+    }
+}
+
+impl From<Kind> for Subject {
+    fn from(kind: Kind) -> Self {
+        Self {
+            group: kind.group(),
+            resource: kind.resource(),
+        }
+    }
+}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Why {
@@ -27,7 +57,8 @@ pub enum Why {
 /// A failure, what it concerns, and what to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trouble {
-    pub kind: Option<Kind>,
+    /// `None`: the API server as a whole.
+    pub about: Option<Subject>,
     pub why: Why,
     /// What the server or the connection said.
     pub said: String,
@@ -36,7 +67,7 @@ pub struct Trouble {
 
 impl std::fmt::Display for Trouble {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let what = self.kind.map_or("the API server", Kind::resource);
+        let what = self.about.map_or("the API server", |about| about.resource);
         match self.why {
             Why::Unauthorized => write!(f, "the API server does not know who asks: {}", self.said),
             Why::Forbidden => write!(f, "{what} may not be read: {}", self.said),
@@ -63,30 +94,30 @@ impl Trouble {
 
     pub(super) fn ended() -> Self {
         Self {
-            kind: None,
+            about: None,
             why: Why::Server,
             said: "the watches have ended".into(),
             hint: None,
         }
     }
 
-    pub(super) fn of_watch(kind: Kind, error: &watcher::Error) -> Self {
+    pub(crate) fn of_watch(about: Subject, error: &watcher::Error) -> Self {
         match error {
             watcher::Error::InitialListFailed(error)
             | watcher::Error::WatchStartFailed(error)
-            | watcher::Error::WatchFailed(error) => Self::of_client(Some(kind), error),
-            watcher::Error::WatchError(status) => Self::of_status(Some(kind), status),
+            | watcher::Error::WatchFailed(error) => Self::of_client(Some(about), error),
+            watcher::Error::WatchError(status) => Self::of_status(Some(about), status),
             watcher::Error::NoResourceVersion => Self::new(
-                Some(kind),
+                Some(about),
                 Why::Server,
                 "an answer without a resourceVersion",
             ),
         }
     }
 
-    pub(crate) fn of_client(kind: Option<Kind>, error: &kube::Error) -> Self {
+    pub(crate) fn of_client(about: Option<Subject>, error: &kube::Error) -> Self {
         if let kube::Error::Api(status) = error {
-            return Self::of_status(kind, status);
+            return Self::of_status(about, status);
         }
         let mut words = error.to_string();
         let mut deeper = error.source();
@@ -95,11 +126,11 @@ impl Trouble {
             deeper = cause.source();
         }
         let low = words.to_lowercase();
-        let about = |parts: &[&str]| parts.iter().any(|part| low.contains(part));
+        let has = |parts: &[&str]| parts.iter().any(|part| low.contains(part));
         let why = match error {
             kube::Error::Auth(_) => Why::Unauthorized,
             kube::Error::Service(_) | kube::Error::HyperError(_) | kube::Error::ReadEvents(_) => {
-                if about(&[
+                if has(&[
                     "certificate",
                     "unknownissuer",
                     "notvalidforname",
@@ -114,10 +145,10 @@ impl Trouble {
             kube::Error::RustlsTls(_) => Why::Certificate,
             _ => Why::Server,
         };
-        Self::new(kind, why, &words)
+        Self::new(about, why, &words)
     }
 
-    fn of_status(kind: Option<Kind>, status: &Status) -> Self {
+    fn of_status(about: Option<Subject>, status: &Status) -> Self {
         let why = match status.code {
             401 => Why::Unauthorized,
             403 => Why::Forbidden,
@@ -131,19 +162,18 @@ impl Trouble {
         } else {
             status.message.clone()
         };
-        Self::new(kind, why, said.trim())
+        Self::new(about, why, said.trim())
     }
 
-    fn new(kind: Option<Kind>, why: Why, said: &str) -> Self {
+    fn new(about: Option<Subject>, why: Why, said: &str) -> Self {
         let hint = match why {
             Why::Unauthorized => Some(
                 "the token or client certificate may have expired: log in to the cluster anew, and see `kubectl auth whoami`".to_owned(),
             ),
-            Why::Forbidden => kind.map(|kind| {
-                let group = kind.group();
+            Why::Forbidden => about.map(|about| about.rule("\"list\", \"watch\"")),
+            Why::Missing => about.filter(|about| about.group == GROUP).map(|_| {
                 format!(
-                    "give a ClusterRole with apiGroups: [\"{group}\"], resources: [\"{}\"], verbs: [\"list\", \"watch\"]",
-                    kind.resource()
+                    "`gpuwise operator manifests` prints definitions that serve {VERSION}: apply them, `kubectl apply --server-side -f -`"
                 )
             }),
             Why::Certificate => Some(
@@ -155,7 +185,7 @@ impl Trouble {
             _ => None,
         };
         Self {
-            kind,
+            about,
             why,
             said: said.to_owned(),
             hint,

@@ -5,3 +5,4 @@ mod inventory;
 mod jobs;
 mod server;
 mod watch;
+mod why;

@@ -205,8 +205,8 @@ async fn who_may_not_read_pods_is_told_at_once() {
         .await;
         let trouble = live.ready().await.expect_err("forbidden");
         assert_eq!(
-            (trouble.why, trouble.kind),
-            (Why::Forbidden, Some(Kind::Pods))
+            (trouble.why, trouble.about),
+            (Why::Forbidden, Some(Kind::Pods.into()))
         );
         assert!(
             trouble

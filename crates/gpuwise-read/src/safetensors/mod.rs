@@ -89,6 +89,18 @@ pub enum SafetensorsError {
     },
 }
 
+/// A tensor with where its bytes lie.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    pub name: String,
+    /// As the header says it.
+    pub dtype: String,
+    pub shape: Vec<u64>,
+    /// In bytes after the header.
+    pub begin: u64,
+    pub end: u64,
+}
+
 /// A header that was read and checked.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Header {
@@ -131,6 +143,27 @@ pub fn read_header(json: &[u8], data_length: u64) -> Result<Header, SafetensorsE
     check_places(&entries, data_length)?;
     let tensors = entries.into_iter().map(tensor).collect::<Result<_, _>>()?;
     Ok(Header { tensors, metadata })
+}
+
+/// Reads the JSON header for where its tensors lie, in the order of their bytes; checked as [`read_header`] does.
+///
+/// # Errors
+/// When it is not such a header, or its tensors cannot lie in that many bytes as they say.
+pub fn read_places(json: &[u8], data_length: u64) -> Result<Vec<Place>, SafetensorsError> {
+    read_header(json, data_length)?;
+    let mut places: Vec<Place> = entries::parse(json)?
+        .tensors
+        .into_iter()
+        .map(|entry| Place {
+            name: entry.name,
+            dtype: entry.dtype,
+            shape: entry.shape,
+            begin: entry.begin,
+            end: entry.end,
+        })
+        .collect();
+    places.sort_by(|a, b| (a.begin, a.end, &a.name).cmp(&(b.begin, b.end, &b.name)));
+    Ok(places)
 }
 
 /// Checks shape against place.

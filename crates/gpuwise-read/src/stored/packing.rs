@@ -29,16 +29,7 @@ pub(super) fn elements(
         Kind::Scale => 0,
         Kind::Bias => tensor.elements(),
         Kind::Weight => {
-            let packed = weight(tensor, names).map_or(1, |weight| weight.per_item);
-            // A header alone does not tell 4-bit from 8-bit integers without zero points.
-            let packed = if packed == 8
-                && states_8_bit(architecture)
-                && !tensor.name.ends_with(".qweight")
-            {
-                4
-            } else {
-                packed
-            };
+            let packed = weight_of(tensor, names, architecture).map_or(1, |one| one.per_item);
             tensor.elements().saturating_mul(packed)
         }
     }
@@ -62,6 +53,25 @@ pub(super) struct Weight {
     pub(super) per_item: u64,
     /// Whether activations are quantized too, where tensors show it.
     pub(super) activations: bool,
+}
+
+/// The same with what the architecture states: a header alone does not tell 4-bit from 8-bit integers without zero
+/// points.
+pub(super) fn weight_of(
+    tensor: &StoredTensor,
+    names: &Names<'_>,
+    architecture: &Architecture,
+) -> Option<Weight> {
+    let found = weight(tensor, names)?;
+    let either = found.per_item == 8 && !tensor.name.ends_with(".qweight");
+    if either && states_8_bit(architecture) {
+        return Some(Weight {
+            format: WeightFormat::INT8_WEIGHT,
+            per_item: 4,
+            ..found
+        });
+    }
+    Some(found)
 }
 
 /// How a weight is stored; `None` for tensors that are no matrices of weights.
@@ -160,8 +170,11 @@ fn integers(
             (bits, rows.saturating_mul(32 / bits.max(1)), groups)
         }
     } else {
-        // compressed-tensors packs inputs along columns.
-        (4, columns.saturating_mul(8), scale.last())
+        // compressed-tensors packs inputs along columns, and zero points along rows.
+        let packed = zeros.and_then(|zeros| zeros.shape.first().copied());
+        let eight = packed.is_some_and(|packed| packed.saturating_mul(4) >= rows);
+        let bits = if eight { 8 } else { 4 };
+        (bits, columns.saturating_mul(32 / bits), scale.last())
     };
     if bits == 8 {
         return Some((WeightFormat::INT8_WEIGHT, 4));

@@ -17,7 +17,7 @@ pub(super) fn formats(
     tensors: &[StoredTensor],
     names: &Names<'_>,
 ) {
-    let by_role = by_role(tensors, names);
+    let by_role = by_role(tensors, names, architecture);
     // A GGUF file has no other configuration with which it could disagree.
     let is_told = names.naming == Naming::HuggingFace;
     native(architecture, &by_role, is_told);
@@ -53,10 +53,14 @@ pub(super) fn formats(
     architecture.quantization = quantization(&stored, architecture);
 }
 
-fn by_role(tensors: &[StoredTensor], names: &Names<'_>) -> BTreeMap<Role, Formats> {
+fn by_role(
+    tensors: &[StoredTensor],
+    names: &Names<'_>,
+    architecture: &Architecture,
+) -> BTreeMap<Role, Formats> {
     let mut by_role: BTreeMap<Role, Formats> = BTreeMap::new();
     for tensor in tensors {
-        let Some(weight) = packing::weight(tensor, names) else {
+        let Some(weight) = packing::weight_of(tensor, names, architecture) else {
             continue;
         };
         let elements = tensor.elements().saturating_mul(weight.per_item);

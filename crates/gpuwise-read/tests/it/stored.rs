@@ -237,6 +237,45 @@ fn quantized_weights_count_as_what_they_stand_for() {
 }
 
 #[test]
+fn eight_bits_in_words() {
+    let packed = |zeros: bool| {
+        llama("BF16", move |name, rows, columns| {
+            let mut all = vec![
+                tensor(
+                    &format!("{name}.weight_packed"),
+                    "I32",
+                    &[rows, columns / 4],
+                ),
+                tensor(&format!("{name}.weight_scale"), "BF16", &[rows, 1]),
+                tensor(&format!("{name}.weight_shape"), "I64", &[2]),
+            ];
+            if zeros {
+                let name = format!("{name}.weight_zero_point");
+                all.push(tensor(&name, "I32", &[rows / 4, 1]));
+            }
+            all
+        })
+    };
+    let stated = json!({"quantization_config": {
+        "quant_method": "compressed-tensors",
+        "format": "pack-quantized",
+        "config_groups": {"group_0": {
+            "targets": ["Linear"],
+            "weights": {"num_bits": 8, "type": "int", "strategy": "channel"},
+        }},
+        "ignore": ["lm_head"],
+    }});
+    check(stated, &packed(false), "bf16 [int8-w8a16 Half]", &[]);
+    // Zero points tell how many bits there are, where no configuration does.
+    check(
+        json!({}),
+        &packed(true),
+        "bf16 [int8-w8a16 Half]",
+        &["MLP in int8-w8a16 instead of bf16"],
+    );
+}
+
+#[test]
 fn small_floats_with_scales() {
     let nvfp4 = llama("BF16", |name, rows, columns| {
         vec![

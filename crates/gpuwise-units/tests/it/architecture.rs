@@ -64,6 +64,12 @@ const PLACES: &[Place] = &[
         ring: Ring::Pure,
         may_name: &["gpuwise-scan"],
     },
+    // What it makes is bytes, whoever asks: it knows no noun.
+    Place {
+        name: "gpuwise-compress",
+        ring: Ring::Pure,
+        may_name: &[],
+    },
     Place {
         name: "gpuwise-view",
         ring: Ring::Pure,
@@ -191,6 +197,7 @@ const PLACES: &[Place] = &[
         name: "gpuwise-app",
         ring: Ring::Top,
         may_name: &[
+            "gpuwise-compress",
             "gpuwise-cuda",
             "gpuwise-k8s",
             "gpuwise-lab",

@@ -216,7 +216,7 @@ fn infeasible(sizing: &Sizing, style: Style) -> String {
 }
 
 /// What is short, and the change that is nearest to a fix.
-pub(crate) fn verdict(sizing: &Sizing) -> String {
+pub fn verdict(sizing: &Sizing) -> String {
     let mut out = format!(
         "No deployment of {} looked at keeps the SLO.",
         crate::figures::count(sizing.considered)

@@ -36,6 +36,7 @@ mod models;
 mod observe;
 mod odd_rows;
 mod operators;
+mod optimize;
 mod own_rows;
 mod place;
 mod plan;

@@ -94,6 +94,7 @@ const ASKED: &[&str] = &[
     "profile loop.json --ranges",
     "profile loop.json --series queue",
     "profile loop.json --series bandwidth",
+    "optimize meta-llama/Llama-3.1-8B-Instruct --advise --gpu L4 --rate 2 --ttft p95:1s",
     "schema gpus",
 ];
 

@@ -141,16 +141,18 @@ impl Import<'_> {
 
 /// A cluster that cannot be followed, as people read it.
 pub(in crate::commands) fn wrong(error: DriveError<anyhow::Error>) -> anyhow::Error {
-    let of = |trouble: &Trouble| {
-        let problem = Problem::new(trouble.to_string());
-        trouble.hint.iter().fold(problem, Problem::hint)
-    };
     match error {
         DriveError::Given(error) => error,
-        DriveError::Trouble(trouble) => of(&trouble).into(),
+        DriveError::Trouble(trouble) => troubled(&trouble),
         DriveError::Connect(error) => Problem::of_cluster(&error).into(),
         DriveError::Runtime(error) => Problem::new("cannot start the watches")
             .because(error)
             .into(),
     }
+}
+
+/// What an API server refuses, and what to do.
+pub(in crate::commands) fn troubled(trouble: &Trouble) -> anyhow::Error {
+    let problem = Problem::new(trouble.to_string());
+    trouble.hint.iter().fold(problem, Problem::hint).into()
 }

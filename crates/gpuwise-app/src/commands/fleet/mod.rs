@@ -15,7 +15,7 @@ mod live;
 mod mig;
 
 #[cfg(feature = "kubernetes")]
-pub(super) use live::wrong;
+pub(super) use live::{troubled, wrong};
 
 use super::{Context, Exit};
 use crate::settings::FleetCommand;

@@ -9,9 +9,15 @@ mod size;
 mod top;
 mod why;
 
-use super::{Context, Exit, fleet::wrong};
+use super::{
+    Context, Exit,
+    fleet::{troubled, wrong},
+};
 use clap::{Args, Subcommand};
-use gpuwise_k8s::{manifests::Mode, operator::Connection};
+use gpuwise_k8s::{
+    manifests::Mode,
+    operator::{Connection, OperatorError},
+};
 use std::path::PathBuf;
 
 /// What is asked about a cluster.
@@ -29,6 +35,9 @@ pub enum Command {
     /// Namespace, definitions of our resources, an account with the least rights that the mode needs, the
     /// operator's Deployment, Service and disruption budget; in mode act the webhook too, which gates GPU pods
     /// of namespaces with the label gpuwise.dev/managed=true and never refuses one.
+    ///
+    /// To upgrade, apply what the new release prints: definitions come first, and what older ones do not keep the
+    /// operator names in its log.
     ///
     /// Exit code 0: printed. 2: the input is wrong.
     Manifests(manifests::Flags),
@@ -96,6 +105,14 @@ impl From<ModeName> for Mode {
             ModeName::Propose => Self::Propose,
             ModeName::Act => Self::Act,
         }
+    }
+}
+
+/// A cluster that cannot be read, as people read it.
+fn unread(error: OperatorError) -> anyhow::Error {
+    match error {
+        OperatorError::Trouble(trouble) => troubled(&trouble),
+        other => other.into(),
     }
 }
 

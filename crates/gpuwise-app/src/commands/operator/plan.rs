@@ -3,6 +3,7 @@
 use super::{
     ClusterFlags, Context, Exit,
     size::{Infeasible, Planner},
+    unread,
 };
 use crate::{
     app::Format, catalogue, commands::plan::show_of, error::Problem, progress, schemas::AnswerName,
@@ -88,7 +89,7 @@ fn asked(context: &Context, flags: &Flags, which: Which) -> anyhow::Result<Asked
             };
             Ok(Asked { ask, decided: None })
         }
-        which => Ok(operator::workload(&flags.cluster.connection(), which)?),
+        which => operator::workload(&flags.cluster.connection(), which).map_err(unread),
     }
 }
 

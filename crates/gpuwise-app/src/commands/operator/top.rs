@@ -1,6 +1,6 @@
 //! `gpuwise operator top`.
 
-use super::{ClusterFlags, Context, Exit, wrong};
+use super::{ClusterFlags, Context, Exit, unread, wrong};
 use crate::{app::Format, schemas::AnswerName};
 use clap::Args;
 use gpuwise_k8s::{
@@ -27,7 +27,8 @@ pub struct Flags {
 
 pub(super) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
     let context = context.answering(AnswerName::ClusterTop);
-    let book = operator::price_book(&flags.cluster.connection())?.unwrap_or_default();
+    let book = operator::price_book(&flags.cluster.connection());
+    let book = book.map_err(unread)?.unwrap_or_default();
     let source = Source::Kubeconfig {
         file: flags.cluster.kubeconfig.clone(),
         context: flags.cluster.context.clone(),

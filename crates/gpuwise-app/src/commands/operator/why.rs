@@ -1,6 +1,6 @@
 //! `gpuwise operator why`.
 
-use super::{ClusterFlags, Context, Exit};
+use super::{ClusterFlags, Context, Exit, unread};
 use crate::app::Format;
 use clap::Args;
 use gpuwise_k8s::operator::{self, Why};
@@ -29,7 +29,7 @@ pub(super) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
         namespace: namespace.to_owned(),
         pod: pod.to_owned(),
     };
-    let found = operator::why(&flags.cluster.connection(), &asked)?;
+    let found = operator::why(&flags.cluster.connection(), &asked).map_err(unread)?;
     let answer = PodWhyAnswer {
         namespace: asked.namespace,
         pod: asked.pod,
@@ -47,9 +47,11 @@ pub(super) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
             answer.namespace, answer.pod, answer.reason, answer.why
         ))?;
     }
-    Ok(if answer.node.is_some() || answer.reason == "NoGpu" {
-        Exit::Yes
-    } else {
-        Exit::No
-    })
+    Ok(
+        if answer.node.is_some() || matches!(answer.reason.as_str(), "NoGpu" | "LeftToScheduler") {
+            Exit::Yes
+        } else {
+            Exit::No
+        },
+    )
 }

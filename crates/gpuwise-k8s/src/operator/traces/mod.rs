@@ -7,8 +7,11 @@
 mod carry;
 mod life;
 mod made;
+mod moving;
 
 pub(super) use carry::carried;
+pub(super) use gpuwise_otlp::Outcome;
+pub(super) use made::Stepped;
 
 use super::{Journal, seen::PLAN, seen::State, watches::Own};
 use crate::{
@@ -16,14 +19,15 @@ use crate::{
     resources::{GpuWorkloadSpec, Object},
     steer::GATE,
 };
-use gpuwise_otlp::{Context, Outcome, Queue, Span};
+use gpuwise_otlp::{Context, Queue, Span};
 use jiff::Timestamp;
 use life::{Life, Over};
+use moving::Moving;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The present moment in nanoseconds since 1970.
 pub(super) fn now() -> u64 {
-    u64::try_from(Timestamp::now().as_nanosecond()).unwrap_or_default()
+    super::clock::now_since_1970().0
 }
 
 fn nanoseconds_of(text: &str) -> Option<u64> {
@@ -36,6 +40,8 @@ pub(super) struct Traces {
     queue: Queue,
     /// Pods whose start is not over, by uid.
     open: BTreeMap<String, Life>,
+    /// Pods that move, by uid.
+    moves: BTreeMap<String, Moving>,
     /// Uids of what a trace began with and has been told of.
     begun: BTreeSet<String>,
     /// Whether nobody was looked at in this term.
@@ -49,6 +55,7 @@ impl Traces {
         Self {
             queue,
             open: BTreeMap::new(),
+            moves: BTreeMap::new(),
             begun: BTreeSet::new(),
             fresh: true,
             decided: (0, 0),
@@ -65,13 +72,18 @@ impl Traces {
         self.decided = took;
     }
 
-    /// Takes in who waits behind our gate; at first those too that are on their way, whoever sent them.
+    /// Takes in who waits behind our gate and who moves; at first those too that are on their way, whoever sent them.
     pub(super) fn watch(&mut self, state: &State) {
         let gated = |pod: &Pod| pod.gates.iter().any(|gate| **gate == *GATE);
         let fresh = std::mem::take(&mut self.fresh);
         for pod in state.inventory().pods.values() {
             if fresh && pod.ready {
                 self.begun.extend(begins(state, pod));
+            }
+            if !self.moves.contains_key(&*pod.uid)
+                && let Some(moving) = Moving::of(pod)
+            {
+                self.moves.insert(pod.uid.to_string(), moving);
             }
             let sent = || fresh && !pod.ready && pod.annotation(PLAN).is_some();
             if pod.phase.ended() || !(gated(pod) || sent()) || self.open.contains_key(&*pod.uid) {
@@ -121,6 +133,13 @@ impl Traces {
                 begins.push((begin(life, state, at), at));
             }
             over == Over::No
+        });
+        self.moves.retain(|_, moving| {
+            let there = pods.get(&moving.namespace, &moving.name);
+            let ended = moving.ended(there.map(|pod| &**pod), now);
+            let stays = ended.is_none();
+            ended.into_iter().for_each(|span| queue.put(span));
+            stays
         });
         for (begin, at) in begins {
             if let Some((uid, span)) = begin.filter(|(uid, _)| !self.begun.contains(uid)) {

@@ -7,6 +7,7 @@ use super::{
     say::condition,
 };
 use crate::{
+    operator::traces::Outcome,
     resources::{ChangeReason, Decided, Phase, Saved, Status},
     tiers::{self, Limits, Look, Next, Rollout, SloSeen},
 };
@@ -58,6 +59,8 @@ impl One {
             kept: None,
             proven: None,
         });
+        let replaced = format!("plan {plan} took its place");
+        self.phase_over(now, Outcome::Failed(replaced));
         tiers::begin(&mut self.status, decided, why, plan, now);
         condition(
             &mut self.status,
@@ -108,6 +111,7 @@ impl One {
         match tiers::next(&mut self.status, &look, &limits) {
             Next::Stay => {}
             Next::Verify => {
+                self.phase_over(now, Outcome::Ok);
                 tiers::verify(&mut self.status, now);
                 let said = format!(
                     "all pods are on {}; the SLO is watched for {} s",
@@ -126,7 +130,10 @@ impl One {
                 );
                 self.events.push(("RolledOut", false, said));
             }
-            Next::Settle => self.settled(),
+            Next::Settle => {
+                self.phase_over(now, Outcome::Ok);
+                self.settled();
+            }
             Next::Back(why) => {
                 let plan = hands.plan();
                 let failed = self.status.decision.clone().unwrap_or_default();
@@ -138,6 +145,7 @@ impl One {
                     ),
                     _ => format!("{} missed its SLO: {words}", failed.words()),
                 };
+                self.phase_over(now, Outcome::Failed(reason.clone()));
                 tiers::back(&mut self.status, (why, &reason), &plan, &limits, now);
                 if let Some(decided) = &mut self.status.decision {
                     decided.plan.clone_from(&plan);

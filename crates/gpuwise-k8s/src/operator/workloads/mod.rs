@@ -10,6 +10,7 @@ mod offered;
 mod one;
 mod plain;
 mod say;
+mod steps;
 mod tier;
 mod warm;
 
@@ -39,6 +40,8 @@ pub(super) struct Hands<'a> {
     pub sizer: &'a dyn Sizer,
     /// Whether anything but statuses is written.
     pub acts: bool,
+    /// Why GpuWorkloads are left as they are; `None`: they are not.
+    pub frozen: Option<String>,
     /// Whether events are written.
     pub says: bool,
     /// Whether anybody measures.
@@ -85,6 +88,8 @@ impl Looked {
 #[derive(Default)]
 pub(super) struct Workloads {
     applied: BTreeMap<String, Applied>,
+    /// Why it was last said that they are left as they are.
+    frozen: BTreeMap<String, String>,
     /// The version of a Deployment of which replicas were last written, and how many.
     scaled: BTreeMap<String, (String, u32)>,
     /// The number of the last measurement that was counted, and of the last audit.
@@ -115,6 +120,10 @@ impl Workloads {
                 continue;
             }
             there.insert(uid.clone());
+            if let Some(why) = hands.frozen.clone() {
+                self.freeze(hands, &object, &why).await;
+                continue;
+            }
             let ask = WorkloadAsk {
                 namespace: object.metadata.namespace.clone().unwrap_or_default(),
                 name: object.metadata.name.clone(),
@@ -132,6 +141,7 @@ impl Workloads {
                 applied: self.applied.remove(&uid),
                 scaled: self.scaled.remove(&uid),
                 events: Vec::new(),
+                steps: Vec::new(),
             };
             let fresh = measured.filter(|new| {
                 let known = self.counted.insert(uid.clone(), new.number);
@@ -166,10 +176,26 @@ impl Workloads {
         );
         let audit = audit.map(|(_, found)| found);
         self.plain.look(hands, fresh, audit).await;
+        self.frozen
+            .retain(|uid, _| there.contains(uid) && hands.frozen.is_some());
         self.applied.retain(|uid, _| there.contains(uid));
         self.counted.retain(|uid, _| there.contains(uid));
         self.audited.retain(|uid, _| there.contains(uid));
         looked
+    }
+}
+
+impl Workloads {
+    /// Leaves one as it is, and says so by an event: to write of it at all would drop what a better definition would
+    /// show again.
+    async fn freeze(&mut self, hands: &Hands<'_>, object: &Object<GpuWorkloadSpec>, why: &str) {
+        let uid = &object.metadata.uid;
+        if !hands.says || self.frozen.get(uid).is_some_and(|known| known == why) {
+            return;
+        }
+        let said = ("OldDefinition", true);
+        say::event(hands.term, hands.writer, object, said, why).await;
+        self.frozen.insert(uid.clone(), why.to_owned());
     }
 }
 

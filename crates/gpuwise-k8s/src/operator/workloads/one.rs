@@ -1,7 +1,7 @@
 //! One workload at one look: what it is to have, what is written of that, what is said.
 
 use super::{
-    super::{meter::Measured, traces},
+    super::{clock, meter::Measured, traces},
     Audited, Hands, Looked, PriceBook, WorkloadAsk,
     say::{condition, event, write},
 };
@@ -33,6 +33,8 @@ pub(super) struct One {
     /// The version of its Deployment of which replicas were last written, and how many.
     pub scaled: Option<(String, u32)>,
     pub events: Vec<Said>,
+    /// Phases of a change that are over.
+    pub steps: Vec<traces::Stepped>,
 }
 
 impl One {
@@ -43,7 +45,7 @@ impl One {
         audit: Option<&Result<Vec<Audited>, String>>,
     ) -> Looked {
         let before = self.status.clone();
-        let now = Timestamp::now();
+        let now = clock::now();
         let changed = self.changed(hands);
         if changed {
             self.decide(hands, now);
@@ -217,6 +219,11 @@ impl One {
         {
             Ok(version) => self.version = version,
             Err(_) => return false,
+        }
+        for step in std::mem::take(&mut self.steps) {
+            if let Some(traces) = hands.traces {
+                traces.stepped(&self.object, step);
+            }
         }
         if hands.acts {
             for (reason, warns, words) in std::mem::take(&mut self.events) {

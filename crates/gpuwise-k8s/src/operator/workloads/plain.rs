@@ -3,6 +3,7 @@
 
 use super::{
     super::{
+        clock,
         meter::Measured,
         seen::PLAN,
         served::is_rolled_out,
@@ -52,7 +53,7 @@ impl Proposed {
             let step = Step {
                 one,
                 acts: hands.acts && auto,
-                now: Timestamp::now(),
+                now: clock::now(),
             };
             step.carry(hands, slo, audit, &mut self.0).await;
         }

@@ -1,0 +1,179 @@
+//! `gpuwise optimize --advise`: a model as it is and in each smaller form, by the same plan: what it needs, what it
+//! costs, what it loses, and whether that is worth it.
+
+use super::super::{Context, Exit, plan};
+use crate::{
+    progress,
+    settings::{AdviseFlags, Form, Plan},
+};
+use gpuwise_domain::deployment::{Deployment, Quality, Sizing};
+use gpuwise_view::{
+    figures,
+    plan::{self as view, words},
+    table::{Cell, Column, Table},
+};
+
+/// Less than this is no difference: ranges of figures are far wider.
+const DIFFERENCE: f64 = 0.02;
+
+/// A form, and what `plan` says to it.
+struct Advice {
+    form: &'static str,
+    sizing: Sizing,
+}
+
+impl Advice {
+    fn best(&self) -> Option<&Deployment> {
+        self.sizing.ranked.first()
+    }
+}
+
+pub(super) fn run(context: &Context, model: &str, asked: &AdviseFlags) -> anyhow::Result<Exit> {
+    let formats = [(ORIGINAL, "published")].into_iter().chain(
+        Form::SMALLER
+            .iter()
+            .map(|form| (form.name(), form.planned())),
+    );
+    let mut advice = Vec::new();
+    for (form, format) in formats {
+        progress::doing(&format!("{model}: {form}"));
+        let planned = plan::plan(&context.app, &Plan::in_format(model, format, asked))?;
+        advice.push(Advice {
+            form,
+            sizing: planned.sizing,
+        });
+    }
+    progress::doing("");
+    let fits = advice.iter().any(|one| one.best().is_some());
+    context.table(&table(&advice))?;
+    Ok(if fits { Exit::Yes } else { Exit::No })
+}
+
+const ORIGINAL: &str = "as it is";
+
+fn table(advice: &[Advice]) -> Table {
+    let figures = advice
+        .iter()
+        .find_map(Advice::best)
+        .map(|best| best.figures);
+    let ttft = words::percentile(figures.and_then(|one| one.ttft_at));
+    let tpot = words::percentile(figures.and_then(|one| one.tpot_at));
+    let mut table = Table::new(vec![
+        Column::left("form", "form"),
+        Column::left("gpus", "GPUs").wrap(12),
+        Column::right("ttft_s", format!("TTFT {ttft}")).wrap(10),
+        Column::right("tpot_s", format!("TPOT {tpot}")).wrap(10),
+        Column::right("sustains", "sustains").unit("1/s"),
+        Column::right("price", "price").unit("¤/h"),
+        Column::right("joules", "energy").unit("J/token"),
+        Column::right("loss_percent", "loss"),
+        Column::left("verdict", "verdict").wrap(18),
+    ]);
+    let original = advice.first().and_then(Advice::best);
+    let mut sources = Vec::new();
+    for one in advice {
+        table.push(row(one, original));
+        let Some(Deployment {
+            quality:
+                Quality::Loss {
+                    evaluation,
+                    same_model,
+                    source,
+                    ..
+                },
+            ..
+        }) = one.best()
+        else {
+            continue;
+        };
+        let of = if *same_model {
+            "this model"
+        } else {
+            "its nearest relative"
+        };
+        sources.push(format!(
+            "{}: {evaluation}, of {of}, with calibration as its source has it ({source})",
+            one.form
+        ));
+    }
+    for one in advice.iter().filter(|one| one.best().is_none()) {
+        table.footnote(format!("{}: {}", one.form, view::verdict(&one.sizing)));
+    }
+    for source in sources {
+        table.footnote(source);
+    }
+    table.footnote(
+        "loss: in percent of the original's score, where an evaluation was published; measure your own before you serve it",
+    );
+    table
+}
+
+fn row(one: &Advice, original: Option<&Deployment>) -> Vec<Cell> {
+    let Some(best) = one.best() else {
+        let mut row = vec![Cell::missing(); 9];
+        row[0] = Cell::text(one.form);
+        row[8] = Cell::text("keeps no SLO");
+        return row;
+    };
+    let figures = &best.figures;
+    let hour = best.cost.per_hour.map(|price| price.0.as_f64());
+    vec![
+        Cell::text(one.form),
+        Cell::text(words::devices(best)),
+        Cell::new(figures::ranged_seconds(&figures.ttft), figures.ttft.value),
+        Cell::new(figures::ranged_seconds(&figures.tpot), figures.tpot.value),
+        Cell::number(best.headroom.rate),
+        Cell::of(hour, |hour| Cell::new(figures::amount(hour), hour)),
+        Cell::of(figures.joules_per_token, |joules| {
+            Cell::number(joules.value)
+        }),
+        loss(&best.quality),
+        Cell::text(verdict(one, best, original)),
+    ]
+}
+
+fn loss(quality: &Quality) -> Cell {
+    match quality {
+        Quality::Published => Cell::new("0", 0.0),
+        Quality::Loss { percent, .. } => {
+            Cell::new(format!("{} %", figures::number(*percent)), *percent)
+        }
+        Quality::Unknown => Cell::text("unknown"),
+    }
+}
+
+/// Whether a form is worth it beside the original: a smaller bill, else more of the same GPUs.
+fn verdict(one: &Advice, best: &Deployment, original: Option<&Deployment>) -> String {
+    let Some(original) = original else {
+        return "fits where the original does not".into();
+    };
+    if one.form == ORIGINAL {
+        return String::new();
+    }
+    let hour = |one: &Deployment| one.cost.per_hour.map(|price| price.0.as_f64());
+    let saved = match (hour(best), hour(original)) {
+        (Some(now), Some(before)) if before > 0.0 => Some(1.0 - now / before),
+        _ => None,
+    };
+    let percent = |share: f64| figures::percent(share);
+    if let Some(saved) = saved.filter(|saved| *saved > DIFFERENCE) {
+        return format!("saves {}", percent(saved));
+    }
+    let before = original.headroom.rate;
+    let more = if before > 0.0 {
+        best.headroom.rate / before - 1.0
+    } else {
+        0.0
+    };
+    let dearer = saved.filter(|saved| *saved < -DIFFERENCE);
+    if let Some(saved) = dearer {
+        return format!("not worth it: costs {} more", percent(-saved));
+    }
+    if more > DIFFERENCE {
+        return format!("same bill, sustains {} more", percent(more));
+    }
+    match best.bottleneck {
+        Some(limit) => format!("not worth it: limited by {limit}"),
+        None => "not worth it: no faster".into(),
+    }
+}

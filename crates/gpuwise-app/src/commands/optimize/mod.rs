@@ -1,0 +1,190 @@
+//! `gpuwise optimize`: a checkpoint with smaller weights, made without data and without a GPU.
+
+mod advise;
+mod checkpoint;
+mod choose;
+mod config;
+mod convert;
+mod decompress;
+mod fused;
+mod matrix;
+mod recipe;
+mod settings;
+mod show;
+mod stored;
+mod work;
+
+use super::{Context, Exit};
+use crate::{
+    error::Problem,
+    progress,
+    settings::{CacheName, Form, Optimize},
+    write::Pending,
+};
+use checkpoint::Shard;
+use choose::{Fate, Reason};
+use decompress::Compressed;
+use fused::Fused;
+use gpuwise_compress::Stored;
+use serde_json::json;
+use settings::Chosen;
+use std::{collections::BTreeSet, path::PathBuf};
+use work::Work;
+
+/// What is made of which model.
+struct Making {
+    model: PathBuf,
+    to: Form,
+    output: PathBuf,
+    scales: Option<String>,
+    asymmetric: bool,
+    keep: Vec<String>,
+    kv: Option<CacheName>,
+    report: Option<PathBuf>,
+}
+
+impl Making {
+    fn of(flags: &Optimize) -> anyhow::Result<Self> {
+        let make = flags.make.clone();
+        let missing =
+            |what: &str, hint: &str| Problem::new(format!("{what} is missing")).hint(hint);
+        Ok(Self {
+            model: flags.model.clone(),
+            to: make.to.ok_or_else(|| {
+                missing(
+                    "--to FORM",
+                    "such as --to fp8; --advise says which form is worth it",
+                )
+            })?,
+            output: make.output.ok_or_else(|| {
+                missing(
+                    "--output DIR",
+                    "the directory that is to be written, such as -o model-fp8",
+                )
+            })?,
+            scales: make.scales,
+            asymmetric: make.asymmetric,
+            keep: make.keep,
+            kv: make.kv,
+            report: make.report,
+        })
+    }
+}
+
+pub fn run(context: &Context, flags: &Optimize) -> anyhow::Result<Exit> {
+    if flags.advise {
+        return advise::run(context, &flags.model.display().to_string(), &flags.asked);
+    }
+    if let Some(recipe) = flags.recipe {
+        return recipe::run(context, &flags.model, &flags.make, recipe);
+    }
+    make(context, &Making::of(flags)?)
+}
+
+fn make(context: &Context, flags: &Making) -> anyhow::Result<Exit> {
+    if let Some(to) = settings::plain(flags)? {
+        return back(context, flags, to);
+    }
+    let chosen = Chosen::of(flags)?;
+    let mut config = config::read(&flags.model)?;
+    config::not_quantized(&config, &flags.model)?;
+    let shards = checkpoint::shards(&flags.model)?;
+    let fates: Vec<Vec<Fate>> = shards
+        .iter()
+        .map(|shard| {
+            let each = shard.tensors.iter();
+            each.map(|tensor| choose::fate(tensor, chosen.scheme, &flags.keep))
+                .collect()
+        })
+        .collect();
+    if fates
+        .iter()
+        .flatten()
+        .all(|fate| matches!(fate, Fate::Kept(_)))
+    {
+        return Err(Problem::new(format!(
+            "{} has no linear layer that can be stored as {}",
+            flags.model.display(),
+            flags.to.name()
+        ))
+        .hint("linear layers are matrices called `….weight`, in BF16, F16 or F32")
+        .into());
+    }
+    let fused = Fused::new(chosen.scheme, &shards, &fates);
+    let report = flags.report.as_deref().map(Pending::new).transpose()?;
+    let work = Work::begin(flags, &shards)?;
+    let mut done = Vec::new();
+    for (at, (shard, fates)) in shards.iter().zip(&fates).enumerate() {
+        let doing = |tensor: &str| {
+            progress::doing(&format!("file {} of {}: {tensor}", at + 1, shards.len()));
+        };
+        done.extend(work.file(shard, fates, (chosen.scheme, &fused), doing)?);
+    }
+    progress::doing("");
+    config["quantization_config"] = config::quantization(&chosen, &kept(&shards, &fates), flags.kv);
+    work.finish(flags, &config, &shards, &done)?;
+    if let Some(file) = report {
+        file.finish(&show::tensors(&done).to_csv())?;
+    }
+    context.table(&show::table(&done, &flags.output.display().to_string()))?;
+    Ok(Exit::Yes)
+}
+
+/// Smaller weights to plain numbers.
+fn back(context: &Context, flags: &Making, to: Stored) -> anyhow::Result<Exit> {
+    let mut config = config::read(&flags.model)?;
+    let scheme = stored::scheme(&config, &flags.model.join("config.json"))?;
+    let shards = checkpoint::shards(&flags.model)?;
+    let compressed = Compressed::new(scheme, to, &shards);
+    if compressed.is_empty() {
+        return Err(Problem::new(format!(
+            "{}: config.json says that weights are quantized, and none is",
+            flags.model.display()
+        ))
+        .hint("weights with scales are called `….weight` or `….weight_packed` beside `….weight_scale`")
+        .into());
+    }
+    let work = Work::begin(flags, &shards)?;
+    let mut done = Vec::new();
+    for (at, shard) in shards.iter().enumerate() {
+        let doing = |tensor: &str| {
+            progress::doing(&format!("file {} of {}: {tensor}", at + 1, shards.len()));
+        };
+        done.extend(compressed.file(at, &work.path(&shard.name), doing)?);
+    }
+    progress::doing("");
+    if let Some(config) = config.as_object_mut() {
+        config.remove("quantization_config");
+        // Before transformers 5 it had another name.
+        let name = ["dtype", "torch_dtype"]
+            .into_iter()
+            .find(|name| config.contains_key(*name));
+        config.insert(
+            name.unwrap_or("torch_dtype").into(),
+            json!(stored::dtype(to)),
+        );
+    }
+    work.finish(flags, &config, &shards, &done)?;
+    context.table(&show::table_of_plain(
+        &done,
+        &flags.output.display().to_string(),
+    ))?;
+    Ok(Exit::Yes)
+}
+
+/// Linear layers that stay, by their names: norms and embeddings are none, and engines would ask for them.
+fn kept(shards: &[Shard], fates: &[Vec<Fate>]) -> Vec<String> {
+    let tensors = shards.iter().flat_map(|shard| &shard.tensors);
+    let stay = tensors.zip(fates.iter().flatten()).filter(|(_, fate)| {
+        let Fate::Kept(reason) = fate else {
+            return false;
+        };
+        !matches!(reason, Reason::NoMatrix | Reason::Embedding)
+    });
+    let mut kept: BTreeSet<String> = stay
+        .filter_map(|(tensor, _)| choose::layer(&tensor.name).map(str::to_owned))
+        .collect();
+    // Where it shares the embeddings it has no tensor.
+    kept.insert("lm_head".into());
+    kept.into_iter().collect()
+}

@@ -1,0 +1,112 @@
+//! What was asked for, as a scheme.
+
+use super::Making;
+use crate::{error::Problem, settings::Form};
+use gpuwise_compress::{Scheme, Stored, Strategy};
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Chosen {
+    pub(super) scheme: Scheme,
+}
+
+/// Plain numbers, where weights are to be those again.
+pub(super) fn plain(flags: &Making) -> anyhow::Result<Option<Stored>> {
+    let to = match flags.to {
+        Form::Bf16 => Stored::Bf16,
+        Form::F16 => Stored::F16,
+        Form::F32 => Stored::F32,
+        _ => return Ok(None),
+    };
+    let extra = if flags.scales.is_some() {
+        "--scales"
+    } else if flags.asymmetric {
+        "--asymmetric"
+    } else if !flags.keep.is_empty() {
+        "--keep"
+    } else if flags.kv.is_some() {
+        "--kv"
+    } else if flags.report.is_some() {
+        "--report"
+    } else {
+        return Ok(Some(to));
+    };
+    Err(
+        Problem::new(format!("{extra} with --to {}", flags.to.name()))
+            .hint("plain numbers have no scales, and all weights become them; leave it out")
+            .into(),
+    )
+}
+
+/// Elements of a group, usually.
+const GROUP: u32 = 128;
+/// Rows and columns of a block, as DeepSeek-V3 has them.
+const BLOCK: u32 = 128;
+
+impl Chosen {
+    pub(super) fn of(flags: &Making) -> anyhow::Result<Self> {
+        let wrong = |expected: &str| {
+            let said = flags.scales.as_deref().unwrap_or_default();
+            Problem::new(format!("--scales {said} with --to {}", flags.to.name()))
+                .hint(format!("expected {expected}"))
+        };
+        let said = match flags.scales.as_deref() {
+            None => None,
+            Some("tensor") => Some(Strategy::Tensor),
+            Some("channel") => Some(Strategy::Channel),
+            Some("block") => Some(Strategy::Block(BLOCK, BLOCK)),
+            Some(text) => match text.parse::<u32>() {
+                Ok(group) if (8..=1024).contains(&group) && group.is_power_of_two() => {
+                    Some(Strategy::Group(group))
+                }
+                _ => {
+                    return Err(
+                        wrong("tensor, channel, block, or a power of two from 8 to 1024").into(),
+                    );
+                }
+            },
+        };
+        let packed = |bits, usual| match said {
+            None => Ok(Scheme::Packed {
+                bits,
+                strategy: usual,
+                symmetric: !flags.asymmetric,
+            }),
+            Some(strategy @ (Strategy::Channel | Strategy::Group(_))) => Ok(Scheme::Packed {
+                bits,
+                strategy,
+                symmetric: !flags.asymmetric,
+            }),
+            Some(_) => Err(wrong("channel or the size of a group")),
+        };
+        let scheme = match flags.to {
+            Form::Int4 => packed(4, Strategy::Group(GROUP))?,
+            Form::Int8Weights => packed(8, Strategy::Channel)?,
+            Form::Fp8 => match said {
+                None => Scheme::Fp8(Strategy::Channel),
+                Some(Strategy::Group(_)) => return Err(wrong("tensor, channel or block").into()),
+                Some(how) => Scheme::Fp8(how),
+            },
+            Form::Int8 => match said {
+                None => Scheme::Int8(Strategy::Channel),
+                Some(how @ (Strategy::Channel | Strategy::Tensor)) => Scheme::Int8(how),
+                Some(_) => return Err(wrong("tensor or channel").into()),
+            },
+            Form::Nvfp4 | Form::Mxfp4 if said.is_some() => {
+                return Err(wrong("no --scales: its groups are part of the format").into());
+            }
+            Form::Bf16 | Form::F16 | Form::F32 => {
+                return Err(Problem::new(format!("{} has no scales", flags.to.name())).into());
+            }
+            Form::Nvfp4 => Scheme::Nvfp4,
+            Form::Mxfp4 => Scheme::Mxfp4,
+        };
+        if flags.asymmetric && !matches!(scheme, Scheme::Packed { .. }) {
+            return Err(
+                Problem::new(format!("--asymmetric with --to {}", flags.to.name()))
+                    .hint("int4 and int8-weights have zero points; leave it out")
+                    .into(),
+            );
+        }
+        Ok(Self { scheme })
+    }
+}

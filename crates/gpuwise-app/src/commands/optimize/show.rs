@@ -1,0 +1,151 @@
+//! What became of a checkpoint.
+
+use super::convert::Done;
+use gpuwise_units::Bytes;
+use gpuwise_view::table::{Cell, Column, Table};
+use std::collections::BTreeMap;
+
+/// Tensors of one kind together.
+#[derive(Default)]
+struct Kind {
+    tensors: u64,
+    before: u64,
+    after: u64,
+    lost: f64,
+    power: f64,
+    /// The largest relative error of one of them.
+    worst: f64,
+}
+
+fn error(lost: f64, power: f64) -> f64 {
+    if power == 0.0 {
+        0.0
+    } else {
+        (lost / power).sqrt()
+    }
+}
+
+fn percent(share: f64) -> Cell {
+    Cell::new(format!("{:.2} %", share * 100.0), share)
+}
+
+fn bytes(count: u64) -> Cell {
+    Cell::new(Bytes::new(count).to_string(), count)
+}
+
+pub(super) fn table(done: &[Done], written: &str) -> Table {
+    let mut table = Table::new(vec![
+        Column::left("layers", "layers"),
+        Column::right("tensors", "tensors"),
+        Column::right("before", "before"),
+        Column::right("after", "after"),
+        Column::right("error", "error"),
+        Column::right("worst", "worst"),
+    ]);
+    let mut kinds: BTreeMap<(bool, String), Kind> = BTreeMap::new();
+    for one in done {
+        let key = match &one.kept {
+            Some(why) => (true, format!("kept: {why}")),
+            None => {
+                let layer = super::choose::layer(&one.tensor).unwrap_or(&one.tensor);
+                (false, layer.rsplit('.').next().unwrap_or(layer).to_owned())
+            }
+        };
+        let kind = kinds.entry(key).or_default();
+        kind.tensors += 1;
+        kind.before += one.bytes_before;
+        kind.after += one.bytes_after;
+        kind.lost += one.lost;
+        kind.power += one.power;
+        kind.worst = kind.worst.max(error(one.lost, one.power));
+    }
+    let mut whole = Kind::default();
+    for ((kept, name), kind) in kinds {
+        whole.tensors += kind.tensors;
+        whole.before += kind.before;
+        whole.after += kind.after;
+        whole.lost += kind.lost;
+        whole.power += kind.power;
+        whole.worst = whole.worst.max(kind.worst);
+        table.push(row(&name, &kind, kept));
+    }
+    table.push(row("all", &whole, false));
+    let worst = done.iter().filter(|one| one.kept.is_none());
+    let worst = worst.max_by(|a, b| error(a.lost, a.power).total_cmp(&error(b.lost, b.power)));
+    if let Some(worst) = worst {
+        table.footnote(format!(
+            "error: relative, in the Frobenius norm; the worst is {} with {:.2} %",
+            worst.tensor,
+            error(worst.lost, worst.power) * 100.0
+        ));
+    }
+    table.footnote(format!(
+        "written: {written}; the quality that is left was not measured"
+    ));
+    table
+}
+
+/// What became of each tensor.
+pub(super) fn tensors(done: &[Done]) -> Table {
+    let mut table = Table::new(vec![
+        Column::left("tensor", "tensor"),
+        Column::right("elements", "elements"),
+        Column::right("bytes_before", "before"),
+        Column::right("bytes_after", "after"),
+        Column::right("error", "error"),
+        Column::left("kept", "kept"),
+    ]);
+    for one in done {
+        let relative = error(one.lost, one.power);
+        table.push(vec![
+            Cell::text(one.tensor.as_str()),
+            Cell::count(one.elements),
+            Cell::count(one.bytes_before),
+            Cell::count(one.bytes_after),
+            if one.kept.is_some() {
+                Cell::missing()
+            } else {
+                percent(relative)
+            },
+            Cell::of(one.kept.as_deref(), Cell::text),
+        ]);
+    }
+    table
+}
+
+/// What became of weights that are plain numbers again.
+pub(super) fn table_of_plain(done: &[Done], written: &str) -> Table {
+    let mut table = Table::new(vec![
+        Column::left("layers", "layers"),
+        Column::right("tensors", "tensors"),
+        Column::right("after", "after"),
+    ]);
+    for (name, quantized) in [("quantized before", true), ("as they were", false)] {
+        let these = || done.iter().filter(|one| one.kept.is_none() == quantized);
+        table.push(vec![
+            Cell::text(name),
+            Cell::count(these().count() as u64),
+            bytes(these().map(|one| one.bytes_after).sum()),
+        ]);
+    }
+    table.footnote(format!(
+        "written: {written}; what was lost before stays lost"
+    ));
+    table
+}
+
+fn row(name: &str, kind: &Kind, kept: bool) -> Vec<Cell> {
+    let (error, worst) = if kept {
+        (Cell::missing(), Cell::missing())
+    } else {
+        (percent(error(kind.lost, kind.power)), percent(kind.worst))
+    };
+    vec![
+        Cell::text(name),
+        Cell::count(kind.tensors),
+        bytes(kind.before),
+        bytes(kind.after),
+        error,
+        worst,
+    ]
+}

@@ -1,0 +1,149 @@
+//! Flags of `gpuwise optimize`.
+
+use super::{LimitFlags, SloFlags, TrafficFlags};
+use clap::{Args, ValueEnum};
+use std::path::PathBuf;
+
+#[derive(Debug, Args)]
+pub struct Optimize {
+    /// A directory with safetensors and their config.json; with --advise any model that `plan` knows
+    #[arg(value_name = "MODEL")]
+    pub model: PathBuf,
+    #[command(flatten)]
+    pub make: MakeFlags,
+    /// Write the script that makes the form with calibration data, on a GPU
+    #[arg(long, value_enum, value_name = "NAME", conflicts_with_all = ["kv", "report"])]
+    pub recipe: Option<RecipeName>,
+    /// Say what each form would need, cost and lose under a traffic and an SLO
+    #[arg(long, conflicts_with_all = ["to", "output", "recipe", "scales", "asymmetric", "keep", "kv", "report"])]
+    pub advise: bool,
+    #[command(flatten)]
+    pub asked: AdviseFlags,
+}
+
+/// What is made.
+#[derive(Debug, Clone, Args)]
+pub struct MakeFlags {
+    /// The format of weights
+    #[arg(long, value_enum)]
+    pub to: Option<Form>,
+    /// The directory that is written; it must not be there. With --recipe the script
+    #[arg(short, long, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+    /// How far a scale reaches [default: a channel for fp8, int8 and int8-weights, a group of 128 for int4]
+    #[arg(long, value_name = "tensor|channel|block|GROUP")]
+    pub scales: Option<String>,
+    /// INT4 or INT8 weights with a zero point for each scale
+    #[arg(long)]
+    pub asymmetric: bool,
+    /// Layers that stay as they are, beside head, embeddings and routers: parts of their names
+    #[arg(long, value_name = "NAME")]
+    pub keep: Vec<String>,
+    /// Format of the key-value cache that engines take from the written directory
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    pub kv: Option<CacheName>,
+    /// Write what became of each tensor, with its error (CSV)
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
+}
+
+/// Formats of the key-value cache that a checkpoint may ask for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum CacheName {
+    /// FP8 (E4M3) with a scale of 1, as nothing was measured
+    Fp8,
+}
+
+/// What `--advise` is asked for.
+#[derive(Debug, Clone, Args)]
+pub struct AdviseFlags {
+    #[command(flatten, next_help_heading = "With --advise: traffic")]
+    pub traffic: TrafficFlags,
+    #[command(flatten, next_help_heading = "With --advise: SLO")]
+    pub slo: SloFlags,
+    #[command(flatten, next_help_heading = "With --advise: limits")]
+    pub limits: LimitFlags,
+    /// vllm, sglang, trtllm or transformers, with its release if need be: vllm@0.20
+    #[arg(long, value_name = "NAME[@RELEASE]")]
+    pub engine: Option<String>,
+}
+
+/// How calibration data is used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum RecipeName {
+    /// Rounding that makes up for what was rounded before (Frantar et al. 2022)
+    Gptq,
+    /// Channels scaled by how strong their activations are (Lin et al. 2023)
+    Awq,
+    /// Outliers of activations moved into weights, for INT8 (Xiao et al. 2022)
+    Smoothquant,
+}
+
+impl RecipeName {
+    /// As it is said.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Gptq => "gptq",
+            Self::Awq => "awq",
+            Self::Smoothquant => "smoothquant",
+        }
+    }
+}
+
+/// Formats of weights.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Form {
+    /// FP8 (E4M3) weights, activations in FP8 too
+    Fp8,
+    /// INT8 weights, activations in INT8 too
+    Int8,
+    /// INT8 weights alone
+    Int8Weights,
+    /// INT4 weights alone, in groups
+    Int4,
+    /// NVIDIA's FP4 weights alone, in groups of 16
+    Nvfp4,
+    /// FP4 weights alone by the OCP's microscaling, in groups of 32
+    Mxfp4,
+    /// BF16 again, of weights that are quantized: what was lost stays lost
+    Bf16,
+    /// F16 again
+    F16,
+    /// F32 again
+    F32,
+}
+
+impl Form {
+    /// Those that are smaller.
+    pub const SMALLER: [Self; 6] = [
+        Self::Fp8,
+        Self::Int8,
+        Self::Int8Weights,
+        Self::Int4,
+        Self::Nvfp4,
+        Self::Mxfp4,
+    ];
+
+    /// As `plan --precision` has it.
+    pub fn planned(self) -> &'static str {
+        match self {
+            Self::Int8Weights => "int8-w8a16",
+            other => other.name(),
+        }
+    }
+
+    /// As it is said.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Fp8 => "fp8",
+            Self::Int8 => "int8",
+            Self::Int8Weights => "int8-weights",
+            Self::Int4 => "int4",
+            Self::Nvfp4 => "nvfp4",
+            Self::Mxfp4 => "mxfp4",
+            Self::Bf16 => "bf16",
+            Self::F16 => "f16",
+            Self::F32 => "f32",
+        }
+    }
+}
