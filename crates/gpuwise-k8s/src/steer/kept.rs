@@ -23,7 +23,7 @@ pub struct Kept {
     order: Vec<Arc<Pod>>,
     /// Their jobs, each with its holder's place in `order`.
     jobs: Vec<(JobId, usize)>,
-    copies: Vec<Copy>,
+    checkpoints: Vec<Checkpoint>,
     /// Places in `order` before which copies are to be made.
     wanted: Vec<usize>,
 }
@@ -40,7 +40,7 @@ pub(super) struct SoFar {
 }
 
 #[derive(Debug)]
-struct Copy {
+struct Checkpoint {
     so_far: SoFar,
     world: World,
     latest: Nanoseconds,
@@ -62,7 +62,7 @@ impl Kept {
             *of == fleet && own == classes && all.eq(queues.iter().map(|(name, id)| (*name, *id)))
         };
         if let Some(first) = self
-            .copies
+            .checkpoints
             .first()
             .filter(|_| self.of.as_ref().is_some_and(same))
         {
@@ -96,42 +96,43 @@ impl Kept {
             .take_while(|(one, other)| Arc::ptr_eq(one, other) || is_adopted_alike(one, other))
             .count();
         self.order = order;
-        self.copies.retain(|copy| copy.so_far.count <= same);
-        let from = self.copies.last().map_or(0, |copy| copy.so_far.count);
+        self.checkpoints.retain(|one| one.so_far.count <= same);
+        let from = self.checkpoints.last().map_or(0, |one| one.so_far.count);
         self.jobs.retain(|(_, at)| *at < from);
         let all = self.order.len();
         let last = all.saturating_sub(TAIL);
-        self.wanted = match self.copies.last() {
+        self.wanted = match self.checkpoints.last() {
+            // One half, seven eighths: where somebody older goes not all is made anew.
             None => vec![0, all / 2, all - all / 8, last],
             Some(_) if last > from + 4 * TAIL => vec![last],
             Some(_) => Vec::new(),
         };
-        let Some(copy) = self.copies.last() else {
+        let Some(last) = self.checkpoints.last() else {
             return SoFar {
                 taken: vec![false; gpus],
                 ..SoFar::default()
             };
         };
-        cluster.world = copy.world.clone();
-        (cluster.latest, cluster.next) = (copy.latest, copy.next);
+        cluster.world = last.world.clone();
+        (cluster.latest, cluster.next) = (last.latest, last.next);
         for (job, at) in &self.jobs {
             if let Some(holder) = holders.get(*at) {
                 cluster.held.insert(*job, vec![holder.at]);
             }
         }
-        copy.so_far.clone()
+        last.so_far.clone()
     }
 
     /// So many are adopted: a copy is kept where one is wanted.
     pub(super) fn pass(&mut self, count: usize, cluster: &Cluster<'_>, so_far: &SoFar) {
-        let known = self.copies.last().map(|copy| copy.so_far.count);
+        let known = self.checkpoints.last().map(|one| one.so_far.count);
         if !self.wanted.contains(&count) || known == Some(count) {
             return;
         }
-        if self.copies.len() >= MOST {
-            self.copies.remove(MOST - 2);
+        if self.checkpoints.len() >= MOST {
+            self.checkpoints.remove(MOST - 2);
         }
-        self.copies.push(Copy {
+        self.checkpoints.push(Checkpoint {
             so_far: SoFar {
                 count,
                 ..so_far.clone()

@@ -108,6 +108,8 @@ fn taken(seen: &mut Seen, number: usize, step: &Step) {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
     #[test]
     fn a_world_that_was_kept_is_the_world_that_is_made(steps in steps()) {
         let nodes = (0..NODES).map(|at| node(&format!("n{at}"), 4, &[])).collect();
