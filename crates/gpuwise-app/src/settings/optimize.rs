@@ -30,7 +30,7 @@ pub struct MakeFlags {
     /// The directory that is written; it must not be there. With --recipe the script
     #[arg(short, long, value_name = "DIR")]
     pub output: Option<PathBuf>,
-    /// How far a scale reaches [default: a channel for fp8, int8 and int8-weights, a group of 128 for int4]
+    /// How far a scale reaches [default: a channel for fp8, int8 and int8-w8a16, a group of 128 for int4]
     #[arg(long, value_name = "tensor|channel|block|GROUP")]
     pub scales: Option<String>,
     /// INT4 or INT8 weights with a zero point for each scale
@@ -98,7 +98,7 @@ pub enum Form {
     /// INT8 weights, activations in INT8 too
     Int8,
     /// INT8 weights alone
-    Int8Weights,
+    Int8W8a16,
     /// INT4 weights alone, in groups
     Int4,
     /// NVIDIA's FP4 weights alone, in groups of 16
@@ -118,7 +118,7 @@ impl Form {
     pub const SMALLER: [Self; 6] = [
         Self::Fp8,
         Self::Int8,
-        Self::Int8Weights,
+        Self::Int8W8a16,
         Self::Int4,
         Self::Nvfp4,
         Self::Mxfp4,
@@ -127,7 +127,7 @@ impl Form {
     /// As `plan --precision` has it.
     pub fn planned(self) -> &'static str {
         match self {
-            Self::Int8Weights => "int8-w8a16",
+            Self::Int8W8a16 => "int8-w8a16",
             other => other.name(),
         }
     }
@@ -137,7 +137,7 @@ impl Form {
         match self {
             Self::Fp8 => "fp8",
             Self::Int8 => "int8",
-            Self::Int8Weights => "int8-weights",
+            Self::Int8W8a16 => "int8-w8a16",
             Self::Int4 => "int4",
             Self::Nvfp4 => "nvfp4",
             Self::Mxfp4 => "mxfp4",

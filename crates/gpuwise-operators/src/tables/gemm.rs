@@ -41,7 +41,7 @@ gpuwise_units::named! {
         /// NVIDIA FP4, activations quantised on the way.
         Nvfp4 = "nvfp4",
         /// INT8 weights alone.
-        Int8Weights = "int8_wo",
+        Int8W8a16 = "int8_wo",
         /// INT4 weights alone.
         Int4Weights = "int4_wo",
         /// INT8 weights and activations.
@@ -61,7 +61,7 @@ impl GemmFormat {
     pub const fn weight_bytes(self) -> f64 {
         match self {
             Self::Bf16 => 2.0,
-            Self::Fp8 | Self::Fp8Block | Self::Int8Weights | Self::Int8 => 1.0,
+            Self::Fp8 | Self::Fp8Block | Self::Int8W8a16 | Self::Int8 => 1.0,
             Self::Nvfp4 => 9.0 / 16.0,
             Self::Int4Weights => 0.5 + 2.0 / 128.0,
         }
@@ -70,7 +70,7 @@ impl GemmFormat {
     /// In what it multiplies, where the silicon can.
     pub const fn compute(self) -> Compute {
         match self {
-            Self::Bf16 | Self::Int8Weights | Self::Int4Weights => Compute::Half,
+            Self::Bf16 | Self::Int8W8a16 | Self::Int4Weights => Compute::Half,
             Self::Fp8 | Self::Fp8Block => Compute::Fp8,
             Self::Nvfp4 => Compute::Fp4,
             Self::Int8 => Compute::Int8,
@@ -80,7 +80,7 @@ impl GemmFormat {
     /// Bytes of an activation after its quantisation; `None` where it stays as it comes.
     const fn quantised(self) -> Option<f64> {
         match self {
-            Self::Bf16 | Self::Int8Weights | Self::Int4Weights => None,
+            Self::Bf16 | Self::Int8W8a16 | Self::Int4Weights => None,
             Self::Fp8 | Self::Fp8Block | Self::Int8 => Some(1.0),
             Self::Nvfp4 => Some(9.0 / 16.0),
         }

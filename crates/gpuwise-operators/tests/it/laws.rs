@@ -14,7 +14,7 @@ fn gemm_facts(silicon: &Silicon, format: GemmFormat) -> (f64, f64) {
         .max(silicon.int8);
     match format {
         GemmFormat::Bf16 => (silicon.half, 2.0),
-        GemmFormat::Int8Weights => (silicon.half, 1.0),
+        GemmFormat::Int8W8a16 => (silicon.half, 1.0),
         GemmFormat::Int4Weights => (silicon.half, 0.5),
         GemmFormat::Nvfp4 => (best, 0.5),
         GemmFormat::Fp8 | GemmFormat::Fp8Block | GemmFormat::Int8 => (best, 1.0),

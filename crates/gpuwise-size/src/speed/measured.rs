@@ -103,7 +103,7 @@ fn gemm_format(format: WeightFormat, compute: Compute) -> Option<GemmFormat> {
         ("fp8-block", Compute::Fp8) => Some(GemmFormat::Fp8Block),
         ("nvfp4", Compute::Fp4) => Some(GemmFormat::Nvfp4),
         ("int8", Compute::Int8) => Some(GemmFormat::Int8),
-        ("int8-w8a16", Compute::Half) => Some(GemmFormat::Int8Weights),
+        ("int8-w8a16", Compute::Half) => Some(GemmFormat::Int8W8a16),
         ("int4" | "int4-zp", Compute::Half) => Some(GemmFormat::Int4Weights),
         _ => None,
     }

@@ -123,7 +123,7 @@ fn the_same_model_gives_the_same_bytes_and_plain_numbers_again() {
             fs::read(place.path(&format!("{at}/config.json"))).expect("a file"),
         )
     };
-    for form in ["fp8", "int8", "int8-weights", "nvfp4", "mxfp4"] {
+    for form in ["fp8", "int8", "int8-w8a16", "nvfp4", "mxfp4"] {
         assert_eq!(
             files(form, &format!("{form}-1")),
             files(form, &format!("{form}-2"))

@@ -51,11 +51,11 @@ fn scheme(
         }
         (_, None | Some(Form::Int4)) if asymmetric => "W4A16_ASYM",
         (_, None | Some(Form::Int4)) => "W4A16",
-        (_, Some(Form::Int8Weights)) => "W8A16",
+        (_, Some(Form::Int8W8a16)) => "W8A16",
         (RecipeName::Gptq, Some(Form::Int8)) => "W8A8",
         (RecipeName::Gptq, Some(Form::Nvfp4)) => "NVFP4A16",
         (_, Some(_)) => {
-            return Err(wrong("--to int4 or int8-weights; gptq makes int8 and nvfp4 too").into());
+            return Err(wrong("--to int4 or int8-w8a16; gptq makes int8 and nvfp4 too").into());
         }
     })
 }

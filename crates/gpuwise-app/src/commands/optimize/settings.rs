@@ -80,7 +80,7 @@ impl Chosen {
         };
         let scheme = match flags.to {
             Form::Int4 => packed(4, Strategy::Group(GROUP))?,
-            Form::Int8Weights => packed(8, Strategy::Channel)?,
+            Form::Int8W8a16 => packed(8, Strategy::Channel)?,
             Form::Fp8 => match said {
                 None => Scheme::Fp8(Strategy::Channel),
                 Some(Strategy::Group(_)) => return Err(wrong("tensor, channel or block").into()),
@@ -103,7 +103,7 @@ impl Chosen {
         if flags.asymmetric && !matches!(scheme, Scheme::Packed { .. }) {
             return Err(
                 Problem::new(format!("--asymmetric with --to {}", flags.to.name()))
-                    .hint("int4 and int8-weights have zero points; leave it out")
+                    .hint("int4 and int8-w8a16 have zero points; leave it out")
                     .into(),
             );
         }

@@ -15,7 +15,7 @@ pub(super) fn scheme(config: &Value, path: &Path) -> anyhow::Result<Scheme> {
     let named = path.display();
     let said = config.get("quantization_config").ok_or_else(|| {
         Problem::new(format!("{named}: its weights are not quantized"))
-            .hint("there is nothing to undo: name fp8, int8, int8-weights, int4, nvfp4 or mxfp4")
+            .hint("there is nothing to undo: name fp8, int8, int8-w8a16, int4, nvfp4 or mxfp4")
     })?;
     let unknown = |what: String| {
         Problem::new(format!("{named}: {what}"))
