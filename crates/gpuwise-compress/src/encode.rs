@@ -6,9 +6,9 @@ use crate::{
     fours,
     integers::Whole,
     packed::{self, Shape},
-    rows::{self, Rows},
+    rows::{self, Layout, Rows},
     scales::Tried,
-    wide::{seen, wide},
+    wide::{Seen, seen, wide},
 };
 use std::collections::BTreeMap;
 
@@ -52,25 +52,27 @@ impl Scheme {
         let columns = usize::try_from(columns).unwrap_or(usize::MAX);
         let count = bytes.len() / (columns * stored.bytes()).max(1);
         let mut rows = Rows::of(self, count * columns);
-        let whole = self.whole_scale(stored, scan);
+        let layout = Layout {
+            strategy: self.strategy(),
+            columns,
+            stored,
+            whole: self.whole_scale(stored, scan),
+        };
         let together = match self.strategy() {
             Strategy::Block(height, _) => height as usize,
             _ => 1,
         };
         let mut values = Vec::with_capacity(columns * together);
         for some in bytes.chunks(columns * together * stored.bytes()) {
-            let seen = wide(|| {
-                stored.widen(some, &mut values);
-                seen(&values)
-            });
+            let seen = wide(widened, (stored, some, &mut values));
             rows.power += seen.power;
             if !seen.finite {
                 rows.odd = true;
                 break;
             }
             match self {
-                Self::Fp8(_) => rows::fp8(&values, self, (columns, stored), whole, &mut rows),
-                Self::Int8(_) => rows::int8(&values, self, columns, whole, &mut rows),
+                Self::Fp8(_) => rows::row(&values, layout, E4m3, &mut rows),
+                Self::Int8(_) => rows::row(&values, layout, Whole::of(8), &mut rows),
                 Self::Packed {
                     bits, symmetric, ..
                 } => {
@@ -129,4 +131,10 @@ impl Scheme {
         }
         parts
     }
+}
+
+#[inline(always)]
+fn widened((stored, bytes, values): (Stored, &[u8], &mut Vec<f32>)) -> Seen {
+    stored.widen(bytes, values);
+    seen(values)
 }

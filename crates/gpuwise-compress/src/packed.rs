@@ -22,13 +22,16 @@ const SHRUNK: [f32; 4] = [1.0, 0.93, 0.86, 0.78];
 
 /// A row.
 pub(crate) fn row(values: &[f32], shape: Shape, stored: Stored, rows: &mut Rows) {
-    wide(|| {
-        rows.loose.clear();
-        for group in values.chunks_exact(shape.width) {
-            one(group, shape, stored, rows);
-        }
-        pack(&rows.loose, shape.bits, &mut rows.codes);
-    });
+    wide(groups, (values, shape, stored, rows));
+}
+
+#[inline(always)]
+fn groups((values, shape, stored, rows): (&[f32], Shape, Stored, &mut Rows)) {
+    rows.loose.clear();
+    for group in values.chunks_exact(shape.width) {
+        one(group, shape, stored, rows);
+    }
+    pack(&rows.loose, shape.bits, &mut rows.codes);
 }
 
 #[inline(always)]

@@ -70,101 +70,101 @@ impl Rows {
     }
 }
 
-/// A row, or the rows of a row of blocks, in E4M3.
-pub(crate) fn fp8(
-    values: &[f32],
-    scheme: Scheme,
-    (columns, stored): (usize, Stored),
-    whole: Option<f32>,
-    rows: &mut Rows,
-) {
-    let scaled = |some: &[f32]| {
-        if let Some(scale) = whole {
-            return lost_by(some, scale, E4m3);
-        }
+/// How a row is encoded.
+#[derive(Clone, Copy)]
+pub(crate) struct Layout {
+    pub(crate) strategy: Strategy,
+    pub(crate) columns: usize,
+    pub(crate) stored: Stored,
+    /// The scale of all, where there is one.
+    pub(crate) whole: Option<f32>,
+}
+
+/// A format of a byte for each element.
+pub(crate) trait Byte: Grid {
+    /// The scale of some elements.
+    fn scale(self, some: &[f32], layout: Layout) -> Found;
+    /// The code of what was rounded.
+    fn code(near: f32) -> u8;
+}
+
+impl Byte for E4m3 {
+    #[inline(always)]
+    fn scale(self, some: &[f32], layout: Layout) -> Found {
         let (least, most) = ends(some);
-        let largest = most.max(-least);
-        let tried = Tried::fp8(largest, stored);
-        search(some, &tried, E4m3, true, |exact| Stored::F32.scale(exact))
-    };
-    pieces(
-        values,
-        scheme,
-        columns,
-        whole,
-        rows,
-        E4m3,
-        scaled,
-        float8::code,
-    );
+        let tried = Tried::fp8(most.max(-least), layout.stored);
+        search(some, &tried, self, true, |exact| Stored::F32.scale(exact))
+    }
+
+    #[inline(always)]
+    fn code(near: f32) -> u8 {
+        float8::code(near)
+    }
 }
 
-/// A row, or the rows of a row of blocks, in integers of 8 bits.
-pub(crate) fn int8(
-    values: &[f32],
-    scheme: Scheme,
-    columns: usize,
-    whole: Option<f32>,
-    rows: &mut Rows,
-) {
-    let grid = Whole::of(8);
-    let scaled = |some: &[f32]| {
-        if let Some(scale) = whole {
-            return lost_by(some, scale, grid);
-        }
-        let tried = Tried::integers(ends(some), grid, Stored::F32);
-        search(some, &tried, grid, false, |exact| Stored::F32.scale(exact))
-    };
-    let code = |near: f32| near as i8 as u8;
-    pieces(values, scheme, columns, whole, rows, grid, scaled, code);
+impl Byte for Whole {
+    #[inline(always)]
+    fn scale(self, some: &[f32], _: Layout) -> Found {
+        let tried = Tried::integers(ends(some), self, Stored::F32);
+        search(some, &tried, self, false, |exact| Stored::F32.scale(exact))
+    }
+
+    #[inline(always)]
+    fn code(near: f32) -> u8 {
+        near as i8 as u8
+    }
 }
 
-/// Goes over what has a scale of its own.
-#[allow(clippy::too_many_arguments, reason = "two callers above")]
-fn pieces<G: Grid>(
-    values: &[f32],
-    scheme: Scheme,
-    columns: usize,
-    whole: Option<f32>,
-    rows: &mut Rows,
-    grid: G,
-    scaled: impl Fn(&[f32]) -> Found,
-    code: impl Fn(f32) -> u8,
-) {
-    if let Strategy::Block(_, width) = scheme.strategy() {
-        let height = values.len() / columns;
-        let before = rows.codes.len();
-        rows.codes.resize(before + values.len(), 0);
-        let mut block = Vec::with_capacity(height * width as usize);
-        for left in (0..columns).step_by(width as usize) {
-            let right = (left + width as usize).min(columns);
-            block.clear();
-            for row in values.chunks_exact(columns) {
-                block.extend_from_slice(&row[left..right]);
-            }
-            let found = nothing(&block).unwrap_or_else(|| wide(|| scaled(&block)));
-            rows.found(found, whole);
-            let over = 1.0 / found.scale;
-            wide(|| {
-                let to = rows.codes[before..].chunks_exact_mut(columns);
-                for (to, from) in to.zip(block.chunks_exact(right - left)) {
-                    for (code_of, value) in to[left..right].iter_mut().zip(from) {
-                        *code_of = code(grid.near(value * over));
-                    }
-                }
-            });
+#[inline(always)]
+fn scaled<F: Byte>((some, layout, format): (&[f32], Layout, F)) -> Found {
+    match layout.whole {
+        Some(scale) => lost_by(some, scale, format),
+        None => format.scale(some, layout),
+    }
+}
+
+#[inline(always)]
+fn codes<F: Byte>((values, over, format, to): (&[f32], f32, F, &mut [u8])) {
+    for (code, value) in to.iter_mut().zip(values) {
+        *code = F::code(format.near(value * over));
+    }
+}
+
+/// A row, or the rows of a row of blocks.
+pub(crate) fn row<F: Byte>(values: &[f32], layout: Layout, format: F, rows: &mut Rows) {
+    let before = rows.codes.len();
+    rows.codes.resize(before + values.len(), 0);
+    let columns = layout.columns;
+    let found_for =
+        |some: &[f32]| nothing(some).unwrap_or_else(|| wide(scaled::<F>, (some, layout, format)));
+    let Strategy::Block(_, width) = layout.strategy else {
+        let width = match layout.strategy {
+            Strategy::Group(group) => group as usize,
+            _ => columns,
+        };
+        for (at, some) in values.chunks_exact(width).enumerate() {
+            let found = found_for(some);
+            rows.found(found, layout.whole);
+            let to = &mut rows.codes[before + at * width..][..width];
+            wide(codes::<F>, (some, 1.0 / found.scale, format, to));
         }
         return;
-    }
-    let width = scheme.group().map_or(columns, |group| group as usize);
-    for some in values.chunks_exact(width) {
-        let found = nothing(some).unwrap_or_else(|| wide(|| scaled(some)));
-        rows.found(found, whole);
-        let over = 1.0 / found.scale;
-        wide(|| {
-            rows.codes
-                .extend(some.iter().map(|value| code(grid.near(value * over))));
-        });
+    };
+    let width = width as usize;
+    let mut block = Vec::with_capacity(values.len().min(width * width));
+    for left in (0..columns).step_by(width) {
+        let right = (left + width).min(columns);
+        block.clear();
+        for row in values.chunks_exact(columns) {
+            block.extend_from_slice(&row[left..right]);
+        }
+        let found = found_for(&block);
+        rows.found(found, layout.whole);
+        let to = rows.codes[before..].chunks_exact_mut(columns);
+        for (to, from) in to.zip(block.chunks_exact(right - left)) {
+            let to = &mut to[left..right];
+            wide(codes::<F>, (from, 1.0 / found.scale, format, to));
+        }
     }
 }
 

@@ -45,10 +45,7 @@ impl Scan {
     /// Sees more elements, in their order.
     pub fn see(&mut self, stored: Stored, bytes: &[u8], buffer: &mut Vec<f32>) {
         for some in bytes.chunks(SOME * stored.bytes()) {
-            let largest = wide(|| {
-                stored.widen(some, buffer);
-                largest_bits(buffer)
-            });
+            let largest = wide(widened, (stored, some, &mut *buffer));
             if largest < INFINITE {
                 self.largest = self.largest.max(f32::from_bits(largest));
             } else {
@@ -96,15 +93,15 @@ impl Scan {
 
     /// The scale for all with the least loss.
     pub(crate) fn scale<G: Grid>(&self, tried: Tried, grid: G) -> f32 {
-        let lost = wide(|| self.losses(&tried.over(), grid));
+        let lost = wide(Self::losses, (self, &tried.over(), grid));
         let lost = tried.in_elements(&lost);
         tried.scales[least(&lost)]
     }
 
     #[inline(always)]
-    fn losses<G: Grid>(&self, over: &Lanes, grid: G) -> Lanes {
+    fn losses<G: Grid>((seen, over, grid): (&Self, &Lanes, G)) -> Lanes {
         let mut all = [0.0_f64; LANES];
-        for (size, count) in self
+        for (size, count) in seen
             .sizes
             .iter()
             .enumerate()
@@ -124,6 +121,12 @@ impl Scan {
 
 /// Bits of what is infinite; those of NaN are more.
 const INFINITE: u32 = 0x7f80_0000;
+
+#[inline(always)]
+fn widened((stored, bytes, buffer): (Stored, &[u8], &mut Vec<f32>)) -> u32 {
+    stored.widen(bytes, buffer);
+    largest_bits(buffer)
+}
 
 /// The bits of the largest size; as numbers, bits are in the order of sizes.
 #[inline(always)]

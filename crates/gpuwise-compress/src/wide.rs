@@ -10,9 +10,25 @@ pub(crate) type Lanes = [f32; LANES];
 /// Sums of 32 bits are carried over to 64 after so many elements.
 const RUN: usize = 512;
 
-/// Runs a loop by the widest instructions of the processor. What it calls has to be inlined.
-pub(crate) fn wide<T>(work: impl FnOnce() -> T) -> T {
-    pulp::Arch::new().dispatch(work)
+/// Runs a loop by the widest instructions of the processor. It is a function that is always inlined, as is what it
+/// calls: a closure would stay outside, with the instructions that every processor has.
+#[inline]
+pub(crate) fn wide<A, T>(work: impl FnOnce(A) -> T, of: A) -> T {
+    pulp::Arch::new().dispatch(Wide { work, of })
+}
+
+struct Wide<W, A> {
+    work: W,
+    of: A,
+}
+
+impl<A, T, W: FnOnce(A) -> T> pulp::NullaryFnOnce for Wide<W, A> {
+    type Output = T;
+
+    #[inline(always)]
+    fn call(self) -> T {
+        (self.work)(self.of)
+    }
 }
 
 /// The numbers of a format.
@@ -136,17 +152,9 @@ pub(crate) fn least(lanes: &Lanes) -> usize {
 /// What was seen of some elements.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Seen {
-    pub(crate) least: f32,
-    pub(crate) most: f32,
     /// Σ x²
     pub(crate) power: f64,
     pub(crate) finite: bool,
-}
-
-impl Seen {
-    pub(crate) fn largest(self) -> f32 {
-        self.most.max(-self.least)
-    }
 }
 
 /// The ends of some elements, which are 0 at least and at most.
@@ -215,13 +223,7 @@ pub(crate) fn seen(values: &[f32]) -> Seen {
             run.iter().map(|one| f64::from(*one).powi(2)).sum()
         };
     }
-    let (least, most) = ends(values);
-    Seen {
-        least,
-        most,
-        power,
-        finite,
-    }
+    Seen { power, finite }
 }
 
 /// Bits of 2^58: 512 squares of what is smaller are finite.
