@@ -138,7 +138,9 @@ impl Traces {
             let there = pods.get(&moving.namespace, &moving.name);
             let ended = moving.ended(there.map(|pod| &**pod), now);
             let stays = ended.is_none();
-            ended.into_iter().for_each(|span| queue.put(span));
+            if let Some(span) = ended {
+                queue.put(span);
+            }
             stays
         });
         for (begin, at) in begins {
