@@ -26,8 +26,8 @@ pub(super) fn consolidation(until: &Until<'_>) -> Vec<Room> {
     else {
         return Vec::new();
     };
-    let movers = Movers::of(seen);
-    let stops = |pod: &Pod| movers.movable(pod);
+    let under_way = Movers::of(seen);
+    let stops = |pod: &Pod| under_way.movable(pod);
     if !seen.pods.iter().any(|pod| stops(pod)) {
         return Vec::new();
     }

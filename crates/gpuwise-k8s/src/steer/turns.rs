@@ -172,9 +172,9 @@ pub(super) fn tell_barred(until: &Until<'_>, lacking: &[&Unit<'_>], waits: &mut 
     let Some(moves) = seen.rules.moves.filter(|moves| moves.left > 0) else {
         return;
     };
-    let movers = Movers::of(seen);
+    let under_way = Movers::of(seen);
     let barred = |pod: &Pod| {
-        let why = movers.turns(pod).err().and_then(Stays::words);
+        let why = under_way.turns(pod).err().and_then(Stays::words);
         why.filter(|_| stands(seen, pod))
     };
     if !seen.pods.iter().any(|pod| barred(pod).is_some()) {
@@ -196,7 +196,7 @@ pub(super) fn tell_barred(until: &Until<'_>, lacking: &[&Unit<'_>], waits: &mut 
         most: moves.left,
         ..Disruptions::NONE
     };
-    let stops = |pod: &Pod| movers.movable(pod) || barred(pod).is_some();
+    let stops = |pod: &Pod| under_way.movable(pod) || barred(pod).is_some();
     for room in stage(until, &still, migrate, &[], &stops) {
         let mut leavers = room.leavers.iter().filter_map(|one| seen.pods.get(one.pod));
         let Some((pod, why)) = leavers.find_map(|pod| Some((pod, barred(pod)?))) else {
