@@ -242,7 +242,7 @@ async fn operate(
         terms,
         products,
         (metrics, wanted, told_of),
-        heed::Heeded { lacking, troubles },
+        heed::Heeded::new(lacking, troubles),
     );
     tokio::select! {
         () = looks.run(changes) => {}

@@ -34,7 +34,7 @@ impl From<Kind> for Subject {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Why {
     /// The server does not know who we are, or no longer.
     Unauthorized,
