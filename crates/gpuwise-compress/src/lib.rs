@@ -8,6 +8,11 @@
 //!
 //! No clock, no file, no thread: who calls reads, writes and spreads rows over cores.
 
+#![expect(
+    clippy::inline_always,
+    reason = "what is not inlined into the function that has the wide instructions is compiled without them"
+)]
+
 #[cfg(doctest)]
 mod concepts;
 mod decode;

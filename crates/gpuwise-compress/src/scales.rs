@@ -16,8 +16,22 @@ pub(crate) struct Tried {
 /// A floating format repeats itself from one power of two to the next: nothing is clipped by a larger scale, and where
 /// numbers lie between its steps differs. The common choice, and what an octave divides into: 2^(k/14).
 const ABOVE: Lanes = [
-    1.0, 1.0, 1.0508, 1.1041, 1.1602, 1.2190, 1.2809, 1.3459, 1.4142, 1.4860, 1.5614, 1.6407,
-    1.7240, 1.8114, 1.9034, 1.0250,
+    1.0,
+    1.0,
+    1.0508,
+    1.1041,
+    1.1602,
+    1.2190,
+    1.2809,
+    1.3459,
+    core::f32::consts::SQRT_2,
+    1.4860,
+    1.5614,
+    1.6407,
+    1.7240,
+    1.8114,
+    1.9034,
+    1.0250,
 ];
 
 /// Integers of 4 bits trade what is clipped at the ends for smaller steps.
@@ -64,9 +78,9 @@ impl Tried {
     #[inline(always)]
     pub(crate) fn in_elements(&self, lost: &Lanes) -> Lanes {
         let mut all = *lost;
-        for lane in 0..LANES {
-            let relative = self.scales[lane] / self.scales[0];
-            all[lane] *= relative * relative;
+        for (lost, scale) in all.iter_mut().zip(&self.scales) {
+            let relative = scale / self.scales[0];
+            *lost *= relative * relative;
         }
         all
     }

@@ -111,8 +111,8 @@ pub(crate) fn fit<G: Grid>(values: &[f32], over: f32, shift: f32, grid: G) -> Fi
         let mut lanes = [[0.0_f32; LANES]; 3];
         let (whole, rest) = run.as_chunks::<LANES>();
         for some in whole {
-            for lane in 0..LANES {
-                into(&mut lanes, lane, some[lane] * over, shift, grid);
+            for (lane, value) in some.iter().enumerate() {
+                into(&mut lanes, lane, value * over, shift, grid);
             }
         }
         for (lane, value) in rest.iter().enumerate() {
