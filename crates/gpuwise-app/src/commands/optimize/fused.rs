@@ -23,10 +23,15 @@ fn whole(tensor: &str) -> Option<(&str, &'static str)> {
     Some((before, kind[0]))
 }
 
+/// Such a matrix, as [`whole`] names it.
+type Matrix<'a> = (&'a str, &'static str);
+/// A layer: its file, which of the file's tensors it is, and what becomes of it.
+type Layer<'a> = (&'a Shard, usize, &'a Fate);
+
 /// The layers of each such matrix, of all files.
 pub(super) struct Fused<'a> {
-    layers: BTreeMap<(&'a str, &'static str), Vec<(&'a Shard, usize, &'a Fate)>>,
-    seen: RefCell<BTreeMap<(&'a str, &'static str), f32>>,
+    layers: BTreeMap<Matrix<'a>, Vec<Layer<'a>>>,
+    seen: RefCell<BTreeMap<Matrix<'a>, f32>>,
 }
 
 impl<'a> Fused<'a> {

@@ -42,7 +42,8 @@ fn scheme(
             .hint(format!("expected {expected}"))
     };
     Ok(match (recipe, form) {
-        (RecipeName::Smoothquant, None | Some(Form::Int8)) => "W8A8",
+        (RecipeName::Smoothquant, None)
+        | (RecipeName::Smoothquant | RecipeName::Gptq, Some(Form::Int8)) => "W8A8",
         (RecipeName::Smoothquant, Some(_)) => {
             return Err(wrong(
                 "--to int8: it moves outliers of activations into weights, for both in INT8",
@@ -52,7 +53,6 @@ fn scheme(
         (_, None | Some(Form::Int4)) if asymmetric => "W4A16_ASYM",
         (_, None | Some(Form::Int4)) => "W4A16",
         (_, Some(Form::Int8W8a16)) => "W8A16",
-        (RecipeName::Gptq, Some(Form::Int8)) => "W8A8",
         (RecipeName::Gptq, Some(Form::Nvfp4)) => "NVFP4A16",
         (_, Some(_)) => {
             return Err(wrong("--to int4 or int8-w8a16; gptq makes int8 and nvfp4 too").into());

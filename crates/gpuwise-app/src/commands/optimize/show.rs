@@ -44,12 +44,11 @@ pub(super) fn table(done: &[Done], written: &str) -> Table {
     ]);
     let mut kinds: BTreeMap<(bool, String), Kind> = BTreeMap::new();
     for one in done {
-        let key = match &one.kept {
-            Some(why) => (true, format!("kept: {why}")),
-            None => {
-                let layer = super::choose::layer(&one.tensor).unwrap_or(&one.tensor);
-                (false, layer.rsplit('.').next().unwrap_or(layer).to_owned())
-            }
+        let key = if let Some(why) = &one.kept {
+            (true, format!("kept: {why}"))
+        } else {
+            let layer = super::choose::layer(&one.tensor).unwrap_or(&one.tensor);
+            (false, layer.rsplit('.').next().unwrap_or(layer).to_owned())
         };
         let kind = kinds.entry(key).or_default();
         kind.tensors += 1;
