@@ -52,20 +52,26 @@ pub(super) fn run(context: &Context, model: &str, asked: &AdviseFlags) -> anyhow
 const ORIGINAL: &str = "as it is";
 
 fn table(advice: &[Advice]) -> Table {
-    let figures = advice
+    let first = advice
         .iter()
         .find_map(Advice::best)
         .map(|best| best.figures);
-    let ttft = words::percentile(figures.and_then(|one| one.ttft_at));
-    let tpot = words::percentile(figures.and_then(|one| one.tpot_at));
+    let ttft = words::percentile(first.and_then(|one| one.ttft_at));
+    let tpot = words::percentile(first.and_then(|one| one.tpot_at));
+    let priced = advice
+        .iter()
+        .filter_map(Advice::best)
+        .find_map(|best| best.cost.per_hour);
+    let currency =
+        priced.map(|price| format!("{}/h", figures::currency_sign(price.0.currency.code())));
     let mut table = Table::new(vec![
         Column::left("form", "form"),
         Column::left("gpus", "GPUs").wrap(12),
-        Column::right("ttft_s", format!("TTFT {ttft}")).wrap(10),
-        Column::right("tpot_s", format!("TPOT {tpot}")).wrap(10),
-        Column::right("sustains", "sustains").unit("1/s"),
-        Column::right("price", "price").unit("¤/h"),
-        Column::right("joules", "energy").unit("J/token"),
+        Column::right("ttft_seconds", format!("TTFT {ttft}")).wrap(10),
+        Column::right("tpot_seconds", format!("TPOT {tpot}")).wrap(10),
+        Column::right("sustains_per_second", "sustains").unit("1/s"),
+        Column::right("price_per_hour", "price").unit(currency.unwrap_or_default()),
+        Column::right("joules_per_token", "energy").unit("J/token"),
         Column::right("loss_percent", "loss"),
         Column::left("verdict", "verdict").wrap(18),
     ]);
