@@ -127,7 +127,7 @@ def under(collector, root, name, **wanted):
 
 def changes(cluster, collector):
     """The steps by which a GpuWorkload becomes another are spans of its own trace, also one that fails."""
-    nodes = {"trace-h200": "NVIDIA-H200", "trace-l4": "NVIDIA-L4"}
+    nodes = {"trace-h200": "NVIDIA-H200", "trace-l4": "NVIDIA-L4", "trace-l40s": "NVIDIA-L40S"}
     create(cluster, [node(name, **{"nvidia.com/gpu.product": product}) for name, product in nodes.items()])
     cluster.kubectl("wait", "--for=condition=Ready", *[f"node/{name}" for name in nodes], "--timeout=60s")
     spec = {"model": "meta-llama/Llama-3.1-8B", "gpus": ["H200"], "engine": "vllm", "replicas": 1}
@@ -144,13 +144,12 @@ def changes(cluster, collector):
     assert len(plans) == 1 and all("L4" in step["attributes"]["gpuwise.gpu"] for step in steps), steps
     assert moment(steps[0]["start"]) <= moment(steps[0]["end"]) <= moment(steps[1]["start"]) + 1, steps
     took = [moment(step["end"]) - moment(step["start"]) for step in steps]
-    # Nobody lets it back.
-    cluster.kubectl("cordon", "-l", "nvidia.com/gpu.product=NVIDIA-H200")
-    patch(gpus=["H200"], tiering={**spec["tiering"], "rolloutSeconds": 3})
+    # The one node that it could go to takes nobody.
+    cluster.kubectl("cordon", "trace-l40s")
+    patch(gpus=["L40S"], tiering={**spec["tiering"], "rolloutSeconds": 3})
     until("what fails is told", 60, lambda: any(one["status"] == "Error" for one in collector.spans(name="rolling out", workload="turn")) or collector.spans(workload="turn"))
     back = under(collector, root, "rolling back", workload="turn")
     print(f"a GpuWorkload's change: rolling out {took[0]:.1f} s, verifying {took[1]:.1f} s; one that fails, and rolling back to {back['attributes']['gpuwise.gpu']}: one trace", flush=True)
-    cluster.kubectl("uncordon", "-l", "nvidia.com/gpu.product=NVIDIA-H200")
     cluster.kubectl("delete", "gpuworkload", "turn", "-n", SPACE)
 
 
@@ -181,7 +180,7 @@ def moves(cluster, collector):
     print(f"a pod that moves: {moment(move['end']) - moment(move['start']):.1f} s, in its own trace: {words['gpuwise.reason']}", flush=True)
     cluster.kubectl("delete", "gpupolicy", "default")
     cluster.kubectl("delete", "deployment", "web", "-n", SPACE)
-    cluster.kubectl("delete", "node", *nodes, "trace-h200", "trace-l4")
+    cluster.kubectl("delete", "node", *nodes, "trace-h200", "trace-l4", "trace-l40s")
 
 
 def gone(cluster, operator, process):
