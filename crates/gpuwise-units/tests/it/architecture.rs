@@ -265,6 +265,21 @@ const ALLOWED: &[(&str, bool, &str)] = &[
     ("ryu", false, "prints reals for csv"),
     ("base64", false, "bytes as text, both ways, in memory"),
     ("memchr", false, "finds bytes"),
+    (
+        "pulp",
+        false,
+        "loops by the widest instructions there are, which it asks of the processor; results are the same by any",
+    ),
+    ("raw-cpuid", false, "the instruction of pulp that asks"),
+    ("bitflags", false, "sets of bits of raw-cpuid"),
+    ("bytemuck", false, "views of bytes for pulp"),
+    ("num-complex", false, "a number type in pulp's signatures"),
+    ("reborrow", false, "a trait of pulp"),
+    (
+        "pulp-wasm-simd-flag",
+        false,
+        "a constant of pulp, where instructions are those of WebAssembly",
+    ),
     ("quick-xml", false, "pulls events out of XML text in memory"),
     (
         "indexmap",
