@@ -192,9 +192,11 @@ impl Reader<'_> {
             }
             (None, _) if !here => only("its claims are for no GPUs"),
             (None, _) => Ok(Claimed { ask: None, claims }),
-            (Some(_), _) if !here && allocated => {
-                only("its claims have got their devices already, and it goes where those are")
-            }
+            // Between the devices and the node of a pod that was sent there lies a moment: it counts all along.
+            (Some((sort, count)), _) if allocated => Ok(Claimed {
+                ask: Some((sort.name(), count)),
+                claims,
+            }),
             (Some(_), Some(_)) if !here => {
                 only("its claims ask for GPUs of several sorts, which kube-scheduler alone weighs")
             }

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     manifests::Mode,
-    steer::{Claims, Place, decide},
+    steer::{Place, decide, to_scheduler},
     watch::{Subject, Trouble, Why as Cause},
 };
 use kube::Client;
@@ -119,7 +119,7 @@ fn explained(state: &State, asked: &Why) -> Result<Answer, OperatorError> {
         }
         Place::Gated | Place::Free => {}
     }
-    if let Claims::Others(why) = &pod.claims {
+    if let Some(why) = to_scheduler(pod) {
         let words = format!("kube-scheduler has it: {why}");
         return Ok(answer("LeftToScheduler", None, words));
     }

@@ -197,9 +197,18 @@ pub(super) fn offered(seen: &Seen, open: &BTreeSet<&str>) -> Vec<std::sync::Arc<
 /// Pods whose gates nobody else is going to take off, though they are not placed here: why.
 pub(super) fn let_go(seen: &Seen) -> Vec<(usize, String)> {
     let all = seen.pods.iter().enumerate();
-    all.filter_map(|(at, pod)| match (&pod.claims, &pod.place) {
-        (Claims::Others(why), Place::Gated) => Some((at, why.clone())),
-        _ => None,
-    })
-    .collect()
+    all.filter(|(_, pod)| pod.place == Place::Gated)
+        .filter_map(|(at, pod)| Some((at, to_scheduler(pod)?.to_owned())))
+        .collect()
+}
+
+/// Why kube-scheduler alone says where a pod goes that is nowhere yet.
+pub(crate) fn to_scheduler(pod: &Pod) -> Option<&str> {
+    match &pod.claims {
+        Claims::Others(why) => Some(why),
+        Claims::Allocated => {
+            Some("its claims have got their devices already, and it goes where those are")
+        }
+        Claims::None | Claims::Open | Claims::Wait { .. } => None,
+    }
 }

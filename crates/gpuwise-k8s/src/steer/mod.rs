@@ -47,6 +47,7 @@ pub use constraint::{Constraint, Operator, Requirement, Taint, Toleration};
 pub use cordon::{Cordons, Health, Judged, SUSPECT, judge};
 pub use cut::{CUTTING, Cut, MIG_CONFIG, MIG_STATE, Stage, cut, stages};
 pub use decision::{Decision, Placed, Waits};
+pub(crate) use devices::to_scheduler;
 pub use devices::{Claims, Counter, Device, Devices, Pool};
 pub use kept::Kept;
 pub use room::{Leaver, Leaves, Room};

@@ -1,7 +1,7 @@
 //! What is read again only where something has changed is as if all was read at once.
 
 use super::*;
-use crate::manifests::Mode;
+use crate::{manifests::Mode, steer::Place};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -95,6 +95,7 @@ fn change(kind: &str, event: Event<Value>) -> Change {
         "nodes" => inventory::Change::Node(of(event)),
         "pods" => inventory::Change::Pod(of(event)),
         "groups" => inventory::Change::PodGroup(of(event)),
+        "classes" => inventory::Change::Class(of(event)),
         _ => inventory::Change::Claim(of(event)),
     }))
 }
@@ -171,4 +172,44 @@ proptest! {
         anew.boards = Arc::clone(&state.boards);
         prop_assert_eq!(shown(&state), shown(&anew));
     }
+}
+
+/// kube-scheduler allocates claims first and binds then; in between a second pod would get what a quota refuses.
+#[test]
+fn who_is_sent_counts_when_its_claims_have_devices_and_it_has_no_node() {
+    let mut state = State::new(None);
+    let mut server = Server::default();
+    let mut sent = pod(0, 0b0010_1000);
+    sent["metadata"]["annotations"] = json!({NODE: "n0"});
+    server.put(
+        &mut state,
+        "classes",
+        0,
+        json!({"metadata": {"name": "class-0"}}),
+    );
+    server.put(&mut state, "pods", 0, sent);
+    let mut got = claim(0, 0);
+    let device = json!({"request": "r", "driver": "gpu.example", "pool": "n0", "device": "g0"});
+    got["status"] = json!({"allocation": {"devices": {"results": [device]}}});
+    for allocated in [claim(0, 0), got.clone()] {
+        server.put(&mut state, "claims", 0, allocated);
+        state.refresh();
+        let seen = state.seen(Mode::Act, &|_| false);
+        assert_eq!(seen.pods[0].place, Place::Sent("n0".into()));
+        let ask = seen.pods[0]
+            .ask
+            .as_ref()
+            .map(|ask| (ask.resource.as_str(), ask.count));
+        assert_eq!(ask, Some(("class-0", 1)), "{:?}", seen.pods[0].claims);
+    }
+    // Behind our gate it is for kube-scheduler, which alone knows where its devices are.
+    let mut gated = pod(0, 0b0011_0000);
+    gated["metadata"]["uid"] = json!("another");
+    server.put(&mut state, "pods", 0, gated);
+    state.refresh();
+    let seen = state.seen(Mode::Act, &|_| false);
+    assert_eq!(seen.pods[0].place, Place::Gated);
+    let decision = crate::steer::decide(&seen, gpuwise_units::Nanoseconds(0)).expect("rules");
+    assert_eq!(decision.let_go.len(), 1, "{decision:?}");
+    assert!(decision.placed.is_empty() && decision.waits.is_empty());
 }
