@@ -5,6 +5,13 @@ use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 
 #[derive(Debug, Args)]
+#[command(
+    mut_group("TrafficFlags", |group| group.requires("advise")),
+    mut_group("SloFlags", |group| group.requires("advise")),
+    mut_group("LimitFlags", |group| group.requires("advise")),
+    mut_group("MarketFlags", |group| group.requires("advise")),
+    mut_group("AdviseFlags", |group| group.requires("advise")),
+)]
 pub struct Optimize {
     /// A directory with safetensors and their config.json; with --advise any model that `plan` knows
     #[arg(value_name = "MODEL")]

@@ -6,16 +6,12 @@
 //! what is only waited for goes by a clock that nobody sets.
 
 use gpuwise_units::Nanoseconds;
-use http::{Request, Response, header::DATE};
+use http::{Response, header::DATE};
 use jiff::{SignedDuration, Timestamp, fmt::rfc2822};
-use kube::client::Body;
 use std::{
-    pin::Pin,
     sync::{LazyLock, Mutex, PoisonError},
-    task::{Context, Poll},
     time::Instant,
 };
-use tower::{Layer, Service};
 
 /// A clock that nobody has set drifts by less, in millionths.
 const DRIFT: i64 = 200;
@@ -128,50 +124,19 @@ pub(super) fn words(skew: i64) -> Option<String> {
     })
 }
 
-/// Reads the time of each answer.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Reads;
-
-impl<S> Layer<S> for Reads {
-    type Service = Read<S>;
-
-    fn layer(&self, inner: S) -> Read<S> {
-        Read { inner }
-    }
-}
-
-#[derive(Debug, Clone)]
-pub(super) struct Read<S> {
-    inner: S,
-}
-
-type Answer<R, E> = Pin<Box<dyn Future<Output = Result<R, E>> + Send>>;
-
-impl<S, B> Service<Request<Body>> for Read<S>
-where
-    S: Service<Request<Body>, Response = Response<B>>,
-    S::Future: Send + 'static,
-{
-    type Response = Response<B>;
-    type Error = S::Error;
-    type Future = Answer<Response<B>, S::Error>;
-
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
-        self.inner.poll_ready(cx)
-    }
-
-    fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let asked = CLOCK.count();
-        let answer = self.inner.call(request);
-        Box::pin(async move {
-            let answer = answer.await?;
-            let date = answer.headers().get(DATE);
-            let date = date.and_then(|text| rfc2822::parse(text.to_str().ok()?).ok());
-            if let Some(date) = date {
-                CLOCK.tell(asked, date.timestamp().as_second());
-            }
-            Ok(answer)
-        })
+/// An answer, whose time is read when it comes.
+pub(super) fn read<B, E>(
+    answer: impl Future<Output = Result<Response<B>, E>>,
+) -> impl Future<Output = Result<Response<B>, E>> {
+    let asked = CLOCK.count();
+    async move {
+        let answer = answer.await?;
+        let date = answer.headers().get(DATE);
+        let date = date.and_then(|text| rfc2822::parse(text.to_str().ok()?).ok());
+        if let Some(date) = date {
+            CLOCK.tell(asked, date.timestamp().as_second());
+        }
+        Ok(answer)
     }
 }
 

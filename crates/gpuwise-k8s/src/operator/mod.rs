@@ -63,6 +63,7 @@ use std::{
     time::Duration,
 };
 use tokio::sync::{mpsc, watch};
+use tower::util::MapFutureLayer;
 
 /// How an operator runs.
 pub struct Settings {
@@ -161,7 +162,9 @@ impl Connection {
         // What is refused is tried again by who asked, with its own back-off: a budget that keeps a pod says so at once.
         config.default_retry = false;
         let builder = ClientBuilder::try_from(config).map_err(OperatorError::Client)?;
-        Ok(builder.with_layer(&clock::Reads).build())
+        Ok(builder
+            .with_layer(&MapFutureLayer::new(clock::read))
+            .build())
     }
 }
 

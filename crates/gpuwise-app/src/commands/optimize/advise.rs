@@ -3,6 +3,7 @@
 
 use super::super::{Context, Exit, plan};
 use crate::{
+    error::Problem,
     progress,
     settings::{AdviseFlags, Form, Plan},
 };
@@ -29,6 +30,11 @@ impl Advice {
 }
 
 pub(super) fn run(context: &Context, model: &str, asked: &AdviseFlags) -> anyhow::Result<Exit> {
+    if let Some(from) = &asked.traffic.from {
+        return Err(Problem::new(format!("--from {from} with --advise"))
+            .hint("what runs has its form: `gpuwise check --from` says whether it is right; leave it out")
+            .into());
+    }
     let formats = [(ORIGINAL, "published")].into_iter().chain(
         Form::SMALLER
             .iter()

@@ -3,13 +3,19 @@
 use gpuwise_compress::{Part, Scheme, Stored};
 use gpuwise_read::safetensors::Place;
 
+/// A matrix: how its numbers are stored, and how many there are.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Shape {
+    pub(super) stored: Stored,
+    pub(super) rows: u64,
+    pub(super) columns: u64,
+}
+
 /// What becomes of a tensor.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Fate {
     Encoded {
-        stored: Stored,
-        rows: u64,
-        columns: u64,
+        shape: Shape,
         parts: Vec<Part>,
     },
     /// As it is.
@@ -79,9 +85,11 @@ pub(super) fn fate(tensor: &Place, scheme: Scheme, keep: &[String]) -> Fate {
     };
     match scheme.parts(rows, columns, stored) {
         Ok(parts) => Fate::Encoded {
-            stored,
-            rows,
-            columns,
+            shape: Shape {
+                stored,
+                rows,
+                columns,
+            },
             parts,
         },
         Err(why) => Fate::Kept(Reason::Unfit(why.to_string())),

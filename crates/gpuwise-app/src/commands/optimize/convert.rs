@@ -190,19 +190,12 @@ pub(super) fn convert<'a>(
                     sink.put(begin + at, &bytes).map_err(unwritable)?;
                 }
             }
-            Fate::Encoded {
-                stored,
-                rows,
-                columns,
-                parts,
-            } => {
+            Fate::Encoded { shape, parts } => {
                 one.bytes_after = parts.iter().map(gpuwise_compress::Part::bytes).sum();
                 let matrix = Matrix {
                     file: &shard.name,
                     tensor,
-                    stored: *stored,
-                    rows: *rows,
-                    columns: *columns,
+                    shape: *shape,
                 };
                 let mut at: BTreeMap<PartKind, u64> = parts
                     .iter()

@@ -2,10 +2,10 @@
 
 use super::{
     checkpoint::{Shard, Source},
-    choose::Fate,
+    choose::{Fate, Shape},
 };
 use crate::error::Problem;
-use gpuwise_compress::{Encoded, Scan, Scheme, Stored};
+use gpuwise_compress::{Encoded, Scan, Scheme};
 use gpuwise_read::safetensors::Place;
 use std::{mem, thread};
 
@@ -14,21 +14,13 @@ pub(super) const CHUNK: u64 = 32 << 20;
 
 /// The largest absolute value of a tensor that is to be encoded; 0 of others.
 pub(super) fn largest(shard: &Shard, tensor: &Place, fate: &Fate) -> anyhow::Result<f32> {
-    let Fate::Encoded {
-        stored,
-        rows,
-        columns,
-        ..
-    } = fate
-    else {
+    let Fate::Encoded { shape, .. } = fate else {
         return Ok(0.0);
     };
     let matrix = Matrix {
         file: &shard.name,
         tensor,
-        stored: *stored,
-        rows: *rows,
-        columns: *columns,
+        shape: *shape,
     };
     Ok(matrix
         .scan_all(Scheme::Nvfp4, &mut Source::open(shard)?)?
@@ -40,14 +32,12 @@ pub(super) struct Matrix<'a> {
     /// The name of its file.
     pub(super) file: &'a str,
     pub(super) tensor: &'a Place,
-    pub(super) stored: Stored,
-    pub(super) rows: u64,
-    pub(super) columns: u64,
+    pub(super) shape: Shape,
 }
 
 impl Matrix<'_> {
     fn row(&self) -> u64 {
-        self.columns * self.stored.bytes() as u64
+        self.shape.columns * self.shape.stored.bytes() as u64
     }
 
     /// Runs of rows one after the other, each as pieces of whole rows for all cores.
@@ -60,7 +50,7 @@ impl Matrix<'_> {
         let cores = thread::available_parallelism().map_or(1, usize::from) as u64;
         let unit = self.row() * together;
         let size = (CHUNK / (unit * cores)).max(1) * unit * cores;
-        let whole = self.row() * self.rows;
+        let whole = self.row() * self.shape.rows;
         let mut bytes = Vec::new();
         for at in (0..whole).step_by(usize::try_from(size).unwrap_or(usize::MAX)) {
             let count = size.min(whole - at);
@@ -73,7 +63,7 @@ impl Matrix<'_> {
     }
 
     fn scan(&self, scheme: Scheme, pieces: &[&[u8]]) -> Scan {
-        let stored = self.stored;
+        let stored = self.shape.stored;
         let see = |piece: &[u8]| {
             let mut scan = Scan::of(scheme);
             scan.see(stored, piece, &mut Vec::new());
@@ -109,7 +99,8 @@ impl Matrix<'_> {
         // Elements of the runs before.
         let mut before = 0;
         self.runs(scheme.rows_together(), source, |pieces| {
-            let encode = |piece: &[u8]| scheme.encode(self.stored, self.columns, piece, &all);
+            let encode =
+                |piece: &[u8]| scheme.encode(self.shape.stored, self.shape.columns, piece, &all);
             let runs = over_cores(pieces, encode);
             if runs.iter().any(|run| run.odd) {
                 let mut seen = self.scan(scheme, pieces);
@@ -117,11 +108,11 @@ impl Matrix<'_> {
                 self.finite(&seen)?;
             }
             before += pieces.iter().map(|piece| piece.len() as u64).sum::<u64>()
-                / self.stored.bytes() as u64;
+                / self.shape.stored.bytes() as u64;
             runs.iter().try_for_each(&mut put)
         })?;
         let once = Encoded {
-            parts: scheme.once(self.rows, self.columns, self.stored, &all),
+            parts: scheme.once(self.shape.rows, self.shape.columns, self.shape.stored, &all),
             ..Encoded::default()
         };
         put(&once)
@@ -131,7 +122,7 @@ impl Matrix<'_> {
         let Some(first) = seen.first else {
             return Ok(());
         };
-        let (row, column) = (first / self.columns, first % self.columns);
+        let (row, column) = (first / self.shape.columns, first % self.shape.columns);
         Err(Problem::new(format!(
             "{}, tensor `{}`: row {row}, column {column} is NaN or infinite, {} such elements so far",
             self.file, self.tensor.name, seen.not_finite
