@@ -7,7 +7,7 @@ use crate::{
 use alloc::{borrow::Cow, string::String};
 pub use gpuwise_domain::deployment::{Adapters, Settings};
 use gpuwise_domain::{
-    engine::{Engine, VersionBucket},
+    engine::{Engine, EngineKind, VersionBucket},
     gpu::Device,
     layout::Layout,
     model::{Architecture, Mixer, Role, Tensor},
@@ -97,6 +97,21 @@ impl Weights {
             native: architecture.native,
             quantization: architecture.quantization.clone(),
         }
+    }
+
+    /// The format of the key-value cache where nobody says one: vLLM takes what the checkpoint asks for, of ModelOpt's
+    /// since 0.12 (`kv_cache_quant_algo`), of compressed-tensors' since 0.16 (`kv_cache_scheme`, its pull request 30141).
+    pub fn cache(&self, engine: &Engine) -> CacheFormat {
+        let asked = self.quantization.as_ref().and_then(|quantization| {
+            let since = match quantization.method.as_str() {
+                "modelopt" => [0, 12, 0],
+                "compressed-tensors" => [0, 16, 0],
+                _ => return None,
+            };
+            let takes = engine.kind == EngineKind::Vllm && engine.at_least(since);
+            quantization.cache.filter(|_| takes)
+        });
+        asked.unwrap_or(CacheFormat::HALF)
     }
 
     pub fn format(&self, tensor: &Tensor) -> WeightFormat {

@@ -49,7 +49,7 @@ pub struct MemoryEngineFlags {
     /// Weight format, such as bf16, fp8, int4, nvfp4 [default: as published]
     #[arg(long, value_name = "FORMAT")]
     pub precision: Option<String>,
-    /// Format of the key-value cache, such as fp16 or fp8
+    /// Format of the key-value cache, such as fp16 or fp8 [default: as the checkpoint asks, else 16 bits]
     #[arg(long, value_name = "FORMAT")]
     pub kv: Option<String>,
     /// Share of memory that the engine may take [default: the engine's]

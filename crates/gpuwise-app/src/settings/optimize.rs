@@ -5,13 +5,6 @@ use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 
 #[derive(Debug, Args)]
-#[command(
-    mut_group("TrafficFlags", |group| group.requires("advise")),
-    mut_group("SloFlags", |group| group.requires("advise")),
-    mut_group("LimitFlags", |group| group.requires("advise")),
-    mut_group("MarketFlags", |group| group.requires("advise")),
-    mut_group("AdviseFlags", |group| group.requires("advise")),
-)]
 pub struct Optimize {
     /// A directory with safetensors and their config.json; with --advise any model that `plan` knows
     #[arg(value_name = "MODEL")]
@@ -62,7 +55,7 @@ pub enum CacheName {
 }
 
 /// What `--advise` is asked for.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Default, PartialEq, Args)]
 pub struct AdviseFlags {
     #[command(flatten, next_help_heading = "With --advise: traffic")]
     pub traffic: TrafficFlags,

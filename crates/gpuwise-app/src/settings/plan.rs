@@ -84,7 +84,7 @@ impl ResultFlags {
     }
 }
 
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Default, PartialEq, Args)]
 pub struct TrafficFlags {
     /// Poisson arrivals, such as 8, 8/s or 600/min
     #[arg(long, value_name = "RATE")]
@@ -117,7 +117,7 @@ pub struct TrafficFlags {
     pub from: Option<String>,
 }
 
-#[derive(Debug, Clone, Default, Args)]
+#[derive(Debug, Clone, Default, PartialEq, Args)]
 pub struct SloFlags {
     /// All targets at once, such as ttft=p95:1s,tpot=p95:40ms (also e2e, throughput)
     #[arg(long, value_name = "TARGETS", value_delimiter = ',')]
@@ -137,7 +137,7 @@ pub struct SloFlags {
 }
 
 /// Which GPUs may be taken, and from whom, at what prices.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Default, PartialEq, Args)]
 pub struct MarketFlags {
     /// Only these GPUs; repeat, or separate by commas
     #[arg(long, value_name = "GPU", value_delimiter = ',')]
@@ -162,7 +162,7 @@ pub struct MarketFlags {
     pub terms: TermsName,
 }
 
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Default, PartialEq, Args)]
 pub struct LimitFlags {
     #[command(flatten)]
     pub market: MarketFlags,
@@ -190,7 +190,7 @@ pub struct EngineFlags {
     /// ones offered beside]
     #[arg(long, value_name = "FORMAT", value_delimiter = ',')]
     pub precision: Vec<String>,
-    /// Format of the key-value cache, such as fp16 or fp8
+    /// Format of the key-value cache, such as fp16 or fp8 [default: as the checkpoint asks, else 16 bits]
     #[arg(long, value_name = "FORMAT", value_delimiter = ',')]
     pub kv: Vec<String>,
     /// Host memory of each GPU that keeps prefixes its KV cache has no room for, such as 64GiB
@@ -258,9 +258,10 @@ pub struct ResultFlags {
 }
 
 /// Terms of renting.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub enum TermsName {
     /// Pay by the hour
+    #[default]
     OnDemand,
     /// Committed in advance
     Reserved,

@@ -103,7 +103,23 @@ fn linear_layers_become_smaller_and_what_else_there_is_stays() {
     assert_eq!(report.lines().count(), 1 + LAYERS.len(), "{report}");
     // `plan` and `memory` read there what was made.
     let memory = place.run(&["memory", "small", "--gpu", "L4"]);
-    assert!(memory.out.contains("fp8 weights"), "{}", memory.out);
+    assert!(
+        memory.out.contains("fp8 weights, fp8 KV cache"),
+        "{}",
+        memory.out
+    );
+    let stated = place.run(&["memory", "small", "--gpu", "L4", "--kv", "bf16"]);
+    assert!(
+        stated.out.contains("fp8 weights, bf16 KV cache"),
+        "{}",
+        stated.out
+    );
+    let older = place.run(&["memory", "small", "--gpu", "L4", "--engine", "vllm@0.11"]);
+    assert!(
+        older.out.contains("fp8 weights, bf16 KV cache"),
+        "{}",
+        older.out
+    );
 }
 
 #[test]
@@ -177,7 +193,9 @@ fn what_cannot_be_made_is_said() {
     let place = Place::new();
     checkpoint(&place, "m", |_, _| {});
     place.write("empty/config.json", "{}");
-    let cases: [(&[&str], &str); 8] = [
+    let cases: [(&[&str], &str); 10] = [
+        (&["m", "--to", "fp8", "-o", "x", "--rate", "2"], "--advise"),
+        (&["m", "--advise", "--from", "vllm serve m"], "--from"),
         (&["m", "-o", "x"], "--to FORM is missing"),
         (&["m", "--to", "fp8"], "--output DIR is missing"),
         (&["m", "--to", "fp8", "-o", "m"], "m is there already"),

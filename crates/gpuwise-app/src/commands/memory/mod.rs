@@ -207,18 +207,20 @@ impl<'a> Build<'a> {
         if let (None, Some(facts)) = (engine.release, &facts) {
             engine.release = Some(facts.resolve(None));
         }
+        let weights = match &engine_flags.precision {
+            Some(format) => engine::weights(architecture, format)?,
+            None => Weights::published(architecture),
+        };
+        let cache = match &engine_flags.kv {
+            Some(format) => engine::cache(format)?,
+            None => weights.cache(&engine),
+        };
         Ok(Self {
             model,
             wanted,
             engine,
-            weights: match &engine_flags.precision {
-                Some(format) => engine::weights(architecture, format)?,
-                None => Weights::published(architecture),
-            },
-            cache: match &engine_flags.kv {
-                Some(format) => engine::cache(format)?,
-                None => CacheFormat::HALF,
-            },
+            weights,
+            cache,
             draft: engine_flags
                 .draft_tokens
                 .filter(|tokens| *tokens > 0)

@@ -18,7 +18,7 @@ use super::{Context, Exit};
 use crate::{
     error::Problem,
     progress,
-    settings::{CacheName, Form, Optimize},
+    settings::{AdviseFlags, CacheName, Form, Optimize},
     write::Pending,
 };
 use checkpoint::Shard;
@@ -74,6 +74,11 @@ impl Making {
 pub fn run(context: &Context, flags: &Optimize) -> anyhow::Result<Exit> {
     if flags.advise {
         return advise::run(context, &flags.model.display().to_string(), &flags.asked);
+    }
+    if flags.asked != AdviseFlags::default() {
+        return Err(Problem::new("traffic, SLO, limits and engine without --advise")
+            .hint("what is made depends on none of them: add --advise to hear what each form would need, or leave them out")
+            .into());
     }
     if let Some(recipe) = flags.recipe {
         return recipe::run(context, &flags.model, &flags.make, recipe);

@@ -138,7 +138,7 @@ pub(crate) fn weight_choices(request: &Request<'_>) -> Vec<WeightChoice> {
     out
 }
 
-pub(crate) fn cache_choices(request: &Request<'_>) -> Vec<CacheFormat> {
+pub(crate) fn cache_choices(request: &Request<'_>, weights: &Weights) -> Vec<CacheFormat> {
     let named: Vec<CacheFormat> = request
         .choices
         .cache
@@ -146,7 +146,7 @@ pub(crate) fn cache_choices(request: &Request<'_>) -> Vec<CacheFormat> {
         .filter_map(|name| CacheFormat::by_name(name))
         .collect();
     if named.is_empty() {
-        vec![CacheFormat::HALF]
+        vec![weights.cache(&request.choices.engine)]
     } else {
         named
     }

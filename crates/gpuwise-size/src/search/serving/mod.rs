@@ -138,7 +138,6 @@ fn judge<'a>(request: &Request<'a>) -> Screening<'a> {
         request.choices.terms,
     );
     let choices = candidates::weight_choices(request);
-    let caches = candidates::cache_choices(request);
     let max_context = context(request);
     let mut feasible = Vec::new();
     let mut failed = Vec::new();
@@ -146,9 +145,9 @@ fn judge<'a>(request: &Request<'a>) -> Screening<'a> {
         let offers = market.offers(&device.gpu.name);
         let layouts = candidates::layouts(request, &device);
         for (choice, weights) in choices.iter().enumerate() {
-            for cache in &caches {
+            for cache in candidates::cache_choices(request, &weights.weights) {
                 let setup = |layout| {
-                    candidates::setup(request, device, layout, weights, *cache, max_context)
+                    candidates::setup(request, device, layout, weights, cache, max_context)
                 };
                 let native = setup(Layout::SINGLE).weights.native;
                 let cast = (native != weights.weights.native).then_some(native);
@@ -158,7 +157,7 @@ fn judge<'a>(request: &Request<'a>) -> Screening<'a> {
                         layout,
                         choice,
                         cast,
-                        cache: *cache,
+                        cache,
                     };
                     match verdict.and_then(|evaluated| {
                         priced(request, evaluated, (&market, &offers), &weights.quality)
