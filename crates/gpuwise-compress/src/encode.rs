@@ -64,7 +64,10 @@ impl Scheme {
         };
         let mut values = Vec::with_capacity(columns * together);
         for some in bytes.chunks(columns * together * stored.bytes()) {
-            let seen = wide(widened, (stored, some, &mut values));
+            let seen = wide(
+                #[inline(always)]
+                || widened((stored, some, &mut values)),
+            );
             rows.power += seen.power;
             if !seen.finite {
                 rows.odd = true;

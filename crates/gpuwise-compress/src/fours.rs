@@ -63,12 +63,18 @@ impl Grouped for Mxfp4 {
 
 /// A row, given the scale of all.
 pub(crate) fn nvfp4(values: &[f32], global: f32, rows: &mut Rows) {
-    wide(row::<Nvfp4>, (values, Nvfp4 { global }, rows));
+    wide(
+        #[inline(always)]
+        || row((values, Nvfp4 { global }, rows)),
+    );
 }
 
 /// A row.
 pub(crate) fn mxfp4(values: &[f32], rows: &mut Rows) {
-    wide(row::<Mxfp4>, (values, Mxfp4, rows));
+    wide(
+        #[inline(always)]
+        || row((values, Mxfp4, rows)),
+    );
 }
 
 #[inline(always)]

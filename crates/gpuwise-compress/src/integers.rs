@@ -1,6 +1,7 @@
 //! Integers of 4 or 8 bits, and several of them in one word.
 
-use crate::wide::{Grid, clipped};
+use crate::wide::{Grid, LANES, Lanes, clipped};
+use pulp::{Simd, WithSimd};
 
 /// Adding it takes what is behind the point from numbers below 2^22.
 const WHOLE: f32 = 12_582_912.0;
@@ -28,6 +29,70 @@ impl Grid for Whole {
     fn near(self, value: f32) -> f32 {
         (clipped(value, self.least, self.most) + WHOLE) - WHOLE
     }
+
+    #[inline(always)]
+    fn losses(self, run: &[f32], over: &Lanes, shift: Option<&Lanes>) -> Lanes {
+        pulp::Arch::new().dispatch(Losses {
+            run,
+            over,
+            shift: shift.unwrap_or(&[0.0; LANES]),
+            whole: self,
+        })
+    }
+}
+
+/// The same as every grid's losses, by registers: of sixteen sums that are carried along the compiler makes pieces.
+struct Losses<'a> {
+    run: &'a [f32],
+    over: &'a Lanes,
+    shift: &'a Lanes,
+    whole: Whole,
+}
+
+impl WithSimd for Losses<'_> {
+    type Output = Lanes;
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) -> Lanes {
+        let (over, shift) = (S::as_simd_f32s(self.over).0, S::as_simd_f32s(self.shift).0);
+        let all = |value| simd.splat_f32s(value);
+        let (lowest, highest) = (all(self.whole.least), all(self.whole.most));
+        let point = all(WHOLE);
+        // Two of each, as an addition waits for the one before it.
+        let mut sums = [[all(0.0); LANES]; 2];
+        let registers = LANES / S::F32_LANES;
+        let add = |sums: &mut [S::f32s; LANES], value: f32| {
+            let value = all(value);
+            for at in 0..registers {
+                let exact = simd.add_f32s(simd.mul_f32s(value, over[at]), shift[at]);
+                let inside = simd.min_f32s(simd.max_f32s(exact, lowest), highest);
+                let near = simd.sub_f32s(simd.add_f32s(inside, point), point);
+                let off = simd.sub_f32s(near, exact);
+                sums[at] = simd.add_f32s(sums[at], simd.mul_f32s(off, off));
+            }
+        };
+        let (pairs, odd_one) = self.run.as_chunks::<2>();
+        for [one, other] in pairs {
+            add(&mut sums[0], *one);
+            add(&mut sums[1], *other);
+        }
+        for one in odd_one {
+            add(&mut sums[0], *one);
+        }
+        let [even, odd] = sums;
+        let mut lost = [0.0; LANES];
+        let all = S::as_mut_simd_f32s(&mut lost).0.iter_mut();
+        for (lost, (even, odd)) in all.zip(even.into_iter().zip(odd)) {
+            *lost = simd.add_f32s(even, odd);
+        }
+        lost
+    }
+}
+
+/// A whole number from 0 to 255, as a byte: the last bits of a number that is 2^23 larger.
+#[inline(always)]
+pub(crate) fn byte(whole: f32) -> u8 {
+    (whole + 8_388_608.0).to_bits() as u8
 }
 
 /// Puts codes of 4 bits two in a byte, the first lower: in words of 32 bits as well, the first lies lowest.
@@ -65,4 +130,35 @@ pub(crate) fn unpacked(words: &[u8], at: usize, bits: u32) -> i32 {
         byte
     };
     i32::from(code) - (1 << (bits - 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Losses, Whole};
+    use crate::wide::{LANES, Lanes};
+    use pulp::{Arch, Scalar, Scalar128b, Scalar256b, Scalar512b, WithSimd};
+
+    #[test]
+    fn losses_are_the_same_by_registers_of_every_width() {
+        let grid = Whole::of(4);
+        let of = |at: u32| (at.wrapping_mul(2_654_435_761) >> 8) as f32 / (1 << 20) as f32 - 8.0;
+        let over: Lanes = std::array::from_fn(|at| 0.8 + at as f32 / 37.0);
+        for (count, zero) in [(1, 0.0), (31, 0.0), (32, 3.0), (128, -5.0)] {
+            let run = (0..count).map(of).collect::<Vec<_>>();
+            let shift = &[zero; LANES];
+            let by = || Losses {
+                run: &run,
+                over: &over,
+                shift,
+                whole: grid,
+            };
+            let bits = |lost: Lanes| lost.map(f32::to_bits);
+            let one = bits(by().with_simd(Scalar));
+            assert!(one.iter().all(|lost| *lost != 0));
+            assert_eq!(bits(by().with_simd(Scalar128b)), one);
+            assert_eq!(bits(by().with_simd(Scalar256b)), one);
+            assert_eq!(bits(by().with_simd(Scalar512b)), one);
+            assert_eq!(bits(Arch::new().dispatch(by())), one);
+        }
+    }
 }

@@ -2,7 +2,7 @@
 
 use crate::{
     Stored,
-    integers::{Whole, pack},
+    integers::{Whole, byte, pack},
     rows::Rows,
     scales::{Found, Tried, refined, search},
     wide::{Grid, LANES, Lanes, ends, least, losses, wide},
@@ -22,7 +22,10 @@ const SHRUNK: [f32; 4] = [1.0, 0.93, 0.86, 0.78];
 
 /// A row.
 pub(crate) fn row(values: &[f32], shape: Shape, stored: Stored, rows: &mut Rows) {
-    wide(groups, (values, shape, stored, rows));
+    wide(
+        #[inline(always)]
+        || groups((values, shape, stored, rows)),
+    );
 }
 
 #[inline(always)]
@@ -58,7 +61,7 @@ fn one(group: &[f32], shape: Shape, stored: Stored, rows: &mut Rows) {
     rows.lost += found.lost;
     stored.put(found.scale, &mut rows.scales);
     // What is packed counts from 0.
-    let code = |whole: f32| (whole - grid.least) as i32 as u8;
+    let code = |whole: f32| byte(whole - grid.least);
     if !shape.symmetric {
         rows.zeros.push(code(zero));
     }

@@ -135,8 +135,14 @@ pub(crate) fn row<F: Byte>(values: &[f32], layout: Layout, format: F, rows: &mut
     let before = rows.codes.len();
     rows.codes.resize(before + values.len(), 0);
     let columns = layout.columns;
-    let found_for =
-        |some: &[f32]| nothing(some).unwrap_or_else(|| wide(scaled::<F>, (some, layout, format)));
+    let found_for = |some: &[f32]| {
+        nothing(some).unwrap_or_else(|| {
+            wide(
+                #[inline(always)]
+                || scaled((some, layout, format)),
+            )
+        })
+    };
     let Strategy::Block(_, width) = layout.strategy else {
         let width = match layout.strategy {
             Strategy::Group(group) => group as usize,
@@ -146,7 +152,10 @@ pub(crate) fn row<F: Byte>(values: &[f32], layout: Layout, format: F, rows: &mut
             let found = found_for(some);
             rows.found(found, layout.whole);
             let to = &mut rows.codes[before + at * width..][..width];
-            wide(codes::<F>, (some, 1.0 / found.scale, format, to));
+            wide(
+                #[inline(always)]
+                || codes((some, 1.0 / found.scale, format, to)),
+            );
         }
         return;
     };
@@ -163,7 +172,10 @@ pub(crate) fn row<F: Byte>(values: &[f32], layout: Layout, format: F, rows: &mut
         let to = rows.codes[before..].chunks_exact_mut(columns);
         for (to, from) in to.zip(block.chunks_exact(right - left)) {
             let to = &mut to[left..right];
-            wide(codes::<F>, (from, 1.0 / found.scale, format, to));
+            wide(
+                #[inline(always)]
+                || codes((from, 1.0 / found.scale, format, to)),
+            );
         }
     }
 }

@@ -45,7 +45,10 @@ impl Scan {
     /// Sees more elements, in their order.
     pub fn see(&mut self, stored: Stored, bytes: &[u8], buffer: &mut Vec<f32>) {
         for some in bytes.chunks(SOME * stored.bytes()) {
-            let largest = wide(widened, (stored, some, &mut *buffer));
+            let largest = wide(
+                #[inline(always)]
+                || widened((stored, some, &mut *buffer)),
+            );
             if largest < INFINITE {
                 self.largest = self.largest.max(f32::from_bits(largest));
             } else {
@@ -93,7 +96,10 @@ impl Scan {
 
     /// The scale for all with the least loss.
     pub(crate) fn scale<G: Grid>(&self, tried: Tried, grid: G) -> f32 {
-        let lost = wide(Self::losses, (self, &tried.over(), grid));
+        let lost = wide(
+            #[inline(always)]
+            || Self::losses((self, &tried.over(), grid)),
+        );
         let lost = tried.in_elements(&lost);
         tried.scales[least(&lost)]
     }

@@ -10,31 +10,35 @@ pub(crate) type Lanes = [f32; LANES];
 /// Sums of 32 bits are carried over to 64 after so many elements.
 const RUN: usize = 512;
 
-/// Runs a loop by the widest instructions of the processor. It is a function that is always inlined, as is what it
-/// calls: a closure would stay outside, with the instructions that every processor has.
+/// Runs a loop by the widest instructions of the processor: a closure that is always inlined, as is what it calls. What
+/// stays a function of its own is compiled for the instructions that every processor has; so is a function that is
+/// passed by its name, as it is called through another.
 #[inline]
-pub(crate) fn wide<A, T>(work: impl FnOnce(A) -> T, of: A) -> T {
-    pulp::Arch::new().dispatch(Wide { work, of })
-}
-
-struct Wide<W, A> {
-    work: W,
-    of: A,
-}
-
-impl<A, T, W: FnOnce(A) -> T> pulp::NullaryFnOnce for Wide<W, A> {
-    type Output = T;
-
-    #[inline(always)]
-    fn call(self) -> T {
-        (self.work)(self.of)
-    }
+pub(crate) fn wide<T>(work: impl FnOnce() -> T) -> T {
+    pulp::Arch::new().dispatch(work)
 }
 
 /// The numbers of a format.
 pub(crate) trait Grid: Copy {
     /// The nearest number, ties to even; what is beyond the largest is the largest.
     fn near(self, value: f32) -> f32;
+
+    /// [`losses`] of a short run.
+    #[inline(always)]
+    fn losses(self, run: &[f32], over: &Lanes, shift: Option<&Lanes>) -> Lanes {
+        let mut lost = [0.0_f32; LANES];
+        for value in run {
+            for lane in 0..LANES {
+                let exact = match shift {
+                    Some(shift) => value * over[lane] + shift[lane],
+                    None => value * over[lane],
+                };
+                let off = self.near(exact) - exact;
+                lost[lane] += off * off;
+            }
+        }
+        lost
+    }
 }
 
 /// As one instruction does it.
@@ -54,17 +58,7 @@ pub(crate) fn losses<G: Grid>(
 ) -> Lanes {
     let mut all = [0.0_f64; LANES];
     for run in values.chunks(RUN) {
-        let mut lost = [0.0_f32; LANES];
-        for value in run {
-            for lane in 0..LANES {
-                let exact = match shift {
-                    Some(shift) => value * over[lane] + shift[lane],
-                    None => value * over[lane],
-                };
-                let off = grid.near(exact) - exact;
-                lost[lane] += off * off;
-            }
-        }
+        let lost = grid.losses(run, over, shift);
         for (all, lost) in all.iter_mut().zip(lost) {
             *all += f64::from(lost);
         }
