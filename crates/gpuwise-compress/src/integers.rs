@@ -58,33 +58,23 @@ impl WithSimd for Losses<'_> {
         let all = |value| simd.splat_f32s(value);
         let (lowest, highest) = (all(self.whole.least), all(self.whole.most));
         let point = all(WHOLE);
-        // Two of each, as an addition waits for the one before it.
-        let mut sums = [[all(0.0); LANES]; 2];
-        let registers = LANES / S::F32_LANES;
-        let add = |sums: &mut [S::f32s; LANES], value: f32| {
-            let value = all(value);
-            for at in 0..registers {
-                let exact = simd.add_f32s(simd.mul_f32s(value, over[at]), shift[at]);
+        let mut sums = [all(0.0); LANES];
+        for value in self.run {
+            let value = all(*value);
+            for (sum, (over, shift)) in sums.iter_mut().zip(over.iter().zip(shift)) {
+                let exact = simd.add_f32s(simd.mul_f32s(value, *over), *shift);
                 let inside = simd.min_f32s(simd.max_f32s(exact, lowest), highest);
                 let near = simd.sub_f32s(simd.add_f32s(inside, point), point);
                 let off = simd.sub_f32s(near, exact);
-                sums[at] = simd.add_f32s(sums[at], simd.mul_f32s(off, off));
+                *sum = simd.add_f32s(*sum, simd.mul_f32s(off, off));
             }
-        };
-        let (pairs, odd_one) = self.run.as_chunks::<2>();
-        for [one, other] in pairs {
-            add(&mut sums[0], *one);
-            add(&mut sums[1], *other);
         }
-        for one in odd_one {
-            add(&mut sums[0], *one);
-        }
-        let [even, odd] = sums;
         let mut lost = [0.0; LANES];
-        let all = S::as_mut_simd_f32s(&mut lost).0.iter_mut();
-        for (lost, (even, odd)) in all.zip(even.into_iter().zip(odd)) {
-            *lost = simd.add_f32s(even, odd);
-        }
+        S::as_mut_simd_f32s(&mut lost)
+            .0
+            .iter_mut()
+            .zip(sums)
+            .for_each(|(to, sum)| *to = sum);
         lost
     }
 }
