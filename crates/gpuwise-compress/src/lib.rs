@@ -30,7 +30,7 @@ mod scheme;
 mod wide;
 
 pub use decode::decode;
-pub use encode::Encoded;
+pub use encode::{Encoded, relative_error};
 pub use number::Stored;
 pub use scan::Scan;
 pub use scheme::{Part, PartKind, Scheme, Strategy, Unfit};

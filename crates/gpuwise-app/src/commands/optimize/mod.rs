@@ -11,6 +11,7 @@ mod matrix;
 mod recipe;
 mod settings;
 mod show;
+mod stay;
 mod stored;
 mod work;
 
@@ -26,6 +27,7 @@ use choose::{Fate, Reason};
 use decompress::Compressed;
 use fused::Fused;
 use gpuwise_compress::Stored;
+use gpuwise_read::workload;
 use serde_json::json;
 use settings::Chosen;
 use std::{collections::BTreeSet, path::PathBuf};
@@ -39,6 +41,8 @@ struct Making {
     scales: Option<String>,
     asymmetric: bool,
     keep: Vec<String>,
+    /// The largest relative error of a layer.
+    max_error: Option<f64>,
     kv: Option<CacheName>,
     report: Option<PathBuf>,
 }
@@ -65,10 +69,15 @@ impl Making {
             scales: make.scales,
             asymmetric: make.asymmetric,
             keep: make.keep,
+            max_error: make.max_error.as_deref().map(max_error).transpose()?,
             kv: make.kv,
             report: make.report,
         })
     }
+}
+
+fn max_error(text: &str) -> anyhow::Result<f64> {
+    workload::share(text).map_err(|error| Problem::new(format!("--max-error: {error}")).into())
 }
 
 pub fn run(context: &Context, flags: &Optimize) -> anyhow::Result<Exit> {
@@ -76,7 +85,7 @@ pub fn run(context: &Context, flags: &Optimize) -> anyhow::Result<Exit> {
         return advise::run(context, &flags.model.display().to_string(), &flags.asked);
     }
     if flags.asked != AdviseFlags::default() {
-        return Err(Problem::new("traffic, SLO, limits and engine without --advise")
+        return Err(Problem::new("traffic, SLO, limits, engine and picture without --advise")
             .hint("what is made depends on none of them: add --advise to hear what each form would need, or leave them out")
             .into());
     }
@@ -94,7 +103,7 @@ fn make(context: &Context, flags: &Making) -> anyhow::Result<Exit> {
     let mut config = config::read(&flags.model)?;
     config::not_quantized(&config, &flags.model)?;
     let shards = checkpoint::shards(&flags.model)?;
-    let fates: Vec<Vec<Fate>> = shards
+    let mut fates: Vec<Vec<Fate>> = shards
         .iter()
         .map(|shard| {
             let each = shard.tensors.iter();
@@ -102,6 +111,13 @@ fn make(context: &Context, flags: &Making) -> anyhow::Result<Exit> {
                 .collect()
         })
         .collect();
+    stay::together(&shards, &mut fates);
+    if let Some(most) = flags.max_error {
+        let doing = |tensor: &str| progress::doing(&format!("error of {tensor}"));
+        stay::exact(&shards, &mut fates, chosen.scheme, most, doing)?;
+        progress::doing("");
+        stay::together(&shards, &mut fates);
+    }
     if fates
         .iter()
         .flatten()
@@ -112,7 +128,11 @@ fn make(context: &Context, flags: &Making) -> anyhow::Result<Exit> {
             flags.model.display(),
             flags.to.name()
         ))
-        .hint("linear layers are matrices called `….weight`, in BF16, F16 or F32")
+        .hint(if flags.max_error.is_some() {
+            "all lose more than --max-error; a finer form or smaller groups lose less"
+        } else {
+            "linear layers are matrices called `….weight`, in BF16, F16 or F32"
+        })
         .into());
     }
     let fused = Fused::new(chosen.scheme, &shards, &fates);

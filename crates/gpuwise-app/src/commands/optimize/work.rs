@@ -94,6 +94,7 @@ impl Work {
             "scales": flags.scales,
             "asymmetric": flags.asymmetric,
             "keep": flags.keep,
+            "max_error": flags.max_error,
             "kv": flags.kv.is_some(),
             "files": files,
         });
