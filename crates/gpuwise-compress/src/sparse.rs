@@ -24,10 +24,10 @@ pub(crate) fn encode(how: SparseAs, stored: Stored, columns: usize, bytes: &[u8]
     let (mut all_codes, mut all_bits) = (vec![0; rows * codes], vec![0; rows * bits]);
     let mut some = Row::default();
     for (at, row) in bytes.chunks_exact(row).enumerate() {
-        let to = To {
-            codes: &mut all_codes[at * codes..][..codes],
-            bits: &mut all_bits[at * bits..][..bits],
-        };
+        let to = (
+            &mut all_codes[at * codes..][..codes],
+            &mut all_bits[at * bits..][..bits],
+        );
         let taken = wide(
             #[inline(always)]
             || match stored.bytes() {
@@ -59,64 +59,67 @@ struct Row {
     removed: Vec<f32>,
 }
 
-/// Where a row goes; there are no bits of one with its zeros.
-struct To<'a> {
-    codes: &'a mut [u8],
-    bits: &'a mut [u8],
-}
-
 struct Taken {
     power: f64,
     lost: f64,
     finite: bool,
 }
 
-/// A row, whose elements have `N` bytes.
+/// A row, whose elements have `N` bytes; there are no bits where it has its zeros.
 #[inline(always)]
-fn taken<const N: usize>(some: &mut Row, stored: Stored, bytes: &[u8], to: To<'_>) -> Taken {
-    stored.widen(bytes, &mut some.values);
-    let all = seen(&some.values);
-    some.removed.resize(some.values.len(), 0.0);
+fn taken<const N: usize>(
+    row: &mut Row,
+    stored: Stored,
+    bytes: &[u8],
+    (codes, bits): (&mut [u8], &mut [u8]),
+) -> Taken {
+    stored.widen(bytes, &mut row.values);
+    let all = seen(&row.values);
+    row.removed.resize(row.values.len(), 0.0);
     let (elements, _) = bytes.as_chunks::<N>();
-    let (codes, _) = to.codes.as_chunks_mut::<N>();
-    let runs = some.values.chunks(LANES).zip(elements.chunks(LANES));
-    let runs = runs.zip(some.removed.chunks_mut(LANES));
-    if to.bits.is_empty() {
-        for (((values, elements), removed), codes) in runs.zip(codes.chunks_mut(LANES)) {
-            let stays = staying(values, removed);
-            for (lane, code) in codes.iter_mut().enumerate() {
-                *code = if stays[lane] { elements[lane] } else { [0; N] };
-            }
+    let (codes, _) = codes.as_chunks_mut::<N>();
+    let (values, last_values) = row.values.as_chunks::<LANES>();
+    let (removed, last_removed) = row.removed.as_chunks_mut::<LANES>();
+    let (elements, last_elements) = elements.as_chunks::<LANES>();
+    let (mut tail, mut last) = ([0.0; LANES], [0.0; LANES]);
+    tail[..last_values.len()].copy_from_slice(last_values);
+    if bits.is_empty() {
+        let (codes, last_codes) = codes.as_chunks_mut::<LANES>();
+        let runs = values.iter().zip(removed).zip(elements.iter().zip(codes));
+        for ((values, removed), (elements, codes)) in runs {
+            zeroed(elements, &staying(values, removed), codes);
         }
+        let stays = staying(&tail, &mut last);
+        zeroed(last_elements, &stays, last_codes);
     } else {
-        let to = codes
-            .chunks_mut(LANES / 2)
-            .zip(to.bits.chunks_mut(LANES / 8));
-        for (((values, elements), removed), (codes, bits)) in runs.zip(to) {
-            let stays = staying(values, removed);
-            let mut all = 0_u32;
-            for lane in 0..LANES {
-                all |= u32::from(stays[lane] && lane < values.len()) << lane;
-            }
-            bits.copy_from_slice(&all.to_le_bytes()[..bits.len()]);
+        let (codes, last_codes) = codes.as_chunks_mut::<{ LANES / 2 }>();
+        let (bits, last_bits) = bits.split_at_mut(values.len() * (LANES / 8));
+        let (bits, _) = bits.as_chunks_mut::<{ LANES / 8 }>();
+        let runs = values.iter().zip(removed).zip(elements.iter().zip(codes));
+        for (((values, removed), (elements, codes)), bits) in runs.zip(bits) {
+            let all = mask(&staying(values, removed));
+            *bits = all.to_le_bytes();
             pairs(elements, all, codes);
         }
+        let there = ((1_u32 << last_elements.len()) - 1) as u16;
+        let all = mask(&staying(&tail, &mut last)) & there;
+        last_bits.copy_from_slice(&all.to_le_bytes()[..last_bits.len()]);
+        pairs(last_elements, all, last_codes);
     }
+    last_removed.copy_from_slice(&last[..last_removed.len()]);
     Taken {
         power: all.power,
-        lost: seen(&some.removed).power,
+        lost: seen(&row.removed).power,
         finite: all.finite,
     }
 }
 
-/// Which of some elements are the two largest of each four; the others are put aside.
+/// Ones for the two largest of each four, 0 for the others, which are put aside.
 #[inline(always)]
-fn staying(values: &[f32], removed: &mut [f32]) -> [bool; LANES] {
-    let mut some = [0.0; LANES];
-    some[..values.len()].copy_from_slice(values);
+fn staying(values: &[f32; LANES], removed: &mut [f32; LANES]) -> [u32; LANES] {
     // As numbers, bits are in the order of sizes.
-    let size = some.map(|value| (value.to_bits() & 0x7fff_ffff) as i32);
-    let mut before = [0_i32; LANES];
+    let size = values.map(|value| (value.to_bits() & 0x7fff_ffff).cast_signed());
+    let mut before = [0_u32; LANES];
     for step in 1..GROUP {
         for lane in 0..LANES {
             let at = lane % GROUP;
@@ -124,20 +127,39 @@ fn staying(values: &[f32], removed: &mut [f32]) -> [bool; LANES] {
             // Of two that are equal the first goes before.
             let first = i32::from(other < at);
             let more = size[lane - at + other].wrapping_add(first) > size[lane];
-            before[lane] += i32::from(more);
+            before[lane] += u32::from(more);
         }
     }
-    let stays = before.map(|before| before < LEFT as i32);
+    let stays = before.map(|before| if before < LEFT as u32 { u32::MAX } else { 0 });
     for lane in 0..LANES {
-        some[lane] = if stays[lane] { 0.0 } else { some[lane] };
+        removed[lane] = f32::from_bits(values[lane].to_bits() & !stays[lane]);
     }
-    removed.copy_from_slice(&some[..removed.len()]);
     stays
+}
+
+/// A bit for each.
+#[inline(always)]
+fn mask(stays: &[u32; LANES]) -> u16 {
+    let mut all = 0;
+    for (lane, stays) in stays.iter().enumerate() {
+        all |= (stays & 1) << lane;
+    }
+    all as u16
+}
+
+#[inline(always)]
+fn zeroed<const N: usize>(elements: &[[u8; N]], stays: &[u32; LANES], codes: &mut [[u8; N]]) {
+    for ((element, code), stays) in elements.iter().zip(codes).zip(stays) {
+        let mut word = [0; 4];
+        word[..N].copy_from_slice(element);
+        let word = u32::from_le_bytes(word) & stays;
+        code.copy_from_slice(&word.to_le_bytes()[..N]);
+    }
 }
 
 /// The two of each four whose bits are set.
 #[inline(always)]
-fn pairs<const N: usize>(elements: &[[u8; N]], bits: u32, codes: &mut [[u8; N]]) {
+fn pairs<const N: usize>(elements: &[[u8; N]], bits: u16, codes: &mut [[u8; N]]) {
     let (groups, _) = elements.as_chunks::<GROUP>();
     let (pairs, _) = codes.as_chunks_mut::<LEFT>();
     for (at, (group, pair)) in groups.iter().zip(pairs).enumerate() {

@@ -18,7 +18,7 @@ use super::{Context, Exit};
 use crate::{
     error::Problem,
     progress,
-    settings::{AdviseFlags, CacheName, Form, Optimize},
+    settings::{AdviseFlags, CacheName, Form, Optimize, SparseName},
     write::Pending,
 };
 use checkpoint::Shard;
@@ -28,6 +28,7 @@ use fused::Fused;
 use gpuwise_compress::Stored;
 use serde_json::json;
 use settings::Chosen;
+use show::Lost;
 use std::{collections::BTreeSet, path::PathBuf};
 use work::Work;
 
@@ -38,6 +39,7 @@ struct Making {
     output: PathBuf,
     scales: Option<String>,
     asymmetric: bool,
+    sparse_as: Option<SparseName>,
     keep: Vec<String>,
     kv: Option<CacheName>,
     report: Option<PathBuf>,
@@ -64,6 +66,7 @@ impl Making {
             })?,
             scales: make.scales,
             asymmetric: make.asymmetric,
+            sparse_as: make.sparse_as,
             keep: make.keep,
             kv: make.kv,
             report: make.report,
@@ -126,12 +129,20 @@ fn make(context: &Context, flags: &Making) -> anyhow::Result<Exit> {
         done.extend(work.file(shard, fates, (chosen.scheme, &fused), doing)?);
     }
     progress::doing("");
-    config["quantization_config"] = config::quantization(&chosen, &kept(&shards, &fates), flags.kv);
-    work.finish(flags, &config, &shards, &done)?;
-    if let Some(file) = report {
-        file.finish(&show::tensors(&done).to_csv())?;
+    let kept = kept(&shards, &fates);
+    if let Some(said) = config::quantization(chosen.scheme, &kept, flags.kv, &done) {
+        config["quantization_config"] = said;
     }
-    context.table(&show::table(&done, &flags.output.display().to_string()))?;
+    work.finish(flags, &config, &shards, &done)?;
+    let lost = Lost::by(chosen.scheme);
+    if let Some(file) = report {
+        file.finish(&show::tensors(&done, lost).to_csv())?;
+    }
+    context.table(&show::table(
+        &done,
+        lost,
+        &flags.output.display().to_string(),
+    ))?;
     Ok(Exit::Yes)
 }
 
