@@ -12,7 +12,7 @@ pub struct Optimize {
     #[command(flatten)]
     pub make: MakeFlags,
     /// Write the script that makes the form with calibration data, on a GPU
-    #[arg(long, value_enum, value_name = "NAME", conflicts_with_all = ["kv", "report"])]
+    #[arg(long, value_enum, value_name = "NAME", conflicts_with_all = ["kv", "report", "sparse_as"])]
     pub recipe: Option<RecipeName>,
     /// Say what each form would need, cost and lose under a traffic and an SLO
     #[arg(long, conflicts_with_all = ["to", "output", "recipe", "scales", "asymmetric", "sparse_as", "keep", "kv", "report"])]

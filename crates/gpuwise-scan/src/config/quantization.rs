@@ -344,12 +344,6 @@ fn exclude(quantization: &mut Quantization, config: Fields<'_>) -> Result<(), Co
     let mut kept = Roles::NONE;
     let inner = config.object("quantization")?;
     let sparsity = config.object("sparsity_config")?;
-    let within = |object: Option<Fields<'_>>, list| {
-        object
-            .map(|inner| inner.texts(list))
-            .transpose()
-            .map(Option::flatten)
-    };
     for list in [
         "modules_to_not_convert",
         "ignore",
@@ -375,6 +369,17 @@ fn exclude(quantization: &mut Quantization, config: Fields<'_>) -> Result<(), Co
         assignment.roles = assignment.roles.without(kept);
     }
     Ok(())
+}
+
+/// A list of an object that may not be there.
+fn within<'a>(
+    object: Option<Fields<'a>>,
+    list: &'static str,
+) -> Result<Option<Vec<&'a str>>, ConfigError> {
+    match object {
+        Some(object) => object.texts(list),
+        None => Ok(None),
+    }
 }
 
 /// The roles that a module name or pattern means.

@@ -33,7 +33,7 @@ fn bf16(count: usize, seed: u32) -> Vec<u8> {
 }
 
 /// Writes a checkpoint; `change` sees the bytes of each tensor.
-fn checkpoint(place: &Place, name: &str, change: impl Fn(&str, &mut Vec<u8>)) {
+pub(crate) fn checkpoint(place: &Place, name: &str, change: impl Fn(&str, &mut Vec<u8>)) {
     let (mut header, mut data) = (serde_json::Map::new(), Vec::new());
     for (seed, (tensor, [rows, columns])) in (1..).zip(LAYERS) {
         let mut bytes = bf16(rows * columns, seed);
@@ -59,7 +59,7 @@ fn checkpoint(place: &Place, name: &str, change: impl Fn(&str, &mut Vec<u8>)) {
     place.write(&format!("{name}/tokenizer.json"), "{}");
 }
 
-fn header(place: &Place, directory: &str) -> Value {
+pub(crate) fn header(place: &Place, directory: &str) -> Value {
     let file = fs::read(place.path(&format!("{directory}/model.safetensors"))).expect("a file");
     let length = u64::from_le_bytes(file[..8].try_into().expect("eight bytes")) as usize;
     serde_json::from_slice(&file[8..8 + length]).expect("JSON")
