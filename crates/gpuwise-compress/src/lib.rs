@@ -31,7 +31,7 @@ mod sparse;
 mod wide;
 
 pub use decode::decode;
-pub use encode::Encoded;
+pub use encode::{Encoded, relative_error};
 pub use number::Stored;
 pub use scan::Scan;
 pub use scheme::{Part, PartKind, Scheme, SparseAs, Strategy, Unfit};

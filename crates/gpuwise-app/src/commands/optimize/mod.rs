@@ -11,6 +11,7 @@ mod matrix;
 mod recipe;
 mod settings;
 mod show;
+mod stay;
 mod stored;
 mod work;
 
@@ -26,6 +27,7 @@ use choose::{Fate, Reason};
 use decompress::Compressed;
 use fused::Fused;
 use gpuwise_compress::Stored;
+use gpuwise_read::workload;
 use serde_json::json;
 use settings::Chosen;
 use show::Lost;
@@ -41,6 +43,8 @@ struct Making {
     asymmetric: bool,
     sparse_as: Option<SparseName>,
     keep: Vec<String>,
+    /// The largest relative error of a layer.
+    max_error: Option<f64>,
     kv: Option<CacheName>,
     report: Option<PathBuf>,
 }
@@ -68,10 +72,15 @@ impl Making {
             asymmetric: make.asymmetric,
             sparse_as: make.sparse_as,
             keep: make.keep,
+            max_error: make.max_error.as_deref().map(max_error).transpose()?,
             kv: make.kv,
             report: make.report,
         })
     }
+}
+
+fn max_error(text: &str) -> anyhow::Result<f64> {
+    workload::share(text).map_err(|error| Problem::new(format!("--max-error: {error}")).into())
 }
 
 pub fn run(context: &Context, flags: &Optimize) -> anyhow::Result<Exit> {
@@ -79,7 +88,7 @@ pub fn run(context: &Context, flags: &Optimize) -> anyhow::Result<Exit> {
         return advise::run(context, &flags.model.display().to_string(), &flags.asked);
     }
     if flags.asked != AdviseFlags::default() {
-        return Err(Problem::new("traffic, SLO, limits and engine without --advise")
+        return Err(Problem::new("traffic, SLO, limits, engine and picture without --advise")
             .hint("what is made depends on none of them: add --advise to hear what each form would need, or leave them out")
             .into());
     }
@@ -97,7 +106,7 @@ fn make(context: &Context, flags: &Making) -> anyhow::Result<Exit> {
     let mut config = config::read(&flags.model)?;
     config::not_quantized(&config, &flags.model)?;
     let shards = checkpoint::shards(&flags.model)?;
-    let fates: Vec<Vec<Fate>> = shards
+    let mut fates: Vec<Vec<Fate>> = shards
         .iter()
         .map(|shard| {
             let each = shard.tensors.iter();
@@ -105,6 +114,13 @@ fn make(context: &Context, flags: &Making) -> anyhow::Result<Exit> {
                 .collect()
         })
         .collect();
+    stay::together(&shards, &mut fates);
+    if let Some(most) = flags.max_error {
+        let doing = |tensor: &str| progress::doing(&format!("error of {tensor}"));
+        stay::exact(&shards, &mut fates, chosen.scheme, most, doing)?;
+        progress::doing("");
+        stay::together(&shards, &mut fates);
+    }
     if fates
         .iter()
         .flatten()
@@ -115,7 +131,11 @@ fn make(context: &Context, flags: &Making) -> anyhow::Result<Exit> {
             flags.model.display(),
             flags.to.name()
         ))
-        .hint("linear layers are matrices called `….weight`, in BF16, F16 or F32")
+        .hint(if flags.max_error.is_some() {
+            "all lose more than --max-error; a finer form or smaller groups lose less"
+        } else {
+            "linear layers are matrices called `….weight`, in BF16, F16 or F32"
+        })
         .into());
     }
     let fused = Fused::new(chosen.scheme, &shards, &fates);

@@ -28,6 +28,8 @@ pub(super) fn plain(flags: &Making) -> anyhow::Result<Option<Stored>> {
         "--sparse-as"
     } else if !flags.keep.is_empty() {
         "--keep"
+    } else if flags.max_error.is_some() {
+        "--max-error"
     } else if flags.kv.is_some() {
         "--kv"
     } else if flags.report.is_some() {
@@ -125,13 +127,20 @@ impl Chosen {
 }
 
 fn two_four(flags: &Making) -> anyhow::Result<Scheme> {
-    let extra = match (&flags.scales, flags.kv) {
-        (Some(_), _) => Some(("--scales", "what is left keeps its numbers: leave it out")),
-        (None, Some(_)) => Some((
+    let extra = if flags.scales.is_some() {
+        Some(("--scales", "what is left keeps its numbers: leave it out"))
+    } else if flags.kv.is_some() {
+        Some((
             "--kv",
             "it is said where weights are quantized, and these are not: ask the engine for it as it starts",
-        )),
-        (None, None) => None,
+        ))
+    } else if flags.max_error.is_some() {
+        Some((
+            "--max-error",
+            "what goes is told as a share of squares: name layers that stay with --keep",
+        ))
+    } else {
+        None
     };
     match extra {
         Some((flag, hint)) => {

@@ -1,7 +1,7 @@
 //! What became of a checkpoint.
 
 use super::convert::Done;
-use gpuwise_compress::Scheme;
+use gpuwise_compress::{Scheme, relative_error};
 use gpuwise_units::Bytes;
 use gpuwise_view::table::{Cell, Column, Table};
 use std::collections::BTreeMap;
@@ -33,9 +33,8 @@ impl Lost {
     /// Of sums of squares: what was lost, and what there was.
     fn of(self, lost: f64, power: f64) -> f64 {
         match self {
-            _ if power == 0.0 => 0.0,
-            Self::Error => (lost / power).sqrt(),
-            Self::Removed => lost / power,
+            Self::Error => relative_error(lost, power),
+            Self::Removed => relative_error(lost, power).powi(2),
         }
     }
 

@@ -96,6 +96,7 @@ impl Work {
             "asymmetric": flags.asymmetric,
             "bitmask": flags.sparse_as == Some(SparseName::Bitmask),
             "keep": flags.keep,
+            "max_error": flags.max_error,
             "kv": flags.kv.is_some(),
             "files": files,
         });
