@@ -42,7 +42,7 @@ impl<'a> Compressed<'a> {
         let mut layers: BTreeMap<&str, Parts<'_>> = BTreeMap::new();
         for (file, shard) in shards.iter().enumerate() {
             for tensor in &shard.tensors {
-                if let Some((layer, kind)) = stored::part(&tensor.name) {
+                if let Some((layer, kind)) = stored::part(scheme, &tensor.name) {
                     layers
                         .entry(layer)
                         .or_default()
@@ -78,7 +78,7 @@ impl<'a> Compressed<'a> {
         let mut entries = Vec::new();
         let mut kept = Vec::new();
         for tensor in &shard.tensors {
-            let of = stored::part(&tensor.name);
+            let of = stored::part(self.scheme, &tensor.name);
             let of = of.and_then(|(layer, kind)| Some((self.layers.get_key_value(layer)?, kind)));
             match of {
                 Some((

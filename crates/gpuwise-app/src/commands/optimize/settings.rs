@@ -108,22 +108,29 @@ impl Chosen {
             Form::Mxfp4 => Scheme::Mxfp4,
             Form::TwoFour => two_four(flags)?,
         };
-        if flags.sparse_as.is_some() && flags.to != Form::TwoFour {
-            return Err(
-                Problem::new(format!("--sparse-as with --to {}", flags.to.name()))
-                    .hint("2:4 has zeros, and no other form; leave it out")
-                    .into(),
-            );
-        }
-        if flags.asymmetric && !matches!(scheme, Scheme::Packed { .. }) {
-            return Err(
-                Problem::new(format!("--asymmetric with --to {}", flags.to.name()))
-                    .hint("int4 and int8-w8a16 have zero points; leave it out")
-                    .into(),
-            );
-        }
+        misplaced(flags, scheme)?;
         Ok(Self { scheme })
     }
+}
+
+/// Refuses what another form has.
+fn misplaced(flags: &Making, scheme: Scheme) -> anyhow::Result<()> {
+    let packed = matches!(scheme, Scheme::Packed { .. });
+    let (flag, hint) = if flags.asymmetric && !packed {
+        (
+            "--asymmetric",
+            "int4 and int8-w8a16 have zero points; leave it out",
+        )
+    } else if flags.sparse_as.is_some() && flags.to != Form::TwoFour {
+        (
+            "--sparse-as",
+            "2:4 has zeros, and no other form; leave it out",
+        )
+    } else {
+        return Ok(());
+    };
+    let what = format!("{flag} with --to {}", flags.to.name());
+    Err(Problem::new(what).hint(hint).into())
 }
 
 fn two_four(flags: &Making) -> anyhow::Result<Scheme> {

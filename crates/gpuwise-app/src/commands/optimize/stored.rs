@@ -78,23 +78,25 @@ fn of(format: &str, weights: &Value) -> Option<Scheme> {
     }
 }
 
-/// The layer of a tensor and which part of its weight that is, where it may be one.
-pub(super) fn part(tensor: &str) -> Option<(&str, PartKind)> {
+/// The layer of a tensor and which part of its weight that is, where it may be one in this scheme.
+pub(super) fn part(scheme: Scheme, tensor: &str) -> Option<(&str, PartKind)> {
     use PartKind as Kind;
-    let kinds = [
+    const SCALED: [Kind; 6] = [
         Kind::Weight,
         Kind::Packed,
         Kind::Scale,
         Kind::GlobalScale,
         Kind::ZeroPoint,
         Kind::Shape,
-        Kind::Compressed,
-        Kind::Bitmask,
-        Kind::SparseShape,
     ];
-    kinds.into_iter().find_map(|kind| {
+    const SPARSE: [Kind; 3] = [Kind::Compressed, Kind::Bitmask, Kind::SparseShape];
+    let kinds = match scheme {
+        Scheme::TwoFour(_) => SPARSE.as_slice(),
+        _ => SCALED.as_slice(),
+    };
+    kinds.iter().find_map(|kind| {
         let layer = tensor.strip_suffix(kind.suffix())?.strip_suffix('.')?;
-        Some((layer, kind))
+        Some((layer, *kind))
     })
 }
 
