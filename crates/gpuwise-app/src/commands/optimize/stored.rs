@@ -106,14 +106,15 @@ pub(super) fn shape(scheme: Scheme, codes: &Place, stated: Option<[u64; 2]>) -> 
         return None;
     };
     match scheme {
-        Scheme::Fp8(_) | Scheme::Int8(_) => Some((rows, across)),
+        Scheme::Fp8(_) | Scheme::Int8(_) | Scheme::TwoFour(SparseAs::Dense) => {
+            Some((rows, across))
+        }
         Scheme::Nvfp4 | Scheme::Mxfp4 => Some((rows, across.checked_mul(2)?)),
         Scheme::Packed { bits, .. } => {
             let [stated_rows, columns] = stated?;
             let words = columns.checked_mul(u64::from(bits))?.div_ceil(32);
             ((stated_rows, words) == (rows, across)).then_some((rows, columns))
         }
-        Scheme::TwoFour(SparseAs::Dense) => Some((rows, across)),
         Scheme::TwoFour(SparseAs::Bitmask) => {
             let columns = across.checked_mul(2)?;
             (stated? == [rows, columns]).then_some((rows, columns))
