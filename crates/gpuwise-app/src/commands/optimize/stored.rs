@@ -106,9 +106,7 @@ pub(super) fn shape(scheme: Scheme, codes: &Place, stated: Option<[u64; 2]>) -> 
         return None;
     };
     match scheme {
-        Scheme::Fp8(_) | Scheme::Int8(_) | Scheme::TwoFour(SparseAs::Dense) => {
-            Some((rows, across))
-        }
+        Scheme::Fp8(_) | Scheme::Int8(_) | Scheme::TwoFour(SparseAs::Dense) => Some((rows, across)),
         Scheme::Nvfp4 | Scheme::Mxfp4 => Some((rows, across.checked_mul(2)?)),
         Scheme::Packed { bits, .. } => {
             let [stated_rows, columns] = stated?;
