@@ -8,7 +8,9 @@ by safetensors, compressed-tensors and transformers, on a CPU:
  3. on text that was held back, perplexity, divergence from the original and the first token that is chosen stay
     within bounds: of the weights alone, and of what transformers computes with activations as the form has them;
  4. `gpuwise plan` says of the written directory what it said would come;
- 5. input that is bad in one way or another ends as it should (`optimize_bad.py`).
+ 5. two of each four weights are what a release of compressed-tensors that has this form reads, and no worse than
+    what it leaves (`optimize_sparse.py`);
+ 6. input that is bad in one way or another ends as it should (`optimize_bad.py`).
 """
 import json
 import os
@@ -204,6 +206,32 @@ def check_plan(binary, form, written, model):
     hold(abs(there[2] / expected[2] - 1) < 1e-3, "%s: TPOT %g is planned, %g with what is there" % (form.name, expected[2], there[2]))
 
 
+def check_sparse(binary, model, folder, original, text, was):
+    """With zeros and with a bitmask, read by a library that has this form where `GPUWISE_SPARSE` names one."""
+    dense, bits, back = (folder / name for name in ("sparse", "sparse-bits", "sparse-back"))
+    gpuwise(binary, "optimize", model, "--to", "2:4", "-o", dense)
+    gpuwise(binary, "optimize", model, "--to", "2:4", "--sparse-as", "bitmask", "-o", bits)
+    gpuwise(binary, "optimize", bits, "--to", "bf16", "-o", back)
+    ours, again = tensors(dense), tensors(back)
+    hold(set(ours) == set(again) == set(original), "2:4: names come back")
+    for name, one in ours.items():
+        hold(same(one, again[name]), "2:4: %s of the bitmask is that with zeros" % name)
+    out = folder / "sparse.safetensors"
+    script = pathlib.Path(__file__).with_name("optimize_sparse.py")
+    subprocess.run([sys.executable, script, model, bits, out], check=True,
+                   env={**os.environ, "PYTHONPATH": os.environ["GPUWISE_SPARSE"]})
+    theirs = load_file(out)
+    chosen = {name.split(":", 1)[1]: one for name, one in theirs.items() if name.startswith("chosen:")}
+    hold(len(chosen) == 21, "2:4: %d of 21 linear layers are sparse" % len(chosen))
+    for name, one in ours.items():
+        hold(same(one, theirs[name]), "2:4: %s is as compressed-tensors has it" % name)
+    for name, one in chosen.items():
+        left, expected = (some.double().square().sum().item() for some in (ours[name], one))
+        hold(abs(left / expected - 1) < 1e-12, "2:4: of %s %g is left, by compressed-tensors %g" % (name, left, expected))
+    logs = text.of(AutoModelForCausalLM.from_pretrained(dense, dtype=F32))
+    print("%-24s %-8s perplexity %+.1f %%, without fine-tuning" % ("2:4", "weights", (text.perplexity(logs) / text.perplexity(was) - 1) * 100), flush=True)
+
+
 def main():
     binary = str(pathlib.Path(sys.argv[1]).resolve())
     torch.set_num_threads(2)
@@ -238,6 +266,7 @@ def main():
             if form.plan:
                 check_plan(binary, form, written, model)
         print("forms: %.0f s" % (time.monotonic() - started), flush=True)
+        check_sparse(binary, model, folder, original, text, was)
         optimize_bad.check(binary, model, folder / "bad", hold)
     print("%d forms in %.0f s, %d failures" % (len(FORMS), time.monotonic() - started, len(failures)))
     sys.exit(bool(failures))

@@ -12,7 +12,7 @@
     reason = "a program, which has files, threads and a clock"
 )]
 
-use gpuwise_compress::{Encoded, PartKind, Scan, Scheme, Stored, Strategy, decode};
+use gpuwise_compress::{Encoded, PartKind, Scan, Scheme, SparseAs, Stored, Strategy, decode};
 use std::{
     collections::BTreeMap,
     error::Error,
@@ -41,6 +41,8 @@ fn scheme(name: &str) -> Option<Scheme> {
         "int8-channel" => Some(Scheme::Int8(Strategy::Channel)),
         "nvfp4" => Some(Scheme::Nvfp4),
         "mxfp4" => Some(Scheme::Mxfp4),
+        "2:4-dense" => Some(Scheme::TwoFour(SparseAs::Dense)),
+        "2:4-bitmask" => Some(Scheme::TwoFour(SparseAs::Bitmask)),
         other => match other.split_once("-asym-g") {
             Some(("int4", group)) => packed(group, false),
             _ => packed(other.strip_prefix("int4-sym-g")?, true),

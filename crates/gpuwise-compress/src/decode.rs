@@ -1,6 +1,6 @@
 //! Parts to numbers again, as engines read them.
 
-use crate::{PartKind, Scheme, Stored, Strategy, float4, float8, integers::unpacked};
+use crate::{PartKind, Scheme, Stored, Strategy, float4, float8, integers::unpacked, sparse};
 use std::collections::BTreeMap;
 
 /// The elements of a matrix, row by row, of all of its parts; `None` where a part is missing or of another size. Scales
@@ -18,6 +18,9 @@ pub fn decode(
         }
     }
     let columns = usize::try_from(columns).ok()?;
+    if let Scheme::TwoFour(how) = scheme {
+        return sparse::decode(how, stored, (usize::try_from(rows).ok()?, columns), parts);
+    }
     let count = usize::try_from(rows).ok()?.checked_mul(columns)?;
     let scales = scales(scheme, stored, parts)?;
     let scale_of = |at: usize| {
@@ -57,6 +60,8 @@ pub fn decode(
                 stored.round((whole - zero) as f32 * scale)
             }
             Scheme::Nvfp4 | Scheme::Mxfp4 => float4::value(nibble(at)) * scale,
+            // They were read above.
+            Scheme::TwoFour(_) => 0.0,
         }
     };
     Some((0..count).map(value).collect())
@@ -92,6 +97,7 @@ fn scales(scheme: Scheme, stored: Stored, parts: &BTreeMap<PartKind, Vec<u8>>) -
                     .map(|code| f32::from_bits(u32::from(*code) << 23)),
             );
         }
+        Scheme::TwoFour(_) => return None,
     }
     Some(scales)
 }

@@ -1,13 +1,14 @@
 //! Rows to parts.
 
 use crate::{
-    PartKind, Scan, Scheme, Stored, Strategy, float4,
+    PartKind, Scan, Scheme, SparseAs, Stored, Strategy, float4,
     float8::E4m3,
     fours,
     integers::Whole,
     packed::{self, Shape},
     rows::{self, Layout, Rows},
     scales::Tried,
+    sparse,
     wide::{Seen, seen, wide},
 };
 use std::collections::BTreeMap;
@@ -56,6 +57,9 @@ impl Scheme {
     /// matrix where [`Self::asks_all`]. Rows that are not finite are told of by [`Encoded::odd`].
     pub fn encode(self, stored: Stored, columns: u64, bytes: &[u8], scan: &Scan) -> Encoded {
         let columns = usize::try_from(columns).unwrap_or(usize::MAX);
+        if let Self::TwoFour(how) = self {
+            return sparse::encode(how, stored, columns, bytes);
+        }
         let count = bytes.len() / (columns * stored.bytes()).max(1);
         let mut rows = Rows::of(self, count * columns);
         let layout = Layout {
@@ -94,6 +98,8 @@ impl Scheme {
                 }
                 Self::Nvfp4 => fours::nvfp4(&values, float4::global(scan.largest), &mut rows),
                 Self::Mxfp4 => fours::mxfp4(&values, &mut rows),
+                // Above.
+                Self::TwoFour(_) => {}
             }
         }
         rows.encoded(self, count)
@@ -135,6 +141,9 @@ impl Scheme {
             Self::Nvfp4 => {
                 let global = float4::global(scan.largest).to_le_bytes().to_vec();
                 parts.insert(PartKind::GlobalScale, global);
+            }
+            Self::TwoFour(SparseAs::Bitmask) => {
+                parts.insert(PartKind::SparseShape, sparse::shape(rows, columns));
             }
             _ => {}
         }

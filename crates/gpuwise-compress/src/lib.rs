@@ -1,5 +1,5 @@
-//! Weights in fewer bits, without data: what is stored of a matrix in FP8, INT8, INT4, NVFP4 or MXFP4, its scales, and
-//! how far that is from what it was.
+//! Weights in fewer bits, without data: what is stored of a matrix in FP8, INT8, INT4, NVFP4 or MXFP4, its scales, or of
+//! two in each four of its elements, and how far that is from what it was.
 //!
 //! A matrix comes as rows of bytes, some at a time: [`Scan`] sees all of it once, as far as a [`Scheme`] asks for that,
 //! then [`Scheme::encode`] makes the parts of each run of rows. Parts are named and laid out as `compressed-tensors`
@@ -27,10 +27,11 @@ mod rows;
 mod scales;
 mod scan;
 mod scheme;
+mod sparse;
 mod wide;
 
 pub use decode::decode;
 pub use encode::{Encoded, relative_error};
 pub use number::Stored;
 pub use scan::Scan;
-pub use scheme::{Part, PartKind, Scheme, Strategy, Unfit};
+pub use scheme::{Part, PartKind, Scheme, SparseAs, Strategy, Unfit};

@@ -1,6 +1,6 @@
 //! What a matrix becomes: formats, over how much of it a scale reaches, and which parts are stored.
 
-use crate::Stored;
+use crate::{Stored, sparse};
 
 /// How far one scale reaches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,6 +13,15 @@ pub enum Strategy {
     Group(u32),
     /// So many rows by so many columns; blocks at the edges may be smaller.
     Block(u32, u32),
+}
+
+/// How a matrix is stored of which half the elements are zeros.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SparseAs {
+    /// With its zeros, as any matrix.
+    Dense,
+    /// Without them, and with a bit for each element that says whether it is there.
+    Bitmask,
 }
 
 /// A format of weights.
@@ -33,6 +42,8 @@ pub enum Scheme {
     Nvfp4,
     /// E2M1 in groups of 32 with powers of two as scales. OCP Microscaling Formats 1.0.
     Mxfp4,
+    /// Two of each four elements of a row, in the numbers that they had.
+    TwoFour(SparseAs),
 }
 
 /// Which of a matrix's tensors.
@@ -44,6 +55,11 @@ pub enum PartKind {
     GlobalScale,
     ZeroPoint,
     Shape,
+    /// Elements that are no zeros, where [`PartKind::Bitmask`] says where they are.
+    Compressed,
+    Bitmask,
+    /// Rows and columns, beside a bitmask.
+    SparseShape,
 }
 
 impl PartKind {
@@ -56,6 +72,9 @@ impl PartKind {
             Self::GlobalScale => "weight_global_scale",
             Self::ZeroPoint => "weight_zero_point",
             Self::Shape => "weight_shape",
+            Self::Compressed => "compressed",
+            Self::Bitmask => "bitmask",
+            Self::SparseShape => "shape",
         }
     }
 }
@@ -92,7 +111,7 @@ pub enum Unfit {
 }
 
 impl Scheme {
-    /// The group within a row, where scales reach no further.
+    /// The group within a row, where scales, or choices of what stays, reach no further.
     pub(crate) fn group(self) -> Option<u32> {
         match self {
             Self::Fp8(Strategy::Group(group))
@@ -103,6 +122,7 @@ impl Scheme {
             } => Some(group),
             Self::Nvfp4 => Some(16),
             Self::Mxfp4 => Some(32),
+            Self::TwoFour(_) => Some(sparse::GROUP as u32),
             _ => None,
         }
     }
@@ -112,6 +132,7 @@ impl Scheme {
             Self::Fp8(strategy) | Self::Int8(strategy) | Self::Packed { strategy, .. } => strategy,
             Self::Nvfp4 => Strategy::Group(16),
             Self::Mxfp4 => Strategy::Group(32),
+            Self::TwoFour(_) => Strategy::Group(sparse::GROUP as u32),
         }
     }
 
@@ -204,6 +225,12 @@ impl Scheme {
             Self::Mxfp4 => vec![
                 part(PartKind::Packed, "U8", &[rows, columns / 2]),
                 part(PartKind::Scale, "U8", &scales),
+            ],
+            Self::TwoFour(SparseAs::Dense) => vec![part(PartKind::Weight, stored.name(), &own)],
+            Self::TwoFour(SparseAs::Bitmask) => vec![
+                part(PartKind::Compressed, stored.name(), &[rows, columns / 2]),
+                part(PartKind::Bitmask, "U8", &[rows, columns.div_ceil(8)]),
+                part(PartKind::SparseShape, "I64", &[2, 1]),
             ],
         })
     }

@@ -55,6 +55,8 @@ formats! {
     MXFP4 = "mxfp4", 32, 17, 0;
     /// OCP MXFP8: groups of 32 with an 8-bit exponent.
     MXFP8 = "mxfp8", 32, 33, 0;
+    /// Two of each four 16-bit elements, and a bit for each element (`sparse-24-bitmask`).
+    SPARSE_2_4 = "2:4", 8, 9, 0;
     /// NF4 with double quantization: 4.127 bits.
     NF4 = "nf4", 16384, 8452, 0;
     Q4_0 = "q4_0", 32, 18, 0;

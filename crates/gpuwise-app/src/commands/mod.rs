@@ -115,7 +115,8 @@ pub enum Command {
     ///
     /// Reads safetensors and writes them as compressed-tensors, which vLLM and SGLang load: FP8, INT8, INT4, NVFP4 or
     /// MXFP4, file by file, some rows at a time. Scales are searched for the least error; embeddings, head and
-    /// routers stay as they are. What was interrupted goes on where it was.
+    /// routers stay as they are. What was interrupted goes on where it was. `2:4` leaves the two largest of each four
+    /// weights along the input, with zeros or with a bitmask in place of the others.
     ///
     /// Exit code 0: it is written. 2: the input is wrong, or nothing could be written.
     Optimize(Box<Optimize>),

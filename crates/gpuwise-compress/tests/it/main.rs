@@ -1,6 +1,8 @@
 //! What is read again, for every scheme.
 #![allow(clippy::float_cmp, reason = "codes are exact")]
 
+mod sparse;
+
 use gpuwise_compress::{Encoded, PartKind, Scan, Scheme, Stored, Strategy, decode};
 use proptest::prelude::*;
 use std::collections::BTreeMap;

@@ -46,6 +46,16 @@ const SCALES: [&str; 30] = [
     "_input_scale",
 ];
 
+/// Endings of a weight without its zeros, what stands beside each, and what it is.
+const SPARSE: [(&str, &str, Kind); 3] = [
+    (SPARSE_WEIGHT, ".bitmask", Kind::Weight),
+    (".bitmask", SPARSE_WEIGHT, Kind::Scale),
+    (".shape", SPARSE_WEIGHT, Kind::Scale),
+];
+
+/// The elements that are left.
+pub(super) const SPARSE_WEIGHT: &str = ".compressed";
+
 /// Endings of a weight; the longest first.
 const WEIGHTS: [&str; 6] = [
     ".weight_packed",
@@ -79,6 +89,14 @@ pub(super) fn split(name: &str, exists: impl Fn(&str) -> bool) -> (&str, Kind) {
             && (exists(&format!("{module}.weight")) || exists(module))
         {
             return (module, Kind::Scale);
+        }
+    }
+    // Common words, which mean this only beside one another.
+    for (ending, beside, kind) in SPARSE {
+        if let Some(module) = name.strip_suffix(ending)
+            && exists(&format!("{module}{beside}"))
+        {
+            return (module, kind);
         }
     }
     for ending in WEIGHTS {

@@ -2,7 +2,7 @@
 
 use super::{
     StoredTensor,
-    module::{Kind, Names},
+    module::{Kind, Names, SPARSE_WEIGHT},
 };
 use gpuwise_domain::{model::Architecture, precision::WeightFormat};
 
@@ -91,6 +91,15 @@ pub(super) fn weight(tensor: &StoredTensor, names: &Names<'_>) -> Option<Weight>
             activations,
         })
     };
+    if names.get(&format!("{module}{SPARSE_WEIGHT}")) == Some(tensor) {
+        let half = matches!(tensor.format.name, "bf16" | "fp16");
+        let format = if half {
+            WeightFormat::SPARSE_2_4
+        } else {
+            tensor.format
+        };
+        return one(format, 2);
+    }
     match tensor.format.name {
         "fp8" => one(fp8(tensor, scale), 1),
         "fp4" if scale_name == "fp8" => one(WeightFormat::NVFP4, 1),

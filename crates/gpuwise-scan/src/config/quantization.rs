@@ -173,7 +173,11 @@ fn bitsandbytes(config: Fields<'_>) -> Result<Quantization, ConfigError> {
 }
 
 fn compressed(config: Fields<'_>) -> Result<Quantization, ConfigError> {
-    let Some(groups) = config.object("config_groups")? else {
+    let groups = config.object("config_groups")?;
+    if let Some(sparse) = sparse(config, groups.is_some())? {
+        return Ok(sparse);
+    }
+    let Some(groups) = groups else {
         return Ok(Quantization::uniform(
             "compressed-tensors",
             WeightFormat::FP8,
@@ -204,6 +208,33 @@ fn compressed(config: Fields<'_>) -> Result<Quantization, ConfigError> {
         method: "compressed-tensors".into(),
         assignments,
     })
+}
+
+/// Weights of which zeros are left out; `None` where none are.
+fn sparse(config: Fields<'_>, quantized: bool) -> Result<Option<Quantization>, ConfigError> {
+    let Some(sparsity) = config.object("sparsity_config")? else {
+        return Ok(None);
+    };
+    match sparsity.text("format")? {
+        None | Some("dense") => Ok(None),
+        Some("sparse-24-bitmask") if !quantized => Ok(Some(Quantization::uniform(
+            "compressed-tensors",
+            WeightFormat::SPARSE_2_4,
+            Compute::Half,
+        ))),
+        Some(format) => Err(ConfigError::Wrong {
+            field: "quantization_config.sparsity_config.format".into(),
+            found: format!(
+                "{format:?}{}",
+                if quantized {
+                    " of quantized weights"
+                } else {
+                    ""
+                }
+            ),
+            expected: "dense, or sparse-24-bitmask of weights that are not quantized",
+        }),
+    }
 }
 
 /// How a group's weights are stored and multiplied; `None` for a number of bits that is not known.
@@ -312,6 +343,7 @@ fn mixed(config: Fields<'_>) -> Result<Quantization, ConfigError> {
 fn exclude(quantization: &mut Quantization, config: Fields<'_>) -> Result<(), ConfigError> {
     let mut kept = Roles::NONE;
     let inner = config.object("quantization")?;
+    let sparsity = config.object("sparsity_config")?;
     for list in [
         "modules_to_not_convert",
         "ignore",
@@ -320,7 +352,7 @@ fn exclude(quantization: &mut Quantization, config: Fields<'_>) -> Result<(), Co
     ] {
         let named = match config.texts(list)? {
             Some(own) => Some(own),
-            None => inner.map(|i| i.texts(list)).transpose()?.flatten(),
+            None => within(inner, list)?.or(within(sparsity, list)?),
         };
         for pattern in named.unwrap_or_default() {
             // A pattern for one layer only changes little; patterns for all layers count.
@@ -337,6 +369,17 @@ fn exclude(quantization: &mut Quantization, config: Fields<'_>) -> Result<(), Co
         assignment.roles = assignment.roles.without(kept);
     }
     Ok(())
+}
+
+/// A list of an object that may not be there.
+fn within<'a>(
+    object: Option<Fields<'a>>,
+    list: &'static str,
+) -> Result<Option<Vec<&'a str>>, ConfigError> {
+    match object {
+        Some(object) => object.texts(list),
+        None => Ok(None),
+    }
 }
 
 /// The roles that a module name or pattern means.

@@ -38,6 +38,7 @@ mod odd_rows;
 mod operators;
 mod optimize;
 mod optimize_hostile;
+mod optimize_prune;
 mod own_rows;
 mod place;
 mod plan;

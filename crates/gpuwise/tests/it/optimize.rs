@@ -60,7 +60,7 @@ pub(crate) fn checkpoint(place: &Place, name: &str, change: impl Fn(&str, &mut V
     place.write(&format!("{name}/tokenizer.json"), "{}");
 }
 
-fn header(place: &Place, directory: &str) -> Value {
+pub(crate) fn header(place: &Place, directory: &str) -> Value {
     let file = fs::read(place.path(&format!("{directory}/model.safetensors"))).expect("a file");
     let length = u64::from_le_bytes(file[..8].try_into().expect("eight bytes")) as usize;
     serde_json::from_slice(&file[8..8 + length]).expect("JSON")

@@ -1,8 +1,8 @@
 //! What stands beside the weights: how they are stored, for engines, and which file holds which tensor.
 
-use super::settings::Chosen;
+use super::convert::Done;
 use crate::{error::Problem, settings::CacheName};
-use gpuwise_compress::{Scheme, Strategy};
+use gpuwise_compress::{Scheme, SparseAs, Strategy};
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, fs, path::Path};
 
@@ -59,11 +59,34 @@ fn merged(mut one: Value, other: &Value) -> Value {
     one
 }
 
-/// What `quantization_config` says, as `compressed-tensors` has it; `kept`: linear layers that stay.
-pub(super) fn quantization(chosen: &Chosen, kept: &[String], kv: Option<CacheName>) -> Value {
+fn sparsity(kept: &[String], done: &[Done]) -> Value {
+    let elements = |one: &Done| one.elements as f64;
+    let all: f64 = done.iter().map(elements).sum();
+    let pruned = done.iter().filter(|one| one.kept.is_none());
+    let zeros = pruned.map(elements).sum::<f64>() / 2.0;
+    json!({
+        "quant_method": "compressed-tensors",
+        "sparsity_config": {
+            "format": "sparse-24-bitmask",
+            "sparsity_structure": "2:4",
+            "global_sparsity": zeros / all.max(1.0),
+            "targets": ["Linear"],
+            "ignore": kept,
+        },
+    })
+}
+
+/// What `quantization_config` says, as `compressed-tensors` has it; `kept`: linear layers that stay. `None` of matrices
+/// with their zeros: they are as any, and engines refuse models that speak of zeros.
+pub(super) fn quantization(
+    scheme: Scheme,
+    kept: &[String],
+    kv: Option<CacheName>,
+    done: &[Done],
+) -> Option<Value> {
     let numbers = |bits: u32, kind: &str, symmetric: bool| json!({"num_bits": bits, "type": kind, "symmetric": symmetric, "dynamic": false});
     let token = |kind: &str| json!({"num_bits": 8, "type": kind, "symmetric": true, "dynamic": true, "strategy": "token"});
-    let (format, weights, activations) = match chosen.scheme {
+    let (format, weights, activations) = match scheme {
         Scheme::Fp8(how) => {
             let activations = match how {
                 Strategy::Block(_, width) => merged(
@@ -95,6 +118,8 @@ pub(super) fn quantization(chosen: &Chosen, kept: &[String], kv: Option<CacheNam
                 None,
             )
         }
+        Scheme::TwoFour(SparseAs::Dense) => return None,
+        Scheme::TwoFour(SparseAs::Bitmask) => return Some(sparsity(kept, done)),
         Scheme::Mxfp4 => {
             let own = json!({"strategy": "group", "group_size": 32, "scale_dtype": "torch.uint8"});
             (
@@ -106,7 +131,7 @@ pub(super) fn quantization(chosen: &Chosen, kept: &[String], kv: Option<CacheNam
     };
     let cache =
         kv.map(|CacheName::Fp8| merged(numbers(8, "float", true), &strategy(Strategy::Tensor)));
-    json!({
+    Some(json!({
         "quant_method": "compressed-tensors",
         "format": format,
         "quantization_status": "compressed",
@@ -119,7 +144,7 @@ pub(super) fn quantization(chosen: &Chosen, kept: &[String], kv: Option<CacheNam
         }},
         "ignore": kept,
         "kv_cache_scheme": cache,
-    })
+    }))
 }
 
 /// The index of several files.

@@ -42,7 +42,7 @@ impl<'a> Compressed<'a> {
         let mut layers: BTreeMap<&str, Parts<'_>> = BTreeMap::new();
         for (file, shard) in shards.iter().enumerate() {
             for tensor in &shard.tensors {
-                if let Some((layer, kind)) = stored::part(&tensor.name) {
+                if let Some((layer, kind)) = stored::part(scheme, &tensor.name) {
                     layers
                         .entry(layer)
                         .or_default()
@@ -78,10 +78,13 @@ impl<'a> Compressed<'a> {
         let mut entries = Vec::new();
         let mut kept = Vec::new();
         for tensor in &shard.tensors {
-            let of = stored::part(&tensor.name);
+            let of = stored::part(self.scheme, &tensor.name);
             let of = of.and_then(|(layer, kind)| Some((self.layers.get_key_value(layer)?, kind)));
             match of {
-                Some(((layer, parts), PartKind::Weight | PartKind::Packed)) => {
+                Some((
+                    (layer, parts),
+                    PartKind::Weight | PartKind::Packed | PartKind::Compressed,
+                )) => {
                     let weight = self.weight(layer, parts, tensor)?;
                     entries.push(Entry {
                         name: format!("{layer}.weight"),
@@ -152,13 +155,14 @@ impl<'a> Compressed<'a> {
         parts: &'a Parts<'a>,
         codes: &'a Place,
     ) -> anyhow::Result<Weight<'a>> {
-        let stated = match parts.get(&PartKind::Shape) {
+        let shape = parts.get(&PartKind::Shape);
+        let stated = match shape.or_else(|| parts.get(&PartKind::SparseShape)) {
             Some((file, tensor)) => {
                 let bytes = self.read(*file, tensor)?;
                 let (pairs, _) = bytes.as_chunks::<8>();
                 match pairs {
                     [rows, columns] => Some([rows, columns].map(|one| u64::from_le_bytes(*one))),
-                    _ => return Err(wrong(layer, "`weight_shape` is not two whole numbers")),
+                    _ => return Err(wrong(layer, "its shape is not two whole numbers")),
                 }
             }
             None => None,
@@ -169,9 +173,8 @@ impl<'a> Compressed<'a> {
                 "its codes are no matrix of the rows and columns that are said",
             )
         })?;
-        let scale = parts
-            .get(&PartKind::Scale)
-            .map_or(Stored::F32, |(_, of)| stored::numbers(of));
+        let scale = parts.get(&PartKind::Scale).map_or(codes, |(_, of)| *of);
+        let scale = stored::numbers(scale);
         let wanted = self.scheme.parts(rows, columns, scale);
         for part in wanted.map_err(|why| wrong(layer, &why.to_string()))? {
             let Some((_, there)) = parts.get(&part.kind) else {

@@ -127,7 +127,7 @@ impl Matrix<'_> {
             "{}, tensor `{}`: row {row}, column {column} is NaN or infinite, {} such elements so far",
             self.file, self.tensor.name, seen.not_finite
         ))
-        .hint("no scale holds it: check the checkpoint, or leave the layer as it is with --keep")
+        .hint("what is made of it means nothing: check the checkpoint, or leave the layer as it is with --keep")
         .into())
     }
 }

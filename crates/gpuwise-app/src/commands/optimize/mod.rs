@@ -19,7 +19,7 @@ use super::{Context, Exit};
 use crate::{
     error::Problem,
     progress,
-    settings::{AdviseFlags, CacheName, Form, Optimize},
+    settings::{AdviseFlags, CacheName, Form, Optimize, SparseName},
     write::Pending,
 };
 use checkpoint::Shard;
@@ -30,6 +30,7 @@ use gpuwise_compress::Stored;
 use gpuwise_read::workload;
 use serde_json::json;
 use settings::Chosen;
+use show::Lost;
 use std::{collections::BTreeSet, path::PathBuf};
 use work::Work;
 
@@ -40,6 +41,7 @@ struct Making {
     output: PathBuf,
     scales: Option<String>,
     asymmetric: bool,
+    sparse_as: Option<SparseName>,
     keep: Vec<String>,
     /// The largest relative error of a layer.
     max_error: Option<f64>,
@@ -68,6 +70,7 @@ impl Making {
             })?,
             scales: make.scales,
             asymmetric: make.asymmetric,
+            sparse_as: make.sparse_as,
             keep: make.keep,
             max_error: make.max_error.as_deref().map(max_error).transpose()?,
             kv: make.kv,
@@ -146,12 +149,20 @@ fn make(context: &Context, flags: &Making) -> anyhow::Result<Exit> {
         done.extend(work.file(shard, fates, (chosen.scheme, &fused), doing)?);
     }
     progress::doing("");
-    config["quantization_config"] = config::quantization(&chosen, &kept(&shards, &fates), flags.kv);
-    work.finish(flags, &config, &shards, &done)?;
-    if let Some(file) = report {
-        file.finish(&show::tensors(&done).to_csv())?;
+    let kept = kept(&shards, &fates);
+    if let Some(said) = config::quantization(chosen.scheme, &kept, flags.kv, &done) {
+        config["quantization_config"] = said;
     }
-    context.table(&show::table(&done, &flags.output.display().to_string()))?;
+    work.finish(flags, &config, &shards, &done)?;
+    let lost = Lost::by(chosen.scheme);
+    if let Some(file) = report {
+        file.finish(&show::tensors(&done, lost).to_csv())?;
+    }
+    context.table(&show::table(
+        &done,
+        lost,
+        &flags.output.display().to_string(),
+    ))?;
     Ok(Exit::Yes)
 }
 

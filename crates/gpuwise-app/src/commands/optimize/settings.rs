@@ -1,8 +1,11 @@
 //! What was asked for, as a scheme.
 
 use super::Making;
-use crate::{error::Problem, settings::Form};
-use gpuwise_compress::{Scheme, Stored, Strategy};
+use crate::{
+    error::Problem,
+    settings::{Form, SparseName},
+};
+use gpuwise_compress::{Scheme, SparseAs, Stored, Strategy};
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Chosen {
@@ -21,6 +24,8 @@ pub(super) fn plain(flags: &Making) -> anyhow::Result<Option<Stored>> {
         "--scales"
     } else if flags.asymmetric {
         "--asymmetric"
+    } else if flags.sparse_as.is_some() {
+        "--sparse-as"
     } else if !flags.keep.is_empty() {
         "--keep"
     } else if flags.max_error.is_some() {
@@ -101,14 +106,57 @@ impl Chosen {
             }
             Form::Nvfp4 => Scheme::Nvfp4,
             Form::Mxfp4 => Scheme::Mxfp4,
+            Form::TwoFour => two_four(flags)?,
         };
-        if flags.asymmetric && !matches!(scheme, Scheme::Packed { .. }) {
-            return Err(
-                Problem::new(format!("--asymmetric with --to {}", flags.to.name()))
-                    .hint("int4 and int8-w8a16 have zero points; leave it out")
-                    .into(),
-            );
-        }
+        misplaced(flags, scheme)?;
         Ok(Self { scheme })
+    }
+}
+
+/// Refuses what another form has.
+fn misplaced(flags: &Making, scheme: Scheme) -> anyhow::Result<()> {
+    let packed = matches!(scheme, Scheme::Packed { .. });
+    let (flag, hint) = if flags.asymmetric && !packed {
+        (
+            "--asymmetric",
+            "int4 and int8-w8a16 have zero points; leave it out",
+        )
+    } else if flags.sparse_as.is_some() && flags.to != Form::TwoFour {
+        (
+            "--sparse-as",
+            "2:4 has zeros, and no other form; leave it out",
+        )
+    } else {
+        return Ok(());
+    };
+    let what = format!("{flag} with --to {}", flags.to.name());
+    Err(Problem::new(what).hint(hint).into())
+}
+
+fn two_four(flags: &Making) -> anyhow::Result<Scheme> {
+    let extra = if flags.scales.is_some() {
+        Some(("--scales", "what is left keeps its numbers: leave it out"))
+    } else if flags.kv.is_some() {
+        Some((
+            "--kv",
+            "it is said where weights are quantized, and these are not: ask the engine for it as it starts",
+        ))
+    } else if flags.max_error.is_some() {
+        Some((
+            "--max-error",
+            "what goes is told as a share of squares: name layers that stay with --keep",
+        ))
+    } else {
+        None
+    };
+    match extra {
+        Some((flag, hint)) => {
+            let what = format!("{flag} with --to {}", flags.to.name());
+            Err(Problem::new(what).hint(hint).into())
+        }
+        None => Ok(Scheme::TwoFour(match flags.sparse_as {
+            None | Some(SparseName::Dense) => SparseAs::Dense,
+            Some(SparseName::Bitmask) => SparseAs::Bitmask,
+        })),
     }
 }

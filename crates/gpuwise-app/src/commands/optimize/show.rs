@@ -1,10 +1,55 @@
 //! What became of a checkpoint.
 
 use super::convert::Done;
-use gpuwise_compress::relative_error as error;
+use gpuwise_compress::{Scheme, relative_error};
 use gpuwise_units::Bytes;
 use gpuwise_view::table::{Cell, Column, Table};
 use std::collections::BTreeMap;
+
+/// In what a loss is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Lost {
+    /// How far numbers are from what they were: the relative error in the Frobenius norm.
+    Error,
+    /// The share of the sum of squares that was removed.
+    Removed,
+}
+
+impl Lost {
+    pub(super) fn by(scheme: Scheme) -> Self {
+        match scheme {
+            Scheme::TwoFour(_) => Self::Removed,
+            _ => Self::Error,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Error => "error",
+            Self::Removed => "removed",
+        }
+    }
+
+    /// Of sums of squares: what was lost, and what there was.
+    fn of(self, lost: f64, power: f64) -> f64 {
+        match self {
+            Self::Error => relative_error(lost, power),
+            Self::Removed => relative_error(lost, power).powi(2),
+        }
+    }
+
+    fn said(self, worst: &Done) -> String {
+        let what = match self {
+            Self::Error => "error: relative, in the Frobenius norm; the worst is",
+            Self::Removed => {
+                "removed: of the sum of the squares of weights; little of it can be much of the quality, and there is \
+                 no knowing without fine-tuning and a measurement; the most is of"
+            }
+        };
+        let share = self.of(worst.lost, worst.power) * 100.0;
+        format!("{what} {} with {share:.2} %", worst.tensor)
+    }
+}
 
 /// Tensors of one kind together.
 #[derive(Default)]
@@ -14,7 +59,7 @@ struct Kind {
     after: u64,
     lost: f64,
     power: f64,
-    /// The largest relative error of one of them.
+    /// The largest loss of one of them.
     worst: f64,
 }
 
@@ -26,13 +71,13 @@ fn bytes(count: u64) -> Cell {
     Cell::new(Bytes::new(count).to_string(), count)
 }
 
-pub(super) fn table(done: &[Done], written: &str) -> Table {
+pub(super) fn table(done: &[Done], how: Lost, written: &str) -> Table {
     let mut table = Table::new(vec![
         Column::left("layers", "layers"),
         Column::right("tensors", "tensors"),
         Column::right("before", "before"),
         Column::right("after", "after"),
-        Column::right("error", "error"),
+        Column::right(how.name(), how.name()),
         Column::right("worst", "worst"),
     ]);
     let mut kinds: BTreeMap<(bool, String), Kind> = BTreeMap::new();
@@ -49,7 +94,7 @@ pub(super) fn table(done: &[Done], written: &str) -> Table {
         kind.after += one.bytes_after;
         kind.lost += one.lost;
         kind.power += one.power;
-        kind.worst = kind.worst.max(error(one.lost, one.power));
+        kind.worst = kind.worst.max(how.of(one.lost, one.power));
     }
     let mut whole = Kind::default();
     for ((kept, name), kind) in kinds {
@@ -59,17 +104,13 @@ pub(super) fn table(done: &[Done], written: &str) -> Table {
         whole.lost += kind.lost;
         whole.power += kind.power;
         whole.worst = whole.worst.max(kind.worst);
-        table.push(row(&name, &kind, kept));
+        table.push(row(&name, &kind, how, kept));
     }
-    table.push(row("all", &whole, false));
+    table.push(row("all", &whole, how, false));
     let worst = done.iter().filter(|one| one.kept.is_none());
-    let worst = worst.max_by(|a, b| error(a.lost, a.power).total_cmp(&error(b.lost, b.power)));
+    let worst = worst.max_by(|a, b| how.of(a.lost, a.power).total_cmp(&how.of(b.lost, b.power)));
     if let Some(worst) = worst {
-        table.footnote(format!(
-            "error: relative, in the Frobenius norm; the worst is {} with {:.2} %",
-            worst.tensor,
-            error(worst.lost, worst.power) * 100.0
-        ));
+        table.footnote(how.said(worst));
     }
     table.footnote(format!(
         "written: {written}; the quality that is left was not measured"
@@ -78,17 +119,17 @@ pub(super) fn table(done: &[Done], written: &str) -> Table {
 }
 
 /// What became of each tensor.
-pub(super) fn tensors(done: &[Done]) -> Table {
+pub(super) fn tensors(done: &[Done], how: Lost) -> Table {
     let mut table = Table::new(vec![
         Column::left("tensor", "tensor"),
         Column::right("elements", "elements"),
         Column::right("bytes_before", "before"),
         Column::right("bytes_after", "after"),
-        Column::right("error", "error"),
+        Column::right(how.name(), how.name()),
         Column::left("kept", "kept"),
     ]);
     for one in done {
-        let relative = error(one.lost, one.power);
+        let relative = how.of(one.lost, one.power);
         table.push(vec![
             Cell::text(one.tensor.as_str()),
             Cell::count(one.elements),
@@ -126,18 +167,18 @@ pub(super) fn table_of_plain(done: &[Done], written: &str) -> Table {
     table
 }
 
-fn row(name: &str, kind: &Kind, kept: bool) -> Vec<Cell> {
-    let (error, worst) = if kept {
+fn row(name: &str, kind: &Kind, how: Lost, kept: bool) -> Vec<Cell> {
+    let (lost, worst) = if kept {
         (Cell::missing(), Cell::missing())
     } else {
-        (percent(error(kind.lost, kind.power)), percent(kind.worst))
+        (percent(how.of(kind.lost, kind.power)), percent(kind.worst))
     };
     vec![
         Cell::text(name),
         Cell::count(kind.tensors),
         bytes(kind.before),
         bytes(kind.after),
-        error,
+        lost,
         worst,
     ]
 }

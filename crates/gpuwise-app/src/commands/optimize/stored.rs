@@ -2,7 +2,7 @@
 //! it.
 
 use crate::error::Problem;
-use gpuwise_compress::{PartKind, Scheme, Stored, Strategy};
+use gpuwise_compress::{PartKind, Scheme, SparseAs, Stored, Strategy};
 use gpuwise_read::safetensors::Place;
 use serde_json::Value;
 use std::path::Path;
@@ -15,7 +15,7 @@ pub(super) fn scheme(config: &Value, path: &Path) -> anyhow::Result<Scheme> {
     let named = path.display();
     let said = config.get("quantization_config").ok_or_else(|| {
         Problem::new(format!("{named}: its weights are not quantized"))
-            .hint("there is nothing to undo: name fp8, int8, int8-w8a16, int4, nvfp4 or mxfp4")
+            .hint("there is nothing to undo: name fp8, int8, int8-w8a16, int4, nvfp4, mxfp4 or 2:4")
     })?;
     let unknown = |what: String| {
         Problem::new(format!("{named}: {what}"))
@@ -25,6 +25,20 @@ pub(super) fn scheme(config: &Value, path: &Path) -> anyhow::Result<Scheme> {
         return Err(unknown(format!("`quant_method` is {}", said["quant_method"])).into());
     }
     let groups = said["config_groups"].as_object();
+    match said["sparsity_config"]["format"].as_str() {
+        None | Some("dense") => {}
+        Some("sparse-24-bitmask") if groups.is_none() => {
+            return Ok(Scheme::TwoFour(SparseAs::Bitmask));
+        }
+        Some(format) => {
+            let also = if groups.is_some() {
+                " of quantized weights"
+            } else {
+                ""
+            };
+            return Err(unknown(format!("`sparsity_config` is {format}{also}")).into());
+        }
+    }
     let group = match groups.map(|groups| groups.values().collect::<Vec<_>>()) {
         Some(groups) if groups.len() == 1 => groups[0],
         _ => return Err(unknown("`config_groups` are not one".into()).into()),
@@ -64,13 +78,25 @@ fn of(format: &str, weights: &Value) -> Option<Scheme> {
     }
 }
 
-/// The layer of a tensor and which part of its weight that is, where it may be one.
-pub(super) fn part(tensor: &str) -> Option<(&str, PartKind)> {
-    use PartKind::{GlobalScale, Packed, Scale, Shape, Weight, ZeroPoint};
-    let kinds = [Weight, Packed, Scale, GlobalScale, ZeroPoint, Shape];
-    kinds.into_iter().find_map(|kind| {
+/// The layer of a tensor and which part of its weight that is, where it may be one in this scheme.
+pub(super) fn part(scheme: Scheme, tensor: &str) -> Option<(&str, PartKind)> {
+    use PartKind as Kind;
+    const SCALED: [Kind; 6] = [
+        Kind::Weight,
+        Kind::Packed,
+        Kind::Scale,
+        Kind::GlobalScale,
+        Kind::ZeroPoint,
+        Kind::Shape,
+    ];
+    const SPARSE: [Kind; 3] = [Kind::Compressed, Kind::Bitmask, Kind::SparseShape];
+    let kinds = match scheme {
+        Scheme::TwoFour(_) => SPARSE.as_slice(),
+        _ => SCALED.as_slice(),
+    };
+    kinds.iter().find_map(|kind| {
         let layer = tensor.strip_suffix(kind.suffix())?.strip_suffix('.')?;
-        Some((layer, kind))
+        Some((layer, *kind))
     })
 }
 
@@ -80,19 +106,23 @@ pub(super) fn shape(scheme: Scheme, codes: &Place, stated: Option<[u64; 2]>) -> 
         return None;
     };
     match scheme {
-        Scheme::Fp8(_) | Scheme::Int8(_) => Some((rows, across)),
+        Scheme::Fp8(_) | Scheme::Int8(_) | Scheme::TwoFour(SparseAs::Dense) => Some((rows, across)),
         Scheme::Nvfp4 | Scheme::Mxfp4 => Some((rows, across.checked_mul(2)?)),
         Scheme::Packed { bits, .. } => {
             let [stated_rows, columns] = stated?;
             let words = columns.checked_mul(u64::from(bits))?.div_ceil(32);
             ((stated_rows, words) == (rows, across)).then_some((rows, columns))
         }
+        Scheme::TwoFour(SparseAs::Bitmask) => {
+            let columns = across.checked_mul(2)?;
+            (stated? == [rows, columns]).then_some((rows, columns))
+        }
     }
 }
 
-/// The numbers of the scales, and of what the product is rounded to.
-pub(super) fn numbers(scale: &Place) -> Stored {
-    Stored::named(&scale.dtype).unwrap_or(Stored::F32)
+/// The numbers of the scales, and of what the product is rounded to; of weights that have none, their own.
+pub(super) fn numbers(tensor: &Place) -> Stored {
+    Stored::named(&tensor.dtype).unwrap_or(Stored::F32)
 }
 
 /// The name that `transformers` gives plain numbers.

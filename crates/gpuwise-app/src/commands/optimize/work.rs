@@ -10,6 +10,7 @@ use super::{
 };
 use crate::{
     error::Problem,
+    settings::SparseName,
     write::{self, Pending},
 };
 use gpuwise_compress::Scheme;
@@ -93,6 +94,7 @@ impl Work {
             "to": flags.to.name(),
             "scales": flags.scales,
             "asymmetric": flags.asymmetric,
+            "bitmask": flags.sparse_as == Some(SparseName::Bitmask),
             "keep": flags.keep,
             "max_error": flags.max_error,
             "kv": flags.kv.is_some(),
