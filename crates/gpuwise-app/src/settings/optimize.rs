@@ -12,10 +12,10 @@ pub struct Optimize {
     #[command(flatten)]
     pub make: MakeFlags,
     /// Write the script that makes the form with calibration data, on a GPU
-    #[arg(long, value_enum, value_name = "NAME", conflicts_with_all = ["kv", "report"])]
+    #[arg(long, value_enum, value_name = "NAME", conflicts_with_all = ["lora", "kv", "report"])]
     pub recipe: Option<RecipeName>,
     /// Say what each form would need, cost and lose under a traffic and an SLO
-    #[arg(long, conflicts_with_all = ["to", "output", "recipe", "scales", "asymmetric", "keep", "kv", "report"])]
+    #[arg(long, conflicts_with_all = ["to", "output", "recipe", "lora", "scales", "asymmetric", "keep", "kv", "report"])]
     pub advise: bool,
     #[command(flatten)]
     pub asked: AdviseFlags,
@@ -30,6 +30,9 @@ pub struct MakeFlags {
     /// The directory that is written; it must not be there. With --recipe the script
     #[arg(short, long, value_name = "DIR")]
     pub output: Option<PathBuf>,
+    /// Merge a LoRA adapter into the weights first: a directory as PEFT writes it
+    #[arg(long, value_name = "DIR")]
+    pub lora: Option<PathBuf>,
     /// How far a scale reaches [default: a channel for fp8, int8 and int8-w8a16, a group of 128 for int4]
     #[arg(long, value_name = "tensor|channel|block|GROUP")]
     pub scales: Option<String>,

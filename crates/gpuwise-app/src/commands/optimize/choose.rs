@@ -34,6 +34,8 @@ pub(super) enum Reason {
     /// Numbers that are no BF16, F16 or F32.
     Format(String),
     Unfit(String),
+    /// Nothing was to become smaller.
+    Exact,
 }
 
 impl Reason {
@@ -46,6 +48,7 @@ impl Reason {
             Self::Asked => "--keep".into(),
             Self::Format(dtype) => format!("stored as {dtype}"),
             Self::Unfit(why) => why.clone(),
+            Self::Exact => "as they were".into(),
         }
     }
 }

@@ -6,7 +6,10 @@ mod choose;
 mod config;
 mod convert;
 mod decompress;
+mod exact;
 mod fused;
+mod lora;
+mod made;
 mod matrix;
 mod recipe;
 mod settings;
@@ -24,9 +27,10 @@ use crate::{
 use checkpoint::Shard;
 use choose::{Fate, Reason};
 use decompress::Compressed;
+use exact::Exact;
 use fused::Fused;
 use gpuwise_compress::Stored;
-use serde_json::json;
+use serde_json::{Value, json};
 use settings::Chosen;
 use std::{collections::BTreeSet, path::PathBuf};
 use work::Work;
@@ -36,6 +40,7 @@ struct Making {
     model: PathBuf,
     to: Form,
     output: PathBuf,
+    exact: Exact,
     scales: Option<String>,
     asymmetric: bool,
     keep: Vec<String>,
@@ -62,11 +67,26 @@ impl Making {
                     "the directory that is to be written, such as -o model-fp8",
                 )
             })?,
+            exact: Exact::of(&flags.make),
             scales: make.scales,
             asymmetric: make.asymmetric,
             keep: make.keep,
             kv: make.kv,
             report: make.report,
+        })
+    }
+
+    /// What interrupted work is known by.
+    fn asked(&self, shards: &[Shard]) -> Value {
+        json!({
+            "model": self.model,
+            "to": self.to.name(),
+            "scales": self.scales,
+            "asymmetric": self.asymmetric,
+            "keep": self.keep,
+            "kv": self.kv.is_some(),
+            "exact": self.exact.asked(),
+            "files": exact::files(shards),
         })
     }
 }
@@ -83,6 +103,9 @@ pub fn run(context: &Context, flags: &Optimize) -> anyhow::Result<Exit> {
     if let Some(recipe) = flags.recipe {
         return recipe::run(context, &flags.model, &flags.make, recipe);
     }
+    if flags.make.to.is_none() && Exact::of(&flags.make).is_asked() {
+        return exact::run(context, flags);
+    }
     make(context, &Making::of(flags)?)
 }
 
@@ -93,7 +116,7 @@ fn make(context: &Context, flags: &Making) -> anyhow::Result<Exit> {
     let chosen = Chosen::of(flags)?;
     let mut config = config::read(&flags.model)?;
     config::not_quantized(&config, &flags.model)?;
-    let shards = checkpoint::shards(&flags.model)?;
+    let shards = flags.exact.shards(&flags.model, &mut config)?;
     let fates: Vec<Vec<Fate>> = shards
         .iter()
         .map(|shard| {
@@ -117,17 +140,17 @@ fn make(context: &Context, flags: &Making) -> anyhow::Result<Exit> {
     }
     let fused = Fused::new(chosen.scheme, &shards, &fates);
     let report = flags.report.as_deref().map(Pending::new).transpose()?;
-    let work = Work::begin(flags, &shards)?;
+    let work = Work::begin(&flags.model, &flags.output, &flags.asked(&shards))?;
     let mut done = Vec::new();
     for (at, (shard, fates)) in shards.iter().zip(&fates).enumerate() {
         let doing = |tensor: &str| {
             progress::doing(&format!("file {} of {}: {tensor}", at + 1, shards.len()));
         };
-        done.extend(work.file(shard, fates, (chosen.scheme, &fused), doing)?);
+        done.extend(work.file(shard, fates, Some((chosen.scheme, &fused)), doing)?);
     }
     progress::doing("");
     config["quantization_config"] = config::quantization(&chosen, &kept(&shards, &fates), flags.kv);
-    work.finish(flags, &config, &shards, &done)?;
+    work.finish(&config, &shards, &done)?;
     if let Some(file) = report {
         file.finish(&show::tensors(&done).to_csv())?;
     }
@@ -149,7 +172,7 @@ fn back(context: &Context, flags: &Making, to: Stored) -> anyhow::Result<Exit> {
         .hint("weights with scales are called `….weight` or `….weight_packed` beside `….weight_scale`")
         .into());
     }
-    let work = Work::begin(flags, &shards)?;
+    let work = Work::begin(&flags.model, &flags.output, &flags.asked(&shards))?;
     let mut done = Vec::new();
     for (at, shard) in shards.iter().enumerate() {
         let doing = |tensor: &str| {
@@ -169,7 +192,7 @@ fn back(context: &Context, flags: &Making, to: Stored) -> anyhow::Result<Exit> {
             json!(stored::dtype(to)),
         );
     }
-    work.finish(flags, &config, &shards, &done)?;
+    work.finish(&config, &shards, &done)?;
     context.table(&show::table_of_plain(
         &done,
         &flags.output.display().to_string(),
