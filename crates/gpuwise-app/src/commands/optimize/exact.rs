@@ -5,7 +5,7 @@ use super::{
     super::{Context, Exit},
     checkpoint::{self, Shard},
     choose::{Fate, Reason},
-    config,
+    config, fuse,
     lora::{self, Adapter},
     show,
     work::Work,
@@ -13,7 +13,7 @@ use super::{
 use crate::{
     error::Problem,
     progress,
-    settings::{MakeFlags, Optimize},
+    settings::{Fusion, MakeFlags, Optimize},
 };
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -22,12 +22,17 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Exact {
     lora: Option<PathBuf>,
+    fuse: Vec<Fusion>,
 }
 
 impl Exact {
     pub(super) fn of(flags: &MakeFlags) -> Self {
+        let mut fuse = flags.fuse.clone();
+        fuse.sort_unstable();
+        fuse.dedup();
         Self {
             lora: flags.lora.clone(),
+            fuse,
         }
     }
 
@@ -37,7 +42,8 @@ impl Exact {
 
     /// What interrupted work is known by.
     pub(super) fn asked(&self) -> Value {
-        json!({"lora": self.lora.as_deref().map(lora::identity)})
+        let fuse: Vec<_> = self.fuse.iter().map(|one| one.name()).collect();
+        json!({"lora": self.lora.as_deref().map(lora::identity), "fuse": fuse})
     }
 
     /// The files of a model, with what is asked for; `config` becomes that of the result.
@@ -45,6 +51,9 @@ impl Exact {
         let mut shards = checkpoint::shards(model)?;
         if let Some(directory) = &self.lora {
             Adapter::read(directory)?.apply(&mut shards, config)?;
+        }
+        if !self.fuse.is_empty() {
+            fuse::apply(&mut shards, config, (&self.fuse, model))?;
         }
         Ok(shards)
     }
@@ -80,7 +89,7 @@ pub(super) fn run(context: &Context, flags: &Optimize) -> anyhow::Result<Exit> {
     }
     let output = flags.make.output.as_deref().ok_or_else(|| {
         Problem::new("--output DIR is missing")
-            .hint("the directory that is to be written, such as -o merged")
+            .hint("the directory that is to be written, such as -o model-merged")
     })?;
     let exact = Exact::of(&flags.make);
     let mut config = config::read(&flags.model)?;

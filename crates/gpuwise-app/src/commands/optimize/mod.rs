@@ -7,6 +7,7 @@ mod config;
 mod convert;
 mod decompress;
 mod exact;
+mod fuse;
 mod fused;
 mod lora;
 mod made;

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use settings::Settings;
 use shared::{embedding, head};
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fs,
     path::{Path, PathBuf},
     time::UNIX_EPOCH,
@@ -114,7 +114,7 @@ impl Adapter {
             .map(|(name, at)| (name.as_str(), *at))
             .collect();
         self.all_used(&sorted, &found)?;
-        self.all_whole(&sorted)?;
+        self.all_whole(&sorted, &found)?;
         for (name, tensor) in &sorted.whole {
             if let Some(place) = place(&found, name) {
                 self.replace(shards, place, tensor, (&found, config))?;
@@ -133,6 +133,8 @@ impl Adapter {
         let lost: Vec<String> = layers
             .chain(sorted.whole.keys().cloned())
             .filter(|name| place(found, name).is_none())
+            .collect::<BTreeSet<_>>()
+            .into_iter()
             .collect();
         if lost.is_empty() {
             return self.all_once(sorted, found);
@@ -167,19 +169,18 @@ impl Adapter {
     }
 
     /// What was trained as a whole must be there, or it would be lost.
-    fn all_whole(&self, sorted: &pairs::Sorted<'_>) -> anyhow::Result<()> {
+    fn all_whole(&self, sorted: &pairs::Sorted<'_>, found: &Found<'_>) -> anyhow::Result<()> {
+        // PEFT lists the usual names of a head, of which a model has one.
+        let of = |name: &str, module: &str| format!(".{name}").contains(&format!(".{module}."));
         for wanted in &self.settings.whole {
-            let mut there = sorted.whole.keys();
-            if !there.any(|name| format!(".{name}").contains(&format!(".{wanted}."))) {
+            let there = sorted.whole.keys().any(|name| of(name, wanted));
+            if !there && found.keys().any(|name| of(name, wanted)) {
                 let what = format!("`modules_to_save` names {wanted:?}, and no tensor is of it");
                 return Err(self.wrong(&what, "the file is cut short, or was saved without it"));
             }
         }
         for (name, tensor) in &sorted.whole {
-            let wanted = self.settings.whole.iter();
-            let listed = wanted
-                .clone()
-                .any(|one| format!(".{name}").contains(&format!(".{one}.")));
+            let listed = self.settings.whole.iter().any(|one| of(name, one));
             let bias = self.settings.biases && name.ends_with(".bias");
             if !listed && !bias && !embedding(name) && !head(name) {
                 let what = format!(

@@ -38,7 +38,7 @@ pub(super) fn is_both(name: &str, found: &Found<'_>, config: &Value) -> bool {
     let tied = |of: &Value| of.get("tie_word_embeddings").and_then(Value::as_bool);
     let tied = tied(config).or_else(|| tied(text));
     let architectures = config["architectures"].to_string();
-    let generates = ["ForCausalLM", "LMHead", "ForConditionalGeneration"];
+    let generates = ["LM", "ForConditionalGeneration", "ForPreTraining"];
     let generates = generates.iter().any(|kind| architectures.contains(kind));
     let own = found.keys().any(|name| head(name));
     embedding(name) && !positions(name) && generates && (tied == Some(true) || !own)
