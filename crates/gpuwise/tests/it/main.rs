@@ -37,6 +37,7 @@ mod observe;
 mod odd_rows;
 mod operators;
 mod optimize;
+mod optimize_fuse;
 mod own_rows;
 mod place;
 mod plan;
