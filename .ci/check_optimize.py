@@ -8,7 +8,8 @@ by safetensors, compressed-tensors and transformers, on a CPU:
  3. on text that was held back, perplexity, divergence from the original and the first token that is chosen stay
     within bounds: of the weights alone, and of what transformers computes with activations as the form has them;
  4. `gpuwise plan` says of the written directory what it said would come;
- 5. input that is bad in one way or another ends as it should (`optimize_bad.py`).
+ 5. adapters are merged and matrices fused as PEFT and transformers compute it (`optimize_fuse.py`);
+ 6. input that is bad in one way or another ends as it should (`optimize_bad.py`).
 """
 import json
 import os
@@ -30,6 +31,7 @@ from transformers import AutoModelForCausalLM, CompressedTensorsConfig  # noqa: 
 from transformers.utils import logging  # noqa: E402
 
 import optimize_bad  # noqa: E402
+import optimize_fuse  # noqa: E402
 import optimize_model  # noqa: E402
 
 logging.set_verbosity_error()
@@ -238,6 +240,7 @@ def main():
             if form.plan:
                 check_plan(binary, form, written, model)
         print("forms: %.0f s" % (time.monotonic() - started), flush=True)
+        optimize_fuse.check(binary, model, folder / "fuse", hold)
         optimize_bad.check(binary, model, folder / "bad", hold)
     print("%d forms in %.0f s, %d failures" % (len(FORMS), time.monotonic() - started, len(failures)))
     sys.exit(bool(failures))

@@ -40,8 +40,9 @@ pub(super) fn apply(
     (asked, model): (&[Fusion], &Path),
 ) -> anyhow::Result<()> {
     let refused = |what: String| {
-        Problem::new(format!("{}: {what}", model.display()))
-            .hint("leave out --fuse: vLLM and SGLang make one of such layers themselves as they load")
+        Problem::new(format!("{}: {what}", model.display())).hint(
+            "leave out --fuse: vLLM and SGLang make one of such layers themselves as they load",
+        )
     };
     let both = [Fusion::Qkv, Fusion::GateUp];
     if !both.iter().all(|one| asked.contains(one)) {

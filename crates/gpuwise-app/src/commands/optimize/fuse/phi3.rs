@@ -85,7 +85,9 @@ pub(super) fn config(config: &Value) -> Result<Value, String> {
     };
     for field in ["attention_bias", "mlp_bias"] {
         if config.get(field) == Some(&json!(true)) {
-            return Err(format!("config.json: `{field}` is true, and {NAME} has no biases"));
+            return Err(format!(
+                "config.json: `{field}` is true, and {NAME} has no biases"
+            ));
         }
     }
     positions(config)?;

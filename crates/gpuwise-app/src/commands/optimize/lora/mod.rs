@@ -257,10 +257,11 @@ impl Adapter {
         if !shared::is_both(name, found, config) {
             return Ok(());
         }
-        let what = format!("it changes `{name}`, which is the model's head too");
+        let what =
+            format!("it changes `{name}`, and the model has one matrix for head and embeddings");
         Err(self.wrong(
             &what,
-            "merged, it would change the head, which it does not now: give the head a tensor of its own (tie_word_embeddings = false) first",
+            "merged, it would change both, which it does not now: give the head a tensor of its own (tie_word_embeddings = false) first",
         ))
     }
 }

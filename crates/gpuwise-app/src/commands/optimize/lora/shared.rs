@@ -32,7 +32,8 @@ pub(super) fn head(name: &str) -> bool {
     kept(name) == Some(Reason::Head)
 }
 
-/// Whether `name` is both in a model that `config` describes.
+/// Whether `name` is both in a model that `config` describes, or counts for nothing there, as the head that is read is the
+/// embeddings.
 pub(super) fn is_both(name: &str, found: &Found<'_>, config: &Value) -> bool {
     let text = config.get("text_config").unwrap_or(config);
     let tied = |of: &Value| of.get("tie_word_embeddings").and_then(Value::as_bool);
@@ -41,5 +42,6 @@ pub(super) fn is_both(name: &str, found: &Found<'_>, config: &Value) -> bool {
     let generates = ["LM", "ForConditionalGeneration", "ForPreTraining"];
     let generates = generates.iter().any(|kind| architectures.contains(kind));
     let own = found.keys().any(|name| head(name));
-    embedding(name) && !positions(name) && generates && (tied == Some(true) || !own)
+    let embeddings = embedding(name) && !positions(name) && generates;
+    (embeddings && (tied == Some(true) || !own)) || (head(name) && tied == Some(true))
 }
