@@ -7,7 +7,7 @@ use super::checkpoint::Shard;
 use crate::{error::Problem, settings::Fusion};
 use gpuwise_read::safetensors::Place;
 use serde_json::Value;
-use std::{collections::BTreeMap, path::Path};
+use std::{collections::BTreeSet, path::Path};
 
 /// What becomes one, in this order, and how that is called.
 const TOGETHER: [(&[&str], &str); 2] = [
@@ -104,16 +104,16 @@ fn known(name: &str) -> bool {
 /// Each layer once.
 fn layers(shards: &[Shard]) -> Result<Vec<String>, String> {
     let tensors = shards.iter().flat_map(|shard| &shard.tensors);
-    let mut layers = BTreeMap::new();
+    let mut layers = BTreeSet::new();
     for tensor in tensors {
         if let Some((layer, _)) = within(&tensor.name) {
-            layers.insert(layer.to_owned(), ());
+            layers.insert(layer.to_owned());
         }
     }
     if layers.is_empty() {
         return Err(format!("it has no `{LAYERS}0.…`"));
     }
-    Ok(layers.into_keys().collect())
+    Ok(layers.into_iter().collect())
 }
 
 fn find(shards: &[Shard], name: &str) -> Result<(usize, usize), Unfit> {
