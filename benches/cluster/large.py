@@ -103,6 +103,15 @@ def fill(cluster, api, nodes, pods):
     until("all pods run", 1200, left)
     print(f"all run after {time.monotonic() - began:.0f} s", flush=True)
 
+    def moves():
+        """What is listed last is still written when the first pods run."""
+        at = json.loads(api.ask("GET", "/api/v1/pods?limit=1"))["metadata"]["resourceVersion"]
+        watch = f"/api/v1/pods?watch=1&resourceVersion={at}&timeoutSeconds=10"
+        return not api.ask("GET", watch) or "pods still change"
+
+    until("pods change no more", 900, moves)
+    print(f"quiet after {time.monotonic() - began:.0f} s", flush=True)
+
 
 def peak(process):
     text = pathlib.Path(f"/proc/{process.pid}/status").read_text()

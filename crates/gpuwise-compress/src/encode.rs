@@ -38,10 +38,16 @@ impl Encoded {
 
     /// The relative error in the Frobenius norm; of what was nothing, 0.
     pub fn error(&self) -> f64 {
-        if self.power == 0.0 {
-            return 0.0;
-        }
-        (self.lost / self.power).sqrt()
+        relative_error(self.lost, self.power)
+    }
+}
+
+/// The relative error in the Frobenius norm, of sums of squares: of what was lost, and of what there was. Of nothing, 0.
+pub fn relative_error(lost: f64, power: f64) -> f64 {
+    if power == 0.0 {
+        0.0
+    } else {
+        (lost / power).sqrt()
     }
 }
 

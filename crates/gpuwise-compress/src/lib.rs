@@ -31,7 +31,7 @@ mod scheme;
 mod wide;
 
 pub use decode::decode;
-pub use encode::Encoded;
+pub use encode::{Encoded, relative_error};
 pub use low_rank::{Added, LowRank};
 pub use number::Stored;
 pub use scan::Scan;

@@ -12,10 +12,10 @@ pub struct Optimize {
     #[command(flatten)]
     pub make: MakeFlags,
     /// Write the script that makes the form with calibration data, on a GPU
-    #[arg(long, value_enum, value_name = "NAME", conflicts_with_all = ["lora", "fuse", "kv", "report"])]
+    #[arg(long, value_enum, value_name = "NAME", conflicts_with_all = ["lora", "fuse", "max_error", "kv", "report"])]
     pub recipe: Option<RecipeName>,
     /// Say what each form would need, cost and lose under a traffic and an SLO
-    #[arg(long, conflicts_with_all = ["to", "output", "recipe", "lora", "fuse", "scales", "asymmetric", "keep", "kv", "report"])]
+    #[arg(long, conflicts_with_all = ["to", "output", "recipe", "lora", "fuse", "scales", "asymmetric", "keep", "max_error", "kv", "report"])]
     pub advise: bool,
     #[command(flatten)]
     pub asked: AdviseFlags,
@@ -45,6 +45,9 @@ pub struct MakeFlags {
     /// Layers that stay as they are, beside head, embeddings and routers: parts of their names
     #[arg(long, value_name = "NAME")]
     pub keep: Vec<String>,
+    /// Relative error of a layer's weights, such as 12%: layers that would lose more stay as they are. Encodes all twice
+    #[arg(long, value_name = "SHARE")]
+    pub max_error: Option<String>,
     /// Format of the key-value cache that engines take from the written directory
     #[arg(long, value_enum, value_name = "FORMAT")]
     pub kv: Option<CacheName>,
@@ -91,6 +94,9 @@ pub struct AdviseFlags {
     /// vllm, sglang, trtllm or transformers, with its release if need be: vllm@0.20
     #[arg(long, value_name = "NAME[@RELEASE]")]
     pub engine: Option<String>,
+    /// Draw what a request costs against what is lost, of each form (SVG)
+    #[arg(long, value_name = "FILE", help_heading = "With --advise: result")]
+    pub svg: Option<PathBuf>,
 }
 
 /// How calibration data is used.

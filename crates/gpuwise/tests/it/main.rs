@@ -38,6 +38,7 @@ mod odd_rows;
 mod operators;
 mod optimize;
 mod optimize_fuse;
+mod optimize_hostile;
 mod own_rows;
 mod place;
 mod plan;

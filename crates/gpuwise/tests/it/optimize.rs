@@ -7,9 +7,10 @@ use std::fs;
 const HIDDEN: usize = 64;
 
 /// The layers of a small model: what is asked of shapes and names is asked of these.
-const LAYERS: [(&str, [usize; 2]); 4] = [
+const LAYERS: [(&str, [usize; 2]); 5] = [
     ("model.embed_tokens.weight", [32, HIDDEN]),
     ("model.layers.0.self_attn.q_proj.weight", [HIDDEN, HIDDEN]),
+    ("model.layers.0.self_attn.k_proj.weight", [HIDDEN, HIDDEN]),
     ("model.layers.0.mlp.down_proj.weight", [HIDDEN, 128]),
     ("lm_head.weight", [32, HIDDEN]),
 ];
@@ -33,7 +34,7 @@ fn bf16(count: usize, seed: u32) -> Vec<u8> {
 }
 
 /// Writes a checkpoint; `change` sees the bytes of each tensor.
-fn checkpoint(place: &Place, name: &str, change: impl Fn(&str, &mut Vec<u8>)) {
+pub(crate) fn checkpoint(place: &Place, name: &str, change: impl Fn(&str, &mut Vec<u8>)) {
     let (mut header, mut data) = (serde_json::Map::new(), Vec::new());
     for (seed, (tensor, [rows, columns])) in (1..).zip(LAYERS) {
         let mut bytes = bf16(rows * columns, seed);
@@ -189,11 +190,71 @@ fn numbers_that_are_none_are_named_and_nothing_is_left() {
 }
 
 #[test]
+fn layers_that_would_lose_too_much_stay() {
+    let place = Place::new();
+    checkpoint(&place, "m", |tensor, bytes| {
+        if tensor.contains("down_proj") {
+            // A 4 among each 32 of at most 0.5: what is beside it is rounded to nothing.
+            for group in bytes.chunks_exact_mut(64) {
+                group[..2].copy_from_slice(&[0x80, 0x40]);
+            }
+        }
+    });
+    let made = |most: &str, at: &str| {
+        let report = format!("{at}.csv");
+        let ran = place.run(&[
+            "optimize",
+            "m",
+            "--to",
+            "int4",
+            "--scales",
+            "32",
+            "-o",
+            at,
+            "--report",
+            &report,
+            "--max-error",
+            most,
+        ]);
+        let report = fs::read_to_string(place.path(&report)).unwrap_or_default();
+        (ran, report)
+    };
+    let (ran, report) = made("100%", "all");
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(!report.contains("--max-error"), "{report}");
+    let (ran, report) = made("0.12", "some");
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let kept: Vec<_> = report
+        .lines()
+        .filter(|row| row.contains("--max-error"))
+        .collect();
+    assert!(kept.len() == 1 && kept[0].contains("down_proj"), "{report}");
+    let config = fs::read_to_string(place.path("some/config.json")).expect("a file");
+    let config: Value = serde_json::from_str(&config).expect("JSON");
+    let ignored = config["quantization_config"]["ignore"].to_string();
+    assert!(ignored.contains("mlp.down_proj"), "{ignored}");
+    // Engines make one matrix of queries and keys: one that stays keeps the other.
+    let ran = place.run(&[
+        "optimize", "m", "--to", "fp8", "-o", "one", "--keep", "k_proj", "--report", "one.csv",
+    ]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let report = fs::read_to_string(place.path("one.csv")).expect("a file");
+    assert!(report.contains("one with k_proj"), "{report}");
+    let (ran, _) = made("1%", "none");
+    assert_eq!(ran.code, 2);
+    assert!(
+        ran.err.contains("all lose more than --max-error"),
+        "{}",
+        ran.err
+    );
+}
+
+#[test]
 fn what_cannot_be_made_is_said() {
     let place = Place::new();
     checkpoint(&place, "m", |_, _| {});
     place.write("empty/config.json", "{}");
-    let cases: [(&[&str], &str); 10] = [
+    let cases: [(&[&str], &str); 11] = [
         (&["m", "--to", "fp8", "-o", "x", "--rate", "2"], "--advise"),
         (&["m", "--advise", "--from", "vllm serve m"], "--from"),
         (&["m", "-o", "x"], "--to FORM is missing"),
@@ -212,6 +273,10 @@ fn what_cannot_be_made_is_said() {
             "no linear layer",
         ),
         (&["empty", "--to", "fp8", "-o", "x"], "safetensors"),
+        (
+            &["m", "--to", "fp8", "--max-error", "2", "-o", "x"],
+            "--max-error: `2`",
+        ),
         (
             &["m", "--recipe", "smoothquant", "--to", "int4"],
             "expected --to int8",
@@ -241,7 +306,10 @@ fn advice_is_what_plan_says_of_each_form() {
         "--gpu", "L4", "--rate", "2", "--isl", "1000", "--osl", "200", "--ttft", "p95:2s",
     ];
     let model = "meta-llama/Llama-3.1-8B-Instruct";
-    let advice = place.json(&[&["optimize", model, "--advise"], &asked[..]].concat());
+    let drawn = ["optimize", model, "--advise", "--svg", "forms.svg"];
+    let advice = place.json(&[&drawn, &asked[..]].concat());
+    let picture = fs::read_to_string(place.path("forms.svg")).expect("a picture");
+    assert!(picture.contains("loss 3.99 %"), "{picture}");
     let rows = advice["rows"].as_array().expect("rows");
     assert_eq!(rows.len(), 7, "{advice}");
     for (at, form) in [(1, "fp8"), (4, "int4")] {

@@ -6,11 +6,13 @@ use crate::{
     error::Problem,
     progress,
     settings::{AdviseFlags, Form, Plan},
+    write::Pending,
 };
 use gpuwise_domain::deployment::{Deployment, Quality, Sizing};
 use gpuwise_view::{
     figures,
     plan::{self as view, words},
+    svg::{self, FormPoint, Picture},
     table::{Cell, Column, Table},
 };
 
@@ -35,6 +37,7 @@ pub(super) fn run(context: &Context, model: &str, asked: &AdviseFlags) -> anyhow
             .hint("what runs has its form: `gpuwise check --from` says whether it is right; leave it out")
             .into());
     }
+    let svg = asked.svg.as_deref().map(Pending::new).transpose()?;
     let formats = [(ORIGINAL, "published")].into_iter().chain(
         Form::SMALLER
             .iter()
@@ -51,6 +54,12 @@ pub(super) fn run(context: &Context, model: &str, asked: &AdviseFlags) -> anyhow
     }
     progress::doing("");
     let fits = advice.iter().any(|one| one.best().is_some());
+    if let Some(file) = svg {
+        let picture = picture(&advice).ok_or_else(|| {
+            Problem::new("no form has a price and a known loss: there is nothing to draw")
+        })?;
+        file.finish(&picture.to_svg())?;
+    }
     context.table(&table(&advice))?;
     Ok(if fits { Exit::Yes } else { Exit::No })
 }
@@ -142,6 +151,27 @@ fn row(one: &Advice, original: Option<&Deployment>) -> Vec<Cell> {
         loss(&best.quality),
         Cell::text(verdict(one, best, original)),
     ]
+}
+
+/// What a request costs against what is lost; `None` where that is known of none.
+fn picture(advice: &[Advice]) -> Option<Picture> {
+    let best = || advice.iter().filter_map(|one| Some((one, one.best()?)));
+    let money = words::currency(&best().map(|(_, best)| best.clone()).collect::<Vec<_>>())?;
+    let points: Vec<FormPoint> = best()
+        .filter_map(|(one, best)| {
+            let hourly = best.cost.per_hour?.0.as_f64();
+            (best.headroom.rate > 0.0).then(|| FormPoint {
+                name: one.form.into(),
+                loss: match best.quality {
+                    Quality::Published => Some(0.0),
+                    Quality::Loss { percent, .. } => Some(percent),
+                    Quality::Unknown => None,
+                },
+                cost: 1000.0 * hourly / (best.headroom.rate * 3600.0),
+            })
+        })
+        .collect();
+    svg::forms(&points, &money, "forms")
 }
 
 fn loss(quality: &Quality) -> Cell {

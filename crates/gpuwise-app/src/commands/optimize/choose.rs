@@ -31,6 +31,10 @@ pub(super) enum Reason {
     Router,
     /// `--keep`.
     Asked,
+    /// `--max-error`.
+    Error,
+    /// Engines make one matrix of it and of this layer, which stays.
+    Beside(String),
     /// Numbers that are no BF16, F16 or F32.
     Format(String),
     Unfit(String),
@@ -46,6 +50,10 @@ impl Reason {
             Self::Head => "head".into(),
             Self::Router => "routers".into(),
             Self::Asked => "--keep".into(),
+            Self::Error => "--max-error".into(),
+            Self::Beside(layer) => {
+                format!("one with {}", layer.rsplit('.').next().unwrap_or(layer))
+            }
             Self::Format(dtype) => format!("stored as {dtype}"),
             Self::Unfit(why) => why.clone(),
             Self::Exact => "as they were".into(),

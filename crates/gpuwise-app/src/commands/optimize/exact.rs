@@ -72,6 +72,7 @@ fn without_form(make: &MakeFlags) -> Option<&'static str> {
         ("--scales", make.scales.is_some()),
         ("--asymmetric", make.asymmetric),
         ("--keep", !make.keep.is_empty()),
+        ("--max-error", make.max_error.is_some()),
         ("--kv", make.kv.is_some()),
         ("--report", make.report.is_some()),
     ];

@@ -16,7 +16,7 @@ const TOGETHER: [&[&str]; 5] = [
 ];
 
 /// Which matrix of an engine a layer is a part of: what stands before its name, and the first of its kind.
-fn whole(tensor: &str) -> Option<(&str, &'static str)> {
+pub(super) fn whole(tensor: &str) -> Option<(&str, &'static str)> {
     let layer = super::choose::layer(tensor)?;
     let (before, last) = layer.rsplit_once('.')?;
     let kind = TOGETHER.into_iter().find(|names| names.contains(&last))?;

@@ -15,6 +15,7 @@ mod matrix;
 mod recipe;
 mod settings;
 mod show;
+mod stay;
 mod stored;
 mod work;
 
@@ -31,6 +32,7 @@ use decompress::Compressed;
 use exact::Exact;
 use fused::Fused;
 use gpuwise_compress::Stored;
+use gpuwise_read::workload;
 use serde_json::{Value, json};
 use settings::Chosen;
 use std::{collections::BTreeSet, path::PathBuf};
@@ -45,6 +47,8 @@ struct Making {
     scales: Option<String>,
     asymmetric: bool,
     keep: Vec<String>,
+    /// The largest relative error of a layer.
+    max_error: Option<f64>,
     kv: Option<CacheName>,
     report: Option<PathBuf>,
 }
@@ -72,6 +76,7 @@ impl Making {
             scales: make.scales,
             asymmetric: make.asymmetric,
             keep: make.keep,
+            max_error: make.max_error.as_deref().map(max_error).transpose()?,
             kv: make.kv,
             report: make.report,
         })
@@ -85,6 +90,7 @@ impl Making {
             "scales": self.scales,
             "asymmetric": self.asymmetric,
             "keep": self.keep,
+            "max_error": self.max_error,
             "kv": self.kv.is_some(),
             "exact": self.exact.asked(),
             "files": exact::files(shards),
@@ -92,12 +98,16 @@ impl Making {
     }
 }
 
+fn max_error(text: &str) -> anyhow::Result<f64> {
+    workload::share(text).map_err(|error| Problem::new(format!("--max-error: {error}")).into())
+}
+
 pub fn run(context: &Context, flags: &Optimize) -> anyhow::Result<Exit> {
     if flags.advise {
         return advise::run(context, &flags.model.display().to_string(), &flags.asked);
     }
     if flags.asked != AdviseFlags::default() {
-        return Err(Problem::new("traffic, SLO, limits and engine without --advise")
+        return Err(Problem::new("traffic, SLO, limits, engine and picture without --advise")
             .hint("what is made depends on none of them: add --advise to hear what each form would need, or leave them out")
             .into());
     }
@@ -118,7 +128,7 @@ fn make(context: &Context, flags: &Making) -> anyhow::Result<Exit> {
     let mut config = config::read(&flags.model)?;
     config::not_quantized(&config, &flags.model)?;
     let shards = flags.exact.shards(&flags.model, &mut config)?;
-    let fates: Vec<Vec<Fate>> = shards
+    let mut fates: Vec<Vec<Fate>> = shards
         .iter()
         .map(|shard| {
             let each = shard.tensors.iter();
@@ -126,6 +136,13 @@ fn make(context: &Context, flags: &Making) -> anyhow::Result<Exit> {
                 .collect()
         })
         .collect();
+    stay::together(&shards, &mut fates);
+    if let Some(most) = flags.max_error {
+        let doing = |tensor: &str| progress::doing(&format!("error of {tensor}"));
+        stay::exact(&shards, &mut fates, chosen.scheme, most, doing)?;
+        progress::doing("");
+        stay::together(&shards, &mut fates);
+    }
     if fates
         .iter()
         .flatten()
@@ -136,7 +153,11 @@ fn make(context: &Context, flags: &Making) -> anyhow::Result<Exit> {
             flags.model.display(),
             flags.to.name()
         ))
-        .hint("linear layers are matrices called `….weight`, in BF16, F16 or F32")
+        .hint(if flags.max_error.is_some() {
+            "all lose more than --max-error; a finer form or smaller groups lose less"
+        } else {
+            "linear layers are matrices called `….weight`, in BF16, F16 or F32"
+        })
         .into());
     }
     let fused = Fused::new(chosen.scheme, &shards, &fates);

@@ -25,6 +25,8 @@ pub(super) fn plain(flags: &Making) -> anyhow::Result<Option<Stored>> {
         "--asymmetric"
     } else if !flags.keep.is_empty() {
         "--keep"
+    } else if flags.max_error.is_some() {
+        "--max-error"
     } else if flags.kv.is_some() {
         "--kv"
     } else if flags.report.is_some() {

@@ -1,6 +1,7 @@
 //! What became of a checkpoint.
 
 use super::{convert::Done, made::Merged};
+use gpuwise_compress::relative_error as error;
 use gpuwise_units::Bytes;
 use gpuwise_view::table::{Cell, Column, Table};
 use std::collections::BTreeMap;
@@ -15,14 +16,6 @@ struct Kind {
     power: f64,
     /// The largest relative error of one of them.
     worst: f64,
-}
-
-fn error(lost: f64, power: f64) -> f64 {
-    if power == 0.0 {
-        0.0
-    } else {
-        (lost / power).sqrt()
-    }
 }
 
 fn percent(share: f64) -> Cell {
