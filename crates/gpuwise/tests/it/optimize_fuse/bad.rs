@@ -75,7 +75,10 @@ fn what_is_no_adapter_of_the_model_is_named() {
             |_, config| config["init_lora_weights"] = json!("pissa_niter_4"),
             &["pissa_niter_4"],
         ),
-        (|_, config| config["r"] = json!(4), &["embed_tokens", "rank is 2"]),
+        (
+            |_, config| config["r"] = json!(4),
+            &["embed_tokens", "rank is 2"],
+        ),
         (
             |_, config| config["rank_pattern"] = json!({"(": 3}),
             &["rank_pattern"],
