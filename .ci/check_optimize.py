@@ -10,6 +10,7 @@ by safetensors, compressed-tensors and transformers, on a CPU:
  4. `gpuwise plan` says of the written directory what it said would come;
  5. two of each four weights are what a release of compressed-tensors that has this form reads, and no worse than
     what it leaves (`optimize_sparse.py`);
+ 5. adapters are merged and matrices fused as PEFT and transformers compute it (`optimize_fuse.py`);
  6. input that is bad in one way or another ends as it should (`optimize_bad.py`).
 """
 import json
@@ -32,6 +33,7 @@ from transformers import AutoModelForCausalLM, CompressedTensorsConfig  # noqa: 
 from transformers.utils import logging  # noqa: E402
 
 import optimize_bad  # noqa: E402
+import optimize_fuse  # noqa: E402
 import optimize_model  # noqa: E402
 
 logging.set_verbosity_error()
@@ -267,6 +269,7 @@ def main():
                 check_plan(binary, form, written, model)
         print("forms: %.0f s" % (time.monotonic() - started), flush=True)
         check_sparse(binary, model, folder, original, text, was)
+        optimize_fuse.check(binary, model, folder / "fuse", hold)
         optimize_bad.check(binary, model, folder / "bad", hold)
     print("%d forms in %.0f s, %d failures" % (len(FORMS), time.monotonic() - started, len(failures)))
     sys.exit(bool(failures))

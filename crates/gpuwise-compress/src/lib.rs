@@ -21,6 +21,7 @@ mod float4;
 mod float8;
 mod fours;
 mod integers;
+mod low_rank;
 mod number;
 mod packed;
 mod rows;
@@ -32,6 +33,7 @@ mod wide;
 
 pub use decode::decode;
 pub use encode::{Encoded, relative_error};
+pub use low_rank::{Added, LowRank};
 pub use number::Stored;
 pub use scan::Scan;
 pub use scheme::{Part, PartKind, Scheme, SparseAs, Strategy, Unfit};

@@ -90,6 +90,28 @@ impl Stored {
         }
     }
 
+    /// The nearest numbers that can be stored, ties to even, as bytes: as many as both have room for.
+    #[inline(always)]
+    pub fn narrow(self, values: &[f32], to: &mut [u8]) {
+        match self {
+            Self::F32 => {
+                for (four, value) in to.as_chunks_mut::<4>().0.iter_mut().zip(values) {
+                    *four = value.to_le_bytes();
+                }
+            }
+            Self::Bf16 => {
+                for (pair, value) in to.as_chunks_mut::<2>().0.iter_mut().zip(values) {
+                    *pair = bf16(*value).to_le_bytes();
+                }
+            }
+            Self::F16 => {
+                for (pair, value) in to.as_chunks_mut::<2>().0.iter_mut().zip(values) {
+                    *pair = f16(*value).to_le_bytes();
+                }
+            }
+        }
+    }
+
     /// The nearest number that can be stored, ties to even.
     pub fn round(self, value: f32) -> f32 {
         match self {
@@ -110,6 +132,7 @@ impl Stored {
 }
 
 /// `f32` to bfloat16, ties to even; NaN stays NaN.
+#[inline(always)]
 fn bf16(value: f32) -> u16 {
     let bits = value.to_bits();
     if value.is_nan() {
@@ -133,6 +156,7 @@ fn half(bits: u16) -> f32 {
 }
 
 /// `f32` to an IEEE half, ties to even; too large is infinite.
+#[inline(always)]
 fn f16(value: f32) -> u16 {
     let sign = (value.to_bits() >> 16) as u16 & 0x8000;
     let size = value.abs();

@@ -34,7 +34,9 @@ pub use memory::{LayoutFlags, Memory};
 pub use operators::{
     KeepOut, OperatorsCheck, OperatorsCommand, OperatorsFit, OperatorsPredict, OperatorsShow,
 };
-pub use optimize::{AdviseFlags, CacheName, Form, MakeFlags, Optimize, RecipeName, SparseName};
+pub use optimize::{
+    AdviseFlags, CacheName, Form, Fusion, MakeFlags, Optimize, RecipeName, SparseName,
+};
 pub use place::{Capacity, HowFlags, Lint, Place};
 pub use plan::{
     EngineFlags, LimitFlags, MarketFlags, Plan, RuleName, SloFlags, TermsName, TrafficFlags,

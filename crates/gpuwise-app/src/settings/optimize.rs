@@ -12,10 +12,10 @@ pub struct Optimize {
     #[command(flatten)]
     pub make: MakeFlags,
     /// Write the script that makes the form with calibration data, on a GPU
-    #[arg(long, value_enum, value_name = "NAME", conflicts_with_all = ["max_error", "kv", "report", "sparse_as"])]
+    #[arg(long, value_enum, value_name = "NAME", conflicts_with_all = ["lora", "fuse", "max_error", "kv", "report", "sparse_as"])]
     pub recipe: Option<RecipeName>,
     /// Say what each form would need, cost and lose under a traffic and an SLO
-    #[arg(long, conflicts_with_all = ["to", "output", "recipe", "scales", "asymmetric", "sparse_as", "keep", "max_error", "kv", "report"])]
+    #[arg(long, conflicts_with_all = ["to", "output", "recipe", "lora", "fuse", "scales", "asymmetric", "sparse_as", "keep", "max_error", "kv", "report"])]
     pub advise: bool,
     #[command(flatten)]
     pub asked: AdviseFlags,
@@ -30,6 +30,12 @@ pub struct MakeFlags {
     /// The directory that is written; it must not be there. With --recipe the script
     #[arg(short, long, value_name = "DIR")]
     pub output: Option<PathBuf>,
+    /// Merge a LoRA adapter into the weights first: a directory as PEFT writes it
+    #[arg(long, value_name = "DIR")]
+    pub lora: Option<PathBuf>,
+    /// Make one of matrices with the same input, before: `qkv,gate-up` of Llama and Mistral, whose files become Phi-3's
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "NAME,…")]
+    pub fuse: Vec<Fusion>,
     /// How far a scale reaches [default: a channel for fp8, int8 and int8-w8a16, a group of 128 for int4]
     #[arg(long, value_name = "tensor|channel|block|GROUP")]
     pub scales: Option<String>,
@@ -60,6 +66,25 @@ pub enum SparseName {
     Dense,
     /// Left out, with a bit for each weight (`sparse-24-bitmask`): 56 % of the bytes, for vLLM up to 0.18 on Hopper
     Bitmask,
+}
+
+/// Matrices that become one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+pub enum Fusion {
+    /// Queries, keys and values
+    Qkv,
+    /// Gate and what goes up
+    GateUp,
+}
+
+impl Fusion {
+    /// As it is said.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Qkv => "qkv",
+            Self::GateUp => "gate-up",
+        }
+    }
 }
 
 /// Formats of the key-value cache that a checkpoint may ask for.

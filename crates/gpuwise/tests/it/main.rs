@@ -37,6 +37,7 @@ mod observe;
 mod odd_rows;
 mod operators;
 mod optimize;
+mod optimize_fuse;
 mod optimize_hostile;
 mod optimize_prune;
 mod own_rows;

@@ -1,7 +1,9 @@
 //! Safetensors files of a model, with where their tensors lie.
 
+use super::made::{self, Made, Maker, Merged, Piece};
 use crate::{error::Problem, model};
 use anyhow::Context as _;
+use gpuwise_compress::Stored;
 use gpuwise_read::safetensors::{self, Place};
 use serde::Deserialize;
 use std::{
@@ -9,6 +11,7 @@ use std::{
     fs::{self, File},
     io::{Read as _, Seek as _, SeekFrom},
     path::{Path, PathBuf},
+    sync::Arc,
     time::{Duration, UNIX_EPOCH},
 };
 
@@ -30,10 +33,12 @@ pub(super) struct Shard {
     pub(super) length: u64,
     /// When it changed last, since 1970; `None` where the file system does not say.
     pub(super) changed: Option<Duration>,
+    /// Tensors that are made as they are read.
+    made: Arc<Vec<Made>>,
 }
 
 impl Shard {
-    fn open(path: PathBuf) -> anyhow::Result<Self> {
+    pub(super) fn open(path: PathBuf) -> anyhow::Result<Self> {
         let named = path.display().to_string();
         let unreadable = |error| Problem::new(format!("cannot read {named}")).because(error);
         let mut file = File::open(&path).map_err(unreadable)?;
@@ -61,7 +66,39 @@ impl Shard {
             data,
             length,
             changed,
+            made: Arc::default(),
         })
+    }
+
+    /// What tensor `at` consists of.
+    pub(super) fn pieces(&self, at: usize) -> anyhow::Result<Vec<Piece>> {
+        let tensor = &self.tensors[at];
+        if let Some(made) = self.made.iter().find(|made| made.name == tensor.name) {
+            return Ok(made.pieces.clone());
+        }
+        let numbers = made::numbers(self, tensor)?;
+        let update = None;
+        Ok(vec![Piece { numbers, update }])
+    }
+
+    /// From now on tensor `at` is what is made of these pieces.
+    pub(super) fn make(&mut self, at: usize, pieces: Vec<Piece>) -> anyhow::Result<()> {
+        let last = self.made.iter().map(Made::end).max();
+        let tensor = &mut self.tensors[at];
+        tensor.begin = last.unwrap_or(self.length - self.data);
+        let made = Made {
+            name: tensor.name.clone(),
+            stored: Stored::named(&tensor.dtype)
+                .with_context(|| format!("tensor `{}`: its numbers are none", tensor.name))?,
+            columns: tensor.shape.last().copied().unwrap_or(1),
+            begin: tensor.begin,
+            pieces,
+        };
+        tensor.end = made.end();
+        let all = Arc::make_mut(&mut self.made);
+        all.retain(|other| other.name != made.name);
+        all.push(made);
+        Ok(())
     }
 }
 
@@ -126,6 +163,9 @@ pub(super) struct Source {
     file: File,
     named: String,
     data: u64,
+    /// Bytes of the file after the header.
+    length: u64,
+    maker: Maker,
 }
 
 impl Source {
@@ -137,11 +177,16 @@ impl Source {
             file,
             named,
             data: shard.data,
+            length: shard.length - shard.data,
+            maker: Maker::of(&shard.made),
         })
     }
 
     /// Fills `to` with the bytes from `at` after the header on.
     pub(super) fn read(&mut self, at: u64, to: &mut [u8]) -> anyhow::Result<()> {
+        if at >= self.length && !to.is_empty() {
+            return self.maker.read(at, to);
+        }
         let read = self
             .file
             .seek(SeekFrom::Start(self.data + at))
@@ -151,6 +196,11 @@ impl Source {
                 .because(error)
                 .into()
         })
+    }
+
+    /// What an adapter did to a tensor that was read last, if it was one that is made.
+    pub(super) fn merged(&self, tensor: &Place) -> Option<Merged> {
+        self.maker.merged(&tensor.name)
     }
 }
 

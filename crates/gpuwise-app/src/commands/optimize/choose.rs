@@ -38,6 +38,8 @@ pub(super) enum Reason {
     /// Numbers that are no BF16, F16 or F32.
     Format(String),
     Unfit(String),
+    /// Nothing was to become smaller.
+    Exact,
 }
 
 impl Reason {
@@ -54,6 +56,7 @@ impl Reason {
             }
             Self::Format(dtype) => format!("stored as {dtype}"),
             Self::Unfit(why) => why.clone(),
+            Self::Exact => "as they were".into(),
         }
     }
 }

@@ -5,6 +5,7 @@ use super::{
     checkpoint::{Shard, Source},
     choose::Fate,
     fused::Fused,
+    made::Merged,
     matrix::{CHUNK, Matrix},
 };
 use crate::error::Problem;
@@ -30,6 +31,9 @@ pub(super) struct Done {
     pub(super) power: f64,
     /// Why it is as it was.
     pub(super) kept: Option<String>,
+    /// What an adapter did to it before.
+    #[serde(default)]
+    pub(super) merged: Option<Merged>,
 }
 
 /// A tensor of the new file.
@@ -157,7 +161,7 @@ pub(super) fn unwritable(to: &Path, error: io::Error) -> Problem {
 pub(super) fn convert<'a>(
     shard: &'a Shard,
     fates: &[Fate],
-    (scheme, fused): (Scheme, &Fused<'a>),
+    how: Option<(Scheme, &Fused<'a>)>,
     to: &Path,
     doing: impl Fn(&str),
 ) -> anyhow::Result<Vec<Done>> {
@@ -177,9 +181,11 @@ pub(super) fn convert<'a>(
             lost: 0.0,
             power: 0.0,
             kept: None,
+            merged: None,
         };
-        match fate {
-            Fate::Kept(reason) => {
+        match (fate, how) {
+            (Fate::Encoded { .. }, None) => {}
+            (Fate::Kept(reason), _) => {
                 one.kept = Some(reason.text());
                 let begin = layout.begins.get(&tensor.name).copied().unwrap_or_default();
                 let mut bytes = Vec::new();
@@ -190,7 +196,7 @@ pub(super) fn convert<'a>(
                     sink.put(begin + at, &bytes).map_err(unwritable)?;
                 }
             }
-            Fate::Encoded { shape, parts } => {
+            (Fate::Encoded { shape, parts }, Some((scheme, fused))) => {
                 one.bytes_after = parts.iter().map(gpuwise_compress::Part::bytes).sum();
                 let matrix = Matrix {
                     file: &shard.name,
@@ -216,6 +222,7 @@ pub(super) fn convert<'a>(
                 })?;
             }
         }
+        one.merged = source.merged(tensor);
         done.push(one);
     }
     sink.sync().map_err(unwritable)?;

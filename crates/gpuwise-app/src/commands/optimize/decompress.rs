@@ -235,5 +235,6 @@ fn said(name: &str, elements: u64, from: &Place, after: u64, kept: Option<String
         lost: 0.0,
         power: 0.0,
         kept,
+        merged: None,
     }
 }

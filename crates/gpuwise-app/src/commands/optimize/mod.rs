@@ -6,7 +6,11 @@ mod choose;
 mod config;
 mod convert;
 mod decompress;
+mod exact;
+mod fuse;
 mod fused;
+mod lora;
+mod made;
 mod matrix;
 mod recipe;
 mod settings;
@@ -25,10 +29,11 @@ use crate::{
 use checkpoint::Shard;
 use choose::{Fate, Reason};
 use decompress::Compressed;
+use exact::Exact;
 use fused::Fused;
 use gpuwise_compress::Stored;
 use gpuwise_read::workload;
-use serde_json::json;
+use serde_json::{Value, json};
 use settings::Chosen;
 use show::Lost;
 use std::{collections::BTreeSet, path::PathBuf};
@@ -39,6 +44,7 @@ struct Making {
     model: PathBuf,
     to: Form,
     output: PathBuf,
+    exact: Exact,
     scales: Option<String>,
     asymmetric: bool,
     sparse_as: Option<SparseName>,
@@ -68,6 +74,7 @@ impl Making {
                     "the directory that is to be written, such as -o model-fp8",
                 )
             })?,
+            exact: Exact::of(&flags.make),
             scales: make.scales,
             asymmetric: make.asymmetric,
             sparse_as: make.sparse_as,
@@ -75,6 +82,22 @@ impl Making {
             max_error: make.max_error.as_deref().map(max_error).transpose()?,
             kv: make.kv,
             report: make.report,
+        })
+    }
+
+    /// What interrupted work is known by.
+    fn asked(&self, shards: &[Shard]) -> Value {
+        json!({
+            "model": self.model,
+            "to": self.to.name(),
+            "scales": self.scales,
+            "asymmetric": self.asymmetric,
+            "bitmask": self.sparse_as == Some(SparseName::Bitmask),
+            "keep": self.keep,
+            "max_error": self.max_error,
+            "kv": self.kv.is_some(),
+            "exact": self.exact.asked(),
+            "files": exact::files(shards),
         })
     }
 }
@@ -95,6 +118,9 @@ pub fn run(context: &Context, flags: &Optimize) -> anyhow::Result<Exit> {
     if let Some(recipe) = flags.recipe {
         return recipe::run(context, &flags.model, &flags.make, recipe);
     }
+    if flags.make.to.is_none() && Exact::of(&flags.make).is_asked() {
+        return exact::run(context, flags);
+    }
     make(context, &Making::of(flags)?)
 }
 
@@ -105,7 +131,7 @@ fn make(context: &Context, flags: &Making) -> anyhow::Result<Exit> {
     let chosen = Chosen::of(flags)?;
     let mut config = config::read(&flags.model)?;
     config::not_quantized(&config, &flags.model)?;
-    let shards = checkpoint::shards(&flags.model)?;
+    let shards = flags.exact.shards(&flags.model, &mut config)?;
     let mut fates: Vec<Vec<Fate>> = shards
         .iter()
         .map(|shard| {
@@ -140,20 +166,20 @@ fn make(context: &Context, flags: &Making) -> anyhow::Result<Exit> {
     }
     let fused = Fused::new(chosen.scheme, &shards, &fates);
     let report = flags.report.as_deref().map(Pending::new).transpose()?;
-    let work = Work::begin(flags, &shards)?;
+    let work = Work::begin(&flags.model, &flags.output, &flags.asked(&shards))?;
     let mut done = Vec::new();
     for (at, (shard, fates)) in shards.iter().zip(&fates).enumerate() {
         let doing = |tensor: &str| {
             progress::doing(&format!("file {} of {}: {tensor}", at + 1, shards.len()));
         };
-        done.extend(work.file(shard, fates, (chosen.scheme, &fused), doing)?);
+        done.extend(work.file(shard, fates, Some((chosen.scheme, &fused)), doing)?);
     }
     progress::doing("");
     let kept = kept(&shards, &fates);
     if let Some(said) = config::quantization(chosen.scheme, &kept, flags.kv, &done) {
         config["quantization_config"] = said;
     }
-    work.finish(flags, &config, &shards, &done)?;
+    work.finish(&config, &shards, &done)?;
     let lost = Lost::by(chosen.scheme);
     if let Some(file) = report {
         file.finish(&show::tensors(&done, lost).to_csv())?;
@@ -180,7 +206,7 @@ fn back(context: &Context, flags: &Making, to: Stored) -> anyhow::Result<Exit> {
         .hint("weights with scales are called `….weight` or `….weight_packed` beside `….weight_scale`")
         .into());
     }
-    let work = Work::begin(flags, &shards)?;
+    let work = Work::begin(&flags.model, &flags.output, &flags.asked(&shards))?;
     let mut done = Vec::new();
     for (at, shard) in shards.iter().enumerate() {
         let doing = |tensor: &str| {
@@ -200,7 +226,7 @@ fn back(context: &Context, flags: &Making, to: Stored) -> anyhow::Result<Exit> {
             json!(stored::dtype(to)),
         );
     }
-    work.finish(flags, &config, &shards, &done)?;
+    work.finish(&config, &shards, &done)?;
     context.table(&show::table_of_plain(
         &done,
         &flags.output.display().to_string(),

@@ -20,7 +20,9 @@ pub(super) fn plain(flags: &Making) -> anyhow::Result<Option<Stored>> {
         Form::F32 => Stored::F32,
         _ => return Ok(None),
     };
-    let extra = if flags.scales.is_some() {
+    let extra = if flags.exact.is_asked() {
+        "--lora or --fuse"
+    } else if flags.scales.is_some() {
         "--scales"
     } else if flags.asymmetric {
         "--asymmetric"

@@ -1,6 +1,6 @@
 //! What became of a checkpoint.
 
-use super::convert::Done;
+use super::{convert::Done, made::Merged};
 use gpuwise_compress::{Scheme, relative_error};
 use gpuwise_units::Bytes;
 use gpuwise_view::table::{Cell, Column, Table};
@@ -112,9 +112,71 @@ pub(super) fn table(done: &[Done], how: Lost, written: &str) -> Table {
     if let Some(worst) = worst {
         table.footnote(how.said(worst));
     }
+    if let Some((added, rounded)) = merged(done.iter()).filter(|(added, _)| *added > 0.0) {
+        table.footnote(format!(
+            "adapter: merged before; it adds {:.2} % to its layers, of which {:.2} % went by rounding the sum",
+            added * 100.0,
+            rounded * 100.0
+        ));
+    }
     table.footnote(format!(
         "written: {written}; the quality that is left was not measured"
     ));
+    table
+}
+
+/// What an adapter added and what rounding took of that, of all these.
+fn merged<'a>(done: impl Iterator<Item = &'a Done>) -> Option<(f64, f64)> {
+    let all = done.filter_map(|one| one.merged);
+    let all = all.reduce(|all, one| Merged {
+        power: all.power + one.power,
+        added: all.added + one.added,
+        lost: all.lost + one.lost,
+    })?;
+    Some((
+        relative_error(all.added, all.power),
+        relative_error(all.lost, all.added),
+    ))
+}
+
+/// What became of weights that are as exact as they were.
+pub(super) fn table_of_exact(done: &[Done], written: &str, adapter: bool) -> Table {
+    let mut columns = vec![
+        Column::left("layers", "layers"),
+        Column::right("tensors", "tensors"),
+        Column::right("bytes", "size"),
+    ];
+    if adapter {
+        columns.push(Column::right("added", "added"));
+        columns.push(Column::right("rounded", "rounded"));
+    }
+    let mut table = Table::new(columns);
+    let mut kinds: BTreeMap<(bool, &str), Vec<&Done>> = BTreeMap::new();
+    for one in done {
+        let layer = super::choose::layer(&one.tensor).unwrap_or(&one.tensor);
+        let key = match one.merged {
+            Some(_) => (false, layer.rsplit('.').next().unwrap_or(layer)),
+            None => (true, "as they were"),
+        };
+        kinds.entry(key).or_default().push(one);
+    }
+    for ((_, name), these) in &kinds {
+        let mut row = vec![
+            Cell::text(*name),
+            Cell::count(these.len() as u64),
+            bytes(these.iter().map(|one| one.bytes_after).sum()),
+        ];
+        if adapter {
+            let merged = merged(these.iter().copied()).filter(|(added, _)| *added > 0.0);
+            row.push(Cell::of(merged, |(added, _)| percent(added)));
+            row.push(Cell::of(merged, |(_, rounded)| percent(rounded)));
+        }
+        table.push(row);
+    }
+    if adapter {
+        table.footnote("added: what the adapter adds, of the weights; rounded: what storing the sum in their numbers takes of that; both in the Frobenius norm");
+    }
+    table.footnote(format!("written: {written}"));
     table
 }
 

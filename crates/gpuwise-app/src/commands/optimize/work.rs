@@ -1,7 +1,6 @@
 //! A directory that is being written: it has its name only when all of it is there, and what was interrupted goes on.
 
 use super::{
-    Making,
     checkpoint::{self, Shard},
     choose::Fate,
     config,
@@ -10,7 +9,6 @@ use super::{
 };
 use crate::{
     error::Problem,
-    settings::SparseName,
     write::{self, Pending},
 };
 use gpuwise_compress::Scheme;
@@ -38,6 +36,8 @@ struct Finished {
 
 /// A directory that is being written, beside the one that it is to be.
 pub(super) struct Work {
+    model: PathBuf,
+    output: PathBuf,
     folder: PathBuf,
 }
 
@@ -69,9 +69,8 @@ fn put(path: &Path, value: &Value) -> anyhow::Result<()> {
 }
 
 impl Work {
-    /// Begins, or goes on where the same was interrupted.
-    pub(super) fn begin(flags: &Making, shards: &[Shard]) -> anyhow::Result<Self> {
-        let output = &flags.output;
+    /// Begins, or goes on where the same was interrupted: `asked` tells that.
+    pub(super) fn begin(model: &Path, output: &Path, asked: &Value) -> anyhow::Result<Self> {
         if output.exists() {
             return Err(
                 Problem::new(format!("{} is there already", output.display()))
@@ -85,26 +84,11 @@ impl Work {
             .to_owned();
         name.push(".partial");
         let folder = output.with_file_name(name);
-        let files: Vec<Value> = shards
-            .iter()
-            .map(|shard| json!({"file": shard.name, "bytes": shard.length}))
-            .collect();
-        let asked = json!({
-            "model": flags.model,
-            "to": flags.to.name(),
-            "scales": flags.scales,
-            "asymmetric": flags.asymmetric,
-            "bitmask": flags.sparse_as == Some(SparseName::Bitmask),
-            "keep": flags.keep,
-            "max_error": flags.max_error,
-            "kv": flags.kv.is_some(),
-            "files": files,
-        });
         let path = folder.join(ASKED);
         if begun(&folder)? {
             let before = fs::read(&path).ok();
             let before = before.and_then(|text| serde_json::from_slice::<Value>(&text).ok());
-            if before.as_ref() != Some(&asked) {
+            if before.as_ref() != Some(asked) {
                 let what = format!("{} is there, of something else", folder.display());
                 return Err(Problem::new(what)
                     .hint("remove it, or name another directory")
@@ -112,9 +96,13 @@ impl Work {
             }
         } else {
             fs::create_dir_all(&folder).map_err(|error| unwritable(&folder, error))?;
-            put(&path, &asked)?;
+            put(&path, asked)?;
         }
-        Ok(Self { folder })
+        Ok(Self {
+            model: model.into(),
+            output: output.into(),
+            folder,
+        })
     }
 
     /// A file of it.
@@ -127,7 +115,7 @@ impl Work {
         &self,
         shard: &'a Shard,
         fates: &[Fate],
-        how: (Scheme, &Fused<'a>),
+        how: Option<(Scheme, &Fused<'a>)>,
         doing: impl Fn(&str),
     ) -> anyhow::Result<Vec<Done>> {
         let path = self.folder.join(&shard.name);
@@ -148,7 +136,6 @@ impl Work {
     /// What else belongs to a model; then the directory gets its name.
     pub(super) fn finish(
         &self,
-        flags: &Making,
         config: &Value,
         shards: &[Shard],
         done: &[Done],
@@ -168,7 +155,7 @@ impl Work {
             let index = config::index(&files, bytes);
             put(&self.folder.join(checkpoint::INDEX), &index)?;
         }
-        self.copy(&flags.model)?;
+        self.copy(&self.model)?;
         for shard in shards {
             let beside = self.folder.join(format!("{}{DONE}", shard.name));
             match fs::remove_file(&beside) {
@@ -190,7 +177,7 @@ impl Work {
         }
         let asked = self.folder.join(ASKED);
         fs::remove_file(&asked).map_err(|error| unwritable(&asked, error))?;
-        fs::rename(&self.folder, &flags.output).map_err(|error| unwritable(&flags.output, error))
+        fs::rename(&self.folder, &self.output).map_err(|error| unwritable(&self.output, error))
     }
 
     /// Tokenizer, chat template, licence: all files but weights and what was written.

@@ -1,0 +1,115 @@
+//! Changes of a checkpoint that lose nothing but a rounding: with `--to` before weights become smaller, without it for
+//! themselves.
+
+use super::{
+    super::{Context, Exit},
+    checkpoint::{self, Shard},
+    choose::{Fate, Reason},
+    config, fuse,
+    lora::{self, Adapter},
+    show,
+    work::Work,
+};
+use crate::{
+    error::Problem,
+    progress,
+    settings::{Fusion, MakeFlags, Optimize},
+};
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+
+/// What is asked for.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Exact {
+    lora: Option<PathBuf>,
+    fuse: Vec<Fusion>,
+}
+
+impl Exact {
+    pub(super) fn of(flags: &MakeFlags) -> Self {
+        let mut fuse = flags.fuse.clone();
+        fuse.sort_unstable();
+        fuse.dedup();
+        Self {
+            lora: flags.lora.clone(),
+            fuse,
+        }
+    }
+
+    pub(super) fn is_asked(&self) -> bool {
+        *self != Self::default()
+    }
+
+    /// What interrupted work is known by.
+    pub(super) fn asked(&self) -> Value {
+        let fuse: Vec<_> = self.fuse.iter().map(|one| one.name()).collect();
+        json!({"lora": self.lora.as_deref().map(lora::identity), "fuse": fuse})
+    }
+
+    /// The files of a model, with what is asked for; `config` becomes that of the result.
+    pub(super) fn shards(&self, model: &Path, config: &mut Value) -> anyhow::Result<Vec<Shard>> {
+        let mut shards = checkpoint::shards(model)?;
+        if let Some(directory) = &self.lora {
+            Adapter::read(directory)?.apply(&mut shards, config)?;
+        }
+        if !self.fuse.is_empty() {
+            fuse::apply(&mut shards, config, (&self.fuse, model))?;
+        }
+        Ok(shards)
+    }
+}
+
+/// What interrupted work knows files by.
+pub(super) fn files(shards: &[Shard]) -> Vec<Value> {
+    let each = shards.iter();
+    each.map(|shard| json!({"file": shard.name, "bytes": shard.length}))
+        .collect()
+}
+
+/// Flags that say how weights become smaller.
+fn without_form(make: &MakeFlags) -> Option<&'static str> {
+    let flags = [
+        ("--scales", make.scales.is_some()),
+        ("--asymmetric", make.asymmetric),
+        ("--sparse-as", make.sparse_as.is_some()),
+        ("--keep", !make.keep.is_empty()),
+        ("--max-error", make.max_error.is_some()),
+        ("--kv", make.kv.is_some()),
+        ("--report", make.report.is_some()),
+    ];
+    flags
+        .into_iter()
+        .find(|(_, given)| *given)
+        .map(|(flag, _)| flag)
+}
+
+pub(super) fn run(context: &Context, flags: &Optimize) -> anyhow::Result<Exit> {
+    if let Some(flag) = without_form(&flags.make) {
+        return Err(Problem::new(format!("{flag} without --to"))
+            .hint("it says how weights become smaller: name a form, such as --to fp8, or leave it out")
+            .into());
+    }
+    let output = flags.make.output.as_deref().ok_or_else(|| {
+        Problem::new("--output DIR is missing")
+            .hint("the directory that is to be written, such as -o model-merged")
+    })?;
+    let exact = Exact::of(&flags.make);
+    let mut config = config::read(&flags.model)?;
+    config::not_quantized(&config, &flags.model)?;
+    let shards = exact.shards(&flags.model, &mut config)?;
+    let asked = json!({"model": flags.model, "exact": exact.asked(), "files": files(&shards)});
+    let work = Work::begin(&flags.model, output, &asked)?;
+    let mut done = Vec::new();
+    for (at, shard) in shards.iter().enumerate() {
+        let doing = |tensor: &str| {
+            progress::doing(&format!("file {} of {}: {tensor}", at + 1, shards.len()));
+        };
+        let fates = vec![Fate::Kept(Reason::Exact); shard.tensors.len()];
+        done.extend(work.file(shard, &fates, None, doing)?);
+    }
+    progress::doing("");
+    work.finish(&config, &shards, &done)?;
+    let written = output.display().to_string();
+    context.table(&show::table_of_exact(&done, &written, exact.lora.is_some()))?;
+    Ok(Exit::Yes)
+}
