@@ -89,7 +89,7 @@ impl From<anyhow::Error> for Unfit {
 fn within(name: &str) -> Option<(&str, &str)> {
     let (number, rest) = name.strip_prefix(LAYERS)?.split_once('.')?;
     number.parse::<u32>().ok()?;
-    Some((&name[..LAYERS.len() + number.len() + 1], rest))
+    Some((&name[..=LAYERS.len() + number.len()], rest))
 }
 
 fn known(name: &str) -> bool {

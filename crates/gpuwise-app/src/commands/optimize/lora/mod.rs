@@ -140,12 +140,13 @@ impl Adapter {
             return self.all_once(sorted, found);
         }
         let named = lost.iter().take(NAMED).map(|name| format!("`{name}`"));
-        let mut named = named.collect::<Vec<_>>().join(", ");
-        if lost.len() > NAMED {
-            named += &format!(" and {} more", lost.len() - NAMED);
-        }
+        let named = named.collect::<Vec<_>>().join(", ");
+        let more = match lost.len().saturating_sub(NAMED) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
         Err(self.wrong(
-            &format!("the model has no {named}, which the adapter changes"),
+            &format!("the model has no {named}{more}, which the adapter changes"),
             "it belongs to another model, or to one whose layers are stored under other names; a head that shares the embeddings has no tensor of its own",
         ))
     }
@@ -181,7 +182,7 @@ impl Adapter {
         }
         for (name, tensor) in &sorted.whole {
             let listed = self.settings.whole.iter().any(|one| of(name, one));
-            let bias = self.settings.biases && name.ends_with(".bias");
+            let bias = self.settings.biases && name.strip_suffix(".bias").is_some();
             if !listed && !bias && !embedding(name) && !head(name) {
                 let what = format!(
                     "tensor `{}` is neither of a layer's adapter nor of `modules_to_save`",
