@@ -140,7 +140,6 @@ fn what_is_planned_of_a_bitmask_is_what_is_there() {
         "constant:16",
         "--ttft",
         "p95:1s",
-        "--offline",
     ];
     let plan = |gpu: &str, engine: &str| {
         place.run(
