@@ -84,6 +84,10 @@ impl Client {
     pub fn get(&self, url: &str, _query: &[(&str, &str)]) -> anyhow::Result<String> {
         Err(Problem::new(format!("{} is not asked", checked(url)?)).into())
     }
+
+    pub fn post(&self, url: &str, _body: &serde_json::Value) -> anyhow::Result<String> {
+        Err(Problem::new(format!("{} is not asked", checked(url)?)).into())
+    }
 }
 
 #[cfg(feature = "hub")]
@@ -97,7 +101,7 @@ mod connected {
     use gpuwise_units::Nanoseconds;
     use std::{fs, time::Duration};
     use ureq::{
-        Agent, Error,
+        Agent, Body, Error,
         http::{Response, StatusCode, header},
         tls::TlsConfig,
     };
@@ -161,18 +165,48 @@ mod connected {
                 request = request.header(header::AUTHORIZATION, format!("Bearer {key}"));
             }
             let response = request.call().map_err(|error| self.failed(&name, error))?;
-            let status = response.status();
-            if status.is_success() {
-                let bytes = response
-                    .into_body()
-                    .into_with_config()
-                    .limit(LARGEST_TEXT as u64)
-                    .read_to_vec()
-                    .map_err(|error| self.failed(&name, error))?;
-                return String::from_utf8(bytes)
-                    .map_err(|_| Problem::new(format!("{name} answers no text in UTF-8")).into());
+            if response.status().is_success() {
+                return Ok(self.text(&name, response)?);
             }
             Err(refused(&name, &response).into())
+        }
+
+        /// What a server answers to a document.
+        ///
+        /// # Errors
+        /// As [`Self::get`]; with what the server says where it refuses.
+        pub fn post(&self, url: &str, body: &serde_json::Value) -> anyhow::Result<String> {
+            let name = checked(url)?;
+            let mut request = self
+                .agent
+                .post(url)
+                .header(header::CONTENT_TYPE, "application/json");
+            if let Some(key) = &self.key {
+                request = request.header(header::AUTHORIZATION, format!("Bearer {key}"));
+            }
+            let sent = request.send(body.to_string());
+            let response = sent.map_err(|error| self.failed(&name, error))?;
+            let status = response.status();
+            if status.is_success() {
+                return Ok(self.text(&name, response)?);
+            }
+            if status.is_redirection() || status == StatusCode::UNAUTHORIZED {
+                return Err(refused(&name, &response).into());
+            }
+            let said = self.text(&name, response)?;
+            let said: String = said.chars().take(400).collect();
+            Err(Problem::new(format!("{name} answers {status}: {}", said.trim())).into())
+        }
+
+        fn text(&self, name: &str, response: Response<Body>) -> Result<String, Problem> {
+            let bytes = response
+                .into_body()
+                .into_with_config()
+                .limit(LARGEST_TEXT as u64)
+                .read_to_vec()
+                .map_err(|error| self.failed(name, error))?;
+            String::from_utf8(bytes)
+                .map_err(|_| Problem::new(format!("{name} answers no text in UTF-8")))
         }
 
         fn failed(&self, name: &str, error: Error) -> Problem {
@@ -225,7 +259,7 @@ mod connected {
                     .hint("--key-env or --key-file gives the key")
             }
             StatusCode::NOT_FOUND => Problem::new(format!("{name} answers {status}"))
-                .hint("servers keep their metrics under /metrics"),
+                .hint("servers keep their metrics under /metrics, and models under /v1"),
             _ => Problem::new(format!("{name} answers {status}")),
         }
     }

@@ -40,6 +40,7 @@ pub mod operators;
 mod policy;
 #[doc(hidden)]
 pub mod profiles;
+mod programs;
 pub mod progress;
 #[cfg(any(feature = "bench", feature = "serve"))]
 #[doc(hidden)]

@@ -179,10 +179,10 @@ pub struct Settings {
     pub eager: bool,
 }
 
-/// What a lower precision costs, as a published evaluation found.
+/// What a lower precision costs, as an evaluation found.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Quality {
-    /// The weights are as published: nothing is lost.
+    /// The weights are as published, and nobody measured what that lost.
     Published,
     /// Lost percent of the baseline's score in a named evaluation.
     Loss {
@@ -193,6 +193,8 @@ pub enum Quality {
         /// Whether it is that of this very model, or of its nearest relative.
         same_model: bool,
         source: String,
+        /// Whether the user measured it, rather than somebody who published it.
+        measured: bool,
     },
     /// No published evaluation was found.
     Unknown,

@@ -145,6 +145,9 @@ variants! {
             same_model(same_model): bool,
             /// Where it was published.
             source(source): String,
+            /// Whether the user measured it.
+            #[serde(default)]
+            measured(measured): bool,
         }
         /// No published evaluation was found.
         Unknown {}

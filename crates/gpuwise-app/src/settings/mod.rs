@@ -9,6 +9,7 @@ mod composed;
 pub mod file;
 mod fleet;
 mod global;
+mod measure;
 mod media;
 mod memory;
 mod operators;
@@ -29,6 +30,7 @@ pub use check::{Check, CurrentFlags, JobFlags};
 pub use composed::{ChoiceName, Composed};
 pub use fleet::{FleetCheck, FleetCommand, FleetImport, FleetMig, ProfilesFlag};
 pub use global::{Colour, FormatName, Global};
+pub use measure::MeasureFlags;
 pub use media::MediaFlags;
 pub use memory::{LayoutFlags, Memory};
 pub use operators::{

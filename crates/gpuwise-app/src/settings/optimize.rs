@@ -1,12 +1,13 @@
 //! Flags of `gpuwise optimize`.
 
-use super::{LimitFlags, SloFlags, TrafficFlags};
+use super::{LimitFlags, MeasureFlags, SloFlags, TrafficFlags};
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 
 #[derive(Debug, Args)]
 pub struct Optimize {
-    /// A directory with safetensors and their config.json; with --advise any model that `plan` knows
+    /// A directory with safetensors and their config.json; with --advise any model that `plan` knows; with --measure a
+    /// GGUF file, or the address of a server
     #[arg(value_name = "MODEL")]
     pub model: PathBuf,
     #[command(flatten)]
@@ -19,6 +20,8 @@ pub struct Optimize {
     pub advise: bool,
     #[command(flatten)]
     pub asked: AdviseFlags,
+    #[command(flatten)]
+    pub measured: MeasureFlags,
 }
 
 /// What is made.

@@ -214,6 +214,10 @@ row! {
         quantized: Option<f64> => quantized,
         loss_percent: f64 => loss_percent,
         source: String => source,
+        #[serde(default)]
+        checkpoint: Option<String> => checkpoint,
+        #[serde(default)]
+        checkpoint_bytes: Option<u64> => checkpoint_bytes,
     }
 }
 
@@ -223,6 +227,14 @@ row! {
 /// When a row is not of this form.
 pub fn read_quality(file: &str, text: &str) -> Result<Vec<QualityRow>, CatalogueError> {
     let rows = rows::<QualityCsv>(file, text)?;
+    let endless = rows.iter().find(|(_, row)| !row.loss_percent.is_finite());
+    if let Some((line, row)) = endless {
+        let problem = format!(
+            "`loss_percent` is {}; a loss is a number of percent",
+            row.loss_percent
+        );
+        return Err(CatalogueError::new(file, format!("line {line}"), problem));
+    }
     Ok(nouns(rows.into_iter().map(|(_, row)| row)))
 }
 

@@ -261,36 +261,33 @@ fn priced(rental: &Rental) -> String {
     }
 }
 
-/// What the weight format costs; `None` where the weights are as published.
+/// What the weights lose; `None` where they are as published and nobody measured them.
 pub fn quality(deployment: &Deployment) -> Option<String> {
-    if deployment.weights_published {
-        return None;
-    }
-    let text = match &deployment.quality {
+    let weights = &deployment.weights;
+    let lost = match &deployment.quality {
         Quality::Published => return None,
         Quality::Unknown => "loss of quality unknown, no published evaluation".into(),
         Quality::Loss {
             percent,
             evaluation,
             same_model,
+            measured,
             ..
         } => {
-            let relative = if *same_model {
-                ""
-            } else {
-                ", of the nearest relative"
+            let whose = match (same_model, measured) {
+                (_, true) => ", measured here",
+                (true, false) => "",
+                (false, false) => ", of the nearest relative",
             };
             let verb = if *percent < 0.0 { "gain" } else { "lose" };
-            format!(
-                "{verb} {} % in {evaluation}{relative}",
-                number(percent.abs())
-            )
+            format!("{verb} {} % in {evaluation}{whose}", number(percent.abs()))
         }
     };
-    Some(format!(
-        "{} weights are not as published: {text}",
-        deployment.weights
-    ))
+    Some(if deployment.weights_published {
+        format!("{weights} weights of this checkpoint: {lost}")
+    } else {
+        format!("{weights} weights are not as published: {lost}")
+    })
 }
 
 /// `11.3 requests/s, 1.41 × the asked; limited by TPOT`.

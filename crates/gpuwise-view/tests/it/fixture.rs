@@ -114,6 +114,7 @@ pub(crate) fn deployment(row: &Row) -> Deployment {
                 evaluation: "OpenLLM v1".into(),
                 same_model: true,
                 source: "https://example.org/evaluation".into(),
+                measured: false,
             },
             _ => Quality::Unknown,
         },

@@ -94,12 +94,13 @@ fn quality() -> impl Strategy<Value = Quality> {
     prop_oneof![
         Just(Quality::Published),
         Just(Quality::Unknown),
-        (real(), text(), any::<bool>(), text()).prop_map(
-            |(percent, evaluation, same_model, source)| Quality::Loss {
+        (real(), text(), any::<bool>(), text(), any::<bool>()).prop_map(
+            |(percent, evaluation, same_model, source, measured)| Quality::Loss {
                 percent,
                 evaluation,
                 same_model,
-                source
+                source,
+                measured
             }
         ),
     ]

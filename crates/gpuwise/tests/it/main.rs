@@ -39,6 +39,8 @@ mod operators;
 mod optimize;
 mod optimize_fuse;
 mod optimize_hostile;
+#[cfg(all(unix, feature = "hub"))]
+mod optimize_measure;
 mod optimize_prune;
 mod own_rows;
 mod place;

@@ -1,7 +1,10 @@
 //! `gpuwise doctor`: what this machine and its broker are ready for.
 
 use super::{client::BrokerFlags, machine::DriverFlags, place};
-use crate::app::{Context, Exit, Format};
+use crate::{
+    app::{Context, Exit, Format},
+    programs,
+};
 use clap::Args;
 use gpuwise_domain::placement::CutError;
 use gpuwise_server::Cutter as _;
@@ -239,8 +242,7 @@ fn limits() -> DoctorCheck {
 }
 
 fn is_there(program: &str) -> bool {
-    let paths = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&paths).any(|path| path.join(program).is_file())
+    programs::found(program).is_some()
 }
 
 /// Where the log and processes' logs go.

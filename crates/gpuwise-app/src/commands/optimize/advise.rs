@@ -100,6 +100,7 @@ fn table(advice: &[Advice]) -> Table {
                     evaluation,
                     same_model,
                     source,
+                    measured,
                     ..
                 },
             ..
@@ -107,15 +108,12 @@ fn table(advice: &[Advice]) -> Table {
         else {
             continue;
         };
-        let of = if *same_model {
-            "this model"
-        } else {
-            "its nearest relative"
+        let of = match (measured, same_model) {
+            (true, _) => "measured here",
+            (false, true) => "of this model, with calibration as its source has it",
+            (false, false) => "of its nearest relative, with calibration as its source has it",
         };
-        sources.push(format!(
-            "{}: {evaluation}, of {of}, with calibration as its source has it ({source})",
-            one.form
-        ));
+        sources.push(format!("{}: {evaluation}, {of} ({source})", one.form));
     }
     for one in advice.iter().filter(|one| one.best().is_none()) {
         table.footnote(format!("{}: {}", one.form, view::verdict(&one.sizing)));
@@ -124,7 +122,7 @@ fn table(advice: &[Advice]) -> Table {
         table.footnote(source);
     }
     table.footnote(
-        "loss: in percent of the original's score, where an evaluation was published; measure your own before you serve it",
+        "loss: in percent of the original's score, where an evaluation was published, or of its perplexity, where you measured it; --measure measures yours",
     );
     table
 }

@@ -12,6 +12,7 @@ mod fused;
 mod lora;
 mod made;
 mod matrix;
+mod measure;
 mod recipe;
 mod settings;
 mod show;
@@ -115,6 +116,10 @@ pub fn run(context: &Context, flags: &Optimize) -> anyhow::Result<Exit> {
             .hint("what is made depends on none of them: add --advise to hear what each form would need, or leave them out")
             .into());
     }
+    if flags.measured.measure {
+        return measure::run(context, flags);
+    }
+    measure::asks_nobody(&flags.measured)?;
     if let Some(recipe) = flags.recipe {
         return recipe::run(context, &flags.model, &flags.make, recipe);
     }

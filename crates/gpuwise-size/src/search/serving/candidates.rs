@@ -2,7 +2,7 @@
 
 use super::{
     drafts,
-    quality::quality_of,
+    quality::{quality_of, quality_of_own},
     request::{LayoutWish, Request},
 };
 use crate::search::Failure;
@@ -101,7 +101,7 @@ pub(crate) fn weight_choices(request: &Request<'_>) -> Vec<WeightChoice> {
             weights: published.clone(),
             published: true,
             castable: unasked || published.quantization.is_some(),
-            quality: Quality::Published,
+            quality: quality_of_own(request),
         });
     }
     let lower: Vec<String> = if !asked.is_empty() {

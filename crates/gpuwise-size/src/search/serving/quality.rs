@@ -1,11 +1,30 @@
-//! The published evaluation that tells most about a lower precision of a model.
+//! The evaluation that tells most about a lower precision of a model: one's own, else a published one.
 
 use super::request::Request;
 use alloc::{format, string::String};
-use gpuwise_domain::{catalogue::folded, deployment::Quality, quality::QualityRow};
+use gpuwise_domain::{
+    catalogue::folded, deployment::Quality, model::StoredWeights, quality::QualityRow,
+};
 
 /// Relatives whose size differs by more than this factor say nothing.
 const LARGEST_SIZE_RATIO: f64 = 4.0;
+
+/// What the request's weights as they are have lost, where they were measured.
+pub(crate) fn quality_of_own(request: &Request<'_>) -> Quality {
+    let name = folded(base_name(&request.name));
+    let stored = request.architecture.stored.as_ref();
+    let bytes = stored.map(StoredWeights::total);
+    let rows = request.catalogue.quality.iter().filter(|row| {
+        // Another file may have the same name.
+        let same_bytes = match (row.checkpoint_bytes, bytes) {
+            (Some(measured), Some(bytes)) => measured == bytes,
+            _ => true,
+        };
+        let checkpoint = row.checkpoint.as_deref();
+        same_bytes && checkpoint.is_some_and(|checkpoint| folded(base_name(checkpoint)) == name)
+    });
+    most_telling(rows).map_or(Quality::Published, |row| loss(row, true))
+}
 
 /// What a format costs in quality for the request's model: the row of this very model, else of the
 /// relative of its family nearest in size.
@@ -47,15 +66,17 @@ fn loss(row: &QualityRow, same_model: bool) -> Quality {
         evaluation: format!("{}, {} {}", row.evaluation, row.model, row.scheme),
         same_model,
         source: row.source.clone(),
+        measured: row.checkpoint.is_some(),
     }
 }
 
-/// Averages over several tasks say more than one task; of several, the worst.
+/// One's own measurement says most, and averages over several tasks more than one task; of several, the worst.
 fn most_telling<'a>(rows: impl Iterator<Item = &'a QualityRow>) -> Option<&'a QualityRow> {
     rows.max_by(|a, b| {
         let average = |row: &QualityRow| row.evaluation.to_ascii_lowercase().contains("average");
-        (average(a), a.loss_percent)
-            .partial_cmp(&(average(b), b.loss_percent))
+        let key = |row: &QualityRow| (row.checkpoint.is_some(), average(row), row.loss_percent);
+        key(a)
+            .partial_cmp(&key(b))
             .unwrap_or(core::cmp::Ordering::Equal)
     })
 }

@@ -69,6 +69,9 @@ crate::record!(Quality, "Quality", |of| {
         Self::Loss { source, .. } => Some(source),
         _ => None,
     });
+    of.field("measured", |q| {
+        matches!(q, Self::Loss { measured: true, .. })
+    });
 });
 
 crate::record!(Settings, "EngineSettings", |of| {
