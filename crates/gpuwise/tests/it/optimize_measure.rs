@@ -110,9 +110,9 @@ const BOTH: [&str; 4] = ["--against", "original.gguf", "--format", "json"];
 fn both_files_are_measured_as_llama_cpp_says() {
     let rows = rows(&Case::real().measure(&BOTH));
     near(&rows["perplexity"]["before"], FIRST);
-    near(&rows["perplexity"]["before_error"], 6215.105_07);
+    near(&rows["perplexity"]["before_error"], 6_215.105_07);
     near(&rows["perplexity"]["after"], SECOND);
-    near(&rows["perplexity"]["after_error"], 7545.520_04);
+    near(&rows["perplexity"]["after_error"], 7_545.520_04);
     near(&rows["perplexity"]["change"], SECOND / FIRST - 1.0);
     near(&rows["KL divergence"]["after"], 0.144_238);
     near(&rows["KL divergence"]["after_error"], 0.002_241);
@@ -276,7 +276,7 @@ fn served(
         let mut line = String::new();
         reader.read_line(&mut line)?;
         if path.is_empty() {
-            path = line.split(' ').nth(1).unwrap_or("").to_owned();
+            line.split(' ').nth(1).unwrap_or("").clone_into(&mut path);
         }
         if let Some(count) = line.to_lowercase().strip_prefix("content-length: ") {
             length = count.trim().parse().unwrap_or(0);

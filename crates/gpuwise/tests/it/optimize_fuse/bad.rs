@@ -125,7 +125,7 @@ fn what_is_no_adapter_of_the_model_is_named() {
                 drop(tensors.insert(
                     format!("{LAYER}self_attn.q_proj.lora_magnitude_vector"),
                     (vec![64], vec![1.0; 64]),
-                ))
+                ));
             },
             &["lora_magnitude_vector"],
         ),
@@ -163,7 +163,7 @@ fn a_sum_that_is_too_large_and_a_head_that_is_shared_are_refused() {
     );
     adapter(&place, nothing);
     model(&place, "tied", |_, config| {
-        config["tie_word_embeddings"] = json!(true)
+        config["tie_word_embeddings"] = json!(true);
     });
     let ran = place.run(&["optimize", "tied", "--lora", "adapter", "-o", "y"]);
     assert_eq!(ran.code, 2);
