@@ -1,14 +1,14 @@
 //! GGUF files, measured by llama.cpp's own tools on this machine.
 
 use super::{
-    super::super::Context,
     Distance, Figure, Measured, Side, Speed, Text, loss,
     output::{self, Bench, Beside, Pieces},
+    tools::{Tools, ran},
 };
 use crate::{
     error::Problem,
     model::{self, ResolvedModel},
-    programs, progress,
+    progress,
     settings::MeasureFlags,
 };
 use gpuwise_read::catalogue::ModelCatalogue;
@@ -19,7 +19,6 @@ use std::{
     fs,
     io::Read as _,
     path::{Path, PathBuf},
-    process::{Command, Stdio},
 };
 
 /// Tokens of the prompt and of the answer whose time is taken, as `llama-bench` has them.
@@ -27,79 +26,6 @@ const PROMPT: u64 = 512;
 const ANSWER: u64 = 128;
 /// Perplexities that differ by less are equal: log-probabilities of the original are kept in 16 bits.
 const ROUNDED: f64 = 1e-3;
-
-struct Tools {
-    perplexity: PathBuf,
-    bench: PathBuf,
-}
-
-impl Tools {
-    fn find() -> anyhow::Result<Self> {
-        let tool = |name: &str| {
-            programs::found(name).ok_or_else(|| {
-                Problem::new(format!("{name} is not on the PATH"))
-                    .hint("it is llama.cpp's, which measures GGUF files: a release of ggml-org/llama.cpp, `brew install llama.cpp`, or its source, `cmake --build build --target llama-perplexity llama-bench`")
-            })
-        };
-        Ok(Self {
-            perplexity: tool("llama-perplexity")?,
-            bench: tool("llama-bench")?,
-        })
-    }
-}
-
-/// What a tool printed; it says what matters on either stream.
-struct Printed {
-    tool: String,
-    out: String,
-    err: String,
-}
-
-impl Printed {
-    /// What is wrong with it, and its last lines.
-    fn wrong(&self, what: &str) -> Problem {
-        let said: Vec<&str> = self.err.lines().chain(self.out.lines()).collect();
-        let last: Vec<String> = said[said.len().saturating_sub(6)..]
-            .iter()
-            .map(|line| line.chars().take(200).collect())
-            .collect();
-        let last = if last.is_empty() {
-            "it printed nothing".into()
-        } else {
-            format!("it printed last:\n  {}", last.join("\n  "))
-        };
-        Problem::new(format!("{}: {what}", self.tool)).hint(last)
-    }
-
-    fn read<T>(&self, read: impl Fn(&str) -> Result<T, String>) -> Result<T, Problem> {
-        let both = format!("{}\n{}", self.err, self.out);
-        read(&both).map_err(|what| self.wrong(&what))
-    }
-}
-
-fn ran(tool: &Path, arguments: &[&OsStr]) -> anyhow::Result<Printed> {
-    let name = tool.file_name().unwrap_or_default().to_string_lossy();
-    let done = Command::new(tool)
-        .args(arguments)
-        .stdin(Stdio::null())
-        .output()
-        .map_err(|error| {
-            Problem::new(format!("{} does not start", tool.display())).because(error)
-        })?;
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let printed = Printed {
-        tool: name.into_owned(),
-        out: text(&done.stdout),
-        err: text(&done.stderr),
-    };
-    if done.status.success() {
-        Ok(printed)
-    } else {
-        Err(printed
-            .wrong(&format!("it ended with {}", done.status))
-            .into())
-    }
-}
 
 /// A GGUF file whose header was read.
 struct File {
@@ -253,12 +179,7 @@ impl Runs<'_> {
     }
 }
 
-pub(super) fn measure(
-    _: &Context,
-    model: &str,
-    asked: &MeasureFlags,
-    text: &Text,
-) -> anyhow::Result<Measured> {
+pub(super) fn measure(model: &str, asked: &MeasureFlags, text: &Text) -> anyhow::Result<Measured> {
     let file = File::read(model)?;
     let original = asked.against.as_deref().map(File::read).transpose()?;
     let tools = Tools::find()?;

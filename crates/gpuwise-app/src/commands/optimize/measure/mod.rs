@@ -6,6 +6,7 @@ mod output;
 mod save;
 mod served;
 mod show;
+mod tools;
 
 use super::super::{Context, Exit};
 use crate::{
@@ -158,7 +159,7 @@ pub(super) fn run(context: &Context, flags: &Optimize) -> anyhow::Result<Exit> {
     let mut measured = if served {
         served::measure(context, &model, asked, &text)?
     } else {
-        llamacpp::measure(context, &model, asked, &text)?
+        llamacpp::measure(&model, asked, &text)?
     };
     if let Some(form) = flags.make.to {
         measured.scheme = Some(form.planned().into());
