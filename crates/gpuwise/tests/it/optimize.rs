@@ -321,6 +321,11 @@ fn advice_is_what_plan_says_of_each_form() {
             "{form}"
         );
     }
+    // What loses more than is allowed is not offered.
+    let bound = ["optimize", model, "--advise", "--max-quality-loss", "1%"];
+    let bound = place.json(&[&bound, &asked[..]].concat());
+    assert_eq!(bound["rows"][4]["verdict"], "not offered", "{bound}");
+    assert_eq!(bound["rows"][1]["loss_percent"], rows[1]["loss_percent"]);
     assert!(
         rows[1]["verdict"]
             .as_str()

@@ -449,7 +449,7 @@ fn servers_that_tell_no_prompt_and_wrong_pairs_are_refused() {
             vec![&right, "--measure", "--against", &right, "--save"],
             "--to",
         ),
-        (vec!["there-is-none.gguf", "--measure"], "there is no file"),
+        (vec!["there-is-none.gguf", "--measure"], "is not there"),
         (vec!["text.txt", "--measure"], "text.txt"),
         (vec!["text.txt", "--measure", "--to", "fp8"], "--to fp8"),
         (vec![&right, "--measure", "--rate", "2"], "--advise"),

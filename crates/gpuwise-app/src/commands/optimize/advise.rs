@@ -131,7 +131,8 @@ fn row(one: &Advice, original: Option<&Deployment>) -> Vec<Cell> {
     let Some(best) = one.best() else {
         let mut row = vec![Cell::missing(); 9];
         row[0] = Cell::text(one.form);
-        row[8] = Cell::text("keeps no SLO");
+        // Why, a footnote says: an SLO, memory, or a loss above --max-quality-loss.
+        row[8] = Cell::text("not offered");
         return row;
     };
     let figures = &best.figures;

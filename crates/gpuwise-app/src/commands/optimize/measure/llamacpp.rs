@@ -37,7 +37,12 @@ impl File {
     fn read(name: &str) -> anyhow::Result<Self> {
         let path = PathBuf::from(name);
         if !path.is_file() {
-            return Err(Problem::new(format!("--measure: there is no file {name}"))
+            let what = if path.is_dir() {
+                "is a directory"
+            } else {
+                "is not there"
+            };
+            return Err(Problem::new(format!("--measure: {name} {what}"))
                 .hint("name a GGUF file, or the address of a server, such as http://localhost:8000; a directory of safetensors is measured where it is served")
                 .into());
         }
