@@ -67,7 +67,7 @@ fn start<'v>(scaling: &'v Value, from: &str) -> Option<&'v Value> {
 fn what_is_started_often_starts_from_host_memory_and_what_is_not_does_without() {
     let place = Place::new();
     place.write("fleet.toml", FLEET);
-    place.write("often.csv", pulses(6, 5));
+    place.write("often.csv", pulses(3, 5));
     place.write("seldom.csv", pulses(72, 5));
     place.write(
         "scale.toml",
@@ -75,7 +75,7 @@ fn what_is_started_often_starts_from_host_memory_and_what_is_not_does_without() 
     );
     let flags = [
         "--speed",
-        "1200",
+        "600",
         "--start-takes",
         "120s",
         "--warm-start-takes",
@@ -92,7 +92,7 @@ fn what_is_started_often_starts_from_host_memory_and_what_is_not_does_without() 
     let often = service(&daemon, "often", &["--weights-size", "60GB"]);
     let seldom = service(&daemon, "seldom", &["--weights-size", "60GB"]);
     // What was stated is 75 s in the median, two minutes nine times of ten: it is learned that these are shorter. A
-    // machine that is busy for a moment is late by a minute of this time, so that it may take more than three.
+    // machine that is busy for a tenth of a second is late by a minute of this time: it may take more than three.
     until("it starts from host memory, and sooner than stated", || {
         let scaling = shown(&daemon, &often);
         let Some(seen) = start(&scaling, "weights in host memory") else {
