@@ -331,7 +331,8 @@ fn servers_are_compared_token_by_token_and_a_plan_goes_by_it() {
         "all that is gold does not glitter, not all those who wander are lost ".repeat(20),
     );
     let before = server("big", |asked| told(asked, |_| -1.0, 1_000_000));
-    let after = server("small-fp8", |asked| {
+    // A form is often served under the name of its original.
+    let after = server("meta-llama/Llama-3.1-8B-Instruct", |asked| {
         told(asked, |at| if at % 2 == 0 { -1.06 } else { -1.0 }, 4)
     });
     let flags = [
@@ -379,6 +380,18 @@ fn servers_are_compared_token_by_token_and_a_plan_goes_by_it() {
         offered.out
     );
     assert!(flat(&offered).contains("measured here"), "{}", offered.out);
+    // The original has lost nothing by it.
+    let original = place.run(&[
+        "plan",
+        "meta-llama/Llama-3.1-8B-Instruct",
+        "--gpu",
+        "H100",
+        "--rate",
+        "2",
+        "--max-quality-loss",
+        "0.1%",
+    ]);
+    assert_eq!(original.code, 0, "{}", original.out);
 }
 
 #[test]
@@ -453,6 +466,12 @@ fn servers_that_tell_no_prompt_and_wrong_pairs_are_refused() {
         (vec!["text.txt", "--measure"], "text.txt"),
         (vec!["text.txt", "--measure", "--to", "fp8"], "--to fp8"),
         (vec![&right, "--measure", "--rate", "2"], "--advise"),
+        (vec![&right, "--measure", "--lora", "adapter"], "--lora"),
+        (vec![&right, "--measure", "--fuse", "qkv"], "--fuse"),
+        (
+            vec![&right, "--measure", "--sparse-as", "dense"],
+            "--sparse-as",
+        ),
         (
             vec![&right, "--measure", "--text", "nothing.txt"],
             "nothing.txt",

@@ -155,7 +155,7 @@ fn row(one: &Advice, original: Option<&Deployment>) -> Vec<Cell> {
 /// What a request costs against what is lost; `None` where that is known of none.
 fn picture(advice: &[Advice]) -> Option<Picture> {
     let best = || advice.iter().filter_map(|one| Some((one, one.best()?)));
-    let money = words::currency(&best().map(|(_, best)| best.clone()).collect::<Vec<_>>())?;
+    let money = best().find_map(|(_, best)| best.cost.per_hour)?.0.currency;
     let points: Vec<FormPoint> = best()
         .filter_map(|(one, best)| {
             let hourly = best.cost.per_hour?.0.as_f64();
@@ -170,7 +170,7 @@ fn picture(advice: &[Advice]) -> Option<Picture> {
             })
         })
         .collect();
-    svg::forms(&points, &money, "forms")
+    svg::forms(&points, money.code(), "forms")
 }
 
 fn loss(quality: &Quality) -> Cell {

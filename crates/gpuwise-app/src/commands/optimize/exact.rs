@@ -101,9 +101,7 @@ pub(super) fn run(context: &Context, flags: &Optimize) -> anyhow::Result<Exit> {
     let work = Work::begin(&flags.model, output, &asked)?;
     let mut done = Vec::new();
     for (at, shard) in shards.iter().enumerate() {
-        let doing = |tensor: &str| {
-            progress::doing(&format!("file {} of {}: {tensor}", at + 1, shards.len()));
-        };
+        let doing = super::doing(at, shards.len());
         let fates = vec![Fate::Kept(Reason::Exact); shard.tensors.len()];
         done.extend(work.file(shard, &fates, None, doing)?);
     }

@@ -174,9 +174,7 @@ fn make(context: &Context, flags: &Making) -> anyhow::Result<Exit> {
     let work = Work::begin(&flags.model, &flags.output, &flags.asked(&shards))?;
     let mut done = Vec::new();
     for (at, (shard, fates)) in shards.iter().zip(&fates).enumerate() {
-        let doing = |tensor: &str| {
-            progress::doing(&format!("file {} of {}: {tensor}", at + 1, shards.len()));
-        };
+        let doing = doing(at, shards.len());
         done.extend(work.file(shard, fates, Some((chosen.scheme, &fused)), doing)?);
     }
     progress::doing("");
@@ -197,6 +195,11 @@ fn make(context: &Context, flags: &Making) -> anyhow::Result<Exit> {
     Ok(Exit::Yes)
 }
 
+/// Says at which tensor of which file the work is.
+fn doing(file: usize, files: usize) -> impl Fn(&str) {
+    move |tensor| progress::doing(&format!("file {} of {files}: {tensor}", file + 1))
+}
+
 /// Smaller weights to plain numbers.
 fn back(context: &Context, flags: &Making, to: Stored) -> anyhow::Result<Exit> {
     let mut config = config::read(&flags.model)?;
@@ -214,9 +217,7 @@ fn back(context: &Context, flags: &Making, to: Stored) -> anyhow::Result<Exit> {
     let work = Work::begin(&flags.model, &flags.output, &flags.asked(&shards))?;
     let mut done = Vec::new();
     for (at, shard) in shards.iter().enumerate() {
-        let doing = |tensor: &str| {
-            progress::doing(&format!("file {} of {}: {tensor}", at + 1, shards.len()));
-        };
+        let doing = doing(at, shards.len());
         done.extend(compressed.file(at, &work.path(&shard.name), doing)?);
     }
     progress::doing("");

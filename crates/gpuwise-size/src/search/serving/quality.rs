@@ -15,13 +15,14 @@ pub(crate) fn quality_of_own(request: &Request<'_>) -> Quality {
     let stored = request.architecture.stored.as_ref();
     let bytes = stored.map(StoredWeights::total);
     let rows = request.catalogue.quality.iter().filter(|row| {
-        // Another file may have the same name.
-        let same_bytes = match (row.checkpoint_bytes, bytes) {
-            (Some(measured), Some(bytes)) => measured == bytes,
-            _ => true,
+        let these = match row.checkpoint_bytes {
+            // Another file may have the same name.
+            Some(_) => row.checkpoint_bytes == bytes,
+            // What is served often has its original's name, and is not the original.
+            None => folded(base_name(&row.model)) != name,
         };
         let checkpoint = row.checkpoint.as_deref();
-        same_bytes && checkpoint.is_some_and(|checkpoint| folded(base_name(checkpoint)) == name)
+        these && checkpoint.is_some_and(|checkpoint| folded(base_name(checkpoint)) == name)
     });
     most_telling(rows).map_or(Quality::Published, |row| loss(row, true))
 }

@@ -18,7 +18,7 @@ use crate::{
 use std::{fs, path::PathBuf};
 
 /// Paragraphs of this program's own pages as they were in November 2026: it does not change with them, so that figures
-/// of two releases are of the same text, and no model was trained on it before that.
+/// of two releases are of the same text.
 const SAMPLE: &str = include_str!("sample.txt");
 const SAMPLE_NAME: &str = "gpuwise's pages, 2026-11";
 
