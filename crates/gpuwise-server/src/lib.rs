@@ -40,8 +40,8 @@ pub use desk::{
 pub use endpoints::{Endpoints, Replica};
 pub use engine::{EngineSettings, engine};
 pub use executor::{
-    Cutter, Delays, Executor, Local, RestAddress, RestToken, Simulated, Slurm, SlurmSettings,
-    Suspension, delegation,
+    AccountNames, Cutter, Delays, Executor, Local, RestAddress, Simulated, Slurm, SlurmSettings,
+    Suspension, TokenFrom, delegation,
 };
 pub use http::{TlsError, TlsFiles, openapi};
 pub use oidc::{OidcError, OidcSettings};

@@ -101,7 +101,8 @@ impl Held {
         let job = jobs.find(|job| job.state == JobPhase::Pending)?;
         Some(QueuedAnswer {
             system: "Slurm".into(),
-            job: job.id,
+            job: Some(job.id),
+            pod: None,
             priority: job.priority,
             reason: job.reason.clone(),
             account: job.account.clone(),

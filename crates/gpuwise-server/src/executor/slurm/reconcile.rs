@@ -6,7 +6,8 @@ use super::{
     held::{Held, Listing, Phase, Seen},
     jobs::JobPhase,
     script::{KILLS, MISSING},
-    work::{Answered, NOW, Worker, cancel, scancel},
+    told::{NOW, cancel, scancel},
+    work::{Answered, Worker},
 };
 use gpuwise_broker::{Observation, ended_by};
 use gpuwise_domain::placement::JobId;

@@ -14,6 +14,8 @@ pub(super) struct Ask {
     pub(super) gpus: u32,
     /// The type of those GPUs, where nodes have several.
     pub(super) kind: Option<String>,
+    /// The account that it is charged to; `None`: Slurm's own choice.
+    pub(super) account: Option<String>,
     /// Features that its nodes must have.
     pub(super) features: Vec<String>,
     /// Of each node; 0: as Slurm has it.
@@ -79,7 +81,7 @@ impl Ask {
         }
         let more = [
             ("partition", &settings.partition),
-            ("account", &settings.account),
+            ("account", &self.account),
             ("qos", &settings.qos),
         ];
         for (name, value) in more {
@@ -167,6 +169,7 @@ mod tests {
             nodes: vec!["gpu1".into(), "gpu2".into()],
             gpus: 8,
             kind: None,
+            account: None,
             features: Vec::new(),
             cpu_milli: 1500,
             memory_mib: 0,
