@@ -27,6 +27,7 @@ PriorityType=priority/multifactor
 PriorityDecayHalfLife=1-0
 PriorityCalcPeriod=1
 PriorityWeightFairshare=100000
+DebugFlags=NO_CONF_HASH
 AuthAltTypes=auth/jwt
 AuthAltParameters=jwt_key={key}
 """

@@ -43,7 +43,7 @@ pub(super) struct SlurmFlags {
     rest: Option<String>,
     /// File with the token for slurmrestd, as `scontrol token` prints it; it is read again when it is renewed
     #[arg(long = "slurm-token-file", value_name = "FILE", requires = "rest")]
-    token_file: Option<PathBuf>,
+    rest_token: Option<PathBuf>,
     /// Folder, under one name on all nodes, for logs of leases and how their commands ended [default: the user's
     /// state directory]
     #[arg(long = "slurm-state", value_name = "FOLDER")]
@@ -58,7 +58,7 @@ impl SlurmFlags {
             || self.qos.is_some()
             || self.state.is_some()
             || self.rest.is_some()
-            || self.token_file.is_some()
+            || self.rest_token.is_some()
             || self.ports != PORTS
             || self.patience != PATIENCE
             || self.every != EVERY
@@ -100,7 +100,7 @@ impl SlurmFlags {
 
     /// Who asks slurmrestd: a file, or what `scontrol token` has put into the environment.
     fn token(&self) -> Option<TokenFrom> {
-        if let Some(file) = &self.token_file {
+        if let Some(file) = &self.rest_token {
             return Some(TokenFrom::File(file.clone()));
         }
         let said = std::env::var("SLURM_JWT").ok();
