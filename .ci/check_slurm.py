@@ -247,22 +247,28 @@ class Check:
             self.slurm.kill()
 
 
+def timed(name, part):
+    began = time.monotonic()
+    part()
+    print(f"-- {name}: {time.monotonic() - began:.0f} s", flush=True)
+
+
 def main(gpuwise, start, command, folder):
     check = Check(gpuwise, start, folder)
     try:
         check.fleet()
-        check.service()
-        check.places()
-        slurm_acts.features(check)
-        slurm_acts.queued(check)
-        check.restart(*check.gang())
-        check.preempts()
-        check.nodes()
-        slurm_acts.features(check)
-        slurm_acts.rest(check)
+        timed("service", check.service)
+        timed("places", check.places)
+        timed("features", lambda: slurm_acts.features(check))
+        timed("queued", lambda: slurm_acts.queued(check))
+        timed("gang, restart", lambda: check.restart(*check.gang()))
+        timed("preempts", check.preempts)
+        timed("nodes", check.nodes)
+        timed("features by slurmrestd", lambda: slurm_acts.features(check))
+        timed("slurmrestd", lambda: slurm_acts.rest(check))
         if check.accounts:
-            slurm_accounts.tokens(check)
-            slurm_accounts.shares(check)
+            timed("tokens", lambda: slurm_accounts.tokens(check))
+            timed("shares", lambda: slurm_accounts.shares(check))
         if command:
             given = {**os.environ, "SLURM_CONF": check.environment["SLURM_CONF"], "GPUWISE_SLURM_NODE": "gpu2"}
             subprocess.run(command, env=given, check=True, timeout=600)
