@@ -12,11 +12,14 @@ pub struct Optimize {
     pub model: PathBuf,
     #[command(flatten)]
     pub make: MakeFlags,
-    /// Write the script that makes the form with calibration data, on a GPU
-    #[arg(long, value_enum, value_name = "NAME", conflicts_with_all = ["lora", "fuse", "max_error", "kv", "report", "sparse_as"])]
+    /// Write the script that makes the form with calibration data, or by which a pruned model learns again, on a GPU
+    #[arg(long, value_enum, value_name = "NAME", conflicts_with_all = ["lora", "prune", "rotate", "fuse", "max_error", "kv", "report", "sparse_as"])]
     pub recipe: Option<RecipeName>,
+    /// With --recipe distill: the model that MODEL was made of
+    #[arg(long, value_name = "DIR", requires = "recipe")]
+    pub teacher: Option<PathBuf>,
     /// Say what each form would need, cost and lose under a traffic and an SLO
-    #[arg(long, conflicts_with_all = ["to", "output", "recipe", "lora", "fuse", "scales", "asymmetric", "sparse_as", "keep", "max_error", "kv", "report"])]
+    #[arg(long, conflicts_with_all = ["to", "output", "recipe", "lora", "prune", "rotate", "fuse", "scales", "asymmetric", "sparse_as", "keep", "max_error", "kv", "report"])]
     pub advise: bool,
     #[command(flatten)]
     pub asked: AdviseFlags,
@@ -36,6 +39,19 @@ pub struct MakeFlags {
     /// Merge a LoRA adapter into the weights first: a directory as PEFT writes it
     #[arg(long, value_name = "DIR")]
     pub lora: Option<PathBuf>,
+    /// Take out the least channels of each MLP and the least heads of keys and values first, down to a share or a count:
+    /// a narrower model that has to be fine-tuned (`--recipe distill`)
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "mlp=75%,kv-heads=6",
+        conflicts_with = "rotate"
+    )]
+    pub prune: Vec<String>,
+    /// Rotate the residual stream and the values of attention first, by Hadamard matrices folded into weights: the same
+    /// model, whose numbers are as large as one another, so that fewer bits lose less
+    #[arg(long)]
+    pub rotate: bool,
     /// Make one of matrices with the same input, before: `qkv,gate-up` of Llama and Mistral, whose files become Phi-3's
     #[arg(long, value_enum, value_delimiter = ',', value_name = "NAME,…")]
     pub fuse: Vec<Fusion>,
@@ -123,6 +139,8 @@ pub enum RecipeName {
     Awq,
     /// Outliers of activations moved into weights, for INT8 (Xiao et al. 2022)
     Smoothquant,
+    /// A pruned model is trained to answer as the one it was made of (Muralidharan et al. 2024)
+    Distill,
 }
 
 impl RecipeName {
@@ -132,6 +150,7 @@ impl RecipeName {
             Self::Gptq => "gptq",
             Self::Awq => "awq",
             Self::Smoothquant => "smoothquant",
+            Self::Distill => "distill",
         }
     }
 }

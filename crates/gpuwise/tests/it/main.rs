@@ -37,7 +37,7 @@ mod observe;
 mod odd_rows;
 mod operators;
 mod optimize;
-mod optimize_fuse;
+mod optimize_exact;
 mod optimize_hostile;
 #[cfg(all(unix, feature = "hub"))]
 mod optimize_measure;
