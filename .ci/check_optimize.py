@@ -13,7 +13,8 @@ by safetensors, compressed-tensors and transformers, on a CPU:
  6. adapters are merged and matrices fused as PEFT and transformers compute it (`optimize_fuse.py`);
  7. what is rotated computes the same, and loses less in four bits (`optimize_rotate.py`);
  8. what is pruned is the model without that, and learns again by its recipe (`optimize_prune.py`);
- 9. input that is bad in one way or another ends as it should (`optimize_bad.py`).
+ 9. an ONNX graph without its batch norms and dead branches computes what PyTorch does (`optimize_onnx.py`);
+10. input that is bad in one way or another ends as it should (`optimize_bad.py`).
 """
 import json
 import os
@@ -37,6 +38,7 @@ from transformers.utils import logging  # noqa: E402
 import optimize_bad  # noqa: E402
 import optimize_fuse  # noqa: E402
 import optimize_model  # noqa: E402
+import optimize_onnx  # noqa: E402
 import optimize_prune  # noqa: E402
 import optimize_rotate  # noqa: E402
 
@@ -276,6 +278,7 @@ def main():
         optimize_fuse.check(binary, model, folder / "fuse", hold)
         optimize_rotate.check(binary, model, folder / "rotate", hold, text, was)
         optimize_prune.check(binary, model, folder / "prune", hold, text, was)
+        optimize_onnx.check(binary, folder / "onnx", hold)
         optimize_bad.check(binary, model, folder / "bad", hold)
     print("%d forms in %.0f s, %d failures" % (len(FORMS), time.monotonic() - started, len(failures)))
     sys.exit(bool(failures))

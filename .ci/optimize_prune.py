@@ -91,6 +91,6 @@ def check(binary, trained, folder, hold, text, was):
     for name, model in both.items():
         drawn(model).save_pretrained(folder / name)
         check_masked(hold, binary, folder / name, folder, name, "mlp=60%,kv-heads=2", (48, 2))
-    pruned = check_masked(hold, binary, trained, folder, "trained", "mlp=75%,kv-heads=3", (512, 3))
+    pruned = check_masked(hold, binary, trained, folder, "trained", "mlp=75%,kv-heads=2", (512, 2))
     if pruned is not None:
         check_distilled(hold, binary, trained, pruned, folder, text, was)

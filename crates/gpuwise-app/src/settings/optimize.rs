@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 #[derive(Debug, Args)]
 pub struct Optimize {
-    /// A directory with safetensors and their config.json; with --advise any model that `plan` knows; with --measure a
+    /// A directory with safetensors and their config.json, or an ONNX graph; with --advise any model that `plan` knows; with --measure a
     /// GGUF file, or the address of a server
     #[arg(value_name = "MODEL")]
     pub model: PathBuf,
@@ -33,7 +33,7 @@ pub struct MakeFlags {
     /// The format of weights
     #[arg(long, value_enum)]
     pub to: Option<Form>,
-    /// The directory that is written; it must not be there. With --recipe the script
+    /// The directory that is written, or the ONNX file; it must not be there. With --recipe the script
     #[arg(short, long, value_name = "DIR")]
     pub output: Option<PathBuf>,
     /// Merge a LoRA adapter into the weights first: a directory as PEFT writes it
@@ -44,7 +44,7 @@ pub struct MakeFlags {
     #[arg(
         long,
         value_delimiter = ',',
-        value_name = "mlp=75%,kv-heads=6",
+        value_name = "mlp=75%,kv-heads=4",
         conflicts_with = "rotate"
     )]
     pub prune: Vec<String>,
@@ -52,7 +52,8 @@ pub struct MakeFlags {
     /// model, whose numbers are as large as one another, so that fewer bits lose less
     #[arg(long)]
     pub rotate: bool,
-    /// Make one of matrices with the same input, before: `qkv,gate-up` of Llama and Mistral, whose files become Phi-3's
+    /// Make one of several, before: `qkv,gate-up` of Llama and Mistral, whose files become Phi-3's; `batchnorm,dead` of an
+    /// ONNX graph, by onnxsim
     #[arg(long, value_enum, value_delimiter = ',', value_name = "NAME,…")]
     pub fuse: Vec<Fusion>,
     /// How far a scale reaches [default: a channel for fp8, int8 and int8-w8a16, a group of 128 for int4]
@@ -87,13 +88,17 @@ pub enum SparseName {
     Bitmask,
 }
 
-/// Matrices that become one.
+/// What becomes one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub enum Fusion {
     /// Queries, keys and values
     Qkv,
     /// Gate and what goes up
     GateUp,
+    /// Of an ONNX graph: batch norms become part of the convolutions before them
+    Batchnorm,
+    /// Of an ONNX graph: what no output depends on, and what is constant, goes
+    Dead,
 }
 
 impl Fusion {
@@ -102,7 +107,14 @@ impl Fusion {
         match self {
             Self::Qkv => "qkv",
             Self::GateUp => "gate-up",
+            Self::Batchnorm => "batchnorm",
+            Self::Dead => "dead",
         }
+    }
+
+    /// Whether it is of ONNX graphs, and not of checkpoints.
+    pub fn of_graphs(self) -> bool {
+        matches!(self, Self::Batchnorm | Self::Dead)
     }
 }
 

@@ -41,6 +41,8 @@ mod optimize_exact;
 mod optimize_hostile;
 #[cfg(all(unix, feature = "hub"))]
 mod optimize_measure;
+#[cfg(unix)]
+mod optimize_onnx;
 mod optimize_prune;
 mod own_rows;
 mod place;

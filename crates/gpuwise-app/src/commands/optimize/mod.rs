@@ -13,6 +13,7 @@ mod lora;
 mod made;
 mod matrix;
 mod measure;
+mod onnx;
 mod prune;
 mod recipe;
 mod rotate;
@@ -123,6 +124,9 @@ pub fn run(context: &Context, flags: &Optimize) -> anyhow::Result<Exit> {
         return measure::run(context, flags);
     }
     measure::asks_nobody(&flags.measured)?;
+    if onnx::is_graph(&flags.model) {
+        return onnx::run(context, flags);
+    }
     if let Some(recipe) = flags.recipe {
         let how = (recipe, flags.teacher.as_deref());
         return recipe::run(context, &flags.model, &flags.make, how);

@@ -94,6 +94,11 @@ fn what_cannot_become_narrower_says_why() {
     model(&place, "odd", |_, config| {
         config["intermediate_size"] = json!(128);
     });
+    model(&place, "three", |_, config| {
+        config["hidden_size"] = json!(60);
+        config["num_attention_heads"] = json!(12);
+        config["num_key_value_heads"] = json!(3);
+    });
     for (name, asked, said) in [
         ("m", "mlp=100%", "at least 32 and less than all"),
         ("m", "kv-heads=0", "0 of 2 would be left"),
@@ -101,6 +106,7 @@ fn what_cannot_become_narrower_says_why() {
         ("m", "mlp", "says not what is left"),
         ("qwen", "mlp=70%", "Qwen2ForCausalLM"),
         ("odd", "mlp=64", "not as config.json has it"),
+        ("three", "kv-heads=2", "divides its hidden_size of 60"),
     ] {
         let ran = place.run(&["optimize", name, "--prune", asked, "-o", "narrow"]);
         assert_eq!(ran.code, 2, "{asked}: {}", ran.err);

@@ -15,7 +15,7 @@ enum Left {
     Count(u64),
 }
 
-/// `mlp=75%,kv-heads=6`
+/// `mlp=75%,kv-heads=4`
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(in super::super) struct Asked {
     mlp: Option<Left>,
@@ -24,7 +24,7 @@ pub(in super::super) struct Asked {
 
 fn wrong(what: String) -> Problem {
     Problem::new(what)
-        .hint("expected what is to be left, such as --prune mlp=75% or mlp=9216,kv-heads=6")
+        .hint("expected what is to be left, such as --prune mlp=75% or mlp=9216,kv-heads=4")
 }
 
 impl Asked {

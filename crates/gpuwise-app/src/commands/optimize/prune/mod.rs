@@ -1,4 +1,4 @@
-//! `gpuwise optimize --prune mlp=75%,kv-heads=6`: channels of the MLP and groups of heads are taken out whole, the least
+//! `gpuwise optimize --prune mlp=75%,kv-heads=4`: channels of the MLP and groups of heads are taken out whole, the least
 //! of each layer, so that what is left is a narrower model of the same architecture, which every engine loads.
 
 mod asked;
@@ -142,6 +142,15 @@ pub(super) fn apply(
     }
     let before = Width::of(config).map_err(&refused)?;
     let after = asked.of(before)?;
+    // `LlamaConfig` of transformers 5.24 is no other.
+    if architecture == Some("LlamaForCausalLM") && !after.hidden.is_multiple_of(after.heads) {
+        return Err(refused(format!(
+            "{} heads would be left, and transformers loads a Llama only where their number divides its hidden_size of {}",
+            after.heads, after.hidden
+        ))
+        .hint(format!("a head of keys and values takes {} heads with it: name another number", after.heads / after.groups))
+        .into());
+    }
     let layers = layers(shards);
     if layers.is_empty() {
         return Err(refused(format!("it has no `{LAYERS}0.…`")).into());
