@@ -193,7 +193,10 @@ def shares(check):
         same = all({**found[name], **numbers} == found[name] for name, numbers in said.items())
         return same or (said, found)
 
-    # Both are reckoned or read anew once a minute.
+    # Slurm reckons once a minute, and so often is it read; a broker that begins reads at once.
+    until("Slurm has reckoned what was used", 70, lambda: sshare(check, "vision")["usage"] > 0 or "not yet")
+    check.dies()
+    check.begin()
     until("the broker says what sshare says", 70, alike)
     found = tenants(check)
     used, idle = found["vision"]["account"], found["batch"]["account"]

@@ -128,7 +128,7 @@ def rest(check):
     log = check.folder / "serve.log"
     if "slurmrestd v0.0.38 at unix:" not in log.read_text():
         raise SystemExit("it is not said which version is used")
-    lease = check.lease("--gpu", "1xH200", "--", "sleep", "1000")
+    lease = check.lease("--gpu", "1xH200", "--cpu", "32", "--", "sleep", "1000")
     check.runs(lease)
     # The check itself asks squeue: from here on it does not.
     calls = check.counted.read_text().count("\n")
