@@ -66,7 +66,6 @@ impl Gives {
             Device::Whole if times > 1 => Err(format!(
                 "it gives each GPU {times} times, and no whole one can be had there"
             )),
-            Device::Whole => Ok(self.whole.to_owned()),
             Device::Mig(profile) => Ok(format!("nvidia.com/mig-{profile}")),
             Device::Share { .. } if times == 1 => Err(
                 "it gives whole GPUs alone; its device plugin shares them where it is set up so (time slicing, MPS)".into(),
@@ -85,7 +84,7 @@ impl Gives {
                     1.0 / f64::from(times)
                 ))
             }
-            Device::Share { .. } => Ok(self.whole.to_owned()),
+            Device::Whole | Device::Share { .. } => Ok(self.whole.to_owned()),
         }
     }
 

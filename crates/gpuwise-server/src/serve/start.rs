@@ -137,8 +137,8 @@ pub(super) fn start(
     let (sender, inbox) = mpsc::channel();
     let shown = Arc::new(RwLock::new(ahead.clone()));
     let (followers, _) = broadcast::channel(BEHIND);
-    let shows = Shows::default();
-    let mut executor = executor_of(&settings, &sender, &shows)?;
+    let beside = Shows::default();
+    let mut executor = executor_of(&settings, &sender, &beside)?;
     executor.adopt(&ahead);
     let traces = traced(&settings, &followers, &shown)?;
     gate.standing.set(Stage::Writes);
@@ -152,9 +152,9 @@ pub(super) fn start(
         executor: executor.name(),
         logs: executor.logs(),
         takes_images: executor.takes_images(),
-        endpoints: shows.endpoints,
-        queued: shows.queued,
-        accounts: shows.accounts,
+        endpoints: beside.endpoints,
+        queued: beside.queued,
+        accounts: beside.accounts,
         client: gateway::Client::default(),
         traffic: gateway::Traffic::default(),
         demand: gateway::Demand::default(),

@@ -88,7 +88,7 @@ fn account(said: Result<&str, &String>, name: &str) -> AccountAnswer {
     let (mut there, mut own) = (false, None);
     for line in text.lines() {
         let fields: Vec<&str> = line.split('|').map(str::trim).collect();
-        let [of, user, shares, promised, usage, used, factor] = fields[..] else {
+        let [of, user, shares, promised, usage, part, factor] = fields[..] else {
             continue;
         };
         if of != name {
@@ -101,7 +101,7 @@ fn account(said: Result<&str, &String>, name: &str) -> AccountAnswer {
             answer.shares = number(shares);
             answer.promised = number(promised);
             answer.usage = number(usage);
-            answer.used = number(used);
+            answer.used = number(part);
             answer.fair_share = number(factor);
         } else {
             own = own.or_else(|| number(factor));
