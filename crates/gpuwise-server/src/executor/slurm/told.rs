@@ -5,7 +5,7 @@ use super::{
     GRACE,
     commands::{Refused, run},
     held::{Held, Part, Phase},
-    script::{Ask, ENDS},
+    script::{Ask, ENDS, begun},
     work::Worker,
 };
 use gpuwise_broker::{Observation, OrderId};
@@ -79,11 +79,17 @@ impl Worker {
         }
     }
 
+    /// How one before it began and ended says nothing of the next.
+    fn forget_end(&self, job: JobId, worker: usize) {
+        let end = self.place.end_file(job, worker);
+        let _ = std::fs::remove_file(begun(&end));
+        let _ = std::fs::remove_file(end);
+    }
+
     fn hold(&mut self, start: Start) {
         for ask in &start.parts {
             if !start.known {
-                // How one before it ended says nothing of this one.
-                let _ = std::fs::remove_file(self.place.end_file(start.job, ask.worker));
+                self.forget_end(start.job, ask.worker);
             }
         }
         let parts = start.parts.into_iter().map(|ask| Part {
@@ -99,7 +105,7 @@ impl Worker {
             known: start.known,
             phase: Phase::Starting,
             since: Instant::now(),
-            running: 0,
+            up: None,
             gone: Arc::new(AtomicBool::new(false)),
         };
         self.held.insert(start.job, held);
@@ -123,13 +129,33 @@ impl Worker {
             return self.hold(start);
         }
         for (part, ask) in held.parts.iter_mut().zip(start.parts) {
-            let _ = std::fs::remove_file(self.place.end_file(start.job, ask.worker));
+            self.forget_end(start.job, ask.worker);
             (part.ask, part.missed) = (ask, 0);
         }
         (held.order, held.known, held.asking) = (start.order, false, start.asking);
-        (held.phase, held.since, held.running) = (Phase::Starting, Instant::now(), 0);
+        (held.phase, held.since, held.up) = (Phase::Starting, Instant::now(), None);
         held.gone = Arc::new(AtomicBool::new(false));
         self.held.insert(start.job, held);
+    }
+
+    /// Its number at Slurm.
+    pub(super) fn submit(&self, job: JobId, held: &Held, at: usize) -> Result<u64, Refused> {
+        let mut ask = held.parts[at].ask.clone();
+        let node = ask.nodes.first().cloned().unwrap_or_default();
+        ask.kind = ask.kind.and_then(|kind| self.nodes.kind(&node, &kind));
+        let worker = u32::try_from(ask.worker).unwrap_or(u32::MAX);
+        let log = self.place.log_file(job.0, worker).display().to_string();
+        let end = self.place.end_file(job, ask.worker);
+        let comment = ask.comment(&self.log, held.order.0);
+        let words = ask.arguments(&self.settings, &comment, &log);
+        let said = run("sbatch", &words, &ask.script(&end))?;
+        // On several clusters it says which.
+        let number = said
+            .trim()
+            .split(';')
+            .next()
+            .and_then(|word| word.parse().ok());
+        number.ok_or_else(|| Refused::Silent(format!("sbatch said {said:?}")))
     }
 
     fn stop(&mut self, order: OrderId, job: JobId, grace: Duration) {
