@@ -48,8 +48,8 @@ pub use oidc::{OidcError, OidcSettings};
 pub use picker::{EngineLoad, Membership, PickerSettings, PoolSettings, picker};
 pub use replay::Replay;
 pub use scaler::{
-    Defined, Difference, Followed, Listening, ScalerError, ScalerSettings, Services, replayed,
-    scaler,
+    Defined, Difference, Followed, Following, Listening, ScalerError, ScalerSettings, Services,
+    replayed, scaler,
 };
 pub use scaling::Rehearsal;
 pub use serve::{ExecutorKind, Said, ServeError, Settings, serve};

@@ -69,6 +69,8 @@ pub(super) struct Looks {
     /// What was last said of pods that wait, and when.
     pub(super) said: BTreeMap<String, (&'static str, String, Instant)>,
     own: own::Written,
+    /// Pods that found no place at the last look, by uid.
+    pub(super) waits: BTreeSet<String>,
     pub(super) workloads: workloads::Workloads,
     /// What is to be measured; `None`: nobody measures.
     pub(super) wanted: Option<watch::Sender<Arc<Wanted>>>,
@@ -119,6 +121,7 @@ impl Looks {
             failed: BTreeMap::new(),
             said: BTreeMap::new(),
             own: own::Written::default(),
+            waits: BTreeSet::new(),
             workloads: workloads::Workloads::default(),
             wanted,
             traces,
@@ -219,6 +222,9 @@ impl Looks {
         }
         match decided {
             Ok(decision) => {
+                let waiting = decision.waits.iter();
+                let waiting = waiting.filter_map(|one| Some(seen.pods.get(one.pod)?.uid.clone()));
+                self.waits = waiting.collect();
                 let mut waits: BTreeMap<&'static str, u64> = BTreeMap::new();
                 for one in &decision.waits {
                     *waits.entry(one.reason).or_default() += 1;

@@ -30,6 +30,7 @@ mod rules;
 mod say;
 mod seen;
 mod served;
+mod stands;
 mod surges;
 mod traces;
 mod turns;
@@ -45,7 +46,9 @@ pub use meter::Measures;
 pub use metrics::Metrics;
 pub use once::{Asked, Which, price_book, read_workload, workload};
 pub use why::{Answer, Why, why};
-pub use workloads::{AuditAsk, Audited, Meter, MeterAsk, PriceBook, Sized, Sizer, WorkloadAsk};
+pub use workloads::{
+    AuditAsk, Audited, Following, Meter, MeterAsk, PriceBook, Sized, Sizer, WorkloadAsk,
+};
 
 use crate::{admission, manifests::Mode, watch::Trouble};
 use gpuwise_otlp::{Collector, Queue};

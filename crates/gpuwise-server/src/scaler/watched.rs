@@ -17,6 +17,7 @@ pub(super) struct Watched {
     pub(super) service: Service,
     controller: Box<dyn Controller + Send>,
     wanted: Option<u32>,
+    warm: Option<u32>,
     starts: Starts,
     /// When something last came, and when it was first and last decided on, in milliseconds.
     busy_ms: Option<u64>,
@@ -36,6 +37,7 @@ impl Watched {
         Self {
             controller: controller(&service, period),
             wanted: None,
+            warm: None,
             starts: Starts::default(),
             busy_ms: None,
             first_ms: None,
@@ -59,8 +61,14 @@ impl Watched {
             self.busy_ms = Some(at_ms);
         }
         let idle = at_ms.saturating_sub(self.busy_ms.unwrap_or(first)) as f64 / 1000.0;
+        let warm = |replicas: u32| {
+            let all = decided.wanted.replicas.saturating_add(decided.wanted.warm);
+            self.service.warm_cost.map(|_| all.saturating_sub(replicas))
+        };
         if rate <= 0.0 && idle >= self.service.idle_s {
-            return self.want(at_ms, 0, format!("nothing has come for {idle} s"));
+            let reason = format!("nothing has come for {idle} s");
+            let warm = warm(0);
+            return self.want(at_ms, 0, warm, reason);
         }
         if self.busy_ms.is_none() && self.wanted.unwrap_or(0) == 0 {
             return self.held("nothing comes, and not for long enough");
@@ -79,14 +87,18 @@ impl Watched {
         if replicas > most {
             let _ = write!(reason, "; {replicas} would be wanted, {most} are allowed");
         }
-        self.want(at_ms, replicas.min(most), reason)
+        let replicas = replicas.min(most);
+        let warm = warm(replicas);
+        self.want(at_ms, replicas, warm, reason)
     }
 
-    fn want(&mut self, at_ms: u64, replicas: u32, reason: String) -> Wanted {
+    fn want(&mut self, at_ms: u64, replicas: u32, warm: Option<u32>, reason: String) -> Wanted {
         self.starts.wanted(at_ms, replicas);
         self.wanted = Some(replicas);
+        self.warm = warm;
         Wanted {
             replicas: self.wanted,
+            warm,
             reason,
         }
     }
@@ -115,6 +127,8 @@ impl Watched {
             self.judged.1 += came * (1.0 - attained).max(0.0);
         }
         let tokens = read.prefill.zip(read.decode);
+        // The same of those that are to be warm.
+        let warm = read.warm.map(|warm| warm as u32).or(self.warm);
         self.controller.decide(&Observed {
             now: Nanoseconds(at_ms.saturating_mul(1_000_000)),
             arrived: Some(read.rate * spent),
@@ -128,6 +142,8 @@ impl Watched {
             requests: self.judged.0,
             late: self.judged.1,
             ready,
+            warm: warm.unwrap_or(0),
+            warming: self.warm.unwrap_or(0).saturating_sub(warm.unwrap_or(0)),
             starting: wanted.saturating_sub(ready),
             started: took.filter(|_| read.ready.is_some()),
             ..Observed::default()
@@ -138,6 +154,7 @@ impl Watched {
     fn held(&self, why: &str) -> Wanted {
         Wanted {
             replicas: self.wanted,
+            warm: self.warm,
             reason: match self.wanted {
                 Some(replicas) => format!("held at {replicas}: {why}"),
                 None => format!("nothing is known yet: {why}"),
@@ -152,6 +169,11 @@ impl Watched {
 
     pub(super) const fn wanted(&self) -> Option<u32> {
         self.wanted
+    }
+
+    /// Replicas that are to be warm; `None`: none are kept warm, or it is not known.
+    pub(super) const fn warm(&self) -> Option<u32> {
+        self.warm
     }
 }
 
@@ -168,6 +190,7 @@ fn controller(service: &Service, period: Nanoseconds) -> Box<dyn Controller + Se
             min: 0,
             max: service.most.unwrap_or(u32::MAX),
             idle: time(service.idle_s),
+            warm_cost: service.warm_cost,
             // A replica serves so many tokens a second with so many requests a second.
             tokens: service.tokens.as_ref().map(|tokens| RequestTokens {
                 prompt: tokens.prefill_rate / service.rate,
@@ -223,6 +246,7 @@ mod tests {
             running: None,
             cache: None,
             attained: None,
+            warm: None,
         }
     }
 
