@@ -26,6 +26,7 @@ mod replay;
 mod scaler;
 mod scaling;
 mod serve;
+mod sleep;
 mod snapshots;
 mod standing;
 mod stopping;
@@ -53,6 +54,7 @@ pub use scaler::{
 };
 pub use scaling::Rehearsal;
 pub use serve::{ExecutorKind, Said, ServeError, Settings, serve};
+pub use sleep::EngineAt;
 pub use snapshots::{Made, SnapshotError, keep as keep_snapshot, snapshot};
 pub use stopping::told_to_end;
 pub use writer::Stopped;

@@ -1,7 +1,7 @@
 //! A look: what is there, what is decided of it, what is written.
 
 use super::{
-    Journal, Settings, Sizer, clock,
+    Journal, Settings, Sizer, Sleeper, clock,
     heed::Heeded,
     lead::Term,
     meter::Wanted,
@@ -49,6 +49,7 @@ pub(super) struct Looks {
     terms: watch::Receiver<Option<Term>>,
     products: watch::Sender<Arc<BTreeSet<String>>>,
     pub(super) sizer: Option<Arc<dyn Sizer>>,
+    pub(super) sleeper: Option<Arc<dyn Sleeper>>,
     pub(super) state: State,
     /// Of the last decision, for the next.
     kept: Kept,
@@ -110,6 +111,7 @@ impl Looks {
             terms,
             products,
             sizer: settings.sizer.clone(),
+            sleeper: settings.sleeper.clone(),
             state: State::new(Some(Arc::clone(&settings.boards))),
             kept: Kept::default(),
             plan: 0,

@@ -59,6 +59,7 @@ struct Counted {
     slos: BTreeMap<&'static str, u64>,
     cost: BTreeMap<String, f64>,
     adopted: Histogram,
+    woken: Histogram,
     warm: [(&'static str, u64); 4],
     cold: [u64; 2],
     acts: BTreeMap<&'static str, u64>,
@@ -144,6 +145,11 @@ impl Metrics {
     /// A warm pod is a replica, so many seconds after it was wanted.
     pub(super) fn adopted(&self, seconds: f64) {
         self.change(|all| all.adopted.add(seconds));
+    }
+
+    /// An engine that slept serves, so many seconds after it was asked.
+    pub(super) fn woken(&self, seconds: f64) {
+        self.change(|all| all.woken.add(seconds));
     }
 
     /// How many pods are warm, by what is said of them.

@@ -5,6 +5,7 @@ use super::{
     moves::{CHEAPEST, DELETION_COST},
     seen::{HOSTNAME, MOVES_SINCE, MOVES_TO, NODE, REPLACES},
     watches::SERVED,
+    workloads::Sleep,
 };
 use crate::{
     inventory::{self, Shape, Text},
@@ -166,7 +167,9 @@ fn standing(pod: &inventory::Pod) -> Standing {
 /// The GpuWorkload that a pod is of.
 fn serves(pod: &inventory::Pod) -> Option<Serves> {
     let named = |label: &str| pod.label(label).map(str::to_owned);
-    let warm = named(WARM).map(Serves::Warm);
+    // Who wakes is a replica in a moment.
+    let wakes = Sleep::of(pod) == Sleep::Wakes;
+    let warm = named(WARM).filter(|_| !wakes).map(Serves::Warm);
     warm.or_else(|| named(SERVED).map(Serves::Replica))
 }
 

@@ -45,6 +45,10 @@ pub struct WorkloadScaling {
     /// Whether pods that find no room have the GPUs of warm ones meanwhile; not set: they do.
     #[serde(default)]
     pub lend: Option<bool>,
+    /// Whether engines of warm pods sleep until they are needed, where they can (vLLM): their weights and cache leave
+    /// the GPUs, which the pods hold all the same. Not set: they are awake.
+    #[serde(default)]
+    pub sleep: Option<bool>,
     /// For how many replicas more an autoscaler of nodes keeps room.
     #[serde(default)]
     #[schema(schema_with = super::warm::spare_nodes)]

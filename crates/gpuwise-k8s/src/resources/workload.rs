@@ -190,6 +190,11 @@ impl Resource for GpuWorkloadSpec {
         },
         Rule {
             at: "spec/scaling",
+            rule: "!has(self.sleep) || !self.sleep || has(self.warm)",
+            message: "only warm pods sleep: set `warm`",
+        },
+        Rule {
+            at: "spec/scaling",
             rule: "!has(self.spareNodes) || (type(self.spareNodes) == int ? self.spareNodes >= 0 && self.spareNodes <= self.maxReplicas : self.spareNodes == 'auto')",
             message: "`spareNodes` is `auto`, or a number up to `maxReplicas`",
         },

@@ -18,6 +18,8 @@ pub const WITHIN: &str = "gpuwise.dev/within";
 pub const PREEMPTIBLE: &str = "gpuwise.dev/preemptible";
 /// The label of pods that are kept warm: of which GpuWorkload.
 pub const WARM: &str = "gpuwise.dev/warm";
+/// The annotation of pods whose engines can sleep: the port at which they are asked.
+pub const SLEEPS_AT: &str = "gpuwise.dev/sleeps-at";
 /// `skip`: nobody gates this pod.
 pub const STEER: &str = "gpuwise.dev/steer";
 /// The label by which nodes say which GPUs they have.

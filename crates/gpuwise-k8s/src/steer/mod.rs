@@ -37,12 +37,14 @@ mod surge;
 mod tests;
 mod turns;
 mod warm;
+#[cfg(test)]
+mod warm_tests;
 mod words;
 mod world;
 
 pub use ask::{
-    Ask, GANG, GANG_SIZE, GATE, GPU, GangKind, GangName, Names, PREEMPTIBLE, PRODUCT, STEER, Said,
-    Unclear, WARM, WITHIN, ask, is_accelerator,
+    Ask, GANG, GANG_SIZE, GATE, GPU, GangKind, GangName, Names, PREEMPTIBLE, PRODUCT, SLEEPS_AT,
+    STEER, Said, Unclear, WARM, WITHIN, ask, is_accelerator,
 };
 pub use constraint::{Constraint, Operator, Requirement, Taint, Toleration};
 pub use cordon::{Cordons, Health, Judged, SUSPECT, judge};

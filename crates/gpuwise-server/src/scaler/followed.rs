@@ -15,7 +15,7 @@ pub struct Following {
     pub replicas: u32,
     /// Those that are to be warm beside them; `None`: none are kept warm, or it is not known.
     pub warm: Option<u32>,
-    /// Why, in words.
+    /// Why so many are warm, in words.
     pub why: String,
 }
 

@@ -70,8 +70,6 @@ struct Object {
     watched: Watched,
     /// Replicas that are warm now; `None`: nobody says.
     warm: Option<u32>,
-    /// Why so many are wanted as are.
-    why: String,
     asked_ms: u64,
     /// A file says it: nobody else may say it otherwise, and it is not forgotten.
     defined: bool,
@@ -165,7 +163,6 @@ impl Objects {
                 let object = Object {
                     watched: Watched::new(service, self.period),
                     warm: None,
-                    why: String::new(),
                     asked_ms: now_ms(),
                     defined,
                     active: watch::Sender::new(None),
@@ -227,13 +224,13 @@ impl Objects {
         })
     }
 
-    /// The same, with those that are to be warm beside them, and why.
+    /// The same, with those that are to be warm beside them, and why those.
     pub(super) fn with_warm(&self, key: &str) -> Result<(u32, Option<u32>, String), Refused> {
         let replicas = self.wanted(key)?;
         let all = self.all();
         let object = all.get(key);
         let warm = object.and_then(|object| object.watched.warm());
-        let why = object.map_or_else(String::new, |object| object.why.clone());
+        let why = object.map_or_else(String::new, |object| object.watched.warm_why().to_owned());
         Ok((replicas, warm, why))
     }
 
@@ -289,7 +286,6 @@ impl Objects {
         let warm = object.warm.map(f64::from);
         let read = read.map(|read| Read { warm, ..read });
         let wanted = object.watched.decide(at, &read);
-        object.why.clone_from(&wanted.reason);
         let active = wanted.replicas.map(|replicas| replicas > 0);
         object.active.send_if_modified(|known| {
             let changed = *known != active;

@@ -18,6 +18,8 @@ pub(super) struct Watched {
     controller: Box<dyn Controller + Send>,
     wanted: Option<u32>,
     warm: Option<u32>,
+    /// Why so many are warm.
+    warm_why: String,
     starts: Starts,
     /// When something last came, and when it was first and last decided on, in milliseconds.
     busy_ms: Option<u64>,
@@ -38,6 +40,7 @@ impl Watched {
             controller: controller(&service, period),
             wanted: None,
             warm: None,
+            warm_why: String::new(),
             starts: Starts::default(),
             busy_ms: None,
             first_ms: None,
@@ -61,10 +64,14 @@ impl Watched {
             self.busy_ms = Some(at_ms);
         }
         let idle = at_ms.saturating_sub(self.busy_ms.unwrap_or(first)) as f64 / 1000.0;
-        let warm = |replicas: u32| {
-            let all = decided.wanted.replicas.saturating_add(decided.wanted.warm);
-            self.service.warm_cost.map(|_| all.saturating_sub(replicas))
-        };
+        let all = decided.wanted.replicas.saturating_add(decided.wanted.warm);
+        let warm = self.service.warm_cost.map(|_| all);
+        let warm = |replicas: u32| warm.map(|all| all.saturating_sub(replicas));
+        self.warm_why = format!(
+            "{:.2} requests/s may come until a pod that is started now serves, {} s at most nine times of ten; for \
+             those, or for what came within that time, {all} replicas of {} each",
+            decided.covered, self.service.start_s, self.service.rate
+        );
         if rate <= 0.0 && idle >= self.service.idle_s {
             let reason = format!("nothing has come for {idle} s");
             let warm = warm(0);
@@ -174,6 +181,10 @@ impl Watched {
     /// Replicas that are to be warm; `None`: none are kept warm, or it is not known.
     pub(super) const fn warm(&self) -> Option<u32> {
         self.warm
+    }
+
+    pub(super) fn warm_why(&self) -> &str {
+        &self.warm_why
     }
 }
 

@@ -35,6 +35,7 @@ impl Metrics {
                 let _ = writeln!(out, "gpuwise_operator_workloads_cost_per_hour{{currency=\"{currency}\"}} {cost}");
             }
             all.adopted.write(out, "gpuwise_operator_adopt_seconds", "From more replicas being wanted to a warm pod being one.");
+            all.woken.write(out, "gpuwise_operator_wake_seconds", "What waking an engine that sleeps takes, before its pod becomes a replica.");
             out.push_str("# HELP gpuwise_operator_warm_pods Pods that are kept warm: wanted, ready, without a GPU since others have it, asleep.\n# TYPE gpuwise_operator_warm_pods gauge\n");
             for (state, count) in all.warm.iter().filter(|(state, _)| !state.is_empty()) {
                 let _ = writeln!(out, "gpuwise_operator_warm_pods{{state=\"{state}\"}} {count}");

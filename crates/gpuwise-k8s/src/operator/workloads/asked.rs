@@ -5,7 +5,10 @@ use crate::{
     tiers::{SloSeen, Verdict},
 };
 use serde_json::Value;
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::SocketAddr,
+};
 
 /// What an hour of a GPU costs here.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -76,7 +79,7 @@ pub struct Following {
     pub replicas: u32,
     /// Those that the forecast wants warm beside them; `None`: nobody asked it.
     pub warm: Option<u32>,
-    /// Why, in words.
+    /// Why so many are warm, in words.
     pub why: String,
 }
 
@@ -107,6 +110,17 @@ pub struct Audited {
     pub patch: Option<Value>,
     /// What came in its busiest hour, and how long prompts and answers were on average, where its engine tells.
     pub traffic: Option<WorkloadTraffic>,
+}
+
+/// Puts engines of warm pods to sleep, and wakes them; waits for their answers.
+pub trait Sleeper: Send + Sync {
+    /// # Errors
+    /// Why the engine at an address does not sleep.
+    fn sleep(&self, at: SocketAddr) -> Result<(), String>;
+
+    /// # Errors
+    /// Why it does not serve.
+    fn wake(&self, at: SocketAddr) -> Result<(), String>;
 }
 
 /// Measures what workloads do: by Prometheus.

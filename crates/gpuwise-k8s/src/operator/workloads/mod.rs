@@ -2,6 +2,7 @@
 
 mod apply;
 mod asked;
+mod asleep;
 mod change;
 mod make;
 mod money;
@@ -15,7 +16,7 @@ mod tier;
 mod warm;
 
 pub use asked::{
-    AuditAsk, Audited, Following, Meter, MeterAsk, PriceBook, Sized, Sizer, WorkloadAsk,
+    AuditAsk, Audited, Following, Meter, MeterAsk, PriceBook, Sized, Sizer, Sleeper, WorkloadAsk,
 };
 
 use super::{
@@ -27,6 +28,7 @@ use super::{
     writes::Writer,
 };
 use crate::resources::{GpuWorkloadSpec, GpuWorkloadStatus, Object, ScaledBy, TieringMode};
+pub(super) use asleep::Sleep;
 use one::{Applied, One, Scaled};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -48,6 +50,8 @@ pub(super) struct Hands<'a> {
     pub says: bool,
     /// Whether anybody measures.
     pub measures: bool,
+    /// Puts engines to sleep; `None`: nobody does.
+    pub sleeper: Option<&'a Arc<dyn Sleeper>>,
     /// Pods that found no place, by uid.
     pub waits: &'a BTreeSet<String>,
     /// `None`: nobody is told how long things take.
@@ -100,6 +104,8 @@ pub(super) struct Workloads {
     counted: BTreeMap<String, u64>,
     audited: BTreeMap<String, u64>,
     plain: plain::Proposed,
+    /// Pods of which somebody waits for an engine's answer, by uid.
+    asked: asleep::Asked,
     /// The number of the last measurement and of the last audit that Deployments were looked at with.
     looked: (u64, u64),
 }
@@ -146,6 +152,7 @@ impl Workloads {
                 applied: self.applied.remove(&uid),
                 scaled: self.scaled.remove(&uid).unwrap_or_default(),
                 events: Vec::new(),
+                asked: Arc::clone(&self.asked),
                 steps: Vec::new(),
             };
             let fresh = measured.filter(|new| {

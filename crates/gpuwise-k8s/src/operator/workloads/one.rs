@@ -3,6 +3,7 @@
 use super::{
     super::{clock, meter::Measured, traces},
     Audited, Hands, Looked, PriceBook, WorkloadAsk,
+    asleep::Asked,
     say::{condition, event, write},
 };
 use crate::resources::{
@@ -45,6 +46,8 @@ pub(super) struct One {
     pub applied: Option<Applied>,
     pub scaled: Scaled,
     pub events: Vec<Said>,
+    /// Pods of which somebody waits for an engine's answer, by uid.
+    pub asked: Asked,
     /// Phases of a change that are over.
     pub steps: Vec<traces::Stepped>,
 }

@@ -1,7 +1,14 @@
 //! Pods that are kept warm beside the replicas of a workload: `NAME-warm`, a Deployment of its own, makes and refills
 //! them; one becomes a replica by other labels and another owner, in a write.
 
-use super::{Following, Hands, apply::scale, make::known, one::One, say::condition};
+use super::{
+    Following, Hands,
+    apply::scale,
+    asleep::{SAID, STATE, Sleep},
+    make::known,
+    one::One,
+    say::condition,
+};
 use crate::steer::{PREEMPTIBLE, WARM};
 use crate::{
     inventory::Pod,
@@ -42,7 +49,9 @@ impl One {
         let pods = stands.adoptable(wanted, &self.scaled.adopted);
         // While pods become others warm ones may be of either kind.
         let settled = self.status.change.is_none() || self.rollout(hands) == Rollout::Done;
-        if pods.is_empty() || !settled {
+        let wanted = if settled { pods } else { Vec::new() };
+        let pods = self.rest(hands, &stands.warm, wanted).await;
+        if pods.is_empty() {
             return 0;
         }
         let mut adopted = 0;
@@ -76,7 +85,7 @@ impl One {
                 "resourceVersion": &*pod.version,
                 "labels": {WARM: null, "app": ask.name, HASH: hash},
                 // Whom warm pods make way for is nothing to replicas.
-                "annotations": {PREEMPTIBLE: null},
+                "annotations": {PREEMPTIBLE: null, STATE: null, SAID: null},
                 "ownerReferences": [{
                     "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": replica_set, "uid": uid,
                     "controller": true, "blockOwnerDeletion": false,
@@ -141,7 +150,7 @@ impl One {
         let status = WarmStatus {
             wanted,
             ready: number(ready),
-            asleep: 0,
+            asleep: number(stands.warm.iter().filter(|pod| is_asleep(pod)).count() as u32),
             lent: number(lent),
             why,
         };
@@ -187,6 +196,10 @@ impl One {
         };
         condition(&mut self.status, ("Warm", holds), reason, &words);
     }
+}
+
+fn is_asleep(pod: &Pod) -> bool {
+    Sleep::of(pod) == Sleep::Asleep
 }
 
 /// The ReplicaSet that a Deployment makes pods by: name, uid, and the hash of its template.

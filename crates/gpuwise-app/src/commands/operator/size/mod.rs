@@ -9,9 +9,10 @@ use crate::{
     app::App,
     catalogue::{self, Loaded},
     commands::plan,
+    error::Problem,
     names, settings,
 };
-use gpuwise_domain::{catalogue::Catalogue, deployment::Deployment};
+use gpuwise_domain::{catalogue::Catalogue, deployment::Deployment, engine::EngineKind};
 use gpuwise_k8s::{
     manifests,
     operator::{Sized, Sizer, WorkloadAsk},
@@ -156,7 +157,18 @@ impl Planner {
             let warm = scaling
                 .warm
                 .map(|pods| objects::warm(&objects, &ask.name, pods.count(), lend));
-            objects.extend(warm.flatten());
+            let mut warm = warm.flatten();
+            if let Some(warm) = warm.as_mut().filter(|_| scaling.sleep == Some(true)) {
+                if deployment.engine != EngineKind::Vllm {
+                    let name = deployment.engine.name();
+                    let what = format!(
+                        "spec.scaling.sleep: {name} cannot be put to sleep; set `engine: vllm`, or leave `sleep` out"
+                    );
+                    return Err(Problem::new(what).into());
+                }
+                objects::sleeps(warm);
+            }
+            objects.extend(warm);
             objects.extend(self.scalers(ask, deployment, scaling)?);
             objects.extend(self.spare_nodes(ask, deployment, scaling)?);
         }

@@ -1,7 +1,7 @@
 //! Objects of a workload: those that `gpuwise plan --emit k8s` and `gpuwise scale emit` write, under its name.
 
 use super::{GPU, LABEL};
-use gpuwise_k8s::steer::{PREEMPTIBLE, PRODUCT, WARM};
+use gpuwise_k8s::steer::{PREEMPTIBLE, PRODUCT, SLEEPS_AT, WARM};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -90,6 +90,21 @@ fn rename(value: &mut Value, names: &BTreeMap<&str, String>) {
         Value::Object(fields) => fields.values_mut().for_each(|field| rename(field, names)),
         _ => {}
     }
+}
+
+/// Starts the engine of warm pods so that it can be put to sleep, and says where it is asked.
+pub(super) fn sleeps(warm: &mut Value) {
+    let template = &mut warm["spec"]["template"];
+    let container = &mut template["spec"]["containers"][0];
+    let port = container["ports"][0]["containerPort"].to_string();
+    if let Some(words) = container["args"].as_array_mut() {
+        words.push("--enable-sleep-mode".into());
+    }
+    if let Some(variables) = container["env"].as_array_mut() {
+        // Its endpoints are those of development: whoever reaches the pod may ask them.
+        variables.push(json!({"name": "VLLM_SERVER_DEV_MODE", "value": "1"}));
+    }
+    template["metadata"]["annotations"][SLEEPS_AT] = port.into();
 }
 
 /// The Deployment of pods that are kept warm beside it: the same pods, which its Service does not see. `pods` is `None`

@@ -1,0 +1,122 @@
+"""Warm pods: as many as the forecast wants, lent to whoever finds no room, replicas at once whoever scales."""
+
+import json
+import subprocess
+import time
+
+from cluster import until
+from operator_parts import pod
+
+SPACE = "tiers"
+L4 = "NVIDIA-L4"
+
+
+def batch(name, gpus):
+    """Somebody's work on L4."""
+    return json.dumps(pod(name, gpus, SPACE, annotations={"gpuwise.dev/gpu": L4}))
+
+
+class Warm:
+    def __init__(self, tiers, workload):
+        self.tiers, self.cluster, self.workload = tiers, tiers.cluster, workload
+        self.scaler = None
+
+    def get(self, kind, name, path):
+        return self.cluster.kubectl("get", kind, name, "-n", SPACE, "-o", "jsonpath={" + path + "}")
+
+    def status(self, name):
+        return self.tiers.status(name).get("warm", {})
+
+    def said(self, name, kind):
+        return next((one for one in self.tiers.status(name).get("conditions", []) if one["type"] == kind), {})
+
+    def replicas(self, name):
+        return int(self.get("deployment", name, ".spec.replicas") or 0)
+
+    def ready(self, name):
+        """Pods that a Service sends to, and those of them that were warm."""
+        found = self.tiers.endpoints(name)
+        return len(found), sum("-warm-" in one for one in found)
+
+    def runs(self, name):
+        return bool(self.get("pod", name, ".spec.nodeName")) or self.get("pod", name, ".status.conditions[0].message")
+
+    def events(self, name, reason):
+        listed = self.cluster.kubectl("get", "events", "-n", SPACE, "--field-selector", f"involvedObject.name={name},reason={reason}", "-o", "json")
+        return [one["message"] for one in json.loads(listed)["items"]]
+
+    def run(self):
+        began = time.monotonic()
+        self.forecast()
+        self.lent()
+        self.cluster.kubectl("delete", "gpuworkload", "spare", "-n", SPACE)
+        self.others()
+        print(f"warm pods: {time.monotonic() - began:.0f} s", flush=True)
+
+    def forecast(self):
+        """One at least; more where demand is seen to rise, and why."""
+        self.tiers.telemetry.demand = 0.0
+        scaling = {"maxReplicas": 6, "query": "demand", "idleSeconds": 3, "holdSeconds": 2, "warm": "auto", "minWarm": 1}
+        traffic = {"rate": "1/s", "inputTokens": 500, "outputTokens": 100}
+        self.cluster.apply(json.dumps(self.workload("spare", scaling=scaling, traffic=traffic, gpus=["L4"])))
+        until("one pod is warm", 60, lambda: self.status("spare").get("ready") == 1 or self.tiers.status("spare"))
+        until("nothing comes", 30, lambda: self.replicas("spare") == 0 or self.replicas("spare"))
+        print(f"spare: {self.status('spare')}; {self.said('spare', 'Warm')['message']}", flush=True)
+        self.each = float(self.tiers.status("spare")["decision"]["ratePerReplica"])
+        self.tiers.telemetry.demand = 2.2 * self.each
+        until("the warm pod serves, and others beside it", 60, lambda: self.ready("spare")[1] >= 1 and self.replicas("spare") >= 3 or (self.ready("spare"), self.replicas("spare")))
+        self.tiers.telemetry.demand = 0.0
+        until("nothing comes any more", 60, lambda: self.replicas("spare") == 0 or self.replicas("spare"))
+        until("as many are kept warm as a start would be dearer", 30, lambda: self.status("spare")["wanted"] >= 3 and self.status("spare")["ready"] >= 3 or self.status("spare"))
+        print(f"spare, after {2.2 * self.each:.2f} requests/s: {self.status('spare')}", flush=True)
+
+    def lent(self):
+        """Who finds no room has the GPU of a warm pod, though no policy evicts anybody; never that of a replica."""
+        until("one is warm", 60, lambda: self.status("spare").get("ready", 0) >= 1 or self.status("spare"))
+        for name in ("batch-0", "batch-1"):
+            self.cluster.apply(batch(name, 8))
+        for name in ("batch-0", "batch-1"):
+            until(f"{name} runs", 30, lambda: self.runs(name))
+        until("it is said that all are lent", 30, lambda: self.said("spare", "Warm").get("reason") == "Lent" and self.status("spare")["lent"] >= 1 or self.status("spare"))
+        figures = self.tiers.operator.figures(self.tiers.process)
+        print(f"lent to batch-0, batch-1: {figures['gpuwise_operator_acts_total{act=\"lend\"}']:.0f} warm pods left; {self.said('spare', 'Warm')['message']}", flush=True)
+        # A replica that is wanted now has no warm pod, and evicts nobody.
+        self.tiers.telemetry.demand = 0.3 * self.each
+        until("a replica is wanted", 60, lambda: self.replicas("spare") >= 1 or 0)
+        until("that it starts from nothing is said", 30, lambda: any("start from nothing" in one for one in self.events("spare", "Scaled")) or self.events("spare", "Scaled"))
+        print(self.events("spare", "Scaled")[-1], flush=True)
+        self.cluster.kubectl("delete", "pod", "batch-0", "-n", SPACE, "--wait=false")
+        until("it serves where there is room again, and others are warm", 60, lambda: self.ready("spare")[0] >= 1 and self.status("spare")["ready"] >= 1 or (self.ready("spare"), self.status("spare")))
+        # One more finds room beside replicas only where warm pods were.
+        replicas = set(self.tiers.endpoints("spare"))
+        self.cluster.apply(batch("batch-2", 8))
+        until("it waits for a replica", 30, lambda: self.get("pod", "batch-2", ".status.conditions[?(@.type==\"gpuwise.dev/Placed\")].reason") == "TooFewGpus" or self.runs("batch-2"))
+        if not replicas <= set(self.tiers.endpoints("spare")):
+            raise SystemExit("a replica was evicted for somebody")
+        figures = self.tiers.operator.figures(self.tiers.process)
+        if figures['gpuwise_operator_acts_total{act="evict"}']:
+            raise SystemExit("somebody else was evicted")
+        for name in ("batch-1", "batch-2"):
+            self.cluster.kubectl("delete", "pod", name, "-n", SPACE, "--wait=false")
+
+    def others(self):
+        """KEDA writes the replicas; warm pods become those all the same."""
+        self.tiers.telemetry.demand = 0.0
+        words = [self.tiers.check.gpuwise, "scale", "serve", "--listen", f"127.0.0.1:{self.tiers.scaler_port}", "--prometheus", self.tiers.prometheus.address, "--period", "1s"]
+        self.scaler = subprocess.Popen(words, stderr=subprocess.PIPE, text=True)
+        self.scaler.stderr.readline()
+        scaling = {"maxReplicas": 3, "query": "demand", "idleSeconds": 3, "holdSeconds": 2, "warm": 1, "by": "keda"}
+        traffic = {"rate": "1/s", "inputTokens": 500, "outputTokens": 100}
+        self.cluster.apply(json.dumps(self.workload("pushed", scaling=scaling, traffic=traffic, gpus=["L4"])))
+        until("KEDA has none of it run", 60, lambda: "apps/pushed\n" in self.cluster.kubectl("get", "deployments", "-n", SPACE, "-o", "name") and self.replicas("pushed") == 0 or "some")
+        until("one is warm", 30, lambda: self.status("pushed").get("ready") == 1 or self.tiers.status("pushed"))
+        began = time.monotonic()
+        self.tiers.telemetry.demand = 0.5 * self.each
+        until("KEDA's replica was warm", 60, lambda: self.ready("pushed")[1] >= 1 or self.ready("pushed"))
+        print(f"by KEDA: {self.replicas('pushed')} replicas, {self.ready('pushed')[1]} of them warm before, after {time.monotonic() - began:.1f} s; {self.events('pushed', 'Adopted')}", flush=True)
+        self.cluster.kubectl("delete", "gpuworkload", "pushed", "-n", SPACE)
+
+    def stop(self):
+        if self.scaler:
+            self.scaler.kill()
+            self.scaler.wait()
