@@ -78,8 +78,8 @@ class Warm:
         for name in ("batch-0", "batch-1"):
             until(f"{name} runs", 30, lambda: self.runs(name))
         until("it is said that all are lent", 30, lambda: self.said("spare", "Warm").get("reason") == "Lent" and self.status("spare")["lent"] >= 1 or self.status("spare"))
-        figures = self.tiers.operator.figures(self.tiers.process)
-        print(f"lent to batch-0, batch-1: {figures['gpuwise_operator_acts_total{act=\"lend\"}']:.0f} warm pods left; {self.said('spare', 'Warm')['message']}", flush=True)
+        lent = self.tiers.operator.figures(self.tiers.process)['gpuwise_operator_acts_total{act="lend"}']
+        print(f"lent to batch-0, batch-1: {lent:.0f} warm pods left; {self.said('spare', 'Warm')['message']}", flush=True)
         # A replica that is wanted now has no warm pod, and evicts nobody.
         self.tiers.telemetry.demand = 0.3 * self.each
         until("a replica is wanted", 60, lambda: self.replicas("spare") >= 1 or 0)
