@@ -1,7 +1,9 @@
 """Warm pods: as many as the forecast wants, lent to whoever finds no room, replicas at once whoever scales."""
 
+import http.server
 import json
 import subprocess
+import threading
 import time
 
 from cluster import until
@@ -16,10 +18,32 @@ def batch(name, gpus):
     return json.dumps(pod(name, gpus, SPACE, annotations={"gpuwise.dev/gpu": L4}))
 
 
+class Engine(http.server.BaseHTTPRequestHandler):
+    """An engine that can sleep, as vLLM's endpoints have it, at the address that pods are said to have."""
+
+    AT, asked, asleep = "127.0.0.77", [], False
+
+    def answer(self):
+        Engine.asked.append(f"{self.command} {self.path}")
+        if self.command == "POST":
+            Engine.asleep = self.path.startswith("/sleep")
+            time.sleep(0.2)
+        text = json.dumps({"is_sleeping": Engine.asleep}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+
+    do_GET = do_POST = answer
+
+    def log_message(self, *_):
+        pass
+
+
 class Warm:
     def __init__(self, tiers, workload):
         self.tiers, self.cluster, self.workload = tiers, tiers.cluster, workload
-        self.scaler = None
+        self.scaler = self.engine = None
 
     def get(self, kind, name, path):
         return self.cluster.kubectl("get", kind, name, "-n", SPACE, "-o", "jsonpath={" + path + "}")
@@ -83,8 +107,9 @@ class Warm:
         # A replica that is wanted now has no warm pod, and evicts nobody.
         self.tiers.telemetry.demand = 0.3 * self.each
         until("a replica is wanted", 60, lambda: self.replicas("spare") >= 1 or 0)
-        until("that it starts from nothing is said", 30, lambda: any("start from nothing" in one for one in self.events("spare", "Scaled")) or self.events("spare", "Scaled"))
-        print(self.events("spare", "Scaled")[-1], flush=True)
+        cold = lambda: [one for one in self.events("spare", "Scaled") if "since warm pods are lent" in one]
+        until("that it starts from nothing is said", 30, lambda: bool(cold()) or self.events("spare", "Scaled"))
+        print(cold()[-1], flush=True)
         self.cluster.kubectl("delete", "pod", "batch-0", "-n", SPACE, "--wait=false")
         until("it serves where there is room again, and others are warm", 60, lambda: self.ready("spare")[0] >= 1 and self.status("spare")["ready"] >= 1 or (self.ready("spare"), self.status("spare")))
         # One more finds room beside replicas only where warm pods were.
@@ -105,18 +130,40 @@ class Warm:
         words = [self.tiers.check.gpuwise, "scale", "serve", "--listen", f"127.0.0.1:{self.tiers.scaler_port}", "--prometheus", self.tiers.prometheus.address, "--period", "1s"]
         self.scaler = subprocess.Popen(words, stderr=subprocess.PIPE, text=True)
         self.scaler.stderr.readline()
-        scaling = {"maxReplicas": 3, "query": "demand", "idleSeconds": 3, "holdSeconds": 2, "warm": 1, "by": "keda"}
+        scaling = {"maxReplicas": 3, "query": "demand", "idleSeconds": 3, "holdSeconds": 2, "warm": 1, "by": "keda", "sleep": True}
         traffic = {"rate": "1/s", "inputTokens": 500, "outputTokens": 100}
         self.cluster.apply(json.dumps(self.workload("pushed", scaling=scaling, traffic=traffic, gpus=["L4"])))
         until("KEDA has none of it run", 60, lambda: "apps/pushed\n" in self.cluster.kubectl("get", "deployments", "-n", SPACE, "-o", "name") and self.replicas("pushed") == 0 or "some")
         until("one is warm", 30, lambda: self.status("pushed").get("ready") == 1 or self.tiers.status("pushed"))
+        self.asleep()
         began = time.monotonic()
         self.tiers.telemetry.demand = 0.5 * self.each
         until("KEDA's replica was warm", 60, lambda: self.ready("pushed")[1] >= 1 or self.ready("pushed"))
         print(f"by KEDA: {self.replicas('pushed')} replicas, {self.ready('pushed')[1]} of them warm before, after {time.monotonic() - began:.1f} s; {self.events('pushed', 'Adopted')}", flush=True)
+        if Engine.asleep or not any(one.startswith("POST /wake_up") for one in Engine.asked):
+            raise SystemExit(f"a replica sleeps: {Engine.asked}")
+        figures = self.tiers.operator.figures(self.tiers.process)
+        print(f"engine: {Engine.asked}; woken in {figures['gpuwise_operator_wake_seconds_sum']:.2f} s", flush=True)
         self.cluster.kubectl("delete", "gpuworkload", "pushed", "-n", SPACE)
 
+    def asleep(self):
+        """The engine of the warm pod is put to sleep; one that does not answer is said to be awake."""
+        label = ["-n", SPACE, "-l", "gpuwise.dev/warm=pushed", "-o"]
+        name = self.cluster.kubectl("get", "pods", *label, "jsonpath={.items[0].metadata.name}")
+        note = lambda key: self.get("pod", name, f".metadata.annotations.gpuwise\\.dev/{key}")
+        until("nobody answers at an address that KWOK made up", 20, lambda: note("sleep-state") == "sleepless" or note("sleep-state"))
+        print(f"warm, awake: {note('sleep-reason')}", flush=True)
+        self.engine = http.server.ThreadingHTTPServer((Engine.AT, int(note("sleeps-at"))), Engine)
+        threading.Thread(target=self.engine.serve_forever, daemon=True).start()
+        status = {"status": {"podIP": Engine.AT, "podIPs": [{"ip": Engine.AT}]}}
+        self.cluster.kubectl("patch", "pod", name, "-n", SPACE, "--subresource", "status", "--type", "merge", "-p", json.dumps(status))
+        self.cluster.kubectl("annotate", "pod", name, "-n", SPACE, "gpuwise.dev/sleep-state-")
+        until("it sleeps", 20, lambda: self.status("pushed").get("asleep") == 1 or (note("sleep-state"), note("sleep-reason")))
+        print(f"warm, {note('sleep-reason')}", flush=True)
+
     def stop(self):
+        if self.engine:
+            self.engine.shutdown()
         if self.scaler:
             self.scaler.kill()
             self.scaler.wait()
