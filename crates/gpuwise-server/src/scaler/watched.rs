@@ -326,6 +326,39 @@ mod tests {
         assert!(found.last().flatten() >= Some(4));
     }
 
+    /// What has served is warm for as long as a start takes, and no more than are allowed in all.
+    #[test]
+    fn what_serves_no_more_is_warm_for_a_while() {
+        let more = [
+            ("controller", "gpuwise"),
+            ("startSeconds", "60"),
+            ("maxReplicas", "5"),
+            ("warmCost", "1"),
+        ];
+        let mut one = watched(&more).unwrap();
+        let mut plain = watched(&more[..3]).unwrap();
+        for second in (10..200).step_by(10) {
+            one.decide(second * 1000, &Ok(rate(45.0)));
+            plain.decide(second * 1000, &Ok(rate(45.0)));
+        }
+        let read = || Read {
+            warm: Some(0.0),
+            ..rate(0.0)
+        };
+        for second in (200..230).step_by(10) {
+            one.decide(second * 1000, &Ok(read()));
+            plain.decide(second * 1000, &Ok(rate(0.0)));
+        }
+        let found = one.decide(230_000, &Ok(read()));
+        assert_eq!((found.replicas, found.warm), (Some(0), Some(5)));
+        let found = plain.decide(230_000, &Ok(rate(0.0)));
+        assert_eq!((found.replicas, found.warm), (Some(0), None));
+        assert_eq!(
+            watched(&[("warmCost", "2")]).err().unwrap().to_string(),
+            "`warmCost` is \"2\"; expected a share from 0 to 1"
+        );
+    }
+
     #[test]
     fn nothing_is_known_before_something_was_read() {
         let mut one = watched(&[]).unwrap();
