@@ -68,3 +68,58 @@ impl Stands {
             .collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Stands;
+    use crate::{
+        inventory::{Change, Fold},
+        objects,
+    };
+    use kube::runtime::watcher::Event;
+    use serde_json::json;
+    use std::collections::BTreeSet;
+
+    /// Pods that were made so many seconds after another, and whether they are ready.
+    fn stands(replicas: &[(u8, bool)], warm: &[(u8, bool)]) -> Stands {
+        let mut fold = Fold::default();
+        let all = replicas.iter().map(|one| ("r", one));
+        for (kind, (second, ready)) in all.chain(warm.iter().map(|one| ("w", one))) {
+            let status = if *ready { "True" } else { "False" };
+            let pod: objects::Pod = serde_json::from_value(json!({
+                "metadata": {"name": format!("{kind}{second}"), "namespace": "team",
+                    "uid": format!("{kind}{second}"),
+                    "creationTimestamp": format!("2026-11-27T10:00:{second:02}Z")},
+                "spec": {"nodeName": "n"},
+                "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": status}]},
+            }))
+            .expect("a pod");
+            fold.apply(Change::Pod(Event::Apply(pod)));
+        }
+        let pods = fold.inventory().pods.values().cloned();
+        let (replicas, warm) = pods.partition(|pod| pod.name.starts_with('r'));
+        Stands { replicas, warm }
+    }
+
+    fn taken(stands: &Stands, wanted: u32, adopted: &[&str]) -> Vec<String> {
+        let adopted: BTreeSet<String> = adopted.iter().map(|uid| (*uid).to_owned()).collect();
+        let found = stands.adoptable(wanted, &adopted);
+        found.iter().map(|pod| pod.name.to_string()).collect()
+    }
+
+    #[test]
+    fn who_is_missing_or_was_begun_later_is_a_warm_pod_before() {
+        let warm = [(1, true), (2, true), (3, false)];
+        // One is missing: the oldest that is ready.
+        assert_eq!(taken(&stands(&[(5, true)], &warm), 2, &[]), ["w1"]);
+        // One was begun later and starts; one that was begun before is further.
+        assert_eq!(taken(&stands(&[(5, false)], &warm), 1, &[]), ["w1"]);
+        assert!(taken(&stands(&[(0, false)], &warm), 1, &[]).is_empty());
+        // As many as are wanted are there, or are on the way to be.
+        assert!(taken(&stands(&[(5, true)], &warm), 1, &[]).is_empty());
+        assert!(taken(&stands(&[], &warm), 1, &["w1"]).is_empty());
+        assert_eq!(taken(&stands(&[], &warm), 9, &["w1"]), ["w2"]);
+        // Fewer are wanted than there are.
+        assert!(taken(&stands(&[(5, false), (6, false)], &warm), 0, &[]).is_empty());
+    }
+}

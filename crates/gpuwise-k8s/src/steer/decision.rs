@@ -10,7 +10,7 @@ use super::{
     room::{Until, rooms},
     rules::kernel_rules,
     surge, turns,
-    warm::wanting,
+    warm::{are_warm, wanting},
     words::told,
     world::Cluster,
 };
@@ -158,8 +158,7 @@ pub(super) fn decide_once(
     }
     decision.waits.retain(|one| !seated.contains(&one.pod));
     turns::tell_barred(&until, &lacking, &mut decision.waits);
-    let warm = |one: &Waits| seen.pods.get(one.pod).is_some_and(|pod| pod.is_warm());
-    if decision.waits.iter().all(warm) && seated.is_empty() && promised.awaited.is_empty() {
+    if are_warm(seen, &decision.waits) && seated.is_empty() && promised.awaited.is_empty() {
         decision.rooms.extend(consolidation(&until));
     }
     let (steps, late) = surge::steps(seen, now, &at);

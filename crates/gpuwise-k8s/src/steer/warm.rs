@@ -1,6 +1,6 @@
 //! Warm pods: their GPUs are lent to whoever finds no room.
 
-use super::{Place, Seen, Serves, gangs::Unit, promised::goes};
+use super::{Place, Seen, Serves, Waits, gangs::Unit, promised::goes};
 use std::collections::BTreeMap;
 
 /// Who is to find room: not pods that would be warm, which nobody makes way for, and not replicas in whose stead a warm
@@ -35,4 +35,11 @@ pub(super) fn wanting<'u, 'a>(seen: &'a Seen, units: Vec<&'u Unit<'a>>) -> Vec<&
         })
     };
     units.into_iter().filter(|unit| wants(unit)).collect()
+}
+
+/// Whether all who wait would be warm: nobody is kept from anything.
+pub(super) fn are_warm(seen: &Seen, waits: &[Waits]) -> bool {
+    let pods = waits.iter().filter_map(|one| seen.pods.get(one.pod));
+    let mut others = pods.filter(|pod| !pod.is_warm());
+    others.next().is_none()
 }
