@@ -153,7 +153,6 @@ impl Watched {
             warming: self.warm.unwrap_or(0).saturating_sub(warm.unwrap_or(0)),
             starting: wanted.saturating_sub(ready),
             started: took.filter(|_| read.ready.is_some()),
-            ..Observed::default()
         })
     }
 
