@@ -116,12 +116,11 @@ pub(super) fn warm(objects: &[Value], name: &str, pods: Option<i32>, lend: bool)
     let warm = format!("{name}-warm");
     one["metadata"]["name"] = warm.as_str().into();
     one["metadata"]["labels"]["app"] = warm.as_str().into();
-    match pods {
-        Some(pods) => one["spec"]["replicas"] = pods.into(),
-        None => {
-            let spec = one["spec"].as_object_mut()?;
-            spec.shift_remove("replicas");
-        }
+    if let Some(pods) = pods {
+        one["spec"]["replicas"] = pods.into();
+    } else {
+        let spec = one["spec"].as_object_mut()?;
+        spec.shift_remove("replicas");
     }
     one["spec"]["selector"]["matchLabels"] = json!({"app": warm, WARM: name});
     let labels = &mut one["spec"]["template"]["metadata"]["labels"];
