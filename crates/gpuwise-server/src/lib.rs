@@ -26,6 +26,7 @@ mod replay;
 mod scaler;
 mod scaling;
 mod serve;
+mod sleep;
 mod snapshots;
 mod standing;
 mod stopping;
@@ -48,11 +49,12 @@ pub use oidc::{OidcError, OidcSettings};
 pub use picker::{EngineLoad, Membership, PickerSettings, PoolSettings, picker};
 pub use replay::Replay;
 pub use scaler::{
-    Defined, Difference, Followed, Listening, ScalerError, ScalerSettings, Services, replayed,
-    scaler,
+    Defined, Difference, Followed, Following, Listening, ScalerError, ScalerSettings, Services,
+    replayed, scaler,
 };
 pub use scaling::Rehearsal;
 pub use serve::{ExecutorKind, Said, ServeError, Settings, serve};
+pub use sleep::EngineAt;
 pub use snapshots::{Made, SnapshotError, keep as keep_snapshot, snapshot};
 pub use stopping::told_to_end;
 pub use writer::Stopped;
