@@ -9,6 +9,7 @@ mod figures;
 mod follow;
 mod keep;
 mod pace;
+mod objectives;
 mod pool;
 mod trouble;
 

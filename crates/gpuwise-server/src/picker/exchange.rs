@@ -25,6 +25,9 @@ const SUBSET: (&str, &str) = (
     "x-gateway-destination-endpoint-subset",
 );
 
+/// Header of an answer that says why a request did not come to an endpoint, as llm-d's picker says it.
+const DROPPED: &str = "x-llm-d-request-dropped-reason";
+
 /// A body of a request at most, in bytes: as much as the gateway takes.
 pub(super) const LARGEST: usize = crate::gateway::LARGEST;
 
@@ -47,6 +50,8 @@ pub(crate) struct Refused {
     /// A word for it, for programs and figures.
     pub(crate) code: String,
     pub(crate) detail: String,
+    /// The same for gateways, in llm-d's words; of what is no matter of the pool none.
+    pub(crate) dropped: Option<&'static str>,
 }
 
 /// What is to be done after a message.
@@ -170,6 +175,7 @@ impl Exchange {
                 status: 413,
                 code: "too-large".into(),
                 detail,
+                dropped: None,
             };
             return Step::Answer(self.refuse(&refused));
         }
@@ -243,11 +249,17 @@ impl Exchange {
         let body = serde_json::json!({
             "error": {"message": why.detail, "type": why.code, "code": why.status},
         });
+        let dropped = why.dropped.map(|reason| (DROPPED, reason));
+        let all = [("content-type", "application/json")].into_iter().chain(dropped);
+        let headers = HeaderMutation {
+            set_headers: all.flat_map(|(name, value)| set(name, value).set_headers).collect(),
+            remove_headers: Vec::new(),
+        };
         vec![answer(Answered::Immediate(ImmediateResponse {
             status: Some(HttpStatus {
                 code: i32::from(why.status),
             }),
-            headers: Some(set("content-type", "application/json")),
+            headers: Some(headers),
             body: body.to_string().into_bytes(),
             details: why.code.clone(),
         }))]
