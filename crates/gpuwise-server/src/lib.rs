@@ -46,8 +46,8 @@ pub use executor::{
 pub use http::{TlsError, TlsFiles, openapi};
 pub use oidc::{OidcError, OidcSettings};
 pub use picker::{
-    Asker, EngineLoad, Membership, Objectives, PickerSettings, PoolSettings, Port, PortError, Ports,
-    QueueSettings, picker,
+    Asker, EngineLoad, Membership, Objectives, PickerSettings, PoolSettings, Port, PortError,
+    Ports, QueueSettings, picker,
 };
 pub use replay::Replay;
 pub use scaler::{

@@ -4,12 +4,13 @@ use super::{Context, Exit};
 use crate::{engine_page, error::Problem, progress, settings::RouterName, simulation::routing};
 use clap::Args;
 use gpuwise_server::{
-    Asker, Membership, Objectives, PickerSettings, PoolSettings, Port, Ports, QueueSettings, TlsFiles,
-    picker,
+    Asker, Membership, Objectives, PickerSettings, PoolSettings, Port, Ports, QueueSettings,
+    TlsFiles, picker,
 };
 use gpuwise_units::Nanoseconds;
 use std::{
-    collections::BTreeMap, net::SocketAddr, ops::RangeInclusive, path::PathBuf, sync::Arc, time::Duration,
+    collections::BTreeMap, net::SocketAddr, ops::RangeInclusive, path::PathBuf, sync::Arc,
+    time::Duration,
 };
 
 /// Endpoints that can be named by a flag.
@@ -97,7 +98,12 @@ pub(super) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
         .into());
     }
     let every = time("--every", &flags.every, "10 ms to 1 min", 10..=60_000)?;
-    let patience = time("--queue-time", &flags.queue_time, "10 ms to 1 h", 10..=3_600_000)?;
+    let patience = time(
+        "--queue-time",
+        &flags.queue_time,
+        "10 ms to 1 h",
+        10..=3_600_000,
+    )?;
     let members = Membership::default();
     let objectives = Objectives::default();
     objectives.set(named(&flags.objectives)?);

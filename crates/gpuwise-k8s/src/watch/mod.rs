@@ -8,8 +8,8 @@ mod drive;
 mod figures;
 mod follow;
 mod keep;
-mod pace;
 mod objectives;
+mod pace;
 mod pool;
 mod trouble;
 

@@ -54,7 +54,10 @@ impl Objectives {
                 // A cluster without them.
                 Err(error) if is_unknown(&error) => continue,
                 Err(error) => {
-                    return Some(Err(format!("InferenceObjectives of {}: {error}", GROUPS[at])));
+                    return Some(Err(format!(
+                        "InferenceObjectives of {}: {error}",
+                        GROUPS[at]
+                    )));
                 }
             }
             if self.listed[at] {
@@ -114,9 +117,15 @@ mod tests {
                     .expect("an object");
             priority(&object, "llama")
         };
-        assert_eq!(of(json!({"poolRef": {"name": "llama"}, "priority": -7})), Some(-7));
+        assert_eq!(
+            of(json!({"poolRef": {"name": "llama"}, "priority": -7})),
+            Some(-7)
+        );
         assert_eq!(of(json!({"poolRef": {"name": "llama"}})), Some(0));
-        assert_eq!(of(json!({"poolRef": {"name": "other"}, "priority": 7})), None);
+        assert_eq!(
+            of(json!({"poolRef": {"name": "other"}, "priority": 7})),
+            None
+        );
         assert_eq!(of(json!({})), None);
     }
 }

@@ -69,6 +69,10 @@ impl Admission {
         self.line().waiting().collect()
     }
 
+    pub(super) fn objectives(&self) -> &Objectives {
+        &self.objectives
+    }
+
     fn picked(&self, ask: &PickAsk) -> Result<Picked, Refused> {
         self.pool.pick(ask).map(|(endpoints, held)| Picked {
             endpoints,
@@ -157,7 +161,10 @@ impl Admission {
     }
 
     fn say_once(&self, name: &str) {
-        let mut said = self.strangers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut said = self
+            .strangers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         if said.len() < STRANGERS && said.insert(name.to_owned()) {
             (self.say)(&format!(
                 "▲ no InferenceObjective is named {name:?}: requests for it have priority 0"

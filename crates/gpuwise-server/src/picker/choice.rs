@@ -53,7 +53,9 @@ pub(super) fn candidates(
     const BLOCKS: u64 = 10_000;
     let candidate = |(number, one): (&u16, &Endpoint)| Candidate {
         replica: *number,
-        open: !one.away && allowed(&one.address, subset) && most.is_none_or(|most| one.requests < most),
+        open: !one.away
+            && allowed(&one.address, subset)
+            && most.is_none_or(|most| one.requests < most),
         requests: one.requests,
         tokens: one.tokens,
         waiting: one.told.waiting,

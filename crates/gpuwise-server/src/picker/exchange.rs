@@ -250,9 +250,13 @@ impl Exchange {
             "error": {"message": why.detail, "type": why.code, "code": why.status},
         });
         let dropped = why.dropped.map(|reason| (DROPPED, reason));
-        let all = [("content-type", "application/json")].into_iter().chain(dropped);
+        let all = [("content-type", "application/json")]
+            .into_iter()
+            .chain(dropped);
         let headers = HeaderMutation {
-            set_headers: all.flat_map(|(name, value)| set(name, value).set_headers).collect(),
+            set_headers: all
+                .flat_map(|(name, value)| set(name, value).set_headers)
+                .collect(),
             remove_headers: Vec::new(),
         };
         vec![answer(Answered::Immediate(ImmediateResponse {

@@ -58,9 +58,20 @@ impl Figures {
         let there = |address: &String| shown.iter().any(|one| one.address == *address);
         counts.picked.retain(|address, _| there(address));
         let mut out = Page::default();
-        let picks = counts.picked.iter().map(|(name, count)| (name.as_str(), *count));
-        out.counter("picks_total", "Requests sent to an endpoint.", "endpoint", picks);
-        let refused = counts.refused.iter().map(|(name, count)| (name.as_str(), *count));
+        let picks = counts
+            .picked
+            .iter()
+            .map(|(name, count)| (name.as_str(), *count));
+        out.counter(
+            "picks_total",
+            "Requests sent to an endpoint.",
+            "endpoint",
+            picks,
+        );
+        let refused = counts
+            .refused
+            .iter()
+            .map(|(name, count)| (name.as_str(), *count));
         let about = "Requests for which no endpoint was picked.";
         out.counter("refused_total", about, "reason", refused);
         out.duration(&counts);
@@ -69,12 +80,24 @@ impl Figures {
             .into_iter()
             .map(|(priority, count)| (priority.to_string(), count))
             .collect();
-        let waiting = waiting.iter().map(|(priority, count)| (priority.as_str(), *count as u64));
+        let waiting = waiting
+            .iter()
+            .map(|(priority, count)| (priority.as_str(), *count as u64));
         let about = "Requests that wait for an endpoint, by priority.";
         out.gauge("waiting", about, "priority", waiting);
-        let up = shown.iter().map(|one| (one.address.as_str(), u64::from(one.open)));
-        out.gauge("endpoint_up", "Whether an endpoint answers.", "endpoint", up);
-        let requests = shown.iter().map(|one| (one.address.as_str(), u64::from(one.requests)));
+        out.objectives(&admission.objectives().all());
+        let up = shown
+            .iter()
+            .map(|one| (one.address.as_str(), u64::from(one.open)));
+        out.gauge(
+            "endpoint_up",
+            "Whether an endpoint answers.",
+            "endpoint",
+            up,
+        );
+        let requests = shown
+            .iter()
+            .map(|one| (one.address.as_str(), u64::from(one.requests)));
         let about = "Requests under way at an endpoint.";
         out.gauge("endpoint_requests", about, "endpoint", requests);
         if let Some(index) = pool.index() {
@@ -93,7 +116,10 @@ impl Page {
         [name, kind, help, label]: [&str; 4],
         samples: impl Iterator<Item = (&'a str, u64)>,
     ) {
-        let _ = writeln!(self.0, "# HELP {PREFIX}_{name} {help}\n# TYPE {PREFIX}_{name} {kind}");
+        let _ = writeln!(
+            self.0,
+            "# HELP {PREFIX}_{name} {help}\n# TYPE {PREFIX}_{name} {kind}"
+        );
         for (of, value) in samples {
             let _ = writeln!(self.0, "{PREFIX}_{name}{{{label}=\"{of}\"}} {value}");
         }
@@ -133,21 +159,51 @@ impl Page {
         );
     }
 
+    fn objectives(&mut self, all: &BTreeMap<String, i64>) {
+        let name = "objective_priority";
+        let about = "Priority of an InferenceObjective.";
+        self.family([name, "gauge", about, ""], std::iter::empty());
+        for (objective, priority) in all {
+            // A name of a flag may be any text.
+            let objective = objective.replace('\\', "\\\\").replace('"', "\\\"");
+            let _ = writeln!(
+                self.0,
+                "{PREFIX}_{name}{{objective=\"{objective}\"}} {priority}"
+            );
+        }
+    }
+
     /// What engines say of their caches.
     fn cached(&mut self, index: &Index) {
         let all = index.shown();
         let of = |value: fn(&Followed) -> u64| {
-            let value = move |(address, shown): &'_ (String, Followed)| (address.clone(), value(shown));
+            let value =
+                move |(address, shown): &'_ (String, Followed)| (address.clone(), value(shown));
             all.iter().map(value).collect::<Vec<_>>()
         };
         let about = "Whether events of an endpoint's KV cache come.";
-        self.of_endpoints("kv_events_up", "gauge", about, &of(|one| u64::from(one.follows)));
+        self.of_endpoints(
+            "kv_events_up",
+            "gauge",
+            about,
+            &of(|one| u64::from(one.follows)),
+        );
         let about = "Blocks that an endpoint says it has cached.";
         self.of_endpoints("kv_blocks", "gauge", about, &of(|one| one.blocks as u64));
         let about = "Times that events were missed and could not be had again.";
-        self.of_endpoints("kv_events_lost_total", "counter", about, &of(|one| one.lost));
+        self.of_endpoints(
+            "kv_events_lost_total",
+            "counter",
+            about,
+            &of(|one| one.lost),
+        );
         let about = "Events that could not be read.";
-        self.of_endpoints("kv_events_malformed_total", "counter", about, &of(|one| one.malformed));
+        self.of_endpoints(
+            "kv_events_malformed_total",
+            "counter",
+            about,
+            &of(|one| one.malformed),
+        );
         let _ = writeln!(
             self.0,
             "# HELP {PREFIX}_kv_texts Pieces of prompts whose tokens are known.\n# TYPE {PREFIX}_kv_texts gauge\n{PREFIX}_kv_texts {}",
@@ -156,7 +212,9 @@ impl Page {
     }
 
     fn of_endpoints(&mut self, name: &str, kind: &str, help: &str, all: &[(String, u64)]) {
-        let samples = all.iter().map(|(address, value)| (address.as_str(), *value));
+        let samples = all
+            .iter()
+            .map(|(address, value)| (address.as_str(), *value));
         self.family([name, kind, help, "endpoint"], samples);
     }
 }

@@ -107,7 +107,9 @@ impl<T> Line<T> {
 
     /// How many wait, by priority.
     pub(super) fn waiting(&self) -> impl Iterator<Item = (i64, usize)> {
-        self.bands.iter().map(|(priority, band)| (*priority, band.waiting))
+        self.bands
+            .iter()
+            .map(|(priority, band)| (*priority, band.waiting))
     }
 }
 
@@ -180,8 +182,10 @@ mod tests {
                 for upto in 0..band.len() {
                     let (past, rest) = band.split_at(upto);
                     let served = |flow: &u64| past.iter().filter(|one| *one == flow).count();
-                    let open: Vec<usize> =
-                        (0..3).filter(|flow| rest.contains(flow)).map(|flow| served(&flow)).collect();
+                    let open: Vec<usize> = (0..3)
+                        .filter(|flow| rest.contains(flow))
+                        .map(|flow| served(&flow))
+                        .collect();
                     let ahead = open.iter().max().unwrap_or(&0) - open.iter().min().unwrap_or(&0);
                     assert!(ahead <= 1, "{band:?} at {upto}");
                 }

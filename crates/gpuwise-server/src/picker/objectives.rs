@@ -32,6 +32,13 @@ impl Objectives {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = all;
     }
 
+    pub(super) fn all(&self) -> BTreeMap<String, i64> {
+        self.0
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
     fn priority(&self, name: &str) -> Option<i64> {
         let all = self.0.read().unwrap_or_else(PoisonError::into_inner);
         all.get(name).copied()

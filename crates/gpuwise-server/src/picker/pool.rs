@@ -294,7 +294,10 @@ impl Pool {
             }
             None => 0,
         };
-        let address = state.endpoints.get(&first.replica).map(|one| one.address.clone());
+        let address = state
+            .endpoints
+            .get(&first.replica)
+            .map(|one| one.address.clone());
         drop(guard);
         if let (Some(held), Some(address)) = (&self.held, address) {
             held.sent(address, ask, prompt, pieces);

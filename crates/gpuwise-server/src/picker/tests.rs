@@ -1,12 +1,12 @@
 //! What is answered to a gateway, message by message; and who is picked of a pool.
 
 use super::{
+    admission::Admission,
     exchange::{DESTINATION, Exchange, PickAsk, Step},
     messages::{
         Answered, Asked, BodyMode, HeaderMap, HeaderValue, HttpBody, HttpHeaders, HttpTrailers,
         Metadata, ProcessingRequest, ProcessingResponse, ProtocolConfiguration,
     },
-    admission::Admission,
     pool::{Pool, UnderWay},
     *,
 };
@@ -241,13 +241,16 @@ fn messages_are_read_and_written_by_their_numbers() {
 }
 
 fn pool(routing: Routing, most: Option<u32>, endpoints: &[&str]) -> Arc<Pool> {
-    let pool = Pool::new(PoolSettings {
-        routing,
-        seed: 1,
-        session: "x-session-id".into(),
-        most,
-        fallbacks: 1,
-    }, None);
+    let pool = Pool::new(
+        PoolSettings {
+            routing,
+            seed: 1,
+            session: "x-session-id".into(),
+            most,
+            fallbacks: 1,
+        },
+        None,
+    );
     set(&pool, endpoints);
     Arc::new(pool)
 }
@@ -350,14 +353,20 @@ fn full(pool: &Pool, addresses: &[&str]) {
 }
 
 fn asks(objective: &str) -> PickAsk {
-    let header = ("x-gateway-inference-objective".to_owned(), objective.to_owned());
+    let header = (
+        "x-gateway-inference-objective".to_owned(),
+        objective.to_owned(),
+    );
     PickAsk {
         headers: [header].into(),
         ..PickAsk::default()
     }
 }
 
-fn admission(pool: &Arc<Pool>, most: usize) -> (Arc<Admission>, Arc<std::sync::Mutex<Vec<String>>>) {
+fn admission(
+    pool: &Arc<Pool>,
+    most: usize,
+) -> (Arc<Admission>, Arc<std::sync::Mutex<Vec<String>>>) {
     let objectives = Objectives::default();
     objectives.set([("batch".to_owned(), -1), ("chat".to_owned(), 9)].into());
     let queue = QueueSettings {
@@ -380,7 +389,10 @@ async fn a_full_pool_refuses_what_is_below_nought_and_says_an_unknown_objective_
     assert!(admission.pick(asks("batch")).await.is_ok(), "b has room");
     full(&pool, &["b:1"]);
     let refused = admission.pick(asks("batch")).await.err().unwrap();
-    assert_eq!((refused.status, refused.dropped), (429, Some("rejected-saturated")));
+    assert_eq!(
+        (refused.status, refused.dropped),
+        (429, Some("rejected-saturated"))
+    );
     for objective in ["chat", "nobody", "nobody"] {
         assert!(admission.pick(asks(objective)).await.is_ok(), "{objective}");
     }

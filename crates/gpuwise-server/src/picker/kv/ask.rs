@@ -56,8 +56,10 @@ impl Ask {
         if !is_text && !read.contains_key("messages") {
             return None;
         }
-        let asked: serde_json::Map<_, _> =
-            read.into_iter().filter(|(key, _)| FIELDS.contains(&key.as_str())).collect();
+        let asked: serde_json::Map<_, _> = read
+            .into_iter()
+            .filter(|(key, _)| FIELDS.contains(&key.as_str()))
+            .collect();
         serde_json::to_vec(&asked).ok()
     }
 }
@@ -87,7 +89,11 @@ async fn answers(pool: Arc<Pool>, mut prompts: mpsc::Receiver<Ask>, asker: Arc<A
         let Some(question) = ask.question() else {
             continue;
         };
-        if !asked.lock().unwrap_or_else(PoisonError::into_inner).insert(key) {
+        if !asked
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(key)
+        {
             continue;
         }
         let Ok(permit) = Arc::clone(&room).acquire_owned().await else {
@@ -97,7 +103,10 @@ async fn answers(pool: Arc<Pool>, mut prompts: mpsc::Receiver<Ask>, asker: Arc<A
         let (asked, silent) = (Arc::clone(&asked), Arc::clone(&silent));
         tokio::task::spawn_blocking(move || {
             let said = asker(&ask.address, &question);
-            asked.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
+            asked
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .remove(&key);
             let mut silent = silent.lock().unwrap_or_else(PoisonError::into_inner);
             match said {
                 Ok(tokens) => {

@@ -142,7 +142,9 @@ fn hash(value: &Value) -> Result<BlockHash, Malformed> {
             .as_u64()
             .or_else(|| other.as_i64().map(i64::cast_unsigned)),
     };
-    number.map(BlockHash).ok_or(Malformed::Field("a block's hash"))
+    number
+        .map(BlockHash)
+        .ok_or(Malformed::Field("a block's hash"))
 }
 
 fn by_name<'a>(map: &'a Value, name: &str) -> Option<&'a Value> {
@@ -194,11 +196,17 @@ impl<'a> Fields<'a> {
 
     fn adapter(&self) -> Option<Adapter> {
         let name = self.get("lora_name").and_then(Value::as_str);
-        let salted = ["cache_salt", "metadata"].iter().any(|key| by_name(self.of, key).is_some_and(|one| !one.is_nil()));
+        let salted = ["cache_salt", "metadata"]
+            .iter()
+            .any(|key| by_name(self.of, key).is_some_and(|one| !one.is_nil()));
         // An adapter's name is a key of its blocks, too.
         let plain = |key: &Value| key.as_str().is_some() && key.as_str() == name;
         let keys = self.get("extra_keys").and_then(Value::as_array);
-        let mut keys = keys.into_iter().flatten().filter_map(Value::as_array).flatten();
+        let mut keys = keys
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_array)
+            .flatten();
         if salted || keys.any(|key| !plain(key)) {
             return None;
         }

@@ -139,7 +139,9 @@ impl Follower {
     }
 
     fn take(&self, payload: &[u8]) {
-        let Some(index) = self.pool.index() else { return };
+        let Some(index) = self.pool.index() else {
+            return;
+        };
         match batch(payload) {
             Ok(events) => {
                 if index.take(&self.address, events) == Belief::Falls {

@@ -45,20 +45,25 @@ impl Held {
                 }
             }
             Event::Cleared => {
-                *self = Self {
-                    size: self.size,
-                    ..Self::default()
-                };
+                self.clear();
                 changed(Change::Cleared);
             }
             Event::Other => {}
         }
     }
 
+    fn clear(&mut self) {
+        *self = Self {
+            size: self.size,
+            ..Self::default()
+        };
+    }
+
     fn store(&mut self, stored: &Stored, mut changed: impl FnMut(Change)) {
         if self.blocks.len().saturating_add(stored.blocks.len()) > BLOCKS {
             // More than can be: it is begun anew, as one that nothing is known of.
-            self.take(Event::Cleared, &mut changed);
+            self.clear();
+            changed(Change::Cleared);
         }
         self.size = Some(stored.size);
         let mut end = stored.adapter.and_then(|adapter| {

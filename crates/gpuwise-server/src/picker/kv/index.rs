@@ -106,7 +106,13 @@ impl Index {
         let state = self.state();
         let shown = |(address, engine): (&String, &Engine)| {
             let blocks = engine.held.len();
-            (address.clone(), Shown { blocks, ..engine.shown })
+            (
+                address.clone(),
+                Shown {
+                    blocks,
+                    ..engine.shown
+                },
+            )
         };
         state.engines.iter().map(shown).collect()
     }
@@ -128,7 +134,13 @@ impl Index {
     }
 
     /// How many tokens of a prompt an engine holds, of which `sent` were sent to it.
-    pub(in crate::picker) fn has(&self, address: &str, prompt: &[Piece], model: &str, sent: u64) -> u64 {
+    pub(in crate::picker) fn has(
+        &self,
+        address: &str,
+        prompt: &[Piece],
+        model: &str,
+        sent: u64,
+    ) -> u64 {
         let state = self.state();
         let engine = state.engines.get(address);
         let engine = engine.filter(|one| one.held.size.is_some_and(|size| state.texts.fits(size)));
@@ -157,7 +169,9 @@ impl Index {
         let mut guard = self.state();
         let state = &mut *guard;
         let mut engine = state.engines.get_mut(address);
-        let adapted = engine.as_ref().is_some_and(|one| one.held.knows(Adapter::named(model)));
+        let adapted = engine
+            .as_ref()
+            .is_some_and(|one| one.held.knows(Adapter::named(model)));
         let mut unknown = false;
         for piece in prompt {
             match state.texts.of(piece.key, adapted) {

@@ -50,9 +50,11 @@ impl FromStr for Port {
         };
         let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
         match digits.parse() {
-            Ok(number) if is_number && number > 0 => {
-                Ok(if plus { Self::Plus(number) } else { Self::At(number) })
-            }
+            Ok(number) if is_number && number > 0 => Ok(if plus {
+                Self::Plus(number)
+            } else {
+                Self::At(number)
+            }),
             _ => Err(PortError),
         }
     }

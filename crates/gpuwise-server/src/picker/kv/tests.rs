@@ -31,7 +31,14 @@ fn map(all: &[(&str, Value)]) -> Value {
 fn stored(blocks: &[u64], parent: Option<u64>, tokens: std::ops::Range<u32>) -> Value {
     let parent = parent.map_or(Value::Nil, Value::from);
     let blocks = array(blocks.iter().copied());
-    array([Value::from("BlockStored"), blocks, parent, array(tokens), 4.into(), Value::Nil])
+    array([
+        Value::from("BlockStored"),
+        blocks,
+        parent,
+        array(tokens),
+        4.into(),
+        Value::Nil,
+    ])
 }
 
 fn removed(blocks: &[u64]) -> Value {
@@ -39,7 +46,11 @@ fn removed(blocks: &[u64]) -> Value {
 }
 
 fn of(events: Vec<Value>) -> Vec<u8> {
-    written(&array([Value::from(1.5), Value::Array(events), Value::from(0)]))
+    written(&array([
+        Value::from(1.5),
+        Value::Array(events),
+        Value::from(0),
+    ]))
 }
 
 #[test]
@@ -54,7 +65,15 @@ fn arrays_and_maps_say_the_same_whatever_is_left_out_or_added() {
         })
     };
     let own = Some(Adapter::NONE);
-    let long = || vec![Value::from("BlockStored"), array([7]), (-1).into(), array([1, 2]), 2.into()];
+    let long = || {
+        vec![
+            Value::from("BlockStored"),
+            array([7]),
+            (-1).into(),
+            array([1, 2]),
+            2.into(),
+        ]
+    };
     let with = |more: Vec<Value>| Value::Array(long().into_iter().chain(more).collect());
     let by_name = |more: &[(&str, Value)]| {
         let known = [
@@ -69,17 +88,39 @@ fn arrays_and_maps_say_the_same_whatever_is_left_out_or_added() {
     let image = array([array([array([Value::from("image"), 3.into()])])]);
     for (event, adapter) in [
         (with(vec![]), own),
-        (with(vec![Value::Nil, "GPU".into(), Value::Nil, Value::Nil, 0.into(), "full".into()]), own),
+        (
+            with(vec![
+                Value::Nil,
+                "GPU".into(),
+                Value::Nil,
+                Value::Nil,
+                0.into(),
+                "full".into(),
+            ]),
+            own,
+        ),
         (by_name(&[]), own),
-        (by_name(&[("medium", "GPU".into()), ("what_comes_next_year", 1.into())]), own),
-        (by_name(&[("lora_name", "fr".into()), ("extra_keys", array([array(["fr"])]))]), Some(Adapter::named("fr"))),
+        (
+            by_name(&[("medium", "GPU".into()), ("what_comes_next_year", 1.into())]),
+            own,
+        ),
+        (
+            by_name(&[
+                ("lora_name", "fr".into()),
+                ("extra_keys", array([array(["fr"])])),
+            ]),
+            Some(Adapter::named("fr")),
+        ),
         (by_name(&[("lora_id", 3.into())]), None),
         (by_name(&[("extra_keys", image)]), None),
         (by_name(&[("cache_salt", "x".into())]), None),
     ] {
         for batch_of in [
             of(vec![event.clone()]),
-            written(&map(&[("ts", 1.5.into()), ("events", array([event.clone()]))])),
+            written(&map(&[
+                ("ts", 1.5.into()),
+                ("events", array([event.clone()])),
+            ])),
         ] {
             assert_eq!(batch(&batch_of).unwrap(), [expected(adapter)], "{event}");
         }
@@ -92,22 +133,44 @@ fn arrays_and_maps_say_the_same_whatever_is_left_out_or_added() {
     ] {
         assert_eq!(batch(&of(vec![event])).unwrap(), [Event::Other]);
     }
-    let bytes = array([Value::from("BlockRemoved"), array([Value::from(vec![1_u8; 32])])]);
+    let bytes = array([
+        Value::from("BlockRemoved"),
+        array([Value::from(vec![1_u8; 32])]),
+    ]);
     assert!(matches!(&batch(&of(vec![bytes])).unwrap()[0], Event::Removed(all) if all.len() == 1));
 }
 
 #[test]
 fn what_is_no_batch_is_told_by_its_field() {
-    let few = array([Value::from("BlockStored"), array([7]), Value::Nil, array([1]), 2.into()]);
+    let few = array([
+        Value::from("BlockStored"),
+        array([7]),
+        Value::Nil,
+        array([1]),
+        2.into(),
+    ]);
     for (bytes, why) in [
         (vec![0xc1], Malformed::Encoding),
         (written(&Value::from(3)), Malformed::Field("batch")),
         (written(&array([1.5])), Malformed::Field("events")),
         (of(vec![3.into()]), Malformed::Field("type")),
-        (of(vec![array(["BlockRemoved"])]), Malformed::Field("block_hashes")),
-        (of(vec![few]), Malformed::Blocks { tokens: 1, blocks: 1, size: 2 }),
+        (
+            of(vec![array(["BlockRemoved"])]),
+            Malformed::Field("block_hashes"),
+        ),
+        (
+            of(vec![few]),
+            Malformed::Blocks {
+                tokens: 1,
+                blocks: 1,
+                size: 2,
+            },
+        ),
         // An array that claims four thousand million events.
-        (vec![0x92, 0xcb, 0, 0, 0, 0, 0, 0, 0, 0, 0xdd, 255, 255, 255, 255], Malformed::Encoding),
+        (
+            vec![0x92, 0xcb, 0, 0, 0, 0, 0, 0, 0, 0, 0xdd, 255, 255, 255, 255],
+            Malformed::Encoding,
+        ),
     ] {
         assert_eq!(batch(&bytes), Err(why));
     }
@@ -116,7 +179,11 @@ fn what_is_no_batch_is_told_by_its_field() {
 /// Broken batches and broken streams, by seed: an error or something else than was meant, and nothing worse.
 #[tokio::test]
 async fn whatever_comes_is_read_or_refused() {
-    let whole = of(vec![stored(&[1, 2], None, 0..8), removed(&[2]), array(["AllBlocksCleared"])]);
+    let whole = of(vec![
+        stored(&[1, 2], None, 0..8),
+        removed(&[2]),
+        array(["AllBlocksCleared"]),
+    ]);
     let mut stream = vec![1, 0, 1, 8, 0, 0, 0, 0, 0, 0, 0, 7, 2];
     stream.extend((whole.len() as u64).to_be_bytes());
     stream.extend(&whole);
@@ -170,8 +237,15 @@ fn what_was_sent_is_believed_until_the_engine_says_otherwise() {
     let has = |sent| index.has(ENGINE, &prompt, "m", sent);
     assert_eq!(has(128), 128, "nobody says anything");
     let blocks: Vec<u64> = (0..48).collect();
-    assert_eq!(take(&index, vec![stored(&blocks, None, 0..192)]), Belief::Stands);
-    assert_eq!((has(0), has(128)), (0, 128), "nobody said which tokens it is");
+    assert_eq!(
+        take(&index, vec![stored(&blocks, None, 0..192)]),
+        Belief::Stands
+    );
+    assert_eq!(
+        (has(0), has(128)),
+        (0, 128),
+        "nobody said which tokens it is"
+    );
     assert!(index.sent(ENGINE, &prompt, "m"), "somebody should say it");
     index.bind(&prompt, 768, &tokens, "m");
     assert_eq!(has(0), 192, "another sent it");
@@ -183,10 +257,16 @@ fn what_was_sent_is_believed_until_the_engine_says_otherwise() {
     // It is sent again, and is believed before the engine says so.
     assert!(!index.sent(ENGINE, &prompt, "m"));
     assert_eq!((has(0), has(192)), (0, 192));
-    assert_eq!(take(&index, vec![array(["AllBlocksCleared"])]), Belief::Falls);
+    assert_eq!(
+        take(&index, vec![array(["AllBlocksCleared"])]),
+        Belief::Falls
+    );
     assert_eq!(has(0), 0);
     // What follows a block that nobody knows is not known.
-    assert_eq!(take(&index, vec![stored(&[90], Some(7), 4..8)]), Belief::Stands);
+    assert_eq!(
+        take(&index, vec![stored(&[90], Some(7), 4..8)]),
+        Belief::Stands
+    );
     assert_eq!(has(0), 0);
 }
 
@@ -197,7 +277,11 @@ fn an_adapter_has_a_cache_of_its_own() {
     index.bind(&prompt, 768, &tokens, "fr");
     let blocks: Vec<u64> = (0..48).collect();
     let _ = take(&index, vec![stored(&blocks, None, 0..192)]);
-    assert_eq!(index.has(ENGINE, &prompt, "fr", 0), 192, "no adapter is known by that name");
+    assert_eq!(
+        index.has(ENGINE, &prompt, "fr", 0),
+        192,
+        "no adapter is known by that name"
+    );
     let mut adapted = stored(&[90], None, 0..4);
     if let Value::Array(all) = &mut adapted {
         all.extend([Value::Nil, "fr".into()]);

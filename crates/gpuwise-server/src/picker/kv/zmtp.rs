@@ -58,7 +58,9 @@ impl Peer {
             peer.greet(role).await?;
             Ok(peer)
         };
-        timeout(PATIENCE, greeted).await.map_err(|_| PeerError::Silent)?
+        timeout(PATIENCE, greeted)
+            .await
+            .map_err(|_| PeerError::Silent)?
     }
 
     async fn greet(&mut self, role: Role) -> Result<(), PeerError> {
@@ -80,12 +82,19 @@ impl Peer {
             Role::Subscriber => b"SUB",
             Role::Dealer => b"DEALER",
         };
-        let ready = [b"\x05READY\x0bSocket-Type\0\0\0", &[kind.len() as u8][..], kind].concat();
+        let ready = [
+            b"\x05READY\x0bSocket-Type\0\0\0",
+            &[kind.len() as u8][..],
+            kind,
+        ]
+        .concat();
         self.frame(COMMAND, &ready).await?;
         let (flags, body) = frame(&mut self.0).await?;
         if flags & COMMAND == 0 || !body.starts_with(b"\x05READY") {
             let why = body.get(6..).unwrap_or_default();
-            return Err(PeerError::Refused(String::from_utf8_lossy(why).into_owned()));
+            return Err(PeerError::Refused(
+                String::from_utf8_lossy(why).into_owned(),
+            ));
         }
         Ok(())
     }

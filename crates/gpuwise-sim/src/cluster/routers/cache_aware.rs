@@ -62,7 +62,9 @@ impl Rule {
         let place = if self.is_uneven(candidates) {
             least(candidates, Measure::Requests)?
         } else {
-            let known = self.memory.longest(ask.request, |replica, sent| (ask.has)(replica, sent) >= sent);
+            let known = self.memory.longest(ask.request, |replica, sent| {
+                (ask.has)(replica, sent) >= sent
+            });
             let enough = self.settings.threshold * f64::from(ask.request.input);
             let cached = (known.tokens as f64 > enough)
                 .then(|| place_of(*known.holders.first()?, candidates))
