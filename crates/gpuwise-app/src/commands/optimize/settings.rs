@@ -21,7 +21,7 @@ pub(super) fn plain(flags: &Making) -> anyhow::Result<Option<Stored>> {
         _ => return Ok(None),
     };
     let extra = if flags.exact.is_asked() {
-        "--lora or --fuse"
+        "--lora, --prune, --rotate or --fuse"
     } else if flags.scales.is_some() {
         "--scales"
     } else if flags.asymmetric {
