@@ -331,19 +331,19 @@ class Check:
     def objectives(self, picker):
         """Where all have enough to do, requests wait by the priorities of their objectives, and the least leave first."""
         named = ["--objective", "batch=-10", "--objective", "chat=100"]
-        picker = self.again(picker, "--concurrency", "1", "--queue", "6", "--queue-time", "20s", *named)
+        picker = self.again(picker, "--concurrency", "1", "--queue", "7", "--queue-time", "20s", *named)
         ended, dropped = [], []
 
         def one(objective, delay):
             time.sleep(delay)
-            status, *_, why = answered(self.ports["duplex"], f"{objective} {delay}", tokens=20, x_gateway_inference_objective=objective)
+            status, *_, why = answered(self.ports["duplex"], f"{objective} {delay}", tokens=40, x_gateway_inference_objective=objective)
             ended.append((time.monotonic(), objective, status)) if status == 200 else dropped.append((objective, status, why))
 
-        asked = [("first", 0.0)] * 3 + [("batch", 0.15)] * 4 + [("none", 0.2)] * 2 + [("chat", 0.25)] * 3
+        asked = [("first", 0.0)] * 3 + [("batch", 0.2)] * 4 + [("none", 0.4)] * 3 + [("chat", 0.6)] * 3
         with concurrent.futures.ThreadPoolExecutor(len(asked)) as pool:
             list(pool.map(lambda it: one(*it), asked))
         order = [objective for _, objective, _ in sorted(ended)]
-        if order != ["first"] * 3 + ["chat"] * 3 + ["none"] * 2 + ["batch"]:
+        if order != ["first"] * 3 + ["chat"] * 3 + ["none"] * 3 + ["batch"]:
             raise SystemExit(f"answered in this order: {order}; dropped: {dropped}")
         if dropped != [("batch", 429, "rejected-saturated")] * 3:
             raise SystemExit(f"dropped: {dropped}")

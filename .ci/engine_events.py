@@ -139,6 +139,3 @@ class Engine:
 
     def remove(self, text, **how):
         self.publish((OldRemoved if self.old else BlockRemoved)(self.hashes(text), "GPU"), **how)
-
-    def clear(self):
-        self.publish(AllBlocksCleared())
