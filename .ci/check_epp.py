@@ -24,7 +24,7 @@ import urllib.request
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "benches"))
 from broker import Broker
 from cluster import free_port, until
-from engine_events import Engine
+from engine_events import Engine, free_ports
 
 TYPE = "type.googleapis.com/envoy.extensions"
 HEADER = "x-gateway-destination-endpoint"
@@ -360,8 +360,7 @@ class Check:
 
     def events(self, picker):
         """A prompt goes to whichever engine says that it holds it, whatever was sent where."""
-        ports = [free_port() for _ in range(2)]
-        a, b = engines = [Engine(ports[0]), Engine(ports[1], old=True)]
+        a, b = engines = [Engine(free_ports()), Engine(free_ports(), old=True)]
         ports = "--kv-events", "+1000", "--kv-replay", "+2000"
         self.again(picker, *ports, engines=[one.port for one in engines])
         of = lambda name, one: float((re.search(rf'{name}{{endpoint="127.0.0.1:{one.port}"}} (\S+)', self.page(self.figures)) or [0, -1])[1])

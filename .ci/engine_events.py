@@ -6,6 +6,8 @@ Written from the published structures with what publishes them there (msgspec, p
 import collections
 import http.server
 import json
+import random
+import socket
 import threading
 import time
 
@@ -60,6 +62,19 @@ def tokens_of(text):
     return [int.from_bytes(data[at:at + 4], "big") % 128_000 for at in range(0, len(data), 4)]
 
 
+def free_ports():
+    """One of which those after it are free too, below what the system gives to connections."""
+    while True:
+        port = random.randrange(20_000, 29_000)
+        try:
+            for more in [0, 1000, 2000]:
+                with socket.socket() as held:
+                    held.bind(("127.0.0.1", port + more))
+            return port
+        except OSError:
+            continue
+
+
 class Engine:
     """Answers requests, counts them, and says at `port + 1000` what it holds; `port + 2000` says it again."""
 
@@ -86,8 +101,19 @@ class Engine:
             def do_GET(self):
                 self.answer("vllm:num_requests_running 0\nvllm:num_requests_waiting 0\nvllm:gpu_cache_usage_perc 0.1\n")
 
+            def body(self):
+                """Whole, or in pieces with their lengths before them."""
+                if length := self.headers["content-length"]:
+                    return self.rfile.read(int(length))
+                text = b""
+                while size := int(self.rfile.readline(), 16):
+                    text += self.rfile.read(size)
+                    self.rfile.readline()
+                self.rfile.readline()
+                return text
+
             def do_POST(self):
-                body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+                body = json.loads(self.body())
                 text = body["messages"][0]["content"]
                 if self.path == "/tokenize":
                     engine.asked += 1

@@ -5,26 +5,19 @@
 //! the endpoint goes back as a header and as dynamic metadata, both alike.
 
 use super::messages::{
-    Answered, Asked, BodyMode, BodyMutation, CommonAnswer, CommonResponse, HeaderMap,
-    HeaderMutation, HeaderValue, HeaderValueOption, HttpStatus, ImmediateResponse, Metadata,
-    OVERWRITE, ProcessingRequest, ProcessingResponse, StreamedBodyResponse, TrailersAnswer,
+    Answered, Asked, BodyMode, BodyMutation, CommonAnswer, CommonResponse, HeaderMutation,
+    HeaderValue, HeaderValueOption, HttpStatus, ImmediateResponse, OVERWRITE, ProcessingRequest,
+    ProcessingResponse, StreamedBodyResponse, TrailersAnswer,
 };
+use super::told::{named, served, subset};
 use prost::bytes::Bytes;
 use prost_types::{Struct, Value, value::Kind};
 use std::collections::BTreeMap;
 
 /// Header, and key of the metadata, that say where a request goes.
 pub(super) const DESTINATION: &str = "x-gateway-destination-endpoint";
-/// Namespace of the metadata that it and [`SERVED`] are in.
-const LB: &str = "envoy.lb";
-/// Who answered, of several that were named.
-const SERVED: &str = "x-gateway-destination-endpoint-served";
-/// Namespace and key of the endpoints that may be picked from.
-const SUBSET: (&str, &str) = (
-    "envoy.lb.subset_hint",
-    "x-gateway-destination-endpoint-subset",
-);
-
+/// Namespace of that metadata.
+pub(super) const LB: &str = "envoy.lb";
 /// Header of an answer that says why a request did not come to an endpoint, as llm-d's picker says it.
 const DROPPED: &str = "x-llm-d-request-dropped-reason";
 
@@ -329,51 +322,5 @@ fn whole(pieces: &[Bytes]) -> Bytes {
     match pieces {
         [one] => one.clone(),
         many => many.concat().into(),
-    }
-}
-
-fn named(map: HeaderMap) -> BTreeMap<String, String> {
-    let text = |header: HeaderValue| {
-        let value = if header.raw_value.is_empty() {
-            header.value
-        } else {
-            String::from_utf8_lossy(&header.raw_value).into_owned()
-        };
-        (header.key.to_ascii_lowercase(), value)
-    };
-    map.headers.into_iter().map(text).collect()
-}
-
-fn found<'a>(metadata: &'a Metadata, namespace: &str, key: &str) -> Option<&'a Kind> {
-    let fields = &metadata.filter_metadata.get(namespace)?.fields;
-    fields.get(key)?.kind.as_ref()
-}
-
-/// Who may be picked: a list of addresses, or one text with commas; what is neither names nobody.
-fn subset(metadata: &Metadata) -> Option<Vec<String>> {
-    let split = |text: &str| -> Vec<String> {
-        let parts = text.split(',').map(str::trim);
-        parts
-            .filter(|part| !part.is_empty())
-            .map(ToOwned::to_owned)
-            .collect()
-    };
-    Some(match found(metadata, SUBSET.0, SUBSET.1)? {
-        Kind::StringValue(text) => split(text),
-        Kind::ListValue(list) => {
-            let texts = list.values.iter().filter_map(|one| match &one.kind {
-                Some(Kind::StringValue(text)) => Some(split(text)),
-                _ => None,
-            });
-            texts.flatten().collect()
-        }
-        _ => Vec::new(),
-    })
-}
-
-fn served(metadata: &Metadata) -> Option<String> {
-    match found(metadata, LB, SERVED)? {
-        Kind::StringValue(text) => Some(text.clone()),
-        _ => None,
     }
 }

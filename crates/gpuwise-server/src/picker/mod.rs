@@ -18,6 +18,8 @@ mod prompt;
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "what fails here fails the test")]
 mod tests;
+mod told;
+mod under_way;
 
 pub use admission::QueueSettings;
 pub(crate) use exchange::{PickAsk, Refused};
@@ -30,7 +32,7 @@ use admission::Admission;
 use figures::Figures;
 use gateway::OfGateway;
 use grpc::Processor;
-use pool::{Pool, UnderWay};
+use pool::Pool;
 use std::{future::Future, net::SocketAddr, pin::Pin, sync::Arc, time::Duration};
 use tokio::sync::watch;
 use tonic::{
@@ -38,6 +40,7 @@ use tonic::{
     transport::{Server, server::TcpIncoming},
 };
 use tonic_health::ServingStatus;
+use under_way::UnderWay;
 
 /// Where a request goes.
 pub(crate) struct Picked {

@@ -6,6 +6,7 @@ use super::{
     exchange::{PickAsk, Refused},
     kv::{Ask, Index, Piece},
     prompt::Prompt,
+    under_way::UnderWay,
 };
 use gpuwise_sim::cluster::routers::{Candidate, Router, Routing, RoutingRequest, as_sent};
 use std::{
@@ -58,10 +59,10 @@ struct Cached {
 }
 
 #[derive(Debug)]
-struct State {
-    router: Router,
+pub(super) struct State {
+    pub(super) router: Router,
     /// By number; a number is given anew once who had it is gone.
-    endpoints: BTreeMap<u16, Endpoint>,
+    pub(super) endpoints: BTreeMap<u16, Endpoint>,
     adapters: BTreeMap<String, u16>,
     /// Whether anybody ever said who is in the pool.
     known: bool,
@@ -71,7 +72,7 @@ struct State {
 pub(super) struct Endpoint {
     pub(super) address: String,
     /// Which of all that ever had this number.
-    life: u64,
+    pub(super) life: u64,
     pub(super) requests: u32,
     pub(super) tokens: u64,
     pub(super) told: EngineLoad,
@@ -85,16 +86,6 @@ pub(super) struct Shown {
     pub(super) address: String,
     pub(super) open: bool,
     pub(super) requests: u32,
-}
-
-/// A request that is under way at an endpoint, for as long as this is there.
-#[derive(Debug)]
-pub(super) struct UnderWay {
-    pool: Arc<Pool>,
-    number: u16,
-    life: u64,
-    tokens: u64,
-    adapter: u16,
 }
 
 impl Pool {
@@ -118,13 +109,18 @@ impl Pool {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits until somebody may go who could not before.
     pub(super) async fn changed(&self) {
         self.changed.notified().await;
+    }
+
+    /// Somebody may go who could not before.
+    pub(super) fn may_have_room(&self) {
+        self.changed.notify_one();
     }
 
     /// What engines say of their caches, where they are followed.
@@ -193,7 +189,7 @@ impl Pool {
             );
         }
         drop(guard);
-        self.changed.notify_one();
+        self.may_have_room();
     }
 
     pub(super) fn addresses(&self) -> Vec<String> {
@@ -237,7 +233,7 @@ impl Pool {
         if let Some(index) = self.index().filter(|_| left) {
             index.lost(address);
         }
-        self.changed.notify_one();
+        self.may_have_room();
     }
 
     /// The endpoints for a request, the first first, and what stands for it while it is under way.
@@ -333,44 +329,5 @@ impl Cached {
             pieces,
             bytes,
         });
-    }
-}
-
-impl UnderWay {
-    /// Another than the first that was named has it.
-    pub(super) fn served(&mut self, address: &str) {
-        let pool = Arc::clone(&self.pool);
-        let mut state = pool.state();
-        let all = &state.endpoints;
-        let Some(other) = all.iter().find(|(_, one)| one.address == address) else {
-            return;
-        };
-        let (number, life) = (*other.0, other.1.life);
-        if (number, life) == (self.number, self.life) {
-            return;
-        }
-        self.leave(&mut state);
-        (self.number, self.life) = (number, life);
-        if let Some(one) = state.endpoints.get_mut(&number) {
-            one.requests += 1;
-            one.tokens += self.tokens;
-        }
-    }
-
-    fn leave(&self, state: &mut State) {
-        let one = state.endpoints.get_mut(&self.number);
-        if let Some(one) = one.filter(|one| one.life == self.life) {
-            one.requests = one.requests.saturating_sub(1);
-            one.tokens = one.tokens.saturating_sub(self.tokens);
-            state.router.ended(self.number, self.adapter);
-        }
-    }
-}
-
-impl Drop for UnderWay {
-    fn drop(&mut self) {
-        let pool = Arc::clone(&self.pool);
-        self.leave(&mut pool.state());
-        pool.changed.notify_one();
     }
 }

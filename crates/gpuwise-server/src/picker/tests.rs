@@ -7,7 +7,8 @@ use super::{
         Answered, Asked, BodyMode, HeaderMap, HeaderValue, HttpBody, HttpHeaders, HttpTrailers,
         Metadata, ProcessingRequest, ProcessingResponse, ProtocolConfiguration,
     },
-    pool::{Pool, UnderWay},
+    pool::Pool,
+    under_way::UnderWay,
     *,
 };
 use gpuwise_sim::cluster::routers::{Measure, Routing, Scorer, Weighted};

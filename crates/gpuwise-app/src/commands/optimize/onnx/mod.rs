@@ -158,7 +158,11 @@ fn simpler(model: &Path, to: &Path, fuse: bool) -> anyhow::Result<Answer> {
         Ok(answer) if done.status.success() => Ok(answer),
         _ => {
             let err = String::from_utf8_lossy(&done.stderr);
-            let last = err.lines().last().unwrap_or("it printed nothing").to_owned();
+            let last = err
+                .lines()
+                .last()
+                .unwrap_or("it printed nothing")
+                .to_owned();
             Err(Problem::new(format!("onnxsim ended with {}", done.status))
                 .hint(last)
                 .into())
@@ -185,9 +189,13 @@ fn judged(model: &Path, answer: Answer) -> anyhow::Result<(Ops, Ops, f64, String
             format!("outputs of the simpler graph are off by {off:.1e}, more than {MOST:.0e}"),
             "nothing was written; the graph may compute in 16 bits, where sums in another order differ by more",
         ),
-        Answer::Done { before, after, off, by, .. } => {
-            Ok((before, after, off.unwrap_or_default(), by))
-        }
+        Answer::Done {
+            before,
+            after,
+            off,
+            by,
+            ..
+        } => Ok((before, after, off.unwrap_or_default(), by)),
     }
 }
 
