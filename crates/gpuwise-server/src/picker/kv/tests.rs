@@ -150,7 +150,7 @@ fn what_is_no_batch_is_told_by_its_field() {
         2.into(),
     ]);
     for (bytes, why) in [
-        (vec![0xc1], Malformed::Encoding),
+        (vec![0x92], Malformed::Encoding),
         (written(&Value::from(3)), Malformed::Field("batch")),
         (written(&array([1.5])), Malformed::Field("events")),
         (of(vec![3.into()]), Malformed::Field("type")),
