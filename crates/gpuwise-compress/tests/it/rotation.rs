@@ -18,7 +18,7 @@ fn written_out(rotation: &Rotation) -> Vec<f64> {
 #[test]
 fn it_is_orthogonal_and_spreads_each_number_over_its_block() {
     for size in [1, 2, 8, 12, 64, 96, 384] {
-        let rotation = Rotation::of(size).unwrap();
+        let rotation = Rotation::of(size).expect("a size");
         let matrix = written_out(&rotation);
         let even = 1.0 / (rotation.block() as f64).sqrt();
         for a in 0..size {
@@ -47,7 +47,7 @@ proptest! {
         size in prop::sample::select(vec![4_usize, 12, 16, 40, 64]),
         values in prop::collection::vec(-2.0_f32..2.0, 64 * 7 * 2),
     ) {
-        let rotation = Rotation::of(size).unwrap();
+        let rotation = Rotation::of(size).expect("a size");
         let (reads, writes) = (&values[..size * 3], &values[size * 3..size * 10]);
         let product = |reads: &[f32], writes: &[f32]| -> Vec<f64> {
             let places = (0..3).flat_map(|row| (0..7).map(move |column| (row, column)));

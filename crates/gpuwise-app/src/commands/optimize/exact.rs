@@ -8,7 +8,7 @@ use super::{
     config, fuse,
     lora::{self, Adapter},
     prune::{self, Asked},
-    rotate, show,
+    rotate, settings, show,
     work::Work,
 };
 use crate::{
@@ -82,25 +82,8 @@ pub(super) fn files(shards: &[Shard]) -> Vec<Value> {
         .collect()
 }
 
-/// Flags that say how weights become smaller.
-fn without_form(make: &MakeFlags) -> Option<&'static str> {
-    let flags = [
-        ("--scales", make.scales.is_some()),
-        ("--asymmetric", make.asymmetric),
-        ("--sparse-as", make.sparse_as.is_some()),
-        ("--keep", !make.keep.is_empty()),
-        ("--max-error", make.max_error.is_some()),
-        ("--kv", make.kv.is_some()),
-        ("--report", make.report.is_some()),
-    ];
-    flags
-        .into_iter()
-        .find(|(_, given)| *given)
-        .map(|(flag, _)| flag)
-}
-
 pub(super) fn run(context: &Context, flags: &Optimize) -> anyhow::Result<Exit> {
-    if let Some(flag) = without_form(&flags.make) {
+    if let Some(flag) = settings::of_forms(&flags.make) {
         return Err(Problem::new(format!("{flag} without --to"))
             .hint("it says how weights become smaller: name a form, such as --to fp8, or leave it out")
             .into());

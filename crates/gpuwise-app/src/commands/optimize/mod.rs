@@ -48,6 +48,8 @@ use work::Work;
 struct Making {
     model: PathBuf,
     to: Form,
+    /// Plain numbers, where it is those.
+    plain: Option<Stored>,
     output: PathBuf,
     exact: Exact,
     scales: Option<String>,
@@ -65,14 +67,16 @@ impl Making {
         let make = flags.make.clone();
         let missing =
             |what: &str, hint: &str| Problem::new(format!("{what} is missing")).hint(hint);
+        let to = make.to.ok_or_else(|| {
+            missing(
+                "--to FORM",
+                "such as --to fp8; --advise says which form is worth it",
+            )
+        })?;
         Ok(Self {
             model: flags.model.clone(),
-            to: make.to.ok_or_else(|| {
-                missing(
-                    "--to FORM",
-                    "such as --to fp8; --advise says which form is worth it",
-                )
-            })?,
+            to,
+            plain: settings::plain(&make, to)?,
             output: make.output.ok_or_else(|| {
                 missing(
                     "--output DIR",
@@ -138,7 +142,7 @@ pub fn run(context: &Context, flags: &Optimize) -> anyhow::Result<Exit> {
 }
 
 fn make(context: &Context, flags: &Making) -> anyhow::Result<Exit> {
-    if let Some(to) = settings::plain(flags)? {
+    if let Some(to) = flags.plain {
         return back(context, flags, to);
     }
     let chosen = Chosen::of(flags)?;

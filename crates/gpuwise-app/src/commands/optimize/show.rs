@@ -71,7 +71,7 @@ fn bytes(count: u64) -> Cell {
     Cell::new(Bytes::new(count).to_string(), count)
 }
 
-pub(super) fn table(done: &[Done], how: Lost, (written, rotated): (&str, Option<String>)) -> Table {
+pub(super) fn table(done: &[Done], how: Lost, (written, before): (&str, Option<String>)) -> Table {
     let mut table = Table::new(vec![
         Column::left("layers", "layers"),
         Column::right("tensors", "tensors"),
@@ -119,7 +119,9 @@ pub(super) fn table(done: &[Done], how: Lost, (written, rotated): (&str, Option<
             rounded * 100.0
         ));
     }
-    rotated.into_iter().for_each(|said| table.footnote(said));
+    if let Some(said) = before {
+        table.footnote(said);
+    }
     table.footnote(format!(
         "written: {written}; the quality that is left was not measured"
     ));
@@ -144,7 +146,7 @@ fn merged<'a>(done: impl Iterator<Item = &'a Done>) -> Option<(f64, f64)> {
 pub(super) fn table_of_exact(
     done: &[Done],
     written: &str,
-    (adapter, rotated): (bool, Option<String>),
+    (adapter, before): (bool, Option<String>),
 ) -> Table {
     let mut columns = vec![
         Column::left("layers", "layers"),
@@ -181,7 +183,9 @@ pub(super) fn table_of_exact(
     if adapter {
         table.footnote("added: what the adapter adds, of the weights; rounded: what storing the sum in their numbers takes of that; both in the Frobenius norm");
     }
-    rotated.into_iter().for_each(|said| table.footnote(said));
+    if let Some(said) = before {
+        table.footnote(said);
+    }
     table.footnote(format!("written: {written}"));
     table
 }

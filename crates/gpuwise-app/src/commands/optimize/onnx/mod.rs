@@ -1,7 +1,10 @@
 //! `gpuwise optimize model.onnx --fuse batchnorm`: a graph is made simpler by onnxsim, and run before and after by ONNX
 //! Runtime. What passes there are is theirs; that outputs stay what they were is held here.
 
-use super::super::{Context, Exit};
+use super::{
+    super::{Context, Exit},
+    settings as own,
+};
 use crate::{
     error::Problem,
     programs, progress,
@@ -46,21 +49,9 @@ pub(super) fn is_graph(model: &Path) -> bool {
 
 pub(super) fn run(context: &Context, flags: &Optimize) -> anyhow::Result<Exit> {
     let make = &flags.make;
-    let extra = [
-        ("--to", make.to.is_some()),
-        ("--lora", make.lora.is_some()),
-        ("--prune", !make.prune.is_empty()),
-        ("--rotate", make.rotate),
-        ("--scales", make.scales.is_some()),
-        ("--asymmetric", make.asymmetric),
-        ("--sparse-as", make.sparse_as.is_some()),
-        ("--keep", !make.keep.is_empty()),
-        ("--max-error", make.max_error.is_some()),
-        ("--kv", make.kv.is_some()),
-        ("--report", make.report.is_some()),
-        ("--recipe", flags.recipe.is_some()),
-    ];
-    if let Some((flag, _)) = extra.into_iter().find(|(_, given)| *given) {
+    let form = make.to.map(|_| "--to").or(flags.recipe.map(|_| "--recipe"));
+    let extra = form.or(own::of_numbers(make)).or(own::of_forms(make));
+    if let Some(flag) = extra {
         return Err(
             Problem::new(format!("{flag} of {}", flags.model.display()))
                 .hint("of an ONNX graph there is --fuse batchnorm and --fuse dead; smaller weights are made of safetensors, before they are exported")

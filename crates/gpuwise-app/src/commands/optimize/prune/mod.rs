@@ -3,6 +3,7 @@
 
 mod asked;
 mod scores;
+mod width;
 
 use super::{
     checkpoint::Shard,
@@ -12,79 +13,16 @@ use crate::error::Problem;
 pub(super) use asked::Asked;
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, path::Path, sync::Arc};
+use width::Width;
 
 /// Dense decoders whose width is said once for all layers, and the width of a head apart from that of the stream.
 const KNOWN: [&str; 3] = ["LlamaForCausalLM", "MistralForCausalLM", "Qwen3ForCausalLM"];
 const LAYERS: &str = "model.layers.";
 
-/// How wide a model is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Width {
-    hidden: u64,
-    /// Channels of the MLP.
-    between: u64,
-    head: u64,
-    heads: u64,
-    /// Heads of keys and values, each with its group of heads.
-    groups: u64,
-}
-
-impl Width {
-    fn of(config: &Value) -> Result<Self, String> {
-        let whole = |field: &str| {
-            let number = config.get(field).and_then(Value::as_u64);
-            let number = number.filter(|number| (1..1 << 32).contains(number));
-            number.ok_or_else(|| {
-                format!("config.json: `{field}` is not said, or no whole number above 0")
-            })
-        };
-        let said = |field: &str| config.get(field).is_some_and(|said| !said.is_null());
-        let (hidden, heads) = (whole("hidden_size")?, whole("num_attention_heads")?);
-        let groups = match config.pointer("/architectures/0").and_then(Value::as_str) {
-            _ if said("num_key_value_heads") => whole("num_key_value_heads")?,
-            // As these configurations mean it.
-            Some("LlamaForCausalLM") => heads,
-            _ => return Err("config.json: `num_key_value_heads` is not said".into()),
-        };
-        let head = if said("head_dim") {
-            whole("head_dim")?
-        } else {
-            hidden / heads
-        };
-        if !heads.is_multiple_of(groups) || head == 0 {
-            return Err(format!(
-                "config.json: {heads} heads of {head} in {groups} groups of keys and values"
-            ));
-        }
-        Ok(Self {
-            hidden,
-            between: whole("intermediate_size")?,
-            head,
-            heads,
-            groups,
-        })
-    }
-
-    /// Rows and columns of a layer's matrix; `None` of what is no such.
-    fn shape(self, layer: &str) -> Option<[u64; 2]> {
-        let Self {
-            hidden, between, ..
-        } = self;
-        Some(match layer {
-            "self_attn.q_proj" => [self.heads * self.head, hidden],
-            "self_attn.k_proj" | "self_attn.v_proj" => [self.groups * self.head, hidden],
-            "self_attn.o_proj" => [hidden, self.heads * self.head],
-            "mlp.gate_proj" | "mlp.up_proj" => [between, hidden],
-            "mlp.down_proj" => [hidden, between],
-            _ => return None,
-        })
-    }
-}
-
 /// A tensor: its file, and which of that.
 type At = (usize, usize);
 /// Layer by layer its tensors, by what they are in it.
-type Layers = BTreeMap<u32, BTreeMap<String, At>>;
+type Layers = BTreeMap<u32, Tensors>;
 
 /// What was taken out.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -155,24 +93,7 @@ pub(super) fn apply(
     if layers.is_empty() {
         return Err(refused(format!("it has no `{LAYERS}0.…`")).into());
     }
-    for (number, tensors) in &layers {
-        for (name, (file, at)) in tensors {
-            let Some((layer, kind)) = name.rsplit_once('.') else {
-                continue;
-            };
-            let shape = &shards[*file].tensors[*at].shape;
-            let fits = match (before.shape(layer), kind) {
-                (Some(expected), "weight") => *shape == expected,
-                (Some(expected), "bias") => *shape == expected[..1],
-                _ => true,
-            };
-            if !fits {
-                let what =
-                    format!("`{LAYERS}{number}.{name}` is {shape:?}, not as config.json has it");
-                return Err(refused(what).into());
-            }
-        }
-    }
+    fit(shards, &layers, before).map_err(&refused)?;
     let mut pruned = Pruned {
         before,
         after,
@@ -187,54 +108,12 @@ pub(super) fn apply(
         if before.between != after.between {
             let scores = scores::mlp(shards, tensors, before, &missing)?;
             let kept = scores::best(&scores, after.between, &mut gone[0]);
-            for layer in ["mlp.gate_proj", "mlp.up_proj"] {
-                pick(shards, tensors, layer, (before, Some(&kept), None))?;
-            }
-            pick(
-                shards,
-                tensors,
-                "mlp.down_proj",
-                (before, None, Some(&kept)),
-            )?;
+            narrow_mlp(shards, tensors, before, &kept)?;
         }
         if before.groups != after.groups {
             let scores = scores::attention(shards, tensors, before, &missing)?;
             let kept = scores::best(&scores, after.groups, &mut gone[1]);
-            let of = |wide: u64| {
-                let each = kept.iter().flat_map(|group| {
-                    let first = u64::from(*group) * wide;
-                    first..first + wide
-                });
-                Arc::new(each.map(|at| at as u32).collect::<Vec<_>>())
-            };
-            let (values, all) = (
-                of(before.head),
-                of(before.head * before.heads / before.groups),
-            );
-            pick(
-                shards,
-                tensors,
-                "self_attn.q_proj",
-                (before, Some(&all), None),
-            )?;
-            pick(
-                shards,
-                tensors,
-                "self_attn.k_proj",
-                (before, Some(&values), None),
-            )?;
-            pick(
-                shards,
-                tensors,
-                "self_attn.v_proj",
-                (before, Some(&values), None),
-            )?;
-            pick(
-                shards,
-                tensors,
-                "self_attn.o_proj",
-                (before, None, Some(&all)),
-            )?;
+            narrow_attention(shards, tensors, before, &kept)?;
         }
     }
     crate::progress::doing("");
@@ -245,6 +124,76 @@ pub(super) fn apply(
     config["num_key_value_heads"] = json!(after.groups);
     config["head_dim"] = json!(after.head);
     Ok(pruned)
+}
+
+/// Whether all matrices are as wide as the configuration says.
+fn fit(shards: &[Shard], layers: &Layers, width: Width) -> Result<(), String> {
+    for (number, tensors) in layers {
+        for (name, (file, at)) in tensors {
+            let Some((layer, kind)) = name.rsplit_once('.') else {
+                continue;
+            };
+            let shape = &shards[*file].tensors[*at].shape;
+            let fits = match (width.shape(layer), kind) {
+                (Some(expected), "weight") => *shape == expected,
+                (Some(expected), "bias") => *shape == expected[..1],
+                _ => true,
+            };
+            if !fits {
+                return Err(format!(
+                    "`{LAYERS}{number}.{name}` is {shape:?}, not as config.json has it"
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+type Tensors = BTreeMap<String, At>;
+/// Which rows, or which columns.
+type Kept = Arc<Vec<u32>>;
+
+fn narrow_mlp(
+    shards: &mut [Shard],
+    tensors: &Tensors,
+    width: Width,
+    kept: &Kept,
+) -> anyhow::Result<()> {
+    for layer in ["mlp.gate_proj", "mlp.up_proj"] {
+        pick(shards, tensors, layer, (width, Some(kept), None))?;
+    }
+    pick(shards, tensors, "mlp.down_proj", (width, None, Some(kept)))
+}
+
+/// `kept` are groups: each is a head of keys and values, and the heads that read it.
+fn narrow_attention(
+    shards: &mut [Shard],
+    tensors: &Tensors,
+    width: Width,
+    kept: &Kept,
+) -> anyhow::Result<()> {
+    let of = |wide: u64| -> Kept {
+        let each = kept.iter().flat_map(|group| {
+            let first = u64::from(*group) * wide;
+            first..first + wide
+        });
+        Arc::new(each.map(|at| at as u32).collect())
+    };
+    let values = of(width.head);
+    let all = of(width.head * width.heads / width.groups);
+    for (layer, rows) in [
+        ("self_attn.q_proj", &all),
+        ("self_attn.k_proj", &values),
+        ("self_attn.v_proj", &values),
+    ] {
+        pick(shards, tensors, layer, (width, Some(rows), None))?;
+    }
+    pick(
+        shards,
+        tensors,
+        "self_attn.o_proj",
+        (width, None, Some(&all)),
+    )
 }
 
 fn layers(shards: &[Shard]) -> Layers {
@@ -266,9 +215,9 @@ fn layers(shards: &[Shard]) -> Layers {
 /// Some rows, or some columns, of a layer's matrix, and of what is added behind it.
 fn pick(
     shards: &mut [Shard],
-    tensors: &BTreeMap<String, At>,
+    tensors: &Tensors,
     layer: &str,
-    (width, rows, columns): (Width, Option<&Arc<Vec<u32>>>, Option<&Arc<Vec<u32>>>),
+    (width, rows, columns): (Width, Option<&Kept>, Option<&Kept>),
 ) -> anyhow::Result<()> {
     for kind in ["weight", "bias"] {
         let Some((file, at)) = tensors.get(&format!("{layer}.{kind}")).copied() else {
