@@ -372,7 +372,7 @@ fn admission(
     objectives.set([("batch".to_owned(), -1), ("chat".to_owned(), 9)].into());
     let queue = QueueSettings {
         most,
-        patience: Duration::from_secs(60),
+        patience: Duration::from_mins(1),
     };
     let said: Arc<std::sync::Mutex<Vec<String>>> = Arc::default();
     let hears = Arc::clone(&said);

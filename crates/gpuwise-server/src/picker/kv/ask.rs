@@ -17,7 +17,7 @@ const AT_ONCE: usize = 4;
 /// A body at most of which it is asked, in bytes.
 const LARGEST: usize = 1 << 20;
 /// An engine that does not say is asked again after so long.
-const AGAIN: Duration = Duration::from_secs(60);
+const AGAIN: Duration = Duration::from_mins(1);
 
 /// The fields of a request that say which tokens it is; others an engine might refuse.
 const FIELDS: [&str; 8] = [
@@ -73,7 +73,7 @@ pub(in crate::picker) fn asks(asker: Arc<Asker>) -> (mpsc::Sender<Ask>, impl FnO
 
 async fn answers(pool: Arc<Pool>, mut prompts: mpsc::Receiver<Ask>, asker: Arc<Asker>) {
     let room = Arc::new(Semaphore::new(AT_ONCE));
-    let asked: Arc<Mutex<HashSet<u64>>> = Arc::default();
+    let pending: Arc<Mutex<HashSet<u64>>> = Arc::default();
     let silent: Arc<Mutex<BTreeMap<String, Instant>>> = Arc::default();
     while let Some(ask) = prompts.recv().await {
         let Some(key) = ask.pieces.last().map(|piece| piece.key) else {
@@ -89,7 +89,7 @@ async fn answers(pool: Arc<Pool>, mut prompts: mpsc::Receiver<Ask>, asker: Arc<A
         let Some(question) = ask.question() else {
             continue;
         };
-        if !asked
+        if !pending
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .insert(key)
@@ -100,10 +100,10 @@ async fn answers(pool: Arc<Pool>, mut prompts: mpsc::Receiver<Ask>, asker: Arc<A
             return;
         };
         let (pool, asker) = (Arc::clone(&pool), Arc::clone(&asker));
-        let (asked, silent) = (Arc::clone(&asked), Arc::clone(&silent));
+        let (pending, silent) = (Arc::clone(&pending), Arc::clone(&silent));
         tokio::task::spawn_blocking(move || {
             let said = asker(&ask.address, &question);
-            asked
+            pending
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner)
                 .remove(&key);

@@ -142,17 +142,13 @@ impl Follower {
         let Some(index) = self.pool.index() else {
             return;
         };
-        match batch(payload) {
-            Ok(events) => {
-                if index.take(&self.address, events) == Belief::Falls {
-                    self.pool.forget_sent(&self.address);
-                }
-            }
-            Err(_) => {
-                // It said something, and it is not known what.
-                self.note(|shown| shown.malformed += 1);
-                self.forget();
-            }
+        let Ok(events) = batch(payload) else {
+            // It said something, and it is not known what.
+            self.note(|shown| shown.malformed += 1);
+            return self.forget();
+        };
+        if index.take(&self.address, events) == Belief::Falls {
+            self.pool.forget_sent(&self.address);
         }
     }
 
