@@ -24,6 +24,7 @@ import urllib.request
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "benches"))
 from broker import Broker
 from cluster import free_port, until
+from engine_events import Engine, free_ports
 
 TYPE = "type.googleapis.com/envoy.extensions"
 HEADER = "x-gateway-destination-endpoint"
@@ -124,9 +125,15 @@ def config(picker, daemon, engines, ports):
 
 def ask(port, prompt, stream=False, tokens=3, **headers):
     """The answer's status, its body, and seconds to its first and last piece."""
+    return answered(port, prompt, stream, tokens, **headers)[:4]
+
+
+def answered(port, prompt, stream=False, tokens=3, **headers):
+    """The same, and why a picker dropped it."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
     body = {"model": "m", "messages": [{"role": "user", "content": prompt}], "max_tokens": tokens, "stream": stream}
     began = time.monotonic()
+    headers = {name.replace("_", "-"): value for name, value in headers.items()}
     connection.request("POST", "/v1/chat/completions", json.dumps(body), {"content-type": "application/json", **headers})
     answer = connection.getresponse()
     first, text = None, b""
@@ -134,7 +141,8 @@ def ask(port, prompt, stream=False, tokens=3, **headers):
         first = first or time.monotonic() - began
         text += piece
     connection.close()
-    return answer.status, text.decode(), first, time.monotonic() - began
+    dropped = answer.headers.get("x-llm-d-request-dropped-reason")
+    return answer.status, text.decode(), first, time.monotonic() - began, dropped
 
 
 class Check:
@@ -159,8 +167,8 @@ class Check:
         words = ["engine", "--listen", f"127.0.0.1:{port}", "--model", "m", "--ttft", "5ms", "--tpot", "20ms", "--concurrency", "8"]
         return self.start(self.gpuwise, *words)
 
-    def pick(self, *more):
-        all = ",".join(f"127.0.0.1:{port}" for port in self.engines)
+    def pick(self, *more, engines=None):
+        all = ",".join(f"127.0.0.1:{port}" for port in engines or self.engines)
         words = ["epp", "--listen", f"127.0.0.1:{self.picker}", "--endpoints", all, "--every", "100ms", "--seed", "1"]
         process = self.start(self.gpuwise, *words, "--metrics", f"127.0.0.1:{self.figures}", *more)
         until("the picker answers", 30, lambda: "gpuwise_epp" in self.page(self.figures) or "nothing")
@@ -210,7 +218,9 @@ class Check:
         self.limits()
         self.spread()
         self.losses()
-        self.full(picker)
+        picker = self.full(picker)
+        picker = self.objectives(picker)
+        self.events(picker)
         self.services()
 
     def prefixes(self):
@@ -301,13 +311,111 @@ class Check:
         status = ask(self.ports["duplex"], "without")[0]
         if status < 500:
             raise SystemExit(f"without a picker: {status}")
-        self.pick("--concurrency", "1")
-        until("Envoy finds it again", 30, lambda: ask(self.ports["duplex"], "again")[0] == 200 or "not yet")
+        picker = self.again(None, "--concurrency", "1")
         with concurrent.futures.ThreadPoolExecutor(12) as pool:
             answers = list(pool.map(lambda number: ask(self.ports["duplex"], f"{number} full", tokens=25)[0], range(12)))
         if answers.count(200) != 3 or answers.count(429) != 9:
             raise SystemExit(f"12 at once where 3 may run: {sorted(answers)}")
         print(f"without a picker: {status}; 12 at once where 3 may run: 3 answered, 9 told 429", flush=True)
+        return picker
+
+    def again(self, picker, *more, **how):
+        """Another picker in the place of one."""
+        if picker:
+            picker.send_signal(signal.SIGTERM)
+            picker.wait(10)
+        picker = self.pick(*more, **how)
+        until("Envoy finds it again", 30, lambda: ask(self.ports["duplex"], "again")[0] == 200 or "not yet")
+        return picker
+
+    def objectives(self, picker):
+        """Where all have enough to do, requests wait by the priorities of their objectives, and the least leave first."""
+        named = ["--objective", "batch=-10", "--objective", "chat=100"]
+        picker = self.again(picker, "--concurrency", "1", "--queue", "7", "--queue-time", "20s", *named)
+        ended, dropped = [], []
+
+        def one(objective, delay):
+            time.sleep(delay)
+            status, *_, why = answered(self.ports["duplex"], f"{objective} {delay}", tokens=40, x_gateway_inference_objective=objective)
+            ended.append((time.monotonic(), objective, status)) if status == 200 else dropped.append((objective, status, why))
+
+        asked = [("first", 0.0)] * 3 + [("batch", 0.2)] * 4 + [("none", 0.4)] * 3 + [("chat", 0.6)] * 3
+        with concurrent.futures.ThreadPoolExecutor(len(asked)) as pool:
+            list(pool.map(lambda it: one(*it), asked))
+        order = [objective for _, objective, _ in sorted(ended)]
+        if order != ["first"] * 3 + ["chat"] * 3 + ["none"] * 3 + ["batch"]:
+            raise SystemExit(f"answered in this order: {order}; dropped: {dropped}")
+        if dropped != [("batch", 429, "rejected-saturated")] * 3:
+            raise SystemExit(f"dropped: {dropped}")
+        log = "".join(log.read_text() for log in self.folder.glob("log-*"))
+        if log.count('no InferenceObjective is named "none"') != 1:
+            raise SystemExit("an unknown objective is not said once")
+        picker = self.again(picker, "--concurrency", "1", "--queue", "6", "--queue-time", "100ms", *named)
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+            late = [one[-1] for one in pool.map(lambda number: answered(self.ports["duplex"], f"{number} late", tokens=40), range(4))]
+        if sorted(late, key=str) != [None, None, None, "rejected-ttl-expired"]:
+            raise SystemExit(f"who waits too long: {late}")
+        print(f"objectives: {order}; 3 of priority -10 left a full line: 429; one who waited 0.1 s: 429", flush=True)
+        return picker
+
+    def events(self, picker):
+        """A prompt goes to whichever engine says that it holds it, whatever was sent where."""
+        a, b = engines = [Engine(free_ports()), Engine(free_ports(), old=True)]
+        ports = "--kv-events", "+1000", "--kv-replay", "+2000"
+        self.again(picker, *ports, engines=[one.port for one in engines])
+        of = lambda name, one: float((re.search(rf'{name}{{endpoint="127.0.0.1:{one.port}"}} (\S+)', self.page(self.figures)) or [0, -1])[1])
+        for one in engines:
+            until("its events come", 10, lambda: of("kv_events_up", one) == 1 or self.page(self.figures))
+        talk = "tell me about caches. " * 200
+        blocks = len(a.hashes(talk))
+
+        def home(more=""):
+            before = [one.served for one in engines]
+            status, text, _, _ = ask(self.ports["duplex"], talk + more)
+            if status != 200:
+                raise SystemExit(f"events: {status} {text}")
+            return engines[[one.served - old for one, old in zip(engines, before)].index(1)]
+
+        def goes(to, why):
+            homes = {home(str(number)) for number in range(4)}
+            if homes != {to}:
+                raise SystemExit(f"{why}: requests went to {[one.port for one in homes]}, not {to.port}")
+
+        def holds(one, count):
+            until(f"{count} blocks are seen", 5, lambda: of("kv_blocks", one) == count or of("kv_blocks", one))
+
+        first = home()
+        other = b if first is a else a
+        first.store(talk)
+        holds(first, blocks)
+        until("its tokens are known", 5, lambda: int(re.search(r"kv_texts (\d+)", self.page(self.figures))[1]) > 10 or "no")
+        goes(first, "who was sent it")
+        first.remove(talk)
+        other.store(talk)
+        holds(first, 0)
+        holds(other, blocks)
+        goes(other, "another holds it, and who was sent it does no more")
+        # It is missed that it is dropped there, and said again.
+        first.store(talk)
+        holds(first, blocks)
+        other.remove(talk, live=False)
+        other.store("something else, of several blocks of tokens, which is of no matter here " * 4)
+        until("what was missed is known", 5, lambda: 0 < of("kv_blocks", other) < blocks or of("kv_blocks", other))
+        goes(first, "what was missed is said again")
+        if of("kv_events_lost_total", other) != 0:
+            raise SystemExit("it is lost though it was said again")
+        # It is missed, and cannot be had again: nothing is known.
+        first.publish(live=False, keep=False)
+        first.publish()
+        until("it is known that something is missing", 5, lambda: of("kv_events_lost_total", first) == 1 or "no")
+        holds(first, 0)
+        first.publisher.send_multipart((b"", first.number.to_bytes(8, "big"), b"\xdd\xff\xff\xff\xff"))
+        first.number += 1
+        until("it is no event", 5, lambda: of("kv_events_malformed_total", first) == 1 or "no")
+        asked = sum(one.asked for one in engines)
+        print(f"events: {blocks} blocks stored, dropped and missed: requests go where they are held; {asked} prompts asked about", flush=True)
+        for one in engines:
+            one.server.shutdown()
 
     def services(self):
         """A broker is asked the same: a service at rest is woken by Envoy's first request, and no token reaches it."""

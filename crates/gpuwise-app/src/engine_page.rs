@@ -29,13 +29,16 @@ pub(crate) fn load(address: &str) -> Result<EngineLoad, String> {
     Ok(load_of(&text))
 }
 
-fn page(address: &str) -> Result<String, String> {
+fn agent() -> ureq::Agent {
     let config = ureq::Agent::config_builder()
         .timeout_global(Some(PATIENCE))
         .max_redirects(0)
         .build();
-    let agent: ureq::Agent = config.into();
-    let mut response = agent
+    config.into()
+}
+
+fn page(address: &str) -> Result<String, String> {
+    let mut response = agent()
         .get(address)
         .call()
         .map_err(|error| format!("{address}: {error}"))?;
@@ -44,6 +47,23 @@ fn page(address: &str) -> Result<String, String> {
     body.read_to_string(&mut text)
         .map_err(|error| format!("{address}: {error}"))?;
     Ok(text)
+}
+
+/// Which tokens a prompt is, by an engine at a host and port; `body` is what its `/tokenize` takes.
+pub(crate) fn tokens(address: &str, body: &[u8]) -> Result<Vec<u32>, String> {
+    #[derive(serde::Deserialize)]
+    struct Said {
+        tokens: Vec<u32>,
+    }
+    let failed = |error: &dyn std::fmt::Display| format!("{address}: {error}");
+    let mut response = agent()
+        .post(format!("http://{address}/tokenize"))
+        .header("content-type", "application/json")
+        .send(body)
+        .map_err(|error| failed(&error))?;
+    let body = response.body_mut().as_reader().take(LARGEST);
+    let said: Said = serde_json::from_reader(body).map_err(|error| failed(&error))?;
+    Ok(said.tokens)
 }
 
 /// Gauges of an engine's page, by the names of whichever engine speaks; of several models or ranks of one engine all

@@ -46,7 +46,10 @@ pub use executor::{
 };
 pub use http::{TlsError, TlsFiles, openapi};
 pub use oidc::{OidcError, OidcSettings};
-pub use picker::{EngineLoad, Membership, PickerSettings, PoolSettings, picker};
+pub use picker::{
+    Asker, EngineLoad, Membership, Objectives, PickerSettings, PoolSettings, Port, PortError,
+    Ports, QueueSettings, picker,
+};
 pub use replay::Replay;
 pub use scaler::{
     Defined, Difference, Followed, Following, Listening, ScalerError, ScalerSettings, Services,

@@ -3,9 +3,15 @@
 use super::{Context, Exit};
 use crate::{engine_page, error::Problem, progress, settings::RouterName, simulation::routing};
 use clap::Args;
-use gpuwise_server::{Membership, PickerSettings, PoolSettings, TlsFiles, picker};
+use gpuwise_server::{
+    Asker, Membership, Objectives, PickerSettings, PoolSettings, Port, Ports, QueueSettings,
+    TlsFiles, picker,
+};
 use gpuwise_units::Nanoseconds;
-use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap, net::SocketAddr, ops::RangeInclusive, path::PathBuf, sync::Arc,
+    time::Duration,
+};
 
 /// Endpoints that can be named by a flag.
 const ENDPOINTS: usize = 4096;
@@ -47,6 +53,28 @@ pub struct Flags {
     /// Between two looks at what an engine has to do (its /metrics)
     #[arg(long, value_name = "TIME", default_value = "500ms")]
     every: String,
+    /// An objective that requests may name (x-llm-d-inference-objective), such as batch=-10; below 0 is refused first.
+    /// With --pool, the InferenceObjectives of the pool count instead
+    #[arg(
+        long = "objective",
+        value_name = "NAME=PRIORITY",
+        conflicts_with = "pool"
+    )]
+    objectives: Vec<String>,
+    /// Requests that wait for an endpoint while all have enough to do, by priority; 0: none waits, and those below
+    /// priority 0 are refused
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=65_536))]
+    queue: u32,
+    /// How long a request waits at most
+    #[arg(long, value_name = "TIME", default_value = "30s")]
+    queue_time: String,
+    /// Port at which engines publish events of their KV caches (vLLM's --kv-events-config), such as 5557; +1000 is so
+    /// many after the engine's own port. What an engine has cached is then what it says
+    #[arg(long, value_name = "PORT")]
+    kv_events: Option<Port>,
+    /// Port at which they say missed events again (replay_endpoint)
+    #[arg(long, value_name = "PORT", requires = "kv_events")]
+    kv_replay: Option<Port>,
     /// Address where its own figures are answered, at /metrics
     #[arg(long, value_name = "ADDRESS:PORT")]
     metrics: Option<SocketAddr>,
@@ -64,21 +92,23 @@ pub struct Flags {
 pub(super) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
     if flags.router == RouterName::KvAware {
         return Err(Problem::new(
-            "--router kv-aware goes by the blocks that each engine says it has cached, which a picker is not told",
+            "--router kv-aware goes by the blocks that each engine has in use, which their pages do not tell",
         )
-        .hint("--router llm-d or prefix-aware go by what was sent where")
+        .hint("--router llm-d or prefix-aware go by what was sent where, and with --kv-events by what engines say they hold")
         .into());
     }
-    let every: Nanoseconds = (flags.every.parse())
-        .map_err(|error| Problem::new("--every").because(anyhow::Error::new(error)))?;
-    if !(10_000_000..=60_000_000_000).contains(&every.0) {
-        return Err(
-            Problem::new(format!("--every {}: expected 10 ms to 1 min", flags.every)).into(),
-        );
-    }
+    let every = time("--every", &flags.every, "10 ms to 1 min", 10..=60_000)?;
+    let patience = time(
+        "--queue-time",
+        &flags.queue_time,
+        "10 ms to 1 h",
+        10..=3_600_000,
+    )?;
     let members = Membership::default();
+    let objectives = Objectives::default();
+    objectives.set(named(&flags.objectives)?);
     let from = if let Some(pool) = &flags.pool {
-        follow(flags, pool, members.clone())?
+        follow(flags, pool, members.clone(), objectives.clone())?
     } else {
         let all = listed(&flags.endpoints)?;
         let many = all.len();
@@ -105,7 +135,18 @@ pub(super) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
         },
         members,
         look: Arc::new(|address: &str| engine_page::load(&format!("http://{address}/metrics"))),
-        every: Duration::from_nanos(every.0),
+        every,
+        objectives,
+        queue: QueueSettings {
+            most: flags.queue as usize,
+            patience,
+        },
+        events: flags.kv_events.map(|events| {
+            let replay = flags.kv_replay;
+            let asker: Arc<Asker> = Arc::new(engine_page::tokens);
+            (Ports { events, replay }, asker)
+        }),
+        say: Arc::new(|text: &str| progress::say(text)),
     };
     picker(settings, |at, figures| {
         progress::say(&format!(
@@ -117,6 +158,44 @@ pub(super) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
     })
     .map_err(|error| super::scale::server_problem(&error))?;
     Ok(Exit::Yes)
+}
+
+/// A time of a flag, within a range of milliseconds.
+fn time(
+    flag: &str,
+    given: &str,
+    expected: &str,
+    range: RangeInclusive<u64>,
+) -> anyhow::Result<Duration> {
+    let time: Nanoseconds = (given.parse())
+        .map_err(|error| Problem::new(flag.to_owned()).because(anyhow::Error::new(error)))?;
+    let time = Duration::from_nanos(time.0);
+    let within = Duration::from_millis(*range.start())..=Duration::from_millis(*range.end());
+    if !within.contains(&time) {
+        return Err(Problem::new(format!("{flag} {given}: expected {expected}")).into());
+    }
+    Ok(time)
+}
+
+/// Objectives as they were named, with their priorities.
+fn named(given: &[String]) -> anyhow::Result<BTreeMap<String, i64>> {
+    let mut all = BTreeMap::new();
+    for one in given {
+        let (name, priority) = one
+            .rsplit_once('=')
+            .filter(|(name, _)| !name.is_empty())
+            .and_then(|(name, priority)| Some((name, priority.parse().ok()?)))
+            .ok_or_else(|| {
+                Problem::new(format!(
+                    "--objective {one:?}: expected a name and a whole number"
+                ))
+                .hint("such as batch=-10; requests that name none have priority 0")
+            })?;
+        if all.insert(name.to_owned(), priority).is_some() {
+            return Err(Problem::new(format!("--objective {name}: is named twice")).into());
+        }
+    }
+    Ok(all)
 }
 
 /// Endpoints as they were named, each once.
@@ -147,7 +226,7 @@ fn listed(given: &[String]) -> anyhow::Result<Vec<String>> {
 }
 
 #[cfg(not(feature = "kubernetes"))]
-fn follow(_: &Flags, _: &str, _: Membership) -> anyhow::Result<String> {
+fn follow(_: &Flags, _: &str, _: Membership, _: Objectives) -> anyhow::Result<String> {
     Err(Problem::new(
         "this gpuwise was built without Kubernetes and cannot follow an InferencePool",
     )
@@ -158,7 +237,12 @@ fn follow(_: &Flags, _: &str, _: Membership) -> anyhow::Result<String> {
 
 /// Follows a pool on a thread of its own, for as long as the process runs.
 #[cfg(feature = "kubernetes")]
-fn follow(flags: &Flags, pool: &str, members: Membership) -> anyhow::Result<String> {
+fn follow(
+    flags: &Flags,
+    pool: &str,
+    members: Membership,
+    objectives: Objectives,
+) -> anyhow::Result<String> {
     use gpuwise_k8s::watch::{PoolName, PoolSaid, Source, follow_pool};
     let named = pool.split_once('/').filter(|(namespace, name)| {
         let part = |text: &str| {
@@ -192,9 +276,10 @@ fn follow(flags: &Flags, pool: &str, members: Membership) -> anyhow::Result<Stri
             said.clear();
             members.set(all);
         }
+        PoolSaid::Objectives(all) => objectives.set(all),
         // A watch that goes on failing is said once.
         PoolSaid::Trouble(words) if said != words => {
-            progress::say(&format!("▲ the pool cannot be seen: {words}"));
+            progress::say(&format!("▲ the pool cannot be seen whole: {words}"));
             words.clone_into(&mut said);
         }
         PoolSaid::Trouble(_) => {}

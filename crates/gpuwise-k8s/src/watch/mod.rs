@@ -8,6 +8,7 @@ mod drive;
 mod figures;
 mod follow;
 mod keep;
+mod objectives;
 mod pace;
 mod pool;
 mod trouble;

@@ -1,6 +1,6 @@
 //! Who is in an InferencePool: its ready pods, by address and port, as watches of both bring them.
 
-use super::{ConnectError, Source, connect};
+use super::{ConnectError, Source, connect, objectives::Objectives};
 use futures_util::{Stream, StreamExt as _};
 use kube::{
     Api, Client,
@@ -36,6 +36,8 @@ type Events = Pin<Box<dyn Stream<Item = watcher::Result<Event<DynamicObject>>> +
 pub enum PoolSaid<'a> {
     /// Who is in it now, by host and port.
     Members(Vec<String>),
+    /// The priorities of its InferenceObjectives, by their names.
+    Objectives(BTreeMap<String, i64>),
     /// Why it cannot be seen at the moment; it is tried again.
     Trouble(&'a str),
 }
@@ -76,10 +78,18 @@ async fn members(client: Client, pool: &PoolName, mut tell: impl FnMut(PoolSaid<
     // Of a list only its end says who is there.
     let (mut listing, mut known) = (false, false);
     let mut last: Option<Vec<String>> = None;
+    let mut objectives = Objectives::of(&client, pool);
     loop {
         let event = tokio::select! {
             event = pools.next() => Seen::Pool(event),
             event = next(&mut pods) => Seen::Pod(event),
+            Some(said) = objectives.next() => {
+                match said {
+                    Ok(all) => tell(PoolSaid::Objectives(all)),
+                    Err(why) => tell(PoolSaid::Trouble(&why)),
+                }
+                continue;
+            }
         };
         match event {
             Seen::Pool(Some(Ok(event))) => {

@@ -45,7 +45,14 @@ pub fn pools(text: &str, facts: &[EngineFacts]) -> Result<Option<Vec<LaunchedPoo
         return Ok(None);
     }
     let mut pools = Vec::new();
-    for found in documents.iter().flat_map(found_in) {
+    let mut all: Vec<Found> = documents.iter().flat_map(found_in).collect();
+    // Where nobody prefills, who decodes does both.
+    if all.iter().all(|one| one.role != Some(PoolRole::Prefill)) {
+        for one in &mut all {
+            one.role = None;
+        }
+    }
+    for found in all {
         let launches = parse_all(&found.command, facts, None)?;
         let pool = |launch: Launch| LaunchedPool {
             what: found.what.clone(),
@@ -80,8 +87,9 @@ fn found_in(document: &Value) -> Vec<Found> {
             let template = &spec["leaderWorkerTemplate"];
             let leader = [&template["leaderTemplate"], &template["workerTemplate"]];
             let pod = leader.into_iter().find(|one| one.is_object());
-            let pod = pod.map_or(&Value::Null, |template| &template["spec"]);
-            of_pod(pod, &named(kind), None, count(&spec["replicas"]))
+            let pod = pod.unwrap_or(&Value::Null);
+            let role = llm_d_role(&pod["metadata"]["labels"]);
+            of_pod(&pod["spec"], &named(kind), role, count(&spec["replicas"]))
         }
         Some(kind @ "InferenceService") => {
             let predictor = &spec["predictor"];
@@ -90,8 +98,9 @@ fn found_in(document: &Value) -> Vec<Found> {
         }
         Some("Pod") => of_pod(spec, &named("Pod"), None, 1),
         Some(kind) => {
-            let pod = &spec["template"]["spec"];
-            of_pod(pod, &named(kind), None, count(&spec["replicas"]))
+            let pod = &spec["template"];
+            let role = llm_d_role(&pod["metadata"]["labels"]);
+            of_pod(&pod["spec"], &named(kind), role, count(&spec["replicas"]))
         }
     }
 }
@@ -183,13 +192,16 @@ fn of_dynamo(spec: &Value, what: &str) -> Vec<Found> {
             ));
         }
     }
-    // Where nobody prefills, who decodes does both.
-    if all.iter().all(|one| one.role != Some(PoolRole::Prefill)) {
-        for one in &mut all {
-            one.role = None;
-        }
-    }
     all
+}
+
+/// The role of pods that carry llm-d's label of it, as its chart makes them.
+fn llm_d_role(labels: &Value) -> Option<PoolRole> {
+    match labels["llm-d.ai/role"].as_str()? {
+        "prefill" => Some(PoolRole::Prefill),
+        "decode" => Some(PoolRole::Decode),
+        _ => None,
+    }
 }
 
 /// Pools of llm-d's chart, which itself writes the model and the sizes of parallelism.

@@ -387,6 +387,29 @@ fn manifests_say_what_runs() {
 }
 
 #[test]
+fn deployments_of_llm_d_have_the_roles_of_their_pods() {
+    let pool = |role: &str, replicas: u32| {
+        format!(
+            "apiVersion: apps/v1\nkind: Deployment\nmetadata: {{name: m-{role}}}\nspec:\n  replicas: {replicas}\n  \
+             template:\n    metadata: {{labels: {{llm-d.ai/model: m, llm-d.ai/role: {role}}}}}\n    spec: \
+             {{containers: [{{image: vllm, command: [vllm, serve, org/m]}}]}}\n"
+        )
+    };
+    let both = format!("{}---\n{}", pool("decode", 2), pool("prefill", 3));
+    assert_eq!(
+        pools_of(&both),
+        [
+            "Deployment m-decode: Decode 2 x 1 org/m",
+            "Deployment m-prefill: Prefill 3 x 1 org/m",
+        ]
+    );
+    assert_eq!(
+        pools_of(&pool("decode", 2)),
+        ["Deployment m-decode: both 2 x 1 org/m"]
+    );
+}
+
+#[test]
 fn what_is_no_manifest_is_left_to_others_and_one_without_an_engine_is_an_error() {
     for text in ["vllm serve org/m -tp 4", "", "a: 1", "kind: [", "- kind: x"] {
         assert_eq!(pools(text, &FACTS), Ok(None), "{text}");

@@ -5,25 +5,21 @@
 //! the endpoint goes back as a header and as dynamic metadata, both alike.
 
 use super::messages::{
-    Answered, Asked, BodyMode, BodyMutation, CommonAnswer, CommonResponse, HeaderMap,
-    HeaderMutation, HeaderValue, HeaderValueOption, HttpStatus, ImmediateResponse, Metadata,
-    OVERWRITE, ProcessingRequest, ProcessingResponse, StreamedBodyResponse, TrailersAnswer,
+    Answered, Asked, BodyMode, BodyMutation, CommonAnswer, CommonResponse, HeaderMutation,
+    HeaderValue, HeaderValueOption, HttpStatus, ImmediateResponse, OVERWRITE, ProcessingRequest,
+    ProcessingResponse, StreamedBodyResponse, TrailersAnswer,
 };
+use super::told::{named, served, subset};
 use prost::bytes::Bytes;
 use prost_types::{Struct, Value, value::Kind};
 use std::collections::BTreeMap;
 
 /// Header, and key of the metadata, that say where a request goes.
 pub(super) const DESTINATION: &str = "x-gateway-destination-endpoint";
-/// Namespace of the metadata that it and [`SERVED`] are in.
-const LB: &str = "envoy.lb";
-/// Who answered, of several that were named.
-const SERVED: &str = "x-gateway-destination-endpoint-served";
-/// Namespace and key of the endpoints that may be picked from.
-const SUBSET: (&str, &str) = (
-    "envoy.lb.subset_hint",
-    "x-gateway-destination-endpoint-subset",
-);
+/// Namespace of that metadata.
+pub(super) const LB: &str = "envoy.lb";
+/// Header of an answer that says why a request did not come to an endpoint, as llm-d's picker says it.
+const DROPPED: &str = "x-llm-d-request-dropped-reason";
 
 /// A body of a request at most, in bytes: as much as the gateway takes.
 pub(super) const LARGEST: usize = crate::gateway::LARGEST;
@@ -47,6 +43,8 @@ pub(crate) struct Refused {
     /// A word for it, for programs and figures.
     pub(crate) code: String,
     pub(crate) detail: String,
+    /// The same for gateways, in llm-d's words; of what is no matter of the pool none.
+    pub(crate) dropped: Option<&'static str>,
 }
 
 /// What is to be done after a message.
@@ -170,6 +168,7 @@ impl Exchange {
                 status: 413,
                 code: "too-large".into(),
                 detail,
+                dropped: None,
             };
             return Step::Answer(self.refuse(&refused));
         }
@@ -243,11 +242,21 @@ impl Exchange {
         let body = serde_json::json!({
             "error": {"message": why.detail, "type": why.code, "code": why.status},
         });
+        let dropped = why.dropped.map(|reason| (DROPPED, reason));
+        let all = [("content-type", "application/json")]
+            .into_iter()
+            .chain(dropped);
+        let headers = HeaderMutation {
+            set_headers: all
+                .flat_map(|(name, value)| set(name, value).set_headers)
+                .collect(),
+            remove_headers: Vec::new(),
+        };
         vec![answer(Answered::Immediate(ImmediateResponse {
             status: Some(HttpStatus {
                 code: i32::from(why.status),
             }),
-            headers: Some(set("content-type", "application/json")),
+            headers: Some(headers),
             body: body.to_string().into_bytes(),
             details: why.code.clone(),
         }))]
@@ -313,51 +322,5 @@ fn whole(pieces: &[Bytes]) -> Bytes {
     match pieces {
         [one] => one.clone(),
         many => many.concat().into(),
-    }
-}
-
-fn named(map: HeaderMap) -> BTreeMap<String, String> {
-    let text = |header: HeaderValue| {
-        let value = if header.raw_value.is_empty() {
-            header.value
-        } else {
-            String::from_utf8_lossy(&header.raw_value).into_owned()
-        };
-        (header.key.to_ascii_lowercase(), value)
-    };
-    map.headers.into_iter().map(text).collect()
-}
-
-fn found<'a>(metadata: &'a Metadata, namespace: &str, key: &str) -> Option<&'a Kind> {
-    let fields = &metadata.filter_metadata.get(namespace)?.fields;
-    fields.get(key)?.kind.as_ref()
-}
-
-/// Who may be picked: a list of addresses, or one text with commas; what is neither names nobody.
-fn subset(metadata: &Metadata) -> Option<Vec<String>> {
-    let split = |text: &str| -> Vec<String> {
-        let parts = text.split(',').map(str::trim);
-        parts
-            .filter(|part| !part.is_empty())
-            .map(ToOwned::to_owned)
-            .collect()
-    };
-    Some(match found(metadata, SUBSET.0, SUBSET.1)? {
-        Kind::StringValue(text) => split(text),
-        Kind::ListValue(list) => {
-            let texts = list.values.iter().filter_map(|one| match &one.kind {
-                Some(Kind::StringValue(text)) => Some(split(text)),
-                _ => None,
-            });
-            texts.flatten().collect()
-        }
-        _ => Vec::new(),
-    })
-}
-
-fn served(metadata: &Metadata) -> Option<String> {
-    match found(metadata, LB, SERVED)? {
-        Kind::StringValue(text) => Some(text.clone()),
-        _ => None,
     }
 }

@@ -1,6 +1,12 @@
 //! What a picker did, as Prometheus reads it.
 
-use super::{Picked, exchange::Refused, pool::Pool};
+use super::{
+    Picked,
+    admission::Admission,
+    exchange::Refused,
+    kv::{Followed, Index},
+    pool::Pool,
+};
 use std::{
     collections::BTreeMap,
     fmt::Write as _,
@@ -12,6 +18,8 @@ use std::{
 const ENDS: [f64; 8] = [
     0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.005, 0.05, 1.0,
 ];
+
+const PREFIX: &str = "gpuwise_epp";
 
 #[derive(Debug, Default)]
 pub(super) struct Figures(Mutex<Counts>);
@@ -44,86 +52,169 @@ impl Figures {
     }
 
     /// As text; of endpoints that are gone nothing is said.
-    pub(super) fn text(&self, pool: Option<&Pool>) -> String {
-        let shown = pool.map(Pool::shown).unwrap_or_default();
+    pub(super) fn text(&self, pool: &Pool, admission: &Admission) -> String {
+        let shown = pool.shown();
         let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if pool.is_some() {
-            let there = |address: &String| shown.iter().any(|one| one.address == *address);
-            counts.picked.retain(|address, _| there(address));
-        }
-        let mut out = String::new();
-        head(
-            &mut out,
-            "gpuwise_epp_picks_total",
-            "counter",
+        let there = |address: &String| shown.iter().any(|one| one.address == *address);
+        counts.picked.retain(|address, _| there(address));
+        let mut out = Page::default();
+        let picks = counts
+            .picked
+            .iter()
+            .map(|(name, count)| (name.as_str(), *count));
+        out.counter(
+            "picks_total",
             "Requests sent to an endpoint.",
+            "endpoint",
+            picks,
         );
-        for (endpoint, count) in &counts.picked {
-            let _ = writeln!(
-                out,
-                "gpuwise_epp_picks_total{{endpoint=\"{endpoint}\"}} {count}"
-            );
-        }
-        head(
-            &mut out,
-            "gpuwise_epp_refused_total",
-            "counter",
-            "Requests for which no endpoint was picked.",
+        let refused = counts
+            .refused
+            .iter()
+            .map(|(name, count)| (name.as_str(), *count));
+        let about = "Requests for which no endpoint was picked.";
+        out.counter("refused_total", about, "reason", refused);
+        out.duration(&counts);
+        let waiting: Vec<(String, usize)> = admission
+            .waiting()
+            .into_iter()
+            .map(|(priority, count)| (priority.to_string(), count))
+            .collect();
+        let waiting = waiting
+            .iter()
+            .map(|(priority, count)| (priority.as_str(), *count as u64));
+        let about = "Requests that wait for an endpoint, by priority.";
+        out.gauge("waiting", about, "priority", waiting);
+        out.objectives(&admission.objectives().all());
+        let up = shown
+            .iter()
+            .map(|one| (one.address.as_str(), u64::from(one.open)));
+        out.gauge(
+            "endpoint_up",
+            "Whether an endpoint answers.",
+            "endpoint",
+            up,
         );
-        for (reason, count) in &counts.refused {
-            let _ = writeln!(
-                out,
-                "gpuwise_epp_refused_total{{reason=\"{reason}\"}} {count}"
-            );
+        let requests = shown
+            .iter()
+            .map(|one| (one.address.as_str(), u64::from(one.requests)));
+        let about = "Requests under way at an endpoint.";
+        out.gauge("endpoint_requests", about, "endpoint", requests);
+        if let Some(index) = pool.index() {
+            out.cached(index);
         }
-        head(
-            &mut out,
-            "gpuwise_epp_pick_duration_seconds",
-            "histogram",
-            "Time to pick an endpoint.",
-        );
-        let name = "gpuwise_epp_pick_duration_seconds";
-        for (count, end) in counts.took.iter().zip(ENDS) {
-            let _ = writeln!(out, "{name}_bucket{{le=\"{end}\"}} {count}");
-        }
-        let (count, seconds) = (counts.count, counts.seconds);
-        let _ = writeln!(
-            out,
-            "{name}_bucket{{le=\"+Inf\"}} {count}\n{name}_sum {seconds}\n{name}_count {count}"
-        );
-        if pool.is_some() {
-            head(
-                &mut out,
-                "gpuwise_epp_endpoint_up",
-                "gauge",
-                "Whether an endpoint answers.",
-            );
-            for one in &shown {
-                let _ = writeln!(
-                    out,
-                    "gpuwise_epp_endpoint_up{{endpoint=\"{}\"}} {}",
-                    one.address,
-                    u8::from(one.open)
-                );
-            }
-            head(
-                &mut out,
-                "gpuwise_epp_endpoint_requests",
-                "gauge",
-                "Requests under way at an endpoint.",
-            );
-            for one in &shown {
-                let _ = writeln!(
-                    out,
-                    "gpuwise_epp_endpoint_requests{{endpoint=\"{}\"}} {}",
-                    one.address, one.requests
-                );
-            }
-        }
-        out
+        out.0
     }
 }
 
-fn head(out: &mut String, name: &str, kind: &str, help: &str) {
-    let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}");
+#[derive(Default)]
+struct Page(String);
+
+impl Page {
+    fn family<'a>(
+        &mut self,
+        [name, kind, help, label]: [&str; 4],
+        samples: impl Iterator<Item = (&'a str, u64)>,
+    ) {
+        let _ = writeln!(
+            self.0,
+            "# HELP {PREFIX}_{name} {help}\n# TYPE {PREFIX}_{name} {kind}"
+        );
+        for (of, value) in samples {
+            let _ = writeln!(self.0, "{PREFIX}_{name}{{{label}=\"{of}\"}} {value}");
+        }
+    }
+
+    fn counter<'a>(
+        &mut self,
+        name: &str,
+        help: &str,
+        label: &str,
+        samples: impl Iterator<Item = (&'a str, u64)>,
+    ) {
+        self.family([name, "counter", help, label], samples);
+    }
+
+    fn gauge<'a>(
+        &mut self,
+        name: &str,
+        help: &str,
+        label: &str,
+        samples: impl Iterator<Item = (&'a str, u64)>,
+    ) {
+        self.family([name, "gauge", help, label], samples);
+    }
+
+    fn duration(&mut self, counts: &Counts) {
+        let name = "pick_duration_seconds";
+        let help = "Time to pick an endpoint, with what a request waited for it.";
+        self.family([name, "histogram", help, ""], std::iter::empty());
+        for (count, end) in counts.took.iter().zip(ENDS) {
+            let _ = writeln!(self.0, "{PREFIX}_{name}_bucket{{le=\"{end}\"}} {count}");
+        }
+        let (count, seconds) = (counts.count, counts.seconds);
+        let _ = writeln!(
+            self.0,
+            "{PREFIX}_{name}_bucket{{le=\"+Inf\"}} {count}\n{PREFIX}_{name}_sum {seconds}\n{PREFIX}_{name}_count {count}"
+        );
+    }
+
+    fn objectives(&mut self, all: &BTreeMap<String, i64>) {
+        let name = "objective_priority";
+        let about = "Priority of an InferenceObjective.";
+        self.family([name, "gauge", about, ""], std::iter::empty());
+        for (objective, priority) in all {
+            // A name of a flag may be any text.
+            let objective = objective.replace('\\', "\\\\").replace('"', "\\\"");
+            let _ = writeln!(
+                self.0,
+                "{PREFIX}_{name}{{objective=\"{objective}\"}} {priority}"
+            );
+        }
+    }
+
+    /// What engines say of their caches.
+    fn cached(&mut self, index: &Index) {
+        let all = index.shown();
+        let of = |value: fn(&Followed) -> u64| {
+            let value =
+                move |(address, shown): &'_ (String, Followed)| (address.clone(), value(shown));
+            all.iter().map(value).collect::<Vec<_>>()
+        };
+        let about = "Whether events of an endpoint's KV cache come.";
+        self.of_endpoints(
+            "kv_events_up",
+            "gauge",
+            about,
+            &of(|one| u64::from(one.follows)),
+        );
+        let about = "Blocks that an endpoint says it has cached.";
+        self.of_endpoints("kv_blocks", "gauge", about, &of(|one| one.blocks as u64));
+        let about = "Times that events were missed and could not be had again.";
+        self.of_endpoints(
+            "kv_events_lost_total",
+            "counter",
+            about,
+            &of(|one| one.lost),
+        );
+        let about = "Events that could not be read.";
+        self.of_endpoints(
+            "kv_events_malformed_total",
+            "counter",
+            about,
+            &of(|one| one.malformed),
+        );
+        let _ = writeln!(
+            self.0,
+            "# HELP {PREFIX}_kv_texts Pieces of prompts whose tokens are known.\n# TYPE {PREFIX}_kv_texts gauge\n{PREFIX}_kv_texts {}",
+            index.texts()
+        );
+    }
+
+    fn of_endpoints(&mut self, name: &str, kind: &str, help: &str, all: &[(String, u64)]) {
+        let samples = all
+            .iter()
+            .map(|(address, value)| (address.as_str(), *value));
+        self.family([name, kind, help, "endpoint"], samples);
+    }
 }

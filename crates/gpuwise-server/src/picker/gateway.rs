@@ -75,6 +75,7 @@ fn refused(status: u16, code: &str, detail: String) -> Refused {
         status,
         code: code.to_owned(),
         detail,
+        dropped: None,
     }
 }
 

@@ -1,12 +1,13 @@
 //! The service `envoy.service.ext_proc.v3.ExternalProcessor`: a stream for each HTTP request.
 
 use super::{
-    Held, Picker,
+    Held, PickAsk, Picked, Picker, Refused,
     exchange::{Exchange, LARGEST, Step},
     figures::Figures,
     messages::{ProcessingRequest, ProcessingResponse},
 };
 use std::{
+    collections::VecDeque,
     convert::Infallible,
     future::Future,
     pin::Pin,
@@ -63,7 +64,15 @@ impl Processor {
     ) {
         let mut exchange = Exchange::default();
         let mut under_way: Option<Box<dyn Held>> = None;
-        while let Ok(Some(message)) = asked.message().await {
+        let mut early = VecDeque::new();
+        loop {
+            let message = match early.pop_front() {
+                Some(message) => message,
+                None => match asked.message().await {
+                    Ok(Some(message)) => message,
+                    _ => return,
+                },
+            };
             let answers = match exchange.take(message) {
                 Step::Answer(answers) => answers,
                 Step::Served(by, answers) => {
@@ -74,7 +83,9 @@ impl Processor {
                 }
                 Step::Pick(ask) => {
                     let began = Instant::now();
-                    let picked = self.picker.pick(ask).await;
+                    let Some(picked) = self.pick(ask, &mut asked, &mut early).await else {
+                        return;
+                    };
                     self.figures.picked(&picked, began.elapsed());
                     match picked {
                         Ok(picked) => {
@@ -90,6 +101,28 @@ impl Processor {
                 if send.send(Ok(answer)).await.is_err() {
                     return;
                 }
+            }
+        }
+    }
+}
+
+impl Processor {
+    /// An endpoint, which may take a while; `None`: the gateway has gone. What it says before goes to `early`.
+    async fn pick(
+        &self,
+        ask: PickAsk,
+        asked: &mut Streaming<ProcessingRequest>,
+        early: &mut VecDeque<ProcessingRequest>,
+    ) -> Option<Result<Picked, Refused>> {
+        let mut picking = self.picker.pick(ask);
+        loop {
+            tokio::select! {
+                biased;
+                picked = &mut picking => return Some(picked),
+                message = asked.message(), if early.len() < QUEUE => match message {
+                    Ok(Some(message)) => early.push_back(message),
+                    _ => return None,
+                },
             }
         }
     }

@@ -3,25 +3,36 @@
 //! It asks by Envoy's external processing over gRPC, as the Gateway API's inference extension says. Nothing of a
 //! request passes through a picker but what the gateway shows it.
 
+mod admission;
+mod choice;
 mod exchange;
 mod figures;
 mod gateway;
 mod grpc;
+mod kv;
+mod line;
 mod messages;
+mod objectives;
 mod pool;
 mod prompt;
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "what fails here fails the test")]
 mod tests;
+mod told;
+mod under_way;
 
+pub use admission::QueueSettings;
 pub(crate) use exchange::{PickAsk, Refused};
+pub use kv::{Asker, Port, PortError, Ports};
+pub use objectives::Objectives;
 pub use pool::{EngineLoad, PoolSettings};
 
 use crate::{http::TlsFiles, scaler::ScalerError, standing::Gate, stopping};
+use admission::Admission;
 use figures::Figures;
 use gateway::OfGateway;
 use grpc::Processor;
-use pool::{Pool, UnderWay};
+use pool::Pool;
 use std::{future::Future, net::SocketAddr, pin::Pin, sync::Arc, time::Duration};
 use tokio::sync::watch;
 use tonic::{
@@ -29,6 +40,7 @@ use tonic::{
     transport::{Server, server::TcpIncoming},
 };
 use tonic_health::ServingStatus;
+use under_way::UnderWay;
 
 /// Where a request goes.
 pub(crate) struct Picked {
@@ -57,19 +69,6 @@ type Picking<'a> = Pin<Box<dyn Future<Output = Result<Picked, Refused>> + Send +
 /// Who picks.
 pub(crate) trait Picker: Send + Sync {
     fn pick(&self, ask: PickAsk) -> Picking<'_>;
-}
-
-struct OfPool(Arc<Pool>);
-
-impl Picker for OfPool {
-    fn pick(&self, ask: PickAsk) -> Picking<'_> {
-        let picked = self.0.pick(&ask).map(|(endpoints, held)| Picked {
-            endpoints,
-            hidden: &[],
-            held: Box::new(held),
-        });
-        Box::pin(std::future::ready(picked))
-    }
 }
 
 type Look = dyn Fn(&str) -> Result<EngineLoad, String> + Send + Sync;
@@ -104,6 +103,13 @@ pub struct PickerSettings {
     pub look: Arc<Look>,
     /// Between two looks at an engine.
     pub every: Duration,
+    /// What requests are for.
+    pub objectives: Objectives,
+    pub queue: QueueSettings,
+    /// Where engines say what they have cached, and who asks them about tokens; `None`: they do not.
+    pub events: Option<(Ports, Arc<Asker>)>,
+    /// Tells whoever runs the picker.
+    pub say: Arc<dyn Fn(&str) + Send + Sync>,
 }
 
 /// Answers gateways until the process is told to end; `listening` is told where, and where figures are.
@@ -135,7 +141,24 @@ pub fn picker(
         let incoming = TcpIncoming::from(incoming).with_nodelay(Some(true));
         let metrics = metrics.map(tokio::net::TcpListener::from_std);
         let metrics = metrics.transpose().map_err(runs)?;
-        let pool = Arc::new(Pool::new(settings.pool));
+        let (ports, asker) = settings.events.unzip();
+        let (asks, asking) = asker.map(kv::asks).unzip();
+        let pool = Arc::new(Pool::new(settings.pool, asks));
+        if let Some(start) = asking {
+            start(Arc::clone(&pool));
+        }
+        if let Some(ports) = ports {
+            let membership = settings.members.clone();
+            tokio::spawn(kv::follows(Arc::clone(&pool), membership, ports));
+        }
+        let admission = Admission::new(
+            Arc::clone(&pool),
+            settings.objectives,
+            settings.queue,
+            settings.say,
+        );
+        let admission = Arc::new(admission);
+        tokio::spawn(Arc::clone(&admission).run());
         let figures = Arc::new(Figures::default());
         let (reporter, health) = tonic_health::server::health_reporter();
         reporter
@@ -144,7 +167,7 @@ pub fn picker(
         tokio::spawn(members(Arc::clone(&pool), settings.members, reporter));
         tokio::spawn(looks(Arc::clone(&pool), settings.look, settings.every));
         let processor = Processor {
-            picker: Arc::new(OfPool(Arc::clone(&pool))),
+            picker: Arc::clone(&admission) as Arc<dyn Picker>,
             figures: Arc::clone(&figures),
         };
         listening(at, figures_at);
@@ -156,7 +179,7 @@ pub fn picker(
             let Some(listener) = metrics else {
                 return std::future::pending().await;
             };
-            let text = move || async move { figures.text(Some(&pool)) };
+            let text = move || async move { figures.text(&pool, &admission) };
             let app = axum::Router::new().route("/metrics", axum::routing::get(text));
             axum::serve(listener, app).await
         };

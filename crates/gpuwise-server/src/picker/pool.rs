@@ -2,18 +2,19 @@
 //! `gpuwise simulate` runs.
 
 use super::{
+    choice::{adapter, candidates, is_full, why},
     exchange::{PickAsk, Refused},
+    kv::{Ask, Index, Piece},
     prompt::Prompt,
+    under_way::UnderWay,
 };
-use gpuwise_sim::cluster::routers::{Candidate, Router, Routing, RoutingRequest};
+use gpuwise_sim::cluster::routers::{Candidate, Router, Routing, RoutingRequest, as_sent};
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Instant,
 };
-
-/// Models and adapters that are told apart, at most: names come from who asks.
-const ADAPTERS: usize = 1024;
+use tokio::sync::{Notify, mpsc};
 
 /// What an engine says of itself.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -44,28 +45,39 @@ pub(super) struct Pool {
     settings: PoolSettings,
     began: Instant,
     state: Mutex<State>,
+    /// Whenever somebody may go who could not before.
+    changed: Notify,
+    held: Option<Cached>,
+}
+
+/// What engines say of their caches.
+#[derive(Debug)]
+struct Cached {
+    index: Index,
+    /// Where prompts go whose tokens nobody said.
+    asks: mpsc::Sender<Ask>,
 }
 
 #[derive(Debug)]
-struct State {
-    router: Router,
+pub(super) struct State {
+    pub(super) router: Router,
     /// By number; a number is given anew once who had it is gone.
-    endpoints: BTreeMap<u16, Endpoint>,
+    pub(super) endpoints: BTreeMap<u16, Endpoint>,
     adapters: BTreeMap<String, u16>,
     /// Whether anybody ever said who is in the pool.
     known: bool,
 }
 
 #[derive(Debug)]
-struct Endpoint {
-    address: String,
+pub(super) struct Endpoint {
+    pub(super) address: String,
     /// Which of all that ever had this number.
-    life: u64,
-    requests: u32,
-    tokens: u64,
-    told: EngineLoad,
+    pub(super) life: u64,
+    pub(super) requests: u32,
+    pub(super) tokens: u64,
+    pub(super) told: EngineLoad,
     /// It does not answer.
-    away: bool,
+    pub(super) away: bool,
 }
 
 /// An endpoint, as figures show it.
@@ -76,18 +88,9 @@ pub(super) struct Shown {
     pub(super) requests: u32,
 }
 
-/// A request that is under way at an endpoint, for as long as this is there.
-#[derive(Debug)]
-pub(super) struct UnderWay {
-    pool: Arc<Pool>,
-    number: u16,
-    life: u64,
-    tokens: u64,
-    adapter: u16,
-}
-
 impl Pool {
-    pub(super) fn new(settings: PoolSettings) -> Self {
+    /// `asks`: engines say what they have cached, and prompts go there whose tokens nobody said.
+    pub(super) fn new(settings: PoolSettings, asks: Option<mpsc::Sender<Ask>>) -> Self {
         let router = Router::new(&settings.routing, settings.seed, 0, None);
         Self {
             began: Instant::now(),
@@ -97,12 +100,57 @@ impl Pool {
                 adapters: BTreeMap::new(),
                 known: false,
             }),
+            changed: Notify::new(),
+            held: asks.map(|asks| Cached {
+                index: Index::default(),
+                asks,
+            }),
             settings,
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until somebody may go who could not before.
+    pub(super) async fn changed(&self) {
+        self.changed.notified().await;
+    }
+
+    /// Somebody may go who could not before.
+    pub(super) fn may_have_room(&self) {
+        self.changed.notify_one();
+    }
+
+    /// What engines say of their caches, where they are followed.
+    pub(super) fn index(&self) -> Option<&Index> {
+        self.held.as_ref().map(|held| &held.index)
+    }
+
+    /// What was sent to an engine is not cached there any more, as far as is known.
+    pub(super) fn forget_sent(&self, address: &str) {
+        let mut guard = self.state();
+        let state = &mut *guard;
+        let mut all = state.endpoints.iter();
+        if let Some((number, _)) = all.find(|(_, one)| one.address == address) {
+            state.router.lost(*number);
+        }
+    }
+
+    /// Nothing is known of what an engine has cached.
+    pub(super) fn forget(&self, address: &str) {
+        if let Some(index) = self.index() {
+            index.lost(address);
+        }
+        self.forget_sent(address);
+    }
+
+    /// Whether every endpoint of a subset has as much to do as it can. What was sent since they were looked at counts
+    /// as waiting where it is `unseen` too.
+    pub(super) fn is_full(&self, subset: Option<&[String]>, unseen: bool) -> bool {
+        let state = self.state();
+        is_full(&state.endpoints, subset, self.settings.most, unseen)
     }
 
     /// Who is in it now, by host and port.
@@ -140,6 +188,8 @@ impl Pool {
                 },
             );
         }
+        drop(guard);
+        self.may_have_room();
     }
 
     pub(super) fn addresses(&self) -> Vec<String> {
@@ -174,10 +224,16 @@ impl Pool {
         let (number, was_away) = (*number, one.away);
         one.away = load.is_none();
         one.told = load.unwrap_or_default();
-        if one.away && !was_away {
+        let left = one.away && !was_away;
+        if left {
             // What it had cached is gone with it.
             state.router.lost(number);
         }
+        drop(guard);
+        if let Some(index) = self.index().filter(|_| left) {
+            index.lost(address);
+        }
+        self.may_have_room();
     }
 
     /// The endpoints for a request, the first first, and what stands for it while it is under way.
@@ -188,22 +244,32 @@ impl Pool {
         let prompt = Prompt::of(ask.body.as_deref().unwrap_or_default());
         let mut guard = self.state();
         let state = &mut *guard;
-        let candidates = candidates(&state.endpoints, ask, self.settings.most);
+        let candidates = candidates(&state.endpoints, ask.subset.as_deref(), self.settings.most);
         let adapter = adapter(&mut state.adapters, &prompt.model);
         let session = ask.headers.get(&self.settings.session);
         let request = prompt.request(session.map(String::as_str), adapter);
+        let pieces = match &self.held {
+            Some(_) => Prompt::pieces(&request),
+            None => Vec::new(),
+        };
+        let all = &state.endpoints;
+        let has = |replica: u16, sent: u64| match (self.index(), all.get(&replica)) {
+            (Some(index), Some(one)) => index.has(&one.address, &pieces, &prompt.model, sent),
+            _ => as_sent(replica, sent),
+        };
         let routed = RoutingRequest {
             request: &request,
             time: self.began.elapsed().as_nanos() as u64,
-            // Engines do not say what they have cached.
+            // No rule of a picker goes by that alone.
             hits: &|_| 0,
+            has: &has,
         };
         let first = (candidates.iter().any(|one| one.open))
             .then(|| state.router.pick(&routed, &candidates))
             .flatten()
             .and_then(|place| candidates.get(place));
         let Some(first) = first else {
-            return Err(why(&state.endpoints, ask));
+            return Err(why(&state.endpoints, ask.subset.as_deref()));
         };
         let mut others: Vec<&Candidate> = candidates
             .iter()
@@ -224,6 +290,14 @@ impl Pool {
             }
             None => 0,
         };
+        let address = state
+            .endpoints
+            .get(&first.replica)
+            .map(|one| one.address.clone());
+        drop(guard);
+        if let (Some(held), Some(address)) = (&self.held, address) {
+            held.sent(address, ask, prompt, pieces);
+        }
         let under_way = UnderWay {
             pool: Arc::clone(self),
             number: first.replica,
@@ -235,109 +309,25 @@ impl Pool {
     }
 }
 
-fn candidates(
-    endpoints: &BTreeMap<u16, Endpoint>,
-    ask: &PickAsk,
-    most: Option<u32>,
-) -> Vec<Candidate> {
-    /// The share of a KV cache in use is all that engines say of it.
-    const BLOCKS: u64 = 10_000;
-    let allowed = |address: &String| {
-        ask.subset
-            .as_ref()
-            .is_none_or(|only| only.contains(address))
-    };
-    let candidate = |(number, one): (&u16, &Endpoint)| Candidate {
-        replica: *number,
-        open: !one.away && allowed(&one.address) && most.is_none_or(|most| one.requests < most),
-        requests: one.requests,
-        tokens: one.tokens,
-        waiting: one.told.waiting,
-        running: one.told.running,
-        queued_tokens: 0,
-        kv_used: (one.told.kv_used.unwrap_or(0.0).clamp(0.0, 1.0) * BLOCKS as f64) as u64,
-        kv_blocks: BLOCKS,
-    };
-    endpoints.iter().map(candidate).collect()
-}
-
-/// The number of a model or adapter; those beyond the last that is told apart share one.
-fn adapter(known: &mut BTreeMap<String, u16>, model: &str) -> u16 {
-    if let Some(number) = known.get(model) {
-        return *number;
-    }
-    let number = known.len().min(ADAPTERS) as u16;
-    if known.len() < ADAPTERS {
-        known.insert(model.to_owned(), number);
-    }
-    number
-}
-
-fn why(endpoints: &BTreeMap<u16, Endpoint>, ask: &PickAsk) -> Refused {
-    let allowed: Vec<&Endpoint> = endpoints
-        .values()
-        .filter(|one| {
-            let only = ask.subset.as_ref();
-            only.is_none_or(|only| only.contains(&one.address))
-        })
-        .collect();
-    if allowed.iter().any(|one| !one.away) {
-        let many = allowed.len();
-        return Refused {
-            status: 429,
-            code: "busy".into(),
-            detail: format!("all {many} endpoints have as many requests as they may"),
-        };
-    }
-    let detail = match (&ask.subset, endpoints.len()) {
-        (_, 0) => "there is no endpoint in the pool".to_owned(),
-        (Some(only), many) if allowed.is_empty() => format!(
-            "none of the {} endpoints that the gateway allows is among the {many} of the pool",
-            only.len()
-        ),
-        _ => format!("none of {} endpoints answers", allowed.len()),
-    };
-    Refused {
-        status: 503,
-        code: "no-endpoint".into(),
-        detail,
-    }
-}
-
-impl UnderWay {
-    /// Another than the first that was named has it.
-    pub(super) fn served(&mut self, address: &str) {
-        let pool = Arc::clone(&self.pool);
-        let mut state = pool.state();
-        let all = &state.endpoints;
-        let Some(other) = all.iter().find(|(_, one)| one.address == address) else {
-            return;
-        };
-        let (number, life) = (*other.0, other.1.life);
-        if (number, life) == (self.number, self.life) {
+impl Cached {
+    /// A prompt goes to an engine.
+    fn sent(&self, address: String, ask: &PickAsk, prompt: Prompt, pieces: Vec<Piece>) {
+        let is_known = !self.index.sent(&address, &pieces, &prompt.model);
+        if is_known || pieces.is_empty() {
             return;
         }
-        self.leave(&mut state);
-        (self.number, self.life) = (number, life);
-        if let Some(one) = state.endpoints.get_mut(&number) {
-            one.requests += 1;
-            one.tokens += self.tokens;
+        let bytes = prompt.len();
+        if let Some(tokens) = &prompt.tokens {
+            self.index.bind(&pieces, bytes, tokens, &prompt.model);
+            return;
         }
-    }
-
-    fn leave(&self, state: &mut State) {
-        let one = state.endpoints.get_mut(&self.number);
-        if let Some(one) = one.filter(|one| one.life == self.life) {
-            one.requests = one.requests.saturating_sub(1);
-            one.tokens = one.tokens.saturating_sub(self.tokens);
-            state.router.ended(self.number, self.adapter);
-        }
-    }
-}
-
-impl Drop for UnderWay {
-    fn drop(&mut self) {
-        let pool = Arc::clone(&self.pool);
-        self.leave(&mut pool.state());
+        // Of more than can be asked about at a time it is not asked.
+        let _ = self.asks.try_send(Ask {
+            address,
+            body: ask.body.clone().unwrap_or_default(),
+            model: prompt.model,
+            pieces,
+            bytes,
+        });
     }
 }

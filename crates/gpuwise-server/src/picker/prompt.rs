@@ -1,5 +1,6 @@
 //! What a request asks a model, as far as routing goes by it.
 
+use super::kv::Piece;
 use gpuwise_domain::request::{Request, Segment};
 use gpuwise_units::math::scrambled;
 use serde::Deserialize;
@@ -20,6 +21,8 @@ pub(super) struct Prompt {
     /// Empty where it is not said.
     pub(super) model: String,
     text: Vec<u8>,
+    /// Where the prompt is tokens and no text.
+    pub(super) tokens: Option<Vec<u32>>,
 }
 
 /// Requests of OpenAI's API; what else they say is not looked at.
@@ -38,9 +41,14 @@ impl Prompt {
             return Self {
                 model: String::new(),
                 text: body.to_vec(),
+                tokens: None,
             };
         };
         let said = read.messages.or(read.prompt).or(read.input);
+        let tokens = said.as_ref().and_then(Value::as_array).and_then(|all| {
+            let number = |one: &Value| u32::try_from(one.as_u64()?).ok();
+            all.iter().map(number).collect()
+        });
         let mut text = said.map_or_else(String::new, |said| said.to_string());
         // What a conversation and its continuation share ends before the bracket that closes it.
         if text.ends_with(']') {
@@ -49,7 +57,29 @@ impl Prompt {
         Self {
             model: read.model.unwrap_or_default(),
             text: text.into_bytes(),
+            tokens: tokens.filter(|all: &Vec<u32>| !all.is_empty()),
         }
+    }
+
+    /// Its text, in bytes.
+    pub(super) fn len(&self) -> usize {
+        self.text.len()
+    }
+
+    /// Each piece of a request made of it, by all that comes before it too, and where it ends.
+    pub(super) fn pieces(request: &Request) -> Vec<Piece> {
+        let (mut key, mut tokens) = (0, 0);
+        let pieces = request.prefix.iter().flatten().zip(1..);
+        let piece = |(segment, nth): (&Segment, usize)| {
+            key = scrambled(key ^ segment.content).rotate_left(17);
+            tokens += u64::from(segment.tokens);
+            Piece {
+                key,
+                tokens,
+                end: nth * PIECE,
+            }
+        };
+        pieces.map(piece).collect()
     }
 
     /// As rules of routing take it.
@@ -70,7 +100,7 @@ impl Prompt {
     }
 }
 
-fn hash(bytes: &[u8], from: u64) -> u64 {
+pub(super) fn hash(bytes: &[u8], from: u64) -> u64 {
     bytes.chunks(8).fold(scrambled(from), |sum, part| {
         let word = part
             .iter()

@@ -1,12 +1,14 @@
 //! What is answered to a gateway, message by message; and who is picked of a pool.
 
 use super::{
+    admission::Admission,
     exchange::{DESTINATION, Exchange, PickAsk, Step},
     messages::{
         Answered, Asked, BodyMode, HeaderMap, HeaderValue, HttpBody, HttpHeaders, HttpTrailers,
         Metadata, ProcessingRequest, ProcessingResponse, ProtocolConfiguration,
     },
-    pool::{Pool, UnderWay},
+    pool::Pool,
+    under_way::UnderWay,
     *,
 };
 use gpuwise_sim::cluster::routers::{Measure, Routing, Scorer, Weighted};
@@ -230,6 +232,7 @@ fn messages_are_read_and_written_by_their_numbers() {
         status: 503,
         code: "c".into(),
         detail: String::new(),
+        dropped: None,
     });
     let written = answered[0].encode_to_vec();
     assert_eq!(
@@ -239,13 +242,16 @@ fn messages_are_read_and_written_by_their_numbers() {
 }
 
 fn pool(routing: Routing, most: Option<u32>, endpoints: &[&str]) -> Arc<Pool> {
-    let pool = Pool::new(PoolSettings {
-        routing,
-        seed: 1,
-        session: "x-session-id".into(),
-        most,
-        fallbacks: 1,
-    });
+    let pool = Pool::new(
+        PoolSettings {
+            routing,
+            seed: 1,
+            session: "x-session-id".into(),
+            most,
+            fallbacks: 1,
+        },
+        None,
+    );
     set(&pool, endpoints);
     Arc::new(pool)
 }
@@ -334,4 +340,88 @@ fn where_nobody_can_be_picked_it_is_said_why() {
         refused(&pool, None).detail,
         "there is no endpoint in the pool"
     );
+}
+
+fn full(pool: &Pool, addresses: &[&str]) {
+    let load = EngineLoad {
+        running: 8,
+        waiting: 5,
+        kv_used: Some(0.5),
+    };
+    for address in addresses {
+        pool.tell(address, Some(load));
+    }
+}
+
+fn asks(objective: &str) -> PickAsk {
+    let header = (
+        "x-gateway-inference-objective".to_owned(),
+        objective.to_owned(),
+    );
+    PickAsk {
+        headers: [header].into(),
+        ..PickAsk::default()
+    }
+}
+
+fn admission(
+    pool: &Arc<Pool>,
+    most: usize,
+) -> (Arc<Admission>, Arc<std::sync::Mutex<Vec<String>>>) {
+    let objectives = Objectives::default();
+    objectives.set([("batch".to_owned(), -1), ("chat".to_owned(), 9)].into());
+    let queue = QueueSettings {
+        most,
+        patience: Duration::from_mins(1),
+    };
+    let said: Arc<std::sync::Mutex<Vec<String>>> = Arc::default();
+    let hears = Arc::clone(&said);
+    let say = Arc::new(move |text: &str| hears.lock().unwrap().push(text.to_owned()));
+    let admission = Admission::new(Arc::clone(pool), objectives, queue, say);
+    (Arc::new(admission), said)
+}
+
+#[tokio::test]
+async fn a_full_pool_refuses_what_is_below_nought_and_says_an_unknown_objective_once() {
+    let pool = pool(Routing::RoundRobin, None, &["a:1", "b:1"]);
+    let (admission, said) = admission(&pool, 0);
+    assert!(admission.pick(asks("batch")).await.is_ok(), "there is room");
+    full(&pool, &["a:1"]);
+    assert!(admission.pick(asks("batch")).await.is_ok(), "b has room");
+    full(&pool, &["b:1"]);
+    let refused = admission.pick(asks("batch")).await.err().unwrap();
+    assert_eq!(
+        (refused.status, refused.dropped),
+        (429, Some("rejected-saturated"))
+    );
+    for objective in ["chat", "nobody", "nobody"] {
+        assert!(admission.pick(asks(objective)).await.is_ok(), "{objective}");
+    }
+    assert_eq!(said.lock().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn who_waits_goes_by_priority_once_there_is_room_and_who_matters_least_makes_room() {
+    let pool = pool(Routing::RoundRobin, None, &["a:1"]);
+    let (admission, _) = admission(&pool, 2);
+    full(&pool, &["a:1"]);
+    let order: Arc<std::sync::Mutex<Vec<String>>> = Arc::default();
+    let mut tasks = Vec::new();
+    for objective in ["batch", "none", "chat"] {
+        let (admission, order) = (Arc::clone(&admission), Arc::clone(&order));
+        tasks.push(tokio::spawn(async move {
+            let picked = admission.pick(asks(objective)).await;
+            let word = picked.map_or_else(|why| why.status.to_string(), |_| "ok".into());
+            order.lock().unwrap().push(format!("{objective} {word}"));
+        }));
+        // On one thread it runs until it waits.
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(admission.waiting(), [(0, 1), (9, 1)]);
+    pool.tell("a:1", Some(EngineLoad::default()));
+    admission.drain();
+    for task in tasks {
+        task.await.unwrap();
+    }
+    assert_eq!(*order.lock().unwrap(), ["batch 429", "chat ok", "none ok"]);
 }

@@ -9,7 +9,7 @@ use super::{
     listener::{EngineEvent, EngineListener},
     observer::Observer,
     replicas::{PoolState, Slot},
-    routers::RoutingRequest,
+    routers::{RoutingRequest, as_sent},
     run::Driver,
 };
 use crate::{cost::StepCost, traffic::Source};
@@ -314,6 +314,7 @@ fn pick<C: StepCost>(
         request,
         time: now / NANOSECOND,
         hits: &hits,
+        has: &as_sent,
     };
     let seen = if aged { &pool.seen } else { &pool.candidates };
     let place = pool.router.pick(&ask, seen)?;

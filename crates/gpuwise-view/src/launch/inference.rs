@@ -17,6 +17,9 @@ const FIGURES: u16 = 9090;
 /// The image of the picker: this program's.
 const IMAGE: &str = concat!("ghcr.io/gpuwise/gpuwise:", env!("CARGO_PKG_VERSION"));
 
+/// Groups of InferenceObjectives: the extension's, and llm-d's, which took them on.
+const OBJECTIVES: [&str; 2] = ["inference.networking.x-k8s.io", "llm-d.ai"];
+
 const GROUP: &str = "inference.networking.k8s.io";
 
 pub(super) fn manifests(
@@ -79,7 +82,7 @@ pub(super) fn manifests(
     Ok(out)
 }
 
-/// The least that a picker needs: to see its pool and pods of its namespace.
+/// The least that a picker needs: to see its pool, and pods and objectives of its namespace.
 fn rights(picker: &str, pool: &str) -> Vec<Value> {
     let role = json!({
         "apiVersion": "rbac.authorization.k8s.io/v1",
@@ -87,6 +90,7 @@ fn rights(picker: &str, pool: &str) -> Vec<Value> {
         "metadata": {"name": picker},
         "rules": [
             {"apiGroups": [GROUP], "resources": ["inferencepools"], "resourceNames": [pool], "verbs": ["get", "list", "watch"]},
+            {"apiGroups": OBJECTIVES, "resources": ["inferenceobjectives"], "verbs": ["get", "list", "watch"]},
             {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]},
         ],
     });

@@ -62,7 +62,9 @@ impl Rule {
         let place = if self.is_uneven(candidates) {
             least(candidates, Measure::Requests)?
         } else {
-            let known = self.memory.longest(ask.request, |_| true);
+            let known = self.memory.longest(ask.request, |replica, sent| {
+                (ask.has)(replica, sent) >= sent
+            });
             let enough = self.settings.threshold * f64::from(ask.request.input);
             let cached = (known.tokens as f64 > enough)
                 .then(|| place_of(*known.holders.first()?, candidates))
@@ -120,7 +122,9 @@ impl Blind {
         ask: &RoutingRequest<'_>,
         candidates: &[Candidate],
     ) -> Option<usize> {
-        let open = |replica: u16| place_of(replica, candidates).is_some();
+        let open = |replica: u16, sent: u64| {
+            place_of(replica, candidates).is_some() && (ask.has)(replica, sent) >= sent
+        };
         let PrefixMatch { holders, .. } = self.memory.longest(ask.request, open);
         let place = any(candidates, &mut self.chance, |_, one| {
             one.open && (holders.is_empty() || holders.contains(&one.replica))
@@ -136,7 +140,7 @@ impl Blind {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::as_sent, *};
     use gpuwise_domain::request::{Request, Segment};
 
     fn request(content: u64, shared: u32, own: u32) -> Request {
@@ -168,6 +172,7 @@ mod tests {
             request,
             time: 0,
             hits: &|_| 0,
+            has: &as_sent,
         }
     }
 

@@ -103,7 +103,7 @@ fn cost(settings: KvAware, ask: &RoutingRequest<'_>, candidate: &Candidate) -> f
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::as_sent, *};
     use gpuwise_domain::request::Request;
 
     fn candidate(replica: u16, queued_tokens: u64, kv_used: u64) -> Candidate {
@@ -146,6 +146,7 @@ mod tests {
                 request: &request,
                 time: 0,
                 hits: &|replica| hits[usize::from(replica)],
+                has: &as_sent,
             };
             assert_eq!(
                 rule.pick(&ask, &candidates),
@@ -165,6 +166,7 @@ mod tests {
             request: &request,
             time: 0,
             hits: &|_| 0,
+            has: &as_sent,
         };
         let count = |temperature: f64, used: [u64; 3]| {
             let settings = KvAware {

@@ -46,8 +46,12 @@ pub(super) struct PrefixMatch {
 }
 
 impl Memory {
-    /// The longest beginning of a prompt that was sent to anyone of whom `counts` is true.
-    pub(super) fn longest(&self, request: &Request, counts: impl Fn(u16) -> bool) -> PrefixMatch {
+    /// The longest beginning of a prompt that was sent to anyone of whom `counts` is true, with its tokens.
+    pub(super) fn longest(
+        &self,
+        request: &Request,
+        counts: impl Fn(u16, u64) -> bool,
+    ) -> PrefixMatch {
         let mut best = PrefixMatch::default();
         for (key, _) in path(request) {
             let Some(node) = self.nodes.get(&key) else {
@@ -57,7 +61,7 @@ impl Memory {
                 .holders
                 .iter()
                 .copied()
-                .filter(|(holder, _)| counts(*holder))
+                .filter(|(holder, _)| counts(*holder, node.tokens))
                 .collect();
             if holders.is_empty() {
                 break;
@@ -190,14 +194,14 @@ mod tests {
             (&[2, 3], 0, &[]),
             (&[], 0, &[]),
         ] {
-            let known = memory.longest(&request(contents, 7), |_| true);
+            let known = memory.longest(&request(contents, 7), |_, _| true);
             assert_eq!(
                 (known.tokens, &known.holders[..]),
                 (tokens, holders),
                 "{contents:?}"
             );
         }
-        let other = memory.longest(&request(&[1, 2, 3], 0), |replica| replica == 1);
+        let other = memory.longest(&request(&[1, 2, 3], 0), |replica, _| replica == 1);
         assert_eq!(
             other,
             PrefixMatch {

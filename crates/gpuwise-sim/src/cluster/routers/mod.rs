@@ -69,6 +69,14 @@ pub struct RoutingRequest<'a> {
     pub time: u64,
     /// How many of its prompt tokens a replica of this number has cached.
     pub hits: &'a dyn Fn(u16) -> u32,
+    /// How many it has where so many were sent to it: [`as_sent`] for who is told nothing else.
+    pub has: &'a dyn Fn(u16, u64) -> u64,
+}
+
+/// A replica has what was sent to it, as far as a gateway knows.
+#[must_use]
+pub const fn as_sent(_: u16, sent: u64) -> u64 {
+    sent
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -131,7 +131,10 @@ impl Rule {
         let input = f64::from(ask.request.input.max(1));
         match scorer {
             Scorer::Prefix => f64::from((ask.hits)(one.replica)) / input,
-            Scorer::GuessedPrefix => self.memory.sent_to(ask.request, one.replica) as f64 / input,
+            Scorer::GuessedPrefix => {
+                let sent = self.memory.sent_to(ask.request, one.replica);
+                (ask.has)(one.replica, sent) as f64 / input
+            }
             Scorer::Queue => between(one, all, |one| one.waiting),
             Scorer::Running => between(one, all, |one| one.running),
             Scorer::KvFree => 1.0 - one.kv_used as f64 / one.kv_blocks.max(1) as f64,
@@ -192,7 +195,7 @@ impl Rule {
     fn is_cold(&self, ask: &RoutingRequest<'_>, candidates: &[Candidate]) -> bool {
         let has = |replica: u16| {
             if self.uses(Scorer::GuessedPrefix) {
-                self.memory.sent_to(ask.request, replica) > 0
+                (ask.has)(replica, self.memory.sent_to(ask.request, replica)) > 0
             } else {
                 (ask.hits)(replica) > 0
             }
@@ -256,7 +259,7 @@ fn between(one: &Candidate, all: &[Candidate], count: impl Fn(&Candidate) -> u32
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::as_sent, *};
     use gpuwise_domain::request::{Request, Segment};
 
     fn rule(scorers: &[(Scorer, f64)]) -> Rule {
@@ -301,6 +304,7 @@ mod tests {
             request: &request,
             time: 0,
             hits: &|replica| hits[usize::from(replica)],
+            has: &as_sent,
         };
         let all = candidates();
         for (scorer, expected) in [
@@ -336,6 +340,7 @@ mod tests {
             request: &request,
             time: 0,
             hits: &|replica| [0, 400, 0][usize::from(replica)],
+            has: &as_sent,
         };
         for (weights, expected) in [
             ([(Scorer::Prefix, 3.0), (Scorer::KvFree, 2.0)], 1),
@@ -364,6 +369,7 @@ mod tests {
             request: &request,
             time: 0,
             hits: &|_| 0,
+            has: &as_sent,
         };
         let all = candidates();
         for scorer in [Scorer::Session, Scorer::Adapter, Scorer::GuessedPrefix] {
@@ -408,6 +414,7 @@ mod tests {
             request: &request,
             time: 0,
             hits: &|_| 0,
+            has: &as_sent,
         };
         let mut rule = rule(&[(Scorer::ColdTurn, 1.0)]);
         let mut picks: Vec<_> = (0..3)

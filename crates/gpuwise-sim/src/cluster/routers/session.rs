@@ -53,7 +53,7 @@ impl Ring {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::as_sent, *};
     use gpuwise_domain::request::Request;
 
     fn picks(ring: &mut Ring, candidates: &[Candidate]) -> Vec<u16> {
@@ -67,6 +67,7 @@ mod tests {
                     request: &request,
                     time: 0,
                     hits: &|_| 0,
+                    has: &as_sent,
                 };
                 ring.pick(&ask, candidates)
                     .map_or(u16::MAX, |place| candidates[place].replica)
@@ -116,6 +117,7 @@ mod tests {
             request: &request,
             time: 0,
             hits: &|_| 0,
+            has: &as_sent,
         };
         assert_eq!(
             Ring::default().pick(&ask, &[candidate(0, 4), candidate(1, 2)]),

@@ -1,0 +1,195 @@
+//! Who waits: by priority, and among those of one priority in turns of whom they are from (start-time fair queueing,
+//! all requests alike).
+
+use std::{cmp::Reverse, collections::BTreeMap};
+
+/// Place in the line: the most important first, then the earliest turn, then who came first.
+type Place = (Reverse<i64>, u64, u64);
+
+#[derive(Debug)]
+pub(super) struct Line<T> {
+    most: usize,
+    entries: BTreeMap<Place, Entry<T>>,
+    arrivals: u64,
+    bands: BTreeMap<i64, Band>,
+}
+
+#[derive(Debug)]
+struct Entry<T> {
+    flow: String,
+    what: T,
+}
+
+/// Of those of one priority, for as long as any of them waits.
+#[derive(Debug, Default)]
+struct Band {
+    waiting: usize,
+    /// The turn of who left the line last.
+    turn: u64,
+    /// The last turn of each flow that came.
+    flows: BTreeMap<String, u64>,
+}
+
+impl<T> Line<T> {
+    pub(super) fn new(most: usize) -> Self {
+        Self {
+            most,
+            entries: BTreeMap::new(),
+            arrivals: 0,
+            bands: BTreeMap::new(),
+        }
+    }
+
+    /// Takes one more. Where the line is full whoever matters least has to go, and is given back: of the least
+    /// priority, the last; a newcomer before those of its own priority.
+    pub(super) fn push(&mut self, priority: i64, flow: &str, what: T) -> Option<T> {
+        let mut left = None;
+        if self.entries.len() >= self.most {
+            match self.entries.last_key_value() {
+                Some((place, _)) if place.0.0 < priority => {
+                    let place = *place;
+                    left = self.remove(place);
+                }
+                _ => return Some(what),
+            }
+        }
+        let band = self.bands.entry(priority).or_default();
+        band.waiting += 1;
+        let last = band.flows.get(flow).copied().unwrap_or(0);
+        let turn = last.max(band.turn) + 1;
+        band.flows.insert(flow.to_owned(), turn);
+        self.arrivals += 1;
+        let flow = flow.to_owned();
+        let place = (Reverse(priority), turn, self.arrivals);
+        self.entries.insert(place, Entry { flow, what });
+        left
+    }
+
+    /// The first that may go.
+    pub(super) fn take(&mut self, mut may: impl FnMut(&T) -> bool) -> Option<T> {
+        let found = self.entries.iter().find(|(_, entry)| may(&entry.what));
+        let place = *found?.0;
+        if let Some(band) = self.bands.get_mut(&place.0.0) {
+            band.turn = band.turn.max(place.1);
+        }
+        self.remove(place)
+    }
+
+    /// Those of whom it is not true leave.
+    pub(super) fn retain(&mut self, stays: impl Fn(&T) -> bool) {
+        let gone = self.entries.iter().filter(|(_, entry)| !stays(&entry.what));
+        for place in gone.map(|(place, _)| *place).collect::<Vec<_>>() {
+            self.remove(place);
+        }
+    }
+
+    fn remove(&mut self, place: Place) -> Option<T> {
+        let entry = self.entries.remove(&place)?;
+        let priority = place.0.0;
+        if let Some(band) = self.bands.get_mut(&priority) {
+            band.waiting -= 1;
+            // A flow whose last turn has been is as one that never came.
+            if band.flows.get(&entry.flow) == Some(&place.1) && place.1 <= band.turn {
+                band.flows.remove(&entry.flow);
+            }
+            if band.waiting == 0 {
+                self.bands.remove(&priority);
+            }
+        }
+        Some(entry.what)
+    }
+
+    /// Whether anybody waits who goes before a newcomer of this priority.
+    pub(super) fn is_before(&self, priority: i64) -> bool {
+        let first = self.entries.first_key_value();
+        first.is_some_and(|(place, _)| place.0.0 >= priority)
+    }
+
+    /// How many wait, by priority.
+    pub(super) fn waiting(&self) -> impl Iterator<Item = (i64, usize)> {
+        self.bands
+            .iter()
+            .map(|(priority, band)| (*priority, band.waiting))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gpuwise_units::RandomStream;
+
+    fn all<T>(line: &mut Line<T>) -> Vec<T> {
+        std::iter::from_fn(|| line.take(|_| true)).collect()
+    }
+
+    #[test]
+    fn priority_goes_first_then_flows_take_turns() {
+        let mut line = Line::new(9);
+        for (priority, flow, what) in [
+            (0, "a", "a1"),
+            (0, "a", "a2"),
+            (0, "a", "a3"),
+            (0, "b", "b1"),
+            (-1, "c", "low"),
+            (5, "a", "high"),
+        ] {
+            assert_eq!(line.push(priority, flow, what), None);
+        }
+        assert!(line.is_before(5) && !line.is_before(6));
+        assert_eq!(all(&mut line), ["high", "a1", "b1", "a2", "a3", "low"]);
+        assert_eq!(line.waiting().count(), 0);
+    }
+
+    #[test]
+    fn a_full_line_loses_who_matters_least_and_came_last() {
+        let mut line = Line::new(3);
+        for (priority, what, left) in [
+            (0, "a", None),
+            (-5, "b", None),
+            (-5, "c", None),
+            (-5, "d", Some("d")),
+            (0, "e", Some("c")),
+            (9, "f", Some("b")),
+            (0, "g", Some("g")),
+        ] {
+            assert_eq!(line.push(priority, "x", what), left);
+        }
+        assert_eq!(all(&mut line), ["f", "a", "e"]);
+    }
+
+    /// Nobody of less priority goes before one of more, nobody is lost or doubled, and of flows of one priority that
+    /// all have somebody waiting none is more than one turn ahead.
+    #[test]
+    fn of_random_lines_the_same_is_true() {
+        let mut chance = RandomStream::new(7, "lines", 0);
+        for _ in 0..200 {
+            let mut line = Line::new(1000);
+            let many = 1 + chance.below(60);
+            for number in 0..many {
+                let priority = chance.below(3) as i64 - 1;
+                let flow = chance.below(3);
+                line.push(priority, &flow.to_string(), (priority, flow, number));
+            }
+            let gone = all(&mut line);
+            assert_eq!(gone.len() as u64, many);
+            assert!(gone.windows(2).all(|two| two[0].0 >= two[1].0), "{gone:?}");
+            for priority in [-1, 0, 1] {
+                let band: Vec<u64> = gone
+                    .iter()
+                    .filter(|one| one.0 == priority)
+                    .map(|one| one.1)
+                    .collect();
+                for upto in 0..band.len() {
+                    let (past, rest) = band.split_at(upto);
+                    let served = |flow: &u64| past.iter().filter(|one| *one == flow).count();
+                    let open: Vec<usize> = (0..3)
+                        .filter(|flow| rest.contains(flow))
+                        .map(|flow| served(&flow))
+                        .collect();
+                    let ahead = open.iter().max().unwrap_or(&0) - open.iter().min().unwrap_or(&0);
+                    assert!(ahead <= 1, "{band:?} at {upto}");
+                }
+            }
+        }
+    }
+}
