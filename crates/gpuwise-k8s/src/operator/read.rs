@@ -82,6 +82,7 @@ pub(super) fn read_pod(
             .map(|(key, value)| (key.to_string(), value.to_string()))
             .collect()
     };
+    let sharing = claimed.sharing;
     let devices = claimed.ask.as_ref();
     let devices = devices.map(|(name, count)| (name.as_str(), *count));
     let asked = ask(Said {
@@ -128,7 +129,10 @@ pub(super) fn read_pod(
         place,
         constraint: interned(one, constraints),
         claims,
-        standing: standing(pod),
+        standing: Standing {
+            sharing,
+            ..standing(pod)
+        },
     })
 }
 
@@ -153,6 +157,7 @@ fn standing(pod: &inventory::Pod) -> Standing {
         cheapest: pod.annotation(DELETION_COST) == Some(CHEAPEST),
         replaces: noted(REPLACES),
         ours: noted(NODE).is_some(),
+        ..Standing::default()
     }
 }
 
