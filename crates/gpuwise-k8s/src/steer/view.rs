@@ -78,7 +78,7 @@ impl<'a> View<'a> {
         rooms: impl Iterator<Item = &'r Room>,
         room: &'r Room,
     ) -> bool {
-        if self.is_plain() {
+        if self.round.is_empty() {
             return true;
         }
         let part = self.part(promised);

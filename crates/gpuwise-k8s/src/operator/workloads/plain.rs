@@ -11,7 +11,7 @@ use super::{
         watches::{Own, TIERED},
         writes::Wrote,
     },
-    Audited, Hands,
+    Audited, Hands, Looked,
     noted::{Kept, SAID, STATE, kept, limits},
     say::event_of,
     steps::phase_over,
@@ -40,7 +40,8 @@ impl Proposed {
         hands: &mut Hands<'_>,
         fresh: Option<&Measured>,
         audit: Option<&Result<Vec<Audited>, String>>,
-    ) {
+    ) -> Looked {
+        let mut looked = Looked::ALL;
         let state = hands.state;
         for one in state.objects(Own::Tiered) {
             if one.metadata.deletion_timestamp.is_some() {
@@ -57,8 +58,9 @@ impl Proposed {
                 acts: hands.acts && auto,
                 now: clock::now(),
             };
-            step.carry(hands, slo, audit, &mut self.0).await;
+            looked = looked.and(step.carry(hands, slo, audit, &mut self.0).await);
         }
+        looked
     }
 }
 
@@ -82,7 +84,7 @@ impl Step<'_> {
         slo: Option<SloSeen>,
         audit: Option<&Result<Vec<Audited>, String>>,
         proposed: &mut BTreeMap<String, String>,
-    ) {
+    ) -> Looked {
         let mut kept = kept(self.one);
         let before = kept.clone();
         let mut patch = json!({});
@@ -94,15 +96,17 @@ impl Step<'_> {
         if said.is_none() && kept.status.change.is_none() {
             said = self.tier(hands, audit, &mut kept, &mut patch, proposed);
         }
+        let ends = tiers::ends(&kept.status, &limits(self.one), self.now);
+        let ends = ends.filter(|_| self.acts);
         if kept == before && said.is_none() {
-            return;
+            return Looked { whole: true, ends };
         }
         let settled = kept.status.change.is_none();
-        if self.write(hands, &kept, patch, said).await
-            && let (Some(traces), Some(step)) = (hands.traces, over)
-        {
+        let whole = self.write(hands, &kept, patch, said).await;
+        if let (true, Some(traces), Some(step)) = (whole, hands.traces, over) {
             traces.moved(&self.one.metadata, &before.moved, step, settled);
         }
+        Looked { whole, ends }
     }
 
     /// Goes on with a change, or takes it back.
