@@ -10,8 +10,11 @@ by safetensors, compressed-tensors and transformers, on a CPU:
  4. `gpuwise plan` says of the written directory what it said would come;
  5. two of each four weights are what a release of compressed-tensors that has this form reads, and no worse than
     what it leaves (`optimize_sparse.py`);
- 5. adapters are merged and matrices fused as PEFT and transformers compute it (`optimize_fuse.py`);
- 6. input that is bad in one way or another ends as it should (`optimize_bad.py`).
+ 6. adapters are merged and matrices fused as PEFT and transformers compute it (`optimize_fuse.py`);
+ 7. what is rotated computes the same, and loses less in four bits (`optimize_rotate.py`);
+ 8. what is pruned is the model without that, and learns again by its recipe (`optimize_prune.py`);
+ 9. an ONNX graph without its batch norms and dead branches computes what PyTorch does (`optimize_onnx.py`);
+10. input that is bad in one way or another ends as it should (`optimize_bad.py`).
 """
 import json
 import os
@@ -35,6 +38,9 @@ from transformers.utils import logging  # noqa: E402
 import optimize_bad  # noqa: E402
 import optimize_fuse  # noqa: E402
 import optimize_model  # noqa: E402
+import optimize_onnx  # noqa: E402
+import optimize_prune  # noqa: E402
+import optimize_rotate  # noqa: E402
 
 logging.set_verbosity_error()
 logging.disable_progress_bar()
@@ -270,6 +276,9 @@ def main():
         print("forms: %.0f s" % (time.monotonic() - started), flush=True)
         check_sparse(binary, model, folder, original, text, was)
         optimize_fuse.check(binary, model, folder / "fuse", hold)
+        optimize_rotate.check(binary, model, folder / "rotate", hold, text, was)
+        optimize_prune.check(binary, model, folder / "prune", hold, text, was)
+        optimize_onnx.check(binary, folder / "onnx", hold)
         optimize_bad.check(binary, model, folder / "bad", hold)
     print("%d forms in %.0f s, %d failures" % (len(FORMS), time.monotonic() - started, len(failures)))
     sys.exit(bool(failures))

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 pub struct MeasureFlags {
     /// Measure what is lost: perplexity, KL divergence, first tokens, size and tokens a second of a GGUF file, by
     /// llama.cpp on this machine; perplexity and first tokens of a server that tells log-probabilities of prompts
-    #[arg(long, conflicts_with_all = ["advise", "recipe", "output", "lora", "fuse", "sparse_as", "scales", "asymmetric", "keep", "kv", "report", "max_error"])]
+    #[arg(long, conflicts_with_all = ["advise", "recipe", "output", "lora", "prune", "rotate", "fuse", "sparse_as", "scales", "asymmetric", "keep", "kv", "report", "max_error"])]
     pub measure: bool,
     /// The original: another GGUF file, or the address of a server that serves it
     #[arg(long, value_name = "MODEL", requires = "measure")]

@@ -6,17 +6,20 @@ use std::path::PathBuf;
 
 #[derive(Debug, Args)]
 pub struct Optimize {
-    /// A directory with safetensors and their config.json; with --advise any model that `plan` knows; with --measure a
+    /// A directory with safetensors and their config.json, or an ONNX graph; with --advise any model that `plan` knows; with --measure a
     /// GGUF file, or the address of a server
     #[arg(value_name = "MODEL")]
     pub model: PathBuf,
     #[command(flatten)]
     pub make: MakeFlags,
-    /// Write the script that makes the form with calibration data, on a GPU
-    #[arg(long, value_enum, value_name = "NAME", conflicts_with_all = ["lora", "fuse", "max_error", "kv", "report", "sparse_as"])]
+    /// Write the script that makes the form with calibration data, or by which a pruned model learns again, on a GPU
+    #[arg(long, value_enum, value_name = "NAME", conflicts_with_all = ["lora", "prune", "rotate", "fuse", "max_error", "kv", "report", "sparse_as"])]
     pub recipe: Option<RecipeName>,
+    /// With --recipe distill: the model that MODEL was made of
+    #[arg(long, value_name = "DIR", requires = "recipe")]
+    pub teacher: Option<PathBuf>,
     /// Say what each form would need, cost and lose under a traffic and an SLO
-    #[arg(long, conflicts_with_all = ["to", "output", "recipe", "lora", "fuse", "scales", "asymmetric", "sparse_as", "keep", "max_error", "kv", "report"])]
+    #[arg(long, conflicts_with_all = ["to", "output", "recipe", "lora", "prune", "rotate", "fuse", "scales", "asymmetric", "sparse_as", "keep", "max_error", "kv", "report"])]
     pub advise: bool,
     #[command(flatten)]
     pub asked: AdviseFlags,
@@ -30,13 +33,27 @@ pub struct MakeFlags {
     /// The format of weights
     #[arg(long, value_enum)]
     pub to: Option<Form>,
-    /// The directory that is written; it must not be there. With --recipe the script
+    /// The directory that is written, or the ONNX file; it must not be there. With --recipe the script
     #[arg(short, long, value_name = "DIR")]
     pub output: Option<PathBuf>,
     /// Merge a LoRA adapter into the weights first: a directory as PEFT writes it
     #[arg(long, value_name = "DIR")]
     pub lora: Option<PathBuf>,
-    /// Make one of matrices with the same input, before: `qkv,gate-up` of Llama and Mistral, whose files become Phi-3's
+    /// Take out the least channels of each MLP and the least heads of keys and values first, down to a share or a count:
+    /// a narrower model that has to be fine-tuned (`--recipe distill`)
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "mlp=75%,kv-heads=4",
+        conflicts_with = "rotate"
+    )]
+    pub prune: Vec<String>,
+    /// Rotate the residual stream and the values of attention first, by Hadamard matrices folded into weights: the same
+    /// model, whose numbers are as large as one another, so that fewer bits lose less
+    #[arg(long)]
+    pub rotate: bool,
+    /// Make one of several, before: `qkv,gate-up` of Llama and Mistral, whose files become Phi-3's; `batchnorm,dead` of an
+    /// ONNX graph, by onnxsim
     #[arg(long, value_enum, value_delimiter = ',', value_name = "NAME,…")]
     pub fuse: Vec<Fusion>,
     /// How far a scale reaches [default: a channel for fp8, int8 and int8-w8a16, a group of 128 for int4]
@@ -71,13 +88,17 @@ pub enum SparseName {
     Bitmask,
 }
 
-/// Matrices that become one.
+/// What becomes one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub enum Fusion {
     /// Queries, keys and values
     Qkv,
     /// Gate and what goes up
     GateUp,
+    /// Of an ONNX graph: batch norms become part of the convolutions before them
+    Batchnorm,
+    /// Of an ONNX graph: what no output depends on, and what is constant, goes
+    Dead,
 }
 
 impl Fusion {
@@ -86,7 +107,14 @@ impl Fusion {
         match self {
             Self::Qkv => "qkv",
             Self::GateUp => "gate-up",
+            Self::Batchnorm => "batchnorm",
+            Self::Dead => "dead",
         }
+    }
+
+    /// Whether it is of ONNX graphs, and not of checkpoints.
+    pub fn of_graphs(self) -> bool {
+        matches!(self, Self::Batchnorm | Self::Dead)
     }
 }
 
@@ -123,6 +151,8 @@ pub enum RecipeName {
     Awq,
     /// Outliers of activations moved into weights, for INT8 (Xiao et al. 2022)
     Smoothquant,
+    /// A pruned model is trained to answer as the one it was made of (Muralidharan et al. 2024)
+    Distill,
 }
 
 impl RecipeName {
@@ -132,6 +162,7 @@ impl RecipeName {
             Self::Gptq => "gptq",
             Self::Awq => "awq",
             Self::Smoothquant => "smoothquant",
+            Self::Distill => "distill",
         }
     }
 }

@@ -1,6 +1,7 @@
 //! What is read again, for every scheme.
 #![allow(clippy::float_cmp, reason = "codes are exact")]
 
+mod rotation;
 mod sparse;
 
 use gpuwise_compress::{Encoded, PartKind, Scan, Scheme, Stored, Strategy, decode};

@@ -37,10 +37,12 @@ mod observe;
 mod odd_rows;
 mod operators;
 mod optimize;
-mod optimize_fuse;
+mod optimize_exact;
 mod optimize_hostile;
 #[cfg(all(unix, feature = "hub"))]
 mod optimize_measure;
+#[cfg(unix)]
+mod optimize_onnx;
 mod optimize_prune;
 mod own_rows;
 mod place;

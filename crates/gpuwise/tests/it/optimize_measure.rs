@@ -468,6 +468,7 @@ fn servers_that_tell_no_prompt_and_wrong_pairs_are_refused() {
         (vec![&right, "--measure", "--rate", "2"], "--advise"),
         (vec![&right, "--measure", "--lora", "adapter"], "--lora"),
         (vec![&right, "--measure", "--fuse", "qkv"], "--fuse"),
+        (vec![&right, "--measure", "--rotate"], "--rotate"),
         (
             vec![&right, "--measure", "--sparse-as", "dense"],
             "--sparse-as",

@@ -77,8 +77,12 @@ impl Shard {
             return Ok(made.pieces.clone());
         }
         let numbers = made::numbers(self, tensor)?;
-        let update = None;
-        Ok(vec![Piece { numbers, update }])
+        let (update, turn) = (None, None);
+        Ok(vec![Piece {
+            numbers,
+            update,
+            turn,
+        }])
     }
 
     /// From now on tensor `at` is what is made of these pieces.

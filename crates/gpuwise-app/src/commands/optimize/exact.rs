@@ -1,4 +1,4 @@
-//! Changes of a checkpoint that lose nothing but a rounding: with `--to` before weights become smaller, without it for
+//! Changes of a checkpoint in full numbers: with `--to` before weights become smaller, without it for
 //! themselves.
 
 use super::{
@@ -7,7 +7,8 @@ use super::{
     choose::{Fate, Reason},
     config, fuse,
     lora::{self, Adapter},
-    show,
+    prune::{self, Asked},
+    rotate, settings, show,
     work::Work,
 };
 use crate::{
@@ -22,18 +23,22 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Exact {
     lora: Option<PathBuf>,
+    prune: Asked,
+    rotate: bool,
     fuse: Vec<Fusion>,
 }
 
 impl Exact {
-    pub(super) fn of(flags: &MakeFlags) -> Self {
+    pub(super) fn of(flags: &MakeFlags) -> anyhow::Result<Self> {
         let mut fuse = flags.fuse.clone();
         fuse.sort_unstable();
         fuse.dedup();
-        Self {
+        Ok(Self {
             lora: flags.lora.clone(),
+            prune: Asked::read(&flags.prune)?,
+            rotate: flags.rotate,
             fuse,
-        }
+        })
     }
 
     pub(super) fn is_asked(&self) -> bool {
@@ -43,19 +48,30 @@ impl Exact {
     /// What interrupted work is known by.
     pub(super) fn asked(&self) -> Value {
         let fuse: Vec<_> = self.fuse.iter().map(|one| one.name()).collect();
-        json!({"lora": self.lora.as_deref().map(lora::identity), "fuse": fuse})
+        json!({"lora": self.lora.as_deref().map(lora::identity), "prune": self.prune.said(), "rotate": self.rotate, "fuse": fuse})
     }
 
-    /// The files of a model, with what is asked for; `config` becomes that of the result.
-    pub(super) fn shards(&self, model: &Path, config: &mut Value) -> anyhow::Result<Vec<Shard>> {
+    /// The files of a model, with what is asked for, and what is to be said of it; `config` becomes that of the result.
+    pub(super) fn shards(
+        &self,
+        model: &Path,
+        config: &mut Value,
+    ) -> anyhow::Result<(Vec<Shard>, Option<String>)> {
         let mut shards = checkpoint::shards(model)?;
         if let Some(directory) = &self.lora {
             Adapter::read(directory)?.apply(&mut shards, config)?;
         }
+        let mut said = None;
+        if !self.prune.is_none() {
+            said = Some(prune::apply(&mut shards, config, (&self.prune, model))?.said());
+        }
+        if self.rotate {
+            said = Some(rotate::apply(&mut shards, config, model)?.said());
+        }
         if !self.fuse.is_empty() {
             fuse::apply(&mut shards, config, (&self.fuse, model))?;
         }
-        Ok(shards)
+        Ok((shards, said))
     }
 }
 
@@ -66,25 +82,8 @@ pub(super) fn files(shards: &[Shard]) -> Vec<Value> {
         .collect()
 }
 
-/// Flags that say how weights become smaller.
-fn without_form(make: &MakeFlags) -> Option<&'static str> {
-    let flags = [
-        ("--scales", make.scales.is_some()),
-        ("--asymmetric", make.asymmetric),
-        ("--sparse-as", make.sparse_as.is_some()),
-        ("--keep", !make.keep.is_empty()),
-        ("--max-error", make.max_error.is_some()),
-        ("--kv", make.kv.is_some()),
-        ("--report", make.report.is_some()),
-    ];
-    flags
-        .into_iter()
-        .find(|(_, given)| *given)
-        .map(|(flag, _)| flag)
-}
-
 pub(super) fn run(context: &Context, flags: &Optimize) -> anyhow::Result<Exit> {
-    if let Some(flag) = without_form(&flags.make) {
+    if let Some(flag) = settings::of_forms(&flags.make) {
         return Err(Problem::new(format!("{flag} without --to"))
             .hint("it says how weights become smaller: name a form, such as --to fp8, or leave it out")
             .into());
@@ -93,10 +92,10 @@ pub(super) fn run(context: &Context, flags: &Optimize) -> anyhow::Result<Exit> {
         Problem::new("--output DIR is missing")
             .hint("the directory that is to be written, such as -o model-merged")
     })?;
-    let exact = Exact::of(&flags.make);
+    let exact = Exact::of(&flags.make)?;
     let mut config = config::read(&flags.model)?;
     config::not_quantized(&config, &flags.model)?;
-    let shards = exact.shards(&flags.model, &mut config)?;
+    let (shards, said) = exact.shards(&flags.model, &mut config)?;
     let asked = json!({"model": flags.model, "exact": exact.asked(), "files": files(&shards)});
     let work = Work::begin(&flags.model, output, &asked)?;
     let mut done = Vec::new();
@@ -108,6 +107,7 @@ pub(super) fn run(context: &Context, flags: &Optimize) -> anyhow::Result<Exit> {
     progress::doing("");
     work.finish(&config, &shards, &done)?;
     let written = output.display().to_string();
-    context.table(&show::table_of_exact(&done, &written, exact.lora.is_some()))?;
+    let adapter = exact.lora.is_some();
+    context.table(&show::table_of_exact(&done, &written, (adapter, said)))?;
     Ok(Exit::Yes)
 }

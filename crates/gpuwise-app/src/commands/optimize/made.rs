@@ -1,7 +1,10 @@
-//! Tensors that are made as they are read: of one or several below one another, each with an adapter's product added
-//! and its numbers as the tensor has them. They lie, so to say, behind the bytes of their file.
+//! Tensors that are made as they are read: of one or several below one another, each with an adapter's product added,
+//! in another basis, and its numbers as the tensor has them. They lie, so to say, behind the bytes of their file.
 
-use super::checkpoint::Shard;
+use super::{
+    checkpoint::Shard,
+    turn::{Before, Held, Turn},
+};
 use crate::error::Problem;
 use gpuwise_compress::{Added, LowRank, Scan, Stored};
 use gpuwise_read::safetensors::Place;
@@ -41,6 +44,8 @@ pub(super) struct Numbers {
 pub(super) struct Piece {
     pub(super) numbers: Numbers,
     pub(super) update: Option<Arc<Update>>,
+    /// After that.
+    pub(super) turn: Option<Arc<Turn>>,
 }
 
 /// What an adapter adds: `scale · left · right`.
@@ -71,13 +76,40 @@ pub(super) struct Merged {
     pub(super) lost: f64,
 }
 
+impl Piece {
+    fn elements(&self) -> u64 {
+        match self.turn.as_deref() {
+            Some(Turn::Picked(picked)) => picked.rows_left() * picked.columns_left(),
+            _ => self.numbers.elements,
+        }
+    }
+}
+
 impl Made {
     fn elements(&self) -> u64 {
-        self.pieces.iter().map(|piece| piece.numbers.elements).sum()
+        self.pieces.iter().map(Piece::elements).sum()
     }
 
     pub(super) fn end(&self) -> u64 {
         self.begin + self.elements() * self.stored.bytes() as u64
+    }
+
+    /// Why it cannot be made: of an element of one of its pieces.
+    pub(super) fn odd(&self, piece: &Piece, at: u64, when: &str) -> anyhow::Error {
+        let before = self
+            .pieces
+            .iter()
+            .take_while(|one| !std::ptr::eq(*one, piece));
+        let at = at + before.map(Piece::elements).sum::<u64>();
+        let columns = self.columns.max(1);
+        Problem::new(format!(
+            "tensor `{}`: row {}, column {} is NaN or infinite {when}",
+            self.name,
+            at / columns,
+            at % columns
+        ))
+        .hint("the model has such a weight, or the sum is too large for its numbers: check both")
+        .into()
     }
 }
 
@@ -157,6 +189,13 @@ impl Factor {
 #[derive(Debug)]
 pub(super) struct Maker {
     made: Arc<Vec<Made>>,
+    adds: Adds,
+    held: Held,
+}
+
+/// What adds an adapter.
+#[derive(Debug, Default)]
+struct Adds {
     held: Option<(Arc<Update>, LowRank)>,
     done: Merged,
 }
@@ -165,15 +204,16 @@ impl Maker {
     pub(super) fn of(made: &Arc<Vec<Made>>) -> Self {
         Self {
             made: made.clone(),
-            held: None,
-            done: Merged::default(),
+            adds: Adds::default(),
+            held: Held::default(),
         }
     }
 
     /// What was made of a tensor that was read last; `None` of one that is as it was.
     pub(super) fn merged(&self, tensor: &str) -> Option<Merged> {
         let mut made = self.made.iter();
-        made.any(|made| made.name == tensor).then_some(self.done)
+        made.any(|made| made.name == tensor)
+            .then_some(self.adds.done)
     }
 
     /// Fills `to` with the bytes from `at` on.
@@ -184,7 +224,7 @@ impl Maker {
             .find(|made| (made.begin..made.end()).contains(&at));
         let Some(made) = found else { return Ok(()) };
         if at == made.begin {
-            self.done = Merged::default();
+            self.adds.done = Merged::default();
         }
         let width = made.stored.bytes();
         let mut from = (at - made.begin) / width as u64;
@@ -192,21 +232,43 @@ impl Maker {
         let mut rest = to;
         for piece in &made.pieces {
             let within = from.saturating_sub(before);
-            let count = piece.numbers.elements.saturating_sub(within);
+            let count = piece.elements().saturating_sub(within);
             let count = usize::try_from(count)?.min(rest.len() / width);
             if count > 0 {
                 let (some, after) = rest.split_at_mut(count * width);
-                piece.numbers.read_as(made.stored, within, some)?;
-                let odd = self.finish(piece, made.stored, within, some)?;
-                finite(made, odd.map(|odd| from + odd))?;
+                match &piece.turn {
+                    None => self.adds.before(made, piece, within, some)?,
+                    Some(turn) => {
+                        let what = (made, piece, turn);
+                        self.held.read(what, within, some, &mut self.adds)?;
+                    }
+                }
                 from += count as u64;
                 rest = after;
             }
-            before += piece.numbers.elements;
+            before += piece.elements();
         }
         Ok(())
     }
+}
 
+impl Before for Adds {
+    fn before(
+        &mut self,
+        made: &Made,
+        piece: &Piece,
+        from: u64,
+        to: &mut [u8],
+    ) -> anyhow::Result<()> {
+        piece.numbers.read_as(made.stored, from, to)?;
+        match self.finish(piece, made.stored, from, to)? {
+            Some(odd) => Err(made.odd(piece, from + odd, "once the adapter is in it")),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Adds {
     /// Adds what is to be added; the first element that is not finite.
     fn finish(
         &mut self,
@@ -243,19 +305,6 @@ impl Update {
         let what = || Problem::new("an adapter's matrices do not fit one another");
         Ok(product.ok_or_else(what)?)
     }
-}
-
-fn finite(made: &Made, odd: Option<u64>) -> anyhow::Result<()> {
-    let Some(at) = odd else { return Ok(()) };
-    let columns = made.columns.max(1);
-    Err(Problem::new(format!(
-        "tensor `{}`: row {}, column {} is NaN or infinite once the adapter is in it",
-        made.name,
-        at / columns,
-        at % columns
-    ))
-    .hint("the model has such a weight, or the sum is too large for its numbers: check both")
-    .into())
 }
 
 /// A part on each core.

@@ -13,11 +13,15 @@ mod lora;
 mod made;
 mod matrix;
 mod measure;
+mod onnx;
+mod prune;
 mod recipe;
+mod rotate;
 mod settings;
 mod show;
 mod stay;
 mod stored;
+mod turn;
 mod work;
 
 use super::{Context, Exit};
@@ -44,6 +48,8 @@ use work::Work;
 struct Making {
     model: PathBuf,
     to: Form,
+    /// Plain numbers, where it is those.
+    plain: Option<Stored>,
     output: PathBuf,
     exact: Exact,
     scales: Option<String>,
@@ -61,21 +67,23 @@ impl Making {
         let make = flags.make.clone();
         let missing =
             |what: &str, hint: &str| Problem::new(format!("{what} is missing")).hint(hint);
+        let to = make.to.ok_or_else(|| {
+            missing(
+                "--to FORM",
+                "such as --to fp8; --advise says which form is worth it",
+            )
+        })?;
         Ok(Self {
             model: flags.model.clone(),
-            to: make.to.ok_or_else(|| {
-                missing(
-                    "--to FORM",
-                    "such as --to fp8; --advise says which form is worth it",
-                )
-            })?,
+            to,
+            plain: settings::plain(&make, to)?,
             output: make.output.ok_or_else(|| {
                 missing(
                     "--output DIR",
                     "the directory that is to be written, such as -o model-fp8",
                 )
             })?,
-            exact: Exact::of(&flags.make),
+            exact: Exact::of(&flags.make)?,
             scales: make.scales,
             asymmetric: make.asymmetric,
             sparse_as: make.sparse_as,
@@ -120,23 +128,27 @@ pub fn run(context: &Context, flags: &Optimize) -> anyhow::Result<Exit> {
         return measure::run(context, flags);
     }
     measure::asks_nobody(&flags.measured)?;
-    if let Some(recipe) = flags.recipe {
-        return recipe::run(context, &flags.model, &flags.make, recipe);
+    if onnx::is_graph(&flags.model) {
+        return onnx::run(context, flags);
     }
-    if flags.make.to.is_none() && Exact::of(&flags.make).is_asked() {
+    if let Some(recipe) = flags.recipe {
+        let how = (recipe, flags.teacher.as_deref());
+        return recipe::run(context, &flags.model, &flags.make, how);
+    }
+    if flags.make.to.is_none() && Exact::of(&flags.make)?.is_asked() {
         return exact::run(context, flags);
     }
     make(context, &Making::of(flags)?)
 }
 
 fn make(context: &Context, flags: &Making) -> anyhow::Result<Exit> {
-    if let Some(to) = settings::plain(flags)? {
+    if let Some(to) = flags.plain {
         return back(context, flags, to);
     }
     let chosen = Chosen::of(flags)?;
     let mut config = config::read(&flags.model)?;
     config::not_quantized(&config, &flags.model)?;
-    let shards = flags.exact.shards(&flags.model, &mut config)?;
+    let (shards, said) = flags.exact.shards(&flags.model, &mut config)?;
     let mut fates: Vec<Vec<Fate>> = shards
         .iter()
         .map(|shard| {
@@ -187,11 +199,8 @@ fn make(context: &Context, flags: &Making) -> anyhow::Result<Exit> {
     if let Some(file) = report {
         file.finish(&show::tensors(&done, lost).to_csv())?;
     }
-    context.table(&show::table(
-        &done,
-        lost,
-        &flags.output.display().to_string(),
-    ))?;
+    let written = flags.output.display().to_string();
+    context.table(&show::table(&done, lost, (&written, said)))?;
     Ok(Exit::Yes)
 }
 

@@ -1,5 +1,5 @@
 //! `gpuwise optimize --recipe`: the script of LLM Compressor that makes a form with calibration data, for where no data
-//! at all costs too much quality.
+//! at all costs too much quality; or the one by which a narrower model learns again from the one that it was made of.
 
 use super::super::{Context, Exit};
 use crate::{
@@ -14,20 +14,59 @@ pub(super) fn run(
     context: &Context,
     model: &Path,
     make: &MakeFlags,
-    recipe: RecipeName,
+    (recipe, teacher): (RecipeName, Option<&Path>),
 ) -> anyhow::Result<Exit> {
-    let text = script(model, make, recipe)?;
+    let (text, packages) = match (recipe, teacher) {
+        (RecipeName::Distill, Some(teacher)) => {
+            (distill(model, make, teacher)?, "torch transformers")
+        }
+        (RecipeName::Distill, None) => {
+            return Err(Problem::new("--recipe distill without --teacher")
+                .hint("the model that this one was made of, such as --teacher ./model")
+                .into());
+        }
+        (_, Some(_)) => {
+            return Err(Problem::new("--teacher without --recipe distill")
+                .hint("calibration asks no other model: leave it out")
+                .into());
+        }
+        (_, None) => (script(model, make, recipe)?, "llmcompressor datasets"),
+    };
     match &make.output {
         Some(path) => {
             Pending::new(path)?.finish(&text)?;
             progress::say(&format!(
-                "written: {}; it needs a GPU, and `pip install llmcompressor datasets`",
+                "written: {}; it needs a GPU, and `pip install {packages}`",
                 path.display()
             ));
         }
         None => context.data(&text)?,
     }
     Ok(Exit::Yes)
+}
+
+/// What runs as it is, but for the two models.
+const DISTILL: &str = include_str!("distill.py");
+
+fn distill(model: &Path, make: &MakeFlags, teacher: &Path) -> anyhow::Result<String> {
+    let extra = [
+        ("--to", make.to.is_some()),
+        ("--scales", make.scales.is_some()),
+        ("--asymmetric", make.asymmetric),
+        ("--keep", !make.keep.is_empty()),
+    ];
+    if let Some((flag, _)) = extra.into_iter().find(|(_, given)| *given) {
+        return Err(Problem::new(format!("{flag} with --recipe distill"))
+            .hint("the model learns in the numbers that it has: make it smaller afterwards")
+            .into());
+    }
+    let quoted = |path: &Path| {
+        let text = python(&path.display().to_string());
+        // What stands between its quotes.
+        text[1..text.len() - 1].to_owned()
+    };
+    let text = DISTILL.replace("@TEACHER@", &quoted(teacher));
+    Ok(text.replace("@STUDENT@", &quoted(model)))
 }
 
 /// The scheme of LLM Compressor, and where what it makes lies.
@@ -42,6 +81,7 @@ fn scheme(
             .hint(format!("expected {expected}"))
     };
     Ok(match (recipe, form) {
+        (RecipeName::Distill, _) => return Err(wrong("no --to").into()),
         (RecipeName::Smoothquant, None)
         | (RecipeName::Smoothquant | RecipeName::Gptq, Some(Form::Int8)) => "W8A8",
         (RecipeName::Smoothquant, Some(_)) => {
@@ -92,6 +132,7 @@ fn script(model: &Path, make: &MakeFlags, recipe: RecipeName) -> anyhow::Result<
                 "    AWQModifier(),\n    QuantizationModifier(targets=\"Linear\", scheme={scheme:?}, ignore=IGNORED),\n"
             ),
         ),
+        RecipeName::Distill => ("", String::new()),
         RecipeName::Smoothquant => (
             "from llmcompressor.modifiers.quantization import GPTQModifier\n\
              from llmcompressor.modifiers.transform.smoothquant import SmoothQuantModifier",

@@ -3,7 +3,7 @@
 use super::Making;
 use crate::{
     error::Problem,
-    settings::{Form, SparseName},
+    settings::{Form, MakeFlags, SparseName},
 };
 use gpuwise_compress::{Scheme, SparseAs, Stored, Strategy};
 
@@ -12,38 +12,49 @@ pub(super) struct Chosen {
     pub(super) scheme: Scheme,
 }
 
+/// The first of those flags that are given.
+fn given<const N: usize>(flags: [(&'static str, bool); N]) -> Option<&'static str> {
+    let mut flags = flags.into_iter();
+    flags.find(|(_, given)| *given).map(|(flag, _)| flag)
+}
+
+/// A flag that says how weights become smaller.
+pub(super) fn of_forms(make: &MakeFlags) -> Option<&'static str> {
+    given([
+        ("--scales", make.scales.is_some()),
+        ("--asymmetric", make.asymmetric),
+        ("--sparse-as", make.sparse_as.is_some()),
+        ("--keep", !make.keep.is_empty()),
+        ("--max-error", make.max_error.is_some()),
+        ("--kv", make.kv.is_some()),
+        ("--report", make.report.is_some()),
+    ])
+}
+
+/// A flag that says what is done before, but for what becomes one.
+pub(super) fn of_numbers(make: &MakeFlags) -> Option<&'static str> {
+    given([
+        ("--lora", make.lora.is_some()),
+        ("--prune", !make.prune.is_empty()),
+        ("--rotate", make.rotate),
+    ])
+}
+
 /// Plain numbers, where weights are to be those again.
-pub(super) fn plain(flags: &Making) -> anyhow::Result<Option<Stored>> {
-    let to = match flags.to {
+pub(super) fn plain(make: &MakeFlags, to: Form) -> anyhow::Result<Option<Stored>> {
+    let stored = match to {
         Form::Bf16 => Stored::Bf16,
         Form::F16 => Stored::F16,
         Form::F32 => Stored::F32,
         _ => return Ok(None),
     };
-    let extra = if flags.exact.is_asked() {
-        "--lora or --fuse"
-    } else if flags.scales.is_some() {
-        "--scales"
-    } else if flags.asymmetric {
-        "--asymmetric"
-    } else if flags.sparse_as.is_some() {
-        "--sparse-as"
-    } else if !flags.keep.is_empty() {
-        "--keep"
-    } else if flags.max_error.is_some() {
-        "--max-error"
-    } else if flags.kv.is_some() {
-        "--kv"
-    } else if flags.report.is_some() {
-        "--report"
-    } else {
-        return Ok(Some(to));
-    };
-    Err(
-        Problem::new(format!("{extra} with --to {}", flags.to.name()))
+    let fuse = given([("--fuse", !make.fuse.is_empty())]);
+    match of_numbers(make).or(fuse).or(of_forms(make)) {
+        None => Ok(Some(stored)),
+        Some(extra) => Err(Problem::new(format!("{extra} with --to {}", to.name()))
             .hint("plain numbers have no scales, and all weights become them; leave it out")
-            .into(),
-    )
+            .into()),
+    }
 }
 
 /// Elements of a group, usually.

@@ -71,7 +71,7 @@ fn bytes(count: u64) -> Cell {
     Cell::new(Bytes::new(count).to_string(), count)
 }
 
-pub(super) fn table(done: &[Done], how: Lost, written: &str) -> Table {
+pub(super) fn table(done: &[Done], how: Lost, (written, before): (&str, Option<String>)) -> Table {
     let mut table = Table::new(vec![
         Column::left("layers", "layers"),
         Column::right("tensors", "tensors"),
@@ -119,6 +119,9 @@ pub(super) fn table(done: &[Done], how: Lost, written: &str) -> Table {
             rounded * 100.0
         ));
     }
+    if let Some(said) = before {
+        table.footnote(said);
+    }
     table.footnote(format!(
         "written: {written}; the quality that is left was not measured"
     ));
@@ -140,7 +143,11 @@ fn merged<'a>(done: impl Iterator<Item = &'a Done>) -> Option<(f64, f64)> {
 }
 
 /// What became of weights that are as exact as they were.
-pub(super) fn table_of_exact(done: &[Done], written: &str, adapter: bool) -> Table {
+pub(super) fn table_of_exact(
+    done: &[Done],
+    written: &str,
+    (adapter, before): (bool, Option<String>),
+) -> Table {
     let mut columns = vec![
         Column::left("layers", "layers"),
         Column::right("tensors", "tensors"),
@@ -175,6 +182,9 @@ pub(super) fn table_of_exact(done: &[Done], written: &str, adapter: bool) -> Tab
     }
     if adapter {
         table.footnote("added: what the adapter adds, of the weights; rounded: what storing the sum in their numbers takes of that; both in the Frobenius norm");
+    }
+    if let Some(said) = before {
+        table.footnote(said);
     }
     table.footnote(format!("written: {written}"));
     table

@@ -44,6 +44,11 @@ pub(super) fn apply(
             "leave out --fuse: vLLM and SGLang make one of such layers themselves as they load",
         )
     };
+    if let Some(graph) = asked.iter().find(|one| one.of_graphs()) {
+        return Err(refused(format!("--fuse {} is of ONNX graphs", graph.name()))
+            .hint("expected a file called ….onnx; of safetensors there is --fuse qkv,gate-up, as no architecture of them stores what a batch norm would leave in a convolution")
+            .into());
+    }
     let both = [Fusion::Qkv, Fusion::GateUp];
     if !both.iter().all(|one| asked.contains(one)) {
         return Err(refused(

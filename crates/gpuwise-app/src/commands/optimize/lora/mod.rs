@@ -226,8 +226,15 @@ impl Adapter {
         }
         made::numbers(&shards[file], target)?;
         let numbers = made::numbers(&self.file, tensor)?;
-        let update = None;
-        shards[file].make(at, vec![Piece { numbers, update }])
+        let (update, turn) = (None, None);
+        shards[file].make(
+            at,
+            vec![Piece {
+                numbers,
+                update,
+                turn,
+            }],
+        )
     }
 
     fn add(

@@ -1,7 +1,9 @@
-//! `gpuwise optimize --lora` and `--fuse`: sums by hand, of numbers that F32 holds exactly.
+//! `gpuwise optimize --lora`, `--prune`, `--rotate` and `--fuse`: sums by hand, of numbers that F32 holds exactly.
 #![allow(clippy::float_cmp, reason = "sums of small multiples of 1/8 are exact")]
 
 mod bad;
+mod prune;
+mod rotate;
 
 use crate::support::Place;
 use serde_json::{Value, json};
