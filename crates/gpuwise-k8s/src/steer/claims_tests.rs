@@ -191,6 +191,31 @@ fn a_gang_that_asks_in_both_ways_starts_together_or_not() {
     }
 }
 
+#[test]
+fn the_rest_of_a_gang_that_asks_in_both_ways_goes_before_gangs_that_have_not_begun() {
+    let gang = |name: &str| {
+        [
+            pod(&format!("p-{name}"), 1),
+            claims(&format!("c-{name}"), WHOLE, 1),
+        ]
+        .map(|one| {
+            let mut one = ganged(one, Some(2), GangKind::Annotated);
+            if let Some(gang) = one.ask.as_mut().and_then(|ask| ask.gang.as_mut()) {
+                gang.name = name.into();
+            }
+            one
+        })
+    };
+    let mut pods: Vec<Pod> = ["a", "b", "z"].iter().flat_map(|name| gang(name)).collect();
+    // Its operator died between the two.
+    pods[4].place = Place::Sent("plugin".into());
+    let mut seen = cluster(&[("n", 2)], pods);
+    seen.nodes.push(node("plugin", 8, &[]));
+    let placed = placed(&seen, &decided(&seen));
+    let names: Vec<&str> = placed.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, ["c-a", "c-z", "p-a"]);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 

@@ -88,9 +88,12 @@ pub(super) fn decide_once(
     let at = |pod: &Pod| index.get(pod.uid.as_str()).copied().unwrap_or_default();
     let mut demand = Vec::new();
     let mut asked: BTreeMap<JobId, Unit<'_>> = BTreeMap::new();
-    let (several, ordinary): (Vec<Unit<'_>>, Vec<Unit<'_>>) = units(seen, promised)
-        .into_iter()
-        .partition(|unit| unit.parts.len() > 1);
+    let all = units(seen, promised);
+    let are_mixed = all.iter().any(|unit| unit.parts.len() > 1);
+    // What is left of a gang that has begun goes before gangs that have not.
+    let alone = |unit: &Unit<'_>| unit.parts.len() > 1 || (are_mixed && unit.begun);
+    let (mut several, ordinary): (Vec<Unit<'_>>, Vec<Unit<'_>>) = all.into_iter().partition(alone);
+    several.sort_by_key(|unit| !unit.begun);
     for unit in &several {
         if incomplete(unit, &at, decision) {
             continue;
