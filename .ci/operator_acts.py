@@ -9,6 +9,8 @@ import re
 import signal
 
 from cluster import until
+from operator_claimed import Claimed
+from operator_claims import NODES as CLAIMED
 from operator_chaos import SMALL, Workloads
 from operator_disrupts import Disrupts
 from operator_faults import Api, Proxy, SPACE
@@ -18,7 +20,7 @@ from operator_scenarios import Scenarios
 from operator_sets import Sets
 
 
-class Acts(Disrupts, Scenarios, Workloads, Sets):
+class Acts(Disrupts, Scenarios, Workloads, Sets, Claimed):
     is_ready = staticmethod(is_ready)
     budget_of = staticmethod(budget)
 
@@ -91,7 +93,8 @@ class Acts(Disrupts, Scenarios, Workloads, Sets):
         self.operator.stop()
         self.cluster.kubectl("delete", "gpupolicy", "default", "--ignore-not-found")
         self.cluster.kubectl("delete", "namespace", SPACE, "--wait=false")
-        self.cluster.kubectl("delete", "node", "--ignore-not-found", *NODES, *SMALL)
+        self.cluster.kubectl("delete", "node", "--ignore-not-found", *NODES, *SMALL, *CLAIMED)
+        self.cluster.kubectl("delete", "resourceslices", "--ignore-not-found", *[f"{name}-{part}" for name in CLAIMED for part in ("counters", "devices")])
 
 
 def part(check, operator):

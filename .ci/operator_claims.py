@@ -60,6 +60,8 @@ def condition(cluster, name):
 
 
 def part(check, operator):
+    import operator_claimed
+
     cluster = check.cluster
     if not cluster.kubectl("get", "namespace", "team", "--ignore-not-found"):
         cluster.kubectl("create", "namespace", "team")
@@ -68,10 +70,11 @@ def part(check, operator):
     offered(check)
     process = operator.start(name="claims")
     operator.webhook_answers()
-    create(cluster, [template("whole", profile="full"), template("half", profile="3g.71gb"), template("many", 9, profile="full"), template("odd", of="nobody.example")])
+    create(cluster, [template("whole", profile="full"), template("half", profile="3g.71gb"), template("many", 9, profile="full"), template("pair", 2, profile="3g.71gb"), template("odd", of="nobody.example")])
     counters(cluster)
     quota(cluster)
     gang(cluster)
+    operator_claimed.part(cluster)
     wrong(cluster, operator, process)
     operator.stop()
 

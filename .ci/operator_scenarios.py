@@ -162,6 +162,7 @@ class Scenarios:
         if self.looks:
             self.unmake()
         self.clear()
+        until("no claim is kept for who is gone", 30, lambda: not self.claims_left([]) or self.claims_left([]))
         if self.manager:
             self.manager.ends.set()
             self.cluster.kubectl("delete", "node", "act-mig")
@@ -177,7 +178,7 @@ class Scenarios:
             if where and said != where and not self.looks:
                 raise SystemExit(f"{kind} {seed}: {one['metadata']['name']} was sent to {said} and is on {where}")
             if where and "deletionTimestamp" not in one["metadata"]:
-                limits = one["spec"]["containers"][0]["resources"]["limits"]
+                limits = one["spec"]["containers"][0]["resources"].get("limits", {})
                 held[where] = held.get(where, 0) + int(limits.get("nvidia.com/gpu", 0))
         over = {name: gpus for name, gpus in held.items() if gpus > 8}
         if over:
@@ -185,9 +186,11 @@ class Scenarios:
 
     def chaos(self, count):
         self.policy(preemption="annotated", moves={"perHour": 100000}, repartition=True)
-        kinds, took, killed = ["place", "preempt", "gang", "move", "repartition", "resize", "scale"], {}, 0
+        kinds, took, killed = ["place", "preempt", "gang", "move", "repartition", "resize", "scale", "claims"], {}, 0
         kinds = os.environ.get("GPUWISE_KINDS", " ".join(kinds)).split()
         self.pools()
+        if "claims" in kinds:
+            self.claim_nodes()
         self.process, self.other, self.measures = self.start("chaos"), None, False
         until("it leads", 30, lambda: self.operator.leads(self.process))
         first = int(os.environ.get("GPUWISE_SEED", "1"))

@@ -53,6 +53,7 @@ def part(check, operator, program):
         until("it leads", 30, lambda: operator.leads(process))
         operator.webhook_answers()
         changes(cluster, collector)
+        somebodys(cluster, collector)
         moves(cluster, collector)
     gone(cluster, operator, process)
     print(f"{sent:.0f} spans were taken of the last operator", flush=True)
@@ -151,6 +152,25 @@ def changes(cluster, collector):
     back = under(collector, root, "rolling back", workload="turn")
     print(f"a GpuWorkload's change: rolling out {took[0]:.1f} s, verifying {took[1]:.1f} s; one that fails, and rolling back to {back['attributes']['gpuwise.gpu']}: one trace", flush=True)
     cluster.kubectl("delete", "gpuworkload", "turn", "-n", SPACE)
+
+
+def somebodys(cluster, collector):
+    """A Deployment that was given another GPU is gone on with by whoever leads, and its phases are one trace."""
+    now = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    decided = {"gpu": "NVIDIA L4", "plan": "1.1"}
+    state = {"status": {"decision": decided, "change": {"phase": "RollingOut", "since": now, "plan": "1.1", "why": "TooLarge", "told": 0}}, "undo": {}, "moved": now}
+    notes = {"gpuwise.dev/tier-state": json.dumps(state), "gpuwise.dev/plan": "1.1", "gpuwise.dev/tier-verify-seconds": "1", "traceparent": GIVEN}
+    metadata = {"name": "legacy", "namespace": SPACE, "labels": {"gpuwise.dev/tier": "auto"}, "annotations": notes}
+    spec = {"replicas": 1, "selector": {"matchLabels": {"app": "legacy"}}, "template": {"metadata": {"labels": {"app": "legacy"}}, "spec": pod("legacy", 1, SPACE)["spec"]}}
+    create(cluster, [{"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec}])
+    mine = lambda: {span["name"]: span for span in collector.spans() if span["attributes"].get("k8s.deployment.name") == "legacy"}
+    until("its change is told", 60, lambda: "Deployment" in mine() or (list(mine()), cluster.kubectl("get", "deployment", "legacy", "-n", SPACE, "-o", "json")))
+    root = mine()["Deployment"]
+    steps = [mine()[name] for name in ("rolling out", "verifying")]
+    assert f"00-{root['trace']}-{root['parent']}-01" == GIVEN and all(step["parent"] == root["id"] and step["trace"] == root["trace"] for step in steps), mine()
+    took = [moment(step["end"]) - moment(step["start"]) for step in steps]
+    print(f"somebody's Deployment: rolling out {took[0]:.1f} s, verifying {took[1]:.1f} s, one trace", flush=True)
+    cluster.kubectl("delete", "deployment", "legacy", "-n", SPACE)
 
 
 def moves(cluster, collector):

@@ -26,6 +26,14 @@ pub struct Right {
     pub why: &'static str,
 }
 
+/// The definitions of our kinds.
+const DEFINITIONS: &[&str] = &[
+    "gpupolicies.gpuwise.dev",
+    "gpupricebooks.gpuwise.dev",
+    "gpuquotas.gpuwise.dev",
+    "gpuworkloads.gpuwise.dev",
+];
+
 const READ: &[&str] = &["get", "list", "watch"];
 
 /// All rights there are, in the order of modes.
@@ -86,6 +94,15 @@ const RIGHTS: &[Right] = &[
         &["patch"],
         "says what became of it",
     ),
+    Right {
+        from: Mode::Observe,
+        scope: Scope::Cluster,
+        group: "apiextensions.k8s.io",
+        resources: &["customresourcedefinitions"],
+        names: DEFINITIONS,
+        verbs: READ,
+        why: "whether its own kinds are those of this version",
+    },
     cluster(
         Mode::Observe,
         "apps",

@@ -1,16 +1,19 @@
 //! What pods ask by claims (Dynamic Resource Allocation), and which devices nobody holds.
 
 mod free;
+mod requests;
+mod users;
 
 use crate::{
-    inventory::{Claim, Inventory, Key, Pod, Text},
-    objects::{ClaimSpec, DeviceRequest, PodClaim},
-    steer::{Claims, Devices},
+    inventory::{Claim, Inventory, Key, Pod},
+    objects::{ClaimSpec, PodClaim},
+    steer::{Claims, Devices, Sharing},
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
+use users::Users;
 
 /// What a pod's claims come to.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -18,6 +21,7 @@ pub(super) struct Claimed {
     /// Devices by one name, and how many.
     pub ask: Option<(String, u32)>,
     pub claims: Claims,
+    pub sharing: Sharing,
 }
 
 /// Requests of claims that ask the same: the class, and what of it is selected beside that.
@@ -71,23 +75,19 @@ impl AllClaims {
         }
         let mut reader = Reader {
             inventory,
-            first: first_users(&with),
+            users: Users::of(&with),
             sorts: BTreeMap::new(),
+            left: None,
         };
-        let of: BTreeMap<Key, Claimed> = with
-            .into_iter()
-            .map(|(key, pod)| {
-                let claimed = reader.claimed(&pod);
-                (key, claimed)
-            })
-            .collect();
-        let sorts: Vec<Sort> = reader
-            .sorts
-            .into_iter()
-            .filter(|(_, served)| *served == Served::Gpus)
-            .map(|(sort, _)| sort)
-            .collect();
-        let devices = Arc::new(free::devices(inventory, &sorts));
+        let mut of = reader.all(&with);
+        let mut devices = reader.devices();
+        if reader.left.is_some() {
+            // Which of several is taken goes by what is left.
+            reader.left = Some(devices.left());
+            of = reader.all(&with);
+            devices = reader.devices();
+        }
+        let devices = Arc::new(devices);
         Self { of, devices }
     }
 
@@ -96,39 +96,43 @@ impl AllClaims {
     }
 }
 
-/// Of claims that pods name themselves: who of those that name it comes first.
-fn first_users(pods: &[(Key, Arc<Pod>)]) -> BTreeMap<(Text, String), Text> {
-    let mut first: BTreeMap<(Text, String), (bool, i64, Text)> = BTreeMap::new();
-    for (_, pod) in pods {
-        let named = pod.shape.claims.iter();
-        for name in named.filter_map(|claim| claim.resource_claim_name.clone()) {
-            let own = (pod.node.is_none(), pod.created, pod.name.clone());
-            let known = first
-                .entry((pod.namespace.clone(), name))
-                .or_insert_with(|| own.clone());
-            if own < *known {
-                *known = own;
-            }
-        }
-    }
-    let all = first.into_iter();
-    all.map(|(claim, (_, _, pod))| (claim, pod)).collect()
-}
-
 struct Reader<'a> {
     inventory: &'a Inventory,
-    first: BTreeMap<(Text, String), Text>,
+    users: Users,
     sorts: BTreeMap<Sort, Served>,
+    /// Of each sort how many the node has left that has most, where a request takes one of several; `None`: none does.
+    left: Option<BTreeMap<String, u32>>,
 }
 
 /// What is missing, or why nothing can be said.
 type Stop = Claims;
 
 impl Reader<'_> {
+    fn all(&mut self, pods: &[(Key, Arc<Pod>)]) -> BTreeMap<Key, Claimed> {
+        let each = pods.iter();
+        each.map(|(key, pod)| (key.clone(), self.claimed(pod)))
+            .collect()
+    }
+
+    /// Devices that nobody holds, for all that somebody asks.
+    fn devices(&self) -> Devices {
+        let sorts = self.sorts.iter();
+        let sorts = sorts.filter(|(_, served)| **served == Served::Gpus);
+        let sorts: Vec<Sort> = sorts.map(|(sort, _)| sort.clone()).collect();
+        free::devices(self.inventory, &sorts, &self.users)
+    }
+
     fn claimed(&mut self, pod: &Pod) -> Claimed {
-        match self.asked(pod) {
+        let found = match self.asked(pod) {
             Ok(found) => found,
-            Err(claims) => Claimed { ask: None, claims },
+            Err(claims) => Claimed {
+                claims,
+                ..Claimed::default()
+            },
+        };
+        Claimed {
+            sharing: self.users.sharing(pod),
+            ..found
         }
     }
 
@@ -139,9 +143,9 @@ impl Reader<'_> {
             let (found, spec) = self.spec(pod, claim)?;
             let mut own = Vec::new();
             for request in &spec.devices.requests {
-                match self.sort(pod, request)? {
+                match self.sort(pod, found.as_deref(), request)? {
                     Some(one) => own.push(one),
-                    None => others |= !admin(request),
+                    None => others |= !requests::is_admin(request),
                 }
             }
             if own.is_empty() {
@@ -149,7 +153,18 @@ impl Reader<'_> {
             }
             let has = found.as_ref().is_some_and(|claim| claim.got.is_some());
             allocated &= has;
-            if !self.is_first(pod, claim) {
+            if let Some(gone) = found.filter(|_| has && !pod.gates.is_empty())
+                && !users::is_used(self.inventory, &pod.namespace, &gone)
+            {
+                let name = claim.resource_claim_name.as_deref().unwrap_or_default();
+                return Err(Claims::Wait {
+                    reason: "ClaimAwaited",
+                    words: format!(
+                        "ResourceClaim {name} still has the devices of a pod that is gone; it is placed once they are given back"
+                    ),
+                });
+            }
+            if !self.users.is_first(pod, claim) {
                 if !has && pod.node.is_none() {
                     let name = claim.resource_claim_name.as_deref().unwrap_or_default();
                     return Err(Claims::Wait {
@@ -191,11 +206,15 @@ impl Reader<'_> {
                 Ok(Claimed::default())
             }
             (None, _) if !here => only("its claims are for no GPUs"),
-            (None, _) => Ok(Claimed { ask: None, claims }),
+            (None, _) => Ok(Claimed {
+                claims,
+                ..Claimed::default()
+            }),
             // Between the devices and the node of a pod that was sent there lies a moment: it counts all along.
             (Some((sort, count)), _) if allocated => Ok(Claimed {
                 ask: Some((sort.name(), count)),
                 claims,
+                ..Claimed::default()
             }),
             (Some(_), Some(_)) if !here => {
                 only("its claims ask for GPUs of several sorts, which kube-scheduler alone weighs")
@@ -207,15 +226,9 @@ impl Reader<'_> {
             (Some((sort, count)), _) => Ok(Claimed {
                 ask: Some((sort.name(), count)),
                 claims,
+                ..Claimed::default()
             }),
         }
-    }
-
-    fn is_first(&self, pod: &Pod, claim: &PodClaim) -> bool {
-        let Some(name) = &claim.resource_claim_name else {
-            return true;
-        };
-        self.first.get(&(pod.namespace.clone(), name.clone())) == Some(&pod.name)
     }
 
     /// What a claim of a pod asks, of itself or of the template that it is made of.
@@ -244,49 +257,6 @@ impl Reader<'_> {
         })
     }
 
-    /// Of which sort a request is, and how many it asks; `None`: not of GPUs, or to look at them alone.
-    fn sort(&mut self, pod: &Pod, request: &DeviceRequest) -> Result<Option<(Sort, u32)>, Stop> {
-        let Some(exact) = &request.exactly else {
-            return Err(Claims::Others(format!(
-                "request {} takes one of several, which kube-scheduler alone weighs",
-                request.name
-            )));
-        };
-        if exact.admin_access {
-            return Ok(None);
-        }
-        let own = exact.selectors.iter();
-        let sort = Sort {
-            class: exact.device_class_name.clone(),
-            selectors: own
-                .filter_map(|one| Some(one.cel.as_ref()?.expression.clone()))
-                .collect(),
-        };
-        let served = self.served(&sort);
-        match served {
-            Served::Others => return Ok(None),
-            Served::NoClass => {
-                return Err(Claims::Wait {
-                    reason: "NoSuchClass",
-                    words: format!(
-                        "there is no DeviceClass {}, which request {} of {}/{} names; it is placed once there is",
-                        sort.class, request.name, pod.namespace, pod.name
-                    ),
-                });
-            }
-            Served::Unread(why) => return Err(Claims::Others(why)),
-            Served::Gpus => {}
-        }
-        if exact.allocation_mode.as_deref() == Some("All") {
-            return Err(Claims::Others(format!(
-                "request {} takes all devices of a node, which kube-scheduler alone weighs",
-                request.name
-            )));
-        }
-        let count = u32::try_from(exact.count.unwrap_or(1)).unwrap_or(u32::MAX);
-        Ok(Some((sort, count)))
-    }
-
     fn served(&mut self, sort: &Sort) -> Served {
         if let Some(known) = self.sorts.get(sort) {
             return known.clone();
@@ -295,8 +265,4 @@ impl Reader<'_> {
         self.sorts.insert(sort.clone(), found.clone());
         found
     }
-}
-
-fn admin(request: &DeviceRequest) -> bool {
-    request.exactly.as_ref().is_some_and(|one| one.admin_access)
 }

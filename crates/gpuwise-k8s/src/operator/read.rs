@@ -84,6 +84,7 @@ pub(super) fn read_pod(
             .map(|(key, value)| (key.to_string(), value.to_string()))
             .collect()
     };
+    let sharing = claimed.sharing;
     let devices = claimed.ask.as_ref();
     let devices = devices.map(|(name, count)| (name.as_str(), *count));
     let asked = ask(Said {
@@ -135,7 +136,10 @@ pub(super) fn read_pod(
         place,
         constraint: interned(one, constraints),
         claims,
-        standing,
+        standing: Standing {
+            sharing,
+            ..standing
+        },
     })
 }
 
@@ -161,6 +165,7 @@ fn standing(pod: &inventory::Pod) -> Standing {
         replaces: noted(REPLACES),
         ours: noted(NODE).is_some(),
         serves: serves(pod),
+        ..Standing::default()
     }
 }
 

@@ -3,7 +3,8 @@
 use super::{
     Pod, Room,
     leave::Movers,
-    room::{Until, later, leaving},
+    leavers::leaving,
+    room::{Until, later},
     world::Cluster,
 };
 use gpuwise_domain::placement::Action;
@@ -52,7 +53,7 @@ pub(super) fn consolidation(until: &Until<'_>) -> Vec<Room> {
         };
         let to = assignments.first().map(|one| one.node.index());
         let to = to.and_then(|at| Some(cluster.nodes.get(at)?.name.clone()));
-        let mut leavers = leaving(&cluster, seen, *job, to.as_deref());
+        let mut leavers = leaving(&cluster, until, *job, to.as_deref());
         let to = to.unwrap_or_default();
         for one in &mut leavers {
             one.words = format!("moves to node {to}, so that larger pods find room where it was");

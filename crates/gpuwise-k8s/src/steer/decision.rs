@@ -1,22 +1,24 @@
 //! One decision: who goes where, who waits and why.
 
 use super::{
-    Place, Pod, Room, Seen, Step,
-    consolidate::consolidation,
-    gangs::{Unit, units},
-    holders::{holders, keep, unspare},
+    Place, Pod, Preempts, Room, Seen, Step,
+    answers::{incomplete, mixed, placed, waits},
+    chunks::Chunks,
+    gangs::{Unit, gang_of, units},
+    holders::holders,
     kept::Kept,
-    promised::promised,
+    promised::Promised,
     room::{Until, rooms},
     rules::kernel_rules,
-    surge, turns,
-    warm::{are_warm, wanting},
+    turns,
+    view::View,
+    warm::wanting,
     words::told,
     world::Cluster,
 };
-use gpuwise_domain::placement::{Action, Event, Job, JobId, NodeId};
+use gpuwise_domain::placement::{Action, Event, JobId, NodeId};
 use gpuwise_sched::{
-    decide::{Effort, Policy, decide as kernel, moment_at},
+    decide::{Effort, decide as kernel, moment_at},
     report::deepen,
 };
 use gpuwise_units::Nanoseconds;
@@ -69,35 +71,38 @@ pub struct Waits {
 /// How many of those who wait are told what would help; each is tried.
 const FIXES: usize = 4;
 
-/// Decides for all who wait, where what nodes offer can be counted by resource.
+/// Decides for all of a round who wait, and adds to what was decided before.
 ///
 /// # Errors
 /// When the rules name a placement that is not there.
 pub(super) fn decide_once(
     kept: &mut Kept,
-    seen: &Seen,
+    view: &View<'_>,
+    promised: &Promised,
     now: Nanoseconds,
-) -> Result<Decision, String> {
+    decision: &mut Decision,
+) -> Result<(), String> {
+    let seen = &*view.now(promised, decision.rooms.iter());
     let mut rules = kernel_rules(seen)?;
-    let promised = promised(seen);
-    let mut cluster = Cluster::after(kept, seen, holders(seen, &promised), now);
+    let mut cluster = Cluster::after(kept, seen, holders(seen, promised), now);
     let index = seen.places();
     let at = |pod: &Pod| index.get(pod.uid.as_str()).copied().unwrap_or_default();
-    let mut decision = Decision::default();
     let mut demand = Vec::new();
     let mut asked: BTreeMap<JobId, Unit<'_>> = BTreeMap::new();
-    keep(seen, &promised, &mut decision);
-    let (several, ordinary): (Vec<Unit<'_>>, Vec<Unit<'_>>) = units(seen, &promised)
-        .into_iter()
-        .partition(|unit| unit.parts.len() > 1);
+    let all = units(seen, promised);
+    let are_mixed = all.iter().any(|unit| unit.parts.len() > 1);
+    // What is left of a gang that has begun goes before gangs that have not.
+    let alone = |unit: &Unit<'_>| unit.parts.len() > 1 || (are_mixed && unit.begun);
+    let (mut several, ordinary): (Vec<Unit<'_>>, Vec<Unit<'_>>) = all.into_iter().partition(alone);
+    several.sort_by_key(|unit| !unit.begun);
     for unit in &several {
-        if incomplete(unit, &at, &mut decision) {
+        if incomplete(unit, &at, decision) {
             continue;
         }
-        mixed(unit, (&mut cluster, &mut rules), now, &at, &mut decision);
+        mixed(unit, (&mut cluster, &mut rules), now, &at, decision);
     }
     for unit in ordinary {
-        if incomplete(&unit, &at, &mut decision) {
+        if incomplete(&unit, &at, decision) {
             continue;
         }
         if let Some(job) = cluster.jobs(&unit, true, now).pop() {
@@ -107,7 +112,7 @@ pub(super) fn decide_once(
                     demand.push(id);
                     asked.insert(id, unit);
                 }
-                Err(why) => waits(&unit.parts, "Refused", &why, &at, &mut decision),
+                Err(why) => waits(&unit.parts, "Refused", &why, &at, decision),
             }
         }
     }
@@ -121,7 +126,7 @@ pub(super) fn decide_once(
             asked.get(job),
             cluster.tell(now, Event::done(action.clone())),
         ) {
-            placed(unit, 0, &nodes, &cluster, &at, &mut decision);
+            placed(unit, 0, &nodes, &cluster, &at, decision);
         }
     }
     deepen(
@@ -131,42 +136,86 @@ pub(super) fn decide_once(
         Effort::ORDINARY,
         FIXES,
     );
-    let told = told(&cluster, &report);
-    let until = Until {
-        seen,
-        promised: &promised,
-        placed: &decision.placed.clone(),
-        now,
-    };
-    let lacking = told
-        .iter()
-        .filter(|(_, reason, _)| LACKS_ROOM.contains(reason))
-        .filter_map(|(job, ..)| asked.get(job));
-    let lacking = wanting(seen, lacking.collect());
-    decision.rooms = rooms(&until, &lacking);
-    unspare(seen, &mut decision);
-    let seated: BTreeSet<usize> = decision
-        .rooms
-        .iter()
-        .flat_map(|room| &room.pods)
-        .map(|(at, _)| *at)
-        .collect();
-    for (job, reason, words) in told {
-        if let Some(unit) = asked.get(&job) {
-            waits(&unit.parts, reason, &words, &at, &mut decision);
+    let mut told = told(&cluster, &report);
+    for (job, reason, words) in &mut told {
+        if let Some(unit) = asked.get(job) {
+            of_devices(seen, unit, (reason, words));
         }
     }
+    for (job, reason, words) in &told {
+        if let Some(unit) = asked.get(job) {
+            waits(&unit.parts, reason, words, &at, decision);
+        }
+    }
+    let moment = moment_at(&cluster.world, &mut rules, now);
+    decision.wake = decision.wake.into_iter().chain(moment).min();
+    for trouble in cluster.troubles {
+        if !decision.troubles.contains(&trouble) {
+            decision.troubles.push(trouble);
+        }
+    }
+    Ok(())
+}
+
+/// Makes room for those of a round that find none: who is to have it waits no longer. What is decided after goes on
+/// from `promised`.
+pub(super) fn make_room(
+    view: &View<'_>,
+    promised: &mut Promised,
+    now: Nanoseconds,
+    decision: &mut Decision,
+) {
+    let rules = &view.whole.rules;
+    let lacks = decision.waits.iter();
+    let lacks = lacks.filter(|one| LACKS_ROOM.contains(&one.reason));
+    let lacks: BTreeSet<&str> = lacks
+        .filter_map(|one| Some(view.whole.pods.get(one.pod)?.uid.as_str()))
+        .collect();
+    let disrupts = rules.moves.is_some() || rules.preemption != Preempts::Never;
+    // Who is warm leaves whatever the rules say.
+    if lacks.is_empty() || !(disrupts || view.whole.pods.iter().any(|pod| pod.is_warm())) {
+        return;
+    }
+    let later = view.later(promised, decision.rooms.iter());
+    let units = units(&later, promised);
+    let lacking = units.iter().filter(|unit| {
+        let mut pods = unit.parts.iter().flatten();
+        unit.parts.len() == 1 && pods.all(|pod| lacks.contains(pod.uid.as_str()))
+    });
+    let lacking = wanting(&later, lacking.collect());
+    if lacking.is_empty() {
+        return;
+    }
+    let until = Until {
+        view,
+        seen: &later,
+        promised,
+        placed: view.unseen(&decision.placed),
+        rooms: &decision.rooms,
+        chunks: &Chunks::default(),
+        now,
+    };
+    let found = rooms(&until, &lacking);
+    let seats = found.iter().flat_map(|room| &room.pods);
+    let seated: BTreeSet<usize> = seats.map(|(at, _)| *at).collect();
     decision.waits.retain(|one| !seated.contains(&one.pod));
     turns::tell_barred(&until, &lacking, &mut decision.waits);
-    if are_warm(seen, &decision.waits) && seated.is_empty() && promised.awaited.is_empty() {
-        decision.rooms.extend(consolidation(&until));
+    promised.seat(&found);
+    decision.rooms.extend(found);
+}
+
+/// What would help of other kinds of GPUs helps no claim, and what others hold of the same GPUs the kernel does not see.
+fn of_devices(seen: &Seen, unit: &Unit<'_>, (reason, words): (&mut &'static str, &mut String)) {
+    let mut pods = unit.parts.iter().flatten();
+    let Some(pod) = pods.next() else { return };
+    let of_room = match *reason {
+        "NoSuchGpu" | "LargerThanCluster" => true,
+        "TooFewGpus" => gang_of(pod).is_none(),
+        _ => false,
+    };
+    if let Some(lacks) = of_room.then(|| seen.devices.lacks(pod)).flatten() {
+        (*reason, *words) = lacks;
     }
-    let (steps, late) = surge::steps(seen, now, &at);
-    decision.steps = steps;
-    let moment = moment_at(&cluster.world, &mut rules, now);
-    decision.wake = moment.into_iter().chain(late).min();
-    decision.troubles = cluster.troubles;
-    Ok(decision)
 }
 
 /// Reasons of waiting that end when somebody leaves.
@@ -178,117 +227,6 @@ const LACKS_ROOM: [&str; 6] = [
     "Quota",
     "Reserved",
 ];
-
-/// The place of a pod in [`Seen::pods`].
-pub(super) type At<'a> = &'a dyn Fn(&Pod) -> usize;
-
-fn incomplete(unit: &Unit<'_>, at: At<'_>, decision: &mut Decision) -> bool {
-    let Some(why) = &unit.incomplete else {
-        return false;
-    };
-    waits(&unit.parts, "GangIncomplete", &why.words(), at, decision);
-    true
-}
-
-/// A gang whose pods ask differently: its parts one after the other on a copy, and all of them or none.
-fn mixed(
-    unit: &Unit<'_>,
-    (cluster, rules): (&mut Cluster<'_>, &mut Policy),
-    now: Nanoseconds,
-    at: At<'_>,
-    decision: &mut Decision,
-) {
-    let before = cluster.world.clone();
-    let jobs: Vec<Job> = cluster.jobs(unit, true, now);
-    let ids: Vec<JobId> = jobs.iter().map(|job| job.id).collect();
-    let mut submitted = jobs.into_iter().map(Event::Submitted);
-    if let Some(why) = submitted.find_map(|event| cluster.tell(now, event).err()) {
-        cluster.world = before;
-        waits(&unit.parts, "Refused", &why, at, decision);
-        return;
-    }
-    let (plan, report) = kernel(now, &cluster.world, &ids, rules, Effort::ORDINARY);
-    let mut found: BTreeMap<JobId, Vec<NodeId>> = BTreeMap::new();
-    for action in &plan.actions {
-        let Action::Place { job, assignments } = action else {
-            continue;
-        };
-        if cluster.tell(now, Event::done(action.clone())).is_ok() {
-            found.insert(*job, assignments.iter().map(|one| one.node).collect());
-        }
-    }
-    if found.len() < ids.len() {
-        let (reason, words) = told(cluster, &report).into_iter().next().map_or(
-            ("Waits", "it does not fit".to_owned()),
-            |(_, reason, words)| (reason, words),
-        );
-        cluster.world = before;
-        waits(&unit.parts, reason, &words, at, decision);
-        return;
-    }
-    for (part, id) in ids.iter().enumerate() {
-        placed(
-            unit,
-            part,
-            found.get(id).map_or(&[], Vec::as_slice),
-            cluster,
-            at,
-            decision,
-        );
-    }
-}
-
-fn placed(
-    unit: &Unit<'_>,
-    part: usize,
-    nodes: &[NodeId],
-    cluster: &Cluster<'_>,
-    at: At<'_>,
-    decision: &mut Decision,
-) {
-    let pods = unit.parts.get(part).map_or(&[][..], Vec::as_slice);
-    let together: usize = unit.parts.iter().map(Vec::len).sum();
-    for (pod, node) in pods.iter().zip(nodes) {
-        let Some(node) = cluster.nodes.get(node.index()) else {
-            continue;
-        };
-        let gpus = pod.ask.as_ref().map_or(String::new(), |ask| {
-            format!("{} {}", ask.count, ask.resource)
-        });
-        let words = match together {
-            1 => format!("{gpus} on node {}", node.name),
-            all => format!(
-                "{gpus} on node {}, together with {} other pods of {}",
-                node.name,
-                all - 1,
-                unit.name
-            ),
-        };
-        decision.placed.push(Placed {
-            pod: at(pod),
-            node: node.name.clone(),
-            together: nodes.len().max(1) as u32,
-            replaces: None,
-            words,
-        });
-    }
-}
-
-fn waits(
-    parts: &[Vec<&Pod>],
-    reason: &'static str,
-    words: &str,
-    at: At<'_>,
-    decision: &mut Decision,
-) {
-    for pod in parts.iter().flatten() {
-        decision.waits.push(Waits {
-            pod: at(pod),
-            reason,
-            words: words.to_owned(),
-        });
-    }
-}
 
 impl Placed {
     /// Whether this pod's gate is ours to take off.

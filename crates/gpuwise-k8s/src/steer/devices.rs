@@ -17,6 +17,10 @@ pub struct Devices {
     pub parts: BTreeSet<String>,
     /// Of each of [`Self::asked`] how many the node has that has most, were nothing held; left out: none.
     pub most: BTreeMap<String, u32>,
+    /// By the uid of a pod: devices that its claims have, and that are free once those are given back.
+    pub held: BTreeMap<String, Vec<Device>>,
+    /// By node: devices that claims have whose pods are gone. They are about to be given back, and not free before.
+    pub going: BTreeMap<String, Vec<Device>>,
 }
 
 /// Devices of a node that nobody holds, in the order in which drivers list them, as kube-scheduler looks at them.
@@ -32,9 +36,27 @@ pub type Counter = (String, String);
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Device {
+    /// Its place among its node's devices.
+    pub at: u32,
     pub takes: Vec<(Counter, u64)>,
     /// Resources of [`Devices::asked`] that it serves.
     pub serves: BTreeSet<String>,
+}
+
+impl Device {
+    fn is_free(&self, counters: &BTreeMap<Counter, u64>) -> bool {
+        let mut all = self.takes.iter();
+        all.all(|(counter, takes)| counters.get(counter).is_some_and(|left| left >= takes))
+    }
+
+    /// What is left beside it.
+    fn leave(&self, counters: &mut BTreeMap<Counter, u64>) {
+        for (counter, takes) in &self.takes {
+            if let Some(left) = counters.get_mut(counter) {
+                *left = left.saturating_sub(*takes);
+            }
+        }
+    }
 }
 
 /// How a pod's claims stand.
@@ -53,32 +75,82 @@ pub enum Claims {
     Others(String),
 }
 
+/// Whose the claims of a pod are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub enum Sharing {
+    /// Made for it: another pod of its template gets others.
+    #[default]
+    Own,
+    /// It names one, and no other pod does: one more of it could not have that too.
+    Named,
+    /// Other pods name the same, so that its devices are not free when it is gone.
+    Shared,
+}
+
 impl Pool {
-    /// Takes up to so many devices for a resource; how many there were.
-    pub fn take(&mut self, resource: &str, count: u32) -> u32 {
-        let mut taken = 0;
+    /// Takes up to so many devices for a resource; those that there were.
+    pub fn take(&mut self, resource: &str, count: u32) -> Vec<Device> {
+        let mut taken = Vec::new();
         let counters = &mut self.counters;
         self.devices.retain(|device| {
-            let left = |(counter, takes): &(Counter, u64)| {
-                counters.get(counter).is_some_and(|left| left >= takes)
-            };
-            let is_free = device.takes.iter().all(left);
-            if taken == count || !device.serves.contains(resource) || !is_free {
+            let is_free = device.is_free(counters);
+            if taken.len() >= count as usize || !device.serves.contains(resource) || !is_free {
                 return true;
             }
-            for (counter, takes) in &device.takes {
-                if let Some(left) = counters.get_mut(counter) {
-                    *left -= takes;
-                }
-            }
-            taken += 1;
+            device.leave(counters);
+            taken.push(device.clone());
             false
         });
         taken
     }
+
+    /// Keeps devices for somebody, also those that are not free yet; how many are.
+    pub(super) fn keep(&mut self, devices: &[Device]) -> u32 {
+        let mut free = 0;
+        for device in devices {
+            let there = self.devices.iter().any(|one| one.at == device.at);
+            free += u32::from(there && device.is_free(&self.counters));
+            device.leave(&mut self.counters);
+            self.devices.retain(|one| one.at != device.at);
+        }
+        free
+    }
+
+    /// How many devices for a resource are left.
+    pub(super) fn count(&self, resource: &str) -> u32 {
+        self.clone().take(resource, u32::MAX).len() as u32
+    }
+
+    /// Takes devices back.
+    pub(super) fn give(&mut self, devices: &[Device]) {
+        for device in devices {
+            for (counter, takes) in &device.takes {
+                if let Some(left) = self.counters.get_mut(counter) {
+                    *left = left.saturating_add(*takes);
+                }
+            }
+            let at = self.devices.partition_point(|one| one.at < device.at);
+            self.devices.insert(at, device.clone());
+        }
+    }
 }
 
 impl Devices {
+    /// Of a resource that is asked by claims.
+    pub(super) fn has(&self, resource: &str) -> bool {
+        self.asked.contains(resource)
+    }
+
+    /// Of each of [`Self::asked`] how many the node has left that has most.
+    pub(crate) fn left(&self) -> BTreeMap<String, u32> {
+        let most = |name: &String| {
+            let each = self.pools.values().map(|pool| pool.count(name));
+            each.max().unwrap_or(0)
+        };
+        let all = self.asked.iter();
+        all.map(|name| (name.clone(), most(name))).collect()
+    }
+
     pub(super) fn is_asked(&self, pod: &Pod) -> bool {
         let ask = pod.ask.as_ref();
         ask.is_some_and(|ask| self.asked.contains(&ask.resource))
@@ -135,63 +207,6 @@ fn pairs<'a>(of: &BTreeSet<&'a str>, all: &mut BTreeSet<(&'a str, &'a str)>) {
                 .map(|other| (*one, *other)),
         );
     }
-}
-
-/// By node and resource: what those hold who are there or on their way; and, by node, what claims of theirs are yet
-/// to get.
-type Held<'a> = (
-    BTreeMap<(&'a str, &'a str), u32>,
-    BTreeMap<&'a str, Vec<(&'a str, u32)>>,
-);
-
-fn held(seen: &Seen) -> Held<'_> {
-    let (mut all, mut open): Held<'_> = Default::default();
-    for pod in seen.pods.iter().filter(|pod| seen.devices.is_asked(pod)) {
-        let (Some(node), Some(ask)) = (pod.place.node(), &pod.ask) else {
-            continue;
-        };
-        *all.entry((node, &ask.resource)).or_default() += ask.count;
-        if pod.claims != Claims::Allocated {
-            open.entry(node)
-                .or_default()
-                .push((&ask.resource, ask.count));
-        }
-    }
-    (all, open)
-}
-
-/// What a node offers: of `open` resources what is left beside what is held, of all others what is held.
-pub(super) fn offered(seen: &Seen, open: &BTreeSet<&str>) -> Vec<std::sync::Arc<super::Node>> {
-    let (held, unallocated) = held(seen);
-    let one = |node: &std::sync::Arc<super::Node>| {
-        let mut pool = seen
-            .devices
-            .pools
-            .get(&node.name)
-            .cloned()
-            .unwrap_or_default();
-        for (resource, count) in unallocated.get(node.name.as_str()).into_iter().flatten() {
-            pool.take(resource, *count);
-        }
-        let given = seen.devices.asked.iter().filter_map(|resource| {
-            let mut count = held.get(&(node.name.as_str(), resource.as_str())).copied();
-            if open.contains(resource.as_str()) {
-                let left = pool.clone().take(resource, u32::MAX);
-                count = Some(count.unwrap_or(0) + left);
-            }
-            count
-                .filter(|count| *count > 0)
-                .map(|count| (resource.clone(), count))
-        });
-        let given: Vec<(String, u32)> = given.collect();
-        if given.is_empty() {
-            return std::sync::Arc::clone(node);
-        }
-        let mut with = super::Node::clone(node);
-        with.accelerators.extend(given);
-        std::sync::Arc::new(with)
-    };
-    seen.nodes.iter().map(one).collect()
 }
 
 /// Pods whose gates nobody else is going to take off, though they are not placed here: why.

@@ -43,7 +43,7 @@ impl Incomplete {
 /// What pods that ask alike have in common.
 type Alike<'a> = (&'a Option<Ask>, u64, u64, &'a Arc<Constraint>);
 
-type Key<'a> = (&'a str, &'a str, &'a GangName);
+pub(super) type Key<'a> = (&'a str, &'a str, &'a GangName);
 
 /// The gang that a pod is of: its namespace, its owner where that tells gangs apart, and what it is called.
 pub(super) fn gang_of(pod: &Pod) -> Option<Key<'_>> {

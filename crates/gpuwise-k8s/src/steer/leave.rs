@@ -2,6 +2,7 @@
 
 use super::{
     Place, Pod, Preempts, Seen,
+    devices::Sharing,
     gangs::gang_of,
     promised::goes,
     turns::{self, Stays},
@@ -11,7 +12,7 @@ use std::collections::BTreeSet;
 /// Whether a pod may be evicted for another.
 pub(super) fn evictable(seen: &Seen, pod: &Pod) -> bool {
     let said = pod.ask.as_ref().and_then(|ask| ask.preemptible);
-    if seen.devices.is_asked(pod) {
+    if pod.standing.sharing == Sharing::Shared {
         return false;
     }
     let may = match seen.rules.preemption {
@@ -63,7 +64,7 @@ impl<'a> Movers<'a> {
 
     /// Whether one more of a pod's Deployment can be started before it ends, or its StatefulSet can miss it for a while.
     pub(super) fn movable(&self, pod: &Pod) -> bool {
-        stands(self.seen, pod) && (self.surges(pod) || self.turns(pod).is_ok())
+        stands(pod) && (self.surges(pod) || self.turns(pod).is_ok())
     }
 
     fn surges(&self, pod: &Pod) -> bool {
@@ -90,10 +91,11 @@ impl<'a> Movers<'a> {
 }
 
 /// Whether a pod runs where it was sent to, and nothing is under way with it.
-pub(super) fn stands(seen: &Seen, pod: &Pod) -> bool {
+pub(super) fn stands(pod: &Pod) -> bool {
     let standing = &pod.standing;
     standing.ours
-        && !seen.devices.is_asked(pod)
+        // One more of it would find its claim taken, and its successor what was promised to others.
+        && pod.standing.sharing == Sharing::Own
         && standing.ready
         && matches!(pod.place, Place::Bound(_))
         && !goes(pod)

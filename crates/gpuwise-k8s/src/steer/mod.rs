@@ -8,7 +8,11 @@
 #[cfg(test)]
 mod acts_tests;
 mod adopt;
+mod answers;
 mod ask;
+mod chunks;
+#[cfg(test)]
+mod claims_tests;
 mod consolidate;
 mod constraint;
 mod cordon;
@@ -22,12 +26,15 @@ mod kept;
 #[cfg(test)]
 mod kept_tests;
 mod leave;
+mod leavers;
+mod left;
 #[cfg(test)]
 mod limits_tests;
 #[cfg(test)]
 mod moves_tests;
 #[cfg(test)]
 mod nodes_tests;
+mod offered;
 mod promised;
 mod room;
 mod rounds;
@@ -36,6 +43,7 @@ mod surge;
 #[cfg(test)]
 mod tests;
 mod turns;
+mod view;
 mod warm;
 #[cfg(test)]
 mod warm_tests;
@@ -51,7 +59,7 @@ pub use cordon::{Cordons, Health, Judged, SUSPECT, judge};
 pub use cut::{CUTTING, Cut, MIG_CONFIG, MIG_STATE, Stage, cut, stages};
 pub use decision::{Decision, Placed, Waits};
 pub(crate) use devices::to_scheduler;
-pub use devices::{Claims, Counter, Device, Devices, Pool};
+pub use devices::{Claims, Counter, Device, Devices, Pool, Sharing};
 pub use kept::Kept;
 pub use room::{Leaver, Leaves, Room};
 pub use rounds::{decide, decide_after};
@@ -231,6 +239,8 @@ pub struct Standing {
     pub ours: bool,
     /// The GpuWorkload of its namespace that it is of, and how.
     pub serves: Option<Serves>,
+    /// Whose its claims are.
+    pub sharing: Sharing,
 }
 
 /// What a pod is to its GpuWorkload.

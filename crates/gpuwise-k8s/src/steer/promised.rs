@@ -2,9 +2,10 @@
 //! of pods that move. Read off the pods alone, so that whoever leads next keeps what was promised.
 
 use super::{
-    Node, Place, Pod, Seen,
+    Device, Node, Place, Pod, Room, Seen,
     cut::{self, is_cut},
     gangs::{gang_of, size_of},
+    left::{Left, ledger},
     turns,
 };
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,7 +20,7 @@ pub(super) struct Promise {
     pub replaces: Option<String>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Promised {
     /// By the pod's place in [`Seen::pods`].
     pub to: BTreeMap<usize, Promise>,
@@ -29,46 +30,22 @@ pub(super) struct Promised {
     pub awaited: BTreeSet<String>,
 }
 
-/// What is left of a node: cores, MiB, and each resource.
-#[derive(Debug, Clone, Default)]
-struct Left<'a> {
-    cpu: i128,
-    memory: i128,
-    units: BTreeMap<&'a str, i64>,
-}
+impl Promised {
+    /// What is there is no promise any more: who has it is placed.
+    pub(super) fn settle(&mut self) {
+        self.to.retain(|_, promise| !promise.ready);
+    }
 
-impl<'a> Left<'a> {
-    fn of(node: &'a Node, units: impl Iterator<Item = (&'a str, u32)>) -> Self {
-        Self {
-            cpu: node.cpu_milli.into(),
-            memory: node.memory_mib.into(),
-            units: units
-                .map(|(name, count)| (name, i64::from(count)))
-                .collect(),
+    /// Rooms that are made are promised as well.
+    pub(super) fn seat(&mut self, rooms: &[Room]) {
+        for (at, node) in rooms.iter().flat_map(|room| &room.pods) {
+            let promise = Promise {
+                node: node.clone(),
+                ready: false,
+                replaces: None,
+            };
+            self.to.insert(*at, promise);
         }
-    }
-
-    fn take(&mut self, pod: &'a Pod) {
-        self.cpu -= i128::from(pod.cpu_milli);
-        self.memory -= i128::from(pod.memory_mib);
-        if let Some(ask) = &pod.ask {
-            *self.units.entry(&ask.resource).or_default() -= i64::from(ask.count);
-        }
-    }
-
-    fn whole(&self) -> bool {
-        self.cpu >= 0 && self.memory >= 0 && self.units.values().all(|left| *left >= 0)
-    }
-
-    fn fits(&self, pod: &'a Pod) -> bool {
-        let mut one = self.clone();
-        one.take(pod);
-        let of = |ask: &super::Ask| {
-            one.units
-                .get(ask.resource.as_str())
-                .is_some_and(|n| *n >= 0)
-        };
-        one.cpu >= 0 && one.memory >= 0 && pod.ask.as_ref().is_none_or(of)
     }
 }
 
@@ -86,11 +63,12 @@ pub(super) fn promised(seen: &Seen) -> Promised {
         .iter()
         .map(|node| (node.name.as_str(), &**node))
         .collect();
-    drop_broken(seen, &nodes, &mut found);
+    let devices = drop_broken(seen, &nodes, &mut found);
+    let of = |at: &usize| devices.get(at).map_or(&[][..], Vec::as_slice);
     let mut now = ledger(seen, &nodes, &|_| true, false);
     for (at, node) in &found.kept {
         if let (Some(left), Some(pod)) = (now.get_mut(node.as_str()), seen.pods.get(*at)) {
-            left.take(pod);
+            left.keep(pod, of(at));
         }
     }
     for (at, promise) in &mut found.to {
@@ -101,8 +79,7 @@ pub(super) fn promised(seen: &Seen) -> Promised {
             .get(promise.node.as_str())
             .is_none_or(|node| is_cut(node));
         if let Some(left) = now.get_mut(promise.node.as_str()) {
-            promise.ready = !closed && left.fits(pod);
-            left.take(pod);
+            promise.ready = left.keep(pod, of(at)) && !closed;
         }
     }
     together(seen, &mut found);
@@ -174,51 +151,20 @@ fn nominated(seen: &Seen, found: &mut Promised, moving: &BTreeSet<usize>) {
     }
 }
 
-/// What is left of nodes beside those of the pods on them that count.
-fn ledger<'a>(
-    seen: &'a Seen,
-    nodes: &BTreeMap<&'a str, &'a Node>,
-    counts: &dyn Fn(&Pod) -> bool,
-    later: bool,
-) -> BTreeMap<&'a str, Left<'a>> {
-    let mut all: BTreeMap<&str, Left<'_>> = BTreeMap::new();
-    for (name, node) in nodes {
-        let cut = later.then(|| cut::expected(node, &seen.boards)).flatten();
-        let left = match cut {
-            Some((resource, count)) => {
-                Left::of(node, std::iter::once((resource_of(seen, &resource), count)))
-            }
-            None => Left::of(
-                node,
-                node.accelerators.iter().map(|(k, n)| (k.as_str(), *n)),
-            ),
-        };
-        all.insert(name, left);
-    }
-    for pod in seen.pods.iter().filter(|pod| !pod.waits() && counts(pod)) {
-        if let Some(left) = pod.place.node().and_then(|node| all.get_mut(node)) {
-            left.take(pod);
-        }
-    }
-    all
-}
-
-/// The name of a resource as somebody asks for it, so that it lives as long as what was seen.
-fn resource_of<'a>(seen: &'a Seen, name: &str) -> &'a str {
-    let asks = seen.pods.iter().filter_map(|pod| pod.ask.as_ref());
-    let mut asks = asks.filter(|ask| ask.resource == name);
-    asks.next().map_or("", |ask| &ask.resource)
-}
-
 /// Takes back what cannot be kept: the node is gone or closed, or others are in the way who do not leave. A gang
-/// keeps all of it or nothing.
-fn drop_broken(seen: &Seen, nodes: &BTreeMap<&str, &Node>, found: &mut Promised) {
+/// keeps all of it or nothing. By place in [`Seen::pods`]: devices that those will have who are promised them.
+fn drop_broken(
+    seen: &Seen,
+    nodes: &BTreeMap<&str, &Node>,
+    found: &mut Promised,
+) -> BTreeMap<usize, Vec<Device>> {
+    let mut devices = BTreeMap::new();
     let mut later = ledger(seen, nodes, &|pod| !goes(pod), true);
     let kept = found.kept.iter();
     let all = kept.chain(found.to.iter().map(|(at, promise)| (at, &promise.node)));
     for (at, node) in all {
         if let (Some(left), Some(pod)) = (later.get_mut(node.as_str()), seen.pods.get(*at)) {
-            left.take(pod);
+            devices.insert(*at, left.seat(pod));
         }
     }
     let broken = |at: usize, name: &str| {
@@ -247,6 +193,7 @@ fn drop_broken(seen: &Seen, nodes: &BTreeMap<&str, &Node>, found: &mut Promised)
         let size = size_of(seen, gang.0, gang.2).map_or(waiting, |size| size as usize);
         promised >= size.saturating_sub(placed).min(waiting)
     });
+    devices
 }
 
 /// Of a gang nobody goes before the room of all is there.

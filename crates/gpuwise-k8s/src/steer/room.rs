@@ -6,11 +6,14 @@
 use super::{
     Placed, Pod, Preempts, Seen,
     adopt::Holder,
-    gangs::{Unit, gang_of},
+    chunks::Chunks,
+    gangs::Unit,
     holders::truly,
     leave::{Movers, evictable},
+    leavers::{leaving, room},
     promised::{Promised, goes},
     rules::kernel_rules,
+    view::View,
     world::Cluster,
 };
 use gpuwise_domain::placement::{Action, Event, JobId};
@@ -52,7 +55,13 @@ const MOST: u32 = 512;
 
 /// What has been decided until now: who is placed or promised a place, and who leaves.
 pub(super) struct Until<'a> {
+    pub view: &'a View<'a>,
+    /// The cluster as it will be once those are gone who leave.
     pub seen: &'a Seen,
+    /// Rooms that were made before.
+    pub rooms: &'a [Room],
+    /// Pods that stand for others in `seen`.
+    pub chunks: &'a Chunks,
     pub promised: &'a Promised,
     pub placed: &'a [Placed],
     pub now: Nanoseconds,
@@ -61,31 +70,27 @@ pub(super) struct Until<'a> {
 /// Makes room for units that found none; what cannot be made is left out. Who serves nobody leaves first, then pods
 /// move, then others leave.
 pub(super) fn rooms(until: &Until<'_>, waiting: &[&Unit<'_>]) -> Vec<Room> {
-    let (seen, rules) = (until.seen, &until.seen.rules);
-    let evict = Disruptions {
-        preempt: true,
-        most: MOST,
-        ..Disruptions::NONE
-    };
+    let rules = &until.seen.rules;
     let takes = |unit: &&Unit<'_>| {
         let mut pods = unit.parts.iter().flatten();
         pods.all(|pod| !pod.standing.never_preempts)
     };
     let eager: Vec<&Unit<'_>> = waiting.iter().copied().filter(takes).collect();
-    let mut found = stage(until, &eager, evict, &[], &|pod| {
-        pod.is_warm() && evictable(seen, pod)
-    });
-    if let Some(moves) = rules.moves.filter(|moves| moves.left > 0) {
+    let mut found = evicting(until, &eager, &[], &|pod| pod.is_warm());
+    let moving = until.rooms.iter().flat_map(|room| &room.leavers);
+    let moving = moving.filter(|one| one.how != Leaves::Evicted).count();
+    let left = rules.moves.map_or(0, |moves| moves.left as usize);
+    let mut left = left.saturating_sub(moving);
+    if left > 0 {
         let migrate = Disruptions {
             migrate: true,
-            most: moves.left.min(MOST),
+            most: (left as u32).min(MOST),
             ..Disruptions::NONE
         };
-        let movers = Movers::of(seen);
-        let rest = unseated(seen, waiting, &found);
+        let movers = Movers::of(until.seen);
+        let rest = unseated(until.seen, waiting, &found);
         let mut more = stage(until, &rest, migrate, &found, &|pod| movers.movable(pod));
         // No more moves begin than may.
-        let mut left = moves.left as usize;
         more.retain(|room| {
             let fits = room.leavers.len() <= left;
             left -= if fits { room.leavers.len() } else { 0 };
@@ -94,11 +99,45 @@ pub(super) fn rooms(until: &Until<'_>, waiting: &[&Unit<'_>]) -> Vec<Room> {
         found.extend(more);
     }
     if rules.preemption != Preempts::Never {
-        let rest = unseated(seen, &eager, &found);
-        let more = stage(until, &rest, evict, &found, &|pod| evictable(seen, pod));
+        let rest = unseated(until.seen, &eager, &found);
+        let more = evicting(until, &rest, &found, &|_| true);
         found.extend(more);
     }
     found
+}
+
+/// Rooms for whom others are evicted, of those who may be; beside the rooms that are found.
+fn evicting(
+    until: &Until<'_>,
+    units: &[&Unit<'_>],
+    found: &[Room],
+    may: &dyn Fn(&Pod) -> bool,
+) -> Vec<Room> {
+    if units.is_empty() || !until.seen.pods.iter().any(|pod| may(pod)) {
+        return Vec::new();
+    }
+    let evict = Disruptions {
+        preempt: true,
+        most: MOST,
+        ..Disruptions::NONE
+    };
+    let before = || until.rooms.iter().chain(found);
+    let (seen, chunks) = until.view.in_chunks(until.promised, before());
+    let until = Until {
+        seen: &seen,
+        chunks: &chunks,
+        ..*until
+    };
+    let mut more: Vec<Room> = Vec::new();
+    for room in stage(&until, units, evict, found, &|pod| {
+        may(pod) && evictable(until.seen, pod)
+    }) {
+        let before = until.rooms.iter().chain(found).chain(&more);
+        if until.view.holds(until.promised, before, &room) {
+            more.push(room);
+        }
+    }
+    more
 }
 
 /// Units for which no room is made yet.
@@ -120,8 +159,8 @@ pub(super) fn later<'a>(
     stops: &dyn Fn(&Pod) -> bool,
 ) -> Vec<Holder<'a>> {
     let seen = until.seen;
-    let leave: BTreeSet<usize> = before
-        .iter()
+    let before = || until.rooms.iter().chain(before);
+    let leave: BTreeSet<usize> = before()
         .flat_map(|room| &room.leavers)
         .map(|one| one.pod)
         .collect();
@@ -135,9 +174,9 @@ pub(super) fn later<'a>(
     let kept = until.promised.kept.iter();
     let kept = kept.map(|(at, node)| (*at, node.as_str()));
     let placed = until.placed.iter().map(|one| (one.pod, one.node.as_str()));
-    let rooms = before.iter().flat_map(|room| &room.pods);
+    let rooms = before().flat_map(|room| &room.pods);
     let rooms = rooms.map(|(at, node)| (*at, node.as_str()));
-    let moved = before.iter().flat_map(|room| &room.leavers);
+    let moved = before().flat_map(|room| &room.leavers);
     let moved = moved.filter_map(|one| match &one.how {
         Leaves::Moves { to } => Some((one.pod, to.as_str())),
         Leaves::Evicted => None,
@@ -191,103 +230,24 @@ pub(super) fn stage(
     let mut leavers: Vec<Leaver> = Vec::new();
     for action in &plan.actions {
         match action {
-            Action::Preempt { job, .. } => leavers.extend(leaving(&cluster, seen, *job, None)),
+            Action::Preempt { job, .. } => leavers.extend(leaving(&cluster, until, *job, None)),
             Action::Move {
                 job, assignments, ..
             } => {
                 let to = assignments.first().map(|one| one.node.index());
                 let to = to.and_then(|at| Some(cluster.nodes.get(at)?.name.clone()));
-                leavers.extend(leaving(&cluster, seen, *job, to.as_deref()));
+                leavers.extend(leaving(&cluster, until, *job, to.as_deref()));
             }
             Action::Place { job, assignments } => {
                 let leavers = std::mem::take(&mut leavers);
                 if let Some(unit) = asked.get(job) {
                     let nodes = assignments.iter().map(|one| one.node.index());
                     let names = nodes.filter_map(|at| Some(cluster.nodes.get(at)?.name.clone()));
-                    rooms.push(room(seen, unit, names.collect(), leavers));
+                    rooms.push(room(until.view.whole, unit, names.collect(), leavers));
                 }
             }
             _ => {}
         }
     }
     rooms
-}
-
-/// The pods of a job that is stopped, with all of its gang.
-pub(super) fn leaving(
-    cluster: &Cluster<'_>,
-    seen: &Seen,
-    job: JobId,
-    to: Option<&str>,
-) -> Vec<Leaver> {
-    let own = cluster.held.get(&job).map_or(&[][..], Vec::as_slice);
-    let mut all: BTreeSet<usize> = own.iter().copied().collect();
-    for at in own {
-        let Some(gang) = seen.pods.get(*at).and_then(|pod| gang_of(pod)) else {
-            continue;
-        };
-        let others = seen.pods.iter().enumerate();
-        all.extend(others.filter_map(|(at, pod)| {
-            (gang_of(pod) == Some(gang) && !pod.waits() && !goes(pod)).then_some(at)
-        }));
-    }
-    let leaver = |pod| Leaver {
-        pod,
-        how: match to {
-            Some(to) => Leaves::Moves { to: to.to_owned() },
-            None => Leaves::Evicted,
-        },
-        words: String::new(),
-    };
-    all.into_iter().map(leaver).collect()
-}
-
-fn room(seen: &Seen, unit: &Unit<'_>, nodes: Vec<String>, mut leavers: Vec<Leaver>) -> Room {
-    let places = seen.places();
-    let pods = unit.parts.first().map_or(&[][..], Vec::as_slice);
-    let priority = pods.first().map_or(0, |pod| pod.priority);
-    let pods: Vec<(usize, String)> = pods
-        .iter()
-        .zip(nodes)
-        .filter_map(|(pod, node)| Some((*places.get(pod.uid.as_str())?, node)))
-        .collect();
-    let mut seen_twice = BTreeSet::new();
-    leavers.retain(|one| seen_twice.insert(one.pod));
-    let mut who = Vec::new();
-    for one in &mut leavers {
-        let Some(pod) = seen.pods.get(one.pod) else {
-            continue;
-        };
-        let name = format!("{}/{}", pod.namespace, pod.name);
-        let node = pod.place.node().unwrap_or_default();
-        let (for_whom, its) = (&unit.name, pod.priority);
-        let (said, why) = match &one.how {
-            Leaves::Evicted if pod.is_warm() => (
-                format!("{name}, which is warm, leaves node {node}"),
-                format!("it is warm and serves nobody: its GPUs are lent to {for_whom}"),
-            ),
-            Leaves::Evicted => (
-                format!("{name} (priority {its}) leaves node {node}"),
-                format!("evicted for {for_whom}: priority {priority} before its {its}"),
-            ),
-            Leaves::Moves { to } => (
-                format!("{name} moves from node {node} to {to}"),
-                format!("moves to node {to} to make room for {for_whom}"),
-            ),
-        };
-        one.words = why;
-        who.push(said);
-    }
-    let on: BTreeSet<&str> = pods.iter().map(|(_, node)| node.as_str()).collect();
-    let on: Vec<&str> = on.into_iter().collect();
-    let leave = match who.as_slice() {
-        [] => "others end there".to_owned(),
-        all if all.len() <= 3 => all.join(", "),
-        [first, rest @ ..] => format!("{first}, and {} others leave", rest.len()),
-    };
-    Room {
-        words: format!("room on node {}: {leave}", on.join(", ")),
-        pods,
-        leavers,
-    }
 }

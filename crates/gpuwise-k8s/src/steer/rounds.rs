@@ -1,18 +1,27 @@
 //! A decision where pods ask devices by claims: one round after the other, as sorts of devices lie over one another.
 //!
 //! In one round no two sorts share a device or a counter, so that a number of each says what there is. Who is placed
-//! in a round holds its place in the next. What is disrupted for others is decided in the first, of which claims are
-//! no part: pods with claims take nobody's place, and leave theirs for nobody.
+//! in a round, or is given room, holds its place in the next. In the first claims are no part.
 
 use super::{
-    Claims, Decision, Place, Pod, Rules, Seen, Waits, decision::decide_once, devices,
-    gangs::gang_of, kept::Kept,
+    Claims, Decision, Moves, Pod, Room, Seen, Waits,
+    chunks::Chunks,
+    consolidate::consolidation,
+    decision::{decide_once, make_room},
+    devices,
+    gangs::{Key, gang_of},
+    holders::{keep, unspare},
+    kept::Kept,
+    promised::{Promised, promised},
+    room::Until,
+    surge,
+    view::{View, placed},
+    warm::are_warm,
 };
 use gpuwise_units::Nanoseconds;
 use std::{
     cmp::Reverse,
     collections::{BTreeMap, BTreeSet},
-    sync::Arc,
 };
 
 /// Decides for all who wait.
@@ -28,87 +37,131 @@ pub fn decide(seen: &Seen, now: Nanoseconds) -> Result<Decision, String> {
 /// # Errors
 /// When the rules name a placement that is not there.
 pub fn decide_after(kept: &mut Kept, seen: &Seen, now: Nanoseconds) -> Result<Decision, String> {
-    let mut waits = Vec::new();
-    for (at, pod) in seen.pods.iter().enumerate() {
-        if let (Claims::Wait { reason, words }, true) = (&pod.claims, pod.waits()) {
-            let (reason, words) = (*reason, words.clone());
-            waits.push(Waits {
-                pod: at,
-                reason,
-                words,
-            });
-        }
-    }
-    let sorts = sorts(seen, &mut waits);
-    let mut decision = if seen.devices.asked.is_empty() {
-        decide_once(kept, seen, now)?
-    } else {
-        let first = part(seen, &BTreeSet::new(), &BTreeMap::new());
-        decide_once(kept, &first, now)?
+    let mut decision = Decision::default();
+    let mut promised = promised(seen);
+    keep(seen, &promised, &mut decision);
+    let mut waits = missing(seen);
+    let both = both(seen);
+    let sorts = sorts(seen, &both, &mut waits);
+    let mut view = View {
+        whole: seen,
+        round: BTreeSet::new(),
+        both: &both,
+        placed: BTreeMap::new(),
     };
-    for round in rounds(seen, &sorts) {
-        let placed = decision.placed.iter();
-        let placed = placed.map(|one| (one.pod, one.node.clone())).collect();
-        let mut part = part(seen, &round, &placed);
-        part.rules = Rules {
-            preemption: super::Preempts::Never,
-            reclaims: false,
-            moves: None,
-            ..part.rules
-        };
-        part.surges.clear();
-        let mut more = decide_once(&mut Kept::default(), &part, now)?;
-        for one in &mut more.waits {
-            // What would help of other kinds of GPUs helps no claim.
-            let of_room = match one.reason {
-                "NoSuchGpu" | "LargerThanCluster" => true,
-                "TooFewGpus" => seen
-                    .pods
-                    .get(one.pod)
-                    .is_some_and(|pod| gang_of(pod).is_none()),
-                _ => false,
-            };
-            let pod = seen.pods.get(one.pod).filter(|_| of_room);
-            if let Some((reason, words)) = pod.and_then(|pod| seen.devices.lacks(pod)) {
-                (one.reason, one.words) = (reason, words);
-            }
-        }
-        decision.placed.extend(more.placed);
-        decision.waits.extend(more.waits);
-        decision.wake = decision.wake.into_iter().chain(more.wake).min();
-        let new = |one: &String| !decision.troubles.contains(one);
-        let new: Vec<String> = more.troubles.into_iter().filter(new).collect();
-        decision.troubles.extend(new);
+    decide_once(kept, &view, &promised, now, &mut decision)?;
+    let rounds = rounds(seen, &sorts);
+    if !rounds.is_empty() {
+        promised.settle();
     }
+    for round in &rounds {
+        (view.round, view.placed) = (round.clone(), placed(&decision));
+        let kept = &mut Kept::default();
+        decide_once(kept, &view, &promised, now, &mut decision)?;
+    }
+    // Nobody leaves for somebody before all have had what is free.
+    if !seen.devices.asked.is_empty() {
+        view.placed = placed(&decision);
+        promised.settle();
+    }
+    for round in std::iter::once(BTreeSet::new()).chain(rounds) {
+        view.round = round;
+        make_room(&view, &mut promised, now, &mut decision);
+    }
+    unspare(seen, &mut decision);
+    if are_warm(seen, &decision.waits) && decision.rooms.is_empty() && promised.awaited.is_empty() {
+        decision.rooms = consolidations(&mut view, &promised, &decision, now);
+    }
+    let places = seen.places();
+    let at = |pod: &Pod| places.get(pod.uid.as_str()).copied().unwrap_or_default();
+    let (steps, late) = surge::steps(seen, now, &at);
+    decision.steps = steps;
+    decision.wake = decision.wake.into_iter().chain(late).min();
     decision.waits.extend(waits);
     decision.let_go = devices::let_go(seen);
     Ok(decision)
 }
 
+/// Moves for order's sake: of those who ask device plugins, else of those who ask by claims.
+fn consolidations<'a>(
+    view: &mut View<'a>,
+    promised: &Promised,
+    decision: &Decision,
+    now: Nanoseconds,
+) -> Vec<Room> {
+    let is_wanted = |moves: Moves| moves.consolidates && moves.left > 0;
+    if !view.whole.rules.moves.is_some_and(is_wanted) {
+        return Vec::new();
+    }
+    let all = view.whole.devices.asked.iter();
+    let each: Vec<BTreeSet<&str>> = all.map(|sort| BTreeSet::from([sort.as_str()])).collect();
+    let rounds = std::iter::once(BTreeSet::new()).chain(rounds(view.whole, &each));
+    for round in rounds {
+        view.round = round;
+        let until = Until {
+            view,
+            seen: &view.later(promised, std::iter::empty()),
+            promised,
+            placed: view.unseen(&decision.placed),
+            rooms: &[],
+            chunks: &Chunks::default(),
+            now,
+        };
+        let found = consolidation(&until);
+        if !found.is_empty() {
+            return found;
+        }
+    }
+    Vec::new()
+}
+
+/// Who waits for an object that is not there.
+fn missing(seen: &Seen) -> Vec<Waits> {
+    let all = seen.pods.iter().enumerate();
+    let waits = all.filter_map(|(at, pod)| match &pod.claims {
+        Claims::Wait { reason, words } if pod.waits() => Some(Waits {
+            pod: at,
+            reason,
+            words: words.clone(),
+        }),
+        _ => None,
+    });
+    waits.collect()
+}
+
+/// Gangs of which some wait for devices by claims, with the sorts that those ask.
+fn both(seen: &Seen) -> BTreeMap<Key<'_>, BTreeSet<&str>> {
+    let mut gangs: BTreeMap<Key<'_>, BTreeSet<&str>> = BTreeMap::new();
+    for pod in seen.pods.iter().filter(|pod| asks(seen, pod)) {
+        if let (Some(gang), Some(ask)) = (gang_of(pod), &pod.ask) {
+            gangs.entry(gang).or_default().insert(&ask.resource);
+        }
+    }
+    gangs
+}
+
 /// What those ask by claims who wait, most urgent first; a gang's sorts stand together. A gang whose sorts lie over
 /// one another waits.
-fn sorts<'a>(seen: &'a Seen, waits: &mut Vec<Waits>) -> Vec<BTreeSet<&'a str>> {
+fn sorts<'a>(
+    seen: &'a Seen,
+    gangs: &BTreeMap<Key<'a>, BTreeSet<&'a str>>,
+    waits: &mut Vec<Waits>,
+) -> Vec<BTreeSet<&'a str>> {
     let mut urgency: BTreeMap<&str, (Reverse<i32>, Nanoseconds)> = BTreeMap::new();
-    let mut gangs: BTreeMap<_, (BTreeSet<&str>, Vec<usize>)> = BTreeMap::new();
-    for (at, pod) in seen.pods.iter().enumerate() {
-        let Some(ask) = pod.ask.as_ref().filter(|_| asks(seen, pod)) else {
-            continue;
-        };
+    for pod in seen.pods.iter().filter(|pod| asks(seen, pod)) {
+        let Some(ask) = &pod.ask else { continue };
         let own = (Reverse(pod.priority), pod.created);
         let known = urgency.entry(&ask.resource).or_insert(own);
         *known = (*known).min(own);
-        if let Some(gang) = gang_of(pod) {
-            let (all, pods) = gangs.entry((gang.0, gang.1, &gang.2.name)).or_default();
-            all.insert(&ask.resource);
-            pods.push(at);
-        }
     }
     let overlaps = seen.devices.overlaps();
     let mut together: Vec<BTreeSet<&str>> =
         urgency.keys().map(|one| BTreeSet::from([*one])).collect();
-    for (all, pods) in gangs.into_values().filter(|(all, _)| all.len() > 1) {
-        if is_over(&overlaps, &all, &all) {
-            waits.extend(pods.into_iter().map(|pod| Waits {
+    for (gang, all) in gangs.iter().filter(|(_, all)| all.len() > 1) {
+        if is_over(&overlaps, all, all) {
+            let pods = seen.pods.iter().enumerate();
+            let pods = pods.filter(|(_, pod)| pod.waits() && gang_of(pod) == Some(*gang));
+            waits.extend(pods.map(|(pod, _)| Waits {
                 pod,
                 reason: "DevicesOverlap",
                 words: "its gang asks by claims for devices that are parts of the same GPUs, in several ways; ask for them in one way".into(),
@@ -119,7 +172,7 @@ fn sorts<'a>(seen: &'a Seen, waits: &mut Vec<Waits>) -> Vec<BTreeSet<&'a str>> {
             continue;
         }
         let (mut with, rest): (Vec<_>, Vec<_>) =
-            together.into_iter().partition(|one| !one.is_disjoint(&all));
+            together.into_iter().partition(|one| !one.is_disjoint(all));
         together = rest;
         together.push(with.drain(..).flatten().collect());
     }
@@ -161,34 +214,5 @@ fn rounds<'a>(seen: &'a Seen, sorts: &[BTreeSet<&'a str>]) -> Vec<BTreeSet<&'a s
     rounds
 }
 
-/// The cluster as a round sees it: of those who wait only who asks for these sorts, or, where there are none, who
-/// asks for no devices by claims.
-fn part(seen: &Seen, round: &BTreeSet<&str>, placed: &BTreeMap<usize, String>) -> Seen {
-    let pods = seen.pods.iter().enumerate().map(|(at, pod)| {
-        let mut shown = Pod::clone(pod);
-        if let Some(node) = placed.get(&at) {
-            shown.place = Place::Sent(node.clone());
-            return Arc::new(shown);
-        }
-        let is_part = match &pod.ask {
-            Some(ask) if seen.devices.asked.contains(&ask.resource) => {
-                round.contains(ask.resource.as_str()) && pod.claims == Claims::Open
-            }
-            _ => round.is_empty() || pod.standing.nominated.is_some(),
-        };
-        if !pod.waits() || is_part {
-            return Arc::clone(pod);
-        }
-        shown.ask = None;
-        Arc::new(shown)
-    });
-    let mut part = Seen {
-        pods: pods.collect(),
-        ..seen.clone()
-    };
-    part.nodes = devices::offered(&part, round);
-    part
-}
-
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

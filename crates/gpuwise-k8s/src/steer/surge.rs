@@ -5,7 +5,7 @@
 
 use super::{
     Place, Pod, Seen,
-    decision::At,
+    answers::At,
     turns::{self, Turn},
 };
 use gpuwise_units::Nanoseconds;

@@ -6,7 +6,7 @@
 
 use super::{
     Place, Pod, Seen, Waits,
-    decision::At,
+    answers::At,
     gangs::Unit,
     leave::{Movers, stands},
     promised::{Promise, Promised, goes},
@@ -175,7 +175,7 @@ pub(super) fn tell_barred(until: &Until<'_>, lacking: &[&Unit<'_>], waits: &mut 
     let under_way = Movers::of(seen);
     let barred = |pod: &Pod| {
         let why = under_way.turns(pod).err().and_then(Stays::words);
-        why.filter(|_| stands(seen, pod))
+        why.filter(|_| stands(pod))
     };
     if !seen.pods.iter().any(|pod| barred(pod).is_some()) {
         return;

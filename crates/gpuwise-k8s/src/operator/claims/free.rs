@@ -1,8 +1,11 @@
 //! Devices that nobody holds, and which sorts they serve.
 
-use super::{Served, Sort};
+use super::{
+    Served, Sort,
+    users::{Users, is_used},
+};
 use crate::{
-    inventory::{DeviceId, Inventory, Selector, is_gpu, is_part},
+    inventory::{DeviceId, Inventory, Key, Selector, is_gpu, is_part},
     objects::{self, SliceSpec, whole},
     steer::{Counter, Device, Devices, Pool},
 };
@@ -44,7 +47,7 @@ fn selects(wanted: &[Selector], driver: &str, device: &objects::Device) -> Optio
 }
 
 /// Devices of nodes that no claim has, for sorts that somebody asks.
-pub(super) fn devices(inventory: &Inventory, sorts: &[Sort]) -> Devices {
+pub(super) fn devices(inventory: &Inventory, sorts: &[Sort], users: &Users) -> Devices {
     let mut out = Devices {
         asked: sorts.iter().map(Sort::name).collect(),
         ..Devices::default()
@@ -65,6 +68,7 @@ pub(super) fn devices(inventory: &Inventory, sorts: &[Sort]) -> Devices {
     }
     // The same, were nothing held.
     let mut full = out.pools.clone();
+    let mut counts: BTreeMap<String, u32> = BTreeMap::new();
     for spec in slices.iter().map(|(_, slice)| &slice.spec) {
         for device in &spec.devices {
             let Some(node) = device.node_name.as_ref().or(spec.node_name.as_ref()) else {
@@ -72,7 +76,8 @@ pub(super) fn devices(inventory: &Inventory, sorts: &[Sort]) -> Devices {
             };
             let pool = out.pools.entry(node.clone()).or_default();
             let takes = takes(spec, device);
-            let is_held = allocated.contains_key(&id(spec, device));
+            let claims = allocated.get(&id(spec, device));
+            let is_held = claims.is_some();
             if is_held && !device.allow_multiple_allocations {
                 for (counter, count) in &takes {
                     if let Some(left) = pool.counters.get_mut(counter) {
@@ -91,19 +96,30 @@ pub(super) fn devices(inventory: &Inventory, sorts: &[Sort]) -> Devices {
                 whole.extend(serves.iter().cloned());
             }
             let keeps = device.taints.iter().any(|taint| taint.effect != "None");
-            if keeps || serves.is_empty() {
+            let at = counts.entry(node.clone()).or_default();
+            *at += 1;
+            let one = Device {
+                at: *at,
+                takes,
+                serves: if keeps { BTreeSet::new() } else { serves },
+            };
+            if let Some(claims) = claims.filter(|_| !device.allow_multiple_allocations) {
+                hold(inventory, users, (node, &one), claims, &mut out);
+            }
+            if one.serves.is_empty() {
                 continue;
             }
-            let device = Device { takes, serves };
             let empty = full.entry(node.clone()).or_default();
-            empty.devices.push(device.clone());
-            if !is_held {
-                pool.devices.push(device);
+            empty.devices.push(one.clone());
+            if let (false, Some(pool)) = (is_held, out.pools.get_mut(node)) {
+                pool.devices.push(one);
             }
         }
     }
     for name in &out.asked {
-        let counts = full.values().map(|pool| pool.clone().take(name, u32::MAX));
+        let counts = full
+            .values()
+            .map(|pool| pool.clone().take(name, u32::MAX).len() as u32);
         if let Some(most) = counts.max().filter(|most| *most > 0) {
             out.most.insert(name.clone(), most);
         }
@@ -111,6 +127,29 @@ pub(super) fn devices(inventory: &Inventory, sorts: &[Sort]) -> Devices {
     // What whole GPUs serve too counts as they do.
     out.parts.retain(|name| !whole.contains(name));
     out
+}
+
+/// Says who a device is free after: a pod, or nobody any more.
+fn hold(
+    inventory: &Inventory,
+    users: &Users,
+    (node, device): (&str, &Device),
+    claims: &[Key],
+    out: &mut Devices,
+) {
+    let used = claims.iter().any(|key| {
+        let claim = inventory.claims.at(key);
+        claim.is_some_and(|claim| is_used(inventory, &key.namespace, claim))
+    });
+    let all = match claims {
+        _ if !used => out.going.entry(node.to_owned()).or_default(),
+        [claim] => match users.holder(claim) {
+            Some(uid) => out.held.entry(uid.to_owned()).or_default(),
+            None => return,
+        },
+        _ => return,
+    };
+    all.push(device.clone());
 }
 
 fn id(spec: &SliceSpec, device: &objects::Device) -> DeviceId {

@@ -190,7 +190,10 @@ fn who_is_sent_counts_when_its_claims_have_devices_and_it_has_no_node() {
     server.put(&mut state, "pods", 0, sent);
     let mut got = claim(0, 0);
     let device = json!({"request": "r", "driver": "gpu.example", "pool": "n0", "device": "g0"});
-    got["status"] = json!({"allocation": {"devices": {"results": [device]}}});
+    let user = json!({"apiGroup": "batch", "resource": "jobs", "name": "j", "uid": "1"});
+    got["status"] = json!({
+        "allocation": {"devices": {"results": [device]}}, "reservedFor": [user],
+    });
     for allocated in [claim(0, 0), got.clone()] {
         server.put(&mut state, "claims", 0, allocated);
         state.refresh();

@@ -5,7 +5,7 @@ use gpuwise_otlp::{Context, VARIABLE, id};
 use serde_json::{Value, json};
 
 /// The annotation of the span that an object goes on with.
-const TRACEPARENT: &str = "traceparent";
+pub(super) const TRACEPARENT: &str = "traceparent";
 
 /// Where a span hangs: itself, and the one above it.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use crate::resources::{Decided, GpuWorkloadSpec, Object, Resource as _};
 use gpuwise_otlp::{Context, Outcome, Span, id};
 
 /// From when until when, in nanoseconds since 1970.
-type Took = (u64, u64);
+pub(super) type Took = (u64, u64);
 
 impl Traces {
     /// It was sized, or could not be: by which plan, and for what.
@@ -45,36 +45,8 @@ impl Traces {
     }
 }
 
-/// A phase of a change that is over.
-#[derive(Debug, Clone)]
-pub(in crate::operator) struct Stepped {
-    /// `rolling out`, `verifying` or `rolling back`.
-    pub phase: &'static str,
-    /// Since when (RFC 3339), and until when.
-    pub since: String,
-    pub until: u64,
-    /// The plan that began it.
-    pub plan: String,
-    /// What the workload is to be, or to be again.
-    pub to: String,
-    pub outcome: Outcome,
-}
-
-impl Traces {
-    /// A phase of a workload's change is over.
-    pub(in crate::operator) fn stepped(&self, object: &Object<GpuWorkloadSpec>, step: Stepped) {
-        let start = nanoseconds_of(&step.since).unwrap_or(step.until);
-        let took = (start, step.until.max(start));
-        let mut span = of(object, step.phase, took);
-        span.attributes.push(("gpuwise.plan", step.plan));
-        span.attributes.push(("gpuwise.gpu", step.to));
-        span.outcome = step.outcome;
-        self.queue.put(span);
-    }
-}
-
 /// A part of what becomes of it; each time that happens is another.
-fn of(object: &Object<GpuWorkloadSpec>, name: &str, (start, end): Took) -> Span {
+pub(super) fn of(object: &Object<GpuWorkloadSpec>, name: &str, (start, end): Took) -> Span {
     let hangs = of_workload(object);
     let parts = [name, &object.metadata.uid, &start.to_string()];
     Span {

@@ -5,13 +5,14 @@
 //! tells where it tells them.
 
 mod carry;
+mod changed;
 mod life;
 mod made;
 mod moving;
 
 pub(super) use carry::carried;
+pub(super) use changed::Stepped;
 pub(super) use gpuwise_otlp::Outcome;
-pub(super) use made::Stepped;
 
 use super::{Journal, seen::PLAN, seen::State, watches::Own};
 use crate::{

@@ -199,7 +199,7 @@ impl Workloads {
             audit.map_or(audited, |(number, _)| *number),
         );
         let audit = audit.map(|(_, found)| found);
-        self.plain.look(hands, fresh, audit).await;
+        looked = looked.and(self.plain.look(hands, fresh, audit).await);
         self.frozen
             .retain(|uid, _| there.contains(uid) && hands.frozen.is_some());
         self.applied.retain(|uid, _| there.contains(uid));

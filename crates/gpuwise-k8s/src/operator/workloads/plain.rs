@@ -7,12 +7,14 @@ use super::{
         meter::Measured,
         seen::PLAN,
         served::is_rolled_out,
+        traces::{Outcome, Stepped},
         watches::{Own, TIERED},
         writes::Wrote,
     },
-    Audited, Hands,
+    Audited, Hands, Looked,
     noted::{Kept, SAID, STATE, kept, limits},
     say::event_of,
+    steps::phase_over,
 };
 use crate::{
     manifests::NAME,
@@ -38,7 +40,8 @@ impl Proposed {
         hands: &mut Hands<'_>,
         fresh: Option<&Measured>,
         audit: Option<&Result<Vec<Audited>, String>>,
-    ) {
+    ) -> Looked {
+        let mut looked = Looked::ALL;
         let state = hands.state;
         for one in state.objects(Own::Tiered) {
             if one.metadata.deletion_timestamp.is_some() {
@@ -55,8 +58,9 @@ impl Proposed {
                 acts: hands.acts && auto,
                 now: clock::now(),
             };
-            step.carry(hands, slo, audit, &mut self.0).await;
+            looked = looked.and(step.carry(hands, slo, audit, &mut self.0).await);
         }
+        looked
     }
 }
 
@@ -80,21 +84,29 @@ impl Step<'_> {
         slo: Option<SloSeen>,
         audit: Option<&Result<Vec<Audited>, String>>,
         proposed: &mut BTreeMap<String, String>,
-    ) {
+    ) -> Looked {
         let mut kept = kept(self.one);
         let before = kept.clone();
         let mut patch = json!({});
         let mut said = None;
+        let mut over = None;
         if self.acts {
-            said = self.go_on(hands, &mut kept, slo, &mut patch);
+            said = self.go_on(hands, &mut kept, slo, (&mut patch, &mut over));
         }
         if said.is_none() && kept.status.change.is_none() {
             said = self.tier(hands, audit, &mut kept, &mut patch, proposed);
         }
+        let ends = tiers::ends(&kept.status, &limits(self.one), self.now);
+        let ends = ends.filter(|_| self.acts);
         if kept == before && said.is_none() {
-            return;
+            return Looked { whole: true, ends };
         }
-        self.write(hands, &kept, patch, said).await;
+        let settled = kept.status.change.is_none();
+        let whole = self.write(hands, &kept, patch, said).await;
+        if let (true, Some(traces), Some(step)) = (whole, hands.traces, over) {
+            traces.moved(&self.one.metadata, &before.moved, step, settled);
+        }
+        Looked { whole, ends }
     }
 
     /// Goes on with a change, or takes it back.
@@ -103,7 +115,7 @@ impl Step<'_> {
         hands: &mut Hands<'_>,
         kept: &mut Kept,
         slo: Option<SloSeen>,
-        patch: &mut Value,
+        (patch, over): (&mut Value, &mut Option<Stepped>),
     ) -> Option<Said> {
         let limits = &limits(self.one);
         let words = match &slo {
@@ -129,6 +141,7 @@ impl Step<'_> {
         match tiers::next(&mut kept.status, &look, limits) {
             Next::Stay => None,
             Next::Verify => {
+                *over = phase_over(&kept.status, self.now, Outcome::Ok);
                 tiers::verify(&mut kept.status, self.now);
                 let watched = format!(
                     "all pods are new; the SLO is watched for {} s",
@@ -137,6 +150,7 @@ impl Step<'_> {
                 Some(("RolledOut", false, watched))
             }
             Next::Settle => {
+                *over = phase_over(&kept.status, self.now, Outcome::Ok);
                 let change = kept.status.change.clone().unwrap_or_default();
                 tiers::settle(&mut kept.status);
                 let how = match (change.phase, change.told) {
@@ -153,6 +167,8 @@ impl Step<'_> {
                 } else {
                     format!("its SLO was missed: {words}")
                 };
+                let failed = Outcome::Failed(reason.clone());
+                *over = phase_over(&kept.status, self.now, failed);
                 tiers::back(&mut kept.status, (why, &reason), &plan, limits, self.now);
                 if let Some(decided) = &mut kept.status.decision {
                     decided.plan.clone_from(&plan);
@@ -181,8 +197,14 @@ impl Step<'_> {
         }
     }
 
-    /// Writes all of it at once, if nobody has changed the Deployment since.
-    async fn write(&self, hands: &Hands<'_>, kept: &Kept, mut patch: Value, said: Option<Said>) {
+    /// Writes all of it at once, if nobody has changed the Deployment since; whether that went.
+    async fn write(
+        &self,
+        hands: &Hands<'_>,
+        kept: &Kept,
+        mut patch: Value,
+        said: Option<Said>,
+    ) -> bool {
         let meta = &self.one.metadata;
         let namespace = text(meta.namespace.as_ref());
         let name = text(meta.name.as_ref());
@@ -217,7 +239,7 @@ impl Step<'_> {
                     .map(drop)
             };
             if hands.writer.fenced(hands.term, "PATCH", write).await != Wrote::Done {
-                return;
+                return false;
             }
         }
         if let Some((reason, warns, words)) = said.filter(|_| hands.says) {
@@ -227,5 +249,6 @@ impl Step<'_> {
             });
             event_of(hands.term, hands.writer, &involved, (reason, warns), &words).await;
         }
+        true
     }
 }

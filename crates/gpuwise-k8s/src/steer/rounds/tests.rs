@@ -1,13 +1,14 @@
 //! Decisions where pods ask devices by claims.
 
 use super::super::{
-    Device, Devices, GangKind, Node, Pool, Quota,
+    Device, Devices, GangKind, Node, Place, Pool, Quota,
     tests::{decided, ganged, node, placed, pod, seen},
 };
 use super::*;
+use std::sync::Arc;
 
-const WHOLE: &str = "gpus";
-const HALF: &str = "gpus where half";
+pub(in crate::steer) const WHOLE: &str = "gpus";
+pub(in crate::steer) const HALF: &str = "gpus where half";
 
 /// A node with GPUs that are offered whole and in halves.
 fn pool(gpus: u32) -> Pool {
@@ -17,6 +18,7 @@ fn pool(gpus: u32) -> Pool {
         pool.counters.insert(counter.clone(), 8);
         for (resource, takes) in [(WHOLE, 8), (HALF, 4), (HALF, 4)] {
             pool.devices.push(Device {
+                at: pool.devices.len() as u32,
                 takes: vec![(counter.clone(), takes)],
                 serves: [resource.to_owned()].into(),
             });
@@ -25,7 +27,7 @@ fn pool(gpus: u32) -> Pool {
     pool
 }
 
-fn claims(name: &str, resource: &str, count: u32) -> Pod {
+pub(in crate::steer) fn claims(name: &str, resource: &str, count: u32) -> Pod {
     let mut pod = pod(name, count);
     pod.claims = Claims::Open;
     if let Some(ask) = &mut pod.ask {
@@ -34,7 +36,7 @@ fn claims(name: &str, resource: &str, count: u32) -> Pod {
     pod
 }
 
-fn cluster(pools: &[(&str, u32)], pods: Vec<Pod>) -> Seen {
+pub(in crate::steer) fn cluster(pools: &[(&str, u32)], pods: Vec<Pod>) -> Seen {
     let bare = |name: &str| {
         let mut one = Node::clone(&node(name, 0, &[]));
         one.accelerators.clear();
@@ -50,6 +52,7 @@ fn cluster(pools: &[(&str, u32)], pods: Vec<Pod>) -> Seen {
         asked: [WHOLE.to_owned(), HALF.to_owned()].into(),
         parts: [HALF.to_owned()].into(),
         most: [(WHOLE.to_owned(), most), (HALF.to_owned(), 2 * most)].into(),
+        ..Devices::default()
     });
     seen
 }
@@ -60,7 +63,7 @@ fn allocates(seen: &Seen, decision: &Decision) -> bool {
     decision.placed.iter().all(|one| {
         let ask = seen.pods[one.pod].ask.as_ref().expect("it asks");
         let pool = pools.get_mut(&one.node).expect("it has devices");
-        pool.take(&ask.resource, ask.count) == ask.count
+        pool.take(&ask.resource, ask.count).len() == ask.count as usize
     })
 }
 
