@@ -153,7 +153,7 @@ fn claims_that_others_share_keep_their_pods() {
 
 #[test]
 fn pods_with_claims_of_their_own_move_for_others_and_those_that_name_one_do_not() {
-    let mover = |sharing| {
+    let replica = |sharing| {
         let mut one = bound("web-0", WHOLE, "a", 0);
         one.standing.ours = true;
         one.standing.deployment = Some("web".into());
@@ -161,7 +161,7 @@ fn pods_with_claims_of_their_own_move_for_others_and_those_that_name_one_do_not(
         one
     };
     for sharing in [Sharing::Own, Sharing::Named] {
-        let pods = vec![mover(sharing), claims("two", WHOLE, 2)];
+        let pods = vec![replica(sharing), claims("two", WHOLE, 2)];
         let mut seen = cluster(&[("a", 2), ("b", 1)], pods);
         allocated(&mut seen);
         let moves = Moves {

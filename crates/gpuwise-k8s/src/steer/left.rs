@@ -110,16 +110,13 @@ pub(super) fn ledger<'a>(
     let mut all: BTreeMap<&str, Left<'_>> = BTreeMap::new();
     for (name, node) in nodes {
         let cut = later.then(|| cut::expected(node, &seen.boards)).flatten();
-        let left = match cut {
-            Some((resource, count)) => {
-                let units = std::iter::once((resource_of(seen, &resource), count));
-                Left::of(node, units, &seen.devices)
-            }
-            None => {
-                let units = node.accelerators.iter();
-                let units = units.map(|(name, count)| (name.as_str(), *count));
-                Left::of(node, units, &seen.devices)
-            }
+        let left = if let Some((resource, count)) = cut {
+            let units = std::iter::once((resource_of(seen, &resource), count));
+            Left::of(node, units, &seen.devices)
+        } else {
+            let units = node.accelerators.iter();
+            let units = units.map(|(name, count)| (name.as_str(), *count));
+            Left::of(node, units, &seen.devices)
         };
         all.insert(name, left);
     }

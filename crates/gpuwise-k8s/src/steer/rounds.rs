@@ -83,8 +83,8 @@ pub fn decide_after(kept: &mut Kept, seen: &Seen, now: Nanoseconds) -> Result<De
 }
 
 /// Moves for order's sake: of those who ask device plugins, else of those who ask by claims.
-fn consolidations<'a>(
-    view: &mut View<'a>,
+fn consolidations(
+    view: &mut View<'_>,
     promised: &Promised,
     decision: &Decision,
     now: Nanoseconds,

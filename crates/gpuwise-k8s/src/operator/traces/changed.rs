@@ -76,9 +76,10 @@ impl Traces {
             start: nanoseconds_of(began).unwrap_or(start).min(start),
             end,
             attributes,
-            outcome: match back {
-                true => Outcome::Failed(format!("it is as before: {to}")),
-                false => Outcome::Ok,
+            outcome: if back {
+                Outcome::Failed(format!("it is as before: {to}"))
+            } else {
+                Outcome::Ok
             },
         });
     }
