@@ -23,6 +23,7 @@ import time
 import urllib.request
 
 from check_slurm import SERVICE
+import executor_parts
 from cluster import Cluster, broker_answers, free_port, until
 from kubelet import Kubelet
 
@@ -44,6 +45,7 @@ class Check:
         self.config = folder / "executor.kubeconfig"
         self.config.write_text(re.sub(r'token: "[^"]*"', f'token: "{token}"', admin))
         self.kubelets = [Kubelet(self.cluster, folder, name, self.gpus) for name in self.hosts]
+        self.kubelets += executor_parts.nodes(self.cluster, folder)
         self.environment = {
             **os.environ,
             "GPUWISE_OFFLINE": "1",
@@ -63,6 +65,12 @@ class Check:
             raise SystemExit(f"gpuwise {' '.join(words)}: {done.returncode}\n{done.stdout}{done.stderr}")
         return done.stdout
 
+    def refused(self, *words):
+        done = subprocess.run([self.gpuwise, *words], capture_output=True, text=True, env=self.environment, timeout=60)
+        if done.returncode == 0:
+            raise SystemExit(f"gpuwise {' '.join(words)}: is not refused\n{done.stdout}")
+        return done.stdout + done.stderr
+
     def pods(self, lease=None):
         """Pods of leases by name: node, GPUs, phase, whether it is told to end, identity."""
         label = f"gpuwise.dev/lease={lease}" if lease else "gpuwise.dev/lease"
@@ -79,6 +87,7 @@ class Check:
     def begin(self, *more):
         words = [self.gpuwise, "serve", "--executor", "kubernetes", "--kubeconfig", str(self.config)]
         words += ["--fleet", str(self.folder / "fleet.toml"), "--listen", f"127.0.0.1:{self.port}", "--preempt"]
+        words += ["--kubernetes-pull-secret", executor_parts.SECRET]
         words += ["--kubernetes-image", "none", "--kubernetes-patience", "15s", "--kubernetes-port", str(self.service_port), *more]
         errors = open(self.folder / "serve.log", "a")
         self.broker = subprocess.Popen(words, env=self.environment, stdout=errors, stderr=errors)
@@ -244,6 +253,15 @@ class Check:
         print(f"{lease}: a service is ready and known to the gateway", flush=True)
         self.release(lease)
 
+    def images(self):
+        executor_parts.images(self)
+
+    def slices(self):
+        executor_parts.slices(self)
+
+    def turns(self):
+        executor_parts.turns(self)
+
     def suite(self, command):
         names = [f"suite-{one}" for one in range(20)]
         objects = [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in names]
@@ -266,7 +284,7 @@ def main(gpuwise, start, command, folder):
     check = Check(gpuwise, start, folder)
     try:
         check.fleet()
-        parts = os.environ.get("GPUWISE_PARTS", "places service gang preempts nodes crowded").split()
+        parts = os.environ.get("GPUWISE_PARTS", "places service images slices turns gang preempts nodes crowded").split()
         for part in parts:
             began = time.monotonic()
             found = getattr(check, part)()

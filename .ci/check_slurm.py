@@ -12,6 +12,7 @@ with jobs and nodes listed by commands, the other with slurmrestd; commands are 
 import json
 import os
 import pathlib
+import pwd
 import shutil
 import signal
 import subprocess
@@ -20,6 +21,7 @@ import tempfile
 import time
 import urllib.request
 
+import slurm_accounts
 import slurm_acts
 from cluster import broker_answers, free_port, until
 
@@ -34,10 +36,15 @@ http.server.HTTPServer(("127.0.0.1", int(sys.argv[1])), Answer).serve_forever()
 
 class Check:
     def __init__(self, gpuwise, start, folder):
-        self.gpuwise, self.folder = gpuwise, folder
+        self.gpuwise, self.folder = slurm_accounts.reachable(gpuwise, folder), folder
         self.log = open(folder / "start-slurm.log", "w")
         base = free_port()
         environment = {**os.environ, "SLURM_BASE_PORT": str(base)}
+        self.accounts = None
+        if gone := slurm_accounts.missing():
+            print(f"SKIPPED: Slurm's accounting, fair-share and tokens: {', '.join(gone)} is not here (Debian: apt-get install slurmdbd mariadb-server-core slurm-wlm-jwt-plugin)", flush=True)
+        else:
+            self.accounts = slurm_accounts.Accounts(folder, environment)
         self.slurm = subprocess.Popen([start, str(folder / "slurm"), "3", "8"], stdout=self.log, stderr=subprocess.STDOUT, env=environment)
         self.environment = {
             **os.environ,
@@ -48,10 +55,13 @@ class Check:
             "XDG_DATA_HOME": str(folder / "data"),
             "XDG_CONFIG_HOME": str(folder / "config"),
         }
+        self.accounts and self.accounts.before_controller()
         until("Slurm is ready", 120, self.is_ready)
-        self.broker, self.port = None, free_port()
+        self.broker, self.port, self.beside = None, free_port(), []
         self.more = []
         self.counted = slurm_acts.counted(self.environment, folder / "counted")
+        # All that the broker makes is its user's; it needs no root.
+        os.chown(folder, pwd.getpwnam(slurm_accounts.USER).pw_uid, -1)
 
     def is_ready(self):
         text = (self.folder / "start-slurm.log").read_text()
@@ -76,9 +86,9 @@ class Check:
         return {line.split()[1]: line.split() for line in done.stdout.splitlines()}
 
     def begin(self):
-        words = [self.gpuwise, "serve", "--executor", "slurm", "--fleet", str(self.folder / "fleet.toml")]
+        words = [*slurm_accounts.as_user(), self.gpuwise, "serve", "--executor", "slurm", "--fleet", str(self.folder / "fleet.toml")]
         words += ["--listen", f"127.0.0.1:{self.port}", "--slurm-every", "300ms", "--slurm-patience", "40s", "--preempt"]
-        words += ["--slurm-account", "vision", *self.more]
+        words += ["--slurm-account", "vision", "--slurm-account", "batch=night", *self.more]
         errors = open(self.folder / "serve.log", "a")
         self.broker = subprocess.Popen(words, env=self.environment, stdout=errors, stderr=errors)
         self.environment["GPUWISE_URL"] = f"http://127.0.0.1:{self.port}"
@@ -208,7 +218,7 @@ class Check:
         """A service answers where Slurm started it."""
         program = self.folder / "service.py"
         program.write_text(SERVICE)
-        lease = self.lease("--gpu", "1xH200", "--serve", "tiny", "--health", "/", "--", sys.executable, str(program), "{port}")
+        lease = self.lease("--gpu", "1xH200", "--serve", "tiny", "--health", "/", "--", "/usr/bin/python3", str(program), "{port}")
         try:
             self.runs(lease)
         except SystemExit:
@@ -227,6 +237,9 @@ class Check:
     def stop(self):
         if self.broker:
             self.broker.terminate()
+        for process in self.beside:
+            process.terminate()
+        self.accounts and self.accounts.stop()
         self.slurm.send_signal(signal.SIGTERM)
         try:
             self.slurm.wait(30)
@@ -234,19 +247,28 @@ class Check:
             self.slurm.kill()
 
 
+def timed(name, part):
+    began = time.monotonic()
+    part()
+    print(f"-- {name}: {time.monotonic() - began:.0f} s", flush=True)
+
+
 def main(gpuwise, start, command, folder):
     check = Check(gpuwise, start, folder)
     try:
         check.fleet()
-        check.service()
-        check.places()
-        slurm_acts.features(check)
-        slurm_acts.queued(check)
-        check.restart(*check.gang())
-        check.preempts()
-        check.nodes()
-        slurm_acts.features(check)
-        slurm_acts.rest(check)
+        timed("service", check.service)
+        timed("places", check.places)
+        timed("features", lambda: slurm_acts.features(check))
+        timed("queued", lambda: slurm_acts.queued(check))
+        timed("gang, restart", lambda: check.restart(*check.gang()))
+        timed("preempts", check.preempts)
+        timed("nodes", check.nodes)
+        timed("features by slurmrestd", lambda: slurm_acts.features(check))
+        timed("slurmrestd", lambda: slurm_acts.rest(check))
+        if check.accounts:
+            timed("tokens", lambda: slurm_accounts.tokens(check))
+            timed("shares", lambda: slurm_accounts.shares(check))
         if command:
             given = {**os.environ, "SLURM_CONF": check.environment["SLURM_CONF"], "GPUWISE_SLURM_NODE": "gpu2"}
             subprocess.run(command, env=given, check=True, timeout=600)

@@ -4,6 +4,7 @@ The command of a pod's only container runs with its environment; how it ends, an
 pod's status; a deletion is SIGTERM, and SIGKILL when its grace is over; the API server reads here what it writes.
 """
 
+import base64
 import http.client
 import http.server
 import json
@@ -40,6 +41,12 @@ class Process:
         kubelet.pods[pod["metadata"]["uid"]] = self
         container = pod["spec"]["containers"][0]
         self.probe = container.get("readinessProbe", {}).get("httpGet")
+        if why := self.pull(container["image"]):
+            # Nothing runs until it is deleted.
+            self.ended = True
+            for reason in ("ErrImagePull", "ImagePullBackOff"):
+                self.says("Pending", {"waiting": {"reason": reason, "message": why}}, False)
+            return
         given = {one["name"]: one.get("value", "") for one in container.get("env", [])}
         words = [expanded(word, given) for word in container.get("command", []) + container.get("args", [])]
         given = {name: expanded(value, given) for name, value in given.items()}
@@ -55,6 +62,20 @@ class Process:
         threading.Thread(target=self.wait, daemon=True).start()
         if self.probe:
             threading.Thread(target=self.asks, daemon=True).start()
+
+    def pull(self, image):
+        """Why an image cannot be had: registries here have all but `gone`, and `locked.example` asks who comes."""
+        host, _, name = image.partition("/")
+        if name == "gone":
+            return f'failed to pull and unpack image "{image}": not found'
+        if host != "locked.example":
+            return None
+        for secret in self.pod["spec"].get("imagePullSecrets", []):
+            path = self.path.rsplit("/", 2)[0] + f"/secrets/{secret['name']}"
+            data = self.kubelet.ask("GET", path, None).get("data", {}).get(".dockerconfigjson", "")
+            if host in json.loads(base64.b64decode(data) or "{}").get("auths", {}):
+                return None
+        return f'failed to pull image "{image}": pull access denied, authorization failed'
 
     def says(self, phase, state, ready):
         container = self.pod["spec"]["containers"][0]
@@ -109,7 +130,8 @@ class Process:
 
 
 class Kubelet:
-    def __init__(self, cluster, folder, name, gpus=8):
+    def __init__(self, cluster, folder, name, gpus=8, room=None, labels=None):
+        """With so many H200, or the resources and labels that are given."""
         self.name, self.folder = name, folder / name
         self.folder.mkdir()
         given = cluster.variables
@@ -118,7 +140,7 @@ class Kubelet:
         self.tls = ssl.create_default_context(cafile=given["KUBE_CA"])
         self.pods, self.silent, self.over = {}, False, False
         self.listen(given["WEBHOOK_CERT"], given["WEBHOOK_KEY"])
-        self.gpus = gpus
+        self.gpus, self.room, self.labels = gpus, room or {}, labels or {}
         self.joins()
         threading.Thread(target=self.beats, daemon=True).start()
         threading.Thread(target=self.watches, daemon=True).start()
@@ -129,6 +151,8 @@ class Kubelet:
         if self.gpus:
             room["nvidia.com/gpu"] = str(self.gpus)
             labels["nvidia.com/gpu.product"] = "NVIDIA-H200"
+        room |= self.room
+        labels |= self.labels
         ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "lastHeartbeatTime": now(), "lastTransitionTime": now()}
         status = {"capacity": room, "allocatable": room, "conditions": [ready]}
         status["addresses"] = [{"type": "InternalIP", "address": "127.0.0.1"}]

@@ -15,6 +15,7 @@ import urllib.request
 
 from cluster import free_port, until
 from operator_parts import Operator, node
+from operator_warm import Warm
 
 SPACE = "tiers"
 H100, L4 = "NVIDIA-H100-80GB-HBM3", "NVIDIA-L4"
@@ -201,6 +202,7 @@ class Tiers:
         self.operator = Operator(check)
         self.telemetry = Telemetry(self.cluster)
         self.prometheus = Server(check.folder, self.telemetry)
+        self.scaler_port, self.warm = free_port(), Warm(self, workload)
 
     def get(self, name, path):
         return self.cluster.kubectl("get", "gpuworkload", name, "-n", SPACE, "-o", "jsonpath={" + path + "}")
@@ -246,11 +248,12 @@ class Tiers:
         book = {"apiVersion": "gpuwise.dev/v1alpha1", "kind": "GpuPriceBook", "metadata": {"name": "default"}}
         book["spec"] = {"currency": "USD", "prices": [{"product": H100, "perHour": "2.50"}, {"product": L4, "perHour": "0.80"}, {"product": "NVIDIA-H200", "perHour": "3.29"}]}
         self.cluster.apply(json.dumps(book))
-        words = ["--prometheus", self.prometheus.address, "--measure-every", "2s", "--audit-every", "5s", "--audit-days", "2", "--slo-window", "10s"]
+        words = ["--prometheus", self.prometheus.address, "--measure-every", "2s", "--audit-every", "5s", "--audit-days", "2", "--slo-window", "10s", "--scaler", f"127.0.0.1:{self.scaler_port}"]
         self.process = self.operator.start(*words, name="tiers")
         self.operator.webhook_answers()
         self.moves()
         self.follows()
+        self.warm.run()
         self.dashboard()
         self.plugin()
         self.operator.stop()
@@ -373,4 +376,5 @@ class Tiers:
 
     def stop(self):
         self.operator.stop()
+        self.warm.stop()
         self.prometheus.stop()

@@ -2,6 +2,7 @@
 
 use crate::{Broker, Lease, Observation, Order};
 use gpuwise_units::Nanoseconds;
+use gpuwise_wire::broker::QueuedAnswer;
 use std::{fmt::Debug, io, path::PathBuf, sync::Arc};
 
 /// Carries out orders. Told twice, an order is carried out once; after a restart it is told all that is
@@ -23,6 +24,11 @@ pub trait Executor: Send + Debug {
     /// What processes write; `None`: it keeps nothing of that.
     fn logs(&self) -> Option<Arc<dyn Logs>> {
         None
+    }
+
+    /// Whether a lease may name the image that it runs in.
+    fn takes_images(&self) -> bool {
+        false
     }
 
     /// When there will be something to observe; `None`: it is told by others.
@@ -53,6 +59,9 @@ pub trait Host: Debug + Send + Sync {
 
     /// A service answers at these addresses, of a host and a port, and nowhere else; none: not any more.
     fn answers(&self, lease: u32, addresses: Vec<String>);
+
+    /// What a lease waits for there where it runs; `None`: it does not wait any more.
+    fn waits(&self, lease: u32, how: Option<QueuedAnswer>);
 
     /// The variable by which programs of a lease find their trace.
     fn trace(&self, lease: &Lease) -> (&'static str, String);

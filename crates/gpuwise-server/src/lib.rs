@@ -26,6 +26,7 @@ mod replay;
 mod scaler;
 mod scaling;
 mod serve;
+mod sleep;
 mod snapshots;
 mod standing;
 mod stopping;
@@ -40,8 +41,8 @@ pub use desk::{
 pub use endpoints::{Endpoints, Replica};
 pub use engine::{EngineSettings, engine};
 pub use executor::{
-    Cutter, Delays, Executor, Local, RestAddress, RestToken, Simulated, Slurm, SlurmSettings,
-    Suspension, delegation,
+    AccountNames, Cutter, Delays, Executor, Local, RestAddress, Simulated, Slurm, SlurmSettings,
+    Suspension, TokenFrom, delegation,
 };
 pub use http::{TlsError, TlsFiles, openapi};
 pub use oidc::{OidcError, OidcSettings};
@@ -51,11 +52,12 @@ pub use picker::{
 };
 pub use replay::Replay;
 pub use scaler::{
-    Defined, Difference, Followed, Listening, ScalerError, ScalerSettings, Services, replayed,
-    scaler,
+    Defined, Difference, Followed, Following, Listening, ScalerError, ScalerSettings, Services,
+    replayed, scaler,
 };
 pub use scaling::Rehearsal;
 pub use serve::{ExecutorKind, Said, ServeError, Settings, serve};
+pub use sleep::EngineAt;
 pub use snapshots::{Made, SnapshotError, keep as keep_snapshot, snapshot};
 pub use stopping::told_to_end;
 pub use writer::Stopped;

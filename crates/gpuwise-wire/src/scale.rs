@@ -53,6 +53,9 @@ pub struct ScaleRead {
     /// The share of requests that are within the SLO.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attained: Option<f64>,
+    /// Replicas that are warm; absent: nobody says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warm: Option<f64>,
 }
 
 /// What the metadata of a trigger say of a service.
@@ -91,6 +94,9 @@ pub struct ScaledService {
     /// PromQL of the share of its requests that are within the SLO.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attained: Option<String>,
+    /// What a replica that is kept warm costs beside one that serves; absent: none are kept warm.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warm_cost: Option<f64>,
 }
 
 /// Tokens of a service: how they are known, and how many a replica serves within the SLO.
@@ -119,6 +125,9 @@ pub enum ScaleController {
 pub struct ScaleWanted {
     /// Null: nothing was ever read of it.
     pub replicas: Option<u32>,
+    /// Replicas that are to be warm beside them; absent: none are kept warm, or it is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warm: Option<u32>,
     pub reason: String,
 }
 

@@ -1,11 +1,14 @@
 //! A lease as pods: one for each worker, on the node that was decided.
 
 use gpuwise_broker::{Broker, Host, Launch, Lease, OrderId, Readiness};
-use gpuwise_domain::placement::{Assignment, Part};
+use gpuwise_domain::placement::Assignment;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-use super::Settings;
+use super::{
+    Settings,
+    devices::{self, Device, Gives},
+};
 
 /// Whose log, by when it began.
 pub(super) const LOG: &str = "gpuwise.dev/log";
@@ -20,7 +23,7 @@ pub(super) const CONTAINER: &str = "worker";
 /// How long a pod has to save what it did, where nobody says.
 const GRACE: u64 = 30;
 
-/// Whole GPUs, by whichever of these resources the node has.
+/// Whole GPUs, where nothing is known of the node.
 pub(super) const WHOLE: &str = "nvidia.com/gpu";
 
 /// What a pod calls its claim.
@@ -34,8 +37,10 @@ pub(super) struct Ask {
     pub(super) order: OrderId,
     tenant: String,
     pub(super) node: String,
-    /// GPUs and instances, by resource.
-    devices: BTreeMap<String, u32>,
+    /// What it is made of, where the lease says it.
+    image: Option<String>,
+    /// GPUs and parts of them.
+    devices: BTreeMap<Device, u32>,
     /// 0: as the namespace has it.
     cpu_milli: u64,
     memory_mib: u64,
@@ -69,7 +74,8 @@ pub(super) fn of(
             order,
             tenant: lease.ask.tenant.clone(),
             node: node.map_or_else(String::new, |state| state.node.name.clone()),
-            devices: devices(one, broker, by_claims)?,
+            image: lease.ask.image.clone(),
+            devices: devices::of(one, broker, by_claims)?,
             cpu_milli: asked.map_or(0, |worker| worker.cpu_milli),
             memory_mib: asked.map_or(0, |worker| worker.memory_mib),
             service,
@@ -78,39 +84,6 @@ pub(super) fn of(
         })
     });
     each.collect()
-}
-
-fn devices(
-    one: &Assignment,
-    broker: &Broker,
-    by_claims: bool,
-) -> Result<BTreeMap<String, u32>, String> {
-    let world = broker.world();
-    let mut devices = BTreeMap::new();
-    for share in &one.gpus {
-        let name = match share.part {
-            Part::Whole => WHOLE.to_owned(),
-            Part::Fraction { .. } => {
-                return Err("pods have whole GPUs or MIG instances, and no shares by time".into());
-            }
-            Part::Slice { .. } if by_claims => {
-                return Err(
-                    "pods claim whole GPUs of one device class, and no MIG instances".into(),
-                );
-            }
-            Part::Slice { shape, .. } => {
-                let kind = world
-                    .gpu(share.gpu)
-                    .and_then(|gpu| world.kind(gpu.gpu.kind));
-                let mig = kind.and_then(|kind| kind.mig.as_ref());
-                let shape = mig.and_then(|mig| mig.shapes.get(usize::from(shape)));
-                let shape = shape.ok_or("the fleet does not say which MIG profile it is")?;
-                format!("nvidia.com/mig-{}", shape.profile.replace('+', "."))
-            }
-        };
-        *devices.entry(name).or_insert(0) += 1;
-    }
-    Ok(devices)
 }
 
 /// What a value of a label may be, of any text: up to 63 letters, digits, `-`, `_` and `.`.
@@ -165,12 +138,25 @@ impl Ask {
     /// How many devices of which class.
     fn claimed<'a>(&self, settings: &'a Settings) -> Option<(&'a str, u32)> {
         let class = settings.device_class.as_deref()?;
-        let count = self.devices.get(WHOLE).copied()?;
+        let count = self.devices.get(&Device::Whole).copied()?;
         Some((class, count))
     }
 
-    /// The pod. `whole` is the resource by which its node gives whole GPUs.
-    pub(super) fn pod(&self, log: &str, whole: &str, settings: &Settings) -> Value {
+    /// What it is made of.
+    pub(super) fn image<'a>(&'a self, settings: &'a Settings) -> &'a str {
+        self.image.as_ref().unwrap_or(&settings.image)
+    }
+
+    /// The pod, on a node that gives its GPUs so.
+    ///
+    /// # Errors
+    /// When that node does not give what it has; the text says why.
+    pub(super) fn pod(
+        &self,
+        log: &str,
+        gives: Gives,
+        settings: &Settings,
+    ) -> Result<Value, String> {
         let mut labels = Map::new();
         labels.insert("app.kubernetes.io/managed-by".into(), json!("gpuwise"));
         labels.insert(LOG.into(), json!(log));
@@ -195,7 +181,7 @@ impl Ask {
                 tolerated("node.kubernetes.io/not-ready", "NoExecute"),
                 tolerated("node.kubernetes.io/unreachable", "NoExecute"),
             ],
-            "containers": [self.container(whole, settings)],
+            "containers": [self.container(gives, settings)?],
         });
         if let Some(account) = &settings.service_account {
             spec["serviceAccountName"] = json!(account);
@@ -203,24 +189,30 @@ impl Ask {
             // A lease has nothing to say to the API server.
             spec["automountServiceAccountToken"] = json!(false);
         }
+        if !settings.pull_secrets.is_empty() {
+            let secrets = settings.pull_secrets.iter();
+            let secrets: Vec<Value> = secrets.map(|name| json!({"name": name})).collect();
+            spec["imagePullSecrets"] = json!(secrets);
+        }
         if let Some((class, count)) = self.claimed(settings) {
             let claim = json!({"name": CLAIM, "resourceClaimTemplateName": template(class, count)});
             spec["resourceClaims"] = json!([claim]);
         }
-        json!({
+        Ok(json!({
             "apiVersion": "v1",
             "kind": "Pod",
             "metadata": {"name": self.name(log), "namespace": settings.namespace, "labels": labels},
             "spec": spec,
-        })
+        }))
     }
 
-    fn container(&self, whole: &str, settings: &Settings) -> Value {
+    fn container(&self, gives: Gives, settings: &Settings) -> Result<Value, String> {
         let mut limits = Map::new();
         let claims = self.claimed(settings).is_some();
-        for (name, count) in self.devices.iter().filter(|_| !claims) {
-            let name = if name == WHOLE { whole } else { name };
-            limits.insert(name.to_owned(), json!(count.to_string()));
+        if !claims {
+            for (name, count) in gives.resources(&self.devices, &self.node)? {
+                limits.insert(name, json!(count.to_string()));
+            }
         }
         let mut requests = limits.clone();
         if self.cpu_milli > 0 {
@@ -237,7 +229,7 @@ impl Ask {
             .collect();
         let mut container = json!({
             "name": CONTAINER,
-            "image": settings.image,
+            "image": self.image(settings),
             "command": words,
             "env": env,
             "resources": {"limits": limits, "requests": requests},
@@ -253,6 +245,6 @@ impl Ask {
                 "timeoutSeconds": 5,
             });
         }
-        container
+        Ok(container)
     }
 }

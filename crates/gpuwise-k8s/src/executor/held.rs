@@ -43,6 +43,8 @@ pub(super) struct Held {
     pub(super) again: Option<Instant>,
     /// Where the gateway was told that it answers.
     pub(super) answers: Vec<String>,
+    /// What was said that it waits for: its pod and why.
+    pub(super) waits: Option<(String, String)>,
 }
 
 impl Held {

@@ -7,12 +7,14 @@
 //! many and on which node is ours.
 
 mod ask;
+mod devices;
 mod held;
 mod logs;
 mod nodes;
 mod reconcile;
 mod rights;
 mod seen;
+mod starting;
 #[cfg(test)]
 mod tests;
 mod told;
@@ -39,8 +41,10 @@ pub struct Settings {
     pub source: Source,
     /// Where pods are made.
     pub namespace: String,
-    /// What their container is made of.
+    /// What their container is made of where the lease does not say.
     pub image: String,
+    /// Secrets of the namespace with which registries are asked for images.
+    pub pull_secrets: Vec<String>,
     /// The account of pods; `None`: the namespace's own, without a token.
     pub service_account: Option<String>,
     /// On which services listen: each pod has an address of its own.
@@ -55,6 +59,15 @@ pub struct Settings {
 const GRACE: Duration = Duration::from_secs(30);
 
 impl Settings {
+    /// With what registries are asked, in words.
+    fn secrets(&self) -> String {
+        match &self.pull_secrets[..] {
+            [] => "without a pull secret".into(),
+            [one] => format!("with the pull secret {one}"),
+            many => format!("with the pull secrets {}", many.join(", ")),
+        }
+    }
+
     /// Whether the cluster can be spoken of at all; nothing is asked of it.
     ///
     /// # Errors
@@ -204,6 +217,10 @@ impl Executor for Kubernetes {
 
     fn logs(&self) -> Option<Arc<dyn Logs>> {
         Some(Arc::new(self.place.clone()))
+    }
+
+    fn takes_images(&self) -> bool {
+        true
     }
 
     fn adopt(&mut self, broker: &Broker) {

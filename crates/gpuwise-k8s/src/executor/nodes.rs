@@ -1,6 +1,6 @@
 //! Nodes of the cluster as their watch brings them, told where they change.
 
-use super::{ask::WHOLE, seen};
+use super::{devices::Gives, seen};
 use gpuwise_broker::{NodeSeen, Observation};
 use k8s_openapi::api::core::v1::Node;
 use kube::runtime::watcher::Event;
@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Known {
     seen: NodeSeen,
-    whole: &'static str,
+    gives: Gives,
 }
 
 #[derive(Debug, Default)]
@@ -39,24 +39,24 @@ impl Nodes {
                 if let Some(left) = &mut self.left {
                     left.remove(&name);
                 }
-                self.is(name, seen::node(&node), seen::whole(&node))
+                self.is(name, seen::node(&node), Gives::of(&node))
             }
             Event::InitDone => {
                 let left = self.left.take().unwrap_or_default();
                 let gone = left.into_iter();
-                gone.flat_map(|name| self.is(name, NodeSeen::Down, WHOLE))
+                gone.flat_map(|name| self.is(name, NodeSeen::Down, Gives::default()))
                     .collect()
             }
             // Whatever ran there, nobody will say any more.
             Event::Delete(node) => {
                 let name = node.metadata.name.unwrap_or_default();
-                self.is(name, NodeSeen::Down, WHOLE)
+                self.is(name, NodeSeen::Down, Gives::default())
             }
         }
     }
 
-    fn is(&mut self, name: String, seen: NodeSeen, whole: &'static str) -> Vec<Observation> {
-        let before = self.known.insert(name.clone(), Known { seen, whole });
+    fn is(&mut self, name: String, seen: NodeSeen, gives: Gives) -> Vec<Observation> {
+        let before = self.known.insert(name.clone(), Known { seen, gives });
         let up = self.fleet.get(&name).copied();
         let new = match before {
             Some(before) => before.seen != seen,
@@ -85,7 +85,10 @@ impl Nodes {
         self.known.get(name).map(|known| known.seen)
     }
 
-    pub(super) fn whole(&self, name: &str) -> &'static str {
-        self.known.get(name).map_or(WHOLE, |known| known.whole)
+    /// How a node gives its GPUs.
+    pub(super) fn gives(&self, name: &str) -> Gives {
+        self.known
+            .get(name)
+            .map_or_else(Gives::default, |known| known.gives)
     }
 }

@@ -7,10 +7,10 @@ use super::{
 };
 use gpuwise_broker::{Observation, OrderId, ended_by};
 use gpuwise_domain::placement::JobId;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// What there is of a part that does not run any more.
-enum End {
+pub(super) enum End {
     /// Its pod is not there.
     Gone,
     Over(PodSeen),
@@ -27,6 +27,7 @@ impl Worker {
             Phase::Stopping { order, grace } => self.stopping(&mut held, order, grace).await,
             Phase::Over => self.over(&mut held).await,
         };
+        self.says_waits(&mut held);
         if stays {
             self.held.insert(job, held);
         }
@@ -84,7 +85,7 @@ impl Worker {
     }
 
     /// A part that has ended, if one has. What is not there any more is looked up before that is believed.
-    async fn ended_part(&mut self, held: &mut Held) -> Option<(usize, End)> {
+    pub(super) async fn ended_part(&mut self, held: &mut Held) -> Option<(usize, End)> {
         for at in 0..held.parts.len() {
             let name = held.parts[at].name.clone();
             if !held.parts[at].made {
@@ -107,62 +108,14 @@ impl Worker {
         None
     }
 
-    /// Whether it is still held.
-    async fn starting(&mut self, held: &mut Held) -> bool {
-        if let Err(why) = self.make(held).await {
-            return self
-                .fails(held, &format!("Kubernetes takes no pod of it: {why}"))
-                .await;
-        }
-        if let Some((at, end)) = self.ended_part(held).await {
-            return self.ended(held, at, end).await;
-        }
-        let seen: Option<Vec<&PodSeen>> = held
-            .parts
-            .iter()
-            .map(|part| self.pods.get(&part.name))
-            .collect();
-        let waits = match seen {
-            None => Some(("it does not answer".to_owned(), false)),
-            Some(seen) => seen.iter().find_map(|pod| match &pod.state {
-                PodState::Waits { why, hopeless } => Some((why.clone(), *hopeless)),
-                _ => None,
-            }),
-        };
-        let Some((why, hopeless)) = waits else {
-            return self.up(held).await;
-        };
-        if hopeless {
-            let what = format!("its pod cannot be started: {why}");
-            return self.fails(held, &what).await;
-        }
-        let patience = self.settings.patience;
-        if !held.known && held.since.elapsed() >= patience {
-            let seconds = patience.as_secs_f64();
-            let what = format!("Kubernetes did not start it within {seconds} s: {why}");
-            return self.fails(held, &what).await;
-        }
-        true
-    }
-
-    /// All its pods run.
-    async fn up(&mut self, held: &mut Held) -> bool {
-        if held.readiness().is_some() {
-            held.phase = Phase::Answering(Instant::now());
-            return self.answering(held).await;
-        }
-        self.runs(held);
-        true
-    }
-
-    fn runs(&self, held: &mut Held) {
+    pub(super) fn runs(&self, held: &mut Held) {
         held.phase = Phase::Running;
         if !std::mem::replace(&mut held.known, true) {
             self.tell(Observation::Done(held.order));
         }
     }
 
-    async fn answering(&mut self, held: &mut Held) -> bool {
+    pub(super) async fn answering(&mut self, held: &mut Held) -> bool {
         let ready = self.addresses(held);
         if ready.len() == held.parts.len() {
             self.answers(held, ready);
@@ -216,7 +169,7 @@ impl Worker {
     }
 
     /// A part of it has ended.
-    async fn ended(&mut self, held: &mut Held, at: usize, end: End) -> bool {
+    pub(super) async fn ended(&mut self, held: &mut Held, at: usize, end: End) -> bool {
         let node = held.parts[at].ask.node.clone();
         let (code, ran, why, leaving) = match end {
             End::Gone => (
@@ -267,7 +220,7 @@ impl Worker {
         self.exits(held, code, said).await
     }
 
-    async fn fails(&mut self, held: &mut Held, reason: &str) -> bool {
+    pub(super) async fn fails(&mut self, held: &mut Held, reason: &str) -> bool {
         if held.known {
             // Its order is over.
             return self.exits(held, None, reason.to_owned()).await;

@@ -1,7 +1,6 @@
 //! What Kubernetes says of a pod and of a node, as far as it matters to a lease.
 
-use super::ask::{LEASE, ORDER, WHOLE, WORKER};
-use crate::inventory::WHOLE_GPUS;
+use super::ask::{LEASE, ORDER, WORKER};
 use gpuwise_broker::{NodeSeen, OrderId};
 use k8s_openapi::api::core::v1::{ContainerStateTerminated, Node, Pod, PodStatus};
 
@@ -26,6 +25,8 @@ pub(super) enum PodState {
     /// It has no node, or its container does not run yet.
     Waits {
         why: String,
+        /// Whether it is its image that is not there.
+        image: bool,
         /// Whether waiting does not help.
         hopeless: bool,
     },
@@ -39,6 +40,17 @@ pub(super) enum PodState {
         why: Option<String>,
     },
 }
+
+/// Reasons for which a container waits for its image, as kubelets say them.
+const IMAGE: [&str; 7] = [
+    "ErrImagePull",
+    "ImagePullBackOff",
+    "InvalidImageName",
+    "ErrImageNeverPull",
+    "ImageInspectError",
+    "RegistryUnavailable",
+    "SignatureValidationFailed",
+];
 
 /// Reasons for which a container waits forever.
 const HOPELESS: [&str; 4] = [
@@ -85,9 +97,11 @@ fn state(status: &PodStatus) -> PodState {
         };
     }
     if let Some(waits) = container.and_then(|state| state.waiting.as_ref()) {
+        let reason = waits.reason.as_deref().unwrap_or_default();
         return PodState::Waits {
             why: said(waits.reason.as_ref(), waits.message.as_ref()),
-            hopeless: HOPELESS.contains(&waits.reason.as_deref().unwrap_or_default()),
+            image: IMAGE.contains(&reason),
+            hopeless: HOPELESS.contains(&reason),
         };
     }
     if status.phase.as_deref() == Some("Running") {
@@ -101,6 +115,7 @@ fn state(status: &PodStatus) -> PodState {
             Some(one) => said(one.reason.as_ref(), one.message.as_ref()),
             None => said(status.reason.as_ref(), status.message.as_ref()),
         },
+        image: false,
         hopeless: false,
     }
 }
@@ -171,14 +186,4 @@ pub(super) fn node(node: &Node) -> NodeSeen {
         return NodeSeen::Draining;
     }
     NodeSeen::Up
-}
-
-/// The resource by which a node gives whole GPUs.
-pub(super) fn whole(node: &Node) -> &'static str {
-    let room = node
-        .status
-        .as_ref()
-        .and_then(|status| status.allocatable.as_ref());
-    let has = |name: &&&str| room.is_some_and(|room| room.contains_key(**name));
-    WHOLE_GPUS.iter().find(has).copied().unwrap_or(WHOLE)
 }

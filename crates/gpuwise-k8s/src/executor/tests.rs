@@ -74,18 +74,30 @@ fn what_waits_says_why() {
         waits,
         PodState::Waits {
             why: "Unschedulable: 0/4 nodes".into(),
+            image: false,
             hopeless: false
         }
     );
-    let image = json!({
-        "name": "worker", "image": "?", "imageID": "", "ready": false, "restartCount": 0,
-        "state": {"waiting": {"reason": "InvalidImageName", "message": "bad"}},
-    });
-    let waits = pod(&json!({"phase": "Pending", "containerStatuses": [image]})).state;
-    assert!(
-        matches!(waits, PodState::Waits { hopeless: true, .. }),
-        "{waits:?}"
-    );
+    for (reason, of_image, forever) in [
+        ("InvalidImageName", true, true),
+        ("ImagePullBackOff", true, false),
+        ("CreateContainerError", false, true),
+        ("ContainerCreating", false, false),
+    ] {
+        let container = json!({
+            "name": "worker", "image": "?", "imageID": "", "ready": false, "restartCount": 0,
+            "state": {"waiting": {"reason": reason}},
+        });
+        let waits = pod(&json!({"phase": "Pending", "containerStatuses": [container]})).state;
+        assert_eq!(
+            waits,
+            PodState::Waits {
+                why: reason.into(),
+                image: of_image,
+                hopeless: forever
+            }
+        );
+    }
 }
 
 #[test]

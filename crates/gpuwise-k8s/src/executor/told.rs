@@ -48,11 +48,11 @@ impl Worker {
             }
             Told::Start(start) => {
                 // What ran before is of another order, and swept.
-                self.host.answers(start.job.0, Vec::new());
+                self.rests(start.job);
                 self.hold(start);
             }
             Told::Stop { order, job, grace } => {
-                self.host.answers(job.0, Vec::new());
+                self.rests(job);
                 self.stirred.insert(job);
                 let before = self.held.remove(&job);
                 let held = Held {
@@ -65,15 +65,22 @@ impl Worker {
                     since: Instant::now(),
                     again: None,
                     answers: Vec::new(),
+                    waits: None,
                 };
                 self.held.insert(job, held);
             }
             Told::Forget(job) => {
-                self.host.answers(job.0, Vec::new());
+                self.rests(job);
                 self.stirred.insert(job);
                 self.held.remove(&job);
             }
         }
+    }
+
+    /// Nothing is said of it any more.
+    fn rests(&self, job: JobId) {
+        self.host.answers(job.0, Vec::new());
+        self.host.waits(job.0, None);
     }
 
     fn hold(&mut self, start: Start) {
@@ -92,6 +99,7 @@ impl Worker {
             since: Instant::now(),
             again: None,
             answers: Vec::new(),
+            waits: None,
         };
         self.stirred.insert(start.job);
         self.held.insert(start.job, held);

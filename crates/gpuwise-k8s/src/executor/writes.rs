@@ -61,11 +61,15 @@ impl Worker {
         let (log, api, settings) = (&self.log, &self.pods_api, &self.settings);
         let missing = held.parts.iter().enumerate().filter(|(_, part)| !part.made);
         let asked = missing.map(|(at, part)| {
-            let whole = self.nodes.whole(&part.ask.node);
-            let pod = part.ask.pod(log, whole, settings);
+            let gives = self.nodes.gives(&part.ask.node);
+            let pod = part.ask.pod(log, gives, settings).and_then(|pod| {
+                let pod = serde_json::from_value::<Pod>(pod);
+                pod.map_err(|_| "it cannot be said as a pod".to_owned())
+            });
             async move {
-                let Ok(pod) = serde_json::from_value::<Pod>(pod) else {
-                    return (at, Err(Refused::No("it cannot be said as a pod".into())));
+                let pod = match pod {
+                    Ok(pod) => pod,
+                    Err(why) => return (at, Err(Refused::No(why))),
                 };
                 let params = PostParams::default();
                 let made = match within(api.create(&params, &pod)).await {

@@ -1,7 +1,7 @@
 //! Who holds GPUs and who asks for them, node by node and workload by workload.
 
 use super::{Inventory, Node, Pod, Workload};
-use crate::steer::is_accelerator;
+use crate::steer::{WARM, is_accelerator};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What a node has of one kind of GPU, or of parts of them.
@@ -25,6 +25,8 @@ pub struct WorkloadUsage {
     pub what: String,
     pub pods: u64,
     pub held: u64,
+    /// What of that is held by pods that are kept warm for a GpuWorkload.
+    pub warm: u64,
     /// By pods that have no node.
     pub waits: u64,
     /// What is held costs an hour, in millionths; `None`: some of it has no price, or is a part of a GPU.
@@ -92,6 +94,7 @@ impl Inventory {
                     what: what.clone(),
                     pods: 0,
                     held: 0,
+                    warm: 0,
                     waits: 0,
                     per_hour: Some(0),
                 });
@@ -101,6 +104,9 @@ impl Inventory {
                     continue;
                 }
                 line.held = line.held.saturating_add(count);
+                if pod.label(WARM).is_some() {
+                    line.warm = line.warm.saturating_add(count);
+                }
                 let whole = !what.contains("/mig-") && what != DEVICES;
                 let count = i64::try_from(count).ok().filter(|_| whole);
                 let each = price.zip(count).and_then(|(price, n)| price.checked_mul(n));

@@ -188,6 +188,13 @@ const RIGHTS: &[Right] = &[
     ),
     cluster(
         Mode::Act,
+        "autoscaling.x-k8s.io",
+        &["capacitybuffers"],
+        &["get", "create", "patch"],
+        "for which replicas of a GpuWorkload an autoscaler of nodes keeps room",
+    ),
+    cluster(
+        Mode::Act,
         "",
         &["services", "configmaps"],
         &["get", "create", "patch"],

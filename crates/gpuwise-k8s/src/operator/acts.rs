@@ -181,7 +181,8 @@ impl Looks {
             self.state.refused.remove(&pod.uid);
             self.state.mark(pod, Mark::Leaves(true));
             self.state.mark(pod, Mark::Ends);
-            self.writer.metrics.acted("evict");
+            let what = if pod.is_warm() { "lend" } else { "evict" };
+            self.writer.metrics.acted(what);
         }
         done
     }

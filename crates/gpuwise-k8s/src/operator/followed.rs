@@ -21,6 +21,8 @@ impl Looks {
             frozen,
             says: self.mode != Mode::Observe,
             measures: self.wanted.is_some(),
+            sleeper: self.sleeper.as_ref(),
+            waits: &self.waits,
             traces: self.traces.as_ref(),
             plan: &mut self.plan,
         };

@@ -1,7 +1,7 @@
 //! A look: what is there, what is decided of it, what is written.
 
 use super::{
-    Journal, Settings, Sizer, clock,
+    Journal, Settings, Sizer, Sleeper, clock,
     heed::Heeded,
     lead::Term,
     meter::Wanted,
@@ -49,6 +49,7 @@ pub(super) struct Looks {
     terms: watch::Receiver<Option<Term>>,
     products: watch::Sender<Arc<BTreeSet<String>>>,
     pub(super) sizer: Option<Arc<dyn Sizer>>,
+    pub(super) sleeper: Option<Arc<dyn Sleeper>>,
     pub(super) state: State,
     /// Of the last decision, for the next.
     kept: Kept,
@@ -69,6 +70,8 @@ pub(super) struct Looks {
     /// What was last said of pods that wait, and when.
     pub(super) said: BTreeMap<String, (&'static str, String, Instant)>,
     own: own::Written,
+    /// Pods that found no place at the last look, by uid.
+    pub(super) waits: BTreeSet<String>,
     pub(super) workloads: workloads::Workloads,
     /// What is to be measured; `None`: nobody measures.
     pub(super) wanted: Option<watch::Sender<Arc<Wanted>>>,
@@ -108,6 +111,7 @@ impl Looks {
             terms,
             products,
             sizer: settings.sizer.clone(),
+            sleeper: settings.sleeper.clone(),
             state: State::new(Some(Arc::clone(&settings.boards))),
             kept: Kept::default(),
             plan: 0,
@@ -119,6 +123,7 @@ impl Looks {
             failed: BTreeMap::new(),
             said: BTreeMap::new(),
             own: own::Written::default(),
+            waits: BTreeSet::new(),
             workloads: workloads::Workloads::default(),
             wanted,
             traces,
@@ -219,6 +224,9 @@ impl Looks {
         }
         match decided {
             Ok(decision) => {
+                let waiting = decision.waits.iter();
+                let waiting = waiting.filter_map(|one| Some(seen.pods.get(one.pod)?.uid.clone()));
+                self.waits = waiting.collect();
                 let mut waits: BTreeMap<&'static str, u64> = BTreeMap::new();
                 for one in &decision.waits {
                     *waits.entry(one.reason).or_default() += 1;

@@ -2,7 +2,7 @@
 
 use super::{
     watches::Change,
-    workloads::{AuditAsk, Audited, Meter, MeterAsk},
+    workloads::{AuditAsk, Audited, Following, Meter, MeterAsk},
 };
 use crate::tiers::SloSeen;
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
@@ -36,7 +36,7 @@ pub(super) struct Measured {
     pub number: u64,
     /// By uid.
     pub slos: BTreeMap<String, SloSeen>,
-    pub replicas: BTreeMap<String, Result<u32, String>>,
+    pub replicas: BTreeMap<String, Result<Following, String>>,
     /// The last audit, and its number, which counts up too; `None`: there was none.
     pub audit: Option<(u64, Result<Vec<Audited>, String>)>,
 }

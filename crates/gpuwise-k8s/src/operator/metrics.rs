@@ -59,6 +59,9 @@ struct Counted {
     slos: BTreeMap<&'static str, u64>,
     cost: BTreeMap<String, f64>,
     adopted: Histogram,
+    woken: Histogram,
+    warm: [(&'static str, u64); 4],
+    cold: [u64; 2],
     acts: BTreeMap<&'static str, u64>,
     lacking: BTreeMap<&'static str, u64>,
     unread: BTreeMap<&'static str, u64>,
@@ -142,6 +145,24 @@ impl Metrics {
     /// A warm pod is a replica, so many seconds after it was wanted.
     pub(super) fn adopted(&self, seconds: f64) {
         self.change(|all| all.adopted.add(seconds));
+    }
+
+    /// An engine that slept serves, so many seconds after it was asked.
+    pub(super) fn woken(&self, seconds: f64) {
+        self.change(|all| all.woken.add(seconds));
+    }
+
+    /// How many pods are warm, by what is said of them.
+    pub(super) fn warm(&self, pods: [(&'static str, u64); 4]) {
+        self.change(|all| all.warm = pods);
+    }
+
+    /// Replicas start from nothing though pods are kept warm: as those are lent, and as there were no more.
+    pub(super) fn cold(&self, lent: u32, none: u32) {
+        self.change(|all| {
+            all.cold[0] += u64::from(lent);
+            all.cold[1] += u64::from(none);
+        });
     }
 
     /// A gate is off: so many seconds after it was put on, and of these until we began to write, where that is

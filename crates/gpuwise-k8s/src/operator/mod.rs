@@ -30,6 +30,7 @@ mod rules;
 mod say;
 mod seen;
 mod served;
+mod stands;
 mod surges;
 mod traces;
 mod turns;
@@ -45,7 +46,9 @@ pub use meter::Measures;
 pub use metrics::Metrics;
 pub use once::{Asked, Which, price_book, read_workload, workload};
 pub use why::{Answer, Why, why};
-pub use workloads::{AuditAsk, Audited, Meter, MeterAsk, PriceBook, Sized, Sizer, WorkloadAsk};
+pub use workloads::{
+    AuditAsk, Audited, Following, Meter, MeterAsk, PriceBook, Sized, Sizer, Sleeper, WorkloadAsk,
+};
 
 use crate::{admission, manifests::Mode, watch::Trouble};
 use gpuwise_otlp::{Collector, Queue};
@@ -87,6 +90,8 @@ pub struct Settings {
     pub sizer: Option<Arc<dyn Sizer>>,
     /// Measures what workloads do; `None`: nothing follows what is measured.
     pub measures: Option<Measures>,
+    /// Puts engines of warm pods to sleep; `None`: nobody does.
+    pub sleeper: Option<Arc<dyn Sleeper>>,
     /// Where traces go (OTLP over HTTP), such as `http://localhost:4318`; `None`: nowhere.
     pub otlp: Option<String>,
     pub journal: Arc<Journal>,

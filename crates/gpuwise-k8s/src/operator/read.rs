@@ -4,13 +4,15 @@ use super::claims::Claimed;
 use super::{
     moves::{CHEAPEST, DELETION_COST},
     seen::{HOSTNAME, MOVES_SINCE, MOVES_TO, NODE, REPLACES},
+    watches::SERVED,
+    workloads::Sleep,
 };
 use crate::{
     inventory::{self, Shape, Text},
     objects,
     steer::{
         Ask, Claims, Constraint, GATE, Names, Node, Operator, Place, Pod, Requirement, Said,
-        Standing, Taint, Toleration, ask, is_accelerator,
+        Serves, Standing, Taint, Toleration, WARM, WARM_PRIORITY, ask, is_accelerator,
     },
 };
 use gpuwise_domain::placement::Node as FleetNode;
@@ -105,6 +107,7 @@ pub(super) fn read_pod(
     } else {
         constraint(shape)
     };
+    let standing = standing(pod);
     Some(Pod {
         namespace: pod.namespace.to_string(),
         name: pod.name.to_string(),
@@ -121,14 +124,18 @@ pub(super) fn read_pod(
         owner: pod.owner.as_ref().map_or(String::new(), |owner| {
             format!("{}/{}", owner.kind, owner.name)
         }),
-        priority: shape.priority,
+        priority: if matches!(standing.serves, Some(Serves::Warm(_))) {
+            WARM_PRIORITY
+        } else {
+            shape.priority
+        },
         ask: asked,
         cpu_milli: shape.asks.cpu_milli,
         memory_mib: shape.asks.memory.div_ceil(1 << 20),
         place,
         constraint: interned(one, constraints),
         claims,
-        standing: standing(pod),
+        standing,
     })
 }
 
@@ -153,13 +160,23 @@ fn standing(pod: &inventory::Pod) -> Standing {
         cheapest: pod.annotation(DELETION_COST) == Some(CHEAPEST),
         replaces: noted(REPLACES),
         ours: noted(NODE).is_some(),
+        serves: serves(pod),
     }
+}
+
+/// The GpuWorkload that a pod is of.
+fn serves(pod: &inventory::Pod) -> Option<Serves> {
+    let named = |label: &str| pod.label(label).map(str::to_owned);
+    // Who wakes is a replica in a moment.
+    let wakes = Sleep::of(pod) == Sleep::Wakes;
+    let warm = named(WARM).filter(|_| !wakes).map(Serves::Warm);
+    warm.or_else(|| named(SERVED).map(Serves::Replica))
 }
 
 /// The Deployment that a pod is of: its ReplicaSet is named after it and the hash of its template. `None` also where a
 /// GpuWorkload says how many replicas there are.
 fn deployment(pod: &inventory::Pod) -> Option<String> {
-    if pod.label("gpuwise.dev/workload").is_some() {
+    if pod.label(SERVED).is_some() {
         return None;
     }
     let owner = pod

@@ -102,17 +102,6 @@ impl State {
         one.is_some_and(|one| is_rolled_out(one, plan))
     }
 
-    /// Pods of a workload that are warm and ready.
-    pub(super) fn warm<'a>(
-        &'a self,
-        namespace: &'a str,
-        name: &'a str,
-        label: &'a str,
-    ) -> impl Iterator<Item = &'a Arc<Pod>> {
-        let all = self.pods_of(namespace, name);
-        all.filter(move |pod| pod.label(label) == Some(name) && pod.ready && pod.deleting.is_none())
-    }
-
     /// The version of the Deployment of a workload, and the replicas that it is to have.
     pub(super) fn replicas(&self, namespace: &str, name: &str) -> Option<(String, u32)> {
         let one = self.deployment(namespace, name)?;

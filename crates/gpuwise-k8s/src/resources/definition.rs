@@ -188,6 +188,9 @@ fn form(field: &Value) -> String {
             .collect();
         return names.join(", ");
     }
+    if field["x-kubernetes-int-or-string"] == json!(true) {
+        return "integer or string".into();
+    }
     let kind = field["type"].as_str().unwrap_or("object");
     if kind == "array" {
         return format!("list of {}", form(&field["items"]));

@@ -11,6 +11,7 @@ mod price_book;
 mod quota;
 mod structural;
 mod tiering;
+mod warm;
 mod workload;
 
 pub use condition::{Condition, Status, settled};
@@ -25,6 +26,7 @@ pub use tiering::{
     Avoided, Change, ChangeReason, Phase, Saved, ScaledBy, TieringMode, WorkloadScaling,
     WorkloadTiering,
 };
+pub use warm::{Auto, Spares, WarmStatus};
 pub use workload::{Decided, GpuWorkloadSpec, GpuWorkloadStatus, WorkloadSlo, WorkloadTraffic};
 
 use serde::{Deserialize, Serialize};

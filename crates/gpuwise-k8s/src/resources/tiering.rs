@@ -1,6 +1,6 @@
 //! What of a workload follows what is measured: its replicas, and its GPU.
 
-use super::Decided;
+use super::{Decided, Spares};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -30,11 +30,51 @@ pub struct WorkloadScaling {
     #[serde(default)]
     #[schema(minimum = 0, maximum = 86400)]
     pub hold_seconds: Option<i64>,
-    /// Pods that are kept warm beside the replicas, with weights loaded, to be replicas at once; not set: none. 0 takes
-    /// away those that there were.
+    /// Pods that are kept warm beside the replicas.
+    #[serde(default)]
+    #[schema(schema_with = super::warm::warm)]
+    pub warm: Option<Spares>,
+    /// With `warm: auto`, so many at least; not set: none where the forecast wants none.
     #[serde(default)]
     #[schema(minimum = 0, maximum = 1000)]
-    pub warm: Option<i32>,
+    pub min_warm: Option<i32>,
+    /// With `warm: auto`, so many at most; not set: `maxReplicas`.
+    #[serde(default)]
+    #[schema(minimum = 0, maximum = 1000)]
+    pub max_warm: Option<i32>,
+    /// Whether pods that find no room have the GPUs of warm ones meanwhile; not set: they do.
+    #[serde(default)]
+    pub lend: Option<bool>,
+    /// Whether engines of warm pods sleep until they are needed, where they can (vLLM): their weights and cache leave
+    /// the GPUs, which the pods hold all the same. Not set: they are awake.
+    #[serde(default)]
+    pub sleep: Option<bool>,
+    /// For how many replicas more an autoscaler of nodes keeps room.
+    #[serde(default)]
+    #[schema(schema_with = super::warm::spare_nodes)]
+    pub spare_nodes: Option<Spares>,
+}
+
+impl WorkloadScaling {
+    /// How many of `forecast` pods are to be warm; `None`: none are kept, or nobody knows yet.
+    pub fn warm_of(&self, forecast: Option<u32>) -> Option<u32> {
+        let number = |count: i32| u32::try_from(count).unwrap_or_default();
+        match self.warm? {
+            Spares::Count(count) => Some(number(count)),
+            Spares::Auto(_) => {
+                let least = number(self.min_warm.unwrap_or(0));
+                let most = number(self.max_warm.unwrap_or(self.max_replicas));
+                let forecast = forecast.or(self.min_warm.map(number));
+                Some(forecast?.clamp(least, most.max(least)))
+            }
+        }
+    }
+
+    /// Whether the forecast says how many pods are warm, or for how many nodes are kept.
+    pub fn is_forecast(&self) -> bool {
+        let auto = |spares: Option<Spares>| spares.is_some_and(|one| one.count().is_none());
+        auto(self.warm) || auto(self.spare_nodes)
+    }
 }
 
 /// Who writes the number of replicas.

@@ -1,7 +1,8 @@
 //! `GpuWorkload`: a model, the promise to its users and their traffic; the GPUs follow from it.
 
 use super::{
-    Avoided, Change, Column, Condition, Resource, Rule, Saved, WorkloadScaling, WorkloadTiering,
+    Avoided, Change, Column, Condition, Resource, Rule, Saved, WarmStatus, WorkloadScaling,
+    WorkloadTiering,
 };
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -137,10 +138,14 @@ pub struct GpuWorkloadStatus {
     pub missed: i32,
     /// Replicas that the decision has.
     pub replicas: i32,
+    /// Pods that are kept warm beside them; not set: none are.
+    pub warm: Option<WarmStatus>,
+    /// For how many replicas more nodes are kept, where the forecast says it.
+    pub spare_nodes: Option<i32>,
     /// Pods of it, for `kubectl scale` and autoscalers.
     pub selector: String,
     /// `Sized`: there are GPUs for it. `Applied`: its objects are there. `Tiered`: whether it is where what is
-    /// measured puts it. `SloKept`: what Prometheus says of its SLO.
+    /// measured puts it. `SloKept`: what Prometheus says of its SLO. `Warm`: as many pods are warm as are wanted.
     pub conditions: Vec<Condition>,
 }
 
@@ -170,13 +175,28 @@ impl Resource for GpuWorkloadSpec {
         },
         Rule {
             at: "spec/scaling",
-            rule: "!has(self.warm) || self.warm <= self.maxReplicas",
-            message: "more than `maxReplicas` are never needed warm",
+            rule: "!has(self.warm) || (type(self.warm) == int ? self.warm >= 0 && self.warm <= self.maxReplicas : self.warm == 'auto')",
+            message: "`warm` is `auto`, or a number up to `maxReplicas`: more are never needed warm",
         },
         Rule {
             at: "spec/scaling",
-            rule: "!has(self.warm) || !has(self.by) || self.by == 'operator'",
-            message: "warm pods become replicas where the operator writes their number: leave `by` out",
+            rule: "!(has(self.minWarm) || has(self.maxWarm)) || (has(self.warm) && type(self.warm) == string)",
+            message: "`minWarm` and `maxWarm` bound what the forecast wants: set `warm` to `auto`",
+        },
+        Rule {
+            at: "spec/scaling",
+            rule: "!has(self.minWarm) || self.minWarm <= (has(self.maxWarm) ? self.maxWarm : self.maxReplicas)",
+            message: "`minWarm` is more than `maxWarm`, or than `maxReplicas`",
+        },
+        Rule {
+            at: "spec/scaling",
+            rule: "!has(self.sleep) || !self.sleep || has(self.warm)",
+            message: "only warm pods sleep: set `warm`",
+        },
+        Rule {
+            at: "spec/scaling",
+            rule: "!has(self.spareNodes) || (type(self.spareNodes) == int ? self.spareNodes >= 0 && self.spareNodes <= self.maxReplicas : self.spareNodes == 'auto')",
+            message: "`spareNodes` is `auto`, or a number up to `maxReplicas`",
         },
     ];
     const COLUMNS: &'static [Column] = &[
@@ -194,6 +214,11 @@ impl Resource for GpuWorkloadSpec {
             name: "Replicas",
             kind: "integer",
             path: ".status.replicas",
+        },
+        Column {
+            name: "Warm",
+            kind: "integer",
+            path: ".status.warm.ready",
         },
         Column {
             name: "Cost/h",

@@ -16,6 +16,10 @@ pub const GANG_SIZE: &str = "gpuwise.dev/gang-size";
 pub const WITHIN: &str = "gpuwise.dev/within";
 /// `true`: it may be evicted for pods of higher priority; `false`: it never is.
 pub const PREEMPTIBLE: &str = "gpuwise.dev/preemptible";
+/// The label of pods that are kept warm: of which GpuWorkload.
+pub const WARM: &str = "gpuwise.dev/warm";
+/// The annotation of pods whose engines can sleep: the port at which they are asked.
+pub const SLEEPS_AT: &str = "gpuwise.dev/sleeps-at";
 /// `skip`: nobody gates this pod.
 pub const STEER: &str = "gpuwise.dev/steer";
 /// The label by which nodes say which GPUs they have.

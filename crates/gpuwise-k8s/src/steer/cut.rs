@@ -158,6 +158,8 @@ pub fn cut(
         .iter()
         .filter(|one| ["TooFewGpus", "NoSuchGpu", "LargerThanCluster"].contains(&one.reason))
         .map(|one| one.pod)
+        // Nobody makes way for what would be warm.
+        .filter(|at| !seen.pods.get(*at).is_some_and(|pod| pod.is_warm()))
         .collect();
     let pods = waiting.iter().filter_map(|at| seen.pods.get(*at));
     let configs: BTreeSet<String> = pods

@@ -10,6 +10,7 @@ use super::{
     room::{Until, rooms},
     rules::kernel_rules,
     surge, turns,
+    warm::{are_warm, wanting},
     words::told,
     world::Cluster,
 };
@@ -137,11 +138,11 @@ pub(super) fn decide_once(
         placed: &decision.placed.clone(),
         now,
     };
-    let lacking: Vec<&Unit<'_>> = told
+    let lacking = told
         .iter()
         .filter(|(_, reason, _)| LACKS_ROOM.contains(reason))
-        .filter_map(|(job, ..)| asked.get(job))
-        .collect();
+        .filter_map(|(job, ..)| asked.get(job));
+    let lacking = wanting(seen, lacking.collect());
     decision.rooms = rooms(&until, &lacking);
     unspare(seen, &mut decision);
     let seated: BTreeSet<usize> = decision
@@ -157,7 +158,7 @@ pub(super) fn decide_once(
     }
     decision.waits.retain(|one| !seated.contains(&one.pod));
     turns::tell_barred(&until, &lacking, &mut decision.waits);
-    if decision.waits.is_empty() && seated.is_empty() && promised.awaited.is_empty() {
+    if are_warm(seen, &decision.waits) && seated.is_empty() && promised.awaited.is_empty() {
         decision.rooms.extend(consolidation(&until));
     }
     let (steps, late) = surge::steps(seen, now, &at);

@@ -15,6 +15,8 @@ pub(super) fn evictable(seen: &Seen, pod: &Pod) -> bool {
         return false;
     }
     let may = match seen.rules.preemption {
+        // Nobody is served by it.
+        _ if pod.is_warm() => said != Some(false),
         Preempts::Never => false,
         Preempts::Annotated => said == Some(true),
         // Who is made by nobody is gone for good: that is for its owner to allow.

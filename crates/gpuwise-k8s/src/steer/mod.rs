@@ -36,12 +36,15 @@ mod surge;
 #[cfg(test)]
 mod tests;
 mod turns;
+mod warm;
+#[cfg(test)]
+mod warm_tests;
 mod words;
 mod world;
 
 pub use ask::{
-    Ask, GANG, GANG_SIZE, GATE, GPU, GangKind, GangName, Names, PREEMPTIBLE, PRODUCT, STEER, Said,
-    Unclear, WITHIN, ask, is_accelerator,
+    Ask, GANG, GANG_SIZE, GATE, GPU, GangKind, GangName, Names, PREEMPTIBLE, PRODUCT, SLEEPS_AT,
+    STEER, Said, Unclear, WARM, WITHIN, ask, is_accelerator,
 };
 pub use constraint::{Constraint, Operator, Requirement, Taint, Toleration};
 pub use cordon::{Cordons, Health, Judged, SUSPECT, judge};
@@ -89,6 +92,8 @@ pub struct Seen {
     pub boards: Arc<BTreeMap<String, BTreeMap<String, u32>>>,
     /// Devices that pods ask by claims.
     pub devices: Arc<Devices>,
+    /// GpuWorkloads whose pods become others, by namespace and name: none of their warm pods becomes a replica now.
+    pub changing: BTreeSet<(String, String)>,
 }
 
 impl Seen {
@@ -224,7 +229,20 @@ pub struct Standing {
     pub replaces: Option<String>,
     /// Its place was decided here.
     pub ours: bool,
+    /// The GpuWorkload of its namespace that it is of, and how.
+    pub serves: Option<Serves>,
 }
+
+/// What a pod is to its GpuWorkload.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Serves {
+    Replica(String),
+    /// It serves nobody yet, and its GPUs are lent: it takes nobody's place, and leaves its own for anybody.
+    Warm(String),
+}
+
+/// The priority of pods that are warm, whatever their class says: everybody goes before them.
+pub const WARM_PRIORITY: i32 = i32::MIN;
 
 /// Where a pod is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -250,5 +268,9 @@ impl Place {
 impl Pod {
     pub const fn waits(&self) -> bool {
         matches!(self.place, Place::Gated | Place::Free)
+    }
+
+    pub const fn is_warm(&self) -> bool {
+        matches!(self.standing.serves, Some(Serves::Warm(_)))
     }
 }

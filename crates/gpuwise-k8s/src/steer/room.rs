@@ -58,55 +58,59 @@ pub(super) struct Until<'a> {
     pub now: Nanoseconds,
 }
 
-/// Makes room for units that found none; what cannot be made is left out.
+/// Makes room for units that found none; what cannot be made is left out. Who serves nobody leaves first, then pods
+/// move, then others leave.
 pub(super) fn rooms(until: &Until<'_>, waiting: &[&Unit<'_>]) -> Vec<Room> {
-    let rules = &until.seen.rules;
-    let mut found: Vec<Room> = Vec::new();
+    let (seen, rules) = (until.seen, &until.seen.rules);
+    let evict = Disruptions {
+        preempt: true,
+        most: MOST,
+        ..Disruptions::NONE
+    };
+    let takes = |unit: &&Unit<'_>| {
+        let mut pods = unit.parts.iter().flatten();
+        pods.all(|pod| !pod.standing.never_preempts)
+    };
+    let eager: Vec<&Unit<'_>> = waiting.iter().copied().filter(takes).collect();
+    let mut found = stage(until, &eager, evict, &[], &|pod| {
+        pod.is_warm() && evictable(seen, pod)
+    });
     if let Some(moves) = rules.moves.filter(|moves| moves.left > 0) {
         let migrate = Disruptions {
             migrate: true,
             most: moves.left.min(MOST),
             ..Disruptions::NONE
         };
-        let all: Vec<&Unit<'_>> = waiting.to_vec();
-        let movers = Movers::of(until.seen);
-        found = stage(until, &all, migrate, &[], &|pod| movers.movable(pod));
+        let movers = Movers::of(seen);
+        let rest = unseated(seen, waiting, &found);
+        let mut more = stage(until, &rest, migrate, &found, &|pod| movers.movable(pod));
         // No more moves begin than may.
         let mut left = moves.left as usize;
-        found.retain(|room| {
+        more.retain(|room| {
             let fits = room.leavers.len() <= left;
             left -= if fits { room.leavers.len() } else { 0 };
             fits
         });
+        found.extend(more);
     }
     if rules.preemption != Preempts::Never {
-        let has = |unit: &&&Unit<'_>| {
-            let mut pods = unit.parts.iter().flatten();
-            let seated = pods.any(|pod| {
-                let mut rooms = found.iter().flat_map(|room| &room.pods);
-                rooms.any(|(at, _)| {
-                    until
-                        .seen
-                        .pods
-                        .get(*at)
-                        .is_some_and(|one| one.uid == pod.uid)
-                })
-            });
-            let mut pods = unit.parts.iter().flatten();
-            !seated && pods.all(|pod| !pod.standing.never_preempts)
-        };
-        let rest: Vec<&Unit<'_>> = waiting.iter().filter(has).copied().collect();
-        let preempt = Disruptions {
-            preempt: true,
-            most: MOST,
-            ..Disruptions::NONE
-        };
-        let more = stage(until, &rest, preempt, &found, &|pod| {
-            evictable(until.seen, pod)
-        });
+        let rest = unseated(seen, &eager, &found);
+        let more = stage(until, &rest, evict, &found, &|pod| evictable(seen, pod));
         found.extend(more);
     }
     found
+}
+
+/// Units for which no room is made yet.
+fn unseated<'u, 'a>(seen: &Seen, units: &[&'u Unit<'a>], rooms: &[Room]) -> Vec<&'u Unit<'a>> {
+    let seated = rooms.iter().flat_map(|room| &room.pods);
+    let seated = seated.filter_map(|(at, _)| Some(seen.pods.get(*at)?.uid.as_str()));
+    let seated: BTreeSet<&str> = seated.collect();
+    let is_left = |unit: &&&Unit<'_>| {
+        let mut pods = unit.parts.iter().flatten();
+        !pods.any(|pod| seated.contains(pod.uid.as_str()))
+    };
+    units.iter().filter(is_left).copied().collect()
 }
 
 /// Everybody who will hold a place once those who leave are gone.
@@ -258,6 +262,10 @@ fn room(seen: &Seen, unit: &Unit<'_>, nodes: Vec<String>, mut leavers: Vec<Leave
         let node = pod.place.node().unwrap_or_default();
         let (for_whom, its) = (&unit.name, pod.priority);
         let (said, why) = match &one.how {
+            Leaves::Evicted if pod.is_warm() => (
+                format!("{name}, which is warm, leaves node {node}"),
+                format!("it is warm and serves nobody: its GPUs are lent to {for_whom}"),
+            ),
             Leaves::Evicted => (
                 format!("{name} (priority {its}) leaves node {node}"),
                 format!("evicted for {for_whom}: priority {priority} before its {its}"),

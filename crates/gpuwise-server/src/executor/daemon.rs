@@ -1,13 +1,15 @@
 //! The daemon, as executors of other crates see it.
 
-use crate::{endpoints::Endpoints, message::Incoming};
+use super::Shows;
+use crate::message::Incoming;
 use gpuwise_broker::{Host, Lease, Observation};
+use gpuwise_wire::broker::QueuedAnswer;
 use std::sync::mpsc::Sender;
 
 #[derive(Debug)]
 pub(crate) struct Daemon {
     pub(crate) sender: Sender<Incoming>,
-    pub(crate) endpoints: Endpoints,
+    pub(crate) shows: Shows,
 }
 
 impl Host for Daemon {
@@ -18,10 +20,14 @@ impl Host for Daemon {
 
     fn answers(&self, lease: u32, addresses: Vec<String>) {
         if addresses.is_empty() {
-            self.endpoints.remove(lease);
+            self.shows.endpoints.remove(lease);
         } else {
-            self.endpoints.set(lease, addresses);
+            self.shows.endpoints.set(lease, addresses);
         }
+    }
+
+    fn waits(&self, lease: u32, how: Option<QueuedAnswer>) {
+        self.shows.queued.one(lease, how);
     }
 
     fn trace(&self, lease: &Lease) -> (&'static str, String) {

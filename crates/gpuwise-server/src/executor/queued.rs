@@ -1,5 +1,7 @@
 //! Leases whose jobs wait at the system that runs them: what that says of them.
 
+use super::Accounts;
+use crate::endpoints::Endpoints;
 use gpuwise_wire::broker::QueuedAnswer;
 use std::{
     collections::BTreeMap,
@@ -16,8 +18,28 @@ impl Queued {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = all;
     }
 
+    /// This one waits, or does not any more.
+    pub(crate) fn one(&self, lease: u32, waits: Option<QueuedAnswer>) {
+        let mut all = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        match waits {
+            Some(waits) => all.insert(lease, waits),
+            None => all.remove(&lease),
+        };
+    }
+
     pub(crate) fn of(&self, lease: u32) -> Option<QueuedAnswer> {
         let all = self.0.read().unwrap_or_else(PoisonError::into_inner);
         all.get(&lease).cloned()
     }
+}
+
+/// What executors show beside the log: it is there again with their first look.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Shows {
+    /// Where services answer.
+    pub(crate) endpoints: Endpoints,
+    /// Leases whose jobs wait.
+    pub(crate) queued: Queued,
+    /// Accounts of tenants.
+    pub(crate) accounts: Accounts,
 }

@@ -110,6 +110,11 @@ fn lies_there(broker: &Broker, job: JobId, on: &[Assignment]) -> bool {
 }
 
 impl Executor for Simulated {
+    // Nothing runs in it.
+    fn takes_images(&self) -> bool {
+        true
+    }
+
     fn name(&self) -> &'static str {
         "simulated"
     }

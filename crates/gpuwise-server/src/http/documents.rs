@@ -149,6 +149,7 @@ pub(crate) fn tenant(broker: &Broker, now: Nanoseconds, name: &str) -> Option<Te
         gpus: gpus(held),
         leases: u32::try_from(open().count()).unwrap_or(u32::MAX),
         suspended: tenant.suspended,
+        account: None,
     })
 }
 

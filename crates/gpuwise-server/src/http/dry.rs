@@ -1,6 +1,6 @@
 //! What would become of a lease.
 
-use super::{Problem, call::Call, documents, json, offers::cold};
+use super::{Problem, call::Call, documents, images, json, offers::cold};
 use axum::{http::StatusCode, response::Response};
 use gpuwise_broker::{Asked, DryRun, NotRun, Refusal, exact};
 use gpuwise_wire::broker::{DryRunAnswer, LeaseAsk, LeaseSize};
@@ -16,6 +16,7 @@ pub(crate) async fn run(call: Call) -> Result<Response, Problem> {
     if !call.sees(&ask.tenant) {
         return Err(Refusal::NoSuchTenant(ask.tenant).into());
     }
+    images::checked(&ask, call.shared.executor, call.shared.takes_images)?;
     let service = ask.service.as_ref().map(|service| service.model.clone());
     let cold = service.and_then(|model| cold(&call.shared.broker(), &ask.tenant, &model));
     let (shared, now) = (Arc::clone(&call.shared), call.now());

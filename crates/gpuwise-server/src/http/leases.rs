@@ -1,6 +1,6 @@
 //! Leases: asked for, listed, explained, given back.
 
-use super::{Problem, call::Call, documents, json, tags};
+use super::{Problem, call::Call, documents, images, json, tags};
 use crate::message::{Answer, Command};
 use axum::{
     http::{HeaderValue, StatusCode, header},
@@ -21,6 +21,7 @@ pub(crate) async fn request(call: Call) -> Result<Response, Problem> {
     if !call.sees(&ask.tenant) {
         return Err(Refusal::NoSuchTenant(ask.tenant).into());
     }
+    images::checked(&ask, call.shared.executor, call.shared.takes_images)?;
     // Programs go on with the trace of whoever asked.
     if let Some(trace) = call.header("traceparent")
         && !ask.command.is_empty()

@@ -6,6 +6,7 @@ mod documents;
 mod dry;
 mod events;
 mod fleet;
+mod images;
 mod leases;
 mod logged;
 mod logs;
@@ -42,7 +43,7 @@ use crate::{
     clock::Clock,
     desk::Desk,
     endpoints::Endpoints,
-    executor::{Logs, Queued},
+    executor::{Accounts, Logs, Queued},
     gateway,
     limits::Limits,
     message::{Answer, Command, Failure, Incoming, Message, Origin},
@@ -96,12 +97,16 @@ pub(crate) struct Shared {
     /// The address of the log, to read what a follower missed.
     pub(crate) store: String,
     pub(crate) executor: &'static str,
+    /// Whether a lease may name an image.
+    pub(crate) takes_images: bool,
     /// What it keeps of what processes write.
     pub(crate) logs: Option<Arc<dyn Logs>>,
     /// Where services answer, who asks them, and what was asked.
     pub(crate) endpoints: Endpoints,
     /// Leases whose jobs wait at the system that runs them.
     pub(crate) queued: Queued,
+    /// What the system that runs jobs keeps of tenants' accounts.
+    pub(crate) accounts: Accounts,
     pub(crate) client: gateway::Client,
     pub(crate) traffic: gateway::Traffic,
     /// What is asked of services that follow demand.

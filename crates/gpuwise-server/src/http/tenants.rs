@@ -9,7 +9,7 @@ use gpuwise_wire::broker::{QuotaAsk, TenantAnswer, TenantAsk, TenantChange, Tena
 pub(crate) async fn list(call: Call) -> Result<Response, Problem> {
     let broker = call.shared.broker();
     let seen = broker.tenants().filter(|tenant| call.sees(&tenant.name));
-    let items = seen.filter_map(|tenant| documents::tenant(&broker, call.now(), &tenant.name));
+    let items = seen.filter_map(|tenant| with_account(&call, &broker, &tenant.name));
     let list = TenantList {
         items: items.collect(),
     };
@@ -93,9 +93,18 @@ fn changed(
     Ok(Command::ChangeTenant(queue, budget, suspended))
 }
 
+fn with_account(call: &Call, broker: &Broker, name: &str) -> Option<TenantAnswer> {
+    let document = documents::tenant(broker, call.now(), name)?;
+    let account = call.shared.accounts.of(name);
+    Some(TenantAnswer {
+        account,
+        ..document
+    })
+}
+
 fn seen(call: &Call, broker: &Broker, name: &str) -> Result<TenantAnswer, Problem> {
     let seen = Some(name).filter(|name| call.sees(name));
-    let document = seen.and_then(|name| documents::tenant(broker, call.now(), name));
+    let document = seen.and_then(|name| with_account(call, broker, name));
     Ok(document.ok_or_else(|| Refusal::NoSuchTenant(name.to_owned()))?)
 }
 

@@ -16,7 +16,7 @@ mod service;
 mod starts;
 mod watched;
 
-pub use followed::Followed;
+pub use followed::{Followed, Following};
 pub use log::{Difference, replayed};
 pub use objects::Defined;
 

@@ -4,7 +4,7 @@ use super::{
     Source,
     log::{self, Line},
     messages::ScaledObjectRef,
-    service::{self, Service, Wrong},
+    service::{self, Read, Service, Wrong},
     watched::Watched,
 };
 use gpuwise_units::Nanoseconds;
@@ -30,9 +30,18 @@ pub struct Defined {
     /// Namespace and name.
     object: String,
     service: Service,
+    /// Replicas that are warm now; `None`: nobody says.
+    warm: Option<u32>,
 }
 
 impl Defined {
+    /// With so many replicas warm now.
+    #[must_use]
+    pub const fn with_warm(mut self, warm: u32) -> Self {
+        self.warm = Some(warm);
+        self
+    }
+
     /// Namespace and name.
     pub fn object(&self) -> &str {
         &self.object
@@ -47,7 +56,11 @@ impl Defined {
     ) -> Result<Self, String> {
         let object = format!("{namespace}/{name}");
         match service::alone(fields) {
-            Ok(service) => Ok(Self { object, service }),
+            Ok(service) => Ok(Self {
+                object,
+                service,
+                warm: None,
+            }),
             Err(why) => Err(Refused::Wrong { object, why }.to_string()),
         }
     }
@@ -55,6 +68,8 @@ impl Defined {
 
 struct Object {
     watched: Watched,
+    /// Replicas that are warm now; `None`: nobody says.
+    warm: Option<u32>,
     asked_ms: u64,
     /// A file says it: nobody else may say it otherwise, and it is not forgotten.
     defined: bool,
@@ -147,6 +162,7 @@ impl Objects {
             None => {
                 let object = Object {
                     watched: Watched::new(service, self.period),
+                    warm: None,
                     asked_ms: now_ms(),
                     defined,
                     active: watch::Sender::new(None),
@@ -175,6 +191,9 @@ impl Objects {
             .retain(|key, object| !object.defined || keys.contains(key));
         for one in services {
             self.take_on(&one.object, one.service, true)?;
+            if let Some(object) = self.all().get_mut(&one.object) {
+                object.warm = one.warm;
+            }
         }
         Ok(())
     }
@@ -203,6 +222,16 @@ impl Objects {
             object: key.to_owned(),
             why: "the source has given no rate yet".into(),
         })
+    }
+
+    /// The same, with those that are to be warm beside them, and why those.
+    pub(super) fn with_warm(&self, key: &str) -> Result<(u32, Option<u32>, String), Refused> {
+        let replicas = self.wanted(key)?;
+        let all = self.all();
+        let object = all.get(key);
+        let warm = object.and_then(|object| object.watched.warm());
+        let why = object.map_or_else(String::new, |object| object.watched.warm_why().to_owned());
+        Ok((replicas, warm, why))
     }
 
     /// Whether an object is to have a replica, now and whenever that changes.
@@ -254,6 +283,8 @@ impl Objects {
             return;
         };
         let fresh = object.watched.is_fresh();
+        let warm = object.warm.map(f64::from);
+        let read = read.map(|read| Read { warm, ..read });
         let wanted = object.watched.decide(at, &read);
         let active = wanted.replicas.map(|replicas| replicas > 0);
         object.active.send_if_modified(|known| {

@@ -7,7 +7,7 @@ pub(super) use gpuwise_wire::scale::{
 use std::collections::HashMap;
 
 /// All that may be said.
-const FIELDS: [&str; 18] = [
+const FIELDS: [&str; 19] = [
     "query",
     "rate",
     "readyQuery",
@@ -26,6 +26,7 @@ const FIELDS: [&str; 18] = [
     "runningQuery",
     "cacheQuery",
     "attainmentQuery",
+    "warmCost",
 ];
 
 /// Why what a trigger says is no service.
@@ -88,6 +89,14 @@ pub(super) fn of(metadata: &HashMap<String, String>) -> Result<Service, Wrong> {
             expected: share,
         });
     }
+    let warm_cost = number("warmCost", "a share from 0 to 1", 0.0)?;
+    if let Some(said) = warm_cost.filter(|cost| *cost > 1.0) {
+        return Err(Wrong::Value {
+            field: "warmCost",
+            said: said.to_string(),
+            expected: "a share from 0 to 1",
+        });
+    }
     let most = number("maxReplicas", "a number of replicas, 1 or more", 1.0)?;
     let tokens = "tokens a second that a replica serves, above 0";
     let (prefill, decode) = (asks("prefillQuery"), asks("decodeQuery"));
@@ -138,6 +147,7 @@ pub(super) fn of(metadata: &HashMap<String, String>) -> Result<Service, Wrong> {
         running: running.map(str::to_owned),
         cache: cache.map(str::to_owned),
         attained: asks("attainmentQuery").map(str::to_owned),
+        warm_cost,
     })
 }
 
@@ -173,6 +183,7 @@ pub(super) fn read(service: &Service, source: &Source) -> Result<Read, String> {
         running: of("runningQuery", &service.running)?,
         cache: share("cacheQuery", &service.cache)?,
         attained: share("attainmentQuery", &service.attained)?,
+        warm: None,
     })
 }
 

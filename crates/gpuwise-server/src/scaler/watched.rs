@@ -17,6 +17,9 @@ pub(super) struct Watched {
     pub(super) service: Service,
     controller: Box<dyn Controller + Send>,
     wanted: Option<u32>,
+    warm: Option<u32>,
+    /// Why so many are warm.
+    warm_why: String,
     starts: Starts,
     /// When something last came, and when it was first and last decided on, in milliseconds.
     busy_ms: Option<u64>,
@@ -36,6 +39,8 @@ impl Watched {
         Self {
             controller: controller(&service, period),
             wanted: None,
+            warm: None,
+            warm_why: String::new(),
             starts: Starts::default(),
             busy_ms: None,
             first_ms: None,
@@ -59,8 +64,18 @@ impl Watched {
             self.busy_ms = Some(at_ms);
         }
         let idle = at_ms.saturating_sub(self.busy_ms.unwrap_or(first)) as f64 / 1000.0;
+        let all = decided.wanted.replicas.saturating_add(decided.wanted.warm);
+        let warm = self.service.warm_cost.map(|_| all);
+        let warm = |replicas: u32| warm.map(|all| all.saturating_sub(replicas));
+        self.warm_why = format!(
+            "{:.2} requests/s may come until a pod that is started now serves, {} s at most nine times of ten; for \
+             those, or for what came within that time, {all} replicas of {} each",
+            decided.covered, self.service.start_s, self.service.rate
+        );
         if rate <= 0.0 && idle >= self.service.idle_s {
-            return self.want(at_ms, 0, format!("nothing has come for {idle} s"));
+            let reason = format!("nothing has come for {idle} s");
+            let warm = warm(0);
+            return self.want(at_ms, 0, warm, reason);
         }
         if self.busy_ms.is_none() && self.wanted.unwrap_or(0) == 0 {
             return self.held("nothing comes, and not for long enough");
@@ -79,14 +94,18 @@ impl Watched {
         if replicas > most {
             let _ = write!(reason, "; {replicas} would be wanted, {most} are allowed");
         }
-        self.want(at_ms, replicas.min(most), reason)
+        let replicas = replicas.min(most);
+        let warm = warm(replicas);
+        self.want(at_ms, replicas, warm, reason)
     }
 
-    fn want(&mut self, at_ms: u64, replicas: u32, reason: String) -> Wanted {
+    fn want(&mut self, at_ms: u64, replicas: u32, warm: Option<u32>, reason: String) -> Wanted {
         self.starts.wanted(at_ms, replicas);
         self.wanted = Some(replicas);
+        self.warm = warm;
         Wanted {
             replicas: self.wanted,
+            warm,
             reason,
         }
     }
@@ -115,6 +134,8 @@ impl Watched {
             self.judged.1 += came * (1.0 - attained).max(0.0);
         }
         let tokens = read.prefill.zip(read.decode);
+        // The same of those that are to be warm.
+        let warm = read.warm.map(|warm| warm as u32).or(self.warm);
         self.controller.decide(&Observed {
             now: Nanoseconds(at_ms.saturating_mul(1_000_000)),
             arrived: Some(read.rate * spent),
@@ -128,9 +149,10 @@ impl Watched {
             requests: self.judged.0,
             late: self.judged.1,
             ready,
+            warm: warm.unwrap_or(0),
+            warming: self.warm.unwrap_or(0).saturating_sub(warm.unwrap_or(0)),
             starting: wanted.saturating_sub(ready),
             started: took.filter(|_| read.ready.is_some()),
-            ..Observed::default()
         })
     }
 
@@ -138,6 +160,7 @@ impl Watched {
     fn held(&self, why: &str) -> Wanted {
         Wanted {
             replicas: self.wanted,
+            warm: self.warm,
             reason: match self.wanted {
                 Some(replicas) => format!("held at {replicas}: {why}"),
                 None => format!("nothing is known yet: {why}"),
@@ -152,6 +175,15 @@ impl Watched {
 
     pub(super) const fn wanted(&self) -> Option<u32> {
         self.wanted
+    }
+
+    /// Replicas that are to be warm; `None`: none are kept warm, or it is not known.
+    pub(super) const fn warm(&self) -> Option<u32> {
+        self.warm
+    }
+
+    pub(super) fn warm_why(&self) -> &str {
+        &self.warm_why
     }
 }
 
@@ -168,6 +200,7 @@ fn controller(service: &Service, period: Nanoseconds) -> Box<dyn Controller + Se
             min: 0,
             max: service.most.unwrap_or(u32::MAX),
             idle: time(service.idle_s),
+            warm_cost: service.warm_cost,
             // A replica serves so many tokens a second with so many requests a second.
             tokens: service.tokens.as_ref().map(|tokens| RequestTokens {
                 prompt: tokens.prefill_rate / service.rate,
@@ -223,6 +256,7 @@ mod tests {
             running: None,
             cache: None,
             attained: None,
+            warm: None,
         }
     }
 
@@ -289,6 +323,39 @@ mod tests {
             .step_by(2)
             .map(|second| one.decide(second * 1000, &Ok(rate(4.0))).replicas);
         assert!(found.last().flatten() >= Some(4));
+    }
+
+    /// What has served is warm for as long as a start takes, and no more than are allowed in all.
+    #[test]
+    fn what_serves_no_more_is_warm_for_a_while() {
+        let more = [
+            ("controller", "gpuwise"),
+            ("startSeconds", "60"),
+            ("maxReplicas", "5"),
+            ("warmCost", "1"),
+        ];
+        let mut one = watched(&more).unwrap();
+        let mut plain = watched(&more[..3]).unwrap();
+        for second in (10..200).step_by(10) {
+            one.decide(second * 1000, &Ok(rate(45.0)));
+            plain.decide(second * 1000, &Ok(rate(45.0)));
+        }
+        let read = || Read {
+            warm: Some(0.0),
+            ..rate(0.0)
+        };
+        for second in (200..230).step_by(10) {
+            one.decide(second * 1000, &Ok(read()));
+            plain.decide(second * 1000, &Ok(rate(0.0)));
+        }
+        let found = one.decide(230_000, &Ok(read()));
+        assert_eq!((found.replicas, found.warm), (Some(0), Some(5)));
+        let found = plain.decide(230_000, &Ok(rate(0.0)));
+        assert_eq!((found.replicas, found.warm), (Some(0), None));
+        assert_eq!(
+            watched(&[("warmCost", "2")]).err().unwrap().to_string(),
+            "`warmCost` is \"2\"; expected a share from 0 to 1"
+        );
     }
 
     #[test]

@@ -9,8 +9,7 @@ use crate::{
     clock::Clock,
     collect::Collector,
     desk::Desk,
-    endpoints::Endpoints,
-    executor::{Composed, Daemon, Executor, Local, Queued, Simulated, Slurm},
+    executor::{Composed, Daemon, Executor, Local, Shows, Simulated, Slurm},
     gateway,
     http::{self, Shared},
     lead,
@@ -47,24 +46,24 @@ pub(super) struct Started {
 fn executor_of(
     settings: &Settings,
     sender: &mpsc::Sender<Incoming>,
-    (endpoints, queued): (&Endpoints, &Queued),
+    shows: &Shows,
 ) -> Result<Box<dyn Executor>, ServeError> {
     // Two brokers of a machine, each with its log, know nothing of one another's processes.
     let own = format!("broker-{}", &token::hash(&settings.store)[..8]);
     let place = settings.state.join(own);
-    let (inbox, sender, endpoints) = (sender, sender.clone(), endpoints.clone());
+    let (inbox, sender, shows) = (sender, sender.clone(), shows.clone());
     let inner: Box<dyn Executor> = match &settings.executor {
         ExecutorKind::Simulated(delays) => Box::new(Simulated::new(*delays)),
         ExecutorKind::Local => {
             let driver = settings.driver.clone();
-            Box::new(Local::new(place, sender, endpoints, driver))
+            Box::new(Local::new(place, sender, shows.endpoints, driver))
         }
         ExecutorKind::Slurm(how) => {
-            let slurm = Slurm::new(how.clone(), place, sender, (endpoints, queued.clone()));
+            let slurm = Slurm::new(how.clone(), place, sender, shows);
             Box::new(slurm.map_err(ServeError::Slurm)?)
         }
         ExecutorKind::Made(made) => {
-            let host = Arc::new(Daemon { sender, endpoints });
+            let host = Arc::new(Daemon { sender, shows });
             made.make(place, host).map_err(ServeError::Executor)?
         }
     };
@@ -138,9 +137,8 @@ pub(super) fn start(
     let (sender, inbox) = mpsc::channel();
     let shown = Arc::new(RwLock::new(ahead.clone()));
     let (followers, _) = broadcast::channel(BEHIND);
-    let endpoints = Endpoints::default();
-    let queued = Queued::default();
-    let mut executor = executor_of(&settings, &sender, (&endpoints, &queued))?;
+    let beside = Shows::default();
+    let mut executor = executor_of(&settings, &sender, &beside)?;
     executor.adopt(&ahead);
     let traces = traced(&settings, &followers, &shown)?;
     gate.standing.set(Stage::Writes);
@@ -153,8 +151,10 @@ pub(super) fn start(
         store: settings.store,
         executor: executor.name(),
         logs: executor.logs(),
-        endpoints,
-        queued,
+        takes_images: executor.takes_images(),
+        endpoints: beside.endpoints,
+        queued: beside.queued,
+        accounts: beside.accounts,
         client: gateway::Client::default(),
         traffic: gateway::Traffic::default(),
         demand: gateway::Demand::default(),

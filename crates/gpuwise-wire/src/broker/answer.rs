@@ -64,13 +64,17 @@ pub struct LeaseAnswer {
     pub exit_code: Option<i32>,
 }
 
-/// A job that waits at the system that runs it, such as Slurm.
+/// A job or pod that waits at the system that runs it, such as Slurm.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct QueuedAnswer {
-    /// `Slurm`.
+    /// `Slurm` or `Kubernetes`.
     pub system: String,
-    /// Its number there.
-    pub job: u64,
+    /// The number of its job there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job: Option<u64>,
+    /// The name of its pod there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pod: Option<String>,
     /// Its priority there; left out: not said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority: Option<u64>,
@@ -85,9 +89,13 @@ pub struct QueuedAnswer {
 }
 
 impl QueuedAnswer {
-    /// In words: `Slurm: job 12 waits: priority 4294901751, reason Resources; fair-share of account x 0.42`.
+    /// In words: `Slurm: job 12 waits: priority 4294901751, reason Resources; fair-share of account x 0.42`, or
+    /// `Kubernetes: pod gpuwise-l7-w0-o12-1 waits: ImagePullBackOff: …`.
     pub fn words(&self) -> String {
         let known = |said: Option<String>| said.unwrap_or_else(|| "not known".into());
+        if let Some(pod) = &self.pod {
+            return format!("{}: pod {pod} waits: {}", self.system, self.reason);
+        }
         let account = self.account.as_ref().map_or_else(String::new, |account| {
             let factor = known(self.fair_share.map(|factor| format!("{factor:.2}")));
             format!("; fair-share of account {account} {factor}")
@@ -95,7 +103,7 @@ impl QueuedAnswer {
         format!(
             "{}: job {} waits: priority {}, reason {}{account}",
             self.system,
-            self.job,
+            known(self.job.map(|number| number.to_string())),
             known(self.priority.map(|number| number.to_string())),
             self.reason
         )
@@ -196,6 +204,55 @@ pub struct TenantAnswer {
     /// Whether it may ask for nothing new.
     #[serde(default, skip_serializing_if = "is_false")]
     pub suspended: bool,
+    /// The account that its jobs are charged to at the system that runs them, and what that keeps of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub account: Option<AccountAnswer>,
+}
+
+/// An account at the system that runs a tenant's jobs, as that counts it; what is left out is not known.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct AccountAnswer {
+    /// `Slurm`.
+    pub system: String,
+    pub name: String,
+    /// Its shares beside those of its siblings.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shares: Option<f64>,
+    /// The part that these are of all shares at its level, from 0 to 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub promised: Option<f64>,
+    /// What it has used: seconds of what is charged, past use counting less and less.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<f64>,
+    /// The part that this is of all use at its level, from 0 to 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub used: Option<f64>,
+    /// The fair-share factor of the broker's user in it, from 0 to 1, by which its jobs wait.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fair_share: Option<f64>,
+    /// Why nothing of it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
+}
+
+impl AccountAnswer {
+    /// In words: `Slurm account vision: 30 shares, 0.750 promised, 0.312 used; fair-share 0.67`.
+    pub fn words(&self) -> String {
+        let known = |value: Option<f64>, digits: usize| {
+            value.map_or_else(|| "not known".into(), |value| format!("{value:.digits$}"))
+        };
+        let (system, name) = (&self.system, &self.name);
+        if let Some(problem) = &self.problem {
+            return format!("{system} account {name}: {problem}");
+        }
+        format!(
+            "{system} account {name}: {} shares, {} promised, {} used; fair-share {}",
+            known(self.shares, 0),
+            known(self.promised, 3),
+            known(self.used, 3),
+            known(self.fair_share, 2)
+        )
+    }
 }
 
 /// Tenants.

@@ -34,6 +34,10 @@ pub struct LeaseAsk {
     /// Only on nodes that have all of these features, as the fleet file says them (Slurm: node features).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub features: Vec<String>,
+    /// The container image that it runs in, where leases are pods, such as `vllm/vllm-openai:v0.12.0`; left out: the
+    /// broker's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<String>,
     /// Processor cores of each worker.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu: Option<f64>,

@@ -46,6 +46,9 @@ pub struct ClusterWorkloadUsage {
     pub resource: String,
     pub pods: u64,
     pub held: u64,
+    /// What of that is held by pods that are kept warm for a GpuWorkload.
+    #[serde(default)]
+    pub warm: u64,
     /// Asked for by pods without a node.
     pub pending: u64,
     /// What it holds costs an hour, with its currency; left out: some of it has no price, or is a part of a GPU.

@@ -17,8 +17,8 @@ mod slo;
 mod usage;
 
 pub use answer::{
-    ExplanationAnswer, FleetAnswer, GpuAnswer, HeldGpu, HolderAnswer, LeaseAnswer, LeaseList,
-    NodeAnswer, PoolAnswer, ProblemAnswer, QueuedAnswer, StatementAnswer, StatementLine,
+    AccountAnswer, ExplanationAnswer, FleetAnswer, GpuAnswer, HeldGpu, HolderAnswer, LeaseAnswer,
+    LeaseList, NodeAnswer, PoolAnswer, ProblemAnswer, QueuedAnswer, StatementAnswer, StatementLine,
     StatementTotal, StoreBackupAnswer, StoreCheckAnswer, StoreMoney, StoreSnapshotAnswer,
     SuspensionAnswer, TenantAnswer, TenantList, TokenAnswer, TokenList, TopAnswer, WeighedAnswer,
 };

@@ -73,6 +73,9 @@ pub struct RequestFlags {
     /// Only on nodes that have all of these features, such as ib,nvme
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     features: Vec<String>,
+    /// Container image that it runs in, where leases are pods [default: the broker's]
+    #[arg(long, value_name = "IMAGE")]
+    image: Option<String>,
     /// Processor cores of each worker
     #[arg(long, value_name = "N")]
     cpu: Option<f64>,
@@ -338,6 +341,7 @@ fn request(context: &Context, flags: &RequestFlags) -> anyhow::Result<Exit> {
         max_workers: flags.max_workers,
         within: flags.within.clone(),
         features: flags.features.clone(),
+        image: flags.image.clone(),
         cpu: flags.cpu,
         memory: flags.memory.clone(),
         priority: flags.priority,
@@ -498,6 +502,7 @@ fn show(context: &Context, lease: &LeaseAnswer) -> anyhow::Result<Exit> {
     if !lease.ask.command.is_empty() {
         line("command", &lease.ask.command.join(" "));
     }
+    line("image", lease.ask.image.as_deref().unwrap_or_default());
     line("requested", &short(&lease.requested_at));
     line(
         "started",

@@ -20,9 +20,12 @@ pub(super) struct PodFlags {
     /// Namespace in which pods of leases are made
     #[arg(long, value_name = "NAME", default_value = NAMESPACE)]
     namespace: String,
-    /// Container image of what is leased, such as `nvcr.io/nvidia/pytorch:25.10-py3`
+    /// Container image of leases that name none, such as `nvcr.io/nvidia/pytorch:25.10-py3`
     #[arg(long = "kubernetes-image", value_name = "IMAGE")]
     pod_image: Option<String>,
+    /// Secret of the namespace with which images are pulled from a registry that asks who comes; repeat
+    #[arg(long = "kubernetes-pull-secret", value_name = "NAME")]
+    pod_secrets: Vec<String>,
     /// Service account of pods [default: the namespace's, without a token]
     #[arg(long = "kubernetes-account", value_name = "NAME")]
     pod_account: Option<String>,
@@ -49,6 +52,7 @@ impl PodFlags {
             || self.namespace != NAMESPACE
             || self.pod_image.is_some()
             || self.pod_account.is_some()
+            || !self.pod_secrets.is_empty()
             || self.pod_class.is_some()
             || self.pod_port != PORT
             || self.pod_patience != PATIENCE
@@ -105,6 +109,7 @@ impl PodFlags {
             source,
             namespace: self.namespace.clone(),
             image,
+            pull_secrets: self.pod_secrets.clone(),
             service_account: self.pod_account.clone(),
             device_class: self.pod_class.clone(),
             port: self.pod_port,

@@ -2,7 +2,7 @@
 
 use crate::error::Problem;
 use clap::Args;
-use gpuwise_server::{RestAddress, RestToken, SlurmSettings};
+use gpuwise_server::{AccountNames, RestAddress, SlurmSettings, TokenFrom};
 use gpuwise_units::Nanoseconds;
 use std::{path::PathBuf, time::Duration};
 
@@ -15,9 +15,9 @@ pub(super) struct SlurmFlags {
     /// Partition that jobs are submitted to [default: Slurm's own]
     #[arg(long = "slurm-partition", value_name = "NAME")]
     partition: Option<String>,
-    /// Account that jobs are charged to at Slurm
-    #[arg(long = "slurm-account", value_name = "NAME")]
-    account: Option<String>,
+    /// Account that jobs are charged to at Slurm, or that of one tenant; repeat
+    #[arg(long = "slurm-account", value_name = "[TENANT=]NAME")]
+    account: Vec<String>,
     #[arg(
         long = "slurm-qos",
         value_name = "NAME",
@@ -38,9 +38,12 @@ pub(super) struct SlurmFlags {
     #[arg(long = "slurm-every", value_name = "TIME", default_value = "2s")]
     every: Nanoseconds,
     /// slurmrestd that lists jobs and nodes in place of commands: unix:PATH, or http://HOST:PORT with a token in
-    /// SLURM_JWT
+    /// SLURM_JWT or --slurm-token-file
     #[arg(long = "slurm-rest", value_name = "ADDRESS")]
     rest: Option<String>,
+    /// File with the token for slurmrestd, as `scontrol token` prints it; it is read again when it is renewed
+    #[arg(long = "slurm-token-file", value_name = "FILE", requires = "rest")]
+    rest_token: Option<PathBuf>,
     /// Folder, under one name on all nodes, for logs of leases and how their commands ended [default: the user's
     /// state directory]
     #[arg(long = "slurm-state", value_name = "FOLDER")]
@@ -51,10 +54,11 @@ impl SlurmFlags {
     /// Whether any of them was said.
     pub(super) fn said(&self) -> bool {
         self.partition.is_some()
-            || self.account.is_some()
+            || !self.account.is_empty()
             || self.qos.is_some()
             || self.state.is_some()
             || self.rest.is_some()
+            || self.rest_token.is_some()
             || self.ports != PORTS
             || self.patience != PATIENCE
             || self.every != EVERY
@@ -83,23 +87,49 @@ impl SlurmFlags {
         let rest = self.rest.as_deref().map(RestAddress::read).transpose();
         let rest = rest.map_err(|problem| Problem::new(format!("--slurm-rest {problem}")))?;
         Ok(SlurmSettings {
-            token: token().filter(|_| rest.is_some()),
+            token: self.token().filter(|_| rest.is_some()),
             rest,
             partition: self.partition.clone(),
-            account: self.account.clone(),
+            accounts: self.accounts()?,
             qos: self.qos.clone(),
             ports,
             every,
             patience: Duration::from_nanos(self.patience.0),
         })
     }
-}
 
-/// Who asks slurmrestd: what `scontrol token` has put into the environment.
-fn token() -> Option<RestToken> {
-    let said = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-    Some(RestToken {
-        token: said("SLURM_JWT")?,
-        user: said("USER").or_else(|| said("LOGNAME")),
-    })
+    /// Who asks slurmrestd: a file, or what `scontrol token` has put into the environment.
+    fn token(&self) -> Option<TokenFrom> {
+        if let Some(file) = &self.rest_token {
+            return Some(TokenFrom::File(file.clone()));
+        }
+        let said = std::env::var("SLURM_JWT").ok();
+        said.filter(|token| !token.is_empty()).map(TokenFrom::Given)
+    }
+
+    /// Whose jobs are charged to which account.
+    fn accounts(&self) -> anyhow::Result<AccountNames> {
+        let mut names = AccountNames::default();
+        for text in &self.account {
+            let wrong = |why: &str| Problem::new(format!("--slurm-account {text:?}: {why}"));
+            let (tenant, name) = text
+                .split_once('=')
+                .map_or((None, text.as_str()), |(tenant, name)| (Some(tenant), name));
+            let plain = |name: &str| {
+                !name.is_empty()
+                    && !name.contains(|one: char| one.is_whitespace() || ",|=".contains(one))
+            };
+            if !plain(name) || tenant.is_some_and(str::is_empty) {
+                return Err(wrong("expected an account, or TENANT=ACCOUNT").into());
+            }
+            let before = match tenant {
+                Some(tenant) => names.of.insert(tenant.to_owned(), name.to_owned()),
+                None => names.usual.replace(name.to_owned()),
+            };
+            if before.is_some_and(|before| before != name) {
+                return Err(wrong("another account was named already").into());
+            }
+        }
+        Ok(names)
+    }
 }

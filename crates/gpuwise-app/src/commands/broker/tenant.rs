@@ -170,6 +170,11 @@ fn table(tenants: &[TenantAnswer]) -> Table {
             Cell::of(one.reserved.as_deref(), money),
         ]);
     }
+    for one in tenants {
+        if let Some(account) = &one.account {
+            table.footnote(format!("{}: {}.", one.name, account.words()));
+        }
+    }
     for one in tenants.iter().filter(|one| one.suspended) {
         let name = &one.name;
         table.footnote(format!("{name} is suspended: it may ask for nothing new."));

@@ -1,7 +1,7 @@
 //! What Prometheus says of workloads: whether SLOs are kept, how many replicas follow what comes, what an audit makes
 //! of them.
 
-use super::size::{book, by_name};
+use super::size::{WARM_COST, book, by_name};
 use crate::{
     app::App,
     catalogue,
@@ -18,7 +18,7 @@ use gpuwise_domain::{
     workload::Target,
 };
 use gpuwise_k8s::{
-    operator::{AuditAsk, Audited, Measures, Meter, MeterAsk},
+    operator::{AuditAsk, Audited, Following, Measures, Meter, MeterAsk},
     resources::WorkloadTraffic,
     tiers::{SloSeen, Verdict},
 };
@@ -308,7 +308,7 @@ impl Meter for Server {
     }
 
     #[cfg(feature = "serve")]
-    fn replicas(&self, asks: &[MeterAsk]) -> BTreeMap<String, Result<u32, String>> {
+    fn replicas(&self, asks: &[MeterAsk]) -> BTreeMap<String, Result<Following, String>> {
         let mut found = BTreeMap::new();
         let mut uids = BTreeMap::new();
         let mut services = Vec::new();
@@ -317,7 +317,7 @@ impl Meter for Server {
                 None => {}
                 Some(Ok(one)) => {
                     uids.insert(one.object().to_owned(), ask.uid.clone());
-                    services.push(one);
+                    services.push(one.with_warm(ask.warm));
                 }
                 Some(Err(why)) => {
                     found.insert(ask.uid.clone(), Err(why));
@@ -328,7 +328,7 @@ impl Meter for Server {
             Ok(decided) => {
                 let named = decided
                     .into_iter()
-                    .filter_map(|(name, wanted)| Some((uids.remove(&name)?, wanted)));
+                    .filter_map(|(name, wanted)| Some((uids.remove(&name)?, following(wanted))));
                 found.extend(named);
             }
             Err(why) => found.extend(uids.into_values().map(|uid| (uid, Err(why.clone())))),
@@ -337,7 +337,7 @@ impl Meter for Server {
     }
 
     #[cfg(not(feature = "serve"))]
-    fn replicas(&self, asks: &[MeterAsk]) -> BTreeMap<String, Result<u32, String>> {
+    fn replicas(&self, asks: &[MeterAsk]) -> BTreeMap<String, Result<Following, String>> {
         let scaled = asks.iter().filter(|ask| ask.scaling.is_some());
         let why = || Err("this build of gpuwise follows no rates".to_owned());
         scaled.map(|ask| (ask.uid.clone(), why())).collect()
@@ -346,6 +346,15 @@ impl Meter for Server {
     fn audit(&self, ask: &AuditAsk) -> Result<Vec<Audited>, String> {
         self.fleet(ask).map_err(|error| format!("{error:#}"))
     }
+}
+
+#[cfg(feature = "serve")]
+fn following(wanted: Result<gpuwise_server::Following, String>) -> Result<Following, String> {
+    wanted.map(|one| Following {
+        replicas: one.replicas,
+        warm: one.warm,
+        why: one.why,
+    })
 }
 
 /// What a workload's replicas follow, in the words of a trigger; `None`: the operator does not write them.
@@ -368,6 +377,9 @@ fn service(ask: &MeterAsk) -> Option<Result<gpuwise_server::Defined, String>> {
             scaling.idle_seconds.unwrap_or(300).to_string(),
         ),
     ]);
+    if scaling.is_forecast() {
+        fields.insert("warmCost".into(), WARM_COST.to_string());
+    }
     if let Some(start) = ask.decided.start_seconds {
         fields.insert("startSeconds".into(), start.to_string());
     }

@@ -90,6 +90,10 @@ pub(super) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
         measures: flags.measured.measures(&context.app)?,
         #[cfg(not(feature = "bench"))]
         measures: None,
+        #[cfg(feature = "serve")]
+        sleeper: Some(Arc::new(Engines)),
+        #[cfg(not(feature = "serve"))]
+        sleeper: None,
         otlp: flags.otlp.clone(),
         boards: boards(context)?,
     };
@@ -97,6 +101,21 @@ pub(super) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
         progress::say(&format!("answering health and figures at http://{address}"));
     })?;
     Ok(Exit::Yes)
+}
+
+/// Engines of warm pods, by the endpoints of vLLM.
+#[cfg(feature = "serve")]
+struct Engines;
+
+#[cfg(feature = "serve")]
+impl operator::Sleeper for Engines {
+    fn sleep(&self, at: SocketAddr) -> Result<(), String> {
+        gpuwise_server::EngineAt(at).sleep(1)
+    }
+
+    fn wake(&self, at: SocketAddr) -> Result<(), String> {
+        gpuwise_server::EngineAt(at).wake("/health", || false)
+    }
 }
 
 /// What GPUs can be cut into, by the catalogue.

@@ -106,6 +106,7 @@ fn workload(one: WorkloadUsage, book: &PriceBook) -> ClusterWorkloadUsage {
         resource: one.what,
         pods: one.pods,
         held: one.held,
+        warm: one.warm,
         pending: one.waits,
         per_hour: one.per_hour.and_then(|micros| exact(micros, book)),
     }
@@ -173,6 +174,7 @@ fn workloads(seen: &ClusterTopAnswer) -> Table {
         Column::left("resource", "Resource"),
         Column::right("pods", "Pods"),
         Column::right("held", "Held"),
+        Column::right("warm", "Warm"),
         Column::right("pending", "Pending"),
         Column::right("per_hour", "Cost").unit("/h"),
     ])
@@ -184,6 +186,7 @@ fn workloads(seen: &ClusterTopAnswer) -> Table {
             Cell::text(one.resource.clone()),
             Cell::count(one.pods),
             Cell::count(one.held),
+            Cell::count(one.warm),
             Cell::count(one.pending),
             Cell::of(one.per_hour.as_deref(), money),
         ]);

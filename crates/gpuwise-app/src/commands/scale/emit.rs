@@ -85,6 +85,10 @@ pub struct Flags {
     /// By what `gpuwise scale serve` decides: by what comes now and until a start is over, or by the rate alone
     #[arg(long, value_name = "NAME", default_value = "gpuwise", value_parser = ["gpuwise", "rate"])]
     controller: String,
+    /// What a replica that somebody keeps warm costs beside one that serves, 0 to 1: those that serve are then as many as
+    /// comes now needs, and what may come is for the warm ones [default: none are kept warm]
+    #[arg(long, value_name = "SHARE")]
+    warm_cost: Option<f64>,
     /// Replicas for which nodes are kept warm (capacitybuffer) [default: with --trace the most that are; else 1]
     #[arg(long, value_name = "N")]
     spare: Option<u32>,
@@ -180,7 +184,7 @@ fn bounds(app: &App, flags: &Flags, deployment: &Deployment) -> anyhow::Result<B
 fn heard(form: ScalerForm, flags: &Flags) -> anyhow::Result<()> {
     use ScalerForm::{CapacityBuffer, Dynamo, ExternalMetrics, Hpa, Keda};
     let scaled_by_us: &[ScalerForm] = &[Keda, Dynamo, ExternalMetrics];
-    let said: [(&str, bool, &[ScalerForm]); 13] = [
+    let said: [(&str, bool, &[ScalerForm]); 14] = [
         (
             "--query",
             flags.query.is_some(),
@@ -205,6 +209,7 @@ fn heard(form: ScalerForm, flags: &Flags) -> anyhow::Result<()> {
             flags.attainment_query.is_some(),
             scaled_by_us,
         ),
+        ("--warm-cost", flags.warm_cost.is_some(), scaled_by_us),
         ("--scaler", flags.scaler.is_some(), scaled_by_us),
         ("--ca", flags.ca.is_some(), scaled_by_us),
         (
@@ -255,6 +260,13 @@ fn more(
     let mut more: Vec<(&'static str, String)> = said
         .filter_map(|(key, query)| Some((key, query.clone()?)))
         .collect();
+    if let Some(cost) = flags.warm_cost {
+        if !(0.0..=1.0).contains(&cost) {
+            let what = format!("--warm-cost {cost}: expected a share from 0 to 1");
+            return Err(Problem::new(what).into());
+        }
+        more.push(("warmCost", cost.to_string()));
+    }
     if flags.prefill_query.is_some() {
         let lengths = lengths.ok_or_else(|| {
             Problem::new("--prefill-query: the deployment was saved without its traffic")

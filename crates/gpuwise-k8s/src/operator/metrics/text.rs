@@ -35,8 +35,17 @@ impl Metrics {
                 let _ = writeln!(out, "gpuwise_operator_workloads_cost_per_hour{{currency=\"{currency}\"}} {cost}");
             }
             all.adopted.write(out, "gpuwise_operator_adopt_seconds", "From more replicas being wanted to a warm pod being one.");
+            all.woken.write(out, "gpuwise_operator_wake_seconds", "What waking an engine that sleeps takes, before its pod becomes a replica.");
+            out.push_str("# HELP gpuwise_operator_warm_pods Pods that are kept warm: wanted, ready, without a GPU since others have it, asleep.\n# TYPE gpuwise_operator_warm_pods gauge\n");
+            for (state, count) in all.warm.iter().filter(|(state, _)| !state.is_empty()) {
+                let _ = writeln!(out, "gpuwise_operator_warm_pods{{state=\"{state}\"}} {count}");
+            }
+            out.push_str("# HELP gpuwise_operator_cold_replicas_total Replicas that started from nothing though pods are kept warm, by why.\n# TYPE gpuwise_operator_cold_replicas_total counter\n");
+            for (why, count) in ["lent", "none"].iter().zip(all.cold) {
+                let _ = writeln!(out, "gpuwise_operator_cold_replicas_total{{why=\"{why}\"}} {count}");
+            }
             out.push_str("# HELP gpuwise_operator_acts_total What disrupts, by what it is.\n# TYPE gpuwise_operator_acts_total counter\n");
-            for what in ["evict", "move", "repartition", "cordon", "uncordon"] {
+            for what in ["evict", "lend", "move", "repartition", "cordon", "uncordon"] {
                 let count = all.acts.get(what).copied().unwrap_or_default();
                 let _ = writeln!(out, "gpuwise_operator_acts_total{{act=\"{what}\"}} {count}");
             }

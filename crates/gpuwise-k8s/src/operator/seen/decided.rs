@@ -12,7 +12,7 @@ use crate::{
     resources::{GpuPolicySpec, GpuPriceBookSpec, GpuQuotaSpec},
     steer::{Place, Pod, Rules, Seen},
 };
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 impl State {
     /// What a decision is made from; pods that `left_out` names are neither placed nor told anything.
@@ -57,7 +57,20 @@ impl State {
             refused: self.refused.clone(),
             boards: Arc::clone(&self.boards),
             devices: Arc::clone(&self.claims.devices),
+            changing: self.changing(),
         }
+    }
+
+    /// GpuWorkloads whose pods become others, by namespace and name.
+    fn changing(&self) -> BTreeSet<(String, String)> {
+        let all = self.objects(Own::Workload);
+        let changes = |one: &&kube::api::DynamicObject| {
+            let change = one.data.pointer("/status/change");
+            change.is_some_and(|change| !change.is_null())
+        };
+        all.filter(changes)
+            .filter_map(|one| Some((one.metadata.namespace.clone()?, one.metadata.name.clone()?)))
+            .collect()
     }
 
     /// GPUs that pods of these namespaces hold.

@@ -30,6 +30,7 @@ pub(super) async fn apply(
 ) -> Result<String, String> {
     let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
     let mut names = Vec::new();
+    let warm = kept_warm(&object.metadata.name);
     for one in all {
         let mut one = one.clone();
         let kind = text(&one["kind"]);
@@ -52,7 +53,12 @@ pub(super) async fn apply(
                 .state
                 .replicas_of(&object.metadata.uid, namespace, &name)
         });
-        match written(hands, namespace, &one, known.flatten()).await {
+        let known = known.flatten();
+        if known.is_none() && name == warm && one["spec"]["replicas"].is_null() {
+            // None before the forecast says how many; whoever says nothing gets one.
+            one["spec"]["replicas"] = 0.into();
+        }
+        match written(hands, namespace, &one, known).await {
             Wrote::Done => names.push(format!("{kind} {name}")),
             Wrote::Changed => {
                 return Err(format!(

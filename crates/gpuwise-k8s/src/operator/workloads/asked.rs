@@ -5,7 +5,10 @@ use crate::{
     tiers::{SloSeen, Verdict},
 };
 use serde_json::Value;
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::SocketAddr,
+};
 
 /// What an hour of a GPU costs here.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -33,6 +36,8 @@ pub struct WorkloadAsk {
     pub pinned: Option<Decided>,
     /// GPUs that are not taken.
     pub avoided: Vec<Avoided>,
+    /// For how many replicas more nodes are kept, where the forecast says it.
+    pub spare_nodes: u32,
 }
 
 /// What was decided for it, and what it is served by: objects without a namespace.
@@ -62,8 +67,20 @@ pub struct MeterAsk {
     /// What it is served by; the engine may be empty: any that tells.
     pub decided: Decided,
     pub slo: WorkloadSlo,
-    /// How its replicas follow what comes; `None`: the operator does not write them.
+    /// How its replicas follow what comes; `None`: nothing of it is the operator's to write.
     pub scaling: Option<WorkloadScaling>,
+    /// Pods of it that are warm and ready.
+    pub warm: u32,
+}
+
+/// How many replicas a workload is to have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Following {
+    pub replicas: u32,
+    /// Those that the forecast wants warm beside them; `None`: nobody asked it.
+    pub warm: Option<u32>,
+    /// Why so many are warm, in words.
+    pub why: String,
 }
 
 /// What an audit is asked about.
@@ -95,6 +112,17 @@ pub struct Audited {
     pub traffic: Option<WorkloadTraffic>,
 }
 
+/// Puts engines of warm pods to sleep, and wakes them; waits for their answers.
+pub trait Sleeper: Send + Sync {
+    /// # Errors
+    /// Why the engine at an address does not sleep.
+    fn sleep(&self, at: SocketAddr) -> Result<(), String>;
+
+    /// # Errors
+    /// Why it does not serve.
+    fn wake(&self, at: SocketAddr) -> Result<(), String>;
+}
+
 /// Measures what workloads do: by Prometheus.
 pub trait Meter: Send + Sync {
     /// Whether the SLO of a workload was kept of late.
@@ -102,7 +130,7 @@ pub trait Meter: Send + Sync {
 
     /// How many replicas each of these is to have that follows what comes; `Err`: why that is not known, and what
     /// there is stays.
-    fn replicas(&self, asks: &[MeterAsk]) -> BTreeMap<String, Result<u32, String>>;
+    fn replicas(&self, asks: &[MeterAsk]) -> BTreeMap<String, Result<Following, String>>;
 
     /// What `gpuwise audit` says of the cluster's workloads.
     ///

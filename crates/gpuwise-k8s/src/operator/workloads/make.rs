@@ -1,17 +1,16 @@
 //! Objects of a workload are made, and its replicas written.
 
 use super::{
-    Hands,
+    Following, Hands,
     apply::{apply, scale},
     one::{Applied, One},
     say::condition,
-    warm::adopt,
 };
 use crate::{
     operator::{traces, writes::Wrote},
     resources::{ScaledBy, Status},
-    tiers::Rollout,
 };
+use std::fmt::Write as _;
 use tokio::time::Instant;
 
 impl One {
@@ -26,6 +25,7 @@ impl One {
             applied.generation == generation
                 && applied.decided == decided
                 && applied.prices == self.ask.prices
+                && applied.spare_nodes == self.status.spare_nodes
                 && applied.result.is_ok()
         });
         if done {
@@ -34,6 +34,8 @@ impl One {
         let before = self.status.clone();
         let mut ask = self.ask.clone();
         ask.pinned = Some(decided.clone());
+        let spares = self.status.spare_nodes;
+        ask.spare_nodes = spares.map_or(0, |count| u32::try_from(count).unwrap_or_default());
         let sized = tokio::task::block_in_place(|| hands.sizer.size(&ask));
         if let (Ok(sized), Some(decided)) = (&sized, &mut self.status.decision) {
             decided
@@ -74,6 +76,7 @@ impl One {
             generation,
             decided: self.status.decision.clone().unwrap_or_default(),
             prices: self.ask.prices.clone(),
+            spare_nodes: spares,
             result,
         });
         if !self.written(hands, &before).await {
@@ -84,78 +87,111 @@ impl One {
         wrote
     }
 
-    /// Writes the replicas that what comes needs; whether all was written.
+    /// Writes the replicas that what comes needs, and keeps pods warm beside them; whether all was written.
     pub(super) async fn follow(
         &mut self,
         hands: &Hands<'_>,
-        wanted: Option<&Result<u32, String>>,
+        wanted: Option<&Result<Following, String>>,
     ) -> bool {
-        let Some(scaling) = &self.object.spec.scaling else {
-            return true;
+        let began = Instant::now();
+        let before = self.status.clone();
+        let Some(scaling) = self.object.spec.scaling.clone().filter(|_| hands.acts) else {
+            self.status.warm = None;
+            return self.written(hands, &before).await;
         };
-        if !hands.acts || scaling.by.unwrap_or_default() != ScaledBy::Operator {
-            return true;
-        }
+        let following = wanted.and_then(|wanted| wanted.as_ref().ok());
         let least = u32::try_from(scaling.min_replicas.unwrap_or(0)).unwrap_or_default();
         let most = u32::try_from(scaling.max_replicas).unwrap_or(u32::MAX);
-        let before = self.status.clone();
         let mut whole = true;
-        match wanted {
+        let mut scaled = None;
+        match wanted.filter(|_| scaling.by.unwrap_or_default() == ScaledBy::Operator) {
             None => {}
             Some(Err(why)) => {
                 condition(&mut self.status, ("Scaled", Status::Unknown), "Held", why);
             }
             Some(Ok(wanted)) => {
-                whole = self
-                    .reach(hands, (*wanted).clamp(least, most.max(least)))
-                    .await;
+                let wanted = wanted.replicas.clamp(least, most.max(least));
+                match self.reach(hands, wanted).await {
+                    Ok(reached) => scaled = reached,
+                    Err(()) => whole = false,
+                }
             }
+        }
+        let adopted = self.adopt(hands, began).await;
+        self.tell_scaled(hands, scaled, adopted);
+        whole &= self.keep_warm(hands, &scaling, following).await;
+        if let Some(warm) = following.and_then(|one| one.warm) {
+            let auto = scaling.spare_nodes.is_some_and(|one| one.count().is_none());
+            self.status.spare_nodes = auto.then(|| i32::try_from(warm).unwrap_or(i32::MAX));
         }
         self.written(hands, &before).await && whole
     }
 
-    /// Writes a number of replicas where there are others; whether that was written.
-    async fn reach(&mut self, hands: &Hands<'_>, wanted: u32) -> bool {
+    /// Writes a number of replicas where there are others; how many there were and are, where it was.
+    async fn reach(&mut self, hands: &Hands<'_>, wanted: u32) -> Result<Option<(u32, u32)>, ()> {
         let (namespace, name) = (&self.ask.namespace, &self.ask.name);
-        let Some((version, mut there)) = hands.state.replicas(namespace, name) else {
-            return true;
+        let Some((version, there)) = known(hands, namespace, name, self.scaled.own.as_ref()) else {
+            return Ok(None);
         };
-        // What was written of this very state counts until the watch shows another.
-        if let Some((_, known)) = self.scaled.as_ref().filter(|(of, _)| *of == version) {
-            there = *known;
-        }
-        let mut words = format!("{wanted} replicas follow what comes");
-        if there != wanted {
-            let began = Instant::now();
+        let scaled = (there != wanted).then_some((there, wanted));
+        if scaled.is_some() {
             match scale(hands.term, hands.writer, namespace, name, wanted).await {
-                Wrote::Done => {}
+                Wrote::Done => self.scaled.own = Some((version, wanted)),
                 // Somebody was faster, or another leads: the next look sees what is.
                 Wrote::Changed | Wrote::Fenced | Wrote::Failed(_) | Wrote::Refused(_) => {
-                    return false;
+                    return Err(());
                 }
             }
-            self.scaled = Some((version, wanted));
-            // While pods become others warm ones may be of either kind.
-            let settled = self.rollout(hands) == Rollout::Done || self.status.change.is_none();
-            let woken = if settled {
-                adopt(hands, &self.ask, wanted.saturating_sub(there), began).await
-            } else {
-                0
-            };
-            if woken > 0 {
-                words = format!("{words}, {woken} of them warm before");
-            }
-            if wanted == 0 {
-                "nothing comes: 0 replicas, and its quota is free".clone_into(&mut words);
-            }
-            self.events.push(("Scaled", false, words.clone()));
         }
+        let words = format!("{wanted} replicas follow what comes");
         condition(
             &mut self.status,
             ("Scaled", Status::True),
             "Follows",
             &words,
         );
-        true
+        Ok(scaled)
     }
+
+    /// Says that there are other replicas, and how many of them were warm before.
+    fn tell_scaled(&mut self, hands: &Hands<'_>, scaled: Option<(u32, u32)>, adopted: u32) {
+        let Some((from, to)) = scaled else {
+            if adopted > 0 {
+                let words = format!("{adopted} warm pods became replicas");
+                self.events.push(("Adopted", false, words));
+            }
+            return;
+        };
+        let mut words = format!("{to} replicas follow what comes");
+        if to == 0 {
+            "nothing comes: 0 replicas, and its quota is free".clone_into(&mut words);
+        }
+        if adopted > 0 {
+            let _ = write!(words, ", {adopted} of them warm before");
+        }
+        let cold = to.saturating_sub(from).saturating_sub(adopted);
+        if cold > 0 && self.status.warm.is_some() {
+            let lent = self.status.warm.as_ref().map_or(0, |warm| warm.lent);
+            let lent = u32::try_from(lent).unwrap_or_default().min(cold);
+            hands.writer.metrics.cold(lent, cold - lent);
+            let _ = write!(words, "; {cold} start from nothing");
+            if lent > 0 {
+                let _ = write!(words, ", {lent} of them since warm pods are lent");
+            }
+        }
+        self.events.push(("Scaled", false, words));
+    }
+}
+
+/// The version of a Deployment and the replicas that it is to have; what was written of this very version counts until
+/// the watch shows another. `None`: it is not there.
+pub(super) fn known(
+    hands: &Hands<'_>,
+    namespace: &str,
+    name: &str,
+    written: Option<&(String, u32)>,
+) -> Option<(String, u32)> {
+    let (version, there) = hands.state.replicas(namespace, name)?;
+    let known = written.filter(|(of, _)| *of == version);
+    Some((version, known.map_or(there, |(_, known)| *known)))
 }

@@ -2,6 +2,7 @@
 
 mod apply;
 mod asked;
+mod asleep;
 mod change;
 mod make;
 mod money;
@@ -14,7 +15,9 @@ mod steps;
 mod tier;
 mod warm;
 
-pub use asked::{AuditAsk, Audited, Meter, MeterAsk, PriceBook, Sized, Sizer, WorkloadAsk};
+pub use asked::{
+    AuditAsk, Audited, Following, Meter, MeterAsk, PriceBook, Sized, Sizer, Sleeper, WorkloadAsk,
+};
 
 use super::{
     lead::Term,
@@ -25,7 +28,8 @@ use super::{
     writes::Writer,
 };
 use crate::resources::{GpuWorkloadSpec, GpuWorkloadStatus, Object, ScaledBy, TieringMode};
-use one::{Applied, One};
+pub(super) use asleep::Sleep;
+use one::{Applied, One, Scaled};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -46,6 +50,10 @@ pub(super) struct Hands<'a> {
     pub says: bool,
     /// Whether anybody measures.
     pub measures: bool,
+    /// Puts engines to sleep; `None`: nobody does.
+    pub sleeper: Option<&'a Arc<dyn Sleeper>>,
+    /// Pods that found no place, by uid.
+    pub waits: &'a BTreeSet<String>,
     /// `None`: nobody is told how long things take.
     pub traces: Option<&'a Traces>,
     /// The number of the last plan of this term.
@@ -91,11 +99,13 @@ pub(super) struct Workloads {
     /// Why it was last said that they are left as they are.
     frozen: BTreeMap<String, String>,
     /// The version of a Deployment of which replicas were last written, and how many.
-    scaled: BTreeMap<String, (String, u32)>,
+    scaled: BTreeMap<String, Scaled>,
     /// The number of the last measurement that was counted, and of the last audit.
     counted: BTreeMap<String, u64>,
     audited: BTreeMap<String, u64>,
     plain: plain::Proposed,
+    /// Pods of which somebody waits for an engine's answer, by uid.
+    asked: asleep::Asked,
     /// The number of the last measurement and of the last audit that Deployments were looked at with.
     looked: (u64, u64),
 }
@@ -114,6 +124,7 @@ impl Workloads {
         let mut there = BTreeSet::new();
         let mut slos: BTreeMap<&'static str, u64> = BTreeMap::new();
         let mut cost: BTreeMap<String, f64> = BTreeMap::new();
+        let mut pods = (0, 0, 0, 0);
         for object in hands.state.own::<GpuWorkloadSpec>(Own::Workload) {
             let uid = object.metadata.uid.clone();
             if object.metadata.deletion_timestamp.is_some() {
@@ -139,8 +150,9 @@ impl Workloads {
                 object,
                 ask,
                 applied: self.applied.remove(&uid),
-                scaled: self.scaled.remove(&uid),
+                scaled: self.scaled.remove(&uid).unwrap_or_default(),
                 events: Vec::new(),
+                asked: Arc::clone(&self.asked),
                 steps: Vec::new(),
             };
             let fresh = measured.filter(|new| {
@@ -158,14 +170,26 @@ impl Workloads {
             if let Some((bill, book)) = bill.zip(prices.as_ref()) {
                 *cost.entry(book.currency.clone()).or_default() += bill as f64 / 1e6;
             }
-            if let Some(scaled) = one.scaled {
-                self.scaled.insert(uid.clone(), scaled);
+            if let Some(warm) = &one.status.warm {
+                pods.0 += u64::try_from(warm.wanted).unwrap_or_default();
+                pods.1 += u64::try_from(warm.ready).unwrap_or_default();
+                pods.2 += u64::try_from(warm.lent).unwrap_or_default();
+                pods.3 += u64::try_from(warm.asleep).unwrap_or_default();
             }
+            self.scaled.insert(uid.clone(), one.scaled);
             if let Some(applied) = one.applied {
                 self.applied.insert(uid, applied);
             }
         }
         hands.writer.metrics.workloads(slos, cost);
+        let (wanted, ready, lent, asleep) = pods;
+        let pods = [
+            ("wanted", wanted),
+            ("ready", ready),
+            ("lent", lent),
+            ("asleep", asleep),
+        ];
+        hands.writer.metrics.warm(pods);
         let (counted, audited) = self.looked;
         let fresh = measured.filter(|new| new.number > counted);
         let audit = measured.and_then(|new| new.audit.as_ref());
@@ -179,6 +203,7 @@ impl Workloads {
         self.frozen
             .retain(|uid, _| there.contains(uid) && hands.frozen.is_some());
         self.applied.retain(|uid, _| there.contains(uid));
+        self.scaled.retain(|uid, _| there.contains(uid));
         self.counted.retain(|uid, _| there.contains(uid));
         self.audited.retain(|uid, _| there.contains(uid));
         looked
@@ -227,11 +252,14 @@ pub(super) fn wanted(state: &State, acts: bool) -> Arc<Wanted> {
             name: object.metadata.name.clone(),
             decided,
             slo: object.spec.slo.clone(),
-            scaling: object
-                .spec
-                .scaling
-                .clone()
-                .filter(|one| acts && one.by.unwrap_or_default() == ScaledBy::Operator),
+            scaling: object.spec.scaling.clone().filter(|one| {
+                let ours = one.by.unwrap_or_default() == ScaledBy::Operator;
+                acts && (ours || one.is_forecast())
+            }),
+            warm: object.spec.scaling.as_ref().map_or(0, |_| {
+                let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
+                state.stands(namespace, &object.metadata.name).ready()
+            }),
         });
     }
     for one in state.objects(Own::Tiered) {

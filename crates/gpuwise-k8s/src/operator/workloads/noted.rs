@@ -56,6 +56,7 @@ pub(super) fn ask(one: &DynamicObject) -> Option<MeterAsk> {
         decided: Decided::default(),
         slo: slo(one),
         scaling: None,
+        warm: 0,
     })
 }
 

@@ -3,6 +3,7 @@
 use super::{
     super::{clock, meter::Measured, traces},
     Audited, Hands, Looked, PriceBook, WorkloadAsk,
+    asleep::Asked,
     say::{condition, event, write},
 };
 use crate::resources::{
@@ -10,6 +11,7 @@ use crate::resources::{
 };
 use crate::tiers;
 use jiff::Timestamp;
+use std::collections::BTreeSet;
 
 /// What was written of a workload: for which generation and decision, and how that went.
 #[derive(Debug, Clone)]
@@ -17,8 +19,20 @@ pub(super) struct Applied {
     pub generation: i64,
     pub decided: Decided,
     pub prices: Option<PriceBook>,
+    /// For how many replicas more nodes are kept.
+    pub spare_nodes: Option<i32>,
     /// Kinds and names, or why not.
     pub result: Result<String, String>,
+}
+
+/// What was written of replicas that no watch has shown yet.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Scaled {
+    /// The version of its Deployment, and how many it was given; the same of that of its warm pods.
+    pub own: Option<(String, u32)>,
+    pub warm: Option<(String, u32)>,
+    /// Pods that were warm and are replicas now, by uid.
+    pub adopted: BTreeSet<String>,
 }
 
 /// Something to be said once a status is written.
@@ -30,9 +44,10 @@ pub(super) struct One {
     pub status: GpuWorkloadStatus,
     pub ask: WorkloadAsk,
     pub applied: Option<Applied>,
-    /// The version of its Deployment of which replicas were last written, and how many.
-    pub scaled: Option<(String, u32)>,
+    pub scaled: Scaled,
     pub events: Vec<Said>,
+    /// Pods of which somebody waits for an engine's answer, by uid.
+    pub asked: Asked,
     /// Phases of a change that are over.
     pub steps: Vec<traces::Stepped>,
 }
@@ -69,6 +84,8 @@ impl One {
             whole &= self.make(hands).await;
             let replicas = measured.and_then(|new| new.replicas.get(&self.object.metadata.uid));
             whole &= self.follow(hands, replicas).await;
+            // What the forecast keeps nodes for may be another now.
+            whole &= self.make(hands).await;
         }
         Looked {
             whole,
@@ -142,6 +159,7 @@ impl One {
                         generation: self.object.metadata.generation,
                         decided: Decided::default(),
                         prices: None,
+                        spare_nodes: None,
                         result: Err(self.products()),
                     });
                 }

@@ -124,6 +124,10 @@ impl Executor for Composed {
         self.inner.logs()
     }
 
+    fn takes_images(&self) -> bool {
+        self.inner.takes_images()
+    }
+
     fn adopt(&mut self, broker: &Broker) {
         self.inner.adopt(broker);
         let world = broker.world();

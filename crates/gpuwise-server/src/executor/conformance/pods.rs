@@ -1,10 +1,9 @@
 //! Pods of a real control plane, held to the suite.
 
 use super::{
-    super::{Daemon, Executor},
+    super::{Daemon, Executor, Shows},
     subjects::{Cluster, Processes},
 };
-use crate::endpoints::Endpoints;
 use gpuwise_broker::MakesExecutor as _;
 use gpuwise_k8s::{executor::Settings, watch::Source};
 use std::{
@@ -38,14 +37,15 @@ pub(super) fn kubernetes() -> Option<Cluster> {
         },
         namespace: namespace.to_owned(),
         image: "none".into(),
+        pull_secrets: Vec::new(),
         service_account: None,
         device_class: None,
         port: 8000,
         patience: Duration::from_secs(30),
     };
     let make = move |state, sender| -> Box<dyn Executor> {
-        let endpoints = Endpoints::default();
-        let host = Arc::new(Daemon { sender, endpoints });
+        let shows = Shows::default();
+        let host = Arc::new(Daemon { sender, shows });
         settings.make(state, host).expect("begins")
     };
     Some(Cluster {

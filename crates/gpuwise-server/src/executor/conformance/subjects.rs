@@ -1,6 +1,6 @@
 //! The executors that are held to the suite.
 
-use super::super::{Composed, Delays, Executor, Local, Queued, Simulated, Slurm, SlurmSettings};
+use super::super::{Composed, Delays, Executor, Local, Shows, Simulated, Slurm, SlurmSettings};
 use crate::{endpoints::Endpoints, message::Incoming, redfish};
 use gpuwise_domain::placement::{GpuAsk, Kinds, Need, SliceAsk};
 use std::{
@@ -129,12 +129,7 @@ pub(super) fn slurm() -> Option<Cluster> {
             every: Duration::from_millis(100),
             ..SlurmSettings::USUAL
         };
-        let slurm = Slurm::new(
-            settings,
-            state,
-            inbox,
-            (Endpoints::default(), Queued::default()),
-        );
+        let slurm = Slurm::new(settings, state, inbox, Shows::default());
         Box::new(slurm.expect("begins"))
     };
     Some(Cluster {

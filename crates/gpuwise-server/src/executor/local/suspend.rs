@@ -4,22 +4,18 @@ use super::{
     kept::Process,
     process::{Group, Watch},
 };
+use crate::sleep::EngineAt;
 use gpuwise_broker::{Observation, OrderId};
 use gpuwise_units::Nanoseconds;
 use rustix::process::Signal;
 use std::{
-    io::{Read as _, Write as _},
-    net::{SocketAddr, TcpStream},
+    net::{IpAddr, Ipv4Addr, SocketAddr},
     process::{Command, Stdio},
     sync::{Arc, atomic::Ordering},
     thread,
     time::{Duration, Instant},
 };
 
-/// How long a question to an engine may take: what is on its GPUs is copied meanwhile.
-const ANSWER: Duration = Duration::from_mins(5);
-/// How long it may take to be ready again.
-const READY: Duration = Duration::from_mins(5);
 const STEP: Duration = Duration::from_millis(50);
 
 /// How the GPUs of an idle lease are freed, and given back.
@@ -91,6 +87,11 @@ fn named(signal: &str) -> Option<Signal> {
     })
 }
 
+/// The engine on a port of this machine.
+const fn engine(port: u16) -> EngineAt {
+    EngineAt(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port))
+}
+
 /// What is suspended or comes back.
 pub(super) struct Work {
     pub(super) how: Suspension,
@@ -142,15 +143,7 @@ impl Work {
     fn freed(&self) -> Result<(), String> {
         match self.how {
             Suspension::Requeue => Ok(()),
-            Suspension::Sleep { level } => self.each_port(|port| {
-                asked(port, "POST", &format!("/sleep?level={level}"))?;
-                let said = asked(port, "GET", "/is_sleeping")?;
-                if said.contains("true") {
-                    Ok(())
-                } else {
-                    Err(format!("the engine on port {port} does not sleep: {said}"))
-                }
-            }),
+            Suspension::Sleep { level } => self.each_port(|port| engine(port).sleep(level)),
             Suspension::CudaCheckpoint => self.toggled(),
             Suspension::Checkpoint { signal, grace } => {
                 let end = Instant::now() + Duration::from_nanos(grace.0);
@@ -175,17 +168,7 @@ impl Work {
             Suspension::CudaCheckpoint => self.toggled(),
             Suspension::Sleep { .. } => {
                 let health = self.health.clone().unwrap_or_else(|| "/health".into());
-                self.each_port(|port| {
-                    asked(port, "POST", "/wake_up")?;
-                    let end = Instant::now() + READY;
-                    while let Err(error) = asked(port, "GET", &health) {
-                        if Instant::now() >= end || self.has_ended() {
-                            return Err(error);
-                        }
-                        thread::sleep(STEP);
-                    }
-                    Ok(())
-                })
+                self.each_port(|port| engine(port).wake(&health, || self.has_ended()))
             }
         }
     }
@@ -218,27 +201,6 @@ impl Work {
         }
         Ok(())
     }
-}
-
-/// The body of a good answer.
-fn asked(port: u16, method: &str, path: &str) -> Result<String, String> {
-    let wrong = |error: std::io::Error| format!("{method} {path} on port {port}: {error}");
-    let address = SocketAddr::from(([127, 0, 0, 1], port));
-    let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(5)).map_err(wrong)?;
-    stream.set_read_timeout(Some(ANSWER)).map_err(wrong)?;
-    write!(
-        stream,
-        "{method} {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
-    )
-    .map_err(wrong)?;
-    let mut text = String::new();
-    stream.read_to_string(&mut text).map_err(wrong)?;
-    let status = text.split(' ').nth(1).unwrap_or_default();
-    if status != "200" {
-        return Err(format!("{method} {path} on port {port} answered {status}"));
-    }
-    let body = text.split_once("\r\n\r\n").map_or("", |(_, body)| body);
-    Ok(body.to_owned())
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Where slurmrestd is, and who asks it.
+//! Where slurmrestd is.
 
 use std::{fmt, path::PathBuf};
 
@@ -49,21 +49,6 @@ impl fmt::Display for RestAddress {
     }
 }
 
-/// Who asks: a token of `scontrol token`, and its user where that is said.
-#[derive(Clone, PartialEq, Eq)]
-pub struct RestToken {
-    pub user: Option<String>,
-    pub token: String,
-}
-
-impl fmt::Debug for RestToken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RestToken")
-            .field("user", &self.user)
-            .finish_non_exhaustive()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -88,10 +73,5 @@ mod tests {
         ] {
             assert!(read(wrong).is_err(), "{wrong}");
         }
-        let token = RestToken {
-            user: None,
-            token: "secret".into(),
-        };
-        assert!(!format!("{token:?}").contains("secret"));
     }
 }

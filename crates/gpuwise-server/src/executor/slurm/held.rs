@@ -55,8 +55,8 @@ pub(super) struct Held {
     pub(super) known: bool,
     pub(super) phase: Phase,
     pub(super) since: Instant,
-    /// In how many looks all of it ran.
-    pub(super) running: u32,
+    /// Since when Slurm says that all of it runs.
+    pub(super) up: Option<Instant>,
     /// Whether a part of it has ended while a service was asked.
     pub(super) gone: Arc<AtomicBool>,
 }
@@ -101,7 +101,8 @@ impl Held {
         let job = jobs.find(|job| job.state == JobPhase::Pending)?;
         Some(QueuedAnswer {
             system: "Slurm".into(),
-            job: job.id,
+            job: Some(job.id),
+            pod: None,
             priority: job.priority,
             reason: job.reason.clone(),
             account: job.account.clone(),

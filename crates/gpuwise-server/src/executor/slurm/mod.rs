@@ -6,7 +6,6 @@
 
 mod address;
 mod commands;
-mod fair_share;
 mod held;
 mod jobs;
 mod listings;
@@ -15,12 +14,16 @@ mod parts;
 mod reconcile;
 mod rest;
 mod script;
+mod shares;
+mod token;
+mod told;
 mod work;
 
-pub use address::{RestAddress, RestToken};
+pub use address::RestAddress;
+pub use token::TokenFrom;
 
-use super::{Executor, Logs, Queued, asking::Asking, local::Place};
-use crate::{endpoints::Endpoints, message::Incoming};
+use super::{AccountNames, Executor, Logs, Shows, asking::Asking, local::Place};
+use crate::message::Incoming;
 use gpuwise_broker::{Broker, Lease, Observation, Order, OrderId, Running, Wanted, Wants};
 use gpuwise_domain::placement::Assignment;
 use gpuwise_units::Nanoseconds;
@@ -35,13 +38,15 @@ use std::{
     thread,
     time::Duration,
 };
-use work::{Start, Told, Worker};
+use told::{Start, Told};
+use work::Worker;
 
 /// How Slurm is asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SlurmSettings {
     pub partition: Option<String>,
-    pub account: Option<String>,
+    /// What jobs are charged to.
+    pub accounts: AccountNames,
     pub qos: Option<String>,
     /// Ports of services, the first and the last: each worker has one by its lease.
     pub ports: (u16, u16),
@@ -52,13 +57,16 @@ pub struct SlurmSettings {
     /// The REST service that lists jobs and nodes; `None`: commands do.
     pub rest: Option<RestAddress>,
     /// Who asks that service, where it wants to know.
-    pub token: Option<RestToken>,
+    pub token: Option<TokenFrom>,
 }
 
 impl SlurmSettings {
     pub const USUAL: Self = Self {
         partition: None,
-        account: None,
+        accounts: AccountNames {
+            usual: None,
+            of: BTreeMap::new(),
+        },
         qos: None,
         ports: (20_000, 29_999),
         every: Duration::from_secs(2),
@@ -91,13 +99,12 @@ impl Slurm {
         settings: SlurmSettings,
         state: PathBuf,
         inbox: Sender<Incoming>,
-        (endpoints, queued): (Endpoints, Queued),
+        shows: Shows,
     ) -> io::Result<Self> {
         let log = log_id(&state)?;
         let (tasks, told) = channel();
         let place = Place(state);
-        let shown = (endpoints, queued);
-        let worker = Worker::new(settings.clone(), log, place.clone(), inbox, shown)?;
+        let worker = Worker::new(settings.clone(), log, place.clone(), inbox, shows)?;
         thread::Builder::new()
             .name("slurm".into())
             .spawn(move || worker.run(&told))?;
@@ -123,7 +130,7 @@ impl Slurm {
         assignments: &[Assignment],
         broker: &Broker,
     ) -> Result<Start, String> {
-        let parts = parts::of(lease, assignments, broker, self.settings.ports)?;
+        let parts = parts::of(lease, assignments, broker, &self.settings)?;
         for part in &parts {
             let folder = self.place.folder(lease.job());
             let log = self.place.log_file(lease.number, 0);

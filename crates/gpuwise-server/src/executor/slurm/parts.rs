@@ -1,6 +1,6 @@
 //! A lease as jobs of Slurm: one on all its nodes, or of a service one for each worker.
 
-use super::{super::local::launch, script::Ask};
+use super::{super::local::launch, SlurmSettings, script::Ask};
 use gpuwise_broker::{Broker, Lease};
 use gpuwise_domain::placement::{Assignment, NodeId, Part};
 use std::collections::BTreeMap;
@@ -10,15 +10,20 @@ pub(super) fn of(
     lease: &Lease,
     assignments: &[Assignment],
     broker: &Broker,
-    ports: (u16, u16),
+    settings: &SlurmSettings,
 ) -> Result<Vec<Ask>, String> {
+    let account = settings.accounts.of_tenant(&lease.ask.tenant);
+    let charged = |ask: Ask| Ask {
+        account: account.map(str::to_owned),
+        ..ask
+    };
     if lease.ask.service.is_none() {
-        return Ok(vec![part(lease, 0, assignments, broker, None)?]);
+        return Ok(vec![charged(part(lease, 0, assignments, broker, None)?)]);
     }
     let workers = assignments.chunks(1).enumerate();
     let each = workers.map(|(worker, own)| {
-        let port = port(lease, worker, ports);
-        part(lease, worker, own, broker, Some(port))
+        let port = port(lease, worker, settings.ports);
+        part(lease, worker, own, broker, Some(port)).map(charged)
     });
     each.collect()
 }
@@ -72,6 +77,7 @@ fn part(
         nodes: nodes.keys().filter_map(named).collect(),
         gpus,
         kind,
+        account: None,
         features: lease.ask.features.clone(),
         cpu_milli: asked.map_or(0, |one| one.cpu_milli.saturating_mul(workers)),
         memory_mib: asked.map_or(0, |one| one.memory_mib.saturating_mul(workers)),

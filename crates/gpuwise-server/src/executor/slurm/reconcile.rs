@@ -5,8 +5,9 @@ use super::{
     commands::{Refused, run},
     held::{Held, Listing, Phase, Seen},
     jobs::JobPhase,
-    script::{KILLS, MISSING},
-    work::{Answered, NOW, Worker, cancel, scancel},
+    script::{KILLS, MISSING, begun},
+    told::{NOW, cancel, scancel},
+    work::{Answered, Worker},
 };
 use gpuwise_broker::{Observation, ended_by};
 use gpuwise_domain::placement::JobId;
@@ -19,6 +20,9 @@ use std::{
 /// From when a requeued job is seen until Slurm is told to start it, and between two such words.
 const AFTER: Duration = Duration::from_secs(2);
 const AGAIN: Duration = Duration::from_secs(10);
+
+/// How long a job runs, to Slurm, whose script has not said that it begins: a file of another node may be seen late.
+const UNSEEN: Duration = Duration::from_secs(10);
 
 impl Worker {
     pub(super) fn reconcile(&mut self, job: JobId, listing: &Listing) {
@@ -92,9 +96,9 @@ impl Worker {
             }
         }
         if seen.iter().all(|one| one.is(JobPhase::Running)) {
-            // One whose program is not there runs for a moment.
-            held.running += 1;
-            return held.running < 2 || self.up(job, held);
+            let since = *held.up.get_or_insert_with(Instant::now);
+            let begun = held.known || self.has_begun(job, held) || since.elapsed() >= UNSEEN;
+            return !begun || self.up(job, held);
         }
         let waits = seen.iter().find_map(|one| match one {
             Seen::Job(job) if job.state == JobPhase::Pending => Some(job.reason.clone()),
@@ -112,23 +116,10 @@ impl Worker {
         }
     }
 
-    fn submit(&self, job: JobId, held: &Held, at: usize) -> Result<u64, Refused> {
-        let mut ask = held.parts[at].ask.clone();
-        let node = ask.nodes.first().cloned().unwrap_or_default();
-        ask.kind = ask.kind.and_then(|kind| self.nodes.kind(&node, &kind));
-        let worker = u32::try_from(ask.worker).unwrap_or(u32::MAX);
-        let log = self.place.log_file(job.0, worker).display().to_string();
-        let end = self.place.end_file(job, ask.worker).display().to_string();
-        let comment = ask.comment(&self.log, held.order.0);
-        let words = ask.arguments(&self.settings, &comment, &log);
-        let said = run("sbatch", &words, &ask.script(&end))?;
-        // On several clusters it says which.
-        let number = said
-            .trim()
-            .split(';')
-            .next()
-            .and_then(|word| word.parse().ok());
-        number.ok_or_else(|| Refused::Silent(format!("sbatch said {said:?}")))
+    /// Whether commands of all its jobs were found: to Slurm one whose program is not there runs for a moment, too.
+    fn has_begun(&self, job: JobId, held: &Held) -> bool {
+        let mut parts = held.parts.iter();
+        parts.all(|part| begun(&self.place.end_file(job, part.ask.worker)).exists())
     }
 
     fn fails(&self, held: &Held, reason: &str) -> bool {

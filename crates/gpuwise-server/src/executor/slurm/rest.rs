@@ -5,8 +5,9 @@
 //! broker's, and v0.0.38 has no GPUs of each node.
 
 use super::{
-    address::{RestAddress, RestToken},
+    address::RestAddress,
     commands::eprintln_line,
+    token::{Token, TokenFrom},
 };
 use axum::body::{Body, to_bytes};
 use hyper::{Request, StatusCode, client::conn::http1};
@@ -53,7 +54,9 @@ pub(super) enum Of {
 #[derive(Debug)]
 pub(super) struct Rest {
     address: RestAddress,
-    token: Option<RestToken>,
+    token: Option<TokenFrom>,
+    /// The token with which nobody was let in; an empty one: there was none to be read.
+    refused: Option<String>,
     runtime: Runtime,
     serves: Option<Serves>,
     /// What was said last: the version, or why commands are asked.
@@ -65,10 +68,11 @@ pub(super) struct Rest {
 impl Rest {
     /// # Errors
     /// When the system has nothing to wait with.
-    pub(super) fn new(address: RestAddress, token: Option<RestToken>) -> io::Result<Self> {
+    pub(super) fn new(address: RestAddress, token: Option<TokenFrom>) -> io::Result<Self> {
         Ok(Self {
             address,
             token,
+            refused: None,
             runtime: Builder::new_current_thread().enable_all().build()?,
             serves: None,
             said: None,
@@ -82,12 +86,13 @@ impl Rest {
         of: Of,
         read: impl Fn(&str) -> Result<T, String>,
     ) -> Option<T> {
-        if self.off.is_some_and(|until| Instant::now() < until) {
+        let off = self.off.is_some_and(|until| Instant::now() < until);
+        if off && !self.is_renewed() {
             return None;
         }
         match self.asked(of, read) {
             Ok((found, version)) => {
-                self.off = None;
+                (self.off, self.refused) = (None, None);
                 self.says(format!(
                     "slurmrestd v0.0.{version} at {} lists jobs and nodes; jobs are submitted and ended by commands",
                     self.address
@@ -126,13 +131,26 @@ impl Rest {
         Ok((found, version))
     }
 
-    fn get(&self, path: &str) -> Result<String, String> {
+    /// Whether there is another token than the one that was refused.
+    fn is_renewed(&self) -> bool {
+        let (Some(from), Some(refused)) = (&self.token, &self.refused) else {
+            return false;
+        };
+        from.token().is_ok_and(|token| token.text != *refused)
+    }
+
+    fn get(&mut self, path: &str) -> Result<String, String> {
         let mut request = Request::get(path)
             .header("host", "slurmrestd")
             .header("accept", "application/json")
             .header("connection", "close");
-        if let Some(token) = &self.token {
-            request = request.header("x-slurm-user-token", &token.token);
+        let token = self.token.as_ref().map(TokenFrom::token).transpose();
+        let token = token.map_err(|why| {
+            self.refused = Some(String::new());
+            format!("is not asked, as {why}")
+        })?;
+        if let Some(token) = &token {
+            request = request.header("x-slurm-user-token", &token.text);
             if let Some(user) = &token.user {
                 request = request.header("x-slurm-user-name", user);
             }
@@ -152,11 +170,37 @@ impl Rest {
         let (status, text) = answer.map_err(|_| late())??;
         match status {
             StatusCode::OK => Ok(text),
-            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Err(format!(
-                "lets nobody in with this token ({status}); SLURM_JWT is to be one of `scontrol token`"
-            )),
-            status => Err(format!("answers {path} with {status}")),
+            status => Err(self.refusal(token, path, status)),
         }
+    }
+
+    /// Why it does not answer, as far as the token says it: to one that has expired slurmrestd 22.05 answers 500 and
+    /// "Unspecified error".
+    fn refusal(&mut self, token: Option<Token>, path: &str, status: StatusCode) -> String {
+        let locked = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
+        let (Some(token), Some(from)) = (token, &self.token) else {
+            return match &self.address {
+                _ if !locked => format!("answers {path} with {status}"),
+                RestAddress::Unix(_) => format!(
+                    "lets in root and its own user alone ({status}): it is to run as the broker's user, or to be asked over http:// with a token"
+                ),
+                RestAddress::Http(_) => format!(
+                    "lets nobody in without a token ({status}): SLURM_JWT or --slurm-token-file gives one of `scontrol token`"
+                ),
+            };
+        };
+        let renewed = from.renewed();
+        let user = token.user.as_deref().unwrap_or("the broker");
+        let now = jiff::Timestamp::now().as_second();
+        let why = match token.expired(now) {
+            Some(at) => format!("lets {user} in no more, whose token expired at {at}"),
+            None if locked => format!("does not let {user} in with this token ({status})"),
+            None => format!(
+                "answers {path} of {user} with {status}, maybe as it does not believe the token"
+            ),
+        };
+        self.refused = Some(token.text);
+        format!("{why} ({renewed})")
     }
 
     /// Says it once.

@@ -1,7 +1,11 @@
 //! What Slurm is asked for a part of a lease: one job, on these nodes.
 
 use super::SlurmSettings;
-use std::{collections::BTreeMap, fmt::Write as _};
+use std::{
+    collections::BTreeMap,
+    fmt::Write as _,
+    path::{Path, PathBuf},
+};
 
 /// A job to submit.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,6 +18,8 @@ pub(super) struct Ask {
     pub(super) gpus: u32,
     /// The type of those GPUs, where nodes have several.
     pub(super) kind: Option<String>,
+    /// The account that it is charged to; `None`: Slurm's own choice.
+    pub(super) account: Option<String>,
     /// Features that its nodes must have.
     pub(super) features: Vec<String>,
     /// Of each node; 0: as Slurm has it.
@@ -79,7 +85,7 @@ impl Ask {
         }
         let more = [
             ("partition", &settings.partition),
-            ("account", &settings.account),
+            ("account", &self.account),
             ("qos", &settings.qos),
         ];
         for (name, value) in more {
@@ -90,8 +96,9 @@ impl Ask {
         words
     }
 
-    /// The batch script: the command, or on several nodes one of it on each, and how it ended in a file.
-    pub(super) fn script(&self, end: &str) -> String {
+    /// The batch script: the command, or on several nodes one of it on each; a file says that it begins, and `end` how
+    /// it ended.
+    pub(super) fn script(&self, end: &Path) -> String {
         let mut text = String::from("#!/bin/sh\n");
         for (name, value) in &self.environment {
             let _ = writeln!(text, "export {name}={}", quoted(value));
@@ -104,17 +111,24 @@ impl Ask {
             quoted(program),
             quoted(&missing)
         );
+        let _ = writeln!(text, ": > {}", quoted(&begun(end).display().to_string()));
+        let end = end.display();
         let words: Vec<String> = self.words.iter().map(|word| quoted(word)).collect();
         let run = match self.nodes.len() {
             1 => words.join(" "),
             // Each is told its rank by Slurm.
             _ => format!("srun --kill-on-bad-exit=1 {}", words.join(" ")),
         };
-        let (end, new) = (quoted(end), quoted(&format!("{end}.new")));
+        let (end, new) = (quoted(&end.to_string()), quoted(&format!("{end}.new")));
         text + &format!(
             "{run} &\nchild=$!\n{SHELL}echo $code > {new} && mv {new} {end}\nexit $code\n"
         )
     }
+}
+
+/// The file that is there when a command has been found, beside that which says how it ended.
+pub(super) fn begun(end: &Path) -> PathBuf {
+    end.with_extension("begun")
 }
 
 /// Tells all processes of the job's group to end where the shell is told so by [`ENDS`]: by SIGTERM Slurm would end
@@ -167,6 +181,7 @@ mod tests {
             nodes: vec!["gpu1".into(), "gpu2".into()],
             gpus: 8,
             kind: None,
+            account: None,
             features: Vec::new(),
             cpu_milli: 1500,
             memory_mib: 0,
@@ -194,7 +209,7 @@ mod tests {
         let end = folder.path().join("end");
         let mut all = one;
         all.words = vec!["sh".into(), "-c".into(), "printf %s \"$A\"; exit 3".into()];
-        let script = all.script(&end.display().to_string());
+        let script = all.script(&end);
         let ran = super::super::commands::run(
             "sh",
             &["-c".into(), format!("( {script}\n ) || true")],
@@ -209,7 +224,7 @@ mod tests {
         );
         assert!(
             ask()
-                .script("e")
+                .script(Path::new("e"))
                 .contains("srun --kill-on-bad-exit=1 'sh' '-c' 'echo it'\\''s $((1))'")
         );
     }

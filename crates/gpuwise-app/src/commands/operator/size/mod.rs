@@ -9,9 +9,10 @@ use crate::{
     app::App,
     catalogue::{self, Loaded},
     commands::plan,
+    error::Problem,
     names, settings,
 };
-use gpuwise_domain::{catalogue::Catalogue, deployment::Deployment};
+use gpuwise_domain::{catalogue::Catalogue, deployment::Deployment, engine::EngineKind};
 use gpuwise_k8s::{
     manifests,
     operator::{Sized, Sizer, WorkloadAsk},
@@ -59,6 +60,10 @@ impl Sizer for Planner {
         self.sized(ask).map_err(|error| format!("{error:#}"))
     }
 }
+
+/// What a warm pod costs beside one that serves: it holds the same GPUs of the cluster, asleep or not, and is lent only
+/// by ending.
+pub(super) const WARM_COST: f64 = 1.0;
 
 /// The label of pods by which a workload finds its own.
 const LABEL: &str = "gpuwise.dev/workload";
@@ -148,11 +153,24 @@ impl Planner {
             products.get(&deployment.gpu),
         );
         if let Some(scaling) = scaling {
+            let lend = scaling.lend.unwrap_or(true);
             let warm = scaling
                 .warm
-                .map(|pods| objects::warm(&objects, &ask.name, pods));
-            objects.extend(warm.flatten());
+                .map(|pods| objects::warm(&objects, &ask.name, pods.count(), lend));
+            let mut warm = warm.flatten();
+            if let Some(warm) = warm.as_mut().filter(|_| scaling.sleep == Some(true)) {
+                if deployment.engine != EngineKind::Vllm {
+                    let name = deployment.engine.name();
+                    let what = format!(
+                        "spec.scaling.sleep: {name} cannot be put to sleep; set `engine: vllm`, or leave `sleep` out"
+                    );
+                    return Err(Problem::new(what).into());
+                }
+                objects::sleeps(warm);
+            }
+            objects.extend(warm);
             objects.extend(self.scalers(ask, deployment, scaling)?);
+            objects.extend(self.spare_nodes(ask, deployment, scaling)?);
         }
         let micros = prices.of(deployment, replicas);
         Ok(Sized {
@@ -186,6 +204,45 @@ impl Planner {
             format!("--hold={}s", scaling.hold_seconds.unwrap_or(300)),
         ];
         words.extend(self.scaler.iter().map(|at| format!("--scaler={at}")));
+        if scaling.warm.is_some_and(|pods| pods.count().is_none()) {
+            words.push(format!("--warm-cost={WARM_COST}"));
+        }
+        let mut objects = self.emitted(ask, deployment, words)?;
+        // One APIService is for the whole cluster: whoever installs `gpuwise scale serve` makes it.
+        objects.retain(|object| object["kind"] != "APIService");
+        Ok(objects)
+    }
+
+    /// For how many replicas more an autoscaler of nodes keeps room, as `gpuwise scale emit` writes it.
+    fn spare_nodes(
+        &self,
+        ask: &WorkloadAsk,
+        deployment: &Deployment,
+        scaling: &WorkloadScaling,
+    ) -> anyhow::Result<Vec<Value>> {
+        let Some(spares) = scaling.spare_nodes else {
+            return Ok(Vec::new());
+        };
+        let forecast = i32::try_from(ask.spare_nodes).unwrap_or(i32::MAX);
+        let words = vec![
+            "-".to_owned(),
+            "--as=capacitybuffer".to_owned(),
+            format!("--namespace={}", ask.namespace),
+            format!("--spare={}", spares.count().unwrap_or(forecast)),
+        ];
+        let mut objects = self.emitted(ask, deployment, words)?;
+        // A class of priority is for the whole cluster: its users make it.
+        objects.retain(|object| object["kind"] == "CapacityBuffer");
+        Ok(objects)
+    }
+
+    /// What `gpuwise scale emit` writes for these words, under the workload's name.
+    fn emitted(
+        &self,
+        ask: &WorkloadAsk,
+        deployment: &Deployment,
+        words: Vec<String>,
+    ) -> anyhow::Result<Vec<Value>> {
         let flags: emit::Flags = settings::parse(words)?;
         // The objects are named after the model that is deployed.
         let named = Deployment {
@@ -193,8 +250,6 @@ impl Planner {
             ..deployment.clone()
         };
         let mut objects = manifests::read(&emit::text(&self.app, &named, None, &flags)?)?;
-        // One APIService is for the whole cluster: whoever installs `gpuwise scale serve` makes it.
-        objects.retain(|object| object["kind"] != "APIService");
         for object in &mut objects {
             object["metadata"]["labels"][LABEL] = ask.name.as_str().into();
         }

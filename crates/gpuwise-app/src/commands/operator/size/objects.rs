@@ -1,16 +1,13 @@
 //! Objects of a workload: those that `gpuwise plan --emit k8s` and `gpuwise scale emit` write, under its name.
 
 use super::{GPU, LABEL};
-use gpuwise_k8s::steer::PRODUCT;
+use gpuwise_k8s::steer::{PREEMPTIBLE, PRODUCT, SLEEPS_AT, WARM};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 /// How long a Deployment may take until its pods are there: the 30 minutes that an engine's startup probe gives it,
 /// and one more.
 const DEADLINE_S: u64 = 1860;
-
-/// The label of pods that are kept warm: of which workload.
-const WARM: &str = "gpuwise.dev/warm";
 
 /// Objects under the workload's name, with its label, on GPUs of the plan's kind; `replicas` is `None` where something
 /// else writes them.
@@ -95,18 +92,42 @@ fn rename(value: &mut Value, names: &BTreeMap<&str, String>) {
     }
 }
 
-/// The Deployment of pods that are kept warm beside it: the same pods, which its Service does not see.
-pub(super) fn warm(objects: &[Value], name: &str, pods: i32) -> Option<Value> {
+/// Starts the engine of warm pods so that it can be put to sleep, and says where it is asked.
+pub(super) fn sleeps(warm: &mut Value) {
+    let template = &mut warm["spec"]["template"];
+    let container = &mut template["spec"]["containers"][0];
+    let port = container["ports"][0]["containerPort"].to_string();
+    if let Some(words) = container["args"].as_array_mut() {
+        words.push("--enable-sleep-mode".into());
+    }
+    if let Some(variables) = container["env"].as_array_mut() {
+        // Its endpoints are those of development: whoever reaches the pod may ask them.
+        variables.push(json!({"name": "VLLM_SERVER_DEV_MODE", "value": "1"}));
+    }
+    template["metadata"]["annotations"][SLEEPS_AT] = port.into();
+}
+
+/// The Deployment of pods that are kept warm beside it: the same pods, which its Service does not see. `pods` is `None`
+/// where something else writes how many; `lend`: whether others may have their GPUs meanwhile.
+pub(super) fn warm(objects: &[Value], name: &str, pods: Option<i32>, lend: bool) -> Option<Value> {
     let served =
         |object: &&Value| object["kind"] == "Deployment" && object["metadata"]["name"] == name;
     let mut one = objects.iter().find(served)?.clone();
     let warm = format!("{name}-warm");
     one["metadata"]["name"] = warm.as_str().into();
     one["metadata"]["labels"]["app"] = warm.as_str().into();
-    one["spec"]["replicas"] = pods.into();
+    if let Some(pods) = pods {
+        one["spec"]["replicas"] = pods.into();
+    } else {
+        let spec = one["spec"].as_object_mut()?;
+        spec.shift_remove("replicas");
+    }
     one["spec"]["selector"]["matchLabels"] = json!({"app": warm, WARM: name});
     let labels = &mut one["spec"]["template"]["metadata"]["labels"];
     labels["app"] = warm.as_str().into();
     labels[WARM] = name.into();
+    if !lend {
+        one["spec"]["template"]["metadata"]["annotations"][PREEMPTIBLE] = "false".into();
+    }
     Some(one)
 }
