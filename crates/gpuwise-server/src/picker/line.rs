@@ -166,7 +166,7 @@ mod tests {
             let mut line = Line::new(1000);
             let many = 1 + chance.below(60);
             for number in 0..many {
-                let priority = chance.below(3) as i64 - 1;
+                let priority = chance.below(3).cast_signed() - 1;
                 let flow = chance.below(3);
                 line.push(priority, &flow.to_string(), (priority, flow, number));
             }
