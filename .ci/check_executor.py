@@ -136,7 +136,7 @@ class Check:
     def places(self):
         """A pod, its GPUs, its output and its end."""
         began = time.monotonic()
-        lease = self.lease("--gpu", "2xH200", "--env", "WORD=a $(PATH) $$ b", "--", "sh", "-c", 'echo "sees $WORD"; sleep 1; exit 3')
+        lease = self.lease("--gpu", "2xH200", "--env", "WORD=a $(PATH) $$ b", "--", "sh", "-c", 'echo "sees $WORD"; sleep 6; exit 3')
         pods = self.runs(lease)
         took = time.monotonic() - began
         if [pod["gpus"] for pod in pods.values()] != ["2"]:
