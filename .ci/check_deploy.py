@@ -8,7 +8,6 @@ import json
 import pathlib
 import re
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
@@ -16,15 +15,11 @@ import time
 import urllib.parse
 import urllib.request
 
+from cluster import free_port
+
 binary = str(pathlib.Path(sys.argv[1]).resolve())
 root = pathlib.Path(__file__).resolve().parent.parent
 deploy = root / "deploy"
-
-
-def free_port():
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
 
 
 def get(url, token=None):

@@ -24,7 +24,7 @@ import urllib.request
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "benches"))
 from broker import Broker
 from cluster import free_port, until
-from engine_events import Engine, free_ports
+from engine_events import Engine
 
 TYPE = "type.googleapis.com/envoy.extensions"
 HEADER = "x-gateway-destination-endpoint"
@@ -360,7 +360,7 @@ class Check:
 
     def events(self, picker):
         """A prompt goes to whichever engine says that it holds it, whatever was sent where."""
-        a, b = engines = [Engine(free_ports()), Engine(free_ports(), old=True)]
+        a, b = engines = [Engine(free_port([1000, 2000])), Engine(free_port([1000, 2000]), old=True)]
         ports = "--kv-events", "+1000", "--kv-replay", "+2000"
         self.again(picker, *ports, engines=[one.port for one in engines])
         of = lambda name, one: float((re.search(rf'{name}{{endpoint="127.0.0.1:{one.port}"}} (\S+)', self.page(self.figures)) or [0, -1])[1])

@@ -31,10 +31,10 @@ def run(command, folder):
     return done.stdout
 
 
-def timed(python, program):
-    """Seconds a step, as the program times itself."""
-    out = run([python, program.name], program.parent)
-    return float(re.search(r"seconds a step: ([\d.]+)", out).group(1))
+def timed(python, folder, *programs):
+    """Seconds a step of each, which take turns."""
+    out = run([python, "timed.py", *(program.stem for program in programs)], folder)
+    return map(float, re.findall(r"seconds a step: ([\d.]+)", out))
 
 
 def first_finding(gpuwise, python, program):
@@ -76,7 +76,7 @@ def holds(gpuwise, python, name, expected):
         cured.write_text(patched(program.read_text(), finding["advice"]))
         if cured.read_text() == program.read_text():
             sys.exit("%s: its advice changes nothing: %s" % (name, finding["advice"]))
-        before, after = timed(python, program), timed(python, cured)
+        before, after = timed(python, folder, program, cured)
         gained = 1 - after / before
         low, high = finding["gain"]["low"], finding["gain"]["high"]
         print("%s: %.2f ms a step, %.2f after the advice: gained %.0f %%, predicted %.0f to %.0f %%"

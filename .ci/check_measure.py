@@ -8,7 +8,6 @@ then counts in `plan`, and llama.cpp's own server, which tells no log-probabilit
 import json
 import os
 import pathlib
-import socket
 import subprocess
 import sys
 import tempfile
@@ -20,6 +19,8 @@ os.environ["OPENBLAS_NUM_THREADS"] = "1"
 
 import gguf  # noqa: E402
 import numpy as np  # noqa: E402
+
+from cluster import free_port  # noqa: E402
 
 PIECE = 128
 PIECES = 12
@@ -176,9 +177,7 @@ def check_plan(folder, binary, name, loss):
 
 def check_server(folder, binary):
     """llama.cpp's server tells no log-probabilities of a prompt: that is said, and nothing is measured."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     address = "http://127.0.0.1:%d" % port
     server = subprocess.Popen(["llama-server", "-m", "q8.gguf", "-c", "512", "--port", str(port)], cwd=folder,
                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

@@ -38,7 +38,7 @@ class Check:
     def __init__(self, gpuwise, start, folder):
         self.gpuwise, self.folder = slurm_accounts.reachable(gpuwise, folder), folder
         self.log = open(folder / "start-slurm.log", "w")
-        base = free_port()
+        base = free_port([1, 2, 3])
         environment = {**os.environ, "SLURM_BASE_PORT": str(base)}
         self.accounts = None
         if gone := slurm_accounts.missing():

@@ -3,6 +3,7 @@
 import http.server
 import json
 import pathlib
+import random
 import re
 import signal
 import socket
@@ -40,10 +41,24 @@ class Prometheus(http.server.BaseHTTPRequestHandler):
         pass
 
 
-def free_port():
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
+GIVEN = set()
+
+
+def free_port(also=()):
+    """A port that is free, as are those so far above it; below what the system gives to connections, and given once."""
+    while True:
+        port = random.randrange(12_000, 29_000)
+        all = {port, *(port + more for more in also)}
+        if all & GIVEN:
+            continue
+        try:
+            for one in all:
+                with socket.socket() as held:
+                    held.bind(("127.0.0.1", one))
+        except OSError:
+            continue
+        GIVEN.update(all)
+        return port
 
 
 def until(what, seconds, check):

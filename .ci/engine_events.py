@@ -6,8 +6,6 @@ Written from the published structures with what publishes them there (msgspec, p
 import collections
 import http.server
 import json
-import random
-import socket
 import threading
 import time
 
@@ -60,19 +58,6 @@ def tokens_of(text):
     """A tokenizer: four bytes are a token."""
     data = text.encode()
     return [int.from_bytes(data[at:at + 4], "big") % 128_000 for at in range(0, len(data), 4)]
-
-
-def free_ports():
-    """One of which those after it are free too, below what the system gives to connections."""
-    while True:
-        port = random.randrange(20_000, 29_000)
-        try:
-            for more in [0, 1000, 2000]:
-                with socket.socket() as held:
-                    held.bind(("127.0.0.1", port + more))
-            return port
-        except OSError:
-            continue
 
 
 class Engine:

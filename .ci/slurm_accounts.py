@@ -193,8 +193,13 @@ def shares(check):
         same = all({**found[name], **numbers} == found[name] for name, numbers in said.items())
         return same or (said, found)
 
-    # Slurm reckons once a minute, and so often is it read; a broker that begins reads at once.
+    # Slurm reckons once a minute what jobs used that it still knows then, and so often is it read; a broker that begins
+    # reads at once.
+    lease = check.lease("--gpu", "1xH200", "--", "sleep", "1000")
+    check.runs(lease)
     until("Slurm has reckoned what was used", 70, lambda: sshare(check, "vision")["usage"] > 0 or "not yet")
+    check.ask("lease", "release", lease)
+    check.ends(lease)
     check.dies()
     check.begin()
     until("the broker says what sshare says", 70, alike)

@@ -107,6 +107,15 @@ impl Decided {
         pod(self) != pod(other)
     }
 
+    /// Whether they are one and the same, whatever it costs.
+    pub fn same_but_cost(&self, other: &Self) -> bool {
+        let free = |one: &Self| Self {
+            cost_per_hour: None,
+            ..one.clone()
+        };
+        free(self) == free(other)
+    }
+
     /// `2 × 1 × L4`, as people read it.
     pub fn words(&self) -> String {
         let slice = self

@@ -19,6 +19,8 @@ pub(super) struct Cpu {
     pub(super) span: (i64, i64),
     /// Operators within no other, in order.
     pub(super) top: Vec<HostSpan>,
+    /// When each of its operators began, those within others too, in order.
+    begins: Vec<i64>,
     /// When it fetched data.
     pub(super) loader: Intervals,
     /// Steps; the span where there are none.
@@ -63,6 +65,7 @@ impl Cpu {
         }
         Some(Self {
             span,
+            begins: own.iter().map(|one| one.start_ns).collect(),
             loader: loader(timeline, names),
             top: outermost(own),
             steps,
@@ -81,7 +84,8 @@ impl Cpu {
     /// By how much the span gets shorter without `removed`, of which `remains` says how much a fix
     /// leaves, at least and at most, and which takes at most `slowed` times as long as without the
     /// profiler: as in the tenth of steps in which it takes the least, and the most, since others use the
-    /// machine as well.
+    /// machine as well. Recording takes its time of every operator: at least, it slowed what is removed
+    /// alone, and at most the others alone, each by as much as one of those in `removed` can have been.
     pub(super) fn gained(
         &self,
         removed: &Intervals,
@@ -90,13 +94,20 @@ impl Cpu {
     ) -> Gained {
         let (mut low, mut high) = (Vec::new(), Vec::new());
         for &(start, end) in &self.steps {
+            let inside = removed.within(start, end);
             let part = Part {
                 step: ((end - start) as f64).max(1.0),
-                removed: removed.within(start, end).length() as f64,
+                removed: inside.length() as f64,
             };
             let (least, most) = remains(part);
-            high.push((part.removed - least).max(0.0) / part.step);
-            let unrecorded = part.step - part.removed + part.removed / slowed;
+            let other = part.step - part.removed;
+            let within = inside.ranges().iter();
+            let recorded: usize = within.map(|&(from, to)| self.recorded(from, to)).sum();
+            let others = self.recorded(start, end).saturating_sub(recorded);
+            let each = part.removed * (1.0 - 1.0 / slowed) / recorded.max(1) as f64;
+            let unrecorded = (other - each * others as f64).max(other / slowed) + part.removed;
+            high.push((part.removed - least).max(0.0) / unrecorded.max(1.0));
+            let unrecorded = other + part.removed / slowed;
             low.push((part.removed - most).max(0.0) / slowed / unrecorded.max(1.0));
         }
         let ns = |share: f64| (share.min(1.0) * self.span() as f64) as i64;
@@ -104,6 +115,12 @@ impl Cpu {
             low_ns: ns(quantile(&mut low, 0.1)),
             high_ns: ns(quantile(&mut high, 0.9)),
         }
+    }
+
+    /// How many operators began in a range.
+    fn recorded(&self, start: i64, end: i64) -> usize {
+        let until = |at: i64| self.begins.partition_point(|one| *one < at);
+        until(end) - until(start)
     }
 }
 

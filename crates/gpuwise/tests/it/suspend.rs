@@ -98,7 +98,7 @@ pub(super) fn runs(daemon: &Daemon, lease: &str) -> Option<Value> {
 }
 
 pub(super) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let end = Instant::now() + Duration::from_secs(60);
+    let end = Instant::now() + Duration::from_mins(1);
     while !is_so() {
         assert!(Instant::now() < end, "{what} was never so");
         thread::yield_now();

@@ -8,36 +8,61 @@ use super::{
 };
 use crate::{
     operator::{traces, writes::Wrote},
-    resources::{ScaledBy, Status},
+    resources::{Decided, ScaledBy, Status},
 };
 use std::fmt::Write as _;
 use tokio::time::Instant;
 
 impl One {
-    /// Makes the objects of its decision, where that was not done; what it costs is said by the prices of now. Whether
-    /// all was written.
+    /// Makes the objects of its decision, where that was not done, and says how that went; what it costs is said by the
+    /// prices of now. Whether all was written.
     pub(super) async fn make(&mut self, hands: &Hands<'_>) -> bool {
         let Some(decided) = self.status.decision.clone() else {
             return true;
         };
+        let before = self.status.clone();
         let generation = self.object.metadata.generation;
-        let done = self.applied.as_ref().is_some_and(|applied| {
+        let done = self.applied.take().filter(|applied| {
             applied.generation == generation
-                && applied.decided == decided
+                && applied.decided.same_but_cost(&decided)
                 && applied.prices == self.ask.prices
                 && applied.spare_nodes == self.status.spare_nodes
                 && applied.result.is_ok()
         });
-        if done {
-            return true;
+        let (applied, wrote) = match done {
+            Some(done) => (done, true),
+            None => self.make_now(hands, decided).await,
+        };
+        // It is said again where the status says something else: what was read may be older than what was written of
+        // it, by us or by who led before.
+        self.status.decision = Some(applied.decided.clone());
+        match &applied.result {
+            Err(why) => condition(&mut self.status, ("Applied", Status::False), "Failed", why),
+            Ok(_) if !hands.acts => condition(
+                &mut self.status,
+                ("Applied", Status::False),
+                "Proposed",
+                "nothing is made: the operator does not act (--mode act)",
+            ),
+            Ok(names) => condition(
+                &mut self.status,
+                ("Applied", Status::True),
+                "Applied",
+                names,
+            ),
         }
-        let before = self.status.clone();
+        self.applied = Some(applied);
+        self.written(hands, &before).await && wrote
+    }
+
+    /// Makes them; whether that needs no other try.
+    async fn make_now(&self, hands: &Hands<'_>, mut decided: Decided) -> (Applied, bool) {
         let mut ask = self.ask.clone();
         ask.pinned = Some(decided.clone());
         let spares = self.status.spare_nodes;
         ask.spare_nodes = spares.map_or(0, |count| u32::try_from(count).unwrap_or_default());
         let sized = tokio::task::block_in_place(|| hands.sizer.size(&ask));
-        if let (Ok(sized), Some(decided)) = (&sized, &mut self.status.decision) {
+        if let Ok(sized) = &sized {
             decided
                 .cost_per_hour
                 .clone_from(&sized.decided.cost_per_hour);
@@ -55,36 +80,16 @@ impl One {
             Ok(_) => Ok(String::new()),
             Err(why) => Err(why.clone()),
         };
-        match &result {
-            Err(why) => condition(&mut self.status, ("Applied", Status::False), "Failed", why),
-            Ok(_) if !hands.acts => condition(
-                &mut self.status,
-                ("Applied", Status::False),
-                "Proposed",
-                "nothing is made: the operator does not act (--mode act)",
-            ),
-            Ok(names) => condition(
-                &mut self.status,
-                ("Applied", Status::True),
-                "Applied",
-                names,
-            ),
-        }
         // What cannot be sized waits for another spec; what was not written is written again.
         let wrote = result.is_ok() || sized.is_err();
-        self.applied = Some(Applied {
-            generation,
-            decided: self.status.decision.clone().unwrap_or_default(),
+        let applied = Applied {
+            generation: self.object.metadata.generation,
+            decided,
             prices: self.ask.prices.clone(),
             spare_nodes: spares,
             result,
-        });
-        if !self.written(hands, &before).await {
-            // Who could not say it says it at the next look.
-            self.applied = None;
-            return false;
-        }
-        wrote
+        };
+        (applied, wrote)
     }
 
     /// Writes the replicas that what comes needs, and keeps pods warm beside them; whether all was written.

@@ -83,9 +83,11 @@ impl One {
         if whole {
             whole &= self.make(hands).await;
             let replicas = measured.and_then(|new| new.replicas.get(&self.object.metadata.uid));
+            let spares = self.status.spare_nodes;
             whole &= self.follow(hands, replicas).await;
-            // What the forecast keeps nodes for may be another now.
-            whole &= self.make(hands).await;
+            if self.status.spare_nodes != spares {
+                whole &= self.make(hands).await;
+            }
         }
         Looked {
             whole,

@@ -47,7 +47,7 @@ pub(super) const RULE: Rule = Rule {
         title: "optimizer of small operators, CPU only",
         signal: "In a trace of the PyTorch profiler without any GPU work, `Optimizer.step#…` of Adam, AdamW, SGD or Adagrad calls operators whose median is under `cpu_small_operator_ns` for each parameter, for `cpu_optimizer_share` of the span or more.",
         advice: "`fused=True`.",
-        gain: "high: that time in the steps in which it takes the most, less one operator for each parameter; low, in those in which it takes the least: `certain_host` of it at a `cpu_recording`th of what was recorded, less 3.5 operators for each parameter (seven tensors are moved where one operator moves two).",
+        gain: "high: that time in the steps in which it takes the most, less one operator for each parameter, with the rest of the step faster by what recording each of its operators took at most (`cpu_recording`); low, in those in which it takes the least: `certain_host` of it at a `cpu_recording`th of what was recorded, less 3.5 operators for each parameter (seven tensors are moved where one operator moves two).",
         source: "PyTorch documentation, torch.optim, foreach and fused implementations",
     },
     thresholds: &[SHARE, SMALL, RECORDING, CERTAIN_HOST],

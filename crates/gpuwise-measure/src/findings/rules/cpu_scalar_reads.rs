@@ -53,7 +53,7 @@ pub(super) const RULE: Rule = Rule {
         title: "numbers read one by one, CPU only",
         signal: "In a trace of the PyTorch profiler without any GPU work, 16 or more `aten::item` follow one another, with nothing but taking elements (`aten::select`, `aten::unbind`) and less than `cpu_pace_ns` between, for `cpu_scalar_reads_share` of the span or more.",
         advice: "One call for the whole tensor: `tolist()`, or a reduction.",
-        gain: "high: those loops, up to the operators before and after them, in the steps in which they take the most; low, in those in which it takes the least: `certain_host` of them at a `cpu_recording`th of what was recorded.",
+        gain: "high: those loops, up to the operators before and after them, in the steps in which they take the most, with the rest of the step faster by what recording each of its operators took at most (`cpu_recording`); low, in those in which it takes the least: `certain_host` of them at a `cpu_recording`th of what was recorded.",
         source: "PyTorch performance tuning guide, avoid unnecessary synchronisation and item()",
     },
     thresholds: &[SHARE, PACE, RECORDING, CERTAIN_HOST],
