@@ -32,12 +32,7 @@ impl<'a> View<'a> {
         promised: &Promised,
         rooms: impl Iterator<Item = &'r Room>,
     ) -> Cow<'a, Seen> {
-        if self.is_plain() {
-            return Cow::Borrowed(self.whole);
-        }
-        let part = self.part(promised);
-        let stock = Stock::of(&part, &Scene::now(&part, promised, rooms));
-        Cow::Owned(self.with(part.pods, &stock))
+        self.at(promised, |part| Scene::now(part, promised, rooms))
     }
 
     /// As it will be once all are gone who leave, with rooms that are made.
@@ -46,11 +41,15 @@ impl<'a> View<'a> {
         promised: &Promised,
         rooms: impl Iterator<Item = &'r Room>,
     ) -> Cow<'a, Seen> {
+        self.at(promised, |part| Scene::later(part, promised, rooms))
+    }
+
+    fn at(&self, promised: &Promised, scene: impl FnOnce(&Seen) -> Scene) -> Cow<'a, Seen> {
         if self.is_plain() {
             return Cow::Borrowed(self.whole);
         }
         let part = self.part(promised);
-        let stock = Stock::of(&part, &Scene::later(&part, promised, rooms));
+        let stock = Stock::of(&part, &scene(&part));
         Cow::Owned(self.with(part.pods, &stock))
     }
 

@@ -105,14 +105,17 @@ pub(super) fn apply(
         crate::progress::doing(&format!("layer {number} of {}: scores", layers.len()));
         let missing =
             |what: String| anyhow::Error::from(refused(format!("`{LAYERS}{number}.` {what}")));
+        let layer = scores::Layer {
+            tensors,
+            width: before,
+            missing: &missing,
+        };
         if before.between != after.between {
-            let scores = scores::mlp(shards, tensors, before, &missing)?;
-            let kept = scores::best(&scores, after.between, &mut gone[0]);
+            let kept = scores::best(&layer.mlp(shards)?, after.between, &mut gone[0]);
             narrow_mlp(shards, tensors, before, &kept)?;
         }
         if before.groups != after.groups {
-            let scores = scores::attention(shards, tensors, before, &missing)?;
-            let kept = scores::best(&scores, after.groups, &mut gone[1]);
+            let kept = scores::best(&layer.attention(shards)?, after.groups, &mut gone[1]);
             narrow_attention(shards, tensors, before, &kept)?;
         }
     }

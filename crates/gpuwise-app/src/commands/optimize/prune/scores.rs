@@ -9,7 +9,14 @@ use crate::commands::optimize::{
 use gpuwise_compress::Stored;
 use std::{collections::BTreeMap, sync::Arc};
 
-type Tensors = BTreeMap<String, At>;
+/// A layer that is to be scored.
+pub(super) struct Layer<'a> {
+    /// Its tensors, by their names in it.
+    pub tensors: &'a BTreeMap<String, At>,
+    pub width: Width,
+    /// Why it cannot be scored.
+    pub missing: &'a dyn Fn(String) -> anyhow::Error,
+}
 
 /// Sums of squares of a matrix's rows and columns.
 struct Squares {
@@ -65,88 +72,79 @@ fn odd(name: &str, row: u64, column: usize) -> anyhow::Error {
     .into()
 }
 
-/// Why a layer cannot be scored.
-type Missing<'a> = &'a dyn Fn(String) -> anyhow::Error;
-
-fn find(tensors: &Tensors, name: &str, missing: Missing<'_>) -> anyhow::Result<At> {
-    let found = tensors.get(name).copied();
-    found.ok_or_else(|| missing(format!("has no `{name}`")))
-}
-
-/// What a norm multiplies by, as long as the stream is wide.
-fn gains(
-    shards: &[Shard],
-    (tensors, name): (&Tensors, &str),
-    hidden: u64,
-    missing: Missing<'_>,
-) -> anyhow::Result<Vec<f32>> {
-    let (file, at) = find(tensors, name, missing)?;
-    let pieces = shards[file].pieces(at)?;
-    let values = pieces.iter().map(|piece| piece.numbers.values());
-    let values = values.collect::<anyhow::Result<Vec<_>>>()?.concat();
-    if values.len() as u64 != hidden {
-        return Err(missing(format!("`{name}` has {} numbers", values.len())));
+impl Layer<'_> {
+    fn find(&self, name: &str) -> anyhow::Result<At> {
+        let found = self.tensors.get(name).copied();
+        found.ok_or_else(|| (self.missing)(format!("has no `{name}`")))
     }
-    Ok(values)
-}
 
-/// Of each channel of an MLP: ‖gate‖ · ‖up‖ · ‖down‖, with the norm's gains in what reads.
-pub(super) fn mlp(
-    shards: &[Shard],
-    tensors: &Tensors,
-    width: Width,
-    missing: Missing<'_>,
-) -> anyhow::Result<Vec<f64>> {
-    let gains = gains(
-        shards,
-        (tensors, "post_attention_layernorm.weight"),
-        width.hidden,
-        missing,
-    )?;
-    let shape = [width.between, width.hidden];
-    let rows = |name: &str| -> anyhow::Result<Vec<f64>> {
-        let at = find(tensors, name, missing)?;
-        Ok(squares(shards, at, shape, Some(&gains))?.rows)
-    };
-    let (gate, up) = (rows("mlp.gate_proj.weight")?, rows("mlp.up_proj.weight")?);
-    let down = find(tensors, "mlp.down_proj.weight", missing)?;
-    let down = squares(shards, down, [width.hidden, width.between], None)?.columns;
-    let each = gate.iter().zip(&up).zip(&down);
-    Ok(each
-        .map(|((gate, up), down)| (gate * up * down).sqrt())
-        .collect())
-}
+    /// What a norm multiplies by, as long as the stream is wide.
+    fn gains(&self, shards: &[Shard], name: &str) -> anyhow::Result<Vec<f32>> {
+        let (file, at) = self.find(name)?;
+        let pieces = shards[file].pieces(at)?;
+        let values = pieces.iter().map(|piece| piece.numbers.values());
+        let values = values.collect::<anyhow::Result<Vec<_>>>()?.concat();
+        if values.len() as u64 != self.width.hidden {
+            return Err((self.missing)(format!(
+                "`{name}` has {} numbers",
+                values.len()
+            )));
+        }
+        Ok(values)
+    }
 
-/// Of each head of keys and values: ‖values‖ · ‖output‖, of all heads of its group. Where these look says nothing of how
-/// much they add.
-pub(super) fn attention(
-    shards: &[Shard],
-    tensors: &Tensors,
-    width: Width,
-    missing: Missing<'_>,
-) -> anyhow::Result<Vec<f64>> {
-    let gains = gains(
-        shards,
-        (tensors, "input_layernorm.weight"),
-        width.hidden,
-        missing,
-    )?;
-    let values = find(tensors, "self_attn.v_proj.weight", missing)?;
-    let shape = [width.groups * width.head, width.hidden];
-    let values = squares(shards, values, shape, Some(&gains))?.rows;
-    let output = find(tensors, "self_attn.o_proj.weight", missing)?;
-    let shape = [width.hidden, width.heads * width.head];
-    let output = squares(shards, output, shape, None)?.columns;
-    let head = usize::try_from(width.head)?;
-    let group = head * usize::try_from(width.heads / width.groups)?;
-    let each = values.chunks_exact(head).zip(output.chunks_exact(group));
-    Ok(each
-        .map(|(values, output)| {
-            let heads = output.chunks_exact(head);
-            let output: f64 = heads.map(|head| head.iter().sum::<f64>().sqrt()).sum();
-            values.iter().sum::<f64>().sqrt() * output
-        })
-        .collect())
+    /// Of a matrix that reads the stream through a norm: the squares of each row.
+    fn reads(
+        &self,
+        shards: &[Shard],
+        (name, rows): (&str, u64),
+        gains: &[f32],
+    ) -> anyhow::Result<Vec<f64>> {
+        let shape = [rows, self.width.hidden];
+        Ok(squares(shards, self.find(name)?, shape, Some(gains))?.rows)
+    }
+
+    /// Of a matrix that writes into the stream: the squares of each column.
+    fn writes(&self, shards: &[Shard], name: &str, columns: u64) -> anyhow::Result<Vec<f64>> {
+        let shape = [self.width.hidden, columns];
+        Ok(squares(shards, self.find(name)?, shape, None)?.columns)
+    }
+
+    /// Of each channel of its MLP: ‖gate‖ · ‖up‖ · ‖down‖, with the norm's gains in what reads.
+    pub(super) fn mlp(&self, shards: &[Shard]) -> anyhow::Result<Vec<f64>> {
+        let between = self.width.between;
+        let gains = self.gains(shards, "post_attention_layernorm.weight")?;
+        let gate = self.reads(shards, ("mlp.gate_proj.weight", between), &gains)?;
+        let up = self.reads(shards, ("mlp.up_proj.weight", between), &gains)?;
+        let down = self.writes(shards, "mlp.down_proj.weight", between)?;
+        let each = gate.iter().zip(&up).zip(&down);
+        Ok(each
+            .map(|((gate, up), down)| (gate * up * down).sqrt())
+            .collect())
+    }
+
+    /// Of each head of keys and values: ‖values‖ · ‖output‖, of all heads of its group. Where these look says nothing of
+    /// how much they add.
+    pub(super) fn attention(&self, shards: &[Shard]) -> anyhow::Result<Vec<f64>> {
+        let width = self.width;
+        let gains = self.gains(shards, "input_layernorm.weight")?;
+        let values = self.reads(
+            shards,
+            ("self_attn.v_proj.weight", width.groups * width.head),
+            &gains,
+        )?;
+        let output = self.writes(shards, "self_attn.o_proj.weight", width.heads * width.head)?;
+        let head = usize::try_from(width.head)?;
+        let group = head * usize::try_from(width.heads / width.groups)?;
+        let each = values.chunks_exact(head).zip(output.chunks_exact(group));
+        Ok(each
+            .map(|(values, output)| {
+                let heads = output.chunks_exact(head);
+                let output: f64 = heads.map(|head| head.iter().sum::<f64>().sqrt()).sum();
+                values.iter().sum::<f64>().sqrt() * output
+            })
+            .collect())
+    }
 }
 
 /// The largest, in their order; of two that are equal the first. Adds what went, and what there was.
