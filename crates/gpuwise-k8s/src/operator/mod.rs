@@ -50,13 +50,13 @@ pub use workloads::{
     AuditAsk, Audited, Following, Meter, MeterAsk, PriceBook, Sized, Sizer, Sleeper, WorkloadAsk,
 };
 
-use crate::{admission, manifests::Mode, watch::Trouble};
-use gpuwise_otlp::{Collector, Queue};
-use kube::{
-    Client, Config,
-    client::ClientBuilder,
-    config::{KubeConfigOptions, Kubeconfig},
+use crate::{
+    admission,
+    manifests::Mode,
+    watch::{ConnectError, Source, Trouble, connect as cluster},
 };
+use gpuwise_otlp::{Collector, Queue};
+use kube::{Client, client::ClientBuilder};
 use std::{
     collections::{BTreeMap, BTreeSet},
     io,
@@ -112,12 +112,8 @@ pub struct Connection {
 
 #[derive(Debug, thiserror::Error)]
 pub enum OperatorError {
-    #[error("the cluster's configuration cannot be read")]
-    Kubeconfig(#[source] kube::config::KubeconfigError),
-    #[error("there is no cluster: no kubeconfig, and this is no pod of one")]
-    Inferred(#[source] kube::config::InferConfigError),
-    #[error("the API server cannot be asked")]
-    Client(#[source] kube::Error),
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
     #[error("cannot listen on {address}")]
     Listen {
         address: SocketAddr,
@@ -144,21 +140,14 @@ impl Connection {
     /// # Errors
     /// When nothing says where the cluster is.
     pub async fn client(&self) -> Result<Client, OperatorError> {
-        let options = KubeConfigOptions {
-            context: self.context.clone(),
-            ..KubeConfigOptions::default()
-        };
-        let mut config = match &self.kubeconfig {
-            Some(path) => {
-                let file = Kubeconfig::read_from(path).map_err(OperatorError::Kubeconfig)?;
-                let made = Config::from_custom_kubeconfig(file, &options).await;
-                made.map_err(OperatorError::Kubeconfig)?
-            }
-            None if self.context.is_some() => {
-                let made = Config::from_kubeconfig(&options).await;
-                made.map_err(OperatorError::Kubeconfig)?
-            }
-            None => Config::infer().await.map_err(OperatorError::Inferred)?,
+        let mut config = if self.kubeconfig.is_some() || self.context.is_some() {
+            let source = Source::Kubeconfig {
+                file: self.kubeconfig.clone(),
+                context: self.context.clone(),
+            };
+            cluster::config(&source).await?
+        } else {
+            cluster::found().await?
         };
         config.connect_timeout = Some(Duration::from_secs(5));
         // Watches are quiet for minutes; the server ends each of them by itself before this.
@@ -166,7 +155,7 @@ impl Connection {
         config.write_timeout = Some(Duration::from_secs(10));
         // What is refused is tried again by who asked, with its own back-off: a budget that keeps a pod says so at once.
         config.default_retry = false;
-        let builder = ClientBuilder::try_from(config).map_err(OperatorError::Client)?;
+        let builder = ClientBuilder::try_from(config).map_err(cluster::unusable)?;
         Ok(builder
             .with_layer(&MapFutureLayer::new(clock::read))
             .build())

@@ -49,12 +49,19 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// # Errors
 /// When the kubeconfig cannot be read or used, or this is no pod.
 pub async fn connect(source: &Source) -> Result<Client, ConnectError> {
-    let mut config = match source {
+    let mut config = config(source).await?;
+    config.connect_timeout = Some(PATIENCE);
+    client(config).map_err(unusable)
+}
+
+/// Where the cluster is, and as whom it is asked.
+pub(crate) async fn config(source: &Source) -> Result<Config, ConnectError> {
+    match source {
         Source::InCluster => Config::incluster().map_err(|error| {
             let hint =
                 "--in-cluster is for pods with a service account; elsewhere name a --kubeconfig";
             failed("this does not run in a pod of a cluster", Some(hint), error)
-        })?,
+        }),
         Source::Kubeconfig { file, context } => {
             let options = KubeConfigOptions {
                 context: context.clone(),
@@ -67,14 +74,24 @@ pub async fn connect(source: &Source) -> Result<Client, ConnectError> {
                     Err(error) => Err(error),
                 },
             }
-            .map_err(|error| of_kubeconfig(file.as_ref(), context.as_deref(), error))?
+            .map_err(|error| of_kubeconfig(file.as_ref(), context.as_deref(), error))
         }
-    };
-    config.connect_timeout = Some(PATIENCE);
-    client(config).map_err(|error| {
-        let hint = "see its server, certificates and keys";
-        failed("the kubeconfig cannot be used", Some(hint), error)
+    }
+}
+
+/// The same as kubectl would find it, else as a pod of the cluster.
+pub(crate) async fn found() -> Result<Config, ConnectError> {
+    Config::infer().await.map_err(|error| {
+        let problem = "there is no cluster: no kubeconfig, and this is no pod of one";
+        let hint = "name a file by --kubeconfig or KUBECONFIG";
+        failed(problem, Some(hint), error)
     })
+}
+
+/// What cannot be made a client of.
+pub(crate) fn unusable(error: kube::Error) -> ConnectError {
+    let hint = "see its server, certificates and keys";
+    failed("the kubeconfig cannot be used", Some(hint), error)
 }
 
 /// A client whose watches do not follow each other faster than the server can bear.
@@ -136,5 +153,23 @@ fn of_kubeconfig(
             "see its server, certificates and keys",
         ),
     };
-    failed(&problem, Some(hint), error)
+    match error {
+        KubeconfigError::ReadConfig(error, _) => failed(&problem, Some(hint), of_system(&error)),
+        KubeconfigError::Parse(error) => failed(&problem, Some(hint), first_line(&error)),
+        error => failed(&problem, Some(hint), error),
+    }
+}
+
+/// What the system says, without its number.
+fn of_system(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    let words = text.split(" (os error").next();
+    words.unwrap_or_default().to_owned()
+}
+
+/// Where a text stopped to be YAML and why, without a picture of it.
+fn first_line(error: &impl ToString) -> String {
+    let text = error.to_string();
+    let line = text.lines().next().unwrap_or_default();
+    line.trim_start_matches("error: ").to_owned()
 }

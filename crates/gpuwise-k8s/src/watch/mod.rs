@@ -3,7 +3,7 @@
 //! A task for each kind follows its watch; one task owns the [`Fold`](crate::inventory::Fold) and publishes
 //! a copy after changes, at most once in a [`Settings::settle`]. Readers never wait for it.
 
-mod connect;
+pub(crate) mod connect;
 mod drive;
 mod figures;
 mod follow;

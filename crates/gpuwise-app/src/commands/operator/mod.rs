@@ -13,6 +13,7 @@ use super::{
     Context, Exit,
     fleet::{troubled, wrong},
 };
+use crate::error::Problem;
 use clap::{Args, Subcommand};
 use gpuwise_k8s::{
     manifests::Mode,
@@ -112,6 +113,7 @@ impl From<ModeName> for Mode {
 fn unread(error: OperatorError) -> anyhow::Error {
     match error {
         OperatorError::Trouble(trouble) => troubled(&trouble),
+        OperatorError::Connect(error) => Problem::of_cluster(&error).into(),
         other => other.into(),
     }
 }

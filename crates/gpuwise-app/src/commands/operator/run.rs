@@ -1,6 +1,6 @@
 //! `gpuwise operator run`.
 
-use super::{ClusterFlags, Context, Exit, ModeName, size::Planner};
+use super::{ClusterFlags, Context, Exit, ModeName, size::Planner, unread};
 use crate::{catalogue, error::Problem, fetch::collector, names, progress};
 use clap::Args;
 use gpuwise_k8s::operator::{self, Boards, Journal, Settings};
@@ -99,7 +99,8 @@ pub(super) fn run(context: &Context, flags: &Flags) -> anyhow::Result<Exit> {
     };
     operator::run(settings, |address| {
         progress::say(&format!("answering health and figures at http://{address}"));
-    })?;
+    })
+    .map_err(unread)?;
     Ok(Exit::Yes)
 }
 
