@@ -21,6 +21,7 @@ import time
 
 import operator_acts
 import operator_bad
+import operator_claimed
 import operator_claims
 import operator_fragmented
 import operator_parts
@@ -267,7 +268,7 @@ class Check:
     def claims(self):
         """Pods that ask for GPUs by claims alone."""
         self.operators = self.operators or operator_parts.Operator(self)
-        operator_claims.part(self, self.operators)
+        operator_claims.part(self, self.operators, operator_claimed.part)
 
     def fragmented(self):
         """A gang of 64 where others have left holes: beside kube-scheduler alone, and in-tree gangs."""

@@ -59,9 +59,8 @@ def condition(cluster, name):
     return f"{found[0]['reason']}: {found[0]['message']}" if found else "nothing"
 
 
-def part(check, operator):
-    import operator_claimed
-
+def part(check, operator, then):
+    """What claims are given by themselves, and `then` beside others, in the same cluster."""
     cluster = check.cluster
     if not cluster.kubectl("get", "namespace", "team", "--ignore-not-found"):
         cluster.kubectl("create", "namespace", "team")
@@ -74,7 +73,7 @@ def part(check, operator):
     counters(cluster)
     quota(cluster)
     gang(cluster)
-    operator_claimed.part(cluster)
+    then(cluster)
     wrong(cluster, operator, process)
     operator.stop()
 

@@ -159,6 +159,30 @@ fn the_same_model_gives_the_same_bytes_and_plain_numbers_again() {
 }
 
 #[test]
+fn parts_of_a_weight_that_is_not_there_are_not_passed_over() {
+    let place = Place::new();
+    checkpoint(&place, "m", |_, _| {});
+    let ran = place.run(&["optimize", "m", "--to", "fp8", "-o", "small"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let file = place.path("small/model.safetensors");
+    let mut bytes = fs::read(&file).expect("a file");
+    let name = br#"down_proj.weight":"#;
+    let at = bytes.windows(name.len()).position(|some| some == name);
+    let at = at.expect("it is there");
+    bytes[at..][..name.len()].copy_from_slice(br#"down_proj.kernel":"#);
+    fs::write(&file, bytes).expect("is written");
+    let ran = place.run(&["optimize", "small", "--to", "bf16", "-o", "back"]);
+    assert_eq!(ran.code, 2, "{}", ran.out);
+    assert!(
+        ran.err
+            .contains("down_proj`: has `weight_scale` and no weight"),
+        "{}",
+        ran.err
+    );
+    assert!(!place.path("back").exists());
+}
+
+#[test]
 fn numbers_that_are_none_are_named_and_nothing_is_left() {
     let place = Place::new();
     checkpoint(&place, "m", |tensor, bytes| {

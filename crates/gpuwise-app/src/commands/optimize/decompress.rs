@@ -38,7 +38,9 @@ fn wrong(layer: &str, what: &str) -> anyhow::Error {
 }
 
 impl<'a> Compressed<'a> {
-    pub(super) fn new(scheme: Scheme, to: Stored, shards: &'a [Shard]) -> Self {
+    /// # Errors
+    /// Where a layer has parts of a weight and not what they are parts of.
+    pub(super) fn new(scheme: Scheme, to: Stored, shards: &'a [Shard]) -> anyhow::Result<Self> {
         let mut layers: BTreeMap<&str, Parts<'_>> = BTreeMap::new();
         for (file, shard) in shards.iter().enumerate() {
             for tensor in &shard.tensors {
@@ -52,12 +54,20 @@ impl<'a> Compressed<'a> {
         }
         // A weight without any other part is a weight as it always was.
         layers.retain(|_, parts| parts.keys().any(|kind| *kind != PartKind::Weight));
-        Self {
+        for (layer, parts) in &layers {
+            if let Some(kind) = parts.keys().next()
+                && !parts.keys().any(|kind| holds_codes(*kind))
+            {
+                let what = format!("has `{}` and no weight", kind.suffix());
+                return Err(wrong(layer, &what));
+            }
+        }
+        Ok(Self {
             scheme,
             to,
             shards,
             layers,
-        }
+        })
     }
 
     /// Whether there is anything to undo.
@@ -81,10 +91,7 @@ impl<'a> Compressed<'a> {
             let of = stored::part(self.scheme, &tensor.name);
             let of = of.and_then(|(layer, kind)| Some((self.layers.get_key_value(layer)?, kind)));
             match of {
-                Some((
-                    (layer, parts),
-                    PartKind::Weight | PartKind::Packed | PartKind::Compressed,
-                )) => {
+                Some(((layer, parts), kind)) if holds_codes(kind) => {
                     let weight = self.weight(layer, parts, tensor)?;
                     entries.push(Entry {
                         name: format!("{layer}.weight"),
@@ -224,6 +231,14 @@ impl<'a> Compressed<'a> {
         }
         Ok(bytes)
     }
+}
+
+/// Whether a part is the weight itself, as it is stored.
+fn holds_codes(kind: PartKind) -> bool {
+    matches!(
+        kind,
+        PartKind::Weight | PartKind::Packed | PartKind::Compressed
+    )
 }
 
 fn said(name: &str, elements: u64, from: &Place, after: u64, kept: Option<String>) -> Done {

@@ -214,7 +214,7 @@ fn back(context: &Context, flags: &Making, to: Stored) -> anyhow::Result<Exit> {
     let mut config = config::read(&flags.model)?;
     let scheme = stored::scheme(&config, &flags.model.join("config.json"))?;
     let shards = checkpoint::shards(&flags.model)?;
-    let compressed = Compressed::new(scheme, to, &shards);
+    let compressed = Compressed::new(scheme, to, &shards)?;
     if compressed.is_empty() {
         return Err(Problem::new(format!(
             "{}: config.json says that weights are quantized, and none is",
