@@ -41,10 +41,11 @@ impl Problem {
     pub fn of_cluster(error: &gpuwise_k8s::watch::ConnectError) -> Self {
         let problem = Self::new(error.problem.clone());
         let problem = error.hint.iter().fold(problem, Self::hint);
-        match error.why() {
-            Some(why) => problem.because(anyhow::Error::msg(why)),
-            None => problem,
-        }
+        let Some(why) = std::error::Error::source(error) else {
+            return problem;
+        };
+        let told = why.downcast_ref::<io::Error>().and_then(system);
+        problem.because(anyhow::Error::msg(told.unwrap_or_else(|| why.to_string())))
     }
 
     #[must_use]

@@ -109,11 +109,11 @@ impl Decided {
 
     /// Whether they are one and the same, whatever it costs.
     pub fn same_but_cost(&self, other: &Self) -> bool {
-        let free = |one: &Self| Self {
-            cost_per_hour: None,
-            ..one.clone()
+        let priced = Self {
+            cost_per_hour: other.cost_per_hour.clone(),
+            ..self.clone()
         };
-        free(self) == free(other)
+        priced == *other
     }
 
     /// `2 × 1 × L4`, as people read it.

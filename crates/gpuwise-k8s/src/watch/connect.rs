@@ -34,11 +34,6 @@ impl ConnectError {
     pub(crate) fn of_machine(error: std::io::Error) -> Self {
         failed("a cluster cannot be watched from here", None, error)
     }
-
-    /// The cause, in the words of what failed.
-    pub fn why(&self) -> Option<String> {
-        self.source.as_ref().map(ToString::to_string)
-    }
 }
 
 /// So long a connection may take to come about; then the server counts as out of reach.
@@ -154,17 +149,10 @@ fn of_kubeconfig(
         ),
     };
     match error {
-        KubeconfigError::ReadConfig(error, _) => failed(&problem, Some(hint), of_system(&error)),
+        KubeconfigError::ReadConfig(error, _) => failed(&problem, Some(hint), error),
         KubeconfigError::Parse(error) => failed(&problem, Some(hint), first_line(&error)),
         error => failed(&problem, Some(hint), error),
     }
-}
-
-/// What the system says, without its number.
-fn of_system(error: &std::io::Error) -> String {
-    let text = error.to_string();
-    let words = text.split(" (os error").next();
-    words.unwrap_or_default().to_owned()
 }
 
 /// Where a text stopped to be YAML and why, without a picture of it.

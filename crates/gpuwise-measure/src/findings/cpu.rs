@@ -151,3 +151,30 @@ fn loader(timeline: &Timeline, names: &Classifier) -> Intervals {
         spans.filter(|span| purposes.of(span.name, |name| names.host(name)) == HostPurpose::Loader);
     Intervals::union(loading.map(|span| (span.start_ns, span.end_ns)))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Cpu;
+    use crate::figures::intervals::Intervals;
+
+    /// A step of 1,000 ns: 500 with five operators, and 500 with ten that a fix takes out.
+    #[test]
+    fn what_is_removed_and_what_stays_are_both_slower_while_they_are_recorded() {
+        let cpu = Cpu {
+            span: (0, 1000),
+            top: Vec::new(),
+            begins: (0..5)
+                .map(|at| at * 100)
+                .chain((0..10).map(|at| 500 + at * 50))
+                .collect(),
+            loader: Intervals::default(),
+            steps: vec![(0, 1000)],
+        };
+        let removed = Intervals::union([(500, 1000)]);
+        let gained = |slowed| cpu.gained(&removed, slowed, |_| (0.0, 0.0));
+        // Half of 500 is recording, 25 of each: the rest takes 500 - 5 · 25 at the best, or the loop 250 beside 500.
+        assert_eq!((gained(2.0).high_ns, gained(2.0).low_ns), (571, 333));
+        // Nothing is slower: half of the step, both.
+        assert_eq!((gained(1.0).high_ns, gained(1.0).low_ns), (500, 500));
+    }
+}
