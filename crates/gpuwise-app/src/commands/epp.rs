@@ -285,12 +285,6 @@ fn follow(
         PoolSaid::Trouble(_) => {}
     };
     // What cannot be used is said before anybody is answered.
-    follow_pool(&source, pool_name, tell).map_err(|error| {
-        let problem = Problem::new(error.problem.clone());
-        match &error.hint {
-            Some(hint) => problem.hint(hint.clone()),
-            None => problem,
-        }
-    })?;
+    follow_pool(&source, pool_name, tell).map_err(|error| Problem::of_cluster(&error))?;
     Ok(format!("the pods of InferencePool {pool}"))
 }
