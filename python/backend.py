@@ -1,7 +1,8 @@
 """Builds the wheel: maturin makes the Python module, and the binary goes in beside it.
 
 maturin builds either a module or a binary (PyO3/maturin#368), so the binary is built first, with the
-same profile and features, and put where maturin takes scripts from.
+same profile and features, and put where maturin takes scripts from. The setting `profile` names another
+profile than that of people's wheels (`python -m build --wheel -C profile=dev`).
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ PROFILE = "dist"
 FEATURES = "postgres,cuda,kubernetes"
 
 
-def _binary() -> None:
-    command = ["cargo", "build", "--locked", "--profile", PROFILE, "-p", "gpuwise", "-p", "gpuwise-py"]
+def _binary(profile: str) -> None:
+    command = ["cargo", "build", "--locked", "--profile", profile, "-p", "gpuwise", "-p", "gpuwise-py"]
     command += ["--features", ",".join(f"gpuwise/{name}" for name in FEATURES.split(","))]
     subprocess.run(command, cwd=ROOT, check=True)
     target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
@@ -42,12 +43,16 @@ def _binary() -> None:
     scripts = ROOT / "python" / "gpuwise.data" / "scripts"
     shutil.rmtree(scripts.parent, ignore_errors=True)
     scripts.mkdir(parents=True)
-    shutil.copy2(target / PROFILE / name, scripts / name)
+    # Cargo puts what its profile `dev` builds elsewhere than its name says.
+    shutil.copy2(target / ("debug" if profile == "dev" else profile) / name, scripts / name)
 
 
 def build_wheel(directory: str, settings: Any = None, metadata: Any = None) -> str:
     """A wheel with both."""
-    _binary()
+    settings = dict(settings or {})
+    profile = settings.pop("profile", PROFILE)
+    _binary(profile)
+    settings["build-args"] = f"--profile {profile} " + settings.get("build-args", "")
     return str(maturin.build_wheel(directory, settings, metadata))
 
 

@@ -91,13 +91,32 @@ fn scales(scheme: Scheme, stored: Stored, parts: &BTreeMap<PartKind, Vec<u8>>) -
             scales.extend(bytes.iter().map(|code| float8::value(*code) / global));
         }
         Scheme::Mxfp4 => {
-            scales.extend(
-                bytes
-                    .iter()
-                    .map(|code| f32::from_bits(u32::from(*code) << 23)),
-            );
+            scales.extend(bytes.iter().map(|code| power_of_two(*code)));
         }
         Scheme::TwoFour(_) => return None,
     }
     Some(scales)
+}
+
+/// 2^(code - 127), and NaN of 255. OCP Microscaling Formats 1.0, E8M0.
+fn power_of_two(code: u8) -> f32 {
+    match code {
+        0 => f32::MIN_POSITIVE / 2.0,
+        255 => f32::NAN,
+        _ => f32::from_bits(u32::from(code) << 23),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::power_of_two;
+
+    #[test]
+    fn exponents_are_as_the_format_has_them() {
+        let of = |code: u8| f64::from(power_of_two(code));
+        for code in 0..255 {
+            assert_eq!(of(code).to_bits(), 2.0_f64.powi(i32::from(code) - 127).to_bits());
+        }
+        assert!(of(255).is_nan());
+    }
 }

@@ -60,7 +60,8 @@ impl LowRank {
     }
 
     /// Adds it to a run of elements that begins at element `first`, counted row by row. Sums are of 32 bits, in the
-    /// order of ranks; each element is rounded once, when it is stored. What lies below the last row stays.
+    /// order of ranks; each element is rounded once, when it is stored. What lies below the last row stays, and
+    /// so does what is no whole element.
     pub fn add(&self, stored: Stored, first: u64, bytes: &mut [u8]) -> Added {
         let mut all = Added::default();
         let (mut at, mut before) = (usize::try_from(first).unwrap_or(usize::MAX), 0);
@@ -74,6 +75,9 @@ impl LowRank {
             let count = (self.columns - column)
                 .min(SOME)
                 .min(rest.len() / stored.bytes());
+            if count == 0 {
+                break;
+            }
             let (some, after) = rest.split_at_mut(count * stored.bytes());
             let added = wide(
                 #[inline(always)]

@@ -89,7 +89,7 @@ pub struct Part {
 }
 
 impl Part {
-    /// Its bytes.
+    /// Its bytes; of a shape that nothing can have, as many as a number can be.
     pub fn bytes(&self) -> u64 {
         let each = match self.dtype {
             "I64" => 8,
@@ -97,7 +97,9 @@ impl Part {
             "BF16" | "F16" => 2,
             _ => 1,
         };
-        self.shape.iter().product::<u64>() * each
+        self.shape
+            .iter()
+            .fold(each, |bytes, size| bytes.saturating_mul(*size))
     }
 }
 
@@ -205,13 +207,14 @@ impl Scheme {
             Self::Packed {
                 bits, symmetric, ..
             } => {
-                let words = (columns * u64::from(bits)).div_ceil(32);
+                let words = columns.saturating_mul(u64::from(bits)).div_ceil(32);
                 let mut parts = vec![
                     part(PartKind::Packed, "I32", &[rows, words]),
                     part(PartKind::Scale, stored.name(), &scales),
                 ];
                 if !symmetric {
-                    let shape = [(rows * u64::from(bits)).div_ceil(32), scales[1]];
+                    let down = rows.saturating_mul(u64::from(bits)).div_ceil(32);
+                    let shape = [down, scales[1]];
                     parts.push(part(PartKind::ZeroPoint, "I32", &shape));
                 }
                 parts.push(part(PartKind::Shape, "I64", &[2]));

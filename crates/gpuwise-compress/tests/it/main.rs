@@ -1,6 +1,7 @@
 //! What is read again, for every scheme.
 #![allow(clippy::float_cmp, reason = "codes are exact")]
 
+mod low_rank;
 mod rotation;
 mod sparse;
 

@@ -2,6 +2,7 @@
 
 mod access_log;
 mod catalogue;
+mod compressed;
 mod config_json;
 mod document;
 mod fabric;
@@ -34,6 +35,7 @@ type Check = fn(&[u8]);
 pub(crate) const TARGETS: &[(&str, Check)] = &[
     ("access_log", access_log::check),
     ("catalogue", catalogue::check),
+    ("compressed", compressed::check),
     ("config_json", config_json::check),
     ("document", document::check),
     ("fabric", fabric::check),

@@ -183,6 +183,27 @@ fn parts_of_a_weight_that_is_not_there_are_not_passed_over() {
 }
 
 #[test]
+fn codes_that_are_no_numbers_are_named() {
+    let place = Place::new();
+    checkpoint(&place, "m", |_, _| {});
+    let ran = place.run(&["optimize", "m", "--to", "fp8", "-o", "small"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let file = place.path("small/model.safetensors");
+    let mut bytes = fs::read(&file).expect("a file");
+    let length = u64::from_le_bytes(bytes[..8].try_into().expect("eight bytes")) as usize;
+    let weight = &header(&place, "small")["model.layers.0.mlp.down_proj.weight"];
+    let begin = weight["data_offsets"][0].as_u64().expect("a number") as usize;
+    // Row 1, column 3: E4M3 has NaN.
+    bytes[8 + length + begin + 128 + 3] = 0x7f;
+    fs::write(&file, bytes).expect("is written");
+    let ran = place.run(&["optimize", "small", "--to", "bf16", "-o", "back"]);
+    assert_eq!(ran.code, 2, "{}", ran.out);
+    let said = "layer `model.layers.0.mlp.down_proj`: row 1, column 3 is NaN or infinite in BF16";
+    assert!(ran.err.contains(said), "{}", ran.err);
+    assert!(!place.path("back").exists());
+}
+
+#[test]
 fn numbers_that_are_none_are_named_and_nothing_is_left() {
     let place = Place::new();
     checkpoint(&place, "m", |tensor, bytes| {

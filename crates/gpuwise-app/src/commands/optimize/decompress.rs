@@ -225,6 +225,17 @@ impl<'a> Compressed<'a> {
         let shape = (weight.rows, weight.columns);
         let values = decode(self.scheme, shape, weight.scale, &parts)
             .ok_or_else(|| wrong(weight.layer, "its parts do not fit one another"))?;
+        let odd = |value: &f32| !self.to.round(*value).is_finite();
+        if let Some(at) = values.iter().position(odd) {
+            let (row, column) = (at as u64 / weight.columns, at as u64 % weight.columns);
+            return Err(Problem::new(format!(
+                "layer `{}`: row {row}, column {column} is NaN or infinite in {}",
+                weight.layer,
+                self.to.name()
+            ))
+            .hint("a code or a scale of it is no number: fetch the model again")
+            .into());
+        }
         let mut bytes = Vec::with_capacity(values.len() * self.to.bytes());
         for value in values {
             self.to.put(value, &mut bytes);
