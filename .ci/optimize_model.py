@@ -69,6 +69,21 @@ def trained(steps=STEPS):
     return model
 
 
+def tokenizer(out):
+    """Writes a tokenizer beside a model: each byte is a token, of its own number."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    # How byte-level tokenizers write bytes: what can be seen as it is, the rest by letters from 256 on.
+    seen = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    rest = [byte for byte in range(256) if byte not in seen]
+    letters = {byte: chr(byte) for byte in seen} | {byte: chr(256 + at) for at, byte in enumerate(rest)}
+    made = Tokenizer(models.BPE({letters[byte]: byte for byte in range(256)}, []))
+    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    made.decoder = decoders.ByteLevel()
+    PreTrainedTokenizerFast(tokenizer_object=made, model_max_length=1024).save_pretrained(out)
+
+
 def make(out):
     """Trains it and writes it to `out`."""
     started = time.monotonic()
