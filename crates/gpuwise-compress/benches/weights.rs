@@ -39,10 +39,14 @@ fn scheme(name: &str) -> Scheme {
 fn values(count: u64) -> Vec<f32> {
     let mut state = 20_u64;
     let mut even = || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
         (state >> 40) as f32 / (1 << 24) as f32 - 0.5
     };
-    (0..count).map(|_| (even() + even() + even() + even()) * 0.03).collect()
+    (0..count)
+        .map(|_| (even() + even() + even() + even()) * 0.03)
+        .collect()
 }
 
 fn weights() -> Vec<u8> {

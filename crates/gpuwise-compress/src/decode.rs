@@ -115,7 +115,10 @@ mod tests {
     fn exponents_are_as_the_format_has_them() {
         let of = |code: u8| f64::from(power_of_two(code));
         for code in 0..255 {
-            assert_eq!(of(code).to_bits(), 2.0_f64.powi(i32::from(code) - 127).to_bits());
+            assert_eq!(
+                of(code).to_bits(),
+                2.0_f64.powi(i32::from(code) - 127).to_bits()
+            );
         }
         assert!(of(255).is_nan());
     }

@@ -32,24 +32,34 @@ impl Grid for Whole {
 
     #[inline(always)]
     fn losses(self, run: &[f32], over: &Lanes, shift: Option<&Lanes>) -> Lanes {
-        pulp::Arch::new().dispatch(Losses {
-            run,
-            over,
-            shift: shift.unwrap_or(&[0.0; LANES]),
-            whole: self,
-        })
+        let (arch, whole) = (pulp::Arch::new(), self);
+        match shift {
+            Some(shift) => arch.dispatch(Losses::<true> {
+                run,
+                over,
+                shift,
+                whole,
+            }),
+            None => arch.dispatch(Losses::<false> {
+                run,
+                over,
+                shift: &[0.0; LANES],
+                whole,
+            }),
+        }
     }
 }
 
-/// The same as every grid's losses, by registers: of sixteen sums that are carried along the compiler makes pieces.
-struct Losses<'a> {
+/// The same as every grid's losses, by registers: of sixteen sums that are carried along the compiler makes pieces. Where
+/// nothing is `SHIFTED` it is not added either.
+struct Losses<'a, const SHIFTED: bool> {
     run: &'a [f32],
     over: &'a Lanes,
     shift: &'a Lanes,
     whole: Whole,
 }
 
-impl WithSimd for Losses<'_> {
+impl<const SHIFTED: bool> WithSimd for Losses<'_, SHIFTED> {
     type Output = Lanes;
 
     #[inline(always)]
@@ -62,7 +72,10 @@ impl WithSimd for Losses<'_> {
         for value in self.run {
             let value = all(*value);
             for (sum, (over, shift)) in sums.iter_mut().zip(over.iter().zip(shift)) {
-                let exact = simd.add_f32s(simd.mul_f32s(value, *over), *shift);
+                let mut exact = simd.mul_f32s(value, *over);
+                if SHIFTED {
+                    exact = simd.add_f32s(exact, *shift);
+                }
                 let inside = simd.min_f32s(simd.max_f32s(exact, lowest), highest);
                 let near = simd.sub_f32s(simd.add_f32s(inside, point), point);
                 let off = simd.sub_f32s(near, exact);
@@ -125,7 +138,7 @@ pub(crate) fn unpacked(words: &[u8], at: usize, bits: u32) -> i32 {
 #[cfg(test)]
 mod tests {
     use super::{Losses, Whole};
-    use crate::wide::{LANES, Lanes};
+    use crate::wide::{Grid as _, LANES, Lanes};
     use pulp::{Arch, Scalar, Scalar128b, Scalar256b, Scalar512b, WithSimd};
 
     #[test]
@@ -136,13 +149,17 @@ mod tests {
         for (count, zero) in [(1, 0.0), (31, 0.0), (32, 3.0), (128, -5.0)] {
             let run = (0..count).map(of).collect::<Vec<_>>();
             let shift = &[zero; LANES];
-            let by = || Losses {
+            let by = || Losses::<true> {
                 run: &run,
                 over: &over,
                 shift,
                 whole: grid,
             };
             let bits = |lost: Lanes| lost.map(f32::to_bits);
+            if zero == 0.0 {
+                let unshifted = bits(grid.losses(&run, &over, None));
+                assert_eq!(unshifted, bits(grid.losses(&run, &over, Some(shift))));
+            }
             let one = bits(by().with_simd(Scalar));
             assert!(one.iter().all(|lost| *lost != 0));
             assert_eq!(bits(by().with_simd(Scalar128b)), one);

@@ -88,9 +88,18 @@ impl Fit {
     }
 }
 
+/// The sum of all lanes, by halves: one after the other would wait sixteen times for an addition.
 #[inline(always)]
 fn summed(lanes: &Lanes) -> f64 {
-    lanes.iter().map(|lane| f64::from(*lane)).sum()
+    const HALF: usize = LANES / 2;
+    let mut sums: [f64; HALF] =
+        std::array::from_fn(|at| f64::from(lanes[at]) + f64::from(lanes[at + HALF]));
+    for half in [4, 2, 1] {
+        for at in 0..half {
+            sums[at] += sums[at + half];
+        }
+    }
+    sums[0]
 }
 
 /// How well a scale fits, given 1 / scale; codes count from `shift`.

@@ -10,12 +10,20 @@ fn numbers(count: usize) -> impl Strategy<Value = Vec<f32>> {
 
 /// Rows, columns and rank, some of them wider than what is summed at once.
 fn shapes() -> impl Strategy<Value = (usize, usize, usize)> {
-    (1_usize..4, prop::sample::select(vec![1_usize, 7, 63, 64, 65, 512, 700]), 1_usize..6)
+    (
+        1_usize..4,
+        prop::sample::select(vec![1_usize, 7, 63, 64, 65, 512, 700]),
+        1_usize..6,
+    )
 }
 
 fn case() -> impl Strategy<Value = (Vec<f32>, Vec<f32>, Vec<f32>, usize, usize)> {
     shapes().prop_flat_map(|(rows, columns, rank)| {
-        let matrices = (numbers(rows * columns), numbers(rows * rank), numbers(rank * columns));
+        let matrices = (
+            numbers(rows * columns),
+            numbers(rows * rank),
+            numbers(rank * columns),
+        );
         (matrices, Just((rank, columns)))
             .prop_map(|((was, left, right), (rank, columns))| (was, left, right, rank, columns))
     })
@@ -61,12 +69,16 @@ proptest! {
 
 #[test]
 fn what_is_not_finite_is_found_where_it_is() {
-    let low = LowRank::new(vec![1.0, 1.0], vec![1.0, f32::INFINITY, 0.0], 1, 1.0).expect("matrices");
+    let low =
+        LowRank::new(vec![1.0, 1.0], vec![1.0, f32::INFINITY, 0.0], 1, 1.0).expect("matrices");
     let mut all = [0_u8; 6 * 4];
     assert_eq!(low.add(Stored::F32, 0, &mut all[..4]).odd, None);
     let rest = low.add(Stored::F32, 1, &mut all[4..]);
     assert_eq!(rest.odd, Some(0));
-    assert_eq!(low.add(Stored::F32, 0, &mut [0; 4]).then(1, rest).odd, Some(1));
+    assert_eq!(
+        low.add(Stored::F32, 0, &mut [0; 4]).then(1, rest).odd,
+        Some(1)
+    );
     // What lies below the last row stays, and so do bytes of no whole number.
     let mut below = [7_u8; 10];
     low.add(Stored::F32, 6, &mut below);

@@ -54,7 +54,8 @@ pub(crate) fn check(data: &[u8]) {
         return;
     }
     let mut bytes = rest.iter().cycle().copied();
-    let part = |bytes: &mut dyn Iterator<Item = u8>, count: u64| bytes.take(count as usize).collect();
+    let part =
+        |bytes: &mut dyn Iterator<Item = u8>, count: u64| bytes.take(count as usize).collect();
     let mut parts: BTreeMap<PartKind, Vec<u8>> = BTreeMap::new();
     for of in &named {
         parts.insert(of.kind, part(&mut bytes, of.bytes()));
@@ -70,7 +71,9 @@ pub(crate) fn check(data: &[u8]) {
     // One byte short, it is said to be no such matrix.
     for of in &named {
         let mut short = parts.clone();
-        short.entry(of.kind).and_modify(|bytes| bytes.truncate(bytes.len() - 1));
+        short
+            .entry(of.kind)
+            .and_modify(|bytes| bytes.truncate(bytes.len() - 1));
         assert_eq!(decode(scheme, (rows, columns), stored, &short), None);
     }
 }
@@ -89,9 +92,19 @@ fn again(scheme: Scheme, (rows, columns): (u64, u64), values: &[f32]) {
     if run.odd {
         return;
     }
-    run.parts.extend(scheme.once(rows, columns, Stored::F32, &scan));
-    for part in scheme.parts(rows, columns, Stored::F32).into_iter().flatten() {
+    run.parts
+        .extend(scheme.once(rows, columns, Stored::F32, &scan));
+    for part in scheme
+        .parts(rows, columns, Stored::F32)
+        .into_iter()
+        .flatten()
+    {
         let there = run.parts.get(&part.kind).map_or(0, Vec::len);
-        assert_eq!(there as u64, part.bytes(), "{:?} is as large as it is said", part.kind);
+        assert_eq!(
+            there as u64,
+            part.bytes(),
+            "{:?} is as large as it is said",
+            part.kind
+        );
     }
 }

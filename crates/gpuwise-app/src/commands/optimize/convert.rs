@@ -6,7 +6,8 @@ use super::{
     choose::Fate,
     fused::Fused,
     made::Merged,
-    matrix::{CHUNK, Matrix},
+    matrix::Matrix,
+    pieces::CHUNK,
 };
 use crate::error::Problem;
 use gpuwise_compress::{PartKind, Scheme};

@@ -3,14 +3,12 @@
 use super::{
     checkpoint::{Shard, Source},
     choose::{Fate, Shape},
+    pieces::{self, PIECE},
 };
 use crate::error::Problem;
 use gpuwise_compress::{Encoded, Scan, Scheme};
 use gpuwise_read::safetensors::Place;
-use std::{mem, thread};
-
-/// Bytes that are read at once.
-pub(super) const CHUNK: u64 = 32 << 20;
+use std::mem;
 
 /// The largest absolute value of a tensor that is to be encoded; 0 of others.
 pub(super) fn largest(shard: &Shard, tensor: &Place, fate: &Fate) -> anyhow::Result<f32> {
@@ -40,43 +38,39 @@ impl Matrix<'_> {
         self.shape.columns * self.shape.stored.bytes() as u64
     }
 
-    /// Runs of rows one after the other, each as pieces of whole rows for all cores.
-    fn runs(
+    /// Runs of rows, read one after the other, worked on by all cores, handed on in order: by multiples of so many.
+    fn runs<T: Send>(
         &self,
         together: u64,
         source: &mut Source,
-        mut each: impl FnMut(&[&[u8]]) -> anyhow::Result<()>,
+        work: impl Fn(&[u8]) -> T + Sync,
+        put: impl FnMut(T, &[u8]) -> anyhow::Result<()>,
     ) -> anyhow::Result<()> {
-        let cores = thread::available_parallelism().map_or(1, usize::from) as u64;
         let unit = self.row() * together;
-        let size = (CHUNK / (unit * cores)).max(1) * unit * cores;
+        let size = (PIECE / unit.max(1)).max(1) * unit;
         let whole = self.row() * self.shape.rows;
-        let mut bytes = Vec::new();
-        for at in (0..whole).step_by(usize::try_from(size).unwrap_or(usize::MAX)) {
+        let mut at = 0;
+        let read = |piece: &mut Vec<u8>| {
             let count = size.min(whole - at);
-            bytes.resize(count as usize, 0);
-            source.read(self.tensor.begin + at, &mut bytes)?;
-            let pieces: Vec<&[u8]> = bytes.chunks((size / cores) as usize).collect();
-            each(&pieces)?;
-        }
-        Ok(())
+            piece.resize(usize::try_from(count)?, 0);
+            source.read(self.tensor.begin + at, piece)?;
+            at += count;
+            Ok(count > 0)
+        };
+        pieces::in_order(read, work, put)
     }
 
-    fn scan(&self, scheme: Scheme, pieces: &[&[u8]]) -> Scan {
-        let stored = self.shape.stored;
-        let see = |piece: &[u8]| {
-            let mut scan = Scan::of(scheme);
-            scan.see(stored, piece, &mut Vec::new());
-            scan
-        };
-        let scans = over_cores(pieces, see);
-        scans.into_iter().fold(Scan::default(), Scan::then)
+    fn scan(&self, scheme: Scheme, piece: &[u8]) -> Scan {
+        let mut scan = Scan::of(scheme);
+        scan.see(self.shape.stored, piece, &mut Vec::new());
+        scan
     }
 
     fn scan_all(&self, scheme: Scheme, source: &mut Source) -> anyhow::Result<Scan> {
         let mut all = Scan::of(scheme);
-        self.runs(1, source, |pieces| {
-            all = mem::take(&mut all).then(self.scan(scheme, pieces));
+        let scan = |piece: &[u8]| self.scan(scheme, piece);
+        self.runs(1, source, scan, |seen, _| {
+            all = mem::take(&mut all).then(seen);
             self.finite(&all)
         })?;
         Ok(all)
@@ -96,20 +90,18 @@ impl Matrix<'_> {
             Scan::of(scheme)
         };
         all.largest = all.largest.max(beside);
+        let encode =
+            |piece: &[u8]| scheme.encode(self.shape.stored, self.shape.columns, piece, &all);
         // Elements of the runs before.
         let mut before = 0;
-        self.runs(scheme.rows_together(), source, |pieces| {
-            let encode =
-                |piece: &[u8]| scheme.encode(self.shape.stored, self.shape.columns, piece, &all);
-            let runs = over_cores(pieces, encode);
-            if runs.iter().any(|run| run.odd) {
-                let mut seen = self.scan(scheme, pieces);
+        self.runs(scheme.rows_together(), source, encode, |run, piece| {
+            if run.odd {
+                let mut seen = self.scan(scheme, piece);
                 seen.first = seen.first.map(|first| first + before);
                 self.finite(&seen)?;
             }
-            before += pieces.iter().map(|piece| piece.len() as u64).sum::<u64>()
-                / self.shape.stored.bytes() as u64;
-            runs.iter().try_for_each(&mut put)
+            before += (piece.len() / self.shape.stored.bytes()) as u64;
+            put(&run)
         })?;
         let once = Encoded {
             parts: scheme.once(self.shape.rows, self.shape.columns, self.shape.stored, &all),
@@ -129,23 +121,5 @@ impl Matrix<'_> {
         ))
         .hint("what is made of it means nothing: check the checkpoint, or leave the layer as it is with --keep")
         .into())
-    }
-}
-
-/// One piece on each core.
-fn over_cores<T: Send>(pieces: &[&[u8]], work: impl Fn(&[u8]) -> T + Sync) -> Vec<T> {
-    let work = &work;
-    match pieces {
-        [one] => vec![work(one)],
-        several => thread::scope(|scope| {
-            let started: Vec<_> = several
-                .iter()
-                .map(|piece| scope.spawn(move || work(piece)))
-                .collect();
-            let ended = started.into_iter().map(thread::ScopedJoinHandle::join);
-            ended
-                .map(|one| one.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-                .collect()
-        }),
     }
 }

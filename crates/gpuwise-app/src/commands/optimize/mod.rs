@@ -14,6 +14,7 @@ mod made;
 mod matrix;
 mod measure;
 mod onnx;
+mod pieces;
 mod prune;
 mod recipe;
 mod rotate;

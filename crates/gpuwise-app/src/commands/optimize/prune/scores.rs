@@ -4,7 +4,7 @@
 use super::{At, Width};
 use crate::commands::optimize::{
     checkpoint::{Shard, Source},
-    matrix::CHUNK,
+    pieces::CHUNK,
 };
 use gpuwise_compress::Stored;
 use std::{collections::BTreeMap, sync::Arc};
