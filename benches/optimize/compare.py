@@ -1,15 +1,16 @@
 """Our weights in fewer bits beside llm-compressor's data-free ones and torch: error, time and memory.
 
     compare.py errors CONVERT              # five kinds of matrices in every format: relative Frobenius error
-    compare.py speed CONVERT [ROWS COLS]   # one matrix from file to file
+    compare.py speed GPUWISE [ROWS COLS]   # a checkpoint of one matrix to another, as users do it
 
-CONVERT is the example of gpuwise-compress, built in release. A Python with torch, compressed-tensors and llmcompressor
+CONVERT is the example of gpuwise-compress, GPUWISE the program, both built in release. A Python with torch, compressed-tensors and llmcompressor
 runs this. The weights that others wrote are read back by their own code, ours by ours.
 """
 
 import json
 import math
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -121,6 +122,8 @@ def errors(binary: str) -> int:
     return min(worse, 1)
 
 
+# As our command asks for what is compared.
+ASKED = {"fp8-channel": ["--to", "fp8"], "int4-sym-g128": ["--to", "int4"]}
 # By observer: the first takes the largest value, the second searches as ours does.
 LLM_COMPRESSOR = {"llm-compressor": "memoryless_minmax", "llm-compressor, MSE": "memoryless_mse"}
 
@@ -136,7 +139,7 @@ def torch_plain(name: str, source: Path, to: Path):
     """What one writes by hand with torch: min-max and no search."""
     from safetensors.torch import load_file, save_file
 
-    weight = load_file(source)["layer.weight"]
+    weight = next(iter(load_file(source).values()))
     if name == "fp8-channel":
         scale = weight.abs().amax(1, keepdim=True).float() / 448
         codes = (weight / scale).clamp(-448, 448).to(torch.float8_e4m3fn)
@@ -173,6 +176,20 @@ def one(program: str, name: str, directory: str, to: str):
     print(json.dumps({"seconds": time.perf_counter() - began, "peak_bytes": peak(), "idle": idle}))
 
 
+def gpuwise(binary: str, name: str, model: Path, to: Path) -> dict:
+    """The whole command, from its start to its end with all of the model on the disk; and the most memory it had."""
+    shutil.rmtree(to, ignore_errors=True)
+    # By a small process: what starts another hands on the most memory that it had itself.
+    starts = """if True:
+        import os, resource, subprocess, sys, time
+        began = time.perf_counter()
+        subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL)
+        print(time.perf_counter() - began, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024)"""
+    command = [sys.executable, "-c", starts, binary, "optimize", str(model), *ASKED[name], "-o", str(to)]
+    seconds, peak_bytes = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
+    return {"seconds": float(seconds), "peak_bytes": int(peak_bytes)}
+
+
 def speed(binary: str, rows: int, columns: int) -> int:
     from safetensors.torch import save_file
 
@@ -181,8 +198,8 @@ def speed(binary: str, rows: int, columns: int) -> int:
         weight = (torch.randn(rows, columns) * 0.02).bfloat16()
         model = place / "model"
         model.mkdir()
-        save_file({"layer.weight": weight}, model / "model.safetensors")
-        (model / "config.json").write_text("{}")
+        save_file({"model.layers.0.mlp.down_proj.weight": weight}, model / "model.safetensors")
+        (model / "config.json").write_text(json.dumps({"architectures": ["LlamaForCausalLM"], "model_type": "llama"}))
         (place / "from").write_bytes(weight.view(torch.uint8).numpy().tobytes())
         size = weight.numel() * 2
         data = bytearray(size)
@@ -199,9 +216,9 @@ def speed(binary: str, rows: int, columns: int) -> int:
                 told = []
                 for _ in range(3):
                     if program == "ours":
-                        command = [binary, name, "BF16", str(rows), str(columns), place / "from", place / "parts"]
-                    else:
-                        command = [sys.executable, __file__, "one", program, name, model, place / program]
+                        told.append(gpuwise(binary, name, model, place / "ours"))
+                        continue
+                    command = [sys.executable, __file__, "one", program, name, model, place / program]
                     said = subprocess.run(command, check=True, capture_output=True, text=True).stdout
                     told.append(json.loads(said.strip().splitlines()[-1]))
                 best = min(told, key=lambda one: one["seconds"])
