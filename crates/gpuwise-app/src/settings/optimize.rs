@@ -18,6 +18,9 @@ pub struct Optimize {
     /// With --recipe distill: the model that MODEL was made of
     #[arg(long, value_name = "DIR", requires = "recipe")]
     pub teacher: Option<PathBuf>,
+    /// Write a GGUF file for llama.cpp in this type, such as q4_k_m, by its own converter and quantizer
+    #[arg(long, value_name = "TYPE", ignore_case = true, value_parser = GGUF, conflicts_with_all = ["to", "recipe", "advise", "measure", "lora", "prune", "rotate", "fuse", "scales", "asymmetric", "sparse_as", "keep", "max_error", "kv", "report"])]
+    pub gguf: Option<String>,
     /// Say what each form would need, cost and lose under a traffic and an SLO
     #[arg(long, conflicts_with_all = ["to", "output", "recipe", "lora", "prune", "rotate", "fuse", "scales", "asymmetric", "sparse_as", "keep", "max_error", "kv", "report"])]
     pub advise: bool,
@@ -27,13 +30,37 @@ pub struct Optimize {
     pub measured: MeasureFlags,
 }
 
+/// Types of GGUF files, as llama.cpp's quantizer calls them.
+const GGUF: [&str; 20] = [
+    "f32",
+    "f16",
+    "bf16",
+    "q8_0",
+    "q6_k",
+    "q5_k_m",
+    "q5_k_s",
+    "q5_1",
+    "q5_0",
+    "q4_k_m",
+    "q4_k_s",
+    "q4_1",
+    "q4_0",
+    "iq4_nl",
+    "iq4_xs",
+    "q3_k_l",
+    "q3_k_m",
+    "q3_k_s",
+    "q2_k",
+    "mxfp4_moe",
+];
+
 /// What is made.
 #[derive(Debug, Clone, Args)]
 pub struct MakeFlags {
     /// The format of weights
     #[arg(long, value_enum)]
     pub to: Option<Form>,
-    /// The directory that is written, or the ONNX file; it must not be there. With --recipe the script
+    /// The directory that is written, or the ONNX or GGUF file; it must not be there. With --recipe the script
     #[arg(short, long, value_name = "DIR")]
     pub output: Option<PathBuf>,
     /// Merge a LoRA adapter into the weights first: a directory as PEFT writes it

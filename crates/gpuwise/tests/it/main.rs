@@ -38,6 +38,7 @@ mod odd_rows;
 mod operators;
 mod optimize;
 mod optimize_exact;
+mod optimize_gguf;
 mod optimize_hostile;
 #[cfg(all(unix, feature = "hub"))]
 mod optimize_measure;

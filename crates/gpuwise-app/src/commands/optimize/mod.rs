@@ -9,6 +9,7 @@ mod decompress;
 mod exact;
 mod fuse;
 mod fused;
+mod gguf;
 mod lora;
 mod made;
 mod matrix;
@@ -23,6 +24,7 @@ mod show;
 mod stay;
 mod stored;
 mod turn;
+mod unfinished;
 mod work;
 
 use super::{Context, Exit};
@@ -129,6 +131,9 @@ pub fn run(context: &Context, flags: &Optimize) -> anyhow::Result<Exit> {
         return measure::run(context, flags);
     }
     measure::asks_nobody(&flags.measured)?;
+    if let Some(kind) = &flags.gguf {
+        return gguf::run(context, flags, kind);
+    }
     if onnx::is_graph(&flags.model) {
         return onnx::run(context, flags);
     }

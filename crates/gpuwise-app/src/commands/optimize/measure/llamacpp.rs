@@ -1,20 +1,20 @@
 //! GGUF files, measured by llama.cpp's own tools on this machine.
 
 use super::{
+    super::gguf,
     Distance, Figure, Measured, Side, Speed, Text, loss,
     output::{self, Bench, Beside, Pieces},
-    tools::{Tools, ran},
+    tools::Tools,
 };
 use crate::{
     error::Problem,
     model::{self, ResolvedModel},
+    programs::ran,
     progress,
     settings::MeasureFlags,
 };
 use gpuwise_read::catalogue::ModelCatalogue;
-use gpuwise_size::setup::Weights;
 use std::{
-    collections::BTreeMap,
     ffi::OsStr,
     fs,
     io::Read as _,
@@ -62,16 +62,7 @@ impl File {
 
     /// The format of most bytes, as catalogues of quality call it.
     fn scheme(&self) -> Option<String> {
-        let weights = Weights::published(&self.model.architecture);
-        let mut bytes: BTreeMap<&str, u64> = BTreeMap::new();
-        for (role, count) in &self.model.architecture.stored.as_ref()?.by_role {
-            let assigned = weights.quantization.as_ref();
-            let assigned = assigned.and_then(|quantization| quantization.assignment(*role));
-            let format = assigned.map_or(weights.native, |assigned| assigned.format);
-            *bytes.entry(format.name).or_default() += count;
-        }
-        let most = bytes.into_iter().max_by_key(|(_, bytes)| *bytes)?;
-        Some(format!("gguf-{}", most.0))
+        Some(format!("gguf-{}", gguf::format(&self.model.architecture)?))
     }
 
     fn side(&self, perplexity: Figure, bench: &Bench) -> Side {

@@ -4,6 +4,7 @@
 use super::{
     super::{Context, Exit},
     settings as own,
+    unfinished::Unfinished,
 };
 use crate::{
     error::Problem,
@@ -16,7 +17,7 @@ use serde::Deserialize;
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
-    path::{Path, PathBuf},
+    path::Path,
     process::{Command, Stdio},
 };
 
@@ -79,16 +80,16 @@ pub(super) fn run(context: &Context, flags: &Optimize) -> anyhow::Result<Exit> {
             Problem::new(format!("cannot read {}", flags.model.display())).because(error)
         })?
         .len();
-    let pending = Unfinished::beside(output)?;
+    let pending = Unfinished::beside(output, "partial.onnx")?;
     progress::doing("onnxsim");
     let fuse = make.fuse.contains(&Fusion::Batchnorm);
-    let answer = simpler(&flags.model, &pending.0, fuse);
+    let answer = simpler(&flags.model, pending.path(), fuse);
     progress::doing("");
     let (before, after, off, by) = judged(&flags.model, answer?)?;
-    let written = fs::metadata(&pending.0)
+    let written = fs::metadata(pending.path())
         .map_err(|error| Problem::new("onnxsim wrote nothing").because(error))?
         .len();
-    fs::rename(&pending.0, output).map_err(|error| {
+    fs::rename(pending.path(), output).map_err(|error| {
         Problem::new(format!("cannot write {}", output.display())).because(error)
     })?;
     let mut table = table(&before, &after);
@@ -101,25 +102,6 @@ pub(super) fn run(context: &Context, flags: &Optimize) -> anyhow::Result<Exit> {
     table.footnote(format!("written: {}", output.display()));
     context.table(&table)?;
     Ok(Exit::Yes)
-}
-
-/// A file that has its name only when it is whole: gone where it is not.
-struct Unfinished(PathBuf);
-
-impl Unfinished {
-    fn beside(output: &Path) -> anyhow::Result<Self> {
-        let name = output
-            .file_name()
-            .ok_or_else(|| Problem::new(format!("{}: no name of a file", output.display())))?;
-        let name = format!("{}.partial.onnx", name.to_string_lossy());
-        Ok(Self(output.with_file_name(name)))
-    }
-}
-
-impl Drop for Unfinished {
-    fn drop(&mut self) {
-        let _ = fs::remove_file(&self.0);
-    }
 }
 
 fn simpler(model: &Path, to: &Path, fuse: bool) -> anyhow::Result<Answer> {
