@@ -181,6 +181,7 @@ const PLACES: &[Place] = &[
         name: "gpuwise-fuzz",
         ring: Ring::Top,
         may_name: &[
+            "gpuwise-compress",
             "gpuwise-measure",
             "gpuwise-probe",
             "gpuwise-read",

