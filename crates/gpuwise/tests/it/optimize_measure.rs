@@ -129,6 +129,24 @@ fn both_files_are_measured_as_llama_cpp_says() {
 }
 
 #[test]
+fn an_end_that_was_lost_is_asked_for_again() {
+    let case = Case::real();
+    let tool = case.place.path("bin/llama-perplexity");
+    let whole = case.place.path("bin/whole");
+    fs::rename(&tool, &whole).unwrap();
+    // Each kind of run says nothing of its end at first, and that it ended well.
+    let script = format!(
+        "#!/bin/sh\nseen={0}.$#\nif [ -f $seen ]; then exec {0} \"$@\"; fi\ntouch $seen\n{0} \"$@\" 2>/dev/null | head -n 1\n",
+        whole.display()
+    );
+    fs::write(&tool, script).unwrap();
+    fs::set_permissions(&tool, fs::Permissions::from_mode(0o755)).unwrap();
+    let rows = rows(&case.measure(&BOTH));
+    near(&rows["perplexity"]["before"], FIRST);
+    near(&rows["perplexity"]["after"], SECOND);
+}
+
+#[test]
 fn alone_a_file_has_a_perplexity_and_no_loss() {
     let ran = Case::real().measure(&["--text", "words.txt"]);
     assert_eq!(ran.code, 0, "{}", ran.err);

@@ -101,9 +101,7 @@ impl Runs<'_> {
         if let Some(keep) = keep {
             arguments.extend([OsStr::new("--kl-divergence-base"), keep.as_os_str()]);
         }
-        let printed = ran(&self.tools.perplexity, &arguments)?;
-        let perplexity = printed.read(output::perplexity)?;
-        let pieces = printed.read(output::pieces)?;
+        let (perplexity, pieces) = self.told(&arguments, output::perplexity)?;
         if let Some(keep) = keep {
             self.whole(keep, pieces)?;
         }
@@ -121,11 +119,22 @@ impl Runs<'_> {
             kept.as_os_str(),
             OsStr::new("--kl-divergence"),
         ];
-        let printed = ran(&self.tools.perplexity, &arguments)?;
-        Ok((
-            printed.read(output::divergence)?,
-            printed.read(output::pieces)?,
-        ))
+        self.told(&arguments, output::divergence)
+    }
+
+    /// What `llama-perplexity` says, which runs once more where the end of that is missing: its log is written by a thread
+    /// that it does not always wait for (ggml-org/llama.cpp, issue 22142), least on a busy machine.
+    fn told<T>(
+        &self,
+        arguments: &[&OsStr],
+        read: impl Fn(&str) -> Result<T, String>,
+    ) -> anyhow::Result<(T, Pieces)> {
+        let printed = ran(&self.tools.perplexity, arguments)?;
+        if let (Ok(told), Ok(pieces)) = (printed.read(&read), printed.read(output::pieces)) {
+            return Ok((told, pieces));
+        }
+        let printed = ran(&self.tools.perplexity, arguments)?;
+        Ok((printed.read(&read)?, printed.read(output::pieces)?))
     }
 
     fn bench(&self, file: &File) -> anyhow::Result<Bench> {
