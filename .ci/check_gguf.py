@@ -10,6 +10,7 @@ a tokenizer that is trained on this repository's pages, becomes a GGUF file in s
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -85,12 +86,16 @@ def main():
         model.mkdir()
         make(model, text)
         files = {}
-        for kind, (most, _) in TYPES.items():
+        types = TYPES
+        if shutil.which("llama-quantize") is None:
+            types = {kind: TYPES[kind] for kind in ("bf16", "q8_0")}
+            print("SKIPPED: types that llama-quantize makes: it is not on the PATH; the converter's own are checked")
+        for kind, (most, _) in types.items():
             files[kind] = folder / ("model-%s.gguf" % kind)
             told = json.loads(gpuwise(binary, "optimize", model, "--gguf", kind, "-o", files[kind], "--format", "json"))
             there = check_weights(files[kind], model, most)
             hold(told["rows"][1]["bytes"] == there, "%s: %d bytes of weights are said, %d are there" % (kind, told["rows"][1]["bytes"], there))
-        for kind, (_, change) in TYPES.items():
+        for kind, (_, change) in types.items():
             if kind == "bf16":
                 continue
             told = gpuwise(binary, "optimize", files[kind], "--measure", "--against", files["bf16"], "--text", text,
@@ -98,10 +103,12 @@ def main():
             rows = {row["measure"]: row for row in json.loads(told)["rows"]} if told else {}
             by = rows.get("perplexity", {}).get("change")
             hold(by is not None and abs(by) <= change, "%s: perplexity %s" % (kind, by))
-        told = json.loads(gpuwise(binary, "plan", files["q4_k_m"], "--gpu", "L4", "--rate", "1", "--isl", "50", "--osl",
+        last = files[list(types)[-1]]
+        told = json.loads(gpuwise(binary, "plan", last, "--gpu", "L4", "--rate", "1", "--isl", "50", "--osl",
                                   "20", "--offline", "--format", "json"))
         weights = told["deployments"][0]["memory"]["weight_bytes"]
-        hold(abs(weights / os.path.getsize(files["q4_k_m"]) - 1) < 0.1, "plan counts %d bytes of a file of %d" % (weights, os.path.getsize(files["q4_k_m"])))
+        size = os.path.getsize(last)
+        hold(abs(weights / size - 1) < 0.1, "plan counts %d bytes of a file of %d" % (weights, size))
     print("%d failures" % len(failures))
     sys.exit(bool(failures))
 

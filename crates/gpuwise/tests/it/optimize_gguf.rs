@@ -42,7 +42,7 @@ impl Case {
     fn left(&self) -> Vec<String> {
         let all = fs::read_dir(self.place.path("")).unwrap();
         let names = all.map(|one| one.unwrap().file_name().into_string().unwrap());
-        names.filter(|name| name.ends_with(".gguf")).collect()
+        names.filter(|name| name.contains(".gguf")).collect()
     }
 }
 
