@@ -51,8 +51,7 @@ pub(super) fn in_order<T: Send>(
         loop {
             while !all && let Some(mut piece) = free.pop() {
                 if read(&mut piece)? {
-                    // Whoever works on it ends after this.
-                    let _ = to_cores.send((begun, piece));
+                    to_cores.send((begun, piece))?;
                     begun += 1;
                 } else {
                     all = true;
@@ -61,9 +60,7 @@ pub(super) fn in_order<T: Send>(
             if done == begun {
                 return Ok(());
             }
-            let Ok((at, piece, made)) = ended.recv() else {
-                return Ok(());
-            };
+            let (at, piece, made) = ended.recv()?;
             waiting.insert(at, (piece, made));
             while let Some((piece, made)) = waiting.remove(&done) {
                 put(made.unwrap_or_else(|panic| resume_unwind(panic)), &piece)?;
