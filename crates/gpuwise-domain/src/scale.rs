@@ -33,6 +33,9 @@ pub struct ScaleService {
     pub warm_cost: Option<f64>,
     /// Variance of arrivals over their mean.
     pub dispersion: f64,
+    /// Replicas of ours that serve at least; 0: none once nothing has come for so many seconds.
+    pub min: u32,
+    pub idle: f64,
 }
 
 /// A controller on a series.

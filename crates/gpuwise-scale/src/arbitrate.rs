@@ -102,16 +102,38 @@ impl Ask {
     }
 }
 
-/// Shares GPUs out; the order of services decides only where nothing else does.
+/// GPUs that some of those who ask get together at most.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Bound {
+    pub gpus: u32,
+    /// Their places among those who ask.
+    pub asks: Vec<usize>,
+}
+
+/// Shares GPUs out of which each may have any; the order of services decides only where nothing else does.
 pub fn share(gpus: u32, asks: &[Ask]) -> Vec<Grant> {
-    let mut left = gpus;
+    let asked = (0..asks.len()).collect();
+    share_within(&[Bound { gpus, asks: asked }], asks)
+}
+
+/// The same where not each may have any of them: within all of the bounds. One of whom no bound speaks gets nothing.
+pub fn share_within(bounds: &[Bound], asks: &[Ask]) -> Vec<Grant> {
+    let mut left: Vec<u32> = bounds.iter().map(|bound| bound.gpus).collect();
     let mut grants = vec![Grant::default(); asks.len()];
     for level in [Level::Guarantee, Level::Need, Level::Want] {
-        while let Some(at) = next(level, left, asks, &grants) {
+        loop {
+            let fits = |at: usize| room(bounds, &left, at);
+            let Some(at) = next(level, fits, asks, &grants) else {
+                break;
+            };
             let (Some(ask), Some(grant)) = (asks.get(at), grants.get_mut(at)) else {
                 break;
             };
-            left -= ask.each.max(1);
+            for (bound, left) in bounds.iter().zip(&mut left) {
+                if bound.asks.contains(&at) {
+                    *left -= ask.each.max(1);
+                }
+            }
             grant.gpus += ask.each.max(1);
             grant.by = ask.by(level);
         }
@@ -122,11 +144,23 @@ pub fn share(gpus: u32, asks: &[Ask]) -> Vec<Grant> {
     grants
 }
 
-/// Who gets the next replica at a level.
-fn next(level: Level, left: u32, asks: &[Ask], grants: &[Grant]) -> Option<usize> {
+/// GPUs that one of those who ask can still get.
+fn room(bounds: &[Bound], left: &[u32], at: usize) -> u32 {
+    let own = bounds.iter().zip(left);
+    let own = own.filter(|(bound, _)| bound.asks.contains(&at));
+    own.map(|(_, left)| *left).min().unwrap_or(0)
+}
+
+/// Who gets the next replica at a level; `left`: GPUs that each can still get.
+fn next(
+    level: Level,
+    left: impl Fn(usize) -> u32,
+    asks: &[Ask],
+    grants: &[Grant],
+) -> Option<usize> {
     let mut best: Option<(usize, [f64; 4])> = None;
     for (at, (ask, grant)) in asks.iter().zip(grants).enumerate() {
-        if ask.each.max(1) > left || grant.gpus >= ask.most(level) {
+        if ask.each.max(1) > left(at) || grant.gpus >= ask.most(level) {
             continue;
         }
         let claim = ask.claim(level, grant.gpus);

@@ -122,6 +122,8 @@ pub fn rules(service: &Service, objective: f64) -> Rules {
         start: seconds(service.start),
         wake: seconds(service.wake),
         warm_cost: service.warm_cost,
+        min: service.min,
+        idle: seconds(service.idle),
         ..Rules::default()
     }
 }
@@ -171,6 +173,51 @@ pub fn compare(
         // A lower target has more replicas: once two in a row keep the objective, cheaper ones do not follow.
         kept_by = if is.kept() >= kept { kept_by + 1 } else { 0 };
         if kept_by == 2 {
+            break;
+        }
+    }
+    best
+}
+
+/// The same where each request is run by itself: with the cheapest target that keeps the objective then, which need not
+/// be that of the flow.
+pub fn compare_by_request(
+    policy: Policy,
+    demand: &Demand,
+    service: &Service,
+    kept: f64,
+    seed: u64,
+) -> (Option<f64>, StepOutcome) {
+    let at = |target: f64| {
+        let controller = policy.controller(demand, service, kept, target);
+        by_request(demand, service, controller, seed)
+    };
+    if !policy.has_target() {
+        return (None, at(1.0));
+    }
+    let flow = compare(policy, demand, service, kept, seed);
+    let from = flow.target.unwrap_or(1.0);
+    let (above, below): (Vec<f64>, Vec<f64>) = policy.targets().partition(|one| *one > from);
+    let mut best = (flow.target, at(from));
+    if best.1.kept() >= kept {
+        // Higher targets have fewer replicas.
+        for target in above.into_iter().rev() {
+            let out = at(target);
+            if out.kept() < kept {
+                break;
+            }
+            if out.cost <= best.1.cost {
+                best = (Some(target), out);
+            }
+        }
+        return best;
+    }
+    for target in below.into_iter().filter(|one| *one < from) {
+        let out = at(target);
+        if out.kept() > best.1.kept() {
+            best = (Some(target), out);
+        }
+        if best.1.kept() >= kept {
             break;
         }
     }

@@ -56,6 +56,17 @@ pub struct ScaleRead {
     /// Replicas that are warm; absent: nobody says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warm: Option<f64>,
+    /// Its pods, where they are seen; absent: queries alone tell of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pods: Option<ScalePods>,
+}
+
+/// Pods of a service that are to serve: those that are ready, and those that are not yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ScalePods {
+    pub ready: u32,
+    pub starting: u32,
 }
 
 /// What the metadata of a trigger say of a service.
@@ -355,6 +366,7 @@ pub enum ScaleBecause {
     Band,
     Hold,
     NoMetrics,
+    Implausible,
     NotReady,
     Min,
     Max,

@@ -40,6 +40,12 @@ impl Stands {
         self.could(&BTreeSet::new()).len() as u32
     }
 
+    /// How many replicas are ready, and how many are not yet.
+    pub(super) fn serving(&self) -> (u32, u32) {
+        let ready = self.replicas.iter().filter(|pod| pod.ready).count();
+        (ready as u32, (self.replicas.len() - ready) as u32)
+    }
+
     /// How many warm pods found no place.
     pub(super) fn lent(&self, waits: &BTreeSet<String>) -> u32 {
         let lent = |pod: &&Arc<Pod>| pod.node.is_none() && waits.contains(&*pod.uid);
@@ -105,6 +111,12 @@ mod tests {
         let adopted: BTreeSet<String> = adopted.iter().map(|uid| (*uid).to_owned()).collect();
         let found = stands.adoptable(wanted, &adopted);
         found.iter().map(|pod| pod.name.to_string()).collect()
+    }
+
+    #[test]
+    fn replicas_are_ready_or_start() {
+        let of = stands(&[(1, true), (2, false), (3, false)], &[(4, true)]);
+        assert_eq!(of.serving(), (1, 2));
     }
 
     #[test]

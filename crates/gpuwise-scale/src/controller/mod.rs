@@ -4,12 +4,14 @@
 //! and which of its rules that came from. [`Gpuwise`] is ours; [`crate::peers`] are others'.
 
 mod demand;
+mod doubt;
 mod highest;
 mod ours;
 mod rules;
 mod spares;
 pub mod variants;
 
+pub use doubt::{Doubt, IMPLAUSIBLE};
 pub use ours::Gpuwise;
 pub use rules::{RequestTokens, Rules};
 
@@ -79,6 +81,8 @@ pub enum Because {
     Hold,
     /// Metrics say nothing: what is there stays.
     NoMetrics,
+    /// So much came that it is held back for a period: what is there stays.
+    Implausible,
     /// Replicas were started and did not get ready: no more are started.
     NotReady,
     /// The policy's bounds.
@@ -120,4 +124,9 @@ pub trait Controller {
     fn period(&self) -> Nanoseconds;
 
     fn decide(&mut self, seen: &Observed) -> Decision;
+
+    /// Replicas with which a run of it begins; `None`: as many as the first reading needs.
+    fn begins(&self) -> Option<u32> {
+        None
+    }
 }

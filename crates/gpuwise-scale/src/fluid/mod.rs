@@ -27,6 +27,9 @@ pub struct Service {
     pub sleep: f64,
     /// What a warm replica costs beside one that serves; `None`: none can be.
     pub warm_cost: Option<f64>,
+    /// Replicas of ours that serve at least; 0: none once nothing has come for so many seconds.
+    pub min: u32,
+    pub idle: f64,
     /// Variance of arrivals over their mean.
     pub dispersion: f64,
     /// Seconds of a bin.
@@ -44,6 +47,8 @@ impl Default for Service {
             wake: 5.0,
             sleep: 10.0,
             warm_cost: Some(0.1),
+            min: 1,
+            idle: 600.0,
             dispersion: 3.0,
             bin: 5.0,
         }
@@ -194,8 +199,9 @@ pub fn run(
 ) -> Outcome {
     let mut stream = RandomStream::new(seed, "arrivals", 0);
     let mut out = Outcome::default();
-    // It begins with what the first reading needs.
-    let begins = (demand.at(0.0) / service.rate).ceil().max(1.0) as u32;
+    // It begins with what the first reading needs, or what is there at all times.
+    let needs = (demand.at(0.0) / service.rate).ceil().max(1.0) as u32;
+    let begins = controller.begins().unwrap_or(needs);
     let mut replicas = Replicas {
         ready: begins,
         ..Replicas::default()

@@ -20,6 +20,10 @@ impl Controller for Static {
     fn decide(&mut self, _: &Observed) -> Decision {
         Decision::replicas(self.0)
     }
+
+    fn begins(&self) -> Option<u32> {
+        Some(self.0)
+    }
 }
 
 /// Knows the rate until a replica that is started now could serve; chance it does not know.
@@ -39,6 +43,14 @@ impl Foreseeing {
             start,
         }
     }
+
+    /// Replicas from now until one that is started now could serve.
+    fn needs(&self, now: Nanoseconds) -> u32 {
+        let now = now.seconds().get();
+        let until = now + self.start.seconds().get() + PERIOD.seconds().get();
+        let highest = self.demand.highest(now, until);
+        (highest / self.target - 1e-9).ceil().max(1.0) as u32
+    }
 }
 
 impl Controller for Foreseeing {
@@ -47,9 +59,10 @@ impl Controller for Foreseeing {
     }
 
     fn decide(&mut self, seen: &Observed) -> Decision {
-        let now = seen.now.seconds().get();
-        let until = now + self.start.seconds().get() + PERIOD.seconds().get();
-        let highest = self.demand.highest(now, until);
-        Decision::replicas((highest / self.target - 1e-9).ceil().max(1.0) as u32)
+        Decision::replicas(self.needs(seen.now))
+    }
+
+    fn begins(&self) -> Option<u32> {
+        Some(self.needs(Nanoseconds(0)))
     }
 }

@@ -39,7 +39,13 @@ impl<'a> Running<'a> {
         let pools = variants.iter().map(|one| market.place(&one.pool));
         let by_request = matches!(fleet.form, Form::Requests(_));
         let mut replicas = Replicas::new(variants, pools.collect(), by_request);
-        replicas.begin(variants, tenant.demand.at(0.0), free, market);
+        // The middle of the last replica: no more of them by a rounding error.
+        let all = tenant.controller.begins().zip(variants.first());
+        let rate = all.map_or_else(
+            || tenant.demand.at(0.0),
+            |(count, first)| (f64::from(count) - 0.5) * first.rate,
+        );
+        replicas.begin(variants, rate, free, market);
         Self {
             serving: match (fleet.form, &tenant.engines) {
                 (Form::Flow, _) => Serving::Flow(Flow::default()),

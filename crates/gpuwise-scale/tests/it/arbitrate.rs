@@ -1,6 +1,6 @@
 //! Who gets what of a full fleet.
 
-use gpuwise_scale::arbitrate::{Ask, Grant, GrantedBy, share};
+use gpuwise_scale::arbitrate::{Ask, Bound, Grant, GrantedBy, share, share_within};
 use proptest::prelude::*;
 
 const fn ask(guaranteed: u32, needs: u32, wants: u32, at_risk: f64) -> Ask {
@@ -148,6 +148,60 @@ proptest! {
         let (fewer, more) = (share(there, &asks), share(there + 1, &asks));
         for (fewer, more) in fewer.iter().zip(&more) {
             prop_assert!(fewer.gpus <= more.gpus);
+        }
+    }
+}
+
+/// Devices of two kinds; who may have the first, the second, or any.
+fn by_kind(there: [u32; 2], may: &[u8]) -> Vec<Bound> {
+    let of = |wanted: &[u8]| -> Vec<usize> {
+        let own = may
+            .iter()
+            .enumerate()
+            .filter(|(_, one)| wanted.contains(*one));
+        own.map(|(at, _)| at).collect()
+    };
+    let bound = |gpus, wanted: &[u8]| Bound {
+        gpus,
+        asks: of(wanted),
+    };
+    vec![
+        bound(there[0], &[0]),
+        bound(there[1], &[1]),
+        bound(there[0] + there[1], &[0, 1, 2]),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    #[test]
+    fn what_is_granted_of_two_kinds_can_be_handed_out(
+        there in [0..20_u32, 0..20_u32],
+        asks in asks(),
+        may in prop::collection::vec(0..3_u8, 6),
+    ) {
+        let asks: Vec<Ask> = asks.into_iter().map(|one| Ask { each: 1, ..one }).collect();
+        let may = &may[..asks.len()];
+        let grants = share_within(&by_kind(there, may), &asks);
+        // By hand: who may have one kind alone is served of it, the others of what is left of both.
+        let of = |kind: u8| -> u32 {
+            let own = grants.iter().zip(may).filter(|(_, one)| **one == kind);
+            own.map(|(grant, _)| grant.gpus).sum()
+        };
+        prop_assert!(of(0) <= there[0] && of(1) <= there[1]);
+        let left = there[0] - of(0) + there[1] - of(1);
+        prop_assert!(of(2) <= left);
+        // Nothing that somebody needs, and may have, stays unused.
+        for ((ask, grant), may) in asks.iter().zip(&grants).zip(may) {
+            if grant.gpus < ask.needs {
+                let own = match may {
+                    0 => there[0] - of(0),
+                    1 => there[1] - of(1),
+                    _ => left,
+                };
+                prop_assert_eq!(own.min(left - of(2)), 0);
+            }
         }
     }
 }

@@ -261,6 +261,77 @@ fn nothing_is_held_where_nothing_comes_and_none_may_be() {
     assert_eq!(woken.wanted.replicas, 1);
 }
 
+/// One request, and a start that takes longer than nothing may come: idle counts from when it serves, and not over a
+/// time of which nothing is known.
+#[test]
+fn what_starts_or_is_not_known_is_not_idle() {
+    for (queued, running, silent) in [
+        (0.0, 0.0, false),
+        (1.0, 0.0, false),
+        (0.0, 1.0, false),
+        (0.0, 0.0, true),
+    ] {
+        let mut ours = Gpuwise::new(Rules {
+            min: 0,
+            idle: Nanoseconds(300 * SECOND),
+            ..service_of(5.0)
+        });
+        let mut zero = None;
+        for step in 1..200_u64 {
+            let at = step * 15;
+            let serves = at >= 1200;
+            let waits = (300..1500).contains(&at);
+            let arrived = if silent && at > 1200 && at < 1500 {
+                None
+            } else {
+                Some(f64::from(u8::from(at == 300)))
+            };
+            let decision = ours.decide(&Observed {
+                queued: if waits { queued } else { 0.0 },
+                running: if waits && serves { running } else { 0.0 },
+                starting: u32::from(at > 300 && !serves && zero.is_none()),
+                ..seen(at, u32::from(serves && zero.is_none()), arrived)
+            });
+            if at > 300 && decision.wanted.replicas == 0 {
+                zero = zero.or(Some(at));
+            }
+        }
+        let last = if queued + running > 0.0 || silent {
+            1485
+        } else {
+            1200
+        };
+        assert_eq!(
+            zero,
+            Some(last + 300),
+            "queued {queued}, running {running}, silent {silent}"
+        );
+    }
+}
+
+/// A counter that was reset gives a billion in a period: nothing is started for it.
+#[test]
+fn one_sample_beyond_all_that_is_known_is_held_back() {
+    let mut ours = Gpuwise::new(service_of(5.0));
+    for step in 1..40_u64 {
+        ours.decide(&seen(step * 15, 20, Some(75.0 * 15.0)));
+    }
+    let glitch = ours.decide(&seen(600, 20, Some(1e9)));
+    assert_eq!(
+        (glitch.wanted.replicas, glitch.because),
+        (20, Because::Implausible)
+    );
+    let after = ours.decide(&seen(615, 20, Some(75.0 * 15.0)));
+    assert!(
+        (15..=24).contains(&after.wanted.replicas) && after.demand < 80.0,
+        "{after:?}"
+    );
+    // Twice in a row it is believed.
+    ours.decide(&seen(630, 20, Some(60_000.0 * 15.0)));
+    let believed = ours.decide(&seen(645, 20, Some(60_000.0 * 15.0)));
+    assert!(believed.wanted.replicas > 1000, "{believed:?}");
+}
+
 #[test]
 fn bounds_hold() {
     let mut ours = Gpuwise::new(Rules {

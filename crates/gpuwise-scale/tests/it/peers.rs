@@ -1,7 +1,7 @@
 //! Others' controllers, held to the examples of their documentation, and the flow on which all run.
 
 use gpuwise_scale::{
-    compare::{POLICIES, Policy, compare},
+    compare::{POLICIES, Policy, compare, compare_by_request},
     controller::{Controller, Observed},
     fluid::{Demand, Service, negative_binomial},
     peers::{Dynamo, Hpa, Kpa, Metric, Wva},
@@ -127,4 +127,25 @@ fn costs_are_no_less_than_the_bound() {
             .all(|pair| pair[0].to_bits() == pair[1].to_bits()),
         "all are asked the same: {came:?}"
     );
+}
+
+/// A constant number is there from the beginning, though the first reading needs less.
+#[test]
+fn what_is_static_is_there_from_the_beginning() {
+    let demand = Demand {
+        period: 300.0,
+        rates: std::iter::once(5.0).chain([100.0; 12]).collect(),
+    };
+    let service = Service::default();
+    for policy in [Policy::Static, Policy::Perfect] {
+        let found = compare(policy, &demand, &service, 0.99, 3);
+        assert!(
+            found.outcome.kept() >= 0.99,
+            "{}: {}",
+            policy.name(),
+            found.outcome.kept()
+        );
+    }
+    let (target, out) = compare_by_request(Policy::Static, &demand, &service, 0.99, 3);
+    assert!(out.kept() >= 0.99, "{target:?}: {}", out.kept());
 }

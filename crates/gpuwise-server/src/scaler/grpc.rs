@@ -8,6 +8,7 @@ use super::{
     objects::{Objects, Refused},
     service::Wrong,
 };
+use crate::listening::serving;
 use std::{
     convert::Infallible,
     future::Future,
@@ -88,12 +89,16 @@ impl ServerStreamingService<ScaledObjectRef> for Streams {
 
     fn call(&mut self, request: Request<ScaledObjectRef>) -> Self::Future {
         let objects = Arc::clone(&self.objects);
+        let serving = serving(request.extensions());
         let asked = request.into_inner();
         Box::pin(async move {
             let active = waiting(move || objects.activity(&asked).map_err(Status::from)).await?;
             // What is known now, then each change; nothing while nothing is known.
-            let told = WatchStream::new(active)
-                .filter_map(|active| active.map(|result| Ok(IsActiveResponse { result })));
+            let told = WatchStream::new(active).filter_map(move |active| {
+                // Its connection serves for as long as this is there.
+                let _ = &serving;
+                active.map(|result| Ok(IsActiveResponse { result }))
+            });
             let told: Self::ResponseStream = Box::pin(told);
             Ok(Response::new(told))
         })
@@ -157,9 +162,10 @@ impl Service<http::Request<Body>> for Scaler {
 
     fn call(&mut self, request: http::Request<Body>) -> Self::Future {
         let objects = Arc::clone(&self.objects);
+        let serving = serving(request.extensions());
         let method = request.uri().path().rsplit('/').next().map(str::to_owned);
         Box::pin(async move {
-            Ok(match method.as_deref() {
+            let answer = match method.as_deref() {
                 Some("IsActive") => {
                     let answer = is_active;
                     let asks = Asks { objects, answer };
@@ -182,7 +188,9 @@ impl Service<http::Request<Body>> for Scaler {
                 }
                 // Among them StreamMetricSpec, which KEDA 2.21 takes for what it is.
                 _ => Status::unimplemented("there is no such method").into_http(),
-            })
+            };
+            drop(serving);
+            Ok(answer)
         })
     }
 }

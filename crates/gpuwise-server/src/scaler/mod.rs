@@ -9,6 +9,7 @@ mod external;
 mod followed;
 mod follows;
 mod grpc;
+mod idle;
 mod log;
 mod messages;
 mod objects;
@@ -22,6 +23,7 @@ pub use objects::Defined;
 
 use crate::{
     http::{Secure, TlsError, TlsFiles},
+    listening::{BoundedListener, Connections, application},
     stopping,
 };
 use gpuwise_units::Nanoseconds;
@@ -33,7 +35,7 @@ use std::{
     sync::Arc,
     time::Duration,
 };
-use tonic::transport::{Certificate, Identity, Server, ServerTlsConfig, server::TcpIncoming};
+use tonic::transport::{Certificate, Identity, Server, ServerTlsConfig};
 
 /// Gives the value of a query, or says why there is none.
 pub(crate) type Source = dyn Fn(&str) -> Result<f64, String> + Send + Sync;
@@ -158,9 +160,11 @@ pub fn scaler(
         let told = stopping::told().map_err(ScalerError::Runtime)?;
         let runs = ScalerError::Runtime;
         let keda = tokio::net::TcpListener::from_std(keda).map_err(runs)?;
-        let incoming = TcpIncoming::from(keda).with_nodelay(Some(true));
+        let connections = Connections::default();
+        let incoming = BoundedListener::streams(keda, &connections);
         let metrics = external.zip(secure).map(|(external, (files, config))| {
             let external = tokio::net::TcpListener::from_std(external)?;
+            let external = BoundedListener::new(external, &connections);
             Secure::new(external, files, config)
         });
         let metrics = metrics.transpose().map_err(runs)?;
@@ -173,7 +177,7 @@ pub fn scaler(
         let serving = server.add_service(scaler).serve_with_incoming(incoming);
         let answering = async move {
             match metrics {
-                Some(listener) => axum::serve(listener, app).await,
+                Some(listener) => axum::serve(listener, application(app)).await,
                 None => std::future::pending().await,
             }
         };

@@ -8,6 +8,7 @@ use super::{
     watched::Watched,
 };
 use gpuwise_units::Nanoseconds;
+use gpuwise_wire::scale::ScalePods;
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     io::Write,
@@ -32,9 +33,18 @@ pub struct Defined {
     service: Service,
     /// Replicas that are warm now; `None`: nobody says.
     warm: Option<u32>,
+    /// Its pods as they are now; `None`: nothing sees them.
+    pods: Option<ScalePods>,
 }
 
 impl Defined {
+    /// With so many pods ready now, and so many that are not ready yet.
+    #[must_use]
+    pub const fn with_pods(mut self, ready: u32, starting: u32) -> Self {
+        self.pods = Some(ScalePods { ready, starting });
+        self
+    }
+
     /// With so many replicas warm now.
     #[must_use]
     pub const fn with_warm(mut self, warm: u32) -> Self {
@@ -60,6 +70,7 @@ impl Defined {
                 object,
                 service,
                 warm: None,
+                pods: None,
             }),
             Err(why) => Err(Refused::Wrong { object, why }.to_string()),
         }
@@ -70,6 +81,7 @@ struct Object {
     watched: Watched,
     /// Replicas that are warm now; `None`: nobody says.
     warm: Option<u32>,
+    pods: Option<ScalePods>,
     asked_ms: u64,
     /// A file says it: nobody else may say it otherwise, and it is not forgotten.
     defined: bool,
@@ -163,6 +175,7 @@ impl Objects {
                 let object = Object {
                     watched: Watched::new(service, self.period),
                     warm: None,
+                    pods: None,
                     asked_ms: now_ms(),
                     defined,
                     active: watch::Sender::new(None),
@@ -193,6 +206,7 @@ impl Objects {
             self.take_on(&one.object, one.service, true)?;
             if let Some(object) = self.all().get_mut(&one.object) {
                 object.warm = one.warm;
+                object.pods = one.pods;
             }
         }
         Ok(())
@@ -284,7 +298,8 @@ impl Objects {
         };
         let fresh = object.watched.is_fresh();
         let warm = object.warm.map(f64::from);
-        let read = read.map(|read| Read { warm, ..read });
+        let pods = object.pods;
+        let read = read.map(|read| Read { warm, pods, ..read });
         let wanted = object.watched.decide(at, &read);
         let active = wanted.replicas.map(|replicas| replicas > 0);
         object.active.send_if_modified(|known| {

@@ -29,6 +29,11 @@ const FIELDS: [&str; 19] = [
     "warmCost",
 ];
 
+/// No number of a service is larger: requests a second, seconds, replicas, tokens a second.
+const MOST: f64 = 1e9;
+/// No source gives more replicas than these.
+const MOST_REPLICAS: f64 = 1e6;
+
 /// Why what a trigger says is no service.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub(super) enum Wrong {
@@ -41,6 +46,12 @@ pub(super) enum Wrong {
     Missing(&'static str),
     #[error("there is no field `{0}`; there are {list}", list = FIELDS.join(", "))]
     Field(String),
+    #[error("`{field}` is {said:?}; expected {expected}, {MOST} at most")]
+    Number {
+        field: &'static str,
+        said: String,
+        expected: &'static str,
+    },
     #[error("`{field}` is {said:?}; expected {expected}")]
     Value {
         field: &'static str,
@@ -66,7 +77,7 @@ pub(super) fn of(metadata: &HashMap<String, String>) -> Result<Service, Wrong> {
     if query.is_none() && said("rate").is_none() {
         return Err(Wrong::Unknown);
     }
-    let number = |field: &'static str, expected: &'static str, least: f64| {
+    let any = |field: &'static str, expected: &'static str, least: f64| {
         let Some(text) = said(field) else {
             return Ok(None);
         };
@@ -78,10 +89,20 @@ pub(super) fn of(metadata: &HashMap<String, String>) -> Result<Service, Wrong> {
             expected,
         })
     };
+    let number = |field: &'static str, expected: &'static str, least: f64| match any(
+        field, expected, least,
+    )? {
+        Some(number) if number > MOST => Err(Wrong::Number {
+            field,
+            said: said(field).unwrap_or_default().to_owned(),
+            expected,
+        }),
+        number => Ok(number),
+    };
     let rate = number("rate", "requests a second, above 0", f64::MIN_POSITIVE)?;
     let seconds = "seconds, 0 or more";
     let share = "a share between 0 and 1, both excluded";
-    let objective = number("objective", share, f64::MIN_POSITIVE)?;
+    let objective = any("objective", share, f64::MIN_POSITIVE)?;
     if let Some(said) = objective.filter(|objective| *objective >= 1.0) {
         return Err(Wrong::Value {
             field: "objective",
@@ -89,7 +110,7 @@ pub(super) fn of(metadata: &HashMap<String, String>) -> Result<Service, Wrong> {
             expected: share,
         });
     }
-    let warm_cost = number("warmCost", "a share from 0 to 1", 0.0)?;
+    let warm_cost = any("warmCost", "a share from 0 to 1", 0.0)?;
     if let Some(said) = warm_cost.filter(|cost| *cost > 1.0) {
         return Err(Wrong::Value {
             field: "warmCost",
@@ -153,7 +174,16 @@ pub(super) fn of(metadata: &HashMap<String, String>) -> Result<Service, Wrong> {
 
 /// What the source gives for its queries; none of it where one of them gives nothing.
 pub(super) fn read(service: &Service, source: &Source) -> Result<Read, String> {
+    let most = |what: &str| match what {
+        "readyQuery" => MOST_REPLICAS,
+        "prefillQuery" | "decodeQuery" => MOST * 1000.0,
+        _ => MOST,
+    };
     let count = |what: &str, query: &str| match source(query) {
+        Ok(value) if value.is_finite() && value > most(what) => Err(format!(
+            "{what} gives {value:e}, which is more than {}: its unit, or what it counts, is another",
+            most(what)
+        )),
         Ok(value) if value.is_finite() && value >= 0.0 => Ok(value),
         Ok(value) => Err(format!("{what} gives {value}, which is no {}", name(what))),
         Err(why) if what == "query" => Err(why),
@@ -184,6 +214,7 @@ pub(super) fn read(service: &Service, source: &Source) -> Result<Read, String> {
         cache: share("cacheQuery", &service.cache)?,
         attained: share("attainmentQuery", &service.attained)?,
         warm: None,
+        pods: None,
     })
 }
 

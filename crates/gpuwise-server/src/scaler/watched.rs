@@ -2,11 +2,12 @@
 
 use super::{
     follows::Follows,
+    idle::{self, Idle},
     service::{By, Read, Service},
     starts::Starts,
 };
 use gpuwise_scale::controller::{
-    Because, Controller, Decision, Gpuwise, Observed, RequestTokens, Rules, TokensSeen,
+    Because, Controller, Decision, Gpuwise, IMPLAUSIBLE, Observed, RequestTokens, Rules, TokensSeen,
 };
 use gpuwise_units::Nanoseconds;
 pub(super) use gpuwise_wire::scale::ScaleWanted as Wanted;
@@ -21,8 +22,8 @@ pub(super) struct Watched {
     /// Why so many are warm.
     warm_why: String,
     starts: Starts,
-    /// When something last came, and when it was first and last decided on, in milliseconds.
-    busy_ms: Option<u64>,
+    idle: Idle,
+    /// When it was first and last decided on, in milliseconds.
     first_ms: Option<u64>,
     last_ms: Option<u64>,
     /// Requests since the beginning, and those of them beyond the SLO, where that is known.
@@ -42,7 +43,7 @@ impl Watched {
             warm: None,
             warm_why: String::new(),
             starts: Starts::default(),
-            busy_ms: None,
+            idle: Idle::default(),
             first_ms: None,
             last_ms: None,
             judged: (0.0, 0.0),
@@ -53,17 +54,21 @@ impl Watched {
 
     /// Decides by what was read, or why nothing was.
     pub(super) fn decide(&mut self, at_ms: u64, read: &Result<Read, String>) -> Wanted {
-        let first = *self.first_ms.get_or_insert(at_ms);
+        self.first_ms.get_or_insert(at_ms);
         let read = match read {
             Ok(read) => *read,
-            Err(why) => return self.held(why),
+            Err(why) => {
+                self.idle.unknown(at_ms);
+                return self.held(why);
+            }
         };
-        let decided = self.decided(at_ms, &read);
         let rate = read.rate;
-        if rate > 0.0 {
-            self.busy_ms = Some(at_ms);
+        let decided = self.decided(at_ms, &read);
+        self.idle.look(at_ms, &read, self.wanted, self.start_ms());
+        if decided.because == Because::Implausible {
+            return self.doubted(at_ms, rate);
         }
-        let idle = at_ms.saturating_sub(self.busy_ms.unwrap_or(first)) as f64 / 1000.0;
+        let idle = self.idle.seconds(at_ms);
         let all = decided.wanted.replicas.saturating_add(decided.wanted.warm);
         let warm = self.service.warm_cost.map(|_| all);
         let warm = |replicas: u32| warm.map(|all| all.saturating_sub(replicas));
@@ -72,13 +77,15 @@ impl Watched {
              those, or for what came within that time, {all} replicas of {} each",
             decided.covered, self.service.start_s, self.service.rate
         );
-        if rate <= 0.0 && idle >= self.service.idle_s {
-            let reason = format!("nothing has come for {idle} s");
-            let warm = warm(0);
-            return self.want(at_ms, 0, warm, reason);
-        }
-        if self.busy_ms.is_none() && self.wanted.unwrap_or(0) == 0 {
-            return self.held("nothing comes, and not for long enough");
+        if !idle::works(&read) {
+            if idle >= self.service.idle_s && !self.idle.starts() {
+                let reason = format!("nothing has come for {idle} s");
+                let warm = warm(0);
+                return self.want(at_ms, 0, warm, reason);
+            }
+            if self.wanted.unwrap_or(0) == 0 {
+                return self.held("nothing comes, and not for long enough");
+            }
         }
         let replicas = decided.wanted.replicas.max(1);
         let most = self.service.most.unwrap_or(u32::MAX);
@@ -91,6 +98,9 @@ impl Watched {
             "{rate} requests/s{tokens}, {each} a replica: {}",
             words(&decided)
         );
+        if decided.wanted.replicas == 0 {
+            reason.push_str(self.kept(&read));
+        }
         if replicas > most {
             let _ = write!(reason, "; {replicas} would be wanted, {most} are allowed");
         }
@@ -99,7 +109,37 @@ impl Watched {
         self.want(at_ms, replicas, warm, reason)
     }
 
+    /// So much came that it is held back: what there is stays, and one at least, since something came.
+    fn doubted(&mut self, at_ms: u64, rate: f64) -> Wanted {
+        let why = format!(
+            "{rate} requests/s is more than {IMPLAUSIBLE} times of what came before and of what replicas serve: one \
+             such sample is held back, two in a row are believed"
+        );
+        if self.wanted == Some(0) {
+            return self.want(at_ms, 1, self.warm, why);
+        }
+        self.held(&why)
+    }
+
+    /// Why one stays where none would be wanted for what comes.
+    fn kept(&self, read: &Read) -> &'static str {
+        if self.idle.starts() {
+            "; one starts, and idle counts from when it serves"
+        } else if idle::works(read) {
+            "; one stays for what comes, waits or runs"
+        } else {
+            "; one stays until nothing has come for as long as is said"
+        }
+    }
+
+    /// From nothing until a replica serves, in milliseconds.
+    fn start_ms(&self) -> u64 {
+        (self.service.start_s * 1000.0).ceil() as u64
+    }
+
     fn want(&mut self, at_ms: u64, replicas: u32, warm: Option<u32>, reason: String) -> Wanted {
+        let start_ms = self.start_ms();
+        self.idle.wants(at_ms, self.wanted, replicas, start_ms);
         self.starts.wanted(at_ms, replicas);
         self.wanted = Some(replicas);
         self.warm = warm;
@@ -118,14 +158,15 @@ impl Watched {
         });
         self.last_ms = Some(at_ms);
         let ready = read.ready.map(|ready| ready as u32);
-        // Who has just begun to watch takes what is ready for what is wanted.
+        // A scaler that has just started takes ready replicas for wanted ones; where nothing is, something may start.
         if self.wanted.is_none() {
-            self.wanted = ready;
+            self.wanted = ready.filter(|ready| *ready > 0);
         }
         // Where it is not told how many are ready, those that were wanted are taken for it.
         let wanted = self.wanted.unwrap_or(0);
         let ready = ready.unwrap_or(wanted);
         let took = self.starts.ready(at_ms, ready);
+        let before = (self.backlog, self.judged);
         let beyond = read.rate * spent - f64::from(ready) * self.service.rate * spent;
         self.backlog = (self.backlog + beyond).clamp(0.0, read.rate * PATIENCE);
         if let Some(attained) = read.attained {
@@ -136,7 +177,7 @@ impl Watched {
         let tokens = read.prefill.zip(read.decode);
         // The same of those that are to be warm.
         let warm = read.warm.map(|warm| warm as u32).or(self.warm);
-        self.controller.decide(&Observed {
+        let decision = self.controller.decide(&Observed {
             now: Nanoseconds(at_ms.saturating_mul(1_000_000)),
             arrived: Some(read.rate * spent),
             tokens: tokens.map(|(prefill, decode)| TokensSeen {
@@ -153,7 +194,12 @@ impl Watched {
             warming: self.warm.unwrap_or(0).saturating_sub(warm.unwrap_or(0)),
             starting: wanted.saturating_sub(ready),
             started: took.filter(|_| read.ready.is_some()),
-        })
+        });
+        if decision.because == Because::Implausible {
+            // It leaves no queue, and no request that was late.
+            (self.backlog, self.judged) = before;
+        }
+        decision
     }
 
     /// Who knows nothing changes nothing.
@@ -218,6 +264,9 @@ const fn why(because: Because) -> &'static str {
         Because::Band => "what is there is enough, and not so much more that a change pays",
         Because::Hold => "more were needed a moment ago",
         Because::NoMetrics => "nothing is known",
+        Because::Implausible => {
+            "one sample is beyond all that is known, and is held back for a period"
+        }
         Because::NotReady => "those that were started do not get ready",
         Because::Min => "the least that is allowed",
         Because::Max => "the most that is allowed",
@@ -244,6 +293,7 @@ mod tests {
         super::service::{self, Wrong},
         *,
     };
+    use proptest::prelude::*;
     use std::collections::HashMap;
 
     const fn rate(rate: f64) -> Read {
@@ -257,6 +307,7 @@ mod tests {
             cache: None,
             attained: None,
             warm: None,
+            pods: None,
         }
     }
 
@@ -266,6 +317,7 @@ mod tests {
             ("rate", "10"),
             ("holdSeconds", "20"),
             ("idleSeconds", "30"),
+            ("startSeconds", "20"),
             ("controller", "rate"),
         ];
         let metadata = base.iter().chain(more);
@@ -363,10 +415,152 @@ mod tests {
         let mut one = watched(&[]).unwrap();
         let found = one.decide(0, &Err("no answer".into()));
         assert_eq!(found.replicas, None);
-        // It may have come just before.
-        assert_eq!(one.decide(10_000, &Ok(rate(0.0))).replicas, None);
-        assert_eq!(one.decide(30_000, &Ok(rate(0.0))).replicas, Some(0));
-        assert_eq!(one.decide(40_000, &Ok(rate(0.1))).replicas, Some(1));
+        // Something may have come just before, and a replica may start for it.
+        for second in (10..60).step_by(10) {
+            assert_eq!(one.decide(second * 1000, &Ok(rate(0.0))).replicas, None);
+        }
+        assert_eq!(one.decide(60_000, &Ok(rate(0.0))).replicas, Some(0));
+        assert_eq!(one.decide(70_000, &Ok(rate(0.1))).replicas, Some(1));
+        // What came while nothing could be read is not known.
+        for second in (80..290).step_by(10) {
+            let read = if second < 270 {
+                Err("no answer".into())
+            } else {
+                Ok(rate(0.0))
+            };
+            assert_eq!(one.decide(second * 1000, &read).replicas, Some(1));
+        }
+    }
+
+    /// One request, a start that takes longer than nothing may come, and a queue that nothing tells.
+    #[test]
+    fn a_replica_that_wakes_is_there_until_it_has_served() {
+        for controller in ["rate", "gpuwise"] {
+            for told in [false, true] {
+                let more = [("controller", controller), ("startSeconds", "700")];
+                let mut one = watched(&more).unwrap();
+                let mut zero = None;
+                for second in (0..3000).step_by(10) {
+                    let ready = f64::from(u8::from((1700..1760).contains(&second)));
+                    let read = Read {
+                        ready: told.then_some(ready),
+                        ..rate(if second == 1000 { 0.02 } else { 0.0 })
+                    };
+                    let found = one.decide(second * 1000, &Ok(read)).replicas;
+                    if second > 1000 && found == Some(0) {
+                        zero = zero.or(Some(second));
+                    }
+                }
+                assert_eq!(zero, Some(1730), "{controller}, readiness told: {told}");
+            }
+        }
+    }
+
+    /// A service of one replica: what it is asked, and how long it takes.
+    #[derive(Debug)]
+    struct Case {
+        said_s: u64,
+        /// Of each start, of what is said: longer where it is told what is ready.
+        starts: Vec<f64>,
+        idle_s: u64,
+        arrivals: Vec<u64>,
+        told: bool,
+        controller: &'static str,
+    }
+
+    fn case() -> impl Strategy<Value = Case> {
+        let arrivals = prop::collection::vec(0_u64..8_000, 0..6);
+        let starts = prop::collection::vec(0.0..=1.0_f64, 1..5);
+        let of = (
+            1_u64..1500,
+            starts,
+            0_u64..900,
+            arrivals,
+            any::<bool>(),
+            any::<bool>(),
+        );
+        of.prop_map(|(said_s, starts, idle_s, arrivals, told, ours)| Case {
+            starts: starts
+                .iter()
+                .map(|part| if told { 2.0 * part } else { *part })
+                .collect(),
+            controller: if ours { "gpuwise" } else { "rate" },
+            said_s,
+            idle_s,
+            arrivals,
+            told,
+        })
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(96))]
+
+        /// Whatever comes, whenever it is ready: none while something waits, runs or starts, or has been for less
+        /// than nothing may come; and none at the end.
+        #[test]
+        fn none_are_wanted_only_where_nothing_is_to_do(case in case()) {
+            let metadata = [("startSeconds", case.said_s.to_string()), ("idleSeconds", case.idle_s.to_string()), ("controller", case.controller.to_owned())];
+            let more: Vec<(&str, &str)> = metadata.iter().map(|(key, value)| (*key, value.as_str())).collect();
+            let mut one = watched(&more).unwrap();
+            let (mut waits, mut made, mut starts, mut last) = (0_u32, None::<u64>, 0, 0_u64);
+            let mut end = None;
+            for at in (0..16_000_u64).step_by(10) {
+                let came = case.arrivals.iter().filter(|arrival| (at..at + 10).contains(arrival)).count();
+                waits += came as u32;
+                let ready_at = made.map(|made| made + (case.starts[starts % case.starts.len()] * case.said_s as f64) as u64);
+                let ready = ready_at.is_some_and(|ready| ready <= at);
+                if ready {
+                    waits = 0;
+                }
+                let works = came > 0 || waits > 0 || (made.is_some() && !ready);
+                if works {
+                    last = at;
+                }
+                let read = Read {
+                    ready: case.told.then_some(f64::from(u8::from(ready))),
+                    queued: case.told.then_some(f64::from(waits)),
+                    ..rate(came as f64 / 10.0)
+                };
+                end = one.decide(at * 1000, &Ok(read)).replicas;
+                match end {
+                    Some(0) => {
+                        prop_assert!(!works, "at {} s with {} waiting, made {:?}", at, waits, made);
+                        prop_assert!(made.is_none() || at >= last + case.idle_s, "at {} s, {} s were to do", at, last);
+                        starts += usize::from(made.take().is_some());
+                    }
+                    Some(_) => made = made.or(Some(at)),
+                    None => {}
+                }
+            }
+            prop_assert_eq!(end, Some(0));
+        }
+    }
+
+    /// A counter that was reset gives a billion in a period: nothing is started for it, and it leaves no queue.
+    #[test]
+    fn one_sample_beyond_all_that_is_known_is_held_back_and_named() {
+        for controller in ["rate", "gpuwise"] {
+            let mut one = watched(&[("controller", controller)]).unwrap();
+            let mut before = None;
+            for second in (10..400).step_by(10) {
+                before = one.decide(second * 1000, &Ok(rate(40.0))).replicas;
+            }
+            let found = one.decide(400_000, &Ok(rate(1e8)));
+            assert_eq!(found.replicas, before, "{}", found.reason);
+            assert!(
+                found
+                    .reason
+                    .contains("100000000 requests/s is more than 100 times"),
+                "{}",
+                found.reason
+            );
+            let found = one.decide(410_000, &Ok(rate(40.0)));
+            assert_eq!(found.replicas, before, "{}", found.reason);
+            // Twice in a row it is believed.
+            one.decide(420_000, &Ok(rate(10_000.0)));
+            let found = one.decide(430_000, &Ok(rate(10_000.0)));
+            assert!(found.replicas > Some(100), "{}", found.reason);
+        }
     }
 
     #[test]
@@ -379,6 +573,10 @@ mod tests {
             (
                 ("rate", "NaN"),
                 "`rate` is \"NaN\"; expected requests a second, above 0",
+            ),
+            (
+                ("rate", "1e300"),
+                "`rate` is \"1e300\"; expected requests a second, above 0, 1000000000 at most",
             ),
             (
                 ("maxReplicas", "0"),

@@ -3,6 +3,7 @@
 use crate::{
     desk::{Answered, EngineQueue},
     http::Shared,
+    lease_page::{OfSystem, PageSaid, Reads, RunsAt},
 };
 use gpuwise_broker::{Broker, LeaseState, Scaling};
 use gpuwise_units::Nanoseconds;
@@ -11,6 +12,9 @@ use tokio::task::JoinSet;
 
 /// An engine that does not answer within this is not counted.
 const PATIENCE: Duration = Duration::from_millis(400);
+
+/// Pages of the engines of one tenant that are read at once.
+const EACH: usize = 64;
 
 /// What the engines of a service said together.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -36,7 +40,10 @@ impl Queued {
 pub(super) struct Page {
     service: u32,
     lease: u32,
+    tenant: String,
     address: String,
+    said: PageSaid,
+    runs: RunsAt,
 }
 
 /// The pages of services that are due.
@@ -52,31 +59,57 @@ fn of(shared: &Shared, broker: &Broker, service: u32, scaling: &Scaling) -> Vec<
         let lease = broker.lease(number);
         let active = lease.filter(|lease| broker.state(lease).0 == LeaseState::Active);
         let Some(lease) = active else { continue };
-        let own = shared.endpoints.of(number);
-        let own = own
-            .iter()
-            .map(|one| format!("http://{}/metrics", one.address));
-        let page = |address| Page {
+        let page = |address, said, runs| Page {
             service,
             lease: number,
+            tenant: lease.ask.tenant.clone(),
             address,
+            said,
+            runs,
         };
-        match &lease.ask.metrics {
+        let said = lease
+            .ask
+            .metrics
+            .as_deref()
+            .map(|text| (text, PageSaid::read(text)));
+        let path = match said {
             // Of the first lease: its replicas answer elsewhere.
-            Some(said) if number == service => pages.push(page(said.clone())),
-            _ => pages.extend(own.map(page)),
+            Some((text, Ok(said @ PageSaid::Url { .. }))) if number == service => {
+                let runs = RunsAt::of(shared, broker, lease);
+                pages.push(page(text.to_owned(), said, runs));
+                continue;
+            }
+            Some((_, Ok(PageSaid::Path(path)))) => path,
+            _ => "/metrics".to_owned(),
+        };
+        for replica in shared.endpoints.of(number) {
+            let runs = RunsAt {
+                given: vec![replica.address.clone()],
+                nodes: Vec::new(),
+            };
+            let address = format!("http://{}{path}", replica.address);
+            pages.push(page(address, PageSaid::Path(path.clone()), runs));
         }
     }
     pages
 }
 
-/// Asks all of them at once.
-pub(super) async fn read(shared: &Arc<Shared>, pages: Vec<Page>) -> BTreeMap<u32, Queued> {
+/// Asks all of them at once, but those that have not answered when they were asked last.
+pub(super) async fn read(
+    shared: &Arc<Shared>,
+    pages: Vec<Page>,
+    reads: &Reads,
+) -> BTreeMap<u32, Queued> {
     let mut asked = JoinSet::new();
     for page in pages {
+        let Some(under_way) = reads.begin(&page.tenant, &page.address, EACH) else {
+            continue;
+        };
         let desk = Arc::clone(&shared.desk);
         asked.spawn_blocking(move || {
-            let queue = desk.queue(&page.address).ok();
+            let found = page.runs.page(&page.said, &OfSystem);
+            let queue = found.and_then(|found| desk.queue(&found)).ok();
+            drop(under_way);
             (page, queue)
         });
     }

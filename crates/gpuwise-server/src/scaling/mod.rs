@@ -4,7 +4,7 @@ mod engines;
 mod lengths;
 mod rehearsed;
 
-use crate::{http::Shared, message::Command, standing::Gate};
+use crate::{http::Shared, lease_page::Reads, message::Command, standing::Gate};
 use engines::Queued;
 use gpuwise_broker::{Broker, LeaseState, Look, Scaling};
 use gpuwise_units::Nanoseconds;
@@ -27,6 +27,7 @@ const LONGEST: Duration = Duration::from_millis(500);
 pub(crate) async fn watch(gate: Arc<Gate>) {
     let mut seen = Seen::default();
     let mut pooled = None;
+    let reads = Reads::default();
     loop {
         let wait = match gate.shared() {
             None => LONGEST,
@@ -36,7 +37,7 @@ pub(crate) async fn watch(gate: Arc<Gate>) {
                     let broker = shared.broker();
                     engines::pages(shared, &broker, now)
                 };
-                let queues = engines::read(shared, pages).await;
+                let queues = engines::read(shared, pages, &reads).await;
                 let looks = {
                     let broker = shared.broker();
                     seen.looks(shared, &broker, now, &queues)

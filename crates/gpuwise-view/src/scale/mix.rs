@@ -1,6 +1,6 @@
 //! Services on variants: each alone, and beside one another.
 
-use super::{ratio, share};
+use super::{objective, ratio, share};
 use crate::{
     Style,
     figures::amount,
@@ -139,10 +139,7 @@ pub(super) fn pictures(mixes: &[ScaleMix]) -> String {
         } else {
             format!(" of {}", mix.series)
         };
-        let title = format!(
-            "Mix{whose}, {} % in time",
-            crate::figures::number(mix.objective * 100.0)
-        );
+        let title = format!("Mix{whose}, {} in time", objective(mix.objective));
         let picture = svg::mix(mix, alone, &title, &format!("mix-{at}"));
         let kept = if mix.keeps() { "kept" } else { "not kept" };
         let saved = mix.of_single.map_or_else(String::new, |of| {

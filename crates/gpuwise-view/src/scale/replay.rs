@@ -1,6 +1,6 @@
 //! Controllers beside one another.
 
-use super::{ratio, service, share};
+use super::{objective, ratio, service, share};
 use crate::{
     Style,
     html::{Page, Section, figure},
@@ -40,7 +40,7 @@ impl Record for ScaleRun {
         of.column("start_seconds", "Start", |r| r.start.0 as f64 / 1e9)
             .said_of(|seconds| Seconds::new(seconds).to_string());
         of.column("objective", "In time", |r| r.objective)
-            .said_of(|share| format!("{} %", crate::figures::number(share * 100.0)));
+            .said_of(objective);
         of.column("policy", "Policy", |r| r.policy);
         let keeps = of.noun().is_some_and(ScaleRun::keeps);
         of.column("cost_ratio", "Cost / bound", |r| r.ratio)
@@ -133,11 +133,11 @@ pub fn page(replay: &ScaleReplay, made: &str) -> String {
     let mut body = String::new();
     for (at, run) in replay.runs.iter().enumerate() {
         let title = format!(
-            "{} {}, start {}, {} % in time",
+            "{} {}, start {}, {} in time",
             run.policy,
             run.series,
             run.start,
-            crate::figures::number(run.objective * 100.0)
+            objective(run.objective)
         );
         let picture = svg::scale(
             &run.samples,

@@ -113,17 +113,24 @@ pub(crate) fn start(deployment: &Deployment) -> anyhow::Result<u64> {
     Ok(start.0.div_ceil(1_000_000_000))
 }
 
+/// No replica serves more requests a second.
+const MOST_RATE: f64 = 1e9;
+
 /// Requests a second that a replica serves within its SLO.
 ///
 /// # Errors
 /// When nobody says it.
 pub(crate) fn rate(given: Option<f64>, deployment: &Deployment) -> anyhow::Result<f64> {
     if let Some(rate) = given {
-        return if rate.is_finite() && rate >= 0.001 {
+        return if (0.001..=MOST_RATE).contains(&rate) {
             Ok(rate)
         } else {
-            let what = format!("--rate {rate}: expected requests a second, 0.001 or more");
-            Err(Problem::new(what).into())
+            let what = format!(
+                "--rate {rate}: expected requests a second, 0.001 or more, {MOST_RATE} at most"
+            );
+            Err(Problem::new(what)
+                .hint("what one replica serves; left out, it is what the plan sustains")
+                .into())
         };
     }
     let all = deployment.headroom.rate;

@@ -61,6 +61,8 @@ impl Asked<'_> {
         let rules = Rules {
             objective: asking.objective,
             wait: seconds(self.wait(asking)),
+            min: asking.service.min,
+            idle: seconds(asking.service.idle),
             tokens: self.engines.and_then(|engines| engines.tokens),
             ..Rules::default()
         };

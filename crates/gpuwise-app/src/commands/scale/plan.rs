@@ -66,6 +66,15 @@ pub struct Flags {
     /// What a warm replica costs beside one that serves, what it earns while lent taken off; `never`: none can be
     #[arg(long, value_name = "SHARE", default_value = "10%")]
     warm_cost: String,
+    /// Replicas that serve at least; 0: none once nothing has come for --idle
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    min: u32,
+    /// For how long nothing must have come, waited, run or started before there are no replicas, with --min 0
+    #[arg(long, value_name = "TIME", default_value = "10min")]
+    idle: String,
+    /// Time between two readings of the trace [default: that of its times; of a trace of requests a minute]
+    #[arg(long, value_name = "TIME")]
+    period: Option<String>,
     /// Write the policy by which `gpuwise serve` scales such a service (`lease request --scale FILE`)
     #[arg(long, value_name = "FILE")]
     save: Option<PathBuf>,
@@ -89,6 +98,9 @@ impl Flags {
             node: None,
             wake: None,
             warm_cost: "10%".into(),
+            min: 1,
+            idle: "10min".into(),
+            period: None,
             save: None,
             html: None,
         }
@@ -203,6 +215,8 @@ fn asked(saved: &Saved, flags: &Flags) -> anyhow::Result<Asked> {
         start: start.cold.seconds().get(),
         wake: start.wake.seconds().get(),
         warm_cost: warm_cost(&flags.warm_cost)?,
+        min: flags.min,
+        idle: series::time("--idle", &flags.idle)?.seconds().get(),
         ..Service::default()
     };
     Ok(Asked {
@@ -267,7 +281,11 @@ pub(super) fn planned(flags: &Flags, seed: u64) -> anyhow::Result<ScalePlan> {
         objective,
         start,
     } = asked(&saved, flags)?;
-    let read = series::read(&flags.trace, flags.series.as_deref(), None)?;
+    let period = flags.period.as_deref();
+    let period = period
+        .map(|text| series::time("--period", text))
+        .transpose()?;
+    let read = series::read(&flags.trace, flags.series.as_deref(), period)?;
     let (name, regular) = only(&read)?;
     let (demand, mut notes) = demand(regular);
     let demand = counted(demand, &flags.trace, &saved, &mut notes)?;

@@ -20,7 +20,8 @@ pub(super) fn of(plan: &ScalePlan, saved: &Saved) -> String {
     let most = (plan.most + plan.warm_most).max(1);
     let policy = ScalePolicy {
         schema: Some(SCALE_POLICY_SCHEMA.into()),
-        min: Some(1),
+        min: Some(plan.service.min),
+        idle: (plan.service.min == 0).then(|| seconds(plan.service.idle)),
         max: Some(most.saturating_mul(ROOM)),
         rate: Some(rounded(plan.service.rate)),
         tokens: tokens.filter(|tokens| tokens.prompt > 0.0 && tokens.answer > 0.0),

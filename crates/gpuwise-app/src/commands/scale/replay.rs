@@ -68,6 +68,15 @@ pub struct Flags {
     /// What a warm replica costs beside one that serves, what it earns while lent taken off; `never`: none can be
     #[arg(long, value_name = "SHARE", default_value = "10%")]
     warm_cost: String,
+    /// Replicas of ours that serve at least; 0: none once nothing has come for --idle
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    min: u32,
+    /// For how long nothing must have come, waited, run or started before ours has no replicas, with --min 0
+    #[arg(long, value_name = "TIME", default_value = "10min")]
+    idle: String,
+    /// Time between two readings of the file [default: that of its times; of a trace of requests a minute]
+    #[arg(long, value_name = "TIME")]
+    period: Option<String>,
     /// Variance of the number of arrivals over its mean: 1 where requests are independent
     #[arg(long, value_name = "NUMBER", default_value_t = 3.0)]
     dispersion: f64,
@@ -165,7 +174,11 @@ fn demands(flags: &Flags) -> anyhow::Result<Demands> {
     let Some(file) = &flags.file else {
         return Err(Problem::new("FILE is missing").into());
     };
-    let read = series::read(file, flags.series.as_deref(), None)?;
+    let period = flags.period.as_deref();
+    let period = period
+        .map(|text| series::time("--period", text))
+        .transpose()?;
+    let read = series::read(file, flags.series.as_deref(), period)?;
     let published = read.shown.starts_with("servegen:");
     let mean = flags
         .mean
@@ -208,6 +221,8 @@ fn asked(flags: &Flags) -> anyhow::Result<Asked> {
             wake: seconds("--wake", &flags.wake)?,
             start: starts.first().map_or(0.0, |start| start.seconds().get()),
             warm_cost: warm_cost(&flags.warm_cost)?,
+            min: flags.min,
+            idle: seconds("--idle", &flags.idle)?,
             dispersion: positive("--dispersion", flags.dispersion)?.max(1.0),
             ..Service::default()
         },

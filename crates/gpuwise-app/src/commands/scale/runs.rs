@@ -9,7 +9,7 @@ use super::{
 use crate::error::Problem;
 use gpuwise_domain::scale::{ScaleMix, ScaleRun};
 use gpuwise_scale::{
-    compare::{Policy, by_request, compare, sampled},
+    compare::{Compared, Policy, compare, compare_by_request, sampled},
     fluid::{Demand, Service},
     step::{Form, Lengths},
 };
@@ -115,8 +115,8 @@ pub(super) fn one(
     if !step {
         return run;
     }
-    let controller = policy.controller(demand, service, objective, found.target.unwrap_or(1.0));
-    let out = by_request(demand, service, controller, seed);
+    let (target, out) = compare_by_request(policy, demand, service, objective, seed);
+    let chosen = Compared { target, ..found };
     let part = out.variants.first().copied().unwrap_or_default();
     ScaleRun {
         kept: out.kept(),
@@ -125,6 +125,8 @@ pub(super) fn one(
         warm_hours: part.warm,
         ratio: out.cost / run.bound_hours.max(f64::MIN_POSITIVE),
         changes: out.changes,
+        target,
+        samples: sampled(policy, demand, service, objective, &chosen, seed),
         ..run
     }
 }

@@ -71,6 +71,9 @@ pub struct MeterAsk {
     pub scaling: Option<WorkloadScaling>,
     /// Pods of it that are warm and ready.
     pub warm: u32,
+    /// Pods of its replicas that are ready, and that are not ready yet.
+    pub ready: u32,
+    pub starting: u32,
 }
 
 /// How many replicas a workload is to have.

@@ -23,6 +23,7 @@ use super::{
     lead::Term,
     meter::{Measured, Wanted},
     seen::State,
+    stands::Stands,
     traces::Traces,
     watches::Own,
     writes::Writer,
@@ -246,6 +247,11 @@ pub(super) fn wanted(state: &State, acts: bool) -> Arc<Wanted> {
             .as_ref()
             .map_or(TieringMode::default(), |one| one.mode);
         audit |= mode != TieringMode::Off;
+        let stands = object.spec.scaling.as_ref().map(|_| {
+            let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
+            state.stands(namespace, &object.metadata.name)
+        });
+        let (ready, starting) = stands.as_ref().map_or((0, 0), Stands::serving);
         wanted.workloads.push(MeterAsk {
             uid: object.metadata.uid.clone(),
             namespace: object.metadata.namespace.clone().unwrap_or_default(),
@@ -256,10 +262,9 @@ pub(super) fn wanted(state: &State, acts: bool) -> Arc<Wanted> {
                 let ours = one.by.unwrap_or_default() == ScaledBy::Operator;
                 acts && (ours || one.is_forecast())
             }),
-            warm: object.spec.scaling.as_ref().map_or(0, |_| {
-                let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
-                state.stands(namespace, &object.metadata.name).ready()
-            }),
+            warm: stands.as_ref().map_or(0, Stands::ready),
+            ready,
+            starting,
         });
     }
     for one in state.objects(Own::Tiered) {

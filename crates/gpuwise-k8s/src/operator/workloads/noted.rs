@@ -57,6 +57,8 @@ pub(super) fn ask(one: &DynamicObject) -> Option<MeterAsk> {
         slo: slo(one),
         scaling: None,
         warm: 0,
+        ready: 0,
+        starting: 0,
     })
 }
 

@@ -9,7 +9,8 @@ mod stream;
 mod under;
 
 use super::{
-    Because, Controller, Decision, Observed, Rules, Wanted, highest::Highest, spares::Covered,
+    Because, Controller, Decision, Doubt, IMPLAUSIBLE, Observed, Rules, Wanted, highest::Highest,
+    spares::Covered,
 };
 use crate::cold::{ColdStart, Level};
 use gpuwise_units::Nanoseconds;
@@ -36,8 +37,13 @@ pub struct Gpuwise {
     start: Nanoseconds,
     /// Since when replicas start without one that got ready, and how many were ready then.
     waiting: Option<(Nanoseconds, u32)>,
-    /// When a request last came.
+    /// When a request last came, waited or ran, or a replica last started: idle counts from there.
     last: Nanoseconds,
+    /// Whether replicas started when it was last asked.
+    #[serde(default)]
+    started: bool,
+    #[serde(default)]
+    doubt: Doubt,
     /// When it was last asked.
     asked: Option<Nanoseconds>,
     /// How many were to serve then: what is beyond them is on its way out.
@@ -55,6 +61,8 @@ impl Gpuwise {
             start: rules.start,
             waiting: None,
             last: Nanoseconds(0),
+            started: false,
+            doubt: Doubt::default(),
             asked: None,
             wanted: None,
             rules,
@@ -84,8 +92,48 @@ impl Gpuwise {
         if let Some(answers) = &mut self.answers {
             answers.take(seen, &self.rules, came.answers, part);
         }
-        if came.first > 0.0 || seen.queued > 0.0 {
+        let comes = came.first > 0.0 || came.answers.is_some_and(|answers| answers > 0.0);
+        let works = comes || seen.queued > 0.0 || seen.running > 0.0;
+        // What waits for a replica that starts is not seen everywhere; once that serves, it has all of the idle time.
+        let starts = seen.starting > 0;
+        if works || starts || self.started {
             self.last = seen.now;
+        }
+        self.started = starts;
+    }
+
+    /// Whether so much came that it is held back.
+    fn doubts(&mut self, seen: &Observed, came: &Came) -> bool {
+        let period = self.rules.period.0;
+        let spent = self
+            .asked
+            .map_or(period, |before| seen.now.0.saturating_sub(before.0));
+        let seconds = Nanoseconds(spent.max(period)).seconds().get();
+        let there = seen.ready + seen.starting + seen.warm + seen.warming;
+        // Of a service that is new nothing is known yet.
+        let least = if self.asked.is_none() {
+            IMPLAUSIBLE
+        } else {
+            1.0
+        };
+        let known = self
+            .demand()
+            .max(f64::from(there).max(least) * self.rules.rate);
+        self.doubt
+            .holds(came.first.max(came.answers.unwrap_or(0.0)) / seconds, known)
+    }
+
+    /// One sample is beyond all that is known: what is there stays, and one at least, since something came.
+    fn doubted(&mut self, seen: &Observed) -> Decision {
+        let held = self.hold(seen);
+        let replicas = held.wanted.replicas.max(1).min(self.rules.max);
+        Decision {
+            wanted: Wanted {
+                replicas,
+                warm: held.wanted.warm.min(self.rules.max - replicas),
+            },
+            because: Because::Implausible,
+            ..held
         }
     }
 
@@ -97,6 +145,8 @@ impl Gpuwise {
             answers.skip(seen.now);
         }
         self.wanted = None;
+        // What came meanwhile is not known: it is not taken for nothing.
+        self.last = seen.now;
         Decision {
             because: Because::NoMetrics,
             ..Decision::from(Wanted {
@@ -173,6 +223,9 @@ impl Controller for Gpuwise {
         let Some(came) = Came::of(seen, &self.rules) else {
             return self.hold(seen);
         };
+        if self.doubts(seen, &came) {
+            return self.doubted(seen);
+        }
         self.take(seen, came);
         let demand = self.demand();
         let (needs, queued) = self.needs(seen, demand);

@@ -36,6 +36,8 @@ impl Gpuwise {
         }
         new.waiting = self.waiting;
         new.last = self.last;
+        new.started = self.started;
+        new.doubt = self.doubt;
         new.asked = self.asked;
         new.wanted = self.wanted;
         new

@@ -36,6 +36,11 @@ pub trait MixController {
 
     fn need(&mut self, seen: &MixSeen) -> Need;
 
+    /// Replicas of the first variant with which a run of it begins; `None`: as many as the first reading needs.
+    fn begins(&self) -> Option<u32> {
+        None
+    }
+
     /// The choice where each pool has so many GPUs for this service; one that is not listed has as many as it asks.
     fn choose(&self, need: &Need, seen: &MixSeen, gpus: &[u32]) -> MixDecision;
 }
@@ -100,7 +105,7 @@ impl MixController for Mixed {
 
 /// What is there stays: nothing is known, or what was started does not get ready.
 const fn holds(because: Because) -> bool {
-    matches!(because, Because::NoMetrics)
+    matches!(because, Because::NoMetrics | Because::Implausible)
 }
 
 impl MixRules {

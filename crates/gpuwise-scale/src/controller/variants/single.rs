@@ -12,6 +12,10 @@ impl<C: Controller + ?Sized> MixController for Single<C> {
         self.0.period()
     }
 
+    fn begins(&self) -> Option<u32> {
+        self.0.begins()
+    }
+
     fn need(&mut self, seen: &MixSeen) -> Need {
         let one = seen.variants.first().cloned().unwrap_or_default();
         let asked = Observed {
