@@ -19,6 +19,6 @@ mod threads;
 pub mod training;
 
 pub use loaded::{Loaded, OwnFile, OwnRows};
-pub use observed::{Observed, observations, observed};
+pub use observed::{Observed, observed};
 pub use questions::{FitInputs, Models, QuestionRow, Rows, answers, canonical, with_stated_gpus};
 pub use threads::spread;

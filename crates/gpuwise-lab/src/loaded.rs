@@ -55,6 +55,8 @@ pub enum OwnRows {
     /// Fitted operator functions.
     Operators,
     Evidence,
+    /// What opens which form of weights.
+    WeightLoaders,
 }
 
 /// A file of the user's catalogue.

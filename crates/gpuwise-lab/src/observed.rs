@@ -15,14 +15,8 @@ pub struct Observed {
     pub observation: Observation,
 }
 
-/// Rows with a measured value as observations of ln(measured / predicted); rows that cannot be
-/// answered say nothing.
-pub fn observations(rows: Rows<'_>, knowledge: &Knowledge) -> Vec<Observation> {
-    let observed = observed(rows, knowledge);
-    observed.into_iter().map(|row| row.observation).collect()
-}
-
-/// The same with the places of their rows.
+/// Rows with a measured value as observations of ln(measured / predicted), with the places of their rows; rows that
+/// cannot be answered say nothing.
 pub fn observed(rows: Rows<'_>, knowledge: &Knowledge) -> Vec<Observed> {
     let Rows {
         asked,

@@ -8,7 +8,7 @@ use alloc::{borrow::Cow, string::String};
 pub use gpuwise_domain::deployment::{Adapters, Settings};
 use gpuwise_domain::{
     engine::{Engine, EngineKind, VersionBucket},
-    gpu::Device,
+    gpu::{Device, Gpu},
     layout::Layout,
     model::{Architecture, Mixer, Role, Tensor},
     precision::{Assignment, CacheFormat, Compute, Quantization, Roles, WeightFormat},
@@ -99,19 +99,55 @@ impl Weights {
         }
     }
 
-    /// The format of the key-value cache where nobody says one: vLLM takes what the checkpoint asks for, of ModelOpt's
-    /// since 0.12 (`kv_cache_quant_algo`), of compressed-tensors' since 0.16 (`kv_cache_scheme`, its pull request 30141).
-    pub fn cache(&self, engine: &Engine) -> CacheFormat {
-        let asked = self.quantization.as_ref().and_then(|quantization| {
-            let since = match quantization.method.as_str() {
-                "modelopt" => [0, 12, 0],
-                "compressed-tensors" => [0, 16, 0],
-                _ => return None,
-            };
-            let takes = engine.kind == EngineKind::Vllm && engine.at_least(since);
-            quantization.cache.filter(|_| takes)
+    /// The format of the key-value cache that the engine takes by itself.
+    ///
+    /// vLLM and SGLang: FP8 for DeepSeek-V4, which they serve with no other; FP8 for sparse attention, vLLM since 0.11,
+    /// SGLang since 0.5.4 on compute capability 10.0 and above (`server_args.py`, "DeepSeek NSA"). What the
+    /// checkpoint asks for: of ModelOpt (`kv_cache_quant_algo`) vLLM since 0.12, SGLang since 0.5.6
+    /// (`configure_kv_cache_dtype`) and TensorRT-LLM; of compressed-tensors (`kv_cache_scheme`) vLLM since 0.16 (its
+    /// pull request 30141). For TensorRT-LLM an export that is named alone is ModelOpt's, whose recipes for NVFP4 and FP8
+    /// by tensor quantize the cache.
+    pub fn cache(&self, engine: &Engine, architecture: &Architecture, gpu: &Gpu) -> CacheFormat {
+        let layers = |wanted: fn(&Mixer) -> bool| {
+            architecture
+                .attention_layers()
+                .any(|(_, mixer)| wanted(mixer))
+        };
+        let sparse = layers(|mixer| {
+            matches!(
+                mixer,
+                Mixer::Latent {
+                    top_tokens: 1..,
+                    ..
+                }
+            )
         });
-        asked.unwrap_or(CacheFormat::HALF)
+        let compressed = layers(|mixer| matches!(mixer, Mixer::Compressed { .. }));
+        let blackwell = gpu.compute_capability.is_some_and(|own| own >= (10, 0));
+        let chosen = match engine.kind {
+            EngineKind::Vllm => compressed || sparse && engine.at_least([0, 11, 0]),
+            EngineKind::Sglang => compressed || sparse && blackwell && engine.at_least([0, 5, 4]),
+            _ => false,
+        };
+        if chosen {
+            return CacheFormat::FP8;
+        }
+        self.cache_asked(engine).unwrap_or(CacheFormat::HALF)
+    }
+
+    /// The format that the checkpoint asks for, where the engine's release does as it says.
+    fn cache_asked(&self, engine: &Engine) -> Option<CacheFormat> {
+        let quantization = self.quantization.as_ref()?;
+        let at_least = |numbers| engine.at_least(numbers);
+        let (asked, takes) = match (quantization.method.as_str(), engine.kind) {
+            ("modelopt", EngineKind::Vllm) => (quantization.cache, at_least([0, 12, 0])),
+            ("modelopt", EngineKind::Sglang) => (quantization.cache, at_least([0, 5, 6])),
+            ("modelopt", EngineKind::TensorRtLlm) => (quantization.cache, true),
+            ("compressed-tensors", EngineKind::Vllm) => (quantization.cache, at_least([0, 16, 0])),
+            ("nvfp4" | "fp8", EngineKind::TensorRtLlm) => (Some(CacheFormat::FP8), true),
+            _ => return None,
+        };
+        asked.filter(|_| takes)
     }
 
     pub fn format(&self, tensor: &Tensor) -> WeightFormat {
@@ -180,9 +216,9 @@ impl Weights {
 
 /// The scheme that a published export of this precision uses for this architecture.
 ///
-/// GGUF files quantize embedding and head too. Four-bit exports leave latent attention as it is,
-/// recurrent mixers with the attention beside them, and the shared experts of such models; so does
-/// the attention of models that were trained with four-bit experts.
+/// GGUF files quantize embedding and head too. Four-bit exports leave latent attention as it is, and, of models
+/// with experts, recurrent mixers with the attention beside them and the shared experts. Of dense models with
+/// recurrent mixers they quantize both (Qwen3.8-27B in NVFP4 loads 19.75 GiB: noonghunna/club-3090#1047).
 pub fn exported(architecture: &Architecture, quantization: Quantization) -> Weights {
     if let Some(file) = gguf(&quantization) {
         return Weights {
@@ -202,10 +238,11 @@ pub fn exported(architecture: &Architecture, quantization: Quantization) -> Weig
     let latent = any(|mixer| matches!(mixer, Mixer::Latent { .. } | Mixer::Compressed { .. }));
     let recurrent = any(|mixer| matches!(mixer, Mixer::Recurrent(_)));
     let mut left = Roles::NONE;
-    if four_bit && (latent || recurrent) {
+    let sparse_hybrid = recurrent && architecture.has_experts();
+    if four_bit && (latent || sparse_hybrid) {
         left = left.union(Roles::attention());
     }
-    if four_bit && recurrent && architecture.has_experts() {
+    if four_bit && sparse_hybrid {
         left = left.with(Role::SharedUp).with(Role::SharedDown);
     }
     let mut quantization = quantization;
@@ -216,6 +253,21 @@ pub fn exported(architecture: &Architecture, quantization: Quantization) -> Weig
         native: architecture.native,
         quantization: Some(quantization),
     }
+}
+
+/// The same weights where recurrent mixers and the attention beside them are in 16 bits, as some four-bit exports of
+/// such models leave them; else these.
+pub fn left_in_sixteen_bits(architecture: &Architecture, weights: &Weights) -> Weights {
+    let mut left = weights.clone();
+    let recurrent = architecture
+        .attention_layers()
+        .any(|(_, mixer)| matches!(mixer, Mixer::Recurrent(_)));
+    if let Some(quantization) = left.quantization.as_mut().filter(|_| recurrent) {
+        for assignment in &mut quantization.assignments {
+            assignment.roles = assignment.roles.without(Roles::attention());
+        }
+    }
+    left
 }
 
 /// The scheme of a GGUF file: the head in Q6_K unless it has eight bits, and, in the four- and

@@ -2,7 +2,7 @@
 
 use gpuwise_domain::{
     layout::Layout,
-    model::{Split, Tensor},
+    model::{Role, Split, Tensor},
 };
 
 /// The share of a tensor's elements on one rank, and its shape there.
@@ -45,9 +45,9 @@ pub fn shard(tensor: &Tensor, layout: &Layout) -> Shard {
         Split::Experts => {
             let groups = f64::from(layout.expert.max(1));
             let within = f64::from(layout.expert_tensor());
-            let upward = tensor.rows <= tensor.columns;
+            // Expert matrices are split along their inner width.
+            let upward = tensor.role != Role::ExpertDown;
             Shard {
-                // Expert matrices are split along their inner width.
                 rows: if upward {
                     whole.rows / within
                 } else {

@@ -239,10 +239,13 @@ fn silicon(setup: &Setup<'_>, facts: Option<&EngineFacts>) -> Option<Obstacle> {
             ));
         }
     }
-    if setup.cache.name == "fp8" && gpu.vendor == "NVIDIA" && gpu.peak.of(Compute::Fp8).is_none() {
+    // Kernels convert an FP8 cache to 16 bits where there is no FP8 unit, from compute capability 8.0 on.
+    let ampere = gpu.compute_capability.is_some_and(|own| own >= (8, 0));
+    let fp8 = setup.cache.name == CacheFormat::FP8.name;
+    if fp8 && gpu.vendor == "NVIDIA" && gpu.peak.of(Compute::Fp8).is_none() && !ampere {
         let what = format!(
-            "an FP8 key-value cache needs FP8 silicon, which {} has not",
-            gpu.name
+            "an FP8 key-value cache needs compute capability 8.0{}",
+            capability(setup)
         );
         return Some(obstacle(what, "a 16-bit key-value cache (--kv fp16)"));
     }

@@ -334,3 +334,29 @@ fn rows_that_ask_the_same_are_left_out_together() {
         .collect();
     assert_eq!(folds.into_iter().collect::<Vec<_>>(), [1, 2, 3, 4, 5]);
 }
+
+#[test]
+fn a_technique_is_read_under_both_names_and_an_unknown_one_is_refused() {
+    let row = |key, list| {
+        let extra = [(key, list), ("local_batch", "2")];
+        asked("torchtune", 1, "peak_memory_active", &extra)
+    };
+    let lists = [
+        "baseline",
+        "+ packed",
+        "+ activation checkpointing",
+        "+ 8-bit AdamW",
+    ];
+    for list in lists {
+        let [one, many] = ["technique", "techniques"].map(|key| setup(&row(key, list)));
+        assert_eq!(one, many, "{list}");
+    }
+    // Longer sequences take more, less of them is kept, states of eight bits are smaller.
+    let [bare, packed, again, eight] = lists.map(|list| memory(&row("technique", list)).value);
+    assert!(bare < packed && again < packed && eight < again);
+    let question = row("technique", "packed + warp drive");
+    let architecture = model(&question.model);
+    let refused = read_training(&question, &architecture, &CATALOGUE).expect("of training");
+    let said = refused.expect_err("not a technique").to_string();
+    assert!(said.contains("\"warpdrive\""), "{said}");
+}

@@ -13,7 +13,7 @@ mod search;
 mod totals;
 mod under;
 
-pub use idle::{busy_hours, idle_of};
+pub use idle::{busy_hours, idle_of, observed_week};
 pub use market::{Market, Portion, slice_share};
 pub use totals::totals;
 
@@ -229,7 +229,10 @@ impl Case<'_> {
 
     /// Share of its hours in idle stretches, where they are long enough to give the GPU back.
     fn stretches(&self) -> Option<f64> {
-        let share = self.idle?.in_stretches / self.known_hours().max(1.0);
+        let known = self.idle?.in_stretches / self.known_hours().max(1.0);
+        // A schedule keeps the hours of the week that were never observed.
+        let observed = observed_week(&self.usage.compute_hourly, self.window);
+        let share = known * observed.unwrap_or(1.0);
         (share >= self.rules.part_time_share).then_some(share)
     }
 

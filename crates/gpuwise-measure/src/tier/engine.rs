@@ -106,6 +106,9 @@ pub struct Decision {
     /// Candidates that may cost less than the one decided, where one of both is not
     /// [ranked](Candidate::ranked).
     pub undecided: Vec<usize>,
+    /// What was looked at before the decision was taken: that it stays since what was preferred costs more, or that it
+    /// costs more and why it is proposed all the same.
+    pub note: Option<String>,
 }
 
 /// Standard deviations between the middle and the end of an 80 % range of a normal.
@@ -136,6 +139,10 @@ pub fn decide(job: &Job, now: &Tier, tiers: &[Tier], by: &Deciders<'_>) -> Decis
     .into_iter()
     .flatten()
     .find_map(|(decider, opinion)| Some((decider, *opinion.candidate.as_ref().ok()?)));
+    let (decided, note) = decided.map_or((None, None), |(decider, at)| {
+        let (at, note) = against_now(job, now, tiers, (&candidates, &refused), at);
+        (Some((decider, at)), note)
+    });
     let undecided = decided.map_or_else(Vec::new, |(_, at)| undecided(&candidates, at));
     Decision {
         candidates,
@@ -145,7 +152,62 @@ pub fn decide(job: &Job, now: &Tier, tiers: &[Tier], by: &Deciders<'_>) -> Decis
         physics,
         decided,
         undecided,
+        note,
     }
+}
+
+/// Whether a tier is what the job runs on now.
+fn is_now(tier: &Tier, now: &Tier) -> bool {
+    tier.name == now.name && tier.gpus == now.gpus && tier.slice == now.slice
+}
+
+/// What is chosen, held against what runs: nothing that costs more is proposed where that keeps its SLO; where it does
+/// not, or has no known price, that is said.
+fn against_now(
+    job: &Job,
+    now: &Tier,
+    tiers: &[Tier],
+    (candidates, refused): (&[Candidate], &[(usize, Refused)]),
+    at: usize,
+) -> (usize, Option<String>) {
+    let tier = |at: usize| tiers.get(at);
+    let present = |at: usize| tier(at).is_some_and(|tier| is_now(tier, now));
+    let Some(chosen) = candidates.get(at).filter(|one| !present(one.tier)) else {
+        return (at, None);
+    };
+    let percent = |of: f64| gpuwise_units::significant(100.0 * (chosen.cost.0 / of - 1.0), 2);
+    let stays = candidates.iter().position(|one| present(one.tier));
+    if let Some((stays, cost)) = stays.and_then(|at| Some((at, candidates.get(at)?.cost.0))) {
+        if chosen.cost.0 <= cost * (1.0 + 1e-9) {
+            return (at, None);
+        }
+        let name = tier(chosen.tier).map_or("what is preferred", |tier| tier.name.as_str());
+        let note = format!("it stays: {name} would cost {} % more", percent(cost));
+        return (stays, Some(note));
+    }
+    let why = refused
+        .iter()
+        .find(|(at, _)| present(*at))
+        .map(|(_, why)| why);
+    let note = match (why, now.hourly) {
+        (Some(Refused::Slow(_)), Some(hourly)) => {
+            let cost = job.seconds * hourly / 3600.0;
+            let slo = job.slo.unwrap_or(job.seconds);
+            (chosen.cost.0 > cost).then(|| {
+                format!(
+                    "its SLO of {} s is broken where it runs; this keeps it for {} % more",
+                    gpuwise_units::significant(slo, 3),
+                    percent(cost)
+                )
+            })
+        }
+        (Some(Refused::Price), _) => Some(format!(
+            "what {} costs is not known, nor whether this costs less",
+            now.name
+        )),
+        _ => None,
+    };
+    (at, note)
 }
 
 /// One tier: its memory, its time, its price.
@@ -198,6 +260,9 @@ fn candidate(
 
 fn memory(job: &Job, now: &Tier, tier: &Tier, headroom: f64) -> Result<(), Refused> {
     const GIB: f64 = (1u64 << 30) as f64;
+    if is_now(tier, now) {
+        return Ok(());
+    }
     let total = |tier: &Tier| Some(tier.memory?.as_f64() * f64::from(tier.gpus));
     let Some(peak) = job.peak_memory else {
         // What runs now fits now: no less memory than that, all GPUs together and each.

@@ -392,7 +392,57 @@ fn a_notebook_that_sleeps_at_weekends() {
     );
 }
 
+#[test]
+fn hours_that_nobody_observed_are_kept_by_a_schedule_and_save_nothing() {
+    // Scraping stops each night and at weekends: nothing says that it idles then.
+    let hourly: Vec<f32> = (0..HOURS)
+        .map(|hour| match office(hour) {
+            busy if busy > 0.0 => busy,
+            _ => f32::NAN,
+        })
+        .collect();
+    let (kept, surprises) = busy_hours(&hourly, WINDOW, &rules()).expect("two weeks");
+    assert_eq!((kept.len(), surprises), (168, 0));
+    let said = judged(|u| u.compute_hourly = hourly);
+    assert!(
+        !matches!(
+            said.proposal.map(|one| one.change),
+            Some(Change::Schedule { .. })
+        ),
+        "nothing is known to be idle"
+    );
+}
+
 proptest! {
+    /// An hour of the week is left out of a schedule only where somebody saw it, and it was never busy; and what was
+    /// not seen a week ago is no surprise.
+    #[test]
+    fn a_schedule_leaves_out_what_was_seen_idle_alone(
+        hourly in proptest::collection::vec(
+            prop_oneof![Just(0.0_f32), Just(0.0), Just(0.5), Just(f32::NAN), Just(f32::NAN)], 336..700)
+    ) {
+        let (kept, surprises) = busy_hours(&hourly, WINDOW, &rules()).expect("two weeks");
+        let slot = |hour: usize| {
+            let at = WINDOW.start + hour.cast_signed() as i64 * 3600;
+            u8::try_from((at / 3600 + 96) % 168).expect("of a week")
+        };
+        let values = |of: u8, until: usize| -> Vec<f32> {
+            let own = (0..until).filter(|hour| slot(*hour) == of);
+            own.map(|hour| hourly[hour]).filter(|value| !value.is_nan()).collect()
+        };
+        for of in 0..168_u8 {
+            let seen = values(of, hourly.len());
+            let idle = !seen.is_empty() && seen.iter().all(|value| *value == 0.0);
+            prop_assert_eq!(kept.contains(&of), !idle, "hour {} of the week", of);
+        }
+        let made = hourly.len() - 168;
+        let missed = (made..hourly.len()).filter(|hour| {
+            let before = values(slot(*hour), made);
+            hourly[*hour] == 0.5 && !before.is_empty() && before.iter().all(|value| *value == 0.0)
+        });
+        prop_assert_eq!(surprises as usize, missed.count());
+    }
+
     /// Nothing is proposed that costs more, frees more than is held, or did not fit what was seen.
     #[test]
     fn proposals_are_sound(

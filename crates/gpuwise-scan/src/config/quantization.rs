@@ -32,7 +32,7 @@ pub(super) fn read(
             .unwrap_or(""),
     };
     let mut quantization = match method {
-        "fp8" | "fbgemm_fp8" => fp8(config)?,
+        "fp8" | "fbgemm_fp8" => fp8(config, experts_in_fp4(root, text)?)?,
         "mxfp4" => mxfp4(),
         "awq" | "gptq" | "gptq_marlin" | "awq_marlin" | "auto-round" => integers(method, config)?,
         "bitsandbytes" => bitsandbytes(config)?,
@@ -72,25 +72,9 @@ fn cache_asked_for(config: Fields<'_>) -> Option<CacheFormat> {
 fn short(root: Fields<'_>, text: Option<Fields<'_>>) -> Result<Option<Quantization>, ConfigError> {
     let own = root.text("quant_method")?;
     let nested = text.map(|t| t.text("quant_method")).transpose()?.flatten();
-    let fp4_experts = root.text("expert_dtype")? == Some("fp4");
+    let fp4_experts = experts_in_fp4(root, text)?;
     Ok(match own.or(nested) {
-        Some("fp8") if fp4_experts => Some(Quantization {
-            cache: None,
-            method: "fp8".into(),
-            assignments: vec![
-                Assignment {
-                    roles: Roles::experts(),
-                    format: WeightFormat::MXFP4,
-                    compute: Compute::Fp8,
-                },
-                block_fp8(),
-            ],
-        }),
-        Some("fp8") => Some(Quantization {
-            cache: None,
-            method: "fp8".into(),
-            assignments: vec![block_fp8()],
-        }),
+        Some("fp8") => Some(fp8_linear(WeightFormat::FP8_BLOCK, fp4_experts)),
         Some("mxfp4") => Some(mxfp4()),
         Some("compressed-tensors") => Some(Quantization {
             cache: None,
@@ -105,22 +89,34 @@ fn short(root: Fields<'_>, text: Option<Fields<'_>>) -> Result<Option<Quantizati
     })
 }
 
-fn block_fp8() -> Assignment {
-    Assignment {
-        roles: Roles::linear(),
-        format: WeightFormat::FP8_BLOCK,
-        compute: Compute::Fp8,
-    }
+/// Whether routed experts are in MXFP4 beside matrices in FP8: `expert_dtype` stands beside the quantization's
+/// configuration, not in it (DeepSeek-V4).
+fn experts_in_fp4(root: Fields<'_>, text: Option<Fields<'_>>) -> Result<bool, ConfigError> {
+    let nested = text.map(|t| t.text("expert_dtype")).transpose()?.flatten();
+    Ok(root.text("expert_dtype")?.or(nested) == Some("fp4"))
 }
 
-fn fp8(config: Fields<'_>) -> Result<Quantization, ConfigError> {
+fn fp8(config: Fields<'_>, fp4_experts: bool) -> Result<Quantization, ConfigError> {
     let blocks = config.counts("weight_block_size")?.is_some();
     let format = if blocks {
         WeightFormat::FP8_BLOCK
     } else {
         WeightFormat::FP8
     };
-    Ok(Quantization::uniform("fp8", format, Compute::Fp8))
+    Ok(fp8_linear(format, fp4_experts))
+}
+
+fn fp8_linear(format: WeightFormat, fp4_experts: bool) -> Quantization {
+    let mut quantization = Quantization::uniform("fp8", format, Compute::Fp8);
+    if fp4_experts {
+        let experts = Assignment {
+            roles: Roles::experts(),
+            format: WeightFormat::MXFP4,
+            compute: Compute::Fp8,
+        };
+        quantization.assignments.insert(0, experts);
+    }
+    quantization
 }
 
 fn mxfp4() -> Quantization {
@@ -355,6 +351,13 @@ fn exclude(quantization: &mut Quantization, config: Fields<'_>) -> Result<(), Co
             None => within(inner, list)?.or(within(sparsity, list)?),
         };
         for pattern in named.unwrap_or_default() {
+            // A regular expression as the name that it means.
+            let pattern = &pattern.replace('\\', "");
+            // Layers of towers are called as those of the language model.
+            let beside = ["vision", "visual", "audio", "projector"];
+            if beside.iter().any(|part| pattern.contains(part)) {
+                continue;
+            }
             // A pattern for one layer only changes little; patterns for all layers count.
             let one_layer = pattern.contains("layers.")
                 && pattern

@@ -80,13 +80,17 @@ where
         }
     }
 
-    /// Takes a request out of its gateway's queue, if it is there.
-    pub(super) fn leave_gateway(&mut self, number: u64) {
+    /// Takes a request out of its gateway's queue, if it is there: `taken`, it goes to a replica, else it gives up.
+    pub(super) fn leave_gateway(&mut self, number: u64, taken: bool) {
         if let Some(flight) = self.flights.get(number)
             && flight.place == Place::Gateway
         {
             let gateway = &mut self.pools[usize::from(flight.pool)].gateway;
-            gateway.remove(flight.waits, flight.input);
+            if taken {
+                gateway.take(flight.waits);
+            } else {
+                gateway.leave(flight.waits);
+            }
         }
     }
 
@@ -125,7 +129,7 @@ where
                 });
             }
         }
-        self.leave_gateway(number);
+        self.leave_gateway(number, true);
         self.count(replica, input, true);
         if let Some(prefill) = prefill {
             self.count(prefill.replica, input, true);

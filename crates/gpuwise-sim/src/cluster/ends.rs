@@ -162,7 +162,7 @@ where
             }
             self.soil(replica);
         }
-        self.leave_gateway(number);
+        self.leave_gateway(number, false);
         ending
     }
 

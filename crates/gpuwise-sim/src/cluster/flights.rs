@@ -112,7 +112,7 @@ impl Flights {
             sent: None,
             wake: 0,
             deadline: u64::MAX,
-            waits: (0, 0, 0),
+            waits: ((0, 0), 0),
             place: Place::Client,
             replica: NOWHERE,
             ticket: None,

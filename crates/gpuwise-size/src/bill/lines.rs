@@ -82,7 +82,7 @@ pub(super) fn lines(question: &Question) -> Result<Lines, BillError> {
     let purchases = calendar(&mut book, &base, question, host.as_ref(), rent.as_ref())?;
     let (purchases, outcome) = purchases;
     strategies.push((Strategy::Owned, outcome));
-    let once = at_once(&mut book, &base, question, host.as_ref())?;
+    let once = at_once(&mut book, &base, question, host.as_ref(), rent.as_ref())?;
     strategies.push((Strategy::OwnedAtOnce, once));
     let (owned_base, outcome) = hybrid(
         &mut book,

@@ -30,20 +30,7 @@ pub(super) fn calendar(
     rent: Option<&Rent>,
 ) -> Result<(Option<Purchases>, Outcome), BillError> {
     let (arriving, owned) = arrivals(book, base, question)?;
-    let short = book.series(
-        &hosts(
-            "short",
-            "hosts that are short",
-            "hosts that carry the load less those in service, at least 0",
-        ),
-        base.months,
-        |month, _| {
-            larger(
-                whole(0),
-                Formula::Cell(base.needed, month) - Formula::Cell(owned, month),
-            )
-        },
-    )?;
+    let short = short(book, base, "short", owned)?;
     let life = question.months(CostKey::Life)?;
     let (bought, replaced) = bought(book, base, "owned", life, |month| {
         let first = (month == 0).then(|| one(base.hosts_now));
@@ -60,7 +47,7 @@ pub(super) fn calendar(
         Ok(host) => host,
         Err(missing) => return Ok((Some(purchases), Err(missing.clone()))),
     };
-    let any_short = (0..base.months).any(|month| book.at(short, month) > Some(Fraction::ZERO));
+    let any_short = is_short(book, base, short);
     if any_short && rent.is_none() {
         return Ok((Some(purchases), Err(vec![CostKey::OnDemand])));
     }
@@ -118,44 +105,77 @@ fn arrivals(
     Ok((arriving, owned))
 }
 
-/// Everything bought at once for the horizon.
+/// Everything bought at once for the horizon; what is not there yet is there after the lead time, and rented until then.
 pub(super) fn at_once(
     book: &mut SheetBuilder,
     base: &Base,
     question: &Question,
     host: Result<&HostCost, &Vec<CostKey>>,
+    rent: Option<&Rent>,
 ) -> Result<Outcome, BillError> {
     let host = match host {
         Ok(host) => host,
         Err(missing) => return Ok(Err(missing.clone())),
     };
     let life = question.months(CostKey::Life)?;
+    let lead = question.months(CostKey::Lead)?;
     let all = book.series(
         &hosts(
             "at_once_hosts",
             "hosts that are owned, all bought now",
-            "the most that any month takes, with the forecast's margin",
+            "hosts today within the lead time; then the most that any month takes, with the forecast's margin",
         ),
         base.months,
-        |_, _| {
+        |month, _| {
+            if month < lead {
+                return one(base.hosts_now);
+            }
             larger(
                 one(base.hosts_now),
                 Formula::Largest(base.target, 0, base.months),
             )
         },
     )?;
+    let short = short(book, base, "at_once_short", all)?;
     let (bought, replaced) = bought(book, base, "at_once", life, |month| match month {
         0 => Formula::Cell(all, 0),
+        arrival if arrival == lead => Formula::Cell(all, lead) - one(base.hosts_now),
         _ => whole(0),
     })?;
+    let any_short = is_short(book, base, short);
+    if any_short && rent.is_none() {
+        return Ok(Err(vec![CostKey::OnDemand]));
+    }
     let bill = Paid {
         strategy: Strategy::OwnedAtOnce,
         bought,
         replaced,
         owned: all,
-        rented: None,
+        rented: rent.filter(|_| any_short).map(|rent| (short, rent.hour)),
     };
     paid(book, base, host, &bill).map(Ok)
+}
+
+/// Hosts of each month's load that are not owned yet.
+fn short(book: &mut SheetBuilder, base: &Base, key: &str, owned: Row) -> Result<Row, BillError> {
+    book.series(
+        &hosts(
+            key,
+            "hosts that are short",
+            "hosts that carry the load less those in service, at least 0",
+        ),
+        base.months,
+        |month, _| {
+            larger(
+                whole(0),
+                Formula::Cell(base.needed, month) - Formula::Cell(owned, month),
+            )
+        },
+    )
+}
+
+fn is_short(book: &SheetBuilder, base: &Base, short: Row) -> bool {
+    (0..base.months).any(|month| book.at(short, month) > Some(Fraction::ZERO))
 }
 
 /// Hosts bought in each month: for growth, and for those whose life ended.

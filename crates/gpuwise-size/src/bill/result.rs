@@ -36,7 +36,9 @@ pub(super) fn bill(question: &Question, lines: Lines, variants: &[Variant]) -> B
     };
     let money = |band: Option<Band>| band.map(|band| amount(&band, currency));
     let gpu_hour = |lines: &Lines| lines.host.as_ref().and_then(|host| host.gpu_hour);
-    let cheapest = cheapest(&strategies, |_| true);
+    // What is at best is no headline where there is a figure that can be had.
+    let cheapest = cheapest(&strategies, |strategy| !strategy.is_bound())
+        .or_else(|| cheapest(&strategies, |_| true));
     let sensitivities = cheapest.map_or_else(Vec::new, |strategy| {
         sensitivities(&lines, strategy, variants, currency)
     });

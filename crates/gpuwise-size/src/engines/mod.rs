@@ -92,6 +92,12 @@ pub trait EngineModel: Sync {
         false
     }
 
+    /// Multiples that the widths of MXFP4 experts are padded to on a rank: of the hidden width, and of the
+    /// experts' inner one.
+    fn expert_multiples(&self, _setup: &Setup<'_>) -> (f64, f64) {
+        (1.0, 1.0)
+    }
+
     /// Whether a request is admitted only where its whole answer has room.
     fn reserves_answers(&self) -> bool {
         false

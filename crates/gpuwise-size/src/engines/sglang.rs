@@ -96,6 +96,17 @@ impl EngineModel for Sglang {
     fn prefills_first(&self) -> bool {
         true
     }
+
+    /// FlashInfer's kernels on Blackwell both widths by 256; Triton's elsewhere the inner width by 64, on AMD by 128
+    /// (`python/sglang/srt/layers/quantization/mxfp4.py`).
+    fn expert_multiples(&self, setup: &Setup<'_>) -> (f64, f64) {
+        let gpu = setup.device.gpu;
+        match gpu.compute_capability {
+            _ if gpu.vendor == "AMD" => (1.0, 128.0),
+            Some((10.., _)) => (256.0, 256.0),
+            _ => (1.0, 64.0),
+        }
+    }
 }
 
 /// Share of memory that is taken by itself: activations, graphs and collectives are reserved up

@@ -2,12 +2,12 @@
 
 use crate::{
     setup::{Setup, Weights},
-    shard::shard,
+    shard::{Shard, shard},
 };
 use alloc::vec::Vec;
 use gpuwise_domain::{
     model::{Layer, LayerRun, Role, Tensor},
-    precision::Roles,
+    precision::{Roles, WeightFormat},
 };
 
 const MIB: f64 = 1048576.0;
@@ -204,9 +204,26 @@ fn edge_tensors<'a>(setup: &'a Setup<'_>) -> Vec<&'a Tensor> {
 }
 
 fn bytes_on_rank(tensor: &Tensor, setup: &Setup<'_>) -> f64 {
-    let part = shard(tensor, &setup.layout);
+    let part = padded(tensor, shard(tensor, &setup.layout), setup);
     let share = part.elements() / (tensor.elements() as f64).max(1.0);
     setup.weights.bytes(tensor) as f64 * share
+}
+
+/// What the engine's kernels pad MXFP4 experts to.
+fn padded(tensor: &Tensor, part: Shard, setup: &Setup<'_>) -> Shard {
+    let up = tensor.role == Role::ExpertUp;
+    let expert = tensor.is_matrix() && (up || tensor.role == Role::ExpertDown);
+    if !expert || setup.weights.format(tensor) != WeightFormat::MXFP4 {
+        return part;
+    }
+    let (hidden, inner) = setup.engine_model().expert_multiples(setup);
+    let to = |width: f64, multiple: f64| libm::ceil(width / multiple) * multiple;
+    let (rows, columns) = if up { (inner, hidden) } else { (hidden, inner) };
+    Shard {
+        rows: to(part.rows, rows),
+        columns: to(part.columns, columns),
+        ..part
+    }
 }
 
 pub fn weights_per_rank(setup: &Setup<'_>) -> f64 {

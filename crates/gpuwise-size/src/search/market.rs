@@ -103,18 +103,20 @@ fn devices_in(gpus: u32, device: &Device<'_>) -> u32 {
     gpus.saturating_mul(device.slice.map_or(1, |slice| slice.max_instances))
 }
 
-/// The cheapest instances of a catalogue that hold so many replicas of so many devices each; a
-/// replica may span instances. `None`: no offer has this GPU.
+/// The cheapest instances of a catalogue that hold so many replicas of so many devices each. A replica stays on one
+/// host where any is large enough, else it spans whole hosts of the largest instance, else any. `None`: no offer has
+/// this GPU.
 pub fn cheapest_rental(
     catalogue: &Catalogue,
+    limits: &Limits,
     terms: Terms,
     device: &Device<'_>,
-    replicas: u32,
-    per_replica: u32,
+    replicas: (u32, u32),
 ) -> Option<Rental> {
-    let of_gpu = |offer: &&Offer| offer.gpu == device.gpu.name && offer.gpus() >= 1;
-    let offers: Vec<&Offer> = catalogue.offers.iter().filter(of_gpu).collect();
-    rented(&offers, terms, device, (replicas, per_replica), Span::Hosts)
+    let offers = Market::new(catalogue, limits, terms).offers(&device.gpu.name);
+    [Span::OneHost, Span::LargestHosts, Span::Hosts]
+        .into_iter()
+        .find_map(|span| rented(&offers, terms, device, replicas, span))
 }
 
 fn rented(

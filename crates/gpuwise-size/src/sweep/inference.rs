@@ -13,7 +13,7 @@ use alloc::{
     string::{String, ToString},
     vec::Vec,
 };
-use gpuwise_domain::{deployment::Settings, layout::Layout, model::Architecture};
+use gpuwise_domain::{deployment::Settings, layout::Layout, model::Architecture, workload::Limits};
 use gpuwise_units::Bytes;
 
 /// GPUs that tensor parallelism joins at most; stages join more.
@@ -103,10 +103,10 @@ fn need(
         let sequence = plan.cache_shape.sequence_bytes(context as f64) * f64::from(each);
         let rental = cheapest_rental(
             ground.catalogue,
+            &Limits::default(),
             ground.terms,
             &ground.device,
-            replicas,
-            each,
+            (replicas, each),
         );
         let need = Need {
             weights: Bytes::from_f64(plan.weight_bytes() * ranks),

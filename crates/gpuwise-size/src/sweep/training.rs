@@ -7,8 +7,12 @@ use crate::{
     training::search::{Best, Degrees, Formulas, TrainChoices, fewest},
 };
 use alloc::{format, string::String, vec::Vec};
-use gpuwise_domain::training::{
-    Adapter, AdapterKind, BaseStorage, MemoryCause, Method, Offload, Optimizer, Recipe, Recompute,
+use gpuwise_domain::{
+    training::{
+        Adapter, AdapterKind, BaseStorage, MemoryCause, Method, Offload, Optimizer, Recipe,
+        Recompute,
+    },
+    workload::Limits,
 };
 use gpuwise_units::Bytes;
 
@@ -61,6 +65,7 @@ impl TrainingMethod {
                 Self::Full => Recipe::MixedBf16,
                 Self::Lora | Self::Qlora => Recipe::PureBf16,
             },
+            without_bf16: Some(Recipe::Fp16),
             optimizer: Optimizer::AdamW,
             framework: None,
             loss: None,
@@ -145,7 +150,13 @@ fn of(best: &Best, ground: &Ground<'_>, ranks: u32) -> Need {
         };
         *part += bytes.count();
     }
-    let rental = cheapest_rental(ground.catalogue, ground.terms, &ground.device, 1, ranks);
+    let rental = cheapest_rental(
+        ground.catalogue,
+        &Limits::default(),
+        ground.terms,
+        &ground.device,
+        (1, ranks),
+    );
     let all = |bytes: u64| Bytes::new(bytes.saturating_mul(u64::from(ranks)));
     Need {
         weights: all(weights),

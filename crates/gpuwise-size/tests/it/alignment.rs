@@ -285,6 +285,7 @@ fn choices(alignment: Alignment) -> TrainChoices {
         method: lora(BaseStorage::SixteenBit),
         alignment: Some(alignment),
         recipe: Recipe::PureBf16,
+        without_bf16: None,
         optimizer: Optimizer::AdamW,
         framework: None,
         loss: None,

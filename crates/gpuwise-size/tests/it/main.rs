@@ -22,6 +22,7 @@ mod offload;
 mod operators;
 mod planted;
 mod replay;
+mod reported;
 mod search;
 mod setups;
 mod support;

@@ -367,6 +367,7 @@ fn train_request<'a>(
             method,
             alignment: None,
             recipe,
+            without_bf16: None,
             optimizer: Optimizer::AdamW,
             framework: None,
             loss: None,

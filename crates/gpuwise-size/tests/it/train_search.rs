@@ -143,6 +143,7 @@ fn choices(sequence: u64, global_batch: u64) -> TrainChoices {
         method: Method::Full,
         alignment: None,
         recipe: Recipe::MixedBf16,
+        without_bf16: None,
         optimizer: Optimizer::AdamW,
         framework: None,
         loss: None,

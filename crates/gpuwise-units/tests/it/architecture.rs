@@ -7,6 +7,7 @@
 use serde_json::Value;
 use std::{
     collections::{BTreeMap, BTreeSet},
+    fs,
     path::{Path, PathBuf},
     process::Command,
 };
@@ -25,9 +26,9 @@ enum Ring {
     Core,
     /// Pure, on the standard library: its clippy configuration forbids what is not pure.
     Pure,
-    /// Sees and acts outside: no SLO but the direction of its arrows.
+    /// Reads and writes files, sockets and clocks; only the direction of its arrows is held.
     Edge,
-    /// Saved documents: no SLO beyond the direction of its arrows.
+    /// Saved documents; only the direction of its arrows is held.
     Seam,
     /// Puts all together.
     Top,
@@ -499,6 +500,76 @@ fn arrows_go_down_only() {
         }
     }
     assert!(wrong.is_empty(), "\n{}\n", wrong.join("\n"));
+}
+
+/// The crates of the workspace as they are declared, features and platforms aside.
+fn declared() -> Vec<Value> {
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--format-version=1", "--offline", "--no-deps"])
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .expect("cargo metadata runs");
+    let json: Value = serde_json::from_slice(&output.stdout).expect("cargo metadata prints JSON");
+    list(&json["packages"]).cloned().collect()
+}
+
+#[test]
+fn every_declared_dependency_is_named() {
+    let mut seen = 0;
+    let mut idle = Vec::new();
+    for package in declared() {
+        let manifest = PathBuf::from(text(&package["manifest_path"]));
+        let mut paths = sources(manifest.parent().expect("a folder of the crate"));
+        paths.extend(list(&package["targets"]).map(|target| text(&target["src_path"]).into()));
+        let read = |path: &PathBuf| fs::read_to_string(path).expect("a readable source");
+        let source: String = paths.iter().map(read).collect();
+        let words: BTreeSet<&str> = source
+            .split(|at: char| !at.is_alphanumeric() && at != '_')
+            .collect();
+        for dependency in list(&package["dependencies"]) {
+            let known = ["rename", "name"].map(|field| dependency[field].as_str());
+            let name = known.into_iter().flatten().next().expect("a name");
+            seen += 1;
+            if !words.contains(name.replace('-', "_").as_str()) {
+                idle.push(format!("{}: {name}", manifest.display()));
+            }
+        }
+    }
+    assert!(seen > 150, "only {seen} dependencies were read");
+    assert!(
+        idle.is_empty(),
+        "declared, and named in no source: remove it\n{}",
+        idle.join("\n")
+    );
+}
+
+#[test]
+fn the_map_has_every_crate() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let page = fs::read_to_string(root.join("ARCHITECTURE.md")).expect("a readable page");
+    let picture = page.split("```").nth(1).expect("a picture");
+    let words: BTreeSet<&str> = picture
+        .split(|at: char| !at.is_alphanumeric() && at != '-')
+        .collect();
+    let packages = declared();
+    assert!(
+        packages.len() > 20,
+        "only {} crates were read",
+        packages.len()
+    );
+    for package in &packages {
+        let name = text(&package["name"]);
+        assert!(
+            page.contains(&format!("`{name}`")),
+            "ARCHITECTURE.md has no row of {name}"
+        );
+        let short = name.strip_prefix("gpuwise-").unwrap_or(&name);
+        let outside = matches!(short, "needs" | "fuzz");
+        assert!(
+            outside || words.contains(short) || words.contains(name.as_str()),
+            "the picture in ARCHITECTURE.md lacks {name}"
+        );
+    }
 }
 
 #[test]

@@ -35,13 +35,37 @@ pub fn page(report: &Report<'_>, product: impl Fn(&str) -> Option<String>, made:
 
 fn answer(report: &Report<'_>, proposed: &[(&Usage, &Judgement)]) -> String {
     let totals = report.totals;
-    let gives_back = |said: &Judgement| said.proposal.as_ref().is_some_and(|p| p.saving.gpus > 0.0);
-    let saving = proposed.iter().filter(|(_, said)| gives_back(said)).count();
-    let others = match proposed.len() - saving {
+    // Every row is counted once: what it saves, in money or GPUs, what it takes more of, and what does neither.
+    let worth = |said: &Judgement| {
+        if said.verdict.side() == Some(Side::Under) {
+            return -1;
+        }
+        let saving = said.proposal.as_ref().map(|proposal| &proposal.saving);
+        let money = saving.and_then(|saving| saving.hourly);
+        let gpus = saving.map_or(0.0, |saving| saving.gpus);
+        let money = money.map_or(0, |money| money.micros.signum());
+        if money == 0 {
+            gpus.total_cmp(&0.0) as i64
+        } else {
+            money
+        }
+    };
+    let count = |of: i64| {
+        proposed
+            .iter()
+            .filter(|(_, said)| worth(said) == of)
+            .count()
+    };
+    let (saving, more, even) = (count(1), count(-1), count(0));
+    let mut others = match more {
         0 => String::new(),
         1 => "; 1 workload needs more than it holds".to_owned(),
         count => format!("; {count} workloads need more than they hold"),
     };
+    if even > 0 {
+        others += "; ";
+        others += &changes(even, "costs as much as now", "cost as much as now");
+    }
     if proposed.is_empty() {
         return "Nothing to change: what is held is what is needed.".into();
     }

@@ -44,7 +44,11 @@ fn record(sheet: &Sheet, row: &SheetRow) -> Vec<String> {
     let mut out = vec![harmless(&row.key), harmless(&row.what), harmless(&row.unit)];
     let shown = |cell: &gpuwise_domain::bill::SheetCell| {
         cell.formula.as_ref().map_or_else(
-            || number(cell.value),
+            // A quotient that stands alone is read as a date.
+            || match number(cell.value) {
+                quotient if quotient.contains('/') => format!("={quotient}"),
+                decimal => decimal,
+            },
             |formula| formula_text(sheet, formula, row.decimals),
         )
     };

@@ -264,8 +264,14 @@ fn headline(deployment: &Deployment, facts: &EngineFacts) -> String {
         deployment.layout,
         engine_at(deployment, facts),
         deployment.weights,
-        deployment.cache,
+        deployment.cache_shown(),
     )
+}
+
+/// Whether the checkpoint may ask for another cache than one in 16 bits: it is published in fewer.
+fn checkpoint_may_ask(pool: &Pool<'_>) -> bool {
+    let sixteen = matches!(pool.deployment.weights.as_str(), "bf16" | "fp16" | "fp32");
+    pool.deployment.weights_published && !sixteen
 }
 
 /// What has to be told where a format cannot be made when loading.

@@ -61,7 +61,7 @@ fn seen(of: &mut Fields<'_, Ranked<'_>>) {
     });
     of.shown(left("weights").unit("/ KV").priority(80), |r| {
         let one = r.deployment;
-        format!("{}{}/{}", one.weights, lower_mark(one), one.cache).into()
+        format!("{}{}/{}", one.weights, lower_mark(one), one.cache_shown()).into()
     });
     of.shown(right(&format!("TTFT {ttft}")).wrap(10), |r| {
         latency(&r.deployment.figures.ttft, r.slo.ttft.as_ref())

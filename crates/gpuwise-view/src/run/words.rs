@@ -240,17 +240,36 @@ pub fn reasons(report: &RunReport) -> Vec<String> {
     report.reasons.iter().map(line).collect()
 }
 
+/// Requests a second that met every target, of those that were judged over the same time: the share that is said of
+/// them is the one over the other. Where more were due a second than ended, that is said beside it.
 fn goodput_line(goodput: PerSecond, report: &RunReport) -> String {
     let traffic = &report.traffic;
-    let of = traffic
-        .delivered
-        .or(traffic.offered)
-        .map(|due| format!(" of {} requests/s that were due", number(due.get())));
-    format!(
-        "{}{} met every target",
-        number(goodput.get()),
-        of.unwrap_or_else(|| " requests/s".into())
-    )
+    let (good, due) = (goodput.get(), traffic.delivered.or(traffic.offered));
+    let due = due.map(PerSecond::get);
+    let share = report.attainment.share.filter(|share| *share > 0.0);
+    let Some(judged) = share.map(|share| good / share).filter(|_| good > 0.0) else {
+        let of = due.map(|due| format!(" of {} requests/s that were due", number(due)));
+        let of = of.unwrap_or_else(|| " requests/s".into());
+        return format!("{}{of} met every target", number(good));
+    };
+    let mut line = format!(
+        "{} of {} requests/s that were judged met every target",
+        number(good),
+        number(judged)
+    );
+    if let Some(due) = due.filter(|due| number(*due) != number(judged)) {
+        let _ = write!(
+            line,
+            "; {} were due a second{}",
+            number(due),
+            if due > judged {
+                ", and took longer to end than to come"
+            } else {
+                ""
+            }
+        );
+    }
+    line
 }
 
 /// `7.98 requests/s, 1680 output tokens/s, 41 in flight`.

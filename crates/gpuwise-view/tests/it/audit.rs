@@ -206,6 +206,48 @@ fn days_by_the_calendar() {
     }
 }
 
+/// One that gives GPUs back, one in place of another that is cheaper, one that holds too little, one of which nothing is
+/// known: each row is counted once, by what it does.
+#[test]
+fn the_headline_counts_every_row() {
+    let mut rows = Vec::new();
+    for (name, verdict, gpus, hourly) in [
+        ("a", Verdict::OverProvisioned, 1.0, Some("2USD")),
+        ("b", Verdict::OverProvisioned, 0.0, Some("1USD")),
+        ("c", Verdict::UnderProvisioned, 0.0, None),
+        ("d", Verdict::OverProvisioned, 0.0, None),
+    ] {
+        let usage = usage("Deployment", name);
+        let mut said = judgement(&usage, Change::Replicas { from: 3, to: 2 });
+        said.verdict = verdict;
+        let proposal = said.proposal.as_mut().unwrap();
+        (proposal.saving.gpus, proposal.saving.hourly) =
+            (gpus, hourly.and_then(|money| money.parse().ok()));
+        rows.push((usage, said));
+    }
+    let (workloads, said): (Vec<_>, Vec<_>) = rows.into_iter().unzip();
+    let totals = gpuwise_domain::usage::totals::Totals {
+        saved: "3USD".parse().unwrap(),
+        ..gpuwise_domain::usage::totals::Totals::new(String::new())
+    };
+    let report = gpuwise_view::audit::Report {
+        window: gpuwise_domain::usage::Window {
+            start: 0,
+            end: 86_400,
+        },
+        workloads: &workloads,
+        said: &said,
+        totals: &totals,
+        tenants: &[],
+        unheld: 0,
+        notes: &[],
+        prices: "yours",
+    };
+    let page = gpuwise_view::audit::page(&report, |_| None, "gpuwise");
+    let expected = "2 changes save 3.00 USD an hour; 1 workload needs more than it holds; 1 change costs as much as now.";
+    assert!(page.contains(expected), "{page}");
+}
+
 /// A page of one proposal, with its patch, whatever its names hold.
 #[test]
 fn an_audit_is_a_page() {

@@ -318,7 +318,7 @@ fn llamacpp_has_as_many_slots_as_its_cache_holds() {
 #[test]
 fn what_the_silicon_lacks_is_said_before_the_command() {
     let context = Context {
-        compute_capability: Some((8, 0)),
+        compute_capability: Some((7, 5)),
         ..hopper()
     };
     let mut deployment = sized(EngineKind::Vllm, "0.33.0", Layout::SINGLE);
@@ -330,7 +330,7 @@ fn what_the_silicon_lacks_is_said_before_the_command() {
         &context,
     )
     .unwrap();
-    let expected = "# beware: kv:fp8 needs compute_capability>=8.9 in vLLM 0.33.0\n";
+    let expected = "# beware: kv:fp8 needs compute_capability>=8.0 in vLLM 0.33.0\n";
     assert!(text.contains(expected), "{text}");
     assert!(
         !emitted(Form::Engine(EngineKind::Vllm), &deployment)

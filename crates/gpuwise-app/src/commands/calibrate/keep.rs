@@ -1,15 +1,18 @@
 //! Rows of one's own are kept, and what they change is shown.
 
-use super::held_back::{HeldBackGroup, tried};
+use super::believed::{once, plausible};
 use crate::{
     catalogue,
     commands::{Context, Exit},
     error::Problem,
+    held_back::{HeldBackGroup, tried},
     knowledge,
-    questions::{QuestionRow, Rows, models_of},
+    questions::{QuestionRow, Rows, models_of, read_tables},
     write::Pending,
 };
+use gpuwise_domain::question::Question;
 use gpuwise_lab::observed;
+use gpuwise_size::knowledge::Knowledge;
 use gpuwise_view::table::{Cell, Column, Table};
 use std::{fs, path::Path};
 
@@ -30,6 +33,7 @@ pub(super) fn keep(
         loaded,
     };
     let observed = observed(rows, &fitted);
+    plausible(asked, &observed)?;
     if observed.is_empty() {
         return Err(
             Problem::new("none of these rows can be compared with a prediction")
@@ -47,15 +51,49 @@ pub(super) fn keep(
             Problem::new(format!("cannot make {}", folder.display())).because(error)
         })?;
     }
-    Pending::new(&file)?.finish(&appended(&kept, asked)?)?;
-    let tried = tried(asked, &observed, &fitted.ranges);
+    let (new, again) = once(&kept, asked.to_vec())?;
+    let before = if kept.is_empty() {
+        Vec::new()
+    } else {
+        read_tables(std::slice::from_ref(&file))?
+    };
+    Pending::new(&file)?.finish(&appended(&kept, &new)?)?;
+    let tried = of_all(before, new, &fitted, loaded);
     let mut table = shown_table(&tried);
+    for (source, rows) in again {
+        let rows = if rows == 1 {
+            "1 row".to_owned()
+        } else {
+            format!("{rows} rows")
+        };
+        table.footnote(format!("{source}: {rows} known already, which count once"));
+    }
     table.footnote(format!(
         "kept in {}; `gpuwise calibrate --forget` removes them",
         shown(&file)
     ));
     context.table(&table)?;
     Ok(Exit::Yes)
+}
+
+/// What all rows that are kept are worth by groups: those of rows that are new, or all where none is.
+fn of_all(
+    before: Vec<QuestionRow>,
+    new: Vec<QuestionRow>,
+    fitted: &Knowledge,
+    loaded: &catalogue::Loaded,
+) -> Vec<HeldBackGroup> {
+    let (known, some) = (before.len(), !new.is_empty());
+    let mut all = before;
+    all.extend(new);
+    let models = models_of(&all, loaded);
+    let rows = Rows {
+        asked: &all,
+        models: &models,
+        loaded,
+    };
+    let observed = observed(rows, fitted);
+    tried(&all, &observed, &fitted.ranges, |row| row >= known || !some)
 }
 
 /// What the rows say, and what they are worth on points that they have not seen.
@@ -75,6 +113,7 @@ fn shown_table(tried: &[HeldBackGroup]) -> Table {
         Column::right("error_after_percent", "after").unit("%"),
         Column::right("range_before", "range before").wrap(9),
         Column::right("range_after", "after"),
+        Column::left("applied", "applied").priority(5),
     ]);
     for row in tried {
         let range = |(low, high): (f64, f64)| {
@@ -98,7 +137,16 @@ fn shown_table(tried: &[HeldBackGroup]) -> Table {
             Cell::of(row.after, percent),
             range(row.range[0]),
             range(row.range[1]),
+            Cell::text(if row.applied { "yes" } else { "no" }),
         ]);
+    }
+    for row in tried.iter().filter(|row| !row.applied) {
+        table.footnote(format!(
+            "not applied: {} of {} on {}, since points that are held back are predicted worse with it than without",
+            row.class.key(),
+            row.model,
+            row.gpu
+        ));
     }
     table.footnote(
         "error: mean of |predicted − measured| / measured, before, and after as each point is predicted \
@@ -140,32 +188,36 @@ pub fn appended(kept: &str, asked: &[QuestionRow]) -> anyhow::Result<String> {
         writer.write_record(HEADER)?;
     }
     for row in asked.iter().filter(|row| row.question.value.is_some()) {
-        let q = &row.question;
-        let whole = |value: Option<u32>| value.map_or_else(String::new, |v| v.to_string());
-        let real = |value: Option<f64>| value.map_or_else(String::new, |v| v.to_string());
-        let extra: Vec<String> = q
-            .extra
-            .iter()
-            .map(|(key, value)| format!("{key}={value}"))
-            .collect();
-        writer.write_record([
-            q.id.clone(),
-            q.model.clone(),
-            q.gpu.clone(),
-            whole(q.gpus),
-            whole(q.tensor),
-            whole(q.pipeline),
-            whole(q.data),
-            q.precision.clone(),
-            q.engine.clone(),
-            real(q.input),
-            real(q.output),
-            gpuwise_read::question::load_cell(&q.load),
-            q.metric.clone(),
-            q.unit.clone(),
-            extra.join("; "),
-            real(q.value),
-        ])?;
+        writer.write_record(cells(&row.question))?;
     }
     Ok(String::from_utf8(writer.into_inner()?)?)
+}
+
+/// A measured row as it is kept, its name first.
+pub(super) fn cells(q: &Question) -> [String; 16] {
+    let whole = |value: Option<u32>| value.map_or_else(String::new, |v| v.to_string());
+    let real = |value: Option<f64>| value.map_or_else(String::new, |v| v.to_string());
+    let extra: Vec<String> = q
+        .extra
+        .iter()
+        .map(|(key, value)| format!("{key}={value}"))
+        .collect();
+    [
+        q.id.clone(),
+        q.model.clone(),
+        q.gpu.clone(),
+        whole(q.gpus),
+        whole(q.tensor),
+        whole(q.pipeline),
+        whole(q.data),
+        q.precision.clone(),
+        q.engine.clone(),
+        real(q.input),
+        real(q.output),
+        gpuwise_read::question::load_cell(&q.load),
+        q.metric.clone(),
+        q.unit.clone(),
+        extra.join("; "),
+        real(q.value),
+    ]
 }

@@ -1,6 +1,6 @@
 //! `gpuwise calibrate`: what was measured corrects what is predicted.
 
-mod held_back;
+mod believed;
 pub mod keep;
 pub mod results;
 

@@ -6,7 +6,7 @@ use super::{
 };
 use gpuwise_domain::{
     catalogue::Catalogue,
-    deployment::{MemoryReport, ModelSummary},
+    deployment::{MemoryReport, ModelSummary, cache_shown},
     estimate::Derivation,
     layout::Layout,
 };
@@ -41,6 +41,10 @@ impl Remembered {
 pub struct DeviceMemory {
     /// Whether all requests fit.
     pub fits: bool,
+    /// Whether the edge between fitting and not lies inside the range of the cache.
+    pub tight: bool,
+    /// The least and the most that may be left to the cache (80 % range).
+    pub cache_range: (Bytes, Bytes),
     /// Whether the engine starts on it.
     pub starts: bool,
     pub gpus: u32,
@@ -68,11 +72,13 @@ impl DeviceMemory {
         let setup = &fit.setup;
         Self {
             fits: fit.fits(),
+            tight: fit.is_tight(),
+            cache_range: fit.cache_range(),
             starts: fit.obstacle.is_none(),
             gpus: fit.gpus(),
             layout: setup.layout,
             weights: setup.weights.name(),
-            kv_cache: setup.cache.name.into(),
+            kv_cache: cache_shown(setup.cache.name, &setup.weights.name()).into(),
             engine: setup.engine.kind.name().into(),
             release: match setup.engine.release {
                 Some(release) => format!("{} {release}", setup.engine.kind),
@@ -131,14 +137,18 @@ gpuwise_view::record!(DeviceMemory, "DeviceMemory", |of| {
         d.report.device.as_str().into()
     });
     let fits = of.noun().map(|d| {
-        let (state, word) = if d.fits {
-            (State::Good, "yes")
-        } else {
-            (State::Bad, "no")
+        let (state, word) = match (d.fits, d.tight) {
+            (true, false) => (State::Good, "yes"),
+            (true, true) => (State::Warning, "tight"),
+            (false, true) => (State::Warning, "hardly"),
+            (false, false) => (State::Bad, "no"),
         };
         format!("{} {word}", state.mark()).into()
     });
     of.field("fits", |d| d.fits).title("fits").seen(fits);
+    of.field("tight", |d| d.tight);
+    of.field("cache_low_bytes", |d| d.cache_range.0);
+    of.field("cache_high_bytes", |d| d.cache_range.1);
     of.field("starts", |d| d.starts);
     of.field("gpus", |d| d.gpus).title("GPUs");
     of.field("layout", |d| d.layout.to_string());

@@ -102,6 +102,24 @@ impl<'a> Fit<'a> {
         self.requests() >= self.wanted.concurrency as f64
     }
 
+    /// The least and the most that may be left to the cache (80 % range).
+    pub(super) fn cache_range(&self) -> (Bytes, Bytes) {
+        let (low, high) = memory::cache_range(&self.setup, &self.plan);
+        let whole = |bytes: f64| Bytes::from_f64(bytes.max(0.0));
+        (whole(low), whole(high))
+    }
+
+    /// Whether the edge between fitting and not lies inside the range.
+    pub(super) fn is_tight(&self) -> bool {
+        let (low, high) = memory::cache_range(&self.setup, &self.plan);
+        let fits = |cache: f64| {
+            let mut other = self.clone();
+            other.plan.cache = cache;
+            other.fits()
+        };
+        fits(low) != fits(high)
+    }
+
     pub(super) fn short(&self) -> Bytes {
         if self.fits() {
             return Bytes::ZERO;

@@ -169,7 +169,8 @@ struct Build<'a> {
     wanted: Demand,
     engine: Engine,
     weights: Weights,
-    cache: CacheFormat,
+    /// The cache's format, where one is asked for.
+    cache: Option<CacheFormat>,
     draft: Option<Draft<'a>>,
     adapters: Option<gpuwise_domain::deployment::Adapters>,
     memory_fraction: Option<f64>,
@@ -211,10 +212,7 @@ impl<'a> Build<'a> {
             Some(format) => engine::weights(architecture, format)?,
             None => Weights::published(architecture),
         };
-        let cache = match &engine_flags.kv {
-            Some(format) => engine::cache(format)?,
-            None => weights.cache(&engine),
-        };
+        let cache = engine_flags.kv.as_deref().map(engine::cache).transpose()?;
         Ok(Self {
             model,
             wanted,
@@ -299,8 +297,11 @@ impl<'a> Build<'a> {
             bucket: engines::model(self.engine.kind).bucket(&self.engine, device.gpu),
             engine: self.engine.clone(),
             layout,
+            cache: self.cache.unwrap_or_else(|| {
+                let architecture = &self.model.architecture;
+                self.weights.cache(&self.engine, architecture, device.gpu)
+            }),
             weights: self.weights.clone(),
-            cache: self.cache,
             settings,
             draft: self.draft,
             adapters: self.adapters,

@@ -5,7 +5,7 @@ use super::{
     fixes::Fix,
 };
 use crate::{commands::Context, settings};
-use gpuwise_units::Tokens;
+use gpuwise_units::{Bytes, Tokens};
 use gpuwise_view::{
     State, Style, escape_markdown, explain, figures,
     memory::{markdown, text},
@@ -121,8 +121,9 @@ fn logged(one: &DeviceMemory, style: Style) -> String {
 
 /// Whether the requests fit, what is short, and what would fix it.
 fn verdict(found: &Remembered, one: &DeviceMemory, style: Style) -> String {
+    let mut range = ranged(one, style);
     if one.fits {
-        return String::new();
+        return range;
     }
     let short = figures::gib(one.short);
     let each = if one.gpus > 1 { " on each GPU" } else { "" };
@@ -135,6 +136,8 @@ fn verdict(found: &Remembered, one: &DeviceMemory, style: Style) -> String {
         2,
     ));
     out.push('\n');
+    range.push_str(&out);
+    out = range;
     let mut whole = one.fixes.iter().filter(|fix| fix.whole);
     let mut line = |label: &str, fix: &Fix| {
         out += &style.wrap(&format!("{label} {}", fix.what), 2);
@@ -155,6 +158,31 @@ fn verdict(found: &Remembered, one: &DeviceMemory, style: Style) -> String {
         .iter()
         .filter(|fix| !fix.whole)
         .for_each(|fix| line("as it is:", fix));
+    out
+}
+
+/// The range of the cache, and whether what was asked lies at its edge.
+fn ranged(one: &DeviceMemory, style: Style) -> String {
+    let (low, high) = one.cache_range;
+    if high == Bytes::ZERO {
+        return String::new();
+    }
+    let range = format!(
+        "80 % range of the KV cache: {} to {} GiB",
+        figures::gib(low),
+        figures::gib(high)
+    );
+    let mut out = style.wrap(&range, 2) + "\n";
+    if one.tight {
+        let said = format!(
+            "{} tight: with {} GiB of cache the requests {}",
+            State::Warning.mark(),
+            figures::gib(if one.fits { low } else { high }),
+            if one.fits { "do not fit" } else { "fit" }
+        );
+        out += &style.finish(style.wrap(&said, 2));
+        out.push('\n');
+    }
     out
 }
 

@@ -53,7 +53,7 @@ pub struct Flags {
     /// Forest and operator times abstain where they expect to lose more than this, in percent of the cost
     #[arg(long, value_name = "PERCENT", default_value_t = 10.0)]
     abstain_above: f64,
-    /// Choose only among these GPUs
+    /// Choose only among these GPUs, and what each runs on
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     gpus: Vec<String>,
     /// A price list of one's own (CSV)
@@ -127,7 +127,7 @@ fn decision(
     by: &Deciders<'_>,
 ) -> anyhow::Result<Decided> {
     let now = present(loaded, &job)?;
-    let tiers = tiers::all(loaded, job.gpus, only);
+    let tiers = tiers::all(loaded, &now, only);
     let decision = decide(&job, &now, &tiers, by);
     Ok(Decided {
         job,

@@ -83,7 +83,13 @@ impl Decided {
             return nothing_fits(self);
         };
         let opinion = [forest, rule, physics][decider as usize];
-        let mut why = opinion.reasons.first().cloned().unwrap_or_default();
+        let reason = || opinion.reasons.first().cloned();
+        let mut why = self
+            .decision
+            .note
+            .clone()
+            .or_else(reason)
+            .unwrap_or_default();
         let open = self.decision.undecided.len();
         if open > 0 {
             let tiers = if open == 1 { "tier" } else { "tiers" };
@@ -254,6 +260,9 @@ fn explanation(one: &Decided) -> String {
         ("physics", &decision.physics),
     ] {
         text += &opinion_text(one, name, opinion);
+    }
+    if let Some(note) = &decision.note {
+        let _ = writeln!(text, "  {note}");
     }
     let _ = writeln!(text, "  tiers that fit, cheapest first:");
     for candidate in decision.candidates.iter().take(LISTED) {

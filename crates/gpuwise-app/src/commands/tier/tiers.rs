@@ -76,9 +76,21 @@ fn slice(loaded: &Loaded, gpu: &Gpu, profile: &MigProfile) -> Tier {
     }
 }
 
-/// Everything that has a price, up to twice as many GPUs as the job holds now. `only` narrows it to
-/// some GPUs; empty means all.
-pub(super) fn all(loaded: &Loaded, gpus_now: u32, only: &[String]) -> Vec<Tier> {
+/// What the job runs on now, and everything that has a price, up to twice as many GPUs as it holds now. `only` narrows
+/// the others to some GPUs; empty means all.
+pub(super) fn all(loaded: &Loaded, now: &Tier, only: &[String]) -> Vec<Tier> {
+    let gpus_now = now.gpus;
+    let mut tiers = others(loaded, gpus_now, only);
+    if !tiers
+        .iter()
+        .any(|one| one.name == now.name && one.gpus == gpus_now)
+    {
+        tiers.push(now.clone());
+    }
+    tiers
+}
+
+fn others(loaded: &Loaded, gpus_now: u32, only: &[String]) -> Vec<Tier> {
     let mut tiers = Vec::new();
     for gpu in &loaded.catalogue.gpus {
         if gpu.announced || !(only.is_empty() || only.contains(&gpu.name)) {

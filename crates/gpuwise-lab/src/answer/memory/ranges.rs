@@ -4,9 +4,9 @@
 //! the row states the release and the limits of the step; widened where fewer than ten rows speak.
 
 use super::read::Read;
-use gpuwise_domain::{engine::EngineKind, estimate::Basis};
+use gpuwise_domain::estimate::Basis;
 use gpuwise_size::{
-    memory::CacheShape,
+    memory::{CacheShape, StatedRun, profile_shares, weight_factors},
     setup::{Setup, Weights},
 };
 
@@ -38,22 +38,16 @@ pub(super) const GROWN: Spread = spread(0.85, 1.25, Basis::Extrapolated);
 /// Share of memory within which a run may fit or not.
 pub(super) const FITS: f64 = 0.07;
 
-/// Weights as engines log them. Exports in four bits differ in what they leave as it is.
+/// Weights as engines log them.
 pub(super) fn weights(setup: &Setup<'_>) -> Spread {
+    let (low, high) = weight_factors(setup);
     let published = setup.weights == Weights::published(setup.architecture);
-    let four_bit = setup
-        .weights
-        .quantization
-        .iter()
-        .flat_map(|q| &q.assignments);
-    let four_bit = four_bit
-        .into_iter()
-        .any(|a| a.format.bytes_per_element() < 0.75);
-    match (published, four_bit) {
-        (_, false) => spread(0.99, 1.01, Basis::Calibrated),
-        (true, true) => spread(0.92, 1.03, Basis::Calibrated),
-        (false, true) => spread(0.90, 1.06, Basis::Extrapolated),
-    }
+    let basis = if published || high < 1.02 {
+        Basis::Calibrated
+    } else {
+        Basis::Extrapolated
+    };
+    spread(low, high, basis)
 }
 
 /// Peaks of a profile.
@@ -75,19 +69,11 @@ pub(super) const fn given(shape: &CacheShape) -> Spread {
 }
 
 /// What a profile may leave less or more than ours, as shares of the budget.
-///
-/// Nine logged capacities of 0.15.1 lie within -0.7 % and +1.1 % of the budget. Releases whose
-/// profile changed since, and towers, get twice that; where limits are not stated, the five logs of
-/// 0.6 and 0.7 lie within 1.3 % but for one at 23 %; where the release is not, the five logs lie
-/// between 3.2 % above and 5.3 % below.
 pub(super) fn left(read: &Read<'_>) -> (f64, f64) {
-    let engine = &read.setup.engine;
-    let fitted = engine.at_least([0, 12, 0]) && !engine.at_least([0, 17, 0]);
-    let text = read.setup.architecture.towers.is_empty();
-    match (engine.kind, read.settled, read.release_stated) {
-        (EngineKind::Vllm, true, _) if fitted && text => (0.02, 0.015),
-        (EngineKind::Vllm, true, _) => (0.04, 0.03),
-        (EngineKind::Vllm, false, true) => (0.08, 0.03),
-        _ => (0.12, 0.06),
-    }
+    let stated = StatedRun {
+        release: read.release_stated,
+        limits: read.settled,
+        towers: !read.setup.architecture.towers.is_empty(),
+    };
+    profile_shares(&read.setup.engine, stated)
 }

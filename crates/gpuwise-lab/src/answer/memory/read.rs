@@ -153,7 +153,7 @@ pub(super) fn read<'a>(
     let mut setup = Setup {
         architecture,
         device,
-        cache: cache_format(question, architecture, &weights, &engine),
+        cache: cache_format(question, (architecture, gpu), &weights, &engine),
         weights,
         settings: settings(question, &engine, &device, layout, &none),
         bucket: bucket_of(&engine, device.gpu, question),
@@ -250,45 +250,23 @@ fn engine(question: &Question, stated: Option<Engine>, notes: &mut Vec<String>) 
     engine
 }
 
-/// The cache's format: as stated; else FP8 where vLLM chooses it by itself, 16 bits elsewhere.
-///
-/// It does for sparse attention, which has an FP8 layout of its own (since 0.11), and for
-/// checkpoints of ModelOpt that ask for it (since 0.12), as the common recipe for NVFP4 weights does.
+/// The cache's format: as stated, else as the engine takes it by itself; rows of NVFP4 under vLLM are of ModelOpt's
+/// common recipe, which quantizes the cache.
 fn cache_format(
     question: &Question,
-    architecture: &Architecture,
+    (architecture, gpu): (&Architecture, &Gpu),
     weights: &Weights,
     engine: &Engine,
 ) -> CacheFormat {
     let precision = question.precision.to_ascii_lowercase();
-    if precision.contains("kv") || engine.kind != EngineKind::Vllm {
+    if precision.contains("kv") {
         return cache(question);
     }
-    let sparse = architecture.attention_layers().any(|(_, mixer)| {
-        matches!(
-            mixer,
-            Mixer::Latent {
-                top_tokens: 1..,
-                ..
-            }
-        )
-    });
-    if sparse && engine.at_least([0, 11, 0]) {
+    let named = *weights != Weights::published(architecture) && precision.contains("nvfp4");
+    if named && engine.kind == EngineKind::Vllm && engine.at_least([0, 12, 0]) {
         return CacheFormat::FP8;
     }
-    let published = *weights == Weights::published(architecture);
-    let quantization = weights
-        .quantization
-        .as_ref()
-        .filter(|q| q.method == "modelopt");
-    let asked_for = match quantization {
-        Some(quantization) if published => quantization.cache,
-        _ if !published && precision.contains("nvfp4") => Some(CacheFormat::FP8),
-        _ => None,
-    };
-    asked_for
-        .filter(|_| engine.at_least([0, 12, 0]))
-        .unwrap_or(cache(question))
+    weights.cache(engine, architecture, gpu)
 }
 
 /// Prediction layers, where the note says that they draft.

@@ -45,6 +45,12 @@ pub(super) fn read<'a>(
     let mut stated = Stated::default();
     let framework = framework(question);
     let techniques = Techniques::of(question);
+    if let Some(word) = techniques.unknown() {
+        return Err(Refusal::Unstated(format!(
+            "no technique of training is known as {word:?}; known are packed, compile, chunked loss, activation \
+             checkpointing, optimizer in backward, activation offloading, 8-bit AdamW, float8, and degrees such as tp8"
+        )));
+    }
     let (layout, sharding) = layout(
         question,
         architecture,

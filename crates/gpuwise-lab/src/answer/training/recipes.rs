@@ -64,6 +64,7 @@ pub(super) fn is_training(question: &Question) -> bool {
     let keys = [
         "method",
         "techniques",
+        "technique",
         "grad_ckpt",
         "act_ckpt",
         "MBS",
@@ -99,7 +100,8 @@ const ADDED: [&str; 7] = [
 
 impl Techniques {
     pub(super) fn of(question: &Question) -> Self {
-        let Some(list) = question.extra("techniques") else {
+        let stated = ["techniques", "technique"].map(|key| question.extra(key));
+        let Some(list) = stated.into_iter().flatten().next() else {
             return Self::default();
         };
         let words: Vec<String> = list
@@ -123,6 +125,54 @@ impl Techniques {
                 .extend(before.iter().map(|name| (*name).to_owned()));
         }
         out
+    }
+
+    /// The first word that is none of the techniques known here.
+    pub(super) fn unknown(&self) -> Option<&str> {
+        let degree = |word: &str| {
+            let bare = word.strip_prefix("async").unwrap_or(word);
+            let letters = bare.trim_matches(|at: char| at.is_ascii_digit());
+            [
+                "tp", "pp", "cp", "dp", "ep", "sp", "vp", "fsdp", "hsdp", "ddp",
+            ]
+            .contains(&letters)
+        };
+        let exactly = [
+            "ac", "sac", "fullac", "qdora", "qlora", "dora", "lora", "none", "full",
+        ];
+        let parts = [
+            "baseline",
+            "naive",
+            "vanilla",
+            "pack",
+            "compile",
+            "chunk",
+            "linearcross",
+            "checkpointing",
+            "selective",
+            "backward",
+            "bwd",
+            "activationoffload",
+            "8bit",
+            "paged",
+            "hsdp",
+            "ddp",
+            "fsdp",
+            "float8",
+            "fp8",
+            "fp4",
+            "flexattention",
+            "flashattention",
+            "sdpa",
+            "zero",
+            "fused",
+        ];
+        let mut words = self.words.iter().map(String::as_str);
+        words.find(|word| {
+            !degree(word)
+                && !exactly.contains(word)
+                && !parts.iter().any(|part| word.contains(part))
+        })
     }
 
     /// Whether it names one of [`ADDED`], in whichever words.

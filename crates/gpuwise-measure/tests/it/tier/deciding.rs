@@ -573,6 +573,13 @@ proptest! {
             prop_assert!(candidate.miss <= 0.5);
             prop_assert!(tier.memory >= Some(Bytes::new(gib * GIB)) || tier.name == now().name);
         }
+        // Nothing dearer than what runs but for an SLO that is broken there, which is said.
+        if let Some((_, at)) = decision.decided {
+            let says = decision.note.as_deref().is_some_and(|note| note.contains("is broken"));
+            let runs = job.seconds * now().hourly.unwrap() / 3600.0;
+            let dearer = decision.candidates[at].cost.0 > runs * (1.0 + 1e-9);
+            prop_assert_eq!(dearer, says && slo < job.seconds);
+        }
         prop_assert_eq!(decide(&job, &now(), &tiers, &by(&rules)), decision);
     }
 }

@@ -105,4 +105,17 @@ impl EngineModel for Vllm {
     fn loads_by_torch(&self) -> bool {
         true
     }
+
+    /// By kernel: TRT-LLM's on compute capability 10.x and AMD's both widths by 256; Triton's, which is bundled since
+    /// 0.11.1, on 9.0 the inner width by 64; Marlin elsewhere by 256 and 128
+    /// (`vllm/model_executor/layers/quantization/mxfp4.py` of 0.11.0, `fused_moe/oracle/mxfp4.py` later).
+    fn expert_multiples(&self, setup: &Setup<'_>) -> (f64, f64) {
+        let gpu = setup.device.gpu;
+        match gpu.compute_capability {
+            _ if gpu.vendor == "AMD" => (256.0, 256.0),
+            Some((10, _)) => (256.0, 256.0),
+            Some((9, 0)) if setup.engine.at_least([0, 11, 1]) => (1.0, 64.0),
+            _ => (256.0, 128.0),
+        }
+    }
 }

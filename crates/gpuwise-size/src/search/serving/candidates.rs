@@ -18,7 +18,7 @@ use gpuwise_domain::{
     deployment::{Quality, Test},
     facts,
     fix::Fix,
-    gpu::{Device, MigProfile},
+    gpu::{Device, Gpu, MigProfile},
     layout::Layout,
     precision::CacheFormat,
     reason::Reason,
@@ -138,7 +138,11 @@ pub(crate) fn weight_choices(request: &Request<'_>) -> Vec<WeightChoice> {
     out
 }
 
-pub(crate) fn cache_choices(request: &Request<'_>, weights: &Weights) -> Vec<CacheFormat> {
+pub(crate) fn cache_choices(
+    request: &Request<'_>,
+    weights: &Weights,
+    gpu: &Gpu,
+) -> Vec<CacheFormat> {
     let named: Vec<CacheFormat> = request
         .choices
         .cache
@@ -146,7 +150,7 @@ pub(crate) fn cache_choices(request: &Request<'_>, weights: &Weights) -> Vec<Cac
         .filter_map(|name| CacheFormat::by_name(name))
         .collect();
     if named.is_empty() {
-        vec![weights.cache(&request.choices.engine)]
+        vec![weights.cache(&request.choices.engine, request.architecture, gpu)]
     } else {
         named
     }

@@ -145,7 +145,7 @@ fn judge<'a>(request: &Request<'a>) -> Screening<'a> {
         let offers = market.offers(&device.gpu.name);
         let layouts = candidates::layouts(request, &device);
         for (choice, weights) in choices.iter().enumerate() {
-            for cache in candidates::cache_choices(request, &weights.weights) {
+            for cache in candidates::cache_choices(request, &weights.weights, device.gpu) {
                 let setup = |layout| {
                     candidates::setup(request, device, layout, weights, cache, max_context)
                 };

@@ -123,7 +123,7 @@ impl Rules {
     /// Bytes of an element of the residual stream: under autocast, embeddings in FP32 make it FP32.
     fn stream(&self, recipe: Recipe) -> f64 {
         match (self.framework, recipe) {
-            (Framework::PyTorch, Recipe::MixedBf16) => 4.0,
+            (Framework::PyTorch, Recipe::MixedBf16 | Recipe::Fp16) => 4.0,
             _ => self.element,
         }
     }

@@ -247,7 +247,10 @@ fn otherwise(setup: &TrainingSetup) -> Vec<Change> {
                     }),
                     Method::Full => lora(BaseStorage::Nf4 { double: true }),
                 };
-                if !matches!(s.recipe, Recipe::PureBf16 | Recipe::MixedBf16) {
+                if !matches!(
+                    s.recipe,
+                    Recipe::PureBf16 | Recipe::MixedBf16 | Recipe::Fp16
+                ) {
                     s.recipe = Recipe::PureBf16;
                 }
                 leanest(s);

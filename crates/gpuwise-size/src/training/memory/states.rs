@@ -189,7 +189,7 @@ pub(super) struct PerParameter {
 
 /// By recipe, framework and optimizer, for the model's own weights.
 pub(super) fn per_parameter(setup: &TrainingSetup) -> PerParameter {
-    let pure = setup.recipe == Recipe::PureBf16;
+    let pure = setup.is_pure();
     let full = matches!(setup.recipe, Recipe::Fp32 | Recipe::Tf32);
     let low = match setup.recipe {
         // The weights once more in the format of the matmuls, where that is narrower.
@@ -371,12 +371,9 @@ impl States {
 /// Bytes of a parameter of a frozen copy: as the policy is loaded, without an FP32 copy beside it.
 pub(super) fn frozen_copy(setup: &TrainingSetup) -> f64 {
     let bytes = per_parameter(setup);
-    match setup.recipe {
-        Recipe::PureBf16 => 2.0,
-        // DeepSpeed casts it with everything else; under autocast it stays in FP32.
-        _ if bytes.master > 0.0 && bytes.weight >= 2.0 => 2.0,
-        _ => 4.0,
-    }
+    // DeepSpeed casts it with everything else; under autocast it stays in FP32.
+    let cast = bytes.master > 0.0 && bytes.weight >= 2.0;
+    if setup.is_pure() || cast { 2.0 } else { 4.0 }
 }
 
 /// Parameters of a copy on one rank. It is sharded where the policy's weights are, else whole:

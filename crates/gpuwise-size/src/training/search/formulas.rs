@@ -46,11 +46,20 @@ fn visible(cluster: &Cluster<'_>) -> f64 {
 /// Whether the GPU multiplies in the recipe's numbers; if not, why.
 fn supported(setup: &TrainingSetup, cluster: &Cluster<'_>) -> Result<(), String> {
     let gpu = cluster.gpu;
-    // FP16 needs its loss scaled, and is not what these recipes say.
-    let half = matches!(setup.recipe, Recipe::PureBf16 | Recipe::MixedBf16);
-    if half && gpu.peak.bf16.is_none() || recipe_peak(gpu, setup).is_none() {
+    let lacks = match setup.recipe {
+        Recipe::PureBf16 | Recipe::MixedBf16 => gpu.peak.bf16.is_none(),
+        Recipe::Fp16 => gpu.peak.fp16.is_none(),
+        _ => recipe_peak(gpu, setup).is_none(),
+    };
+    if lacks {
+        let halves = matches!(setup.recipe, Recipe::PureBf16 | Recipe::MixedBf16);
+        let fix = if halves && gpu.peak.fp16.is_some() {
+            ": --recipe fp16"
+        } else {
+            ""
+        };
         return Err(format!(
-            "{} has no matmuls for recipe {}",
+            "{} has no matmuls for recipe {}{fix}",
             gpu.name,
             setup.recipe.name()
         ));

@@ -50,6 +50,8 @@ pub struct TrainChoices {
     /// What it learns from beyond given texts.
     pub alignment: Option<Alignment>,
     pub recipe: Recipe,
+    /// The recipe on GPUs without BF16; `None`: they are refused where the recipe needs it.
+    pub without_bf16: Option<Recipe>,
     /// What updates the weights.
     pub optimizer: Optimizer,
     /// Whose allocations and kernels.
@@ -87,9 +89,15 @@ impl TrainChoices {
         Some(super::Cluster { gpus, ..*cluster })
     }
 
-    /// The same where an engine beside training knows what it takes of these GPUs.
+    /// The same on these GPUs: in numbers that they have, and an engine beside training knows what it takes of them.
     pub(crate) fn on(&self, cluster: &super::Cluster<'_>) -> Self {
         let mut out = self.clone();
+        if let Some(recipe) = self
+            .without_bf16
+            .filter(|_| cluster.gpu.peak.bf16.is_none())
+        {
+            out.recipe = recipe;
+        }
         if let Some(Alignment::Grpo(grpo)) = &mut out.alignment
             && grpo.engine.mode == RolloutMode::Colocate
         {

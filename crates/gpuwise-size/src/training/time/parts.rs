@@ -77,7 +77,7 @@ fn rate(setup: &TrainingSetup, system: &TrainingSystem, constants: &TrainingCons
         .map_or(half, |rate| rate * constants.get(P::Fp8Matmul));
     match setup.recipe {
         Recipe::Fp32 | Recipe::Tf32 => system.full * constants.get(P::HalfMatmul),
-        Recipe::PureBf16 | Recipe::MixedBf16 => half,
+        Recipe::PureBf16 | Recipe::MixedBf16 | Recipe::Fp16 => half,
         Recipe::Fp8 => eight,
         Recipe::Fp8Block => eight * constants.get(P::BlockMatmul),
         Recipe::Nvfp4 => system
@@ -191,7 +191,7 @@ pub(super) fn least_seconds(
     let half = if system.timed { system.half } else { half_peak };
     let alone = match setup.recipe {
         Recipe::Fp8 | Recipe::Fp8Block if system.timed => system.fp8,
-        Recipe::PureBf16 | Recipe::MixedBf16 if system.timed => Some(system.half),
+        Recipe::PureBf16 | Recipe::MixedBf16 | Recipe::Fp16 if system.timed => Some(system.half),
         _ => peak,
     };
     let again = &work.again;

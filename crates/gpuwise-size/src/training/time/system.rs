@@ -160,7 +160,7 @@ impl TrainingSystem {
 pub fn recipe_peak(gpu: &Gpu, setup: &TrainingSetup) -> Option<f64> {
     let compute = match setup.recipe {
         Recipe::Fp32 | Recipe::Tf32 => Compute::Full,
-        Recipe::PureBf16 | Recipe::MixedBf16 => Compute::Half,
+        Recipe::PureBf16 | Recipe::MixedBf16 | Recipe::Fp16 => Compute::Half,
         Recipe::Fp8 | Recipe::Fp8Block => Compute::Fp8,
         Recipe::Nvfp4 => Compute::Fp4,
     };

@@ -401,11 +401,11 @@ fn stepped(setup: &TrainingSetup) -> f64 {
         setup.optimizer,
         Optimizer::AdamW8bit | Optimizer::PagedAdamW8bit
     );
-    match setup.recipe {
-        Recipe::PureBf16 if eight => 10.0,
-        Recipe::PureBf16 => 14.0,
-        _ if eight => 18.0,
-        _ => 30.0,
+    match (setup.is_pure(), eight) {
+        (true, true) => 10.0,
+        (true, false) => 14.0,
+        (false, true) => 18.0,
+        (false, false) => 30.0,
     }
 }
 

@@ -1,6 +1,8 @@
 //! SGLang: sequences and tokens are stated for all attention groups together.
 
-use super::{Launcher, Pool, defaults_note, host_cache_elsewhere, quantized_elsewhere};
+use super::{
+    Launcher, Pool, checkpoint_may_ask, defaults_note, host_cache_elsewhere, quantized_elsewhere,
+};
 use crate::launch::{
     EmitError,
     arguments::Arguments,
@@ -58,6 +60,9 @@ impl Launcher for Sglang {
         layout(pool, arguments)?;
         weights(pool, arguments, notes)?;
         let cache = match pool.deployment.cache.as_str() {
+            "bf16" if checkpoint_may_ask(pool) && arguments.takes("kv_cache_dtype", "bfloat16") => {
+                "bfloat16"
+            }
             "bf16" => "auto",
             "fp8" if arguments.takes("kv_cache_dtype", "fp8_e4m3") => "fp8_e4m3",
             "fp8" => "fp8_e5m2",

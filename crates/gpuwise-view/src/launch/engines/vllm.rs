@@ -1,6 +1,8 @@
 //! vLLM.
 
-use super::{Launcher, Pool, defaults_note, host_cache_elsewhere, quantized_elsewhere};
+use super::{
+    Launcher, Pool, checkpoint_may_ask, defaults_note, host_cache_elsewhere, quantized_elsewhere,
+};
 use crate::launch::{
     EmitError,
     arguments::Arguments,
@@ -101,6 +103,10 @@ impl Launcher for Vllm {
         }
         weights(pool, arguments, notes)?;
         let cache = match pool.deployment.cache.as_str() {
+            // `auto` is what the checkpoint asks for.
+            "bf16" if checkpoint_may_ask(pool) && arguments.takes("kv_cache_dtype", "bfloat16") => {
+                "bfloat16"
+            }
             "bf16" => "auto",
             "int8" => "int8_per_token_head",
             other => other,

@@ -19,6 +19,8 @@ use serde_json::{Value, json};
 
 /// Knative keeps a replica for an hour at most before it goes.
 const LONGEST_S: u64 = 3600;
+/// How long a request may take where a revision does not say it (`revision-timeout-seconds`).
+const TIMEOUT_S: u64 = 300;
 
 pub(super) fn service(
     name: &str,
@@ -75,6 +77,10 @@ pub(super) fn service(
     ]
     .into_iter()
     .map(|(name, value)| (key(name), value.into()))
+    .chain([(
+        "serving.knative.dev/progress-deadline".to_owned(),
+        format!("{}s", deadline_s(scaling)).into(),
+    )])
     .collect();
     let object = json!({
         "apiVersion": "serving.knative.dev/v1",
@@ -92,8 +98,23 @@ pub(super) fn service(
     });
     let comments = [
         "Knative's autoscaler counts requests itself and has no forecast; it holds requests while a replica starts.",
-        "The volume takes its feature kubernetes.podspec-volumes-emptydir. Models that load for more than ten",
-        "minutes need a longer progress-deadline (serving.knative.dev/progress-deadline).",
+        "The volume takes its feature kubernetes.podspec-volumes-emptydir. A replica that does not serve within its",
+        "progress-deadline is given up: three starts, and ten minutes at least.",
     ];
-    Ok((comments.map(str::to_owned).to_vec(), vec![object]))
+    let mut comments = comments.map(str::to_owned).to_vec();
+    if scaling.least == 0 && scaling.start_s > TIMEOUT_S {
+        comments.push(format!(
+            "A start takes {} s, and a request waits {TIMEOUT_S} s for it unless timeoutSeconds says more, up to the",
+            scaling.start_s
+        ));
+        comments
+            .push("cluster's max-revision-timeout-seconds: raise both, or say --min 1.".to_owned());
+    }
+    Ok((comments, vec![object]))
+}
+
+/// Within so many seconds a replica that starts is to serve: as many starts as our controller gives it, and no less
+/// than Knative does.
+fn deadline_s(scaling: &Scaling<'_>) -> u64 {
+    scaling.start_s.saturating_mul(3).max(600)
 }

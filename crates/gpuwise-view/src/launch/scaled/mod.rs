@@ -128,7 +128,7 @@ pub fn scaled(
     let (comments, objects) = match form {
         ScalerForm::Keda => objects::keda(&name, scaling),
         ScalerForm::Dynamo => objects::dynamo(&name, scaling),
-        ScalerForm::Hpa => objects::hpa(&name, scaling),
+        ScalerForm::Hpa => objects::hpa(&name, scaling)?,
         ScalerForm::ExternalMetrics => external::metrics(&name, scaling)?,
         ScalerForm::CapacityBuffer => objects::buffer(&name, scaling),
         ScalerForm::Wva => objects::variant(&name, deployment, scaling),

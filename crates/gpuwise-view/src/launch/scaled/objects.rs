@@ -6,7 +6,7 @@
 //! workload-variant-autoscaler at b08b1c7 (`config/crd/bases/llmd.ai_variantautoscalings.yaml`, and its chart for the
 //! label and the metric).
 
-use super::Scaling;
+use super::{super::EmitError, Scaling};
 use gpuwise_domain::deployment::Deployment;
 use serde_json::{Map, Value, json};
 
@@ -46,7 +46,7 @@ fn behavior(scaling: &Scaling<'_>, hold_s: u64) -> Value {
             "policies": [{"type": "Pods", "value": most, "periodSeconds": 15}],
         },
         "scaleDown": {
-            "stabilizationWindowSeconds": hold_s.min(3600),
+            "stabilizationWindowSeconds": hold_s.min(LONGEST_S),
             "tolerance": "0",
             "policies": [{"type": "Percent", "value": 100, "periodSeconds": 15}],
         },
@@ -157,11 +157,36 @@ fn trusts(name: &str, scaling: &Scaling<'_>) -> Vec<Value> {
     objects
 }
 
-pub(super) fn hpa(name: &str, scaling: &Scaling<'_>) -> Written {
+/// The longest that Kubernetes' own autoscaler waits before there are fewer, in seconds.
+const LONGEST_S: u64 = 3600;
+
+/// How long fewer must be enough where the scaler is told neither what starts nor what waits for it: before there are
+/// none, for a start and the idle time after it.
+fn blind_hold(scaling: &Scaling<'_>) -> Result<u64, EmitError> {
+    if scaling.least > 0 {
+        return Ok(scaling.hold_s);
+    }
+    let zero = scaling.start_s.saturating_add(scaling.idle_s);
+    if zero > LONGEST_S {
+        return Err(EmitError::NotInForm {
+            form: "hpa",
+            problem: format!(
+                "waits {LONGEST_S} s at most before there are none, and a replica takes {} s until it serves, idle for \
+                 {} s after that",
+                scaling.start_s, scaling.idle_s
+            ),
+            instead: "say --min 1 or a shorter --idle, or emit keda".into(),
+        });
+    }
+    Ok(scaling.hold_s.max(zero))
+}
+
+pub(super) fn hpa(name: &str, scaling: &Scaling<'_>) -> Result<Written, EmitError> {
     let metric = format!("{}_requests_per_second", name.replace('-', "_"));
     // Thousandths of a request a second, as Kubernetes writes them.
     let each = format!("{}m", (scaling.rate * 1000.0).floor().max(1.0));
-    let object = autoscaler(name, scaling, &metric, &each, scaling.hold_s);
+    let hold_s = blind_hold(scaling)?;
+    let object = autoscaler(name, scaling, &metric, &each, hold_s);
     let rule = format!(
         "externalRules:\n  - seriesQuery: '{{__name__=\"up\"}}'\n    resources:\n      namespaced: false\n    name:\n      as: {metric}\n    metricsQuery: {}\n",
         Value::from(scaling.query)
@@ -180,9 +205,14 @@ pub(super) fn hpa(name: &str, scaling: &Scaling<'_>) -> Written {
     if scaling.least == 0 {
         comments.extend(lines(&[
             "minReplicas: 0 takes the feature gate HPAScaleToZero (on from Kubernetes 1.37); without it 1 is the least.",
+            &format!(
+                "It sees the rate alone, not what starts: fewer must be enough for {hold_s} s, so that a replica that \
+                 takes {} s until it serves is not taken away before.",
+                scaling.start_s
+            ),
         ]));
     }
-    (comments, vec![object, config])
+    Ok((comments, vec![object, config]))
 }
 
 pub(super) fn autoscaler(

@@ -78,6 +78,7 @@ fn script(setup: &TrainingSetup) -> String {
 fn precision(yaml: &mut Yaml, setup: &TrainingSetup) -> Result<(), EmitError> {
     match setup.recipe {
         Recipe::MixedBf16 => yaml.plain(0, "mixed_precision", "bf16"),
+        Recipe::Fp16 => yaml.plain(0, "mixed_precision", "fp16"),
         Recipe::PureBf16 | Recipe::Fp32 | Recipe::Tf32 => {
             yaml.plain(0, "mixed_precision", "\"no\"");
         }

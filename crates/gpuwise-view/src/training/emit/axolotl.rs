@@ -123,6 +123,7 @@ fn precision(yaml: &mut Yaml, setup: &TrainingSetup) -> Result<(), EmitError> {
     match setup.recipe {
         Recipe::MixedBf16 => yaml.plain(0, "bf16", true),
         Recipe::PureBf16 => yaml.plain(0, "bfloat16", true),
+        Recipe::Fp16 => yaml.plain(0, "fp16", true),
         Recipe::Fp32 => yaml.plain(0, "float32", true),
         Recipe::Tf32 => {
             yaml.plain(0, "float32", true);

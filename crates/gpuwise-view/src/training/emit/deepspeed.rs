@@ -22,7 +22,12 @@ pub(super) fn recipe(plan: &TrainingPlan) -> Result<String, EmitError> {
     put("train_batch_size", setup.global_batch.into());
     put("train_micro_batch_size_per_gpu", setup.micro_batch.into());
     put("gradient_accumulation_steps", setup.accumulation().into());
-    put("bf16", json!({ "enabled": sixteen_bits(setup)? }));
+    let half = sixteen_bits(setup)?;
+    put("bf16", json!({ "enabled": half == Some("bf16") }));
+    if half == Some("fp16") {
+        // A loss scale of 0 is a dynamic one.
+        put("fp16", json!({ "enabled": true, "loss_scale": 0 }));
+    }
     put("zero_optimization", zero(setup, stage)?);
     match setup.recompute {
         Recompute::None => {}
@@ -62,14 +67,15 @@ fn stage(setup: &TrainingSetup) -> Result<u8, EmitError> {
     }
 }
 
-/// Whether it computes in BF16. It keeps FP32 weights and moments beside BF16 ones by itself.
-fn sixteen_bits(setup: &TrainingSetup) -> Result<bool, EmitError> {
+/// The format of 16 bits that it computes in. It keeps FP32 weights and moments beside by itself.
+fn sixteen_bits(setup: &TrainingSetup) -> Result<Option<&'static str>, EmitError> {
     let adapter = matches!(setup.method, Method::Adapter(_));
     match setup.recipe {
-        Recipe::MixedBf16 => Ok(true),
+        Recipe::MixedBf16 => Ok(Some("bf16")),
+        Recipe::Fp16 => Ok(Some("fp16")),
         // What is trained has FP32 states; the base has none.
-        Recipe::PureBf16 if adapter => Ok(true),
-        Recipe::Fp32 | Recipe::Tf32 => Ok(false),
+        Recipe::PureBf16 if adapter => Ok(Some("bf16")),
+        Recipe::Fp32 | Recipe::Tf32 => Ok(None),
         other => Err(cannot(
             TOOL,
             format!("recipe {} for this method", other.name()),

@@ -92,6 +92,7 @@ fn precision(recipe: Recipe) -> Result<&'static [&'static str], EmitError> {
     Ok(match recipe {
         Recipe::Fp32 | Recipe::Tf32 => &[],
         Recipe::MixedBf16 => &["--bf16"],
+        Recipe::Fp16 => &["--fp16"],
         Recipe::Fp8 => &["--bf16", "--fp8-format hybrid", "--fp8-recipe tensorwise"],
         Recipe::Fp8Block => &["--bf16", "--fp8-format e4m3", "--fp8-recipe blockwise"],
         Recipe::Nvfp4 => &["--bf16", "--fp4-format e2m1", "--fp4-recipe nvfp4"],

@@ -158,10 +158,13 @@ fn launch(yaml: &mut Yaml, plan: &TrainingPlan) -> Result<(), EmitError> {
 
 /// In which numbers weights are loaded and computed with.
 fn precision(yaml: &mut Yaml, setup: &TrainingSetup) -> Result<(), EmitError> {
+    let adapter = matches!(setup.method, Method::Adapter(_));
     let (dtype, autocast) = match setup.recipe {
-        Recipe::MixedBf16 => ("float32", true),
-        Recipe::PureBf16 => ("bfloat16", true),
-        Recipe::Fp32 | Recipe::Tf32 => ("float32", false),
+        Recipe::MixedBf16 => ("float32", Some("bf16")),
+        Recipe::PureBf16 => ("bfloat16", Some("bf16")),
+        Recipe::Fp16 if adapter => ("float16", Some("fp16")),
+        Recipe::Fp16 => ("float32", Some("fp16")),
+        Recipe::Fp32 | Recipe::Tf32 => ("float32", None),
         Recipe::Fp8 | Recipe::Fp8Block | Recipe::Nvfp4 => {
             return Err(cannot(
                 TOOL,
@@ -175,7 +178,11 @@ fn precision(yaml: &mut Yaml, setup: &TrainingSetup) -> Result<(), EmitError> {
         Method::Adapter(adapter) if adapter.base == BaseStorage::ThirtyTwoBit
     );
     yaml.plain(0, "dtype", if wide { "float32" } else { dtype });
-    yaml.plain(0, "bf16", autocast);
+    // TRL's default is BF16.
+    yaml.plain(0, "bf16", autocast == Some("bf16"));
+    if autocast == Some("fp16") {
+        yaml.plain(0, "fp16", true);
+    }
     if setup.recipe == Recipe::Tf32 {
         yaml.plain(0, "tf32", true);
     }

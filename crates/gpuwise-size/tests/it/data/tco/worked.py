@@ -125,7 +125,10 @@ def bill(inputs, settings):
 
     # All bought now.
     most = max(now, max(target))
-    own("owned_at_once", [most] + [0] * (horizon - 1), [most] * horizon)
+    there = [now if m < lead else most for m in range(horizon)]
+    growth = [there[0]] + [b - a for a, b in zip(there, there[1:])]
+    short = [max(0, n - o) for n, o in zip(needed, there)]
+    own("owned_at_once", growth, there, short)
 
     # Base owned, peaks rented.
     share = 1 - to(break_even * depth / time, 12)
