@@ -14,7 +14,8 @@ by safetensors, compressed-tensors and transformers, on a CPU:
  7. what is rotated computes the same, and loses less in four bits (`optimize_rotate.py`);
  8. what is pruned is the model without that, and learns again by its recipe (`optimize_prune.py`);
  9. an ONNX graph without its batch norms and dead branches computes what PyTorch does (`optimize_onnx.py`);
-10. input that is bad in one way or another ends as it should (`optimize_bad.py`).
+10. forms of many architectures open, or not, as the catalogue says (`optimize_loaders.py`);
+11. input that is bad in one way or another ends as it should (`optimize_bad.py`).
 """
 import json
 import os
@@ -37,6 +38,7 @@ from transformers.utils import logging  # noqa: E402
 
 import optimize_bad  # noqa: E402
 import optimize_fuse  # noqa: E402
+import optimize_loaders  # noqa: E402
 import optimize_model  # noqa: E402
 import optimize_onnx  # noqa: E402
 import optimize_prune  # noqa: E402
@@ -68,7 +70,7 @@ FORMS = [
     Form("int8", "--to", "int8", plan="int8", **EIGHT),
     Form("int8 tensor", "--to", "int8", "--scales", "tensor", served=None, **EIGHT),
     Form("int8-w8a16", "--to", "int8-w8a16", plan="int8-w8a16", **EIGHT),
-    Form("int8-w8a16 asymmetric", "--to", "int8-w8a16", "--asymmetric", served=None, **EIGHT),
+    Form("int8-w8a16 asymmetric", "--to", "int8-w8a16", "--asymmetric", "--unchecked", served=None, **EIGHT),
     Form("int4 g128", "--to", "int4", plan="int4", **FOUR),
     Form("int4 g32", "--to", "int4", "--scales", "32", **FOUR),
     Form("int4 g32 asymmetric", "--to", "int4", "--scales", "32", "--asymmetric", served=None, **FOUR),
@@ -275,6 +277,7 @@ def main():
                 check_plan(binary, form, written, model)
         print("forms: %.0f s" % (time.monotonic() - started), flush=True)
         check_sparse(binary, model, folder, original, text, was)
+        optimize_loaders.check(binary, folder / "loaders", hold)
         optimize_fuse.check(binary, model, folder / "fuse", hold)
         optimize_rotate.check(binary, model, folder / "rotate", hold, text, was)
         optimize_prune.check(binary, model, folder / "prune", hold, text, was)

@@ -182,7 +182,7 @@ def check_odd_shapes(binary, model, folder, hold):
     bad.mkdir()
     shutil.copy(model / "config.json", bad)
     torch.manual_seed(1)
-    weights = {"a.up_proj.weight": torch.randn(64, 256, dtype=torch.bfloat16), "a.odd.weight": torch.randn(64, 200),
+    weights = {"a.up_proj.weight": torch.randn(96, 256, dtype=torch.bfloat16), "a.odd.weight": torch.randn(64, 200),
                "a.half.weight": torch.randn(48, 128, dtype=torch.float16), "a.codes.weight": torch.ones(8, 128, dtype=torch.int64),
                "a.none.weight": torch.zeros(0, 128), "a.norm.weight": torch.ones(256), "a.mlp.gate.weight": torch.randn(8, 256)}
     save_file(weights, bad / "model.safetensors")

@@ -23,6 +23,7 @@ pub mod stored;
 pub mod telemetry;
 pub mod tier;
 pub mod usage;
+pub mod weight_loaders;
 pub mod workload;
 
 /// Readers of what every command reads, and of what comes by the gigabyte.

@@ -12,6 +12,7 @@ mod packing;
 mod reconcile;
 
 pub use infer::{InferError, architecture_from_tensors};
+pub use names::tower;
 
 use crate::gguf::GgufHeader;
 use census::Census;

@@ -48,6 +48,12 @@ const PROJECTORS: [&str; 22] = [
     "pre_mm_projector_norm",
 ];
 
+/// The part of a name that begins a tower of images or sound, or what lies between it and the language model.
+pub fn tower(name: &str) -> Option<&str> {
+    let begins = |part: &&str| TOWERS.contains(part) || PROJECTORS.contains(part);
+    name.split('.').find(begins)
+}
+
 /// The module in which a recurrence runs, if this tensor shows that it does.
 pub(super) fn recurrent_module(name: &str) -> Option<&str> {
     let name = name

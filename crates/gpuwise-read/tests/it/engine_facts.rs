@@ -244,20 +244,14 @@ fn support_by_release_and_hardware() {
         assert_eq!(said, expected, "{engine} {at} {feature}");
     };
     let (ampere, ada, hopper) = (on(79.6, (8, 0)), on(44.0, (8, 9)), on(79.6, (9, 0)));
-    check(
-        "vllm",
-        "kv:fp8",
-        "0.10.0",
-        &ada,
-        "needs compute_capability>=9.0",
-    );
-    check("vllm", "kv:fp8", "0.11.0", &ada, "supported");
+    check("vllm", "kv:fp8", "0.10.0", &ada, "supported");
+    check("vllm", "kv:fp8", "0.11.0", &ampere, "supported");
     check(
         "vllm",
         "kv:fp8",
         "0.11.0",
-        &ampere,
-        "needs compute_capability>=8.9",
+        &on(15.0, (7, 5)),
+        "needs compute_capability>=8.0",
     );
     check("vllm", "weights:fp8", "0.10.0", &amd(191.0), "supported");
     check("vllm", "weights:awq", "0.10.0", &amd(191.0), "unknown");

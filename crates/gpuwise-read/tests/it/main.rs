@@ -49,5 +49,6 @@ mod traffic;
 mod traffic_columns;
 mod training_facts;
 mod usage;
+mod weight_loaders;
 mod workload;
 mod xplane;

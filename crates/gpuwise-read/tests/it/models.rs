@@ -113,6 +113,17 @@ fn every_gpu_is_found_by_its_names() {
     for typed in ["H100 SXM5 80GB", "NVIDIA H100-SXM5-80GB", "RTX-PRO-6000"] {
         assert!(catalogue.gpu(typed).is_some(), "{typed}");
     }
+    for (typed, expected) in [
+        ("H100 96GB HBM2e", "H100 SXM5 96GB"),
+        ("NVIDIA H100 (96 GB)", "H100 SXM5 96GB"),
+        ("h100-96gb", "H100 SXM5 96GB"),
+        ("NVIDIA H100 SXM5 96GB HBM3 GPU", "H100 SXM5 96GB"),
+        ("NVIDIA H200 141GB HBM3e Tensor Core GPU", "H200 SXM 141GB"),
+        ("A100 SXM4 80GB HBM2e", "A100 SXM4 80GB"),
+    ] {
+        let found = catalogue.gpu(typed).map(|gpu| gpu.name.as_str());
+        assert_eq!(found, Some(expected), "{typed}");
+    }
 }
 
 type Count = fn(&Architecture) -> u64;

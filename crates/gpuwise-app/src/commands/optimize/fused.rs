@@ -23,6 +23,13 @@ pub(super) fn whole(tensor: &str) -> Option<(&str, &'static str)> {
     Some((before, kind[0]))
 }
 
+/// Whether engines put another layer below this one, in one matrix.
+pub(super) fn is_before(tensor: &str) -> bool {
+    let last = super::choose::layer(tensor).and_then(|layer| layer.rsplit('.').next());
+    let before = |names: &&[&str]| names[..names.len() - 1].contains(&last.unwrap_or_default());
+    TOGETHER.iter().any(before)
+}
+
 /// Such a matrix, as [`whole`] names it.
 type Matrix<'a> = (&'a str, &'static str);
 /// A layer: its file, which of the file's tensors it is, and what becomes of it.

@@ -5,15 +5,19 @@ mod checkpoint;
 mod choose;
 mod config;
 mod convert;
+mod decide;
 mod decompress;
 mod exact;
 mod fuse;
 mod fused;
 mod gguf;
+mod left;
+mod loaders;
 mod lora;
 mod made;
 mod matrix;
 mod measure;
+mod names;
 mod onnx;
 mod pieces;
 mod prune;
@@ -23,6 +27,7 @@ mod settings;
 mod show;
 mod stay;
 mod stored;
+mod transposed;
 mod turn;
 mod unfinished;
 mod work;
@@ -35,16 +40,16 @@ use crate::{
     write::Pending,
 };
 use checkpoint::Shard;
-use choose::{Fate, Reason};
+use decide::Decided;
 use decompress::Compressed;
 use exact::Exact;
 use fused::Fused;
 use gpuwise_compress::Stored;
 use gpuwise_read::workload;
+use left::Left;
 use serde_json::{Value, json};
-use settings::Chosen;
 use show::Lost;
-use std::{collections::BTreeSet, path::PathBuf};
+use std::path::PathBuf;
 use work::Work;
 
 /// What is made of which model.
@@ -59,6 +64,8 @@ struct Making {
     asymmetric: bool,
     sparse_as: Option<SparseName>,
     keep: Vec<String>,
+    towers: bool,
+    unchecked: bool,
     /// The largest relative error of a layer.
     max_error: Option<f64>,
     kv: Option<CacheName>,
@@ -91,6 +98,8 @@ impl Making {
             asymmetric: make.asymmetric,
             sparse_as: make.sparse_as,
             keep: make.keep,
+            towers: make.towers,
+            unchecked: make.unchecked,
             max_error: make.max_error.as_deref().map(max_error).transpose()?,
             kv: make.kv,
             report: make.report,
@@ -106,6 +115,7 @@ impl Making {
             "asymmetric": self.asymmetric,
             "bitmask": self.sparse_as == Some(SparseName::Bitmask),
             "keep": self.keep,
+            "towers": self.towers,
             "max_error": self.max_error,
             "kv": self.kv.is_some(),
             "exact": self.exact.asked(),
@@ -151,62 +161,41 @@ fn make(context: &Context, flags: &Making) -> anyhow::Result<Exit> {
     if let Some(to) = flags.plain {
         return back(context, flags, to);
     }
-    let chosen = Chosen::of(flags)?;
     let mut config = config::read(&flags.model)?;
     config::not_quantized(&config, &flags.model)?;
-    let (shards, said) = flags.exact.shards(&flags.model, &mut config)?;
-    let mut fates: Vec<Vec<Fate>> = shards
-        .iter()
-        .map(|shard| {
-            let each = shard.tensors.iter();
-            each.map(|tensor| choose::fate(tensor, chosen.scheme, &flags.keep))
-                .collect()
-        })
-        .collect();
-    stay::together(&shards, &mut fates);
-    if let Some(most) = flags.max_error {
-        let doing = |tensor: &str| progress::doing(&format!("error of {tensor}"));
-        stay::exact(&shards, &mut fates, chosen.scheme, most, doing)?;
-        progress::doing("");
-        stay::together(&shards, &mut fates);
-    }
-    if fates
-        .iter()
-        .flatten()
-        .all(|fate| matches!(fate, Fate::Kept(_)))
-    {
-        return Err(Problem::new(format!(
-            "{} has no linear layer that can be stored as {}",
-            flags.model.display(),
-            flags.to.name()
-        ))
-        .hint(if flags.max_error.is_some() {
-            "all lose more than --max-error; a finer form or smaller groups lose less"
-        } else {
-            "linear layers are matrices called `….weight`, in BF16, F16 or F32"
-        })
-        .into());
-    }
-    let fused = Fused::new(chosen.scheme, &shards, &fates);
+    let (shards, before) = flags.exact.shards(&flags.model, &mut config)?;
+    transposed::refuse(&shards, &flags.model)?;
+    let Decided {
+        scheme,
+        fates,
+        said,
+    } = decide::decide(flags, &shards)?;
+    let flagged = flags.max_error.is_some() || !flags.keep.is_empty();
+    let left = Left::of(&shards, &fates, flagged);
+    left.check(&flags.model, flags.to.name())?;
+    let form = loaders::form(scheme, flags.towers && decide::has_towers(&shards));
+    let opened = loaders::opened(context, &config, form, flags.unchecked)?;
+    let said = [before, said, left.said(), opened];
+    let fused = Fused::new(scheme, &shards, &fates);
     let report = flags.report.as_deref().map(Pending::new).transpose()?;
     let work = Work::begin(&flags.model, &flags.output, &flags.asked(&shards))?;
     let mut done = Vec::new();
     for (at, (shard, fates)) in shards.iter().zip(&fates).enumerate() {
         let doing = doing(at, shards.len());
-        done.extend(work.file(shard, fates, Some((chosen.scheme, &fused)), doing)?);
+        done.extend(work.file(shard, fates, Some((scheme, &fused)), doing)?);
     }
     progress::doing("");
-    let kept = kept(&shards, &fates);
-    if let Some(said) = config::quantization(chosen.scheme, &kept, flags.kv, &done) {
+    let kept = names::kept(&shards, &fates, &config);
+    if let Some(said) = config::quantization(scheme, &kept, flags.kv, &done) {
         config["quantization_config"] = said;
     }
     work.finish(&config, &shards, &done)?;
-    let lost = Lost::by(chosen.scheme);
+    let lost = Lost::by(scheme);
     if let Some(file) = report {
         file.finish(&show::tensors(&done, lost).to_csv())?;
     }
     let written = flags.output.display().to_string();
-    context.table(&show::table(&done, lost, (&written, said)))?;
+    context.table(&show::table(&done, lost, (&written, &said)))?;
     Ok(Exit::Yes)
 }
 
@@ -253,21 +242,4 @@ fn back(context: &Context, flags: &Making, to: Stored) -> anyhow::Result<Exit> {
         &flags.output.display().to_string(),
     ))?;
     Ok(Exit::Yes)
-}
-
-/// Linear layers that stay, by their names: norms and embeddings are none, and engines would ask for them.
-fn kept(shards: &[Shard], fates: &[Vec<Fate>]) -> Vec<String> {
-    let tensors = shards.iter().flat_map(|shard| &shard.tensors);
-    let stay = tensors.zip(fates.iter().flatten()).filter(|(_, fate)| {
-        let Fate::Kept(reason) = fate else {
-            return false;
-        };
-        !matches!(reason, Reason::NoMatrix | Reason::Embedding)
-    });
-    let mut kept: BTreeSet<String> = stay
-        .filter_map(|(tensor, _)| choose::layer(&tensor.name).map(str::to_owned))
-        .collect();
-    // Where it shares the embeddings it has no tensor.
-    kept.insert("lm_head".into());
-    kept.into_iter().collect()
 }

@@ -100,6 +100,9 @@ fn scheme(
     })
 }
 
+/// Towers of images and sound, and what lies between them and the language model.
+const TOWERS: &str = "re:.*(vision_tower|vision_model|visual|audio_tower|multi_modal_projector).*";
+
 fn script(model: &Path, make: &MakeFlags, recipe: RecipeName) -> anyhow::Result<String> {
     let scheme = scheme(make.to, recipe, make.asymmetric)?;
     if make.scales.is_some() {
@@ -112,6 +115,9 @@ fn script(model: &Path, make: &MakeFlags, recipe: RecipeName) -> anyhow::Result<
         "re:.*router".into(),
         "re:.*mlp.gate$".into(),
     ];
+    if !make.towers {
+        ignored.push(TOWERS.into());
+    }
     // A part of a name, with what stands around it; its own signs are no pattern.
     ignored.extend(
         make.keep
@@ -201,7 +207,7 @@ fn python(text: &str) -> String {
 }
 
 /// A text that a regular expression takes as it is.
-fn escaped(text: &str) -> String {
+pub(super) fn escaped(text: &str) -> String {
     let special = |sign: char| !(sign.is_alphanumeric() || sign == '_');
     let mut out = String::new();
     for sign in text.chars() {

@@ -10,6 +10,8 @@ use gpuwise_compress::{Scheme, SparseAs, Stored, Strategy};
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Chosen {
     pub(super) scheme: Scheme,
+    /// Whether the size of its groups was left to be chosen.
+    pub(super) any_group: bool,
 }
 
 /// The first of those flags that are given.
@@ -25,6 +27,8 @@ pub(super) fn of_forms(make: &MakeFlags) -> Option<&'static str> {
         ("--asymmetric", make.asymmetric),
         ("--sparse-as", make.sparse_as.is_some()),
         ("--keep", !make.keep.is_empty()),
+        ("--towers", make.towers),
+        ("--unchecked", make.unchecked),
         ("--max-error", make.max_error.is_some()),
         ("--kv", make.kv.is_some()),
         ("--report", make.report.is_some()),
@@ -57,8 +61,8 @@ pub(super) fn plain(make: &MakeFlags, to: Form) -> anyhow::Result<Option<Stored>
     }
 }
 
-/// Elements of a group, usually.
-const GROUP: u32 = 128;
+/// Elements of a group, usually, and of which others engines have kernels (`MARLIN_SUPPORTED_GROUP_SIZES` of vLLM).
+pub(super) const GROUPS: [u32; 3] = [128, 64, 32];
 /// Rows and columns of a block, as DeepSeek-V3 has them.
 const BLOCK: u32 = 128;
 
@@ -99,7 +103,7 @@ impl Chosen {
             Some(_) => Err(wrong("channel or the size of a group")),
         };
         let scheme = match flags.to {
-            Form::Int4 => packed(4, Strategy::Group(GROUP))?,
+            Form::Int4 => packed(4, Strategy::Group(GROUPS[0]))?,
             Form::Int8W8a16 => packed(8, Strategy::Channel)?,
             Form::Fp8 => match said {
                 None => Scheme::Fp8(Strategy::Channel),
@@ -122,7 +126,8 @@ impl Chosen {
             Form::TwoFour => two_four(flags)?,
         };
         misplaced(flags, scheme)?;
-        Ok(Self { scheme })
+        let any_group = said.is_none() && flags.to == Form::Int4;
+        Ok(Self { scheme, any_group })
     }
 }
 

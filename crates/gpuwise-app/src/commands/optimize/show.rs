@@ -71,7 +71,7 @@ fn bytes(count: u64) -> Cell {
     Cell::new(Bytes::new(count).to_string(), count)
 }
 
-pub(super) fn table(done: &[Done], how: Lost, (written, before): (&str, Option<String>)) -> Table {
+pub(super) fn table(done: &[Done], how: Lost, (written, said): (&str, &[Option<String>])) -> Table {
     let mut table = Table::new(vec![
         Column::left("layers", "layers"),
         Column::right("tensors", "tensors"),
@@ -119,8 +119,8 @@ pub(super) fn table(done: &[Done], how: Lost, (written, before): (&str, Option<S
             rounded * 100.0
         ));
     }
-    if let Some(said) = before {
-        table.footnote(said);
+    for said in said.iter().flatten() {
+        table.footnote(said.clone());
     }
     table.footnote(format!(
         "written: {written}; the quality that is left was not measured"

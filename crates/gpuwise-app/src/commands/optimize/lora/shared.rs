@@ -14,7 +14,12 @@ fn kept(name: &str) -> Option<Reason> {
         begin: 0,
         end: 4,
     };
-    match choose::fate(&tensor, Scheme::Mxfp4, &[]) {
+    let asked = choose::Asked {
+        scheme: Scheme::Mxfp4,
+        keep: &[],
+        towers_stay: false,
+    };
+    match choose::fate(&tensor, asked) {
         Fate::Kept(reason) => Some(reason),
         Fate::Encoded { .. } => None,
     }
