@@ -14,7 +14,7 @@ use gpuwise_account::{
     ledger::{Ledger, of_statement},
     period::{DAY, HOUR, Interval, Month},
     prices::{Applies, Basis, Metered, PriceBook, PriceEntry},
-    usage::{Granted, Limits, Sharing, Spans, UsageRecord, Used},
+    usage::{Granted, Limits, Outcome, Principal, Sharing, Spans, UsageRecord, Used},
 };
 use gpuwise_domain::offer::Terms;
 use gpuwise_units::{Currency, Money, Nanoseconds, RandomStream};
@@ -144,12 +144,14 @@ impl World {
         cuts.sort_unstable();
         for (place, pair) in cuts.windows(2).enumerate() {
             let record = UsageRecord {
+                principal: Principal::Broker,
                 source: format!("node-{}", device / 8),
                 id: format!("{number}/{place}"),
                 sequence: place as u64,
                 tenant: format!("tenant-{}", number % TENANTS),
                 lease: format!("L-{number}"),
                 device: format!("GPU-{device}"),
+                part: 0,
                 kind: CURRENCIES[(device % 3) as usize].into(),
                 granted: granted.clone(),
                 isolation: Sharing::Mig,
@@ -244,16 +246,24 @@ impl World {
             let late = |record: &UsageRecord| record.id.ends_with("7/0");
             let records = self.records.iter().filter(ends_here);
             for record in records.clone().filter(|record| !late(record)) {
-                books.record(Nanoseconds(end.0 + DAY), record);
+                taken(books.record(Nanoseconds(end.0 + DAY), record))?;
             }
             let began = Instant::now();
             books.close(month);
             closing += began.elapsed().as_secs_f64();
             for record in records.filter(|record| late(record)) {
-                books.record(Nanoseconds(end.0 + 5 * DAY), record);
+                taken(books.record(Nanoseconds(end.0 + 5 * DAY), record))?;
             }
         }
         Ok(closing)
+    }
+}
+
+/// A record that is aside is not charged.
+fn taken(outcome: Outcome) -> Result<(), Box<dyn Error>> {
+    match outcome {
+        Outcome::Aside(reason) => Err(reason.sentence().into()),
+        _ => Ok(()),
     }
 }
 

@@ -11,7 +11,7 @@ use gpuwise_account::{
     books::Books,
     period::{DAY, HOUR, Interval, Month},
     prices::{Applies, Basis, Metered, PriceBook, PriceEntry},
-    usage::{Granted, Limits, Sharing, UsageRecord, Used},
+    usage::{Granted, Limits, Outcome, Principal, Sharing, UsageRecord, Used},
 };
 use gpuwise_domain::offer::Terms;
 use gpuwise_units::{Currency, Money, Nanoseconds};
@@ -65,12 +65,14 @@ fn main() -> Result<(), Box<dyn Error>> {
     let step = 30 * DAY / each;
     let now = Nanoseconds(start + 31 * DAY);
     let mut record = UsageRecord {
+        principal: Principal::Broker,
         source: String::new(),
         id: String::new(),
         sequence: 0,
         tenant: "vision".into(),
         lease: String::new(),
         device: String::new(),
+        part: 0,
         kind: "H100-SXM-80GB".into(),
         granted: Granted::Whole,
         isolation: Sharing::Exclusive,
@@ -101,7 +103,10 @@ fn main() -> Result<(), Box<dyn Error>> {
                 energy_mj: Some(step / 2_000_000),
                 ..Used::default()
             };
-            books.record(now, &record);
+            let outcome = books.record(now, &record);
+            if matches!(outcome, Outcome::Aside(_)) {
+                return Err(format!("{}: {outcome:?}", record.id).into());
+            }
         }
     }
     let took = began.elapsed().as_secs_f64();

@@ -1,6 +1,7 @@
 //! Meter, loans, prices and what was stated, together: one state that records and months move.
 
 use crate::{
+    budget::Expected,
     lent::{Lent, Loan},
     period::{Interval, Month},
     prices::PriceBook,
@@ -26,6 +27,11 @@ impl Books {
             meter: Meter::new(limits),
             ..Self::default()
         }
+    }
+
+    /// Takes what is held up to now and is not over, into books that are not kept: see [`Meter::hold`].
+    pub fn hold(&mut self, record: &UsageRecord) {
+        self.meter.hold(record);
     }
 
     /// Takes a usage record: see [`Meter::record`].
@@ -93,7 +99,6 @@ impl Books {
     /// yet, and what it lends up to now. Nothing of it is kept. Shared costs are divided by what was recorded, of all tenants.
     pub fn live_statement(
         &self,
-        now: Nanoseconds,
         tenant: &str,
         month: Month,
         holding: &[UsageRecord],
@@ -105,7 +110,7 @@ impl Books {
         }
         let mut meter = self.meter.only(self.meter.of_tenant(tenant));
         for record in holding {
-            meter.record(now, record);
+            meter.hold(record);
         }
         let mut live = lines(&self.prices, meter.of_tenant(tenant), month.interval());
         let mut lent = self.lent.only(tenant);
@@ -117,6 +122,34 @@ impl Books {
         live.append(&mut statement.lines);
         statement.lines = live;
         statement
+    }
+
+    /// What a tenant's month comes to as budgets count it: what was held, each amount rounded up, and what the
+    /// month's statement takes back and restates of earlier ones. Credits are no part of it: what is earned is not
+    /// allowed beyond a budget. `None`: the month is closed, and stays as it was counted.
+    pub fn spent(&self, tenant: &str, month: Month) -> Option<Vec<Expected>> {
+        if self.stated.open().is_some_and(|open| month < open) {
+            return None;
+        }
+        let within = month.interval();
+        let mut spent = Vec::new();
+        for series in self.meter.of_tenant(tenant) {
+            for span in series.spans.touching(within) {
+                let held = span.within(within);
+                spent.extend(self.prices.priced(&series.into(), held));
+            }
+        }
+        if self.stated.open() == Some(month) {
+            let shared = Parts::of(self, self.stated.corrected());
+            let right = self.stated.right(self, tenant, &shared);
+            let corrections = self.stated.corrections(tenant, &right);
+            let amounts = corrections.iter().filter(|line| !line.is_credit());
+            spent.extend(amounts.filter_map(|line| {
+                let (interval, amount) = (within, line.charge.ok()?);
+                Some(Expected { interval, amount })
+            }));
+        }
+        Some(spent)
     }
 
     /// A statement of a month that is not closed, and what earlier months would be stated as now.

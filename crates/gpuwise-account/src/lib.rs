@@ -18,6 +18,9 @@
 //!
 //! [`Money`]: gpuwise_units::Money
 
+// A result of money or of metering that is thrown away is money that is lost.
+#![warn(clippy::let_underscore_must_use, clippy::unused_result_ok)]
+
 pub mod books;
 pub mod budget;
 #[cfg(doctest)]

@@ -3,42 +3,78 @@
 use gpuwise_read::metrics::{
     Histogram, ObservedError, Quantity, Vocabulary, observe, parse_leniently,
 };
-use gpuwise_server::{Answered, EngineLoad, EngineQueue};
+use gpuwise_server::{Answered, EngineLoad, EngineQueue, PageAddress};
 use gpuwise_wire::broker::{LatencyHistogram, ServiceUse};
-use std::{collections::BTreeMap, io::Read as _, time::Duration};
+use std::{collections::BTreeMap, io::Read as _, net::SocketAddr, time::Duration};
+use ureq::{
+    config::Config,
+    http::Uri,
+    unversioned::{
+        resolver::{ResolvedSocketAddrs, Resolver},
+        transport::{DefaultConnector, NextTimeout},
+    },
+};
 
 /// A page is given up after so long, and beyond so many bytes.
 const PATIENCE: Duration = Duration::from_secs(3);
 const LARGEST: u64 = 8 << 20;
 
 /// Counts since the engine started.
-pub(crate) fn read(address: &str) -> Result<ServiceUse, String> {
-    let text = page(address)?;
-    of_page(&text).map_err(|error| format!("{address}: {error}"))
+pub(crate) fn read(page: &PageAddress) -> Result<ServiceUse, String> {
+    let text = page_at(page)?;
+    of_page(&text).map_err(|error| format!("{}: {error}", page.url))
 }
 
 /// Requests that it has now.
-pub(crate) fn queue(address: &str) -> Result<EngineQueue, String> {
-    let text = page(address)?;
-    queue_of(&text).map_err(|error| format!("{address}: {error}"))
+pub(crate) fn queue(page: &PageAddress) -> Result<EngineQueue, String> {
+    let text = page_at(page)?;
+    queue_of(&text).map_err(|error| format!("{}: {error}", page.url))
 }
 
 /// What it has to do, for who picks among engines; `address` is that of its page.
 pub(crate) fn load(address: &str) -> Result<EngineLoad, String> {
-    let text = page(address)?;
+    let text = page(&agent(), address)?;
     Ok(load_of(&text))
 }
 
-fn agent() -> ureq::Agent {
-    let config = ureq::Agent::config_builder()
+/// No redirects, and no proxy: what is asked is what was named.
+fn config() -> Config {
+    ureq::Agent::config_builder()
         .timeout_global(Some(PATIENCE))
         .max_redirects(0)
-        .build();
-    config.into()
+        .proxy(None)
+        .build()
 }
 
-fn page(address: &str) -> Result<String, String> {
-    let mut response = agent()
+fn agent() -> ureq::Agent {
+    config().into()
+}
+
+/// One address, whatever is asked for: it was resolved and checked before.
+#[derive(Debug)]
+struct Resolved(SocketAddr);
+
+impl Resolver for Resolved {
+    fn resolve(
+        &self,
+        _: &Uri,
+        _: &Config,
+        _: NextTimeout,
+    ) -> Result<ResolvedSocketAddrs, ureq::Error> {
+        let mut all = self.empty();
+        all.push(self.0);
+        Ok(all)
+    }
+}
+
+fn page_at(address: &PageAddress) -> Result<String, String> {
+    let connector = DefaultConnector::default();
+    let agent = ureq::Agent::with_parts(config(), connector, Resolved(address.at));
+    page(&agent, &address.url)
+}
+
+fn page(agent: &ureq::Agent, address: &str) -> Result<String, String> {
+    let mut response = agent
         .get(address)
         .call()
         .map_err(|error| format!("{address}: {error}"))?;

@@ -3,12 +3,13 @@
 use crate::{
     catalogue::{self, Loaded, OwnRows, user_directory},
     error::Problem,
+    held_back,
     operators::measured,
     questions::{Rows, models_of, read_tables, read_text_table},
 };
 use gpuwise_lab::{
     fitting::{ConstantsFile, read_file, read_knowledge},
-    observations,
+    observed,
 };
 use gpuwise_size::knowledge::Knowledge;
 use std::path::PathBuf;
@@ -44,7 +45,8 @@ pub fn load(loaded: &Loaded) -> anyhow::Result<Knowledge> {
         models: &models,
         loaded,
     };
-    knowledge.feedback.observations = observations(rows, &knowledge);
+    let observed = observed(rows, &knowledge);
+    knowledge.feedback.observations = held_back::applied(rows.asked, &observed);
     Ok(knowledge)
 }
 

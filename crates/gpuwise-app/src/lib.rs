@@ -25,6 +25,7 @@ pub mod fetch;
 #[doc(hidden)]
 pub mod fleet;
 #[doc(hidden)]
+mod held_back;
 pub mod host;
 #[doc(hidden)]
 pub mod knowledge;

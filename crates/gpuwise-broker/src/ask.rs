@@ -1,7 +1,10 @@
 //! Leases that are asked for and given back.
 
 use crate::{
-    Broker, Lease, LeaseState, Refusal, lease::lease_number, money::paid, scaling::sleeps,
+    Broker, Lease, LeaseState, Refusal,
+    lease::lease_number,
+    money::{paid, total},
+    scaling::sleeps,
     tenants::exact,
 };
 use gpuwise_domain::placement::{Job, JobId, QueueId, Shortage};
@@ -66,6 +69,9 @@ impl Broker {
         if known.suspended {
             return Err(Refusal::Suspended(tenant));
         }
+        for name in asked.ask.secrets.values() {
+            self.has_secret(&tenant, name)?;
+        }
         let last = self
             .leases
             .last_key_value()
@@ -74,8 +80,10 @@ impl Broker {
         let job = self.job_of(at, number, &asked);
         self.can_ever_start(&job)?;
         let spot = asked.ask.preemptible == Some(true);
-        let reserved =
-            self.hold_back(spot, &job, Self::span(at, paid(&asked.ask, asked.length)))?;
+        let interval = Self::span(at, paid(&asked.ask, asked.length));
+        let (budgets, prices) = (&self.accounts.budgets, self.accounts.books.prices());
+        let held = self.hold_back(budgets, prices, (spot, &job), interval)?;
+        let reserved = held.as_deref().and_then(total);
         let event = BrokerEvent::LeaseRequested {
             lease: number,
             ask: asked.ask,
@@ -178,5 +186,6 @@ pub(crate) fn ended(lease: &Lease, reason: &str) -> BrokerEvent {
         how: EndedHow::Ended,
         reason: reason.into(),
         exit_code: None,
+        ended_ns: None,
     }
 }

@@ -48,7 +48,11 @@ pub trait Logs: Debug + Send + Sync {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Piece {
     pub bytes: Vec<u8>,
-    /// Bytes that there are.
+    /// The byte at which it begins: that which was asked for, or the first that is kept.
+    pub from: u64,
+    /// The first byte that is kept.
+    pub first: u64,
+    /// Bytes that were written.
     pub size: u64,
 }
 
@@ -74,4 +78,26 @@ pub trait MakesExecutor: Debug + Send + Sync {
     /// # Errors
     /// When it cannot be started.
     fn make(&self, state: PathBuf, host: Arc<dyn Host>) -> io::Result<Box<dyn Executor>>;
+}
+
+/// How far a broker that starts is with telling orders again that the one before it may have carried out. They are told
+/// after the first look at what was observed, so that by the second one all of them are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OrdersRetold {
+    #[default]
+    NotYet,
+    AfterThisLook,
+    Done,
+}
+
+impl OrdersRetold {
+    /// Called at each look; `true` at the one by which all are told, once.
+    pub const fn is_done_at_this_look(&mut self) -> bool {
+        let done = matches!(self, Self::AfterThisLook);
+        *self = match self {
+            Self::NotYet => Self::AfterThisLook,
+            Self::AfterThisLook | Self::Done => Self::Done,
+        };
+        done
+    }
 }

@@ -1,6 +1,6 @@
 //! What would become of a lease: the same that becomes of one that is asked for, in a copy.
 
-use crate::{Asked, Broken, Broker, Explanation, Lease, LeaseState, Refusal};
+use crate::{Asked, Broken, Broker, Explanation, Lease, LeaseState, Refusal, money::total};
 use gpuwise_domain::placement::{Action, Plan};
 use gpuwise_sched::decide::Policy;
 use gpuwise_units::{Money, Nanoseconds};
@@ -18,9 +18,9 @@ pub struct DryRun {
     pub waits: Explanation,
     /// Leases that would be stopped, moved or shrunk at once.
     pub disturbs: Vec<u32>,
-    /// What it costs at most: over its time, or until the month ends; `None`: a GPU that it may get has no
-    /// price.
-    pub worst: Option<Money>,
+    /// What it costs at most: over its time, or until the month ends, in each currency that it may be charged in;
+    /// nothing: a GPU that it may get has no price.
+    pub worst: Vec<Money>,
 }
 
 /// Why that cannot be told.
@@ -55,8 +55,15 @@ impl Broker {
         let lease = trial.lease(number).cloned();
         let lease = lease.ok_or(Broken::NoSuchLease(number))?;
         let job = trial.world.job(lease.job());
-        let worst =
-            job.and_then(|state| trial.worst(spot, &state.job.to_job(), Self::span(at, length)));
+        let prices = trial.accounts.books.prices();
+        let worst = job.and_then(|state| {
+            trial.worst(prices, spot, &state.job.to_job(), Self::span(at, length))
+        });
+        let worst = worst.into_iter().flat_map(|by_currency| {
+            let sums = by_currency.into_values();
+            sums.filter_map(|own| total(&own)).collect::<Vec<_>>()
+        });
+        let worst = worst.collect();
         let state = trial.state(&lease).0;
         Ok(DryRun {
             state,

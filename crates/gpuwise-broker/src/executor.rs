@@ -19,6 +19,24 @@ pub struct Order {
     pub work: Work,
 }
 
+impl Order {
+    /// The job that it starts, here or elsewhere; `None`: it starts none.
+    pub const fn starts(&self) -> Option<JobId> {
+        match &self.work {
+            Work::Restart { job, .. }
+            | Work::Act {
+                action:
+                    Action::Place { job, .. }
+                    | Action::Move { job, .. }
+                    | Action::Resize { job, .. }
+                    | Action::Restore { job, .. },
+                ..
+            } => Some(*job),
+            _ => None,
+        }
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub enum Work {
     /// An action of the kernel's plan: place, preempt, move, MIG, attach.
@@ -63,6 +81,21 @@ pub enum Observation {
         /// `None`: it was ended by a signal.
         code: Option<i32>,
         reason: String,
+        /// How long ago that was, as whoever ran it says; `None`: that is not known.
+        ago: Option<Nanoseconds>,
+    },
+    /// The system that runs a lease has halted it, and keeps its GPUs.
+    Halted {
+        job: JobId,
+        /// The order that had started it.
+        order: OrderId,
+        /// What that system says.
+        reason: String,
+    },
+    /// What was halted runs again.
+    Resumed {
+        job: JobId,
+        order: OrderId,
     },
     /// How busy the GPUs of a job were.
     Busy {

@@ -10,6 +10,8 @@ pub struct Grant {
     pub lease: u32,
     pub gpu: GpuId,
     pub part: Part,
+    /// Which of the equal parts of the GPU that the lease has, from 0 on.
+    pub nth: u32,
     /// Whether what is to run on it is still starting.
     pub starting: bool,
     pub start: Nanoseconds,
@@ -56,19 +58,24 @@ impl Grants {
 
     /// What all had until now, who go on from now: so that what was held before a month, or before a price,
     /// is counted in it.
-    pub(crate) fn cut(&mut self, at: Nanoseconds) -> Vec<Grant> {
-        let mut cut = Vec::new();
-        for (lease, open) in &mut self.open {
-            cut.extend(grants(*lease, open, at));
+    pub(crate) fn cut(&mut self, at: Nanoseconds) -> Vec<(u32, Vec<Grant>)> {
+        let each = self.open.iter_mut().map(|(lease, open)| {
+            let until = grants(*lease, open, at);
             open.since = open.since.max(at);
-        }
-        cut
+            (*lease, until)
+        });
+        each.collect()
     }
 
     /// Whether a lease has a part of a GPU.
     pub(crate) fn has(&self, lease: u32, gpu: GpuId, part: Part) -> bool {
         let open = self.open.get(&lease);
         open.is_some_and(|open| open.parts.contains(&(gpu, part)))
+    }
+
+    /// Since when what a lease has is not counted; `None`: it has nothing.
+    pub(crate) fn since(&self, lease: u32) -> Option<Nanoseconds> {
+        Some(self.open.get(&lease)?.since)
     }
 
     /// Whether a lease has nothing.
@@ -95,15 +102,41 @@ impl Grants {
 }
 
 fn grants(lease: u32, open: &Open, end: Nanoseconds) -> Vec<Grant> {
-    let grant = |(gpu, part): &(GpuId, Part)| Grant {
-        lease,
-        gpu: *gpu,
-        part: *part,
-        starting: open.starting,
-        start: open.since,
-        end,
-    };
     // A grant that began this very moment lasted no time.
-    let lasted = open.since < end;
-    open.parts.iter().filter(|_| lasted).map(grant).collect()
+    if open.since >= end {
+        return Vec::new();
+    }
+    let mut grants = parts(open.parts.iter().copied(), lease);
+    for grant in &mut grants {
+        (grant.starting, grant.start, grant.end) = (open.starting, open.since, end);
+    }
+    grants
+}
+
+/// Parts as grants that last no time, equal ones of a GPU told apart.
+pub(crate) fn parts(parts: impl Iterator<Item = (GpuId, Part)>, lease: u32) -> Vec<Grant> {
+    let mut before: BTreeMap<GpuId, Vec<Part>> = BTreeMap::new();
+    let grant = |(gpu, part): (GpuId, Part)| {
+        let own = before.entry(gpu).or_default();
+        let nth = own.iter().filter(|one| are_equal(**one, part)).count();
+        own.push(part);
+        Grant {
+            lease,
+            gpu,
+            part,
+            nth: u32::try_from(nth).unwrap_or(u32::MAX),
+            starting: false,
+            start: Nanoseconds(0),
+            end: Nanoseconds(0),
+        }
+    };
+    parts.map(grant).collect()
+}
+
+/// Whether two parts of one GPU are as large and of one kind, wherever they lie.
+fn are_equal(one: Part, other: Part) -> bool {
+    match (one, other) {
+        (Part::Slice { shape: one, .. }, Part::Slice { shape: other, .. }) => one == other,
+        _ => one == other,
+    }
 }

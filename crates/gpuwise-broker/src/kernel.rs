@@ -1,7 +1,7 @@
 //! Decisions: who of those who wait gets a place now.
 
-use crate::{Asked, Broker};
-use gpuwise_domain::placement::{Event, JobId, Outcome, Report, TimestampedEvent};
+use crate::{Asked, Broker, Lease, money::Trial};
+use gpuwise_domain::placement::{Action, Event, JobId, Outcome, Plan, Report, TimestampedEvent};
 use gpuwise_sched::{
     decide::{Effort, Policy, Tells, decide_pending, shortage},
     disruption::tidy,
@@ -14,6 +14,7 @@ use gpuwise_wire::{
     broker::{BrokerEvent, PlacedReason},
     live::NumberedPlanDocument,
 };
+use std::collections::BTreeSet;
 
 /// Why a lease waits, and what would help.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -48,11 +49,23 @@ impl Broker {
         if self.seekers.is_empty() && policy.rounds.is_none() {
             return self.tidied(now, policy);
         }
-        let (effort, tells) = (Effort::BARE, Tells::Changes);
-        let left_out = |job: JobId| !self.seekers.contains(&job.0);
-        let (plan, report) = decide_pending(now, &self.world, &left_out, policy, effort, tells);
+        let mut first = Vec::new();
+        let mut trial = None;
+        let (plan, report) = loop {
+            let over = ended_by(&first);
+            let left_out = |job: JobId| !self.seekers.contains(&job.0) || over.contains(&job.0);
+            let (effort, tells) = (Effort::BARE, Tells::Changes);
+            let decided = decide_pending(now, &self.world, &left_out, policy, effort, tells);
+            let held = self.held_to_start(now, &decided.0, &mut trial);
+            let ends = held.iter().any(|event| ended_of(event).is_some());
+            first.extend(held);
+            if !ends {
+                break decided;
+            }
+        };
         if plan.actions.is_empty() {
-            return self.tidied(now, policy);
+            first.extend(self.tidied(now, policy));
+            return first;
         }
         let placed = report.decisions.iter();
         let placed = placed.filter(|one| matches!(one.outcome, Outcome::Placed));
@@ -65,10 +78,43 @@ impl Broker {
                 .map(|(name, score)| (name.clone().into_owned(), *score))
                 .collect(),
         };
-        vec![BrokerEvent::Planned {
+        first.push(BrokerEvent::Planned {
             placed: placed.map(reason).collect(),
             plan: NumberedPlanDocument::of(&plan),
-        }]
+        });
+        first
+    }
+
+    /// Leases that a plan would start, and that cost more from now on than when they were asked for: it is held back,
+    /// or they end before they begin.
+    fn held_to_start<'s>(
+        &'s self,
+        now: Nanoseconds,
+        plan: &Plan,
+        trial: &mut Option<Trial<'s>>,
+    ) -> Vec<BrokerEvent> {
+        const REASON: &str =
+            "the budget has too little left for it at the prices of when it would begin";
+        let places = plan.actions.iter().filter_map(|action| match action {
+            Action::Place { job, .. } => self.lease(job.0),
+            _ => None,
+        });
+        let uncovered =
+            places.filter(|lease| lease.started.is_none() && !self.is_covered(now, lease));
+        let uncovered: Vec<&Lease> = uncovered.collect();
+        if uncovered.is_empty() {
+            return Vec::new();
+        }
+        let trial = trial.get_or_insert_with(|| Trial {
+            budgets: self.accounts.budgets.clone(),
+            prices: self.accounts.books.prices(),
+            counted: now,
+        });
+        let (reserved, ended) = self.held_again(trial, now, &uncovered, REASON);
+        [BrokerEvent::Held { reserved }]
+            .into_iter()
+            .chain(ended)
+            .collect()
     }
 
     /// What is tidied up where nobody can be helped, if the policy says so.
@@ -174,4 +220,17 @@ impl Broker {
             }
         }
     }
+}
+
+/// The lease that an event ends.
+const fn ended_of(event: &BrokerEvent) -> Option<u32> {
+    match event {
+        BrokerEvent::Ended { lease, .. } | BrokerEvent::Draining { lease, .. } => Some(*lease),
+        _ => None,
+    }
+}
+
+/// The leases that events end.
+fn ended_by(events: &[BrokerEvent]) -> BTreeSet<u32> {
+    events.iter().filter_map(ended_of).collect()
 }

@@ -17,6 +17,8 @@ gpuwise_units::named! {
         /// What runs on it is being started.
         Starting = "starting",
         Active = "active",
+        /// The system that runs it has halted it: it keeps its GPUs, does not run, and is not charged.
+        Halted = "halted",
         /// It lost its place for others, or was idle, and gets one back.
         Suspended = "suspended",
         /// It was told to end, and still holds its GPUs.
@@ -36,7 +38,7 @@ impl LeaseState {
     pub const fn holds(self) -> bool {
         matches!(
             self,
-            Self::Reserved | Self::Starting | Self::Active | Self::Draining
+            Self::Reserved | Self::Starting | Self::Active | Self::Halted | Self::Draining
         )
     }
 }
@@ -82,6 +84,9 @@ pub struct Lease {
     /// What its starts took, from when it was told to start until it was active, the last ones last.
     #[serde(default)]
     pub starts: Vec<Nanoseconds>,
+    /// Since when the system that runs it has halted it, and what that says.
+    #[serde(default)]
+    pub halted: Option<(Nanoseconds, String)>,
     /// Since when it is told to end, and why.
     pub draining: Option<(Nanoseconds, String)>,
     pub over: Option<Over>,
@@ -90,6 +95,7 @@ pub struct Lease {
 /// How a lease ended.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Over {
+    /// When it ended: until then it is metered.
     pub at: Nanoseconds,
     pub how: EndedHow,
     pub reason: String,

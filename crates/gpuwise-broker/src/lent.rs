@@ -7,7 +7,7 @@
 use crate::Broker;
 use gpuwise_account::{lent::Loan, period::Interval};
 use gpuwise_domain::placement::{GpuId, NodeId, Part};
-use gpuwise_sched::world::Tenancy;
+use gpuwise_sched::world::{NodeState, Tenancy};
 use gpuwise_units::Nanoseconds;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -156,15 +156,19 @@ impl Broker {
         tenant(one) == tenant(other)
     }
 
-    /// GPUs of a node that nobody holds, and those that leases which may be stopped have whole.
+    /// GPUs of a node that nobody holds and that can be had, and those that leases which may be stopped have whole.
     fn borrowers(&self, node: NodeId) -> (usize, BTreeMap<GpuId, u32>) {
-        let gpus = self.world.node(node).into_iter();
+        let own = self.world.node(node);
+        let open = own.is_some_and(NodeState::takes_work);
         let mut free = 0;
         let mut had = BTreeMap::new();
-        for gpu in gpus.flat_map(|state| &state.gpus) {
-            match self.world.gpu(*gpu).map(|state| &state.held) {
-                Some(Tenancy::Free) => free += 1,
-                Some(Tenancy::Whole(job)) if self.grants.has(job.0, *gpu, Part::Whole) => {
+        for gpu in own.into_iter().flat_map(|state| &state.gpus) {
+            let Some(state) = self.world.gpu(*gpu) else {
+                continue;
+            };
+            match &state.held {
+                Tenancy::Free => free += usize::from(open && state.takes_work()),
+                Tenancy::Whole(job) if self.grants.has(job.0, *gpu, Part::Whole) => {
                     let lease = self.lease(job.0);
                     if lease.is_some_and(|lease| lease.ask.preemptible == Some(true)) {
                         had.insert(*gpu, job.0);

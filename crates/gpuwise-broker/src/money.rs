@@ -1,19 +1,25 @@
 //! Grants become usage records and money; budgets are held before money is spent.
 
+mod costs;
+mod hold;
 mod seen;
 mod worst;
 
+pub(crate) use hold::Trial;
 use seen::record;
 pub(crate) use seen::seen;
+pub(crate) use worst::total;
 
-use crate::{Broker, Lease, grants::Grant};
+use crate::{
+    Lease,
+    grants::{Grant, parts},
+};
 use gpuwise_account::{
     books::Books,
     budget::{Budget, Budgets, Expected},
     period::{Every, HOUR, Interval, Month},
-    prices::{Applies, Asked, Basis, LENT_USUAL, Metered, PriceBook, PriceEntry},
-    statement::{Line, Statement, of_lease},
-    usage::{Granted, Limits, UsageRecord, Used},
+    prices::{Applies, Asked, Basis, BookError, LENT_USUAL, Metered, PriceBook, PriceEntry},
+    usage::{Limits, Outcome, Principal, Series, UsageRecord, Used},
 };
 use gpuwise_domain::{
     offer::Terms,
@@ -24,11 +30,16 @@ use gpuwise_units::{Money, Nanoseconds};
 use gpuwise_wire::broker::LeaseAsk;
 use std::collections::BTreeSet;
 
-/// Who says what was granted: the broker itself.
+/// The source of what was granted: the broker itself.
 const SOURCE: &str = "grants";
+/// How sources of what the broker measures begin.
+const MEASURED: &str = "gpuwise/";
 
-/// Prices that begin later than so long after a lease could have ended do not count for its worst case.
-const AHEAD: Nanoseconds = Nanoseconds(92 * gpuwise_account::period::DAY);
+/// Whether a source is the broker's own, so that no client may tell records of it.
+pub(crate) fn is_reserved(source: &str) -> bool {
+    let folded = source.trim().to_ascii_lowercase();
+    folded == SOURCE || folded.starts_with(MEASURED) || folded == MEASURED.trim_end_matches('/')
+}
 
 /// Thousandths of a budget from which on it is warned.
 const SOFT: u32 = 800;
@@ -39,6 +50,8 @@ pub(crate) struct Accounts {
     pub(crate) books: Books,
     pub(crate) budgets: Budgets,
     records: u64,
+    /// The first month of the log.
+    begun: Month,
 }
 
 /// The price of a GPU-hour from a moment on.
@@ -67,7 +80,10 @@ pub(crate) fn entry(
 
 impl Accounts {
     /// With the prices of a fleet's kinds of GPU.
-    pub(crate) fn new(fleet: &Fleet) -> Self {
+    ///
+    /// # Errors
+    /// When a price of the fleet is none.
+    pub(crate) fn new(fleet: &Fleet, begun: Month) -> Result<Self, BookError> {
         // A fleet's own grants are never late, and last as long as leases do.
         let limits = Limits {
             longest: Nanoseconds(u64::MAX),
@@ -94,14 +110,13 @@ impl Accounts {
                 Nanoseconds(0),
             ))
         });
-        if let Ok(prices) = PriceBook::new(entries.collect()) {
-            books.set_prices(prices);
-        }
-        Self {
+        books.set_prices(PriceBook::new(entries.collect())?);
+        Ok(Self {
             books,
             budgets: Budgets::default(),
             records: 0,
-        }
+            begun,
+        })
     }
 
     /// Prices and budgets, without what was metered.
@@ -110,6 +125,7 @@ impl Accounts {
             books: self.books.of_lease(""),
             budgets: self.budgets.clone(),
             records: self.records,
+            begun: self.begun,
         }
     }
 
@@ -119,52 +135,41 @@ impl Accounts {
             self.records += 1;
             // Counted through all leases, so that the meter keeps one run of numbers.
             let id = self.records.to_string();
+            // One whose part is not known has no record: `Conserved` has it, and finds that it is not charged.
             let Some(record) = record(world, lease, grant, id, self.records) else {
                 continue;
             };
-            let spent = self.spent(&record);
-            self.budgets.settle(&record.lease, &record.tenant, &spent);
-            self.books.record(grant.end, &record);
+            match self.books.record(grant.end, &record) {
+                Outcome::Counted | Outcome::Correction(_) => {
+                    let spent = self.spent(&record);
+                    self.budgets.settle(&record.lease, &record.tenant, &spent);
+                }
+                // It is not charged, and so not spent: `Conserved` finds it, too.
+                Outcome::Duplicate | Outcome::Aside(_) => {}
+            }
         }
     }
 
-    /// A record of a device that a lease has or had, without times and amounts; `None`: it never had it.
-    pub(crate) fn of_device(&self, world: &World, lease: &Lease, uid: &str) -> Option<UsageRecord> {
+    /// Records of the parts of a device that a lease has or had, without times and amounts; none: it never had it.
+    pub(crate) fn of_device(&self, world: &World, lease: &Lease, uid: &str) -> Vec<UsageRecord> {
         let has = |gpu: GpuId| {
             world
                 .gpu(gpu)
                 .is_some_and(|one| one.gpu.uid.to_string() == uid)
         };
         let shares = lease.place.iter().flat_map(|one| &one.gpus);
-        if let Some(share) = shares.into_iter().find(|share| has(share.gpu)) {
-            let grant = Grant {
-                lease: lease.number,
-                gpu: share.gpu,
-                part: share.part,
-                starting: false,
-                start: Nanoseconds(0),
-                end: Nanoseconds(0),
-            };
-            return record(world, lease, &grant, String::new(), 0);
+        let own = shares.filter(|share| has(share.gpu));
+        let grants = parts(own.map(|share| (share.gpu, share.part)), lease.number);
+        if !grants.is_empty() {
+            let each = grants.iter();
+            return each
+                .filter_map(|grant| record(world, lease, grant, String::new(), 0))
+                .collect();
         }
         let id = lease.id();
-        let mut before = self.books.meter().of_lease(&id);
-        let before = before.find(|series| series.device == uid)?;
-        Some(UsageRecord {
-            source: String::new(),
-            id: String::new(),
-            sequence: 0,
-            tenant: before.tenant.clone(),
-            lease: before.lease.clone(),
-            device: before.device.clone(),
-            kind: before.kind.clone(),
-            granted: before.granted.clone(),
-            isolation: before.isolation,
-            class: before.class,
-            start: Nanoseconds(0),
-            end: Nanoseconds(0),
-            used: Used::default(),
-        })
+        let before = self.books.meter().of_lease(&id);
+        let before = before.filter(|series| series.device == uid);
+        before.map(of_series).collect()
     }
 
     /// What a record costs as budgets count it: by month and price, each amount rounded up, so that a budget
@@ -181,12 +186,15 @@ impl Accounts {
         self.books.prices().priced(&asked, held)
     }
 
-    /// A tenant's budget is this from now on; `None`: it has none any more.
-    pub(crate) fn set_budget(&mut self, tenant: &str, amount: Option<Money>) {
+    /// A tenant's budget is this from now on; `None`: it has none any more. What was spent in the months that are
+    /// open counts, also where it was spent without a budget.
+    pub(crate) fn set_budget(&mut self, now: Month, tenant: &str, amount: Option<Money>) {
         let Some(amount) = amount else {
             self.budgets.remove(tenant);
             return;
         };
+        let before = self.budgets.budget(tenant);
+        let goes_on = before.is_some_and(|before| before.amount.currency == amount.currency);
         self.budgets.set(Budget {
             id: tenant.to_owned(),
             tenant: tenant.to_owned(),
@@ -195,6 +203,29 @@ impl Accounts {
             soft_milli: Some(SOFT),
             hard: true,
         });
+        if !goes_on {
+            self.restate(now, tenant);
+        }
+    }
+
+    /// Prices hold from now on, for the past too: what was spent of budgets is what it comes to by them.
+    pub(crate) fn set_prices(&mut self, now: Month, prices: PriceBook) {
+        self.books.set_prices(prices);
+        let bounded: Vec<String> = self.budgets.all().map(|one| one.tenant.clone()).collect();
+        for tenant in bounded {
+            self.restate(now, &tenant);
+        }
+    }
+
+    /// What was spent of a tenant's budget, counted anew for each month that is not closed.
+    fn restate(&mut self, now: Month, tenant: &str) {
+        let mut month = self.books.open_month().unwrap_or(self.begun);
+        while month <= now {
+            if let Some(spent) = self.books.spent(tenant, month) {
+                self.budgets.restate(tenant, month.start(), &spent);
+            }
+            month = month.next();
+        }
     }
 }
 
@@ -220,94 +251,23 @@ pub(crate) fn class(lease: &Lease) -> Terms {
     }
 }
 
-impl Broker {
-    /// A tenant's month, with what its leases hold counted up to now.
-    pub fn statement(&self, now: Nanoseconds, tenant: &str, month: Month) -> Statement {
-        let leases = self.open_of(tenant);
-        let holding: Vec<UsageRecord> = leases.flat_map(|lease| self.holding(now, lease)).collect();
-        let books = &self.accounts.books;
-        let lending = self.lending_of(now, tenant);
-        let mut statement = books.live_statement(now, tenant, month, &holding, &lending);
-        let prices = books.prices();
-        if !prices.has(Metered::TokensIn) && !prices.has(Metered::TokensOut) {
-            // Tokens that nobody sells are no charge whose price is missing.
-            let tokens = |line: &Line| {
-                line.charge.is_err()
-                    && (line.item.as_ref()).is_some_and(|item| item.granted == Granted::Nothing)
-            };
-            statement.lines.retain(|line| !tokens(line));
-        }
-        statement
-    }
-
-    /// What a lease holds, up to now, as records that are not kept.
-    pub(crate) fn holding(&self, now: Nanoseconds, lease: &Lease) -> Vec<UsageRecord> {
-        let each = (0..).zip(self.grants.of(lease.number, now));
-        each.filter_map(|(number, grant)| {
-            // Ids that no kept record has.
-            let id = format!("{}/{number}", lease.id());
-            record(&self.world, lease, &grant, id, number)
-        })
-        .collect()
-    }
-
-    /// What a tenant has spent this month and what is reserved for what its leases may still cost, both in
-    /// µ-units of its budget's currency; `None`: it has no budget.
-    pub fn spending(&self, now: Nanoseconds, tenant: &str) -> Option<(i128, i128)> {
-        let standing = self.accounts.budgets.standing(tenant, now)?;
-        let (spent, reserved) = (standing.spent.micros, standing.reserved.micros);
-        let month = Month::of(now).interval();
-        let mut going_on = 0;
-        for lease in self.open_of(tenant) {
-            for record in self.holding(now, lease) {
-                let costs = self.accounts.spent(&record);
-                let this = costs.iter().filter(|cost| cost.interval.overlaps(month));
-                going_on += this
-                    .map(|cost| i128::from(cost.amount.micros))
-                    .sum::<i128>();
-            }
-        }
-        let reserved = i128::from(reserved) - going_on;
-        Some((i128::from(spent) + going_on, reserved.max(0)))
-    }
-
-    /// What a lease has cost within an interval, up to now; `None`: nothing of it has a price.
-    pub fn cost_within(&self, now: Nanoseconds, lease: &Lease, within: Interval) -> Option<Money> {
-        let mut books = self.accounts.books.of_lease(&lease.id());
-        for record in self.holding(now, lease) {
-            books.record(now, &record);
-        }
-        let lines = of_lease(&books, &lease.id(), within);
-        let charges = lines.into_iter().filter_map(|line| line.charge.ok());
-        charges.reduce(|sum, more| Money {
-            micros: sum.micros.saturating_add(more.micros),
-            ..sum
-        })
-    }
-
-    /// A tenant's budget for a month; `None`: it has none.
-    pub fn budget(&self, tenant: &str) -> Option<Money> {
-        Some(self.accounts.budgets.budget(tenant)?.amount)
-    }
-
-    /// What a lease has cost until now; `None`: nothing of it has a price.
-    pub fn cost_of(&self, now: Nanoseconds, lease: &Lease) -> Option<Money> {
-        let mut books = self.accounts.books.of_lease(&lease.id());
-        for record in self.holding(now, lease) {
-            books.record(now, &record);
-        }
-        let until = lease.over.as_ref().map_or(now, |over| over.at);
-        let within = Interval::new(lease.started?, until);
-        let mut total: Option<Money> = None;
-        for line in of_lease(&books, &lease.id(), within) {
-            if let Ok(charge) = line.charge {
-                let before = total.map_or(0, |total| total.micros);
-                total = Some(Money {
-                    micros: before.saturating_add(charge.micros),
-                    currency: charge.currency,
-                });
-            }
-        }
-        total
+/// A part that was held, as a record without times and amounts.
+fn of_series(series: &Series) -> UsageRecord {
+    UsageRecord {
+        principal: Principal::Broker,
+        source: String::new(),
+        id: String::new(),
+        sequence: 0,
+        tenant: series.tenant.clone(),
+        lease: series.lease.clone(),
+        device: series.device.clone(),
+        part: series.part,
+        kind: series.kind.clone(),
+        granted: series.granted.clone(),
+        isolation: series.isolation,
+        class: series.class,
+        start: Nanoseconds(0),
+        end: Nanoseconds(0),
+        used: Used::default(),
     }
 }

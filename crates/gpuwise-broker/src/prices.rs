@@ -1,7 +1,12 @@
 //! Prices that hold from a moment on.
 
-use crate::{Broken, Broker, Refusal, money::entry, tenants::exact};
+use crate::{
+    Broken, Broker, Lease, Refusal,
+    money::{Trial, entry},
+    tenants::exact,
+};
 use gpuwise_account::{
+    period::Month,
     prices::{Applies, LENT_USUAL, Metered, Part, PriceBook, PriceEntry},
     usage::Granted,
 };
@@ -9,6 +14,9 @@ use gpuwise_domain::{offer::Terms, placement::Preemption};
 use gpuwise_sched::policy::PriceOf;
 use gpuwise_units::{Money, Nanoseconds};
 use gpuwise_wire::broker::{BrokerEvent, PriceDocument};
+
+/// Millionths an hour above which a price is a mistake, and months of many GPUs leave what is counted with.
+const DEAREST: i64 = 1_000_000_000_000;
 
 impl Broker {
     /// Sets a price from a moment on; the one that was for the same ends there. Budgets hold what leases
@@ -31,17 +39,56 @@ impl Broker {
             field: "price".into(),
             problem,
         };
+        self.may_be_set(&price).map_err(invalid)?;
         let book = self.book_with(&price).map_err(invalid)?;
-        let mut trial = self.slice();
-        trial.accounts.books.set_prices(book);
-        let (reserved, ended) = trial.held_again(at, self.open(), REASON);
+        let mut accounts = self.accounts_until(at);
+        accounts.set_prices(Month::of(at), book);
+        let mut trial = Trial {
+            budgets: accounts.budgets.clone(),
+            prices: accounts.books.prices(),
+            counted: at,
+        };
+        let open: Vec<&Lease> = self.open().collect();
+        let (reserved, ended) = self.held_again(&mut trial, at, &open, REASON);
         let set = BrokerEvent::PriceSet { price, reserved };
         Ok([set].into_iter().chain(ended).collect())
     }
 
-    pub(crate) fn price_set(&mut self, price: &PriceDocument) -> Result<(), Broken> {
+    /// Whether a price can ever be of something. What is in a log already was taken, and stays.
+    fn may_be_set(&self, price: &PriceDocument) -> Result<(), String> {
+        let amount: Money = price.amount.parse().map_err(|error| format!("{error}"))?;
+        if amount.micros > DEAREST {
+            let most = DEAREST / 1_000_000;
+            return Err(format!("{}: expected {most} an hour at most", price.amount));
+        }
+        if let Some(part) = price.part.as_deref().filter(|part| *part != "whole") {
+            let kinds = self.world.kinds().iter();
+            let alike = kinds.filter(|one| one.name == price.gpu);
+            let shapes = alike.filter_map(|one| one.mig.as_ref());
+            let profiles: Vec<&str> = shapes
+                .flat_map(|mig| mig.shapes.iter().map(|shape| shape.profile.as_str()))
+                .collect();
+            if !profiles.contains(&part) {
+                let known = match profiles.as_slice() {
+                    [] => String::new(),
+                    some => format!(" or a MIG profile: {}", some.join(", ")),
+                };
+                return Err(format!(
+                    "part {part:?} of {}: expected whole{known}",
+                    price.gpu
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn price_set(
+        &mut self,
+        at: Nanoseconds,
+        price: &PriceDocument,
+    ) -> Result<(), Broken> {
         let book = self.book_with(price).map_err(Broken::Document)?;
-        self.accounts.books.set_prices(book);
+        self.accounts.set_prices(Month::of(at), book);
         Ok(())
     }
 

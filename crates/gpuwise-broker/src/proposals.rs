@@ -326,12 +326,18 @@ impl Broker {
         let proof = Nanoseconds(since.0.saturating_add(proposal.document.proof_ns));
         let within = Interval::new(since, proof.min(now));
         let would = amount(before, i128::from(within.length()), i128::from(HOUR))?;
-        let cost = |lease: &Lease| {
-            let cost = self.cost_within(now, lease, within);
-            cost.map_or(0, |cost| cost.micros)
-        };
+        let mut micros = i128::from(would.micros);
+        for cost in [old, new].map(|lease| self.cost_within(now, lease, within)) {
+            for one in cost {
+                // Amounts of different currencies are no saving that could be told.
+                if one.currency != would.currency {
+                    return None;
+                }
+                micros -= i128::from(one.micros);
+            }
+        }
         Some(Money {
-            micros: would.micros - cost(old) - cost(new),
+            micros: i64::try_from(micros).ok()?,
             currency: would.currency,
         })
     }

@@ -19,6 +19,8 @@ pub enum Refusal {
     NoSuchLease(String),
     #[error("lease {0} is over")]
     LeaseOver(String),
+    #[error("tenant {tenant:?} has no secret {name:?}: `gpuwise secret set` sets it")]
+    NoSuchSecret { tenant: String, name: String },
     #[error("there is no token {0:?}")]
     NoSuchToken(String),
     #[error("there is a token {0:?} already")]
@@ -27,6 +29,11 @@ pub enum Refusal {
     NoSuchReservation(String),
     #[error("there is a reservation {0:?} already")]
     ReservationExists(String),
+    #[error("there is no node {0:?}")]
+    NoSuchNode(String),
+    /// What it holds keeps it as it is.
+    #[error("node {node:?} stays: {why}")]
+    NodeInUse { node: String, why: String },
     #[error("another policy was set meanwhile: look at it again, and then change it")]
     PolicyChanged,
     #[error("there is no SLO {0}")]
@@ -58,6 +65,12 @@ pub enum Refusal {
     /// It cannot be held against a budget.
     #[error("the budget of tenant {tenant:?} cannot be held: {what}")]
     Unpriced { tenant: String, what: String },
+    /// Its tenant has as many leases that wait as it may have.
+    #[error(
+        "{most} leases of tenant {tenant:?} wait for GPUs, as many as may wait at once: release one, or ask again when \
+         one has started (the broker's --tenant-waiting is the bound)"
+    )]
+    TooManyWait { tenant: String, most: u32 },
     /// The same key was used for something else.
     #[error("the idempotency key was used before, for another request")]
     KeyReused,

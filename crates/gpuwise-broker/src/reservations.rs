@@ -35,7 +35,7 @@ impl Broker {
         let queue = queues.find(|(_, queue)| queue.name == keep.tenant);
         let (queue, _) = queue.ok_or_else(|| Refusal::NoSuchTenant(keep.tenant.clone()))?;
         let mut nodes = self.world.nodes().iter().enumerate();
-        let node = nodes.find(|(_, state)| state.node.name == keep.node);
+        let node = nodes.find(|(_, state)| !state.left && state.node.name == keep.node);
         let Some((number, state)) = node else {
             let problem = format!("there is no node {:?}", keep.node);
             return Err(Refusal::invalid("node", problem));
@@ -60,14 +60,22 @@ impl Broker {
             );
             return Err(Refusal::invalid("gpus", problem));
         }
-        Ok(vec![fleet(&Event::Reserved(Reservation {
+        let kept = Reservation {
             name: keep.name.clone(),
             queue,
             node,
             gpus: keep.gpus,
             from: keep.from,
             until: keep.until,
-        }))])
+        };
+        if self.is_unmarked(&kept) {
+            let problem = format!(
+                "{:?} for exactly 365 days is how earlier releases kept GPUs of warm replicas: choose another name",
+                keep.name
+            );
+            return Err(Refusal::invalid("name", problem));
+        }
+        Ok(vec![fleet(&Event::Reserved(kept))])
     }
 
     /// Withdraws a reservation.

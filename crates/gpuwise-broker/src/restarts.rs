@@ -78,7 +78,10 @@ impl Broker {
         lease.restarts.count = lease.restarts.count.saturating_add(1);
         lease.restarts.row = row.saturating_add(1);
         lease.restarts.last = after;
+        // What was halted is no more.
+        lease.halted = None;
         let job = lease.job();
+        self.meter(at, number);
         self.restarted(number);
         let id = self.order(Work::Restart { job, after });
         self.started_by.insert(number, id);

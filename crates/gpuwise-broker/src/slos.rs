@@ -1,7 +1,7 @@
 //! SLOs of tenants and leases: what was good, how fast error budgets burn, what that asks of the kernel.
 
 use crate::{Broker, Lease, Refusal, lease::lease_id, lease::lease_number};
-use gpuwise_account::slo::{Alert, Objective, Rule, Severity, Tally};
+use gpuwise_account::slo::{Alert, CountedEvents, Objective, Rule, Severity, Tally};
 use gpuwise_domain::placement::{Event, JobId};
 use gpuwise_units::{Fraction, Nanoseconds};
 use gpuwise_wire::{
@@ -25,7 +25,7 @@ pub struct Slo {
     #[serde(with = "crate::image::document")]
     pub document: SloDocument,
     /// In the order of its objectives.
-    pub tallies: Vec<Tally>,
+    pub(crate) tallies: Vec<Tally>,
 }
 
 /// A lease whose SLO is at risk.
@@ -61,8 +61,8 @@ impl Slo {
         }
     }
 
-    /// Objectives with their counts.
-    pub fn objectives(&self) -> impl Iterator<Item = (&ObjectiveDocument, &Tally)> {
+    /// Objectives with what was told of them: without leases that wait too long already.
+    fn objectives(&self) -> impl Iterator<Item = (&ObjectiveDocument, &Tally)> {
         self.document.objectives.iter().zip(&self.tallies)
     }
 
@@ -117,6 +117,32 @@ impl Broker {
     /// SLOs that a lease is held to.
     pub fn slos_of(&self, lease: &Lease) -> impl Iterator<Item = &Slo> {
         self.slos.values().filter(move |slo| slo.is_of(lease))
+    }
+
+    /// Objectives of an SLO with their counts. Leases that wait longer than a time to lease allows are bad events from
+    /// that moment on, each once: while it waits it counts as one of now, and from when it starts or ends by what that
+    /// said.
+    pub fn counted<'s>(
+        &'s self,
+        slo: &'s Slo,
+        now: Nanoseconds,
+    ) -> impl Iterator<Item = (&'s ObjectiveDocument, CountedEvents<'s>)> {
+        slo.objectives().map(move |(objective, tally)| {
+            let late = self.late(slo, &objective.indicator, now);
+            (objective, tally.with_late(late))
+        })
+    }
+
+    /// Leases that wait, and longer than is promised.
+    fn late(&self, slo: &Slo, indicator: &IndicatorDocument, now: Nanoseconds) -> u64 {
+        let IndicatorDocument::TimeToLease { within_ns } = indicator else {
+            return 0;
+        };
+        let waits = self.open_of(&slo.document.tenant).filter(|lease| {
+            let waited = now.0.saturating_sub(lease.requested.0);
+            lease.started.is_none() && waited > *within_ns && slo.is_of(lease)
+        });
+        waits.count() as u64
     }
 
     /// Why a lease's SLO is at risk; `None`: it is not.
@@ -369,8 +395,8 @@ impl Broker {
             .slos_of(lease)
             .filter(|slo| slo.document.lease.is_some())
         {
-            for (objective, tally) in slo.objectives() {
-                let (bad, all) = tally.events(within);
+            for (objective, counted) in self.counted(slo, now) {
+                let (bad, all) = counted.events(within);
                 if all == 0 {
                     continue;
                 }

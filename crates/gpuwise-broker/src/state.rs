@@ -2,6 +2,7 @@
 
 use crate::{
     Lease, LeaseState, Order, OrderId, Tenant, Token,
+    conserved::Conserved,
     executor::Work,
     grants::Grants,
     keys::Keys,
@@ -17,11 +18,14 @@ use crate::{
     telemetry::Telemetry,
 };
 use gpuwise_account::period::Month;
-use gpuwise_domain::placement::{Action, Kinds};
+use gpuwise_domain::placement::{Action, Health, Kinds, NodeId};
 use gpuwise_sched::world::{Phase, Refused, World};
 use gpuwise_units::Nanoseconds;
-use gpuwise_wire::broker::PolicyDocument;
-use std::collections::{BTreeMap, BTreeSet};
+use gpuwise_wire::broker::{FiledDocument, PolicyDocument};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 /// Everything that is so: who may ask, who holds what, until when, what it has cost.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
@@ -33,9 +37,18 @@ pub struct Broker {
     pub(crate) policy_version: u32,
     pub(crate) policy_since: Nanoseconds,
     pub(crate) given: Given,
+    /// What the last fleet file said.
+    #[serde(with = "crate::image::document")]
+    pub(crate) filed: Arc<FiledDocument>,
+    /// Nodes on which nothing new is placed, and what they are but for that.
+    pub(crate) cordoned: BTreeMap<NodeId, Health>,
+    /// Those of them whose leases are preempted where they may be.
+    pub(crate) drained: BTreeSet<NodeId>,
     pub(crate) tenants: BTreeMap<String, Tenant>,
     /// By their hashes.
     pub(crate) tokens: BTreeMap<String, Token>,
+    /// When secrets were set, by their tenants and names.
+    pub(crate) secrets: BTreeMap<(String, String), Nanoseconds>,
     pub(crate) leases: BTreeMap<u32, Lease>,
     /// Leases that are not over.
     pub(crate) open: BTreeSet<u32>,
@@ -59,7 +72,11 @@ pub struct Broker {
     pub(crate) grants: Grants,
     /// Services that have a place and do not run on it yet.
     pub(crate) coming: BTreeSet<u32>,
+    /// Leases that have begun when they may cost more than is held back for them.
+    pub(crate) unheld: BTreeSet<u32>,
     pub(crate) accounts: Accounts,
+    /// What was granted, counted beside the books.
+    pub(crate) conserved: Conserved,
     /// What leases told of their use.
     pub(crate) telemetry: BTreeMap<u32, Telemetry>,
     pub(crate) slos: BTreeMap<u32, Slo>,
@@ -73,6 +90,8 @@ pub struct Broker {
     pub(crate) proposals: BTreeMap<u32, Proposal>,
     /// Services that follow demand, by their first leases.
     pub(crate) scaling: BTreeMap<u32, Scaling>,
+    /// Names of reservations that are the broker's own: what warm replicas gave up.
+    pub(crate) warm_kept: BTreeSet<String>,
     /// What sleeping replicas lend.
     pub(crate) lending: Lending,
     /// What starts of models took.
@@ -169,6 +188,15 @@ impl Broker {
         numbers.filter_map(|number| self.leases.get(number))
     }
 
+    /// Whether so many of a tenant's leases wait for their first place, or more.
+    pub fn has_waiting(&self, tenant: &str, most: u32) -> bool {
+        let most = most as usize;
+        // All that are open are counted first, as they are at once.
+        let open = self.open_of.get(tenant).map_or(0, BTreeSet::len);
+        let waits = |lease: &&Lease| self.state(lease).0 == LeaseState::Requested;
+        open >= most && self.open_of(tenant).filter(waits).take(most).count() == most
+    }
+
     /// Leases that are not over and serve a model, by number.
     pub fn serving(&self, model: &str) -> impl Iterator<Item = &Lease> {
         let numbers = self.services.get(model).into_iter().flatten();
@@ -228,7 +256,10 @@ impl Broker {
             Phase::Waiting { .. } if lease.started.is_some() => LeaseState::Suspended,
             Phase::Waiting { .. } => LeaseState::Requested,
             Phase::Reclaimed { .. } => LeaseState::Suspended,
-            Phase::Running { .. } => LeaseState::Active,
+            Phase::Running { .. } => match &lease.halted {
+                Some((halted, _)) => return (LeaseState::Halted, *halted),
+                None => LeaseState::Active,
+            },
             Phase::Starting { .. } if self.is_ready(lease) => LeaseState::Starting,
             Phase::Starting { .. } => LeaseState::Reserved,
         };
@@ -283,8 +314,12 @@ impl Broker {
             policy_version: self.policy_version,
             policy_since: self.policy_since,
             given: self.given.clone(),
+            filed: Arc::clone(&self.filed),
+            cordoned: self.cordoned.clone(),
+            drained: self.drained.clone(),
             tenants: self.tenants.clone(),
             tokens: BTreeMap::new(),
+            secrets: self.secrets.clone(),
             leases: open.chain(last).collect(),
             open: self.open.clone(),
             open_of: self.open_of.clone(),
@@ -298,7 +333,9 @@ impl Broker {
             last_order: self.last_order,
             grants: self.grants.clone(),
             coming: self.coming.clone(),
+            unheld: self.unheld.clone(),
             accounts: self.accounts.slice(),
+            conserved: Conserved::default(),
             month: self.month,
             unclosed: self.unclosed,
             deeds: Keys::default(),
@@ -311,6 +348,7 @@ impl Broker {
             raised: BTreeMap::new(),
             proposals: BTreeMap::new(),
             scaling: BTreeMap::new(),
+            warm_kept: self.warm_kept.clone(),
             lending: Lending::default(),
             starts: Starts::default(),
             pools: Pools::default(),

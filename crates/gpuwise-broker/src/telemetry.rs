@@ -4,12 +4,14 @@ use crate::{
     Broker, Lease, Refusal,
     latencies::Latencies,
     lease::{lease_id, lease_number},
+    money::is_reserved,
 };
 use gpuwise_account::{
+    money::split,
     period::{HOUR, Interval},
-    usage::{Granted, Limits, Outcome, Reason, Sharing, UsageRecord, Used},
+    usage::{Granted, Limits, Outcome, Principal, Reason, Sharing, UsageRecord, Used},
 };
-use gpuwise_domain::placement::{GpuShare, Part};
+use gpuwise_domain::placement::{GpuId, GpuShare, Part};
 use gpuwise_units::Nanoseconds;
 use gpuwise_wire::broker::{BrokerEvent, GpuUse, UsageAnswer, UsageAside, UsageDocument};
 use std::collections::{BTreeMap, BTreeSet};
@@ -51,8 +53,10 @@ pub struct Had {
     pub interval: Interval,
     /// Of its compute, above 0, at most 1.
     pub share: f64,
-    /// The profile of the MIG instance that it had, such as `1g.10gb`.
+    /// The profile of the MIG instances that it had, such as `1g.10gb`.
     pub profile: Option<String>,
+    /// How many equal parts of the GPU that were.
+    pub parts: u32,
 }
 
 /// Telemetry summed up over a time.
@@ -155,7 +159,7 @@ impl Broker {
     /// told to the log again; what cannot be is kept aside there, so that it can be looked at.
     ///
     /// # Errors
-    /// When an event is of a lease that is not there.
+    /// When an event is of a lease that is not there, or a client names a source of the broker's own.
     pub fn usage(
         &self,
         now: Nanoseconds,
@@ -168,7 +172,15 @@ impl Broker {
             if self.lease(usage.lease).is_none() {
                 return Err(Refusal::NoSuchLease(lease_id(usage.lease)));
             }
-            let twice = !within.insert((usage.source.clone(), usage.id.clone()));
+            if usage.by.is_some() && is_reserved(&usage.source) {
+                let problem = format!(
+                    "{:?} is a source of the broker's own: name what measures, such as dcgm/node-7",
+                    usage.source
+                );
+                return Err(Refusal::invalid("source", problem));
+            }
+            let key = (usage.lease, usage.source.clone(), usage.id.clone());
+            let twice = !within.insert((usage.by.clone(), key));
             let outcome = if twice {
                 Outcome::Duplicate
             } else {
@@ -213,7 +225,7 @@ impl Broker {
             .look(now, &of_service(lease, usage));
         let foreign = |gpu: &GpuUse| {
             let own = self.accounts.of_device(&self.world, lease, &gpu.uid);
-            own.is_none()
+            own.is_empty()
         };
         match looked {
             Outcome::Counted | Outcome::Correction(_) if usage.gpus.iter().any(foreign) => {
@@ -239,12 +251,13 @@ impl Broker {
                 continue;
             };
             let record = of_service(&lease, usage);
-            if let Outcome::Aside(reason) = outcome {
-                self.accounts.books.put_aside(at, &record, reason);
-                continue;
-            }
-            self.accounts.books.record(at, &record);
-            if outcome == Outcome::Duplicate {
+            let books = &mut self.accounts.books;
+            // What is aside stays there to be looked at; what came before was counted then.
+            let taken = match outcome {
+                Outcome::Aside(reason) => books.put_aside(at, &record, reason),
+                _ => books.record(at, &record),
+            };
+            if !matches!(taken, Outcome::Counted | Outcome::Correction(_)) {
                 continue;
             }
             for (place, gpu) in usage.gpus.iter().enumerate() {
@@ -255,8 +268,8 @@ impl Broker {
         }
     }
 
-    /// What was used of a GPU stands beside what was granted of it: in the part of the interval for which
-    /// it was.
+    /// What was used of a GPU stands beside what was granted of it, divided by compute among the parts that the lease
+    /// has of it: in the part of the interval for which it was.
     fn gpu_used(
         &mut self,
         at: Nanoseconds,
@@ -264,22 +277,33 @@ impl Broker {
         usage: &UsageDocument,
         (place, gpu): (usize, &GpuUse),
     ) {
-        let id = format!("{}/gpu{place}", usage.id);
-        let found = self.accounts.of_device(&self.world, lease, &gpu.uid);
-        let Some(mut record) = found else {
-            return;
-        };
-        record.source.clone_from(&usage.source);
-        record.id = id;
-        record.start = Nanoseconds(usage.start_ns);
-        record.end = Nanoseconds(usage.end_ns);
-        record.used = Used {
+        let mut records = self.accounts.of_device(&self.world, lease, &gpu.uid);
+        let weights: Vec<u64> = records.iter().map(weight).collect();
+        let used = Used {
             sm_ns: gpu.sm_seconds.map(|seconds| (seconds * 1e9) as u64),
             byte_seconds: gpu.memory_byte_seconds,
             energy_mj: gpu.joules.map(|joules| (joules * 1e3) as u64),
             ..Used::default()
         };
-        self.accounts.books.measure(at, &record);
+        let parts = divided(used, &weights);
+        for ((nth, record), used) in records.iter_mut().enumerate().zip(parts) {
+            record.principal = of_service(lease, usage).principal;
+            record.source.clone_from(&usage.source);
+            record.id = match nth {
+                0 => format!("{}/gpu{place}", usage.id),
+                _ => format!("{}/gpu{place}/{nth}", usage.id),
+            };
+            record.start = Nanoseconds(usage.start_ns);
+            record.end = Nanoseconds(usage.end_ns);
+            record.used = used;
+            // The event counts: what of it is aside is told among the records that are.
+            match self.accounts.books.measure(at, record) {
+                Outcome::Counted
+                | Outcome::Correction(_)
+                | Outcome::Duplicate
+                | Outcome::Aside(_) => {}
+            }
+        }
     }
 
     /// Who had what of GPUs over a time, as it was granted, by their lasting ids.
@@ -297,42 +321,37 @@ impl Broker {
             Granted::Slice { profile, .. } => Some(profile.clone()),
             _ => None,
         };
+        let one = |lease: &str, interval: Interval, granted: &Granted| {
+            let interval = interval.within(within);
+            let lease = lease_number(lease).filter(|_| !interval.is_empty())?;
+            Some(Had {
+                lease,
+                interval,
+                share: share(granted),
+                profile: profile(granted),
+                parts: 1,
+            })
+        };
         let mut all: BTreeMap<&str, Vec<Had>> = uids.map(|uid| (uid, Vec::new())).collect();
         for (uid, had) in &mut all {
             for (_, series) in self.accounts.books.meter().of_device(uid) {
                 let spans = series.spans.touching(within);
-                had.extend(spans.filter_map(|span| {
-                    Some(Had {
-                        lease: lease_number(&series.lease)?,
-                        interval: span.within(within),
-                        share: share(&series.granted),
-                        profile: profile(&series.granted),
-                    })
-                }));
+                had.extend(spans.filter_map(|span| one(&series.lease, span, &series.granted)));
             }
         }
         for record in self.open().flat_map(|lease| self.holding(now, lease)) {
-            let interval = Interval::new(record.start, record.end).within(within);
-            if let (Some(had), Some(lease), false) = (
-                all.get_mut(record.device.as_str()),
-                lease_number(&record.lease),
-                interval.is_empty(),
-            ) {
-                had.push(Had {
-                    lease,
-                    interval,
-                    share: share(&record.granted),
-                    profile: profile(&record.granted),
-                });
+            if let Some(had) = all.get_mut(record.device.as_str()) {
+                let interval = Interval::new(record.start, record.end);
+                had.extend(one(&record.lease, interval, &record.granted));
             }
         }
         for had in all.values_mut() {
-            had.sort_by_key(|one| (one.lease, one.interval.start));
+            *had = together(std::mem::take(had));
         }
         all
     }
 
-    /// How much of a GPU's compute each part of a lease is, on average: 1 where they are whole GPUs.
+    /// How much of the compute of each GPU that a lease is on it has, on average: 1 where they are whole GPUs.
     pub fn share_of(&self, lease: &Lease) -> f64 {
         let of = |share: &GpuShare| match share.part {
             Part::Whole => Some(1.0),
@@ -344,12 +363,16 @@ impl Broker {
                 Some(compute / f64::from(mig.compute_slices.max(1)))
             }
         };
-        let parts = lease.place.iter().flat_map(|one| &one.gpus);
-        let shares: Vec<f64> = parts.filter_map(of).filter(|share| *share > 0.0).collect();
-        if shares.is_empty() {
+        let mut gpus: BTreeMap<GpuId, f64> = BTreeMap::new();
+        for share in lease.place.iter().flat_map(|one| &one.gpus) {
+            if let Some(part) = of(share).filter(|part| *part > 0.0) {
+                *gpus.entry(share.gpu).or_default() += part;
+            }
+        }
+        if gpus.is_empty() {
             return 1.0;
         }
-        shares.iter().sum::<f64>() / shares.len() as f64
+        gpus.values().sum::<f64>() / gpus.len() as f64
     }
 
     /// The lease that a subject of usage names.
@@ -366,12 +389,17 @@ impl Broker {
 fn of_service(lease: &Lease, usage: &UsageDocument) -> UsageRecord {
     let model = lease.ask.model.clone();
     UsageRecord {
+        principal: usage
+            .by
+            .clone()
+            .map_or(Principal::Collector, Principal::Client),
         source: usage.source.clone(),
         id: usage.id.clone(),
         sequence: 0,
         tenant: lease.ask.tenant.clone(),
         lease: lease.id(),
         device: String::new(),
+        part: 0,
         kind: model.unwrap_or_else(|| "tokens".into()),
         granted: Granted::Nothing,
         isolation: Sharing::Exclusive,
@@ -384,4 +412,81 @@ fn of_service(lease: &Lease, usage: &UsageDocument) -> UsageRecord {
             ..Used::default()
         },
     }
+}
+
+/// The compute of a part in billionths of its device, so that parts of any kind have a common measure.
+fn weight(record: &UsageRecord) -> u64 {
+    let share = record.granted.compute();
+    u64::from(share.part) * 1_000_000_000 / u64::from(share.of.max(1))
+}
+
+/// What was used of a device in parts that sum to it.
+fn divided(used: Used, weights: &[u64]) -> Vec<Used> {
+    let each = |value: Option<u64>| -> Vec<Option<u64>> {
+        value.map_or_else(
+            || vec![None; weights.len()],
+            |value| {
+                let parts = split(i128::from(value), weights);
+                // No part is above the whole.
+                parts.into_iter().map(|part| Some(part as u64)).collect()
+            },
+        )
+    };
+    let amounts = each(used.sm_ns)
+        .into_iter()
+        .zip(each(used.byte_seconds))
+        .zip(each(used.energy_mj));
+    amounts
+        .map(|((sm_ns, byte_seconds), energy_mj)| Used {
+            sm_ns,
+            byte_seconds,
+            energy_mj,
+            ..used
+        })
+        .collect()
+}
+
+/// What leases had of one GPU, the parts of one lease and profile at a time as one.
+fn together(mut had: Vec<Had>) -> Vec<Had> {
+    had.sort_by(|one, other| {
+        let key = |had: &Had| (had.lease, had.profile.clone());
+        key(one).cmp(&key(other))
+    });
+    let mut all = Vec::new();
+    for own in had.chunk_by(|one, other| one.lease == other.lease && one.profile == other.profile) {
+        let bounds = own
+            .iter()
+            .flat_map(|one| [one.interval.start, one.interval.end]);
+        let moments: BTreeSet<Nanoseconds> = bounds.collect();
+        let moments: Vec<Nanoseconds> = moments.into_iter().collect();
+        for pair in moments.windows(2) {
+            let within = Interval::new(pair[0], pair[1]);
+            let held = own.iter().filter(|one| one.interval.overlaps(within));
+            let (parts, share) = held.fold((0, 0.0), |(parts, share), one| {
+                (parts + one.parts, share + one.share)
+            });
+            let last: Option<&mut Had> = all.last_mut();
+            match last {
+                _ if parts == 0 => {}
+                // Spans of one part that follow each other are one.
+                Some(last)
+                    if last.interval.end == within.start
+                        && last.lease == own[0].lease
+                        && last.profile == own[0].profile
+                        && last.parts == parts
+                        && last.share.total_cmp(&share).is_eq() =>
+                {
+                    last.interval.end = within.end;
+                }
+                _ => all.push(Had {
+                    interval: within,
+                    share,
+                    parts,
+                    ..own[0].clone()
+                }),
+            }
+        }
+    }
+    all.sort_by_key(|one| (one.lease, one.interval.start));
+    all
 }

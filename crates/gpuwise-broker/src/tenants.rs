@@ -1,6 +1,7 @@
 //! Tenants and tokens.
 
-use crate::{Broker, Refusal};
+use crate::{Broker, Lease, Refusal, money::Trial};
+use gpuwise_account::period::Month;
 use gpuwise_domain::placement::{Queue, queue_problems};
 use gpuwise_units::{Money, Nanoseconds};
 use gpuwise_wire::{
@@ -47,6 +48,12 @@ pub(crate) fn is_name(name: &str) -> bool {
         && name.bytes().all(allowed)
 }
 
+/// Whether a name reads as a lease: what takes either of them would take one for the other.
+fn is_lease_id(name: &str) -> bool {
+    let number = name.strip_prefix("L-");
+    number.is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
 impl Broker {
     /// Creates a tenant, whose queue says its quota and weight.
     ///
@@ -57,6 +64,10 @@ impl Broker {
         queue: Queue,
         budget: Option<Money>,
     ) -> Result<Vec<BrokerEvent>, Refusal> {
+        if is_lease_id(&queue.name) {
+            let problem = format!("{:?} is how leases are called: choose another", queue.name);
+            return Err(Refusal::invalid("name", problem));
+        }
         if !is_name(&queue.name) {
             let problem = format!(
                 "{:?} cannot be a name; expected at most {NAME} letters, digits, `-`, `_` and `.`, \
@@ -84,10 +95,11 @@ impl Broker {
         }
     }
 
-    /// Changes a tenant. A budget that is new holds what its leases may still cost.
+    /// Changes a tenant. A budget that is new, or less than before, holds what was spent this month and what its leases
+    /// may still cost.
     ///
     /// # Errors
-    /// When there is none, quotas contradict each other, or a new budget is too small for its leases.
+    /// When there is none, quotas contradict each other, or such a budget is too small for its leases.
     pub fn change_tenant(
         &self,
         at: Nanoseconds,
@@ -113,11 +125,17 @@ impl Broker {
             return Err(Refusal::invalid("budget", problem));
         }
         let mut reserved = Vec::new();
-        if before.is_none() && budget.is_some() {
-            let mut trial = self.slice();
-            trial.accounts.set_budget(&queue.name, budget);
-            let of = self.open_of(&queue.name);
-            reserved = trial.held(at, of).map_err(|(_, refusal)| refusal)?;
+        let is_less = |after: Money| before.is_none_or(|before| after.micros < before.micros);
+        if budget.is_some_and(is_less) {
+            let mut accounts = self.accounts_until(at);
+            accounts.set_budget(Month::of(at), &queue.name, budget);
+            let mut trial = Trial {
+                budgets: accounts.budgets.clone(),
+                prices: accounts.books.prices(),
+                counted: at,
+            };
+            let of: Vec<&Lease> = self.open_of(&queue.name).collect();
+            reserved = self.held(&mut trial, at, &of)?;
         }
         Ok(vec![tenant_set(&queue, budget, suspended, reserved)])
     }

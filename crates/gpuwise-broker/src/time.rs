@@ -1,8 +1,7 @@
 //! What time and executors make of leases.
 
 use crate::{
-    Broker, Lease, LeaseState, Observation, OrderId, Refusal, ask::ended, executor::Work,
-    tenants::exact,
+    Broker, Lease, LeaseState, Observation, OrderId, ask::ended, executor::Work, money::Trial,
 };
 use gpuwise_account::period::Month;
 use gpuwise_domain::placement::{Event, Failure, FailureCause, JobId};
@@ -48,6 +47,9 @@ impl Broker {
     /// What has happened by now because time went on: months that are closed, leases whose time is over, and months that begin.
     pub fn due(&self, now: Nanoseconds) -> Vec<BrokerEvent> {
         let mut due = self.over(now);
+        if Month::of(now) == self.month {
+            due.extend(self.begun_elsewhen(now));
+        }
         due.extend(self.reservations_over(now));
         if Month::of(now) > self.month {
             due.extend(self.another_month(now));
@@ -69,6 +71,10 @@ impl Broker {
         if !replicas.is_empty() {
             return replicas;
         }
+        let drains = self.drains(now);
+        if !drains.is_empty() {
+            return drains;
+        }
         let demands = self.demands(now);
         if demands.is_empty() {
             self.pursue(now)
@@ -77,60 +83,40 @@ impl Broker {
         }
     }
 
-    /// Budgets of a month that begins hold what leases may cost that have no end, or have not begun. Who
-    /// finds too little left is told to end.
+    /// Budgets of a month that begins hold what leases may cost in it. Who finds too little left is told to end; those
+    /// that run for a stated time go before those that have no end, or have not begun.
     fn another_month(&self, now: Nanoseconds) -> Vec<BrokerEvent> {
         const REASON: &str = "the budget of the new month has too little left for it";
-        let unheld = |lease: &&Lease| lease.started.is_none() || lease.length.is_none();
-        let (reserved, ended) = self
-            .slice()
-            .held_again(now, self.open().filter(unheld), REASON);
-        let began = BrokerEvent::MonthBegan { reserved };
-        [began].into_iter().chain(ended).collect()
+        let begun = Month::of(now).start();
+        let accounts = self.accounts_until(begun);
+        let mut trial = Trial {
+            budgets: accounts.budgets.clone(),
+            prices: accounts.books.prices(),
+            counted: begun,
+        };
+        let mut open: Vec<&Lease> = self.open().collect();
+        open.sort_by_key(|lease| lease.started.is_none() || lease.length.is_none());
+        let (reserved, ended) = self.held_again(&mut trial, now, &open, REASON);
+        let month = BrokerEvent::MonthBegan { reserved };
+        [month].into_iter().chain(ended).collect()
     }
 
-    /// What budgets hold back for leases from now on; those that do not fit are told to end.
-    pub(crate) fn held_again<'l>(
-        mut self,
-        now: Nanoseconds,
-        leases: impl Iterator<Item = &'l Lease>,
-        reason: &str,
-    ) -> (Vec<(u32, String)>, Vec<BrokerEvent>) {
-        let (mut reserved, mut ended) = (Vec::new(), Vec::new());
-        for lease in leases {
-            match self.held(now, [lease].into_iter()) {
-                Ok(held) => reserved.extend(held),
-                Err(_) => ended.extend(self.release(lease.number, reason).unwrap_or_default()),
-            }
+    /// Leases that begin when they cost more than was held back for them: it is held now, or they are told to end.
+    fn begun_elsewhen(&self, now: Nanoseconds) -> Vec<BrokerEvent> {
+        const REASON: &str = "the budget has too little left for it from when it began on";
+        let numbers = self.unheld.iter();
+        let leases: Vec<&Lease> = numbers.filter_map(|number| self.lease(*number)).collect();
+        if leases.is_empty() {
+            return Vec::new();
         }
-        (reserved, ended)
-    }
-
-    /// Holds back what leases of tenants with a budget may still cost: how much for each.
-    ///
-    /// # Errors
-    /// Of the first that does not fit.
-    pub(crate) fn held<'l>(
-        &mut self,
-        now: Nanoseconds,
-        leases: impl Iterator<Item = &'l Lease>,
-    ) -> Result<Vec<(u32, String)>, (u32, Refusal)> {
-        let mut reserved = Vec::new();
-        for lease in leases.filter(|lease| lease.draining.is_none()) {
-            let job = self.world.job(lease.job()).map(|state| state.job.to_job());
-            let bounded = self.accounts.budgets.budget(&lease.ask.tenant).is_some();
-            let Some(job) = job.filter(|_| bounded) else {
-                continue;
-            };
-            self.accounts.budgets.release(&lease.id());
-            let spot = lease.ask.preemptible == Some(true);
-            let held = self.hold_back(spot, &job, Self::span_of(now, lease));
-            if let Some(amount) = held.map_err(|refusal| (lease.number, refusal))? {
-                self.reserve(now, lease, amount);
-                reserved.push((lease.number, exact(amount)));
-            }
-        }
-        Ok(reserved)
+        let mut trial = Trial {
+            budgets: self.accounts.budgets.clone(),
+            prices: self.accounts.books.prices(),
+            counted: now,
+        };
+        let (reserved, ended) = self.held_again(&mut trial, now, &leases, REASON);
+        let held = BrokerEvent::Held { reserved };
+        [held].into_iter().chain(ended).collect()
     }
 
     fn over(&self, now: Nanoseconds) -> Vec<BrokerEvent> {
@@ -167,7 +153,25 @@ impl Broker {
                 order,
                 code,
                 reason,
-            } => self.exited(now, (*job, *order), *code, reason),
+                ago,
+            } => self.exited(now, (*job, *order), *code, reason, *ago),
+            Observation::Halted { job, order, reason } => {
+                let runs = self.runs_by(*job, *order);
+                let news = runs.filter(|lease| lease.halted.is_none());
+                let halted = news.map(|lease| BrokerEvent::Halted {
+                    lease: lease.number,
+                    reason: reason.clone(),
+                });
+                halted.into_iter().collect()
+            }
+            Observation::Resumed { job, order } => {
+                let runs = self.runs_by(*job, *order);
+                let news = runs.filter(|lease| lease.halted.is_some());
+                let resumed = news.map(|lease| BrokerEvent::Resumed {
+                    lease: lease.number,
+                });
+                resumed.into_iter().collect()
+            }
             Observation::Busy { job, milli } => {
                 let event = Event::Measured {
                     job: *job,
@@ -234,6 +238,7 @@ impl Broker {
                     how: EndedHow::Failed,
                     reason: reason.to_owned(),
                     exit_code: None,
+                    ended_ns: None,
                 }));
                 events
             }
@@ -241,7 +246,7 @@ impl Broker {
             Some(Work::Drop { node, lease }) => self.pooled_on((*node, *lease), false, None),
             Some(Work::Restart { job, .. }) => {
                 let lease = self.lease(job.0);
-                lease.map_or_else(Vec::new, |lease| self.fails(now, lease, None, reason))
+                lease.map_or_else(Vec::new, |lease| self.fails(now, lease, None, reason, None))
             }
             // What could not be stopped still runs, and is told again.
             _ => Vec::new(),
@@ -254,14 +259,14 @@ impl Broker {
         (job, order): (JobId, OrderId),
         code: Option<i32>,
         reason: &str,
+        ago: Option<Nanoseconds>,
     ) -> Vec<BrokerEvent> {
-        let lease = self.lease(job.0).filter(|lease| lease.over.is_none());
-        let current = self.started_by.get(&job.0) == Some(&order);
-        let Some(lease) = lease.filter(|_| current) else {
+        let Some(lease) = self.started_as(job, order) else {
             return Vec::new();
         };
+        let ended_ns = ago.and_then(|ago| self.ended_before(now, lease, ago));
         if code != Some(0) && lease.draining.is_none() {
-            return self.fails(now, lease, code, reason);
+            return self.fails(now, lease, code, reason, ended_ns);
         }
         let drained = lease.draining.as_ref().map(|(_, reason)| reason.as_str());
         vec![BrokerEvent::Ended {
@@ -269,7 +274,29 @@ impl Broker {
             how: EndedHow::Ended,
             reason: drained.unwrap_or(reason).to_owned(),
             exit_code: code,
+            ended_ns,
         }]
+    }
+
+    /// A lease that is not over, where this order has started what runs of it.
+    fn started_as(&self, job: JobId, order: OrderId) -> Option<&Lease> {
+        let lease = self.lease(job.0).filter(|lease| lease.over.is_none());
+        lease.filter(|_| self.started_by.get(&job.0) == Some(&order))
+    }
+
+    /// The same, where the fleet has it running.
+    fn runs_by(&self, job: JobId, order: OrderId) -> Option<&Lease> {
+        let lease = self.started_as(job, order);
+        lease.filter(|_| self.is_running(job))
+    }
+
+    /// When a lease ended that ended so long ago: not before what it is metered for by now began. `None`: now.
+    fn ended_before(&self, now: Nanoseconds, lease: &Lease, ago: Nanoseconds) -> Option<u64> {
+        let open = self.grants.of(lease.number, now);
+        let since = open.iter().map(|grant| grant.start.0).max();
+        let since = since.or(lease.started.map(|at| at.0))?;
+        let ended = now.0.saturating_sub(ago.0).max(since);
+        (ended < now.0).then_some(ended)
     }
 }
 
@@ -281,12 +308,14 @@ impl Broker {
         lease: &Lease,
         exit_code: Option<i32>,
         reason: &str,
+        ended_ns: Option<u64>,
     ) -> Vec<BrokerEvent> {
         let over = || BrokerEvent::Ended {
             lease: lease.number,
             how: EndedHow::Failed,
             reason: reason.to_owned(),
             exit_code,
+            ended_ns,
         };
         let again = self.again(now, lease, exit_code, reason);
         vec![again.unwrap_or_else(over)]

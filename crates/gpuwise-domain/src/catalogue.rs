@@ -59,15 +59,19 @@ impl Catalogue {
         let bare = VENDORS.iter().fold(wanted.as_str(), |rest, vendor| {
             rest.strip_prefix(vendor).unwrap_or(rest)
         });
-        known_as(&wanted).or_else(|| known_as(bare)).or_else(|| {
-            let digits = run_together(bare);
+        let only = |form: fn(&str) -> String| {
+            let typed = form(bare);
             let mut like = self.gpus.iter().filter(|gpu| {
                 let mut spellings = core::iter::once(&gpu.name).chain(&gpu.aliases);
-                spellings.any(|s| letters(s).eq(digits.chars()))
+                spellings.any(|spelling| form(spelling) == typed)
             });
             let only = like.next()?;
             like.next().is_none().then_some(only)
-        })
+        };
+        known_as(&wanted)
+            .or_else(|| known_as(bare))
+            .or_else(|| only(run_together))
+            .or_else(|| only(without_memory))
     }
 
     pub fn mig_profiles<'a>(&'a self, gpu: &'a Gpu) -> impl Iterator<Item = &'a MigProfile> {
@@ -107,6 +111,30 @@ impl Catalogue {
 const VENDORS: [&str; 7] = [
     "nvidia", "amd", "intel", "google", "aws", "instinct", "tesla",
 ];
+
+/// Words of a GPU's name that do not tell it from others of its size: of what kind its memory is, and that it is one.
+const MEMORIES: [&str; 12] = [
+    "hbm2e",
+    "hbm3e",
+    "hbm2",
+    "hbm3",
+    "gddr6x",
+    "gddr5",
+    "gddr6",
+    "gddr7",
+    "tensorcore",
+    "graphics",
+    "card",
+    "gpu",
+];
+
+/// A name [run together](run_together), less the kind of memory.
+fn without_memory(name: &str) -> String {
+    let together = run_together(name);
+    MEMORIES
+        .iter()
+        .fold(together, |rest, word| rest.replace(word, ""))
+}
 
 /// A name as it is compared: lower case, only letters and digits, except that what separates two
 /// digits stays, as a dot or else as a hyphen. So `llama3.1-8b` is `Llama-3.1 8B`, while `opt-1.3b`

@@ -139,6 +139,20 @@ impl Deployment {
         let prefill = self.prefill.as_ref().map_or(0, |p| p.layout.gpus());
         self.layout.gpus() + prefill
     }
+
+    /// The cache's format as people read it: 16 bits are those of the weights.
+    pub fn cache_shown(&self) -> &str {
+        cache_shown(&self.cache, &self.weights)
+    }
+}
+
+/// The name of a cache's format beside weights of another: an engine that computes in FP16 keeps FP16.
+pub fn cache_shown<'a>(cache: &'a str, weights: &str) -> &'a str {
+    if cache == "bf16" && weights == "fp16" {
+        "fp16"
+    } else {
+        cache
+    }
 }
 
 /// A deployment as it is saved: with what it was sized for.

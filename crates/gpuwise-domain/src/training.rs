@@ -37,6 +37,14 @@ pub struct TrainingSetup {
     pub step_in_backward: bool,
 }
 
+impl TrainingSetup {
+    /// Whether the model's weights lie in 16 bits alone, without an FP32 copy.
+    pub fn is_pure(&self) -> bool {
+        let adapter = matches!(self.method, Method::Adapter(_));
+        self.recipe == Recipe::PureBf16 || adapter && self.recipe == Recipe::Fp16
+    }
+}
+
 /// Degrees of parallelism of a training job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TrainingLayout {
@@ -157,8 +165,10 @@ pub enum Recipe {
     Tf32,
     /// BF16 weights, gradients and moments, nothing in FP32.
     PureBf16,
-    /// FP32 master weights and moments, BF16 (or FP16) compute.
+    /// FP32 master weights and moments, BF16 compute.
     MixedBf16,
+    /// FP32 master weights and moments, FP16 compute with the loss scaled; adapters over a base in FP16.
+    Fp16,
     /// Mixed precision with FP8 matmuls, one scale a tensor.
     Fp8,
     /// Mixed precision with FP8 matmuls in blocks (MXFP8, 128 x 128).

@@ -28,6 +28,7 @@ names!(Recipe {
     Tf32: "tf32",
     PureBf16: "pure-bf16",
     MixedBf16: "bf16",
+    Fp16: "fp16",
     Fp8: "fp8",
     Fp8Block: "fp8-block",
     Nvfp4: "nvfp4",

@@ -1,13 +1,17 @@
 //! Whether a log is whole: it is read from its first event on, applied, and its money counted a second time.
 
+mod chain;
+mod runs;
 mod tally;
 
 use crate::replay::Replay;
+use chain::Chain;
 use gpuwise_account::period::{HOUR, Month};
 use gpuwise_broker::{Broker, FORM};
-use gpuwise_store::{LogEntry, LogSpan, Snapshot, Store, StoreError, read_backup};
+use gpuwise_store::{Head, LogEntry, LogSpan, Snapshot, Store, StoreError, read_backup};
 use gpuwise_units::{Currency, Fraction, Nanoseconds};
 use gpuwise_wire::broker::BrokerEvent;
+pub use runs::RunsAt;
 use std::{collections::BTreeMap, path::PathBuf};
 use tally::{Tally, held};
 
@@ -30,6 +34,8 @@ pub struct Checked {
     pub money: Vec<Counted>,
     /// Decisions of services that follow demand, and how many of them this release would take otherwise.
     pub decisions: (u64, u64),
+    /// The end of the chain over all events; event 0: none was read.
+    pub head: Head,
     /// What is wrong, each with its event.
     pub problems: Vec<String>,
 }
@@ -66,11 +72,19 @@ impl Counted {
 }
 
 /// Reads a whole log: first the files that its first events were moved to. Where those are not given, it
-/// begins with the snapshot, and money is not counted a second time.
+/// begins with the snapshot, and money is not counted a second time. What was noted elsewhere of the chain is
+/// held to it; with `runs`, what runs there is compared with its leases.
 ///
 /// # Errors
 /// When the database refuses. What is wrong with the log itself is among the answer's problems.
-pub fn check(store: &Store, archives: &[PathBuf]) -> Result<Checked, StoreError> {
+pub fn check(
+    store: &Store,
+    archives: &[PathBuf],
+    noted: Option<&Head>,
+    runs: Option<RunsAt>,
+) -> Result<Checked, StoreError> {
+    // Before anything is read: a broker may write meanwhile.
+    let written = store.head()?;
     let span = store.log_span()?;
     let mut problems = Vec::new();
     if let Some(span) = span
@@ -94,9 +108,13 @@ pub fn check(store: &Store, archives: &[PathBuf]) -> Result<Checked, StoreError>
         held: false,
         decisions: (0, 0),
         before: i64::MIN,
+        chain: Chain::default(),
         problems,
     };
     let from = reading.replay.from();
+    let written = Some(&written).filter(|head| head.seq > from);
+    reading.chain.wanted = [written, noted].into_iter().flatten().cloned().collect();
+    reading.chain.head.seq = from;
     if let Err(error) = reading.all(store, archives) {
         match error {
             Ended::Store(
@@ -115,8 +133,10 @@ pub fn check(store: &Store, archives: &[PathBuf]) -> Result<Checked, StoreError>
         held,
         decisions,
         mut problems,
+        chain,
         ..
     } = reading;
+    problems.extend(chain.ended());
     let whole = replay.state().filter(|_| !headless);
     let money = whole.map_or_else(Vec::new, |broker| {
         counted(broker, &tally.with_open(broker), span)
@@ -136,6 +156,12 @@ pub fn check(store: &Store, archives: &[PathBuf]) -> Result<Checked, StoreError>
              rounding, grants less what lenders earn come to {granted}"
         )
     }));
+    if let (Some(at), Some(broker)) = (runs, replay.state()) {
+        match runs::compared(broker, at) {
+            Ok(differences) => problems.extend(differences),
+            Err(why) => problems.push(format!("it cannot be seen what runs: {why}")),
+        }
+    }
     Ok(Checked {
         span,
         applied: replay.last() - from,
@@ -145,6 +171,7 @@ pub fn check(store: &Store, archives: &[PathBuf]) -> Result<Checked, StoreError>
         leases: replay.state().map_or(0, |broker| broker.leases().count()),
         money,
         decisions,
+        head: chain.head,
         problems,
     })
 }
@@ -170,20 +197,26 @@ struct Reading {
     held: bool,
     decisions: (u64, u64),
     before: i64,
+    chain: Chain,
     problems: Vec<String>,
 }
 
 impl Reading {
     fn all(&mut self, store: &Store, archives: &[PathBuf]) -> Result<(), Ended> {
         for file in archives {
-            read_backup(file, &mut |entry| self.take(&entry))?;
+            read_backup(file, &mut |entry| {
+                self.problems.extend(self.chain.follow(&entry, None));
+                self.take(&entry)
+            })?;
         }
         loop {
             let page = store.events_after(self.replay.last(), PAGE)?;
+            let chains = store.chains_after(self.replay.last(), PAGE)?;
             if page.is_empty() {
                 return Ok(());
             }
-            for entry in &page {
+            for (entry, kept) in page.iter().zip(&chains) {
+                self.problems.extend(self.chain.follow(entry, Some(kept)));
                 self.take(entry)?;
             }
         }

@@ -4,19 +4,25 @@
 //! service simulated, and tells the writer what was used since it looked last. From time to time it asks
 //! whether the size is still right. It decides nothing: all that it finds becomes events by the writer.
 
+mod baselines;
+mod busy;
 mod gpus;
+mod pages;
 
 use crate::{
     desk::{Review, TrueSpeed},
     gateway::Tally,
     http::Shared,
     message::{Answer, Command, Failure, Incoming, Message},
+    serve::Said,
 };
+use baselines::Baselines;
 use gpuwise_account::period::{HOUR, Interval};
-use gpuwise_broker::{Lease, LeaseState, Observation};
-use gpuwise_domain::placement::{JobId, Part};
+use gpuwise_broker::{Lease, LeaseState};
+use gpuwise_domain::placement::Part;
 use gpuwise_units::Nanoseconds;
-use gpuwise_wire::broker::{GpuUse, LatencyHistogram, ServiceUse, UsageDocument};
+use gpuwise_wire::broker::{GpuUse, UsageDocument};
+use pages::PageReaders;
 use std::{
     collections::BTreeMap,
     sync::Arc,
@@ -55,10 +61,9 @@ const STEP: Duration = Duration::from_millis(50);
 pub(crate) struct Collector {
     shared: Arc<Shared>,
     settings: Collect,
-    /// What pages said last, by lease, and when they were read.
-    pages: BTreeMap<u32, (Nanoseconds, ServiceUse)>,
-    /// How busy each service was when that was told last, in thousandths.
-    busy: BTreeMap<u32, u32>,
+    /// From where on services are counted.
+    baselines: Baselines,
+    readers: PageReaders,
     /// When each service's size was looked at last.
     reviewed: BTreeMap<u32, Nanoseconds>,
     /// Until when the monitoring system was read.
@@ -66,12 +71,12 @@ pub(crate) struct Collector {
 }
 
 impl Collector {
-    pub(crate) const fn new(shared: Arc<Shared>, settings: Collect) -> Self {
+    pub(crate) fn new(shared: Arc<Shared>, settings: Collect) -> Self {
         Self {
             shared,
             settings,
-            pages: BTreeMap::new(),
-            busy: BTreeMap::new(),
+            baselines: Baselines::default(),
+            readers: PageReaders::default(),
             reviewed: BTreeMap::new(),
             watched: None,
         }
@@ -123,75 +128,54 @@ impl Collector {
     }
 
     fn look(&mut self, now: Nanoseconds) {
+        let again = self.baselines.told();
+        if !again.is_empty() {
+            self.tell(again, None);
+            if !self.baselines.told().is_empty() {
+                // What comes is counted once that is kept.
+                return;
+            }
+        }
         let mut told = Vec::new();
         let serving = self.serving();
+        let mut paged = Vec::new();
         for lease in &serving {
             if lease.ask.metrics.is_some() {
-                told.extend(self.read(now, lease));
+                paged.push(lease);
             } else if lease.ask.service.is_some() {
                 told.extend(self.relayed(now, lease));
             } else if self.settings.speeds.is_some() {
                 told.extend(self.simulate(now, lease));
             }
         }
-        told.extend(self.watch(now));
+        told.extend(self.read(&paged));
+        let (seen, watched) = self.watch(now);
+        told.extend(seen);
         self.tell_busy(&told);
         told.extend(self.relayed_last(now, &serving));
-        if !told.is_empty() {
-            // Where it cannot be kept now it is told again: what was collected is known by its last interval.
-            let _ = self.ask(Command::Usage(told));
-        }
-    }
-
-    /// How busy services are, where the scheduler may lend what idles: by what was measured of their GPUs,
-    /// else by whether anybody asked them. What stays the same is not told again.
-    fn tell_busy(&mut self, told: &[UsageDocument]) {
         if told.is_empty() {
-            return;
-        }
-        let policy = {
-            let broker = self.shared.broker().slice();
-            self.shared.desk.policy(&broker)
-        };
-        if policy.disruptions.reclaim.is_none() {
-            return;
-        }
-        let share = |lease: u32| {
-            let broker = self.shared.broker();
-            broker
-                .lease(lease)
-                .map_or(1.0, |lease| broker.share_of(lease))
-        };
-        let follows = |lease: u32| {
-            let broker = self.shared.broker();
-            let lease = broker.lease(lease);
-            lease.is_some_and(|lease| broker.scaling_of(lease).is_some())
-        };
-        for (lease, milli) in busy_of(told, share) {
-            // How many of them there are is decided by what comes.
-            if follows(lease) {
-                continue;
-            }
-            let before = self.busy.insert(lease, milli);
-            let same = before.is_some_and(|before| {
-                (before == 0) == (milli == 0) && before.abs_diff(milli) < 100
-            });
-            if !same {
-                let job = JobId(lease);
-                let seen = Incoming::Observed(Observation::Busy { job, milli });
-                // The writer may be gone already.
-                let _ = self.shared.inbox.send(seen);
-            }
+            self.watched_until(watched);
+        } else {
+            self.tell(told, watched);
         }
     }
 
-    /// What an engine's page says that was counted since it was read last.
-    fn read(&mut self, now: Nanoseconds, lease: &Lease) -> Option<UsageDocument> {
-        let address = lease.ask.metrics.as_deref()?;
-        // One that does not answer leaves a gap, which is billed by grant.
-        let page = self.shared.desk.metrics(address).ok()?;
-        let source = format!("gpuwise/metrics/{address}");
-        self.since(now, lease, source, page)
+    /// Tells the writer what was collected. What the log does not keep is told again: nothing that was collected
+    /// counts as told until then.
+    fn tell(&mut self, told: Vec<UsageDocument>, watched: Option<Nanoseconds>) {
+        match self.ask(Command::Usage(told)) {
+            Ok(_) => {
+                self.baselines.kept();
+                self.watched_until(watched);
+            }
+            // The log's own trouble is said already.
+            Err(Failure::Store(_) | Failure::Unsure(_) | Failure::Clock(_) | Failure::Closed) => {}
+            Err(Failure::Refused(refusal)) => {
+                self.baselines.refused();
+                let said = Said::UsageRefused(refusal.to_string());
+                self.shared.standing.tell(&said);
+            }
+        }
     }
 
     /// What the gateway passed on to a service since it was looked at last, from its first request on.
@@ -199,8 +183,9 @@ impl Collector {
         let tally = self.shared.traffic.of(lease.number).unwrap_or_default();
         let began = lease.started.unwrap_or(now).max(self.shared.began);
         let none = (began, Tally::default().counted());
-        self.pages.entry(lease.number).or_insert(none);
-        self.since(now, lease, "gpuwise/gateway".into(), tally.counted())
+        self.baselines.begin(lease.number, || none);
+        let source = (lease.number, "gpuwise/gateway".into());
+        self.baselines.read(now, source, tally.counted())
     }
 
     /// The same of services that are over, or gave their GPUs back: what was answered last counts, too.
@@ -216,7 +201,7 @@ impl Collector {
                 continue;
             };
             let end = lease.over.as_ref().map_or(now, |over| over.at.min(now));
-            let before = self.pages.get(number);
+            let before = self.baselines.of(*number);
             let news = before.is_none_or(|(at, page)| {
                 *at < end
                     && all
@@ -228,32 +213,6 @@ impl Collector {
             }
         }
         told
-    }
-
-    /// What was counted since the page before.
-    fn since(
-        &mut self,
-        now: Nanoseconds,
-        lease: &Lease,
-        source: String,
-        page: ServiceUse,
-    ) -> Option<UsageDocument> {
-        let before = self.pages.remove(&lease.number);
-        let counted = before
-            .as_ref()
-            .map(|(since, before)| (*since, counted_since(&page, before)));
-        self.pages.insert(lease.number, (now, page));
-        let (since, service) = counted?;
-        let service = service?;
-        Some(UsageDocument {
-            source,
-            id: format!("{}/{}", lease.id(), since.0),
-            lease: lease.number,
-            start_ns: since.0,
-            end_ns: now.0,
-            gpus: Vec::new(),
-            service,
-        })
     }
 
     /// What a simulated service did since it was looked at last, cut at full hours.
@@ -293,6 +252,7 @@ impl Collector {
                 joules: joules.map(|joules| joules / count),
             });
             told.push(UsageDocument {
+                by: None,
                 source: "gpuwise/simulated".into(),
                 id: format!("{}/{}", lease.id(), within.start.0),
                 lease: lease.number,
@@ -350,98 +310,5 @@ impl Collector {
                 let _ = self.ask(Command::DecideProposal(id, true, reason));
             }
         }
-    }
-}
-
-/// How busy each lease was, in thousandths of the time of what it has of GPUs: by what was measured of them, else by
-/// whether anybody asked it.
-fn busy_of(told: &[UsageDocument], share: impl Fn(u32) -> f64) -> BTreeMap<u32, u32> {
-    #[derive(Default)]
-    struct Seen {
-        worked: f64,
-        time: f64,
-        requests: Option<u64>,
-    }
-    let mut all: BTreeMap<u32, Seen> = BTreeMap::new();
-    for usage in told {
-        let length = Nanoseconds(usage.end_ns.saturating_sub(usage.start_ns));
-        let seen = all.entry(usage.lease).or_default();
-        for worked in usage.gpus.iter().filter_map(|gpu| gpu.sm_seconds) {
-            seen.worked += worked;
-            seen.time += length.seconds().get();
-        }
-        if let Some(requests) = usage.service.requests {
-            seen.requests = Some(seen.requests.unwrap_or(0).saturating_add(requests));
-        }
-    }
-    let busy = |lease: u32, seen: &Seen| match seen.requests {
-        _ if seen.time > 0.0 => {
-            let of_it = seen.worked / seen.time / share(lease);
-            Some((of_it * 1000.0).clamp(0.0, 1000.0) as u32)
-        }
-        Some(0) => Some(0),
-        Some(_) => Some(1000),
-        None => None,
-    };
-    let each = all.iter();
-    each.filter_map(|(lease, seen)| Some((*lease, busy(*lease, seen)?)))
-        .collect()
-}
-
-/// What was counted between two pages; `None`: the engine started anew between them.
-fn counted_since(now: &ServiceUse, before: &ServiceUse) -> Option<ServiceUse> {
-    let since = |now: Option<u64>, before: Option<u64>| match (now, before) {
-        (Some(now), Some(before)) => now.checked_sub(before).map(Some),
-        (now, _) => Some(now),
-    };
-    let histogram = |now: &Option<LatencyHistogram>, before: &Option<LatencyHistogram>| {
-        let (Some(now), Some(before)) = (now, before) else {
-            return Some(now.clone());
-        };
-        if now.bounds != before.bounds || now.counts.len() != before.counts.len() {
-            return None;
-        }
-        let pairs = now.counts.iter().zip(&before.counts);
-        let counts = pairs.map(|(now, before)| now.checked_sub(*before));
-        Some(Some(LatencyHistogram {
-            bounds: now.bounds.clone(),
-            counts: counts.collect::<Option<_>>()?,
-            sum: (now.sum - before.sum).max(0.0),
-        }))
-    };
-    Some(ServiceUse {
-        prompt_tokens: since(now.prompt_tokens, before.prompt_tokens)?,
-        completion_tokens: since(now.completion_tokens, before.completion_tokens)?,
-        requests: since(now.requests, before.requests)?,
-        failed: since(now.failed, before.failed)?,
-        good: None,
-        ttft: histogram(&now.ttft, &before.ttft)?,
-        tpot: histogram(&now.tpot, &before.tpot)?,
-        quality: BTreeMap::new(),
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn page(requests: u64, counts: [u64; 2]) -> ServiceUse {
-        ServiceUse {
-            requests: Some(requests),
-            ttft: Some(LatencyHistogram {
-                bounds: vec![1.0],
-                counts: counts.to_vec(),
-                sum: requests as f64,
-            }),
-            ..ServiceUse::default()
-        }
-    }
-
-    #[test]
-    fn pages_are_subtracted_and_a_restart_is_seen() {
-        let since = counted_since(&page(10, [9, 1]), &page(4, [4, 0])).expect("goes on");
-        assert_eq!(since.requests, Some(6));
-        assert_eq!(since.ttft.expect("some").counts, [5, 1]);
-        assert_eq!(counted_since(&page(3, [3, 0]), &page(4, [4, 0])), None);
     }
 }

@@ -1,8 +1,9 @@
 //! What the broker needs to know of models, GPUs and sizes, and has somebody else for.
 
+use crate::lease_page::PageAddress;
 use gpuwise_account::period::Interval;
 use gpuwise_broker::{Broker, Lease, Refusal};
-use gpuwise_domain::placement::{Job, Queue};
+use gpuwise_domain::placement::{GpuKind, Job, Queue};
 use gpuwise_sched::decide::Policy;
 use gpuwise_units::{Money, Nanoseconds};
 use gpuwise_wire::{
@@ -135,16 +136,19 @@ pub trait Desk: Send + Sync + Debug {
     ///
     /// # Errors
     /// When it does not answer, or is no such page.
-    fn metrics(&self, address: &str) -> Result<ServiceUse, String>;
+    fn metrics(&self, page: &PageAddress) -> Result<ServiceUse, String>;
 
     /// What the page of metrics of an engine says of the requests that it has now.
     ///
     /// # Errors
     /// When it does not answer, or says nothing of its queue.
-    fn queue(&self, address: &str) -> Result<EngineQueue, String>;
+    fn queue(&self, page: &PageAddress) -> Result<EngineQueue, String>;
 
     /// Holds what was measured of a service against its size. Something was measured of it.
     fn review(&self, broker: &Broker, lease: &Lease, now: Nanoseconds) -> Review;
+
+    /// What the catalogue knows of a GPU of this name; `None`: it has none.
+    fn gpu_kind(&self, name: &str) -> Option<GpuKind>;
 
     /// The kernel's policy for this fleet.
     fn policy(&self, broker: &Broker) -> Policy;

@@ -1,5 +1,6 @@
 //! Where services answer: what the executor says, and the gateway asks.
 
+use gpuwise_units::Nanoseconds;
 use std::{
     collections::BTreeMap,
     sync::{
@@ -15,6 +16,24 @@ pub struct Replica {
     /// Host and port.
     pub address: String,
     in_flight: AtomicU32,
+    health: watch::Sender<Health>,
+}
+
+/// What a replica said of itself since it was ready.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Health {
+    /// Questions in a row without a good answer.
+    failures: u32,
+    /// Since when it is not well, and why.
+    unwell: Option<(Nanoseconds, String)>,
+}
+
+impl Health {
+    /// Since when it is not well, and why; `None`: it is.
+    pub(crate) fn unwell(&self) -> Option<(Nanoseconds, &str)> {
+        let (since, why) = self.unwell.as_ref()?;
+        Some((*since, why))
+    }
 }
 
 /// A request at a replica, as long as it is there.
@@ -27,6 +46,32 @@ impl Replica {
         self.in_flight.load(Ordering::Relaxed)
     }
 
+    pub(crate) fn health(&self) -> watch::Receiver<Health> {
+        self.health.subscribe()
+    }
+
+    pub(crate) fn is_well(&self) -> bool {
+        self.health.borrow().unwell.is_none()
+    }
+
+    /// It said that it is well, or did not; after so many failures in a row it is not.
+    pub(crate) fn is_seen(&self, seen: Result<(), String>, most: u32, now: Nanoseconds) {
+        self.health.send_if_modified(|health| {
+            let before = health.unwell.is_some();
+            match seen {
+                Ok(()) => *health = Health::default(),
+                Err(why) => {
+                    health.failures = health.failures.saturating_add(1);
+                    let since = health.unwell.as_ref().map(|(since, _)| *since);
+                    if since.is_some() || health.failures >= most {
+                        health.unwell = Some((since.unwrap_or(now), why));
+                    }
+                }
+            }
+            before != health.unwell.is_some()
+        });
+    }
+
     pub(crate) fn enter(self: &Arc<Self>) -> InFlight {
         self.in_flight.fetch_add(1, Ordering::Relaxed);
         InFlight(Arc::clone(self))
@@ -36,6 +81,10 @@ impl Replica {
 impl InFlight {
     pub(crate) fn address(&self) -> &str {
         &self.0.address
+    }
+
+    pub(crate) const fn replica(&self) -> &Arc<Replica> {
+        &self.0
     }
 }
 
@@ -76,6 +125,7 @@ impl Endpoints {
                         Arc::new(Replica {
                             address,
                             in_flight: AtomicU32::new(0),
+                            health: watch::Sender::default(),
                         })
                     },
                     Arc::clone,
@@ -108,6 +158,17 @@ impl Endpoints {
             .read()
             .unwrap_or_else(PoisonError::into_inner);
         all.get(&lease).cloned().unwrap_or_default()
+    }
+
+    /// How many replicas of all leases are well, and how many are not.
+    pub(crate) fn well(&self) -> (usize, usize) {
+        let all = self
+            .0
+            .replicas
+            .read()
+            .unwrap_or_else(PoisonError::into_inner);
+        let well = all.values().flatten().filter(|one| one.is_well()).count();
+        (well, all.values().flatten().count() - well)
     }
 
     /// Changes whenever a service begins or ceases to answer.

@@ -8,6 +8,7 @@
 mod check;
 mod clock;
 mod collect;
+mod conservation;
 mod desk;
 mod endpoints;
 mod engine;
@@ -15,7 +16,9 @@ mod executor;
 mod gateway;
 mod http;
 mod lead;
+mod lease_page;
 mod limits;
+mod listening;
 mod message;
 mod observe;
 mod oidc;
@@ -25,15 +28,18 @@ pub mod redfish;
 mod replay;
 mod scaler;
 mod scaling;
+mod secrets;
 mod serve;
 mod sleep;
 mod snapshots;
 mod standing;
 mod stopping;
+mod tenant_bounds;
 mod token;
 mod writer;
 
-pub use check::{Checked, Counted, check};
+pub use check::{Checked, Counted, RunsAt, check};
+pub use clock::{ClockError, ClockLimits};
 pub use collect::{Collect, RightSize};
 pub use desk::{
     Answered, Desk, EngineQueue, EngineSeen, GpuSeen, Review, Sized, TrueSpeed, Watched,
@@ -41,10 +47,13 @@ pub use desk::{
 pub use endpoints::{Endpoints, Replica};
 pub use engine::{EngineSettings, engine};
 pub use executor::{
-    AccountNames, Cutter, Delays, Executor, Local, RestAddress, Simulated, Slurm, SlurmSettings,
-    Suspension, TokenFrom, delegation,
+    Account, AccountNames, Cutter, Delays, Executor, Local, LocalSettings, RestAddress, RunAs,
+    SUPERVISOR, Simulated, Slurm, SlurmSettings, Suspension, TokenFrom, delegation, supervise,
 };
+pub use gateway::EnginePatience;
 pub use http::{TlsError, TlsFiles, openapi};
+pub use lease_page::{PageAddress, PageSaid, PageSaidError};
+pub use listening::{BoundsError, ConnectionBounds};
 pub use oidc::{OidcError, OidcSettings};
 pub use picker::{
     Asker, EngineLoad, Membership, Objectives, PickerSettings, PoolSettings, Port, PortError,
@@ -60,4 +69,5 @@ pub use serve::{ExecutorKind, Said, ServeError, Settings, serve};
 pub use sleep::EngineAt;
 pub use snapshots::{Made, SnapshotError, keep as keep_snapshot, snapshot};
 pub use stopping::told_to_end;
+pub use tenant_bounds::TenantBounds;
 pub use writer::Stopped;

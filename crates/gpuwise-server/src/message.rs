@@ -1,12 +1,13 @@
 //! What the writer is asked.
 
+use crate::clock::ClockError;
 use gpuwise_broker::{Asked, Explanation, Keep, Look, Observation, Refusal};
-use gpuwise_domain::placement::Queue;
+use gpuwise_domain::placement::{Fleet, Queue};
 use gpuwise_store::StoreError;
 use gpuwise_units::Money;
 use gpuwise_wire::broker::{
-    ObjectiveDocument, PolicyDocument, PriceDocument, RightSizeDocument, ScalePolicy,
-    TokenDocument, UsageAnswer, UsageDocument,
+    FleetChange, NodeVerb, ObjectiveDocument, PolicyDocument, PriceDocument, RightSizeDocument,
+    ScalePolicy, TokenDocument, UsageAnswer, UsageDocument,
 };
 use std::sync::Arc;
 use tokio::sync::oneshot;
@@ -22,6 +23,9 @@ pub(crate) enum Failure {
     /// Whether it was kept will be known when the database answers.
     #[error("it is not known whether the log was written")]
     Unsure(#[source] Arc<StoreError>),
+    /// Nothing may happen at such a time.
+    #[error("the time is not known: {0}")]
+    Clock(ClockError),
     #[error("the broker is shutting down")]
     Closed,
 }
@@ -63,6 +67,21 @@ pub(crate) enum Command {
     Keep(Keep),
     /// Withdraws a reservation.
     Withdraw(String),
+    /// The fleet is to be as a file says.
+    FleetFile(Box<Fleet>),
+    /// Nodes that join.
+    AddNodes(Box<Fleet>),
+    Node {
+        node: String,
+        verb: NodeVerb,
+        /// Whether what a drain leaves there is told to end.
+        end: bool,
+        by: String,
+    },
+    RemoveNode(String),
+    /// The tenant and the name of a secret; its value is written.
+    SetSecret(String, String),
+    RemoveSecret(String, String),
     AddToken(TokenDocument),
     RevokeToken(String, Option<String>),
     Request(Box<Asked>),
@@ -98,6 +117,7 @@ pub(crate) enum Answer {
     Lease(u32, bool),
     Explanation(Box<Explanation>),
     Usage(UsageAnswer),
+    Fleet(Vec<FleetChange>),
     /// The number of an SLO.
     Slo(u32),
 }

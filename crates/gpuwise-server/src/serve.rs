@@ -1,15 +1,18 @@
 //! Starting and stopping.
 
 mod first;
+mod folder;
 mod settings;
 mod signals;
 mod start;
 
+pub(crate) use folder::log_id;
 pub use settings::{ExecutorKind, Said, ServeError, Settings};
 
 use crate::{
     desk::Desk,
     http,
+    listening::Connections,
     message::Incoming,
     standing::{Gate, Stage, Standing},
     writer::{Stopped, Writer},
@@ -60,12 +63,20 @@ pub fn serve(
     }
     let (behind, told) = (Arc::clone(&gate), closing.clone());
     let tls = settings.tls.clone();
+    let connections = Connections::new(settings.connections);
+    let all = connections.clone();
     let answering = thread::Builder::new()
         .name("http".into())
-        .spawn(move || http::run(listener, picker, tls, behind, told))
+        .spawn(move || http::run(listener, picker, tls, all, behind, told))
         .map_err(thread_of("the HTTP server"))?;
     let has_tls = settings.tls.is_some();
-    let started = start(settings, desk, address, (&gate, &closing), &**say);
+    let started = start(
+        settings,
+        desk,
+        (address, connections),
+        (&gate, &closing),
+        &**say,
+    );
     let writing = match started {
         Ok(Some(started)) => {
             say(&Said::Listens {

@@ -13,6 +13,9 @@ const LEAST: u64 = 10_000;
 /// Of a long log, the share of its events that a start may read one by one: a sixteenth.
 const SHARE: u64 = 16;
 
+/// Events after which another snapshot is due, however long the log is.
+const MOST: u64 = 100_000;
+
 /// How often it is looked whether one is due.
 const LOOK: Duration = Duration::from_secs(5);
 
@@ -116,13 +119,32 @@ fn is_due(store: &Store) -> Result<bool, StoreError> {
     let last = store.last_event()?;
     let rows = store.snapshots()?;
     let own = rows.iter().find(|row| row.form == FORM);
-    let since = last - own.map_or(0, |row| row.seq.min(last));
-    Ok(since >= LEAST.max(last / SHARE))
+    Ok(is_due_after(last, own.map_or(0, |row| row.seq.min(last))))
+}
+
+/// Whether a log of so many events needs another snapshot than that of an event.
+fn is_due_after(last: u64, kept: u64) -> bool {
+    last - kept >= (last / SHARE).clamp(LEAST, MOST)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_start_reads_is_bounded_however_long_the_log_is() {
+        let cases = [
+            (9_999, 0, false),
+            (10_000, 0, true),
+            (320_000, 300_001, false),
+            (320_000, 300_000, true),
+            (100_000_000, 99_900_001, false),
+            (100_000_000, 99_900_000, true),
+        ];
+        for (last, kept, due) in cases {
+            assert_eq!(is_due_after(last, kept), due, "{last} {kept}");
+        }
+    }
 
     #[test]
     fn a_start_reads_a_sixteenth_at_most() {

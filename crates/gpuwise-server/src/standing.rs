@@ -1,6 +1,6 @@
 //! How a daemon stands: what it answers before it writes, and while it cannot.
 
-use crate::{http::Shared, serve::Said};
+use crate::{clock::ClockError, http::Shared, serve::Said};
 use std::{
     fmt,
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
@@ -9,6 +9,9 @@ use std::{
 
 /// A log that cannot be written is said at most so often, however often it comes and goes.
 const BETWEEN: Duration = Duration::from_mins(1);
+
+/// A writer asks its database every second; one that has had no answer for so long is not ready.
+const UNHEARD: Duration = Duration::from_secs(4);
 
 /// How it stands now.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,6 +22,8 @@ pub(crate) enum Stage {
     Writes,
     /// The log cannot be written now: why.
     Troubled(String),
+    /// The machine's clock is not believed: nothing happens meanwhile.
+    Mistimed(ClockError),
     Stops,
 }
 
@@ -37,6 +42,10 @@ struct Known {
     stage: Stage,
     /// Since when the log cannot be written.
     troubled: Option<Instant>,
+    /// When the log was last found to be writable.
+    written: Instant,
+    /// Since when the machine's clock is not believed.
+    mistimed: Option<Instant>,
     /// Whether that was said, and when it was last.
     said: bool,
     last: Option<Instant>,
@@ -53,6 +62,8 @@ impl Standing {
         let known = Known {
             stage: Stage::Starts,
             troubled: None,
+            written: Instant::now(),
+            mistimed: None,
             said: false,
             last: None,
         };
@@ -66,11 +77,19 @@ impl Standing {
         self.now.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Says what has nothing to do with how it stands.
+    pub(crate) fn tell(&self, said: &Said) {
+        (self.say)(said);
+    }
+
     pub(crate) fn set(&self, stage: Stage) {
         let mut known = self.lock();
         // Whatever else happens, it stops.
         if known.stage == Stage::Stops {
             return;
+        }
+        if stage == Stage::Writes {
+            known.written = Instant::now();
         }
         let said = known.becomes(&stage, Instant::now());
         known.stage = stage;
@@ -80,16 +99,36 @@ impl Standing {
         }
     }
 
+    /// The log can be written now.
+    pub(crate) fn written(&self) {
+        self.lock().written = Instant::now();
+    }
+
     /// Why it is not ready: a kind of problem, and what it is; `None`: it is.
     pub(crate) fn problem(&self) -> Option<(&'static str, String)> {
-        match &self.lock().stage {
-            Stage::Writes => None,
+        let known = self.lock();
+        match &known.stage {
+            Stage::Writes => {
+                let silent = known.written.elapsed();
+                let what = format!(
+                    "for {:.0} s the log was not found to be writable: its database does not answer, or the broker \
+                     is busy",
+                    silent.as_secs_f64()
+                );
+                (silent > UNHEARD).then_some(("store", what))
+            }
             Stage::Starts => Some(("starting", "the broker reads its log".into())),
             Stage::Waits => {
                 let what = "another broker writes this log; this one waits until it is silent";
                 Some(("waiting", what.into()))
             }
             Stage::Troubled(why) => Some(("store", format!("the log cannot be written: {why}"))),
+            Stage::Mistimed(error) => {
+                let what = format!(
+                    "{error}: set it right, and the broker goes on; or start it anew with --accept-clock"
+                );
+                Some(("clock", what))
+            }
             Stage::Stops => Some(("stopping", "the broker is stopping".into())),
         }
     }
@@ -111,6 +150,16 @@ impl Known {
                     why: why.clone(),
                     since: now - since,
                 })
+            }
+            Stage::Mistimed(error) => {
+                let is_new = self.mistimed.is_none();
+                self.mistimed.get_or_insert(now);
+                is_new.then_some(Said::Mistimed { error: *error })
+            }
+            Stage::Writes if self.mistimed.is_some() => {
+                let since = self.mistimed.take()?;
+                let after = now - since;
+                Some(Said::Timed { after })
             }
             Stage::Writes => {
                 let since = self.troubled.take()?;
@@ -178,5 +227,16 @@ mod tests {
         assert!(
             matches!(said, Some(Said::Troubled { since, .. }) if since > Duration::from_secs(50))
         );
+    }
+
+    #[test]
+    fn a_database_that_no_longer_answers_is_not_ready_though_nothing_was_refused() {
+        let standing = Standing::new(Arc::new(|_| ()));
+        standing.set(Stage::Writes);
+        assert_eq!(standing.problem(), None);
+        standing.lock().written -= UNHEARD * 2;
+        assert!(matches!(standing.problem(), Some(("store", _))));
+        standing.written();
+        assert_eq!(standing.problem(), None);
     }
 }

@@ -35,6 +35,22 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
     })
 }
 
+/// Moves a token from where nodes see it to the broker's own folder; whether there was one. One that is there already
+/// stays.
+///
+/// # Errors
+/// When a file cannot be read, written or removed.
+pub(crate) fn take_over(shared: &Path, own: &Path) -> io::Result<bool> {
+    if shared == own || !shared.is_file() {
+        return Ok(false);
+    }
+    if !own.exists() {
+        keep(own, fs::read_to_string(shared)?.trim())?;
+    }
+    fs::remove_file(shared)?;
+    Ok(true)
+}
+
 /// Writes a token where its user alone can read it.
 ///
 /// # Errors
@@ -59,4 +75,26 @@ pub(crate) fn keep(path: &Path, token: &str) -> io::Result<()> {
         .open(path)?;
     writeln!(file, "{token}")?;
     file.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_moves_out_of_the_folder_that_nodes_share() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().expect("a folder");
+        let (shared, own) = (folder.path().join("s/a"), folder.path().join("o/a"));
+        assert!(!take_over(&shared, &own).expect("nothing is there"));
+        keep(&shared, "gpuwise_1").expect("writes");
+        assert!(!take_over(&shared, &shared).expect("is its own"));
+        assert!(take_over(&shared, &own).expect("moves"));
+        assert_eq!(fs::read_to_string(&own).expect("reads"), "gpuwise_1\n");
+        let mode = fs::metadata(&own).expect("is there").permissions().mode();
+        assert_eq!((mode & 0o777, shared.exists()), (0o600, false));
+        keep(&shared, "gpuwise_2").expect("writes");
+        assert!(take_over(&shared, &own).expect("removes"));
+        assert_eq!(fs::read_to_string(&own).expect("reads"), "gpuwise_1\n");
+    }
 }

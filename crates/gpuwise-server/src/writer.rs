@@ -3,13 +3,14 @@
 mod keeping;
 
 use crate::{
-    clock::Clock,
+    clock::{Clock, ClockError},
+    conservation::Conservation,
     desk::Desk,
     executor::Executor,
     message::{Answer, Command, Failure, Incoming, Message},
-    standing::Standing,
+    standing::{Stage, Standing},
 };
-use gpuwise_broker::{Broken, Broker, Observation, Refusal};
+use gpuwise_broker::{Broken, Broker, FleetChanges, Observation, Refusal};
 use gpuwise_sched::decide::Policy;
 use gpuwise_store::{Epoch, LogEntry, Store, StoreError};
 use gpuwise_units::Nanoseconds;
@@ -20,6 +21,7 @@ use std::{
         Arc, RwLock,
         mpsc::{Receiver, RecvTimeoutError},
     },
+    thread,
     time::{Duration, Instant},
 };
 use tokio::sync::{broadcast, oneshot};
@@ -33,6 +35,9 @@ const BATCH: usize = 512;
 
 /// How long the writer sleeps at most: executors that cannot wake it are asked so often.
 const NAP: Duration = Duration::from_millis(200);
+
+/// How often a clock that is not believed is looked at.
+const MISTIMED: Duration = Duration::from_millis(100);
 
 /// Steps of proposals and SLOs in one round at most; what is left comes in the next.
 const STEPS: usize = 64;
@@ -58,6 +63,11 @@ pub(crate) struct Writer {
     pub(crate) again: Vec<Observation>,
     pub(crate) trouble: Trouble,
     pub(crate) beaten: Instant,
+    pub(crate) conservation: Conservation,
+    /// Whether the machine's clock was not believed the last time.
+    pub(crate) mistimed: bool,
+    /// Leases of a tenant that may wait for their first place.
+    pub(crate) waiting: Option<u32>,
 }
 
 /// What is wrong with the log.
@@ -106,13 +116,18 @@ impl Writer {
             let wake = self.ahead.wake_at(&mut policy, decided_at);
             let (batch, stop) = self.next(dirty, wake, &pace);
             let (asked, mut seen) = apart(batch);
-            if self.trouble == Trouble::Unsure
+            let timed = self.timed();
+            if let Err(error) = timed {
+                self.again.append(&mut seen);
+                answer_all(asked, &Failure::Clock(error));
+                // It does not say that it is alive: one whose clock is right may take over.
+                thread::sleep(MISTIMED);
+            } else if self.trouble == Trouble::Unsure
                 && let Some(error) = self.make_sure()?
             {
                 self.again.append(&mut seen);
                 answer_all(asked, &Failure::Store(error));
-            } else {
-                let now = self.clock.now();
+            } else if let Ok(now) = timed {
                 let valid = self.ahead.priced_at(now);
                 if std::mem::replace(&mut priced, valid) != valid {
                     // The price of a later moment is valid by now.
@@ -138,12 +153,30 @@ impl Writer {
                     policy = self.desk.policy(&self.ahead);
                 }
                 self.beat()?;
+                self.conservation.look(now, &self.ahead, &self.standing);
                 self.tell(now, &mut told);
             }
             if stop {
                 return Ok(());
             }
         }
+    }
+
+    /// The time, where the machine's clock is believed; that it is not, and that it is again, is said.
+    fn timed(&mut self) -> Result<Nanoseconds, ClockError> {
+        let read = self.clock.believed();
+        match read {
+            Ok(_) if self.mistimed => {
+                self.mistimed = false;
+                self.standing.set(Stage::Writes);
+            }
+            Err(error) => {
+                self.mistimed = true;
+                self.standing.set(Stage::Mistimed(error));
+            }
+            Ok(_) => {}
+        }
+        read
     }
 
     /// What is asked and what is observed become events.
@@ -165,7 +198,11 @@ impl Writer {
         {
             let said = match self.asked_by(now, origin, command, policy) {
                 Ok((said, happened)) => {
-                    let version = |ahead: &Broker| (ahead.policy_version(), ahead.priced_at(now));
+                    let version = |ahead: &Broker| {
+                        let world = ahead.world();
+                        let there = (world.nodes().len(), world.kinds().len());
+                        (ahead.policy_version(), ahead.priced_at(now), there)
+                    };
                     let before = version(&self.ahead);
                     self.happen(now, happened, &mut events)?;
                     if version(&self.ahead) != before {
@@ -269,6 +306,24 @@ impl Writer {
             }
             Command::Keep(keep) => (Answer::Done, self.ahead.keep_gpus(now, &keep)?),
             Command::Withdraw(name) => (Answer::Done, self.ahead.withdraw(&name)?),
+            Command::FleetFile(file) => of_fleet(self.ahead.fleet_file(now, &file)),
+            Command::AddNodes(file) => of_fleet(self.ahead.add_nodes(now, &file)?),
+            Command::Node {
+                node,
+                verb,
+                end,
+                by,
+            } => {
+                let events = self.ahead.node_told_to(&node, (verb, end), &by)?;
+                (Answer::Done, events)
+            }
+            Command::RemoveNode(node) => (Answer::Done, self.ahead.remove_node(&node)?),
+            Command::SetSecret(tenant, name) => {
+                (Answer::Done, self.ahead.set_secret(&tenant, &name)?)
+            }
+            Command::RemoveSecret(tenant, name) => {
+                (Answer::Done, self.ahead.remove_secret(&tenant, &name)?)
+            }
             Command::AddToken(token) => (Answer::Done, self.ahead.add_token(token)?),
             Command::RevokeToken(name, tenant) => (
                 Answer::Done,
@@ -280,7 +335,14 @@ impl Writer {
                     let what = "no place for it is free now".into();
                     return Err(Refusal::NotPromised(what).into());
                 }
+                let tenant = asked.ask.tenant.clone();
                 let (number, events) = self.ahead.request(now, *asked)?;
+                if let Some(most) = self.waiting
+                    && !events.is_empty()
+                    && self.ahead.has_waiting(&tenant, most)
+                {
+                    return Err(Refusal::TooManyWait { tenant, most }.into());
+                }
                 (Answer::Lease(number, !events.is_empty()), events)
             }
             Command::Release(number, reason) => {
@@ -362,6 +424,11 @@ impl Writer {
             }
         }
     }
+}
+
+/// What follows of a fleet file, and what is answered of it.
+fn of_fleet(followed: FleetChanges) -> (Answer, Vec<BrokerEvent>) {
+    (Answer::Fleet(followed.changes), followed.events)
 }
 
 /// What is asked, and what is observed.

@@ -8,7 +8,7 @@ use crate::{
     LogEntry, Store,
     error::{StoreError, failed},
     hash,
-    log::add,
+    log::{add, chained, number},
     save::ROWS,
 };
 use serde::{Deserialize, Serialize};
@@ -158,6 +158,8 @@ impl Store {
     /// When the file is damaged, the log is not empty, or the database refuses; then nothing is kept.
     pub fn restore(&self, path: &Path) -> Result<Backup, StoreError> {
         let deed = "restoring the log";
+        let before = self.last_event()?;
+        let mut chain = self.head_before(before + 1)?;
         // What is undone is undone within the driver's runtime.
         let _within = self.runtime.enter();
         let run = &self.runtime;
@@ -194,16 +196,27 @@ impl Store {
             first = false;
             chunk.push(entry);
             if chunk.len() == ROWS {
-                let added = run.block_on(add(&mut transaction, &chunk));
+                let heads = chained(chain.clone(), &chunk);
+                let added = run.block_on(add(&mut transaction, &chunk, &heads));
+                chain = heads.last().cloned().unwrap_or_default();
                 chunk.clear();
                 return added.map_err(failed(deed));
             }
             Ok(())
         })?;
         if !chunk.is_empty() {
-            let added = run.block_on(add(&mut transaction, &chunk));
+            let heads = chained(chain.clone(), &chunk);
+            let added = run.block_on(add(&mut transaction, &chunk, &heads));
+            chain = heads.last().cloned().unwrap_or_default();
             added.map_err(failed(deed))?;
         }
+        let noted = run.block_on(async {
+            let end = "UPDATE log_leader SET head_seq = $1, head = $2 WHERE one = 1";
+            let query = sqlx::query(end).bind(number(chain.seq)).bind(&chain.chain);
+            query.execute(&mut *transaction).await
+        });
+        noted.map_err(failed(deed))?;
+        self.keep_head(None);
         run.block_on(transaction.commit()).map_err(failed(deed))?;
         Ok(backup)
     }

@@ -5,7 +5,13 @@ use sqlx::{
     AnyConnection, Connection as _,
     any::{AnyConnectOptions, AnyPoolOptions},
 };
-use std::{fmt::Write as _, path::Path, str::FromStr as _, sync::Once, time::Duration};
+use std::{
+    fmt::Write as _,
+    path::Path,
+    str::FromStr as _,
+    sync::{Mutex, Once},
+    time::Duration,
+};
 
 /// How long a writer waits for another.
 const BUSY: Duration = Duration::from_secs(30);
@@ -109,6 +115,7 @@ impl Store {
             pool,
             runtime,
             kind,
+            known: Mutex::new(None),
         })
     }
 

@@ -63,6 +63,9 @@ pub enum StoreError {
     Fenced { epoch: i64 },
     #[error("the log has a gap: event {expected} is missing before event {found}")]
     Gap { expected: u64, found: u64 },
+    /// Events at the end of the log that were written are no longer there.
+    #[error("events after {last} are missing: the log was written up to event {head}")]
+    Tail { last: u64, head: u64 },
     /// Events that are asked for were moved into a file.
     #[error(
         "event {expected} is no longer in the database: events up to {last} were archived in {file}"

@@ -6,6 +6,7 @@
 
 mod archive;
 mod backup;
+mod chain;
 mod connect;
 mod daily;
 mod error;
@@ -21,6 +22,7 @@ mod times;
 
 pub use archive::Archive;
 pub use backup::{Backup, read_backup};
+pub use chain::{Head, NoHead};
 pub use connect::without_password as shown;
 pub use daily::{DailyFigure, DailyGroup};
 pub use error::StoreError;
@@ -33,6 +35,7 @@ pub use series::Series;
 pub use snapshots::{Snapshot, SnapshotRow};
 
 use sqlx::AnyPool;
+use std::sync::Mutex;
 use tokio::runtime::Runtime;
 
 #[derive(Debug)]
@@ -40,6 +43,8 @@ pub struct Store {
     pool: AnyPool,
     runtime: Runtime,
     kind: Kind,
+    /// The end of the log as this program wrote it last.
+    known: Mutex<Option<Head>>,
 }
 
 /// Which database it is; only the connection differs.

@@ -4,7 +4,7 @@
 //! program that was thought dead and wakes up holds an older epoch and is refused.
 
 use crate::{
-    Kind, Store,
+    Head, Kind, Store,
     error::{StoreError, failed},
     save::{ROWS, insert},
 };
@@ -103,16 +103,36 @@ impl Store {
         Ok((taken?.rows_affected() == 1).then_some(Epoch(next)))
     }
 
-    /// Says that the writer is alive.
+    /// Says that the writer is alive, and which time it has.
     ///
     /// # Errors
     /// When the database refuses, or somebody else writes now.
-    pub fn beat(&self, epoch: Epoch) -> Result<(), StoreError> {
-        self.as_leader(
-            epoch,
-            "saying that we are alive",
-            "UPDATE log_leader SET beat = beat + 1 WHERE one = 1 AND epoch = $1",
-        )
+    pub fn beat(&self, epoch: Epoch, now_ns: u64) -> Result<(), StoreError> {
+        let deed = "saying that we are alive";
+        let sql =
+            "UPDATE log_leader SET beat = beat + 1, seen_ns = $2 WHERE one = 1 AND epoch = $1";
+        let done = self.within(deed, async |connection| {
+            let query = sqlx::query(sql).bind(epoch.0).bind(number(now_ns));
+            query.execute(connection).await.map_err(failed(deed))
+        });
+        match done?.rows_affected() {
+            1 => Ok(()),
+            _ => Err(StoreError::Fenced { epoch: epoch.0 }),
+        }
+    }
+
+    /// The time of the last writer when it last said that it is alive: nanoseconds since 1970, UTC; 0: none has.
+    ///
+    /// # Errors
+    /// When the database refuses.
+    pub fn last_seen(&self) -> Result<u64, StoreError> {
+        let read = self.runtime.block_on(async {
+            let seen = "SELECT COALESCE(MAX(seen_ns), 0) FROM log_leader";
+            let row = sqlx::query(seen).fetch_one(&self.pool).await?;
+            row.try_get::<i64, _>(0)
+        });
+        read.map(i64::unsigned_abs)
+            .map_err(failed("asking when the log was last written"))
     }
 
     /// Gives the right to write back, so that another need not wait for our silence.
@@ -207,24 +227,36 @@ impl Store {
     /// When the database refuses, or somebody else writes now; then none is kept.
     pub fn append(&self, epoch: Epoch, entries: &[LogEntry]) -> Result<(), StoreError> {
         let deed = "adding to the log";
-        self.within(deed, async |connection| {
+        let Some(first) = entries.first() else {
+            return Ok(());
+        };
+        let heads = chained(self.head_before(first.seq)?, entries);
+        let done = self.within(deed, async |connection| {
             let mut transaction = connection.begin().await.map_err(failed(deed))?;
             // The row is locked until the end: nobody takes the log in between.
-            let ours =
-                sqlx::query("UPDATE log_leader SET epoch = epoch WHERE one = 1 AND epoch = $1")
-                    .bind(epoch.0)
-                    .execute(&mut *transaction)
-                    .await
-                    .map_err(failed(deed))?;
+            let head = heads.last().cloned().unwrap_or_default();
+            let ours = sqlx::query(
+                "UPDATE log_leader SET head_seq = $2, head = $3 WHERE one = 1 AND epoch = $1",
+            )
+            .bind(epoch.0)
+            .bind(number(head.seq))
+            .bind(head.chain)
+            .execute(&mut *transaction)
+            .await
+            .map_err(failed(deed))?;
             if ours.rows_affected() != 1 {
                 return Err(StoreError::Fenced { epoch: epoch.0 });
             }
-            for chunk in entries.chunks(ROWS) {
-                add(&mut transaction, chunk).await.map_err(failed(deed))?;
+            for (chunk, heads) in entries.chunks(ROWS).zip(heads.chunks(ROWS)) {
+                add(&mut transaction, chunk, heads)
+                    .await
+                    .map_err(failed(deed))?;
             }
             let unsure = |source| StoreError::Unsure { deed, source };
             transaction.commit().await.map_err(unsure)
-        })
+        });
+        self.keep_head(heads.last().filter(|_| done.is_ok()).cloned());
+        done
     }
 
     /// Events after one, in order; at most so many.
@@ -330,22 +362,33 @@ impl Store {
 
 const LAST: &str = "SELECT COALESCE(MAX(seq), 0) FROM log_events";
 
+/// The chain of each event that follows a head.
+pub(crate) fn chained(mut head: Head, entries: &[LogEntry]) -> Vec<Head> {
+    let each = entries.iter().map(|entry| {
+        head = head.with(entry);
+        head.clone()
+    });
+    each.collect()
+}
+
 pub(crate) async fn add(
     connection: &mut AnyConnection,
     entries: &[LogEntry],
+    heads: &[Head],
 ) -> Result<(), sqlx::Error> {
     let sql = insert(
         "log_events",
-        &["seq", "at_ns", "kind", "body"],
+        &["seq", "at_ns", "kind", "body", "chain"],
         entries.len(),
     );
     let mut query = sqlx::query(sqlx::AssertSqlSafe(sql));
-    for entry in entries {
+    for (entry, head) in entries.iter().zip(heads) {
         query = query
             .bind(number(entry.seq))
             .bind(entry.at_ns)
             .bind(&entry.kind)
-            .bind(&entry.body);
+            .bind(&entry.body)
+            .bind(&head.chain);
     }
     query.execute(connection).await.map(|_| ())
 }

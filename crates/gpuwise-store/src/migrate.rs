@@ -14,6 +14,7 @@ const MIGRATIONS: &[(i64, &str)] = &[
     (4, include_str!("../migrations/0004_runs_by_name.sql")),
     (5, include_str!("../migrations/0005_log.sql")),
     (6, include_str!("../migrations/0006_snapshots.sql")),
+    (7, include_str!("../migrations/0007_chain.sql")),
 ];
 
 /// Applies what is missing.

@@ -98,6 +98,8 @@ const GROUPS: [(&str, &[&str]); 8] = [
             "usage",
             "proposal",
             "policy",
+            "secret",
+            "node",
             "reservation",
             "prices",
             "statement",

@@ -9,11 +9,25 @@ mod output;
 mod usage;
 
 use clap::FromArgMatches as _;
+#[cfg(feature = "serve")]
+use gpuwise_app::commands::broker;
 use gpuwise_app::{Exit, settings::file::Files};
 use std::{ffi::OsString, path::Path, process::ExitCode};
 
 fn main() -> ExitCode {
     let arguments = arguments();
+    #[cfg(feature = "serve")]
+    if arguments
+        .get(1)
+        .is_some_and(|word| word == broker::SUPERVISOR)
+        && arguments.len() == 2
+    {
+        // The broker starts it, beside each command of a lease; its own words are in the lease's log.
+        return match broker::supervise() {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(_) => ExitCode::from(2),
+        };
+    }
     let files = Files::here().and_then(|files| files.with_config(arguments.iter().cloned()));
     let definition = match files.and_then(|files| files.apply(cli::definition())) {
         Ok(definition) => definition,

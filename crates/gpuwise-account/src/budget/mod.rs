@@ -33,8 +33,8 @@ impl Budgets {
         self.all.insert(budget.id.clone(), budget);
     }
 
-    /// Takes a budget away. What was spent and reserved under it is forgotten: one of the same id begins
-    /// anew.
+    /// Takes a budget away, with what was spent and reserved under it: one of the same id is told both anew, by
+    /// [`Budgets::restate`] and [`Budgets::hold`].
     pub fn remove(&mut self, id: &str) {
         let Some(old) = self.all.remove(id) else {
             return;
@@ -51,6 +51,11 @@ impl Budgets {
 
     pub fn budget(&self, id: &str) -> Option<&Budget> {
         self.all.get(id)
+    }
+
+    /// All of them, by id.
+    pub fn all(&self) -> impl Iterator<Item = &Budget> {
+        self.all.values()
     }
 
     /// A tenant's budgets.
@@ -94,6 +99,34 @@ impl Budgets {
     /// As [`Budgets::reserve`].
     pub fn could_reserve(&self, id: &str, tenant: &str, worst: &[Expected]) -> Result<(), Refusal> {
         self.held(id, tenant, worst).map(drop)
+    }
+
+    /// Holds what something costs at most from now on, in place of what its reservation held before, whether a
+    /// budget is enough for it or not: that was asked of [`Budgets::could_reserve`] when it was decided.
+    pub fn hold(&mut self, id: &str, tenant: &str, worst: &[Expected]) -> Vec<Warning> {
+        self.release(id);
+        let held = by_period(&self.all, self.of.get(tenant), worst);
+        let changes = held.iter().map(|(place, micros)| {
+            let reserved = *micros;
+            (place.clone(), Sums { spent: 0, reserved })
+        });
+        let warnings = self.change(changes.collect());
+        self.reservations.insert(id.into(), held);
+        warnings
+    }
+
+    /// What was spent under a budget in the period of a moment is this, in place of what was counted until now:
+    /// prices that hold for the past, or a budget that begins in the midst of a period, change it.
+    pub fn restate(&mut self, id: &str, at: Nanoseconds, spent: &[Expected]) -> Vec<Warning> {
+        let Some(budget) = self.all.get(id) else {
+            return Vec::new();
+        };
+        let place = (budget.id.clone(), budget.every.period_of(at).start);
+        let of = BTreeSet::from([budget.id.clone()]);
+        let sums = by_period(&self.all, Some(&of), spent);
+        let spent = sums.get(&place).copied().unwrap_or(0) - self.sums_of(&place).spent;
+        let reserved = 0;
+        self.change(BTreeMap::from([(place, Sums { spent, reserved })]))
     }
 
     fn held(
@@ -163,6 +196,16 @@ impl Budgets {
             });
             self.change(freed.collect());
         }
+    }
+
+    /// What a reservation still holds of a budget in the period of a moment, in µ-units.
+    pub fn held_for(&self, id: &str, budget: &str, at: Nanoseconds) -> i128 {
+        let Some(every) = self.all.get(budget).map(|budget| budget.every) else {
+            return 0;
+        };
+        let place = (budget.to_owned(), every.period_of(at).start);
+        let held = self.reservations.get(id);
+        held.and_then(|held| held.get(&place)).copied().unwrap_or(0)
     }
 
     /// What a reservation still holds of each budget's period.

@@ -54,29 +54,6 @@ impl PriceBook {
     pub fn priced(&self, asked: &Asked<'_>, within: Interval) -> Vec<Expected> {
         self.quoted(asked, within).filter_map(Result::ok).collect()
     }
-
-    /// What so much time of a part of a device costs at most, whenever within an interval it is held; rounded
-    /// up once.
-    ///
-    /// # Errors
-    /// Where some of the interval has no price, or the amount is too large to be kept.
-    pub fn dearest(
-        &self,
-        asked: &Asked<'_>,
-        length: u128,
-        anytime: Interval,
-    ) -> Result<Money, Unpriced> {
-        let mut most: Option<Money> = None;
-        for piece in self.pieces(asked, Metered::GpuTime, anytime) {
-            let entry = piece.price.ok_or(Unpriced::NoPrice)?;
-            let least = u64::try_from(length).unwrap_or(u64::MAX);
-            let amount = at_most(entry, asked, length + u128::from(entry.added(least)))?;
-            if most.is_none_or(|most| amount.micros > most.micros) {
-                most = Some(amount);
-            }
-        }
-        most.ok_or(Unpriced::NoPrice)
-    }
 }
 
 impl PriceEntry {

@@ -4,7 +4,7 @@ mod alert;
 mod tally;
 
 pub use alert::{Alert, Rule, Severity};
-pub use tally::Tally;
+pub use tally::{CountedEvents, Tally};
 
 use crate::period::DAY;
 use gpuwise_units::{Fraction, Nanoseconds};

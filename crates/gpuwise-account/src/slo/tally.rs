@@ -73,6 +73,12 @@ impl Tally {
         self.joined = old;
     }
 
+    /// The same with events that are bad already and not told yet, such as leases that wait longer than was promised:
+    /// each is one that happens now, until what became of it is told.
+    pub const fn with_late(&self, late: u64) -> CountedEvents<'_> {
+        CountedEvents { tally: self, late }
+    }
+
     /// Events from a moment on, up to another: bad ones, all.
     pub fn events(&self, within: Interval) -> (u64, u64) {
         let each = self.counts.range(within.start..=within.end);
@@ -89,14 +95,62 @@ impl Tally {
 
     /// How many times faster than allowed errors came in a window; without events there is no error.
     pub fn burn_rate(&self, now: Nanoseconds, window: Nanoseconds) -> Fraction {
-        let (bad, all) = self.events(Self::window(now, window));
-        self.objective.burn(bad, all)
+        self.with_late(0).burn_rate(now, window)
     }
 
     /// What is left of the error budget.
     pub fn error_budget(&self, now: Nanoseconds) -> ErrorBudget {
-        let (bad, events) = self.events(Self::window(now, self.objective.over));
-        let spent = self.objective.burn(bad, events);
+        self.with_late(0).error_budget(now)
+    }
+
+    /// Rules that are broken now.
+    pub fn alerts(&self, now: Nanoseconds) -> Vec<Alert> {
+        self.with_late(0).alerts(now)
+    }
+}
+
+/// Events that were told, and those that are bad already and are told later.
+#[derive(Debug, Clone, Copy)]
+pub struct CountedEvents<'t> {
+    tally: &'t Tally,
+    late: u64,
+}
+
+impl CountedEvents<'_> {
+    /// Events that are bad already and not told yet.
+    pub const fn late(self) -> u64 {
+        self.late
+    }
+
+    /// Good events and all events that were ever told.
+    pub const fn told(self) -> (u64, u64) {
+        self.tally.total
+    }
+
+    /// Good events and all events that there ever were: counters that never fall, as what is late stays bad once it is
+    /// told.
+    pub const fn total(self) -> (u64, u64) {
+        let (good, all) = self.tally.total;
+        (good, all.saturating_add(self.late))
+    }
+
+    /// Events from a moment on, up to now: bad ones, all.
+    pub fn events(self, within: Interval) -> (u64, u64) {
+        let (bad, all) = self.tally.events(within);
+        (bad.saturating_add(self.late), all.saturating_add(self.late))
+    }
+
+    /// How many times faster than allowed errors came in a window that ends now; without events there is no error.
+    pub fn burn_rate(self, now: Nanoseconds, window: Nanoseconds) -> Fraction {
+        let (bad, all) = self.events(Tally::window(now, window));
+        self.tally.objective.burn(bad, all)
+    }
+
+    /// What is left of the error budget.
+    pub fn error_budget(self, now: Nanoseconds) -> ErrorBudget {
+        let objective = self.tally.objective;
+        let (bad, events) = self.events(Tally::window(now, objective.over));
+        let spent = objective.burn(bad, events);
         ErrorBudget {
             events,
             bad,
@@ -105,7 +159,7 @@ impl Tally {
     }
 
     /// Rules that are broken now.
-    pub fn alerts(&self, now: Nanoseconds) -> Vec<Alert> {
+    pub fn alerts(self, now: Nanoseconds) -> Vec<Alert> {
         let burns = Rule::ALL.into_iter().map(|rule| Alert {
             rule,
             long: self.burn_rate(now, rule.long()),

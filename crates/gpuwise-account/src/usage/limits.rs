@@ -48,6 +48,7 @@ gpuwise_units::named! {
 }
 
 /// What became of a record.
+#[must_use = "a record that does not count is money that is not charged"]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
     /// It changes months that are open.

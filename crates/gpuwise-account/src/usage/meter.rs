@@ -2,7 +2,7 @@
 
 use super::{
     Grid, Series, UsageRecord,
-    ids::Ids,
+    counted::{Counted, RecordKey},
     limits::{Aside, Limits, Outcome, Reason},
 };
 use crate::period::{Interval, Month};
@@ -21,9 +21,8 @@ pub struct Meter {
     devices: BTreeMap<String, Vec<u32>>,
     /// By tenant; places in `series`.
     tenants: BTreeMap<String, Vec<u32>>,
-    /// By the month in which records end, and source.
-    counted: BTreeMap<Month, BTreeMap<String, Ids>>,
-    aside: BTreeMap<(String, String), Aside>,
+    counted: Counted,
+    aside: BTreeMap<RecordKey, Aside>,
     duplicates: BTreeMap<String, u64>,
 }
 
@@ -50,13 +49,24 @@ impl Meter {
         self.take(now, record, false)
     }
 
+    /// Takes what is held and is not over, into a meter that is not kept: its id is not counted. Granted time counts
+    /// even where amounts would leave 64 bits.
+    pub fn hold(&mut self, record: &UsageRecord) {
+        let interval = Interval::new(record.start, record.end);
+        let place = self.place(record);
+        let series = &mut self.series[place];
+        if !series.add(interval, record.used, &self.grid, true) {
+            series.grant(interval);
+        }
+    }
+
     /// Keeps a record aside that its taker finds impossible.
     pub fn put_aside(&mut self, now: Nanoseconds, record: &UsageRecord, reason: Reason) -> Outcome {
         self.set_aside(now, record, reason)
     }
 
     fn take(&mut self, now: Nanoseconds, record: &UsageRecord, grants: bool) -> Outcome {
-        if self.is_counted(record) {
+        if self.counted.contains(record) {
             self.count_duplicate(&record.source);
             return Outcome::Duplicate;
         }
@@ -68,17 +78,9 @@ impl Meter {
         if !self.series[place].add(interval, record.used, &self.grid, grants) {
             return self.set_aside(now, record, Reason::TooLarge);
         }
-        let month = Month::of(record.end);
-        let sources = self.counted.entry(month).or_default();
-        if let Some(ids) = sources.get_mut(&record.source) {
-            ids.insert(&record.id);
-        } else {
-            let ids = sources.entry(record.source.clone()).or_default();
-            ids.insert(&record.id);
-        }
+        self.counted.insert(record);
         if !self.aside.is_empty() {
-            self.aside
-                .remove(&(record.source.clone(), record.id.clone()));
+            self.aside.remove(&RecordKey::of(record));
         }
         let begun = Month::of(record.start);
         if self.is_closed(begun, now) {
@@ -90,7 +92,7 @@ impl Meter {
 
     /// What would become of a record, without taking it.
     pub fn look(&self, now: Nanoseconds, record: &UsageRecord) -> Outcome {
-        if self.is_counted(record) {
+        if self.counted.contains(record) {
             return Outcome::Duplicate;
         }
         if let Some(reason) = self.fault(now, record) {
@@ -109,13 +111,6 @@ impl Meter {
         month.interval().end + self.limits.grace <= now
     }
 
-    fn is_counted(&self, record: &UsageRecord) -> bool {
-        self.counted.values().rev().any(|sources| {
-            let ids = sources.get(&record.source);
-            ids.is_some_and(|ids| ids.contains(&record.id))
-        })
-    }
-
     fn fault(&self, now: Nanoseconds, record: &UsageRecord) -> Option<Reason> {
         let names = [&record.source, &record.id, &record.tenant, &record.lease];
         let length = record.end.0.saturating_sub(record.start.0);
@@ -132,7 +127,7 @@ impl Meter {
     }
 
     fn set_aside(&mut self, at: Nanoseconds, record: &UsageRecord, reason: Reason) -> Outcome {
-        let key = (record.source.clone(), record.id.clone());
+        let key = RecordKey::of(record);
         let record = record.clone();
         self.aside.insert(key, Aside { record, reason, at });
         Outcome::Aside(reason)
@@ -210,9 +205,7 @@ impl Meter {
         for place in 0..self.series.len() {
             self.index(place);
         }
-        let behind = self.limits.behind;
-        self.counted
-            .retain(|month, _| month.interval().end + behind >= now);
+        self.counted.forget(now, self.limits.behind);
     }
 
     /// All series, in the order in which they began to be known.
@@ -258,7 +251,7 @@ impl Meter {
         only
     }
 
-    /// Records that do not count, by source and id.
+    /// Records that do not count, by principal, lease, source and id.
     pub fn aside(&self) -> impl Iterator<Item = &Aside> {
         self.aside.values()
     }

@@ -1,5 +1,6 @@
 //! What leases were granted and what they used, by intervals.
 
+mod counted;
 mod energy;
 mod grid;
 mod ids;
@@ -20,14 +21,17 @@ use gpuwise_units::Nanoseconds;
 
 /// What a lease held and used of one device from `start` on, up to and without `end`.
 ///
-/// `(source, id)` names the record: one that comes twice counts once. Records of one lease, device and
-/// part may overlap: granted time is their union, used amounts are summed. So one source may say what is
-/// granted and another what is used.
+/// Principal, lease, source and id name the record: one that comes twice counts once. Records of one lease, device
+/// and part may overlap: granted time is their union, used amounts are summed. So one source may say what is granted
+/// and another what is used. Equal parts of one device that a lease holds at the same time are told apart by
+/// [`UsageRecord::part`], and each counts.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct UsageRecord {
-    /// Who says so, such as an executor.
+    /// Whose record it is.
+    pub principal: Principal,
+    /// What says so, such as an executor.
     pub source: String,
-    /// What the source calls this record; unique within the source.
+    /// What the source calls this record; unique within principal, lease and source.
     pub id: String,
     /// The source's own count of its records.
     pub sequence: u64,
@@ -35,6 +39,8 @@ pub struct UsageRecord {
     pub lease: String,
     /// The lasting id of the device; empty where nothing of a device is granted.
     pub device: String,
+    /// Which of the equal parts of the device that the lease holds, from 0 on.
+    pub part: u32,
     /// Catalogue name of the GPU, such as `H100-SXM-80GB`; of tokens alone, the model.
     pub kind: String,
     pub granted: Granted,
@@ -43,6 +49,29 @@ pub struct UsageRecord {
     pub start: Nanoseconds,
     pub end: Nanoseconds,
     pub used: Used,
+}
+
+/// Whose a record is. Ids of one never stand for those of another.
+#[derive(
+    Debug,
+    Clone,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Default,
+    serde::Serialize,
+    serde::Deserialize,
+)]
+pub enum Principal {
+    /// The broker's own: what it granted.
+    #[default]
+    Broker,
+    /// The broker's own: what it measured, and what logs have of which no principal was kept.
+    Collector,
+    /// A client's, by its name.
+    Client(String),
 }
 
 /// Which part of a device a lease has.

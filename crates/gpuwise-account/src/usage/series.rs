@@ -97,6 +97,8 @@ pub struct Series {
     pub tenant: String,
     pub lease: String,
     pub device: String,
+    /// Which of the equal parts of the device that the lease held, from 0 on.
+    pub part: u32,
     pub kind: String,
     pub granted: Granted,
     pub isolation: Sharing,
@@ -112,6 +114,7 @@ impl Series {
             tenant: record.tenant.clone(),
             lease: record.lease.clone(),
             device: record.device.clone(),
+            part: record.part,
             kind: record.kind.clone(),
             granted: record.granted.clone(),
             isolation: record.isolation,
@@ -123,7 +126,8 @@ impl Series {
 
     /// Whether a record belongs to it, of those of the same lease and device.
     pub(super) fn holds(&self, record: &UsageRecord) -> bool {
-        self.granted == record.granted
+        self.part == record.part
+            && self.granted == record.granted
             && self.class == record.class
             && self.isolation == record.isolation
             && self.kind == record.kind
@@ -155,10 +159,17 @@ impl Series {
         if !amounts.is_unknown() && !self.add_amounts(interval, &amounts, grid) {
             return false;
         }
-        if grants && self.granted != Granted::Nothing {
-            self.spans.insert(interval);
+        if grants {
+            self.grant(interval);
         }
         true
+    }
+
+    /// It was held.
+    pub(super) fn grant(&mut self, interval: Interval) {
+        if self.granted != Granted::Nothing {
+            self.spans.insert(interval);
+        }
     }
 
     fn add_amounts(&mut self, interval: Interval, amounts: &Amounts, grid: &Grid) -> bool {

@@ -174,11 +174,6 @@ fn a_quote_is_the_worst_case() {
     let none = PriceBook::default().quote(&asked, before);
     assert!(none.is_err());
     assert!(PriceBook::default().priced(&asked, before).is_empty());
-    // Who may wait until the price is the higher one: 61 s are an hour of it, 333 thousandths of 7 USD,
-    // which is more than half of the memory would be.
-    let anytime = Interval::new(at(30, 0), at(31, 0));
-    let dearest = book.dearest(&asked, 61_000_000_000, anytime).unwrap();
-    assert_eq!(dearest, usd("2.331"));
 }
 
 #[derive(Debug, Clone)]

@@ -1,6 +1,6 @@
 //! Closed months stay as they were stated; what comes later corrects them.
 
-use crate::support::{at, price, record, usd};
+use crate::support::{at, price, record, taken, usd};
 use gpuwise_account::{
     books::Books,
     period::{DAY, HOUR, Month},
@@ -25,7 +25,7 @@ fn books(records: &[UsageRecord]) -> Books {
     let mut books = Books::new(Limits::default());
     books.set_prices(PriceBook::new(vec![price("p", "2.00")]).unwrap());
     for record in records {
-        books.record(at(30, 0), record);
+        taken(books.record(at(30, 0), record));
     }
     books
 }
@@ -66,7 +66,7 @@ fn a_price_of_the_past_and_a_new_tenant_are_corrections_too() {
     books.set_prices(PriceBook::new(vec![price("cheaper", "1.50")]).unwrap());
     let mut other = record("b", at(2, 0), at(2, 3600));
     (other.tenant, other.lease) = ("speech".into(), "L-2".into());
-    books.record(at(40, 0), &other);
+    taken(books.record(at(40, 0), &other));
     let open = november().next();
     assert_eq!(total(&books.statement("vision", open)), -500_000);
     assert_eq!(total(&books.statement("speech", open)), 1_500_000);
@@ -109,7 +109,7 @@ fn what_is_held_now_is_in_the_live_statement_alone() {
     let mut books = books(&[record("a", at(1, 0), at(1, 3600))]);
     let mut other = record("b", at(1, 0), at(1, 3600));
     (other.tenant, other.lease) = ("speech".into(), "L-2".into());
-    books.record(at(30, 0), &other);
+    taken(books.record(at(30, 0), &other));
     books.share(
         november(),
         SharedCost {
@@ -122,11 +122,11 @@ fn what_is_held_now_is_in_the_live_statement_alone() {
     assert_eq!(total(&recorded), 2_000_000 + 5_000_000);
     // It goes on from half past midnight to two: half an hour of that is recorded already.
     let holding = [record("now", at(1, 1800), at(1, 7200))];
-    let live = books.live_statement(at(1, 7200), "vision", november(), &holding, &[]);
+    let live = books.live_statement("vision", november(), &holding, &[]);
     assert_eq!(total(&live), 4_000_000 + 5_000_000);
     assert_eq!(books.statement("vision", november()), recorded);
     books.close(november());
-    let closed = books.live_statement(at(35, 0), "vision", november(), &holding, &[]);
+    let closed = books.live_statement("vision", november(), &holding, &[]);
     assert_eq!(closed, recorded);
 }
 

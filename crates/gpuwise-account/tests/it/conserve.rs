@@ -1,6 +1,6 @@
 //! Granted, idle and the system's are the whole: by hand, and against each second looked at alone.
 
-use crate::support::{SECOND, at, record, usd};
+use crate::support::{SECOND, at, record, taken, usd};
 use gpuwise_account::{
     conserve::{Balance, Device, Holder, Part, Resource, Standing, balances, divide_cost},
     period::Interval,
@@ -43,7 +43,7 @@ fn held(id: &str, granted: Granted, start: u64, end: u64) -> UsageRecord {
 fn meter(records: &[UsageRecord]) -> Meter {
     let mut meter = Meter::new(Limits::default());
     for record in records {
-        meter.record(at(5, 0), record);
+        taken(meter.record(at(5, 0), record));
     }
     meter
 }
@@ -205,6 +205,81 @@ proptest! {
                     let found = *found as f64 / balance.unit as f64 / SECOND as f64;
                     prop_assert!((found - wanted).abs() < 1e-6, "{} is not {}", found, wanted);
                 }
+            }
+        }
+    }
+}
+
+/// Workers of one lease, each with an equal part of the device: how many, which part, and when.
+type Gang = (u32, Granted, u64, u64);
+
+fn gangs() -> impl Strategy<Value = Vec<Gang>> {
+    let slices = (1_u32..8, Just(slice(1, 1)));
+    let fractions = (1_u32..11, 1_u32..11).prop_map(|(workers, tenths)| {
+        let granted = Granted::Fraction {
+            compute_milli: tenths * 10,
+            memory_mib: tenths * 700,
+            of_mib: 81_559,
+        };
+        (workers, granted)
+    });
+    let gang = prop_oneof![slices, fractions];
+    let timed = (gang, 0_u64..5000, 1_u64..5000);
+    proptest::collection::vec(timed, 1..3).prop_map(|gangs| {
+        let each = gangs.into_iter();
+        each.map(|((workers, granted), start, length)| (workers, granted, start, start + length))
+            .collect()
+    })
+}
+
+proptest! {
+    /// What is granted is what is charged, by compute and by memory, in each hour: all workers' parts count, however
+    /// many of them one lease has of one device. The oracle adds up grants, second by second.
+    #[test]
+    fn parts_of_one_lease_are_each_granted_and_charged(gangs in gangs()) {
+        let mut records = Vec::new();
+        for (lease, (workers, granted, start, end)) in gangs.iter().enumerate() {
+            for part in 0..*workers {
+                records.push(UsageRecord {
+                    part,
+                    lease: format!("L-{lease}"),
+                    id: format!("{lease}/{part}"),
+                    ..held("x", granted.clone(), *start, *end)
+                });
+            }
+        }
+        let meter = meter(&records);
+        let mut device = device();
+        device.present.insert(Interval::new(at(1, 0), at(1, 4 * 3600)));
+        // Some mixes are more than the whole: they are told, and not charged.
+        let within = Interval::new(at(1, 0), at(1, 3 * 3600));
+        let found = balances(&meter, &device, within);
+        let at_once = |second: u64, of: fn(&Granted) -> Share| -> f64 {
+            let held = gangs.iter().filter(|gang| (gang.2..gang.3).contains(&second));
+            held.map(|(workers, granted, ..)| {
+                let share = of(granted);
+                f64::from(*workers) * f64::from(share.part) / f64::from(share.of)
+            })
+            .sum()
+        };
+        let most = (0..10_000).map(|second| {
+            at_once(second, Granted::compute).max(at_once(second, Granted::memory))
+        });
+        let Ok(found) = found else {
+            prop_assert!(most.fold(0.0, f64::max) > 1.0 - 1e-9);
+            return Ok(());
+        };
+        for (hour, balance) in (0..).zip(&found) {
+            for (resource, of) in [
+                (Resource::Compute, Granted::compute as fn(&Granted) -> Share),
+                (Resource::Memory, Granted::memory),
+            ] {
+                let seconds = hour * 3600..(hour + 1) * 3600;
+                let wanted: f64 = seconds.map(|second| at_once(second, of)).sum();
+                let parts = balance.of(resource);
+                let granted = parts.granted as f64 / balance.unit as f64 / SECOND as f64;
+                prop_assert!((granted - wanted).abs() < 1e-6, "{granted} is not {wanted}");
+                prop_assert!(parts.holds());
             }
         }
     }

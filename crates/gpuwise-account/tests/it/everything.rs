@@ -1,6 +1,6 @@
 //! A month with all that there is.
 
-use crate::support::{SECOND, at, price, record, usd};
+use crate::support::{SECOND, at, price, record, taken, usd};
 use gpuwise_account::{
     books::Books,
     lent::Loan,
@@ -42,9 +42,9 @@ pub(crate) fn everything() -> Books {
     (tokens.sku, tokens.applies.kind) = ("llama-3.1-8b-out".into(), Some("llama-3.1-8b".into()));
     books.set_prices(PriceBook::new(vec![price("h100", "2.49"), agreed, spot, tokens]).unwrap());
     let now = at(30 + 30, 0);
-    books.record(at(30, 0), &record("n-1", at(1, 0), at(1, 3601)));
+    taken(books.record(at(30, 0), &record("n-1", at(1, 0), at(1, 3601))));
     books.close("2026-11".parse().unwrap());
-    books.record(now, &record("n-2", at(1, 7200), at(1, 7777)));
+    taken(books.record(now, &record("n-2", at(1, 7200), at(1, 7777))));
     let day = |day: u64, second| at(30 + day, second);
     for (from, to) in [(at(2, 0), at(2, 901)), (day(5, 0), day(5, 5000))] {
         books.lend(lent(), Interval::new(from, to));
@@ -56,7 +56,7 @@ pub(crate) fn everything() -> Books {
         energy_mj: Some(3_960_000_000),
         ..Used::default()
     };
-    books.record(now, &held);
+    taken(books.record(now, &held));
     let mut slice = record("d-2", day(3, 0), day(3, 1000));
     (slice.lease, slice.device) = ("L-2".into(), "GPU-1".into());
     (slice.class, slice.isolation) = (Terms::Spot, Sharing::Mig);
@@ -67,7 +67,7 @@ pub(crate) fn everything() -> Books {
         memory: 2,
         of_memory: 8,
     };
-    books.record(now, &slice);
+    taken(books.record(now, &slice));
     let mut served = record("d-3", day(4, 0), day(4, 60));
     (served.lease, served.device) = ("service".into(), String::new());
     (served.kind, served.granted) = ("llama-3.1-8b".into(), Granted::Nothing);
@@ -76,7 +76,7 @@ pub(crate) fn everything() -> Books {
         tokens_out: Some(1_234_567),
         ..Used::default()
     };
-    books.record(now, &served);
+    taken(books.record(now, &served));
     let cost = SharedCost {
         name: "network".into(),
         cost: usd("12.34"),

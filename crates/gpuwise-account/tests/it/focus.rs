@@ -6,7 +6,7 @@
 
 use crate::{
     everything::{everything, month},
-    support::{at, price, record},
+    support::{at, price, record, taken},
 };
 use gpuwise_account::{
     books::Books,
@@ -89,7 +89,7 @@ fn credits_are_no_currency_of_focus() {
     let mut entry = price("p", "1");
     entry.amount.currency = gpuwise_account::money::credits();
     books.set_prices(PriceBook::new(vec![entry]).unwrap());
-    books.record(at(30, 0), &record("a", at(1, 0), at(1, 60)));
+    taken(books.record(at(30, 0), &record("a", at(1, 0), at(1, 60))));
     let statement = books.statement("vision", "2026-11".parse().unwrap());
     let error = rows(&statement, &Account::of("Lab")).unwrap_err();
     assert!(matches!(error, FocusError::Currency(_)));
@@ -119,7 +119,7 @@ proptest! {
         listed.amount.micros = list * 10_000;
         (listed.per, agreed.per) = (HOUR, HOUR);
         books.set_prices(PriceBook::new(vec![agreed, listed]).unwrap());
-        books.record(at(30, 0), &record("a", at(1, 0), at(1, seconds)));
+        taken(books.record(at(30, 0), &record("a", at(1, 0), at(1, seconds))));
         let statement = books.statement("vision", "2026-11".parse().unwrap());
         let row = &rows(&statement, &Account::of("Lab")).unwrap()[0];
         let number = |name| column(row, name).parse::<f64>().unwrap();

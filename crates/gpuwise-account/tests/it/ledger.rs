@@ -1,6 +1,6 @@
 //! Double entry.
 
-use crate::support::{at, price, record, usd};
+use crate::support::{at, price, record, taken, usd};
 use gpuwise_account::{
     books::Books,
     ledger::{Entry, Ledger, LedgerError, Transaction, of_statement, receivable},
@@ -79,7 +79,7 @@ fn a_correction_reverses_and_enters_again() {
 fn a_statement_is_posted() {
     let mut books = Books::new(Limits::default());
     books.set_prices(PriceBook::new(vec![price("p", "2.00")]).unwrap());
-    books.record(at(30, 0), &record("a", at(1, 0), at(1, 1801)));
+    taken(books.record(at(30, 0), &record("a", at(1, 0), at(1, 1801))));
     let statement = Statement::of(&books, "vision", "2026-11".parse().unwrap());
     let mut ledger = Ledger::default();
     ledger

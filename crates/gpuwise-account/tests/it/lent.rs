@@ -1,6 +1,6 @@
 //! What lent capacity earned, worked by hand.
 
-use crate::support::{SECOND, at, price, record, usd};
+use crate::support::{SECOND, at, price, record, taken, usd};
 use gpuwise_account::{
     books::Books,
     conserve::{Device, Part, balances},
@@ -135,7 +135,7 @@ fn what_goes_on_is_in_the_live_statement_alone_and_what_is_forgotten_stays_state
     let mut books = books(vec![price("p", "2.00")]);
     let november = "2026-11".parse().unwrap();
     let lending = [(loan("L-2", "GPU-0"), seconds(0, 1800))];
-    let live = books.live_statement(at(1, 1800), "vision", november, &[], &lending);
+    let live = books.live_statement("vision", november, &[], &lending);
     assert_eq!(live.lines[0].charge, Ok(usd("-0.50")));
     assert_eq!(charges(&books, "vision"), []);
     books.lend(loan("L-2", "GPU-0"), seconds(0, 1800));
@@ -149,8 +149,8 @@ fn what_goes_on_is_in_the_live_statement_alone_and_what_is_forgotten_stays_state
 fn granted_lent_idle_and_the_systems_are_the_whole() {
     let mut books = books(vec![price("p", "2.00")]);
     // The holder until 600 s, a guest from 900 s until 3000 s: lent from when it was kept, 1200 s.
-    books.record(at(1, 3600), &record("own", at(1, 0), at(1, 600)));
-    books.record(at(1, 3600), &borrowed("guest", seconds(900, 3000)));
+    taken(books.record(at(1, 3600), &record("own", at(1, 0), at(1, 600))));
+    taken(books.record(at(1, 3600), &borrowed("guest", seconds(900, 3000))));
     books.lend(loan("L-1", "GPU-0"), seconds(1200, 3000));
     let mut present = Spans::default();
     present.insert(seconds(0, 3600));
@@ -174,7 +174,7 @@ fn granted_lent_idle_and_the_systems_are_the_whole() {
 #[test]
 fn a_credit_is_a_row_of_its_own_and_is_posted_beside_revenue() {
     let mut books = books(vec![price("p", "2.00")]);
-    books.record(at(1, 7200), &record("own", at(1, 0), at(1, 3600)));
+    taken(books.record(at(1, 7200), &record("own", at(1, 0), at(1, 3600))));
     books.lend(loan("L-2", "GPU-1"), seconds(0, 3600));
     let statement = books.statement("vision", "2026-11".parse().unwrap());
     let rows = rows(&statement, &Account::of("Example Lab")).unwrap();

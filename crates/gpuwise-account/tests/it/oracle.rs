@@ -1,7 +1,7 @@
 //! Statements against an oracle that shares no code with them: each second on its own, prices looked up
 //! entry by entry, amounts as one quotient of whole numbers per line.
 
-use crate::support::{SECOND, price, record};
+use crate::support::{SECOND, price, record, taken};
 use gpuwise_account::{
     books::Books,
     period::{Interval, Month},
@@ -239,7 +239,7 @@ proptest! {
             records.reverse();
         }
         for record in &records {
-            books.record(moment(2 * LENGTH), record);
+            taken(books.record(moment(2 * LENGTH), record));
         }
         let month: Month = "2028-02".parse().unwrap();
         let statement = Statement::of(&books, "vision", month);
@@ -265,7 +265,7 @@ proptest! {
             let mut books = Books::new(Limits::default());
             books.set_prices(PriceBook::new(case.entries.clone()).unwrap());
             for place in order.iter().filter(|place| **place < records.len()) {
-                books.record(moment(2 * LENGTH), &records[*place]);
+                taken(books.record(moment(2 * LENGTH), &records[*place]));
             }
             Statement::of(&books, "vision", "2028-02".parse().unwrap()).lines
         };

@@ -1,6 +1,6 @@
 //! Lines, worked by hand.
 
-use crate::support::{SECOND, at, price, record, usd};
+use crate::support::{SECOND, at, price, record, taken, usd};
 use gpuwise_account::{
     books::Books,
     period::{HOUR, Interval},
@@ -17,7 +17,7 @@ fn statement(
     let mut books = Books::new(Limits::default());
     books.set_prices(PriceBook::new(entries).unwrap());
     for record in records {
-        books.record(at(30, 0), record);
+        taken(books.record(at(30, 0), record));
     }
     Statement::of(&books, "vision", "2026-11".parse().unwrap())
 }

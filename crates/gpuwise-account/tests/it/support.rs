@@ -3,7 +3,7 @@
 use gpuwise_account::{
     period::{HOUR, Interval, Month},
     prices::{Applies, Basis, Metered, PriceEntry},
-    usage::{Granted, Sharing, UsageRecord, Used},
+    usage::{Granted, Outcome, Principal, Sharing, UsageRecord, Used},
 };
 use gpuwise_domain::offer::Terms;
 use gpuwise_units::{Money, Nanoseconds};
@@ -23,12 +23,14 @@ pub(crate) fn usd(text: &str) -> Money {
 /// A whole H100 of the tenant `vision`.
 pub(crate) fn record(id: &str, start: Nanoseconds, end: Nanoseconds) -> UsageRecord {
     UsageRecord {
+        principal: Principal::Client("node".into()),
         source: "node-1".into(),
         id: id.into(),
         sequence: 0,
         tenant: "vision".into(),
         lease: "L-1".into(),
         device: "GPU-0".into(),
+        part: 0,
         kind: "H100".into(),
         granted: Granted::Whole,
         isolation: Sharing::Exclusive,
@@ -58,4 +60,10 @@ pub(crate) fn price(id: &str, amount: &str) -> PriceEntry {
         granularity_ns: 0,
         lent_milli: 500,
     }
+}
+
+/// A record was taken, now or before: none is aside.
+#[track_caller]
+pub(crate) fn taken(outcome: Outcome) {
+    assert!(!matches!(outcome, Outcome::Aside(_)), "{outcome:?}");
 }

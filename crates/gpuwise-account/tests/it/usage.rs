@@ -1,11 +1,11 @@
 //! Records late, repeated, out of order and wrong.
 
-use crate::support::{SECOND, at, record};
+use crate::support::{SECOND, at, record, taken};
 use gpuwise_account::{
     period::{DAY, HOUR, Interval, Month},
     usage::{
-        EnergyRule, Grid, Limits, Meter, Outcome, Quantity, Reason, Sharer, Spans, Used,
-        divide_energy,
+        EnergyRule, Grid, Limits, Meter, Outcome, Principal, Quantity, Reason, Sharer, Spans,
+        UsageRecord, Used, divide_energy,
     },
 };
 use gpuwise_units::Nanoseconds;
@@ -117,7 +117,7 @@ fn amounts_are_divided_by_time_and_sum_to_the_record() {
         energy_mj: Some(1000),
         ..Used::default()
     };
-    meter.record(at(2, 0), &long);
+    taken(meter.record(at(2, 0), &long));
     let cells = meter.series()[0].cells(november().interval());
     let energy: Vec<_> = cells
         .iter()
@@ -156,4 +156,49 @@ fn a_boards_energy_is_divided_and_sums_to_it() {
     // A board that reads less than it is said to use when idle.
     let divided = divide_energy(10, 40, &told);
     assert_eq!(divided.0.iter().sum::<u64>(), 10);
+}
+
+#[test]
+fn an_id_counts_once_for_each_principal_and_lease() {
+    let mut meter = Meter::new(Limits::default());
+    let now = at(2, 0);
+    let client = |name: &str| Principal::Client(name.into());
+    let mut of = |principal: Principal, lease: &str, source: &str| {
+        let one = UsageRecord {
+            principal,
+            lease: lease.into(),
+            source: source.into(),
+            ..record("1", at(1, 0), at(1, 600))
+        };
+        meter.record(now, &one)
+    };
+    // Whoever tells the ids of the broker's grants first takes none of them away.
+    assert_eq!(of(client("mallory"), "L-1", "grants"), Outcome::Counted);
+    assert_eq!(of(Principal::Broker, "L-2", "grants"), Outcome::Counted);
+    assert_eq!(of(client("alice"), "L-1", "grants"), Outcome::Counted);
+    assert_eq!(of(client("alice"), "L-2", "grants"), Outcome::Counted);
+    assert_eq!(of(client("alice"), "L-2", "grants"), Outcome::Duplicate);
+    // The broker numbers its grants through all leases.
+    assert_eq!(of(Principal::Broker, "L-3", "grants"), Outcome::Duplicate);
+    // What a log kept before it kept principals is not counted again.
+    assert_eq!(of(Principal::Collector, "L-4", "dcgm"), Outcome::Counted);
+    assert_eq!(of(client("alice"), "L-4", "dcgm"), Outcome::Duplicate);
+}
+
+#[test]
+fn equal_parts_of_one_device_are_each_held() {
+    let mut meter = Meter::new(Limits::default());
+    for part in 0..3 {
+        let one = UsageRecord {
+            part,
+            ..record(&format!("p-{part}"), at(1, 0), at(1, 600))
+        };
+        assert_eq!(meter.record(at(2, 0), &one), Outcome::Counted);
+    }
+    let held: u64 = meter
+        .series()
+        .iter()
+        .map(|series| series.spans.length_within(november().interval()))
+        .sum();
+    assert_eq!(held, 3 * 600 * SECOND);
 }

@@ -102,6 +102,7 @@ own! {
     TierRules "tier_rules.toml",
     PcieCollectives "pcie.toml",
     Constants "constants.toml",
+    WeightLoaders "weight_loaders.csv",
 }
 
 /// Fitted operator functions.

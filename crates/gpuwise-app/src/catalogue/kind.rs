@@ -68,6 +68,7 @@ const NAMES: &[(&str, &str, Kind)] = &[
     ("constants", "toml", Kind::Own(OwnRows::Constants)),
     ("media", "toml", Kind::MediaConstants),
     ("operators", "csv", Kind::Own(OwnRows::Operators)),
+    ("weight_loaders", "csv", Kind::Own(OwnRows::WeightLoaders)),
     ("networks", "json", Kind::Networks),
 ];
 

@@ -9,6 +9,7 @@ use gpuwise_lab::{
 use gpuwise_operators::{Functions, Operators};
 use gpuwise_read::{
     catalogue as read, fabric, kernel_counters, kernel_rules, reliability, telemetry, tier, usage,
+    weight_loaders::read_weight_loaders,
 };
 use gpuwise_size::balance::BalanceConstants;
 use std::sync::Arc;
@@ -113,6 +114,7 @@ pub(super) fn checked(rows: OwnRows, file: &str, text: &str) -> anyhow::Result<(
             drop(read_knowledge(file, text, &operators)?);
         }
         OwnRows::Operators => drop(Functions::parse(text)?),
+        OwnRows::WeightLoaders => drop(read_weight_loaders(file, text)?),
         OwnRows::Evidence => drop(read::read_evidence(file, text.as_bytes())?),
     }
     Ok(())

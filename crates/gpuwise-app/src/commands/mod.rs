@@ -365,6 +365,14 @@ pub enum Command {
     #[cfg(feature = "serve")]
     #[command(subcommand)]
     Policy(broker::PolicyCommand),
+    /// Set, list and remove secrets that leases of a tenant get
+    #[cfg(feature = "serve")]
+    #[command(subcommand)]
+    Secret(broker::SecretCommand),
+    /// List a broker's nodes; add, cordon, drain and remove some; reload its fleet file
+    #[cfg(feature = "serve")]
+    #[command(subcommand)]
+    Node(broker::NodeCommand),
     /// List GPUs that a broker keeps for tenants, keep some, and withdraw that
     #[cfg(feature = "serve")]
     #[command(subcommand)]
@@ -469,6 +477,10 @@ impl Command {
             #[cfg(feature = "serve")]
             Self::Policy(_) => AnswerName::BrokerPolicy,
             #[cfg(feature = "serve")]
+            Self::Secret(_) => AnswerName::Secrets,
+            #[cfg(feature = "serve")]
+            Self::Node(_) => AnswerName::Nodes,
+            #[cfg(feature = "serve")]
             Self::Reservation(_) => AnswerName::Reservations,
             #[cfg(feature = "serve")]
             Self::Prices(_) => AnswerName::Prices,
@@ -555,6 +567,10 @@ pub fn run(context: &Context, command: &Command) -> anyhow::Result<Exit> {
         Command::Usage(command) => broker::usage(context, command),
         #[cfg(feature = "serve")]
         Command::Policy(command) => broker::policy(context, command),
+        #[cfg(feature = "serve")]
+        Command::Secret(command) => broker::secret(context, command),
+        #[cfg(feature = "serve")]
+        Command::Node(command) => broker::node(context, command),
         #[cfg(feature = "serve")]
         Command::Reservation(command) => broker::reservation(context, command),
         #[cfg(feature = "serve")]

@@ -20,8 +20,8 @@ const SERVEGEN_CLIENTS: &str = "traffic/servegen_client_rates_10min.csv.gz";
 /// What is read of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Wanted {
-    /// Requests a second alone.
-    Requests,
+    /// Requests a second alone; whether the command has a flag for the time between readings.
+    Requests { flag: bool },
     /// With whose they are, and with tokens of a trace where that is asked for.
     Apart { tokens: bool },
 }
@@ -50,7 +50,21 @@ pub(super) fn read(
     only: Option<&str>,
     period: Option<Nanoseconds>,
 ) -> anyhow::Result<Read> {
-    let (shown, series) = read_wanted(source, only, period, Wanted::Requests)?;
+    read_requests(source, only, period, true)
+}
+
+/// The same of all series, for what has no flag that says the time between readings.
+pub(super) fn read_whole(source: &Path) -> anyhow::Result<Read> {
+    read_requests(source, None, None, false)
+}
+
+fn read_requests(
+    source: &Path,
+    only: Option<&str>,
+    period: Option<Nanoseconds>,
+    flag: bool,
+) -> anyhow::Result<Read> {
+    let (shown, series) = read_wanted(source, only, period, Wanted::Requests { flag })?;
     let series = series.into_iter().map(|one| (one.name, one.regular));
     Ok(Read {
         shown,
@@ -83,7 +97,7 @@ fn read_wanted(
         };
         let mut found = read(&published(SERVEGEN_FILE)?)?;
         let clients = published(SERVEGEN_CLIENTS).ok();
-        if let Some(file) = clients.filter(|_| wanted != Wanted::Requests) {
+        if let Some(file) = clients.filter(|_| matches!(wanted, Wanted::Apart { .. })) {
             let of = read(&file)?;
             for ((name, _), clients) in found.series.iter().zip(&mut found.clients) {
                 let place = of.series.iter().position(|(one, _)| one == name);
@@ -140,6 +154,7 @@ fn chosen(
 ) -> anyhow::Result<(String, Vec<Series>)> {
     let tokens = wanted == Wanted::Apart { tokens: true };
     let arrivals = found.counts == Counts::Arrivals;
+    let flag = wanted != Wanted::Requests { flag: false };
     if tokens && !arrivals {
         return Err(
             Problem::new(format!("--tokens: {shown} says nothing of tokens"))
@@ -169,8 +184,12 @@ fn chosen(
             };
             let problem = Problem::new(named).because(error);
             match error {
-                SeriesError::One => problem.hint("say it: --period 10m"),
-                SeriesError::TooMany(_) => problem.hint("a longer --period has fewer"),
+                SeriesError::One if flag => problem.hint("say it: --period 10m"),
+                SeriesError::One => problem.hint("give it two readings or more"),
+                SeriesError::TooMany(_) if flag => problem.hint("a longer --period has fewer"),
+                SeriesError::TooMany(_) => {
+                    problem.hint("give it fewer, or with more time between them")
+                }
                 SeriesError::Empty | SeriesError::Time => problem,
             }
         })?;

@@ -56,6 +56,7 @@ const GGUF: [&str; 20] = [
 
 /// What is made.
 #[derive(Debug, Clone, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub struct MakeFlags {
     /// The format of weights
     #[arg(long, value_enum)]
@@ -83,7 +84,8 @@ pub struct MakeFlags {
     /// ONNX graph, by onnxsim
     #[arg(long, value_enum, value_delimiter = ',', value_name = "NAME,…")]
     pub fuse: Vec<Fusion>,
-    /// How far a scale reaches [default: a channel for fp8, int8 and int8-w8a16, a group of 128 for int4]
+    /// How far a scale reaches [default: a channel for fp8, int8 and int8-w8a16; for int4 a group
+    /// of 128, or of 64 or 32 where that makes fewer bytes]
     #[arg(long, value_name = "tensor|channel|block|GROUP")]
     pub scales: Option<String>,
     /// INT4 or INT8 weights with a zero point for each scale
@@ -95,6 +97,12 @@ pub struct MakeFlags {
     /// Layers that stay as they are, beside head, embeddings and routers: parts of their names
     #[arg(long, value_name = "NAME")]
     pub keep: Vec<String>,
+    /// Make towers of images and sound, and what lies between them and the language model, smaller too
+    #[arg(long)]
+    pub towers: bool,
+    /// Write a form that no loader of `weight_loaders.csv` opens for this architecture
+    #[arg(long)]
+    pub unchecked: bool,
     /// Relative error of a layer's weights, such as 12%: layers that would lose more stay as they are. Encodes all twice
     #[arg(long, value_name = "SHARE")]
     pub max_error: Option<String>,

@@ -43,8 +43,9 @@ pub struct MethodFlags {
     /// How a frozen base is stored [default: as the method has it]
     #[arg(long, value_name = "FORM", value_parser = ["16bit", "32bit", "8bit", "nf4", "nf4-double"])]
     pub base: Option<String>,
-    /// In which numbers it computes: bf16 (FP32 states beside BF16 compute), pure-bf16, fp8,
-    /// fp8-block, nvfp4, tf32 or fp32 [default: bf16; pure-bf16 for adapters and torchtune]
+    /// In which numbers it computes: bf16 (FP32 states beside BF16 compute), pure-bf16, fp16 (the loss
+    /// scaled), fp8, fp8-block, nvfp4, tf32 or fp32 [default: bf16; pure-bf16 for adapters and
+    /// torchtune; fp16 on GPUs without BF16]
     #[arg(long, value_name = "NAME")]
     pub recipe: Option<String>,
     /// adamw, adamw-8bit, paged-adamw, paged-adamw-8bit, adafactor, muon, lion or sgd

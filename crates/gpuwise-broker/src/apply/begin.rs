@@ -1,8 +1,8 @@
 //! The first event.
 
 use crate::{
-    Broken, Broker, Tenant, grants::Grants, keys::Keys, lent::Lending, money::Accounts,
-    policies::Given, pools::Pools, starts::Starts,
+    Broken, Broker, Tenant, conserved::Conserved, fleet_file::filed, grants::Grants, keys::Keys,
+    lent::Lending, money::Accounts, policies::Given, pools::Pools, starts::Starts,
 };
 use gpuwise_account::period::Month;
 use gpuwise_domain::placement::{Fleet, Kinds, TimestampedEvent};
@@ -12,7 +12,10 @@ use gpuwise_wire::{
     Mirror as _,
     broker::{BrokerEvent, LoggedEvent, PolicyDocument},
 };
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 impl Broker {
     /// The state after the first event of a log.
@@ -30,6 +33,7 @@ impl Broker {
         };
         let at = Nanoseconds(first.at_ns);
         let mut fleet: Fleet = fleet.clone().noun();
+        let said = filed(&fleet);
         let budgets: Vec<(String, Option<Money>)> = fleet
             .queues
             .iter_mut()
@@ -41,9 +45,12 @@ impl Broker {
             let event = event.clone().noun();
             world.apply(&TimestampedEvent { at, event })?;
         }
-        let mut began = Self::empty(at, &fleet, world, policy.clone());
+        let accounts = Accounts::new(&fleet, Month::of(at))
+            .map_err(|error| Broken::Document(format!("the prices of the fleet: {error}")))?;
+        let mut began = Self::empty(at, &fleet, world, (accounts, policy.clone()));
+        began.filed = Arc::new(said);
         for (name, budget) in budgets {
-            began.accounts.set_budget(&name, budget);
+            began.accounts.set_budget(Month::of(at), &name, budget);
             let tenant = Tenant {
                 name: name.clone(),
                 created: at,
@@ -55,7 +62,12 @@ impl Broker {
     }
 
     /// A fleet of which nobody has asked anything.
-    fn empty(at: Nanoseconds, fleet: &Fleet, world: World, policy: PolicyDocument) -> Self {
+    fn empty(
+        at: Nanoseconds,
+        fleet: &Fleet,
+        world: World,
+        (accounts, policy): (Accounts, PolicyDocument),
+    ) -> Self {
         let present =
             |kinds: Kinds, gpu: &gpuwise_domain::placement::FleetGpu| kinds.with(gpu.kind);
         Self {
@@ -67,8 +79,12 @@ impl Broker {
                 scheduling: fleet.scheduling,
                 sharing: fleet.sharing,
             },
+            filed: Arc::default(),
+            cordoned: BTreeMap::new(),
+            drained: BTreeSet::new(),
             tenants: BTreeMap::new(),
             tokens: BTreeMap::new(),
+            secrets: BTreeMap::new(),
             leases: BTreeMap::new(),
             open: BTreeSet::new(),
             open_of: BTreeMap::new(),
@@ -82,15 +98,18 @@ impl Broker {
             last_order: 0,
             grants: Grants::default(),
             coming: BTreeSet::new(),
+            unheld: BTreeSet::new(),
             month: Month::of(at),
             unclosed: Month::of(at),
             deeds: Keys::default(),
             seekers: BTreeSet::new(),
-            accounts: Accounts::new(fleet),
+            accounts,
+            conserved: Conserved::default(),
             telemetry: BTreeMap::new(),
             slos: BTreeMap::new(),
             last_slo: 0,
             fresh: BTreeSet::new(),
+            warm_kept: BTreeSet::new(),
             at_risk: BTreeMap::new(),
             raised: BTreeMap::new(),
             proposals: BTreeMap::new(),

@@ -1,7 +1,7 @@
 //! Tenants, months, and what is metered.
 
 use super::money;
-use crate::{Broken, Broker, LeaseState, Tenant};
+use crate::{Broken, Broker, Grant, LeaseState, Tenant};
 use gpuwise_account::period::Month;
 use gpuwise_domain::placement::{Event, GpuId, Health, JobId, Part, Queue};
 use gpuwise_sched::world::Phase;
@@ -10,6 +10,7 @@ use gpuwise_wire::{
     Mirror as _,
     broker::{AskedDocument, TenantDocument},
 };
+use std::collections::{BTreeMap, BTreeSet};
 
 impl Broker {
     pub(super) fn set_tenant(
@@ -27,7 +28,11 @@ impl Broker {
             created,
             suspended: document.suspended,
         };
-        self.accounts.set_budget(&name, budget);
+        if budget.is_some() && budget != self.budget(&name) {
+            // What was spent is counted up to now, and what is held back is for what comes.
+            self.cut(at);
+        }
+        self.accounts.set_budget(Month::of(at), &name, budget);
         self.tenants.insert(name, tenant);
         Ok(())
     }
@@ -46,10 +51,16 @@ impl Broker {
     /// Counts what is held up to a moment, and goes on from there.
     pub(super) fn cut(&mut self, at: Nanoseconds) {
         self.cut_lent(at);
-        for grant in self.grants.cut(at) {
-            if let Some(lease) = self.leases.get(&grant.lease) {
-                self.accounts.add(&self.world, lease, &[grant]);
-            }
+        for (lease, grants) in self.grants.cut(at) {
+            self.add_grants(lease, &grants);
+        }
+    }
+
+    /// Counts what a lease had: in the books, and beside them.
+    fn add_grants(&mut self, lease: u32, grants: &[Grant]) {
+        self.conserved.add(&self.world, lease, grants);
+        if let Some(lease) = self.leases.get(&lease) {
+            self.accounts.add(&self.world, lease, grants);
         }
     }
 
@@ -62,7 +73,7 @@ impl Broker {
         for (number, amount) in reserved {
             let lease = self.leases.get(number).cloned();
             let lease = lease.ok_or(Broken::NoSuchLease(*number))?;
-            self.accounts.budgets.release(&lease.id());
+            self.unheld.remove(number);
             self.reserve(at, &lease, money(amount)?);
         }
         Ok(())
@@ -92,13 +103,11 @@ impl Broker {
     }
 
     /// Meters what a lease has from now on.
-    pub(super) fn meter(&mut self, at: Nanoseconds, lease: u32) {
+    pub(crate) fn meter(&mut self, at: Nanoseconds, lease: u32) {
         let starting = self.pays_start(lease);
         let parts = self.parts(JobId(lease));
         let over = self.grants.set(at, lease, parts, starting);
-        if let Some(lease) = self.leases.get(&lease) {
-            self.accounts.add(&self.world, lease, &over);
-        }
+        self.add_grants(lease, &over);
     }
 
     /// Whether a lease is a service whose engine starts on GPUs that are ready for it: nobody else can have them.
@@ -127,35 +136,42 @@ impl Broker {
         let Some(state) = self.world.job(job) else {
             return Vec::new();
         };
-        let running = self.is_running(job) || self.pays_start(job.0);
+        let halted = (self.leases.get(&job.0)).is_some_and(|lease| lease.halted.is_some());
+        let running = self.is_running(job) && !halted || self.pays_start(job.0);
         let seated = state.assignments.iter().filter(|_| running);
         let seated = seated.flat_map(|one| &one.gpus);
         let mut parts: Vec<(GpuId, Part)> = seated.map(|share| (share.gpu, share.part)).collect();
-        let on = parts.len();
-        for id in &state.rare.leaving {
-            // One that moves within a GPU has it once.
-            let again = parts.iter().take(on).any(|(gpu, _)| gpu == id);
-            let part = self.still_on(job, *id).filter(|_| !again);
+        let mut on: BTreeMap<GpuId, usize> = BTreeMap::new();
+        for (gpu, _) in &parts {
+            *on.entry(*gpu).or_default() += 1;
+        }
+        let leaving: BTreeSet<GpuId> = state.rare.leaving.iter().copied().collect();
+        for id in leaving {
+            // What moves within a GPU has it once.
+            let moved = on.get(&id).copied().unwrap_or(0);
+            let still = self.still_on(job, id).into_iter().skip(moved);
             // Who was told to leave before it had begun has had nothing.
-            if let Some(part) = part
-                && self.grants.has(job.0, *id, part)
-            {
-                parts.push((*id, part));
-            }
+            parts.extend(
+                still
+                    .filter(|part| self.grants.has(job.0, id, *part))
+                    .map(|part| (id, part)),
+            );
         }
         parts
     }
 
     /// What a job still has of a GPU that it was told to leave. Of what is lost nothing is known, and nobody
     /// pays for it.
-    fn still_on(&self, job: JobId, gpu: GpuId) -> Option<Part> {
-        let gpu = self.world.gpu(gpu)?;
+    fn still_on(&self, job: JobId, gpu: GpuId) -> Vec<Part> {
+        let Some(gpu) = self.world.gpu(gpu) else {
+            return Vec::new();
+        };
         let node = gpu.node.and_then(|node| self.world.node(node));
         let lost = |health: Health| matches!(health, Health::Lost { .. });
         if lost(gpu.gpu.health) || node.is_some_and(|node| lost(node.node.health)) {
-            return None;
+            return Vec::new();
         }
-        let own = gpu.leaving.iter().find(|(who, _)| *who == job);
-        own.map(|(_, part)| *part)
+        let own = gpu.leaving.iter().filter(|(who, _)| *who == job);
+        own.map(|(_, part)| *part).collect()
     }
 }

@@ -32,7 +32,7 @@ impl Broker {
         Ok(())
     }
 
-    pub(super) fn fleet_event(&mut self, at: Nanoseconds, event: Event) -> Result<(), Broken> {
+    pub(crate) fn fleet_event(&mut self, at: Nanoseconds, event: Event) -> Result<(), Broken> {
         let about = match &event {
             Event::Measured { job, .. } | Event::Ended { job, .. } | Event::Wanted { job } => {
                 Some(job.0)
@@ -51,11 +51,15 @@ impl Broker {
             Event::Failed { failure, .. } => failure.what.clone(),
             _ => String::new(),
         };
-        if let Event::NodeJoined { gpus, .. } = &event {
-            let joined = gpus
-                .iter()
-                .fold(self.present, |kinds, gpu| kinds.with(gpu.kind));
-            self.present = joined;
+        let joined = match &event {
+            Event::NodeJoined { gpus, .. } => gpus.as_slice(),
+            Event::GpuJoined(gpu) => std::slice::from_ref(gpu),
+            _ => &[],
+        };
+        self.present = (joined.iter()).fold(self.present, |kinds, gpu| kinds.with(gpu.kind));
+        let event = self.under_cordon(event);
+        if let Event::ReservationEnded { name } = &event {
+            self.warm_kept.remove(name);
         }
         if let Event::Wanted { job } = &event {
             self.scaling_wanted(at, job.0);

@@ -56,6 +56,7 @@ impl Broker {
             freed: Vec::new(),
             returned: Vec::new(),
             starts: Vec::new(),
+            halted: None,
             draining: None,
             over: None,
         };
@@ -67,8 +68,9 @@ impl Broker {
             let key = (ask.tenant.clone(), key.clone());
             self.keys.keep(at, key, hash.clone(), *lease);
         }
+        let reserved = reserved.as_deref().map(money).transpose()?;
         if let Some(reserved) = reserved {
-            self.reserve(at, &requested, money(reserved)?);
+            self.reserve(at, &requested, reserved);
         }
         self.scaling_begins(at, &requested);
         if replica_of.is_some() {
@@ -101,6 +103,7 @@ impl Broker {
         let lease = self.leases.get_mut(&number);
         let lease = lease.ok_or(Broken::NoSuchLease(number))?;
         lease.draining = Some((at, reason.to_owned()));
+        self.unheld.remove(&number);
         let job = lease.job();
         if let Some(end) = lease.ends() {
             self.ends.remove(&(end, number));
@@ -119,7 +122,8 @@ impl Broker {
             EndedHow::Ended => Ended::Finished,
             EndedHow::Failed => Ended::Failed,
         };
-        let ended = over.how;
+        let (ended, until) = (over.how, over.at);
+        lease.halted = None;
         lease.over = Some(over);
         let over = lease.clone();
         self.judge_end(&over, at, ended);
@@ -129,7 +133,9 @@ impl Broker {
         if let Some(end) = end {
             self.ends.remove(&(end, number));
         }
-        self.meter(at, number);
+        // What was held ends when it did, and not when that is heard of.
+        self.meter(until, number);
+        self.conserve(number);
         self.accounts.budgets.release(&lease_id(number));
         self.open.remove(&number);
         self.services.retain(|_, serving| {
@@ -143,10 +149,25 @@ impl Broker {
         }
         self.started_by.remove(&number);
         self.coming.remove(&number);
+        self.unheld.remove(&number);
         self.scaling_ends(number);
         self.seek(number);
         self.drop_orders();
         self.meter_coming(at);
+        Ok(())
+    }
+
+    /// A lease is halted by the system that runs it, or runs again.
+    pub(super) fn halted(
+        &mut self,
+        at: Nanoseconds,
+        number: u32,
+        reason: Option<&String>,
+    ) -> Result<(), Broken> {
+        let lease = self.leases.get_mut(&number);
+        let lease = lease.ok_or(Broken::NoSuchLease(number))?;
+        lease.halted = reason.map(|reason| (at, reason.clone()));
+        self.meter(at, number);
         Ok(())
     }
 
@@ -168,6 +189,8 @@ impl Broker {
         let (number, running) = (job.0, self.is_running(job));
         let place = self.world.job(job).map(|state| state.assignments.clone());
         if let Some(lease) = self.leases.get_mut(&number) {
+            // What was halted is another start by now, or gives its place up.
+            lease.halted = None;
             if let Some(place) = place.filter(|place| !place.is_empty()) {
                 lease.place = place;
             }
@@ -182,6 +205,10 @@ impl Broker {
                 }
                 let lease = lease.clone();
                 self.judge_start(&lease, at);
+                if lease.draining.is_none() && !self.is_covered(at, &lease) {
+                    // It begins at another time than it was held for.
+                    self.unheld.insert(number);
+                }
             }
         }
         if matches!(action, Action::Preempt { .. })

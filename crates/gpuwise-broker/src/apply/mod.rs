@@ -32,9 +32,10 @@ impl Broker {
             }
             BrokerEvent::PriceSet { price, reserved } => {
                 self.cut(at);
-                self.price_set(price)?;
+                self.price_set(at, price)?;
                 self.reserved(at, reserved)?;
             }
+            BrokerEvent::Held { reserved } => self.reserved(at, reserved)?,
             BrokerEvent::MonthClosed { month } => self.month_closed(month)?,
             BrokerEvent::Asked(asked) => self.asked(at, asked),
             BrokerEvent::TokenAdded { token } => self.token_added(token),
@@ -49,15 +50,34 @@ impl Broker {
                 self.planned(at, &plan, placed)?;
             }
             BrokerEvent::Fleet { event } => self.fleet_event(at, event.clone().noun())?,
+            BrokerEvent::FleetFiled { file } => self.fleet_filed(file),
+            BrokerEvent::Cordoned { node, drains } => {
+                if *drains {
+                    self.drained.insert(node.noun());
+                }
+                self.cordon_set(at, node.noun(), true)?;
+            }
+            BrokerEvent::Uncordoned { node } => {
+                self.drained.remove(&node.noun());
+                self.cordon_set(at, node.noun(), false)?;
+            }
+            BrokerEvent::SecretSet { tenant, name } => {
+                self.secrets.insert((tenant.clone(), name.clone()), at);
+            }
+            BrokerEvent::SecretRemoved { tenant, name } => {
+                self.secrets.remove(&(tenant.clone(), name.clone()));
+            }
+            BrokerEvent::WarmKept { reservation } => self.warm_kept(at, reservation)?,
             BrokerEvent::Draining { lease, reason } => self.drain(at, *lease, reason)?,
             BrokerEvent::Ended {
                 lease,
                 how,
                 reason,
                 exit_code,
+                ended_ns,
             } => {
                 let over = Over {
-                    at,
+                    at: ended_ns.map_or(at, |ended| Nanoseconds(ended.min(at.0))),
                     how: *how,
                     reason: reason.clone(),
                     exit_code: *exit_code,
@@ -67,6 +87,8 @@ impl Broker {
             BrokerEvent::Restarting {
                 lease, after_ns, ..
             } => self.restarting(at, *lease, Nanoseconds(*after_ns))?,
+            BrokerEvent::Halted { lease, reason } => self.halted(at, *lease, Some(reason))?,
+            BrokerEvent::Resumed { lease } => self.halted(at, *lease, None)?,
             BrokerEvent::Restarted { lease } => self.restarted(*lease),
             BrokerEvent::Used { .. }
             | BrokerEvent::SloSet { .. }

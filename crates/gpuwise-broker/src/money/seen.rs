@@ -2,7 +2,7 @@
 
 use super::{SOURCE, class};
 use crate::{Lease, grants::Grant};
-use gpuwise_account::usage::{Granted, Sharing, UsageRecord, Used};
+use gpuwise_account::usage::{Granted, Principal, Sharing, UsageRecord, Used};
 use gpuwise_domain::{
     offer::Terms,
     placement::{GpuAsk, GpuId, KindId, Part},
@@ -27,12 +27,14 @@ pub(super) fn record(
 ) -> Option<UsageRecord> {
     let seen = seen(world, lease, grant.gpu, grant.part)?;
     Some(UsageRecord {
+        principal: Principal::Broker,
         source: SOURCE.into(),
         id,
         sequence,
         tenant: lease.ask.tenant.clone(),
         lease: lease.id(),
         device: seen.device,
+        part: grant.nth,
         kind: seen.kind,
         granted: seen.granted,
         isolation: seen.isolation,

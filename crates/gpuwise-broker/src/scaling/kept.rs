@@ -3,15 +3,17 @@
 //! A reservation says how many GPUs of a node a queue can have, those among them that it holds: so there is one for
 //! each tenant and node, which follows what the tenant holds there.
 
-use crate::Broker;
+use crate::{Broken, Broker};
 use gpuwise_domain::placement::{Event, GpuAsk, NodeId, QueueId, Reservation};
 use gpuwise_sched::world::{Phase, Tenancy};
 use gpuwise_units::Nanoseconds;
-use gpuwise_wire::{Mirror as _, broker::BrokerEvent, live::EventDocument};
+use gpuwise_wire::{
+    Mirror as _,
+    broker::BrokerEvent,
+    live::{EventDocument, ReservationDocument},
+};
 use std::collections::BTreeMap;
 
-/// What is kept is called so, then by node and tenant.
-const KEPT: &str = "warm-";
 /// For how long at a time: what is kept is looked at whenever something happens.
 const LONG: u64 = 365 * 86_400_000_000_000;
 
@@ -20,7 +22,7 @@ pub(crate) type Whose = (NodeId, QueueId);
 impl Broker {
     /// What is kept from now on, where that is not so yet.
     pub(crate) fn keep_warm(&self, now: Nanoseconds) -> Vec<BrokerEvent> {
-        let own = |one: &&Reservation| one.name.starts_with(KEPT);
+        let own = |one: &&Reservation| self.is_own(one);
         let reservations = self.world.reservations();
         if self.scaling.is_empty() && !reservations.iter().any(|one| own(&one)) {
             return Vec::new();
@@ -36,14 +38,55 @@ impl Broker {
                 wanted.remove(&whose);
             } else {
                 let name = one.name.clone();
-                events.push(Event::ReservationEnded { name });
+                events.push(BrokerEvent::Fleet {
+                    event: EventDocument::of(&Event::ReservationEnded { name }),
+                });
             }
         }
-        events.extend(wanted.into_values().map(Event::Reserved));
-        let fleet = |event: &Event| BrokerEvent::Fleet {
-            event: EventDocument::of(event),
+        events.extend(wanted.values().map(|one| BrokerEvent::WarmKept {
+            reservation: ReservationDocument::of(one),
+        }));
+        events
+    }
+
+    /// A reservation of the broker's own begins.
+    pub(crate) fn warm_kept(
+        &mut self,
+        at: Nanoseconds,
+        reservation: &ReservationDocument,
+    ) -> Result<(), Broken> {
+        let reservation = reservation.clone().noun();
+        self.warm_kept.insert(reservation.name.clone());
+        self.fleet_event(at, Event::Reserved(reservation))
+    }
+
+    /// Whether a reservation is the broker's own, and nobody asked for it: by how it began.
+    fn is_own(&self, one: &Reservation) -> bool {
+        self.warm_kept.contains(&one.name) || self.is_unmarked(one)
+    }
+
+    /// Whether a reservation is as the broker's own were before their events said so: of that name for its node and its
+    /// tenant, and for exactly as long. None of people is admitted that is.
+    pub(crate) fn is_unmarked(&self, one: &Reservation) -> bool {
+        let node = self.world.node(one.node);
+        let queue = self.world.queues().get(one.queue.index());
+        let named = node.zip(queue).is_some_and(|(node, queue)| {
+            one.name == format!("warm-{}-{}", node.node.name, queue.name)
+        });
+        named && one.until.0.saturating_sub(one.from.0) == LONG
+    }
+
+    /// A name that no other reservation has, and none that people ask for can have.
+    fn own_name(&self, node: &str, tenant: &str) -> String {
+        let mut name = format!("warm/{node}/{tenant}");
+        let taken = |name: &str| {
+            let mut all = self.world.reservations().iter();
+            all.any(|one| one.name == name && !self.is_own(one))
         };
-        events.iter().map(fleet).collect()
+        while taken(&name) {
+            name.push('+');
+        }
+        name
     }
 
     fn wanted_warm(&self, now: Nanoseconds) -> BTreeMap<Whose, Reservation> {
@@ -65,7 +108,7 @@ impl Broker {
             let name = &self.world.node(node)?.node.name;
             let tenant = &self.world.queues().get(queue.0 as usize)?.name;
             let kept = Reservation {
-                name: format!("{KEPT}{name}-{tenant}"),
+                name: self.own_name(name, tenant),
                 queue,
                 node,
                 gpus,
@@ -114,7 +157,7 @@ impl Broker {
     /// GPUs of a node beside those that people reserved.
     fn room(&self, node: NodeId) -> u32 {
         let reservations = self.world.reservations().iter();
-        let others = reservations.filter(|one| one.node == node && !one.name.starts_with(KEPT));
+        let others = reservations.filter(|one| one.node == node && !self.is_own(one));
         let others: u32 = others.map(|one| one.gpus).sum();
         let has = self.world.node(node).map_or(0, |state| state.gpus.len());
         u32::try_from(has)

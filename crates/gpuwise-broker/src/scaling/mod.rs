@@ -5,6 +5,7 @@
 //! that follow of it: leases asked for, parked, woken, given back. The controller's state is made by the same events,
 //! so that a broker that starts again goes on as if it had not stopped.
 
+mod devices;
 mod events;
 mod kept;
 mod rules;
@@ -193,6 +194,7 @@ const fn because(because: Because) -> &'static str {
         Because::Band => "band",
         Because::Hold => "hold",
         Because::NoMetrics => "no_metrics",
+        Because::Implausible => "implausible",
         Because::NotReady => "not_ready",
         Because::Min => "min",
         Because::Max => "max",

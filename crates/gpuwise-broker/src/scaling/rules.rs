@@ -11,6 +11,9 @@ use gpuwise_wire::{
 /// The shortest time between two decisions.
 const SHORTEST: Nanoseconds = Nanoseconds(1_000_000_000);
 
+/// No replica serves more requests a second.
+const MOST_RATE: f64 = 1e9;
+
 type Wrong = (&'static str, String);
 
 /// What the controller goes by.
@@ -76,10 +79,13 @@ fn rate(policy: &ScalePolicy, size: Option<&LeaseSize>) -> Result<f64, Wrong> {
         let what = "say how many requests a second a replica serves within its SLO";
         ("rate", what.into())
     })?;
-    if rate.is_finite() && rate > 0.0 {
+    if rate > 0.0 && rate <= MOST_RATE {
         return Ok(rate);
     }
-    Err(("rate", format!("{rate}: expected a number above 0")))
+    Err((
+        "rate",
+        format!("{rate:?}: expected a number above 0, {MOST_RATE} at most"),
+    ))
 }
 
 /// Tokens of a request of those that the rate counts: as said, else those that it was sized for with that rate.

@@ -1,17 +1,16 @@
 //! Services that want more GPUs than there are: who gets how many, by the arbiter of `gpuwise-scale`.
 //!
 //! A pool is the GPUs of the kinds that a service may get, with those of services that may get some of the same. What
-//! it has is what can be used and no lease beside services holds that may not be stopped. Services are looked at one
-//! by one; what the others want is what they wanted when they were looked at last.
+//! it has is counted by `super::devices`. Services are looked at one by one; what the others want is what they wanted
+//! when they were looked at last.
 
 use super::{ReplicaRole, Scaling};
-use crate::{Broker, Lease};
-use gpuwise_domain::placement::{GpuAsk, Health, JobId, KindId, Kinds};
+use crate::Broker;
+use gpuwise_domain::placement::{GpuAsk, JobId, KindId, Kinds};
 use gpuwise_scale::{
-    arbitrate::{Ask, GrantedBy, share},
+    arbitrate::{Ask, GrantedBy, share_within},
     controller::Wanted,
 };
-use gpuwise_sched::world::Link;
 use gpuwise_units::Nanoseconds;
 use gpuwise_wire::broker::{GrantDocument, ScaledDocument};
 use std::collections::BTreeMap;
@@ -59,9 +58,11 @@ impl Broker {
         let kinds = members
             .iter()
             .fold(none, |all, one| one.kinds.iter().fold(all, Kinds::with));
-        let gpus = self.capacity(kinds);
+        let free = self.free_devices();
+        let gpus = free.of(kinds);
         let asks = self.asks(now, kinds, &members);
-        let grants = share(gpus, &asks);
+        let sets: Vec<Kinds> = members.iter().map(|one| one.kinds).collect();
+        let grants = share_within(&free.bounds(&sets), &asks);
         let (Some(one), Some(ask), Some(grant)) = (members.get(at), asks.get(at), grants.get(at))
         else {
             return whole;
@@ -135,7 +136,7 @@ impl Broker {
     }
 
     /// The kinds of GPU that a service may get, and how many a replica takes.
-    fn whole_gpus(&self, service: u32) -> Option<(Kinds, u32)> {
+    pub(super) fn whole_gpus(&self, service: u32) -> Option<(Kinds, u32)> {
         let job = &self.world.job(JobId(service))?.job;
         let GpuAsk::Whole { count, .. } = job.worker.gpu else {
             return None;
@@ -183,37 +184,6 @@ impl Broker {
         }
         pool.sort_by_key(|one| one.service);
         pool
-    }
-
-    /// GPUs of these kinds that services may have: those that can be used, without what other leases hold that may not
-    /// be stopped.
-    fn capacity(&self, kinds: Kinds) -> u32 {
-        let usable = self.world.gpus().iter().filter(|state| {
-            let node = state.node.and_then(|node| self.world.node(node));
-            let up = node.is_some_and(|node| node.node.health == Health::Up && !node.left);
-            kinds.has(state.gpu.kind)
-                && state.gpu.health == Health::Up
-                && state.link == Link::Here
-                && up
-        });
-        let firm = self.open().filter(|lease| {
-            let spot = lease.ask.preemptible == Some(true);
-            !spot && self.scaling_of(lease).is_none()
-        });
-        let held: usize = firm.map(|lease| self.has_of(lease, kinds)).sum();
-        let gpus = usable.count().saturating_sub(held);
-        u32::try_from(gpus).unwrap_or(u32::MAX)
-    }
-
-    /// GPUs of these kinds of which a lease has at least a part.
-    fn has_of(&self, lease: &Lease, kinds: Kinds) -> usize {
-        let job = self.world.job(lease.job());
-        let shares = job.into_iter().flat_map(|job| &job.assignments);
-        let of = shares.flat_map(|one| &one.gpus).filter(|share| {
-            let gpu = self.world.gpu(share.gpu);
-            gpu.is_some_and(|state| kinds.has(state.gpu.kind))
-        });
-        of.count()
     }
 
     fn asks(&self, now: Nanoseconds, kinds: Kinds, members: &[Member]) -> Vec<Ask> {
@@ -265,18 +235,6 @@ impl Broker {
             });
         }
         asks
-    }
-
-    /// GPUs of these kinds that are a tenant's own, without those that its other leases hold.
-    fn guarantee(&self, tenant: &str, kinds: Kinds) -> u32 {
-        let queue = self.world.queues().iter().find(|one| one.name == tenant);
-        let quotas = queue.into_iter().flat_map(|queue| &queue.quotas);
-        let own = quotas.filter(|quota| quota.kinds.iter().any(|kind| kinds.has(kind)));
-        let nominal: u64 = own.map(|quota| quota.nominal_milli / 1000).sum();
-        let others = self.open_of(tenant);
-        let others = others.filter(|lease| self.scaling_of(lease).is_none());
-        let held: usize = others.map(|lease| self.has_of(lease, kinds)).sum();
-        u32::try_from(nominal.saturating_sub(held as u64)).unwrap_or(u32::MAX)
     }
 
     /// What is left of a tenant's budget of the month, in units of its currency; infinite: it has none.

@@ -41,6 +41,9 @@ pub fn reason(look: &ScaledDocument) -> String {
             format!("{replicas} were needed within the last two minutes; {demand} come now")
         }
         "no_metrics" => format!("what comes is not known: {replicas} stay as they are"),
+        "implausible" => format!(
+            "so much came at once that it is held back until it comes again: {replicas} stay as they are"
+        ),
         "not_ready" => format!(
             "replicas have been starting for too long: no more than {replicas} are asked for"
         ),

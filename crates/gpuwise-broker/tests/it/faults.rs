@@ -86,6 +86,7 @@ fn play(desk: &mut Desk, step: &Step, orders: &mut Vec<OrderId>) {
                     order: orders[order.index(orders.len())],
                     code: *code,
                     reason: "ended".into(),
+                    ago: None,
                 });
             }
         }

@@ -9,8 +9,14 @@ use gpuwise_account::{
     statement::Line,
 };
 use gpuwise_broker::Broker;
+use gpuwise_domain::placement::{Event, GpuId, Health};
+use gpuwise_sched::world::Tenancy;
 use gpuwise_units::Nanoseconds;
-use gpuwise_wire::broker::{PriceDocument, ScalePolicy};
+use gpuwise_wire::{
+    Mirror as _,
+    broker::{BrokerEvent, PriceDocument, ScalePolicy},
+    live::EventDocument,
+};
 
 /// A node of eight, on which a service has one that serves and some that sleep; who is asked for next finds no more
 /// free GPUs than those that are kept.
@@ -100,6 +106,26 @@ fn a_spare_earns_half_of_what_its_borrower_pays_as_long_as_it_sleeps() {
     let before = earned(&site);
     site.pass(3600);
     assert_eq!(earned(&site), before);
+}
+
+#[test]
+fn a_gpu_that_is_lost_does_not_stand_for_what_is_kept() {
+    let (mut site, _, asleep) = lender();
+    let world = site.broker.world();
+    let mut gpus = (0..).map(GpuId).zip(world.gpus().iter());
+    let free = gpus.find(|(_, state)| state.held == Tenancy::Free);
+    let (gpu, _) = free.expect("one that nobody holds");
+    let health = Health::Lost { xid: 79 };
+    site.happen(vec![BrokerEvent::Fleet {
+        event: EventDocument::of(&Event::GpuHealth { gpu, health }),
+    }]);
+    for _ in 0..8 {
+        site.request(preemptible(asked("batch", 1, None)))
+            .expect("is admitted");
+    }
+    site.settle();
+    // No GPU is left that could be had: each that sleeps lends its own.
+    assert_eq!(site.broker.lent().count(), asleep as usize);
 }
 
 #[test]

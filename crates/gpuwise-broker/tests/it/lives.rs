@@ -132,6 +132,7 @@ fn a_command_that_ends_ends_its_lease() {
             order: order.id,
             code,
             reason: "it ended".into(),
+            ago: None,
         };
         desk.observe(&exited);
         assert_eq!(desk.state(lease), wanted, "{code:?}");
@@ -156,6 +157,7 @@ fn what_fails_is_started_again_where_its_lease_says_so_and_not_for_ever() {
             order,
             code: Some(code),
             reason: "it ended".into(),
+            ago: None,
         };
         let events = desk.broker.observe_at(desk.now, &seen);
         desk.happen(events);

@@ -40,6 +40,7 @@ fn service(desk: &mut Desk) -> u32 {
 /// An hour of a service: of a hundred requests so many were slow.
 fn hour(desk: &Desk, lease: u32, id: &str, slow: u64) -> UsageDocument {
     UsageDocument {
+        by: None,
         source: "/engine".into(),
         id: id.into(),
         lease,
@@ -140,10 +141,10 @@ fn usage_counts_once_and_late_usage_in_its_own_time() {
     assert_eq!(tell(&mut desk, usage).duplicates, 1);
     assert_eq!(desk.log.len(), before, "what was told is not told again");
     let slo = desk.broker.slos().next().expect("one");
-    let (_, tally) = slo.objectives().next().expect("one");
-    assert_eq!(tally.total(), (190, 200));
+    let (_, counted) = (desk.broker.counted(slo, desk.now)).next().expect("one");
+    assert_eq!(counted.total(), (190, 200));
     // Of the last hour alone: 10 of 100 where 5 may be.
-    let burns = tally.burn_rate(desk.now, gpuwise_units::Nanoseconds(HOUR));
+    let burns = counted.burn_rate(desk.now, gpuwise_units::Nanoseconds(HOUR));
     assert_eq!(burns.as_whole(), Some(2));
     let mut backwards = hour(&desk, lease, "c", 0);
     backwards.end_ns = backwards.start_ns - 1;

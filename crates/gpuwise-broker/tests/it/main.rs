@@ -2,8 +2,13 @@
 
 mod arbitrated;
 mod boards;
+mod busy;
 mod copies;
+mod devices;
+mod ended;
 mod faults;
+mod fleet_file;
+mod ledger_model;
 mod lent;
 mod lives;
 mod loop_of_sizes;
@@ -14,5 +19,6 @@ mod pooled;
 mod pools;
 mod scaled_by_tokens;
 mod scaling;
+mod slos;
 mod starts;
 mod support;

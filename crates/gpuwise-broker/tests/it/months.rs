@@ -1,6 +1,6 @@
 //! Prices that change, months that are made for good, tenants that change.
 
-use crate::support::{Desk, HOUR, START, usd};
+use crate::support::{Desk, HOUR, SECOND, START, usd};
 use gpuwise_account::{period::Month, statement::Cause};
 use gpuwise_broker::{LeaseState, Refusal};
 use gpuwise_domain::placement::Queue;
@@ -142,14 +142,115 @@ fn a_budget_holds_at_a_price_that_rises_or_the_lease_ends() {
             "{spent} of {budget}"
         );
     }
-    // A price that is to come counts for whoever may wait until then.
+}
+
+#[test]
+fn a_price_that_is_announced_ends_nothing_and_refuses_nothing_that_fits() {
+    // 6 hours cost 15.00; from 2027 on they would cost 300.00.
+    let mut desk = Desk::new(1);
+    desk.tenant("vision", Some("50"));
+    let lease = desk.ask("vision", 1, Some(6)).expect("is admitted");
+    desk.settle();
+    desk.price(price("50.00", START + 61 * DAY * SECOND));
+    desk.price(price("9.00", START + 6 * HOUR));
+    assert_eq!(desk.state(lease), LeaseState::Active);
+    let beside = desk.ask("vision", 1, Some(6)).expect("is admitted");
+    desk.settle();
+    assert_eq!(desk.state(beside), LeaseState::Active);
+    let (_, reserved) = desk.broker.spending(desk.now, "vision").expect("a budget");
+    assert!((30_000_000..30_000_010).contains(&reserved), "{reserved}");
+    // One that reaches over the moment costs each hour at its own price: 2 at 2.50 and 1 at 9.00.
+    desk.pass(4 * 3600);
+    desk.settle();
+    desk.ask("vision", 1, Some(3))
+        .expect("14.00 are left of 50.00");
+    let (_, reserved) = desk.broker.spending(desk.now, "vision").expect("a budget");
+    assert!((24_000_000..24_000_010).contains(&reserved), "{reserved}");
+}
+
+#[test]
+fn what_waits_until_a_price_it_cannot_pay_ends_before_it_begins() {
     let mut desk = Desk::new(1);
     desk.tenant("vision", Some("30"));
+    desk.tenant("audio", None);
     desk.price(price("8.00", START + 20 * HOUR));
+    desk.ask("audio", 8, Some(30)).expect("is admitted");
+    desk.settle();
+    // 25.00 now; it waits for 30 hours, and would cost 80.00 then.
+    let waits = desk.ask("vision", 1, Some(10)).expect("it fits now");
+    let fits = desk.ask("audio", 1, Some(1)).expect("nothing bounds it");
+    desk.settle();
+    desk.pass(30 * 3600);
+    desk.settle();
+    assert_eq!(desk.state(waits), LeaseState::Ended);
+    assert_eq!(desk.state(fits), LeaseState::Active);
+    let over = desk
+        .broker
+        .lease(waits)
+        .and_then(|lease| lease.over.as_ref());
+    let reason = over.map(|over| over.reason.clone()).unwrap_or_default();
+    assert!(reason.contains("too little left"), "{reason}");
+    assert_eq!(desk.broker.spending(desk.now, "vision"), Some((0, 0)));
+}
+
+#[test]
+fn a_budget_knows_what_was_spent_whatever_became_of_it_meanwhile() {
+    let mut desk = Desk::new(1);
+    desk.tenant("vision", None);
+    let lease = desk.ask("vision", 4, Some(4)).expect("is admitted");
+    desk.settle();
+    desk.pass(4 * 3600);
+    desk.settle();
+    assert!(
+        desk.broker
+            .state(desk.broker.lease(lease).expect("is there"))
+            .0
+            .is_over()
+    );
+    let spent = |desk: &Desk| {
+        desk.broker
+            .spending(desk.now, "vision")
+            .map(|(spent, _)| spent)
+    };
+    // One that is new in the midst of a month has what was spent before it.
+    desk.change(Some(usd("100")), false).expect("is given");
+    assert_eq!(spent(&desk), Some(40_000_000));
+    desk.change(None, false).expect("is taken away");
+    desk.change(Some(usd("100")), false)
+        .expect("is given again");
+    assert_eq!(spent(&desk), Some(40_000_000));
     assert!(matches!(
-        desk.ask("vision", 1, Some(10)),
+        desk.ask("vision", 8, Some(4)),
         Err(Refusal::Budget { .. })
     ));
+    // A price that was wrong all along.
+    desk.price(price("5.00", START));
+    assert_eq!(spent(&desk), Some(80_000_000));
+    assert_eq!(total(&desk, 11), 80_000_000);
+    desk.price(price("1.00", START));
+    assert_eq!(spent(&desk), Some(16_000_000));
+    assert!(desk.ask("vision", 8, Some(4)).is_ok());
+}
+
+#[test]
+fn costs_of_two_currencies_are_two_amounts() {
+    let mut desk = Desk::new(1);
+    desk.tenant("vision", None);
+    desk.ask("vision", 1, Some(4)).expect("is admitted");
+    desk.settle();
+    let yen = PriceDocument {
+        amount: "300 JPY".into(),
+        ..price("1", START + 2 * HOUR)
+    };
+    desk.price(yen);
+    desk.pass(3 * 3600);
+    let lease = desk.broker.lease(1).expect("is there");
+    let costs = desk.broker.cost_of(desk.now, lease);
+    let shown: Vec<String> = costs.into_iter().map(gpuwise_broker::exact).collect();
+    assert_eq!(shown, ["300 JPY", "5 USD"]);
+    let spent = desk.broker.spent(desk.now, "vision");
+    let shown: Vec<String> = spent.into_iter().map(gpuwise_broker::exact).collect();
+    assert_eq!(shown, ["300 JPY", "5 USD"]);
 }
 
 #[test]
@@ -162,7 +263,9 @@ fn a_tenant_changes_its_budget_or_is_suspended() {
     // 10.00 are spent, and 90.00 may be: a new budget has to hold them.
     let small = desk.change(Some(usd("50")), false);
     assert!(matches!(small, Err(Refusal::Budget { .. })), "{small:?}");
-    desk.change(Some(usd("95")), false).expect("is enough");
+    let spent = desk.change(Some(usd("95")), false);
+    assert!(matches!(spent, Err(Refusal::Budget { .. })), "{spent:?}");
+    desk.change(Some(usd("105")), false).expect("is enough");
     assert!(matches!(
         desk.ask("vision", 1, Some(3)),
         Err(Refusal::Budget { .. })

@@ -1,6 +1,6 @@
 //! Services that follow demand: what is looked at becomes leases that come, sleep, wake and go.
 
-use crate::support::{Desk, SECOND, asked, preemptible};
+use crate::support::{Desk, HOUR, SECOND, asked, preemptible};
 use gpuwise_account::{
     focus::{self, Account},
     period::Month,
@@ -236,6 +236,7 @@ fn replicas_end_where_the_first_fails() {
         order,
         code: Some(1),
         reason: "its command ended with code 1".into(),
+        ago: None,
     });
     assert_eq!(site.state(first), LeaseState::Failed);
     follow(&mut site);
@@ -409,4 +410,77 @@ fn a_policy_that_changes_keeps_what_was_learned_of_demand() {
     assert!((15.0..20.0).contains(&kept), "{kept}");
     let anew = changed(|policy| policy.period = Some("16s".into()));
     assert!(anew < 1.0, "{anew}");
+}
+
+/// Names of reservations of one GPU: those that people asked for here.
+fn singles(site: &Desk) -> Vec<String> {
+    let all = site.broker.world().reservations().iter();
+    all.filter(|one| one.gpus == 1)
+        .map(|one| one.name.clone())
+        .collect()
+}
+
+#[test]
+fn a_reservation_of_people_is_theirs_whatever_its_name() {
+    let mut site = site();
+    site.policy.disruptions.lend = true;
+    for (name, days) in [("warm-demo", 30), ("warm-n0-vision", 20)] {
+        let keep = gpuwise_broker::Keep {
+            name: name.into(),
+            tenant: "vision".into(),
+            node: "n0".into(),
+            gpus: 1,
+            from: site.now,
+            until: gpuwise_units::Nanoseconds(site.now.0 + days * 24 * HOUR),
+        };
+        let kept = site.broker.keep_gpus(site.now, &keep).expect("is kept");
+        site.happen(kept);
+        follow(&mut site);
+    }
+    // What earlier releases wrote for themselves cannot be asked for.
+    let theirs = gpuwise_broker::Keep {
+        name: "warm-n0-vision".into(),
+        tenant: "vision".into(),
+        node: "n0".into(),
+        gpus: 1,
+        from: site.now,
+        until: gpuwise_units::Nanoseconds(site.now.0 + 365 * 24 * HOUR),
+    };
+    assert!(site.broker.keep_gpus(site.now, &theirs).is_err());
+    let spares = ScalePolicy {
+        min: Some(1),
+        warm_cost: Some(0.1),
+        ..policy()
+    };
+    let first = service(&mut site, spares);
+    for turn in 0..20 {
+        comes(&mut site, first, if turn % 4 == 0 { 25.0 } else { 6.0 }, 4);
+    }
+    let all = site.broker.world().reservations().len();
+    assert_eq!(all, 3, "the broker keeps what warm replicas gave up");
+    assert_eq!(singles(&site), ["warm-demo", "warm-n0-vision"]);
+    site.release(first);
+    site.settle();
+    follow(&mut site);
+    assert_eq!(site.broker.world().reservations().len(), 2);
+    assert_eq!(singles(&site), ["warm-demo", "warm-n0-vision"]);
+}
+
+#[test]
+fn what_an_earlier_release_kept_for_warm_replicas_ends_with_them() {
+    let mut site = site();
+    let until = site.now.0 + 365 * 24 * HOUR;
+    let kept = gpuwise_domain::placement::Event::Reserved(gpuwise_domain::placement::Reservation {
+        name: "warm-n0-vision".into(),
+        queue: gpuwise_domain::placement::QueueId(0),
+        node: gpuwise_domain::placement::NodeId(0),
+        gpus: 2,
+        from: site.now,
+        until: gpuwise_units::Nanoseconds(until),
+    });
+    site.happen(vec![BrokerEvent::Fleet {
+        event: gpuwise_wire::Mirror::of(&kept),
+    }]);
+    follow(&mut site);
+    assert!(site.broker.world().reservations().is_empty());
 }

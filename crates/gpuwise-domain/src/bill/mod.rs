@@ -99,6 +99,11 @@ impl Strategy {
     pub const fn buys(self) -> bool {
         matches!(self, Self::Owned | Self::OwnedAtOnce | Self::Hybrid)
     }
+
+    /// Whether its cost is one that no service reaches: rented hosts start and stop instantly.
+    pub const fn is_bound(self) -> bool {
+        matches!(self, Self::Following | Self::Hybrid)
+    }
 }
 
 /// An amount with its 80 % range.

@@ -4,7 +4,7 @@ use super::{
     DomainId, GpuId, IslandId, KindId, MigGeometry, NodeId, PoolId, Queue, QueueId, Scheduling,
     Sharing, Uid,
 };
-use alloc::{borrow::Cow, format, string::String, vec::Vec};
+use alloc::{borrow::Cow, collections::BTreeSet, format, string::String, vec::Vec};
 use gpuwise_units::{HourlyPrice, Nanoseconds};
 
 /// A fleet as its files describe it.
@@ -33,6 +33,94 @@ pub struct Fleet {
 }
 
 impl Fleet {
+    /// What of it cannot be, if anything: numbers of things that are not there, names and ids that stand twice, GPUs
+    /// that are nobody's or two nodes', MIG on what cannot be cut. Files are told so by their lines; documents come from
+    /// anywhere.
+    pub fn problem(&self) -> Option<String> {
+        let mut named = self.clone();
+        named.name_uids();
+        named
+            .wrong_node()
+            .or_else(|| named.wrong_gpu())
+            .or_else(|| {
+                let domains = (0..).zip(&self.domains);
+                let mut parents =
+                    domains.filter_map(|(at, one)| Some((at, one.name.as_str(), one.parent?)));
+                let late = parents.find(|(at, _, parent)| parent.index() >= *at);
+                late.map(|(_, name, _)| {
+                    format!("domain {name}: its parent does not come before it")
+                })
+            })
+    }
+
+    fn wrong_node(&self) -> Option<String> {
+        let (mut names, mut uids) = (BTreeSet::new(), BTreeSet::new());
+        let mut owned = BTreeSet::new();
+        for node in &self.nodes {
+            let name = &node.name;
+            if name.is_empty() {
+                return Some("a node has no name".into());
+            }
+            if !names.insert(name) || !uids.insert(node.uid.as_str()) {
+                return Some(format!("node {name} is there twice"));
+            }
+            if node
+                .domain
+                .is_some_and(|one| one.index() >= self.domains.len())
+            {
+                return Some(format!("node {name} is in a domain that is not there"));
+            }
+            if node.pools.iter().any(|one| one.index() >= self.pools.len()) {
+                return Some(format!("node {name} is of a pool that is not there"));
+            }
+            let mut indices = BTreeSet::new();
+            for id in &node.gpus {
+                let Some(gpu) = self.gpus.get(id.index()) else {
+                    return Some(format!("node {name} has a GPU that is not there"));
+                };
+                let home = NodeId(uids.len() as u32 - 1);
+                if !owned.insert(*id) || gpu.home != Home::Node(home) {
+                    return Some(format!("a GPU of node {name} is elsewhere, too"));
+                }
+                if !indices.insert(gpu.index) {
+                    return Some(format!("node {name} has two GPUs {}", gpu.index));
+                }
+            }
+        }
+        let at_node = |gpu: &FleetGpu| matches!(gpu.home, Home::Node(_));
+        let all = self.gpus.iter().filter(|gpu| at_node(gpu)).count();
+        (all != owned.len()).then(|| "a GPU is at a node that does not name it".into())
+    }
+
+    fn wrong_gpu(&self) -> Option<String> {
+        let mut uids = BTreeSet::new();
+        for gpu in &self.gpus {
+            let uid = &gpu.uid;
+            let Some(kind) = self.kinds.get(gpu.kind.index()) else {
+                return Some(format!("GPU {uid} is of a kind that is not there"));
+            };
+            if !uids.insert(uid.as_str()) {
+                return Some(format!("GPU {uid} is there twice"));
+            }
+            if gpu.mig_on && kind.mig.is_none() {
+                return Some(format!(
+                    "MIG is on for GPU {uid}, and {} cannot be cut",
+                    kind.name
+                ));
+            }
+            if gpu
+                .island
+                .is_some_and(|one| one.index() >= self.islands.len())
+            {
+                return Some(format!("GPU {uid} is in an island that is not there"));
+            }
+            if matches!(gpu.home, Home::Pool(one) if one.index() >= self.pools.len()) {
+                return Some(format!("GPU {uid} is in a pool that is not there"));
+            }
+        }
+        None
+    }
+
     /// Gives lasting ids, made from names, to nodes and GPUs that have none.
     pub fn name_uids(&mut self) {
         for node in &mut self.nodes {

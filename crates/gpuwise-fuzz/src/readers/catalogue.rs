@@ -4,10 +4,11 @@ use gpuwise_read::catalogue::{
     CatalogueError, ModelCatalogue, read_benchmarks, read_costs, read_engine_facts, read_gpus,
     read_hosts, read_mig_profiles, read_offers, read_quality, read_recipes,
 };
+use gpuwise_read::weight_loaders::read_weight_loaders;
 
 type Reader = fn(&str) -> Result<(), CatalogueError>;
 
-const READERS: [Reader; 10] = [
+const READERS: [Reader; 11] = [
     |text| read_gpus("f", text).map(drop),
     |text| read_mig_profiles("f", text).map(drop),
     |text| read_hosts("f", text).map(drop),
@@ -18,6 +19,7 @@ const READERS: [Reader; 10] = [
     |text| read_engine_facts("f", text).map(drop),
     models,
     |text| read_costs("f", text).map(drop),
+    |text| read_weight_loaders("f", text).map(drop),
 ];
 
 /// A file of models, and what each entry describes.

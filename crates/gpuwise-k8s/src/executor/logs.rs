@@ -75,7 +75,12 @@ impl Logs for Place {
             file.take(room.min(own - from)).read_to_end(&mut bytes)?;
             size += own;
         }
-        Ok(Some(Piece { bytes, size }))
+        Ok(Some(Piece {
+            bytes,
+            from: after.min(size),
+            first: 0,
+            size,
+        }))
     }
 }
 

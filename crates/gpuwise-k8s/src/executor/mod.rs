@@ -25,14 +25,14 @@ pub use rights::manifest;
 
 use crate::watch::{ConnectError, Source, connect};
 use gpuwise_broker::{
-    Broker, Executor, Host, Logs, MakesExecutor, Observation, Order, OrderId, Running, Wanted,
-    Wants,
+    Broker, Executor, Host, Logs, MakesExecutor, Observation, Order, OrderId, OrdersRetold,
+    Running, Wanted, Wants,
 };
 use gpuwise_domain::placement::{Assignment, Health, JobId};
 use gpuwise_units::Nanoseconds;
 use std::{collections::BTreeMap, io, path::PathBuf, sync::Arc, thread, time::Duration};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
-use told::{Start, Told};
+use told::{Adopted, Start, Told};
 use work::Worker;
 
 /// How a cluster is asked.
@@ -97,6 +97,7 @@ struct Kubernetes {
     place: logs::Place,
     tasks: UnboundedSender<Told>,
     wants: Wants,
+    retold: OrdersRetold,
     /// What is told when it is next asked.
     seen: Vec<Observation>,
 }
@@ -123,6 +124,7 @@ impl Kubernetes {
             place,
             tasks,
             wants: Wants::default(),
+            retold: OrdersRetold::default(),
             seen: Vec::new(),
         })
     }
@@ -238,13 +240,22 @@ impl Executor for Kubernetes {
                     order,
                     code: None,
                     reason,
+                    ago: None,
                 }),
                 None => {}
             }
         }
         // A broker of this log that runs elsewhere, or ran before, has the same.
         let log = format!("{:x}", broker.begun().0);
-        self.tell(Told::Adopt(log, starts, fleet(broker)));
+        let told = broker.orders_by(Nanoseconds(u64::MAX));
+        self.tell(Told::Adopt(Adopted {
+            log,
+            starts,
+            expected: told
+                .filter_map(|order| Some((order.starts()?, order.id)))
+                .collect(),
+            fleet: fleet(broker),
+        }));
     }
 
     fn take(&mut self, _now: Nanoseconds, order: &Order, broker: &Broker) {
@@ -254,6 +265,9 @@ impl Executor for Kubernetes {
     }
 
     fn observe(&mut self, _now: Nanoseconds) -> Vec<Observation> {
+        if self.retold.is_done_at_this_look() {
+            self.tell(Told::All);
+        }
         std::mem::take(&mut self.seen)
     }
 

@@ -41,7 +41,8 @@ impl Worker {
             .get(&job)
             .is_some_and(|held| matches!(held.phase, Phase::Stopping { .. }));
         let strays = self.pods_of(job).filter(|(name, pod)| {
-            let stray = wanted != Some(pod.order) && !stopping;
+            let expected = self.expected.contains(&(job, pod.order));
+            let stray = wanted != Some(pod.order) && !stopping && !expected;
             // What it wrote is read first.
             stray && !pod.leaving && !(pod.is_over() && self.followers.reads(name))
         });
@@ -236,6 +237,7 @@ impl Worker {
             order: held.order,
             code,
             reason,
+            ago: None,
         });
         self.over(held).await
     }

@@ -8,7 +8,7 @@ use super::{
 use gpuwise_broker::OrderId;
 use gpuwise_domain::placement::JobId;
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     time::{Duration, Instant},
 };
 
@@ -22,11 +22,25 @@ pub(super) struct Start {
     pub(super) known: bool,
 }
 
+/// What a broker that starts has of the cluster.
+#[derive(Debug)]
+pub(super) struct Adopted {
+    /// Whose log this is.
+    pub(super) log: String,
+    /// All that is to be found of it.
+    pub(super) starts: Vec<Start>,
+    /// Starts that a broker before this one may have made pods for, and that are told again.
+    pub(super) expected: BTreeSet<(JobId, OrderId)>,
+    /// Its nodes, and whether the log has them up.
+    pub(super) fleet: BTreeMap<String, bool>,
+}
+
 #[derive(Debug)]
 pub(super) enum Told {
-    /// Whose log this is, all that is to be found of it, and its nodes with whether the log has them up; what else
-    /// there is of this log is ended.
-    Adopt(String, Vec<Start>, BTreeMap<String, bool>),
+    /// What else there is of this log is ended.
+    Adopt(Adopted),
+    /// All orders that a broker before this one may have carried out are told again.
+    All,
     Start(Start),
     Stop {
         order: OrderId,
@@ -39,12 +53,18 @@ pub(super) enum Told {
 impl Worker {
     pub(super) fn take(&mut self, told: Told) {
         match told {
-            Told::Adopt(log, starts, fleet) => {
-                self.log = log;
-                self.nodes.expect(fleet);
-                for start in starts {
+            Told::Adopt(adopted) => {
+                self.log = adopted.log;
+                self.nodes.expect(adopted.fleet);
+                self.expected = adopted.expected;
+                for start in adopted.starts {
                     self.hold(start);
                 }
+            }
+            Told::All => {
+                let expected = std::mem::take(&mut self.expected);
+                self.stirred
+                    .extend(expected.into_iter().map(|(job, _)| job));
             }
             Told::Start(start) => {
                 // What ran before is of another order, and swept.

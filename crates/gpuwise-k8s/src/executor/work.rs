@@ -12,7 +12,7 @@ use super::{
 };
 use crate::watch::Trouble;
 use futures_util::{Stream, StreamExt as _};
-use gpuwise_broker::{Host, Observation};
+use gpuwise_broker::{Host, Observation, OrderId};
 use gpuwise_domain::placement::JobId;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::{
@@ -44,6 +44,8 @@ pub(super) struct Worker {
     pub(super) pods: BTreeMap<String, PodSeen>,
     pub(super) nodes: Nodes,
     pub(super) followers: Followers,
+    /// Starts that are about to be told again: their pods are no strays.
+    pub(super) expected: BTreeSet<(JobId, OrderId)>,
     /// Leases that something has happened to.
     pub(super) stirred: BTreeSet<JobId>,
     /// Pods that a list that goes on has not named yet; `None`: none goes on.
@@ -90,6 +92,7 @@ impl Worker {
             held: BTreeMap::new(),
             pods: BTreeMap::new(),
             nodes: Nodes::default(),
+            expected: BTreeSet::new(),
             stirred: BTreeSet::new(),
             left: None,
             listed: false,

@@ -13,7 +13,7 @@ pub use bound::most_placed;
 pub use capacity::{Addition, additions, idle, repartitions, returnable};
 pub use figures::{FleetFigures, Stranded, Typical, fleet_figures, typical};
 use fixes::{Running, fixes_beside};
-pub use fixes::{fixes, is_fixed_by};
+pub use fixes::{fixes, is_fixed_by, supply::node_like};
 pub use room::{Domains, Room, best_domain, spread_room, workers_free, workers_in_all};
 pub use words::{shortage_words, span};
 

@@ -117,7 +117,7 @@ impl World {
     }
 
     /// Whether somebody has something on a node, or is still leaving it.
-    fn has_work(&self, id: NodeId) -> bool {
+    pub fn has_work(&self, id: NodeId) -> bool {
         self.node(id).is_some_and(|node| {
             let gpus = node.gpus.iter().filter_map(|gpu| self.gpu(*gpu));
             let mut leaving = gpus.filter(|gpu| !gpu.leaving.is_empty());

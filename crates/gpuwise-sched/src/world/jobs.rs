@@ -112,7 +112,16 @@ impl JobState {
         self.phase = phase;
         self.stops += 1;
         self.rare.not_wanted();
+        self.busy_milli = None;
         self.idle = IdleTracker::default();
+    }
+
+    /// How busy it is was measured. What it did before its first measurement is not known, and no idle time.
+    pub(super) fn measured(&mut self, at: Nanoseconds, busy_milli: u32) {
+        if self.busy_milli.replace(busy_milli).is_none() {
+            self.idle.note(at, u32::MAX);
+        }
+        self.idle.note(at, busy_milli);
     }
 
     /// Whether it is to get GPUs: it waits, or was idle and has work again.

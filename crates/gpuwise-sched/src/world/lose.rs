@@ -22,7 +22,7 @@ impl World {
     }
 
     /// Jobs that have something on a node, leave it, or would go back to it.
-    pub(super) fn jobs_on(&self, node: NodeId) -> Vec<JobId> {
+    pub fn jobs_on(&self, node: NodeId) -> Vec<JobId> {
         let here = |seats: &[Assignment]| seats.iter().any(|one| one.node == node);
         let before = |one: Option<&Underway>| {
             let before = one.and_then(|one| one.before.as_ref());

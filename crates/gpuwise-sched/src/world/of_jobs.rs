@@ -23,8 +23,7 @@ impl World {
                 });
             }
             Event::Measured { job, busy_milli } => self.with_job(*job, |state| {
-                state.busy_milli = Some(*busy_milli);
-                state.idle.note(at, *busy_milli);
+                state.measured(at, *busy_milli);
             }),
             Event::Wanted { job } => self.with_job(*job, |state| {
                 if matches!(state.phase, Phase::Reclaimed { .. }) {

@@ -2,16 +2,16 @@
 
 use crate::support::{fleet, job};
 use gpuwise_domain::placement::{
-    Action, Cause, Domain, DomainId, DurationEstimate, Ended, Event, Fix, Fleet, FleetGpu, Gang,
-    GpuAsk, IslandId, Job, JobId, Kinds, Level, Outcome, Plan, Preemption, Remedy, Shortage,
-    TimestampedEvent, TopologyWish, Uid,
+    Action, Cause, Domain, DomainId, DurationEstimate, Ended, Event, Fix, Fleet, Gang, GpuAsk,
+    IslandId, Job, JobId, Kinds, Level, Outcome, Plan, Preemption, Remedy, Shortage,
+    TimestampedEvent, TopologyWish,
 };
 use gpuwise_sched::{
     decide::{Effort, Order, Policy, decide, shortage},
     policy::{Indexed, MostAllocated},
     report::{
-        additions, deepen, fixes, fleet_figures, most_placed, returnable, shortage_words, span,
-        typical,
+        additions, deepen, fixes, fleet_figures, most_placed, node_like, returnable,
+        shortage_words, span, typical,
     },
     world::World,
 };
@@ -348,15 +348,8 @@ fn operate(world: &mut World, id: JobId, remedy: &Remedy) {
         }
         Remedy::Buy { like, nodes } => {
             for _ in 0..*nodes {
-                let mut node = world.node(*like).unwrap().node.clone();
-                node.uid = format!("bought {}", world.nodes().len()).into();
-                let gpus = node.gpus.iter();
-                let gpus = gpus
-                    .map(|gpu| FleetGpu {
-                        uid: Uid::default(),
-                        ..world.gpu(*gpu).unwrap().gpu.clone()
-                    })
-                    .collect();
+                let name = format!("bought {}", world.nodes().len());
+                let (node, gpus) = node_like(world, *like, &name).unwrap();
                 apply(world, Event::NodeJoined { node, gpus });
             }
         }

@@ -2,6 +2,7 @@
 
 use gpuwise_account::prices::{LENT_WHOLE, PriceEntry};
 use gpuwise_broker::{Broker, Grant, LentGpu};
+use gpuwise_domain::offer::Terms;
 use gpuwise_domain::placement::{Action, Event, Part};
 use gpuwise_units::{Currency, Nanoseconds};
 use gpuwise_wire::{
@@ -18,7 +19,7 @@ pub(super) struct Held {
     tenant: String,
     gpu: String,
     part: String,
-    class: &'static str,
+    class: Terms,
 }
 
 /// Grants counted beside the books: each by the price of its time, by currency and by how many parts a GPU
@@ -39,7 +40,8 @@ impl Tally {
                 continue;
             }
             // It may go on, and be counted from later on.
-            let same = |one: &&Grant| one.gpu == grant.gpu && one.part == grant.part;
+            let same =
+                |one: &&Grant| (one.gpu, one.part, one.nth) == (grant.gpu, grant.part, grant.nth);
             if let Some(rest) = now.iter().find(same) {
                 grant.end = rest.start;
             }
@@ -145,7 +147,7 @@ fn seen(broker: &Broker, grant: Grant) -> Option<Held> {
         tenant: lease.ask.tenant.clone(),
         gpu: kind.name.clone(),
         part,
-        class: if spot { "spot" } else { "on-demand" },
+        class: if spot { Terms::Spot } else { Terms::OnDemand },
     })
 }
 
@@ -156,6 +158,7 @@ fn loan(broker: &Broker, one: LentGpu, start: Nanoseconds, end: Nanoseconds) -> 
         lease,
         gpu,
         part: Part::Whole,
+        nth: 0,
         starting: false,
         start,
         end,
@@ -177,7 +180,7 @@ fn price<'p>(prices: &'p [PriceEntry], held: &Held, at: u64) -> Option<&'p Price
             Some(Priced::Profile(profile)) => *profile == held.part,
             Some(_) => false,
         };
-        let class = applies.class.is_none_or(|class| class.name() == held.class);
+        let class = applies.class.is_none_or(|class| class == held.class);
         let valid = one.valid.start.0 <= at && at < one.valid.end.0;
         let whom = fits(&applies.tenant, &held.tenant) && fits(&applies.kind, &held.gpu);
         if !(part && class && valid && whom) {
@@ -198,7 +201,14 @@ fn price<'p>(prices: &'p [PriceEntry], held: &Held, at: u64) -> Option<&'p Price
 
 /// What leases have that an event may end, as of that event.
 pub(super) fn held(broker: &Broker, logged: &LoggedEvent) -> Vec<Grant> {
-    let (grants, at) = (broker.grants(), Nanoseconds(logged.at_ns));
+    let until = match &logged.event {
+        BrokerEvent::Ended {
+            ended_ns: Some(ended),
+            ..
+        } => (*ended).min(logged.at_ns),
+        _ => logged.at_ns,
+    };
+    let (grants, at) = (broker.grants(), Nanoseconds(until));
     match touched(&logged.event) {
         Touched::All => grants.so_far(at).collect(),
         Touched::These(leases) => {
@@ -248,17 +258,23 @@ fn touched(event: &BrokerEvent) -> Touched {
             }
             _ => return Touched::All,
         },
-        BrokerEvent::Ended { lease, .. } => vec![*lease],
+        BrokerEvent::Ended { lease, .. }
+        | BrokerEvent::Halted { lease, .. }
+        | BrokerEvent::Resumed { lease }
+        | BrokerEvent::Restarting { lease, .. } => vec![*lease],
         // What is held is counted up to then.
-        BrokerEvent::MonthBegan { .. } | BrokerEvent::PriceSet { .. } => return Touched::All,
+        BrokerEvent::MonthBegan { .. }
+        | BrokerEvent::Cordoned { .. }
+        | BrokerEvent::Uncordoned { .. }
+        | BrokerEvent::PriceSet { .. }
+        | BrokerEvent::TenantSet { .. } => return Touched::All,
         BrokerEvent::Began { .. }
         | BrokerEvent::PolicySet { .. }
-        | BrokerEvent::TenantSet { .. }
+        | BrokerEvent::Held { .. }
         | BrokerEvent::TokenAdded { .. }
         | BrokerEvent::TokenRevoked { .. }
         | BrokerEvent::LeaseRequested { .. }
         | BrokerEvent::Draining { .. }
-        | BrokerEvent::Restarting { .. }
         | BrokerEvent::Restarted { .. }
         | BrokerEvent::Used { .. }
         | BrokerEvent::SloSet { .. }
@@ -268,6 +284,10 @@ fn touched(event: &BrokerEvent) -> Touched {
         | BrokerEvent::ScaleSet { .. }
         | BrokerEvent::Scaled { .. }
         | BrokerEvent::Pooled { .. }
+        | BrokerEvent::WarmKept { .. }
+        | BrokerEvent::FleetFiled { .. }
+        | BrokerEvent::SecretSet { .. }
+        | BrokerEvent::SecretRemoved { .. }
         | BrokerEvent::Proposed { .. }
         | BrokerEvent::ProposalMoved { .. }
         | BrokerEvent::MonthClosed { .. }

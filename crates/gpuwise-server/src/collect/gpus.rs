@@ -31,11 +31,11 @@ const AGAIN: u64 = HOUR;
 const CHUNK: u64 = HOUR;
 
 impl Collector {
-    /// What leases used by the monitoring system since it was read last.
-    pub(super) fn watch(&mut self, now: Nanoseconds) -> Vec<UsageDocument> {
+    /// What leases used by the monitoring system since it was read last, and until when it was read now.
+    pub(super) fn watch(&self, now: Nanoseconds) -> (Vec<UsageDocument>, Option<Nanoseconds>) {
         let shared = std::sync::Arc::clone(&self.shared);
         let Some(source) = shared.desk.monitor() else {
-            return Vec::new();
+            return (Vec::new(), None);
         };
         let step = STEP.min(self.settings.every.0.max(SECOND));
         let every = self.settings.every.0.max(step) / step * step;
@@ -47,16 +47,13 @@ impl Collector {
         let start = start.max(now.0.saturating_sub(DAY) / every * every);
         let end = end.min(start.saturating_add(CHUNK.max(every) / every * every));
         if start >= end {
-            return Vec::new();
+            return (Vec::new(), None);
         }
         let within = Interval::new(Nanoseconds(start), Nanoseconds(end));
         let Ok(seen) = shared.desk.watched(within, Nanoseconds(step)) else {
             shared.monitored.failures.fetch_add(1, Ordering::Relaxed);
-            return Vec::new();
+            return (Vec::new(), None);
         };
-        self.watched = Some(within.end);
-        let until = &shared.monitored.until;
-        until.store(within.end.0 / SECOND, Ordering::Relaxed);
         let source = format!("gpuwise/prometheus/{source}");
         let broker = shared.broker();
         let mut told = Vec::new();
@@ -76,7 +73,20 @@ impl Collector {
         }
         let leases: Vec<&Lease> = broker.open().collect();
         told.extend(counted(&source, &leases, within, &seen.engines));
-        told
+        (told, Some(within.end))
+    }
+
+    /// The monitoring system was read until then, and what it said is durable.
+    pub(super) fn watched_until(&mut self, until: Option<Nanoseconds>) {
+        let Some(until) = until else {
+            return;
+        };
+        self.watched = Some(until);
+        let seconds = until.0 / SECOND;
+        self.shared
+            .monitored
+            .until
+            .store(seconds, Ordering::Relaxed);
     }
 }
 
@@ -201,11 +211,10 @@ fn part(one: &Had, beside: &[&Had], look: &Look) -> Option<GpuSeen> {
     }
     // Of several instances of a profile it is not said whose each is: those who have one are given as much each.
     // Instances that nobody has do nothing; where some are not seen, those that are stand for them.
-    let holders = 1 + beside
-        .iter()
-        .filter(|other| other.profile == one.profile)
-        .count();
-    let among = holders.min(own.len()) as f64;
+    let others = beside.iter().filter(|other| other.profile == one.profile);
+    let held: u32 = others.map(|other| other.parts).sum();
+    let holders = one.parts.max(1) + held;
+    let among = f64::from(holders).min(own.len() as f64);
     let sum = |value: fn(&GpuSeen) -> Option<f64>| {
         let values: Option<Vec<f64>> = own.iter().map(|seen| value(seen)).collect();
         values.map(|values| values.iter().sum::<f64>() / among)
@@ -217,7 +226,7 @@ fn part(one: &Had, beside: &[&Had], look: &Look) -> Option<GpuSeen> {
     Some(GpuSeen {
         // Its share of the time of its own multiprocessors; amounts are of the whole GPU.
         busy: of(bounded(sum(|seen| seen.busy)), one.share),
-        memory: sum(|seen| seen.memory),
+        memory: of(sum(|seen| seen.memory), f64::from(one.parts.max(1))),
         watts: of(board, share),
         ..GpuSeen::default()
     })
@@ -264,6 +273,7 @@ impl Run {
     fn told(self, source: &str, uid: &str, lease: u32) -> UsageDocument {
         let [busy, memory, watts] = self.knows;
         UsageDocument {
+            by: None,
             source: source.to_owned(),
             id: format!("L-{lease}/{uid}/{}", self.start.0),
             lease,
@@ -309,6 +319,7 @@ fn counted(
     let told = sums
         .into_iter()
         .map(|(lease, (prompt, completion))| UsageDocument {
+            by: None,
             source: source.to_owned(),
             id: format!("L-{lease}/tokens/{}", within.start.0),
             lease,
@@ -349,6 +360,7 @@ mod tests {
             interval: Interval::new(at(from), at(to)),
             share,
             profile: None,
+            parts: 1,
         }
     }
 

@@ -5,14 +5,17 @@
 mod answer;
 mod metrics;
 
-use crate::{serve::ServeError, stopping};
+use crate::{
+    listening::{BoundedListener, Connections, application},
+    serve::ServeError,
+    stopping,
+};
 use axum::{
     Router,
     extract::State,
     http::StatusCode,
     response::Response,
     routing::{get, post},
-    serve::ListenerExt as _,
 };
 use metrics::Metrics;
 use std::{
@@ -72,9 +75,7 @@ pub fn engine(settings: EngineSettings, say: &mut dyn FnMut(SocketAddr)) -> Resu
     runtime.block_on(async move {
         let told = stopping::told().map_err(thread)?;
         let listener = tokio::net::TcpListener::from_std(listener).map_err(wrong)?;
-        let listener = listener.tap_io(|stream| {
-            let _ = stream.set_nodelay(true);
-        });
+        let listener = BoundedListener::new(listener, &Connections::default());
         let slots = Semaphore::new(settings.concurrency as usize);
         let engine = Arc::new(Engine {
             metrics: Metrics::default(),
@@ -89,7 +90,7 @@ pub fn engine(settings: EngineSettings, say: &mut dyn FnMut(SocketAddr)) -> Resu
             loading.loaded.store(true, Ordering::Relaxed);
         });
         tokio::select! {
-            served = axum::serve(listener, router(engine)).into_future() => served.map_err(thread),
+            served = axum::serve(listener, application(router(engine))).into_future() => served.map_err(thread),
             () = told => Ok(()),
         }
     })

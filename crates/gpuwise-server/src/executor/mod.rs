@@ -8,6 +8,7 @@ mod conformance;
 mod daemon;
 mod local;
 mod queued;
+mod remains;
 mod simulated;
 mod slurm;
 
@@ -17,7 +18,12 @@ pub(crate) use composed::Composed;
 pub(crate) use daemon::Daemon;
 pub use gpuwise_broker::Executor;
 pub(crate) use gpuwise_broker::{Logs, Piece};
-pub use local::{Cutter, Local, Suspension, delegation};
+pub use local::{
+    Account, Cutter, Local, LocalSettings, RunAs, SUPERVISOR, Suspension, delegation, supervise,
+};
+pub(crate) use local::{Own, Supervisor, runs as local_runs};
 pub(crate) use queued::{Queued, Shows};
+pub(crate) use remains::Remains;
 pub use simulated::{Delays, Simulated};
+pub(crate) use slurm::runs as slurm_runs;
 pub use slurm::{RestAddress, Slurm, SlurmSettings, TokenFrom};

@@ -1,6 +1,6 @@
 //! Leases whose jobs wait at the system that runs them: what that says of them.
 
-use super::Accounts;
+use super::{Accounts, Remains};
 use crate::endpoints::Endpoints;
 use gpuwise_wire::broker::QueuedAnswer;
 use std::{
@@ -38,6 +38,8 @@ impl Queued {
 pub(crate) struct Shows {
     /// Where services answer.
     pub(crate) endpoints: Endpoints,
+    /// What leases that end wait for.
+    pub(crate) remains: Remains,
     /// Leases whose jobs wait.
     pub(crate) queued: Queued,
     /// Accounts of tenants.

@@ -4,14 +4,18 @@
 mod client;
 mod count;
 mod demand;
+mod health;
 mod idle;
+mod patience;
 mod pick;
 mod relay;
 mod traffic;
 
 pub(crate) use client::Client;
 pub(crate) use demand::Demand;
+pub(crate) use health::check;
 pub(crate) use idle::watch;
+pub use patience::EnginePatience;
 pub(crate) use traffic::{ENDS, Tally, Traffic};
 
 use crate::{
@@ -26,6 +30,7 @@ use axum::{
 };
 use gpuwise_broker::{Lease, LeaseState, ReplicaRole};
 use gpuwise_wire::broker::{CompletionAsk, ServedModel, ServedModels};
+use relay::Relaying;
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 /// How long a request waits for a service to get ready.
@@ -38,17 +43,11 @@ const LOOK: Duration = Duration::from_secs(1);
 pub(crate) const LARGEST: usize = 64 << 20;
 
 pub(crate) async fn chat(call: Call) -> Result<Response, Problem> {
-    answered(complete(call, "/v1/chat/completions").await)
+    complete(call, "/v1/chat/completions").await
 }
 
 pub(crate) async fn completions(call: Call) -> Result<Response, Problem> {
-    answered(complete(call, "/v1/completions").await)
-}
-
-/// Clients of OpenAI's API find errors where they look for them.
-#[allow(clippy::unnecessary_wraps, reason = "the table of routes has one form")]
-fn answered(result: Result<Response, Problem>) -> Result<Response, Problem> {
-    Ok(result.unwrap_or_else(Problem::into_openai))
+    complete(call, "/v1/completions").await
 }
 
 pub(crate) async fn models(call: Call) -> Result<Response, Problem> {
@@ -89,19 +88,42 @@ async fn complete(call: Call, path: &'static str) -> Result<Response, Problem> {
         let address = slot.address().to_owned();
         let mut started = call.shared.traffic.begins(lease, call.now());
         let asked = request(&call, &address, path, body.text.clone())?;
-        match call.shared.client.request(asked).await {
+        let patience = call.shared.patience;
+        let answer = tokio::select! {
+            biased;
+            answer = call.shared.client.request(asked) => answer,
+            silence = patience.until_first(slot.replica()) => {
+                started.silent();
+                return Err(silent(&ask.model, &silence));
+            }
+        };
+        match answer {
             Ok(response) => {
                 started.judged_by(judged.take());
-                return Ok(relay::relay(response, started, slot, body.added, stream).await);
+                let how = Relaying {
+                    hide_usage: body.added,
+                    stream,
+                    patience,
+                };
+                return Ok(relay::relay(response, started, slot, how).await);
             }
             // Nothing was sent: another replica may be well.
-            Err(error) if error.is_connect() && failed.len() < 8 => failed.push(address),
+            Err(error) if error.is_connect() && failed.len() < 8 => {
+                started.not_sent();
+                failed.push(address);
+            }
             Err(error) => {
                 let detail = format!("the service of {} broke off: {error}", ask.model);
                 return Err(Problem::new(StatusCode::BAD_GATEWAY, "engine", detail));
             }
         }
     }
+}
+
+/// A request whose engine was silent for too long.
+fn silent(model: &str, silence: &patience::Silence) -> Problem {
+    let detail = format!("the service of {model} was given up: {silence}");
+    Problem::new(StatusCode::GATEWAY_TIMEOUT, "engine-silent", detail)
 }
 
 /// Where a request goes that another gateway passes on; it is under way until what is returned is dropped.
@@ -155,6 +177,8 @@ enum Found {
     Nobody,
     /// Who serves it has as many requests as it may.
     Full,
+    /// Who serves it does not say that it is well, and why.
+    Unwell(String),
     Replica(u32, InFlight),
     /// Who serves it is not ready; those that rest are to be woken.
     Later(Vec<u32>),
@@ -189,6 +213,11 @@ async fn find(
                     let full = Problem::new(StatusCode::TOO_MANY_REQUESTS, "busy", detail);
                     return Err(full.later(1));
                 }
+                Found::Unwell(why) => {
+                    let detail = format!("no replica of {model} is well: {why}");
+                    let status = StatusCode::SERVICE_UNAVAILABLE;
+                    return Err(Problem::new(status, "unwell", detail).later(5));
+                }
                 Found::Later(rest) => {
                     for lease in rest {
                         call.shared.ask(Command::Wake(lease)).await?;
@@ -209,7 +238,7 @@ async fn find(
 fn look(call: &Call, model: &str, prefix: u64, failed: &[String]) -> Found {
     let broker = call.shared.broker();
     let mut rest = Vec::new();
-    let (mut any, mut grows, mut coming) = (false, false, false);
+    let (mut any, mut grows, mut coming, mut waits) = (false, false, false, false);
     let mut ready: Vec<(u32, Arc<Replica>, Option<u32>)> = Vec::new();
     for lease in broker.serving(model) {
         if !call.sees(&lease.ask.tenant) {
@@ -233,6 +262,7 @@ fn look(call: &Call, model: &str, prefix: u64, failed: &[String]) -> Found {
         match state {
             LeaseState::Active | LeaseState::Starting => {
                 any = true;
+                waits |= state == LeaseState::Starting;
                 let most = limit(lease);
                 let replicas = call.shared.endpoints.of(lease.number);
                 let well = |one: &Arc<Replica>| !failed.contains(&one.address);
@@ -243,10 +273,14 @@ fn look(call: &Call, model: &str, prefix: u64, failed: &[String]) -> Found {
                 any = true;
                 rest.push(lease.number);
             }
-            LeaseState::Requested | LeaseState::Reserved => any = true,
+            LeaseState::Requested | LeaseState::Reserved | LeaseState::Halted => {
+                any = true;
+                waits = true;
+            }
             LeaseState::Draining | LeaseState::Ended | LeaseState::Failed => {}
         }
     }
+    let unwell = leave_out_unwell(&mut ready);
     if !ready.is_empty() {
         let open: Vec<(u32, &Arc<Replica>)> = ready
             .iter()
@@ -269,10 +303,28 @@ fn look(call: &Call, model: &str, prefix: u64, failed: &[String]) -> Found {
                     .is_some_and(|lease| broker.takes_requests(lease))
             });
         }
-        Found::Later(rest)
+        match unwell {
+            // Nobody else is on the way.
+            Some(why) if rest.is_empty() && !waits => Found::Unwell(why),
+            _ => Found::Later(rest),
+        }
     } else {
         Found::Nobody
     }
+}
+
+/// Leaves replicas out that do not say that they are well; why one does not.
+fn leave_out_unwell(ready: &mut Vec<(u32, Arc<Replica>, Option<u32>)>) -> Option<String> {
+    let mut unwell = None;
+    ready.retain(|(_, one, _)| {
+        let health = one.health();
+        let health = health.borrow();
+        if let Some((_, why)) = health.unwell() {
+            unwell = Some(why.to_owned());
+        }
+        health.unwell().is_none()
+    });
+    unwell
 }
 
 fn limit(lease: &Lease) -> Option<u32> {

@@ -1,37 +1,49 @@
 //! Passing an answer on, piece by piece as it comes, and counting what it says of tokens.
 
 use super::{
-    count::{Piece, Tokens, end_of_event, piece, tokens},
+    count::{Piece, end_of_event, piece, tokens},
+    patience::{EnginePatience, Silence, Silent},
     traffic::Started,
 };
-use crate::endpoints::InFlight;
+use crate::{endpoints::InFlight, http::Problem};
 use axum::{
     body::{Body, Bytes, HttpBody},
     http::{StatusCode, header},
-    response::{IntoResponse as _, Response},
+    response::Response,
 };
 use http_body::Frame;
 use hyper::body::Incoming;
+use serde_json::json;
 use std::{
     collections::VecDeque,
+    io,
     pin::Pin,
-    task::{Context, Poll, ready},
+    task::{Context, Poll},
 };
 
-/// An answer that is not a stream, at most, in bytes.
+/// An answer that is not a stream, or an event of one, at most, in bytes.
 const LARGEST: usize = 64 << 20;
+
+/// How an answer is passed on.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Relaying {
+    /// Whether the client did not ask for usage.
+    pub(super) hide_usage: bool,
+    /// Whether it asked for a stream.
+    pub(super) stream: bool,
+    pub(super) patience: EnginePatience,
+}
 
 pub(super) async fn relay(
     response: hyper::Response<Incoming>,
     started: Started,
     slot: InFlight,
-    hide_usage: bool,
-    stream: bool,
+    how: Relaying,
 ) -> Response {
     let status = response.status();
     let form = response.headers().get(header::CONTENT_TYPE).cloned();
     let later = response.headers().get(header::RETRY_AFTER).cloned();
-    let streams = stream
+    let streams = how.stream
         && status.is_success()
         && form
             .as_ref()
@@ -42,20 +54,20 @@ pub(super) async fn relay(
             pending: Vec::new(),
             looked: 0,
             ready: VecDeque::new(),
-            hide_usage,
-            counted: Counted::new(started),
-            ended: false,
-            _slot: slot,
+            how,
+            started,
+            end: None,
+            silent: None,
+            slot,
         };
         Response::new(Body::new(events))
     } else {
-        whole(response, started, slot).await
+        match whole(response, started, slot, how.patience).await {
+            Ok(answer) => answer,
+            Err(broken) => return broken.into_openai(),
+        }
     };
-    *answer.status_mut() = if answer.status() == StatusCode::BAD_GATEWAY {
-        StatusCode::BAD_GATEWAY
-    } else {
-        status
-    };
+    *answer.status_mut() = status;
     for (name, value) in [(header::CONTENT_TYPE, form), (header::RETRY_AFTER, later)] {
         if let Some(value) = value {
             answer.headers_mut().insert(name, value);
@@ -68,63 +80,47 @@ async fn whole(
     response: hyper::Response<Incoming>,
     mut started: Started,
     slot: InFlight,
-) -> Response {
+    patience: EnginePatience,
+) -> Result<Response, Problem> {
     started.whole();
     let good = response.status().is_success();
-    let mut counted = Counted::new(started);
-    let body = Body::new(response.into_body());
-    let Ok(bytes) = axum::body::to_bytes(body, LARGEST).await else {
-        return (StatusCode::BAD_GATEWAY, "the engine broke off\n").into_response();
+    let broke = |why: &str| {
+        let detail = format!("the engine broke off: {why}");
+        Problem::new(StatusCode::BAD_GATEWAY, "engine", detail)
     };
+    let (mut body, mut bytes) = (response.into_body(), Vec::new());
+    loop {
+        let next = std::future::poll_fn(|context| Pin::new(&mut body).poll_frame(context));
+        let frame = tokio::select! {
+            biased;
+            frame = next => frame,
+            silence = patience.until_next(slot.replica()) => {
+                started.silent();
+                let status = StatusCode::GATEWAY_TIMEOUT;
+                return Err(Problem::new(status, "engine-silent", silence.to_string()));
+            }
+        };
+        let Some(frame) = frame else {
+            break;
+        };
+        let frame = frame.map_err(|error| broke(&error.to_string()))?;
+        if let Some(data) = frame.data_ref() {
+            bytes.extend_from_slice(data);
+        }
+        if bytes.len() > LARGEST {
+            return Err(broke("its answer is too large"));
+        }
+    }
     drop(slot);
     if good {
-        counted.text();
-        let said = serde_json::from_slice(&bytes)
-            .ok()
-            .as_ref()
-            .and_then(tokens);
-        counted.tokens = said;
-        counted.good = true;
-    }
-    Response::new(Body::from(bytes))
-}
-
-/// What is known of a request when it is over, however it ends.
-struct Counted {
-    started: Option<Started>,
-    tokens: Option<Tokens>,
-    /// Pieces of the answer that came.
-    pieces: u64,
-    /// Whether it ended as it should.
-    good: bool,
-}
-
-impl Counted {
-    const fn new(started: Started) -> Self {
-        Self {
-            started: Some(started),
-            tokens: None,
-            pieces: 0,
-            good: false,
+        started.text();
+        let said = serde_json::from_slice(&bytes).ok();
+        if let Some(tokens) = said.as_ref().and_then(tokens) {
+            started.told(tokens);
         }
+        started.good();
     }
-
-    fn text(&mut self) {
-        if self.pieces == 0
-            && let Some(started) = &mut self.started
-        {
-            started.first();
-        }
-        self.pieces += 1;
-    }
-}
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        if let Some(started) = self.started.take() {
-            started.over(self.tokens, self.pieces, self.good);
-        }
-    }
+    Ok(Response::new(Body::from(bytes)))
 }
 
 /// A stream of events; each is passed on as soon as it is whole.
@@ -134,10 +130,13 @@ struct Events {
     /// Bytes of it in which no end was found.
     looked: usize,
     ready: VecDeque<Bytes>,
-    hide_usage: bool,
-    counted: Counted,
-    ended: bool,
-    _slot: InFlight,
+    how: Relaying,
+    started: Started,
+    /// That nothing more comes, and whether it was broken off.
+    end: Option<io::Result<()>>,
+    /// Until the engine has been silent for too long, while its next piece is waited for.
+    silent: Option<Silent>,
+    slot: InFlight,
 }
 
 impl Events {
@@ -148,14 +147,14 @@ impl Events {
             let event: Vec<u8> = self.pending.drain(..end).collect();
             self.looked = 0;
             match piece(&event) {
-                Piece::Text => self.counted.text(),
+                Piece::Text => self.started.text(),
                 Piece::Both(tokens) => {
-                    self.counted.text();
-                    self.counted.tokens = Some(tokens);
+                    self.started.text();
+                    self.started.told(tokens);
                 }
                 Piece::Usage(tokens) => {
-                    self.counted.tokens = Some(tokens);
-                    if self.hide_usage {
+                    self.started.told(tokens);
+                    if self.how.hide_usage {
                         continue;
                     }
                 }
@@ -168,41 +167,76 @@ impl Events {
             self.ready.push_back(out.into());
         }
     }
+
+    /// The next part of the engine's answer, or how that is over.
+    fn takes(&mut self, frame: Option<Result<Frame<Bytes>, hyper::Error>>) {
+        match frame {
+            Some(Ok(frame)) => {
+                if let Ok(data) = frame.into_data() {
+                    self.pending.extend_from_slice(&data);
+                    self.take_whole();
+                }
+                if self.pending.len() > LARGEST {
+                    self.end = Some(Err(io::Error::other("an event of the engine is too large")));
+                }
+            }
+            Some(Err(error)) => self.end = Some(Err(io::Error::other(error))),
+            None => {
+                self.end = Some(Ok(()));
+                self.started.good();
+                let rest = std::mem::take(&mut self.pending);
+                if !rest.is_empty() {
+                    self.ready.push_back(rest.into());
+                }
+            }
+        }
+    }
+
+    /// The client is told by an event of OpenAI's form, with which the stream ends.
+    fn gives_up(&mut self, silence: &Silence) {
+        self.started.silent();
+        let error = json!({
+            "message": silence.to_string(), "type": "Gateway Timeout", "code": "engine-silent",
+        });
+        let event = format!("data: {}\n\n", json!({ "error": error }));
+        self.ready.push_back(event.into());
+        // Broken off, it would be cut off before the client has read why.
+        self.end = Some(Ok(()));
+    }
 }
 
 impl HttpBody for Events {
     type Data = Bytes;
-    type Error = hyper::Error;
+    type Error = io::Error;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
         loop {
             if let Some(bytes) = self.ready.pop_front() {
                 return Poll::Ready(Some(Ok(Frame::data(bytes))));
             }
-            if self.ended {
-                return Poll::Ready(None);
+            if let Some(end) = &mut self.end {
+                // A break is told once; after it the stream is over.
+                let broken = std::mem::replace(end, Ok(())).err();
+                return Poll::Ready(broken.map(Err));
             }
-            match ready!(Pin::new(&mut self.body).poll_frame(context)) {
-                Some(Ok(frame)) => {
-                    if let Ok(data) = frame.into_data() {
-                        self.pending.extend_from_slice(&data);
-                        self.take_whole();
-                    }
-                }
-                Some(Err(error)) => {
-                    self.ended = true;
-                    return Poll::Ready(Some(Err(error)));
-                }
-                None => {
-                    self.ended = true;
-                    self.counted.good = true;
-                    let rest = std::mem::take(&mut self.pending);
-                    if !rest.is_empty() {
-                        self.ready.push_back(rest.into());
-                    }
+            if let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(context) {
+                self.silent = None;
+                self.takes(frame);
+                continue;
+            }
+            // From when it is waited for: a client that is slow to read is not the engine's silence.
+            let mut silent = match self.silent.take() {
+                Some(silent) => silent,
+                None => self.how.patience.until_next(self.slot.replica()),
+            };
+            match silent.as_mut().poll(context) {
+                Poll::Ready(silence) => self.gives_up(&silence),
+                Poll::Pending => {
+                    self.silent = Some(silent);
+                    return Poll::Pending;
                 }
             }
         }

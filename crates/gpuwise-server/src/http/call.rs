@@ -185,8 +185,18 @@ impl Call {
         self.value()
     }
 
-    /// The body, whatever it is.
+    /// The body, whatever it is. Text in it is of one line, but for prompts.
     pub(crate) fn value<T: DeserializeOwned>(&self) -> Result<T, Problem> {
+        let read = self.read()?;
+        if !self.route.is_gateway()
+            && let Ok(body) = serde_json::from_slice(&self.body)
+        {
+            super::door::checked(&body)?;
+        }
+        Ok(read)
+    }
+
+    fn read<T: DeserializeOwned>(&self) -> Result<T, Problem> {
         let mut reader = serde_json::Deserializer::from_slice(&self.body);
         serde_path_to_error::deserialize(&mut reader).map_err(|error| {
             let path = match error.path().to_string() {

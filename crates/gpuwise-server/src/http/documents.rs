@@ -1,16 +1,18 @@
 //! What is so, as documents of answers.
 
-use super::Problem;
+use super::{Problem, Shared};
 use gpuwise_broker::{Broker, Lease, LeaseState, exact};
-use gpuwise_domain::placement::{Assignment, GpuId, GpuKind, Health, Home, Part, PoolId, Queue};
+use gpuwise_domain::placement::{
+    Assignment, GpuId, GpuKind, Health, Home, NodeId, Part, PoolId, Queue,
+};
 use gpuwise_sched::{
     queues::milli_of,
     world::{Link, NodeState, Tenancy, World},
 };
 use gpuwise_units::{Money, Nanoseconds};
 use gpuwise_wire::broker::{
-    FleetAnswer, GpuAnswer, HeldGpu, HolderAnswer, LeaseAnswer, NodeAnswer, PoolAnswer, QuotaAsk,
-    SuspensionAnswer, TenantAnswer,
+    FleetAnswer, GpuAnswer, HealthAnswer, HeldGpu, HolderAnswer, LeaseAnswer, NodeAnswer,
+    PoolAnswer, QuotaAsk, SuspensionAnswer, TenantAnswer,
 };
 
 /// A moment as RFC 3339 in UTC, to the millisecond.
@@ -42,9 +44,44 @@ pub(crate) fn lease(broker: &Broker, now: Nanoseconds, lease: &Lease) -> LeaseAn
         suspension: suspension(lease),
         scaling: super::scaling::answer(broker, lease),
         queued: None,
-        cost: broker.cost_of(now, lease).map(exact),
+        health: None,
+        cost: amounts(&broker.cost_of(now, lease)),
+        waits_for: None,
         exit_code: lease.over.as_ref().and_then(|over| over.exit_code),
     }
+}
+
+/// What the replicas of a service say of themselves; `None`: it is no service, or none answers.
+pub(super) fn health_of(shared: &Shared, lease: &Lease) -> Option<HealthAnswer> {
+    lease.ask.service.as_ref()?;
+    let replicas = shared.endpoints.of(lease.number);
+    if replicas.is_empty() {
+        return None;
+    }
+    let unwell = replicas.iter().filter_map(|one| {
+        let health = one.health();
+        let health = health.borrow();
+        let (since, why) = health.unwell()?;
+        Some((since, why.to_owned()))
+    });
+    let unwell: Vec<(Nanoseconds, String)> = unwell.collect();
+    let first = unwell.iter().min();
+    Some(HealthAnswer {
+        well: (replicas.len() - unwell.len()) as u64,
+        unwell: unwell.len() as u64,
+        since: first.map(|(since, _)| time(*since)),
+        reason: first.map(|(_, why)| why.clone()),
+        silent_requests: shared
+            .traffic
+            .of(lease.number)
+            .map_or(0, |tally| tally.silent),
+    })
+}
+
+/// Amounts, each of another currency; `None`: there is none.
+pub(crate) fn amounts(sums: &[Money]) -> Option<String> {
+    let each: Vec<String> = sums.iter().copied().map(exact).collect();
+    (!each.is_empty()).then(|| each.join(" + "))
 }
 
 fn suspension(lease: &Lease) -> Option<SuspensionAnswer> {
@@ -65,6 +102,9 @@ fn reason(lease: &Lease) -> Option<String> {
     match (&lease.over, &lease.draining) {
         (Some(over), _) => Some(over.reason.clone()),
         (None, Some((_, reason))) => Some(reason.clone()),
+        (None, None) if lease.halted.is_some() => {
+            lease.halted.as_ref().map(|(_, reason)| reason.clone())
+        }
         (None, None) => lease
             .failed_because
             .as_ref()
@@ -144,7 +184,7 @@ pub(crate) fn tenant(broker: &Broker, now: Nanoseconds, name: &str) -> Option<Te
         quota: queue.map_or_else(Vec::new, |queue| quotas(world, queue)),
         weight: queue.map_or(1.0, |queue| f64::from(queue.weight_milli) / 1000.0),
         budget: budget.map(exact),
-        spent: spending.and_then(|(spent, _)| money(spent)),
+        spent: amounts(&broker.spent(now, name)),
         reserved: spending.and_then(|(_, reserved)| money(reserved)),
         gpus: gpus(held),
         leases: u32::try_from(open().count()).unwrap_or(u32::MAX),
@@ -156,10 +196,12 @@ pub(crate) fn tenant(broker: &Broker, now: Nanoseconds, name: &str) -> Option<Te
 /// The fleet as somebody may see it: leases that he may not see are held by `-`.
 pub(crate) fn fleet(broker: &Broker, now: Nanoseconds, sees: impl Fn(&str) -> bool) -> FleetAnswer {
     let world = broker.world();
-    let nodes = world.nodes().iter().map(|state| NodeAnswer {
+    let nodes = (0..).map(NodeId).zip(world.nodes().iter());
+    let nodes = nodes.filter(|(_, state)| !state.left);
+    let nodes = nodes.map(|(id, state)| NodeAnswer {
         name: state.node.name.clone(),
         uid: state.node.uid.to_string(),
-        health: node_health(state),
+        health: node_health(broker, id, state),
         gpus: state
             .gpus
             .iter()
@@ -248,10 +290,11 @@ fn gpu(broker: &Broker, id: GpuId, sees: &impl Fn(&str) -> bool) -> Option<GpuAn
 }
 
 /// How a node is taken to be: also whether it is silent, and whether what it ran counts as ended.
-fn node_health(state: &NodeState) -> String {
+fn node_health(broker: &Broker, id: NodeId, state: &NodeState) -> String {
     match state.fence() {
         Some(fence) if fence.fenced.is_some() => "fenced".into(),
         Some(_) => "suspected".into(),
+        None if broker.is_cordoned(id) && state.node.health.keeps_work() => "cordoned".into(),
         None => health(state.node.health),
     }
 }

@@ -1,8 +1,9 @@
 //! What would become of a lease.
 
-use super::{Problem, call::Call, documents, images, json, offers::cold};
+use super::{Problem, call::Call, documents, images, json, offers::cold, secrets};
 use axum::{http::StatusCode, response::Response};
 use gpuwise_broker::{Asked, DryRun, NotRun, Refusal, exact};
+use gpuwise_units::Money;
 use gpuwise_wire::broker::{DryRunAnswer, LeaseAsk, LeaseSize};
 use std::sync::Arc;
 
@@ -17,6 +18,7 @@ pub(crate) async fn run(call: Call) -> Result<Response, Problem> {
         return Err(Refusal::NoSuchTenant(ask.tenant).into());
     }
     images::checked(&ask, call.shared.executor, call.shared.takes_images)?;
+    secrets::checked(&ask, call.shared.executor)?;
     let service = ask.service.as_ref().map(|service| service.model.clone());
     let cold = service.and_then(|model| cold(&call.shared.broker(), &ask.tenant, &model));
     let (shared, now) = (Arc::clone(&call.shared), call.now());
@@ -75,9 +77,15 @@ fn would_be(
         expected_start: run.waits.start.map(documents::time),
         fixes: run.waits.fixes.clone(),
         disturbs: disturbed.collect(),
-        costs_at_most: run.worst.map(exact),
+        costs_at_most: at_most(&run.worst),
         cold: None,
     }
+}
+
+/// What it costs at most: the one or the other, where GPUs that it may get have prices in different currencies.
+fn at_most(worst: &[Money]) -> Option<String> {
+    let each: Vec<String> = worst.iter().copied().map(exact).collect();
+    (!each.is_empty()).then(|| each.join(" or "))
 }
 
 fn refused(refusal: Refusal) -> DryRunAnswer {

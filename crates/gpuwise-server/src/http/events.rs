@@ -6,14 +6,14 @@ use axum::response::{
     IntoResponse as _, Response, Sse,
     sse::{Event, KeepAlive},
 };
-use gpuwise_store::{LogEntry, Store};
+use gpuwise_store::{LogEntry, Store, StoreError};
 use gpuwise_wire::broker::BrokerEvent;
 use std::{convert::Infallible, sync::Arc};
-use tokio::sync::{broadcast::error::RecvError, mpsc};
+use tokio::sync::{Semaphore, broadcast::error::RecvError, mpsc};
 use tokio_stream::wrappers::ReceiverStream;
 
 /// Events read from the log at a time.
-const PAGE: u32 = 1_000;
+const PAGE: u32 = 500;
 
 /// Events on their way to one follower.
 const WAY: usize = 64;
@@ -27,8 +27,11 @@ pub(crate) async fn follow(call: Call) -> Result<Response, Problem> {
                 .map_err(|_| Problem::invalid("after", what))
         })
         .transpose()?;
+    let counted = call.shared.streams.open(call.tenant())?;
     let (sender, receiver) = mpsc::channel::<Result<Event, Infallible>>(WAY);
     tokio::spawn(async move {
+        let _counted = counted;
+        let call = Arc::new(call);
         // Whoever followed is gone, or the daemon stops.
         let _ = send(&call, after, &sender).await;
     });
@@ -39,7 +42,7 @@ pub(crate) async fn follow(call: Call) -> Result<Response, Problem> {
 type Sender = mpsc::Sender<Result<Event, Infallible>>;
 
 /// `None`: nobody listens any more, or nothing more comes.
-async fn send(call: &Call, after: Option<u64>, sender: &Sender) -> Option<()> {
+async fn send(call: &Arc<Call>, after: Option<u64>, sender: &Sender) -> Option<()> {
     let mut live = call.shared.followers.subscribe();
     let mut closing = call.shared.closing.clone();
     let mut last = match after {
@@ -50,6 +53,7 @@ async fn send(call: &Call, after: Option<u64>, sender: &Sender) -> Option<()> {
         let heard = tokio::select! {
             heard = live.recv() => heard,
             _ = closing.wait_for(|closing| *closing) => return None,
+            () = sender.closed() => return None,
         };
         match heard {
             Ok(entry) if entry.seq <= last => {}
@@ -63,33 +67,64 @@ async fn send(call: &Call, after: Option<u64>, sender: &Sender) -> Option<()> {
     }
 }
 
+/// Reads pages of the log for streams that are behind: one page at a time for all of them, each in its turn, so that
+/// late readers take one thread and leave the others to requests.
+#[derive(Debug, Clone)]
+pub(crate) struct LateReads(Arc<Semaphore>);
+
+impl Default for LateReads {
+    fn default() -> Self {
+        Self(Arc::new(Semaphore::new(1)))
+    }
+}
+
 /// Sends what is in the log after an event, and says which was the last.
-async fn behind(call: &Call, mut last: u64, sender: &Sender) -> Option<u64> {
+async fn behind(call: &Arc<Call>, mut last: u64, sender: &Sender) -> Option<u64> {
     loop {
-        let address = call.shared.store.clone();
-        let page =
-            tokio::task::spawn_blocking(move || Store::open(&address)?.events_after(last, PAGE));
-        let page: Vec<LogEntry> = page.await.ok()?.ok()?;
-        let Some(newest) = page.last() else {
+        if sender.is_closed() {
+            return None;
+        }
+        let turn = Arc::clone(&call.shared.late_reads.0).acquire_owned().await;
+        let turn = turn.ok()?;
+        let call = Arc::clone(call);
+        let page = tokio::task::spawn_blocking(move || {
+            let page = page(&call, last);
+            drop(turn);
+            page
+        });
+        let Some((newest, events)) = page.await.ok()?.ok()? else {
             return Some(last);
         };
-        last = newest.seq;
-        for entry in page {
-            tell(call, &Arc::new(entry), sender).await?;
+        last = newest;
+        for event in events {
+            sender.send(Ok(event)).await.ok()?;
         }
     }
 }
 
-async fn tell(call: &Call, entry: &Arc<LogEntry>, sender: &Sender) -> Option<()> {
+/// The next page of the log after an event: its last event, and those of it that may be seen; `None`: there is none.
+fn page(call: &Call, last: u64) -> Result<Option<(u64, Vec<Event>)>, StoreError> {
+    let page = Store::open(&call.shared.store)?.events_after(last, PAGE)?;
+    let Some(newest) = page.last() else {
+        return Ok(None);
+    };
+    let seen = page.iter().filter(|entry| may_see(call, entry));
+    Ok(Some((newest.seq, seen.map(said).collect())))
+}
+
+async fn tell(call: &Call, entry: &LogEntry, sender: &Sender) -> Option<()> {
     if !may_see(call, entry) {
         return Some(());
     }
+    sender.send(Ok(said(entry))).await.ok()
+}
+
+fn said(entry: &LogEntry) -> Event {
     let data = format!("{{\"at_ns\":{},\"event\":{}}}", entry.at_ns, entry.body);
-    let event = Event::default()
+    Event::default()
         .id(entry.seq.to_string())
         .event(&entry.kind)
-        .data(data);
-    sender.send(Ok(event)).await.ok()
+        .data(data)
 }
 
 /// A tenant sees events of its leases; who sees all tenants sees all but hashes of tokens.
@@ -107,6 +142,8 @@ fn may_see(call: &Call, entry: &LogEntry) -> bool {
         | BrokerEvent::Ended { lease, .. }
         | BrokerEvent::Restarting { lease, .. }
         | BrokerEvent::Restarted { lease }
+        | BrokerEvent::Halted { lease, .. }
+        | BrokerEvent::Resumed { lease }
         | BrokerEvent::DemandSet { lease, .. }
         | BrokerEvent::Learned { lease, .. } => lease,
         BrokerEvent::ScaleSet { service, .. } => service,
@@ -122,13 +159,21 @@ fn may_see(call: &Call, entry: &LogEntry) -> bool {
                 Err(_) => return false,
             }
         }
+        BrokerEvent::SecretSet { tenant, .. } | BrokerEvent::SecretRemoved { tenant, .. } => {
+            return tenant == own;
+        }
         BrokerEvent::Asked(asked) => return asked.about.as_deref() == Some(own),
         // A batch of usage may be of several tenants: each asks for its own.
         BrokerEvent::Used { .. }
         | BrokerEvent::SloRemoved { .. }
         | BrokerEvent::PriceSet { .. }
+        | BrokerEvent::Held { .. }
         | BrokerEvent::MonthClosed { .. }
         | BrokerEvent::Began { .. }
+        | BrokerEvent::WarmKept { .. }
+        | BrokerEvent::FleetFiled { .. }
+        | BrokerEvent::Cordoned { .. }
+        | BrokerEvent::Uncordoned { .. }
         | BrokerEvent::PolicySet { .. }
         | BrokerEvent::MonthBegan { .. }
         | BrokerEvent::TenantSet { .. }

@@ -1,7 +1,10 @@
 //! Leases: asked for, listed, explained, given back.
 
-use super::{Problem, call::Call, documents, images, json, tags};
-use crate::message::{Answer, Command};
+use super::{Problem, call::Call, documents, images, json, secrets, tags};
+use crate::{
+    message::{Answer, Command},
+    tenant_bounds::check_size,
+};
 use axum::{
     http::{HeaderValue, StatusCode, header},
     response::Response,
@@ -21,7 +24,10 @@ pub(crate) async fn request(call: Call) -> Result<Response, Problem> {
     if !call.sees(&ask.tenant) {
         return Err(Refusal::NoSuchTenant(ask.tenant).into());
     }
+    check_size(&ask, call.shared.lease_bytes)?;
     images::checked(&ask, call.shared.executor, call.shared.takes_images)?;
+    has_port(&ask, call.shared.executor)?;
+    secrets::checked(&ask, call.shared.executor)?;
     // Programs go on with the trace of whoever asked.
     if let Some(trace) = call.header("traceparent")
         && !ask.command.is_empty()
@@ -68,6 +74,23 @@ pub(crate) async fn request(call: Call) -> Result<Response, Problem> {
     }
 }
 
+/// Whether what a lease says of its page of metrics can be read here: a path alone is at a port that it is given.
+fn has_port(ask: &LeaseAsk, executor: &str) -> Result<(), Problem> {
+    let path = ask
+        .metrics
+        .as_deref()
+        .is_some_and(|said| said.starts_with('/'));
+    let given = ask.service.is_some() || executor == "local" && !ask.command.is_empty();
+    if !path || given {
+        return Ok(());
+    }
+    let what = format!(
+        "a path is at the port that a lease is given: say which model it serves, or the address of its node \
+         (--executor {executor} gives no port to what serves none)"
+    );
+    Err(Problem::invalid("metrics", what))
+}
+
 fn unsized_lease() -> Problem {
     let detail = "the lease could not be sized: this is an error of gpuwise";
     Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", detail)
@@ -104,6 +127,8 @@ pub(crate) async fn show(call: Call) -> Result<Response, Problem> {
     let lease = seen(&call, &broker)?;
     let mut document = documents::lease(&broker, call.now(), lease);
     document.queued = call.shared.queued.of(lease.number);
+    document.health = documents::health_of(&call.shared, lease);
+    document.waits_for = call.shared.remains.of(lease.number);
     Ok(tags::json(&call, &document, &tags::of(&document)))
 }
 
@@ -121,8 +146,16 @@ pub(crate) async fn list(call: Call) -> Result<Response, Problem> {
         .filter(|lease| call.sees(&lease.ask.tenant))
         .filter(|lease| of.is_none_or(|tenant| tenant == lease.ask.tenant))
         .filter(|lease| wanted(broker.state(lease).0));
-    let page: Vec<&Lease> = found.by_ref().take(limit).collect();
-    let more = found.next().is_some();
+    let (mut page, mut bytes): (Vec<&Lease>, usize) = (Vec::new(), 0);
+    let mut more = false;
+    for lease in found.by_ref() {
+        more = page.len() >= limit || bytes > PAGE;
+        if more {
+            break;
+        }
+        bytes += size(&lease.ask);
+        page.push(lease);
+    }
     let next = page
         .last()
         .filter(|_| more)
@@ -135,6 +168,16 @@ pub(crate) async fn list(call: Call) -> Result<Response, Problem> {
         next,
     };
     Ok(json(StatusCode::OK, &list))
+}
+
+/// Bytes of what was asked for after which a page of leases ends.
+const PAGE: usize = 2 << 20;
+
+/// About how many bytes a request has.
+fn size(ask: &LeaseAsk) -> usize {
+    let env = ask.env.iter().map(|(name, value)| name.len() + value.len());
+    let words = ask.command.iter().map(String::len);
+    env.chain(words).sum::<usize>() + 1_000
 }
 
 fn wanted(call: &Call) -> Result<impl Fn(LeaseState) -> bool + use<>, Problem> {
@@ -188,6 +231,10 @@ pub(crate) async fn explain(call: Call) -> Result<Response, Problem> {
     };
     let reason = match super::scaling::words(&broker, lease) {
         Some(words) => format!("{reason}; {words}"),
+        None => reason,
+    };
+    let reason = match call.shared.remains.of(lease.number) {
+        Some(words) => format!("{reason}; it waits for {words}"),
         None => reason,
     };
     let queued = call.shared.queued.of(lease.number);

@@ -32,7 +32,7 @@ pub(crate) async fn show(call: Call) -> Result<Response, Problem> {
             None => after.unwrap_or(0),
             Some(_) => read(0, 0)?.map_or(0, |all| all.size.saturating_sub(MOST)),
         };
-        Ok(read(from, MOST)?.map(|piece| (from.min(piece.size), piece)))
+        read(from, MOST)
     });
     let found: std::io::Result<_> = found.await.unwrap_or_else(|error| {
         let gone = error.to_string();
@@ -45,9 +45,9 @@ pub(crate) async fn show(call: Call) -> Result<Response, Problem> {
         );
         Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "log", what)
     })?;
-    let (mut from, mut bytes, size) = match found {
-        Some((from, piece)) => (from, piece.bytes, piece.size),
-        None => (0, Vec::new(), 0),
+    let (mut from, mut bytes, size, first) = match found {
+        Some(piece) => (piece.from, piece.bytes, piece.size, piece.first),
+        None => (0, Vec::new(), 0, 0),
     };
     if let Some(lines) = tail {
         let skipped = before_the_last(&bytes, lines);
@@ -64,6 +64,7 @@ pub(crate) async fn show(call: Call) -> Result<Response, Problem> {
         from,
         next: from + bytes.len() as u64,
         size,
+        dropped: first,
         text: String::from_utf8_lossy(&bytes).into_owned(),
         over,
     };

@@ -6,8 +6,10 @@ use axum::{
     http::{StatusCode, header},
     response::{IntoResponse as _, Response},
 };
+use gpuwise_account::slo::CountedEvents;
 use gpuwise_broker::{Broker, LeaseState, ReplicaRole};
 use gpuwise_sched::report::{fleet_figures, typical};
+use gpuwise_units::Nanoseconds;
 use std::{
     collections::BTreeMap,
     fmt::Write as _,
@@ -56,6 +58,41 @@ fn monitored(call: &Call, family: &mut impl FnMut(&str, &str, &str, &[(String, S
     );
 }
 
+/// Events of SLOs, by their numbers alone.
+fn slos(
+    broker: &Broker,
+    now: Nanoseconds,
+    family: &mut impl FnMut(&str, &str, &str, &[(String, String)]),
+) {
+    let rows = |of: fn(&CountedEvents<'_>) -> u64| {
+        let mut rows = Vec::new();
+        for slo in broker.slos() {
+            for (place, (objective, counted)) in broker.counted(slo, now).enumerate() {
+                let labels = format!(
+                    "{{slo=\"{}\",objective=\"{place}\",indicator=\"{}\"}}",
+                    slo.id(),
+                    objective.indicator.word()
+                );
+                rows.push((labels, of(&counted).to_string()));
+            }
+        }
+        rows
+    };
+    let all = rows(|counted| counted.told().1);
+    if all.is_empty() {
+        return;
+    }
+    let help = "Events that SLOs are about, by SLO and objective.";
+    family("gpuwise_slo_events_total", "counter", help, &all);
+    let help = "Of them: those that were good.";
+    let good = rows(|counted| counted.told().0);
+    family("gpuwise_slo_good_total", "counter", help, &good);
+    let help =
+        "Events beside them that are bad already, such as leases that wait longer than promised.";
+    let late = rows(|counted| counted.late());
+    family("gpuwise_slo_late", "gauge", help, &late);
+}
+
 pub(crate) async fn show(call: Call) -> Result<Response, Problem> {
     let mut text = String::new();
     let mut family = |name: &str, kind: &str, help: &str, rows: &[(String, String)]| {
@@ -83,6 +120,7 @@ pub(crate) async fn show(call: Call) -> Result<Response, Problem> {
         "Requests answered, by route and status.",
         &requests.collect::<Vec<_>>(),
     );
+    connections(&call, &mut family);
     traces(&call, &mut family);
     monitored(&call, &mut family);
     through_the_gateway(&call, &mut family);
@@ -103,28 +141,7 @@ pub(crate) async fn show(call: Call) -> Result<Response, Problem> {
         "Leases that are not over, by state.",
         &leases.collect::<Vec<_>>(),
     );
-    let slos = |of: fn((u64, u64)) -> u64| {
-        let mut rows = Vec::new();
-        for slo in broker.slos() {
-            for (place, (objective, tally)) in slo.objectives().enumerate() {
-                let labels = format!(
-                    "{{slo=\"{}\",objective=\"{place}\",indicator=\"{}\"}}",
-                    slo.id(),
-                    objective.indicator.word()
-                );
-                rows.push((labels, of(tally.total()).to_string()));
-            }
-        }
-        rows
-    };
-    let rows = slos(|(_, all)| all);
-    if !rows.is_empty() {
-        let help = "Events that SLOs are about, by SLO and objective.";
-        family("gpuwise_slo_events_total", "counter", help, &rows);
-        let help = "Of them: those that were good.";
-        let rows = slos(|(good, _)| good);
-        family("gpuwise_slo_good_total", "counter", help, &rows);
-    }
+    slos(&broker, call.now(), &mut family);
     let rows = replicas(&broker);
     if !rows.is_empty() {
         let help =
@@ -146,6 +163,12 @@ pub(crate) async fn show(call: Call) -> Result<Response, Problem> {
         "gauge",
         "GPUs that are held.",
         &one(gpus(figures.allocated_milli)),
+    );
+    family(
+        "gpuwise_grants_not_charged",
+        "gauge",
+        "Leases and GPUs of which something else was granted than is charged; anything but 0 is an error of gpuwise.",
+        &one(call.shared.unconserved.get().to_string()),
     );
     let info = format!(
         "{{version=\"{}\",executor=\"{}\"}}",
@@ -217,6 +240,22 @@ fn through_the_gateway(
         "Requests whose engine did not say its tokens.",
         &[(String::new(), sum(|one| one.uncounted).to_string())],
     );
+    family(
+        "gpuwise_gateway_requests_silent_total",
+        "counter",
+        "Requests that were given up as their engine was silent for too long.",
+        &[(String::new(), sum(|one| one.silent).to_string())],
+    );
+    let (well, unwell) = call.shared.endpoints.well();
+    family(
+        "gpuwise_gateway_replicas",
+        "gauge",
+        "Replicas of services, by whether they say that they are well.",
+        &[
+            row("health", "well", well as u64),
+            row("health", "unwell", unwell as u64),
+        ],
+    );
     let name = "gpuwise_gateway_time_to_first_token_seconds";
     let count = sum(|one| one.ttft.count);
     let seconds: f64 = all.values().map(|one| one.ttft.sum).sum();
@@ -233,6 +272,24 @@ fn through_the_gateway(
     rows.push(("_count".into(), count.to_string()));
     let help = "From when a request came until the first piece of its answer.";
     family(name, "histogram", help, &rows);
+}
+
+fn connections(call: &Call, family: &mut impl FnMut(&str, &str, &str, &[(String, String)])) {
+    let all = &call.shared.connections;
+    family(
+        "gpuwise_http_connections",
+        "gauge",
+        "Connections that are open.",
+        &[(String::new(), all.count_open().to_string())],
+    );
+    let closed = all.closed();
+    let closed = closed.map(|(why, count)| (format!("{{why=\"{why}\"}}"), count.to_string()));
+    family(
+        "gpuwise_http_connections_closed_total",
+        "counter",
+        "Connections that were refused, made room for others, or were silent for too long.",
+        &closed.collect::<Vec<_>>(),
+    );
 }
 
 fn traces(call: &Call, family: &mut impl FnMut(&str, &str, &str, &[(String, String)])) {

@@ -3,6 +3,7 @@
 mod audit;
 pub(crate) mod call;
 mod documents;
+pub(crate) mod door;
 mod dry;
 mod events;
 mod fleet;
@@ -25,6 +26,7 @@ mod reservations;
 mod routes;
 mod rules;
 mod scaling;
+mod secrets;
 mod secure;
 mod slos;
 mod statement_page;
@@ -41,29 +43,32 @@ pub use secure::{TlsError, TlsFiles};
 
 use crate::{
     clock::Clock,
+    conservation::Unconserved,
     desk::Desk,
     endpoints::Endpoints,
-    executor::{Accounts, Logs, Queued},
+    executor::{Accounts, Logs, Queued, Remains},
     gateway,
     limits::Limits,
+    listening::{BoundedListener, Connection, Connections, application},
     message::{Answer, Command, Failure, Incoming, Message, Origin},
     observe::{HEADER, Line, Lines, Traces, request_id},
     oidc::Oidc,
     picker::of_gateway,
     serve::ServeError,
     standing::{Gate, Standing},
+    tenant_bounds::EventStreams,
     writer::Shown,
 };
 use axum::{
     Router,
     body::{Body, Bytes},
-    extract::Request,
+    extract::{ConnectInfo, Request},
     http::{Method, StatusCode, header},
     response::{IntoResponse as _, Response},
     routing::{MethodFilter, on},
-    serve::ListenerExt as _,
 };
 use call::Call;
+pub(crate) use events::LateReads;
 use gpuwise_broker::Broker;
 use gpuwise_store::LogEntry;
 use gpuwise_units::Nanoseconds;
@@ -77,6 +82,9 @@ use std::{
     time::{Duration, Instant},
 };
 use tokio::sync::{broadcast, oneshot, watch};
+
+/// How long the body of a request may take where its connection does not say.
+const BODY: Duration = Duration::from_mins(1);
 
 /// A body of a request at most, in bytes.
 pub(crate) const LARGEST: usize = 1 << 20;
@@ -97,6 +105,8 @@ pub(crate) struct Shared {
     /// The address of the log, to read what a follower missed.
     pub(crate) store: String,
     pub(crate) executor: &'static str,
+    /// Values of tenants' secrets.
+    pub(crate) secrets: crate::secrets::Secrets,
     /// Whether a lease may name an image.
     pub(crate) takes_images: bool,
     /// What it keeps of what processes write.
@@ -105,9 +115,13 @@ pub(crate) struct Shared {
     pub(crate) endpoints: Endpoints,
     /// Leases whose jobs wait at the system that runs them.
     pub(crate) queued: Queued,
+    /// What leases that end wait for.
+    pub(crate) remains: Remains,
     /// What the system that runs jobs keeps of tenants' accounts.
     pub(crate) accounts: Accounts,
     pub(crate) client: gateway::Client,
+    /// How long engines may be silent.
+    pub(crate) patience: gateway::EnginePatience,
     pub(crate) traffic: gateway::Traffic,
     /// What is asked of services that follow demand.
     pub(crate) demand: gateway::Demand,
@@ -116,13 +130,25 @@ pub(crate) struct Shared {
     /// Bytes of each node's memory in which weights may lie.
     pub(crate) warm_memory: u64,
     pub(crate) standing: Standing,
+    /// Whether whoever asks does so by TLS.
+    pub(crate) tls: bool,
     /// The identity provider whose tokens are believed beside our own.
     pub(crate) oidc: Option<Oidc>,
     /// Becomes true when the daemon ends.
     pub(crate) closing: watch::Receiver<bool>,
     pub(crate) counters: metrics::Counters,
+    /// Connections that there are, and how many were closed.
+    pub(crate) connections: Connections,
     /// How much a tenant may ask.
     pub(crate) limits: Limits,
+    /// Bytes of a request for a lease at most.
+    pub(crate) lease_bytes: u64,
+    /// Streams of events that there are.
+    pub(crate) streams: EventStreams,
+    /// Reads the log for streams that begin late, one page at a time.
+    pub(crate) late_reads: LateReads,
+    /// Whether what was granted is charged.
+    pub(crate) unconserved: Unconserved,
     /// Reads the log for who asks after what was; opened when it is first asked.
     pub(crate) reader: Reader,
     /// How asking a monitoring system goes.
@@ -166,6 +192,7 @@ pub(crate) fn run(
     listener: TcpListener,
     picker: Option<TcpListener>,
     tls: Option<TlsFiles>,
+    connections: Connections,
     gate: Arc<Gate>,
     mut closing: watch::Receiver<bool>,
 ) -> Result<(), ServeError> {
@@ -188,33 +215,31 @@ pub(crate) fn run(
     let result = runtime.block_on(async move {
         tokio::spawn(snapshots_behind(Arc::clone(&gate), snapshots));
         let listener = tokio::net::TcpListener::from_std(listener)?;
+        let listener = BoundedListener::new(listener, &connections);
         let mut told = closing.clone();
         let ended = async move {
             let _ = told.wait_for(|closing| *closing).await;
         };
         // Ends with the runtime.
         tokio::spawn(gateway::watch(Arc::clone(&gate)));
+        tokio::spawn(gateway::check(Arc::clone(&gate)));
         tokio::spawn(crate::scaling::watch(Arc::clone(&gate)));
         let files = tls.as_ref().map(|(files, _)| files.clone());
         let picking = picker.map(tokio::net::TcpListener::from_std).transpose()?;
         let behind = Arc::clone(&gate);
         let picking = async move {
             match picking {
-                Some(listener) => of_gateway(listener, files.as_ref(), behind).await,
+                Some(listener) => of_gateway(listener, &connections, files.as_ref(), behind).await,
                 None => std::future::pending().await,
             }
         };
-        let app = router(&gate);
+        let app = application(router(&gate));
         let serving = async move {
             if let Some((files, config)) = tls {
                 let listener = Secure::new(listener, files, config)?;
                 let serving = axum::serve(listener, app).with_graceful_shutdown(ended);
                 return serving.await;
             }
-            // Pieces of an answer are not held back for one another.
-            let listener = listener.tap_io(|stream| {
-                let _ = stream.set_nodelay(true);
-            });
             let serving = axum::serve(listener, app).with_graceful_shutdown(ended);
             serving.await
         };
@@ -275,23 +300,24 @@ fn router(gate: &Arc<Gate>) -> Router {
                 shared.counters.count("none", StatusCode::NOT_FOUND);
             }
             let problem = Problem::not_found("there is nothing here; GET /openapi.json lists all");
-            async move { problem.into_response() }
+            // Clients of OpenAI's API ask for more than there is.
+            async move { problem.into_openai() }
         })
         .method_not_allowed_fallback(|method: Method| async move {
             let what = format!("{method} is not possible here; GET /openapi.json lists all");
-            Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method", what).into_response()
+            Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method", what).into_openai()
         })
 }
 
 async fn answer(gate: Arc<Gate>, route: &'static Route, request: Request) -> Response {
     let Some(shared) = gate.shared() else {
-        return open::closed(&gate.standing, route.id);
+        return open::closed(&gate.standing, route);
     };
     let started = Instant::now();
     let id = request_id(request.headers());
     let path = request.uri().path().to_owned();
     let (said, who) = called(shared, route, request).await;
-    let mut response = said.unwrap_or_else(Problem::into_response);
+    let mut response = said.unwrap_or_else(|problem| route.answer(problem));
     shared.counters.count(route.id, response.status());
     shared.lines.write(&Line {
         id: &id,
@@ -312,20 +338,27 @@ async fn called(
     request: Request,
 ) -> (Result<Response, Problem>, Option<String>) {
     let (parts, body) = request.into_parts();
+    let connection = parts.extensions.get::<ConnectInfo<Connection>>();
+    let patience = connection.map_or(BODY, |ConnectInfo(one)| one.patience());
     let mut call = match Call::new(Arc::clone(shared), route, &parts) {
         Ok(call) => call,
         Err(problem) => return (Err(problem), None),
     };
     let who = call.who();
-    call.body = match read(body, route.largest()).await {
+    call.body = match read(body, route.largest(), patience).await {
         Ok(body) => body,
         Err(problem) => return (Err(problem), who),
     };
     ((route.run)(call).await, who)
 }
 
-async fn read(body: Body, largest: usize) -> Result<Bytes, Problem> {
-    axum::body::to_bytes(body, largest).await.map_err(|_| {
+async fn read(body: Body, largest: usize, patience: Duration) -> Result<Bytes, Problem> {
+    let read = tokio::time::timeout(patience, axum::body::to_bytes(body, largest));
+    let read = read.await.map_err(|_| {
+        let what = format!("the body did not come within {} s", patience.as_secs_f64());
+        Problem::new(StatusCode::REQUEST_TIMEOUT, "body-late", what)
+    })?;
+    read.map_err(|_| {
         let what = format!("the body is larger than {largest} bytes, or was cut off");
         Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "body", what)
     })

@@ -1,6 +1,6 @@
 //! What anybody may ask.
 
-use super::{Problem, call::Call};
+use super::{Problem, call::Call, routes::Route};
 use crate::standing::Standing;
 use axum::{
     http::{StatusCode, header},
@@ -25,11 +25,11 @@ fn unready(standing: &Standing) -> Option<Problem> {
 }
 
 /// What is answered while there is no state to answer from.
-pub(crate) fn closed(standing: &Standing, route: &str) -> Response {
+pub(crate) fn closed(standing: &Standing, route: &Route) -> Response {
     let stopping = || Problem::new(StatusCode::SERVICE_UNAVAILABLE, "starting", "it starts now");
-    match route {
+    match route.id {
         "health" => "ok\n".into_response(),
-        _ => unready(standing).unwrap_or_else(stopping).into_response(),
+        _ => route.answer(unready(standing).unwrap_or_else(stopping)),
     }
 }
 

@@ -60,11 +60,22 @@ pub(crate) async fn enter(call: Call) -> Result<Response, Problem> {
     let mut response = StatusCode::SEE_OTHER.into_response();
     let headers = response.headers_mut();
     headers.insert(header::LOCATION, HeaderValue::from_static("/"));
-    let cookie = format!("{COOKIE}={secret}; HttpOnly; SameSite=Strict; Path=/");
+    let secure = if is_secure(&call) { "; Secure" } else { "" };
+    let cookie = format!("{COOKIE}={secret}; HttpOnly; SameSite=Strict; Path=/{secure}");
     if let Ok(cookie) = HeaderValue::from_str(&cookie) {
         headers.insert(header::SET_COOKIE, cookie);
     }
     Ok(response)
+}
+
+/// Whether the browser speaks TLS: with us, or with a proxy before us, of which the form's origin speaks, or the proxy.
+/// Who says so without it loses its own cookie alone.
+fn is_secure(call: &Call) -> bool {
+    let origin = call.header("origin");
+    let proxy = call.header("x-forwarded-proto");
+    call.shared.tls
+        || origin.is_some_and(|origin| origin.starts_with("https://"))
+        || proxy.is_some_and(|proto| proto.split(',').next().map(str::trim) == Some("https"))
 }
 
 fn cookie(header: &str) -> Option<&str> {
@@ -77,10 +88,12 @@ fn cookie(header: &str) -> Option<&str> {
 }
 
 pub(super) fn html(status: StatusCode, text: String) -> Response {
-    let policy = "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'";
+    let policy = "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; base-uri 'none'; \
+         frame-ancestors 'none'";
     let headers = [
         (header::CONTENT_TYPE, "text/html; charset=utf-8"),
         (header::CONTENT_SECURITY_POLICY, policy),
+        (header::X_FRAME_OPTIONS, "DENY"),
         (header::CACHE_CONTROL, "no-store"),
     ];
     (status, headers, text).into_response()
@@ -265,7 +278,7 @@ fn slos(body: &mut String, broker: &Broker, now: Nanoseconds, token: &Token) {
     let seen = broker.slos().filter(|slo| token.sees(&slo.document.tenant));
     let seen: Vec<SloAnswer> = seen
         .take(MOST)
-        .map(|slo| super::slos::answer(slo, now))
+        .map(|slo| super::slos::answer(broker, slo, now))
         .collect();
     if seen.is_empty() {
         return;

@@ -6,6 +6,7 @@ use super::{
     documents::{moment, time},
     statements::share,
     tags,
+    usage::precise,
 };
 use crate::message::Command;
 use axum::{http::StatusCode, response::Response};
@@ -92,13 +93,8 @@ fn document(broker: &Broker, now: Nanoseconds, ask: &PriceAsk) -> Result<PriceDo
         Some(text) => moment("from", text)?,
     };
     let gpu = kind(broker, &ask.gpu)?;
-    let own = |text: &Option<String>| {
-        text.as_ref()
-            .map_or_else(String::new, |text| format!("/{text}"))
-    };
-    let (tenant, class, part) = (own(&ask.tenant), own(&ask.class), own(&ask.part));
     Ok(PriceDocument {
-        id: format!("{gpu}{tenant}{class}{part}@{}", time(from)),
+        id: id(&gpu, ask, from),
         gpu,
         amount: exact(amount),
         from_ns: from.0,
@@ -107,6 +103,42 @@ fn document(broker: &Broker, now: Nanoseconds, ask: &PriceAsk) -> Result<PriceDo
         part: ask.part.clone(),
         lent_milli: ask.lent_share.as_deref().map(thousandths).transpose()?,
     })
+}
+
+/// The id of a price: what it is for, each with its name, and from when on it holds. What is left out is left out; no
+/// two prices that are for different things, or begin at different moments, have one id.
+fn id(gpu: &str, ask: &PriceAsk, from: Nanoseconds) -> String {
+    let mut id = plain(gpu);
+    for (name, value) in [
+        ("tenant", &ask.tenant),
+        ("class", &ask.class),
+        ("part", &ask.part),
+    ] {
+        if let Some(value) = value {
+            id = format!("{id};{name}={}", plain(value));
+        }
+    }
+    let from = if from.0.is_multiple_of(1_000_000) {
+        time(from)
+    } else {
+        precise(from.0)
+    };
+    format!("{id}@{from}")
+}
+
+/// A text in which the characters that stand between parts of an id are written as `%` and their code.
+fn plain(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    for one in text.chars() {
+        match one {
+            '%' => plain.push_str("%25"),
+            ';' => plain.push_str("%3B"),
+            '=' => plain.push_str("%3D"),
+            '@' => plain.push_str("%40"),
+            _ => plain.push(one),
+        }
+    }
+    plain
 }
 
 /// A share such as `0.3` or `30%` in thousandths.
@@ -142,4 +174,43 @@ fn kind(broker: &Broker, text: &str) -> Result<String, Problem> {
     }
     let what = format!("{text:?}: expected one of {}", all.join(", "));
     Err(Problem::invalid("gpu", what))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn ask(parts: &(Option<String>, Option<String>, Option<String>)) -> PriceAsk {
+        PriceAsk {
+            tenant: parts.0.clone(),
+            class: parts.1.clone(),
+            part: parts.2.clone(),
+            ..PriceAsk::default()
+        }
+    }
+
+    proptest! {
+        /// Names from few characters, so that they meet: an id is that of one thing alone.
+        #[test]
+        fn ids_are_the_same_for_the_same_alone(
+            one in (prop::option::of("[a=;@%]{1,3}"), prop::option::of("spot|a"), prop::option::of("spot|a")),
+            other in (prop::option::of("[a=;@%]{1,3}"), prop::option::of("spot|a"), prop::option::of("spot|a")),
+            gpus in ("[a;@=%]{1,3}", "[a;@=%]{1,3}"),
+            times in (0_u64..3, 0_u64..3),
+        ) {
+            let first = id(&gpus.0, &ask(&one), Nanoseconds(times.0));
+            let second = id(&gpus.1, &ask(&other), Nanoseconds(times.1));
+            let same = (one, &gpus.0, times.0) == (other, &gpus.1, times.1);
+            prop_assert_eq!(first == second, same);
+        }
+    }
+
+    #[test]
+    fn a_tenant_and_a_class_of_one_name_are_two_prices() {
+        let some = |text: &str| Some(text.to_owned());
+        let tenant = id("H100", &ask(&(some("spot"), None, None)), Nanoseconds(0));
+        let class = id("H100", &ask(&(None, some("spot"), None)), Nanoseconds(0));
+        assert_ne!(tenant, class);
+    }
 }

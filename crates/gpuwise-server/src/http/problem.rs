@@ -11,6 +11,9 @@ use gpuwise_wire::broker::ProblemAnswer;
 /// Where kinds of problems are described.
 const KINDS: &str = "https://gpuwise.dev/problems/";
 
+/// Seconds after which a line that is full is worth another try.
+const LINE: u32 = 60;
+
 #[derive(Debug)]
 pub(crate) struct Problem(Box<ProblemAnswer>, Option<u32>);
 
@@ -96,6 +99,8 @@ impl From<Refusal> for Problem {
             | Refusal::NoSuchLease(_)
             | Refusal::NoSuchToken(_)
             | Refusal::NoSuchReservation(_)
+            | Refusal::NoSuchNode(_)
+            | Refusal::NoSuchSecret { .. }
             | Refusal::NoSuchSlo(_)
             | Refusal::NoSuchProposal(_) => (StatusCode::NOT_FOUND, "not-found"),
             Refusal::Decided(_) => (StatusCode::CONFLICT, "decided"),
@@ -103,6 +108,7 @@ impl From<Refusal> for Problem {
                 (StatusCode::CONFLICT, "exists")
             }
             Refusal::PolicyChanged => (StatusCode::PRECONDITION_FAILED, "changed"),
+            Refusal::NodeInUse { .. } => (StatusCode::CONFLICT, "in-use"),
             Refusal::LeaseOver(_) => (StatusCode::CONFLICT, "over"),
             Refusal::Infeasible(_) => (StatusCode::UNPROCESSABLE_ENTITY, "infeasible"),
             Refusal::NotPromised(_) => (StatusCode::UNPROCESSABLE_ENTITY, "promise"),
@@ -110,6 +116,9 @@ impl From<Refusal> for Problem {
             Refusal::Suspended(_) => (StatusCode::FORBIDDEN, "suspended"),
             Refusal::Unpriced { .. } => (StatusCode::FORBIDDEN, "unpriced"),
             Refusal::KeyReused => (StatusCode::UNPROCESSABLE_ENTITY, "key-reused"),
+            Refusal::TooManyWait { .. } => {
+                return Self::new(StatusCode::TOO_MANY_REQUESTS, "waiting", detail).later(LINE);
+            }
             Refusal::Full => (StatusCode::INSUFFICIENT_STORAGE, "full"),
         };
         Self::new(status, kind, detail)
@@ -129,6 +138,10 @@ impl From<Failure> for Problem {
                     "it is not known whether it was done; ask again with the same Idempotency-Key: {error}"
                 );
                 Self::new(StatusCode::SERVICE_UNAVAILABLE, "store-unsure", detail).later(5)
+            }
+            Failure::Clock(error) => {
+                let detail = format!("nothing was done: {error}");
+                Self::new(StatusCode::SERVICE_UNAVAILABLE, "clock", detail).later(5)
             }
             Failure::Closed => {
                 let detail = "nothing was done: the broker is stopping";

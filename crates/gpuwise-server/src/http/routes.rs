@@ -2,15 +2,21 @@
 
 use super::{
     LARGEST, Problem, audit, call::Call, dry, events, fleet, leases, logs, metrics, offers, open,
-    page, people, plans, policies, prices, proposals, reservations, scaling, slos, statements,
-    tenants, tokens, usage,
+    page, people, plans, policies, prices, proposals, reservations, scaling, secrets, slos,
+    statements, tenants, tokens, usage,
 };
 use crate::gateway;
-use axum::{http::Method, response::Response};
+use axum::{
+    http::Method,
+    response::{IntoResponse as _, Response},
+};
 use gpuwise_wire::broker::Role;
 use std::{future::Future, pin::Pin};
 
 pub(crate) type Answered = Pin<Box<dyn Future<Output = Result<Response, Problem>> + Send>>;
+
+/// Bytes of a fleet at most.
+const LARGEST_FLEET: usize = 64 << 20;
 
 /// Something that can be asked over HTTP.
 pub(crate) struct Route {
@@ -44,6 +50,7 @@ impl Route {
     pub(crate) fn largest(&self) -> usize {
         match self.takes {
             Some("CompletionAsk") => gateway::LARGEST,
+            Some("FleetDocument") => LARGEST_FLEET,
             _ => LARGEST,
         }
     }
@@ -51,6 +58,15 @@ impl Route {
     /// Whether it is of OpenAI's form, and what it is asked is not ours alone.
     pub(crate) fn is_gateway(&self) -> bool {
         self.takes == Some("CompletionAsk") || self.gives == "ServedModels"
+    }
+
+    /// A problem as whoever asks here looks for it.
+    pub(crate) fn answer(&self, problem: Problem) -> Response {
+        if self.is_gateway() {
+            problem.into_openai()
+        } else {
+            problem.into_response()
+        }
     }
 
     pub(crate) const fn method(&self) -> Method {
@@ -140,6 +156,16 @@ routes! {
         &[], "Metrics for Prometheus; none names a tenant", metrics::show;
     Get "/v1/fleet" "show-fleet" See None => 200 "FleetAnswer",
         &[], "The fleet and who holds what of it; of others' leases only that there is one", fleet::show;
+    Post "/v1/fleet:compare" "compare-fleet" Operate Some("FleetDocument") => 200 "FleetChangeList",
+        &[], "What would be otherwise if the fleet were as a fleet file says, and what of it cannot be", fleet::compare;
+    Put "/v1/fleet" "set-fleet" Administrate Some("FleetDocument") => 200 "FleetChangeList",
+        &[], "Let the fleet be as a fleet file says, but for what is refused by name", fleet::set;
+    Post "/v1/nodes" "add-nodes" Operate Some("FleetDocument") => 201 "FleetChangeList",
+        &[], "Let nodes join: all of them, or none", fleet::add;
+    Post "/v1/nodes/{node}" "tell-node" Operate Some("NodeAsk") => 200 "NodeAnswer",
+        &[], "Cordon, uncordon, drain or fence a node", fleet::tell;
+    Delete "/v1/nodes/{node}" "remove-node" Operate None => 204 "nothing",
+        &[], "Take a node that holds nothing out of the fleet", fleet::remove;
     Get "/v1/tenants" "list-tenants" See None => 200 "TenantList",
         &[], "Tenants, their quotas, budgets and what is spent of them", tenants::list;
     Post "/v1/tenants" "create-tenant" Administrate Some("TenantAsk") => 201 "TenantAnswer",
@@ -148,7 +174,7 @@ routes! {
         &[], "A tenant", tenants::show;
     Get "/v1/tenants/{tenant}/statements/{month}" "show-statement" See None => 200 "StatementAnswer",
         &[("format", "`json` (usual), `focus` (FOCUS 1.2 CSV) or `html` (a page that prints well)")],
-        "What a tenant is charged for a month, such as 2026-11", statements::show;
+        "What a tenant is charged for a month, such as 2026-11, or `this`", statements::show;
     Get "/v1/leases" "list-leases" See None => 200 "LeaseList",
         &[
             ("state", "only leases in this state; `open`: that are not over"),
@@ -220,6 +246,12 @@ routes! {
         &[], "Make a token; it is said this once", tokens::create;
     Delete "/v1/tokens/{name}" "revoke-token" Tokens None => 204 "nothing",
         &[("tenant", "of this tenant; left out: of none")], "Make a token useless", tokens::revoke;
+    Get "/v1/secrets" "list-secrets" See None => 200 "SecretList",
+        &[], "Secrets of tenants, but for their values", secrets::list;
+    Put "/v1/tenants/{tenant}/secrets/{secret}" "set-secret" Lease Some("SecretAsk") => 204 "nothing",
+        &[], "Set a secret, which leases of the tenant may name; no answer has its value", secrets::set;
+    Delete "/v1/tenants/{tenant}/secrets/{secret}" "remove-secret" Lease None => 204 "nothing",
+        &[], "Remove a secret; what runs keeps what it was given", secrets::remove;
     Get "/v1/events" "follow-events" See None => 200 "events",
         &[("after", "only events after this one; `Last-Event-ID` says the same")],
         "Events as they happen (server-sent), from any one on", events::follow;

@@ -3,6 +3,7 @@
 use super::slos::target;
 use gpuwise_account::slo::Rule;
 use gpuwise_broker::{Slo, slo_target};
+use gpuwise_wire::broker::IndicatorDocument;
 use std::fmt::Write as _;
 
 /// A file of rules. The counters are those of `/metrics`, which names SLOs by their numbers alone.
@@ -12,12 +13,14 @@ pub(crate) fn rules_of<'s>(slos: impl Iterator<Item = &'s Slo>) -> String {
     for slo in slos {
         some = true;
         let _ = writeln!(out, "- name: gpuwise-{}\n  rules:", slo.id());
-        for (place, (objective, _)) in slo.objectives().enumerate() {
+        for (place, objective) in slo.document.objectives.iter().enumerate() {
+            // Leases that wait too long burn before they are counted.
+            let waits = matches!(objective.indicator, IndicatorDocument::TimeToLease { .. });
             let labels = format!("slo=\"{}\",objective=\"{place}\"", slo.id());
             let budget = format!("{}", f64::from(1_000_000 - objective.good_ppm) / 1e6);
             for rule in Rule::ALL {
-                let long = burn(&labels, rule.name(), &budget);
-                let short = burn(&labels, &window(rule), &budget);
+                let long = burn(&labels, rule.name(), &budget, waits);
+                let short = burn(&labels, &window(rule), &budget, waits);
                 let limit = rule.tenths() as f64 / 10.0;
                 let what = format!(
                     "{} of {}: {} burns its error budget",
@@ -46,13 +49,17 @@ fn window(rule: Rule) -> String {
     format!("{}m", rule.short().0 / 60_000_000_000)
 }
 
-fn burn(labels: &str, window: &str, budget: &str) -> String {
+fn burn(labels: &str, window: &str, budget: &str, waits: bool) -> String {
     let rate = |name: &str| format!("sum(increase({name}{{{labels}}}[{window}]))");
-    format!(
-        "(1 - {} / {}) / {budget}",
+    let (good, events) = (
         rate("gpuwise_slo_good_total"),
-        rate("gpuwise_slo_events_total")
-    )
+        rate("gpuwise_slo_events_total"),
+    );
+    if waits {
+        let late = format!("sum(gpuwise_slo_late{{{labels}}})");
+        return format!("(1 - {good} / ({events} + {late})) / {budget}");
+    }
+    format!("(1 - {good} / {events}) / {budget}")
 }
 
 /// A text as YAML takes it in one line.

@@ -1,5 +1,7 @@
 //! TLS: connections are taken on side by side, so that nobody's handshake holds up another's.
 
+use crate::listening::{BoundedListener, BoundedStream};
+use axum::serve::Listener as _;
 use std::{
     fs, io,
     net::SocketAddr,
@@ -8,8 +10,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 use tokio::{
-    net::{TcpListener, TcpStream},
-    sync::{Semaphore, mpsc, watch},
+    sync::{mpsc, watch},
     time::timeout,
 };
 use tokio_rustls::{
@@ -55,8 +56,8 @@ pub enum TlsError {
 /// A handshake that takes longer is given up.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 
-/// Handshakes at once at most.
-const HANDSHAKES: usize = 512;
+/// Connections whose handshakes are done and that wait to be taken on, at most.
+const DONE: usize = 512;
 
 /// How often is looked whether the files are newer: certificates are renewed while we run.
 const LOOK: Duration = Duration::from_secs(30);
@@ -125,27 +126,24 @@ fn authorities(pem: &[u8]) -> Option<Arc<RootCertStore>> {
 
 /// Connections whose handshakes are done.
 pub(crate) struct Secure {
-    done: mpsc::Receiver<(TlsStream<TcpStream>, SocketAddr)>,
+    done: mpsc::Receiver<(TlsStream<BoundedStream>, SocketAddr)>,
     address: SocketAddr,
 }
 
 impl Secure {
     pub(crate) fn new(
-        listener: TcpListener,
+        mut listener: BoundedListener,
         files: TlsFiles,
         config: Arc<ServerConfig>,
     ) -> io::Result<Self> {
         let address = listener.local_addr()?;
-        let (send, done) = mpsc::channel(HANDSHAKES);
+        let (send, done) = mpsc::channel(DONE);
         let (renew, newest) = watch::channel(config);
         tokio::spawn(renewed(files, renew));
         tokio::spawn(async move {
-            let open = Arc::new(Semaphore::new(HANDSHAKES));
             loop {
-                let Ok(permit) = Arc::clone(&open).acquire_owned().await else {
-                    return;
-                };
-                let (stream, from) = accept(&listener).await;
+                // How many shake hands is bounded as connections are.
+                let (stream, from) = listener.next().await;
                 let acceptor = TlsAcceptor::from(Arc::clone(&newest.borrow()));
                 let send = send.clone();
                 tokio::spawn(async move {
@@ -153,25 +151,10 @@ impl Secure {
                         // Nobody takes it where the server stops.
                         let _ = send.send((stream, from)).await;
                     }
-                    drop(permit);
                 });
             }
         });
         Ok(Self { done, address })
-    }
-}
-
-/// Accepts, and waits where the machine has no more room for connections.
-async fn accept(listener: &TcpListener) -> (TcpStream, SocketAddr) {
-    loop {
-        match listener.accept().await {
-            Ok((stream, from)) => {
-                // Pieces of an answer are not held back for one another.
-                let _ = stream.set_nodelay(true);
-                return (stream, from);
-            }
-            Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
-        }
     }
 }
 
@@ -191,7 +174,7 @@ async fn renewed(files: TlsFiles, renew: watch::Sender<Arc<ServerConfig>>) {
 }
 
 impl axum::serve::Listener for Secure {
-    type Io = TlsStream<TcpStream>;
+    type Io = TlsStream<BoundedStream>;
     type Addr = SocketAddr;
 
     async fn accept(&mut self) -> (Self::Io, Self::Addr) {

@@ -8,9 +8,9 @@ use axum::{
 };
 use gpuwise_account::{
     period::HOUR,
-    slo::{Rule, Severity, Tally},
+    slo::{CountedEvents, Rule, Severity},
 };
-use gpuwise_broker::{Refusal, Slo, exact, lease_id};
+use gpuwise_broker::{Broker, Refusal, Slo, exact, lease_id};
 use gpuwise_units::Nanoseconds;
 use gpuwise_wire::broker::{
     BurnAnswer, IndicatorDocument, ObjectiveAnswer, ObjectiveDocument, SloAnswer, SloAsk,
@@ -23,7 +23,7 @@ pub(crate) async fn list(call: Call) -> Result<Response, Problem> {
     let now = call.now();
     let seen = broker.slos().filter(|slo| call.sees(&slo.document.tenant));
     let list = SloList {
-        items: seen.map(|slo| answer(slo, now)).collect(),
+        items: seen.map(|slo| answer(&broker, slo, now)).collect(),
     };
     Ok(json(StatusCode::OK, &list))
 }
@@ -48,7 +48,7 @@ fn answered(call: &Call, number: u32) -> Result<Response, Problem> {
         .slo(number)
         .filter(|slo| call.sees(&slo.document.tenant));
     let slo = slo.ok_or_else(|| Refusal::NoSuchSlo(format!("S-{number}")))?;
-    Ok(json(StatusCode::OK, &answer(slo, call.now())))
+    Ok(json(StatusCode::OK, &answer(&broker, slo, call.now())))
 }
 
 /// The SLO of the path, where whoever asks may see it.
@@ -82,27 +82,31 @@ pub(crate) async fn rules(call: Call) -> Result<Response, Problem> {
     Ok((form, text).into_response())
 }
 
-pub(crate) fn answer(slo: &Slo, now: Nanoseconds) -> SloAnswer {
-    let each = slo.objectives();
+pub(crate) fn answer(broker: &Broker, slo: &Slo, now: Nanoseconds) -> SloAnswer {
+    let each = broker.counted(slo, now);
     SloAnswer {
         id: slo.id(),
         tenant: slo.document.tenant.clone(),
         lease: slo.document.lease.map(lease_id),
         objectives: each
-            .map(|(one, tally)| objective(one, tally, now))
+            .map(|(one, counted)| objective(one, counted, now))
             .collect(),
     }
 }
 
-fn objective(objective: &ObjectiveDocument, tally: &Tally, now: Nanoseconds) -> ObjectiveAnswer {
-    let budget = tally.error_budget(now);
+fn objective(
+    objective: &ObjectiveDocument,
+    counted: CountedEvents<'_>,
+    now: Nanoseconds,
+) -> ObjectiveAnswer {
+    let budget = counted.error_budget(now);
     let burn = Rule::ALL.into_iter().map(|rule| BurnAnswer {
         window: rule.name().into(),
-        long: tally.burn_rate(now, rule.long()).as_f64(),
-        short: tally.burn_rate(now, rule.short()).as_f64(),
+        long: counted.burn_rate(now, rule.long()).as_f64(),
+        short: counted.burn_rate(now, rule.short()).as_f64(),
         limit: rule.tenths() as f64 / 10.0,
     });
-    let alerts = tally.alerts(now);
+    let alerts = counted.alerts(now);
     let worst = alerts.iter().map(|alert| alert.rule.severity()).min();
     ObjectiveAnswer {
         indicator: objective.indicator.word().into(),

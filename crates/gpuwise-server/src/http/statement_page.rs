@@ -7,13 +7,14 @@ use std::fmt::Write as _;
 const STYLE: &str = "\
 :root{color-scheme:light dark;--line:#8886;--dim:#666}\
 @media(prefers-color-scheme:dark){:root{--dim:#aaa}}\
-body{font:14px/1.45 system-ui,sans-serif;margin:2rem auto;max-width:62rem;padding:0 1rem}\
+body{font:14px/1.45 system-ui,sans-serif;margin:2rem auto;max-width:96rem;padding:0 1rem}\
 h1{font-size:1.4rem;margin:0}h2{font-size:1.05rem;margin:2rem 0 .3rem}\
 p{color:var(--dim);margin:.2rem 0 1rem}\
 .w{overflow-x:auto}table{border-collapse:collapse;width:100%}\
 th,td{text-align:left;padding:.25rem .5rem;border-bottom:1px solid var(--line);vertical-align:top}\
 th{font-weight:600;color:var(--dim)}\
-.n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}\
+.n{text-align:right;font-variant-numeric:tabular-nums}\
+th:last-child,td:last-child{position:sticky;right:0;background:Canvas;min-width:6.5rem;overflow-wrap:anywhere}\
 tfoot td{font-weight:600;border-bottom:0;border-top:2px solid}\
 @page{size:A4 landscape;margin:14mm}\
 @media print{:root{color-scheme:light;--dim:#333}body{margin:0;max-width:none;padding:0;font-size:10pt}\

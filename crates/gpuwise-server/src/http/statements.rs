@@ -19,12 +19,13 @@ use gpuwise_wire::broker::{StatementAnswer, StatementLine, StatementTotal};
 pub(crate) async fn show(call: Call) -> Result<Response, Problem> {
     let tenant = call.parameter("tenant");
     let month = call.parameter("month");
-    let month: Month = month.parse().map_err(|_| {
-        Problem::invalid(
-            "month",
-            format!("{month:?}: expected a month such as 2026-11"),
-        )
-    })?;
+    let month: Month = match month {
+        "this" => Month::of(call.now()),
+        said => said.parse().map_err(|_| {
+            let what = format!("{said:?}: expected a month such as 2026-11, or `this`");
+            Problem::invalid("month", what)
+        })?,
+    };
     let broker = call.shared.broker();
     if !call.sees(tenant) || broker.tenant(tenant).is_none() {
         return Err(Refusal::NoSuchTenant(tenant.to_owned()).into());

@@ -11,13 +11,15 @@ use axum::{
 };
 use gpuwise_account::period::{HOUR, Interval};
 use gpuwise_broker::{Lease, Refusal, lease_id};
-use gpuwise_store::Store;
+use gpuwise_store::{Store, StoreError};
 use gpuwise_units::Nanoseconds;
 use gpuwise_wire::broker::{
-    BrokerEvent, GpuUse, LatencyHistogram, LeaseUsageAnswer, USAGE_TYPE, UsageData, UsageDocument,
-    UsageEvent,
+    BrokerEvent, GpuUse, LatencyHistogram, LeaseUsageAnswer, LoggedEvent, USAGE_TYPE, UsageData,
+    UsageDocument, UsageEvent,
 };
 use serde_json::Value;
+use std::collections::BTreeSet;
+use tokio::sync::Semaphore;
 
 /// Events of a batch at most.
 const BATCH: usize = 10_000;
@@ -87,6 +89,7 @@ fn read_event(call: &Call, event: UsageEvent) -> Result<UsageDocument, Wrong> {
     let data = event.data;
     check(&data)?;
     Ok(UsageDocument {
+        by: Some(call.who().unwrap_or_default()),
         source: event.source,
         id: event.id,
         lease,
@@ -134,8 +137,6 @@ pub(crate) async fn events(call: Call) -> Result<Response, Problem> {
     let limit = number("limit", 1_000, 10_000)?.max(1);
     let address = call.shared.store.clone();
     let limit = u32::try_from(limit).unwrap_or(1_000);
-    let page =
-        tokio::task::spawn_blocking(move || Store::open(&address)?.events_after(after, limit));
     let unread = || {
         Problem::new(
             StatusCode::SERVICE_UNAVAILABLE,
@@ -143,36 +144,70 @@ pub(crate) async fn events(call: Call) -> Result<Response, Problem> {
             "the log cannot be read",
         )
     };
-    let page = page.await.map_err(|_| unread())?.map_err(|_| unread())?;
-    let mut told = Vec::new();
-    for entry in page.iter().filter(|entry| entry.kind == "used") {
-        let Ok(logged) = event(entry) else {
-            continue;
-        };
-        let at = Nanoseconds(logged.at_ns);
-        let BrokerEvent::Used { usage } = logged.event else {
-            continue;
-        };
-        let broker = call.shared.broker();
-        let own = usage.into_iter().filter(|one| {
-            let lease = broker.lease(one.lease);
-            lease.is_some_and(|lease| call.sees(&lease.ask.tenant))
-        });
-        told.extend(own.map(|usage| out(at, usage)));
-    }
+    // However many ask, others are answered meanwhile.
+    let _turn = READS.acquire().await.map_err(|_| unread())?;
+    let page = tokio::task::spawn_blocking(move || recorded(&Store::open(&address)?, after, limit));
+    let (page, last) = page.await.map_err(|_| unread())?.map_err(|_| unread())?;
+    let broker = call.shared.broker();
+    let seen = page.into_iter().filter(|(_, one)| {
+        let lease = broker.lease(one.lease);
+        lease.is_some_and(|lease| call.sees(&lease.ask.tenant))
+    });
+    let told: Vec<UsageEvent> = seen.map(|(at, usage)| out(at, usage)).collect();
+    drop(broker);
     let mut response = json(StatusCode::OK, &told);
     let headers = response.headers_mut();
     headers.insert(
         header::CONTENT_TYPE,
         HeaderValue::from_static("application/cloudevents-batch+json"),
     );
-    if let Some(last) = page.last()
-        && let Ok(next) =
-            HeaderValue::from_str(&format!("</v1/usage?after={}>; rel=\"next\"", last.seq))
+    if let Some(last) = last
+        && let Ok(next) = HeaderValue::from_str(&format!("</v1/usage?after={last}>; rel=\"next\""))
     {
         headers.insert(header::LINK, next);
     }
     Ok(response)
+}
+
+/// Pages of usage that are read at once.
+static READS: Semaphore = Semaphore::const_new(2);
+
+/// Records after which a page of usage ends; what was told at once is not divided.
+const RECORDS: usize = 2_000;
+
+/// What leases used, and the last event that was looked at.
+type Recorded = (Vec<(Nanoseconds, UsageDocument)>, Option<u64>);
+
+/// What events after one tell.
+fn recorded(store: &Store, after: u64, limit: u32) -> Result<Recorded, StoreError> {
+    /// Events that are read at once: each may be as large as a request.
+    const EACH: u32 = 16;
+    let (mut found, mut last, mut left) = (Vec::new(), None, limit);
+    while left > 0 {
+        let page = store.events_after(last.unwrap_or(after), left.min(EACH))?;
+        if page.is_empty() {
+            break;
+        }
+        for entry in &page {
+            last = Some(entry.seq);
+            left -= 1;
+            if entry.kind != "used" {
+                continue;
+            }
+            if let Ok(LoggedEvent {
+                at_ns,
+                event: BrokerEvent::Used { usage },
+            }) = event(entry)
+            {
+                let at = Nanoseconds(at_ns);
+                found.extend(usage.into_iter().map(|one| (at, one)));
+            }
+            if found.len() >= RECORDS {
+                return Ok((found, last));
+            }
+        }
+    }
+    Ok((found, last))
 }
 
 fn out(at: Nanoseconds, usage: UsageDocument) -> UsageEvent {
@@ -194,7 +229,7 @@ fn out(at: Nanoseconds, usage: UsageDocument) -> UsageEvent {
 }
 
 /// To the nanosecond, so that what is read back is what was told.
-fn precise(nanoseconds: u64) -> String {
+pub(super) fn precise(nanoseconds: u64) -> String {
     let at = jiff::Timestamp::from_nanosecond(i128::from(nanoseconds));
     at.map_or_else(|_| nanoseconds.to_string(), |at| at.to_string())
 }
@@ -259,12 +294,10 @@ pub(crate) fn usage_of(
         tpot_mean: seconds(all.tpot.mean()),
         tpot_p95: seconds(all.tpot.at(950)),
         gpus_measured: (all.sm_measured_ns > 0).then(|| {
-            let gpus = lease
-                .place
-                .iter()
-                .map(|one| one.gpus.len() as u64)
-                .sum::<u64>();
-            share(all.sm_measured_ns, length.saturating_mul(gpus)).min(1.0)
+            // Several parts of one GPU are measured as that GPU.
+            let shares = lease.place.iter().flat_map(|one| &one.gpus);
+            let gpus: BTreeSet<_> = shares.map(|share| share.gpu).collect();
+            share(all.sm_measured_ns, length.saturating_mul(gpus.len() as u64)).min(1.0)
         }),
         // Of what it has: a slice that always works is not idle because the rest of its GPU is not its own.
         busy: (all.sm_measured_ns > 0)

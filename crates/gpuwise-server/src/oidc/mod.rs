@@ -1,20 +1,16 @@
 //! People of an organisation come with a token of its identity provider (OpenID Connect): a JWT whose issuer,
 //! audience, time and signature are checked, and whose claims say role and tenant.
 
+mod keys;
 mod signatures;
 
+use crate::http::door::OneLine;
 use gpuwise_broker::Token;
 use gpuwise_wire::broker::Role;
-use jsonwebtoken::{
-    Algorithm, DecodingKey, Validation, decode, decode_header,
-    jwk::{Jwk, JwkSet},
-};
+use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode, decode_header};
+use keys::ProviderKeys;
 use serde_json::{Map, Value};
-use std::{
-    fs,
-    sync::{Mutex, PoisonError, RwLock},
-    time::{Duration, Instant},
-};
+use std::time::Instant;
 
 /// Whom to believe.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,15 +40,6 @@ pub enum OidcError {
     },
 }
 
-/// Keys are asked for again no more often than this: tokens with keys that nobody knows cost a question each.
-const AGAIN: Duration = Duration::from_mins(1);
-
-/// How long the provider has to answer.
-const PATIENCE: Duration = Duration::from_secs(10);
-
-/// Bytes of its answers at most.
-const LARGEST: u64 = 1 << 20;
-
 /// Signatures that are believed: those whose key the provider alone has.
 const BELIEVED: [Algorithm; 9] = [
     Algorithm::RS256,
@@ -70,33 +57,35 @@ const BELIEVED: [Algorithm; 9] = [
 #[derive(Debug)]
 pub(crate) struct Oidc {
     settings: OidcSettings,
-    keys: RwLock<JwkSet>,
-    asked: Mutex<Instant>,
+    keys: ProviderKeys,
 }
 
 impl Oidc {
     pub(crate) fn new(settings: OidcSettings) -> Result<Self, OidcError> {
         signatures::install();
-        let keys = keys(&settings)?;
-        Ok(Self {
-            settings,
-            keys: RwLock::new(keys),
-            asked: Mutex::new(Instant::now()),
-        })
+        let keys = ProviderKeys::new(settings.clone(), Instant::now())?;
+        Ok(Self { settings, keys })
     }
 
     /// Who somebody is that comes with a JWT.
     pub(crate) fn token(&self, jwt: &str) -> Result<Token, String> {
+        self.token_at(jwt, Instant::now())
+    }
+
+    /// The same, with keys as old as they are at a moment.
+    fn token_at(&self, jwt: &str, now: Instant) -> Result<Token, String> {
         let header = decode_header(jwt).map_err(|error| format!("it is no JWT: {error}"))?;
         if !BELIEVED.contains(&header.alg) {
             return Err(format!("signatures by {:?} are not believed", header.alg));
         }
-        let id = header.kid.as_deref();
-        let key = self.known(id).or_else(|| {
-            self.ask_again();
-            self.known(id)
-        });
-        let key = key.ok_or("it is signed with a key that its provider does not have")?;
+        // None of its extensions is understood here, and whatever is critical must be.
+        if let Some(critical) = &header.crit {
+            return Err(format!(
+                "its header demands extensions that are not understood (crit: {})",
+                critical.join(", ")
+            ));
+        }
+        let key = self.keys.key(header.kid.as_deref(), now)?;
         let wrong = |error: jsonwebtoken::errors::Error| format!("it is not good: {error}");
         let key = DecodingKey::from_jwk(&key).map_err(wrong)?;
         let mut checks = Validation::new(header.alg);
@@ -132,81 +121,15 @@ impl Oidc {
                 role.name()
             ));
         }
+        let name = OneLine::parse(text("sub").unwrap_or_default())
+            .map_err(|wrong| format!("its claim sub holds U+{:04X}", u32::from(wrong)))?;
         Ok(Token {
-            name: text("sub").unwrap_or_default().to_owned(),
+            name: name.text().to_owned(),
             role,
             tenant,
             expires: None,
         })
     }
-
-    fn known(&self, id: Option<&str>) -> Option<Jwk> {
-        let keys = self.keys.read().unwrap_or_else(PoisonError::into_inner);
-        match id {
-            Some(id) => keys.find(id).cloned(),
-            // Without a name there must be no doubt.
-            None => match keys.keys.as_slice() {
-                [one] => Some(one.clone()),
-                _ => None,
-            },
-        }
-    }
-
-    /// Asks for the keys again, where that was not done just now: a provider changes them.
-    fn ask_again(&self) {
-        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
-        if asked.elapsed() < AGAIN {
-            return;
-        }
-        *asked = Instant::now();
-        // Those that are known stay where it does not answer.
-        if let Ok(keys) = keys(&self.settings) {
-            *self.keys.write().unwrap_or_else(PoisonError::into_inner) = keys;
-        }
-    }
-}
-
-fn keys(settings: &OidcSettings) -> Result<JwkSet, OidcError> {
-    const WHAT: &str = "set of keys (JWKS)";
-    if let Some(keys) = &settings.keys {
-        return parsed(keys, WHAT);
-    }
-    let issuer = settings.issuer.trim_end_matches('/');
-    let from = format!("{issuer}/.well-known/openid-configuration");
-    let described: Value = parsed(&from, "description of a provider")?;
-    let keys = described["jwks_uri"].as_str();
-    let keys = keys.ok_or_else(|| OidcError::Form {
-        from,
-        what: "description of a provider",
-        problem: "it has no jwks_uri".into(),
-    })?;
-    parsed(keys, WHAT)
-}
-
-fn parsed<T: serde::de::DeserializeOwned>(from: &str, what: &'static str) -> Result<T, OidcError> {
-    let text = read(from).map_err(|problem| OidcError::Read {
-        from: from.into(),
-        problem,
-    })?;
-    serde_json::from_str(&text).map_err(|error| OidcError::Form {
-        from: from.into(),
-        what,
-        problem: error.to_string(),
-    })
-}
-
-fn read(from: &str) -> Result<String, String> {
-    if !from.starts_with("http://") && !from.starts_with("https://") {
-        return fs::read_to_string(from).map_err(|error| error.to_string());
-    }
-    let agent: ureq::Agent = ureq::Agent::config_builder()
-        .timeout_global(Some(PATIENCE))
-        .max_redirects(0)
-        .build()
-        .into();
-    let mut said = agent.get(from).call().map_err(|error| error.to_string())?;
-    let body = said.body_mut().with_config().limit(LARGEST);
-    body.read_to_string().map_err(|error| error.to_string())
 }
 
 #[cfg(test)]
@@ -219,12 +142,14 @@ mod tests {
         signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair as _},
     };
     use serde_json::json;
+    use std::{fs, path::PathBuf, time::Duration};
 
     /// A provider with one key, and what it knows its broker by.
     struct Provider {
         key: EcdsaKeyPair,
         chance: SystemRandom,
         oidc: Oidc,
+        file: PathBuf,
         _folder: tempfile::TempDir,
     }
 
@@ -234,13 +159,9 @@ mod tests {
             let algorithm = &ECDSA_P256_SHA256_FIXED_SIGNING;
             let made = EcdsaKeyPair::generate_pkcs8(algorithm, &chance).expect("a key");
             let key = EcdsaKeyPair::from_pkcs8(algorithm, made.as_ref(), &chance).expect("a key");
-            let point = key.public_key().as_ref();
-            let (x, y) = (text(&point[1..33]), text(&point[33..]));
-            let jwk =
-                json!({"kty": "EC", "crv": "P-256", "kid": "one", "alg": "ES256", "x": x, "y": y});
             let folder = tempfile::tempdir().expect("a folder");
             let file = folder.path().join("keys.json");
-            fs::write(&file, json!({"keys": [jwk]}).to_string()).expect("writes");
+            fs::write(&file, set(&key, &["one"])).expect("writes");
             let oidc = Oidc::new(OidcSettings {
                 issuer: "https://login.example.org".into(),
                 audience: "gpuwise".into(),
@@ -252,6 +173,7 @@ mod tests {
                 key,
                 chance,
                 oidc: oidc.expect("is believed"),
+                file,
                 _folder: folder,
             }
         }
@@ -269,16 +191,38 @@ mod tests {
             format!("{signed}.{}", text(signature.as_ref()))
         }
 
+        /// What its set of keys holds from now on; all are the same key.
+        fn has(&self, ids: &[&str]) {
+            fs::write(&self.file, set(&self.key, ids)).expect("writes");
+        }
+
+        /// Whether it is let in with usual claims, by a key of an id.
+        fn enters(&self, id: &str, now: Instant) -> Result<Token, String> {
+            let head = json!({"alg": "ES256", "kid": id});
+            self.oidc.token_at(&self.jwt(&head, &usual()), now)
+        }
+
         /// Who comes with usual claims, changed.
         fn who(&self, change: impl FnOnce(&mut Value)) -> Result<Token, String> {
-            let mut claims = json!({
-                "iss": "https://login.example.org", "aud": "gpuwise", "sub": "ann",
-                "exp": get_current_timestamp() + 600, "role": "member", "tenant": "vision",
-            });
+            let mut claims = usual();
             change(&mut claims);
             self.oidc
                 .token(&self.jwt(&json!({"alg": "ES256", "kid": "one"}), &claims))
         }
+    }
+
+    fn usual() -> Value {
+        json!({
+            "iss": "https://login.example.org", "aud": "gpuwise", "sub": "ann",
+            "exp": get_current_timestamp() + 600, "role": "member", "tenant": "vision",
+        })
+    }
+
+    fn set(key: &EcdsaKeyPair, ids: &[&str]) -> String {
+        let point = key.public_key().as_ref();
+        let (x, y) = (text(&point[1..33]), text(&point[33..]));
+        let of = |id: &&str| json!({"kty": "EC", "crv": "P-256", "kid": id, "alg": "ES256", "x": x, "y": y});
+        json!({"keys": ids.iter().map(of).collect::<Vec<_>>()}).to_string()
     }
 
     fn text(bytes: &[u8]) -> String {
@@ -356,5 +300,70 @@ mod tests {
                 .expect_err("unknown")
                 .contains("does not have")
         );
+    }
+
+    #[test]
+    fn a_withdrawn_key_is_dropped_at_the_next_read() {
+        let provider = Provider::new();
+        let start = Instant::now();
+        provider.has(&["two"]);
+        let almost = start
+            + keys::FRESH
+                .checked_sub(Duration::from_secs(1))
+                .expect("is longer");
+        provider.enters("one", almost).expect("is read again later");
+        let late = Instant::now() + keys::FRESH;
+        let said = provider.enters("one", late).expect_err("is withdrawn");
+        assert!(said.contains("does not have"), "{said}");
+        provider.enters("two", late).expect("is there by now");
+    }
+
+    #[test]
+    fn keys_of_a_silent_provider_are_believed_for_so_long_and_no_longer() {
+        let provider = Provider::new();
+        let start = Instant::now();
+        fs::remove_file(&provider.file).expect("goes");
+        let almost = start
+            + keys::OLDEST
+                .checked_sub(Duration::from_secs(10))
+                .expect("is longer");
+        provider.enters("one", almost).expect("is young enough");
+        let late = Instant::now() + keys::OLDEST;
+        let said = provider.enters("one", late).expect_err("is too old");
+        assert!(said.contains("does not answer"), "{said}");
+        provider.has(&["one"]);
+        provider
+            .enters("one", late + keys::UNKNOWN_AGAIN)
+            .expect("it answers again");
+    }
+
+    #[test]
+    fn random_ids_ask_seldom_and_a_new_key_waits_for_seconds_at_most() {
+        let provider = Provider::new();
+        let asked = Instant::now() + keys::UNKNOWN_AGAIN;
+        // The first unknown id is asked for at once.
+        provider.has(&["one", "two"]);
+        provider.enters("two", asked).expect("is new");
+        provider.has(&["one", "two", "three"]);
+        for number in 0..100 {
+            let at = asked + keys::UNKNOWN_AGAIN * number / 101;
+            assert!(provider.enters(&format!("random-{number}"), at).is_err());
+            // It would be known if any of them had been asked for.
+            assert!(provider.enters("three", at).is_err());
+        }
+        let next = asked + keys::UNKNOWN_AGAIN;
+        assert!(provider.enters("random", next).is_err());
+        provider.enters("three", next).expect("was read meanwhile");
+    }
+
+    #[test]
+    fn a_token_that_demands_what_is_not_understood_is_refused() {
+        let provider = Provider::new();
+        for critical in [json!(["b64"]), json!(["x", "y"]), json!([]), json!("b64")] {
+            let head = json!({"alg": "ES256", "kid": "one", "crit": critical, "b64": true});
+            let jwt = provider.jwt(&head, &usual());
+            let said = provider.oidc.token(&jwt);
+            assert!(said.is_err(), "{critical}");
+        }
     }
 }

@@ -6,6 +6,7 @@ use super::{
     figures::Figures,
     messages::{ProcessingRequest, ProcessingResponse},
 };
+use crate::listening::serving;
 use std::{
     collections::VecDeque,
     convert::Infallible,
@@ -47,7 +48,12 @@ impl StreamingService<ProcessingRequest> for Processor {
 
     fn call(&mut self, request: Request<Streaming<ProcessingRequest>>) -> Self::Future {
         let (send, answers) = mpsc::channel(QUEUE);
-        tokio::spawn(self.clone().follow(request.into_inner(), send));
+        let serving = serving(request.extensions());
+        let follow = self.clone().follow(request.into_inner(), send);
+        tokio::spawn(async move {
+            follow.await;
+            drop(serving);
+        });
         Box::pin(async move {
             let answers: Answers = Box::pin(ReceiverStream::new(answers));
             Ok(Response::new(answers))

@@ -17,6 +17,8 @@ pub(super) struct Line<T> {
 #[derive(Debug)]
 struct Entry<T> {
     flow: String,
+    /// The turn that it was when it came.
+    from: u64,
     what: T,
 }
 
@@ -48,7 +50,7 @@ impl<T> Line<T> {
             match self.entries.last_key_value() {
                 Some((place, _)) if place.0.0 < priority => {
                     let place = *place;
-                    left = self.remove(place);
+                    left = self.leave(&[place]).pop();
                 }
                 _ => return Some(what),
             }
@@ -56,12 +58,13 @@ impl<T> Line<T> {
         let band = self.bands.entry(priority).or_default();
         band.waiting += 1;
         let last = band.flows.get(flow).copied().unwrap_or(0);
-        let turn = last.max(band.turn) + 1;
+        let from = band.turn;
+        let turn = last.max(from) + 1;
         band.flows.insert(flow.to_owned(), turn);
         self.arrivals += 1;
         let flow = flow.to_owned();
         let place = (Reverse(priority), turn, self.arrivals);
-        self.entries.insert(place, Entry { flow, what });
+        self.entries.insert(place, Entry { flow, from, what });
         left
     }
 
@@ -78,8 +81,55 @@ impl<T> Line<T> {
     /// Those of whom it is not true leave.
     pub(super) fn retain(&mut self, stays: impl Fn(&T) -> bool) {
         let gone = self.entries.iter().filter(|(_, entry)| !stays(&entry.what));
-        for place in gone.map(|(place, _)| *place).collect::<Vec<_>>() {
-            self.remove(place);
+        let gone: Vec<Place> = gone.map(|(place, _)| *place).collect();
+        self.leave(&gone);
+    }
+
+    /// These leave without having had their turns: those of their flows that wait behind them are where they would be
+    /// without them.
+    fn leave(&mut self, gone: &[Place]) -> Vec<T> {
+        let mut flows: BTreeMap<(i64, String), u64> = BTreeMap::new();
+        let mut left = Vec::new();
+        for place in gone {
+            let Some(entry) = self.entries.remove(place) else {
+                continue;
+            };
+            let (priority, turn) = (place.0.0, place.1);
+            if let Some(band) = self.bands.get_mut(&priority) {
+                band.waiting -= 1;
+            }
+            let before = turn.saturating_sub(1);
+            let first = flows.entry((priority, entry.flow)).or_insert(before);
+            *first = before.min(*first);
+            left.push(entry.what);
+        }
+        for ((priority, flow), before) in flows {
+            self.turns_again(priority, &flow, before);
+        }
+        self.bands.retain(|_, band| band.waiting > 0);
+        left
+    }
+
+    /// Turns of a flow after one that was, made anew in the order in which they came.
+    fn turns_again(&mut self, priority: i64, flow: &str, before: u64) {
+        let band = (Reverse(priority), 0, 0)..=(Reverse(priority), u64::MAX, u64::MAX);
+        let later = self.entries.range(band);
+        let later = later.filter(|(place, entry)| place.1 > before && entry.flow == flow);
+        let later: Vec<Place> = later.map(|(place, _)| *place).collect();
+        let mut last = before;
+        for place in later {
+            let Some(entry) = self.entries.remove(&place) else {
+                continue;
+            };
+            last = last.max(entry.from) + 1;
+            self.entries.insert((place.0, last, place.2), entry);
+        }
+        if let Some(band) = self.bands.get_mut(&priority) {
+            if last > band.turn {
+                band.flows.insert(flow.to_owned(), last);
+            } else {
+                band.flows.remove(flow);
+            }
         }
     }
 
@@ -190,6 +240,42 @@ mod tests {
                     assert!(ahead <= 1, "{band:?} at {upto}");
                 }
             }
+        }
+    }
+
+    /// Whoever leaves before its turn, because it gave up or for one that matters more, leaves the others where they
+    /// would be without it.
+    #[test]
+    fn who_leaves_delays_nobody() {
+        let mut chance = RandomStream::new(11, "leavers", 0);
+        for _ in 0..300 {
+            let (mut with, mut without) = (Line::new(1000), Line::new(1000));
+            let (mut seen, mut plain) = (Vec::new(), Vec::new());
+            let mut number = 0;
+            for _ in 0..=chance.below(5) {
+                let first = number;
+                let mut leaves = Vec::new();
+                for _ in 0..chance.below(12) {
+                    let priority = chance.below(2).cast_signed();
+                    let flow = chance.below(3).to_string();
+                    with.push(priority, &flow, number);
+                    if chance.below(3) == 0 {
+                        leaves.push(number);
+                    } else {
+                        without.push(priority, &flow, number);
+                    }
+                    number += 1;
+                }
+                with.retain(|one| *one < first || !leaves.contains(one));
+                for _ in 0..chance.below(8) {
+                    seen.extend(with.take(|_| true));
+                    plain.extend(without.take(|_| true));
+                }
+            }
+            seen.extend(all(&mut with));
+            plain.extend(all(&mut without));
+            assert_eq!(seen, plain);
+            assert!(with.bands.is_empty() && with.entries.is_empty());
         }
     }
 }

@@ -27,7 +27,13 @@ pub use kv::{Asker, Port, PortError, Ports};
 pub use objectives::Objectives;
 pub use pool::{EngineLoad, PoolSettings};
 
-use crate::{http::TlsFiles, scaler::ScalerError, standing::Gate, stopping};
+use crate::{
+    http::TlsFiles,
+    listening::{BoundedListener, Connections, application},
+    scaler::ScalerError,
+    standing::Gate,
+    stopping,
+};
 use admission::Admission;
 use figures::Figures;
 use gateway::OfGateway;
@@ -35,10 +41,7 @@ use grpc::Processor;
 use pool::Pool;
 use std::{future::Future, net::SocketAddr, pin::Pin, sync::Arc, time::Duration};
 use tokio::sync::watch;
-use tonic::{
-    server::NamedService as _,
-    transport::{Server, server::TcpIncoming},
-};
+use tonic::{server::NamedService as _, transport::Server};
 use tonic_health::ServingStatus;
 use under_way::UnderWay;
 
@@ -138,7 +141,8 @@ pub fn picker(
     let ended = runtime.block_on(async move {
         let told = stopping::told().map_err(runs)?;
         let incoming = tokio::net::TcpListener::from_std(grpc).map_err(runs)?;
-        let incoming = TcpIncoming::from(incoming).with_nodelay(Some(true));
+        let connections = Connections::default();
+        let incoming = BoundedListener::streams(incoming, &connections);
         let metrics = metrics.map(tokio::net::TcpListener::from_std);
         let metrics = metrics.transpose().map_err(runs)?;
         let (ports, asker) = settings.events.unzip();
@@ -181,7 +185,8 @@ pub fn picker(
             };
             let text = move || async move { figures.text(&pool, &admission) };
             let app = axum::Router::new().route("/metrics", axum::routing::get(text));
-            axum::serve(listener, app).await
+            let listener = BoundedListener::new(listener, &connections);
+            axum::serve(listener, application(app)).await
         };
         tokio::select! {
             result = serving => result.map_err(ScalerError::Server),
@@ -199,6 +204,7 @@ pub fn picker(
 /// When nobody can be answered any more.
 pub(crate) async fn of_gateway(
     listener: tokio::net::TcpListener,
+    connections: &Connections,
     tls: Option<&TlsFiles>,
     gate: Arc<Gate>,
 ) -> Result<(), ScalerError> {
@@ -216,7 +222,7 @@ pub(crate) async fn of_gateway(
         picker: Arc::new(OfGateway(gate)),
         figures: Arc::default(),
     };
-    let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
+    let incoming = BoundedListener::streams(listener, connections);
     let serving = server.add_service(health).add_service(processor);
     let ended = serving.serve_with_incoming(incoming).await;
     ended.map_err(ScalerError::Server)

@@ -2,30 +2,36 @@
 
 use super::{
     ExecutorKind, Said, ServeError, Settings,
-    first::{begin, first_token, happen},
-    thread_of,
+    first::{begin, first_token, fleet_given, policy_given},
+    folder, thread_of,
 };
 use crate::{
     clock::Clock,
     collect::Collector,
+    conservation::Conservation,
     desk::Desk,
-    executor::{Composed, Daemon, Executor, Local, Shows, Simulated, Slurm},
+    executor::{Composed, Daemon, Executor, Local, Own, Shows, Simulated, Slurm, Supervisor},
     gateway,
     http::{self, Shared},
     lead,
     limits::Limits,
+    listening::Connections,
     message::Incoming,
     observe::{Lines, Traces},
     oidc::Oidc,
     replay::Replay,
+    secrets::Secrets,
     standing::{Gate, Stage},
+    tenant_bounds::EventStreams,
     token,
     writer::{Trouble, Writer},
 };
-use gpuwise_store::Store;
-use gpuwise_wire::broker::BrokerEvent;
+use gpuwise_broker::Broker;
+use gpuwise_store::{Epoch, Store};
+use gpuwise_units::Nanoseconds;
 use std::{
     net::SocketAddr,
+    path::PathBuf,
     sync::{Arc, RwLock, mpsc},
     time::Instant,
 };
@@ -45,18 +51,27 @@ pub(super) struct Started {
 
 fn executor_of(
     settings: &Settings,
+    (log, secrets): (&str, &Secrets),
     sender: &mpsc::Sender<Incoming>,
     shows: &Shows,
 ) -> Result<Box<dyn Executor>, ServeError> {
-    // Two brokers of a machine, each with its log, know nothing of one another's processes.
-    let own = format!("broker-{}", &token::hash(&settings.store)[..8]);
-    let place = settings.state.join(own);
+    let place = folder::of_log(&settings.state, log, &settings.store)?;
+    if !matches!(settings.executor, ExecutorKind::Simulated(_)) {
+        // Until this process ends.
+        std::mem::forget(folder::hold(&place, &settings.store)?);
+    }
     let (inbox, sender, shows) = (sender, sender.clone(), shows.clone());
     let inner: Box<dyn Executor> = match &settings.executor {
         ExecutorKind::Simulated(delays) => Box::new(Simulated::new(*delays)),
-        ExecutorKind::Local => {
+        ExecutorKind::Local(how) => {
+            let own = Own {
+                state: place,
+                broker: log.to_owned(),
+                secrets: secrets.clone(),
+                supervisor: Supervisor::own(),
+            };
             let driver = settings.driver.clone();
-            Box::new(Local::new(place, sender, shows.endpoints, driver))
+            Box::new(Local::new(how.clone(), own, sender, shows, driver))
         }
         ExecutorKind::Slurm(how) => {
             let slurm = Slurm::new(how.clone(), place, sender, shows);
@@ -87,15 +102,47 @@ fn traced(
     Ok(traces)
 }
 
-/// Waits until nobody else writes, reads the log meanwhile, and opens the gate; `None`: it was told to end.
-pub(super) fn start(
-    settings: Settings,
-    desk: Arc<dyn Desk>,
+/// The file of the first administrator's token; one in the folder that nodes share moves there.
+fn token_file(
+    settings: &Settings,
+    address: SocketAddr,
+    say: &dyn Fn(&Said),
+) -> Result<PathBuf, ServeError> {
+    let file = (settings.token_file)(&settings.own, address);
+    let shared = (settings.token_file)(&settings.state, address);
+    let moved = token::take_over(&shared, &file).map_err(|source| ServeError::Token {
+        file: shared.display().to_string(),
+        source,
+    })?;
+    if moved {
+        say(&Said::TokenMoved(shared, file.clone()));
+    }
+    Ok(file)
+}
+
+/// Gives the right to write back before it was used; where that fails, others wait for our silence.
+fn gives_back(store: &Store, epoch: Epoch) {
+    let _ = store.give_back(epoch);
+}
+
+/// A log that this daemon may write, and what it comes to.
+struct OpenedLog {
+    store: Store,
+    epoch: Epoch,
+    /// The event whose snapshot the state was made from.
+    from: u64,
+    ahead: Broker,
+    last: u64,
+    clock: Clock,
+}
+
+/// Waits until nobody else writes and reads the log meanwhile; `None`: it was told to end.
+fn open_log(
+    settings: &Settings,
     address: SocketAddr,
     (gate, closing): (&Gate, &watch::Receiver<bool>),
     say: &dyn Fn(&Said),
-) -> Result<Option<Started>, ServeError> {
-    let oidc = settings.oidc.clone().map(Oidc::new).transpose()?;
+) -> Result<Option<OpenedLog>, ServeError> {
     let store = Store::open_durable(&settings.store)?;
     let mut replay = Replay::open(&store)?;
     let taken = lead::take(
@@ -115,61 +162,117 @@ pub(super) fn start(
     gate.standing.set(Stage::Starts);
     // What the one before wrote last.
     replay.catch_up(&store)?;
+    store
+        .find_head()
+        .inspect_err(|_| gives_back(&store, epoch))?;
     let from = replay.from();
-    let (mut ahead, mut last) = match replay.into_state() {
+    let found = replay.into_state();
+    let is_new = found.is_none();
+    let (mut ahead, mut last) = match found {
         Some(found) => found,
-        None => begin(&store, epoch, &settings)?,
+        None => begin(&store, epoch, settings).inspect_err(|_| gives_back(&store, epoch))?,
     };
-    let clock = Clock::new(ahead.now(), settings.speed);
+    let written = ahead.now().max(Nanoseconds(store.last_seen()?));
+    let clock = Clock::start(Some(written), settings.speed, settings.clock)
+        .inspect_err(|_| gives_back(&store, epoch))?;
+    if let Some(by) = clock.shift() {
+        say(&Said::Shifted { by });
+    }
+    let file = token_file(settings, address, say)?;
     if ahead.tokens().next().is_none() {
-        let file = (settings.token_file)(&settings.state, address);
         first_token(&store, epoch, &file, &clock, (&mut ahead, &mut last))?;
         say(&Said::Token(file));
     }
-    let policy = settings
-        .policy
-        .clone()
-        .filter(|policy| settings.policy_said && ahead.policy() != policy);
-    if let Some(policy) = policy {
-        let set = BrokerEvent::PolicySet { policy };
-        happen(&store, epoch, &clock, set, (&mut ahead, &mut last))?;
+    policy_given(settings, &store, epoch, &clock, (&mut ahead, &mut last))?;
+    if let Some(file) = &settings.fleet_file {
+        let writes = (&store, epoch, &clock);
+        let changes = fleet_given(file, is_new, writes, (&mut ahead, &mut last))?;
+        changes
+            .into_iter()
+            .map(Said::Fleet)
+            .for_each(|said| say(&said));
     }
+    Ok(Some(OpenedLog {
+        store,
+        epoch,
+        from,
+        ahead,
+        last,
+        clock,
+    }))
+}
+
+/// Opens the log, and the gate to those that ask; `None`: it was told to end.
+pub(super) fn start(
+    settings: Settings,
+    desk: Arc<dyn Desk>,
+    (address, connections): (SocketAddr, Connections),
+    (gate, closing): (&Gate, &watch::Receiver<bool>),
+    say: &dyn Fn(&Said),
+) -> Result<Option<Started>, ServeError> {
+    let oidc = settings.oidc.clone().map(Oidc::new).transpose()?;
+    let Some(opened) = open_log(&settings, address, (gate, closing), say)? else {
+        return Ok(None);
+    };
+    let OpenedLog {
+        store,
+        epoch,
+        from,
+        ahead,
+        last,
+        clock,
+    } = opened;
     let (sender, inbox) = mpsc::channel();
     let shown = Arc::new(RwLock::new(ahead.clone()));
     let (followers, _) = broadcast::channel(BEHIND);
     let beside = Shows::default();
-    let mut executor = executor_of(&settings, &sender, &beside)?;
+    let log = folder::log_id(&ahead);
+    let folder = settings.own.join(format!("secrets-{log}"));
+    let secrets = Secrets::open(folder.clone()).map_err(|source| ServeError::Folder {
+        folder: folder.display().to_string(),
+        source,
+    })?;
+    let mut executor = executor_of(&settings, (&log, &secrets), &sender, &beside)?;
     executor.adopt(&ahead);
-    let traces = traced(&settings, &followers, &shown)?;
     gate.standing.set(Stage::Writes);
+    let conservation = Conservation::default();
     let shared = Arc::new(Shared {
+        traces: traced(&settings, &followers, &shown)?,
         shown: Arc::clone(&shown),
         inbox: sender.clone(),
         followers: followers.clone(),
         desk: Arc::clone(&desk),
-        clock,
+        clock: clock.clone(),
         store: settings.store,
         executor: executor.name(),
+        secrets,
         logs: executor.logs(),
         takes_images: executor.takes_images(),
         endpoints: beside.endpoints,
         queued: beside.queued,
+        remains: beside.remains,
         accounts: beside.accounts,
         client: gateway::Client::default(),
+        patience: settings.patience,
         traffic: gateway::Traffic::default(),
         demand: gateway::Demand::default(),
         rehearsed: settings.rehearsed,
         warm_memory: settings.warm_memory,
         standing: gate.standing.clone(),
+        tls: settings.tls.is_some(),
         oidc,
         began: clock.now(),
         closing: closing.clone(),
         counters: http::Counters::default(),
+        connections,
         limits: Limits::new(settings.tenant_requests),
+        lease_bytes: settings.tenant_bounds.lease_bytes,
+        streams: EventStreams::new(settings.tenant_bounds.streams),
+        late_reads: http::LateReads::default(),
         reader: http::Reader::default(),
         monitored: http::Monitored::default(),
+        unconserved: conservation.found.clone(),
         lines: Lines(settings.lines),
-        traces,
         openapi: http::openapi(),
     });
     gate.open(Arc::clone(&shared));
@@ -189,6 +292,9 @@ pub(super) fn start(
         again: Vec::new(),
         trouble: Trouble::None,
         beaten: Instant::now(),
+        conservation,
+        mistimed: false,
+        waiting: settings.tenant_bounds.waiting,
     };
     Ok(Some(Started {
         writer,

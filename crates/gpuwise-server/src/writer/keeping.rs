@@ -19,10 +19,11 @@ impl Writer {
         if self.beaten.elapsed() < BEAT {
             return Ok(());
         }
-        let beaten = self.store.beat(self.epoch);
+        let beaten = self.store.beat(self.epoch, self.clock.now().0);
         self.beaten = Instant::now();
         match beaten {
             Ok(()) => {
+                self.standing.written();
                 if self.trouble == Trouble::Refused {
                     self.well();
                 }

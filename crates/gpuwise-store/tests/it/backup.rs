@@ -77,7 +77,10 @@ fn who_held_an_empty_log_is_fenced_by_what_is_put_into_it() {
         let store = fresh.open();
         let epoch = store.lead(None, "a").expect("asks").expect("is free");
         store.restore(&file).expect("is put back");
-        assert!(matches!(store.beat(epoch), Err(StoreError::Fenced { .. })));
+        assert!(matches!(
+            store.beat(epoch, 7),
+            Err(StoreError::Fenced { .. })
+        ));
     });
 }
 

@@ -74,7 +74,7 @@ fn who_was_replaced_writes_nothing_more() {
         assert_eq!(new.lead(None, "new").expect("asks"), None, "it is taken");
         let seen = new.leader().expect("asks").expect("somebody");
         assert_eq!((seen.epoch, seen.holder.as_str()), (first, "old"));
-        old.beat(first).expect("lives");
+        old.beat(first, 7).expect("lives");
         assert_eq!(
             new.lead(Some(&seen), "new").expect("asks"),
             None,
@@ -86,7 +86,7 @@ fn who_was_replaced_writes_nothing_more() {
         new.append(second, &[entry(1)]).expect("appends");
         let late = old.append(first, &[entry(2)]);
         assert!(matches!(late, Err(StoreError::Fenced { .. })), "{late:?}");
-        assert!(matches!(old.beat(first), Err(StoreError::Fenced { .. })));
+        assert!(matches!(old.beat(first, 7), Err(StoreError::Fenced { .. })));
         assert_eq!(new.last_event().expect("reads"), 1);
     });
 }

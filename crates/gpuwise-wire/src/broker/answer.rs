@@ -57,11 +57,53 @@ pub struct LeaseAnswer {
     /// What the system that runs its jobs says of them while they wait there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queued: Option<QueuedAnswer>,
+    /// Whether the workers of a service, once they were ready, are well.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub health: Option<HealthAnswer>,
+    /// What its GPUs wait for: processes of a lease that is to end, or whose command has ended, and that still run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waits_for: Option<String>,
     /// What it has cost, such as `12.5 USD`; left out where nothing has a price.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
+}
+
+/// What the workers of a service say of themselves once they were ready.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct HealthAnswer {
+    /// Workers that are well: they get requests.
+    pub well: u64,
+    /// Workers that are not: they get none until they are.
+    pub unwell: u64,
+    /// Since when the first of them is not well.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<String>,
+    /// Why it is not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Requests that were given up as their engine was silent for too long, since the broker started.
+    pub silent_requests: u64,
+}
+
+impl HealthAnswer {
+    /// In words: `2 well`, or `1 well, 1 unwell since …: GET /health was not answered within 5 s`.
+    pub fn words(&self) -> String {
+        let unwell = (self.unwell > 0).then(|| format!(", {} unwell", self.unwell));
+        let since = self.since.as_ref().map(|since| format!(" since {since}"));
+        let reason = self.reason.as_ref().map(|reason| format!(": {reason}"));
+        let silent = (self.silent_requests > 0)
+            .then(|| format!("; {} requests given up", self.silent_requests));
+        let parts = [
+            Some(format!("{} well", self.well)),
+            unwell,
+            since,
+            reason,
+            silent,
+        ];
+        parts.into_iter().flatten().collect()
+    }
 }
 
 /// A job or pod that waits at the system that runs it, such as Slurm.
@@ -469,6 +511,9 @@ pub struct StoreCheckAnswer {
     pub decisions: u64,
     #[serde(default, skip_serializing_if = "is_zero")]
     pub decisions_otherwise: u64,
+    /// The last event and its chain, which proves all before it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub head: Option<String>,
     /// What is wrong, each with its event.
     pub problems: Vec<String>,
 }

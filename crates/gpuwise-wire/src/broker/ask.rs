@@ -85,8 +85,9 @@ pub struct LeaseAsk {
     /// `sleep:2` without a copy of the weights), `checkpoint:SIGNAL:TIME`, `cuda-checkpoint`, or `requeue`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suspend: Option<String>,
-    /// Where the service that runs on it tells its metrics: the address of a Prometheus page of vLLM, SGLang
-    /// or another engine.
+    /// Where the service that runs on it tells its metrics, on a Prometheus page of vLLM, SGLang or another engine: a
+    /// path such as `/metrics`, at the port that it is given (the variable `PORT`), or an address of a node that it
+    /// runs on, such as `http://NODE:8000/metrics`. The broker asks nothing else.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metrics: Option<String>,
     /// A command that runs on what is leased; the lease ends when it does.
@@ -99,6 +100,9 @@ pub struct LeaseAsk {
     /// Environment of the command.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, String>,
+    /// Secrets of the tenant, by the variables in which its command gets them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub secrets: BTreeMap<String, String>,
     /// The command is an inference engine: the gateway sends it requests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service: Option<ServiceAsk>,

@@ -1,12 +1,12 @@
 //! What happened, as the log keeps it.
 
 use super::{
-    LeaseAsk, PooledDocument, ProposalState, RightSizeDocument, ScalePolicy, ScaledDocument,
-    SloDocument, UsageDocument,
+    FiledDocument, LeaseAsk, PooledDocument, ProposalState, RightSizeDocument, ScalePolicy,
+    ScaledDocument, SloDocument, UsageDocument,
 };
 use crate::live::{
-    EventDocument, FleetDocument, JobDocument, NumberedPlanDocument, QueueDocument,
-    SchedulingDocument, SharingDocument,
+    EventDocument, FleetDocument, JobDocument, NodeNumber, NumberedPlanDocument, QueueDocument,
+    ReservationDocument, SchedulingDocument, SharingDocument,
 };
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -86,7 +86,7 @@ pub enum BrokerEvent {
     },
     /// A calendar month begins: its budgets hold what leases may cost in it.
     MonthBegan {
-        /// Leases that have no end or have not begun, and what is held back for each.
+        /// Leases that are not over, and what is held back for each.
         reserved: Vec<(u32, String)>,
     },
     /// A price holds from a moment on, in place of the one that was for the same.
@@ -94,6 +94,10 @@ pub enum BrokerEvent {
         price: PriceDocument,
         /// What budgets hold back from now on for leases that are not over.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        reserved: Vec<(u32, String)>,
+    },
+    /// What budgets hold back for leases that are about to begin, or have begun, at another time than they were held for.
+    Held {
         reserved: Vec<(u32, String)>,
     },
     /// A month's statements stay as they are; what comes later is corrected in the first month that is open.
@@ -114,6 +118,29 @@ pub enum BrokerEvent {
     Fleet {
         event: EventDocument,
     },
+    /// A fleet file was taken over: what the next one is compared with.
+    FleetFiled {
+        file: Box<FiledDocument>,
+    },
+    /// Nothing new is placed on a node until it is uncordoned, whatever its executor says of it.
+    Cordoned {
+        node: NodeNumber,
+        /// Whether leases there that may be preempted are, also those that come to be active later.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        drains: bool,
+    },
+    Uncordoned {
+        node: NodeNumber,
+    },
+    /// A secret of a tenant has a value, or another one; it is kept elsewhere.
+    SecretSet {
+        tenant: String,
+        name: String,
+    },
+    SecretRemoved {
+        tenant: String,
+        name: String,
+    },
     /// A lease is told to end.
     Draining {
         lease: u32,
@@ -126,6 +153,19 @@ pub enum BrokerEvent {
         reason: String,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         exit_code: Option<i32>,
+        /// When that was, where it is known and was before this event: nanoseconds since 1970, UTC. It is metered until
+        /// then.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        ended_ns: Option<u64>,
+    },
+    /// The system that runs a lease has halted it: it keeps its GPUs, does not run, and is not metered.
+    Halted {
+        lease: u32,
+        reason: String,
+    },
+    /// What was halted runs again.
+    Resumed {
+        lease: u32,
     },
     /// What ran of a lease has failed, and is to be started again where it was.
     Restarting {
@@ -182,6 +222,10 @@ pub enum BrokerEvent {
     Pooled {
         pool: Box<PooledDocument>,
     },
+    /// The broker keeps what warm replicas gave up for their tenant: a reservation of its own, whatever its name is.
+    WarmKept {
+        reservation: ReservationDocument,
+    },
     /// A service should have another size.
     Proposed {
         proposal: Box<RightSizeDocument>,
@@ -212,12 +256,20 @@ impl BrokerEvent {
             Self::LeaseRequested { .. } => "lease_requested",
             Self::MonthBegan { .. } => "month_began",
             Self::PriceSet { .. } => "price_set",
+            Self::Held { .. } => "held",
             Self::MonthClosed { .. } => "month_closed",
             Self::Asked(_) => "asked",
             Self::Planned { .. } => "planned",
             Self::Fleet { .. } => "fleet",
+            Self::FleetFiled { .. } => "fleet_filed",
+            Self::Cordoned { .. } => "cordoned",
+            Self::Uncordoned { .. } => "uncordoned",
+            Self::SecretSet { .. } => "secret_set",
+            Self::SecretRemoved { .. } => "secret_removed",
             Self::Draining { .. } => "draining",
             Self::Ended { .. } => "ended",
+            Self::Halted { .. } => "halted",
+            Self::Resumed { .. } => "resumed",
             Self::Restarting { .. } => "restarting",
             Self::Restarted { .. } => "restarted",
             Self::Used { .. } => "used",
@@ -228,6 +280,7 @@ impl BrokerEvent {
             Self::ScaleSet { .. } => "scale_set",
             Self::Scaled { .. } => "scaled",
             Self::Pooled { .. } => "pooled",
+            Self::WarmKept { .. } => "warm_kept",
             Self::Proposed { .. } => "proposed",
             Self::ProposalMoved { .. } => "proposal_moved",
         }

@@ -12,8 +12,11 @@ pub struct LeaseLogAnswer {
     pub from: u64,
     /// The byte at which the next piece begins: `after` of whoever goes on.
     pub next: u64,
-    /// Bytes that there are.
+    /// Bytes that were written.
     pub size: u64,
+    /// Of them the first so many, which are not kept any more: a log is bounded (`serve --log-size`).
+    #[serde(default)]
+    pub dropped: u64,
     /// What was written; bytes that are not UTF-8 are replaced.
     pub text: String,
     /// Whether nothing more will be written.

@@ -9,18 +9,21 @@ mod ask;
 mod cluster;
 mod doctor;
 mod event;
+mod fleet_change;
 mod gateway;
 mod log;
 mod rightsize;
 mod scale;
+mod secret;
 mod slo;
 mod usage;
 
 pub use answer::{
-    AccountAnswer, ExplanationAnswer, FleetAnswer, GpuAnswer, HeldGpu, HolderAnswer, LeaseAnswer,
-    LeaseList, NodeAnswer, PoolAnswer, ProblemAnswer, QueuedAnswer, StatementAnswer, StatementLine,
-    StatementTotal, StoreBackupAnswer, StoreCheckAnswer, StoreMoney, StoreSnapshotAnswer,
-    SuspensionAnswer, TenantAnswer, TenantList, TokenAnswer, TokenList, TopAnswer, WeighedAnswer,
+    AccountAnswer, ExplanationAnswer, FleetAnswer, GpuAnswer, HealthAnswer, HeldGpu, HolderAnswer,
+    LeaseAnswer, LeaseList, NodeAnswer, PoolAnswer, ProblemAnswer, QueuedAnswer, StatementAnswer,
+    StatementLine, StatementTotal, StoreBackupAnswer, StoreCheckAnswer, StoreMoney,
+    StoreSnapshotAnswer, SuspensionAnswer, TenantAnswer, TenantList, TokenAnswer, TokenList,
+    TopAnswer, WeighedAnswer,
 };
 pub use api::{
     AuditEntry, AuditList, BudgetAnswer, BudgetList, ColdStart, DryRunAnswer, FleetReport,
@@ -36,6 +39,10 @@ pub use event::{
     AskedDocument, BrokerEvent, EndedHow, LeaseSize, LoggedEvent, PlacedReason, PolicyDocument,
     PriceDocument, Role, TenantDocument, TokenDocument,
 };
+pub use fleet_change::{
+    ChangeKind, FiledDocument, FiledNodeDocument, FleetChange, FleetChangeList, FleetPart, NodeAsk,
+    NodeVerb,
+};
 pub use gateway::{CompletionAsk, ServedModel, ServedModels};
 pub use log::LeaseLogAnswer;
 pub use rightsize::{
@@ -47,6 +54,7 @@ pub use scale::{
     ScaleDecisionAnswer, ScalePolicy, ScaleStep, ScaleVerb, ScaledDocument, ScalingAnswer,
     SeenDocument, StartAnswer,
 };
+pub use secret::{SecretAnswer, SecretAsk, SecretList};
 pub use slo::{
     BurnAnswer, IndicatorDocument, ObjectiveAnswer, ObjectiveDocument, SloAnswer, SloAsk,
     SloDocument, SloList,
@@ -56,6 +64,7 @@ pub use usage::{
     UsageData, UsageDocument, UsageEvent,
 };
 
+use crate::live::FleetDocument;
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
@@ -75,11 +84,16 @@ pub fn schemas() -> Map<String, Value> {
     with::<TokenAnswer>(&mut all);
     with::<TokenList>(&mut all);
     with::<FleetAnswer>(&mut all);
+    with::<FleetDocument>(&mut all);
+    with::<FleetChangeList>(&mut all);
+    with::<NodeAsk>(&mut all);
     with::<StatementAnswer>(&mut all);
     with::<UsageEvent>(&mut all);
     with::<UsageAnswer>(&mut all);
     with::<LeaseUsageAnswer>(&mut all);
     with::<LeaseLogAnswer>(&mut all);
+    with::<SecretAsk>(&mut all);
+    with::<SecretList>(&mut all);
     with::<SloAsk>(&mut all);
     with::<SloAnswer>(&mut all);
     with::<SloList>(&mut all);
@@ -136,6 +150,9 @@ pub fn answer_schemas() -> Vec<(&'static str, String)> {
         named::<ProposalList>("proposals", "Right-sizing proposals"),
         named::<PolicyAnswer>("broker-policy", "By what a broker's scheduler goes"),
         named::<ReservationList>("reservations", "GPUs that are kept for tenants"),
+        named::<FleetAnswer>("nodes", "Nodes, and who holds what of them"),
+        named::<FleetChangeList>("fleet-changes", "How a fleet changes"),
+        named::<SecretList>("secrets", "Secrets, but for their values"),
         named::<SloCostList>("slo-costs", "What SLOs at risk cost whom"),
         named::<StoreSnapshotAnswer>("store-snapshot", "A snapshot of a broker's state"),
         named::<TenantAnswer>("tenant", "A tenant"),

@@ -104,7 +104,7 @@ pub struct ScaledDocument {
     /// Replicas that are to serve, and to be warm beside them.
     pub replicas: u32,
     pub warm: u32,
-    /// The rule that they come from: `demand`, `queue`, `band`, `hold`, `no_metrics`, `not_ready`, `min`, `max`, `idle`.
+    /// The rule that they come from: `demand`, `queue`, `band`, `hold`, `no_metrics`, `implausible`, `not_ready`, `min`, `max`, `idle`.
     pub because: String,
     /// Requests a second that come now, and that are covered with what is warm.
     pub demand: f64,

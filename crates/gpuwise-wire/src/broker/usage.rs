@@ -150,6 +150,9 @@ impl LatencyHistogram {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct UsageDocument {
+    /// The client that told it; nothing: the broker measured it itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
     pub source: String,
     pub id: String,
     /// The lease's number.

@@ -145,6 +145,12 @@ fn no_rows_of_ones_own_beat_the_silicon() {
     let header = "id,model,gpu,num_gpus,tp,engine,isl,osl,batch_or_concurrency,metric,unit";
     let rows = |value: &str| {
         let row = |load: u32, metric: &str| {
+            // A tenth of what the silicon could do, and no other unit.
+            let value = match (value, metric) {
+                ("", _) => "",
+                (_, "tpot_mean") => ",0.5",
+                _ => ",3",
+            };
             format!(
                 "{load}{metric},meta-llama/Llama-3.1-8B,H100,1,1,vllm,1000,200,{load},{metric},ms{value}\n"
             )
@@ -153,7 +159,7 @@ fn no_rows_of_ones_own_beat_the_silicon() {
         let each = loads.map(|load| row(load, "tpot_mean") + &row(load, "ttft_mean"));
         each.concat()
     };
-    place.write("mine.csv", format!("{header},value\n{}", rows(",0.01")));
+    place.write("mine.csv", format!("{header},value\n{}", rows("measured")));
     place.write("ask.csv", format!("{header}\n{}", rows("")));
     let kept = place.run(&["calibrate", "mine.csv"]);
     assert_eq!(kept.code, 0, "{}", kept.err);
@@ -176,4 +182,65 @@ fn no_rows_of_ones_own_beat_the_silicon() {
         asked += 1;
     }
     assert_eq!(asked, 6, "{}", ran.out);
+}
+
+/// Seconds where milliseconds are said, a thousand times too much, and the same rows twice: refused with the likely unit,
+/// and counted once; a correction that makes points worse that were held back is kept and not applied.
+#[test]
+fn what_cannot_be_what_was_measured_corrects_nothing() {
+    let place = Place::new();
+    let header = "id,model,gpu,num_gpus,tp,engine,isl,osl,batch_or_concurrency,metric,unit,value\n";
+    let loads = [4, 8, 16, 32];
+    let plain = loads.map(|load| predicted(&place, load).0);
+    let table = |of: &dyn Fn(usize) -> f64| {
+        let rows = loads.iter().zip(plain).enumerate().map(|(at, (load, value))| {
+            let value = value * of(at);
+            format!("r{at},meta-llama/Llama-3.1-8B,H100,1,1,vllm,1000,200,{load},tpot_mean,ms,{value}\n")
+        });
+        format!("{header}{}", rows.collect::<String>())
+    };
+    for (factor, expected) in [
+        (1e-3, "look like seconds, and the unit is said to be ms"),
+        (1e3, "look like microseconds, and the unit is said to be ms"),
+        (30.0, "check model, GPU, engine, load and unit"),
+    ] {
+        place.write("wrong.csv", table(&|_| factor));
+        refused(
+            &place.run(&["calibrate", "wrong.csv"]),
+            &["wrong", "tpot_mean", "nothing is kept", expected],
+        );
+    }
+    assert_eq!(predicted(&place, 12).3, "calibrated");
+    // Errors that fall apart: what is left out is predicted worse by the others.
+    place.write(
+        "apart.csv",
+        table(&|at| if at % 2 == 0 { 1.5 } else { 1.0 / 1.5 }),
+    );
+    let ran = place.run(&["calibrate", "apart.csv"]);
+    assert!(
+        ran.code == 0 && ran.out.contains("not applied: tpot of"),
+        "{}{}",
+        ran.out,
+        ran.err
+    );
+    assert_eq!(predicted(&place, 12).3, "calibrated");
+    place.run(&["calibrate", "--forget"]);
+    place.write("mine.csv", table(&|_| 1.3));
+    let once = place.json(&["calibrate", "mine.csv"]);
+    let (value, ..) = predicted(&place, 12);
+    place.write("again.csv", table(&|_| 1.3));
+    let ran = place.run(&["calibrate", "again.csv"]);
+    assert!(
+        ran.out
+            .contains("again: 4 rows known already, which count once"),
+        "{}",
+        ran.out
+    );
+    let twice = place.json(&["calibrate", "mine.csv", "again.csv"]);
+    assert_eq!(
+        (&once["rows"][0]["rows"], &once["rows"][0]["applied"]),
+        (&4.into(), &"yes".into())
+    );
+    assert_eq!(once["rows"], twice["rows"]);
+    assert_eq!(predicted(&place, 12).0.to_bits(), value.to_bits());
 }

@@ -215,22 +215,68 @@ fn docs_show_what_is_drawn() {
     }
 }
 
+/// The commands that a help text lists: indented by two spaces, below any heading but those of what is given.
+fn listed(help: &str) -> Vec<&str> {
+    let mut below = false;
+    let mut names = Vec::new();
+    for line in help.lines() {
+        if let Some(heading) = line.strip_suffix(':').filter(|_| !line.starts_with(' ')) {
+            below = !matches!(heading, "Options" | "Arguments");
+        }
+        let name = line
+            .strip_prefix("  ")
+            .and_then(|line| line.split(' ').next());
+        let starts = |name: &&str| name.starts_with(|first: char| first.is_ascii_lowercase());
+        names.extend(name.filter(|_| below).filter(starts));
+    }
+    names.retain(|name| !matches!(*name, "help" | "gpuwise"));
+    names
+}
+
+/// Every command below this one, each before its own.
+fn commands(folder: &Folder, above: &str) -> Vec<String> {
+    let help = folder.run(&format!("{above} --help"));
+    if !help.contains("<COMMAND>") && !help.contains("[COMMAND]") {
+        return Vec::new();
+    }
+    let names = listed(&help)
+        .into_iter()
+        .map(|name| format!("{above} {name}"));
+    names
+        .flat_map(|name| {
+            let below = commands(folder, &name);
+            std::iter::once(name).chain(below)
+        })
+        .collect()
+}
+
 #[test]
 fn docs_have_every_command() {
     let page = root().join("docs/reference/cli.md");
     let text = fs::read_to_string(&page).expect("a readable page");
-    let help = Folder::new(&page).run("gpuwise --help");
-    let listed = help.lines().skip_while(|line| *line != "Commands:").skip(1);
-    let listed = listed.take_while(|line| !line.is_empty());
-    // A description that is longer than its line goes on further to the right.
-    for line in listed.filter(|line| !line.starts_with("   ")) {
-        let name = line.split_whitespace().next().expect("a command's name");
-        assert!(
-            name == "help" || text.contains(&format!("\n$ gpuwise {name} --help\n")),
-            "{}: says nothing of `gpuwise {name}`: add a section with `$ gpuwise {name} --help`",
-            page.display()
-        );
+    let (intro, rest) = text.split_once("\n## ").expect("sections");
+    let sections: Vec<(&str, &str)> = rest
+        .split("\n## ")
+        .map(|section| {
+            (
+                section.lines().next().unwrap_or_default(),
+                section.trim_end(),
+            )
+        })
+        .collect();
+    let commands = commands(&Folder::new(&page), "gpuwise");
+    assert!(
+        commands.len() > 120 && commands.iter().any(|name| name == "gpuwise lease request"),
+        "these are not all commands: {commands:?}"
+    );
+    let mut wanted = intro.trim_end().to_owned() + "\n";
+    for name in &commands {
+        let known = sections.iter().find(|(heading, _)| heading == name);
+        let empty = format!("{name}\n\n```console\n$ {name} --help\n```");
+        let section = known.map_or(empty.as_str(), |(_, section)| section);
+        wanted.extend(["\n## ", section, "\n"]);
     }
+    hold(&page, &text, &wanted);
 }
 
 #[test]

@@ -1,5 +1,9 @@
 //! Services behind the gateway, with engines that are real processes.
 
+mod ends;
+mod scripted;
+mod silence;
+
 use super::broker::Daemon;
 use serde_json::{Value, json};
 use std::{
@@ -81,7 +85,13 @@ fn service(daemon: &Daemon, flags: &[&str], engine: &[&str]) -> String {
 }
 
 fn started() -> Daemon {
-    let daemon = Daemon::start(&["--executor", "local", "--telemetry-every", "1s"]);
+    started_with(&[])
+}
+
+fn started_with(flags: &[&str]) -> Daemon {
+    let mut all = vec!["--executor", "local", "--telemetry-every", "1s"];
+    all.extend(flags);
+    let daemon = Daemon::start(&all);
     daemon.json(&["tenant", "create", "vision"]);
     daemon
 }

@@ -45,6 +45,7 @@ mod optimize_measure;
 #[cfg(unix)]
 mod optimize_onnx;
 mod optimize_prune;
+mod optimize_stays;
 mod own_rows;
 mod place;
 mod plan;

@@ -16,7 +16,7 @@ const LAYERS: [(&str, [usize; 2]); 5] = [
 ];
 
 /// Numbers that repeat with no short period, in BF16.
-fn bf16(count: usize, seed: u32) -> Vec<u8> {
+pub(crate) fn bf16(count: usize, seed: u32) -> Vec<u8> {
     let mut state = seed;
     let mut out = Vec::new();
     for _ in 0..count {
@@ -394,5 +394,6 @@ fn a_recipe_names_the_layers_that_stay() {
     assert_eq!(ran.code, 0, "{}", ran.err);
     let script = fs::read_to_string(place.path("recipe.py")).expect("a file");
     assert!(script.contains(r#"scheme="W4A16""#), "{script}");
+    assert!(script.contains("vision_tower|"), "{script}");
     assert!(script.contains(r#""re:.*layers\\.0\\.mlp.*""#), "{script}");
 }

@@ -234,6 +234,12 @@ const CASES: &[(&str, &str, &str, &[&str])] = &[
         "L40S-8C,8192,2,2,",
         &["place", "fleet.toml", "shared.toml"],
     ),
+    (
+        "weight_loaders.csv",
+        "MixtralForCausalLM,nvfp4,transformers,5.24.0,wrong,",
+        "MixtralForCausalLM,nvfp4,transformers,5.24.0,yes,",
+        &["optimize", "m", "--to", "nvfp4", "-o", "small"],
+    ),
 ];
 
 /// Questions about runs of benchmarks: which lengths, pictures and settings these have.
@@ -272,6 +278,13 @@ fn inputs(place: &Place) {
     }
     place.write("benchmark.csv", OF_BENCHMARKS);
     place.write("shared.toml", SHARED);
+    let expert = "model.layers.0.block_sparse_moe.experts.0.w1.weight";
+    crate::optimize_stays::model(
+        place,
+        "MixtralForCausalLM",
+        "mixtral",
+        &[(expert, &[32, 32])],
+    );
     place.write(
         "counters.csv",
         "\"ID\",\"Kernel Name\",\"gpu__time_duration.sum\",\"sm__throughput.avg.pct_of_peak_sustained_elapsed\",\

@@ -111,6 +111,30 @@ fn who_waits_is_told_why_and_a_what_if_keeps_its_word() {
     );
 }
 
+/// A fix that adds nodes, the same asked as a what-if, and what the fleet lacks: one node, one answer, NVLink and all.
+#[test]
+fn a_node_like_another_is_the_same_to_a_fix_a_what_if_and_a_capacity() {
+    let place = with(
+        &(job("x", "gpus = \"4xH100\"\nrunning = \"a:0-3\"")
+            + &job("y", "gpus = \"4xH100\"\nwithin = \"nvlink\"")),
+    );
+    let said = place.json(&[&PLAN[..], &["--why", "y"]].concat());
+    let fixes = said["waiting"][0]["fixes"].as_array().unwrap().clone();
+    let adds = |fix: &serde_json::Value| fix["fix"].as_str().unwrap().contains("add 1 node like a");
+    assert!(fixes.iter().any(adds), "{said}");
+    for change in ["+a", "+4xH100"] {
+        let ran = place.run(&[&PLAN[..], &["--what-if", change, "--why", "y"]].concat());
+        assert!(
+            ran.code == 0 && ran.out.contains("what-if-1"),
+            "{change}: {}{}",
+            ran.out,
+            ran.err
+        );
+    }
+    let ran = place.run(&["capacity", "fleet.toml", "jobs.toml"]);
+    assert!(ran.out.contains("1 like a (4x"), "{}", ran.out);
+}
+
 /// Who stops others was searched for; that is said as a number, and in words where it is asked for.
 #[test]
 fn an_answer_says_how_far_the_search_went() {

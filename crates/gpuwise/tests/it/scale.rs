@@ -71,6 +71,13 @@ fn a_plan_is_written_for_each_autoscaler() {
             "minReplicas: 2",
         ],
     );
+    // An autoscaler that sees no start waits for one and the idle time before there are none.
+    let none = ["--query", QUERY, "--start", "700s", "--idle", "300s"];
+    let hpa = emit(&[&["hpa"][..], &none].concat());
+    has(
+        &hpa,
+        &["minReplicas: 0", "stabilizationWindowSeconds: 1000"],
+    );
     let external = emit(&[&["external-metrics"][..], &more].concat());
     has(
         &external,
@@ -81,12 +88,14 @@ fn a_plan_is_written_for_each_autoscaler() {
             "minReplicas: 2",
         ],
     );
-    let knative = emit(&["knative", "--rate", "1.5304"]);
+    let knative = emit(&["knative", "--rate", "1.5304", "--start", "700s"]);
     has(
         &knative,
         &[
             "autoscaling.knative.dev/target: \"1.53\"",
             "autoscaling.knative.dev/min-scale: \"0\"",
+            "serving.knative.dev/progress-deadline: \"2100s\"",
+            "# A start takes 700 s, and a request waits 300 s for it unless timeoutSeconds says more, up to the",
         ],
     );
     let buffer = emit(&["capacitybuffer", "--spare", "3"]);
@@ -133,6 +142,10 @@ fn what_cannot_be_scaled_so_is_said() {
             "--rate 0: expected requests a second",
         ),
         (
+            &["knative", "--rate", "1e300"],
+            "0.001 or more, 1000000000 at most",
+        ),
+        (
             &["knative", "--min", "5", "--max", "4"],
             "--min 5 is more than --max 4",
         ),
@@ -141,6 +154,10 @@ fn what_cannot_be_scaled_so_is_said() {
             "--graph llm: expected a graph and its service",
         ),
         (&["knative", "--idle", "long"], "--idle long"),
+        (
+            &["hpa", "--query", QUERY, "--start", "1h"],
+            "waits 3600 s at most before there are none, and a replica takes 3600 s until it serves, idle for 300 s after that; say --min 1",
+        ),
         (
             &[
                 "external-metrics",
@@ -408,6 +425,88 @@ fn requests_one_by_one_cost_what_their_flow_does() {
         );
     }
     assert_eq!(each["by_request"], true);
+}
+
+#[test]
+fn what_is_asked_of_a_replay_is_held_to_bounds_and_shown_as_it_was_said() {
+    let place = Place::new();
+    waves(&place);
+    let replay = |more: &[&str]| {
+        place.run(
+            &[
+                &["scale", "replay", "waves.csv", "--policy", "gpuwise"],
+                more,
+            ]
+            .concat(),
+        )
+    };
+    let ran = replay(&["--objective", "99.95%"]);
+    assert!(
+        ran.out.contains("99.95 %") && !ran.out.contains(" 100 %"),
+        "{}",
+        ran.out
+    );
+    for (more, expected) in [
+        (["--rate", "1e300"], "--rate 1e300: from 1e-9 to 1e9"),
+        (["--mean", "1e300"], "--mean 1e300: from 1e-9 to 1e9"),
+        (["--period", "0s"], "--period \"0s\": it is 0"),
+    ] {
+        let ran = replay(&more);
+        assert!(
+            ran.code == 2 && ran.err.contains(expected),
+            "{more:?}: {}",
+            ran.err
+        );
+    }
+    // The flag that a hint names is there.
+    place.write("one.csv", "t_s,rate\n0,5\n");
+    let hint = place.run(&["scale", "replay", "one.csv"]);
+    assert!(hint.err.contains("--period 10m"), "{}", hint.err);
+    assert_eq!(
+        place
+            .run(&["scale", "replay", "one.csv", "--period", "10m"])
+            .code,
+        0
+    );
+    // Nights without anything: none where none may be, and one where not.
+    let rows =
+        (0..288_u32).map(|at| format!("{},{}\n", at * 600, if at % 144 < 72 { 8 } else { 0 }));
+    place.write(
+        "nights.csv",
+        format!("t_s,rate\n{}", rows.collect::<String>()),
+    );
+    let least = |min: &str| {
+        let asked = [
+            "scale",
+            "replay",
+            "nights.csv",
+            "--policy",
+            "gpuwise",
+            "--warm-cost",
+            "never",
+            "--min",
+            min,
+        ];
+        let found = said(&place, &asked);
+        found["runs"][0]["serving_hours"].as_f64().expect("hours")
+    };
+    assert!(
+        least("0") + 20.0 < least("1"),
+        "{} and {}",
+        least("0"),
+        least("1")
+    );
+    // A reading of a billion that stands alone is replayed at the rate before it, and named.
+    let rows =
+        (0..288_u32).map(|at| format!("{},{}\n", at * 600, if at == 100 { 1e9 } else { 8.0 }));
+    place.write(
+        "glitch.csv",
+        format!("t_s,rate\n{}", rows.collect::<String>()),
+    );
+    let ran = place.run(&["scale", "replay", "glitch.csv", "--policy", "static"]);
+    let words: Vec<&str> = ran.out.split_whitespace().collect();
+    let named = "the reading at 60000 s, 1.000e9 requests/s, is more than 100 times";
+    assert!(words.join(" ").contains(named), "{}", ran.out);
 }
 
 #[test]

@@ -344,3 +344,19 @@ fn words_of_a_file_are_no_formulas_in_the_sheet() {
         "{text}"
     );
 }
+
+/// Hosts that carry today's load are those of today, however many they are.
+#[test]
+fn as_many_hosts_are_billed_as_there_are() {
+    let place = Place::new();
+    for hosts in [1, 2, 3, 6, 7, 11, 13, 49, 51, 97, 100, 127, 128] {
+        let count = hosts.to_string();
+        let flags = ["--hosts", count.as_str(), "--horizon", "2mo"];
+        let bill = place.json(&with(&flags));
+        let months = bill["calendar"].as_array().expect("months");
+        assert_eq!(months.len(), 2, "{bill}");
+        for month in months {
+            assert_eq!(month["needed"], hosts, "{count}: {month}");
+        }
+    }
+}

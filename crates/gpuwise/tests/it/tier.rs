@@ -51,6 +51,40 @@ fn json_has_every_opinion_and_every_refusal() {
     );
 }
 
+/// Among GPUs that are all dearer for it, a job stays where it is; where it breaks its SLO, what keeps it is proposed for
+/// more, and that is said.
+#[test]
+fn what_costs_more_is_proposed_for_a_broken_slo_alone() {
+    let place = Place::new();
+    place.write(
+        "jobs.csv",
+        format!("{HEAD}stays,H100 SXM5 80GB,1,0.5,0.4,20,\nslow,L4,1,0.25,0.05,10,0.85\n"),
+    );
+    for gpus in ["L4,L40S,A100", "A100", "H200"] {
+        let ran = place.run(&["tier", "jobs.csv", "--gpus", gpus, "--format", "json"]);
+        let all: Value = serde_json::from_str(&ran.out).expect("JSON");
+        for one in all["rows"].as_array().expect("rows") {
+            let (decided, why) = (&one["decided"], one["why"].as_str().unwrap_or_default());
+            let dearer = decided["cost_change"]
+                .as_f64()
+                .is_some_and(|change| change > 1e-6);
+            assert!(
+                !dearer || why.contains("is broken where it runs"),
+                "{gpus}: {one}"
+            );
+            if one["job"] == "stays" {
+                assert_eq!(
+                    (dearer, decided["tier"].is_string()),
+                    (false, true),
+                    "{gpus}: {one}"
+                );
+            }
+        }
+    }
+    let ran = place.run(&["tier", "jobs.csv", "--gpus", "H200"]);
+    assert!(ran.out.contains("broken"), "{}", ran.out);
+}
+
 #[test]
 fn a_saved_forest_says_what_the_learned_one_says() {
     let place = Place::new();

@@ -284,6 +284,34 @@ fn recipes_and_documents_are_written() {
     );
 }
 
+/// A T4 and a V100 multiply in FP16 alone.
+#[test]
+fn without_bf16_training_is_in_fp16() {
+    let model = "meta-llama/Llama-3.2-1B";
+    for gpu in ["1xT4", "1xV100 SXM2 32GB"] {
+        let asked = [model, "--method", "qlora", "--gpus", gpu];
+        let (code, plan) = first(&asked);
+        assert_eq!(code, 0, "{gpu}");
+        assert_eq!(plan["setup"]["recipe"], "fp16", "{gpu}: {plan}");
+        let place = Place::new();
+        let stated = place.run(&[&["train"], &asked[..], &["--recipe", "bf16"]].concat());
+        assert_eq!(stated.code, 1, "{stated:?}");
+        assert!(stated.out.contains("--recipe fp16"), "{}", stated.out);
+    }
+    let (_, plan) = first(&[model, "--method", "qlora", "--gpus", "1xA100"]);
+    assert_eq!(plan["setup"]["recipe"], "pure-bf16");
+    for (form, part) in [
+        ("trl", "fp16: true"),
+        ("axolotl", "fp16: true"),
+        ("accelerate", "mixed_precision: fp16"),
+        ("deepspeed", "\"fp16\""),
+    ] {
+        let (code, out, err) = train_of(model, &format!("--method lora --gpus 1xT4 --emit {form}"));
+        assert_eq!(code, 0, "{form}: {err}");
+        assert!(out.contains(part), "{form}: {part} is not in {out}");
+    }
+}
+
 #[test]
 fn a_host_that_is_named_stands_in_every_form() {
     let asked = "--method full --gpus 8xH100 --seq 4096 --tokens 1e9 --host p5.48xlarge";

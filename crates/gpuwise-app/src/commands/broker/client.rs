@@ -214,6 +214,17 @@ impl Client {
         self.put_at(path, None, document, |_| 0)
     }
 
+    /// Puts a document of which nothing is answered.
+    pub(super) fn put_nothing(&self, path: &str, document: &impl Serialize) -> anyhow::Result<()> {
+        let request = self
+            .agent
+            .put(self.at(path))
+            .header("authorization", self.bearer())
+            .header("content-type", "application/json");
+        let body = serde_json::to_string(document)?;
+        self.good(path, request.send(body)).map(|_| ())
+    }
+
     /// Puts a document in the place of another; with `wanted` only where that is still what was seen.
     pub(super) fn put_at<T: DeserializeOwned>(
         &self,

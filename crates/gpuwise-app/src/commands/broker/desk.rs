@@ -18,7 +18,9 @@ use gpuwise_domain::{
 use gpuwise_probe::prometheus::Client;
 use gpuwise_read::fleet::{read_ask, read_quota};
 use gpuwise_sched::decide::Policy;
-use gpuwise_server::{Desk, EngineQueue, Review, Sized, Suspension, TrueSpeed, Watched};
+use gpuwise_server::{
+    Desk, EngineQueue, PageAddress, PageSaid, Review, Sized, Suspension, TrueSpeed, Watched,
+};
 use gpuwise_size::knowledge::Knowledge;
 use gpuwise_units::{Money, Nanoseconds};
 use gpuwise_wire::{
@@ -223,29 +225,15 @@ fn gpu_fields(text: &str, kinds: &[GpuKind], fields: &mut toml::Table) -> Result
     Ok(())
 }
 
-/// Whether the address of a lease's metrics can be one that the broker may ask: no password, and not the
-/// address at which clouds tell machines their secrets.
+/// Whether the address of a lease's metrics can be one that the broker may ask; what it resolves to is seen when it is
+/// asked.
 fn tells(ask: &LeaseAsk) -> Result<(), Refusal> {
     let Some(address) = &ask.metrics else {
         return Ok(());
     };
-    let wrong = |why: &str| invalid("metrics", format!("{address:?}: {why}"));
-    let rest = address
-        .strip_prefix("http://")
-        .or_else(|| address.strip_prefix("https://"))
-        .ok_or_else(|| wrong("expected an address such as http://engine:8000/metrics"))?;
-    let host = rest.split('/').next().unwrap_or_default();
-    let graphic = address.bytes().all(|byte| byte.is_ascii_graphic());
-    if host.is_empty() || host.contains('@') || !graphic || address.len() > 500 {
-        return Err(wrong(
-            "expected an address such as http://engine:8000/metrics",
-        ));
-    }
-    let low = host.to_ascii_lowercase();
-    if low.starts_with("169.254.") || low.starts_with("[fe80") || low.starts_with("metadata") {
-        return Err(wrong("the broker does not ask this address"));
-    }
-    Ok(())
+    let said = PageSaid::read(address);
+    said.map(drop)
+        .map_err(|why| invalid("metrics", format!("{address:?}: {why}")))
 }
 
 /// Whether what a lease says of its suspension can be.
@@ -367,6 +355,11 @@ pub(super) fn size_of(planned: &Planned) -> LeaseSize {
 }
 
 impl Desk for AppDesk {
+    fn gpu_kind(&self, name: &str) -> Option<GpuKind> {
+        let known = fleet::known(&self.loaded.catalogue, name).ok()?;
+        (known.kind.name == name).then_some(known.kind)
+    }
+
     fn lease(&self, broker: &Broker, ask: &LeaseAsk) -> Result<Sized, Refusal> {
         let length = ask.length.as_deref();
         let length = length.map(|text| self.span("for", text)).transpose()?;
@@ -486,12 +479,12 @@ impl Desk for AppDesk {
         self.simulated(lease, within, speeds).ok()
     }
 
-    fn metrics(&self, address: &str) -> Result<ServiceUse, String> {
-        crate::engine_page::read(address)
+    fn metrics(&self, page: &PageAddress) -> Result<ServiceUse, String> {
+        crate::engine_page::read(page)
     }
 
-    fn queue(&self, address: &str) -> Result<EngineQueue, String> {
-        crate::engine_page::queue(address)
+    fn queue(&self, page: &PageAddress) -> Result<EngineQueue, String> {
+        crate::engine_page::queue(page)
     }
 
     fn review(&self, broker: &Broker, lease: &Lease, now: Nanoseconds) -> Review {

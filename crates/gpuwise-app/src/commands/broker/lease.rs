@@ -157,12 +157,17 @@ pub struct RequestFlags {
     /// on the same GPUs up to N times in a row, after 1 s, 2 s, 4 s and so on
     #[arg(long, value_name = "WHEN")]
     restart: Option<String>,
-    /// Address of the Prometheus page on which the service that runs tells its metrics
-    #[arg(long, value_name = "URL")]
+    /// Prometheus page on which what runs tells its metrics: a path such as /metrics, at the port that it is given
+    /// (PORT), or an address of its node such as `http://NODE:8000/metrics`
+    #[arg(long, value_name = "PATH|URL")]
     metrics: Option<String>,
     /// A variable of the command's environment, such as SEED=1; repeat
     #[arg(long, value_name = "NAME=VALUE")]
     env: Vec<String>,
+    /// A secret of the tenant, which the command gets in a variable of its environment: hf-token is in HF_TOKEN, and
+    /// hf-token=TOKEN in TOKEN; repeat. `gpuwise secret set` sets it
+    #[arg(long, value_name = "NAME[=VARIABLE]")]
+    secret: Vec<String>,
     /// The command is an inference engine that serves this model: the gateway sends it requests. It listens on
     /// {port} (in the command, or the variable PORT)
     #[arg(long, value_name = "MODEL", help_heading = "Service")]
@@ -330,6 +335,22 @@ fn request(context: &Context, flags: &RequestFlags) -> anyhow::Result<Exit> {
             .ok_or_else(|| Problem::new(format!("--env {pair:?}: expected NAME=VALUE")))?;
         env.insert(name.to_owned(), value.to_owned());
     }
+    let mut secrets = BTreeMap::new();
+    for said in &flags.secret {
+        let usual = |name: &str| name.to_uppercase().replace(['-', '.'], "_");
+        let (name, variable) = match said.split_once('=') {
+            Some((name, variable)) => (name, variable.to_owned()),
+            None => (said.as_str(), usual(said)),
+        };
+        if name.is_empty() || variable.is_empty() {
+            let what = format!("--secret {said:?}: expected NAME or NAME=VARIABLE");
+            return Err(Problem::new(what).into());
+        }
+        if secrets.insert(variable.clone(), name.to_owned()).is_some() {
+            let what = format!("--secret {said:?}: {variable} is another secret's already");
+            return Err(Problem::new(what).into());
+        }
+    }
     let scale = flags.scale.as_deref().map(scale::read).transpose()?;
     let weights_bytes = weights::size(flags.weights.as_deref(), flags.weights_size)?;
     let ask = LeaseAsk {
@@ -361,6 +382,7 @@ fn request(context: &Context, flags: &RequestFlags) -> anyhow::Result<Exit> {
         restart: flags.restart.clone(),
         command: flags.command.clone(),
         env,
+        secrets,
         service: flags.serve.clone().map(|model| ServiceAsk {
             model,
             health: flags.health.clone(),
@@ -528,6 +550,10 @@ fn show(context: &Context, lease: &LeaseAnswer) -> anyhow::Result<Exit> {
     }
     if let Some(one) = &lease.queued {
         line("queued", &one.words());
+    }
+    line("waits for", lease.waits_for.as_deref().unwrap_or_default());
+    if let Some(one) = &lease.health {
+        line("health", &one.words());
     }
     if let Some(scaling) = &lease.scaling {
         scale::lines(scaling, &lease.id, &mut line);

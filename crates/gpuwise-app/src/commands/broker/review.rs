@@ -313,6 +313,11 @@ fn saving(
     let Some((now, then)) = price(before).zip(price(after)) else {
         return saving;
     };
+    if now.currency != then.currency {
+        // What is saved between two currencies cannot be told.
+        saving.before_per_hour = Some(gpuwise_broker::exact(now));
+        return saving;
+    }
     let money = |micros: f64| {
         let micros = micros as i64;
         gpuwise_broker::exact(Money {

@@ -9,9 +9,36 @@ pub(super) fn tell(store: &str, said: &Said) {
         Said::Waits { address, holder } => format!(
             "Another broker writes this log ({holder}); waiting at http://{address} until it is silent."
         ),
+        Said::NotCharged { count, first } => format!(
+            "{}: what was granted is not what is charged ({count} so far): {first}",
+            clock()
+        ),
+        Said::UsageRefused(why) => format!(
+            "{}: what was collected of services is not taken, and is told again: {why}",
+            clock()
+        ),
+        Said::Fleet(change) => {
+            let detail = change.detail.as_deref();
+            let detail = detail
+                .map(|detail| format!(" ({detail})"))
+                .unwrap_or_default();
+            let (part, name, how) = (change.part.name(), &change.name, change.change.name());
+            match &change.refused {
+                None => format!("Fleet file: {part} {name} is {how}{detail}."),
+                Some(why) => {
+                    format!("warning: fleet file: {part} {name} is not {how}{detail}: {why}.")
+                }
+            }
+        }
         Said::Token(path) => format!(
             "An administrator's token is in {}; `gpuwise` reads it there.",
             path.display()
+        ),
+        Said::TokenMoved(from, to) => format!(
+            "warning: the administrator's token lay in {}, which nodes and the jobs of tenants may read; it is in {} \
+             now. `gpuwise token create` makes another one, and `gpuwise token revoke admin` ends this one.",
+            from.display(),
+            to.display()
         ),
         Said::Listens {
             address,
@@ -40,6 +67,21 @@ pub(super) fn tell(store: &str, said: &Said) {
              disk, nothing else is to be done.",
             clock(),
             for_long(*since)
+        ),
+        Said::Mistimed { error } => format!(
+            "{}: {error}. Nothing happens meanwhile: what would change something is refused (503), and what runs goes \
+             on. Set the clock right, and the broker goes on; or, where it is right, start the broker anew with \
+             --accept-clock.",
+            clock()
+        ),
+        Said::Timed { after } => format!(
+            "{}: this machine's clock is believed again, after {:.0} s.",
+            clock(),
+            after.as_secs_f64()
+        ),
+        Said::Shifted { by } => format!(
+            "warning: the broker's time stays {:.0} s ahead of this machine's clock, as --accept-clock says.",
+            by.0 as f64 / 1e9
         ),
         Said::Well { after } => format!(
             "{}: the log in {store} is written again, after {:.0} s; nothing that was answered is lost.",

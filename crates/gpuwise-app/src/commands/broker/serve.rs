@@ -1,11 +1,14 @@
 //! `gpuwise serve`: the broker as a daemon.
 
 use super::{
+    bounds::{BoundFlags, PatienceFlags},
     client::is_this_machine,
     desk::AppDesk,
+    local::LocalFlags,
     machine::{self, DriverFlags, Machine},
     place,
     pods::PodFlags,
+    private,
     said::tell,
     slurm::SlurmFlags,
 };
@@ -27,8 +30,8 @@ use clap::{Args, ValueEnum};
 use gpuwise_domain::placement::{Event, Fleet, resource_block_of};
 use gpuwise_scale::fluid::Demand;
 use gpuwise_server::{
-    Collect, Delays, ExecutorKind, OidcSettings, Rehearsal, RightSize, Said, ServeError, Settings,
-    TlsFiles, TrueSpeed, redfish::Settings as Composer, serve,
+    ClockError, ClockLimits, Collect, Delays, ExecutorKind, OidcSettings, Rehearsal, RightSize,
+    Said, ServeError, Settings, TlsFiles, TrueSpeed, redfish::Settings as Composer, serve,
 };
 use gpuwise_store::StoreError;
 use gpuwise_units::{Bytes, Nanoseconds};
@@ -71,7 +74,8 @@ pub struct Serve {
         hide_env_values = true
     )]
     store: Option<String>,
-    /// Fleet file of a new log [default: this machine, where the executor is local and a driver lists its GPUs; else
+    /// Fleet file: of a new log its fleet; of one that is there, what it says otherwise than the file before is taken
+    /// over, as `gpuwise node reload` does [default: this machine, where the executor is local and a driver lists its GPUs; else
     /// an example]
     #[arg(long, value_name = "FILE")]
     fleet: Option<PathBuf>,
@@ -86,6 +90,27 @@ pub struct Serve {
     /// Requests that the tokens of each tenant may make in a second; 0: no limit
     #[arg(long, value_name = "N", default_value_t = 1000)]
     tenant_requests: u32,
+    /// How far this machine's clock may be behind the log, or be set back; less is made up for by slower time, more is
+    /// refused
+    #[arg(
+        long,
+        value_name = "TIME",
+        default_value = "10min",
+        help_heading = "Clock"
+    )]
+    clock_back: Nanoseconds,
+    /// How long after the log was last written this machine's clock may be at a start, and how far it may be set
+    /// forward
+    #[arg(
+        long,
+        value_name = "TIME",
+        default_value = "90d",
+        help_heading = "Clock"
+    )]
+    clock_forward: Nanoseconds,
+    /// Believe this machine's clock at this start, however far from the log it is; time goes on from the later of both
+    #[arg(long, help_heading = "Clock")]
+    accept_clock: bool,
     /// What a simulated start takes
     #[arg(long, value_name = "TIME", default_value = "20s")]
     start_takes: Nanoseconds,
@@ -189,6 +214,11 @@ pub struct Serve {
         next_help_heading = "Prometheus, which saw what GPUs and engines did"
     )]
     telemetry: ServerFlags,
+    #[command(
+        flatten,
+        next_help_heading = "Processes of this machine (--executor local)"
+    )]
+    local: LocalFlags,
     #[command(flatten, next_help_heading = "Slurm")]
     slurm: SlurmFlags,
     #[command(flatten, next_help_heading = "Kubernetes")]
@@ -207,6 +237,10 @@ pub struct Serve {
     compose_every: Nanoseconds,
     #[command(flatten, next_help_heading = "Composed GPUs")]
     redfish: settings::RedfishFlags,
+    #[command(flatten, next_help_heading = "Services")]
+    patience: PatienceFlags,
+    #[command(flatten, next_help_heading = "Bounds")]
+    bounds: BoundFlags,
     #[command(flatten, next_help_heading = "Scheduling")]
     how: settings::HowFlags,
 }
@@ -262,11 +296,14 @@ fn speeds(flags: &Serve) -> anyhow::Result<Option<Vec<TrueSpeed>>> {
 }
 
 pub fn run(context: &Context, flags: &Serve) -> anyhow::Result<Exit> {
+    // The log, its token, what is kept of leases and what they write are for the broker's account alone.
+    let umask = private::umask();
     if let Some(config) = &flags.config {
         progress::say(&format!("Settings are read from {}.", config.display()));
     }
     checked(flags)?;
-    let settings = settings_of(context, flags)?;
+    let settings = settings_of(context, flags, umask)?;
+    private::tighten(&settings.store, &settings.own)?;
     let monitor = monitor(context, flags)?;
     let desk = Arc::new(AppDesk::new(context.app.clone(), flags.proof, monitor)?);
     let shown = gpuwise_store::shown(&settings.store);
@@ -286,6 +323,12 @@ pub fn run(context: &Context, flags: &Serve) -> anyhow::Result<Exit> {
         Err(error @ ServeError::Listen { .. }) => Err(anyhow::Error::new(error).context(
             Problem::new("the broker cannot start").hint("--listen names another address"),
         )),
+        Err(ServeError::Clock(error)) => Err(anyhow::Error::new(error)
+            .context(Problem::new("the broker cannot start").hint(clock_hint(error)))),
+        Err(error @ ServeError::Store(StoreError::Tail { .. })) => Err(anyhow::Error::new(error)
+            .context(Problem::new("the broker cannot start").hint(
+                "restore the last backup into a new database; `gpuwise store check` says what else is wrong",
+            ))),
         Err(error @ ServeError::Store(StoreError::Fenced { .. })) => Err(anyhow::Error::new(error)
             .context(Problem::new("the broker stopped").hint(
                 "it was silent, and another one has taken over; what it answered is in the log",
@@ -297,6 +340,26 @@ pub fn run(context: &Context, flags: &Serve) -> anyhow::Result<Exit> {
             ))),
         Err(error) if runs => Err(error).context("the broker stopped"),
         Err(error) => Err(error).context("the broker cannot start"),
+    }
+}
+
+/// What is to be done where the machine's clock is not believed.
+const fn clock_hint(error: ClockError) -> &'static str {
+    match error {
+        ClockError::LogAhead { .. } => {
+            "set this machine's clock right; if it is right, the log was written by a wrong clock, or with --speed: \
+             restore a backup from before, or go on from the log's time with --accept-clock"
+        }
+        ClockError::LogBehind { .. } => {
+            "set this machine's clock right; if it is right, since nothing wrote the log for so long, start once with \
+             --accept-clock"
+        }
+        ClockError::Early { .. }
+        | ClockError::Late { .. }
+        | ClockError::SetBack { .. }
+        | ClockError::SetForward { .. } => {
+            "set this machine's clock right; if it is right, start with --accept-clock"
+        }
     }
 }
 
@@ -364,6 +427,13 @@ fn checked(flags: &Serve) -> anyhow::Result<()> {
                 .into(),
         );
     }
+    if flags.executor != ExecutorName::Local && flags.local.said() {
+        let what =
+            "--run-as, --same-account, --pass-env and --log-size are of processes of this machine";
+        return Err(Problem::new(what)
+            .hint("leave them out, or use --executor local")
+            .into());
+    }
     if flags.executor != ExecutorName::Slurm && flags.slurm.said() {
         return Err(Problem::new("--slurm-…: nothing is asked of Slurm")
             .hint("leave them out, or use --executor slurm")
@@ -396,7 +466,7 @@ fn checked(flags: &Serve) -> anyhow::Result<()> {
     collector(flags.otlp.as_deref())
 }
 
-fn settings_of(context: &Context, flags: &Serve) -> anyhow::Result<Settings> {
+fn settings_of(context: &Context, flags: &Serve, umask: u32) -> anyhow::Result<Settings> {
     let store = match &flags.store {
         Some(store) => store.clone(),
         None => default_store()?,
@@ -407,7 +477,7 @@ fn settings_of(context: &Context, flags: &Serve) -> anyhow::Result<Settings> {
         }
         ExecutorName::Local => flags.driver.load()?,
     };
-    let (found, policy) = fleet_and_policy(context, flags, machine.as_deref())?;
+    let (found, file, policy) = fleet_and_policy(context, flags, machine.as_deref())?;
     let compose = composer(flags, &found.0)?;
     Ok(Settings {
         compose,
@@ -416,6 +486,7 @@ fn settings_of(context: &Context, flags: &Serve) -> anyhow::Result<Settings> {
         picker: flags.epp,
         store,
         fleet: Some(found),
+        fleet_file: flags.fleet.is_some().then_some(file),
         policy: Some(policy),
         policy_said: said(&flags.how),
         executor: match flags.executor {
@@ -426,12 +497,20 @@ fn settings_of(context: &Context, flags: &Serve) -> anyhow::Result<Settings> {
                 fails_milli: (flags.start_fails * 1000.0 + 0.5) as u32,
                 ..Delays::USUAL
             }),
-            ExecutorName::Local => ExecutorKind::Local,
+            ExecutorName::Local => ExecutorKind::Local(flags.local.settings(umask)?),
             ExecutorName::Slurm => ExecutorKind::Slurm(flags.slurm.settings()?),
             ExecutorName::Kubernetes => flags.pods.executor()?,
         },
+        patience: flags.patience.patience()?,
+        connections: flags.bounds.connections()?,
+        tenant_bounds: flags.bounds.tenant()?,
         tenant_requests: Some(flags.tenant_requests).filter(|most| *most > 0),
         speed: flags.speed,
+        clock: ClockLimits {
+            back: flags.clock_back,
+            forward: flags.clock_forward,
+            accepted: flags.accept_clock,
+        },
         otlp: flags.otlp.clone(),
         lines: flags.log_requests,
         oidc: oidc(flags),
@@ -447,10 +526,11 @@ fn settings_of(context: &Context, flags: &Serve) -> anyhow::Result<Settings> {
         rehearsed: rehearsed(flags)?,
         warm_memory: flags.warm_memory.map_or(0, Bytes::count),
         token_file: place::token_of,
-        state: match flags.slurm.state() {
+        state: match flags.slurm.state()? {
             Some(folder) => folder,
             None => place::state()?,
         },
+        own: place::state()?,
         collect: Collect {
             speeds: speeds(flags)?,
             every: flags.telemetry_every,
@@ -491,7 +571,7 @@ fn rehearsed(flags: &Serve) -> anyhow::Result<Vec<(String, Rehearsal)>> {
                 "--rehearse {text:?}: expected MODEL=FILE, such as llama=traffic.csv"
             ))
         })?;
-        let read = series::read(Path::new(file), None, None)?;
+        let read = series::read_whole(Path::new(file))?;
         let Some((_, regular)) = read.series.first() else {
             return Err(
                 Problem::new(format!("--rehearse {text:?}: there is no series in it")).into(),
@@ -555,7 +635,7 @@ fn fleet_and_policy(
     context: &Context,
     flags: &Serve,
     machine: Option<&Machine>,
-) -> anyhow::Result<(Found, PolicyDocument)> {
+) -> anyhow::Result<(Found, Fleet, PolicyDocument)> {
     let loaded = catalogue::load(&context.app.overrides)?;
     let own = machine.map(Machine::node).transpose()?.flatten();
     let mut file = if let Some(path) = &flags.fleet {
@@ -568,6 +648,7 @@ fn fleet_and_policy(
     };
     // Says what is wrong before anything is written.
     let rules = Rules::of_flags(&flags.how)?;
+    let as_said = file.fleet.clone();
     rules.shape(&mut file.fleet)?;
     if flags.compose.is_some() && !rules.gives_back() {
         progress::say(
@@ -579,5 +660,5 @@ fn fleet_and_policy(
     let mut whole = file.fleet.clone();
     let mut present: Vec<Event> = file.present.iter().cloned().map(Event::done).collect();
     present.extend(fleet::states(&mut whole));
-    Ok(((whole, present), policy))
+    Ok(((whole, present), as_said, policy))
 }

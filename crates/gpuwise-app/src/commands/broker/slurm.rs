@@ -1,10 +1,14 @@
 //! Flags of a broker whose leases are jobs of Slurm.
 
+use super::place;
 use crate::error::Problem;
 use clap::Args;
 use gpuwise_server::{AccountNames, RestAddress, SlurmSettings, TokenFrom};
 use gpuwise_units::Nanoseconds;
-use std::{path::PathBuf, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 const PORTS: &str = "20000-29999";
 const PATIENCE: Nanoseconds = Nanoseconds(300_000_000_000);
@@ -44,8 +48,8 @@ pub(super) struct SlurmFlags {
     /// File with the token for slurmrestd, as `scontrol token` prints it; it is read again when it is renewed
     #[arg(long = "slurm-token-file", value_name = "FILE", requires = "rest")]
     rest_token: Option<PathBuf>,
-    /// Folder, under one name on all nodes, for logs of leases and how their commands ended [default: the user's
-    /// state directory]
+    /// Folder, under one name on all nodes, for logs of leases and how their commands ended; the broker's own token
+    /// lies elsewhere [default: the user's state directory]
     #[arg(long = "slurm-state", value_name = "FOLDER")]
     state: Option<PathBuf>,
 }
@@ -64,8 +68,26 @@ impl SlurmFlags {
             || self.every != EVERY
     }
 
-    pub(super) fn state(&self) -> Option<PathBuf> {
-        self.state.clone()
+    /// # Errors
+    /// When the broker's own folder lies in it: what is there is for nodes and the jobs of tenants to see.
+    pub(super) fn state(&self) -> anyhow::Result<Option<PathBuf>> {
+        let Some(folder) = &self.state else {
+            return Ok(None);
+        };
+        let own = place::state()?;
+        // Where one of them is not there yet it is as it is written.
+        let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
+        if real(&own).starts_with(real(folder)) {
+            let what = format!(
+                "--slurm-state {}: the broker keeps the administrator's token below it, in {}",
+                folder.display(),
+                own.display()
+            );
+            return Err(Problem::new(what)
+                .hint("name a folder of its own for what nodes share, or set XDG_STATE_HOME to one that nodes do not see")
+                .into());
+        }
+        Ok(Some(folder.clone()))
     }
 
     pub(super) fn settings(&self) -> anyhow::Result<SlurmSettings> {

@@ -17,7 +17,7 @@ pub struct StatementFlags {
     /// Whose
     #[arg(value_name = "TENANT")]
     tenant: String,
-    /// Which month (UTC), such as 2026-11 [default: this one]
+    /// Which month (UTC), such as 2026-11 [default: that of the broker]
     #[arg(long, value_name = "MONTH")]
     month: Option<String>,
 }
@@ -27,7 +27,7 @@ pub fn run(context: &Context, flags: &StatementFlags) -> anyhow::Result<Exit> {
     if !plain(&flags.tenant) {
         return Err(Problem::new(format!("there is no tenant {:?}", flags.tenant)).into());
     }
-    let month = flags.month.clone().unwrap_or_else(this_month);
+    let month = flags.month.clone().unwrap_or_else(|| "this".into());
     if !plain(&month) {
         let what = format!("--month {month:?}: expected a month such as 2026-11");
         return Err(Problem::new(what).into());
@@ -84,11 +84,6 @@ fn earned(statement: &StatementAnswer) -> Option<String> {
             earned.join(" and ")
         )
     })
-}
-
-fn this_month() -> String {
-    let now = jiff::Timestamp::now().to_zoned(jiff::tz::TimeZone::UTC);
-    format!("{:04}-{:02}", now.year(), now.month())
 }
 
 fn table(statement: &StatementAnswer) -> Table {

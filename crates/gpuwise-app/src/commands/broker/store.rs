@@ -2,7 +2,7 @@
 
 mod retained;
 
-use super::{client::money, serve::default_store};
+use super::{client::money, private, serve::default_store};
 use crate::{
     app::{Context, Exit, Format},
     error::Problem,
@@ -11,8 +11,8 @@ use crate::{
 };
 use anyhow::Context as _;
 use clap::{Args, Subcommand};
-use gpuwise_server::{Checked, Counted, Replay, check};
-use gpuwise_store::{Backup, LogEntry, Store, StoreError, read_backup, shown};
+use gpuwise_server::{Checked, Counted, Replay, RunsAt, check};
+use gpuwise_store::{Backup, Head, LogEntry, Store, StoreError, read_backup, shown};
 use gpuwise_units::{Fraction, Money};
 use gpuwise_view::table::{Cell, Column, Table};
 use gpuwise_wire::broker::{StoreBackupAnswer, StoreCheckAnswer, StoreMoney};
@@ -63,8 +63,22 @@ struct Archived {
 pub struct Check {
     #[command(flatten)]
     which: Which,
+    /// What an earlier check printed as the head of the log: it must still lead there
+    #[arg(long, value_name = "EVENT:CHAIN")]
+    head: Option<Head>,
+    /// Compare what runs with its leases, too: processes of this machine, or jobs of Slurm. A broker finds out by
+    /// itself when it starts
+    #[arg(long, value_name = "EXECUTOR")]
+    executor: Option<RunsName>,
     #[command(flatten)]
     archived: Archived,
+}
+
+/// Where leases run that a log is compared with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum RunsName {
+    Local,
+    Slurm,
 }
 
 #[derive(Debug, Args)]
@@ -111,6 +125,8 @@ pub struct Export {
 }
 
 pub fn run(context: &Context, command: &StoreCommand) -> anyhow::Result<Exit> {
+    // Whatever is written has what tenants ask for.
+    private::umask();
     match command {
         StoreCommand::Check(flags) => checked(context, flags),
         StoreCommand::Backup(flags) => {
@@ -217,7 +233,24 @@ fn line(table: &mut Table, what: &str, value: Cell) {
 
 fn checked(context: &Context, flags: &Check) -> anyhow::Result<Exit> {
     let address = flags.which.address()?;
-    let checked = check(&existing(&address)?, &flags.archived.files)?;
+    let checked = check(
+        &existing(&address)?,
+        &flags.archived.files,
+        flags.head.as_ref(),
+        flags.executor.map(|executor| match executor {
+            RunsName::Local => RunsAt::Local,
+            RunsName::Slurm => RunsAt::Slurm,
+        }),
+    )?;
+    if checked.span.is_none() && checked.problems.is_empty() {
+        let what = format!(
+            "{} holds no log: no broker has written there",
+            shown(&address)
+        );
+        return Err(Problem::new(what)
+            .hint("--store or GPUWISE_STORE names another database")
+            .into());
+    }
     let answer = answer(&address, &checked);
     let context = context.answering(AnswerName::StoreCheck);
     if context.form.format == Format::Json {
@@ -255,6 +288,7 @@ fn answer(address: &str, checked: &Checked) -> StoreCheckAnswer {
         money: checked.money.iter().map(counted).collect(),
         decisions: checked.decisions.0,
         decisions_otherwise: checked.decisions.1,
+        head: (checked.head.seq > 0).then(|| checked.head.to_string()),
         problems: checked.problems.clone(),
     }
 }
@@ -311,6 +345,7 @@ fn table(answer: &StoreCheckAnswer) -> Table {
         Cell::text(answer.tenants.to_string()),
     );
     line(&mut table, "Leases", Cell::text(answer.leases.to_string()));
+    line(&mut table, "Head", text(&answer.head));
     if answer.decisions > 0 {
         let said = match answer.decisions_otherwise {
             0 => format!("{}, all as before", answer.decisions),

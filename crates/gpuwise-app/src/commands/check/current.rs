@@ -5,14 +5,18 @@ use anyhow::Context as _;
 use gpuwise_domain::{
     balance::HostSystem,
     deployment::{Deployment, Saved},
-    gpu::Gpu,
+    gpu::{Device, Gpu},
     layout::Layout,
     offer::Terms,
     verdict::Current,
+    workload::Limits,
 };
 use gpuwise_read::{host as read, workload as quantities};
-use gpuwise_size::balance::BalanceConstants;
-use gpuwise_units::{HourlyPrice, Money};
+use gpuwise_size::{
+    balance::BalanceConstants,
+    search::{cheapest_rental, per_hour},
+};
+use gpuwise_units::HourlyPrice;
 
 /// GPUs of a host where nothing says how many it has.
 const USUAL_HOST: u32 = 8;
@@ -155,8 +159,8 @@ fn price_of_saved(deployment: &Deployment) -> Option<(Option<HourlyPrice>, Strin
     ))
 }
 
-/// What the catalogue's offers say of a host: of this name, else the cheapest with as many GPUs,
-/// else its share of the cheapest with more.
+/// What the catalogue's offers say of a host: of this name, else the cheapest instance that holds as many GPUs, which
+/// is what a plan of as many is priced at.
 fn listed(
     loaded: &Loaded,
     name: Option<&str>,
@@ -165,53 +169,52 @@ fn listed(
     limits: &settings::LimitFlags,
 ) -> (Option<HourlyPrice>, String) {
     let terms: Terms = limits.market.terms.into();
-    let allowed = |provider: &str, region: &str| {
-        (limits.market.provider.is_empty()
-            || limits
-                .market
-                .provider
-                .iter()
-                .any(|one| one.eq_ignore_ascii_case(provider)))
-            && (limits.market.region.is_empty()
-                || limits
-                    .market
-                    .region
-                    .iter()
-                    .any(|one| region.starts_with(one.as_str())))
+    let allowed = Limits {
+        providers: limits.market.provider.clone(),
+        regions: limits.market.region.clone(),
+        ..Limits::default()
     };
-    let offers = loaded.catalogue.offers.iter().filter(|offer| {
-        offer.gpu == gpu.name && offer.gpus() >= each && allowed(&offer.provider, &offer.region)
-    });
-    let priced = offers.filter_map(|offer| Some((offer.price(terms)?, offer)));
-    let best = priced.min_by_key(|(price, offer)| {
+    let catalogue = &loaded.catalogue;
+    let of_name = catalogue.offers.iter().filter(|offer| {
         let named = name.is_some_and(|name| offer.instance.eq_ignore_ascii_case(name));
-        let share = price.0.micros.saturating_mul(i64::from(each)) / i64::from(offer.gpus().max(1));
-        (
-            !named,
-            offer.gpus() != each,
-            share,
-            offer.provider.clone(),
-            offer.instance.clone(),
-        )
+        let from = &offer.provider;
+        let providers = &allowed.providers;
+        named
+            && offer.gpu == gpu.name
+            && (providers.is_empty() || providers.iter().any(|one| one.eq_ignore_ascii_case(from)))
+            && (allowed.regions.is_empty()
+                || allowed
+                    .regions
+                    .iter()
+                    .any(|one| offer.region.starts_with(one)))
     });
-    let Some((price, offer)) = best else {
+    let priced = of_name.filter_map(|offer| Some((offer.price(terms)?, offer)));
+    if let Some((price, offer)) = priced.min_by_key(|(price, _)| price.0.micros) {
+        let source = format!(
+            "{} {}, list of {}",
+            offer.provider, offer.instance, offer.date
+        );
+        return (Some(price), source);
+    }
+    let device = Device::whole(gpu);
+    let rental = cheapest_rental(catalogue, &allowed, terms, &device, (1, each));
+    let Some((rental, price)) = rental.and_then(|one| per_hour(&one).map(|price| (one, price)))
+    else {
         return (None, String::new());
     };
-    let whole = offer.gpus().max(1);
-    let price = HourlyPrice(Money {
-        micros: price.0.times(i64::from(each), i64::from(whole)).micros,
-        ..price.0
-    });
-    let part = if whole == each {
-        String::new()
-    } else {
-        format!("{each} of {whole} GPUs of ")
+    let idle = match rental.idle {
+        0 => String::new(),
+        idle => format!(", of whose GPUs {idle} stay idle"),
+    };
+    let count = match rental.instances {
+        1 => String::new(),
+        several => format!("{several} × "),
     };
     (
         Some(price),
         format!(
-            "{part}{} {}, list of {}",
-            offer.provider, offer.instance, offer.date
+            "{count}{} {}{idle}, list of {}",
+            rental.provider, rental.instance, rental.date
         ),
     )
 }

@@ -317,7 +317,7 @@ impl Meter for Server {
                 None => {}
                 Some(Ok(one)) => {
                     uids.insert(one.object().to_owned(), ask.uid.clone());
-                    services.push(one.with_warm(ask.warm));
+                    services.push(one.with_warm(ask.warm).with_pods(ask.ready, ask.starting));
                 }
                 Some(Err(why)) => {
                     found.insert(ask.uid.clone(), Err(why));

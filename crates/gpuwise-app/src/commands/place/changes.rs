@@ -5,10 +5,11 @@ use crate::{error::Problem, fleet};
 use gpuwise_domain::{
     catalogue::Catalogue,
     placement::{
-        Event, Fleet, FleetGpu, GpuKind, Health, Home, KindId, Kinds, Node, NodeId,
+        Event, Fleet, FleetGpu, GpuId, GpuKind, Health, Home, KindId, Kinds, Node, NodeId,
         TimestampedEvent, Uid,
     },
 };
+use gpuwise_sched::report::node_like;
 
 pub(super) enum Change {
     /// A node with so many GPUs of a kind joins.
@@ -92,7 +93,7 @@ pub(super) fn make(changes: &[Change], estate: &mut FleetState) -> anyhow::Resul
                 node: *node,
                 health: Health::Maintenance,
             },
-            Change::Like(node) => joined(estate, *node, None, number),
+            Change::Like(node) => like(estate, *node, number)?,
             Change::Gpus(count, kind) => {
                 let with_it = estate.fleet.nodes.iter().position(|node| {
                     node.gpus.iter().any(|gpu| {
@@ -100,8 +101,12 @@ pub(super) fn make(changes: &[Change], estate: &mut FleetState) -> anyhow::Resul
                         gpu.is_some_and(|gpu| gpu.kind == *kind)
                     })
                 });
-                let like = with_it.unwrap_or(0);
-                joined(estate, NodeId(like as u32), Some((*count, *kind)), number)
+                let template = NodeId(with_it.unwrap_or(0) as u32);
+                if with_it.is_some() && is_whole(&estate.fleet, template, *count, *kind) {
+                    like(estate, template, number)?
+                } else {
+                    joined(estate, template, (*count, *kind), number)
+                }
             }
         };
         let at = estate.world.now();
@@ -113,49 +118,56 @@ pub(super) fn make(changes: &[Change], estate: &mut FleetState) -> anyhow::Resul
     Ok(())
 }
 
-/// A node like one of the fleet joins; with other GPUs, host memory and cores in proportion. GPUs of the
-/// new node are in no island that the fleet names.
-fn joined(estate: &FleetState, like: NodeId, gpus: Option<(u32, KindId)>, number: u32) -> Event {
+/// A node like one of the fleet joins: the same that a fix or `capacity` says to add.
+fn like(estate: &mut FleetState, like: NodeId, number: u32) -> anyhow::Result<Event> {
+    let made = node_like(&mut estate.world, like, &format!("what-if-{number}"));
+    let (node, gpus) = made.ok_or_else(|| Problem::new("--what-if: there is no such node"))?;
+    Ok(Event::NodeJoined { node, gpus })
+}
+
+/// Whether so many GPUs of a kind are all that a node has: then one with as many is like it.
+fn is_whole(fleet: &Fleet, node: NodeId, count: u32, kind: KindId) -> bool {
+    let gpus = fleet.nodes.get(node.index()).map(|node| &node.gpus);
+    gpus.is_some_and(|gpus| {
+        let same = |gpu: &GpuId| {
+            let gpu = fleet.gpus.get(gpu.index());
+            gpu.is_some_and(|gpu| gpu.kind == kind)
+        };
+        gpus.len() == count as usize && gpus.iter().all(same)
+    })
+}
+
+/// A node with other GPUs than one of the fleet joins, host memory and cores in proportion. How its GPUs are joined is not
+/// known: they are in no island.
+fn joined(estate: &FleetState, like: NodeId, (count, kind): (u32, KindId), number: u32) -> Event {
     let template = estate
         .fleet
         .nodes
         .get(like.index())
         .cloned()
         .unwrap_or_default();
-    let own = template
-        .gpus
-        .iter()
-        .filter_map(|gpu| estate.fleet.gpus.get(gpu.index()));
-    let mut members: Vec<FleetGpu> = own.cloned().collect();
+    let have = template.gpus.len().max(1) as u64;
     let mut node = Node {
         name: format!("what-if-{number}"),
         uid: Uid::default(),
         health: Health::Up,
         ..template
     };
-    if let Some((count, kind)) = gpus {
-        let (have, want) = (members.len().max(1) as u64, u64::from(count));
-        // What is not known of one is not known of the other.
-        node.cpu_milli = node
-            .cpu()
-            .map_or(node.cpu_milli, |milli| milli * want / have);
-        node.memory_mib = node
-            .memory()
-            .map_or(node.memory_mib, |mib| mib * want / have);
-        let bare = FleetGpu::new(kind, Home::Node(like), 0);
-        members = (0..count)
-            .map(|index| FleetGpu {
-                index,
-                ..bare.clone()
-            })
-            .collect();
-    }
-    for gpu in &mut members {
-        (gpu.island, gpu.health) = (None, Health::Up);
-        gpu.uid = Uid::default();
-    }
+    let want = u64::from(count);
+    // What is not known of one is not known of the other.
+    node.cpu_milli = node
+        .cpu()
+        .map_or(node.cpu_milli, |milli| milli * want / have);
+    node.memory_mib = node
+        .memory()
+        .map_or(node.memory_mib, |mib| mib * want / have);
+    let bare = FleetGpu::new(kind, Home::Node(like), 0);
+    let gpus = (0..count).map(|index| FleetGpu {
+        index,
+        ..bare.clone()
+    });
     Event::NodeJoined {
         node,
-        gpus: members,
+        gpus: gpus.collect(),
     }
 }

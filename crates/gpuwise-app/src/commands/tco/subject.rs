@@ -300,7 +300,8 @@ impl Subject {
             .into());
         }
         let hosts = Fraction::whole(self.hosts.into());
-        let each = (self.load.times(headroom)).and_then(|load| load.over(hosts)?.rounded(9));
+        // Exactly: what is rounded here buys a host more.
+        let each = (self.load.times(headroom)).and_then(|load| load.over(hosts));
         if let Some(each) = each {
             let source = format!(
                 "today's load · {} that today's hosts sustain / today's hosts",

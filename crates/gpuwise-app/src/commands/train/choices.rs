@@ -40,6 +40,7 @@ pub(super) fn choices(
     let off = |name| layout.offload.contains(&name);
     Ok(TrainChoices {
         recipe: recipe(what, &method, form)?,
+        without_bf16: what.recipe.is_none().then_some(Recipe::Fp16),
         optimizer: one_of("--optimizer", &what.optimizer, Optimizer::ALL, |o| o.name())?,
         framework,
         loss,

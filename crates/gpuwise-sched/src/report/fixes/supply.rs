@@ -12,7 +12,7 @@ use std::sync::Arc;
 /// Nodes of one shape that may be bought for a job.
 const MOST_NODES: u32 = 4096;
 
-/// Joins nodes like one that is there; GPUs that are in an island of that node alone are in a new one.
+/// Joins nodes like one that is there; GPUs that are in an island are in a new one.
 pub(crate) fn joined(world: &mut World, like: NodeId, nodes: u32) -> bool {
     let there = world.nodes.len();
     let made = (0..nodes).map(|number| shape(world, like, (there, number)));
@@ -26,6 +26,16 @@ fn shape(
     like: NodeId,
     (there, number): (usize, u32),
 ) -> Option<(Node, Vec<FleetGpu>)> {
+    let name = world.node(like)?.node.name.clone();
+    let (mut node, gpus) = node_like(world, like, &format!("new {number}"))?;
+    node.name = format!("{name} new {number}");
+    node.uid = format!("new {}", there + number as usize).into();
+    Some((node, gpus))
+}
+
+/// A node of this name like one that is there, and its GPUs: those that are in an island of NVLink are in a new one, which
+/// the world knows from now on. What buys, what asks what if and what counts a fleet's shortage all mean this node.
+pub fn node_like(world: &mut World, like: NodeId, name: &str) -> Option<(Node, Vec<FleetGpu>)> {
     let template = world.node(like)?.node.clone();
     let mut gpus: Vec<FleetGpu> = template
         .gpus
@@ -42,7 +52,7 @@ fn shape(
             .map(|(_, to)| *to);
         let new = known.unwrap_or_else(|| {
             let new = IslandId(world.islands.len() as u32);
-            Arc::make_mut(&mut world.islands).push(format!("new {number}"));
+            Arc::make_mut(&mut world.islands).push(name.to_owned());
             fresh.push((old, new));
             new
         });
@@ -52,8 +62,8 @@ fn shape(
         gpu.uid = Uid::default();
     }
     let node = Node {
-        name: format!("{} new {number}", template.name),
-        uid: format!("new {}", there + number as usize).into(),
+        name: name.to_owned(),
+        uid: Uid::default(),
         health: Health::Up,
         ..template
     };

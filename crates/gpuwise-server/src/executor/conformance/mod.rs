@@ -4,6 +4,7 @@
 //! for a program that stays, ends, is not there or does not listen. A case that a subject has no command for
 //! does not apply to it.
 
+mod left;
 mod pods;
 mod rig;
 mod subjects;
@@ -230,7 +231,8 @@ fn subjects_say_what_runs() {
 fn instances_outlive_the_executor_and_no_longer_than_they_are_wanted() {
     let subject = subjects::instances();
     // Somebody else has cut a GPU that nobody leases.
-    let own = subject.state.path().join("declared-mig.json");
+    let own = subject.state.path().join("log/declared-mig.json");
+    std::fs::create_dir(own.parent().expect("a folder")).expect("is made");
     let foreign = r#"{"made":0,"gpus":{"n0/3":[{"profile":"1g.10gb","start":5,"size":1,"uuid":"MIG-foreign"}]}}"#;
     std::fs::write(&own, foreign).expect("writes");
     let mut rig = Rig::new(&subject);

@@ -170,6 +170,7 @@ impl Rig {
             how: EndedHow::Ended,
             reason: String::new(),
             exit_code: None,
+            ended_ns: None,
         }]);
     }
 

@@ -1,9 +1,14 @@
 //! The executors that are held to the suite.
 
-use super::super::{Composed, Delays, Executor, Local, Shows, Simulated, Slurm, SlurmSettings};
-use crate::{endpoints::Endpoints, message::Incoming, redfish};
+use super::super::local::tests::Stop;
+use super::super::{
+    Composed, Delays, Executor, Local, LocalSettings, Own, RunAs, Shows, Simulated, Slurm,
+    SlurmSettings,
+};
+use crate::{message::Incoming, redfish};
 use gpuwise_domain::placement::{GpuAsk, Kinds, Need, SliceAsk};
 use std::{
+    cell::Cell,
     fs,
     path::PathBuf,
     sync::mpsc::Sender,
@@ -105,6 +110,12 @@ impl Subject for Hosts {
 pub(super) struct Processes {
     pub(super) state: tempfile::TempDir,
     cut: bool,
+    /// The log of the next executor, by the name of its folder.
+    pub(super) log: Cell<&'static str>,
+    /// Where the next executor ends while it starts something.
+    pub(super) stops: Cell<Option<Stop>>,
+    /// Where the next executor keeps what it knows, in place of `state`.
+    pub(super) elsewhere: Cell<Option<PathBuf>>,
 }
 
 pub(super) fn processes() -> Processes {
@@ -124,11 +135,19 @@ pub(super) fn slurm() -> Option<Cluster> {
         gpuwise_needs::skipped("GPUWISE_SLURM_NODE does not name a node of a Slurm cluster");
         return None;
     };
-    let make = |state, inbox| -> Box<dyn Executor> {
+    let make = |state: PathBuf, inbox| -> Box<dyn Executor> {
         let settings = SlurmSettings {
             every: Duration::from_millis(100),
             ..SlurmSettings::USUAL
         };
+        // Logs of the suite begin at one time: each is known by a name of its own.
+        let name = state.join("slurm.id");
+        if !name.exists() {
+            let mut bytes = [0_u8; 6];
+            getrandom::fill(&mut bytes).expect("is drawn");
+            let drawn = bytes.map(|byte| format!("{byte:02x}")).concat();
+            fs::write(name, drawn).expect("writes");
+        }
         let slurm = Slurm::new(settings, state, inbox, Shows::default());
         Box::new(slurm.expect("begins"))
     };
@@ -142,7 +161,13 @@ pub(super) fn slurm() -> Option<Cluster> {
 impl Processes {
     pub(super) fn new() -> Self {
         let state = tempfile::tempdir().expect("a folder");
-        Self { state, cut: false }
+        Self {
+            state,
+            cut: false,
+            log: Cell::new("log"),
+            stops: Cell::new(None),
+            elsewhere: Cell::new(None),
+        }
     }
 
     pub(super) fn script(&self, text: &str) -> Vec<String> {
@@ -158,8 +183,24 @@ impl Processes {
 
 impl Subject for Processes {
     fn executor(&self, inbox: Sender<Incoming>) -> Box<dyn Executor> {
-        let state = self.state.path().to_path_buf();
-        Box::new(Local::new(state, inbox, Endpoints::default(), None))
+        let state = self.state.path().join(self.log.get());
+        let settings = LocalSettings {
+            run_as: RunAs {
+                same_account: true,
+                ..RunAs::default()
+            },
+            log_size: 1 << 20,
+            ..LocalSettings::default()
+        };
+        let mut own = Own::in_test(state);
+        if let Some(elsewhere) = self.elsewhere.take() {
+            own.state = elsewhere;
+        }
+        let local = Local::new(settings, own, inbox, Shows::default(), None);
+        Box::new(match self.stops.take() {
+            Some(stop) => local.stopping_at(stop),
+            None => local,
+        })
     }
 
     fn part(&self) -> GpuAsk {

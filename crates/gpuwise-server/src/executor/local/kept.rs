@@ -1,19 +1,21 @@
 //! What is known of processes when the broker is not: a directory for each lease, with a file that says what
-//! runs, and one for each worker that says how it ended.
+//! runs, and files for each worker that say whether it began and how it ended.
 
 use super::{
+    account::Account,
     environment,
-    process::{Group, start_time},
+    supervisor::{Supervisor, Task},
+    tree,
 };
 use gpuwise_broker::{Launch, lease_id};
 use gpuwise_domain::placement::JobId;
+use gpuwise_units::Nanoseconds;
 use serde::{Deserialize, Serialize};
 use std::{
     fs::{self, File},
     io::{self, Write as _},
-    os::unix::process::CommandExt as _,
     path::{Path, PathBuf},
-    process::{Command, Stdio},
+    process::{ChildStdin, Command, Stdio},
 };
 
 /// What runs of a lease.
@@ -32,7 +34,7 @@ pub(super) struct Kept {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Process {
-    /// The leader of its group.
+    /// What all of it descends from.
     pub(super) pid: i32,
     /// When that was started, in the kernel's ticks since the machine was: numbers of processes come again.
     pub(super) started: u64,
@@ -42,22 +44,61 @@ pub(super) struct Process {
     /// The GPUs that it was started on, as it was told them.
     #[serde(default)]
     pub(super) devices: String,
+    /// Whether it is a supervisor, which stays until nothing is left; an earlier release started a shell, which is the
+    /// leader of a group.
+    #[serde(default)]
+    pub(super) supervised: bool,
+    /// The kernel's group of processes that holds its limits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) group: Option<PathBuf>,
 }
 
 impl Process {
-    pub(super) fn group(&self) -> Group {
-        Group::new(self.pid, self.started, self.worker)
+    /// Whether it runs: another process may have its number by now.
+    pub(super) fn is_alive(&self) -> bool {
+        start_time(self.pid) == Some(self.started)
     }
+}
+
+/// When a process was started, in ticks since the machine was; `None`: there is none.
+fn start_time(pid: i32) -> Option<u64> {
+    Some(tree::Process::of(pid)?.started)
 }
 
 /// Where it is kept.
 #[derive(Debug, Clone)]
 pub(in crate::executor) struct Place(pub(in crate::executor) PathBuf);
 
-/// Runs the command, and keeps how it ended in the file that is its first word. That it is told to end goes to
-/// the command, and it still says how that ended.
-const SHELL: &str = r#"[ -z "$GPUWISE_CGROUP" ] || echo $$ > "$GPUWISE_CGROUP"; unset GPUWISE_CGROUP
-trap : TERM INT HUP; "$@"; code=$?; echo $code > "$0.new" && mv "$0.new" "$0"; exit $code"#;
+/// What is started of a worker.
+pub(super) struct Begin<'a> {
+    pub(super) job: JobId,
+    pub(super) worker: usize,
+    pub(super) port: Option<u16>,
+    pub(super) launch: &'a Launch,
+    /// `None`: the broker's own.
+    pub(super) account: Option<&'a Account>,
+    /// The group of processes that holds its limits; an error: why there is none. `None`: none is asked for.
+    pub(super) group: Option<Result<PathBuf, String>>,
+    pub(super) log_size: u64,
+    pub(super) umask: u32,
+    pub(super) broker: &'a str,
+}
+
+/// A supervisor that waits until it is noted. Dropped, it ends and has started nothing.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    pub(super) process: Process,
+    told: ChildStdin,
+    task: Vec<u8>,
+}
+
+impl Waiting {
+    /// Lets it start the command.
+    pub(super) fn go(mut self) -> Result<(), String> {
+        let written = self.told.write_all(&self.task);
+        written.map_err(|error| format!("what is to be started cannot be told: {error}"))
+    }
+}
 
 impl Place {
     pub(in crate::executor) fn folder(&self, job: JobId) -> PathBuf {
@@ -68,56 +109,103 @@ impl Place {
         self.folder(job).join(format!("{worker}.end"))
     }
 
-    pub(super) fn start(
+    fn begun_file(&self, job: JobId, worker: usize) -> PathBuf {
+        self.folder(job).join(format!("{worker}.begun"))
+    }
+
+    /// Whether the command of a worker was ever started.
+    pub(super) fn has_begun(&self, job: JobId, process: &Process) -> bool {
+        !process.supervised || self.begun_file(job, process.worker).exists()
+    }
+
+    /// Makes ready what starts a worker; nothing of the command runs before it is told to go.
+    pub(super) fn ready(
         &self,
-        job: JobId,
-        worker: usize,
-        port: Option<u16>,
-        launch: &Launch,
-        group: Option<Result<PathBuf, String>>,
-    ) -> Result<Process, String> {
+        supervisor: &Supervisor,
+        begin: Begin<'_>,
+    ) -> Result<Waiting, String> {
+        let Begin {
+            job,
+            worker,
+            launch,
+            ..
+        } = begin;
         let program = launch.words.first().cloned().unwrap_or_default();
-        if !is_there(&program) {
+        if !is_there(&program, launch) {
             return Err(format!(
                 "{program:?} cannot be started: there is no such program"
             ));
         }
         let wrong = |error: io::Error| format!("{program:?} cannot be started: {error}");
-        let log = self.log_file(job.0, u32::try_from(worker).unwrap_or(u32::MAX));
-        fs::create_dir_all(log.parent().unwrap_or(&self.0)).map_err(wrong)?;
         fs::create_dir_all(self.folder(job)).map_err(wrong)?;
-        let end = self.end_file(job, worker);
-        // How one before it ended says nothing of this one.
-        let _ = fs::remove_file(&end);
-        let log = File::options().create(true).append(true).open(log);
-        let mut log = log.map_err(wrong)?;
-        let procs = match group {
-            Some(Ok(group)) => Some(group.join("cgroup.procs")),
-            Some(Err(why)) => {
-                // Whoever asked for limits reads here that there are none.
-                let _ = writeln!(log, "gpuwise: cores and memory are not held: {why}");
-                None
+        let files = [self.begun_file(job, worker), self.end_file(job, worker)];
+        for before in &files {
+            // What became of one before it says nothing of this one.
+            match fs::remove_file(before) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(wrong(error)),
+                _ => {}
             }
-            None => None,
+        }
+        self.supervisor(supervisor, begin, files).map_err(wrong)
+    }
+
+    /// A supervisor that waits to be told its task.
+    fn supervisor(
+        &self,
+        supervisor: &Supervisor,
+        begin: Begin<'_>,
+        [started, end]: [PathBuf; 2],
+    ) -> io::Result<Waiting> {
+        let (job, worker, launch) = (begin.job, begin.worker, begin.launch);
+        let marks = environment::marks(begin.broker, &lease_id(job.0), worker);
+        let mut own = launch.environment.clone();
+        own.extend(marks.clone());
+        let (group, note) = match begin.group {
+            Some(Ok(group)) => (Some(group), None),
+            // Whoever asked for limits reads in the log that there are none.
+            Some(Err(why)) => (None, Some(format!("cores and memory are not held: {why}"))),
+            None => (None, None),
         };
-        let mut command = Command::new("/bin/sh");
-        command.args(["-c", SHELL]).arg(&end).args(&launch.words);
-        command
-            .envs(&launch.environment)
-            // It joins its group by itself, before anything else of it runs.
-            .env("GPUWISE_CGROUP", procs.unwrap_or_default())
-            .stdin(Stdio::null())
-            .process_group(0);
-        command.stdout(log.try_clone().map_err(wrong)?).stderr(log);
-        let child = command.spawn().map_err(wrong)?;
+        let task = serde_json::to_vec(&Task {
+            words: launch.words.clone(),
+            environment: own,
+            account: begin.account.cloned(),
+            procs: group.as_ref().map(|group| group.join("cgroup.procs")),
+            begun: started,
+            end,
+            log: self.log_file(job.0, u32::try_from(worker).unwrap_or(u32::MAX)),
+            log_size: begin.log_size,
+            umask: begin.umask,
+            notes: note.into_iter().collect(),
+        })?;
+        let mut child = Command::new(&supervisor.program)
+            .args(&supervisor.arguments)
+            .env_clear()
+            .envs(&supervisor.environment)
+            .envs(marks)
+            .env(tree::STATE, &self.0)
+            // By it other brokers of this machine know which GPUs are in use.
+            .env(environment::VISIBLE, environment::devices(launch))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()?;
+        let told = child.stdin.take();
         let pid = i32::try_from(child.id()).unwrap_or(0);
+        let since = start_time(pid).unwrap_or(0);
         super::process::reap(child);
-        Ok(Process {
-            pid,
-            started: start_time(pid).unwrap_or(0),
-            worker,
-            port,
-            devices: environment::devices(launch).to_owned(),
+        Ok(Waiting {
+            process: Process {
+                pid,
+                started: since,
+                worker,
+                port: begin.port,
+                devices: environment::devices(launch).to_owned(),
+                supervised: true,
+                group,
+            },
+            told: told.ok_or(io::ErrorKind::BrokenPipe)?,
+            task,
         })
     }
 
@@ -161,20 +249,33 @@ impl Place {
         text.trim().parse().ok()
     }
 
+    /// How long ago the first of its workers that ended did, by the file that says how.
+    pub(super) fn ended_ago(&self, job: JobId, kept: &Kept) -> Option<Nanoseconds> {
+        let gone = kept.processes.iter().filter(|one| !one.is_alive());
+        let ends = gone.filter_map(|one| {
+            let written = fs::metadata(self.end_file(job, one.worker))
+                .ok()?
+                .modified();
+            let ago = written.ok()?.elapsed().ok()?;
+            u64::try_from(ago.as_nanos()).ok().map(Nanoseconds)
+        });
+        ends.max()
+    }
+
     /// How what does not run any more ended: the worst of its workers.
     pub(super) fn ends(&self, job: JobId, kept: &Kept) -> (Option<i32>, String) {
-        let gone = kept.processes.iter().filter(|one| !one.group().is_alive());
+        let gone = kept.processes.iter().filter(|one| !one.is_alive());
         let ends = gone.map(|one| self.end(job, one.worker));
         let worst = ends.max_by_key(|end| end.map_or(i32::MAX, i32::abs));
         gpuwise_broker::ended_by(worst.flatten())
     }
 }
 
-/// Whether a program can be found.
-fn is_there(program: &str) -> bool {
+/// Whether a program can be found, where its command looks for it.
+fn is_there(program: &str, launch: &Launch) -> bool {
     if program.contains('/') {
         return Path::new(program).is_file();
     }
-    let paths = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&paths).any(|path| path.join(program).is_file())
+    let paths = launch.environment.get("PATH").map_or("", String::as_str);
+    std::env::split_paths(paths).any(|path| path.join(program).is_file())
 }

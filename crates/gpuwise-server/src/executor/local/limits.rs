@@ -64,7 +64,8 @@ impl Limits {
         }))
     }
 
-    /// A group for a worker with its limits; an error: why it runs without. `None`: it asks for none.
+    /// A group for a worker with its limits, by which all of it is ended at once, too; an error: why it runs without.
+    /// `None`: it asks for no limits, and there are no groups here.
     pub(super) fn group(
         &self,
         job: JobId,
@@ -72,7 +73,7 @@ impl Limits {
         cpu_milli: u64,
         memory_mib: u64,
     ) -> Option<Result<PathBuf, String>> {
-        if cpu_milli == 0 && memory_mib == 0 {
+        if cpu_milli == 0 && memory_mib == 0 && self.0.is_err() {
             return None;
         }
         Some(self.0.clone().and_then(|folder| {
@@ -155,10 +156,11 @@ mod tests {
         assert_eq!(read("memory.max"), "4294967296");
         let told = fs::read_to_string(found.join("broker/cgroup.procs")).expect("is there");
         assert_eq!(told, std::process::id().to_string());
-        assert!(
-            limits.group(JobId(7), 0, 0, 0).is_none(),
-            "it asks for nothing"
-        );
+        let without = limits.group(JobId(7), 0, 0, 0);
+        let without = without.expect("it is ended by it").expect("is made");
+        assert!(!without.join("cpu.max").exists());
+        let nowhere = Limits(Err("is not delegated".into()));
+        assert!(nowhere.group(JobId(7), 0, 0, 0).is_none());
     }
 
     #[test]

@@ -1,27 +1,39 @@
-//! This machine: what is leased runs as processes, each in a group of its own.
+//! This machine: what is leased runs as processes, all of which descend from a supervisor of their own.
 //!
-//! What runs is known from files beside the logs, so that a broker that starts again finds it: processes
-//! outlive the broker, and how they ended is kept by the shell that started them.
+//! What runs is known from files beside the logs, and noted before it runs, so that a broker that starts again finds
+//! it: processes outlive the broker, and how they ended is kept by the supervisor that started them. A lease is over
+//! when nothing of it is left.
 
+mod account;
+mod adopted;
 mod devices;
 mod environment;
+mod foreign;
 mod kept;
 mod limits;
 mod logs;
 mod process;
 mod ready;
 mod resize;
+mod starting;
+mod supervisor;
 mod suspend;
+#[cfg(test)]
+pub(super) mod tests;
+mod tree;
 mod weights;
 
+pub use account::{Account, RunAs};
 pub use devices::Cutter;
 pub(super) use environment::launch;
 pub(super) use kept::Place;
 pub use limits::delegation;
+pub(crate) use supervisor::Supervisor;
+pub use supervisor::supervise;
 pub use suspend::Suspension;
 
-use super::{Executor, Logs};
-use crate::{endpoints::Endpoints, message::Incoming};
+use super::{Executor, Logs, Shows};
+use crate::{message::Incoming, secrets::Secrets};
 use gpuwise_broker::{Broker, Observation, Order, OrderId, Work};
 use gpuwise_domain::placement::{Action, Assignment, GpuShare, Isolation, JobId, Part};
 use gpuwise_units::Nanoseconds;
@@ -29,7 +41,6 @@ use kept::Kept;
 use process::Group;
 use std::{
     collections::BTreeMap,
-    net::TcpListener,
     path::PathBuf,
     sync::{
         Arc,
@@ -40,14 +51,66 @@ use std::{
     time::Duration,
 };
 
+/// The word by which this program is a supervisor.
+pub const SUPERVISOR: &str = "lease-supervisor";
+
+/// Processes of this machine that carry the mark of a log's leases, by lease, in words.
+pub(crate) fn runs(broker: &Broker) -> BTreeMap<u32, String> {
+    let log = crate::serve::log_id(broker);
+    let tree = tree::Tree::now();
+    let mut found: BTreeMap<u32, Vec<tree::Process>> = BTreeMap::new();
+    for (process, mark) in tree.marked().filter(|(_, mark)| mark.broker == log) {
+        if let Some(lease) = gpuwise_broker::lease_number(&mark.lease) {
+            found.entry(lease).or_default().push(process.clone());
+        }
+    }
+    let words = found.into_iter();
+    words
+        .map(|(lease, all)| (lease, tree::words(&all)))
+        .collect()
+}
+
+/// How long is waited for what is to be gone before something else starts.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How commands of leases run on this machine.
+#[derive(Debug, Clone, Default)]
+pub struct LocalSettings {
+    pub run_as: RunAs,
+    /// Variables of the broker that commands get besides those that all get.
+    pub passed: Vec<String>,
+    /// Bytes of what a worker writes that are kept at most.
+    pub log_size: u64,
+    /// The mask with which commands make files; what the broker keeps is for its account alone.
+    pub umask: u32,
+}
+
+/// Whose processes these are.
+#[derive(Debug, Clone)]
+pub(crate) struct Own {
+    /// Where logs, and what is known of processes, are kept.
+    pub(crate) state: PathBuf,
+    /// By what the log is known.
+    pub(crate) broker: String,
+    /// Values of tenants' secrets.
+    pub(crate) secrets: Secrets,
+    pub(crate) supervisor: Supervisor,
+}
+
 /// Processes of this machine.
 #[derive(Debug)]
 pub struct Local {
     place: Place,
+    settings: LocalSettings,
+    broker: String,
+    secrets: Secrets,
+    supervisor: Supervisor,
+    shows: Shows,
+    #[cfg(test)]
+    stops: Option<tests::Stop>,
     limits: limits::Limits,
     devices: devices::Devices,
     inbox: Sender<Incoming>,
-    endpoints: Endpoints,
     weights: weights::Weights,
     /// What runs, by job; without processes where GPUs are held and nothing runs.
     running: BTreeMap<JobId, Running>,
@@ -66,20 +129,27 @@ struct Running {
 }
 
 impl Local {
-    /// Logs, and what is known of processes, are kept in `state`; `driver` cuts the GPUs that it lists.
+    /// `driver` cuts the GPUs that it lists.
     pub(crate) fn new(
-        state: PathBuf,
+        settings: LocalSettings,
+        own: Own,
         inbox: Sender<Incoming>,
-        endpoints: Endpoints,
+        shows: Shows,
         driver: Option<Arc<dyn Cutter>>,
     ) -> Self {
-        let devices = devices::Devices::new(&state, inbox.clone(), driver);
+        let devices = devices::Devices::new(&own.state, inbox.clone(), driver);
         Self {
-            place: Place(state),
+            place: Place(own.state),
+            settings,
+            broker: own.broker,
+            secrets: own.secrets,
+            supervisor: own.supervisor,
+            shows,
+            #[cfg(test)]
+            stops: None,
             devices,
             limits: limits::Limits::take(),
             inbox,
-            endpoints,
             weights: weights::Weights::default(),
             running: BTreeMap::new(),
             newest: BTreeMap::new(),
@@ -92,19 +162,26 @@ impl Local {
             return;
         };
         if let Some(kept) = self.place.kept(job)
-            && kept.order == order.0
             && !self.running.contains_key(&job)
         {
-            // It was started before the broker was, and nobody has heard of it.
-            return self.adopt_one(job, &kept, broker);
+            if kept.order == order.0 && self.has_begun(job, &kept) {
+                // It was started before the broker was, and nobody has heard of it.
+                return self.adopt_one(job, &kept, broker);
+            }
+            if let Err(reason) = self.ended(job, &kept) {
+                self.seen.push(Observation::failed(order, reason));
+                return;
+            }
         }
-        if let Some(before) = self.running.remove(&job) {
+        if let Some(before) = self.running.get(&job) {
             // It moves: what ran elsewhere ends first.
-            self.endpoints.remove(job.0);
-            before
-                .groups
-                .iter()
-                .for_each(|group| group.end(Duration::ZERO));
+            self.shows.endpoints.remove(job.0);
+            let mut groups = before.groups.iter();
+            if let Err(reason) = groups.try_for_each(|one| one.end_in(Duration::ZERO, PATIENCE)) {
+                self.seen.push(Observation::failed(order, reason));
+                return;
+            }
+            self.running.remove(&job);
         }
         if lease.ask.command.is_empty() {
             self.running.insert(job, Running::default());
@@ -117,70 +194,6 @@ impl Local {
         }
     }
 
-    /// Starts the processes of a lease: one, or of a service one for each worker.
-    fn spawn(
-        &self,
-        order: OrderId,
-        job: JobId,
-        lease: &gpuwise_broker::Lease,
-        assignments: &[Assignment],
-        broker: &Broker,
-    ) -> Result<Kept, String> {
-        let workers: Vec<&[Assignment]> = match &lease.ask.service {
-            Some(_) => assignments.chunks(1).collect(),
-            None => vec![assignments],
-        };
-        let mut kept = Kept {
-            order: order.0,
-            processes: Vec::new(),
-            devices: self.visible(broker, assignments)?,
-            asleep: false,
-        };
-        let visible: Result<Vec<String>, String> = workers
-            .iter()
-            .map(|own| self.visible(broker, own))
-            .collect();
-        for (worker, (own, visible)) in workers.into_iter().zip(visible?).enumerate() {
-            match self.worker(job, lease, (worker, own, visible), broker) {
-                Ok(process) => kept.processes.push(process),
-                Err(reason) => {
-                    kept.processes
-                        .iter()
-                        .for_each(|one| one.group().end(Duration::ZERO));
-                    return Err(reason);
-                }
-            }
-        }
-        if let Err(error) = self.place.keep(job, &kept) {
-            // Nobody would know of it after a restart.
-            kept.processes
-                .iter()
-                .for_each(|one| one.group().end(Duration::ZERO));
-            return Err(format!("what runs cannot be noted: {error}"));
-        }
-        Ok(kept)
-    }
-
-    /// Starts one worker on its GPUs.
-    fn worker(
-        &self,
-        job: JobId,
-        lease: &gpuwise_broker::Lease,
-        (worker, own, visible): (usize, &[Assignment], String),
-        broker: &Broker,
-    ) -> Result<kept::Process, String> {
-        let port = match &lease.ask.service {
-            Some(_) => Some(free_port().map_err(|error| format!("no port is free: {error}"))?),
-            None => None,
-        };
-        let command = environment::command(lease, visible, own, worker, port);
-        let state = broker.world().job(job);
-        let asked = state.map(|state| (state.job.worker.cpu_milli, state.job.worker.memory_mib));
-        let (cpu_milli, memory_mib) = asked.unwrap_or_default();
-        let group = self.limits.group(job, worker, cpu_milli, memory_mib);
-        self.place.start(job, worker, port, &command, group)
-    }
-
     fn visible(&self, broker: &Broker, assignments: &[Assignment]) -> Result<String, String> {
         environment::visible(broker, &self.devices, assignments)
     }
@@ -191,7 +204,7 @@ impl Local {
         let groups: Vec<Arc<Group>> = kept
             .processes
             .iter()
-            .map(|one| Arc::new(one.group()))
+            .map(|one| self.group(job, one))
             .collect();
         let starts = lease.ask.service.is_some();
         let watch = process::Watch {
@@ -200,7 +213,7 @@ impl Local {
             starting: Arc::new(AtomicBool::new(starts && !known)),
             place: self.place.clone(),
             inbox: self.inbox.clone(),
-            endpoints: self.endpoints.clone(),
+            endpoints: self.shows.endpoints.clone(),
         };
         let all = Running {
             groups: groups.clone(),
@@ -213,60 +226,27 @@ impl Local {
         if kept.asleep {
             return;
         }
-        match &lease.ask.service {
-            Some(service) => ready::tell(&watch, service, kept, groups, known),
-            None if !known => self.seen.push(Observation::Done(order)),
-            None => {}
+        if let Some(service) = &lease.ask.service {
+            return ready::tell(&watch, service, kept, groups, known);
         }
-    }
-
-    /// Goes on with what an earlier broker of this log had started.
-    fn adopt_one(&mut self, job: JobId, kept: &Kept, broker: &Broker) {
-        let Some(lease) = broker.lease(job.0) else {
-            return;
-        };
-        let order = OrderId(kept.order);
-        let known = !broker.wants(order);
-        if kept.processes.iter().all(|one| one.group().is_alive()) {
-            self.run(job, kept, lease, known);
-            return;
+        let ports: Vec<u16> = kept.processes.iter().filter_map(|one| one.port).collect();
+        if !ports.is_empty() {
+            // Where it tells its metrics.
+            self.shows.endpoints.set(job.0, ready::addresses(&ports));
         }
-        let over = self.place.ends(job, kept);
-        kept.processes
-            .iter()
-            .for_each(|one| one.group().end(Duration::ZERO));
-        // Noted until its end is in the log.
-        self.running.insert(job, Running::default());
-        let (code, reason) = over;
-        if known {
-            self.seen.push(Observation::Exited {
-                job,
-                order,
-                code,
-                reason,
-            });
-        } else {
-            // As if its end had followed its start at once.
+        if !known {
             self.seen.push(Observation::Done(order));
-            self.seen.push(Observation::Exited {
-                job,
-                order,
-                code,
-                reason,
-            });
         }
     }
 
     fn stop(&mut self, order: OrderId, job: JobId, grace: Duration) {
-        self.endpoints.remove(job.0);
-        let kept = self.place.kept(job);
-        let unknown = || {
+        self.shows.endpoints.remove(job.0);
+        let groups: Vec<Arc<Group>> = if let Some(running) = self.running.remove(&job) {
+            running.groups
+        } else {
+            let kept = self.place.kept(job);
             let processes = kept.iter().flat_map(|kept| &kept.processes);
-            processes.map(|one| Arc::new(one.group())).collect()
-        };
-        let groups: Vec<Arc<Group>> = match self.running.remove(&job) {
-            Some(running) => running.groups,
-            None => unknown(),
+            processes.map(|one| self.group(job, one)).collect()
         };
         if groups.is_empty() {
             self.seen.push(Observation::Done(order));
@@ -291,7 +271,7 @@ impl Local {
         let work = known.and_then(|(running, kept)| Self::work(how, order, running, kept, broker));
         match work {
             Some((work, mut kept)) if how != Suspension::Requeue => {
-                self.endpoints.remove(job.0);
+                self.shows.endpoints.remove(job.0);
                 if how.stays() {
                     kept.asleep = true;
                     if let Err(error) = self.place.keep(job, &kept) {
@@ -350,7 +330,7 @@ impl Local {
             Part::Slice { .. } => false,
         };
         let same = self.visible(broker, assignments) == Ok(kept.devices.clone())
-            && kept.processes.iter().all(|one| one.group().is_alive());
+            && kept.processes.iter().all(kept::Process::is_alive);
         if !same || !parts.into_iter().all(by_turns) {
             return false;
         }
@@ -420,12 +400,6 @@ impl Local {
     }
 }
 
-/// A port that nobody listens on now.
-fn free_port() -> std::io::Result<u16> {
-    let listener = TcpListener::bind(("127.0.0.1", 0))?;
-    Ok(listener.local_addr()?.port())
-}
-
 impl Executor for Local {
     fn name(&self) -> &'static str {
         "local"
@@ -437,42 +411,8 @@ impl Executor for Local {
 
     fn adopt(&mut self, broker: &Broker) {
         self.devices.adopt(broker);
-        for (job, kept) in self.place.all() {
-            let order = OrderId(kept.order);
-            let current = broker.started_by(job.0) == Some(order);
-            if current && broker.wants(order) {
-                // It is told again, and found then.
-                continue;
-            }
-            if current {
-                self.adopt_one(job, &kept, broker);
-            } else {
-                kept.processes
-                    .iter()
-                    .for_each(|one| one.group().end(Duration::ZERO));
-                self.place.forget(job);
-            }
-        }
-        for lease in broker.open() {
-            let job = lease.job();
-            let order = broker
-                .started_by(lease.number)
-                .filter(|order| !broker.wants(*order));
-            let holds = broker.state(lease).0.holds();
-            let Some(order) = order.filter(|_| holds && !self.running.contains_key(&job)) else {
-                continue;
-            };
-            if lease.ask.command.is_empty() {
-                self.running.insert(job, Running::default());
-            } else if self.place.kept(job).is_none() {
-                self.seen.push(Observation::Exited {
-                    job,
-                    order,
-                    code: None,
-                    reason: "nothing is known of its processes any more".into(),
-                });
-            }
-        }
+        self.find_strays();
+        self.adopt_all(broker);
     }
 
     fn take(&mut self, _now: Nanoseconds, order: &Order, broker: &Broker) {
@@ -485,10 +425,11 @@ impl Executor for Local {
             }
             Work::Keep { lease, .. } | Work::Drop { lease, .. } => {
                 let keep = matches!(order.work, Work::Keep { .. });
-                let lease = broker.lease(*lease);
-                let seen =
-                    lease.and_then(|one| self.weights.take(order.id, one, keep, &self.inbox));
-                self.seen.extend(seen);
+                if let Some(lease) = broker.lease(*lease) {
+                    let how = self.of_tenant(lease);
+                    let seen = self.weights.take(order.id, lease, keep, how, &self.inbox);
+                    self.seen.extend(seen);
+                }
             }
             Work::Restart { job, .. } => {
                 let state = broker.world().job(*job);

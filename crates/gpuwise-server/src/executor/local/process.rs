@@ -1,13 +1,18 @@
-//! Groups of processes: whether they run, how they end.
+//! Processes of a worker: whether they run, how all of them end.
 
-use super::kept::Place;
-use crate::{endpoints::Endpoints, message::Incoming};
-use gpuwise_broker::{Observation, OrderId, ended_by};
+use super::{
+    kept::{Place, Process},
+    tree::{self, Tree},
+};
+use crate::{endpoints::Endpoints, executor::remains::Remains, message::Incoming};
+use gpuwise_broker::{Observation, OrderId, ended_by, lease_id};
 use gpuwise_domain::placement::JobId;
-use rustix::process::{
-    Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, test_kill_process_group,
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    process::{Pid, PidfdFlags, Signal, pidfd_open},
 };
 use std::{
+    collections::BTreeMap,
     fs,
     process::Child,
     sync::{
@@ -16,18 +21,36 @@ use std::{
         mpsc::Sender,
     },
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
-/// How often is looked whether a group is gone.
-const STEP: Duration = Duration::from_millis(50);
+/// Between two looks whether something is left, at first and at last.
+const SOON: Duration = Duration::from_millis(5);
+const STEP: Duration = Duration::from_millis(200);
 
-/// A group of processes, by its leader.
+/// How often is looked whether a command has ended and left something behind.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// How long what a command leaves behind has to end where its supervisor is gone.
+const LEFT: Duration = Duration::from_secs(5);
+
+/// How long a supervisor may stay when nothing of its command is left.
+const LINGERS: Duration = Duration::from_secs(3);
+
+/// Whose processes they are.
+#[derive(Debug, Clone)]
+pub(super) struct Owner {
+    /// The id of the log.
+    pub(super) broker: String,
+    pub(super) job: JobId,
+    pub(super) remains: Remains,
+}
+
+/// All processes of a worker.
 #[derive(Debug)]
 pub(super) struct Group {
-    pid: i32,
-    started: u64,
-    pub(super) worker: usize,
+    owner: Owner,
+    process: Process,
     /// Whether it was told to end: then its end is no news.
     told: AtomicBool,
     /// Whether it has ended while its service was to get ready.
@@ -35,19 +58,22 @@ pub(super) struct Group {
 }
 
 impl Group {
-    pub(super) const fn new(pid: i32, started: u64, worker: usize) -> Self {
+    pub(super) const fn new(owner: Owner, process: Process) -> Self {
         Self {
-            pid,
-            started,
-            worker,
+            owner,
+            process,
             told: AtomicBool::new(false),
             gone: AtomicBool::new(false),
         }
     }
 
-    /// Whether its leader runs: another process may have its number by now.
+    pub(super) const fn worker(&self) -> usize {
+        self.process.worker
+    }
+
+    /// Whether what all of it descends from runs.
     pub(super) fn is_alive(&self) -> bool {
-        start_time(self.pid) == Some(self.started)
+        self.process.is_alive()
     }
 
     pub(super) fn is_told(&self) {
@@ -59,88 +85,167 @@ impl Group {
         self.told.store(false, Ordering::SeqCst);
     }
 
-    /// Sends a signal to all of it.
-    pub(super) fn signal(&self, signal: Signal) {
-        if let Some(pid) = Pid::from_raw(self.pid).filter(|_| self.pid > 1) {
-            // That there is nobody any more is seen by whoever waits.
-            let _ = kill_process_group(pid, signal);
-        }
-    }
-
     fn was_told(&self) -> bool {
         self.told.load(Ordering::SeqCst)
     }
 
-    /// Whether somebody of it runs, its leader or not.
-    fn somebody(&self, pid: Pid) -> bool {
-        self.is_alive() || start_time(self.pid).is_none() && test_kill_process_group(pid).is_ok()
-    }
-
-    /// Asks it to end, and ends it when its grace is over.
-    pub(super) fn end(&self, grace: Duration) {
-        self.is_told();
-        let Some(pid) = Pid::from_raw(self.pid).filter(|_| self.pid > 1) else {
-            return;
+    /// What runs of the command, and of all that it has started. Where its supervisor is gone it is known by its mark.
+    pub(super) fn left(&self) -> Vec<tree::Process> {
+        let own = &self.process;
+        let tree = Tree::now();
+        let root = tree.get(own.pid);
+        let root = root.filter(|root| root.started == own.started);
+        let mut found = BTreeMap::new();
+        let mut add = |one: &tree::Process| {
+            found.insert(one.pid, one.clone());
         };
-        if !self.somebody(pid) {
-            return;
-        }
-        // That there is nobody any more is what is wanted.
-        let mut there = kill_process_group(pid, Signal::TERM).is_ok();
-        let mut left = grace;
-        while there && left > Duration::ZERO {
-            thread::sleep(STEP.min(left));
-            left = left.saturating_sub(STEP);
-            there = self.somebody(pid);
-        }
-        if there {
-            let _ = kill_process_group(pid, Signal::KILL);
-        }
-    }
-
-    /// Until its leader has ended.
-    fn wait(&self) {
-        let Some(pid) = Pid::from_raw(self.pid) else {
-            return;
-        };
-        if let Ok(handle) = pidfd_open(pid, PidfdFlags::empty()) {
-            let mut asked = [rustix::event::PollFd::new(
-                &handle,
-                rustix::event::PollFlags::IN,
-            )];
-            while self.is_alive() {
-                if rustix::event::poll(&mut asked, None).is_ok() {
-                    return;
+        if let Some(root) = root {
+            for one in &tree.below(own.pid) {
+                add(one);
+            }
+            if !own.supervised {
+                add(root);
+            }
+        } else {
+            let lease = lease_id(self.owner.job.0);
+            for (one, mark) in tree.marked() {
+                let ours = mark.broker == self.owner.broker && mark.lease == lease;
+                if ours && mark.worker == Some(own.worker) {
+                    add(one);
                 }
             }
         }
-        // Without such a handle it is looked for.
-        while self.is_alive() {
-            thread::sleep(STEP * 4);
+        if !own.supervised && (root.is_some() || tree.get(own.pid).is_none()) {
+            for one in tree.of_group(own.pid) {
+                add(one);
+            }
         }
+        if let Some(group) = &own.group {
+            let members = fs::read_to_string(group.join("cgroup.procs")).unwrap_or_default();
+            let members = members.lines().filter_map(|pid| pid.parse().ok());
+            for one in members.filter_map(|pid| tree.get(pid)) {
+                add(one);
+            }
+            if own.supervised {
+                found.remove(&own.pid);
+            }
+        }
+        found.into_values().collect()
+    }
+
+    /// The process that was started, without what it started itself.
+    pub(super) fn leader(&self) -> Option<tree::Process> {
+        let left = self.left();
+        let first = |one: &&tree::Process| one.parent == self.process.pid && one.group == one.pid;
+        left.iter().find(first).cloned()
+    }
+
+    /// Sends a signal to the command and to what is of its group.
+    pub(super) fn signal(&self, signal: Signal) {
+        let mut left = self.left();
+        if let Some(leader) = self.leader() {
+            left.retain(|one| one.group == leader.group);
+        }
+        tree::signal(&left, signal);
+    }
+
+    /// Asks all of it to end, and ends it when its grace is over; returns when nothing is left.
+    pub(super) fn end(&self, grace: Duration) {
+        self.end_within(grace, None);
+    }
+
+    /// The same, and no longer than for so long after its grace.
+    ///
+    /// # Errors
+    /// When something is left: what.
+    pub(super) fn end_in(&self, grace: Duration, patience: Duration) -> Result<(), String> {
+        let left = self.end_within(grace, Some(patience));
+        match left {
+            None => Ok(()),
+            Some(left) => Err(format!("what ran before does not end: {left}")),
+        }
+    }
+
+    fn end_within(&self, grace: Duration, patience: Option<Duration>) -> Option<String> {
+        self.is_told();
+        let begun = Instant::now();
+        let (mut asked, mut step) = (false, SOON);
+        loop {
+            let (alive, left) = (self.is_alive(), self.left());
+            if !alive && left.is_empty() {
+                self.says(None);
+                return None;
+            }
+            if !asked && !left.is_empty() {
+                tree::signal(&left, Signal::TERM);
+                asked = true;
+            }
+            let late = begun.elapsed().checked_sub(grace);
+            if let Some(late) = late {
+                self.kill(&left, late);
+            }
+            if patience.is_some_and(|patience| late > Some(patience)) {
+                return Some(tree::words(&left));
+            }
+            self.says((step == STEP).then(|| tree::words(&left)));
+            thread::sleep(match grace.checked_sub(begun.elapsed()) {
+                Some(rest) => step.min(rest.max(SOON)),
+                None => step,
+            });
+            step = (step * 2).min(STEP);
+        }
+    }
+
+    /// Ends all of it at once.
+    fn kill(&self, left: &[tree::Process], late: Duration) {
+        if let Some(group) = &self.process.group {
+            // An old kernel has no such file: then each is ended.
+            let _ = fs::write(group.join("cgroup.kill"), "1");
+        }
+        if !left.is_empty() {
+            tree::kill(|| self.left());
+        } else if late > LINGERS
+            && let Some(root) = tree::Process::of(self.process.pid)
+                .filter(|root| root.started == self.process.started)
+        {
+            tree::signal(&[root], Signal::KILL);
+        }
+    }
+
+    fn says(&self, left: Option<String>) {
+        let Owner { job, remains, .. } = &self.owner;
+        remains.set(
+            job.0,
+            self.process.worker,
+            left.filter(|left| !left.is_empty()),
+        );
+    }
+
+    /// Waits until its supervisor has ended, for so long at most; whether it has.
+    fn has_ended_in(&self, time: Duration) -> bool {
+        let handle = Pid::from_raw(self.process.pid)
+            .and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
+        if !self.is_alive() {
+            return true;
+        }
+        let Some(handle) = handle else {
+            // Without such a handle it is looked for.
+            thread::sleep(STEP.min(time));
+            return !self.is_alive();
+        };
+        let mut asked = [PollFd::new(&handle, PollFlags::IN)];
+        let time = Timespec::try_from(time).ok();
+        poll(&mut asked, time.as_ref()).is_ok_and(|ready| ready > 0) || !self.is_alive()
     }
 }
 
-/// Ends groups side by side.
+/// Ends groups side by side; returns when nothing of them is left.
 pub(super) fn end_all(groups: &[Arc<Group>], grace: Duration) {
     thread::scope(|scope| {
         for group in groups {
             scope.spawn(|| group.end(grace));
         }
     });
-}
-
-/// When a process was started, in ticks since the machine was; `None`: there is none, or only what is left of
-/// one that has ended.
-pub(super) fn start_time(pid: i32) -> Option<u64> {
-    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // Its name, in brackets, may hold anything.
-    let (_, rest) = text.rsplit_once(')')?;
-    let mut fields = rest.split_ascii_whitespace();
-    if matches!(fields.next()?, "Z" | "X") {
-        return None;
-    }
-    fields.nth(18)?.parse().ok()
 }
 
 /// Takes note of a child's end, so that nothing of it is left.
@@ -171,18 +276,20 @@ impl Watch {
     /// Watches one of the groups of a job.
     pub(super) fn watch(self, group: Arc<Group>, all: Vec<Arc<Group>>) {
         thread::spawn(move || {
-            group.wait();
+            self.wait(&group);
             group.gone.store(true, Ordering::SeqCst);
             if group.was_told() {
                 return;
             }
             self.endpoints.remove(self.job.0);
-            let (code, reason) = ended_by(self.place.end(self.job, group.worker));
+            // A supervisor that was ended by force has ended nothing.
+            group.end(LEFT);
+            let (code, reason) = ended_by(self.place.end(self.job, group.worker()));
             let reason = match all.len() {
                 0 | 1 => reason,
-                _ => format!("worker {}: {reason}", group.worker),
+                _ => format!("worker {}: {reason}", group.worker()),
             };
-            let others = all.iter().filter(|one| one.worker != group.worker);
+            let others = all.iter().filter(|one| one.worker() != group.worker());
             let others: Vec<Arc<Group>> = others.cloned().collect();
             end_all(&others, Duration::from_secs(10));
             // How it ended stays noted until the broker has heard of it.
@@ -191,8 +298,23 @@ impl Watch {
                 order: self.order(),
                 code,
                 reason,
+                ago: None,
             });
         });
+    }
+
+    /// Until nothing of a group is left; meanwhile it is said what a command that has ended left behind.
+    fn wait(&self, group: &Group) {
+        while !group.has_ended_in(LOOK) {
+            let over = self.place.end_file(self.job, group.worker()).exists();
+            if over && !group.was_told() {
+                self.endpoints.remove(self.job.0);
+                group.says(Some(tree::words(&group.left())));
+            }
+        }
+        if !group.was_told() {
+            group.says(None);
+        }
     }
 
     /// Of a service that is not ready yet, an end is a start that has failed.

@@ -4,7 +4,7 @@
 use super::{
     super::asking::{Asking, Waited},
     Local, Running,
-    kept::{Kept, Process},
+    kept::{Kept, Process, Waiting},
     process::{self, Group, Watch},
     ready::addresses,
 };
@@ -66,8 +66,29 @@ impl Local {
         }
         // Where some go and others come, what was cannot be gone back to should those not start.
         let plain = go.is_empty() != come.is_empty();
-        let well = stay.iter().all(|one| one.group().is_alive());
+        let well = stay.iter().all(Process::is_alive);
         (plain && well && !stay.is_empty()).then_some(Change { stay, go, come })
+    }
+
+    /// Workers that stay and those that come; the latter wait to be told to begin.
+    fn added(
+        &self,
+        job: JobId,
+        lease: &Lease,
+        change: &Change<'_>,
+        broker: &Broker,
+    ) -> Result<(Vec<Process>, Vec<Waiting>), String> {
+        let unused =
+            |used: &[Process]| (0..=used.len()).find(|at| used.iter().all(|one| one.worker != *at));
+        let (mut processes, mut all) = (change.stay.clone(), Vec::new());
+        for (own, visible) in &change.come {
+            self.none_is_in_use(job, visible)?;
+            let worker = unused(&processes).unwrap_or(processes.len());
+            let waiting = self.worker(job, lease, (worker, own, visible.clone()), broker)?;
+            processes.push(waiting.process.clone());
+            all.push(waiting);
+        }
+        Ok((processes, all))
     }
 
     fn turn(
@@ -83,20 +104,13 @@ impl Local {
         let Some(service) = &lease.ask.service else {
             return false;
         };
-        let free =
-            |used: &[Process]| (0..=used.len()).find(|at| used.iter().all(|one| one.worker != *at));
-        let mut processes = change.stay.clone();
-        for (own, visible) in change.come {
-            let worker = free(&processes).unwrap_or(processes.len());
-            match self.worker(job, lease, (worker, own, visible), broker) {
-                Ok(process) => processes.push(process),
-                Err(reason) => {
-                    end(&processes[change.stay.len()..]);
-                    self.seen.push(Observation::failed(order, reason));
-                    return true;
-                }
+        let (processes, all) = match self.added(job, lease, &change, broker) {
+            Ok(added) => added,
+            Err(reason) => {
+                self.seen.push(Observation::failed(order, reason));
+                return true;
             }
-        }
+        };
         let after = Kept {
             order: order.0,
             devices: self
@@ -105,21 +119,19 @@ impl Local {
             asleep: false,
             processes,
         };
-        if let Err(error) = self.place.keep(job, &after) {
-            end(&after.processes[change.stay.len()..]);
-            let reason = format!("what runs cannot be noted: {error}");
+        if let Err(reason) = self.go(job, &after, all) {
             self.seen.push(Observation::failed(order, reason));
             return true;
         }
         let fresh: Vec<Arc<Group>> = after.processes[change.stay.len()..]
             .iter()
-            .map(|one| Arc::new(one.group()))
+            .map(|one| self.group(job, one))
             .collect();
         let known = self.running.get(&job).map(|one| one.groups.clone());
         let (gone, mut groups): (Vec<Arc<Group>>, Vec<Arc<Group>>) = known
             .unwrap_or_default()
             .into_iter()
-            .partition(|group| change.go.iter().any(|one| one.worker == group.worker));
+            .partition(|group| change.go.iter().any(|one| one.worker == group.worker()));
         groups.extend(fresh.iter().cloned());
         let running = Running {
             groups: groups.clone(),
@@ -149,12 +161,6 @@ fn assignments_of(broker: &Broker, job: JobId) -> &[Assignment] {
     state.map_or(&[], |state| &state.assignments)
 }
 
-fn end(processes: &[Process]) {
-    for one in processes {
-        one.group().end(Duration::ZERO);
-    }
-}
-
 /// A change that is under way.
 struct Turn {
     order: OrderId,
@@ -182,7 +188,7 @@ impl Turn {
             process::end_all(&self.gone, GRACE);
             let ended = || {
                 let processes = &self.after.processes[self.stays..];
-                processes.iter().any(|one| !one.group().is_alive())
+                processes.iter().any(|one| !one.is_alive())
             };
             let told = match asking.wait(&addresses(&all[stay.len()..]), ended) {
                 Waited::Ready => Ok(()),

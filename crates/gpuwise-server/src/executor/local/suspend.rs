@@ -188,9 +188,10 @@ impl Work {
 
     /// Each process moves what it has on GPUs to host memory, or back.
     fn toggled(&self) -> Result<(), String> {
-        for process in &self.processes {
+        for group in &self.groups {
+            let leader = group.leader().ok_or("its command has ended")?;
             let done = Command::new("cuda-checkpoint")
-                .args(["--toggle", "--pid", &process.pid.to_string()])
+                .args(["--toggle", "--pid", &leader.pid.to_string()])
                 .stdin(Stdio::null())
                 .output()
                 .map_err(|error| format!("cuda-checkpoint cannot be started: {error}"))?;

@@ -3,11 +3,12 @@
 //! What is read lies in the page cache: the next start reads it from there. The system drops what it needs the memory
 //! for; nothing is pinned. What gives way is told to it as no longer needed.
 
+use super::account::{self, Account};
 use crate::message::Incoming;
 use gpuwise_broker::{Lease, Observation, OrderId};
 use rustix::fs::{Advice, fadvise};
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     fs::{self, File},
     io::{self, Read as _},
     path::{Path, PathBuf},
@@ -22,6 +23,15 @@ const PIECE: usize = 8 << 20;
 const FILES: usize = 100_000;
 const DEPTH: usize = 8;
 
+/// How a command of a tenant runs.
+#[derive(Debug, Clone, Default)]
+pub(super) struct CommandSettings {
+    /// `None`: the broker's own.
+    pub(super) account: Option<Account>,
+    /// All of it.
+    pub(super) environment: BTreeMap<String, String>,
+}
+
 /// Orders that are under way.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Weights(Arc<Mutex<BTreeSet<OrderId>>>);
@@ -33,6 +43,7 @@ impl Weights {
         order: OrderId,
         lease: &Lease,
         keep: bool,
+        how: Result<CommandSettings, String>,
         inbox: &Sender<Incoming>,
     ) -> Option<Observation> {
         let mut own = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -43,11 +54,10 @@ impl Weights {
         let service = lease.ask.service.as_ref();
         let path = service.and_then(|one| one.weights.clone());
         let command = service.and_then(|one| one.prefetch.clone());
-        let (id, tenant) = (lease.id(), lease.ask.tenant.clone());
         let (inbox, all) = (inbox.clone(), self.clone());
         let work = move || {
             let done = match (keep, command, path) {
-                (true, Some(command), _) => run(&command, &id, &tenant),
+                (true, Some(command), _) => how.and_then(|how| run(&command, &how)),
                 (true, None, Some(path)) => each(Path::new(&path), read),
                 (true, None, None) => Err("its weights have no path and no command".into()),
                 (false, None, Some(path)) => each(Path::new(&path), forget),
@@ -70,16 +80,21 @@ impl Weights {
     }
 }
 
-fn run(command: &str, lease: &str, tenant: &str) -> Result<(), String> {
-    let ended = Command::new("/bin/sh")
+fn run(command: &str, how: &CommandSettings) -> Result<(), String> {
+    let mut shell = Command::new("/bin/sh");
+    shell
         .args(["-c", command])
-        .env("GPUWISE_LEASE", lease)
-        .env("GPUWISE_TENANT", tenant)
+        .env_clear()
+        .envs(&how.environment)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status();
-    match ended {
+        .stderr(Stdio::null());
+    if how.account.is_some() {
+        // Where we are may not be for it to see.
+        shell.current_dir("/");
+    }
+    let child = account::spawn(&mut shell, how.account.as_ref());
+    match child.and_then(|mut child| child.wait()) {
         Ok(status) if status.success() => Ok(()),
         Ok(status) => Err(format!("{command:?} ended with {status}")),
         Err(error) => Err(format!("{command:?}: {error}")),
@@ -153,8 +168,13 @@ mod tests {
         assert_eq!(each(folder.path(), forget), Ok(()));
         let gone = each(&folder.path().join("nowhere"), read);
         assert!(gone.is_err_and(|error| error.contains("nowhere")));
-        let failed = run("exit 3", "L-1", "vision");
+        let mut how = CommandSettings::default();
+        let failed = run("exit 3", &how);
         assert!(failed.is_err_and(|error| error.contains("exit 3")));
-        assert_eq!(run("test $GPUWISE_LEASE = L-1", "L-1", "vision"), Ok(()));
+        how.environment.insert("GPUWISE_LEASE".into(), "L-1".into());
+        let only = "test $GPUWISE_LEASE = L-1 && ! env | grep -q CARGO";
+        how.environment
+            .insert("PATH".into(), "/usr/bin:/bin".into());
+        assert_eq!(run(only, &how), Ok(()));
     }
 }

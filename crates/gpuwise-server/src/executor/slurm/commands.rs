@@ -1,8 +1,11 @@
 //! Slurm's commands, each with a limit of time.
 
+use rustix::process::{Pid, Signal, kill_process_group};
 use std::{
-    io::{Read as _, Write as _},
-    process::{Command, Stdio},
+    io::Write as _,
+    os::unix::process::CommandExt as _,
+    process::{Child, Command, Stdio},
+    sync::mpsc::{Receiver, channel},
     thread,
     time::{Duration, Instant},
 };
@@ -51,10 +54,42 @@ pub(super) fn eprintln_line(text: &str) {
     let _ = writeln!(std::io::stderr(), "{text}");
 }
 
+/// Ends a command with all that it has started: a script before `sbatch` must not leave one that submits later.
+fn end(child: &mut Child) {
+    let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+    if let Some(group) = group {
+        // It may have ended meanwhile.
+        let _ = kill_process_group(group, Signal::KILL);
+    }
+    let _ = child.wait();
+}
+
+/// What comes out of a pipe until it is closed.
+fn drain(pipe: Option<impl std::io::Read + Send + 'static>) -> Receiver<String> {
+    let (sender, text) = channel();
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        if let Some(mut pipe) = pipe {
+            let _ = pipe.read_to_end(&mut bytes);
+        }
+        let _ = sender.send(String::from_utf8_lossy(&bytes).into_owned());
+    });
+    text
+}
+
 /// Runs a command of Slurm, and gives what it printed.
 pub(super) fn run(program: &str, words: &[String], input: &str) -> Result<String, Refused> {
+    run_within(LIMIT, program, words, input)
+}
+
+fn run_within(
+    limit: Duration,
+    program: &str,
+    words: &[String],
+    input: &str,
+) -> Result<String, Refused> {
     let mut command = Command::new(program);
-    command.args(words);
+    command.args(words).process_group(0);
     let piped = || Stdio::piped();
     command.stdin(piped()).stdout(piped()).stderr(piped());
     let child = command.spawn();
@@ -67,40 +102,35 @@ pub(super) fn run(program: &str, words: &[String], input: &str) -> Result<String
         // What it does not read, it says why.
         let _ = stdin.write_all(input.as_bytes());
     }
-    let drain = |pipe: Option<Box<dyn std::io::Read + Send>>| {
-        thread::spawn(move || {
-            let mut bytes = Vec::new();
-            if let Some(mut pipe) = pipe {
-                let _ = pipe.read_to_end(&mut bytes);
-            }
-            String::from_utf8_lossy(&bytes).into_owned()
-        })
+    let (out, errors) = (drain(child.stdout.take()), drain(child.stderr.take()));
+    let until = Instant::now() + limit;
+    let late = || {
+        let seconds = limit.as_secs_f64();
+        Refused::Silent(format!("{program} did not end within {seconds} s"))
     };
-    let out = drain(child.stdout.take().map(|pipe| Box::new(pipe) as _));
-    let errors = drain(child.stderr.take().map(|pipe| Box::new(pipe) as _));
-    let end = Instant::now() + LIMIT;
     let mut pause = Duration::from_millis(1);
     let status = loop {
         match child.try_wait() {
             Ok(Some(status)) => break status,
-            Ok(None) if Instant::now() < end => {
+            Ok(None) if Instant::now() < until => {
                 thread::sleep(pause);
                 pause = (pause * 2).min(Duration::from_millis(50));
             }
             Ok(None) | Err(_) => {
-                let _ = child.kill();
-                let _ = child.wait();
-                let seconds = LIMIT.as_secs();
-                return Err(Refused::Silent(format!(
-                    "{program} did not end within {seconds} s"
-                )));
+                end(&mut child);
+                return Err(late());
             }
         }
     };
-    let (out, errors) = (
-        out.join().unwrap_or_default(),
-        errors.join().unwrap_or_default(),
-    );
+    // Whatever it has left behind may hold its pipes.
+    let text = |pipe: &Receiver<String>| {
+        let left = until.saturating_duration_since(Instant::now());
+        pipe.recv_timeout(left.max(Duration::from_millis(100))).ok()
+    };
+    let (Some(out), Some(errors)) = (text(&out), text(&errors)) else {
+        end(&mut child);
+        return Err(late());
+    };
     if status.success() {
         return Ok(out);
     }
@@ -134,5 +164,23 @@ mod tests {
             script("echo 'Connection refused' >&2; exit 1"),
             Err(Refused::Silent("Connection refused".into()))
         );
+    }
+
+    /// A script before `sbatch` that is late leaves nothing behind that submits later.
+    #[test]
+    fn a_command_that_is_late_ends_with_all_that_it_started() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let late = folder.path().join("late");
+        let text = format!("(sleep 1; touch {}) & sleep 600", late.display());
+        let words = ["-c".to_owned(), text];
+        let ran = run_within(Duration::from_millis(200), "sh", &words, "");
+        assert!(
+            matches!(&ran, Err(Refused::Silent(why)) if why.contains("0.2 s")),
+            "{ran:?}"
+        );
+        let words = ["-c".to_owned(), "sleep 600 & echo 7".to_owned()];
+        let ran = run_within(Duration::from_millis(1500), "sh", &words, "");
+        assert!(matches!(ran, Err(Refused::Silent(_))), "{ran:?}");
+        assert!(!late.exists(), "it went on for more than a second");
     }
 }

@@ -7,6 +7,7 @@ use serde_json::Value;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct SlurmJob {
     pub(super) id: u64,
+    pub(super) name: String,
     pub(super) comment: String,
     pub(super) state: JobPhase,
     /// Why it is in that state, as Slurm says it.
@@ -16,12 +17,23 @@ pub(super) struct SlurmJob {
     pub(super) account: Option<String>,
     /// Whether it has had nodes.
     pub(super) ran: bool,
+    /// Where it is over: when that was, in seconds since 1970.
+    pub(super) ended: Option<u64>,
+}
+
+impl SlurmJob {
+    /// Whether it runs, or will.
+    pub(super) const fn is_alive(&self) -> bool {
+        !matches!(self.state, JobPhase::Over(_))
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum JobPhase {
     Pending,
     Running,
+    /// It has its nodes, and does not run.
+    Suspended,
     /// Its end is on its way, or it is being requeued.
     Completing,
     /// With its exit code; `None`: it was ended by a signal, or with its node.
@@ -39,6 +51,9 @@ pub(super) struct SlurmNode {
     /// Features that it has now, sorted.
     pub(super) features: Vec<String>,
     pub(super) state: gpuwise_broker::NodeSeen,
+    /// Whether it is to be drained, and whether its reason says that it is fenced, whoever said so.
+    pub(super) drained: bool,
+    pub(super) fenced: bool,
 }
 
 /// A list of a document, if it has one of that name; or what went wrong at Slurm.
@@ -108,7 +123,10 @@ fn phase(job: &Value) -> JobPhase {
     ]) {
         return JobPhase::Pending;
     }
-    if base(&["RUNNING", "SUSPENDED", "RESIZING", "STOPPED"]) {
+    if base(&["SUSPENDED", "STOPPED"]) {
+        return JobPhase::Suspended;
+    }
+    if base(&["RUNNING", "RESIZING"]) {
         return JobPhase::Running;
     }
     if is("COMPLETED") || is("FAILED") {
@@ -118,21 +136,28 @@ fn phase(job: &Value) -> JobPhase {
     JobPhase::Over(None)
 }
 
-/// Jobs that Slurm knows, whose comment begins with `ours`.
-pub(super) fn jobs(text: &str, ours: &str) -> Result<Vec<SlurmJob>, String> {
+/// Jobs of a user that Slurm knows, whose comment begins with `ours`: what others write of theirs is not believed.
+pub(super) fn jobs(text: &str, ours: &str, user: u32) -> Result<Vec<SlurmJob>, String> {
     let document: Value = serde_json::from_str(text)
         .map_err(|error| format!("what Slurm says of jobs cannot be read: {error}"))?;
     let mut found = Vec::new();
     let all = list(&document, "jobs")?;
     for job in all.ok_or("it lists no jobs")? {
         let comment = job["comment"].as_str().unwrap_or_default();
-        let Some(id) = number(&job["job_id"]).filter(|_| comment.starts_with(ours)) else {
+        let own = number(&job["user_id"]).is_none_or(|id| id == u64::from(user));
+        let own = own && comment.starts_with(ours);
+        let Some(id) = number(&job["job_id"]).filter(|_| own) else {
             continue;
         };
+        let state = phase(job);
+        // Of one that runs it is when its time will be over.
+        let ended = number(&job["end_time"]).filter(|end| *end > 0);
         found.push(SlurmJob {
             id,
+            name: job["name"].as_str().unwrap_or_default().to_owned(),
             comment: comment.to_owned(),
-            state: phase(job),
+            ended: ended.filter(|_| matches!(state, JobPhase::Over(_))),
+            state,
             reason: job["state_reason"].as_str().unwrap_or_default().to_owned(),
             priority: number(&job["priority"]),
             account: said(&job["account"]),
@@ -171,31 +196,36 @@ fn features(value: &Value) -> Vec<String> {
     all
 }
 
-fn seen(node: &Value) -> gpuwise_broker::NodeSeen {
+/// How a node is, and whether it is to be drained.
+///
+/// One that does not answer is down to Slurm after a while (`DOWN*`): it may be frozen, and what ran there may go on.
+/// Nothing runs on one that is off, or that is down and answers: its daemon has ended what ran.
+fn seen(node: &Value) -> (gpuwise_broker::NodeSeen, bool) {
     use gpuwise_broker::NodeSeen;
     let mut all = words(&node["state"]);
     all.extend(words(&node["state_flags"]));
     let is = |word: &str| all.iter().any(|one| one == word);
+    let any = |words: &[&str]| words.iter().any(|word| is(word));
+    let silent = any(&["NOT_RESPONDING", "UNKNOWN"]);
+    let down = any(&["DOWN", "ERROR"]);
+    let drained = any(&["DRAIN", "DRAINING", "DRAINED"]);
     // A drain that has come to its end leaves a node down, or idle and drained.
-    if is("DOWN") || is("POWERED_DOWN") || is("ERROR") {
+    let seen = if is("POWERED_DOWN") || down && !silent {
         NodeSeen::Down
-    } else if is("NOT_RESPONDING") || is("UNKNOWN") {
+    } else if silent {
         NodeSeen::Silent
-    } else if [
-        "DRAIN",
-        "DRAINING",
-        "DRAINED",
-        "MAINTENANCE",
-        "FAIL",
-        "REBOOT_REQUESTED",
-    ]
-    .iter()
-    .any(|word| is(word))
-    {
+    } else if drained || any(&["MAINTENANCE", "FAIL", "REBOOT_REQUESTED"]) {
         NodeSeen::Draining
     } else {
         NodeSeen::Up
-    }
+    };
+    (seen, drained)
+}
+
+/// Whether a reason has the word by which an administrator says that nothing of a node runs on.
+fn fenced(reason: &str) -> bool {
+    let mut words = reason.split(|c: char| !c.is_ascii_alphanumeric());
+    words.any(|word| word.eq_ignore_ascii_case("fenced"))
 }
 
 pub(super) fn nodes(text: &str) -> Result<Option<Vec<SlurmNode>>, String> {
@@ -208,10 +238,13 @@ pub(super) fn nodes(text: &str) -> Result<Option<Vec<SlurmNode>>, String> {
     let all = all.iter().filter_map(|node| {
         let name = node["name"].as_str()?.to_owned();
         let address = node["address"].as_str().unwrap_or(&name).to_owned();
+        let (state, drained) = seen(node);
         Some(SlurmNode {
             types: types(node["gres"].as_str().unwrap_or_default()),
             features: features(&node["active_features"]),
-            state: seen(node),
+            state,
+            drained,
+            fenced: fenced(node["reason"].as_str().unwrap_or_default()),
             name,
             address,
         })
@@ -228,38 +261,61 @@ mod tests {
     fn jobs_of_old_and_new_releases_are_read_alike() {
         let old = r#"{"errors": [], "jobs": [
             {"job_id": 4, "comment": "gpuwise log=a", "job_state": "FAILED", "state_reason": "NonZeroExitCode",
-             "exit_code": 1792, "nodes": "gpu1"},
-            {"job_id": 5, "comment": "somebody else's", "job_state": "RUNNING"}]}"#;
+             "exit_code": 1792, "nodes": "gpu1", "user_id": 7, "end_time": 1793491200},
+            {"job_id": 5, "comment": "somebody else's", "job_state": "RUNNING"},
+            {"job_id": 6, "comment": "gpuwise log=a", "user_id": 8, "job_state": "RUNNING"}]}"#;
         let new = r#"{"errors": [], "jobs": [
             {"job_id": 4, "comment": "gpuwise log=a", "job_state": ["FAILED"], "state_reason": "NonZeroExitCode",
              "exit_code": {"return_code": {"set": true, "number": 7}, "signal": {"id": {"set": false, "number": 0}}},
-             "nodes": "gpu1"}]}"#;
-        let read = |text| jobs(text, "gpuwise log=a").expect("reads");
+             "nodes": "gpu1", "user_id": 7, "end_time": {"set": true, "number": 1793491200}}]}"#;
+        let read = |text| jobs(text, "gpuwise log=a", 7).expect("reads");
         assert_eq!(read(old), read(new));
         assert_eq!(read(old)[0].state, JobPhase::Over(Some(7)));
+        assert_eq!(read(old)[0].ended, Some(1_793_491_200));
+        assert_eq!(
+            read(old).len(),
+            1,
+            "a comment of another user's job says nothing"
+        );
     }
 
     #[test]
     fn what_went_wrong_at_slurm_is_no_empty_list() {
         let wrong =
             r#"{"errors": [{"error": "Unspecified error", "errno": -1}], "jobs": [], "nodes": []}"#;
-        assert_eq!(jobs(wrong, "g"), Err("Unspecified error".into()));
+        assert_eq!(jobs(wrong, "g", 7), Err("Unspecified error".into()));
         assert_eq!(nodes(wrong), Err("Unspecified error".into()));
-        assert!(jobs(r#"{"errors": []}"#, "g").is_err());
+        assert!(jobs(r#"{"errors": []}"#, "g", 7).is_err());
         // Grouped, since 23.02.
         assert_eq!(nodes(r#"{"errors": [], "sinfo": [{}]}"#), Ok(None));
+    }
+
+    #[test]
+    fn a_job_that_is_suspended_does_not_run() {
+        let text = r#"{"jobs": [{"job_id": 1, "comment": "g", "job_state": ["SUSPENDED"], "end_time": 99},
+            {"job_id": 2, "comment": "g", "job_state": "STOPPED"},
+            {"job_id": 3, "comment": "g", "job_state": "RUNNING", "end_time": 99}]}"#;
+        let found = jobs(text, "g", 7).expect("reads");
+        let states: Vec<JobPhase> = found.iter().map(|job| job.state).collect();
+        let wanted = [JobPhase::Suspended, JobPhase::Suspended, JobPhase::Running];
+        assert_eq!(states, wanted);
+        assert!(
+            found
+                .iter()
+                .all(|job| job.ended.is_none() && job.is_alive())
+        );
     }
 
     #[test]
     fn a_requeue_on_its_way_is_no_end() {
         let text = r#"{"jobs": [{"job_id": 1, "comment": "g", "job_state": ["PENDING", "COMPLETING"]},
             {"job_id": 2, "comment": "g", "job_state": "CANCELLED", "exit_code": 0}]}"#;
-        let found = jobs(text, "g").expect("reads");
+        let found = jobs(text, "g", 7).expect("reads");
         assert_eq!(found[0].state, JobPhase::Completing);
         // Its code says nothing: it did not end by itself.
         assert_eq!(found[1].state, JobPhase::Over(None));
-        assert!(jobs(r#"{"errors": [{"error": "no controller"}]}"#, "g").is_err());
-        assert!(jobs("slurm_load_jobs error", "g").is_err());
+        assert!(jobs(r#"{"errors": [{"error": "no controller"}]}"#, "g", 7).is_err());
+        assert!(jobs("slurm_load_jobs error", "g", 7).is_err());
     }
 
     #[test]
@@ -277,9 +333,13 @@ mod tests {
             node("[\"IDLE\", \"NOT_RESPONDING\"]", "null").state,
             NodeSeen::Silent
         );
+        // Frozen, for all that Slurm knows.
         assert_eq!(
             node("\"down\"", r#"["NOT_RESPONDING"]"#).state,
-            NodeSeen::Down
+            NodeSeen::Silent
         );
+        assert_eq!(node("\"down\"", "[]").state, NodeSeen::Down);
+        let off = node("\"idle\"", r#"["POWERED_DOWN", "NOT_RESPONDING"]"#);
+        assert_eq!(off.state, NodeSeen::Down);
     }
 }

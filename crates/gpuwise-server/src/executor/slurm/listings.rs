@@ -20,14 +20,17 @@ impl Listings {
         rest.transpose().map(Self)
     }
 
-    /// Jobs whose comment begins with `ours`.
+    /// Jobs of this user whose comment begins with `ours`.
     pub(super) fn jobs(&mut self, ours: &str) -> Result<Vec<SlurmJob>, Refused> {
+        let user = rustix::process::geteuid().as_raw();
         let rest = self.0.as_mut();
-        if let Some(found) = rest.and_then(|rest| rest.listing(Of::Jobs, |text| jobs(text, ours))) {
+        if let Some(found) =
+            rest.and_then(|rest| rest.listing(Of::Jobs, |text| jobs(text, ours, user)))
+        {
             return Ok(found);
         }
         let words = ["--json", "--states=all"].map(String::from);
-        run("squeue", &words, "").and_then(|text| jobs(&text, ours).map_err(Refused::No))
+        run("squeue", &words, "").and_then(|text| jobs(&text, ours, user).map_err(Refused::No))
     }
 
     pub(super) fn nodes(&mut self) -> Result<Vec<SlurmNode>, Refused> {

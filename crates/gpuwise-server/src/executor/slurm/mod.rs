@@ -1,14 +1,20 @@
 //! A Slurm cluster: what is leased runs as batch jobs of it, on the nodes that were decided.
 //!
-//! Slurm's own commands are asked, as a user of it; nothing here needs root. A job says in its comment of which
-//! log, lease, worker and order it is, so that a broker that starts again, or that has not heard whether a job
-//! was taken, finds it. Which of a node's GPUs a job gets is Slurm's choice; how many and on which node is ours.
+//! Slurm's own commands are asked, as a user of it; nothing here needs root. A job says in its name and its comment of
+//! which log, lease, worker and order it is, so that a broker that starts again, or that has not heard whether a job
+//! was taken, finds it: before anything is submitted, Slurm is asked for its mark. Where a job was submitted twice all
+//! the same, Slurm runs one of a name at a time, and the other is cancelled. Which of a node's GPUs a job gets is Slurm's choice; how many and on which node is ours.
 
+mod accounting;
 mod address;
 mod commands;
+mod ended;
+mod files;
+mod halted;
 mod held;
 mod jobs;
 mod listings;
+mod marks;
 mod nodes;
 mod parts;
 mod reconcile;
@@ -24,13 +30,16 @@ pub use token::TokenFrom;
 
 use super::{AccountNames, Executor, Logs, Shows, asking::Asking, local::Place};
 use crate::message::Incoming;
-use gpuwise_broker::{Broker, Lease, Observation, Order, OrderId, Running, Wanted, Wants};
-use gpuwise_domain::placement::Assignment;
+use gpuwise_broker::{
+    Broker, Lease, Observation, Order, OrderId, OrdersRetold, Running, Wanted, Wants,
+};
+use gpuwise_domain::placement::{Assignment, JobId};
 use gpuwise_units::Nanoseconds;
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fs, io,
-    path::PathBuf,
+    os::unix::fs::{DirBuilderExt as _, PermissionsExt as _},
+    path::{Path, PathBuf},
     sync::{
         Arc,
         mpsc::{Sender, channel},
@@ -38,7 +47,7 @@ use std::{
     thread,
     time::Duration,
 };
-use told::{Start, Told};
+use told::{Adopted, Start, Told};
 use work::Worker;
 
 /// How Slurm is asked.
@@ -76,6 +85,29 @@ impl SlurmSettings {
     };
 }
 
+/// Jobs of this user that carry the mark of a log's leases and are not over, by lease, in words.
+///
+/// # Errors
+/// When Slurm does not say.
+pub(crate) fn runs(broker: &Broker) -> Result<BTreeMap<u32, String>, String> {
+    let log = format!("{:x}", broker.begun().0);
+    let listings = listings::Listings::new(&SlurmSettings::USUAL);
+    let mut listings = listings.map_err(|error| error.to_string())?;
+    let jobs = listings.jobs(&script::ours(&log));
+    let jobs = jobs.map_err(commands::Refused::words)?;
+    let mut found: BTreeMap<u32, Vec<String>> = BTreeMap::new();
+    for job in jobs.iter().filter(|job| job.is_alive()) {
+        if let Some(mark) = script::named(&job.comment) {
+            let job = format!("job {}", job.id);
+            found.entry(mark.lease).or_default().push(job);
+        }
+    }
+    let words = found.into_iter();
+    Ok(words
+        .map(|(lease, jobs)| (lease, jobs.join(", ")))
+        .collect())
+}
+
 /// How long what is preempted has to save what it did, and Slurm's own KillWait where it requeues.
 const GRACE: Duration = Duration::from_secs(30);
 
@@ -88,6 +120,9 @@ pub struct Slurm {
     wants: Wants,
     /// What is told when it is next asked.
     seen: Vec<Observation>,
+    /// Orders that a broker before this one may have carried out.
+    before: BTreeSet<(JobId, u64)>,
+    retold: OrdersRetold,
 }
 
 impl Slurm {
@@ -101,10 +136,11 @@ impl Slurm {
         inbox: Sender<Incoming>,
         shows: Shows,
     ) -> io::Result<Self> {
-        let log = log_id(&state)?;
+        private(&state)?;
+        fs::set_permissions(&state, fs::Permissions::from_mode(0o700))?;
         let (tasks, told) = channel();
         let place = Place(state);
-        let worker = Worker::new(settings.clone(), log, place.clone(), inbox, shows)?;
+        let worker = Worker::new(settings.clone(), place.clone(), inbox, shows)?;
         thread::Builder::new()
             .name("slurm".into())
             .spawn(move || worker.run(&told))?;
@@ -114,6 +150,8 @@ impl Slurm {
             tasks,
             wants: Wants::default(),
             seen: Vec::new(),
+            before: BTreeSet::new(),
+            retold: OrdersRetold::default(),
         })
     }
 
@@ -134,8 +172,7 @@ impl Slurm {
         for part in &parts {
             let folder = self.place.folder(lease.job());
             let log = self.place.log_file(lease.number, 0);
-            let made = fs::create_dir_all(folder)
-                .and_then(|()| log.parent().map_or(Ok(()), fs::create_dir_all));
+            let made = private(&folder).and_then(|()| log.parent().map_or(Ok(()), private));
             made.map_err(|error| format!("worker {}: nothing can be kept: {error}", part.worker))?;
         }
         Ok(Start {
@@ -144,6 +181,7 @@ impl Slurm {
             parts,
             asking: lease.ask.service.as_ref().map(Asking::of),
             known: false,
+            maybe: self.before.contains(&(lease.job(), order.0)),
         })
     }
 
@@ -203,21 +241,23 @@ fn features(broker: &Broker) -> BTreeMap<String, Vec<String>> {
     world.nodes().iter().filter_map(of).collect()
 }
 
-/// By what jobs of this log are known among all of the cluster: drawn once, kept beside its logs.
-fn log_id(state: &std::path::Path) -> io::Result<String> {
-    fs::create_dir_all(state)?;
-    let file = state.join("slurm.id");
-    match fs::read_to_string(&file) {
-        Ok(text) if !text.trim().is_empty() => return Ok(text.trim().to_owned()),
-        Ok(_) => {}
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        Err(error) => return Err(error),
+/// By what jobs of this log are known among all of the cluster: when it began, wherever its files lie. A broker of
+/// before kept a name that it had drawn beside its files.
+fn log_id(place: &Path, broker: &Broker) -> String {
+    let drawn = fs::read_to_string(place.join("slurm.id")).unwrap_or_default();
+    let drawn = drawn.trim();
+    if drawn.len() == 12 && drawn.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return drawn.to_owned();
     }
-    let mut bytes = [0_u8; 6];
-    getrandom::fill(&mut bytes).map_err(io::Error::other)?;
-    let id = bytes.map(|byte| format!("{byte:02x}")).concat();
-    fs::write(&file, &id)?;
-    Ok(id)
+    format!("{:x}", broker.begun().0)
+}
+
+/// A folder that nobody else may read.
+fn private(folder: &Path) -> io::Result<()> {
+    fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(folder)
 }
 
 impl Executor for Slurm {
@@ -230,6 +270,9 @@ impl Executor for Slurm {
     }
 
     fn adopt(&mut self, broker: &Broker) {
+        let told = broker.orders_by(Nanoseconds(u64::MAX));
+        let before = told.filter_map(|order| Some((order.starts()?, order.id.0)));
+        self.before = before.collect();
         let mut starts = Vec::new();
         for running in self.wants.adopt(broker) {
             let Running { order, job, .. } = running;
@@ -246,10 +289,16 @@ impl Executor for Slurm {
                     order,
                     code: None,
                     reason,
+                    ago: None,
                 }),
             }
         }
-        self.tell(Told::Adopt(starts, features(broker)));
+        self.tell(Told::Adopt(Adopted {
+            log: log_id(&self.place.0, broker),
+            starts,
+            expected: self.before.clone(),
+            features: features(broker),
+        }));
     }
 
     fn take(&mut self, _now: Nanoseconds, order: &Order, broker: &Broker) {
@@ -259,6 +308,10 @@ impl Executor for Slurm {
     }
 
     fn observe(&mut self, _now: Nanoseconds) -> Vec<Observation> {
+        if self.retold.is_done_at_this_look() {
+            self.before.clear();
+            self.tell(Told::All);
+        }
         std::mem::take(&mut self.seen)
     }
 

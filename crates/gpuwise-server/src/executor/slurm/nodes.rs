@@ -23,6 +23,8 @@ pub(super) struct Nodes {
     expected: BTreeMap<String, Vec<String>>,
     /// Those that have others at Slurm, as was said of them.
     other: BTreeMap<String, Vec<String>>,
+    /// Nodes that do not answer, each with whether it was drained, or said to be fenced, when that was first seen.
+    silent: BTreeMap<String, (bool, bool)>,
 }
 
 impl Nodes {
@@ -69,8 +71,9 @@ impl Nodes {
         self.asked = Some(now);
         let found = listings.nodes()?;
         let mut changes = Vec::new();
-        for node in found {
+        for mut node in found {
             self.compare(&node);
+            node.state = self.judged(&node);
             let before = self.known.get(&node.name).map(|one| one.state);
             if before.unwrap_or(NodeSeen::Up) != node.state {
                 changes.push(Observation::Node {
@@ -82,6 +85,28 @@ impl Nodes {
             self.known.insert(node.name.clone(), node);
         }
         Ok(changes)
+    }
+
+    /// A node that does not answer may be frozen. Whoever drains it from then on, or says that it is fenced, says that it
+    /// is off: nothing of it runs on, and its leases may move.
+    fn judged(&mut self, node: &SlurmNode) -> NodeSeen {
+        if node.state != NodeSeen::Silent {
+            self.silent.remove(&node.name);
+            return node.state;
+        }
+        let now = (node.drained, node.fenced);
+        let before = *self.silent.entry(node.name.clone()).or_insert_with(|| {
+            eprintln_line(&format!(
+                "{0}: does not answer Slurm; its leases stay with it until it is off: where that is so, `scontrol update NodeName={0} State=DOWN Reason=fenced` says it",
+                node.name
+            ));
+            now
+        });
+        if now.0 && !before.0 || now.1 && !before.1 {
+            NodeSeen::Down
+        } else {
+            NodeSeen::Silent
+        }
     }
 
     /// It is looked at once more, at once.
@@ -114,5 +139,67 @@ impl Nodes {
         let mut fit = types.iter().filter(|one| !one.is_empty());
         fit.find(|one| kind.contains(&one.to_ascii_lowercase()))
             .cloned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A node that does not answer is frozen until somebody drains it, who was to know.
+    #[test]
+    fn a_silent_node_is_down_by_a_drain_that_came_after() {
+        use NodeSeen::{Down, Draining, Silent, Up};
+        // What Slurm says, look by look, with whether it is drained: what it is taken for.
+        let cases: [&[(NodeSeen, bool, NodeSeen)]; 4] = [
+            &[
+                (Up, false, Up),
+                (Silent, false, Silent),
+                (Silent, true, Down),
+                (Silent, true, Down),
+            ],
+            // A drain for maintenance says nothing of a freeze that comes then.
+            &[
+                (Draining, true, Draining),
+                (Silent, true, Silent),
+                (Silent, true, Silent),
+            ],
+            &[
+                (Silent, false, Silent),
+                (Up, false, Up),
+                (Draining, true, Draining),
+                (Silent, true, Silent),
+            ],
+            &[(Silent, true, Silent), (Down, false, Down)],
+        ];
+        let fenced = |nodes: &mut Nodes, fenced: bool| {
+            nodes.judged(&SlurmNode {
+                name: "gpu1".into(),
+                address: String::new(),
+                types: Vec::new(),
+                features: Vec::new(),
+                state: Silent,
+                drained: true,
+                fenced,
+            })
+        };
+        let mut drained_before = Nodes::default();
+        assert_eq!(fenced(&mut drained_before, false), Silent);
+        assert_eq!(fenced(&mut drained_before, true), Down);
+        for looks in cases {
+            let mut nodes = Nodes::default();
+            for (state, drained, wanted) in looks {
+                let node = SlurmNode {
+                    name: "gpu1".into(),
+                    address: String::new(),
+                    types: Vec::new(),
+                    features: Vec::new(),
+                    state: *state,
+                    drained: *drained,
+                    fenced: false,
+                };
+                assert_eq!(nodes.judged(&node), *wanted, "{looks:?}");
+            }
+        }
     }
 }

@@ -3,13 +3,14 @@
 use super::{
     super::asking::Waited,
     commands::{Refused, run},
+    files,
     held::{Held, Listing, Phase, Seen},
-    jobs::JobPhase,
-    script::{KILLS, MISSING, begun},
+    jobs::{JobPhase, SlurmJob},
+    script::KILLS,
     told::{NOW, cancel, scancel},
     work::{Answered, Worker},
 };
-use gpuwise_broker::{Observation, ended_by};
+use gpuwise_broker::{Observation, OrderId};
 use gpuwise_domain::placement::JobId;
 use std::{
     sync::atomic::Ordering,
@@ -30,27 +31,13 @@ impl Worker {
             return;
         };
         let seen = held.seen(listing);
+        if seen.iter().any(|one| one.is(JobPhase::Running)) {
+            held.ran = Some(listing.asked);
+        }
         let stays = match held.phase {
-            Phase::Starting => self.starting(job, &mut held, &seen),
+            Phase::Starting => self.starting(job, &mut held, &seen, listing),
             Phase::Answering | Phase::Running => self.running(job, &mut held, &seen),
-            Phase::Stopping { order, end, killed } => {
-                let over = seen.iter().all(|one| one.is_over() || *one == Seen::New);
-                if over {
-                    self.tell(Observation::Done(order));
-                } else if !killed && Instant::now() >= end {
-                    for job in held.parts.iter().filter_map(|part| part.job) {
-                        scancel(&[KILLS, "--batch"], job);
-                        // Where its shell does not hear.
-                        scancel(&[], job);
-                    }
-                    held.phase = Phase::Stopping {
-                        order,
-                        end,
-                        killed: true,
-                    };
-                }
-                !over
-            }
+            Phase::Stopping { .. } => self.stopping(job, &mut held, &seen, listing),
             Phase::Requeueing(order) => self.requeueing(order, &mut held, &seen),
             Phase::Requeued | Phase::Over => true,
         };
@@ -59,12 +46,47 @@ impl Worker {
         }
     }
 
-    fn requeueing(
-        &self,
-        order: gpuwise_broker::OrderId,
-        held: &mut Held,
-        seen: &[Seen<'_>],
-    ) -> bool {
+    /// Until nothing of the lease is alive, by whichever order it was submitted, and nothing may appear any more.
+    fn stopping(&self, job: JobId, held: &mut Held, seen: &[Seen<'_>], listing: &Listing) -> bool {
+        let Phase::Stopping {
+            order,
+            grace,
+            end,
+            killed,
+        } = held.phase
+        else {
+            return true;
+        };
+        let alive: Vec<&SlurmJob> = listing.alive(job.0).map(|(_, job)| job).collect();
+        let settled = held.parts.iter().zip(seen).all(|(part, seen)| {
+            let none = part.job.is_none() && !part.may_appear(listing);
+            none || seen.is_over()
+        });
+        if alive.is_empty() && settled {
+            self.ended_before_it_was_told(job, held, listing);
+            self.tell(Observation::Done(order));
+            return false;
+        }
+        for one in &alive {
+            held.tell_to_end(one.id, Some(one.state), grace);
+        }
+        if !killed && Instant::now() >= end {
+            for one in &alive {
+                scancel(&[KILLS, "--batch"], one.id);
+                // Where its shell does not hear.
+                scancel(&[], one.id);
+            }
+            held.phase = Phase::Stopping {
+                order,
+                grace,
+                end,
+                killed: true,
+            };
+        }
+        true
+    }
+
+    fn requeueing(&self, order: OrderId, held: &mut Held, seen: &[Seen<'_>]) -> bool {
         if seen.iter().any(|one| one.is_over()) {
             // It ended before it could be requeued: it gives its GPUs up all the same, and is started anew.
             cancel(held, &[]);
@@ -79,32 +101,36 @@ impl Worker {
     }
 
     /// Whether it is still held.
-    fn starting(&self, job: JobId, held: &mut Held, seen: &[Seen<'_>]) -> bool {
+    fn starting(
+        &mut self,
+        job: JobId,
+        held: &mut Held,
+        seen: &[Seen<'_>],
+        listing: &Listing,
+    ) -> bool {
         let missing = held.known && seen.contains(&Seen::Missing);
         if missing || seen.iter().any(|one| one.is_over()) {
             return self.ended(job, held, seen);
         }
-        for at in 0..held.parts.len() {
-            if held.parts[at].job.is_some() {
-                continue;
+        let waits = match self.submit_all(job, held, listing) {
+            Ok(waits) => waits,
+            Err(why) => return self.fails(held, &why),
+        };
+        let runs =
+            |one: &Seen<'_>| one.is(JobPhase::Running) || held.known && one.is(JobPhase::Suspended);
+        if seen.iter().all(runs) {
+            if self.is_halted(job, held, seen) {
+                return true;
             }
-            match self.submit(job, held, at) {
-                Ok(number) => held.parts[at].job = Some(number),
-                Err(Refused::No(why)) => return self.fails(held, &why),
-                // Whether it was taken is seen at the next look.
-                Err(Refused::Silent(_)) => return true,
-            }
-        }
-        if seen.iter().all(|one| one.is(JobPhase::Running)) {
             let since = *held.up.get_or_insert_with(Instant::now);
             let begun = held.known || self.has_begun(job, held) || since.elapsed() >= UNSEEN;
             return !begun || self.up(job, held);
         }
-        let waits = seen.iter().find_map(|one| match one {
+        let pending = seen.iter().find_map(|one| match one {
             Seen::Job(job) if job.state == JobPhase::Pending => Some(job.reason.clone()),
             _ => None,
         });
-        match waits {
+        match waits.or(pending) {
             Some(why) if held.since.elapsed() > self.settings.patience && !held.known => {
                 let minutes = self.settings.patience.as_secs_f64() / 60.0;
                 self.fails(
@@ -116,13 +142,73 @@ impl Worker {
         }
     }
 
+    /// Submits the parts that are not, where that is known of them. What it waits for, if for something.
+    ///
+    /// # Errors
+    /// With what Slurm says where it does not take one.
+    fn submit_all(
+        &mut self,
+        job: JobId,
+        held: &mut Held,
+        listing: &Listing,
+    ) -> Result<Option<String>, String> {
+        let mut missing = held
+            .parts
+            .iter()
+            .filter(|part| part.job.is_none())
+            .peekable();
+        if missing.peek().is_none() {
+            return Ok(None);
+        }
+        if missing.any(|part| part.may_appear(listing)) {
+            return Ok(Some(
+                "Slurm has not said whether it has taken its job".into(),
+            ));
+        }
+        let other = |mark: &super::script::Mark| mark.order != held.order.0;
+        let before = listing.alive(job.0).find(|(mark, _)| other(mark));
+        if let Some((_, before)) = before {
+            // It moves, or is started anew: what ran before ends first.
+            let why = format!("its job of before, {}, has not ended yet", before.id);
+            return Ok(Some(why));
+        }
+        if self.has_run(job, held) {
+            // The next look goes on from there.
+            return Ok(None);
+        }
+        for at in 0..held.parts.len() {
+            if held.parts[at].job.is_some() {
+                continue;
+            }
+            match self.submit(job, held, at) {
+                Ok(number) => {
+                    held.parts[at].job = Some(number);
+                    held.parts[at].submitted = held.order.0;
+                }
+                Err(Refused::No(why)) => return Err(why),
+                // Whether it was taken is seen by a later look.
+                Err(Refused::Silent(why)) => {
+                    let now = Instant::now();
+                    self.unanswered = Some(now);
+                    held.parts[at].unanswered = Some(now);
+                    self.says(Refused::Silent(why.clone()));
+                    return Ok(Some(why));
+                }
+            }
+        }
+        Ok(None)
+    }
+
     /// Whether commands of all its jobs were found: to Slurm one whose program is not there runs for a moment, too.
     fn has_begun(&self, job: JobId, held: &Held) -> bool {
         let mut parts = held.parts.iter();
-        parts.all(|part| begun(&self.place.end_file(job, part.ask.worker)).exists())
+        parts.all(|part| {
+            let end = files::end_file(&self.place, job, part.ask.worker, part.submitted);
+            files::begun(&end).exists()
+        })
     }
 
-    fn fails(&self, held: &Held, reason: &str) -> bool {
+    pub(super) fn fails(&self, held: &Held, reason: &str) -> bool {
         cancel(held, &[]);
         self.tell(Observation::failed(held.order, reason.to_owned()));
         false
@@ -173,11 +259,16 @@ impl Worker {
             Ok(addresses) => {
                 let known = std::mem::replace(&mut held.known, true);
                 held.phase = Phase::Running;
-                self.endpoints.set(job.0, addresses);
+                held.addresses.clone_from(&addresses);
+                if !held.halted {
+                    self.endpoints.set(job.0, addresses);
+                }
                 if !known {
                     self.tell(Observation::Done(order));
                 }
             }
+            // What is suspended does not answer: it is asked again once it runs.
+            Err(_) if held.halted => held.phase = Phase::Starting,
             Err(reason) => {
                 if let Some(held) = self.held.remove(&job) {
                     self.fails(&held, &reason);
@@ -186,8 +277,9 @@ impl Worker {
         }
     }
 
-    fn running(&self, job: JobId, held: &mut Held, seen: &[Seen<'_>]) -> bool {
-        let lost = |part: &super::held::Part| self.nodes.is_down(&part.ask.nodes);
+    fn running(&mut self, job: JobId, held: &mut Held, seen: &[Seen<'_>]) -> bool {
+        let nodes = &self.nodes;
+        let lost = |part: &super::held::Part| nodes.is_down(&part.ask.nodes);
         let off = |one: &Seen<'_>| one.is(JobPhase::Pending) || one.is(JobPhase::Over(None));
         if seen.iter().any(off) && held.parts.iter().any(lost) {
             // That its node is down is told, and where it goes then is decided anew.
@@ -197,6 +289,7 @@ impl Worker {
             held.phase = Phase::Over;
             return true;
         }
+        self.is_halted(job, held, seen);
         // Who was requeued by somebody else starts again where it was, by Slurm. Not at once: a node's daemon refuses a
         // job ("job credential revoked") in the second in which it ended the one before under the same number.
         for (one, part) in seen.iter().zip(&mut held.parts) {
@@ -213,72 +306,5 @@ impl Worker {
             }
         }
         !seen.iter().any(|one| one.is_over()) || self.ended(job, held, seen)
-    }
-
-    /// A part of it has ended, or is not known any more.
-    fn ended(&self, job: JobId, held: &mut Held, seen: &[Seen<'_>]) -> bool {
-        let over = seen.iter().zip(&held.parts).find(|(one, _)| one.is_over());
-        let Some((one, part)) = over else {
-            return true;
-        };
-        let worker = part.ask.worker;
-        let (code, ran, why) = match one {
-            Seen::Job(job) => match job.state {
-                JobPhase::Over(code) => (code, job.ran, job.reason.clone()),
-                _ => (None, job.ran, job.reason.clone()),
-            },
-            // Slurm forgets jobs some minutes after their end; how they ended, they have written.
-            _ => (
-                None,
-                true,
-                "Slurm knows nothing of its job any more".to_owned(),
-            ),
-        };
-        let code = code.or_else(|| self.place.end(job, worker));
-        if !held.known && !ran {
-            return self.fails(held, &format!("Slurm ended it before it ran: {why}"));
-        }
-        if !held.known && code == Some(MISSING) {
-            let program = part
-                .ask
-                .words
-                .first()
-                .map(String::as_str)
-                .unwrap_or_default();
-            let node = part.ask.nodes.join(", ");
-            let what = format!("{program:?} cannot be started: there is no such program on {node}");
-            return self.fails(held, &what);
-        }
-        let (code, said) = match code {
-            None => (None, format!("Slurm ended it: {why}")),
-            code => ended_by(code),
-        };
-        let said = match held.parts.len() {
-            1 => said,
-            _ => format!("worker {worker}: {said}"),
-        };
-        if !held.known && held.asking.is_some() {
-            held.gone.store(true, Ordering::SeqCst);
-            return self.fails(held, &format!("{said} before it was ready"));
-        }
-        if !held.known {
-            // As if its end had followed its start at once.
-            self.tell(Observation::Done(held.order));
-        }
-        self.exits(job, held, code, said)
-    }
-
-    fn exits(&self, job: JobId, held: &mut Held, code: Option<i32>, reason: String) -> bool {
-        held.gone.store(true, Ordering::SeqCst);
-        self.endpoints.remove(job.0);
-        cancel(held, &[]);
-        self.tell(Observation::Exited {
-            job,
-            order: held.order,
-            code,
-            reason,
-        });
-        held.phase = Phase::Over;
-        true
     }
 }

@@ -1,11 +1,7 @@
 //! What Slurm is asked for a part of a lease: one job, on these nodes.
 
-use super::SlurmSettings;
-use std::{
-    collections::BTreeMap,
-    fmt::Write as _,
-    path::{Path, PathBuf},
-};
+use super::{SlurmSettings, files::begun};
+use std::{collections::BTreeMap, fmt::Write as _, path::Path};
 
 /// A job to submit.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,29 +43,36 @@ impl Ask {
     /// By what a job is known again, whoever looks.
     pub(super) fn comment(&self, log: &str, order: u64) -> String {
         format!(
-            "{} lease=L-{} worker={} order={order}",
+            "{}lease=L-{} worker={} order={order}",
             ours(log),
             self.lease,
             self.worker
         )
     }
 
+    /// The name of a job: of one name Slurm runs one at a time, and of a name of long ago its accounting still knows.
+    pub(super) fn name(&self, log: &str, order: u64) -> String {
+        format!("gpuwise-L-{}-w{}-o{order}-{log}", self.lease, self.worker)
+    }
+
     /// The arguments of `sbatch`; the script comes on standard input.
     pub(super) fn arguments(
         &self,
         settings: &SlurmSettings,
-        comment: &str,
-        log: &str,
+        (log, order): (&str, u64),
+        output: &str,
     ) -> Vec<String> {
         let mut words = vec![
             "--parsable".to_owned(),
-            format!("--job-name=gpuwise-L-{}", self.lease),
-            format!("--comment={comment}"),
+            format!("--job-name={}", self.name(log, order)),
+            format!("--comment={}", self.comment(log, order)),
+            // One that was submitted twice waits for the other, and is cancelled meanwhile.
+            "--dependency=singleton".to_owned(),
             format!("--nodes={}", self.nodes.len()),
             format!("--nodelist={}", self.nodes.join(",")),
             "--ntasks-per-node=1".to_owned(),
             format!("--gres={}", self.gres()),
-            format!("--output={log}"),
+            format!("--output={output}"),
             "--open-mode=append".to_owned(),
             "--requeue".to_owned(),
         ];
@@ -113,6 +116,8 @@ impl Ask {
         );
         let _ = writeln!(text, ": > {}", quoted(&begun(end).display().to_string()));
         let end = end.display();
+        // Of a start before it under the same number.
+        let _ = writeln!(text, "rm -f {}", quoted(&end.to_string()));
         let words: Vec<String> = self.words.iter().map(|word| quoted(word)).collect();
         let run = match self.nodes.len() {
             1 => words.join(" "),
@@ -121,14 +126,9 @@ impl Ask {
         };
         let (end, new) = (quoted(&end.to_string()), quoted(&format!("{end}.new")));
         text + &format!(
-            "{run} &\nchild=$!\n{SHELL}echo $code > {new} && mv {new} {end}\nexit $code\n"
+            "{run} &\nchild=$!\n{SHELL}echo $code $(date +%s) > {new} && mv {new} {end}\nexit $code\n"
         )
     }
-}
-
-/// The file that is there when a command has been found, beside that which says how it ended.
-pub(super) fn begun(end: &Path) -> PathBuf {
-    end.with_extension("begun")
 }
 
 /// Tells all processes of the job's group to end where the shell is told so by [`ENDS`]: by SIGTERM Slurm would end
@@ -153,21 +153,35 @@ pub(super) const MISSING: i32 = 127;
 
 /// How comments of a log's jobs begin.
 pub(super) fn ours(log: &str) -> String {
-    format!("gpuwise log={log}")
+    format!("gpuwise log={log} ")
 }
 
-/// The lease, the worker and the order that a comment names.
-pub(super) fn named(comment: &str) -> Option<(u32, usize, u64)> {
+/// Whose a job is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Mark {
+    pub(super) lease: u32,
+    pub(super) worker: usize,
+    /// The order by which it runs: that of its submission, or a later one that released it again.
+    pub(super) order: u64,
+}
+
+/// What a comment names.
+pub(super) fn named(comment: &str) -> Option<Mark> {
     let field = |name: &str| {
         let mut words = comment.split(' ');
         words.find_map(|word| word.strip_prefix(name)?.strip_prefix('='))
     };
-    let lease = field("lease")?.strip_prefix("L-")?.parse().ok()?;
-    Some((
-        lease,
-        field("worker")?.parse().ok()?,
-        field("order")?.parse().ok()?,
-    ))
+    Some(Mark {
+        lease: field("lease")?.strip_prefix("L-")?.parse().ok()?,
+        worker: field("worker")?.parse().ok()?,
+        order: field("order")?.parse().ok()?,
+    })
+}
+
+/// The order by which a job was submitted, of its name.
+pub(super) fn submitted(name: &str) -> Option<u64> {
+    let mut words = name.split('-');
+    words.find_map(|word| word.strip_prefix('o')?.parse().ok())
 }
 
 #[cfg(test)]
@@ -195,8 +209,20 @@ mod tests {
     fn a_comment_is_read_as_it_was_written() {
         let comment = ask().comment("abc", 12);
         assert!(comment.starts_with(&ours("abc")));
-        assert_eq!(named(&comment), Some((7, 0, 12)));
+        let mark = Mark {
+            lease: 7,
+            worker: 0,
+            order: 12,
+        };
+        assert_eq!(named(&comment), Some(mark));
         assert_eq!(named("gpuwise log=abc lease=7"), None);
+        assert!(!comment.starts_with(&ours("ab")), "of another log");
+        let name = ask().name("abc", 12);
+        assert_eq!(
+            (name.as_str(), submitted(&name)),
+            ("gpuwise-L-7-w0-o12-abc", Some(12))
+        );
+        assert_eq!(submitted("gpuwise-L-7"), None);
     }
 
     #[test]
@@ -219,8 +245,9 @@ mod tests {
         assert_eq!(
             std::fs::read_to_string(end)
                 .expect("says how it ended")
-                .trim(),
-            "3"
+                .split(' ')
+                .next(),
+            Some("3")
         );
         assert!(
             ask()

@@ -4,14 +4,16 @@ use super::{
     super::asking::Asking,
     GRACE,
     commands::{Refused, run},
+    files,
     held::{Held, Part, Phase},
-    script::{Ask, ENDS, begun},
+    jobs::JobPhase,
+    script::{Ask, ENDS},
     work::Worker,
 };
-use gpuwise_broker::{Observation, OrderId};
+use gpuwise_broker::OrderId;
 use gpuwise_domain::placement::JobId;
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, atomic::AtomicBool},
     time::{Duration, Instant},
 };
@@ -25,12 +27,29 @@ pub(super) struct Start {
     pub(super) asking: Option<Asking>,
     /// Whether it was started before, and is only to be found.
     pub(super) known: bool,
+    /// Whether a broker before this one may have submitted it.
+    pub(super) maybe: bool,
+}
+
+/// What a broker that begins knows of its log.
+#[derive(Debug)]
+pub(super) struct Adopted {
+    /// By what the log's jobs are known at Slurm.
+    pub(super) log: String,
+    /// All that runs, and is to be found.
+    pub(super) starts: Vec<Start>,
+    /// Orders that are to be told again: their jobs may be there, and are left alone until then.
+    pub(super) expected: BTreeSet<(JobId, u64)>,
+    /// Features of nodes, as the fleet says them.
+    pub(super) features: BTreeMap<String, Vec<String>>,
 }
 
 #[derive(Debug)]
 pub(super) enum Told {
-    /// All that is to be found; what else there is of this log is ended. Nodes with the features that the fleet says.
-    Adopt(Vec<Start>, BTreeMap<String, Vec<String>>),
+    /// What is to be found; what else there is of this log is ended.
+    Adopt(Adopted),
+    /// Every order of before has been told again that still is one.
+    All,
     Start(Start),
     Stop {
         order: OrderId,
@@ -48,14 +67,18 @@ pub(super) enum Told {
 impl Worker {
     pub(super) fn take(&mut self, told: Told) {
         match told {
-            Told::Adopt(starts, features) => {
-                self.nodes.expect(features);
-                for start in starts {
+            Told::Adopt(adopted) => {
+                self.log = adopted.log;
+                self.nodes.expect(adopted.features);
+                self.expected = adopted.expected;
+                for start in adopted.starts {
                     self.hold(start);
                 }
                 self.adopted = true;
             }
+            Told::All => self.expected.clear(),
             Told::Start(start) => {
+                self.expects_no_more(start.job);
                 let waits = self.held.remove(&start.job);
                 match waits {
                     Some(held) if held.phase == Phase::Requeued => self.release(held, start),
@@ -71,6 +94,7 @@ impl Worker {
             Told::Stop { order, job, grace } => self.stop(order, job, grace),
             Told::Requeue { order, job } => self.requeue(order, job),
             Told::Forget(job) => {
+                self.expects_no_more(job);
                 self.endpoints.remove(job.0);
                 if let Some(held) = self.held.remove(&job) {
                     cancel(&held, &[]);
@@ -79,36 +103,21 @@ impl Worker {
         }
     }
 
-    /// How one before it began and ended says nothing of the next.
-    fn forget_end(&self, job: JobId, worker: usize) {
-        let end = self.place.end_file(job, worker);
-        let _ = std::fs::remove_file(begun(&end));
-        let _ = std::fs::remove_file(end);
+    /// What a lease was told last is known: what is of another order is ended.
+    fn expects_no_more(&mut self, job: JobId) {
+        self.expected.retain(|(expected, _)| *expected != job);
     }
 
     fn hold(&mut self, start: Start) {
-        for ask in &start.parts {
-            if !start.known {
-                self.forget_end(start.job, ask.worker);
-            }
-        }
-        let parts = start.parts.into_iter().map(|ask| Part {
-            ask,
-            job: None,
-            missed: 0,
-            hurry: None,
-        });
-        let held = Held {
-            order: start.order,
-            parts: parts.collect(),
-            asking: start.asking,
-            known: start.known,
-            phase: Phase::Starting,
-            since: Instant::now(),
-            up: None,
-            gone: Arc::new(AtomicBool::new(false)),
+        let (job, order) = (start.job, start.order.0);
+        let part = |ask: Ask| {
+            let submitted = files::submission(&self.place, job, ask.worker, order);
+            Part::new(ask, submitted, start.maybe)
         };
-        self.held.insert(start.job, held);
+        let parts = start.parts.into_iter().map(part).collect();
+        let mut held = Held::new(start.order, parts);
+        (held.asking, held.known) = (start.asking, start.known);
+        self.held.insert(job, held);
     }
 
     /// What was requeued and is held runs again, on other nodes: under the numbers that people know it by.
@@ -120,21 +129,26 @@ impl Worker {
         let released = alike
             && held.parts.iter().zip(&start.parts).all(|(before, now)| {
                 let comment = now.comment(&self.log, start.order.0);
-                before
-                    .job
-                    .is_some_and(|job| released(job, &before.ask, now, &comment))
+                // Before it runs by another order it is known by which one it was submitted.
+                let orders = (start.order.0, before.submitted);
+                let kept = files::keep_release(&self.place, start.job, now.worker, orders);
+                let number = before.job.filter(|_| kept.is_ok());
+                number.is_some_and(|job| released(job, &before.ask, now, &comment))
             });
         if !released {
             cancel(&held, &[]);
             return self.hold(start);
         }
         for (part, ask) in held.parts.iter_mut().zip(start.parts) {
-            self.forget_end(start.job, ask.worker);
+            // Its script removes them, too; a file of another node may be seen late.
+            let end = files::end_file(&self.place, start.job, ask.worker, part.submitted);
+            let _ = std::fs::remove_file(files::begun(&end));
+            let _ = std::fs::remove_file(end);
             (part.ask, part.missed) = (ask, 0);
         }
         (held.order, held.known, held.asking) = (start.order, false, start.asking);
         (held.phase, held.since, held.up) = (Phase::Starting, Instant::now(), None);
-        held.gone = Arc::new(AtomicBool::new(false));
+        (held.ran, held.halted, held.gone) = (None, false, Arc::new(AtomicBool::new(false)));
         self.held.insert(start.job, held);
     }
 
@@ -145,9 +159,8 @@ impl Worker {
         ask.kind = ask.kind.and_then(|kind| self.nodes.kind(&node, &kind));
         let worker = u32::try_from(ask.worker).unwrap_or(u32::MAX);
         let log = self.place.log_file(job.0, worker).display().to_string();
-        let end = self.place.end_file(job, ask.worker);
-        let comment = ask.comment(&self.log, held.order.0);
-        let words = ask.arguments(&self.settings, &comment, &log);
+        let end = files::end_file(&self.place, job, ask.worker, held.order.0);
+        let words = ask.arguments(&self.settings, (&self.log, held.order.0), &log);
         let said = run("sbatch", &words, &ask.script(&end))?;
         // On several clusters it says which.
         let number = said
@@ -159,26 +172,33 @@ impl Worker {
     }
 
     fn stop(&mut self, order: OrderId, job: JobId, grace: Duration) {
+        self.expects_no_more(job);
         self.endpoints.remove(job.0);
-        let Some(held) = self.held.get_mut(&job) else {
-            return self.tell(Observation::Done(order));
+        // Of what is not held a broker before this one may have submitted something: a look says it.
+        let held = self.held.entry(job);
+        let held = held.or_insert_with(|| Held::new(order, Vec::new()));
+        // What does not run has nothing to save.
+        let grace = match held.phase {
+            Phase::Starting if !held.known => Duration::ZERO,
+            Phase::Requeued => Duration::ZERO,
+            _ => grace,
         };
-        for job in held.parts.iter().filter_map(|part| part.job) {
-            // What does not run has nothing to save.
-            if grace.is_zero() || matches!(held.phase, Phase::Starting | Phase::Requeued) {
-                scancel(&[], job);
-            } else {
-                scancel(&[ENDS, "--batch"], job);
-            }
-        }
+        held.since = Instant::now();
+        held.told.clear();
         held.phase = Phase::Stopping {
             order,
-            end: Instant::now() + grace,
+            grace,
+            end: held.since + grace,
             killed: false,
         };
+        let numbers: Vec<u64> = held.parts.iter().filter_map(|part| part.job).collect();
+        for number in numbers {
+            held.tell_to_end(number, None, grace);
+        }
     }
 
     fn requeue(&mut self, order: OrderId, job: JobId) {
+        self.expects_no_more(job);
         self.endpoints.remove(job.0);
         let runs = (self.held.get(&job)).is_some_and(|held| {
             matches!(held.phase, Phase::Running | Phase::Answering)
@@ -199,6 +219,37 @@ impl Worker {
         if refused {
             // Such as a cluster where JobRequeue is off.
             self.stop(order, job, GRACE);
+        }
+    }
+}
+
+impl Held {
+    pub(super) fn new(order: OrderId, parts: Vec<Part>) -> Self {
+        Self {
+            order,
+            parts,
+            asking: None,
+            known: false,
+            phase: Phase::Starting,
+            since: Instant::now(),
+            up: None,
+            gone: Arc::new(AtomicBool::new(false)),
+            ran: None,
+            halted: false,
+            addresses: Vec::new(),
+            told: BTreeSet::new(),
+        }
+    }
+
+    /// Asks a job to end, once: what runs has its grace.
+    pub(super) fn tell_to_end(&mut self, number: u64, state: Option<JobPhase>, grace: Duration) {
+        if !self.told.insert(number) {
+            return;
+        }
+        if grace.is_zero() || state == Some(JobPhase::Pending) {
+            scancel(&[], number);
+        } else {
+            scancel(&[ENDS, "--batch"], number);
         }
     }
 }

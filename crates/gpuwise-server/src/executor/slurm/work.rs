@@ -4,20 +4,20 @@
 use super::{
     super::{Queued, Shows, local::Place},
     SlurmSettings,
+    accounting::Accounting,
     commands::{Refused, eprintln_line},
-    held::{Held, Listing},
-    jobs::JobPhase,
+    held::{Held, Listing, UNSETTLED},
     listings::Listings,
     nodes::Nodes,
-    script::{named, ours},
+    script::ours,
     shares::Shares,
-    told::{Told, scancel},
+    told::Told,
 };
 use crate::{endpoints::Endpoints, message::Incoming};
 use gpuwise_broker::{Observation, OrderId};
 use gpuwise_domain::placement::JobId;
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel},
     time::Instant,
 };
@@ -34,6 +34,7 @@ pub(super) struct Answered {
 #[derive(Debug)]
 pub(super) struct Worker {
     pub(super) settings: SlurmSettings,
+    /// By what jobs of this log are known at Slurm; empty until something is told.
     pub(super) log: String,
     pub(super) place: Place,
     inbox: Sender<Incoming>,
@@ -44,8 +45,13 @@ pub(super) struct Worker {
     shares: Shares,
     /// What is said of leases whose jobs wait.
     queued: Queued,
+    pub(super) accounting: Accounting,
     /// Whether it is known what is to be found.
     pub(super) adopted: bool,
+    /// Orders that a broker before this one may have carried out, and that are told again.
+    pub(super) expected: BTreeSet<(JobId, u64)>,
+    /// When something was last submitted without an answer: its job may still appear.
+    pub(super) unanswered: Option<Instant>,
     /// Whether nothing of this log was left at Slurm when it was last asked, and nothing was told since.
     idle: bool,
     /// What Slurm said last when it did not answer, so that it is said once.
@@ -56,7 +62,6 @@ pub(super) struct Worker {
 impl Worker {
     pub(super) fn new(
         settings: SlurmSettings,
-        log: String,
         place: Place,
         inbox: Sender<Incoming>,
         shows: Shows,
@@ -65,7 +70,7 @@ impl Worker {
         let shares = Shares::new(&settings.accounts, shows.accounts);
         Ok(Self {
             settings,
-            log,
+            log: String::new(),
             place,
             inbox,
             endpoints: shows.endpoints,
@@ -74,7 +79,10 @@ impl Worker {
             listings,
             shares,
             queued: shows.queued,
+            accounting: Accounting::default(),
             adopted: false,
+            expected: BTreeSet::new(),
+            unanswered: None,
             idle: false,
             silent: None,
             answers: channel(),
@@ -125,9 +133,10 @@ impl Worker {
         }
         self.shares.look(Instant::now());
         self.idle &= self.held.is_empty();
-        if self.idle || self.held.is_empty() && !self.adopted {
+        if self.idle || !self.adopted {
             return self.queued.set(BTreeMap::new());
         }
+        let asked = Instant::now();
         let listed = match self.listings.jobs(&ours(&self.log)) {
             Ok(listed) => listed,
             Err(refused) => {
@@ -139,15 +148,12 @@ impl Worker {
         if self.silent.take().is_some() {
             eprintln_line("Slurm answers again");
         }
-        let mut listing = Listing::default();
-        for job in listed {
-            if let Some(name) = named(&job.comment) {
-                listing.named.insert(name, job.id);
-            }
-            listing.jobs.insert(job.id, job);
-        }
+        let listing = Listing::of(asked, listed);
         let strays = self.sweep(&listing);
-        self.idle = self.adopted && self.held.is_empty() && !strays;
+        let appears = |since: Instant| asked < since + UNSETTLED * 2;
+        let unsettled = self.unanswered.is_some_and(appears);
+        let waits = strays || unsettled || !self.expected.is_empty();
+        self.idle = self.adopted && self.held.is_empty() && !waits;
         if self.held.values().any(|held| held.is_troubled(&listing)) {
             // Whether its node is down is known before it is judged.
             self.nodes.hurry();
@@ -174,35 +180,7 @@ impl Worker {
         self.queued.set(all);
     }
 
-    /// Ends what nobody wants, such as jobs of a broker that is no more; whether there was something.
-    fn sweep(&mut self, listing: &Listing) -> bool {
-        let mut strays = false;
-        if !self.adopted {
-            return strays;
-        }
-        for (name, number) in &listing.named {
-            let held = self.held.get_mut(&JobId(name.0));
-            let part = held.and_then(|held| {
-                let order = held.order.0;
-                let mut parts = held.parts.iter_mut();
-                parts.find(|part| part.ask.worker == name.1 && order == name.2)
-            });
-            let alive = |job: &super::jobs::SlurmJob| !matches!(job.state, JobPhase::Over(_));
-            match part {
-                Some(part) => {
-                    part.job.get_or_insert(*number);
-                }
-                None if listing.jobs.get(number).is_some_and(alive) => {
-                    strays = true;
-                    scancel(&[], *number);
-                }
-                None => {}
-            }
-        }
-        strays
-    }
-
-    fn says(&mut self, refused: Refused) {
+    pub(super) fn says(&mut self, refused: Refused) {
         let words = refused.words();
         if self.silent.is_none() {
             eprintln_line(&format!(

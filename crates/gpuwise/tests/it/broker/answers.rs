@@ -66,6 +66,9 @@ fn answers_are_as_their_schemas_say() {
             "--for",
             "8h",
         ],
+        &["node", "list"],
+        &["secret", "list"],
+        &["node", "add", "m1", "--gpus", "4xH100"],
         &["slo", "costs"],
         &["store", "snapshot", "--store", "sqlite://log.db"],
         &["store", "check", "--store", "sqlite://log.db"],
@@ -79,5 +82,5 @@ fn answers_are_as_their_schemas_say() {
     ] {
         held.insert(schemas::held(&daemon.json(arguments)));
     }
-    assert_eq!(held.len(), 19, "{held:?}");
+    assert_eq!(held.len(), 22, "{held:?}");
 }

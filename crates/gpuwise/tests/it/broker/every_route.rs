@@ -30,6 +30,14 @@ fn body(document: &str) -> &'static str {
         "ReservationAsk" => {
             r#"{"name":"alphakept","tenant":"alpha","node":"n1","gpus":1,"for":"1h"}"#
         }
+        // A pool more; nodes with alpha's leases stay.
+        "FleetDocument" => {
+            r#"{"name":"test","kinds":[],"nodes":[],"gpus":[],"domains":[],"islands":[],"pools":[],"queues":[],
+                "reservations":[],"sharing":{"weigh":"alike","half_life_ns":null,"past_milli":0,"budget_period_ns":null},
+                "scheduling":{"order":null,"backfill":null,"starvation_ns":null,"weighs":false}}"#
+        }
+        "SecretAsk" => r#"{"secret":"alphavalue"}"#,
+        "NodeAsk" => r#"{"do":"cordon"}"#,
         "ScalePolicy" => r#"{"max":2,"rate":1.0}"#,
         "ProposalDecision" => r#"{"accept":false}"#,
         other => panic!("{other}: say here what is sent to the routes that take it"),
@@ -46,6 +54,8 @@ fn filled(path: &str) -> String {
         ("{slo}", "1"),
         ("{proposal}", "1"),
         ("{reservation}", "somekept"),
+        ("{node}", "n2"),
+        ("{secret}", "somesecret"),
     ];
     let filled = places.iter().fold(path.to_owned(), |path, (place, value)| {
         path.replace(place, value)

@@ -3,24 +3,34 @@
 mod access;
 mod answers;
 mod api;
+mod connections;
+mod door;
 mod every_route;
+mod fleet_file;
 mod http;
+mod isolated;
 mod leases;
+mod left;
 mod mig;
 mod monitored;
 mod months;
 mod operated;
+mod pages;
+mod parts;
 mod processes;
 mod retained;
 mod shared;
 mod strangers;
+mod tenant_bounds;
 
 use crate::support::Place;
 use serde_json::Value;
 use std::{
+    collections::{BTreeMap, BTreeSet},
     fs,
     io::{BufRead as _, BufReader},
     os::unix::fs::PermissionsExt as _,
+    path::PathBuf,
     process::{Child, Command, Stdio},
     thread,
     time::{Duration, Instant},
@@ -77,6 +87,21 @@ impl Daemon {
         }
     }
 
+    /// With no more open files than these.
+    fn start_with_files(files: u32, arguments: &[&str]) -> Self {
+        let place = Place::new();
+        place.write("fleet.toml", FLEET);
+        let (child, url) = listening(with_files(&serving(&place, arguments), files));
+        let token = token(&place);
+        Self {
+            place,
+            child,
+            environment: Vec::new(),
+            url,
+            token,
+        }
+    }
+
     /// Ends it at once, as a power cut would, and starts it again.
     pub(super) fn crash(&mut self, arguments: &[&str]) {
         self.stop();
@@ -104,13 +129,18 @@ impl Daemon {
 
     /// What a command says, as JSON.
     pub(super) fn json(&self, arguments: &[&str]) -> Value {
+        self.json_of(arguments, 0)
+    }
+
+    /// What a command says that ends with this code.
+    pub(super) fn json_of(&self, arguments: &[&str], code: i32) -> Value {
         let output = self
             .command(arguments)
             .args(["--format", "json"])
             .output()
             .expect("runs");
         let errors = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.success(), "{arguments:?}: {errors}");
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {errors}");
         serde_json::from_slice(&output.stdout).expect("JSON")
     }
 
@@ -118,7 +148,8 @@ impl Daemon {
     pub(super) fn log(&self, lease: &str) -> String {
         let state = fs::read_dir(self.place.path(".local/state/gpuwise")).expect("is there");
         let mut folders = state.map(|entry| entry.expect("reads").path());
-        let folder = folders.find(|path| path.is_dir()).expect("a broker's");
+        let of_log = |path: &PathBuf| path.display().to_string().contains("/log-");
+        let folder = folders.find(of_log).expect("a log's");
         fs::read_to_string(folder.join(format!("logs/{lease}.log"))).expect("a log")
     }
 
@@ -147,22 +178,74 @@ impl Drop for Daemon {
         // It may have ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
-        // What it started goes on without it, by design.
-        let state = self.place.path(".local/state/gpuwise");
-        let within = |path: std::path::PathBuf| {
+        self.end_what_it_started();
+    }
+}
+
+/// How often is looked for what a daemon has started, until nothing of it is left.
+const LOOKS: usize = 1000;
+
+impl Daemon {
+    /// Folders of what it keeps of leases.
+    fn kept(&self) -> Vec<PathBuf> {
+        let within = |path: PathBuf| {
             let entries = fs::read_dir(path).into_iter().flatten();
             entries.filter_map(|entry| Some(entry.ok()?.path()))
         };
-        let folders = within(state).flat_map(|broker| within(broker.join("leases")));
-        for folder in folders {
+        let brokers = within(self.place.path(".local/state/gpuwise"));
+        brokers.flat_map(|one| within(one.join("leases"))).collect()
+    }
+
+    /// What it started goes on without it, by design: all that descends from supervisors ends here, and each of them
+    /// with the last of what it started.
+    fn end_what_it_started(&self) {
+        let mut roots = BTreeSet::new();
+        for folder in self.kept() {
             let text = fs::read_to_string(folder.join("runs.json")).unwrap_or_default();
             let runs: Value = serde_json::from_str(&text).unwrap_or_default();
-            for process in runs["processes"].as_array().into_iter().flatten() {
-                let group = format!("-{}", process["pid"]);
-                let _ = Command::new("kill").args(["-9", "--", &group]).status();
+            let processes = runs["processes"].as_array().into_iter().flatten();
+            roots.extend(processes.filter_map(|one| one["pid"].as_u64()));
+        }
+        for _ in 0..LOOKS {
+            let left = descendants(&roots);
+            if left.is_empty() {
+                return;
             }
+            let pids: Vec<String> = left.iter().map(u64::to_string).collect();
+            // One that has ended meanwhile is what is wanted.
+            let mut kill = Command::new("kill");
+            let _ = kill.arg("-9").args(pids).stderr(Stdio::null()).status();
         }
     }
+}
+
+/// Processes that descend from these and run.
+pub(super) fn descendants(roots: &BTreeSet<u64>) -> BTreeSet<u64> {
+    let mut parents = BTreeMap::new();
+    for entry in fs::read_dir("/proc").expect("is there").flatten() {
+        let pid = entry
+            .file_name()
+            .to_str()
+            .and_then(|name| name.parse().ok());
+        let stat = fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
+        let fields: Vec<&str> = match stat.rsplit_once(')') {
+            Some((_, rest)) => rest.split_whitespace().take(2).collect(),
+            None => continue,
+        };
+        if let (Some(pid), [state, parent]) = (pid, fields.as_slice())
+            && !matches!(*state, "Z" | "X")
+        {
+            parents.insert(pid, parent.parse().expect("a number"));
+        }
+    }
+    let (mut found, mut open) = (BTreeSet::<u64>::new(), roots.clone());
+    while !open.is_empty() {
+        let below = parents.iter().filter(|(_, parent)| open.contains(parent));
+        let below: BTreeSet<u64> = below.map(|(pid, _): (&u64, &u64)| *pid).collect();
+        open = below.difference(&found).copied().collect();
+        found.extend(&open);
+    }
+    found
 }
 
 fn spawn(
@@ -170,19 +253,49 @@ fn spawn(
     arguments: &[&str],
     environment: &[(&'static str, String)],
 ) -> (Child, String) {
+    let mut command = serving(place, arguments);
+    command.envs(environment.iter().cloned());
+    listening(command)
+}
+
+fn serving(place: &Place, arguments: &[&str]) -> Command {
     let fleet = ["--fleet", "fleet.toml"];
     let fleet = fleet.iter().filter(|_| place.path("fleet.toml").exists());
-    let mut child = place
-        .command(&[
-            "serve",
-            "--listen",
-            "127.0.0.1:0",
-            "--store",
-            "sqlite://log.db",
-        ])
-        .args(fleet)
-        .args(arguments)
-        .envs(environment.iter().cloned())
+    let mut command = place.command(&["serve", "--listen", "127.0.0.1:0"]);
+    command.args(fleet).args(arguments);
+    if !arguments.contains(&"--store") {
+        command.args(["--store", "sqlite://log.db"]);
+    }
+    if arguments.contains(&"local") && !arguments.contains(&"--run-as") {
+        // Containers run tests as root, and what these lease is their own.
+        command.arg("--same-account");
+    }
+    command
+}
+
+/// The same command with a limit of open files.
+fn with_files(command: &Command, files: u32) -> Command {
+    let mut limited = Command::new("sh");
+    limited
+        .args(["-c", "ulimit -n \"$0\" && exec \"$@\"", &files.to_string()])
+        .arg(command.get_program())
+        .args(command.get_args());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => limited.env(name, value),
+            None => limited.env_remove(name),
+        };
+    }
+    if let Some(folder) = command.get_current_dir() {
+        limited.current_dir(folder);
+    }
+    limited
+}
+
+/// Starts it, and waits until it says where it listens.
+fn listening(mut command: Command) -> (Child, String) {
+    let mut child = command
+        .stdin(Stdio::null())
         .stderr(Stdio::piped())
         .spawn()
         .expect("starts");

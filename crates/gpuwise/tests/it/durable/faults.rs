@@ -127,6 +127,18 @@ fn a_server_that_goes_away_and_comes_back_loses_nothing() {
     let (mut daemon, client) = site.serve("said");
     refused_then_well(&site, &client, || server.stop(), || server.start());
     says_so(&daemon);
+    // Nothing is asked of it, and it is not ready all the same.
+    server.stop();
+    let stopped = std::time::Instant::now();
+    until("it is not ready", || {
+        (client.get("/readyz").status == 503).then_some(())
+    });
+    let took = stopped.elapsed();
+    assert!(took < std::time::Duration::from_secs(7), "{took:?}");
+    server.start();
+    until("it is ready", || {
+        (client.get("/readyz").status == 200).then_some(())
+    });
     ends_well(&mut daemon);
     server.stop();
 }

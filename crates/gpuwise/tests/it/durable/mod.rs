@@ -1,6 +1,7 @@
 //! What a broker answered stays, whatever happens to it, its database or its machine.
 
 mod client;
+mod clock;
 mod faults;
 mod kills;
 mod log;

@@ -104,7 +104,7 @@ OSL tokens # # # – # # # #
 – fewer values than the percentile needs: # for p# # for p#
 
 Through # requests/s, # output tokens/s, # input tokens/s, # concurrent
-Goodput # of # requests/s that were due met every target
+Goodput # of # requests/s that were judged met every target
 Engine busy # %, batch # (highest #), waiting # (highest #), KV cache # % (highest # %), # % of prompt tokens cached, no preemption, # steps
 Requests # completed
 Spent # GPU-hours, # kWh, $#; a million tokens in and out: # GPU-seconds, # kWh, $#

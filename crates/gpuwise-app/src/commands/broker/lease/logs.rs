@@ -4,6 +4,7 @@ use super::One;
 use crate::{
     app::{Context, Exit, Format},
     commands::broker::client::shown,
+    progress,
 };
 use clap::Args;
 use gpuwise_view::table::{Cell, Column, Table};
@@ -33,7 +34,15 @@ pub(super) fn run(context: &Context, flags: &Log) -> anyhow::Result<Exit> {
     let path = format!("{path}/log?worker={}", flags.worker);
     let tail = flags.tail.map(|lines| format!("&tail={lines}"));
     let mut piece: LeaseLogAnswer = client.get(&format!("{path}{}", tail.unwrap_or_default()))?;
+    let mut expected = None;
     loop {
+        if piece.from > expected.unwrap_or(0) && piece.from == piece.dropped {
+            progress::say(&format!(
+                "▲ {} bytes before this are not kept any more: a log is bounded (`gpuwise serve --log-size`).",
+                piece.from - expected.unwrap_or(0)
+            ));
+        }
+        expected = Some(piece.next);
         match context.form.format {
             Format::Table => context.data(&piece.text)?,
             _ if piece.text.is_empty() && flags.follow => {}

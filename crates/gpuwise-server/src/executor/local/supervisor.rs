@@ -1,0 +1,251 @@
+//! A process that starts a worker of a lease and stays until nothing of it is left.
+//!
+//! What a command starts has it as an ancestor for ever, however it detaches itself: orphans become its children. It is
+//! told what to start on its standard input, when the broker has noted it; a broker that is gone before leaves nothing
+//! behind. It outlives the broker, as the command does.
+
+use super::{
+    account::{self, Account},
+    logs::BoundedLog,
+    tree::{self, Tree},
+};
+use rustix::{
+    fs::Mode,
+    process::{
+        Pid, Signal, WaitOptions, WaitStatus, getpid, set_child_subreaper, setsid, umask, wait,
+    },
+};
+use serde::{Deserialize, Serialize};
+use std::{
+    collections::BTreeMap,
+    ffi::OsString,
+    fs,
+    io::{self, PipeReader, Read as _},
+    os::unix::process::CommandExt as _,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    sync::mpsc::{Receiver, channel},
+    thread,
+    time::{Duration, Instant},
+};
+
+/// How long what a command leaves behind has to end by itself.
+const LEFT: Duration = Duration::from_secs(5);
+
+/// Between two looks whether something is left.
+const STEP: Duration = Duration::from_millis(20);
+
+/// How long is read on where a process of somebody else keeps the output open.
+const OUTPUT: Duration = Duration::from_secs(2);
+
+/// The program that is started as a supervisor: this one, in another role.
+#[derive(Debug, Clone)]
+pub(crate) struct Supervisor {
+    pub(crate) program: PathBuf,
+    pub(crate) arguments: Vec<OsString>,
+    /// Variables that say that it is one.
+    pub(crate) environment: BTreeMap<String, String>,
+}
+
+impl Supervisor {
+    /// This program, as its command line knows the role.
+    pub(crate) fn own() -> Self {
+        Self {
+            // The very program that runs, though a newer one was installed meanwhile.
+            program: "/proc/self/exe".into(),
+            arguments: vec![super::SUPERVISOR.into()],
+            environment: BTreeMap::new(),
+        }
+    }
+}
+
+/// What a supervisor starts, and where it says what becomes of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Task {
+    pub(super) words: Vec<String>,
+    /// All of it: nothing is added.
+    pub(super) environment: BTreeMap<String, String>,
+    /// `None`: our own.
+    pub(super) account: Option<Account>,
+    /// Where its group of processes takes new members; `None`: it has none.
+    pub(super) procs: Option<PathBuf>,
+    /// A file that is there as soon as something was started.
+    pub(super) begun: PathBuf,
+    /// A file that holds how it ended.
+    pub(super) end: PathBuf,
+    pub(super) log: PathBuf,
+    /// Bytes of the log at most.
+    pub(super) log_size: u64,
+    /// The mask with which the command makes files.
+    pub(super) umask: u32,
+    /// What is said in the log first.
+    pub(super) notes: Vec<String>,
+}
+
+/// Does what is told on standard input, until nothing of it is left.
+///
+/// # Errors
+/// When what it finds out cannot be noted.
+pub fn supervise() -> io::Result<()> {
+    // Its signals are its own; where it leads a session already that is so.
+    let _ = setsid();
+    set_child_subreaper(Some(getpid()))?;
+    let mut told = Vec::new();
+    io::stdin().lock().read_to_end(&mut told)?;
+    // Half of it: the broker is gone, and nothing was noted as started.
+    let Ok(task) = serde_json::from_slice::<Task>(&told) else {
+        return Ok(());
+    };
+    drop(told);
+    let mut log = BoundedLog::open(&task.log, task.log_size)?;
+    for note in &task.notes {
+        log.write(format!("gpuwise: {note}\n").as_bytes())?;
+    }
+    if let Some(procs) = &task.procs
+        && let Err(error) = fs::write(procs, std::process::id().to_string())
+    {
+        let held = format!(
+            "gpuwise: cores and memory are not held: {}: {error}\n",
+            procs.display()
+        );
+        log.write(held.as_bytes())?;
+    }
+    fs::write(&task.begun, "")?;
+    let (pid, output) = match started(&task) {
+        Ok(started) => started,
+        Err(error) => {
+            let program = task.words.first().map_or("", String::as_str);
+            log.write(format!("gpuwise: {program:?} cannot be started: {error}\n").as_bytes())?;
+            return ended(&task.end, 127);
+        }
+    };
+    let written = keep_output(output, log);
+    until_nothing_is_left(pid, &task.end, &written)?;
+    // Where it is still open, somebody else has it.
+    let _ = written.recv_timeout(OUTPUT);
+    Ok(())
+}
+
+fn started(task: &Task) -> io::Result<(Pid, PipeReader)> {
+    let (program, arguments) = task
+        .words
+        .split_first()
+        .ok_or(io::ErrorKind::InvalidInput)?;
+    let (reader, writer) = io::pipe()?;
+    let mut command = Command::new(program);
+    command
+        .args(arguments)
+        .env_clear()
+        .envs(&task.environment)
+        .stdin(Stdio::null())
+        .stdout(writer.try_clone()?)
+        .stderr(writer)
+        // What is sent to all of its group does not reach us.
+        .process_group(0);
+    if let Some(account) = &task.account {
+        // Where we are may not be for it to see.
+        let home = Some(account.home.as_path()).filter(|home| home.is_dir());
+        command.current_dir(home.unwrap_or(Path::new("/")));
+    }
+    // What it notes itself is for its account alone, as what the broker keeps.
+    let own = umask(Mode::from_bits_truncate(task.umask));
+    let child = account::spawn(&mut command, task.account.as_ref());
+    umask(own);
+    let child = child?;
+    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+    Ok((pid.ok_or(io::ErrorKind::InvalidData)?, reader))
+}
+
+/// How long is waited for what a command that has ended wrote last.
+const LAST_WORDS: Duration = Duration::from_millis(500);
+
+/// Keeps what is written; whoever waits hears when there will be no more.
+fn keep_output(mut output: PipeReader, mut log: BoundedLog) -> Receiver<()> {
+    let (over, waits) = channel();
+    thread::spawn(move || {
+        let mut bytes = vec![0; 1 << 16];
+        loop {
+            let read = match output.read(&mut bytes) {
+                Ok(0) => break,
+                Ok(read) => read,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(_) => break,
+            };
+            // On a disk that is full the command goes on, and what it writes is lost.
+            let _ = log.write(bytes.get(..read).unwrap_or_default());
+        }
+        let _ = over.send(());
+    });
+    waits
+}
+
+/// Waits for the command, says how it ended, and ends what it has left behind.
+fn until_nothing_is_left(command: Pid, end: &Path, written: &Receiver<()>) -> io::Result<()> {
+    let own = getpid().as_raw_nonzero().get();
+    let left = || Tree::now().below(own);
+    let mut over: Option<Instant> = None;
+    loop {
+        let how = match over {
+            None => WaitOptions::empty(),
+            Some(_) => WaitOptions::NOHANG,
+        };
+        match wait(how) {
+            Ok(Some((pid, status))) if pid == command => {
+                // Its last words are kept before it is said to have ended, unless what it left has them, too.
+                let _ = written.recv_timeout(LAST_WORDS);
+                ended(end, code(status))?;
+                over = Some(Instant::now());
+                tree::signal(&left(), Signal::TERM);
+            }
+            Ok(Some(_)) | Err(rustix::io::Errno::INTR) => {}
+            Ok(None) => {
+                if over.is_some_and(|over| over.elapsed() > LEFT) {
+                    tree::kill(left);
+                }
+                thread::sleep(STEP);
+            }
+            // There is no child any more.
+            Err(_) => return Ok(()),
+        }
+    }
+}
+
+/// As a shell says it: signals are above 128.
+fn code(status: WaitStatus) -> i32 {
+    let signal = || status.terminating_signal().map(|signal| 128 + signal);
+    status.exit_status().or_else(signal).unwrap_or(127)
+}
+
+fn ended(end: &Path, code: i32) -> io::Result<()> {
+    let new = end.with_extension("end.new");
+    fs::write(&new, code.to_string())?;
+    fs::rename(new, end)
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// Says to this very program, which runs tests, that it is a supervisor.
+    const ROLE: &str = "GPUWISE_TEST_SUPERVISOR";
+
+    /// This program, which runs one test, the one below.
+    pub(crate) fn of_tests() -> Supervisor {
+        let name =
+            "executor::local::supervisor::tests::a_program_of_tests_is_one_where_it_is_told_so";
+        Supervisor {
+            program: std::env::current_exe().expect("has a name"),
+            arguments: ["--exact", name, "--nocapture"]
+                .map(OsString::from)
+                .to_vec(),
+            environment: BTreeMap::from([(ROLE.into(), "1".into())]),
+        }
+    }
+
+    #[test]
+    fn a_program_of_tests_is_one_where_it_is_told_so() {
+        if std::env::var_os(ROLE).is_some() {
+            supervise().expect("supervises");
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! Text that comes from outside: names and other short text are of one line, wherever they stand in a request.
+//!
+//! What is kept ends up in tables, logs, pages, headers and the environment of processes. A control character or one
+//! that turns the direction of text makes one row look like two, or like another's. Requests are looked at here once,
+//! before any part of them is read: a field that is added later is looked at, too.
+
+use super::Problem;
+use serde_json::Value;
+
+/// Fields of which text may have several lines: arguments of programs, values of variables and secrets.
+const TEXTS: [&str; 3] = ["command", "env", "secret"];
+
+/// Text of one line, without characters that change how what stands around it is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct OneLine<'t>(&'t str);
+
+impl<'t> OneLine<'t> {
+    /// # Errors
+    /// The first character that may not be in it.
+    pub(crate) fn parse(text: &'t str) -> Result<Self, char> {
+        match text.chars().find(|one| is_control(*one)) {
+            Some(one) => Err(one),
+            None => Ok(Self(text)),
+        }
+    }
+
+    pub(crate) const fn text(self) -> &'t str {
+        self.0
+    }
+}
+
+fn is_control(one: char) -> bool {
+    // Line and paragraph separators, marks and overrides of direction.
+    one.is_control()
+        || matches!(one, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// Whether all text of a request may be kept.
+///
+/// # Errors
+/// The first field whose text may not.
+pub(super) fn checked(body: &Value) -> Result<(), Problem> {
+    looked_at(body, &mut Vec::new())
+}
+
+fn looked_at<'v>(value: &'v Value, path: &mut Vec<&'v str>) -> Result<(), Problem> {
+    match value {
+        Value::String(text) => {
+            let lines = path.first().is_some_and(|first| TEXTS.contains(first));
+            let wrong = if lines {
+                text.chars().find(|one| *one == '\0')
+            } else {
+                OneLine::parse(text).err()
+            };
+            wrong.map_or(Ok(()), |one| Err(problem(path, one)))
+        }
+        Value::Array(all) => all.iter().try_for_each(|one| looked_at(one, path)),
+        Value::Object(all) => all.iter().try_for_each(|(name, one)| {
+            if let Err(wrong) = OneLine::parse(name) {
+                return Err(problem(path, wrong));
+            }
+            path.push(name);
+            looked_at(one, path)?;
+            path.pop();
+            Ok(())
+        }),
+        Value::Null | Value::Bool(_) | Value::Number(_) => Ok(()),
+    }
+}
+
+fn problem(path: &[&str], wrong: char) -> Problem {
+    let field = if path.is_empty() {
+        "body".to_owned()
+    } else {
+        path.join(".")
+    };
+    let what = format!(
+        "it holds U+{:04X}, a control character: expected text of one line",
+        u32::from(wrong)
+    );
+    Problem::invalid(&field, what)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn field(body: &Value) -> Option<String> {
+        checked(body)
+            .err()
+            .and_then(|problem| problem.document().field)
+    }
+
+    #[test]
+    fn names_are_of_one_line_and_arguments_need_not_be() {
+        for (body, wrong) in [
+            (
+                json!({"name": "train-7", "project": "Vision, 2. Ökosystem"}),
+                None,
+            ),
+            (json!({"name": "a\rb"}), Some("name")),
+            (json!({"name": "a\nb"}), Some("name")),
+            (json!({"name": "a\0b"}), Some("name")),
+            (json!({"name": "a\u{1b}[31mb"}), Some("name")),
+            (json!({"project": "a\u{202e}b"}), Some("project")),
+            (
+                json!({"service": {"model": "m\u{85}"}}),
+                Some("service.model"),
+            ),
+            (json!({"labels": {"a\n": "b"}}), Some("labels")),
+            (json!({"quality": ["a>=1", "b\n>=1"]}), Some("quality")),
+            (json!([{"id": "x\u{2028}"}]), Some("id")),
+            (
+                json!({"command": ["sh", "-c", "one\ntwo"], "env": {"A": "1\n2\t"}}),
+                None,
+            ),
+            (json!({"command": ["a\0"]}), Some("command")),
+            (json!({"env": {"A": "\0"}}), Some("env.A")),
+            (json!({"env": {"A\nB": "1"}}), Some("env")),
+            (json!({"reason": "it\nfits"}), Some("reason")),
+        ] {
+            assert_eq!(field(&body).as_deref(), wrong, "{body}");
+        }
+    }
+
+    #[test]
+    fn of_all_characters_those_pass_that_are_one_line_of_plain_text() {
+        for one in '\0'..=char::MAX {
+            let name = format!("a{one}b");
+            let plain = name.lines().count() == 1
+                && !one.is_control()
+                && !"\u{2028}\u{2029}\u{200e}\u{200f}\u{202a}\u{202b}\u{202c}\u{202d}\u{202e}\u{2066}\u{2067}\u{2068}\u{2069}"
+                    .contains(one);
+            assert_eq!(
+                OneLine::parse(&name).is_ok(),
+                plain,
+                "U+{:04X}",
+                u32::from(one)
+            );
+        }
+    }
+}
