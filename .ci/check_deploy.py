@@ -161,7 +161,7 @@ def watched(folder, board):
 
         until(scrapes)
         rules = json.loads(get(f"http://{server}/api/v1/rules"))["data"]["groups"]
-        assert sum(len(group["rules"]) for group in rules) == 6, rules
+        assert sum(len(group["rules"]) for group in rules) == 7, rules
         assert all(rule["health"] != "err" for group in rules for rule in group["rules"]), rules
         quiet = []
         for title, expr in queries(board):

@@ -181,6 +181,20 @@ class Check:
         self.release(late, lease)
         until("no pod is left", 60, lambda: not self.pods() or self.pods())
 
+    def pending(self):
+        """A pod whose start the log does not have yet is kept by a broker that begins again, and starts once."""
+        lease = self.lease("--gpu", "1xH200", "--image", "registry.example/gone", "--", "sleep", "1000")
+        until("its pod is there", 20, lambda: bool(self.pods(lease)) or self.state(lease))
+        pods = self.pods(lease)
+        for _ in range(3):
+            self.dies()
+            self.begin()
+            time.sleep(1)
+            if self.pods(lease) != pods:
+                raise SystemExit(f"a broker that began again made its pod anew: {pods}, {self.pods(lease)}")
+        print(f"{lease}: the same pod, which waits for its image, after three kills of the broker", flush=True)
+        self.release(lease)
+
     def preempts(self):
         """Who may be stopped is deleted, and starts elsewhere later."""
         low = self.lease("--gpu", "8xH200", "--preemptible", "--", "sh", "-c", "echo begins; sleep 1000")
@@ -284,7 +298,7 @@ def main(gpuwise, start, command, folder):
     check = Check(gpuwise, start, folder)
     try:
         check.fleet()
-        parts = os.environ.get("GPUWISE_PARTS", "places service images slices turns gang preempts nodes crowded").split()
+        parts = os.environ.get("GPUWISE_PARTS", "places service images slices turns gang pending preempts nodes crowded").split()
         for part in parts:
             began = time.monotonic()
             found = getattr(check, part)()

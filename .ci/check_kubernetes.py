@@ -98,7 +98,8 @@ class Check:
     def keda(self):
         """As many as the rate takes, by KEDA and TLS of both sides: no change is swallowed, and who is dead changes nothing."""
         ca = self.cluster.variables["KUBE_CA"]
-        ask = ["--query", "demand", "--scaler", f"127.0.0.1:{self.port}", "--ca", ca]
+        # Nothing tells what is ready: a replica is taken to serve once its start is over.
+        ask = ["--query", "demand", "--scaler", f"127.0.0.1:{self.port}", "--ca", ca, "--start", "5s"]
         # What KEDA shows; any certificate of a client by that authority.
         keys = self.folder.rglob("front-proxy.*")
         shown = {file.suffix: str(file) for file in keys}
@@ -172,6 +173,20 @@ class Check:
         Prometheus.values["waiting"] = 0.0
         self.reaches(0.0, 0, 240)
         self.cluster.kubectl("delete", "scaledobject", NAME)
+        self.wakes([*ask, *self.shown, "--ready-query", "ready", "--queue-query", "waiting"])
+
+    def wakes(self, ask):
+        """A lone request, and a start of ten times the idle time: its replica stays until it serves, and idle counts from then."""
+        Prometheus.values["ready"], Prometheus.values["demand"] = 0.0, 1.0
+        self.cluster.apply(self.emit("keda", *ask, "--start", "40s", "--controller", "rate"))
+        self.reaches(1.0, 1)
+        Prometheus.values["demand"] = 0.0
+        self.stays(1, 40, "a replica starts for 40 s, nothing may come for 4 s")
+        if "one starts" not in self.last():
+            raise SystemExit(f"a replica starts: {self.last()}")
+        Prometheus.values["ready"] = lambda: self.cluster.ready_replicas(NAME)
+        self.reaches(0.0, 0, 240)
+        self.cluster.kubectl("delete", "scaledobject", NAME)
 
     def last(self):
         """The reason of the last decision."""
@@ -182,7 +197,7 @@ class Check:
         ca = self.cluster.variables["KUBE_CA"]
         where = f"gpuwise-scaler.gpuwise-system.svc:{self.external}"
         Prometheus.values["demand"] = 15.0
-        ask = ["--query", "demand", "--scaler", where, "--ca", ca, "--controller", "rate"]
+        ask = ["--query", "demand", "--scaler", where, "--ca", ca, "--controller", "rate", "--start", "5s"]
         text = self.emit("external-metrics", *ask)
         service = {"kind": "Service", "apiVersion": "v1", "metadata": {"name": "gpuwise-scaler"}}
         service["spec"] = {"type": "ExternalName", "externalName": "localhost"}

@@ -23,6 +23,7 @@ import urllib.request
 
 import slurm_accounts
 import slurm_acts
+import slurm_once
 from cluster import broker_answers, free_port, until
 
 SERVICE = """import http.server, os, sys
@@ -62,6 +63,7 @@ class Check:
         self.counted = slurm_acts.counted(self.environment, folder / "counted")
         # All that the broker makes is its user's; it needs no root.
         os.chown(folder, pwd.getpwnam(slurm_accounts.USER).pw_uid, -1)
+        slurm_once.between(self.environment, folder)
 
     def is_ready(self):
         text = (self.folder / "start-slurm.log").read_text()
@@ -79,20 +81,39 @@ class Check:
         return self.run(self.gpuwise, *words, **how)
 
     def jobs(self, state="R"):
-        """Jobs of Slurm: number, name, nodes and GPUs of each."""
+        """Jobs of Slurm by their leases: number, name, nodes and GPUs of each."""
         # A controller that waits for a node that does not answer may not answer itself for a moment.
         words = ["squeue", "-h", "-t", state, "-o", "%i %j %N %b"]
         done = subprocess.run(words, capture_output=True, text=True, env=self.environment, timeout=60)
-        return {line.split()[1]: line.split() for line in done.stdout.splitlines()}
+        lines = [line.split() for line in done.stdout.splitlines()]
+        return {words[1].partition("-w")[0]: words for words in lines}
 
-    def begin(self):
+    def ever(self, lease):
+        """All jobs of a lease that Slurm still knows: number and state of each."""
+        text = self.run("squeue", "-h", "--states=all", "-o", "%i %T %j")
+        rows = [line.split() for line in text.splitlines()]
+        return {number: state for number, state, name in rows if name.partition("-w")[0] == f"gpuwise-{lease}"}
+
+    def spawn(self):
         words = [*slurm_accounts.as_user(), self.gpuwise, "serve", "--executor", "slurm", "--fleet", str(self.folder / "fleet.toml")]
         words += ["--listen", f"127.0.0.1:{self.port}", "--slurm-every", "300ms", "--slurm-patience", "40s", "--preempt"]
-        words += ["--slurm-account", "vision", "--slurm-account", "batch=night", *self.more]
+        words += ["--slurm-account", "vision", "--slurm-account", "batch=night", "--slurm-state", str(self.folder / "shared"), *self.more]
         errors = open(self.folder / "serve.log", "a")
         self.broker = subprocess.Popen(words, env=self.environment, stdout=errors, stderr=errors)
         self.environment["GPUWISE_URL"] = f"http://127.0.0.1:{self.port}"
+
+    def begin(self):
+        self.spawn()
         broker_answers(self.broker, self.port, self.folder / "serve.log")
+
+    def jobs_of(self, lease):
+        """Jobs of a lease that run, or will."""
+        alive = ("PENDING", "RUNNING", "CONFIGURING", "COMPLETING", "SUSPENDED")
+        return [number for number, state in self.ever(lease).items() if state in alive]
+
+    def leases(self):
+        items = json.loads(self.ask("lease", "list", "--all", "--format", "json"))["items"]
+        return {one["id"] for one in items}
 
     def dies(self):
         self.broker.send_signal(signal.SIGKILL)
@@ -269,6 +290,13 @@ def main(gpuwise, start, command, folder):
         if check.accounts:
             timed("tokens", lambda: slurm_accounts.tokens(check))
             timed("shares", lambda: slurm_accounts.shares(check))
+        timed("submitted in silence", lambda: slurm_once.silent(check))
+        timed("killed after a submission", lambda: slurm_once.killed(check))
+        timed("killed again and again", lambda: slurm_once.killed_again(check))
+        timed("ended while away", lambda: slurm_once.away(check))
+        timed("suspended", lambda: slurm_once.suspended(check))
+        timed("what lies in the shared folder", lambda: slurm_once.shared(check))
+        timed("frozen node", lambda: slurm_once.frozen(check))
         if command:
             given = {**os.environ, "SLURM_CONF": check.environment["SLURM_CONF"], "GPUWISE_SLURM_NODE": "gpu2"}
             subprocess.run(command, env=given, check=True, timeout=600)

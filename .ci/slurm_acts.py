@@ -86,7 +86,8 @@ def queued(check):
     lease = check.lease("--gpu", "8xH200", "--features", "nvme", "--", "sleep", "1000")
     until("it waits at Slurm", 20, lambda: check.state(lease).get("queued", {}).get("reason") not in (None, "None") or check.state(lease))
     said, name = check.state(lease)["queued"], f"gpuwise-{lease}"
-    number, priority = check.run("squeue", "-h", "-n", name, "-o", "%i %Q").split()
+    number = check.jobs("PD")[name][0]
+    priority = check.run("squeue", "-h", "-j", number, "-o", "%Q").strip()
     if said["job"] != int(number) or said["priority"] != int(priority) or said["account"] != "vision" or ("fair_share" in said) != bool(check.accounts):
         raise SystemExit(f"Slurm says {number} {priority}, and the lease {said}")
     why = " ".join(check.ask("lease", "explain", lease).split())

@@ -6,10 +6,29 @@ import json
 import os
 import pathlib
 import re
+import signal
 import subprocess
+import time
 
 # What the user of this machine has said for himself.
 OWN = ("XDG_STATE_HOME", "XDG_DATA_HOME", "GPUWISE_TOKEN", "GPUWISE_URL", "GPUWISE_STORE")
+
+
+def descendants(roots):
+    """Processes that descend from these and run; a supervisor ends with the last of what it started."""
+    parents = {}
+    for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
+        try:
+            state, parent = stat.read_text().rpartition(")")[2].split()[:2]
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if state not in "ZX":
+            parents[int(stat.parent.name)] = int(parent)
+    found, open_ = set(), set(roots)
+    while open_:
+        open_ = {pid for pid, parent in parents.items() if parent in open_} - found
+        found |= open_
+    return found
 
 
 class Broker:
@@ -23,6 +42,9 @@ class Broker:
         for name in OWN:
             self.environment.pop(name, None)
         serve = [self.gpuwise, "serve", "--listen", "127.0.0.1:0", "--fleet", "fleet.toml", "--store", self.store, *flags]
+        if "local" in flags and "--run-as" not in flags:
+            # Containers run scripts as root, and what these lease is their own.
+            serve.append("--same-account")
         self.daemon = subprocess.Popen(serve, cwd=folder, env=self.environment, stderr=subprocess.PIPE, text=True)
 
     def __enter__(self):
@@ -52,9 +74,13 @@ class Broker:
         # It says what it has still to say, and ends; what it started goes on without it, by design.
         self.daemon.terminate()
         self.daemon.communicate(timeout=30)
+        supervisors = set()
         for kept in self.place.glob(".local/state/gpuwise/*/leases/*/runs.json"):
-            for process in json.loads(kept.read_text())["processes"]:
+            supervisors.update(process["pid"] for process in json.loads(kept.read_text())["processes"])
+        while left := descendants(supervisors):
+            for pid in left:
                 try:
-                    os.killpg(process["pid"], 9)
+                    os.kill(pid, signal.SIGKILL)
                 except ProcessLookupError:
                     pass
+            time.sleep(0.01)
