@@ -54,6 +54,7 @@ pub(super) fn read(
 }
 
 /// The same of all series, for what has no flag that says the time between readings.
+#[cfg(feature = "serve")]
 pub(super) fn read_whole(source: &Path) -> anyhow::Result<Read> {
     read_requests(source, None, None, false)
 }
