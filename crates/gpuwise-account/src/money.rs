@@ -2,43 +2,14 @@
 
 use gpuwise_units::{Currency, Fraction, Money, half_even};
 
-/// Codes of ISO 4217 by their minor unit's decimals.
-/// Source: SIX Financial Information, list one of ISO 4217 (currencies and funds), as of 2024-06.
-const CODES: [(u32, &str); 4] = [
-    (
-        0,
-        "BIF CLP DJF GNF ISK JPY KMF KRW PYG RWF UGX UYI VND VUV XAF XOF XPF",
-    ),
-    (
-        2,
-        "AED AFN ALL AMD ANG AOA ARS AUD AWG AZN BAM BBD BDT BGN BMD BND BOB BOV BRL BSD BTN BWP BYN \
-         BZD CAD CDF CHE CHF CHW CNY COP COU CRC CUC CUP CVE CZK DKK DOP DZD EGP ERN ETB EUR FJD FKP \
-         GBP GEL GHS GIP GMD GTQ GYD HKD HNL HTG HUF IDR ILS INR IRR JMD KES KGS KHR KPW KYD KZT LAK \
-         LBP LKR LRD LSL MAD MDL MGA MKD MMK MNT MOP MRU MUR MVR MWK MXN MXV MYR MZN NAD NGN NIO NOK \
-         NPR NZD PAB PEN PGK PHP PKR PLN QAR RON RSD RUB SAR SBD SCR SDG SEK SGD SHP SLE SOS SRD SSP \
-         STN SVC SYP SZL THB TJS TMT TOP TRY TTD TWD TZS UAH USD USN UYU UZS VED VES WST XCD YER ZAR \
-         ZMW ZWL",
-    ),
-    (3, "BHD IQD JOD KWD LYD OMR TND"),
-    (4, "CLF UYW"),
-];
-
 /// Credits: a unit of one's own, kept to its µ-unit. ISO 4217 gives the code to nobody.
-pub fn credits() -> Currency {
-    // Three capital letters always parse.
-    "CRD".parse().unwrap_or(Currency::USD)
+pub const fn credits() -> Currency {
+    Currency::CREDITS
 }
 
 /// Decimals of a currency's smallest unit; 6 for [`credits`]; `None`: ISO 4217 does not have the code.
 pub fn decimals(currency: Currency) -> Option<u32> {
-    if currency == credits() {
-        return Some(6);
-    }
-    let has = |codes: &str| codes.split(' ').any(|code| code == currency.code());
-    CODES
-        .iter()
-        .find(|(_, codes)| has(codes))
-        .map(|(decimals, _)| *decimals)
+    currency.decimals()
 }
 
 /// `price × numerator / denominator` in µ-units, rounded once, half to even; `None` where it, or what it

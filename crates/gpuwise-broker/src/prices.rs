@@ -56,7 +56,7 @@ impl Broker {
 
     /// Whether a price can ever be of something. What is in a log already was taken, and stays.
     fn may_be_set(&self, price: &PriceDocument) -> Result<(), String> {
-        let amount: Money = price.amount.parse().map_err(|error| format!("{error}"))?;
+        let amount = Money::given(&price.amount).map_err(|error| error.to_string())?;
         if amount.micros > DEAREST {
             let most = DEAREST / 1_000_000;
             return Err(format!("{}: expected {most} an hour at most", price.amount));

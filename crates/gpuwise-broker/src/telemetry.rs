@@ -19,6 +19,9 @@ use std::collections::{BTreeMap, BTreeSet};
 /// For so long telemetry is kept by the hour.
 const KEPT: u64 = 14 * 24 * HOUR;
 
+/// Hours of GPUs that one request tells of at most: each is found and added to, and others wait meanwhile.
+const GPU_HOURS: u64 = 250_000;
+
 /// What a service did in an hour.
 #[derive(Debug, Clone, PartialEq, Default, serde::Serialize, serde::Deserialize)]
 pub struct ServiceHour {
@@ -168,16 +171,23 @@ impl Broker {
         let mut answer = UsageAnswer::default();
         let mut kept = Vec::new();
         let mut within = BTreeSet::new();
-        for usage in told {
-            if self.lease(usage.lease).is_none() {
+        let mut hours = 0_u64;
+        for (place, mut usage) in told.into_iter().enumerate() {
+            let Some(lease) = self.lease(usage.lease) else {
                 return Err(Refusal::NoSuchLease(lease_id(usage.lease)));
+            };
+            if usage.by.is_some() {
+                of_client(lease, &mut usage).map_err(|(field, problem)| {
+                    Refusal::invalid(&format!("[{place}].{field}"), problem)
+                })?;
+                hours = hours.saturating_add(gpu_hours(lease, &usage));
             }
-            if usage.by.is_some() && is_reserved(&usage.source) {
+            if hours > GPU_HOURS {
                 let problem = format!(
-                    "{:?} is a source of the broker's own: name what measures, such as dcgm/node-7",
-                    usage.source
+                    "the events up to this one tell of more than {GPU_HOURS} hours of GPUs: send fewer of them in one \
+                     request, or shorter ones"
                 );
-                return Err(Refusal::invalid("source", problem));
+                return Err(Refusal::invalid(&format!("[{place}].data"), problem));
             }
             let key = (usage.lease, usage.source.clone(), usage.id.clone());
             let twice = !within.insert((usage.by.clone(), key));
@@ -223,12 +233,13 @@ impl Broker {
             .books
             .meter()
             .look(now, &of_service(lease, usage));
-        let foreign = |gpu: &GpuUse| {
-            let own = self.accounts.of_device(&self.world, lease, &gpu.uid);
+        let foreign = |uid: &&str| {
+            let own = self.accounts.of_device(&self.world, lease, uid);
             own.is_empty()
         };
+        let uids = || -> BTreeSet<&str> { usage.gpus.iter().map(|gpu| gpu.uid.as_str()).collect() };
         match looked {
-            Outcome::Counted | Outcome::Correction(_) if usage.gpus.iter().any(foreign) => {
+            Outcome::Counted | Outcome::Correction(_) if uids().iter().any(foreign) => {
                 Outcome::Aside(Reason::Impossible)
             }
             Outcome::Counted | Outcome::Correction(_) if end + limits.behind < now => {
@@ -260,8 +271,8 @@ impl Broker {
             if !matches!(taken, Outcome::Counted | Outcome::Correction(_)) {
                 continue;
             }
-            for (place, gpu) in usage.gpus.iter().enumerate() {
-                self.gpu_used(at, &lease, usage, (place, gpu));
+            for (place, gpu) in each_once(&usage.gpus) {
+                self.gpu_used(at, &lease, usage, (place, &gpu));
             }
             self.telemetry.entry(usage.lease).or_default().add(usage);
             self.judge_usage(&lease, usage);
@@ -382,6 +393,90 @@ impl Broker {
     pub fn subject(&self, subject: &str) -> Result<&Lease, Refusal> {
         let number = lease_number(subject).and_then(|number| self.lease(number));
         number.ok_or_else(|| Refusal::NoSuchLease(subject.into()))
+    }
+}
+
+/// Usage as a client may tell it: each GPU once, in the time of its lease. What reaches beyond that time is cut.
+fn of_client(lease: &Lease, usage: &mut UsageDocument) -> Result<(), (&'static str, String)> {
+    if is_reserved(&usage.source) {
+        let problem = format!(
+            "{:?} is a source of the broker's own: name what measures, such as dcgm/node-7",
+            usage.source
+        );
+        return Err(("source", problem));
+    }
+    let mut once = BTreeSet::new();
+    if let Some(twice) = usage.gpus.iter().find(|gpu| !once.insert(gpu.uid.as_str())) {
+        let problem = format!(
+            "{} is named twice: name each GPU once, with the sum of what was used of it",
+            twice.uid
+        );
+        return Err(("data.gpus", problem));
+    }
+    if usage.start_ns > usage.end_ns {
+        // The meter keeps it aside, and says why.
+        return Ok(());
+    }
+    let begun = lease.requested.0;
+    if usage.end_ns < begun {
+        let problem = format!(
+            "it ends before {} was asked for: usage is of the time of its lease",
+            lease.id()
+        );
+        return Err(("data.end", problem));
+    }
+    let over = lease.over.as_ref().map_or(u64::MAX, |over| over.at.0);
+    if usage.start_ns > over {
+        let problem = format!(
+            "it starts after {} was over: usage is of the time of its lease",
+            lease.id()
+        );
+        return Err(("data.start", problem));
+    }
+    usage.start_ns = usage.start_ns.max(begun);
+    usage.end_ns = usage.end_ns.min(over);
+    Ok(())
+}
+
+/// Hours of GPUs, or of parts of them, that usage adds to at most.
+fn gpu_hours(lease: &Lease, usage: &UsageDocument) -> u64 {
+    let hours = usage.end_ns.saturating_sub(usage.start_ns) / HOUR + 1;
+    let shares: usize = lease.place.iter().map(|one| one.gpus.len()).sum();
+    let records = match usage.gpus.len() {
+        0 => 0,
+        many => many.max(shares),
+    };
+    // The service itself is a record, too.
+    hours.saturating_mul(records as u64 + 1)
+}
+
+/// Each GPU once, with the sum of what was used of it, and its first place. A log of an earlier release may name one
+/// thousands of times.
+fn each_once(gpus: &[GpuUse]) -> Vec<(usize, GpuUse)> {
+    let mut places: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut all: Vec<(usize, GpuUse)> = Vec::new();
+    for (place, gpu) in gpus.iter().enumerate() {
+        let at = *places.entry(&gpu.uid).or_insert(all.len());
+        match all.get_mut(at) {
+            Some((_, sum)) => {
+                sum.sm_seconds = both(sum.sm_seconds, gpu.sm_seconds, |one, other| one + other);
+                sum.joules = both(sum.joules, gpu.joules, |one, other| one + other);
+                sum.memory_byte_seconds = both(
+                    sum.memory_byte_seconds,
+                    gpu.memory_byte_seconds,
+                    u64::saturating_add,
+                );
+            }
+            None => all.push((place, gpu.clone())),
+        }
+    }
+    all
+}
+
+fn both<T>(one: Option<T>, other: Option<T>, sum: impl Fn(T, T) -> T) -> Option<T> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(sum(one, other)),
+        (one, other) => one.or(other),
     }
 }
 

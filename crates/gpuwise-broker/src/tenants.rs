@@ -3,7 +3,7 @@
 use crate::{Broker, Lease, Refusal, money::Trial};
 use gpuwise_account::period::Month;
 use gpuwise_domain::placement::{Queue, queue_problems};
-use gpuwise_units::{Money, Nanoseconds};
+use gpuwise_units::{Currency, Money, Nanoseconds};
 use gpuwise_wire::{
     Mirror as _,
     broker::{BrokerEvent, Role, TenantDocument, TokenDocument},
@@ -88,6 +88,10 @@ impl Broker {
     fn possible(queues: &[Queue], budget: Option<Money>) -> Result<(), Refusal> {
         if budget.is_some_and(|budget| budget.micros < 0) {
             return Err(Refusal::invalid("budget", "it is below 0"));
+        }
+        if let Some(budget) = budget {
+            let known = Currency::given(budget.currency.code());
+            known.map_err(|error| Refusal::invalid("budget", error.to_string()))?;
         }
         match queue_problems(queues).first() {
             Some(problem) => Err(Refusal::invalid("quota", format!("{problem:?}"))),

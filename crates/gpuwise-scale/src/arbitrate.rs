@@ -131,10 +131,10 @@ pub fn share_within(bounds: &[Bound], asks: &[Ask]) -> Vec<Grant> {
             };
             for (bound, left) in bounds.iter().zip(&mut left) {
                 if bound.asks.contains(&at) {
-                    *left -= ask.each.max(1);
+                    *left = left.saturating_sub(ask.each.max(1));
                 }
             }
-            grant.gpus += ask.each.max(1);
+            grant.gpus = grant.gpus.saturating_add(ask.each.max(1));
             grant.by = ask.by(level);
         }
     }

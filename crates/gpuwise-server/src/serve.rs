@@ -19,7 +19,7 @@ use crate::{
 };
 use signals::signals;
 use start::start;
-use std::{io, net::TcpListener, sync::Arc, thread};
+use std::{any::Any, io, net::TcpListener, sync::Arc, thread};
 use tokio::sync::watch;
 
 /// Connections that wait to be taken on at most; the system may allow fewer (net.core.somaxconn).
@@ -88,9 +88,9 @@ pub fn serve(
             let mut collector = started.collector;
             let collecting = thread::Builder::new()
                 .name("telemetry".into())
-                .spawn(move || collector.run())
+                .spawn(closing_all(&close, move || collector.run()))
                 .map_err(thread_of("collecting telemetry"))?;
-            let writing = write(started.writer, Arc::clone(&close))?;
+            let writing = write(started.writer, &close)?;
             Some((started.inbox, writing, collecting))
         }
         Ok(None) => None,
@@ -106,32 +106,84 @@ pub fn serve(
     standing.set(Stage::Stops);
     if let Some((inbox, writing, collecting)) = writing {
         // It asks the writer, which ends after it.
-        let _ = collecting.join();
+        let collected = collecting.join();
         // The writer may have ended by itself.
         let _ = inbox.send(Incoming::Stop);
-        writing.join().map_err(|_| ServeError::Writer)??;
+        writing.join().map_err(panicked("the writer"))??;
+        collected.map_err(panicked("what collects telemetry"))?;
     }
-    answered.map_err(|_| ServeError::Writer)?
+    answered.map_err(panicked("the HTTP server"))?
 }
 
 fn thread_of(what: &'static str) -> impl Fn(io::Error) -> ServeError {
     move |source| ServeError::Thread { what, source }
 }
 
+/// A thread that did not end by itself.
+fn panicked(what: &'static str) -> impl Fn(Box<dyn Any + Send>) -> ServeError {
+    move |payload| {
+        let text = payload
+            .downcast_ref::<&str>()
+            .map(|text| (*text).to_owned());
+        let text = text.or_else(|| payload.downcast_ref::<String>().cloned());
+        let why = text.unwrap_or_else(|| "it does not say why".to_owned());
+        ServeError::Panicked { what, why }
+    }
+}
+
+/// Closes the daemon when it is dropped, also where a thread unwinds.
+struct ClosesAll(Arc<watch::Sender<bool>>);
+
+impl Drop for ClosesAll {
+    fn drop(&mut self) {
+        self.0.send_replace(true);
+    }
+}
+
+/// What a thread does without which the daemon is of no use: however it ends, all ends.
+fn closing_all<T, F: FnOnce() -> T>(
+    close: &Arc<watch::Sender<bool>>,
+    run: F,
+) -> impl FnOnce() -> T + use<T, F> {
+    let closes = ClosesAll(Arc::clone(close));
+    move || {
+        let _closes = closes;
+        run()
+    }
+}
+
 /// Writes in a thread of its own; when that ends, all ends. The right to write is given back.
 fn write(
     mut writer: Writer,
-    close: Arc<watch::Sender<bool>>,
+    close: &Arc<watch::Sender<bool>>,
 ) -> Result<thread::JoinHandle<Result<(), Stopped>>, ServeError> {
     let run = move || {
         let result = writer.run();
-        close.send_replace(true);
         if result.is_ok() {
             // Where it cannot be given back, others wait for our silence.
             let _ = writer.store.give_back(writer.epoch);
         }
         result
     };
+    let run = closing_all(close, run);
     let writing = thread::Builder::new().name("writer".into()).spawn(run);
     writing.map_err(thread_of("the writer"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One that goes on alone answers each change with 503, and says that it lives.
+    #[test]
+    fn a_thread_that_panics_ends_the_daemon_and_says_why() {
+        let (close, closing) = watch::channel(false);
+        let close = Arc::new(close);
+        let fails = || -> Result<(), Stopped> { panic!("a sum of {} and more", 1) };
+        let thread = thread::spawn(closing_all(&close, fails));
+        let error = thread.join().map_err(panicked("the writer"));
+        let said = error.expect_err("it panicked").to_string();
+        assert!(*closing.borrow(), "the daemon goes on without it");
+        assert!(said.contains("a sum of 1 and more"), "{said}");
+    }
 }

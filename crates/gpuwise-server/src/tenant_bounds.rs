@@ -1,4 +1,5 @@
-//! How much of a broker one tenant may take: leases that wait, bytes of a request, streams of events.
+//! How much of a broker one tenant may take: leases that wait, bytes of a request, streams of events, usage that is told
+//! at once.
 
 use crate::http::Problem;
 use axum::http::StatusCode;
@@ -104,9 +105,102 @@ impl Drop for CountedStream {
     }
 }
 
+/// Bytes of usage that one tenant may have under way: two requests of the largest, or many small ones. All changes are
+/// written one after the other, and those of others wait behind them.
+const USAGE: usize = 2 * crate::http::LARGEST;
+
+/// Seconds after which usage is worth another try.
+const USAGE_AGAIN: u32 = 1;
+
+/// Bytes of usage that are read, or wait to be written, by tenant.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct UsageUnderWay(Arc<Mutex<BTreeMap<Option<String>, usize>>>);
+
+/// Usage that counts until it is answered.
+#[derive(Debug)]
+pub(crate) struct CountedUsage {
+    all: UsageUnderWay,
+    tenant: Option<String>,
+    bytes: usize,
+}
+
+impl UsageUnderWay {
+    /// Counts a request of a tenant; tokens of no tenant count together.
+    ///
+    /// # Errors
+    /// When it is one too many.
+    pub(crate) fn begin(
+        &self,
+        tenant: Option<&str>,
+        bytes: usize,
+    ) -> Result<CountedUsage, Problem> {
+        let tenant = tenant.map(str::to_owned);
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = all.get(&tenant).copied().unwrap_or(0);
+        let after = before.saturating_add(bytes);
+        if after > USAGE {
+            let of = match &tenant {
+                Some(tenant) => format!("tenant {tenant:?} has"),
+                None => "tokens of no tenant have".to_owned(),
+            };
+            let what = format!(
+                "{of} {before} B of usage under way, and {USAGE} B at most are taken at once: send the next request when \
+                 one is answered"
+            );
+            let problem = Problem::new(StatusCode::TOO_MANY_REQUESTS, "usage", what);
+            return Err(problem.later(USAGE_AGAIN));
+        }
+        all.insert(tenant.clone(), after);
+        Ok(CountedUsage {
+            all: self.clone(),
+            tenant,
+            bytes,
+        })
+    }
+}
+
+impl Drop for CountedUsage {
+    fn drop(&mut self) {
+        let mut all = self.all.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(under_way) = all.get_mut(&self.tenant) {
+            *under_way = under_way.saturating_sub(self.bytes);
+            if *under_way == 0 {
+                all.remove(&self.tenant);
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn usage_under_way_is_bounded_by_tenant_until_it_is_answered() {
+        let usage = UsageUnderWay::default();
+        let large = crate::http::LARGEST;
+        let one = usage.begin(Some("a"), large).expect("is free");
+        let two = usage.begin(Some("a"), large).expect("is free");
+        let said = usage.begin(Some("a"), 1).expect_err("is too much");
+        let said = said.document();
+        assert_eq!(said.status, 429);
+        assert!(
+            said.detail.contains("when one is answered"),
+            "{}",
+            said.detail
+        );
+        let other = usage.begin(Some("b"), large).expect("is another's");
+        let none = usage.begin(None, large).expect("is another's");
+        drop(one);
+        let small: Vec<_> = (0..1024)
+            .map(|_| usage.begin(Some("a"), large / 1024))
+            .collect();
+        assert!(small.iter().all(Result::is_ok));
+        assert!(usage.begin(Some("a"), 1).is_err());
+        drop((two, other, none, small));
+        let left = usage.0.lock().expect("is free");
+        assert!(left.is_empty(), "{left:?}");
+    }
 
     #[test]
     fn streams_count_by_tenant_and_while_they_are_there() {

@@ -33,6 +33,9 @@ const REST: u32 = 2;
 /// Requests of one transaction at most.
 const BATCH: usize = 512;
 
+/// Events of usage after which a transaction is full: what came behind them is answered with the next one.
+const USAGE: usize = 4096;
+
 /// How long the writer sleeps at most: executors that cannot wake it are asked so often.
 const NAP: Duration = Duration::from_millis(200);
 
@@ -273,10 +276,14 @@ impl Writer {
             Err(RecvTimeoutError::Timeout) => return (batch, false),
             Ok(first) => batch.push(first),
         }
-        while batch.len() < BATCH {
+        let mut usage: usize = batch.iter().map(told).sum();
+        while batch.len() < BATCH && usage < USAGE {
             match self.inbox.try_recv() {
                 Ok(Incoming::Stop) => return (batch, true),
-                Ok(more) => batch.push(more),
+                Ok(more) => {
+                    usage = usage.saturating_add(told(&more));
+                    batch.push(more);
+                }
                 Err(_) => break,
             }
         }
@@ -391,7 +398,10 @@ impl Writer {
             Command::SetScaling(number, policy) => {
                 (Answer::Done, self.ahead.set_scaling(number, *policy)?)
             }
-            Command::Scale(look) => (Answer::Done, self.ahead.scale(now, &look)),
+            Command::Scale(mut look) => {
+                look.waiting = self.waiting;
+                (Answer::Done, self.ahead.scale(now, &look))
+            }
             Command::Pool(memory) => (Answer::Done, self.ahead.pool(now, memory)),
             // Others are done where they are told apart.
             _ => (Answer::Done, Vec::new()),
@@ -442,6 +452,17 @@ fn apart(batch: Vec<Incoming>) -> (Vec<Message>, Vec<Observation>) {
         }
     }
     (asked, seen)
+}
+
+/// Events of usage that are told.
+const fn told(incoming: &Incoming) -> usize {
+    match incoming {
+        Incoming::Asked(Message {
+            command: Command::Usage(told),
+            ..
+        }) => told.len(),
+        Incoming::Asked(_) | Incoming::Observed(_) | Incoming::Stop => 0,
+    }
 }
 
 fn answer_all(asked: Vec<Message>, failure: &Failure) {

@@ -7,6 +7,7 @@ use sqlx::{
 };
 use std::{
     fmt::Write as _,
+    os::unix::fs::MetadataExt as _,
     path::Path,
     str::FromStr as _,
     sync::{Mutex, Once},
@@ -187,6 +188,15 @@ fn path_of(address: &str) -> Option<&Path> {
         None => address,
     };
     (!path.is_empty()).then(|| Path::new(path))
+}
+
+/// What tells a database from its copies: the file itself, however its path is written, or a server's address.
+pub fn database_id(address: &str) -> String {
+    let about = path_of(address).and_then(|path| std::fs::metadata(path).ok());
+    about.map_or_else(
+        || address.to_owned(),
+        |about| format!("{}:{}", about.dev(), about.ino()),
+    )
 }
 
 /// The driver's URL for an address.

@@ -23,7 +23,7 @@ mod times;
 pub use archive::Archive;
 pub use backup::{Backup, read_backup};
 pub use chain::{Head, NoHead};
-pub use connect::without_password as shown;
+pub use connect::{database_id, without_password as shown};
 pub use daily::{DailyFigure, DailyGroup};
 pub use error::StoreError;
 pub use hash::{RunId, content_hash};

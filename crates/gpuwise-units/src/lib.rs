@@ -13,6 +13,7 @@ extern crate alloc;
 
 mod bytes;
 mod count;
+mod currency;
 mod error;
 mod fraction;
 pub mod math;
@@ -26,9 +27,10 @@ mod time;
 
 pub use bytes::Bytes;
 pub use count::{Parameters, Tokens};
+pub use currency::Currency;
 pub use error::ParseQuantityError;
 pub use fraction::Fraction;
-pub use money::{Currency, HourlyPrice, Money, half_even};
+pub use money::{HourlyPrice, Money, half_even};
 pub use percentile::Percentile;
 pub use real::{BytesPerSecond, FlopPerSecond, Joules, PerSecond, Seconds, Watts};
 pub use stream::RandomStream;

@@ -1,42 +1,6 @@
-use crate::{ParseQuantityError, text};
+use crate::{Currency, ParseQuantityError, text};
 use alloc::string::ToString;
 use core::{fmt, str::FromStr};
-
-/// A currency by its ISO 4217 code.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
-)]
-pub struct Currency([u8; 3]);
-
-impl Currency {
-    /// United States dollar, in which the shipped price lists are.
-    pub const USD: Self = Self(*b"USD");
-
-    /// The three letters.
-    pub fn code(&self) -> &str {
-        core::str::from_utf8(&self.0).unwrap_or("???")
-    }
-}
-
-impl fmt::Display for Currency {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.code())
-    }
-}
-
-impl FromStr for Currency {
-    type Err = ParseQuantityError;
-
-    fn from_str(given: &str) -> Result<Self, Self::Err> {
-        match given.as_bytes() {
-            [a, b, c] if given.bytes().all(|x| x.is_ascii_uppercase()) => Ok(Self([*a, *b, *c])),
-            _ => Err(ParseQuantityError::new(
-                given,
-                "a currency code of three capital letters, such as `USD`",
-            )),
-        }
-    }
-}
 
 /// An amount of money in millionths of a currency's unit.
 ///
@@ -175,23 +139,50 @@ impl fmt::Display for HourlyPrice {
     }
 }
 
-/// Parses `2.50 USD`; a bare number is refused, because it names no currency.
+impl Money {
+    /// An amount as a person says it, such as `2.50usd`: its currency is one that there is, and an amount above 0
+    /// is no less than can be kept. What was kept before is read by [`FromStr`].
+    ///
+    /// # Errors
+    /// When it is no amount with its currency, the currency is none of ISO 4217, or it would be rounded to 0.
+    pub fn given(given: &str) -> Result<Self, ParseQuantityError> {
+        let (amount, code) = divided(given)?;
+        let currency = Currency::given(code)?;
+        let money = Self::from_decimal(amount, currency)?;
+        if money.micros == 0 && amount.bytes().any(|byte| matches!(byte, b'1'..=b'9')) {
+            let expected = "an amount that is kept: 0.000001 is the least above 0";
+            return Err(ParseQuantityError::new(given, expected));
+        }
+        Ok(money)
+    }
+}
+
+/// What an amount with its currency looks like.
+const EXPECTED: &str = "an amount with its currency, such as `2.50USD`";
+
+/// An amount, and the code of its currency.
+fn divided(given: &str) -> Result<(&str, &str), ParseQuantityError> {
+    let trimmed = given.trim();
+    let split = trimmed
+        .len()
+        .checked_sub(3)
+        .filter(|at| trimmed.is_char_boundary(*at));
+    let (amount, code) = split
+        .map(|at| trimmed.split_at(at))
+        .filter(|(_, code)| code.bytes().all(|byte| byte.is_ascii_alphabetic()))
+        .ok_or_else(|| ParseQuantityError::new(given, EXPECTED))?;
+    Ok((amount.trim(), code))
+}
+
+/// Parses `2.50 USD`, with whatever three capital letters; a bare number is refused, because it names no currency.
 impl FromStr for Money {
     type Err = ParseQuantityError;
 
     fn from_str(given: &str) -> Result<Self, Self::Err> {
-        let expected = "an amount with its currency, such as `2.50USD`";
-        let trimmed = given.trim();
-        let split = trimmed
-            .len()
-            .checked_sub(3)
-            .filter(|at| trimmed.is_char_boundary(*at));
-        let (amount, code) = split
-            .map(|at| trimmed.split_at(at))
-            .ok_or_else(|| ParseQuantityError::new(given, expected))?;
+        let (amount, code) = divided(given)?;
         let currency = code
             .parse()
-            .map_err(|_| ParseQuantityError::new(given, expected.to_string()))?;
-        Self::from_decimal(amount.trim(), currency)
+            .map_err(|_| ParseQuantityError::new(given, EXPECTED.to_string()))?;
+        Self::from_decimal(amount, currency)
     }
 }

@@ -33,6 +33,8 @@ pub struct Look {
     pub late: f64,
     /// Replicas that have requests now.
     pub busy: BTreeSet<u32>,
+    /// Leases of its tenant that may wait for their first place, replicas among them; `None`: no bound.
+    pub waiting: Option<u32>,
 }
 
 /// To the nearest thousandth: what is written down is read back as the same.
@@ -83,7 +85,7 @@ impl Broker {
             // Asleep and not asked for: it is caught up on when something happens.
             return Vec::new();
         }
-        let follow = self.asked_for(now, first, &mut decided);
+        let follow = self.asked_for(now, first, look.waiting, &mut decided);
         let mut events = vec![BrokerEvent::Scaled {
             look: Box::new(decided),
         }];
@@ -165,8 +167,10 @@ impl Broker {
         &self,
         now: Nanoseconds,
         first: &Lease,
+        waiting: Option<u32>,
         look: &mut ScaledDocument,
     ) -> Vec<BrokerEvent> {
+        let tenant = &first.ask.tenant;
         let mut events = Vec::new();
         let mut ahead = None;
         let mut kept = Vec::new();
@@ -182,6 +186,11 @@ impl Broker {
             }
             // Each is admitted beside those before it.
             let state = ahead.get_or_insert_with(|| self.slice());
+            if let Some(most) = waiting.filter(|most| state.has_waiting(tenant, *most)) {
+                let tenant = tenant.clone();
+                look.refused = Some(Refusal::TooManyWait { tenant, most }.to_string());
+                continue;
+            }
             match state.one_more(now, first, step.lease) {
                 Ok(event) => {
                     let logged = LoggedEvent {

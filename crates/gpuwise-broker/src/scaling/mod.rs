@@ -14,6 +14,7 @@ mod steps;
 mod words;
 
 pub use events::Look;
+use rules::as_said;
 pub use rules::{LatencyTargets, rules};
 pub use words::reason;
 
@@ -263,7 +264,7 @@ impl Broker {
             .and_then(|one| one.scale.as_ref());
         // What was admitted can be read.
         let read = policy.and_then(|policy| {
-            let rules = rules(policy, &lease.ask, lease.size.as_ref()).ok()?;
+            let rules = as_said(policy, &lease.ask, lease.size.as_ref()).ok()?;
             Some((rules, LatencyTargets::of(policy).ok()?))
         });
         if let Some((rules, targets)) = read {

@@ -8,19 +8,26 @@ use gpuwise_wire::{
     scale::RequestTokensPart,
 };
 
-/// The shortest time between two decisions.
-const SHORTEST: Nanoseconds = Nanoseconds(1_000_000_000);
-
-/// No replica serves more requests a second.
-const MOST_RATE: f64 = 1e9;
-
 type Wrong = (&'static str, String);
 
 /// What the controller goes by.
 ///
 /// # Errors
-/// When a field cannot be so: which one, and what was expected.
+/// When a field cannot be so, or is beyond its bounds: which one, and what was expected.
 pub fn rules(
+    policy: &ScalePolicy,
+    ask: &LeaseAsk,
+    size: Option<&LeaseSize>,
+) -> Result<Rules, Wrong> {
+    let rules = as_said(policy, ask, size)?;
+    match rules.problem() {
+        Some(problem) => Err((problem.field, problem.to_string())),
+        None => Ok(rules),
+    }
+}
+
+/// The same without bounds: a policy that is in a log already was taken, and stays what it was.
+pub(super) fn as_said(
     policy: &ScalePolicy,
     ask: &LeaseAsk,
     size: Option<&LeaseSize>,
@@ -51,9 +58,6 @@ pub fn rules(
         tokens: tokens(policy, size)?,
     };
     LatencyTargets::of(policy)?;
-    if rules.period < SHORTEST {
-        return Err(("period", "expected 1 s or more".into()));
-    }
     if most == 0 || most < rules.min {
         let what = format!("{most}: expected {} or more", rules.min.max(1));
         return Err(("max", what));
@@ -79,13 +83,10 @@ fn rate(policy: &ScalePolicy, size: Option<&LeaseSize>) -> Result<f64, Wrong> {
         let what = "say how many requests a second a replica serves within its SLO";
         ("rate", what.into())
     })?;
-    if rate > 0.0 && rate <= MOST_RATE {
+    if rate > 0.0 {
         return Ok(rate);
     }
-    Err((
-        "rate",
-        format!("{rate:?}: expected a number above 0, {MOST_RATE} at most"),
-    ))
+    Err(("rate", format!("{rate:?}: expected a number above 0")))
 }
 
 /// Tokens of a request of those that the rate counts: as said, else those that it was sized for with that rate.

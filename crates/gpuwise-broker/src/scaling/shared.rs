@@ -84,7 +84,9 @@ impl Broker {
                 pool: kinds.iter().filter_map(|kind| self.name_of(kind)).collect(),
                 gpus,
                 services: u32::try_from(members.len()).unwrap_or(u32::MAX),
-                asked: asks.iter().map(|ask| ask.wants).sum(),
+                asked: asks
+                    .iter()
+                    .fold(0, |all: u32, ask| all.saturating_add(ask.wants)),
                 guaranteed: ask.guaranteed,
                 wants: ask.wants,
                 gets: grant.gpus,
@@ -106,7 +108,7 @@ impl Broker {
             let last = scaling.last.as_ref();
             last.is_some_and(|last| last.grant.is_some())
         };
-        wanted.replicas + wanted.warm > has
+        wanted.replicas.saturating_add(wanted.warm) > has
             || self.seekers.iter().any(follows)
             || self.scaling.values().any(given)
     }
@@ -206,7 +208,7 @@ impl Broker {
             let tenant = first.ask.tenant.as_str();
             let leaving = self.count(one.service, ReplicaRole::Leaving);
             let gpus = |replicas: u32| replicas.saturating_mul(one.each);
-            let needs = gpus(one.wanted.replicas + leaving);
+            let needs = gpus(one.wanted.replicas.saturating_add(leaving));
             let left = guarantees
                 .entry(tenant)
                 .or_insert_with(|| self.guarantee(tenant, kinds));
@@ -223,7 +225,7 @@ impl Broker {
             asks.push(Ask {
                 guaranteed: own,
                 needs,
-                wants: gpus(one.wanted.replicas + one.wanted.warm + leaving),
+                wants: needs.saturating_add(gpus(one.wanted.warm)),
                 each: one.each,
                 at_risk: if allowed > 0.0 {
                     one.late / allowed

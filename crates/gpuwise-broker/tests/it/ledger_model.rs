@@ -408,6 +408,10 @@ impl Model {
         });
         let source = ["grants", "gpuwise/gateway", "dcgm", "GRANTS "][source];
         let end = self.desk.now.0;
+        let start = end.saturating_sub(10 * SECOND).max(START);
+        let over = self.desk.broker.lease(number);
+        let over = over.and_then(|lease| lease.over.as_ref());
+        let late = over.is_some_and(|over| start > over.at.0);
         let usage = (first..first + 20).map(|id| UsageDocument {
             by: client.then(|| "mallory".into()),
             source: if client {
@@ -417,7 +421,7 @@ impl Model {
             },
             id: id.to_string(),
             lease: number,
-            start_ns: end.saturating_sub(10 * SECOND).max(START),
+            start_ns: start,
             end_ns: end,
             gpus: uids
                 .iter()
@@ -436,8 +440,8 @@ impl Model {
             },
         });
         let told = self.desk.broker.usage(self.desk.now, usage.collect());
-        let own = client && source != "dcgm";
-        assert_eq!(told.is_err(), own, "{source}: {told:?}");
+        let refused = client && (source != "dcgm" || late);
+        assert_eq!(told.is_err(), refused, "{source}: {told:?}");
         if let Ok((_, events)) = told
             && kept
         {

@@ -22,3 +22,4 @@ mod scaling;
 mod slos;
 mod starts;
 mod support;
+mod usage_bounds;

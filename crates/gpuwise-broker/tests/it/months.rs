@@ -88,6 +88,42 @@ fn what_is_held_over_the_end_of_a_month_is_in_both_and_stays_so() {
     assert_eq!(total(&desk, 12), corrections + 4 * 72 * 3_000_000);
 }
 
+/// A slip of a finger ended the leases of all that have a budget.
+#[test]
+fn a_price_and_a_budget_are_in_a_currency_that_there_is() {
+    let mut desk = Desk::new(1);
+    desk.tenant("vision", Some("1000"));
+    let lease = desk.ask("vision", 1, Some(2)).expect("is admitted");
+    desk.settle();
+    let now = desk.now.0;
+    let of = |amount: &str| PriceDocument {
+        amount: amount.into(),
+        ..price("1", now)
+    };
+    for (amount, hint) in [
+        ("2.50 USF", "the nearest is `USD`"),
+        ("5 XYZ", "such as `USD`"),
+        ("0.0000004 USD", "0.000001 is the least"),
+    ] {
+        let refused = desk.broker.set_price(desk.now, of(amount));
+        let refused = refused.expect_err(amount).to_string();
+        assert!(refused.contains(hint), "{amount}: {refused}");
+    }
+    assert_eq!(desk.state(lease), LeaseState::Active);
+    let unknown = Money {
+        micros: 1_000_000_000,
+        currency: "USF".parse().expect("three letters"),
+    };
+    let refused = desk.change(Some(unknown), false).expect_err("is refused");
+    assert!(refused.to_string().contains("nearest"), "{refused}");
+    // A log of an earlier release may have one: it is followed.
+    let set = gpuwise_wire::broker::BrokerEvent::PriceSet {
+        price: of("2.50 USF"),
+        reserved: Vec::new(),
+    };
+    desk.happen(vec![set]);
+}
+
 #[test]
 fn a_price_holds_from_its_moment_on() {
     let mut desk = Desk::new(1);

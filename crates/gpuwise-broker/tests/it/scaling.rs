@@ -265,6 +265,12 @@ fn a_policy_that_cannot_be_is_named() {
         ("wait", with(|one| one.wait = Some("2".into()))),
         ("period", with(|one| one.period = Some("10ms".into()))),
         ("warm_cost", with(|one| one.warm_cost = Some(0.1))),
+        ("start", with(|one| one.start = Some("3000d".into()))),
+        ("idle", with(|one| one.idle = Some("500d".into()))),
+        ("period", with(|one| one.period = Some("3d".into()))),
+        ("wake", with(|one| one.wake = Some("3d".into()))),
+        ("max", with(|one| one.max = Some(4_000_000_000))),
+        ("rate", with(|one| one.rate = Some(1e18))),
         ("ttft", with(|one| one.ttft = Some("1".into()))),
         ("tpot", with(|one| one.tpot = Some("0s".into()))),
         (
@@ -284,6 +290,58 @@ fn a_policy_that_cannot_be_is_named() {
     for (field, policy) in cases {
         assert_eq!(wrong(policy), field);
     }
+}
+
+/// Replicas that wait are leases that wait: a policy with a high minimum made thousands of them.
+#[test]
+fn replicas_that_wait_are_bounded_as_leases_of_their_tenant_are() {
+    let mut site = site();
+    let many = ScalePolicy {
+        min: Some(500),
+        max: Some(1_000),
+        ..policy()
+    };
+    let first = service(&mut site, many);
+    let (mut refused, mut most) = (None, 0);
+    for _ in 0..20 {
+        site.pass(15);
+        let look = Look {
+            service: first,
+            arrived: Some(100.0),
+            requests: 1.0,
+            waiting: Some(5),
+            ..Look::default()
+        };
+        let events = site.broker.scale(site.now, &look);
+        site.happen(events);
+        let open = site.broker.open();
+        let wait = open.filter(|lease| site.state(lease.number) == LeaseState::Requested);
+        most = most.max(wait.count());
+        follow(&mut site);
+        site.settle();
+        let (_, scaling) = site.broker.scaled().next().expect("a service");
+        refused = refused.or(scaling.last().and_then(|last| last.refused.clone()));
+    }
+    assert_eq!(most, 5, "so many wait at once");
+    let refused = refused.expect("it is said");
+    assert!(refused.contains("--tenant-waiting"), "{refused}");
+}
+
+/// A log of an earlier release may have rules that are refused now.
+#[test]
+fn a_log_with_rules_beyond_their_bounds_is_followed() {
+    let mut site = site();
+    let first = service(
+        &mut site,
+        ScalePolicy {
+            start: Some("3000d".into()),
+            idle: Some("200000d".into()),
+            ..policy()
+        },
+    );
+    assert!(site.broker.scaled().any(|(service, _)| service == first));
+    comes(&mut site, first, 25.0, 20);
+    assert!(with(&site, ReplicaRole::Serving, LeaseState::Active) > 1);
 }
 
 /// An endpoint at 2.50 USD a GPU-hour: 90 s until it is ready, 10 min in which it serves, 5 s until its GPU is free;

@@ -13,7 +13,9 @@ pub mod variants;
 
 pub use doubt::{Doubt, IMPLAUSIBLE};
 pub use ours::Gpuwise;
-pub use rules::{RequestTokens, Rules};
+pub use rules::{
+    LONGEST_IDLE, LONGEST_START, MOST_RATE, MOST_REPLICAS, RequestTokens, RuleProblem, Rules,
+};
 
 use gpuwise_units::Nanoseconds;
 use serde::{Deserialize, Serialize};
@@ -46,6 +48,18 @@ pub struct Observed {
     /// The share of the key-value cache that is used, of all replicas that serve; `None`: it is not known.
     #[serde(default)]
     pub cache: Option<f64>,
+}
+
+impl Observed {
+    /// Replicas that serve or start.
+    pub const fn serving(&self) -> u32 {
+        self.ready.saturating_add(self.starting)
+    }
+
+    /// Replicas that are warm or on the way to be.
+    pub const fn spares(&self) -> u32 {
+        self.warm.saturating_add(self.warming)
+    }
 }
 
 /// Tokens of a service.

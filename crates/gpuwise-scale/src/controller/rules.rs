@@ -41,6 +41,74 @@ pub struct RequestTokens {
 }
 
 const SECOND: u64 = 1_000_000_000;
+const DAY: u64 = 86_400 * SECOND;
+
+/// The shortest and the longest time between two decisions.
+const PERIODS: [Nanoseconds; 2] = [Nanoseconds(SECOND), Nanoseconds(DAY)];
+/// The longest that a start, a wake or a wait takes.
+pub const LONGEST_START: Nanoseconds = Nanoseconds(DAY);
+/// The longest that replicas stay without requests.
+pub const LONGEST_IDLE: Nanoseconds = Nanoseconds(366 * DAY);
+/// Replicas of a service at most.
+pub const MOST_REPLICAS: u32 = 10_000;
+/// No replica serves more requests a second.
+pub const MOST_RATE: f64 = 1e9;
+
+/// A rule beyond its bounds.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{said}: expected {expected}")]
+pub struct RuleProblem {
+    /// The field of the rules.
+    pub field: &'static str,
+    said: String,
+    expected: String,
+}
+
+impl Rules {
+    /// The first rule that is beyond its bounds, and what is expected; `None`: all of them are within.
+    pub fn problem(&self) -> Option<RuleProblem> {
+        let problem = |field, said: String, expected: String| RuleProblem {
+            field,
+            said,
+            expected,
+        };
+        let [shortest, longest] = PERIODS;
+        let none = Nanoseconds(0);
+        let times = [
+            ("period", self.period, shortest, longest),
+            ("wait", self.wait, none, LONGEST_START),
+            ("start", self.start, none, LONGEST_START),
+            ("wake", self.wake, none, LONGEST_START),
+            ("idle", self.idle, none, LONGEST_IDLE),
+        ];
+        for (field, said, least, most) in times {
+            if said < least || said > most {
+                let least = if least == none {
+                    "0 s".into()
+                } else {
+                    least.to_string()
+                };
+                return Some(problem(
+                    field,
+                    said.to_string(),
+                    format!("{least} to {most}"),
+                ));
+            }
+        }
+        if !(self.rate > 0.0 && self.rate <= MOST_RATE) {
+            let expected = format!("a number above 0, {MOST_RATE} at most");
+            return Some(problem("rate", format!("{:?}", self.rate), expected));
+        }
+        let replicas = [("min", self.min, 0), ("max", self.max, self.min.max(1))];
+        for (field, said, least) in replicas {
+            if said < least || said > MOST_REPLICAS {
+                let expected = format!("{least} to {MOST_REPLICAS} replicas");
+                return Some(problem(field, said.to_string(), expected));
+            }
+        }
+        None
+    }
+}
 
 impl Default for Rules {
     fn default() -> Self {

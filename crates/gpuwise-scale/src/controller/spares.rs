@@ -151,7 +151,8 @@ impl Cover {
     pub(super) fn demand(&self, start: Nanoseconds, now: f64, spares: bool) -> Covered {
         let period = self.forecaster.settings().period.0;
         // A start that turns out hardly longer than was known needs no further forecast.
-        let needed = (start.0 + period - period / HARDLY).div_ceil(period);
+        let hardly = period - period / HARDLY;
+        let needed = start.0.saturating_add(hardly).div_ceil(period.max(1));
         let forecasts = self.forecaster.forecasts();
         let far_enough = forecasts
             .iter()

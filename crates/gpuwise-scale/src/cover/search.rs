@@ -152,8 +152,12 @@ impl Search<'_> {
             *slot = if back { 0 } else { count };
         }
         if let Some(free) = self.free.get_mut(item.pool) {
-            let gpus = count * item.gpus;
-            *free = if back { *free + gpus } else { *free - gpus };
+            let gpus = count.saturating_mul(item.gpus);
+            *free = if back {
+                free.saturating_add(gpus)
+            } else {
+                free.saturating_sub(gpus)
+            };
         }
     }
 

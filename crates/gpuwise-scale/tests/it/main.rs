@@ -5,6 +5,7 @@ mod cold;
 mod controller;
 mod cover;
 mod engines;
+mod extremes;
 mod forecasts;
 mod machines;
 mod peers;

@@ -11,8 +11,16 @@ pub(super) struct Reading {
     pub(super) wrong: Option<ClockError>,
 }
 
+/// How far a wall clock may leap ahead of the steady clock while it is followed: time that a clock invents is money that
+/// leases pay, and a budget's. A machine that was suspended has no leap, since the steady clock counts that.
+const LEAP: u64 = 60 * 1_000_000_000;
+
+/// Leaps are forgotten at one part in so many of what passes: a wall clock that gains by many small ones is no better
+/// than one that leaps once.
+const FORGOTTEN: u64 = 1000;
+
 /// Time that follows a wall clock: forward at once, back by running at half its pace until the wall clock has
-/// caught up. A wall clock that is further away than the limits is not followed.
+/// caught up. A wall clock that is further away than the limits, or leaps ahead of the steady clock, is not followed.
 #[derive(Debug)]
 pub(super) struct Follower {
     now: u64,
@@ -20,6 +28,8 @@ pub(super) struct Follower {
     steady: u64,
     /// How far it stays ahead of the wall clock.
     shift: u64,
+    /// How far the wall clock has leapt ahead of the steady clock of late.
+    leapt: u64,
     limits: ClockLimits,
 }
 
@@ -29,6 +39,7 @@ impl Follower {
             now,
             steady,
             shift,
+            leapt: 0,
             limits,
         }
     }
@@ -49,17 +60,20 @@ impl Follower {
         let passed = steady.saturating_sub(self.steady);
         self.steady = self.steady.max(steady);
         let alone = self.now.saturating_add(passed);
+        self.leapt = self.leapt.saturating_sub(passed / FORGOTTEN);
         let wall = wall.saturating_add(self.shift);
         let mut wrong = None;
         self.now = if wall > alone {
             let by = wall - alone;
-            if by > self.limits.forward.0 {
+            let leapt = self.leapt.saturating_add(by);
+            if leapt > LEAP.min(self.limits.forward.0) {
                 wrong = Some(ClockError::SetForward {
                     wall: Nanoseconds(wall),
                     now: Nanoseconds(alone),
                 });
                 alone
             } else {
+                self.leapt = leapt;
                 wall
             }
         } else {
@@ -165,11 +179,43 @@ mod tests {
             assert_eq!(read.wrong.is_some(), is_wrong, "set by {set} s");
         };
         check(0, 60, false);
-        // An hour behind until it was corrected, or a machine that was suspended for an hour.
-        check(3_600, 3_660, false);
+        check(50, 110, false);
+        // An hour that a clock invents is paid by nobody.
+        check(3_600, 60, true);
+        check(20 * 86_400, 60, true);
         check(-10, 50, false);
         check(-300, 30, false);
         check(-3_600, 60, true);
         check(8 * 365 * 86_400, 60, true);
+    }
+
+    #[test]
+    fn a_machine_that_was_suspended_goes_on_at_once() {
+        let begun = 1_800_000_000 * SECOND;
+        let mut follower = Follower::new(begun, 0, 0, ClockLimits::USUAL);
+        let month = 30 * 86_400 * SECOND;
+        let read = follower.read(begun + month, month);
+        assert_eq!((read.now.0, read.wrong), (begun + month, None));
+    }
+
+    #[test]
+    fn small_leaps_are_a_large_one_and_a_clock_that_is_right_again_is_believed() {
+        let begun = 1_800_000_000 * SECOND;
+        let mut follower = Follower::new(begun, 0, 0, ClockLimits::USUAL);
+        let (mut ahead, mut steady) = (0, 0);
+        let mut reads = Vec::new();
+        for _ in 0..10 {
+            steady += SECOND;
+            ahead += 20 * SECOND;
+            reads.push(follower.read(begun + steady + ahead, steady));
+        }
+        let believed = reads.iter().filter(|read| read.wrong.is_none());
+        assert_eq!(believed.count(), 3);
+        let last = reads.last().expect("ten were made").now.0;
+        assert!(last <= begun + steady + LEAP, "{last}");
+        steady += SECOND;
+        let right = follower.read(begun + steady, steady);
+        assert_eq!(right.wrong, None);
+        assert!(right.now.0 >= last && right.now.0 <= last + SECOND);
     }
 }

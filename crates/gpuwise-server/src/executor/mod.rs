@@ -21,7 +21,7 @@ pub(crate) use gpuwise_broker::{Logs, Piece};
 pub use local::{
     Account, Cutter, Local, LocalSettings, RunAs, SUPERVISOR, Suspension, delegation, supervise,
 };
-pub(crate) use local::{Own, Supervisor, runs as local_runs};
+pub(crate) use local::{Own, Supervisor, guarded::trusted, kept_elsewhere, runs as local_runs};
 pub(crate) use queued::{Queued, Shows};
 pub(crate) use remains::Remains;
 pub use simulated::{Delays, Simulated};

@@ -56,7 +56,7 @@ use crate::{
     picker::of_gateway,
     serve::ServeError,
     standing::{Gate, Standing},
-    tenant_bounds::EventStreams,
+    tenant_bounds::{EventStreams, UsageUnderWay},
     writer::Shown,
 };
 use axum::{
@@ -145,6 +145,8 @@ pub(crate) struct Shared {
     pub(crate) lease_bytes: u64,
     /// Streams of events that there are.
     pub(crate) streams: EventStreams,
+    /// Usage that tenants tell now.
+    pub(crate) usage: UsageUnderWay,
     /// Reads the log for streams that begin late, one page at a time.
     pub(crate) late_reads: LateReads,
     /// Whether what was granted is charged.

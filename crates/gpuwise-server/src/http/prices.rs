@@ -83,11 +83,8 @@ pub(crate) async fn set(call: Call) -> Result<Response, Problem> {
 }
 
 fn document(broker: &Broker, now: Nanoseconds, ask: &PriceAsk) -> Result<PriceDocument, Problem> {
-    let amount: Money = ask
-        .price
-        .trim()
-        .parse()
-        .map_err(|error| Problem::invalid("price", format!("{error}")))?;
+    let amount =
+        Money::given(&ask.price).map_err(|error| Problem::invalid("price", error.to_string()))?;
     let from = match ask.from.as_deref() {
         None => now,
         Some(text) => moment("from", text)?,

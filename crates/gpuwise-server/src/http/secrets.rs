@@ -46,7 +46,12 @@ fn done() -> Response {
 
 pub(crate) async fn set(call: Call) -> Result<Response, Problem> {
     let (tenant, name) = named(&call)?;
-    let ask: SecretAsk = call.document()?;
+    // What was wrong with the body is not repeated: it may be the value.
+    let ask: SecretAsk = call.document().map_err(|_| {
+        let what =
+            "expected an object of one field, \"secret\", that is text without the character NUL";
+        Problem::invalid("body", what)
+    })?;
     let executor = call.shared.executor;
     if !has_secrets(executor) {
         let what = format!("leases of --executor {executor} get no secrets from the broker");

@@ -25,6 +25,8 @@ use tokio::sync::Semaphore;
 const BATCH: usize = 10_000;
 
 pub(crate) async fn report(call: Call) -> Result<Response, Problem> {
+    // Until it is answered.
+    let _counted = call.shared.usage.begin(call.tenant(), call.body.len())?;
     let body: Value = call.value()?;
     let events = match body {
         Value::Array(events) => events,

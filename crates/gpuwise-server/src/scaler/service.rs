@@ -1,6 +1,7 @@
 //! What a trigger, or a file of services, says of a service, and what is read of it.
 
 use super::Source;
+use gpuwise_scale::controller::{self, LONGEST_IDLE, LONGEST_START};
 pub(super) use gpuwise_wire::scale::{
     ScaleController as By, ScaleRead as Read, ScaledService as Service, ScaledTokens,
 };
@@ -99,26 +100,32 @@ pub(super) fn of(metadata: &HashMap<String, String>) -> Result<Service, Wrong> {
         }),
         number => Ok(number),
     };
+    let within = |field: &'static str, expected: &'static str, least: f64, most: f64| match any(
+        field, expected, least,
+    )? {
+        Some(number) if number > most => Err(Wrong::Value {
+            field,
+            said: said(field).unwrap_or_default().to_owned(),
+            expected,
+        }),
+        number => Ok(number),
+    };
+    let (start, idle) = (LONGEST_START.seconds().get(), LONGEST_IDLE.seconds().get());
     let rate = number("rate", "requests a second, above 0", f64::MIN_POSITIVE)?;
-    let seconds = "seconds, 0 or more";
+    let (seconds, starts) = (
+        "seconds from 0 to 31622400 (366 days)",
+        "seconds above 0, 86400 (a day) at most",
+    );
     let share = "a share between 0 and 1, both excluded";
-    let objective = any("objective", share, f64::MIN_POSITIVE)?;
-    if let Some(said) = objective.filter(|objective| *objective >= 1.0) {
-        return Err(Wrong::Value {
-            field: "objective",
-            said: said.to_string(),
-            expected: share,
-        });
-    }
-    let warm_cost = any("warmCost", "a share from 0 to 1", 0.0)?;
-    if let Some(said) = warm_cost.filter(|cost| *cost > 1.0) {
-        return Err(Wrong::Value {
-            field: "warmCost",
-            said: said.to_string(),
-            expected: "a share from 0 to 1",
-        });
-    }
-    let most = number("maxReplicas", "a number of replicas, 1 or more", 1.0)?;
+    let below_one = 1.0_f64.next_down();
+    let objective = within("objective", share, f64::MIN_POSITIVE, below_one)?;
+    let warm_cost = within("warmCost", "a share from 0 to 1", 0.0, 1.0)?;
+    let most = within(
+        "maxReplicas",
+        "a number of replicas from 1 to 10000",
+        1.0,
+        f64::from(controller::MOST_REPLICAS),
+    )?;
     let tokens = "tokens a second that a replica serves, above 0";
     let (prefill, decode) = (asks("prefillQuery"), asks("decodeQuery"));
     let rates = [
@@ -137,8 +144,7 @@ pub(super) fn of(metadata: &HashMap<String, String>) -> Result<Service, Wrong> {
             })
         })
         .transpose()?;
-    let cache = asks("cacheQuery");
-    let running = asks("runningQuery");
+    let (cache, running) = (asks("cacheQuery"), asks("runningQuery"));
     if cache.is_some() && running.is_none() {
         return Err(Wrong::Missing("runningQuery"));
     }
@@ -148,28 +154,31 @@ pub(super) fn of(metadata: &HashMap<String, String>) -> Result<Service, Wrong> {
         ready: asks("readyQuery").map(str::to_owned),
         queued: asks("queueQuery").map(str::to_owned),
         most: most.map(|most| most as u32),
-        hold_s: number("holdSeconds", seconds, 0.0)?.unwrap_or(300.0),
-        idle_s: number("idleSeconds", seconds, 0.0)?.unwrap_or(300.0),
-        controller: match said("controller") {
-            None | Some("gpuwise") => By::Gpuwise,
-            Some("rate") => By::Rate,
-            Some(other) => {
-                return Err(Wrong::Value {
-                    field: "controller",
-                    said: other.to_owned(),
-                    expected: "gpuwise or rate",
-                });
-            }
-        },
-        start_s: number("startSeconds", "seconds, above 0", 0.001)?.unwrap_or(180.0),
+        hold_s: within("holdSeconds", seconds, 0.0, idle)?.unwrap_or(300.0),
+        idle_s: within("idleSeconds", seconds, 0.0, idle)?.unwrap_or(300.0),
+        controller: controlled(said("controller"))?,
+        start_s: within("startSeconds", starts, 0.001, start)?.unwrap_or(180.0),
         objective: objective.unwrap_or(0.99),
-        wait_s: number("waitSeconds", "seconds, above 0", 0.001)?.unwrap_or(2.0),
+        wait_s: within("waitSeconds", starts, 0.001, start)?.unwrap_or(2.0),
         tokens,
         running: running.map(str::to_owned),
         cache: cache.map(str::to_owned),
         attained: asks("attainmentQuery").map(str::to_owned),
         warm_cost,
     })
+}
+
+/// By what replicas are decided.
+fn controlled(said: Option<&str>) -> Result<By, Wrong> {
+    match said {
+        None | Some("gpuwise") => Ok(By::Gpuwise),
+        Some("rate") => Ok(By::Rate),
+        Some(other) => Err(Wrong::Value {
+            field: "controller",
+            said: other.to_owned(),
+            expected: "gpuwise or rate",
+        }),
+    }
 }
 
 /// What the source gives for its queries; none of it where one of them gives nothing.

@@ -580,11 +580,11 @@ mod tests {
             ),
             (
                 ("maxReplicas", "0"),
-                "`maxReplicas` is \"0\"; expected a number of replicas, 1 or more",
+                "`maxReplicas` is \"0\"; expected a number of replicas from 1 to 10000",
             ),
             (
                 ("idleSeconds", "5m"),
-                "`idleSeconds` is \"5m\"; expected seconds, 0 or more",
+                "`idleSeconds` is \"5m\"; expected seconds from 0 to 31622400 (366 days)",
             ),
             (("query", " "), "the trigger says no `query`"),
             (("decodeQuery", "d"), "the trigger says no `prefillQuery`"),

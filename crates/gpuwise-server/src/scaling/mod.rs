@@ -202,5 +202,7 @@ fn asked(
         requests: counted.requests as f64,
         late: counted.late as f64,
         busy,
+        // The bound is the writer's.
+        waiting: None,
     }
 }

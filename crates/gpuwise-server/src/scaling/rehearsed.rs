@@ -98,6 +98,8 @@ impl Rehearsed {
             late: self.late,
             // What a simulated replica has is answered at once.
             busy: BTreeSet::new(),
+            // The bound is the writer's.
+            waiting: None,
         }
     }
 

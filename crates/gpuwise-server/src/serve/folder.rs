@@ -3,6 +3,7 @@
 use super::ServeError;
 use crate::token;
 use gpuwise_broker::Broker;
+use gpuwise_store::database_id;
 use std::{
     fs::{self, File, OpenOptions, TryLockError},
     io::{self, Read as _, Write as _},
@@ -44,7 +45,7 @@ pub(super) fn hold(folder: &Path, store: &str) -> Result<File, ServeError> {
     let options = options.read(true).write(true).create(true).truncate(false);
     let path = folder.join("broker.lock");
     let mut file = options.mode(0o600).open(path).map_err(wrong)?;
-    let own = token::hash(store);
+    let own = token::hash(&database_id(store));
     match file.try_lock() {
         Ok(()) => {
             file.set_len(0).map_err(wrong)?;
@@ -81,15 +82,20 @@ mod tests {
     fn a_copy_of_a_log_is_kept_from_what_runs() {
         let state = tempfile::tempdir().expect("a folder");
         let folder = state.path().join("log-1");
-        let first = hold(&folder, "sqlite://a.db").expect("is free");
-        assert!(matches!(
-            hold(&folder, "sqlite://copy.db"),
-            Err(ServeError::Held { .. })
-        ));
-        // Another one of the same database, whose writer no longer writes.
-        drop(hold(&folder, "sqlite://a.db").expect("is the same"));
+        let database = |path: &str| {
+            let path = state.path().join(path);
+            fs::create_dir_all(path.parent().expect("has one")).expect("is made");
+            fs::write(&path, "").expect("writes");
+            format!("sqlite://{}", path.display())
+        };
+        let (own, copy) = (database("a/log.db"), database("copy/log.db"));
+        let first = hold(&folder, &own).expect("is free");
+        assert!(matches!(hold(&folder, &copy), Err(ServeError::Held { .. })));
+        // Another one of the same database, whose writer no longer writes, by another name of it.
+        let again = own.replace("/a/", "/copy/../a/");
+        drop(hold(&folder, &again).expect("is the same"));
         drop(first);
-        drop(hold(&folder, "sqlite://copy.db").expect("is free again"));
+        drop(hold(&folder, &copy).expect("is free again"));
     }
 
     #[test]

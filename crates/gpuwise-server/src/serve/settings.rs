@@ -173,10 +173,22 @@ pub enum ServeError {
          one; end that one first, or try the copy with --executor simulated and another XDG_STATE_HOME"
     )]
     Held { folder: String },
+    #[error(
+        "processes of leases of this log run, and what is noted of them in {folder} cannot be believed; take from other \
+         accounts the right to change it, or end these processes first"
+    )]
+    Elsewhere {
+        folder: String,
+        #[source]
+        source: io::Error,
+    },
     #[error("its executor cannot be started")]
     Executor(#[source] io::Error),
-    #[error("the writer ended unexpectedly")]
-    Writer,
+    #[error(
+        "{what} failed ({why}), and the broker has ended: what it answered is in the log; start it again, and report \
+         this with what it said before"
+    )]
+    Panicked { what: &'static str, why: String },
 }
 
 impl From<Stopped> for ServeError {

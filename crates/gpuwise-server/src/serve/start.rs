@@ -10,7 +10,10 @@ use crate::{
     collect::Collector,
     conservation::Conservation,
     desk::Desk,
-    executor::{Composed, Daemon, Executor, Local, Own, Shows, Simulated, Slurm, Supervisor},
+    executor::{
+        Composed, Daemon, Executor, Local, Own, Shows, Simulated, Slurm, Supervisor,
+        kept_elsewhere, trusted,
+    },
     gateway,
     http::{self, Shared},
     lead,
@@ -22,7 +25,7 @@ use crate::{
     replay::Replay,
     secrets::Secrets,
     standing::{Gate, Stage},
-    tenant_bounds::EventStreams,
+    tenant_bounds::{EventStreams, UsageUnderWay},
     token,
     writer::{Trouble, Writer},
 };
@@ -31,7 +34,7 @@ use gpuwise_store::{Epoch, Store};
 use gpuwise_units::Nanoseconds;
 use std::{
     net::SocketAddr,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{Arc, RwLock, mpsc},
     time::Instant,
 };
@@ -64,11 +67,13 @@ fn executor_of(
     let inner: Box<dyn Executor> = match &settings.executor {
         ExecutorKind::Simulated(delays) => Box::new(Simulated::new(*delays)),
         ExecutorKind::Local(how) => {
+            let supervisor = Supervisor::own();
+            hold_elsewhere(&place, log, &settings.store, &supervisor)?;
             let own = Own {
                 state: place,
                 broker: log.to_owned(),
                 secrets: secrets.clone(),
-                supervisor: Supervisor::own(),
+                supervisor,
             };
             let driver = settings.driver.clone();
             Box::new(Local::new(how.clone(), own, sender, shows, driver))
@@ -87,6 +92,29 @@ fn executor_of(
     };
     let composed = Composed::new(inner, compose.clone(), inbox.clone());
     Ok(Box::new(composed.map_err(thread_of("composing hosts"))?))
+}
+
+/// What runs of this log and is noted in other folders is gone on with, unless a broker that runs keeps it: one of
+/// another state directory, whose log this one is a copy of.
+///
+/// # Errors
+/// When another broker keeps it, or other accounts can change what is noted there.
+fn hold_elsewhere(
+    own: &Path,
+    log: &str,
+    store: &str,
+    supervisor: &Supervisor,
+) -> Result<(), ServeError> {
+    for folder in kept_elsewhere(log, own, supervisor) {
+        let shown = folder.display().to_string();
+        let folder = trusted(&folder).map_err(|source| ServeError::Elsewhere {
+            folder: shown,
+            source,
+        })?;
+        // Until this process ends, too: what runs there is ours then.
+        std::mem::forget(folder::hold(&folder, store)?);
+    }
+    Ok(())
 }
 
 fn traced(
@@ -268,6 +296,7 @@ pub(super) fn start(
         limits: Limits::new(settings.tenant_requests),
         lease_bytes: settings.tenant_bounds.lease_bytes,
         streams: EventStreams::new(settings.tenant_bounds.streams),
+        usage: UsageUnderWay::default(),
         late_reads: http::LateReads::default(),
         reader: http::Reader::default(),
         monitored: http::Monitored::default(),

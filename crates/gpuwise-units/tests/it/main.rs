@@ -1,6 +1,7 @@
 //! Quantities: parsing, printing and exact arithmetic.
 
 mod architecture;
+mod currencies;
 mod documents;
 mod fraction;
 mod fuzzing;

@@ -109,7 +109,7 @@ impl Gpuwise {
             .asked
             .map_or(period, |before| seen.now.0.saturating_sub(before.0));
         let seconds = Nanoseconds(spent.max(period)).seconds().get();
-        let there = seen.ready + seen.starting + seen.warm + seen.warming;
+        let there = seen.serving().saturating_add(seen.spares());
         // Of a service that is new nothing is known yet.
         let least = if self.asked.is_none() {
             IMPLAUSIBLE
@@ -130,7 +130,10 @@ impl Gpuwise {
         Decision {
             wanted: Wanted {
                 replicas,
-                warm: held.wanted.warm.min(self.rules.max - replicas),
+                warm: held
+                    .wanted
+                    .warm
+                    .min(self.rules.max.saturating_sub(replicas)),
             },
             because: Because::Implausible,
             ..held
@@ -150,8 +153,8 @@ impl Gpuwise {
         Decision {
             because: Because::NoMetrics,
             ..Decision::from(Wanted {
-                replicas: seen.ready + seen.starting,
-                warm: seen.warm + seen.warming,
+                replicas: seen.serving(),
+                warm: seen.spares(),
             })
         }
     }
@@ -171,7 +174,7 @@ impl Gpuwise {
             return (0, Because::Idle);
         }
         let sought = self.sought(needs, self.demand(), cover, idle);
-        let serving = seen.ready + seen.starting;
+        let serving = seen.serving();
         let serving = self.wanted.map_or(serving, |wanted| wanted.min(serving));
         self.steady(seen.now, serving, &sought, queued)
     }
@@ -194,7 +197,7 @@ impl Gpuwise {
             self.waiting = Some((seen.now, seen.ready));
             return false;
         }
-        seen.now.0.saturating_sub(since.0) > TOO_LONG * self.start.0
+        seen.now.0.saturating_sub(since.0) > self.start.0.saturating_mul(TOO_LONG)
     }
 
     fn bounded(&self, wanted: u32, because: Because) -> (u32, Because) {
@@ -230,7 +233,7 @@ impl Controller for Gpuwise {
         let demand = self.demand();
         let (needs, queued) = self.needs(seen, demand);
         let cover = self.covered(demand);
-        let serving = seen.ready + seen.starting;
+        let serving = seen.serving();
         let (held, because) = self.held(seen, needs, queued, &cover);
         let (held, because) = self.bounded(held, because);
         let (held, because) = if held > serving && self.stuck(seen) {
@@ -245,7 +248,7 @@ impl Controller for Gpuwise {
                 let all = self.all.of(seen.now, self.keeps(cost), total);
                 all.min(self.rules.max).saturating_sub(held)
             }
-            Some(_) => seen.warm + seen.warming,
+            Some(_) => seen.spares(),
             None => 0,
         };
         Decision {

@@ -126,7 +126,7 @@ fn until_ready(offers: &Offers, mut counts: Vec<u32>) -> (Vec<u32>, bool) {
         return (counts, false);
     };
     for (count, kept) in counts.iter_mut().zip(kept) {
-        *count += kept;
+        *count = count.saturating_add(kept);
     }
     // They hold their GPUs: what is new starts when there are others.
     let mut free = offers.gpus.clone();
@@ -137,7 +137,7 @@ fn until_ready(offers: &Offers, mut counts: Vec<u32>) -> (Vec<u32>, bool) {
             }
             if let (Some(count), Some(free)) = (counts.get_mut(at), free.get_mut(item.pool)) {
                 *count = (*count).min(*free / item.gpus.max(1));
-                *free -= *count * item.gpus;
+                *free = free.saturating_sub(count.saturating_mul(item.gpus));
             }
         }
     }

@@ -29,7 +29,7 @@ pub(super) fn choose(controller: &Mixed, need: &Need, seen: &MixSeen, gpus: &[u3
         let counts = Counts {
             replicas: each.clone().map(VariantSeen::serving).collect(),
             woken: vec![0; variants.len()],
-            warm: each.map(|one| one.warm + one.warming).collect(),
+            warm: each.map(VariantSeen::spares).collect(),
         };
         let by = vec![MixedBy::NoMetrics; variants.len()];
         return question.decided(&counts, by, None);

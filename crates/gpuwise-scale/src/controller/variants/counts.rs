@@ -25,7 +25,7 @@ impl Counts {
                 _ => &mut [&mut replicas],
             };
             for slot in lists.iter_mut().filter_map(|list| list.get_mut(*at)) {
-                *slot += count;
+                *slot = slot.saturating_add(*count);
             }
         }
         Self {

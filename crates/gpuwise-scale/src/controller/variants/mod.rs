@@ -136,9 +136,9 @@ impl MixRules {
         let warm = units(&|one| one.warm);
         Observed {
             ready,
-            starting: units(&VariantSeen::serving) - ready,
+            starting: units(&VariantSeen::serving).saturating_sub(ready),
             warm,
-            warming: units(&|one| one.warm + one.warming) - warm,
+            warming: units(&VariantSeen::spares).saturating_sub(warm),
             started: seen.variants.iter().filter_map(|one| one.started).max(),
             ..seen.observed()
         }

@@ -100,11 +100,11 @@ impl Offers {
             let pool = pools.iter().position(|pool| *pool == one.pool).unwrap_or(0);
             // Those that leave hold their GPUs until they are gone.
             if let Some(free) = gpus.get_mut(pool) {
-                *free = free.saturating_sub(seen_of.leaving * one.gpus);
+                *free = free.saturating_sub(seen_of.leaving.saturating_mul(one.gpus));
             }
             let rate = |count: u32| f64::from(count) * one.rate;
-            now += rate(seen_of.ready + seen_of.waking + seen_of.warm);
-            let there = rate(seen_of.serving() + seen_of.warm + seen_of.warming);
+            now += rate(seen_of.ready) + rate(seen_of.waking) + rate(seen_of.warm);
+            let there = rate(seen_of.serving()) + rate(seen_of.spares());
             for (left, lost) in left.iter_mut().zip(&felt) {
                 *left += there * stays(one, *lost);
             }
@@ -145,7 +145,7 @@ impl Offers {
         let each = [
             (
                 From::Ready,
-                seen_of.ready + seen_of.waking,
+                seen_of.ready.saturating_add(seen_of.waking),
                 (held - drains).max(held * LEAST),
             ),
             (From::Starting, seen_of.starting, held),

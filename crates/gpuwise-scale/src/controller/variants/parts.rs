@@ -132,7 +132,7 @@ impl Offers {
         }
         for (item, count) in self.items.iter().zip(there) {
             if let Some(free) = more.gpus.get_mut(item.pool) {
-                *free = free.saturating_sub(count * item.gpus);
+                *free = free.saturating_sub(count.saturating_mul(item.gpus));
             }
         }
         more
@@ -147,10 +147,14 @@ impl Offers {
             if let Some(free) = gpus.get_mut(item.pool)
                 && *from != From::New
             {
-                *free = free.saturating_sub(count * item.gpus);
+                *free = free.saturating_sub(count.saturating_mul(item.gpus));
             }
             Item {
-                most: if there { item.most - count } else { 0 },
+                most: if there {
+                    item.most.saturating_sub(*count)
+                } else {
+                    0
+                },
                 ..*item
             }
         });

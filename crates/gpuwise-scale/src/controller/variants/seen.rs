@@ -52,7 +52,14 @@ pub struct VariantSeen {
 impl VariantSeen {
     /// Replicas that serve or will.
     pub const fn serving(&self) -> u32 {
-        self.ready + self.waking + self.starting
+        self.ready
+            .saturating_add(self.waking)
+            .saturating_add(self.starting)
+    }
+
+    /// Replicas that are warm or on the way to be.
+    pub const fn spares(&self) -> u32 {
+        self.warm.saturating_add(self.warming)
     }
 
     /// How long one takes to drain, in the mean, in seconds.
@@ -133,10 +140,15 @@ pub struct MixDecision {
 impl MixDecision {
     /// Replicas of all variants that serve, and that are warm.
     pub fn replicas(&self) -> u32 {
-        self.wanted.iter().map(|one| one.wanted.replicas).sum()
+        total(self.wanted.iter().map(|one| one.wanted.replicas))
     }
 
     pub fn warm(&self) -> u32 {
-        self.wanted.iter().map(|one| one.wanted.warm).sum()
+        total(self.wanted.iter().map(|one| one.wanted.warm))
     }
+}
+
+/// Replicas of all variants.
+fn total(each: impl Iterator<Item = u32>) -> u32 {
+    each.fold(0, u32::saturating_add)
 }

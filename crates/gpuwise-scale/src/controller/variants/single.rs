@@ -20,7 +20,7 @@ impl<C: Controller + ?Sized> MixController for Single<C> {
         let one = seen.variants.first().cloned().unwrap_or_default();
         let asked = Observed {
             ready: one.ready,
-            starting: one.starting + one.waking,
+            starting: one.starting.saturating_add(one.waking),
             warm: one.warm,
             warming: one.warming,
             started: one.started,

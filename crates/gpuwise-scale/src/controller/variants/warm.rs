@@ -36,7 +36,7 @@ impl Offers {
             let pool = pools.iter().position(|pool| *pool == one.pool).unwrap_or(0);
             let serve = replicas.get(at).copied().unwrap_or(0);
             if let Some(free) = warm.gpus.get_mut(pool) {
-                *free = free.saturating_sub(serve * one.gpus);
+                *free = free.saturating_sub(serve.saturating_mul(one.gpus));
             }
             let Some(share) = one.warm_cost else {
                 continue;
@@ -46,7 +46,10 @@ impl Offers {
             let drains = price * seen_of.drains() / HOUR;
             let woken = woken.get(at).copied().unwrap_or(0);
             let none = seen_of.outage || need.decision.because == Because::NotReady;
-            let there = seen_of.warm.saturating_sub(woken) + seen_of.warming;
+            let there = seen_of
+                .warm
+                .saturating_sub(woken)
+                .saturating_add(seen_of.warming);
             let each = [
                 (there, 0.0),
                 (seen_of.serving().saturating_sub(serve), drains),

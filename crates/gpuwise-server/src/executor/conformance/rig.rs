@@ -283,6 +283,11 @@ impl Rig {
         self.executor = None;
     }
 
+    /// What its executor kept of what commands wrote.
+    pub(super) fn logs(&self) -> Option<std::sync::Arc<dyn super::super::Logs>> {
+        self.executor.as_ref().and_then(|one| one.logs())
+    }
+
     /// Another executor over the same state goes on.
     pub(super) fn starts_again(&mut self, subject: &dyn Subject) {
         let (sender, inbox) = channel();

@@ -1,8 +1,8 @@
 //! What is found of an earlier broker of this log, before anything is told.
 
 use super::{
-    Local, Running,
-    kept::{self, Kept, Process},
+    Local, Running, Supervisor, guarded,
+    kept::{self, Kept, Place, Process},
     process::{self, Group},
     tree::{self, Mark, Tree},
 };
@@ -14,7 +14,7 @@ use std::{
     collections::BTreeSet,
     io,
     os::unix::fs::symlink,
-    path::Path,
+    path::{Path, PathBuf},
     sync::Arc,
     thread,
     time::{Duration, Instant},
@@ -27,6 +27,15 @@ const GRACE: Duration = Duration::from_secs(5);
 const BEGINS: Duration = Duration::from_secs(2);
 
 const STEP: Duration = Duration::from_millis(5);
+
+/// Folders but this one in which what runs of a log is noted, as its supervisors say.
+pub(crate) fn kept_elsewhere(log: &str, own: &Path, supervisor: &Supervisor) -> BTreeSet<PathBuf> {
+    let tree = Tree::now();
+    let own = own.canonicalize().ok();
+    let said = supervisor.of_log(&tree, log);
+    let folders = said.filter_map(|(_, mark)| PathBuf::from(mark.state?).canonicalize().ok());
+    folders.filter(|one| Some(one) != own.as_ref()).collect()
+}
 
 impl Local {
     /// Goes on with all that is noted and wanted, ends what is noted and not wanted, and tells of what is wanted and not
@@ -179,17 +188,31 @@ impl Local {
     /// Goes on with what another broker of this log has noted in a folder of its own.
     fn take_over(&self) {
         let tree = Tree::now();
-        for (_, mark) in tree.marked().filter(|(_, mark)| mark.broker == self.broker) {
+        for (one, mark) in self.supervisor.of_log(&tree, &self.broker) {
             let job = lease_number(&mark.lease).map(JobId);
             let other = mark.state.as_deref().map(Path::new);
             if let Some((job, other)) = job.zip(other)
-                && other != self.place.0
                 && self.place.kept(job).is_none()
+                && let Ok(other) = guarded::trusted(other)
+                && self.place.0.canonicalize().ok().as_ref() != Some(&other)
+                && self.is_noted(job, &Place(other.clone()), one, &mark)
             {
                 // Where it cannot be read it is ended, as what nobody has noted.
-                let _ = self.link(job, other, &mark);
+                let _ = self.link(job, &other, &mark);
             }
         }
+    }
+
+    /// Whether the note of a lease in another folder is of this supervisor, and of supervisors alone.
+    fn is_noted(&self, job: JobId, other: &Place, one: &tree::Process, mark: &Mark) -> bool {
+        let kept = other.kept(job);
+        let processes = || kept.iter().flat_map(|kept| &kept.processes);
+        let same = |noted: &Process| {
+            let worker = mark.worker == Some(noted.worker);
+            worker && (noted.pid, noted.started) == (one.pid, one.started)
+        };
+        let runs = |noted: &Process| !noted.is_alive() || self.supervisor.is(noted.pid);
+        processes().any(same) && processes().all(runs)
     }
 
     /// The folder of a lease and its logs, where they are.

@@ -26,6 +26,10 @@ impl Local {
                 // What ran of it has ended; this is what is about to be noted.
                 continue;
             }
+            // Another log's processes are known by its supervisors: a command could name any log and any GPU.
+            if mark.broker != self.broker && !self.supervisor.is(process.pid) {
+                continue;
+            }
             let held = wanted.iter().find(|one| self.holds(&mark, one));
             if let Some(gpu) = held {
                 let runs = tree::words(std::slice::from_ref(process));

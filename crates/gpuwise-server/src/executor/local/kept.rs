@@ -3,7 +3,7 @@
 
 use super::{
     account::Account,
-    environment,
+    environment, guarded, limits,
     supervisor::{Supervisor, Task},
     tree,
 };
@@ -12,10 +12,10 @@ use gpuwise_domain::placement::JobId;
 use gpuwise_units::Nanoseconds;
 use serde::{Deserialize, Serialize};
 use std::{
-    fs::{self, File},
+    fs,
     io::{self, Write as _},
     path::{Path, PathBuf},
-    process::{ChildStdin, Command, Stdio},
+    process::ChildStdin,
 };
 
 /// What runs of a lease.
@@ -109,13 +109,18 @@ impl Place {
         self.folder(job).join(format!("{worker}.end"))
     }
 
+    /// Whether it was said how a worker ended.
+    pub(super) fn has_ended(&self, job: JobId, worker: usize) -> bool {
+        guarded::about(&self.end_file(job, worker)).is_ok()
+    }
+
     fn begun_file(&self, job: JobId, worker: usize) -> PathBuf {
         self.folder(job).join(format!("{worker}.begun"))
     }
 
     /// Whether the command of a worker was ever started.
     pub(super) fn has_begun(&self, job: JobId, process: &Process) -> bool {
-        !process.supervised || self.begun_file(job, process.worker).exists()
+        !process.supervised || guarded::about(&self.begun_file(job, process.worker)).is_ok()
     }
 
     /// Makes ready what starts a worker; nothing of the command runs before it is told to go.
@@ -141,6 +146,7 @@ impl Place {
         let files = [self.begun_file(job, worker), self.end_file(job, worker)];
         for before in &files {
             // What became of one before it says nothing of this one.
+            let before = guarded::real(before).map_err(wrong)?;
             match fs::remove_file(before) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(wrong(error)),
                 _ => {}
@@ -178,18 +184,7 @@ impl Place {
             umask: begin.umask,
             notes: note.into_iter().collect(),
         })?;
-        let mut child = Command::new(&supervisor.program)
-            .args(&supervisor.arguments)
-            .env_clear()
-            .envs(&supervisor.environment)
-            .envs(marks)
-            .env(tree::STATE, &self.0)
-            // By it other brokers of this machine know which GPUs are in use.
-            .env(environment::VISIBLE, environment::devices(launch))
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()?;
+        let mut child = supervisor.start(marks, &self.0, environment::devices(launch))?;
         let told = child.stdin.take();
         let pid = i32::try_from(child.id()).unwrap_or(0);
         let since = start_time(pid).unwrap_or(0);
@@ -212,16 +207,23 @@ impl Place {
     pub(super) fn keep(&self, job: JobId, kept: &Kept) -> io::Result<()> {
         let folder = self.folder(job);
         let text = serde_json::to_string(kept)?;
-        let (new, path) = (folder.join("runs.new"), folder.join("runs.json"));
-        let mut file = File::create(&new)?;
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        fs::rename(new, path)
+        let new = folder.join("runs.new");
+        guarded::write(&new, text.as_bytes())?.sync_all()?;
+        // A link at the name itself is replaced.
+        let new = guarded::real(&new)?;
+        fs::rename(&new, new.with_extension("json"))
     }
 
     pub(super) fn kept(&self, job: JobId) -> Option<Kept> {
-        let text = fs::read_to_string(self.folder(job).join("runs.json")).ok()?;
-        serde_json::from_str(&text).ok()
+        let text = guarded::read(&self.folder(job).join("runs.json")).ok()?;
+        let kept: Kept = serde_json::from_str(&text).ok()?;
+        let mut groups = kept
+            .processes
+            .iter()
+            .filter_map(|one| Some((one.worker, one.group.as_ref()?)));
+        // A broker notes no group that is not the worker's own.
+        let own = groups.all(|(worker, group)| limits::is_of(group, job, worker));
+        own.then_some(kept)
     }
 
     /// All that was noted.
@@ -245,7 +247,7 @@ impl Place {
 
     /// How a worker ended: its exit code.
     pub(in crate::executor) fn end(&self, job: JobId, worker: usize) -> Option<i32> {
-        let text = fs::read_to_string(self.end_file(job, worker)).ok()?;
+        let text = guarded::read(&self.end_file(job, worker)).ok()?;
         text.trim().parse().ok()
     }
 
@@ -253,7 +255,7 @@ impl Place {
     pub(super) fn ended_ago(&self, job: JobId, kept: &Kept) -> Option<Nanoseconds> {
         let gone = kept.processes.iter().filter(|one| !one.is_alive());
         let ends = gone.filter_map(|one| {
-            let written = fs::metadata(self.end_file(job, one.worker))
+            let written = guarded::about(&self.end_file(job, one.worker))
                 .ok()?
                 .modified();
             let ago = written.ok()?.elapsed().ok()?;

@@ -5,7 +5,7 @@ use gpuwise_broker::lease_id;
 use gpuwise_domain::placement::JobId;
 use std::{
     fs, io,
-    path::{Path, PathBuf},
+    path::{Component, Path, PathBuf},
 };
 
 /// Where the tree is.
@@ -100,6 +100,15 @@ fn of(folder: &Path, job: JobId) -> PathBuf {
     folder.join("leases").join(lease_id(job.0))
 }
 
+/// Whether a group is that of a worker, below where the kernel shows its groups.
+pub(super) fn is_of(group: &Path, job: JobId, worker: usize) -> bool {
+    let own = Path::new("leases")
+        .join(lease_id(job.0))
+        .join(worker.to_string());
+    let plain = |one| matches!(one, Component::RootDir | Component::Normal(_));
+    group.starts_with(ROOT) && group.ends_with(own) && group.components().all(plain)
+}
+
 fn taken(folder: &Path) -> io::Result<()> {
     let leaf = folder.join("broker");
     fs::create_dir_all(&leaf)?;
@@ -161,6 +170,22 @@ mod tests {
         assert!(!without.join("cpu.max").exists());
         let nowhere = Limits(Err("is not delegated".into()));
         assert!(nowhere.group(JobId(7), 0, 0, 0).is_none());
+    }
+
+    #[test]
+    fn a_group_is_a_workers_own_below_the_tree_or_none() {
+        let of = |text: &str| is_of(Path::new(text), JobId(7), 1);
+        assert!(of(
+            "/sys/fs/cgroup/system.slice/gpuwise.service/leases/L-7/1"
+        ));
+        for other in [
+            "/tmp/evil/leases/L-7/1",
+            "/sys/fs/cgroup/../../../tmp/leases/L-7/1",
+            "/sys/fs/cgroup/gpuwise.service/leases/L-8/1",
+            "/sys/fs/cgroup/system.slice/sshd.service",
+        ] {
+            assert!(!of(other), "{other}");
+        }
     }
 
     #[test]

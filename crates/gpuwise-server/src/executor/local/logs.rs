@@ -2,9 +2,10 @@
 //!
 //! The first file is `L-7.log`; what does not fit is in files beside it, each named by the byte at which it begins.
 
-use super::kept::Place;
+use super::{guarded, kept::Place};
 use crate::executor::{Logs, Piece};
 use gpuwise_broker::lease_id;
+use rustix::fs::OFlags;
 use std::{
     fs::{self, File},
     io::{self, Read as _, Seek as _, SeekFrom, Write as _},
@@ -13,6 +14,8 @@ use std::{
 
 /// Into how many files a log is cut: so much of it at most goes at once.
 const PARTS: u64 = 8;
+
+const APPEND: OFlags = OFlags::WRONLY.union(OFlags::APPEND).union(OFlags::CREATE);
 
 impl Place {
     /// Where standard output and error of a worker go.
@@ -56,7 +59,7 @@ fn beside(log: &Path) -> PathBuf {
 
 /// The files of a log, the oldest first.
 fn files(log: &Path) -> io::Result<Vec<Part>> {
-    let there = |path: PathBuf, from| match fs::metadata(&path) {
+    let there = |path: PathBuf, from| match guarded::about(&path) {
         Ok(about) => Ok(Some(Part {
             from,
             path,
@@ -65,8 +68,10 @@ fn files(log: &Path) -> io::Result<Vec<Part>> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
     };
-    let mut found: Vec<Part> = there(log.to_owned(), 0)?.into_iter().collect();
-    let entries = match fs::read_dir(beside(log)) {
+    // Files that were taken over have theirs beside them.
+    let log = guarded::real(log)?;
+    let mut found: Vec<Part> = there(log.clone(), 0)?.into_iter().collect();
+    let entries = match fs::read_dir(beside(&log)) {
         Ok(entries) => entries,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(found),
         Err(error) => return Err(error),
@@ -95,7 +100,7 @@ fn piece(parts: &[Part], after: u64, most: u64) -> io::Result<Option<Piece>> {
             break;
         }
         let skip = (from + bytes.len() as u64).saturating_sub(part.from);
-        let mut file = File::open(&part.path)?;
+        let mut file = guarded::open(&part.path, OFlags::RDONLY)?;
         file.seek(SeekFrom::Start(skip))?;
         file.take(left.min(part.size.saturating_sub(skip)))
             .read_to_end(&mut bytes)?;
@@ -122,9 +127,10 @@ impl BoundedLog {
     /// Goes on where a log ends.
     pub(super) fn open(log: &Path, most: u64) -> io::Result<Self> {
         fs::create_dir_all(log.parent().unwrap_or(log))?;
+        let log = &guarded::real(log)?;
         let last = files(log)?.pop();
         let (path, from) = last.map_or_else(|| (log.to_owned(), 0), |part| (part.path, part.from));
-        let file = File::options().create(true).append(true).open(path)?;
+        let file = guarded::open(&path, APPEND)?;
         let size = file.metadata()?.len();
         Ok(Self {
             log: log.to_owned(),
@@ -149,8 +155,7 @@ impl BoundedLog {
         let from = self.from + self.size;
         let folder = beside(&self.log);
         fs::create_dir_all(&folder)?;
-        let options = File::options().create(true).append(true).to_owned();
-        self.file = options.open(folder.join(format!("{from:020}")))?;
+        self.file = guarded::open(&folder.join(format!("{from:020}")), APPEND)?;
         (self.from, self.size) = (from, 0);
         let parts = files(&self.log)?;
         let mut kept: u64 = parts.iter().map(|part| part.size).sum();

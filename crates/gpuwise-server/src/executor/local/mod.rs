@@ -9,6 +9,7 @@ mod adopted;
 mod devices;
 mod environment;
 mod foreign;
+pub(crate) mod guarded;
 mod kept;
 mod limits;
 mod logs;
@@ -24,6 +25,7 @@ mod tree;
 mod weights;
 
 pub use account::{Account, RunAs};
+pub(crate) use adopted::kept_elsewhere;
 pub use devices::Cutter;
 pub(super) use environment::launch;
 pub(super) use kept::Place;
@@ -380,6 +382,7 @@ impl Local {
     /// Nothing is noted any more of leases whose end is in the log.
     fn forget_what_is_over(&mut self, broker: &Broker) {
         let is_over = |job: &JobId| broker.lease(job.0).is_none_or(|lease| lease.over.is_some());
+        self.weights.stop(|lease| is_over(&JobId(lease)));
         let over: Vec<JobId> = self.running.keys().copied().filter(is_over).collect();
         for job in over {
             if let Some(running) = self.running.remove(&job) {

@@ -222,7 +222,7 @@ impl Group {
     }
 
     /// Waits until its supervisor has ended, for so long at most; whether it has.
-    fn has_ended_in(&self, time: Duration) -> bool {
+    pub(super) fn has_ended_in(&self, time: Duration) -> bool {
         let handle = Pid::from_raw(self.process.pid)
             .and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
         if !self.is_alive() {
@@ -306,7 +306,7 @@ impl Watch {
     /// Until nothing of a group is left; meanwhile it is said what a command that has ended left behind.
     fn wait(&self, group: &Group) {
         while !group.has_ended_in(LOOK) {
-            let over = self.place.end_file(self.job, group.worker()).exists();
+            let over = self.place.has_ended(self.job, group.worker());
             if over && !group.was_told() {
                 self.endpoints.remove(self.job.0);
                 group.says(Some(tree::words(&group.left())));

@@ -73,12 +73,15 @@ impl Local {
 
     /// The processes of a worker.
     pub(super) fn group(&self, job: JobId, process: &kept::Process) -> Arc<Group> {
-        let owner = Owner {
+        Arc::new(Group::new(self.owner(job), process.clone()))
+    }
+
+    fn owner(&self, job: JobId) -> Owner {
+        Owner {
             broker: self.broker.clone(),
             job,
             remains: self.shows.remains.clone(),
-        };
-        Arc::new(Group::new(owner, process.clone()))
+        }
     }
 
     /// Ends what was noted of a job, and forgets it.
@@ -143,6 +146,10 @@ impl Local {
         Ok(weights::CommandSettings {
             account: account.cloned(),
             environment,
+            umask: self.settings.umask,
+            supervisor: self.supervisor.clone(),
+            place: self.place.clone(),
+            owner: self.owner(lease.job()),
         })
     }
 }

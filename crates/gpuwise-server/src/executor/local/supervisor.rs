@@ -6,13 +6,15 @@
 
 use super::{
     account::{self, Account},
+    environment, guarded,
     logs::BoundedLog,
-    tree::{self, Tree},
+    tree::{self, Mark, Tree},
 };
 use rustix::{
     fs::Mode,
     process::{
-        Pid, Signal, WaitOptions, WaitStatus, getpid, set_child_subreaper, setsid, umask, wait,
+        Pid, Signal, WaitOptions, WaitStatus, geteuid, getpid, set_child_subreaper, setsid, umask,
+        wait,
     },
 };
 use serde::{Deserialize, Serialize};
@@ -21,9 +23,9 @@ use std::{
     ffi::OsString,
     fs,
     io::{self, PipeReader, Read as _},
-    os::unix::process::CommandExt as _,
+    os::unix::{ffi::OsStrExt as _, fs::MetadataExt as _, process::CommandExt as _},
     path::{Path, PathBuf},
-    process::{Command, Stdio},
+    process::{Child, Command, Stdio},
     sync::mpsc::{Receiver, channel},
     thread,
     time::{Duration, Instant},
@@ -57,7 +59,65 @@ impl Supervisor {
             environment: BTreeMap::new(),
         }
     }
+
+    /// Starts one that waits to be told its task; `devices` are the GPUs that it is given.
+    pub(super) fn start(
+        &self,
+        marks: [(String, String); 3],
+        state: &Path,
+        devices: &str,
+    ) -> io::Result<Child> {
+        Command::new(&self.program)
+            .args(&self.arguments)
+            .env_clear()
+            .envs(&self.environment)
+            .envs(marks)
+            .env(tree::STATE, state)
+            // By it other brokers of this machine know which GPUs are in use.
+            .env(environment::VISIBLE, devices)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+    }
+
+    /// Whether a process is a supervisor that a broker of this account started. What other processes say in their
+    /// environment is the word of whoever started them.
+    pub(super) fn is(&self, pid: i32) -> bool {
+        let folder = PathBuf::from(format!("/proc/{pid}"));
+        // A program that takes its owner's rights keeps the environment of whoever starts it.
+        let plain = fs::metadata(folder.join("exe")).is_ok_and(|exe| exe.mode() & SET_ID == 0);
+        let own = geteuid().as_raw().to_string();
+        let status = fs::read_to_string(folder.join("status")).unwrap_or_default();
+        let accounts = status.lines().find_map(|line| line.strip_prefix("Uid:"));
+        let ours = accounts.is_some_and(|all| all.split_whitespace().all(|one| one == own));
+        let words = fs::read(folder.join("cmdline")).unwrap_or_default();
+        let mut words = words
+            .strip_suffix(b"\0")
+            .unwrap_or_default()
+            .split(|byte| *byte == 0)
+            .skip(1);
+        let role = words
+            .by_ref()
+            .eq(self.arguments.iter().map(|one| one.as_bytes()));
+        plain && ours && role
+    }
 }
+
+impl Supervisor {
+    /// Supervisors of a log's leases that run, and what they were told.
+    pub(super) fn of_log<'a>(
+        &'a self,
+        tree: &'a Tree,
+        log: &'a str,
+    ) -> impl Iterator<Item = (&'a tree::Process, Mark)> {
+        let marked = tree.marked();
+        marked.filter(move |(one, mark)| mark.broker == log && self.is(one.pid))
+    }
+}
+
+/// Bits of a program's mode by which it runs as its owner, or its group.
+const SET_ID: u32 = 0o6000;
 
 /// What a supervisor starts, and where it says what becomes of it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -110,7 +170,7 @@ pub fn supervise() -> io::Result<()> {
         );
         log.write(held.as_bytes())?;
     }
-    fs::write(&task.begun, "")?;
+    guarded::write(&task.begun, b"")?;
     let (pid, output) = match started(&task) {
         Ok(started) => started,
         Err(error) => {
@@ -218,8 +278,10 @@ fn code(status: WaitStatus) -> i32 {
 
 fn ended(end: &Path, code: i32) -> io::Result<()> {
     let new = end.with_extension("end.new");
-    fs::write(&new, code.to_string())?;
-    fs::rename(new, end)
+    guarded::write(&new, code.to_string().as_bytes())?;
+    let new = guarded::real(&new)?;
+    // A link at the name itself is replaced.
+    fs::rename(&new, new.with_extension(""))
 }
 
 #[cfg(test)]
@@ -247,5 +309,38 @@ pub(crate) mod tests {
         if std::env::var_os(ROLE).is_some() {
             supervise().expect("supervises");
         }
+    }
+
+    #[test]
+    fn a_supervisor_is_known_by_its_account_and_its_words_and_not_by_what_it_says() {
+        let supervisor = of_tests();
+        let state = tempfile::tempdir().expect("a folder");
+        let marks = environment::marks("log", "L-1", 0);
+        let mut waits = supervisor
+            .start(marks.clone(), state.path(), "")
+            .expect("starts");
+        let mut says = Command::new("sleep")
+            .arg("6666")
+            .envs(marks)
+            .env(tree::STATE, state.path())
+            .spawn()
+            .expect("starts");
+        let [waits_pid, says_pid] =
+            [&waits, &says].map(|one| i32::try_from(one.id()).expect("a number"));
+        let tree = Tree::now();
+        let of_log: Vec<i32> = supervisor
+            .of_log(&tree, "log")
+            .map(|(one, _)| one.pid)
+            .collect();
+        assert!(
+            of_log.contains(&waits_pid) && !of_log.contains(&says_pid),
+            "{of_log:?}"
+        );
+        says.kill().expect("is ended");
+        says.wait().expect("ends");
+        // Nothing was told: it ends by itself.
+        drop(waits.stdin.take());
+        assert!(waits.wait().expect("ends").success());
+        assert!(!supervisor.is(waits_pid));
     }
 }

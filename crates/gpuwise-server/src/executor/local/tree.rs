@@ -28,7 +28,10 @@ pub(super) struct Process {
 impl Process {
     /// `None`: there is none, or only what is left of one that has ended.
     pub(super) fn of(pid: i32) -> Option<Self> {
-        read(pid, &fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        let (process, over) = read(pid, &stat)?;
+        // Its first thread may have ended while others run.
+        (!over || threads(pid).next().is_some()).then_some(process)
     }
 
     fn signal(&self, signal: Signal) {
@@ -39,22 +42,35 @@ impl Process {
     }
 }
 
-fn read(pid: i32, stat: &str) -> Option<Process> {
+/// Threads of a process that have not ended.
+fn threads(pid: i32) -> impl Iterator<Item = i32> {
+    let entries = fs::read_dir(format!("/proc/{pid}/task"))
+        .into_iter()
+        .flatten();
+    let all = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    all.filter(move |thread| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/task/{thread}/stat"));
+        let read = stat.ok().and_then(|stat| read(*thread, &stat));
+        read.is_some_and(|(_, over)| !over)
+    })
+}
+
+/// A process, or one of its threads, and whether that has ended.
+fn read(pid: i32, stat: &str) -> Option<(Process, bool)> {
     // Its name, in brackets, may hold anything.
     let (head, rest) = stat.rsplit_once(')')?;
     let mut fields = rest.split_ascii_whitespace();
-    if matches!(fields.next()?, "Z" | "X") {
-        return None;
-    }
+    let over = matches!(fields.next()?, "Z" | "X");
     let parent = fields.next()?.parse().ok()?;
     let group = fields.next()?.parse().ok()?;
-    Some(Process {
+    let process = Process {
         pid,
         parent,
         group,
         started: fields.nth(16)?.parse().ok()?,
         name: head.split_once('(')?.1.to_owned(),
-    })
+    };
+    Some((process, over))
 }
 
 /// All processes of this machine, at about one moment.
@@ -104,7 +120,7 @@ impl Tree {
     }
 }
 
-/// What a process of a lease was told of that.
+/// What a process of a lease was told of that, by its environment: of a command, whatever it says of itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Mark {
     pub(super) broker: String,
@@ -118,7 +134,18 @@ pub(super) struct Mark {
 
 impl Mark {
     fn of(pid: i32) -> Option<Self> {
-        Self::read(&fs::read(format!("/proc/{pid}/environ")).ok()?)
+        let own = match fs::read(format!("/proc/{pid}/environ")) {
+            Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => return None,
+            // Kernels say of one whose first thread has ended that it is empty, or not there.
+            own => own.unwrap_or_default(),
+        };
+        if !own.is_empty() {
+            return Self::read(&own);
+        }
+        // A first thread that has ended has none any more; what the others have is the same.
+        threads(pid).find_map(|thread| {
+            Self::read(&fs::read(format!("/proc/{pid}/task/{thread}/environ")).ok()?)
+        })
     }
 
     fn read(environment: &[u8]) -> Option<Self> {
@@ -203,8 +230,8 @@ mod tests {
             started: 99,
             name: "a) (b".into(),
         };
-        assert_eq!(read(7, &line("a) (b", "S")), Some(process));
-        assert_eq!(read(7, &line("sh", "Z")), None);
+        assert_eq!(read(7, &line("a) (b", "S")), Some((process, false)));
+        assert!(read(7, &line("sh", "Z")).is_some_and(|(_, over)| over));
         assert_eq!(read(7, "7 (sh"), None);
     }
 
@@ -243,5 +270,33 @@ mod tests {
         let text =
             "GPUWISE_LEASE=L-7 GPUWISE_BROKER=abc GPUWISE_WORKER=2 CUDA_VISIBLE_DEVICES=n1/0,n1/1";
         assert_eq!(read(text), Some(mark));
+    }
+
+    #[test]
+    fn a_process_whose_first_thread_has_ended_runs_and_keeps_its_mark() {
+        const ENDS_FIRST: &str = "import ctypes, os, threading, time\n\
+            threading.Thread(target=time.sleep, args=(600,)).start()\n\
+            number = {'x86_64': 60, 'aarch64': 93}[os.uname().machine]\n\
+            ctypes.CDLL(None).syscall(number, 0)\n";
+        let mut python = std::process::Command::new("python3");
+        let spawned = python.args(["-c", ENDS_FIRST]).env(LEASE, "L-7").spawn();
+        let Ok(mut child) = spawned else {
+            gpuwise_needs::skipped("there is no python3");
+            return;
+        };
+        let pid = i32::try_from(child.id()).expect("a number");
+        let over = || {
+            let stat = fs::read_to_string(format!("/proc/{pid}/stat")).expect("is there");
+            read(pid, &stat).is_some_and(|(_, over)| over)
+        };
+        while !over() {
+            std::thread::yield_now();
+        }
+        let (process, mark) = (Process::of(pid), Mark::of(pid));
+        child.kill().expect("is ended");
+        child.wait().expect("ends");
+        assert_eq!(process.map(|one| one.pid), Some(pid));
+        assert_eq!(mark.map(|mark| mark.lease), Some("L-7".into()));
+        assert_eq!(Process::of(pid), None);
     }
 }

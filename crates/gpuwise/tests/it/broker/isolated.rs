@@ -101,6 +101,18 @@ fn a_secret_reaches_the_command_and_nobody_else() {
     let second = run(&daemon, "vision", "hf-token=K");
     daemon.until(&second, "ended");
     assert!(daemon.log(&second).ends_with("\n5\n"));
+    // A refusal does not repeat what may be the value.
+    for body in [
+        format!("{{\"secret\":[\"{VALUE}\"]}}"),
+        format!("{{\"{VALUE}\":1}}"),
+        format!("\"{VALUE}\""),
+        format!("{{\"secret\":\"{VALUE}\\u0000\"}}"),
+        VALUE.to_owned(),
+    ] {
+        let answer = daemon.ask("PUT", "/v1/tenants/vision/secrets/hf-token", &body);
+        assert_eq!(answer.status, 422, "{}", answer.text);
+        assert!(!answer.text.contains(VALUE), "{}", answer.text);
+    }
     // Neither the log, nor an answer, nor a file but its own has it.
     keep(&daemon, "hf-token", "vision", VALUE);
     let events = daemon.json(&["secret", "list"]).to_string();

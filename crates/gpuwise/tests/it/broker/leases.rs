@@ -98,8 +98,16 @@ fn who_may_be_stopped_needs_no_end_and_says_how_often_it_saves() {
     daemon.until("L-3", "active");
     assert_eq!(daemon.json(&["lease", "show", "L-1"])["state"], "active");
     assert_ne!(daemon.json(&["lease", "show", "L-2"])["state"], "active");
-    let wrong = daemon.refused(&[&spot[..], &["--checkpoint", "often"]].concat());
-    assert!(wrong.contains("preemptible"), "{wrong}");
+    for wrong in ["often", "0s", "-1h"] {
+        let flag = format!("--checkpoint={wrong}");
+        let said = daemon.refused(&[&spot[..], &[&flag]].concat());
+        assert!(said.contains("preemptible"), "{said}");
+    }
+    // Without it nothing would read the time.
+    let body = r#"{"tenant":"vision","gpu":"8xH100","for":"1h","checkpoint":"-1h"}"#;
+    let answer = daemon.ask("POST", "/v1/leases", body);
+    assert_eq!(answer.status, 422, "{}", answer.text);
+    assert_eq!(answer.json()["field"], "checkpoint");
 }
 
 #[test]

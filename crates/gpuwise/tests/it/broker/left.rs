@@ -1,6 +1,7 @@
 //! Processes of this machine end with their lease, and are found by a broker that starts again.
 
 use super::{Daemon, descendants};
+use crate::support::Place;
 use serde_json::Value;
 use std::{collections::BTreeSet, fs, path::Path, thread};
 
@@ -88,6 +89,47 @@ fn another_spelling_of_its_database_finds_what_runs() {
     daemon.json(&["lease", "release", &id]);
     daemon.until(&id, "ended");
     assert!(!runs(pid), "{pid} runs when {id} has ended");
+}
+
+#[test]
+fn a_copy_of_a_log_with_another_state_directory_leaves_what_runs_alone() {
+    let daemon = Daemon::start(&["--executor", "local"]);
+    daemon.json(&["tenant", "create", "vision"]);
+    let number = daemon.place.path("runs");
+    let text = format!("echo $$ > {}; exec sleep 600", number.display());
+    let id = lease(&daemon, &text);
+    daemon.until(&id, "active");
+    let pid = written(&number);
+    let copy = Place::new();
+    for name in ["log.db", "log.db-wal"] {
+        fs::copy(daemon.place.path(name), copy.path(name)).expect("is copied");
+    }
+    let serve = [
+        "serve",
+        "--listen",
+        "127.0.0.1:0",
+        "--executor",
+        "local",
+        "--same-account",
+    ];
+    let refused = copy.run(&[&serve[..], &["--store", "sqlite://log.db"]].concat());
+    assert_eq!(refused.code, 2, "{}", refused.err);
+    assert!(
+        refused
+            .err
+            .contains("another broker runs, of a copy of this log"),
+        "{}",
+        refused.err
+    );
+    assert!(
+        refused
+            .err
+            .contains(&daemon.place.path(".local").display().to_string()),
+        "{}",
+        refused.err
+    );
+    assert!(runs(pid), "{pid} was ended");
+    assert_eq!(daemon.json(&["lease", "show", &id])["state"], "active");
 }
 
 #[test]
