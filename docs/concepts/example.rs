@@ -43,6 +43,7 @@ pub fn setup<'a>(architecture: &'a Architecture, gpu: &'a Gpu, ranks: u32) -> Se
         },
         draft: None,
         adapters: None,
+        corrections: Corrections::default(),
     }
 }
 
@@ -100,6 +101,7 @@ pub fn plan(dollars: &str, rate: &str) -> Sizing {
         catalogue: &catalogue,
         knowledge: &knowledge,
         facts: None,
+        engines: &[],
         draft: None,
         choices: Choices::usual(Engine::newest(EngineKind::Vllm)),
     })

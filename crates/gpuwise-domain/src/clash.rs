@@ -8,6 +8,8 @@ use core::fmt;
 pub enum Clash {
     /// Activations are offloaded where recomputation keeps no layer's input apart.
     OffloadedActivations(Recompute),
+    /// The framework recomputes whole layers or nothing.
+    WholeLayers(Framework),
     /// The framework divides over data-parallel ranks alone.
     DataParallelOnly {
         flag: &'static str,
@@ -20,10 +22,6 @@ pub enum Clash {
     },
     /// More pipeline stages than layers.
     EmptyStages {
-        stages: u64,
-        layers: u64,
-    },
-    Stages {
         stages: u64,
         layers: u64,
     },
@@ -87,6 +85,11 @@ impl fmt::Display for Clash {
                 "--offload activations: with --recompute {} no layer's input is kept apart that could be offloaded",
                 stated.name()
             ),
+            Self::WholeLayers(framework) => write!(
+                f,
+                "--recompute selective: {} recomputes whole layers or nothing",
+                framework.title()
+            ),
             Self::DataParallelOnly {
                 flag,
                 degree,
@@ -106,10 +109,6 @@ impl fmt::Display for Clash {
                 f,
                 "--pp {stages}: {layers} layers leave {} stages without a layer",
                 stages - layers
-            ),
-            Self::Stages { stages, layers } => write!(
-                f,
-                "--pp {stages} divides neither the {layers} layers nor these with embedding and head"
             ),
             Self::NoPipeline { interleave } => write!(f, "--vp {interleave} needs a pipeline"),
             Self::VirtualStages {

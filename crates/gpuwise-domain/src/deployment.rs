@@ -8,7 +8,7 @@ use crate::{
     fix::Fix,
     layout::Layout,
     limit::{Limit, LimitingFactor, ServingCause},
-    offer::Terms,
+    offer::{Offer, Terms},
     provider::Provider,
     reason::Reason,
     workload::Workload,
@@ -238,6 +238,22 @@ impl Rental {
     /// Whether it is one's own: nothing more is paid for it.
     pub fn is_owned(&self) -> bool {
         self.provider.is_owned()
+    }
+
+    /// So many instances of an offer, `idle` of whose GPUs or slices nothing runs on.
+    pub fn of(offer: &Offer, terms: Terms, instances: u32, idle: u32) -> Self {
+        Self {
+            provider: offer.provider.clone().into(),
+            instance: offer.instance.clone(),
+            region: offer.region.clone(),
+            terms,
+            instances,
+            gpu_thousandths: offer.gpu_thousandths,
+            idle,
+            price: offer.price(terms),
+            date: offer.date.clone(),
+            source: offer.source.clone(),
+        }
     }
 
     /// The day of its price list; `None`: the list does not say one.

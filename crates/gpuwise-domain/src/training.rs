@@ -81,6 +81,29 @@ impl TrainingLayout {
     pub const fn gpus(&self) -> u64 {
         self.tensor as u64 * self.pipeline as u64 * self.context as u64 * self.data as u64
     }
+
+    /// Whether data parallelism is all that there is.
+    pub const fn is_data_alone(&self) -> bool {
+        self.tensor <= 1 && self.pipeline <= 1 && self.context <= 1 && self.expert <= 1
+    }
+
+    /// Layers of each pipeline stage. Where embedding and head counted as layers make stages equal, they are counted;
+    /// else what is left over goes to the stages in the middle.
+    pub fn stage_layers(&self, layers: u64) -> Vec<u64> {
+        let stages = u64::from(self.pipeline.max(1));
+        if !layers.is_multiple_of(stages) && (layers + 2).is_multiple_of(stages) {
+            let each = (layers + 2) / stages;
+            let ends = |stage| u64::from(stage == 0) + u64::from(stage + 1 == stages);
+            return (0..stages)
+                .map(|stage| each.saturating_sub(ends(stage)))
+                .collect();
+        }
+        let rest = layers % stages;
+        let before = (stages - rest) / 2;
+        (0..stages)
+            .map(|stage| layers / stages + u64::from(stage >= before && stage < before + rest))
+            .collect()
+    }
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -200,7 +223,7 @@ pub enum Optimizer {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Recompute {
     None,
-    /// Attention's inside alone; by operator in torchtitan: all but attention and every other matmul.
+    /// Attention's inside alone in Megatron; by operator in PyTorch: all but attention and every other matmul.
     Selective,
     /// Every layer, from its input.
     Full,

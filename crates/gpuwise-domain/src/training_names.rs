@@ -147,6 +147,17 @@ impl Sharding {
 }
 
 impl Framework {
+    /// Whether a model is divided over more than data-parallel ranks: tensor, pipeline, context and expert
+    /// parallelism, in PyTorch by device meshes beside FSDP.
+    pub const fn divides_models(self) -> bool {
+        matches!(self, Self::PyTorch | Self::Torchtitan | Self::Megatron)
+    }
+
+    /// Whether less than whole layers can be recomputed.
+    pub const fn recomputes_parts(self) -> bool {
+        matches!(self, Self::PyTorch | Self::Torchtitan | Self::Megatron)
+    }
+
     pub const fn title(self) -> &'static str {
         match self {
             Self::HuggingFace => "Hugging Face",

@@ -34,6 +34,10 @@ pub struct QuestionRow {
     pub problem: Option<String>,
 }
 
+/// Why a model of speech has no answer of a language model.
+const TAKES_AUDIO: &str = "the model goes from speech to text and is asked by windows of audio: sample_throughput, \
+                           or output_throughput with the tokens of a window as osl";
+
 /// Models by the names that rows give them, or why there is none.
 pub type Models = BTreeMap<String, Result<Architecture, String>>;
 
@@ -110,9 +114,15 @@ fn stated_gpu(question: &Question) -> Option<Gpu> {
 /// The question with the catalogue's name of its model, so that rows and plans that name one model
 /// differently speak of the same.
 pub fn canonical(question: &Question, loaded: &Loaded) -> Question {
-    let entry = loaded.models.entry(&question.model);
+    let model = loaded.models.entry(&question.model).map(|entry| &entry.id);
+    let network = || {
+        loaded
+            .networks
+            .entry(&question.model)
+            .map(|entry| &entry.id)
+    };
     Question {
-        model: entry.map_or_else(|| question.model.clone(), |entry| entry.id.clone()),
+        model: model.or_else(network).unwrap_or(&question.model).clone(),
         ..question.clone()
     }
 }
@@ -222,8 +232,13 @@ fn some_answers(
             if let Some(answer) = about_memory(question, architecture, &loaded.catalogue) {
                 return answer;
             }
+            if architecture.takes_audio() {
+                return Answer::none(TAKES_AUDIO);
+            }
+            // Rows of the user's own are found by the catalogue's name of a model.
+            let named = canonical(question, loaded);
             let reading = match read(question, architecture, &loaded.catalogue) {
-                Ok(reading) => reading,
+                Ok(reading) => reading.corrected(knowledge, &named.model),
                 Err(refusal) => return Answer::none(refusal.to_string()),
             };
             let sample = Sample {
@@ -238,7 +253,6 @@ fn some_answers(
                 .or_insert_with(|| solve(&sample.reading, constants));
             match outcome {
                 Some(outcome) => {
-                    let named = canonical(question, loaded);
                     let answer = from_outcome(&named, &sample.reading, outcome, knowledge);
                     starting(answer, &sample.reading.setup, facts)
                 }

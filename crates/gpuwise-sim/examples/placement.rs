@@ -29,7 +29,11 @@ const HEAD: &str = "# Policies side by side on a published trace
 
 Alibaba's trace of 2023 (`openb`): 1,213 nodes with 6,212 GPUs; pods come one at a time until 130 % of the GPU time is asked for, none leaves, none is tried again. Figures are GPU time held in percent of the fleet's, as the published experiment defines them: the mean over the arrivals that round to a mark; here the mean over the seeds that the files have. The curves of `fgd`, `bestfit`, `dotprod`, `gpupacking` and `gpuclustering` are those that were published, point by point. What the policies do: [fragmentation](../concepts/fragmentation.md).
 
-This page is written by `cargo run --release -p gpuwise-sim --example placement` from the trace under `$GPUWISE_DATA`; single figures come from [`gpuwise replay`](cli.md#gpuwise-replay).";
+This page is written by `cargo run --release -p gpuwise-sim --example placement` from the trace under `$GPUWISE_DATA`; single figures come from [`gpuwise replay`](cli.md#gpuwise-replay).
+
+## Where the files are
+
+`gpuwise replay openb` reads `openb_node_list_gpu_node.csv` and a variant's `openb_pod_list_default.csv`, published in `cluster-trace-gpu-v2023/csv` of alibaba/clusterdata (Apache-2.0), and two orders that the experiment's simulator (hkust-adsl/kubernetes-scheduler-simulator) draws by seed: `arrivals_default.csv` with the columns `position,seed42,…` (rows of the pod list, counted from 0, as they arrive) and `nodeorder_default.csv` with `node_row,seed42,…` (among nodes with the best score the lowest rank wins). Files may be gzipped. With all of them in one folder, `gpuwise replay FOLDER` replays them; without a folder they are looked for under `$GPUWISE_DATA/fleet`.";
 
 type Fallible<T> = Result<T, Box<dyn Error>>;
 

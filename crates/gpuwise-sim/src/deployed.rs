@@ -28,23 +28,6 @@ pub struct Deployed {
     pub notes: Vec<String>,
 }
 
-/// Factors by which measurements of a user's own correct step times; 1 where there are none.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Corrections {
-    pub steps: f64,
-    /// On what prompts add to them, beyond that.
-    pub prompts: f64,
-}
-
-impl Default for Corrections {
-    fn default() -> Self {
-        Self {
-            steps: 1.0,
-            prompts: 1.0,
-        }
-    }
-}
-
 /// Why a setup cannot be simulated.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotSimulated {
@@ -67,7 +50,6 @@ pub fn deployed(
     cache_tokens: u64,
     role: Role,
     constants: &Constants,
-    corrections: Corrections,
     seed: u64,
 ) -> Result<Deployed, NotSimulated> {
     let mut notes = Vec::new();
@@ -82,9 +64,7 @@ pub fn deployed(
     }
     Ok(Deployed {
         settings,
-        cost: Sized::new(cycle)
-            .corrected(corrections.steps, corrections.prompts)
-            .captured(graphs(setup)),
+        cost: Sized::new(cycle).captured(graphs(setup)),
         notes,
     })
 }

@@ -19,7 +19,7 @@ use gpuwise_domain::{
 };
 use gpuwise_size::{
     engines,
-    knowledge::Knowledge,
+    knowledge::{Corrections, Knowledge},
     memory,
     search::{self, Choices, Fixed, Request},
     serving::{self, ClosedLoop, Cycle, OpenLoop},
@@ -78,6 +78,7 @@ impl Case {
             catalogue: &self.catalogue,
             knowledge: &self.knowledge,
             facts: Some(&self.facts),
+            engines: &[],
             draft: None,
             choices: self.choices.clone(),
         });
@@ -105,6 +106,7 @@ impl Case {
             cache: CacheFormat::HALF,
             draft: None,
             adapters: None,
+            corrections: Corrections::default(),
         }
     }
 

@@ -56,18 +56,6 @@ impl Feature {
             Self::Mode(mode) => format!("mode:{}", mode.name()),
         }
     }
-
-    /// What would do without it.
-    pub(crate) fn fix(&self, published: bool) -> &'static str {
-        match self {
-            Self::Mode(Mode::CacheOffload) => "no --kv-offload, or another release (--engine)",
-            Self::Mode(Mode::DraftModel) => "no --draft-model, or another release (--engine)",
-            Self::Weights(_) | Self::Method(_) if published => {
-                "a GPU that has it, or another engine (--engine)"
-            }
-            _ => "another precision or layout, or another release (--engine)",
-        }
-    }
 }
 
 impl fmt::Display for Feature {

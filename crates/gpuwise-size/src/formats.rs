@@ -65,6 +65,8 @@ pub fn format_named(written: &str) -> Option<&'static str> {
         "q5_k"
     } else if has("q6_k") {
         "q6_k"
+    } else if has("w4afp8") {
+        "int4"
     } else if has("fp8_block") {
         "fp8-block"
     } else if has("fp8") || has("float8") || has("w8a8-fp8") {

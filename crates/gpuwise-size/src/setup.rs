@@ -2,6 +2,7 @@
 
 use crate::{
     engines::{self, EngineModel},
+    knowledge::Corrections,
     speed::silicon,
 };
 use alloc::{borrow::Cow, string::String};
@@ -32,6 +33,8 @@ pub struct Setup<'a> {
     pub draft: Option<Draft<'a>>,
     /// LoRA adapters loaded beside the base.
     pub adapters: Option<Adapters>,
+    /// What the user measured of its steps.
+    pub corrections: Corrections,
 }
 
 /// Speculative decoding: `tokens` are drafted a step, each accepted with this probability given
@@ -67,6 +70,7 @@ impl Setup<'_> {
             layout: Layout::tensor(self.layout.tensor),
             draft: None,
             adapters: None,
+            corrections: Corrections::default(),
             ..self.clone()
         })
     }

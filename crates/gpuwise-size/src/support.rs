@@ -12,18 +12,15 @@ use gpuwise_domain::{
     precision::{CacheFormat, Compute, WeightFormat},
 };
 
-/// What is in the way of a setup, and what would fix it.
+/// What is in the way of a setup.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Obstacle {
     /// What does not work.
     pub what: String,
-    /// What would, where something is known.
-    pub fix: Option<String>,
 }
 
-fn obstacle(what: String, fix: &str) -> Obstacle {
-    let fix = (!fix.is_empty()).then(|| fix.into());
-    Obstacle { what, fix }
+const fn obstacle(what: String) -> Obstacle {
+    Obstacle { what }
 }
 
 /// The first thing in the way of a setup; `None`: it starts, as far as is known.
@@ -47,7 +44,7 @@ pub fn obstacle_of(
             let drafter = setup.drafter()?;
             let obstacle = halves(&drafter, facts).or_else(|| divisible(&drafter))?;
             let what = format!("the draft model: {}", obstacle.what);
-            Some(Obstacle { what, ..obstacle })
+            Some(Obstacle { what })
         })
 }
 
@@ -85,17 +82,7 @@ fn device(setup: &Setup<'_>, facts: &EngineFacts) -> Option<Obstacle> {
         facts.spelled(release),
         capability(setup)
     );
-    let earlier = facts.support.iter().any(|fact| {
-        fact.feature == any
-            && fact.span.until.is_some_and(|until| until <= release)
-            && fact.needs.holds(&context) == Some(true)
-    });
-    let fix = if earlier {
-        "an earlier release or another engine (--engine)"
-    } else {
-        "another engine (--engine)"
-    };
-    Some(obstacle(what, fix))
+    Some(obstacle(what))
 }
 
 /// `; T4 has 7.5`.
@@ -112,10 +99,9 @@ fn context(setup: &Setup<'_>) -> Option<Obstacle> {
     let most = setup.architecture.max_context?.0;
     let asked = setup.settings.max_context;
     (asked > most).then(|| {
-        obstacle(
-            format!("a context of {asked} tokens is longer than the {most} that the model takes"),
-            "shorter requests or --context, or a model of a longer context",
-        )
+        obstacle(format!(
+            "a context of {asked} tokens is longer than the {most} that the model takes"
+        ))
     })
 }
 
@@ -128,7 +114,7 @@ fn halves(setup: &Setup<'_>, facts: Option<&EngineFacts>) -> Option<Obstacle> {
             setup.engine.kind,
             capability(setup)
         );
-        return Some(obstacle(what, "--precision fp16"));
+        return Some(obstacle(what));
     }
     if setup.weights.native != WeightFormat::F16 {
         return None;
@@ -149,7 +135,7 @@ fn halves(setup: &Setup<'_>, facts: Option<&EngineFacts>) -> Option<Obstacle> {
                 capability(setup)
             )
         };
-        obstacle(what, "a GPU with BF16 (--precision bf16)")
+        obstacle(what)
     })
 }
 
@@ -159,7 +145,7 @@ fn vendor(setup: &Setup<'_>) -> Option<Obstacle> {
         return None;
     }
     let what = format!("{} does not run on {vendor} hardware", setup.engine.kind);
-    Some(obstacle(what, "another engine (--engine)"))
+    Some(obstacle(what))
 }
 
 /// What the engine's release does not support on this hardware.
@@ -192,8 +178,7 @@ fn release(setup: &Setup<'_>, facts: &EngineFacts, offload: bool) -> Option<Obst
             Verdict::Until(until) => format!("{} had {feature} until {until}", setup.engine.kind),
             Verdict::Supported | Verdict::Unknown => return None,
         };
-        let published = setup.architecture.quantization == setup.weights.quantization;
-        Some(obstacle(what, feature.fix(published)))
+        Some(obstacle(what))
     })
 }
 
@@ -233,10 +218,7 @@ fn silicon(setup: &Setup<'_>, facts: Option<&EngineFacts>) -> Option<Obstacle> {
                 });
         if !unpacked && (!published || gpu.vendor == "AMD" && wanted == Compute::Fp8) {
             let what = format!("{} has no {} matmuls", gpu.name, wanted.name());
-            return Some(obstacle(
-                what,
-                "weight-only quantization (--precision int4), or 16 bits",
-            ));
+            return Some(obstacle(what));
         }
     }
     // Kernels convert an FP8 cache to 16 bits where there is no FP8 unit, from compute capability 8.0 on.
@@ -247,7 +229,7 @@ fn silicon(setup: &Setup<'_>, facts: Option<&EngineFacts>) -> Option<Obstacle> {
             "an FP8 key-value cache needs compute capability 8.0{}",
             capability(setup)
         );
-        return Some(obstacle(what, "a 16-bit key-value cache (--kv fp16)"));
+        return Some(obstacle(what));
     }
     None
 }
@@ -261,47 +243,45 @@ fn slice(setup: &Setup<'_>) -> Option<Obstacle> {
         "MIG slices ({}) have no peer-to-peer, so one replica stays on one",
         slice.profile
     );
-    Some(obstacle(what, "a larger slice or the whole GPU"))
+    Some(obstacle(what))
 }
 
 fn divisible(setup: &Setup<'_>) -> Option<Obstacle> {
     let layout = setup.layout;
     let tensor = u64::from(layout.tensor.max(1));
     if u64::from(layout.pipeline) > setup.architecture.layer_count() {
-        return Some(obstacle(
-            format!("PP{} has more stages than layers", layout.pipeline),
-            "fewer stages",
-        ));
+        return Some(obstacle(format!(
+            "PP{} has more stages than layers",
+            layout.pipeline
+        )));
     }
     for run in &setup.architecture.layers {
         let heads = run.layer.mixer.heads().unwrap_or(tensor);
         if !heads.is_multiple_of(tensor) {
-            return Some(obstacle(
-                format!("{heads} heads do not divide by TP{tensor}"),
-                "a TP that divides the heads",
-            ));
+            return Some(obstacle(format!(
+                "{heads} heads do not divide by TP{tensor}"
+            )));
         }
         if let Mixer::Attention { kv_heads, .. } = run.layer.mixer
             && !(kv_heads.is_multiple_of(tensor) || tensor.is_multiple_of(kv_heads.max(1)))
         {
             let what =
                 format!("{kv_heads} key-value heads neither divide by TP{tensor} nor divide it");
-            return Some(obstacle(what, "another TP"));
+            return Some(obstacle(what));
         }
         match run.layer.feed_forward {
             FeedForward::Experts { count, width, .. } => {
                 if !count.is_multiple_of(u64::from(layout.expert.max(1))) {
-                    return Some(obstacle(
-                        format!("{count} experts do not divide by EP{}", layout.expert),
-                        "another EP",
-                    ));
+                    return Some(obstacle(format!(
+                        "{count} experts do not divide by EP{}",
+                        layout.expert
+                    )));
                 }
                 let parts = u64::from(layout.expert_tensor());
                 if !width.is_multiple_of(parts) {
-                    return Some(obstacle(
-                        format!("experts {width} wide do not divide by {parts}"),
-                        "expert parallelism",
-                    ));
+                    return Some(obstacle(format!(
+                        "experts {width} wide do not divide by {parts}"
+                    )));
                 }
                 if let Some(block) = block_of(setup)
                     && !(width / parts).is_multiple_of(block)
@@ -310,14 +290,13 @@ fn divisible(setup: &Setup<'_>) -> Option<Obstacle> {
                         "experts split to {} lie across blocks of {block}",
                         width / parts
                     );
-                    return Some(obstacle(what, "expert parallelism"));
+                    return Some(obstacle(what));
                 }
             }
             FeedForward::Dense { width, .. } if !width.is_multiple_of(tensor) => {
-                return Some(obstacle(
-                    format!("a width of {width} does not divide by TP{tensor}"),
-                    "another TP",
-                ));
+                return Some(obstacle(format!(
+                    "a width of {width} does not divide by TP{tensor}"
+                )));
             }
             _ => {}
         }

@@ -109,6 +109,8 @@ pub struct Tower {
     pub largest_item: Option<Tokens>,
     /// Patches of its largest item before merging, where known.
     pub largest_patches: Option<u64>,
+    /// Whether it takes videos too: pairs of frames, each pair as large as the largest image.
+    pub videos: bool,
     /// All its tensors, the projector's too.
     pub tensors: Vec<Tensor>,
 }
@@ -189,6 +191,12 @@ impl Architecture {
         self.layers
             .iter()
             .any(|run| matches!(run.layer.feed_forward, FeedForward::Experts { .. }))
+    }
+
+    /// Whether it takes windows of audio, of which its encoder has a fixed number of positions.
+    pub fn takes_audio(&self) -> bool {
+        let encoder = self.encoder.as_ref();
+        encoder.is_some_and(|encoder| encoder.positions.is_some())
     }
 
     /// Elements of key-value cache that one more token adds in layers that see the whole context.

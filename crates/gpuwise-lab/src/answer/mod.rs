@@ -18,8 +18,8 @@ mod training;
 pub use engine::{bucket_of, engine_of};
 pub use memory::{MemoryAnswer, predict_memory};
 pub(crate) use predict::limits;
-pub use predict::{Kind, Outcome, figure, in_flight, predict, solve};
-pub use question::{Answer, about_memory, answer, from_outcome, observation, with_value};
+pub use predict::{Kind, Outcome, figure, predict, solve};
+pub use question::{Answer, about_memory, answer, from_outcome, place, with_value};
 pub use reading::{Reading, Refusal, read};
 pub use sense::{STAND_IN, STATED_GPU};
 pub use training::{

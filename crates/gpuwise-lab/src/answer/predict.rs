@@ -5,7 +5,7 @@ use gpuwise_domain::question::Load;
 use gpuwise_size::metric::{Metric, Statistic};
 use gpuwise_size::{
     constants::{Constants, Parameter as P},
-    knowledge::Regime,
+    knowledge::{Knowledge, Regime},
     serving::{
         ClosedLoop, Cycle, DisaggregatedLoad, Latency, Lengths, OpenLoop, Quantiles, StaticBatch,
     },
@@ -43,6 +43,20 @@ pub enum Kind {
 }
 
 impl Reading<'_> {
+    /// The same, its steps corrected by what the user measured of a model of this name.
+    #[must_use]
+    pub fn corrected(self, knowledge: &Knowledge, model: &str) -> Self {
+        let prefill = self.prefill.map(|pool| Pool {
+            setup: knowledge.corrected(pool.setup, model),
+            ..pool
+        });
+        Self {
+            setup: knowledge.corrected(self.setup, model),
+            prefill,
+            ..self
+        }
+    }
+
     pub fn kind(&self) -> Kind {
         match self.wanted {
             Metric::BatchLatency | Metric::BatchThroughput | Metric::BatchFirstToken => Kind::Batch,
@@ -181,18 +195,18 @@ pub(crate) fn limits(reading: &Reading<'_>, constants: &Constants) -> (f64, f64)
     }
 }
 
-/// Sequences in flight per GPU: as the load states them, or as they follow from a rate. `None`
-/// where neither does.
-pub fn in_flight(reading: &Reading<'_>, outcome: &Outcome) -> Option<f64> {
-    let gpus = f64::from(reading.gpus.max(1));
-    match (&reading.load, outcome) {
-        (Load::InFlight(requests), _) => Some(requests / gpus),
-        (Load::Rate(_), Outcome::Open(quantiles)) => {
-            let running = quantiles.mean.running * reading.groups() / gpus;
-            (running.is_finite() && running > 0.0).then_some(running)
+/// Sequences that decode at once per GPU; `None` where the outcome has no finite number of them.
+pub(crate) fn decoding(reading: &Reading<'_>, outcome: &Outcome) -> Option<f64> {
+    let groups = match outcome {
+        Outcome::Batch { size, .. } => size * reading.groups(),
+        Outcome::Speed(_) => 1.0,
+        Outcome::Closed(latency) | Outcome::WithinSlo(latency, _) => {
+            latency.running * reading.groups()
         }
-        _ => None,
-    }
+        Outcome::Open(quantiles) => quantiles.mean.running * reading.groups(),
+    };
+    let each = groups / f64::from(reading.gpus.max(1));
+    (each.is_finite() && each > 0.0).then_some(each)
 }
 
 fn batch(reading: &Reading<'_>, groups: f64) -> Option<StaticBatch> {

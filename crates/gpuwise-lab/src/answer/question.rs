@@ -2,19 +2,21 @@
 
 use super::{
     memory::predict_memory,
-    predict::{Outcome, figure, in_flight, limits, solve},
+    predict::{Outcome, decoding, figure, limits, solve},
     reading::{Reading, Refusal, read},
     sense::possible,
     training::{about_training_memory, about_training_time},
 };
 use gpuwise_domain::{
-    catalogue::{Catalogue, folded},
+    catalogue::Catalogue,
     estimate::{Basis, Estimate},
     layout::Layout,
     model::Architecture,
     question::{Load, Question},
 };
-use gpuwise_size::knowledge::{Correction, Knowledge, MetricClass, Observation, Range, Standing};
+use gpuwise_size::knowledge::{
+    Knowledge, MeasuredPlace, MeasuredSystem, MetricClass, Narrowed, Range, Standing,
+};
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Answer {
@@ -59,7 +61,7 @@ pub fn answer(
         return answer;
     }
     let reading = match read(question, architecture, catalogue) {
-        Ok(reading) => reading,
+        Ok(reading) => reading.corrected(knowledge, &question.model),
         Err(refusal) => return Answer::none(refusal.to_string()),
     };
     let constants = knowledge.constants(reading.setup.engine.kind);
@@ -115,35 +117,26 @@ pub fn from_outcome(
 ) -> Answer {
     let constants = knowledge.constants(reading.setup.engine.kind);
     let value = figure(reading, outcome, constants);
-    corrected(
-        reading,
-        observation(question, reading, Some(outcome), 0.0),
-        (value, &question.unit),
-        knowledge,
-    )
+    ranged(question, reading, Some(outcome), value, knowledge)
 }
 
 /// The answer to a question whose central figure was found in another way than by formulas, in SI
-/// units: the user's own corrections and the range are those of its metric.
+/// units, with the range of its metric.
 pub fn with_value(
     question: &Question,
     reading: &Reading<'_>,
     value: f64,
     knowledge: &Knowledge,
 ) -> Answer {
-    corrected(
-        reading,
-        observation(question, reading, None, 0.0),
-        (value, &question.unit),
-        knowledge,
-    )
+    ranged(question, reading, None, value, knowledge)
 }
 
-/// A figure in SI units with its unit, corrected by the user's own rows, with its range.
-fn corrected(
+/// A figure in SI units with its unit and its range, which the user's own rows narrow.
+fn ranged(
+    question: &Question,
     reading: &Reading<'_>,
-    like: Observation,
-    (value, unit): (f64, &str),
+    outcome: Option<&Outcome>,
+    value: f64,
     knowledge: &Knowledge,
 ) -> Answer {
     if !value.is_finite() || value <= 0.0 {
@@ -151,47 +144,49 @@ fn corrected(
     }
     let class = MetricClass::of(reading.wanted);
     let Standing { basis, unseen } = standing(reading, knowledge);
-    let correction = knowledge.feedback.correction(&Observation {
-        predicted: Some(value),
-        ..like
-    });
     let setup = &reading.setup;
+    let system = MeasuredSystem::of(setup, &question.model);
+    let place = MeasuredPlace {
+        first: Some(value),
+        ..place(reading, outcome)
+    };
+    let narrowed = knowledge.feedback.narrowed(&system, class, &place);
     let Range { low, high } =
         knowledge
             .ranges
             .get(class, setup.engine.kind, setup.bucket.key, basis);
-    let scale = if unit == "ms" { 1e3 } else { 1.0 };
+    let scale = if question.unit == "ms" { 1e3 } else { 1.0 };
     let (least, most) = limits(reading, knowledge.constants(setup.engine.kind));
-    let (estimate, basis) = match correction {
-        None => (Estimate::with_factors(value * scale, low, high), basis),
-        Some(Correction { shift, width, .. }) => {
-            // No row of one's own makes the silicon faster.
-            let corrected = (value * libm::exp(shift))
-                .max(least.min(value))
-                .min(most.max(value));
-            let estimate = Estimate::with_factors(
-                corrected * scale,
-                libm::pow(low, width),
-                libm::pow(high, width),
-            );
-            (estimate, Basis::MeasuredNearby)
-        }
-    };
-    let estimate = estimate.within(least * scale, most * scale);
+    let width = narrowed.map_or(1.0, |narrowed| narrowed.width);
+    let estimate =
+        Estimate::with_factors(value * scale, libm::pow(low, width), libm::pow(high, width))
+            .within(least * scale, most * scale);
     let mut said = reading.notes.clone();
-    match correction {
-        Some(Correction { shift, rows, .. }) => said.push(format!(
-            "corrected by {:+.0} % from {rows} rows of your own",
-            (libm::exp(shift) - 1.0) * 100.0
-        )),
+    match narrowed {
+        Some(Narrowed { rows, .. }) => {
+            let corrections = &setup.corrections;
+            let (what, factor) = if class.is_first_token() {
+                (
+                    "first tokens beyond their steps",
+                    corrections.of_waits(&place),
+                )
+            } else if class.is_of_prompts() {
+                ("prompts", corrections.of_prompts(&place))
+            } else {
+                ("steps", corrections.of_steps(&place))
+            };
+            let percent = (factor - 1.0) * 100.0;
+            said.push(format!(
+                "{what} take {percent:+.0} % by {rows} rows of your own"
+            ));
+        }
         None if !unseen.is_empty() => said.push(unseen),
         None => {}
     }
-    let reason = said.join("; ");
     Answer {
         estimate: Some(estimate),
-        basis: Some(basis),
-        reason,
+        basis: Some(narrowed.map_or(basis, |_| Basis::MeasuredNearby)),
+        reason: said.join("; "),
     }
 }
 
@@ -208,35 +203,22 @@ fn standing(reading: &Reading<'_>, knowledge: &Knowledge) -> Standing {
     standing
 }
 
-/// A row as an observation with ln(measured / predicted). Its outcome, where it is known, says how
-/// many sequences a rate keeps in flight.
-pub fn observation(
-    question: &Question,
-    reading: &Reading<'_>,
-    outcome: Option<&Outcome>,
-    residual: f64,
-) -> Observation {
-    let setup = &reading.setup;
-    Observation {
-        gpu: setup.device.gpu.name.clone(),
-        bucket: setup.bucket.key.into(),
-        model: folded(&question.model),
-        weights: setup.weights.name(),
-        class: MetricClass::of(reading.wanted),
-        residual,
+/// Where a row stands among a user's own: its outcome, where it is known, says how many sequences decode.
+pub fn place(reading: &Reading<'_>, outcome: Option<&Outcome>) -> MeasuredPlace {
+    let output = reading.output.unwrap_or(0.0);
+    let context = reading.input.unwrap_or(0.0) + output / 2.0;
+    MeasuredPlace {
         load: match (&reading.load, outcome) {
-            (_, Some(outcome)) => in_flight(reading, outcome),
+            (_, Some(outcome)) => decoding(reading, outcome),
             (Load::InFlight(requests), None) => Some(requests / f64::from(reading.gpus.max(1))),
             _ => None,
         },
-        predicted: None,
-        shape: reading
-            .input
-            .zip(reading.output)
-            .map(|(input, output)| input / output.max(1.0)),
+        context: Some(context).filter(|context| *context > 0.0),
+        prompt_context: reading.input.map(|input| input / 2.0),
+        first: None,
         layout: Layout {
             replicas: 1,
-            ..setup.layout
+            ..reading.setup.layout
         },
     }
 }

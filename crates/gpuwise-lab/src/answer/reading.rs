@@ -22,6 +22,7 @@ use gpuwise_domain::{
     recipe::RecipeSettings,
 };
 use gpuwise_size::{
+    knowledge::Corrections,
     metric::{Metric, Statistic},
     serving::Gather,
     setup::Setup,
@@ -176,6 +177,7 @@ pub fn read<'a>(
         layout,
         draft: None,
         adapters: None,
+        corrections: Corrections::default(),
     };
     let stated_lengths = lengths(question, benchmark, &mut notes);
     let (input, output) = sense::lengths(stated_lengths, wanted, &mut notes)?;

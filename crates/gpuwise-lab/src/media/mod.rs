@@ -15,16 +15,36 @@ use gpuwise_domain::{
     network::Walk,
     question::Question,
 };
-use gpuwise_size::media::{Constants, walk::walk};
+use gpuwise_size::media::{Constants, plan::measured_kind, walk::walk};
 use question::{Reading, benchmark, read};
-use std::collections::BTreeMap;
+use std::{borrow::Cow, collections::BTreeMap};
 
 /// What the benchmarks run, walked through.
 pub type Walks = BTreeMap<String, Result<Walk, String>>;
 
-/// The benchmark that a question is about, where it is one of a diffusion, vision or embedding model.
-pub fn about<'a>(question: &Question, loaded: &'a Loaded) -> Option<&'a MediaBenchmark> {
-    benchmark(question, &loaded.media_benchmarks)
+/// The benchmark that a question is about, where it is one of a diffusion, vision or embedding model; a network that
+/// is named by itself is asked for its usual input.
+pub fn about<'a>(question: &Question, loaded: &'a Loaded) -> Option<Cow<'a, MediaBenchmark>> {
+    let listed = benchmark(question, &loaded.media_benchmarks).map(Cow::Borrowed);
+    listed.or_else(|| usual(question, loaded).map(Cow::Owned))
+}
+
+fn usual(question: &Question, loaded: &Loaded) -> Option<MediaBenchmark> {
+    let metric = question.metric.as_str();
+    let whole = ["sample_throughput", "output_throughput"].contains(&metric)
+        || metric.starts_with("latency");
+    if !whole || question.extra("benchmark").is_some() {
+        return None;
+    }
+    let entry = loaded.networks.entry(&question.model)?;
+    Some(MediaBenchmark {
+        prefix: entry.id.clone(),
+        network: entry.id.clone(),
+        input: entry.usual,
+        inputs: 1.0,
+        compute: None,
+        source: entry.source.clone(),
+    })
 }
 
 pub fn walks(asked: &[QuestionRow], loaded: &Loaded) -> Walks {
@@ -34,7 +54,7 @@ pub fn walks(asked: &[QuestionRow], loaded: &Loaded) -> Walks {
             continue;
         };
         if !out.contains_key(&benchmark.prefix) {
-            out.insert(benchmark.prefix.clone(), walked(benchmark, loaded));
+            out.insert(benchmark.prefix.clone(), walked(&benchmark, loaded));
         }
     }
     out
@@ -56,7 +76,7 @@ pub fn reading<'a>(
 ) -> Option<Result<Reading<'a>, String>> {
     let benchmark = about(question, loaded)?;
     Some(match walks.get(&benchmark.prefix)? {
-        Ok(walk) => read(question, benchmark, walk, &loaded.catalogue),
+        Ok(walk) => read(question, &benchmark, walk, &loaded.catalogue),
         Err(why) => Err(why.clone()),
     })
 }
@@ -75,7 +95,9 @@ pub fn answer(
     let Some(figure) = reading.run.figure(constants) else {
         return Some(Answer::none("the model gives no figure for this row"));
     };
-    let near = reading.set_aside.is_empty() && constants.knows(&reading.run.device.gpu.generation);
+    let near = reading.set_aside.is_empty()
+        && constants.knows(&reading.run.device.gpu.generation)
+        && measured_kind(reading.run.walk);
     let (low, high) = if near {
         constants.range
     } else {

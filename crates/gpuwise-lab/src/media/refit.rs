@@ -56,7 +56,7 @@ fn seen<'a>(asked: &[QuestionRow], loaded: &'a Loaded, walks: &'a Walks) -> Vec<
         let reading = reading(question, loaded, walks)?.ok()?;
         let scale = if question.unit == "ms" { 1e-3 } else { 1.0 };
         let measured = question.value.filter(|value| *value > 0.0)? * scale;
-        let benchmark = &about(question, loaded)?.prefix;
+        let benchmark = about(question, loaded)?.prefix.clone();
         let run = &reading.run;
         let scenario = question
             .extra("scenario")

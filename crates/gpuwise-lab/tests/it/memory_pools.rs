@@ -2,11 +2,12 @@
 #![allow(clippy::float_cmp, reason = "whole numbers of tokens are exact")]
 
 use crate::{
-    fixture::model,
+    fixture::{catalogue, model},
     memory_rows::{asked, said},
     setups::{plan_of, with_setup},
 };
 use gpuwise_domain::{layout::Layout, question::Load};
+use gpuwise_lab::answer::predict_memory;
 use gpuwise_size::memory::{Part, cache_shape, plan};
 
 const GIB: f64 = 1073741824.0;
@@ -36,6 +37,40 @@ fn a_log_of_no_stated_release_counts_every_layer() {
     // The command line's newest release logs what requests of the longest context come to.
     let newest = logged("openai/gpt-oss-120b", "vllm 0.33.0", "5.38", "131072");
     assert!(newest > 1.8 * tokens, "{newest}");
+}
+
+#[test]
+fn a_month_alone_leaves_both_forms_of_the_log_in_range() {
+    // The newest release of a month is not always the one that ran. Zamba2: 742 blocks, seven groups, blocks of 48.
+    let blocks = 742.0 * 9.0 * 48.0 * 20_480.0 / GIB;
+    for (name, gib, context) in [
+        ("openai/gpt-oss-120b", 5.38, "131072"),
+        ("Zyphra/Zamba2-2.7B", blocks, "4096"),
+    ] {
+        let gib = gib.to_string();
+        let form = |engine: &str| logged(name, engine, &gib, context);
+        let (earlier, later) = (form("vllm 0.20.2"), form("vllm 0.26.0"));
+        assert!(later > 1.5 * earlier, "{name}: {earlier} and {later}");
+        let extra = [
+            ("kv_cache_memory_per_gpu_gib", gib.as_str()),
+            ("max_model_len", context),
+            ("max_num_batched_tokens", "2048"),
+        ];
+        let of_month = asked(
+            "kv_cache_capacity_given_memory",
+            name,
+            "",
+            "vllm 2026-07",
+            "tokens",
+            &extra,
+        );
+        let answer = predict_memory(&of_month, &model(name), &catalogue());
+        let answer = answer.expect("a metric of memory").expect("an answer");
+        assert_eq!(answer.value, later, "{name}");
+        assert!(answer.low <= earlier && answer.high >= later, "{answer:?}");
+        // A release that is stated logs in its own form.
+        assert!(form("vllm 0.21.0") > 1.5 * earlier, "{name}");
+    }
 }
 
 #[test]
@@ -134,6 +169,29 @@ fn the_first_engine_counts_layers_that_attend_to_images() {
         // A mask of 6,404² in 16 bits at least.
         assert!(many > 16.0 * 2.0 * 6404.0 * 6404.0);
     });
+}
+
+/// One sequence of the first engine's profile brings an image and a video, 16,384 tokens each at least, or neither
+/// where it has no room for both.
+#[test]
+fn the_first_engine_profiles_an_image_and_a_video_where_they_have_room() {
+    let name = "Qwen/Qwen2.5-VL-7B-Instruct";
+    let peak = |engine: &str, context: u64, tokens: u64| {
+        with_setup(&model(name), engine, Layout::SINGLE, |mut setup| {
+            setup.settings.batched_tokens = tokens;
+            setup.settings.max_context = context;
+            plan(&setup).overhead(Part::Activations)
+        })
+    };
+    let text = peak("vllm 0.7.3", 32_000, 32_000);
+    let both = peak("vllm 0.7.3", 32_800, 32_800);
+    assert!(text / GIB < 5.0 && both > text + 0.1 * GIB, "{text} {both}");
+    // Six pairs of frames beside the image: 393,216 patches of a width of 14,520 in 16 bits.
+    let long = peak("vllm 0.7.3", 128_000, 128_000);
+    assert!(long > 2.0 * 393_216.0 * 14_520.0, "{long}");
+    // The second engine profiles the video too, whatever a step has room for.
+    let second = peak("vllm 0.8.5", 128_000, 8192);
+    assert!(second > 2.0 * 393_216.0 * 14_520.0, "{second}");
 }
 
 #[test]

@@ -285,6 +285,37 @@ fn rows(factor: f64) -> Vec<(Question, f64)> {
     out
 }
 
+/// PyTorch's pipelines have one stage a rank: with one micro-batch in flight, one rank of four computes.
+#[test]
+fn a_pipeline_of_pytorch_waits_for_its_stages() {
+    let rate = |engine: &str, stages: u32, method: &str| {
+        let question = Question {
+            model: "meta-llama/Llama-3.1-8B".into(),
+            gpu: "H100 SXM5 80GB".into(),
+            gpus: Some(4),
+            tensor: Some(1),
+            pipeline: Some(stages),
+            precision: "bf16".into(),
+            engine: engine.into(),
+            input: Some(4096.0),
+            load: Load::InFlight(f64::from(4 / stages)),
+            metric: "train_tokens_per_s_per_gpu".into(),
+            extra: vec![
+                ("VP".into(), "n/a".into()),
+                ("method".into(), method.into()),
+            ],
+            ..Question::default()
+        };
+        speed(&question).estimate.expect("a figure").value
+    };
+    for engine in ["PyTorch FSDP", "NeMo AutoModel", "torchtitan"] {
+        for method in ["lora", "full"] {
+            let (alone, piped) = (rate(engine, 1, method), rate(engine, 4, method));
+            assert!(piped < 0.4 * alone, "{engine} {method}: {piped} of {alone}");
+        }
+    }
+}
+
 #[test]
 fn refitting_follows_the_rows_and_repeats_itself() {
     let of = |factor: f64| {

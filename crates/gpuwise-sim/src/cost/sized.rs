@@ -8,6 +8,7 @@
 
 use super::{CostSegment, Graphs, Picoseconds, RequestOverhead, StepCost, StepWork};
 use gpuwise_size::{
+    knowledge::Corrections,
     serving::Cycle,
     speed::{Batch, Peers},
 };
@@ -27,8 +28,6 @@ const MOST_REMEMBERED: usize = 1 << 19;
 #[derive(Debug, Clone)]
 pub struct Sized {
     cycle: Cycle,
-    /// Factor on every step, and on what prompts add beyond that.
-    corrections: [f64; 2],
     graphs: Graphs,
     pieces: IndexMap<PieceKey, CostSegment, FxBuildHasher>,
     chunks: IndexMap<ChunkKey, Chunk, FxBuildHasher>,
@@ -63,19 +62,17 @@ impl Sized {
     pub fn new(cycle: Cycle) -> Self {
         Self {
             cycle,
-            corrections: [1.0; 2],
             graphs: Graphs::default(),
             pieces: IndexMap::default(),
             chunks: IndexMap::default(),
         }
     }
 
-    /// The same with every step `steps` times as long, and with what prompts add to steps `prompts`
-    /// times as long beyond that.
+    /// The same with other factors on its steps.
     #[must_use]
-    pub fn corrected(self, steps: f64, prompts: f64) -> Self {
+    pub fn corrected(self, corrections: Corrections) -> Self {
         Self {
-            corrections: [steps, prompts],
+            cycle: self.cycle.corrected(corrections),
             pieces: IndexMap::default(),
             chunks: IndexMap::default(),
             ..self
@@ -113,7 +110,7 @@ impl Sized {
             let step = self
                 .cycle
                 .padded_step(count, padded, context, peers(replica));
-            duration(step * self.corrections[0]).get()
+            duration(step).get()
         };
         let (first, last) = (at(low), at(high));
         let (from, until) = (
@@ -152,7 +149,7 @@ impl Sized {
                 peers,
             };
             let more = self.cycle.mixed_step(&batch) - alone;
-            more * self.corrections[0] * self.corrections[1] * SECOND
+            more * SECOND
         };
         let (low, high) = (
             context_of(key.prefill_knot),

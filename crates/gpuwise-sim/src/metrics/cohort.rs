@@ -32,6 +32,41 @@ pub(super) struct Cohorts {
     /// When the first and the last of those that were served ended.
     served_from: u64,
     served_to: u64,
+    growth: Growth,
+}
+
+/// A line through how long served requests took, over when they were due: sums of both in microseconds, which no order
+/// of requests changes.
+#[derive(Debug, Clone, Copy, Default)]
+struct Growth {
+    count: i128,
+    due: i128,
+    due_squared: i128,
+    took: i128,
+    both: i128,
+}
+
+impl Growth {
+    fn add(&mut self, due: u64, end: u64) {
+        let took = i128::from(end.saturating_sub(due) / 1000);
+        let due = i128::from(due / 1000);
+        self.count += 1;
+        self.due += due;
+        self.due_squared = self.due_squared.saturating_add(due * due);
+        self.took += took;
+        self.both = self.both.saturating_add(due * took);
+    }
+
+    /// Seconds by which requests take longer for each second that they are due later; 0 where they do not.
+    fn slope(&self) -> f64 {
+        let [count, due, squared, took, both] =
+            [self.count, self.due, self.due_squared, self.took, self.both].map(|sum| sum as f64);
+        let spread = count * squared - due * due;
+        if spread <= 0.0 {
+            return 0.0;
+        }
+        ((count * both - due * took) / spread).max(0.0)
+    }
 }
 
 impl Default for Cohorts {
@@ -42,6 +77,7 @@ impl Default for Cohorts {
             last_due: 0,
             served_from: u64::MAX,
             served_to: 0,
+            growth: Growth::default(),
         }
     }
 }
@@ -53,6 +89,7 @@ impl Cohorts {
         if one.served > 0 {
             self.served_from = self.served_from.min(end);
             self.served_to = self.served_to.max(end);
+            self.growth.add(due, end);
         }
         self.all.add(one);
         match due.cmp(&self.last_due) {
@@ -71,8 +108,9 @@ impl Cohorts {
         (window.get() > 0.0).then(|| PerSecond::new(due as f64 / window.get()))
     }
 
-    /// Those that were served, a second of the time in which they were due, or in which they ended where
-    /// that is longer, as it is where more comes than is served.
+    /// Those that were served, a second of the time in which they were due, or of that in which they ended where more
+    /// came than was served: then each takes longer than those before it. A few that take long at the end of a run do
+    /// not make it longer.
     pub(super) fn served(&self, window: Seconds) -> Option<PerSecond> {
         self.rate(self.all.served - self.last.served, window)
     }
@@ -84,7 +122,8 @@ impl Cohorts {
 
     fn rate(&self, count: u64, window: Seconds) -> Option<PerSecond> {
         let ended = Nanoseconds(self.served_to.saturating_sub(self.served_from));
-        let lasted = window.get().max(ended.seconds().get());
+        let longest = window.get().max(ended.seconds().get());
+        let lasted = (window.get() * (1.0 + self.growth.slope())).min(longest);
         (window.get() > 0.0).then(|| PerSecond::new(count as f64 / lasted))
     }
 }

@@ -20,6 +20,7 @@ use gpuwise_sim::{
 use gpuwise_size::{
     constants::{Constants, Parameter as P},
     engines,
+    knowledge::Corrections,
     serving::Cycle,
     setup::{Setup, Weights},
     speed::StepShape,
@@ -196,6 +197,7 @@ fn sized() -> Sized {
         cache: CacheFormat::HALF,
         draft: None,
         adapters: None,
+        corrections: Corrections::default(),
     };
     let shape = Arc::new(StepShape::new(&setup));
     Sized::new(Cycle::new(&setup, shape, &constants()))

@@ -1,41 +1,117 @@
-//! A user's own measured rows as corrections.
+//! A user's own measured rows, as corrections of the step model and of waits.
 //!
-//! Each row gives r = ln(measured / predicted) for a GPU, an engine, a model, a precision and a
-//! class of metrics. What r is elsewhere is the mean of a Gaussian process that passes near the rows.
-//! All rows of a deployment share a level and a trend over what was predicted, and more the nearer
-//! they are: over the logarithms of the load per GPU, of input over output tokens, and of what was
-//! predicted; another layout shares half of that. So rows that say the same do not count as many,
-//! and what is off where requests wait is not carried to where they do not. Before any row, r is 0.
+//! Rows of latency, throughput, batches and single streams give r = ln(measured / predicted) and how far
+//! their figure moves with two factors: on steps that decode, and on what prompts add to steps. Logarithms
+//! of both are Gaussian processes over the logarithms of sequences per GPU and of context; the rows of one
+//! GPU, engine, model and precision are linear in them: r = s·f + p·g + noise. So rows that say the same do
+//! not count as many, a figure that steps hardly move says little of them, and rows of any metric speak of
+//! one thing.
 //!
-//! The constants were chosen on published sweeps by some draws of five points of a deployment, and
-//! judged by others (`benches/feedback.py`). The range narrows as far as the rows say something of
-//! the question.
+//! Rows of first tokens of requests that are served correct the wait, beyond what corrected steps make of
+//! it, by a process of their own that knows how long the model says the wait to be: where queues grow,
+//! prediction and measurement part for reasons that are not steps, and say nothing of them. Another layout
+//! shares half of what is not shared by all. Before any row all factors are 1.
+//!
+//! The constants were chosen on published sweeps by some draws of five points of a deployment, and judged
+//! by others (`benches/feedback.py`). A range narrows as far as the rows say something of the question.
 
-use super::ranges::MetricClass;
-use crate::solve::solve_symmetric;
-use alloc::{string::String, vec::Vec};
-use gpuwise_domain::layout::Layout;
+use super::{
+    corrections::{Anchor, Corrections, Curve},
+    ranges::MetricClass,
+};
+use crate::{setup::Setup, solve::solve_symmetric};
+use alloc::{string::String, sync::Arc, vec::Vec};
+use gpuwise_domain::{catalogue::folded, layout::Layout};
 
-/// One measured row against its prediction.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Observation {
+/// What measured rows of one deployment have in common, however it is laid out.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct MeasuredSystem {
     /// Catalogue name of the GPU.
     pub gpu: String,
+    /// The engine version bucket.
     pub bucket: String,
     /// The model, folded as the catalogue folds names.
     pub model: String,
     pub weights: String,
-    pub class: MetricClass,
-    /// ln(measured / predicted).
-    pub residual: f64,
-    /// Sequences in flight per GPU, as the load states them or as a rate keeps them.
+}
+
+impl MeasuredSystem {
+    /// That of a setup, whose model has this name.
+    pub fn of(setup: &Setup<'_>, model: &str) -> Self {
+        Self {
+            gpu: setup.device.gpu.name.clone(),
+            bucket: setup.bucket.key.into(),
+            model: folded(model),
+            weights: setup.weights.name(),
+        }
+    }
+}
+
+/// Where a row or a question stands among a system's rows.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct MeasuredPlace {
+    /// Sequences that decode at once per GPU; `None`: unknown.
     pub load: Option<f64>,
-    /// What was predicted, in SI units, where it is known.
-    pub predicted: Option<f64>,
-    /// Input over output tokens, where stated.
-    pub shape: Option<f64>,
-    /// The layout, replicas left aside.
+    /// Tokens in the mean that one attends to while it decodes; `None`: unknown.
+    pub context: Option<f64>,
+    /// The same of tokens of prompts.
+    pub prompt_context: Option<f64>,
+    /// Seconds to first token, as corrected steps make it; `None`: unknown.
+    pub first: Option<f64>,
+    /// Of one replica.
     pub layout: Layout,
+}
+
+/// Logarithms of load, of context, of that of prompts and of seconds to first token.
+pub(super) type Axes = [f64; 4];
+
+impl MeasuredPlace {
+    /// Nothing is known but the layout.
+    pub const fn unknown(layout: Layout) -> Self {
+        Self {
+            load: None,
+            context: None,
+            prompt_context: None,
+            first: None,
+            layout,
+        }
+    }
+
+    fn logarithms(&self) -> [Option<f64>; 4] {
+        let logarithm =
+            |size: Option<f64>| size.filter(|x| *x > 0.0 && x.is_finite()).map(libm::log);
+        [self.load, self.context, self.prompt_context, self.first].map(logarithm)
+    }
+
+    /// From the middle of rows along each axis; what is unknown stands there.
+    pub(super) fn from(&self, middle: &Axes) -> Axes {
+        let own = self.logarithms();
+        [0, 1, 2, 3].map(|axis| own[axis].map_or(0.0, |at| at - middle[axis]))
+    }
+}
+
+/// By how much the logarithm of a figure grows with those of factors.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Sensitivity {
+    /// On steps that decode: 1 for a time per token in which no prompt is computed.
+    pub steps: f64,
+    /// On what prompts add to steps.
+    pub prompts: f64,
+}
+
+/// One measured row against its prediction.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Observation {
+    pub system: MeasuredSystem,
+    pub place: MeasuredPlace,
+    pub class: MetricClass,
+    /// ln(measured / predicted), without rows of one's own.
+    pub residual: f64,
+    /// Of a first token: the same with steps as other rows correct them. Else the residual, had the figure
+    /// moved all the way as fast as it does near where it was measured.
+    pub linear: f64,
+    /// How fast it moves there.
+    pub sensitivity: Sensitivity,
 }
 
 /// A user's own rows.
@@ -45,29 +121,62 @@ pub struct Feedback {
     pub observations: Vec<Observation>,
 }
 
-/// Variance that all rows share, over that which only near ones do.
+/// What a factor is on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Part {
+    /// Steps that decode.
+    Steps,
+    /// What prompts add to steps.
+    Prompts,
+    /// The wait for a first token.
+    Waits,
+}
+
+/// Variance that all of a part shares, over that which only near ones do.
 const LEVEL: f64 = 0.3;
-/// Variance of the trend over the logarithm of what was predicted.
+/// Of their levels, what steps that decode and prompts share.
+const COMMON: f64 = 0.2;
+/// Variance of the trend over the logarithm of the wait that is predicted.
 const TREND: f64 = 0.1;
-/// Logarithms of load, of input over output, and of what was predicted, after which rows share 1/e
-/// of the rest.
-const LOAD: f64 = 5.0;
-const SHAPE: f64 = 3.0;
-const PREDICTED: f64 = 3.0;
 /// What another layout shares of the rest.
 const OTHER_LAYOUT: f64 = 0.5;
 /// Variance of one row's own.
 const NOISE: f64 = 0.05;
-/// Rows that are asked at most: the nearest.
-const ROWS: usize = 32;
+/// Rows of a system that are asked at most, evenly among them.
+const ROWS: usize = 64;
 /// What remains of the range's width (in logarithm) when rows say all that they can.
 const NARROWEST: f64 = 0.64;
 
-/// How a question stands to a user's rows.
+/// An axis on which a part does not depend.
+const ANY: f64 = f64::INFINITY;
+
+impl Part {
+    /// The variance that only near ones share, and the logarithms along each axis after which they share
+    /// 1/e of it.
+    const fn near(self) -> (f64, Axes) {
+        match self {
+            Self::Steps => (0.5, [3.0, 3.0, ANY, ANY]),
+            Self::Prompts => (0.3, [ANY, ANY, 3.0, ANY]),
+            Self::Waits => (1.0, [5.0, ANY, 3.0, 3.0]),
+        }
+    }
+
+    /// Covariance of what is off at two places, each from the middle.
+    pub(super) fn covariance(self, a: &Axes, b: &Axes, sharing: f64) -> f64 {
+        let (near, reach) = self.near();
+        let axes = a.iter().zip(b).zip(reach);
+        let far: f64 = axes.map(|((a, b), reach)| libm::fabs(a - b) / reach).sum();
+        let trend = match self {
+            Self::Waits => TREND * a[3] * b[3],
+            Self::Steps | Self::Prompts => 0.0,
+        };
+        LEVEL + trend + sharing * near * libm::exp(-far)
+    }
+}
+
+/// What a user's rows make of the range of a figure.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Correction {
-    /// Added to the logarithm of the figure.
-    pub shift: f64,
+pub struct Narrowed {
     /// Factor on the width (in logarithm) of the range.
     pub width: f64,
     /// Rows of this very deployment.
@@ -75,101 +184,158 @@ pub struct Correction {
 }
 
 impl Feedback {
-    /// The correction for a question; `None` where no row has the GPU, engine, model and precision
-    /// and metric class.
-    pub fn correction(&self, question: &Observation) -> Option<Correction> {
-        let own = self.of_class(question, question.class);
-        // Where no tail was measured, it moves with the mean.
-        own.or_else(|| self.of_class(question, question.class.mean()?))
+    /// What its rows say of the steps and waits of a system in a layout.
+    pub fn corrections(&self, system: &MeasuredSystem, layout: Layout) -> Corrections {
+        let curve = |part: Part| {
+            let process = Process::of(self.rows(system, part == Part::Waits))?;
+            Some(Arc::new(process.curve(part, layout)))
+        };
+        Corrections {
+            steps: curve(Part::Steps),
+            prompts: curve(Part::Prompts),
+            waits: curve(Part::Waits),
+        }
     }
 
-    fn of_class(&self, question: &Observation, class: MetricClass) -> Option<Correction> {
-        let like = |row: &&Observation| {
-            row.gpu == question.gpu
-                && row.bucket == question.bucket
-                && row.model == question.model
-                && row.weights == question.weights
-                && row.class == class
+    /// What its rows make of the range of a figure of this class; `None` where no row is of its GPU,
+    /// engine, model and precision, or none of it is of first tokens where that is asked.
+    pub fn narrowed(
+        &self,
+        system: &MeasuredSystem,
+        class: MetricClass,
+        place: &MeasuredPlace,
+    ) -> Option<Narrowed> {
+        let part = if class.is_first_token() {
+            Part::Waits
+        } else if class.is_of_prompts() {
+            Part::Prompts
+        } else {
+            Part::Steps
         };
-        let mut rows: Vec<&Observation> = self.observations.iter().filter(like).collect();
+        let rows = self.rows(system, part == Part::Waits);
         let count = rows.len();
-        if count == 0 {
-            return None;
-        }
-        let middle = Middle::of(&rows, question);
-        let with = |row: &Observation| middle.shared(row, question);
-        rows.sort_by(|a, b| with(b).total_cmp(&with(a)));
-        rows.truncate(ROWS);
-        let covariance = |i: usize, j: usize| {
-            let own = if i == j { NOISE } else { 0.0 };
-            middle.shared(rows[i], rows[j]) + own
-        };
-        let size = rows.len();
-        let pairs = (0..size).flat_map(|i| (0..size).map(move |j| (i, j)));
-        let covariances = pairs.map(|(i, j)| covariance(i, j)).collect();
-        let asked: Vec<f64> = rows.iter().map(|row| with(row)).collect();
-        // What each row counts: K⁻¹·k, of the rows' covariance K and theirs with the question, k.
-        let counts = solve_symmetric(covariances, asked.clone());
-        // Of the variance of the question, what the rows leave.
-        let explained: f64 = counts.iter().zip(&asked).map(|(count, k)| count * k).sum();
-        let unsaid = (1.0 - explained / middle.shared(question, question)).clamp(0.0, 1.0);
-        Some(Correction {
-            shift: rows
-                .iter()
-                .zip(&counts)
-                .map(|(row, count)| count * row.residual)
-                .sum(),
+        let unsaid = Process::of(rows)?.unsaid(part, place);
+        Some(Narrowed {
             width: NARROWEST + (1.0 - NARROWEST) * unsaid,
             rows: count,
         })
     }
-}
 
-/// The middle of rows: where those stand that do not say, and where the trend turns about.
-struct Middle([f64; 3]);
-
-impl Middle {
-    fn of(rows: &[&Observation], question: &Observation) -> Self {
-        let places: Vec<[Option<f64>; 3]> = rows.iter().map(|row| row.place()).collect();
-        let known = |axis: usize| places.iter().filter_map(move |place| place[axis]);
-        let asked = question.place();
-        Self([0, 1, 2].map(|axis| {
-            let rows = mean(known(axis));
-            rows.or(asked[axis]).unwrap_or(0.0)
-        }))
-    }
-
-    /// From the middle along each axis.
-    fn place(&self, row: &Observation) -> [f64; 3] {
-        let place = row.place();
-        [0, 1, 2].map(|axis| place[axis].map_or(0.0, |at| at - self.0[axis]))
-    }
-
-    /// Covariance of what two runs leave.
-    fn shared(&self, a: &Observation, b: &Observation) -> f64 {
-        let (at, to) = (self.place(a), self.place(b));
-        let axes = at.iter().zip(&to).zip([LOAD, SHAPE, PREDICTED]);
-        let far: f64 = axes.map(|((a, b), reach)| libm::fabs(a - b) / reach).sum();
-        let layout = if a.layout == b.layout {
-            1.0
-        } else {
-            OTHER_LAYOUT
+    /// Rows of a system: those of first tokens, or all others. High percentiles count where there are no
+    /// means.
+    fn rows(&self, system: &MeasuredSystem, first: bool) -> Vec<&Observation> {
+        let of = |tails: bool| {
+            let rows = self.observations.iter().filter(move |row| {
+                row.system == *system
+                    && row.class.is_first_token() == first
+                    && row.class.mean().is_some() == tails
+            });
+            rows.collect::<Vec<_>>()
         };
-        LEVEL + TREND * at[2] * to[2] + layout * libm::exp(-far)
+        let means = of(false);
+        if means.is_empty() { of(true) } else { means }
     }
 }
 
-impl Observation {
-    /// Logarithms of load, of input over output, and of what was predicted.
-    fn place(&self) -> [Option<f64>; 3] {
-        // Rates are of requests or of tokens, which have no one axis.
-        let predicted = self.predicted.filter(|_| self.class.is_latency());
-        [self.load, self.shape, predicted].map(logarithm)
+/// Rows of one system, linear in Gaussian processes.
+struct Process<'a> {
+    rows: Vec<&'a Observation>,
+    /// Where those stand that do not say.
+    middle: Axes,
+}
+
+impl<'a> Process<'a> {
+    /// `None` without rows.
+    fn of(mut rows: Vec<&'a Observation>) -> Option<Self> {
+        if rows.is_empty() {
+            return None;
+        }
+        if rows.len() > ROWS {
+            let count = rows.len();
+            rows.sort_by(|a, b| {
+                let key = |row: &Observation| row.place.from(&Axes::default());
+                let (a, b) = (key(a), key(b));
+                let ordered = a.iter().zip(&b).map(|(a, b)| a.total_cmp(b));
+                ordered.fold(core::cmp::Ordering::Equal, core::cmp::Ordering::then)
+            });
+            rows = (0..ROWS)
+                .filter_map(|at| rows.get(at * count / ROWS).copied())
+                .collect();
+        }
+        let middle = [0, 1, 2, 3].map(|axis| {
+            let known = rows.iter().filter_map(|row| row.place.logarithms()[axis]);
+            mean(known).unwrap_or(0.0)
+        });
+        Some(Self { rows, middle })
+    }
+
+    /// How far a row moves with a part.
+    fn moved(row: &Observation, part: Part) -> f64 {
+        let first = row.class.is_first_token();
+        match part {
+            Part::Waits => f64::from(u8::from(first)),
+            _ if first => 0.0,
+            Part::Steps => row.sensitivity.steps,
+            Part::Prompts => row.sensitivity.prompts,
+        }
+    }
+
+    /// Covariance of a row with a part at a place.
+    fn with(&self, row: &Observation, part: Part, place: &MeasuredPlace) -> f64 {
+        let (at, to) = (row.place.from(&self.middle), place.from(&self.middle));
+        let sharing = sharing(row.place.layout, place.layout);
+        Self::moved(row, part) * part.covariance(&at, &to, sharing) + Self::across(row, part)
+    }
+
+    /// What a row shares with a part through the other of the same GPU.
+    fn across(row: &Observation, part: Part) -> f64 {
+        let other = match part {
+            Part::Steps => Part::Prompts,
+            Part::Prompts => Part::Steps,
+            Part::Waits => return 0.0,
+        };
+        Self::moved(row, other) * COMMON
+    }
+
+    /// What each row counts for such values of all of them.
+    fn counts(&self, values: Vec<f64>) -> Vec<f64> {
+        let size = self.rows.len();
+        let pairs = (0..size).flat_map(|i| (0..size).map(move |j| (i, j)));
+        let of = |(i, j): (usize, usize)| {
+            let (a, b) = (self.rows[i], self.rows[j]);
+            let parts = [Part::Steps, Part::Prompts, Part::Waits];
+            let shared = parts.map(|part| Self::moved(a, part) * self.with(b, part, &a.place));
+            shared.iter().sum::<f64>() + if i == j { NOISE } else { 0.0 }
+        };
+        solve_symmetric(pairs.map(of).collect(), values)
+    }
+
+    /// What the rows leave of the variance of a part at a place, from 0 to 1.
+    fn unsaid(&self, part: Part, place: &MeasuredPlace) -> f64 {
+        let rows = self.rows.iter();
+        let with: Vec<f64> = rows.map(|row| self.with(row, part, place)).collect();
+        let counts = self.counts(with.clone());
+        let explained: f64 = counts.iter().zip(&with).map(|(count, k)| count * k).sum();
+        let at = place.from(&self.middle);
+        (1.0 - explained / part.covariance(&at, &at, 1.0)).clamp(0.0, 1.0)
+    }
+
+    /// The mean of a part for a layout.
+    fn curve(&self, part: Part, layout: Layout) -> Curve {
+        let counts = self.counts(self.rows.iter().map(|row| row.linear).collect());
+        let rows = || self.rows.iter().zip(&counts);
+        let level = rows().map(|(row, count)| count * Self::across(row, part));
+        let anchors = rows().map(|(row, count)| Anchor {
+            at: row.place.from(&self.middle),
+            sharing: sharing(row.place.layout, layout),
+            count: count * Self::moved(row, part),
+        });
+        Curve::new(part, anchors.collect(), level.sum(), self.middle)
     }
 }
 
-fn logarithm(size: Option<f64>) -> Option<f64> {
-    size.filter(|x| *x > 0.0 && x.is_finite()).map(libm::log)
+fn sharing(a: Layout, b: Layout) -> f64 {
+    if a == b { 1.0 } else { OTHER_LAYOUT }
 }
 
 fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {

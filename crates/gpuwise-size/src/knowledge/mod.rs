@@ -2,15 +2,17 @@
 //! their errors, and a user's own corrections.
 
 mod cells;
+mod corrections;
 mod feedback;
 mod ranges;
 
 pub use cells::{ArchitectureClass, Cell, Cells, FittedCell, Regime, Standing};
-pub use feedback::{Correction, Feedback, Observation};
+pub use corrections::Corrections;
+pub use feedback::{Feedback, MeasuredPlace, MeasuredSystem, Narrowed, Observation, Sensitivity};
 pub use ranges::{MetricClass, Range, RangeRow, Ranges};
 
 use crate::{constants::Constants, engines, setup::Setup};
-use gpuwise_domain::engine::EngineKind;
+use gpuwise_domain::{engine::EngineKind, layout::Layout};
 
 /// Everything learned that a prediction rests on.
 #[derive(Debug, Clone, PartialEq)]
@@ -32,6 +34,23 @@ impl Knowledge {
             &self.local
         } else {
             &self.serving
+        }
+    }
+
+    /// A setup of a model of this name, its steps corrected by what the user measured of them.
+    #[must_use]
+    pub fn corrected<'a>(&self, setup: Setup<'a>, model: &str) -> Setup<'a> {
+        if self.feedback.observations.is_empty() {
+            return setup;
+        }
+        let layout = Layout {
+            replicas: 1,
+            ..setup.layout
+        };
+        let system = MeasuredSystem::of(&setup, model);
+        Setup {
+            corrections: self.feedback.corrections(&system, layout),
+            ..setup
         }
     }
 

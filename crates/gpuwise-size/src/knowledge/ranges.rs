@@ -75,11 +75,16 @@ impl MetricClass {
         }
     }
 
-    /// Whether it is a latency under load.
-    pub(crate) const fn is_latency(self) -> bool {
+    /// Whether it is of first tokens of requests that are served.
+    pub const fn is_first_token(self) -> bool {
+        matches!(self, Self::Ttft | Self::TtftTail)
+    }
+
+    /// Whether it says what prompts take, and not what steps take that decode.
+    pub const fn is_of_prompts(self) -> bool {
         matches!(
             self,
-            Self::Ttft | Self::TtftTail | Self::Tpot | Self::TpotTail | Self::EndToEnd
+            Self::Ttft | Self::TtftTail | Self::BatchFirst | Self::PromptSpeed
         )
     }
 

@@ -2,9 +2,15 @@
 
 use super::time::{Numbers, element_bytes};
 use crate::memory::visible_memory;
-use alloc::{string::String, vec::Vec};
+use alloc::{
+    format,
+    string::{String, ToString},
+    vec::Vec,
+};
 use gpuwise_domain::{
+    estimate::Derivation,
     gpu::Device,
+    media::MediaMemory,
     network::{OperationKind, PartRole, Walk},
 };
 use gpuwise_units::Bytes;
@@ -51,6 +57,34 @@ impl Memory {
     pub fn total(&self) -> Bytes {
         let weights: u64 = self.weights.iter().map(|(_, bytes)| bytes.count()).sum();
         Bytes::new(weights + self.activations.count() + self.cache.count() + self.program.count())
+    }
+
+    /// What the device is filled with.
+    pub fn causes(&self) -> Vec<(MediaMemory, Bytes)> {
+        let weights = self.weights.iter();
+        let mut out: Vec<(MediaMemory, Bytes)> = weights
+            .map(|(name, bytes)| (MediaMemory::Weights(name.clone()), *bytes))
+            .collect();
+        let widest = MediaMemory::Activations(self.widest.clone());
+        out.push((widest, self.activations));
+        if self.cache > Bytes::ZERO {
+            out.push((MediaMemory::Cache, self.cache));
+        }
+        out.push((MediaMemory::Program, self.program));
+        out
+    }
+
+    pub fn explain(&self) -> Derivation {
+        let gb = |bytes: Bytes| format!("{:.2} GB", bytes.count() as f64 / 1e9);
+        let causes = self.causes().into_iter().map(|(cause, bytes)| {
+            Derivation::fact(cause.to_string(), gb(bytes), "the walk through the network")
+        });
+        Derivation::computed(
+            "memory of one GPU",
+            gb(self.total()),
+            "weights + activations of the widest pass + caches + program",
+            causes.collect(),
+        )
     }
 }
 
@@ -118,6 +152,53 @@ pub fn memory(
     }
     out.offloaded = bytes(offloaded);
     out
+}
+
+/// How a network lies on devices.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Placement {
+    pub residence: Residence,
+    /// Devices over which tables are spread.
+    pub shards: u32,
+}
+
+/// The first way in which a batch of so many inputs fits: everything on one device, then with the image decoder in
+/// tiles, then with text encoders in host memory too, then with tables over more devices of one host.
+///
+/// # Errors
+/// With the last way, where none fits.
+pub fn placement(
+    walk: &Walk,
+    device: &Device<'_>,
+    numbers: Numbers,
+    inputs: u32,
+) -> Result<Placement, Placement> {
+    let link = device.gpu.scale_up.as_ref();
+    let domain = link.map_or(8, |link| link.domain.min(8));
+    let spreads = device.slice.is_none() && walk.parts.iter().any(|p| p.role == PartRole::Tables);
+    let largest = if spreads { domain.max(1) } else { 1 };
+    let usable = usable(device);
+    let residences = [(false, false), (false, true), (true, true)];
+    let mut last = Placement {
+        residence: Residence::default(),
+        shards: 1,
+    };
+    let mut shards = 1;
+    while shards <= largest {
+        for (encoders_offloaded, tiled) in residences {
+            let residence = Residence {
+                encoders_offloaded,
+                tiled,
+            };
+            last = Placement { residence, shards };
+            let held = memory(walk, f64::from(inputs), numbers, shards, residence);
+            if held.total() <= usable {
+                return Ok(last);
+            }
+        }
+        shards *= 2;
+    }
+    Err(last)
 }
 
 /// The largest power of two of inputs that fits, at most `most`; `None` where one does not.

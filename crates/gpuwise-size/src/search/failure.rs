@@ -37,8 +37,7 @@ impl Failure {
     /// It passes every test; another does it for less.
     pub(crate) fn dominated(own: Option<HourlyPrice>, best: Option<HourlyPrice>) -> Self {
         let Some(hour) = own else {
-            return Self::new(Test::Dominated, Reason::Unoffered, f64::INFINITY)
-                .fixed_by(Fix::OwnPrice);
+            return Self::new(Test::Dominated, Reason::Unoffered, f64::INFINITY);
         };
         let times = best.map(|best| hour.0.as_f64() / best.0.as_f64().max(1e-9));
         let shortfall = Reason::Dearer { hour, times };

@@ -25,15 +25,6 @@ pub(crate) struct Market<'a> {
     pub(crate) terms: Terms,
 }
 
-/// Over what a replica that is larger than an instance may extend.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Span {
-    OneHost,
-    Hosts,
-    /// Whole hosts of the GPU's largest instance, because smaller ones are not joined by a fast network.
-    LargestHosts,
-}
-
 impl<'a> Market<'a> {
     pub(crate) fn new(catalogue: &'a Catalogue, limits: &'a Limits, terms: Terms) -> Self {
         let owned = limits.owned.iter();
@@ -75,13 +66,14 @@ impl<'a> Market<'a> {
         own.map(|(_, gpus)| *gpus)
     }
 
-    /// Hosts of one's own, else the cheapest of these offers, for replicas of so many devices each.
+    /// Hosts of one's own, else the cheapest of these offers, for replicas of so many devices each. `across`: a replica
+    /// that is larger than any instance may extend over several.
     pub(crate) fn rent(
         &self,
         offers: &[&Offer],
         device: &Device<'_>,
         (replicas, per_replica): (u32, u32),
-        span: Span,
+        across: bool,
     ) -> Option<Rental> {
         let wanted = replicas.saturating_mul(per_replica);
         let own = self
@@ -89,7 +81,7 @@ impl<'a> Market<'a> {
             .find(|gpus| devices_in(*gpus, device) >= wanted);
         match own {
             Some(gpus) => Some(of_ones_own(gpus, device, wanted)),
-            None => rented(offers, self.terms, device, (replicas, per_replica), span),
+            None => rented(offers, self.terms, device, (replicas, per_replica), across),
         }
     }
 }
@@ -104,8 +96,8 @@ fn devices_in(gpus: u32, device: &Device<'_>) -> u32 {
 }
 
 /// The cheapest instances of a catalogue that hold so many replicas of so many devices each. A replica stays on one
-/// host where any is large enough, else it spans whole hosts of the largest instance, else any. `None`: no offer has
-/// this GPU.
+/// host where any is large enough, else it extends over whole hosts of the largest instance, because smaller ones are
+/// not joined by a fast network. `None`: no offer has this GPU.
 pub fn cheapest_rental(
     catalogue: &Catalogue,
     limits: &Limits,
@@ -114,9 +106,7 @@ pub fn cheapest_rental(
     replicas: (u32, u32),
 ) -> Option<Rental> {
     let offers = Market::new(catalogue, limits, terms).offers(&device.gpu.name);
-    [Span::OneHost, Span::LargestHosts, Span::Hosts]
-        .into_iter()
-        .find_map(|span| rented(&offers, terms, device, replicas, span))
+    rented(&offers, terms, device, replicas, true)
 }
 
 fn rented(
@@ -124,16 +114,16 @@ fn rented(
     terms: Terms,
     device: &Device<'_>,
     (replicas, per_replica): (u32, u32),
-    span: Span,
+    across: bool,
 ) -> Option<Rental> {
     let largest = offers.iter().map(|offer| offer.gpus()).max()?;
+    let on_one_host = devices_in(largest, device) >= per_replica;
+    if !on_one_host && !across {
+        return None;
+    }
     let placed = offers.iter().filter_map(|offer| {
         let has = devices_in(offer.gpus(), device);
-        let joins = match span {
-            Span::OneHost => false,
-            Span::Hosts => true,
-            Span::LargestHosts => offer.gpus() == largest && per_replica.is_multiple_of(has),
-        };
+        let joins = !on_one_host && offer.gpus() == largest;
         let instances = instances(has, (replicas, per_replica), joins)?;
         let price = offer.price(terms);
         let total = price.map_or(f64::INFINITY, |p| p.0.as_f64() * f64::from(instances));
@@ -141,18 +131,8 @@ fn rented(
     });
     let (_, instances, offer, has) =
         placed.min_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)))?;
-    Some(Rental {
-        provider: offer.provider.clone().into(),
-        instance: offer.instance.clone(),
-        region: offer.region.clone(),
-        terms,
-        instances,
-        gpu_thousandths: offer.gpu_thousandths,
-        idle: (instances * has).saturating_sub(replicas * per_replica),
-        price: offer.price(terms),
-        date: offer.date.clone(),
-        source: offer.source.clone(),
-    })
+    let idle = (instances * has).saturating_sub(replicas * per_replica);
+    Some(Rental::of(offer, terms, instances, idle))
 }
 
 fn instances(has: u32, (replicas, per_replica): (u32, u32), joins: bool) -> Option<u32> {

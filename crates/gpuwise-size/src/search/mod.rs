@@ -12,11 +12,11 @@ mod rank;
 mod serving;
 
 pub(crate) use failure::{Failure, one_per_gpu};
-pub(crate) use limits::{affordable, drawn};
-pub(crate) use market::{Market, Span, per_million};
+pub(crate) use limits::{Sought, affordable, drawn, whole_gpus};
+pub(crate) use market::{Market, per_million};
 pub use market::{cheapest_rental, per_hour};
 pub(crate) use rank::{Offered, ShortlistRule, Standing, shortlist};
-pub(crate) use serving::devices_within;
 pub use serving::{
     Choices, DraftModel, Fixed, LayoutWish, RebuildError, Request, model_summary, plan, setups,
 };
+pub(crate) use serving::{SPARE, devices_within, rounded_up};

@@ -114,10 +114,11 @@ impl ClosedLoop {
 
     /// Means over the run, or of the steady state where it has no end.
     pub fn solve(&self, cycle: &Cycle) -> Latency {
-        match self.requests {
+        let latency = match self.requests {
             Some(requests) => self.run_of(requests.max(1.0), cycle),
             None => self.steady(cycle, ArrivalBunching::NONE),
-        }
+        };
+        cycle.as_waited(latency, &self.lengths)
     }
 
     /// Requests that are in the engine; others wait before it.

@@ -122,13 +122,18 @@ impl DisaggregatedLoad<'_> {
 
     /// Means over a run of so many rounds, the first of which starts with all requests at once.
     pub fn run_of(&self, requests: f64, rounds: f64) -> Latency {
-        let steady = self.in_flight(requests);
+        let steady = self.steady(requests);
         let share = 1.0 / rounds.max(1.0);
         let first = self.start(requests).max(steady.ttft);
-        Latency {
+        self.as_waited(Latency {
             ttft: first * share + steady.ttft * (1.0 - share),
             ..steady
-        }
+        })
+    }
+
+    /// A latency with its time to first token as the user's own rows say.
+    pub(crate) fn as_waited(&self, latency: Latency) -> Latency {
+        self.decode.as_waited(latency, &self.lengths)
     }
 
     /// Mean seconds to first token where so many requests for each decode group come at once: each
@@ -148,6 +153,10 @@ impl DisaggregatedLoad<'_> {
 
     /// Latencies with so many concurrent requests for each decode group.
     pub fn in_flight(&self, requests: f64) -> Latency {
+        self.as_waited(self.steady(requests))
+    }
+
+    fn steady(&self, requests: f64) -> Latency {
         let answer = self.lengths.after_first();
         let least = self.prompts(0.0).least;
         let most = BUSIEST * self.prefill_groups / (self.decode_groups * least);

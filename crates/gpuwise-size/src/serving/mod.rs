@@ -20,11 +20,12 @@ pub use stat::StaticBatch;
 use crate::{
     constants::{Constants, Parameter as P},
     derive::{Amount, Term, TermLabel},
+    knowledge::{Corrections, MeasuredPlace},
     setup::Setup,
     speed::{Batch, Peers, StepModel, StepShape},
 };
 use alloc::sync::Arc;
-use gpuwise_domain::derivation::Unit;
+use gpuwise_domain::{derivation::Unit, layout::Layout};
 
 /// Tokens of a decode step and sequence, and drafted tokens that a step checks beside them.
 /// Where published recipes switch prediction layers on for models that have them, tables do not say
@@ -100,6 +101,10 @@ pub struct Cycle {
     layer_share: f64,
     /// Steps of the model that drafts, where one does.
     draft_model: Option<StepModel>,
+    /// What the user measured of its steps.
+    corrections: Corrections,
+    /// Sequences per GPU for each of a group.
+    per_gpu: f64,
 }
 
 impl Cycle {
@@ -131,6 +136,66 @@ impl Cycle {
                 1.0 / (setup.architecture.layer_count() as f64).max(1.0)
             },
             draft_model,
+            corrections: setup.corrections.clone(),
+            per_gpu: f64::from(setup.layout.attention_data.max(1))
+                / f64::from(setup.layout.replica_gpus().max(1)),
+        }
+    }
+
+    /// The same with other factors on its steps.
+    #[must_use]
+    pub fn corrected(self, corrections: Corrections) -> Self {
+        Self {
+            corrections,
+            ..self
+        }
+    }
+
+    /// A place among the user's own rows, of a group in which so many decode.
+    fn measured_at(&self, decodes: Option<f64>) -> MeasuredPlace {
+        MeasuredPlace {
+            load: decodes.map(|decodes| decodes.max(1.0) * self.per_gpu),
+            ..MeasuredPlace::unknown(Layout::tensor(1))
+        }
+    }
+
+    /// What the user's own rows make of a step that decodes so many sequences over a mean context, as a
+    /// factor.
+    pub(crate) fn measured_steps(&self, decodes: f64, context: f64) -> f64 {
+        self.corrections.of_steps(&MeasuredPlace {
+            context: Some(context),
+            ..self.measured_at(Some(decodes))
+        })
+    }
+
+    /// What they make of what prompts add to steps, by the context that their tokens attend to.
+    pub(crate) fn measured_prompts(&self, context: f64) -> f64 {
+        self.corrections.of_prompts(&MeasuredPlace {
+            prompt_context: Some(context),
+            ..self.measured_at(None)
+        })
+    }
+
+    /// What they make of a wait for a first token that steps make so long.
+    pub(crate) fn measured_waits(&self, modelled: &Latency, lengths: &Lengths) -> f64 {
+        self.corrections.of_waits(&MeasuredPlace {
+            prompt_context: Some(lengths.cached + lengths.input / 2.0),
+            first: Some(modelled.ttft),
+            ..self.measured_at(Some(modelled.running))
+        })
+    }
+
+    /// A latency with its time to first token as they say; none beats the silicon.
+    pub(crate) fn as_waited(&self, latency: Latency, lengths: &Lengths) -> Latency {
+        let factor = self.measured_waits(&latency, lengths);
+        let least = if factor < 1.0 {
+            self.least(lengths).ttft.min(latency.ttft)
+        } else {
+            0.0
+        };
+        Latency {
+            ttft: (latency.ttft * factor).max(least),
+            ..latency
         }
     }
 
@@ -144,13 +209,21 @@ impl Cycle {
         self.per_token(step)
     }
 
-    /// Seconds of a step of a batch: drafts, then the model that checks them.
+    /// Seconds of a step that decodes: drafts, then the model that checks them.
     fn step(&self, batch: &Batch) -> f64 {
+        let (step, least) = self.modelled(batch);
+        (step * self.measured_steps(batch.decodes, batch.context)).max(least)
+    }
+
+    /// Seconds of a step of a batch as they are modelled, whatever was measured, and those that silicon
+    /// takes for it at least.
+    fn modelled(&self, batch: &Batch) -> (f64, f64) {
         let checked = Batch {
             decodes: batch.decodes * (1.0 + self.drafted),
             ..*batch
         };
-        self.bounded(&checked).0 + self.drafts(batch)
+        let (step, least) = self.bounded(&checked);
+        (step + self.drafts(batch), least)
     }
 
     /// Seconds of a step of the model alone, and those that silicon takes for it at least.
@@ -248,7 +321,13 @@ impl Cycle {
     /// Seconds of so many equal chunks.
     fn prefill_in(&self, chunk: &Batch, steps: f64) -> f64 {
         let through = |model: &StepModel| model.through(chunk, steps);
-        through(&self.steps) + self.draft_model.as_ref().map_or(0.0, through)
+        let all = through(&self.steps) + self.draft_model.as_ref().map_or(0.0, through);
+        let measured = self.measured_prompts(chunk.prefill_context);
+        if measured >= 1.0 {
+            return all * measured;
+        }
+        let least = self.steps.computing_at_peak(chunk) * steps;
+        (all * measured).max(least.min(all))
     }
 
     /// Seconds that a request with so many prompt tokens spends outside of queues and steps.
@@ -271,14 +350,15 @@ impl Cycle {
     pub(crate) fn prefill_explained(&self, tokens: f64, cached: f64) -> Term {
         let (chunk, steps) = self.alone(tokens, cached);
         let own = self.steps.through_explained(&chunk, steps);
-        match &self.draft_model {
+        let all = match &self.draft_model {
             Some(model) => {
                 let seconds = model.through(&chunk, steps);
                 let said = TermLabel::new("prefill by the draft model", Unit::Seconds);
                 own + Term::input(seconds, || said.digits(4).from("its own steps"))
             }
             None => own,
-        }
+        };
+        as_measured(all, self.measured_prompts(chunk.prefill_context))
     }
 
     /// Seconds that a request takes from a prefill worker to a decode worker, beside the bytes of its
@@ -296,4 +376,17 @@ impl Cycle {
     pub(crate) fn prefills_first(&self) -> bool {
         self.prefill_first
     }
+}
+
+/// A time by what the user's own rows make of it, as it is explained.
+pub(crate) fn as_measured(derived: Term, factor: f64) -> Term {
+    if factor.to_bits() == 1.0_f64.to_bits() {
+        return derived;
+    }
+    derived
+        * Term::input(factor, || {
+            TermLabel::new("your measured rows", Unit::Number)
+                .digits(6)
+                .from("rows near this deployment, over what was derived")
+        })
 }

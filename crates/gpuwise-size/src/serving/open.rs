@@ -51,6 +51,9 @@ pub struct Quantiles {
     pub mixed_extra: f64,
     /// Seconds of a step without prompts.
     pub decode: f64,
+    /// Standard deviation of time per token over requests, as a share of the mean: by how many decode and how many
+    /// prompts come while one does.
+    pub tpot_spread: f64,
     /// Share of the largest sustainable rate.
     pub load: f64,
     /// Whether the rate can be sustained.
@@ -217,7 +220,7 @@ impl OpenLoop {
             let busy = (rate / largest * BUSIEST).min(BUSIEST);
             let wait =
                 busy / (1.0 - busy) * lump.service() * self.variability(among) + self.grown(rate);
-            return Quantiles {
+            let found = Quantiles {
                 mean: Latency {
                     ttft: cycle.fronted(self.lengths.input) + lump.service() + wait,
                     tpot: cycle.decode(1.0, self.lengths.context()),
@@ -230,6 +233,7 @@ impl OpenLoop {
                 stable: load < 1.0,
                 ..Quantiles::default()
             };
+            return found.as_waited(cycle, &self.lengths);
         }
         let decodes = if load < 1.0 {
             self.decoding(cycle, most, load)
@@ -237,7 +241,8 @@ impl OpenLoop {
             most
         };
         let flow = self.flow(cycle, decodes.max(1e-9));
-        self.state(cycle, among, largest, (decodes, &flow))
+        let found = self.state(cycle, among, largest, (decodes, &flow));
+        found.as_waited(cycle, &self.lengths)
     }
 
     /// The load under which so many sequences decode, in requests a second, and latencies at it; `None`
@@ -256,7 +261,8 @@ impl OpenLoop {
         let flow = self.flow(cycle, decodes);
         let rate = decodes / (answer * flow.tpot);
         let at = Self { rate, ..*self };
-        Some((rate, at.state(cycle, among, largest.rate, (decodes, &flow))))
+        let found = at.state(cycle, among, largest.rate, (decodes, &flow));
+        Some((rate, found.as_waited(cycle, &self.lengths)))
     }
 
     /// Latencies where so many sequences decode.
@@ -284,6 +290,7 @@ impl OpenLoop {
         // Waiting for other prompts and for places is as good as exponential; steps have an end.
         let wait = queue + place + self.grown(rate);
         let admission = cycle.admission(flow, decodes);
+        let tpot_spread = self.tpot_spread(cycle, decodes, flow, (among, replicas));
         Quantiles {
             mean: Latency {
                 ttft: front + flow.lump.service() + admission + wait,
@@ -295,9 +302,52 @@ impl OpenLoop {
             mixed_share,
             mixed_extra,
             decode: flow.decode,
+            tpot_spread,
             load,
             stable: load < 1.0,
         }
+    }
+}
+
+/// How much more decoding sequences lengthen a step: looked at with so many more.
+const MORE: f64 = 0.1;
+/// Prompts take this many times what decoding does, at most, before what comes more waits and lengthens no step.
+const MOST_PROMPTS: f64 = 3.0;
+
+impl OpenLoop {
+    /// Standard deviation of time per token over requests, as a share of the mean.
+    ///
+    /// While a request decodes as many others come as decode beside it (Little's law), Poisson in number: their prompts
+    /// stretch all steps by r = ρ ÷ (1 − ρ), ρ the share of time that prompts take, and a short answer averages over
+    /// fewer of them. The number n that decodes swings by more than that of independent requests, since each more of
+    /// them holds the others longer: with u the elasticity of a step to n its variance is n ÷ (1 − u), and prompts add
+    /// to it. A request lasts about as long as such a swing, and sees most of it. Contexts differ, and so does what
+    /// each adds to a step.
+    fn tpot_spread(
+        &self,
+        cycle: &Cycle,
+        decodes: f64,
+        flow: &Flow,
+        (among, replicas): (&RouterPeers, f64),
+    ) -> f64 {
+        if decodes < 1e-3 {
+            return 0.0;
+        }
+        let context = self.lengths.context();
+        let more = cycle.decode(decodes * (1.0 + MORE), context);
+        let elasticity = ((more / flow.decode - 1.0) / MORE).clamp(0.0, 0.95);
+        let rest = 1.0 - elasticity;
+        let seen = 2.0 * (rest - 1.0 + libm::exp(-rest)) / (rest * rest);
+        let prompts = (flow.tpot / flow.decode - 1.0).clamp(0.0, MOST_PROMPTS);
+        let of_prompts = prompts * prompts * (1.0 + self.input_variation) * self.burstiness;
+        let length = self.lengths.input / context.max(1.0);
+        let contexts = 1.0 + self.input_variation * length * length;
+        let swings = self.burstiness.max(1.0) + 0.5 * of_prompts;
+        let of_number = elasticity * elasticity * contexts * seen / rest * swings;
+        // A router evens out what several replicas see.
+        let beside = decodes * replicas.max(1.0);
+        let short = 1.0 + among.output_variation;
+        libm::sqrt((of_prompts * short + of_number) / beside)
     }
 }
 
@@ -317,7 +367,11 @@ impl OpenLoop {
     /// Mean seconds that requests wait for a place, where so many are held (Sakasegawa 1977): few
     /// places are all taken now and then, long before they are on average.
     fn place(&self, held: f64, life: f64, among: &RouterPeers) -> f64 {
-        let places = self.capacity.max(1.0) * among.groups;
+        // What holds a place is a number of tokens: requests of unlike length fill the cache as fewer alike do.
+        let context = self.lengths.context().max(1.0);
+        let length = (self.lengths.input + self.lengths.cached) / context;
+        let unlike = 1.0 + self.input_variation * length * length;
+        let places = (self.capacity.max(1.0) / unlike).max(1.0) * among.groups;
         let taken = (held / self.capacity.max(1.0)).min(BUSIEST);
         let all = libm::pow(taken, libm::sqrt(2.0 * (places + 1.0)) - 1.0);
         let variability = 0.5 * (self.burstiness + among.output_variation);
@@ -326,16 +380,28 @@ impl OpenLoop {
 }
 
 impl Quantiles {
+    /// With the time to first token, and the wait that is part of it, as the user's own rows say.
+    fn as_waited(self, cycle: &Cycle, lengths: &Lengths) -> Self {
+        let mean = cycle.as_waited(self.mean, lengths);
+        let factor = mean.ttft / self.mean.ttft.max(f64::MIN_POSITIVE);
+        Self {
+            mean,
+            wait: self.wait * factor,
+            ..self
+        }
+    }
+
     /// Time to first token at a fraction (0.95 for p95): the wait is nearly exponential.
     pub fn ttft(&self, fraction: f64) -> f64 {
         let fixed = self.mean.ttft - self.wait;
         fixed + self.wait * libm::log(1.0 / (1.0 - fraction))
     }
 
-    /// Time per output token at a fraction: requests that meet more prompts take longer.
+    /// Time per output token at a fraction: requests that meet more prompts, and more others, take longer.
     pub fn tpot(&self, fraction: f64, output: f64) -> f64 {
         let hits = self.mixed_share * output.max(1.0);
         let spread = self.mixed_extra * libm::sqrt(hits.max(0.0)) / output.max(1.0);
+        let spread = spread.max(self.tpot_spread * self.mean.tpot);
         self.mean.tpot + spread * normal_quantile(fraction)
     }
 }

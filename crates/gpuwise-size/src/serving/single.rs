@@ -37,6 +37,7 @@ impl Cycle {
         };
         let spared = more * self.steps.sequence_seconds() + experts(padded, thinned)
             - experts(sequences, context);
+        let spared = spared * self.measured_steps(padded, thinned);
         let least = self.steps.roofline(&Batch {
             decodes: sequences,
             context,
@@ -50,7 +51,8 @@ impl Cycle {
     pub fn mixed_step(&self, batch: &Batch) -> f64 {
         if batch.decodes <= 0.0 {
             let (step, least) = self.bounded(batch);
-            return ((step + self.drafts(batch)) * self.steps.prefill_factor()).max(least);
+            let step = (step + self.drafts(batch)) * self.steps.prefill_factor();
+            return (step * self.measured_prompts(batch.prefill_context)).max(least);
         }
         let decoding = self.decode_step(batch.decodes, batch.context, batch.peers);
         self.mixed_beside(batch, decoding)
@@ -58,14 +60,15 @@ impl Cycle {
 
     /// The same where the step of its decoding sequences alone is known.
     pub(crate) fn mixed_beside(&self, batch: &Batch, decoding: f64) -> f64 {
-        let (step, least) = if self.drafted > 0.0 {
-            (self.step(batch), self.steps.roofline(batch))
+        let (step, checked) = self.modelled(batch);
+        let least = if self.drafted > 0.0 {
+            self.steps.roofline(batch)
         } else {
-            let (step, least) = self.bounded(batch);
-            (step + self.drafts(batch), least)
+            checked
         };
-        let alone = decoding / (1.0 + self.drafted * self.layer_share);
-        let more = (step - alone).max(0.0);
+        let measured = self.measured_steps(batch.decodes, batch.context);
+        let alone = decoding / measured / (1.0 + self.drafted * self.layer_share);
+        let more = (step - alone).max(0.0) * self.measured_prompts(batch.prefill_context);
         (decoding + more * self.steps.prefill_factor() * self.mixed).max(least)
     }
 

@@ -153,6 +153,7 @@ fn moe_format(format: WeightFormat, compute: Compute) -> Option<MoeFormat> {
         ("fp8-block", Compute::Fp8) => Some(MoeFormat::Fp8Block),
         ("nvfp4", Compute::Fp4) => Some(MoeFormat::Nvfp4),
         ("int4" | "int4-zp" | "int4-g32", Compute::Half) => Some(MoeFormat::Int4Weights),
+        ("int4" | "int4-zp" | "int4-g32", Compute::Fp8) => Some(MoeFormat::Int4Fp8),
         ("mxfp4", Compute::Half) => Some(MoeFormat::Mxfp4Weights),
         ("mxfp4", Compute::Fp8) => Some(MoeFormat::Mxfp4Mxfp8),
         _ => None,

@@ -4,6 +4,7 @@ use super::{Entry, Ground, Need, Purpose, Row, rules::rule_bytes};
 use crate::{
     engines,
     formats::weights_named,
+    knowledge::Corrections,
     memory,
     search::{cheapest_rental, per_hour},
     setup::{Setup, Weights},
@@ -13,7 +14,9 @@ use alloc::{
     string::{String, ToString},
     vec::Vec,
 };
-use gpuwise_domain::{deployment::Settings, layout::Layout, model::Architecture, workload::Limits};
+use gpuwise_domain::{
+    deployment::Settings, gpu::Device, layout::Layout, model::Architecture, workload::Limits,
+};
 use gpuwise_units::Bytes;
 
 /// GPUs that tensor parallelism joins at most; stages join more.
@@ -74,8 +77,8 @@ fn need(
     context: u64,
     concurrency: u64,
 ) -> Result<Need, String> {
-    let mut best: Option<(u32, u32, Need)> = None;
-    for layout in layouts(ground, entry.architecture) {
+    let mut best: Option<((u32, u32, u32), Need)> = None;
+    for layout in layouts(&ground.device, entry.architecture) {
         let setup = setup(entry, ground, weights, layout, context);
         let plan = memory::plan(&setup);
         let most = plan
@@ -92,10 +95,9 @@ fn need(
         let Some(gpus) = replicas.checked_mul(each) else {
             continue;
         };
-        if best
-            .as_ref()
-            .is_some_and(|(known, size, _)| (*known, *size) <= (gpus, each))
-        {
+        // Of layouts on as many GPUs, the one that holds the weights least often; stages only where hosts are too small.
+        let rank = (gpus, layout.pipeline, replicas);
+        if best.as_ref().is_some_and(|(known, _)| *known <= rank) {
             continue;
         }
         let ranks = f64::from(gpus);
@@ -113,13 +115,14 @@ fn need(
             held: Bytes::from_f64(sequence * concurrency as f64),
             other: Bytes::from_f64(overheads.max(0.0) * ranks),
             gpus,
+            replicas,
             layout: Layout { replicas, ..layout }.to_string(),
             per_hour: rental.as_ref().and_then(per_hour),
             rental,
         };
-        best = Some((gpus, each, need));
+        best = Some((rank, need));
     }
-    best.map(|(.., need)| need).ok_or_else(|| {
+    best.map(|(_, need)| need).ok_or_else(|| {
         format!(
             "{} with {context} tokens fits no layout of up to {} × {}",
             weights.name(),
@@ -155,12 +158,13 @@ fn setup<'a>(
         },
         draft: None,
         adapters: None,
+        corrections: Corrections::default(),
     }
 }
 
-/// Layouts of one replica, the smallest first: tensor parallel within a host, stages beyond it.
-fn layouts(ground: &Ground<'_>, architecture: &Architecture) -> Vec<Layout> {
-    if ground.device.slice.is_some() {
+/// Layouts of one replica, the smallest first: tensor parallel within a host, stages beyond it. Slices have no peers.
+pub fn layouts(device: &Device<'_>, architecture: &Architecture) -> Vec<Layout> {
+    if device.slice.is_some() {
         return alloc::vec![Layout::SINGLE];
     }
     let divides = |ranks: u32| {

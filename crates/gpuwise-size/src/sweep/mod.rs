@@ -4,7 +4,7 @@ mod inference;
 mod rules;
 mod training;
 
-pub use inference::inference;
+pub use inference::{inference, layouts};
 pub use rules::{Assumption, RangeEnd, RuleError, ends, rule_bytes, rule_error, usual_assumptions};
 
 pub use training::{TrainingMethod, training};
@@ -80,6 +80,8 @@ pub struct Need {
     /// Everything else: activations, engine, context.
     pub other: Bytes,
     pub gpus: u32,
+    /// Replicas of the model, each with the weights; training is one.
+    pub replicas: u32,
     /// How the model lies on them.
     pub layout: String,
     /// Where they are rented; `None`: no offer has them.

@@ -163,6 +163,7 @@ fn of(best: &Best, ground: &Ground<'_>, ranks: u32) -> Need {
         held: all(held),
         other: all(other),
         gpus: ranks,
+        replicas: 1,
         layout: best.setup.placement_words(),
         per_hour: rental.as_ref().and_then(per_hour),
         rental,

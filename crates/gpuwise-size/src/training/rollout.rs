@@ -7,7 +7,7 @@
 
 use crate::{
     engines, formats,
-    knowledge::{Knowledge, MetricClass, Regime},
+    knowledge::{Corrections, Knowledge, MetricClass, Regime},
     memory,
     serving::Cycle,
     setup::{Setup, Weights},
@@ -176,6 +176,7 @@ fn engine<'a>(
         engine,
         draft: None,
         adapters: None,
+        corrections: Corrections::default(),
     })
 }
 

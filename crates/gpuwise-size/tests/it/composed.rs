@@ -20,6 +20,7 @@ use gpuwise_read::fabric::{PCIE_CONSTANTS, read_pcie_constants};
 use gpuwise_size::{
     composed::{Load, all_reduce, layouts, share},
     engines,
+    knowledge::Corrections,
     setup::{Setup, Weights},
 };
 use gpuwise_units::BytesPerSecond;
@@ -154,6 +155,7 @@ fn tensor_parallel_ranks_pay_for_the_fabric_and_copies_do_not() {
         cache: CacheFormat::HALF,
         draft: None,
         adapters: None,
+        corrections: Corrections::default(),
     };
     let load = Load {
         requests: 32.0,

@@ -16,6 +16,7 @@ use gpuwise_domain::{
 };
 use gpuwise_size::{
     engines,
+    knowledge::Corrections,
     memory::{cache_shape, plan as memory_plan, weights_per_rank},
     search::{DraftModel, Fixed, Request, plan},
     serving::Cycle,
@@ -53,6 +54,7 @@ fn with_setup<R>(
             model: draft,
         }),
         adapters: None,
+        corrections: Corrections::default(),
     })
 }
 

@@ -7,6 +7,7 @@ use gpuwise_size::{
     constants::Constants,
     engines,
     formats::weights_named,
+    knowledge::Corrections,
     setup::Setup,
     speed::{Batch, StepModel, StepShape},
 };
@@ -40,6 +41,7 @@ fn check(engine: &str, weights: &str, layout: Layout, test: impl Fn(&str, &StepM
             cache: CacheFormat::HALF,
             draft: None,
             adapters: None,
+            corrections: Corrections::default(),
         };
         let constants = Constants::prior(&[], &[]);
         let steps = StepModel::new(&setup, Arc::new(StepShape::new(&setup)), &constants);

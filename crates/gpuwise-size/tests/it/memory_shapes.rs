@@ -6,6 +6,7 @@ use gpuwise_domain::{gpu::Device, layout::Layout, model::Architecture, precision
 use gpuwise_read::config::read_config;
 use gpuwise_size::{
     engines,
+    knowledge::Corrections,
     memory::{cache_shape, published_bytes, weights_per_rank},
     setup::{Setup, Weights},
 };
@@ -121,6 +122,7 @@ fn with_setup<R>(shape: Shape, tensor: u32, run: impl FnOnce(&Setup<'_>) -> R) -
         cache: CacheFormat::HALF,
         draft: None,
         adapters: None,
+        corrections: Corrections::default(),
     })
 }
 

@@ -9,6 +9,7 @@ use gpuwise_size::{
     constants::{Constants, Parameter},
     engines,
     formats::weights_named,
+    knowledge::Corrections,
     setup::Setup,
     speed::{Batch, StepModel, StepShape},
 };
@@ -72,6 +73,7 @@ fn setup<'a>(
         cache: CacheFormat::HALF,
         draft: None,
         adapters: None,
+        corrections: Corrections::default(),
     }
 }
 

@@ -79,6 +79,7 @@ impl Case {
             catalogue: &self.catalogue,
             knowledge: &self.knowledge,
             facts: None,
+            engines: &[],
             draft: None,
             choices: self.choices.clone(),
         }

@@ -10,6 +10,7 @@ use gpuwise_domain::{
 };
 use gpuwise_size::{
     engines,
+    knowledge::Corrections,
     memory::{MemoryPlan, plan},
     setup::{Setup, Weights},
 };
@@ -60,6 +61,7 @@ pub(crate) fn with_setup<R>(
         cache: CacheFormat::HALF,
         draft: None,
         adapters: None,
+        corrections: Corrections::default(),
     })
 }
 

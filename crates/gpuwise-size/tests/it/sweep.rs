@@ -86,6 +86,30 @@ fn weights_and_cache_are_what_the_shape_says() {
 }
 
 #[test]
+fn weights_are_held_once_where_a_host_holds_all_requests() {
+    // 70.6e9 parameters in FP8, embedding and head in 16 bits.
+    for (requests, context, replicas) in [
+        (1, 8192, 1),
+        (32, 8192, 1),
+        (16, 32_768, 1),
+        (512, 131_072, 2),
+    ] {
+        let row = row("meta-llama/Llama-3.1-70B", "fp8", context, requests);
+        let need = row.need.as_ref().unwrap();
+        assert!(
+            (need.replicas == 1) == (replicas == 1),
+            "{requests} × {context}: {}",
+            need.layout
+        );
+        let each = need.weights.as_f64() / f64::from(need.replicas);
+        assert!(
+            (each / 72.7e9 - 1.0).abs() < 0.01,
+            "{requests} × {context}: {each}"
+        );
+    }
+}
+
+#[test]
 fn more_requests_or_tokens_never_take_less() {
     let gpus = |context, requests| {
         let need = row("meta-llama/Llama-3.1-70B", "fp8", context, requests)

@@ -129,8 +129,8 @@ impl Physics for Toy {
         Bytes::new(14_000_000_000)
     }
 
-    fn fixes(&self, _: &TrainingSetup, _: &Cluster<'_>) -> Vec<Fix> {
-        vec![Fix::Words("a smaller model".into())]
+    fn fixes(&self, _: &TrainingSetup, _: &Cluster<'_>) -> Vec<(Fix, TrainingSetup)> {
+        Vec::new()
     }
 
     fn derivations(&self, _: &TrainingSetup, _: &Cluster<'_>) -> Vec<Derivation> {
@@ -351,10 +351,13 @@ fn choices_that_cannot_be_met_are_said_with_the_nearest() {
         &["--pp 32"],
     );
     check(
-        &|c| c.degrees.pipeline = Some(5),
+        &|c| {
+            c.degrees.pipeline = Some(5);
+            c.degrees.interleave = Some(8);
+        },
         10,
-        "--pp 5",
-        &["--pp 4", "--pp 8"],
+        "32 layers cannot be dealt to 5 × 8 virtual stages",
+        &["--vp 6"],
     );
     check(
         &|c| c.degrees.expert = Some(4),
@@ -366,7 +369,7 @@ fn choices_that_cannot_be_met_are_said_with_the_nearest() {
         &|c| c.degrees.tensor = Some(16),
         8,
         "TP16 is 16, which does not make 8 GPUs",
-        &["16 GPUs"],
+        &["--gpus '16xH100 SXM5 80GB'"],
     );
     check(
         &|c| {
@@ -388,12 +391,21 @@ fn choices_that_cannot_be_met_are_said_with_the_nearest() {
     );
     check(
         &|c| {
-            c.framework = Some(Framework::PyTorch);
+            c.framework = Some(Framework::Torchtune);
             c.degrees.tensor = Some(2);
         },
         8,
         "data-parallel ranks alone",
         &["--framework megatron"],
+    );
+    check(
+        &|c| {
+            c.framework = Some(Framework::HuggingFace);
+            c.recompute = Some(Recompute::Selective);
+        },
+        8,
+        "Hugging Face recomputes whole layers or nothing",
+        &["--recompute full", "--recompute none"],
     );
 }
 

@@ -53,6 +53,7 @@ impl Judge {
             catalogue: &self.catalogue,
             knowledge: &self.knowledge,
             facts: None,
+            engines: &[],
             draft: None,
             choices,
         };
@@ -177,6 +178,7 @@ fn verdict_on(name: &str, rate: f64, current: &Current, host: Option<&HostSystem
         catalogue: &catalogue,
         knowledge: &knowledge,
         facts: None,
+        engines: &[],
         draft: None,
         choices,
     };

@@ -155,7 +155,9 @@ fn answer(
             let spread = ranges::given(&plan.cache_shape);
             let what = logged.say("stated bytes ÷ bytes per token");
             let mut answer = say(logged.tokens(gib * GIB), spread, &what);
-            answer.high = answer.high.max(logged.most(gib * GIB));
+            let (least, most) = logged.forms(gib * GIB);
+            answer.low = answer.low.min(least);
+            answer.high = answer.high.max(most);
             answer
         }
         Metric::CacheTokens | Metric::CacheBytes => cache_left(wanted, question, &read, &plan),
@@ -234,30 +236,44 @@ struct Logged<'a> {
     shape: &'a CacheShape,
     /// The same as releases before 0.21 do, where the row states no release.
     earlier: Option<CacheShape>,
+    /// Whether the row states a month, whose newest release may not be the one that ran.
+    of_month: bool,
 }
 
 /// Where a row states no release of vLLM, its log may have either form for models whose layers keep
-/// different things: the one that most releases have, and the lower, is told.
+/// different things: the one that most releases have, and the lower, is told; of a month that of its newest release.
 fn logged<'a>(read: &Read<'_>, shape: &'a CacheShape) -> Logged<'a> {
-    let unstated = read.setup.engine.release.is_none();
-    let earlier = shape.reported_by_groups().filter(|_| unstated);
-    Logged { shape, earlier }
+    let earlier = shape.reported_by_groups().filter(|_| !read.release_stated);
+    Logged {
+        shape,
+        earlier,
+        of_month: read.setup.engine.release.is_some(),
+    }
 }
 
 impl Logged<'_> {
     fn tokens(&self, bytes: f64) -> f64 {
-        let least = |shape: &CacheShape| shape.reported_tokens(bytes).min(self.most(bytes));
-        self.earlier.as_ref().map_or(self.most(bytes), least)
+        if self.of_month {
+            return self.shape.reported_tokens(bytes);
+        }
+        self.forms(bytes).0
     }
 
-    /// By the release's own form.
-    fn most(&self, bytes: f64) -> f64 {
-        self.shape.reported_tokens(bytes)
+    /// By the form that gives less, and by the one that gives more.
+    fn forms(&self, bytes: f64) -> (f64, f64) {
+        let own = self.shape.reported_tokens(bytes);
+        let other = self.earlier.as_ref();
+        let other = other.map_or(own, |shape| shape.reported_tokens(bytes));
+        (own.min(other), own.max(other))
     }
 
     /// What is said of the figure, and of the form it has.
     fn say(&self, what: &str) -> String {
         match self.earlier {
+            Some(_) if self.of_month => format!(
+                "{what}; as the newest release of that month logs it, the requests of the longest context that fit \
+                 (releases before 0.21 log blocks ÷ groups of layers, which the range reaches)"
+            ),
             Some(_) => format!(
                 "{what}; as releases before 0.21 log it, blocks ÷ groups of layers (no release is stated; later ones log \
                  the requests of the longest context that fit, up to the range's end)"
@@ -302,8 +318,9 @@ fn cache_left(
     answer.low = figure(left - below * plan.budget) / scale;
     answer.high = figure(left + above * plan.budget) / scale;
     if wanted == Metric::CacheTokens {
-        let most = logged.most((left + above * plan.budget).max(0.0));
-        answer.high = answer.high.max(most);
+        let ends = |bytes: f64| logged.forms(bytes.max(0.0));
+        answer.low = answer.low.min(ends(left - below * plan.budget).0);
+        answer.high = answer.high.max(ends(left + above * plan.budget).1);
         answer.reason = logged.say(&answer.reason);
     }
     // The first engine's ranks log what each has; the smallest decides the tokens.

@@ -20,6 +20,7 @@ use gpuwise_domain::{
     recipe::RecipeSettings,
 };
 use gpuwise_size::{
+    knowledge::Corrections,
     memory::{MemoryPlan, plan_of_visible, visible_memory},
     setup::{Draft, Setup, Weights},
 };
@@ -161,6 +162,7 @@ pub(super) fn read<'a>(
         engine,
         draft: draft(question),
         adapters: None,
+        corrections: Corrections::default(),
     };
     let tokens_stated = number(question, "max_num_batched_tokens").is_some();
     let sequences_stated = number(question, "max_num_seqs").is_some();

@@ -357,9 +357,11 @@ fn layout(
         tensor,
         pipeline,
         interleave: if pipeline > 1
+            && framework == Framework::Megatron
             && (question.extra.is_empty() || question.extra("VP") == Some("n/a"))
         {
-            // Tables that state no schedule give each layer a stage of its own.
+            // Megatron's tables that state no schedule give each layer a stage of its own; PyTorch's pipelines have one
+            // stage a rank unless more are asked for.
             (architecture.layer_count() as u32 / pipeline).max(1)
         } else {
             count("VP")
@@ -457,9 +459,11 @@ fn batch(
     } else {
         ranks
     });
-    let given = ["microbatch", "MBS", "mbs", "local_batch"]
-        .iter()
-        .find_map(|key| number(question, key));
+    let first = |keys: &[&str]| keys.iter().find_map(|key| number(question, key));
+    let local = first(&["local_batch"]);
+    // torchtitan cuts a rank's batch into sequences for its pipeline (`pipeline_parallel_microbatch_size`, 1).
+    let cut = framework == Framework::Torchtitan && layout.pipeline > 1;
+    let given = first(&["microbatch", "MBS", "mbs"]).or(local.filter(|_| !cut));
     stated.micro_batch = given.is_some();
     let micro = match (given, wanted) {
         (Some(sequences), _) => (sequences as u64).max(1),
@@ -470,11 +474,12 @@ fn batch(
                 .max(1);
             (global / (ranks * steps)).max(1)
         }
-        (None, _) if own => (global / ranks).max(1),
+        (None, _) if own && !cut => (global / ranks).max(1),
         _ => 1,
     };
+    let least = local.filter(|_| cut).map_or(micro, |rank| rank as u64);
     let global = if own {
-        global.max(ranks * micro)
+        global.max(ranks * least.max(micro))
     } else {
         global
     };

@@ -28,7 +28,10 @@ pub(super) fn framework(question: &Question) -> Framework {
     let engine = question.engine.to_ascii_lowercase();
     let names = |words: &[&str]| words.iter().any(|word| engine.contains(word));
     let techniques = question.extra("techniques").is_some();
-    if names(&["megatron", "nemo"]) {
+    if names(&["automodel"]) {
+        // NeMo's recipes on PyTorch's own FSDP and pipelines.
+        Framework::PyTorch
+    } else if names(&["megatron", "nemo"]) {
         Framework::Megatron
     } else if names(&["torchtune"]) {
         Framework::Torchtune

@@ -216,15 +216,13 @@ fn activations(setup: &Setup<'_>, behaviour: Behaviour) -> Overhead {
     } else {
         0.0
     };
-    let towers = towers.iter().map(|tower| {
-        if crossed && behaviour.first {
+    let (mut encoder, mut kept) = (0.0_f64, 0.0_f64);
+    for tower in towers {
+        let (peak, rest) = if crossed && behaviour.first {
             tiles_peak(tower, setup)
         } else {
             tower_peak(tower, setup, behaviour)
-        }
-    });
-    let (mut encoder, mut kept) = (0.0_f64, 0.0_f64);
-    for (peak, rest) in towers {
+        };
         encoder = encoder.max(peak);
         kept = kept.max(rest);
     }
@@ -256,17 +254,50 @@ pub(super) fn peak_without_sampling(setup: &Setup<'_>) -> Option<f64> {
 fn sampled(setup: &Setup<'_>, behaviour: Behaviour) -> f64 {
     let tokens = setup.settings.batched_tokens as f64;
     let sequences = (setup.settings.sequences as f64).min(tokens);
-    // The first engine profiles only as many multimodal sequences as have room for a largest item.
-    let items = setup
-        .architecture
-        .towers
-        .iter()
-        .filter_map(|tower| tower.largest_item)
-        .filter(|_| !crosses(setup));
-    match items.map(|item| item.0 as f64).reduce(f64::max) {
-        Some(item) if behaviour.first => sequences.min(libm::floor(tokens / item)).max(1.0),
-        _ => sequences,
+    // The first engine profiles only as many multimodal sequences as have room for their items.
+    let items = item_tokens(setup);
+    if behaviour.first && items > 0.0 {
+        return sequences.min(libm::floor(tokens / items)).max(1.0);
     }
+    sequences
+}
+
+/// Tokens of the items that a sequence of the first engine's profile brings: the largest of each kind since 0.6.6, the
+/// largest image before; 0 where none stands among the text.
+fn item_tokens(setup: &Setup<'_>) -> f64 {
+    if crosses(setup) {
+        return 0.0;
+    }
+    let context = longest_context(setup);
+    let towers = setup.architecture.towers.iter();
+    let kinds = towers.map(|tower| kinds(tower, context));
+    let tokens = |kind: Option<(f64, f64)>| kind.map_or(0.0, |(_, tokens)| tokens);
+    if merges(setup) {
+        return kinds.flatten().map(tokens).sum();
+    }
+    kinds.map(|[image, _]| tokens(image)).fold(0.0, f64::max)
+}
+
+/// Whether the profile's items are made by the model's own processor, as real ones are (since 0.6.6): they are not made
+/// smaller, and a sequence without room for all of them is profiled as text
+/// (`vllm/multimodal/profiling.py:get_dummy_data`, first engine).
+fn merges(setup: &Setup<'_>) -> bool {
+    setup.engine.at_least([0, 6, 6])
+}
+
+/// Pairs of frames of the profile's video at most (16 frames, `vllm/model_executor/models/qwen2_vl.py`).
+const MOST_PAIRS: f64 = 8.0;
+
+/// Patches and tokens of the largest image, and of the largest video where a tower takes them: as many pairs of frames
+/// as a context has room for beside the image, at least one.
+fn kinds(tower: &Tower, context: f64) -> [Option<(f64, f64)>; 2] {
+    let (Some(patches), Some(item)) = (tower.largest_patches, tower.largest_item) else {
+        return [None, None];
+    };
+    let (patches, item) = (patches as f64, (item.0 as f64).max(1.0));
+    let pairs = libm::floor((context - item) / item).clamp(1.0, MOST_PAIRS);
+    let video = tower.videos.then_some((pairs * patches, pairs * item));
+    [Some((patches, item)), video]
 }
 
 /// Whether layers attend to what a tower makes of images, instead of reading it among their tokens.
@@ -305,24 +336,43 @@ const PIXELS: f64 = 3.0 * 14.0 * 14.0 * 2.0;
 /// The peak of a tower on the items that a step may hold, and what stays of it beside the step:
 /// pixels or frames, and embeddings. The newer runner does not profile towers.
 fn tower_peak(tower: &Tower, setup: &Setup<'_>, behaviour: Behaviour) -> (f64, f64) {
-    let (Some(patches), Some(item)) = (tower.largest_patches, tower.largest_item) else {
-        return (0.0, 0.0);
-    };
     if behaviour.second_runner {
         return (0.0, 0.0);
     }
     let tokens = setup.settings.batched_tokens as f64;
-    let item = (item.0 as f64).max(1.0);
-    // An item that no request has room for is made smaller before the first engine takes it.
-    let room = if behaviour.first {
-        tokens
-    } else {
-        longest_context(setup)
+    let context = longest_context(setup);
+    let [image, video] = kinds(tower, context);
+    let Some((patches, item)) = image else {
+        return (0.0, 0.0);
     };
+    if behaviour.first && merges(setup) {
+        let sequences = sampled(setup, behaviour);
+        if item_tokens(setup) > libm::floor(tokens / sequences) {
+            return (0.0, 0.0);
+        }
+        let passes = [image, video].into_iter().flatten();
+        let passes = passes.map(|(patches, item)| (sequences * patches, sequences * item));
+        return passes
+            .map(|pass| pass_peak(tower, setup, pass))
+            .fold((0.0, 0.0), |(peak, kept): (f64, f64), (one, rest)| {
+                (peak.max(one + kept), kept + rest)
+            });
+    }
+    // The second engine profiles the kind of item with the most tokens; how many frames it takes from 0.10 on is not
+    // known here.
+    let video = video.filter(|_| !behaviour.first && !setup.engine.at_least([0, 10, 0]));
+    let (patches, item) = video.unwrap_or((patches, item));
+    // An item that no request has room for is made smaller before an older first engine takes it.
+    let room = if behaviour.first { tokens } else { context };
     let scale = (room / item).min(1.0);
     let items = libm::floor(tokens / item).max(1.0);
-    let patches = patches as f64 * items * scale;
-    let embeddings = items * item * scale * setup.architecture.hidden as f64 * 2.0;
+    let pass = (patches * items * scale, items * item * scale);
+    pass_peak(tower, setup, pass)
+}
+
+/// The peak of one pass of a tower over so many patches that become so many tokens, and what stays of it.
+fn pass_peak(tower: &Tower, setup: &Setup<'_>, (patches, tokens): (f64, f64)) -> (f64, f64) {
+    let embeddings = tokens * setup.architecture.hidden as f64 * 2.0;
     let tensor = f64::from(setup.layout.tensor.max(1));
     let pixels = patches * PIXELS;
     let width = 6.0 * tower.hidden as f64 + 2.0 * tower.width as f64 / tensor;

@@ -4,21 +4,24 @@ use super::Request;
 use crate::{
     media::{
         load::{Fleet, Served},
-        memory::{Memory, Residence, largest_batch, memory, usable},
+        memory::{Memory, Placement, Residence, largest_batch, memory, placement, usable},
         time::{Machine, Numbers, PartTime, part_times},
     },
     power::{Activity, watts},
-    search::Failure,
+    search::{Failure, SPARE, rounded_up},
 };
-use alloc::vec::Vec;
+use alloc::{format, vec::Vec};
 use gpuwise_domain::{
     deployment::Test,
+    fix::{Fix, Flag},
     gpu::Device,
+    media::MediaUnit,
     network::PartRole,
     precision::Compute,
     reason::{Missed, Reason},
+    workload::Target,
 };
-use gpuwise_units::Bytes;
+use gpuwise_units::{Bytes, Seconds};
 
 /// Inputs of a batch at most, where nothing is asked.
 const MOST: u32 = 256;
@@ -87,11 +90,10 @@ pub(super) fn tried<'a>(
     let numbers = Numbers::of(format);
     let mut machine = Machine::new(device, request.constants);
     if machine.peak(format) <= 0.0 {
-        return Err(Failure::new(
-            Test::Support,
-            Reason::NoRate(format),
-            f64::INFINITY,
-        ));
+        let half = machine.peak(Compute::Half) > 0.0;
+        let fix = half.then(|| Fix::flag("--precision", Compute::Half.name()));
+        let what = Reason::NoRate(format);
+        return Err(Failure::new(Test::Support, what, f64::INFINITY).fixed_by(fix));
     }
     let usable = usable(&device);
     let (residence, shards, most) = laid_out(request, &device, numbers, usable)?;
@@ -156,47 +158,32 @@ fn laid_out(
     numbers: Numbers,
     usable: Bytes,
 ) -> Result<(Residence, u32, u32), Failure> {
-    let roles = || request.walk.parts.iter().map(|part| part.role);
-    let usual = if roles().any(|role| role == PartRole::Denoiser) {
+    let mut roles = request.walk.parts.iter().map(|part| part.role);
+    let usual = if roles.any(|role| role == PartRole::Denoiser) {
         MOST_DENOISED
     } else {
         MOST
     };
     let most = request.batch.unwrap_or(usual).max(1);
-    let tables = roles().any(|role| role == PartRole::Tables);
-    let domain = device
-        .gpu
-        .scale_up
-        .as_ref()
-        .map_or(8, |link| link.domain.min(8));
-    let largest = if tables && device.slice.is_none() {
-        domain.max(1)
-    } else {
-        1
-    };
-    let residences = [(false, false), (false, true), (true, true)];
-    let mut shards = 1;
-    while shards <= largest {
-        for (encoders_offloaded, tiled) in residences {
-            let residence = Residence {
-                encoders_offloaded,
-                tiled,
-            };
+    match placement(request.walk, device, numbers, 1) {
+        Ok(Placement { residence, shards }) => {
             let batch = largest_batch(request.walk, numbers, shards, residence, usable, most);
-            if let Some(batch) = batch {
-                return Ok((residence, shards, batch));
-            }
+            Ok((residence, shards, batch.unwrap_or(1)))
         }
-        shards *= 2;
+        Err(Placement { residence, shards }) => {
+            let needed = memory(request.walk, 1.0, numbers, shards, residence).total();
+            let ratio = needed.as_f64() / usable.as_f64().max(1.0);
+            let what = Reason::Input { needed, usable };
+            let fits = |format: &Compute| {
+                let has = device.gpu.peak.of(*format).is_some();
+                has && placement(request.walk, device, Numbers::of(*format), 1).is_ok()
+            };
+            let lower = [Compute::Half, Compute::Fp8, Compute::Int8];
+            let fix = lower.into_iter().find(fits);
+            let fix = fix.map(|format| Fix::flag("--precision", format.name()));
+            Err(Failure::new(Test::Memory, what, ratio).fixed_by(fix))
+        }
     }
-    let least = Residence {
-        encoders_offloaded: true,
-        tiled: true,
-    };
-    let needed = memory(request.walk, 1.0, numbers, largest, least).total();
-    let ratio = needed.as_f64() / usable.as_f64().max(1.0);
-    let what = Reason::Input { needed, usable };
-    Err(Failure::new(Test::Memory, what, ratio))
 }
 
 /// The batch and the fewest replicas that keep the SLO.
@@ -218,8 +205,27 @@ fn fleet(
             bound,
         };
         let what = Reason::Missed(Vec::from([missed]));
-        return Err(Failure::new(Test::EndToEnd, what, value / bound));
+        let fix = later(request, curve, (most, shards), value);
+        return Err(Failure::new(Test::EndToEnd, what, value / bound).fixed_by(fix));
     }
+    fleet_of(request, curve, most, shards).ok_or_else(|| {
+        let what = Reason::TooManyReplicas {
+            most: MOST_REPLICAS,
+        };
+        let later = later(request, curve, (most, shards), seconds(1.0));
+        let fix = later.or_else(|| slower(request, curve, (most, shards)));
+        Failure::new(Test::Throughput, what, f64::INFINITY).fixed_by(fix)
+    })
+}
+
+/// The batch and the fewest replicas, where as many as are ever started do.
+fn fleet_of(
+    request: &Request<'_>,
+    curve: &Curve,
+    most: u32,
+    shards: u32,
+) -> Option<(u32, u32, Served)> {
+    let seconds = |inputs: f64| curve.seconds(inputs);
     // Of batches that need as many replicas, the one that answers soonest.
     let fraction = percentile(request);
     let mut best: Option<(u32, u32, Served, f64)> = None;
@@ -237,14 +243,49 @@ fn fleet(
         batch *= 2;
     }
     best.map(|(batch, replicas, served, _)| (batch, replicas, served))
-        .ok_or_else(|| {
-            let most = MOST_REPLICAS;
-            Failure::new(
-                Test::Throughput,
-                Reason::TooManyReplicas { most },
-                f64::INFINITY,
-            )
-        })
+}
+
+/// The bound on latency that is kept, where one request alone takes so long: tried, not reckoned.
+fn later(
+    request: &Request<'_>,
+    curve: &Curve,
+    (most, shards): (u32, u32),
+    alone: f64,
+) -> Option<Fix> {
+    let asked = request.latency?;
+    SPARE.iter().find_map(|spare| {
+        let target = Target {
+            at_most: Seconds::new(rounded_up(alone * spare)),
+            ..asked
+        };
+        let kept = Request {
+            latency: Some(target),
+            ..request.clone()
+        };
+        let looser =
+            target.at_most > asked.at_most && fleet_of(&kept, curve, most, shards).is_some();
+        looser.then(|| Flag::target("--latency", target).into())
+    })
+}
+
+/// The rate that as many replicas as are ever started bear.
+fn slower(request: &Request<'_>, curve: &Curve, (most, shards): (u32, u32)) -> Option<Fix> {
+    let each = f64::from(most) / curve.seconds(f64::from(most)) * f64::from(shards);
+    let all = each * f64::from(MOST_REPLICAS) / request.inputs;
+    [0.8, 0.6, 0.4, 0.2].into_iter().find_map(|load| {
+        let rate = all * load;
+        let flag = match request.unit {
+            MediaUnit::AudioHours => {
+                Flag::new("--audio", format!("{}h/h", libm::floor(rate * 3600.0)))
+            }
+            unit => Flag::new(unit.flag(), format!("{}/h", libm::floor(rate * 3600.0))),
+        };
+        let borne = Request {
+            rate,
+            ..request.clone()
+        };
+        fleet_of(&borne, curve, most, shards).map(|_| flag.into())
+    })
 }
 
 /// The fewest replicas with batches of at most so many: doubled until they do, then halved.

@@ -6,14 +6,15 @@ mod report;
 
 use super::constants::Constants;
 use crate::search::{
-    Failure, Market, Offered, ShortlistRule, Span, Standing, affordable, devices_within, drawn,
-    one_per_gpu, per_hour, shortlist,
+    Failure, Market, Offered, ShortlistRule, Sought, Standing, affordable, devices_within, drawn,
+    one_per_gpu, per_hour, shortlist, whole_gpus,
 };
 use alloc::{format, string::String, vec::Vec};
 use candidate::Viable;
 use gpuwise_domain::{
     catalogue::Catalogue,
     deployment::{Dropped, Objective, Rental, Test},
+    fix::{Fix, Flag},
     gpu::Gpu,
     media::{MediaQuestion, MediaSizing, MediaUnit},
     network::Walk,
@@ -24,6 +25,7 @@ use gpuwise_domain::{
     workload::{Limits, Target},
 };
 use gpuwise_units::HourlyPrice;
+pub use report::measured_kind;
 
 #[derive(Debug, Clone)]
 pub struct Request<'a> {
@@ -79,6 +81,10 @@ pub fn plan(request: &Request<'_>) -> MediaSizing {
             }
         }
     }
+    if let Some(fix) = feasible.is_empty().then(|| elsewhere(request)).flatten() {
+        let unfixed = failed.iter_mut().filter(|one| one.fixes.is_empty());
+        unfixed.for_each(|one| one.fixes.push(fix.clone()));
+    }
     let shown = ranked(request, &feasible);
     let parts = request.walk.parts.iter();
     MediaSizing {
@@ -109,6 +115,31 @@ pub fn plan(request: &Request<'_>) -> MediaSizing {
     }
 }
 
+/// Where no GPU that was allowed will do: the best of all others.
+fn elsewhere(request: &Request<'_>) -> Option<Fix> {
+    if request.limits.gpus.is_empty() && request.limits.owned.is_empty() {
+        return None;
+    }
+    let limits = Limits {
+        gpus: Vec::new(),
+        owned: Vec::new(),
+        ..request.limits.clone()
+    };
+    let found = plan(&Request {
+        limits: &limits,
+        ..request.clone()
+    });
+    let best = found.ranked.first()?;
+    let name = match &best.slice {
+        Some(slice) => format!("{} {slice}", best.gpu),
+        None => best.gpu.clone(),
+    };
+    Some(Fix::Flags {
+        gives: Some(format!("{} × {name} {}", best.devices(), best.precision)),
+        flags: Vec::from([Flag::new("--gpu", name)]),
+    })
+}
+
 /// Formats to try, and whether they are lower than what is asked for nothing.
 fn formats(request: &Request<'_>, gpu: &Gpu) -> Vec<(Compute, bool)> {
     if !request.formats.is_empty() {
@@ -137,12 +168,19 @@ fn bought<'a>(
 ) -> Result<Feasible<'a>, Failure> {
     let offers = market.offers(&tried.device.gpu.name);
     let size = (tried.replicas, tried.shards);
-    let rental = market.rent(&offers, &tried.device, size, Span::OneHost);
+    let rental = market.rent(&offers, &tried.device, size, false);
+    let sought = Sought {
+        market,
+        device: tried.device,
+        groups: size,
+        across: false,
+    };
     if rental.is_none() && !offers.is_empty() {
         let what = Reason::NoInstance { gpus: tried.shards };
-        return Err(Failure::new(Test::Limits, what, f64::INFINITY));
+        let fix = sought.own_price(request.limits.budget);
+        return Err(Failure::new(Test::Limits, what, f64::INFINITY).fixed_by(fix));
     }
-    affordable(request.limits, rental.as_ref())?;
+    affordable(request.limits, rental.as_ref(), &sought)?;
     drawn(request.limits, tried.watts)?;
     Ok(Feasible {
         hour: rental.as_ref().and_then(per_hour),
@@ -193,7 +231,13 @@ fn dropped(feasible: &[Feasible<'_>], shown: &[usize], mut failed: Vec<Dropped>)
     failed.extend(feasible.iter().filter(telling).map(|one| {
         let (devices, device) = (one.tried.devices(), one.tried.device.name());
         let label = format!("{devices} × {device} {}", one.tried.numbers.main.name());
-        Failure::dominated(one.hour, best).dropped(label, &one.tried.device.gpu.name)
+        let own = one.hour.is_none().then(|| Fix::OwnPrice {
+            gpu: one.tried.device.gpu.name.clone(),
+            gpus: whole_gpus(&one.tried.device, devices),
+            at_most: None,
+        });
+        let failure = Failure::dominated(one.hour, best).fixed_by(own);
+        failure.dropped(label, &one.tried.device.gpu.name)
     }));
     let gpu = |at: &usize| feasible[*at].tried.device.gpu.name.as_str();
     one_per_gpu(failed, &shown.iter().map(gpu).collect::<Vec<_>>())

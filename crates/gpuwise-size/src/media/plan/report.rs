@@ -11,10 +11,10 @@ use gpuwise_domain::{
     deployment::Rental,
     estimate::{Basis, Derivation, Estimate},
     limit::{Limit, PartCause, Resource},
-    media::{MediaDeployment, MediaMemory},
-    network::{OperationKind, PartRole},
+    media::MediaDeployment,
+    network::{OperationKind, PartRole, Walk},
 };
-use gpuwise_units::{Bytes, HourlyPrice, Money};
+use gpuwise_units::{HourlyPrice, Money};
 
 /// Share of a denoiser's work that is convolution in those that were measured, at least.
 const LEAST_CONVOLVED: f64 = 0.1;
@@ -26,7 +26,7 @@ pub(super) fn deployment(
     hour: Option<HourlyPrice>,
 ) -> MediaDeployment {
     let generation = &tried.device.gpu.generation;
-    let known = request.constants.knows(generation) && measured_kind(request);
+    let known = request.constants.knows(generation) && measured_kind(request.walk);
     let (low, high) = if known {
         request.constants.range
     } else {
@@ -51,7 +51,7 @@ pub(super) fn deployment(
         latency: slowness(tried.latency),
         capacity: speed(tried.capacity / request.inputs),
         load: tried.served.load,
-        memory: causes(tried),
+        memory: tried.memory.causes(),
         usable: tried.usable,
         host_bytes: tried.memory.offloaded,
         power,
@@ -70,9 +70,8 @@ pub(super) fn deployment(
 }
 
 /// Whether rows of such networks were fitted: all kinds but denoisers that hardly convolve.
-fn measured_kind(request: &Request<'_>) -> bool {
-    let denoisers = request
-        .walk
+pub fn measured_kind(walk: &Walk) -> bool {
+    let denoisers = walk
         .parts
         .iter()
         .filter(|part| part.role == PartRole::Denoiser);
@@ -96,24 +95,6 @@ fn per_unit(request: &Request<'_>, hour: HourlyPrice) -> Option<Money> {
         return None;
     }
     Some(hour.0.times(i64::from(together) * 1_000_000, units as i64))
-}
-
-fn causes(tried: &Viable<'_>) -> Vec<(MediaMemory, Bytes)> {
-    let memory = &tried.memory;
-    let mut out: Vec<(MediaMemory, Bytes)> = memory
-        .weights
-        .iter()
-        .map(|(name, bytes)| (MediaMemory::Weights(name.clone()), *bytes))
-        .collect();
-    out.push((
-        MediaMemory::Activations(memory.widest.clone()),
-        memory.activations,
-    ));
-    if memory.cache > Bytes::ZERO {
-        out.push((MediaMemory::Cache, memory.cache));
-    }
-    out.push((MediaMemory::Program, memory.program));
-    out
 }
 
 /// What takes the largest share of the time.
@@ -173,19 +154,7 @@ fn derivations(request: &Request<'_>, tried: &Viable<'_>) -> Vec<Derivation> {
         "wait for a free replica + time of the own batch",
         Vec::from([batch, inputs]),
     );
-    let memory = Derivation::computed(
-        "memory of one GPU",
-        format!("{:.2} GB", tried.memory.total().count() as f64 / 1e9),
-        "weights + activations of the widest pass + caches + program",
-        causes(tried)
-            .into_iter()
-            .map(|(cause, bytes)| {
-                let value = format!("{:.2} GB", bytes.count() as f64 / 1e9);
-                Derivation::fact(cause.to_string(), value, "the walk through the network")
-            })
-            .collect(),
-    );
-    Vec::from([latency, memory])
+    Vec::from([latency, tried.memory.explain()])
 }
 
 fn part_derivation(request: &Request<'_>, part: &PartTime) -> Derivation {

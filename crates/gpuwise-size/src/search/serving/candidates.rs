@@ -9,6 +9,7 @@ use crate::search::Failure;
 use crate::{
     engines,
     formats::weights_named,
+    knowledge::Corrections,
     setup::{Setup, Weights},
     support::castable,
 };
@@ -17,7 +18,6 @@ use gpuwise_domain::{
     catalogue::Catalogue,
     deployment::{Quality, Test},
     facts,
-    fix::Fix,
     gpu::{Device, Gpu, MigProfile},
     layout::Layout,
     precision::CacheFormat,
@@ -284,7 +284,7 @@ pub(crate) fn joined(
         host,
     };
     let ratio = f64::from(wanted) / f64::from(host);
-    Err(Failure::new(Test::Support, what, ratio).fixed_by(Fix::SmallerLayout))
+    Err(Failure::new(Test::Support, what, ratio))
 }
 
 /// GPUs that one fast link joins for tensor parallelism, and GPUs of a host.
@@ -357,6 +357,7 @@ pub(crate) fn setup<'a>(
         settings,
         draft: Some(drafts::draft(request)),
         adapters: request.choices.adapters,
+        corrections: Corrections::default(),
     };
     if choice.castable {
         castable(setup, request.facts)

@@ -16,7 +16,6 @@ use crate::{
 use alloc::{sync::Arc, vec::Vec};
 use gpuwise_domain::{
     deployment::{PrefillPool, Test},
-    fix::Fix,
     layout::Layout,
     reason::Reason,
     workload::{Traffic, Workload},
@@ -53,6 +52,7 @@ pub(crate) fn evaluate<'a>(request: &Request<'a>, setups: Vec<Setup<'a>>) -> Opt
         .into_iter()
         .filter(|setup| request.obstacle_of(setup).is_none())
         .filter_map(|setup| {
+            let setup = request.knowledge.corrected(setup, &request.name);
             let plan = memory::plan(&setup);
             fits(&plan, workload, setup.settings.max_context).ok()?;
             let shape = Arc::new(StepShape::new(&setup));
@@ -250,10 +250,11 @@ pub(crate) fn serve(
     }
     Some(Service::apart(
         Quantiles {
-            mean: rated.latency,
+            mean: apart.as_waited(rated.latency),
             wait: rated.wait,
             mixed_share: 0.0,
             mixed_extra: 0.0,
+            tpot_spread: 0.0,
             decode: rated.latency.tpot,
             load: rated.busy,
             stable: true,
@@ -264,5 +265,5 @@ pub(crate) fn serve(
 
 /// Why no pair of pools keeps an SLO.
 pub(crate) fn none_found() -> Failure {
-    Failure::new(Test::Throughput, Reason::NoPools, f64::INFINITY).fixed_by(Fix::Colocated)
+    Failure::new(Test::Throughput, Reason::NoPools, f64::INFINITY)
 }

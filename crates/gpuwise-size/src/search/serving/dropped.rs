@@ -1,12 +1,12 @@
 //! Why alternatives are not there: of every GPU that people would ask for, the candidate that came
 //! nearest.
 
-use super::{Failed, Screening, rank, relaxed, request::Request};
-use crate::search::{Failure, failure};
+use super::{Failed, Screening, cures::Cures, rank, relaxed, request::Request};
+use crate::search::{Failure, failure, whole_gpus};
 use alloc::{collections::BTreeMap, format, string::String, vec::Vec};
 use gpuwise_domain::{
     deployment::{Dropped, Test},
-    fix::Fix,
+    fix::{Fix, Flag},
     gpu::Device,
 };
 
@@ -21,7 +21,10 @@ pub(crate) fn dropped(
     request: &Request<'_>,
     judged: &Screening<'_>,
     shown: &[usize],
+    elsewhere: Option<Fix>,
 ) -> Vec<Dropped> {
+    let mut cures = Cures::new(request, elsewhere);
+    let mut failure = |failed: &Failed<'_>| failure(request, judged, failed, &mut cures);
     let mut out = Vec::new();
     for wanted in &request.choices.why_not {
         // A GPU with its slices, or one of these.
@@ -32,12 +35,7 @@ pub(crate) fn dropped(
             .filter(|f| is(&f.candidate.device))
             .collect();
         of_gpu.sort_by(|a, b| nearer(a, b));
-        out.extend(
-            of_gpu
-                .into_iter()
-                .take(ASKED)
-                .map(|failed| failure(request, judged, failed)),
-        );
+        out.extend(of_gpu.into_iter().take(ASKED).map(&mut failure));
         if let Some(cheapest) = cheapest_of(judged, is) {
             out.push(dominated(judged, cheapest, shown));
         }
@@ -77,17 +75,13 @@ pub(crate) fn dropped(
                 lower(a).cmp(&lower(b)).then(nearer(a, b))
             });
         if let Some(nearest) = nearest {
-            out.push(failure(request, judged, nearest));
+            out.push(failure(nearest));
         }
     }
     if shown.is_empty() && out.is_empty() {
         let mut all: Vec<&Failed<'_>> = judged.failed.iter().collect();
         all.sort_by(|a, b| nearer(a, b));
-        out.extend(
-            all.into_iter()
-                .take(SHOWN)
-                .map(|failed| failure(request, judged, failed)),
-        );
+        out.extend(all.into_iter().take(SHOWN).map(&mut failure));
     }
     out
 }
@@ -112,30 +106,47 @@ fn label(judged: &Screening<'_>, failed: &Failed<'_>) -> String {
     )
 }
 
-fn failure(request: &Request<'_>, judged: &Screening<'_>, failed: &Failed<'_>) -> Dropped {
+fn failure(
+    request: &Request<'_>,
+    judged: &Screening<'_>,
+    failed: &Failed<'_>,
+    cures: &mut Cures<'_, '_>,
+) -> Dropped {
     let mut failure = failed.failure.clone();
     if failure.fixes.is_empty() {
-        failure.fixes.extend(fix(request, judged, failed));
+        failure.fixes.extend(fix(request, judged, failed, cures));
     }
     failure.dropped(label(judged, failed), &failed.candidate.device.gpu.name)
 }
 
 /// The smallest change that passes on the same GPU: lower precision, or more ranks; else the SLO under
-/// which it passes, found by trying.
-fn fix(request: &Request<'_>, judged: &Screening<'_>, failed: &Failed<'_>) -> Option<Fix> {
+/// which it passes, or another change of the question, found by trying.
+fn fix(
+    request: &Request<'_>,
+    judged: &Screening<'_>,
+    failed: &Failed<'_>,
+    cures: &mut Cures<'_, '_>,
+) -> Option<Fix> {
+    let device = &failed.candidate.device;
     let same_gpu = judged
         .feasible
         .iter()
-        .filter(|f| f.candidate.device.gpu.name == failed.candidate.device.gpu.name)
+        .filter(|f| f.candidate.device.gpu.name == device.gpu.name)
         .min_by_key(|f| (f.evaluated.setup.layout.replica_gpus(), f.candidate.choice));
     if let Some(feasible) = same_gpu {
-        return Some(Fix::Candidate(rank::label(judged, feasible)));
+        return Some(Fix::Flags {
+            flags: alloc::vec![Flag::new("--gpu", feasible.candidate.device.name())],
+            gives: Some(rank::label(judged, feasible)),
+        });
     }
-    match failed.failure.test {
-        Test::Memory => Some(Fix::MemoryTimes(failed.failure.ratio)),
-        Test::Ttft | Test::Tpot | Test::EndToEnd => relaxed::slo(request, judged, failed),
-        _ => None,
-    }
+    let slo = matches!(
+        failed.failure.test,
+        Test::Ttft | Test::Tpot | Test::EndToEnd
+    );
+    let relaxed = slo.then(|| relaxed::slo(request, judged, failed)).flatten();
+    // Where others do, what would be needed here is told where it was asked for.
+    let asked = judged.feasible.is_empty() || !request.choices.why_not.is_empty();
+    relaxed.or_else(|| asked.then(|| cures.of(device)).flatten())
 }
 
 fn cheapest_of(judged: &Screening<'_>, is: impl Fn(&Device<'_>) -> bool) -> Option<usize> {
@@ -161,8 +172,13 @@ fn dominated(judged: &Screening<'_>, at: usize, shown: &[usize]) -> Dropped {
     let feasible = &judged.feasible[at];
     let hour = |at: usize| judged.feasible[at].figures.cost.per_hour;
     let mut failure = Failure::dominated(hour(at), shown.first().and_then(|at| hour(*at)));
-    if feasible.rental.is_some() {
-        failure.fixes.clear();
+    if feasible.rental.is_none() {
+        let device = &feasible.candidate.device;
+        failure = failure.fixed_by(Fix::OwnPrice {
+            gpu: device.gpu.name.clone(),
+            gpus: whole_gpus(device, feasible.evaluated.devices()),
+            at_most: None,
+        });
     }
     failure.dropped(
         rank::label(judged, feasible),

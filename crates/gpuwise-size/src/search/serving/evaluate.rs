@@ -12,7 +12,7 @@ use crate::{
     setup::Setup,
     speed::StepShape,
 };
-use alloc::{sync::Arc, vec::Vec};
+use alloc::{format, sync::Arc, vec::Vec};
 use gpuwise_domain::{
     deployment::Test,
     fix::Fix,
@@ -110,10 +110,9 @@ pub(crate) fn evaluate<'a>(
 ) -> Result<Evaluated<'a>, Failure> {
     if let Some(obstacle) = request.obstacle_of(&setup) {
         let what = Reason::Unsupported(obstacle.what);
-        return Err(
-            Failure::new(Test::Support, what, f64::INFINITY).fixed_by(obstacle.fix.map(Fix::Words))
-        );
+        return Err(Failure::new(Test::Support, what, f64::INFINITY));
     }
+    let setup = request.knowledge.corrected(setup, &request.name);
     let workload = request.workload;
     let demand = Demand::of(workload);
     let plan = memory::plan(&setup);
@@ -135,7 +134,13 @@ pub(crate) fn evaluate<'a>(
             wanted,
             gpus,
         };
-        return Err(Failure::new(Test::Throughput, what, needed));
+        let replicas = MOST_REPLICAS.min(libm::floor(MOST_GPUS / gpus * needed));
+        let least = rounded_down(sustains * groups * replicas);
+        let fix = match workload.traffic {
+            Traffic::Open { .. } => Fix::flag("--rate", format!("{least}/s")),
+            Traffic::Closed { .. } => Fix::flag("--concurrency", libm::floor(least)),
+        };
+        return Err(Failure::new(Test::Throughput, what, needed).fixed_by(fix));
     }
     let needed = needed as u32;
     let mut setup = setup;
@@ -180,10 +185,20 @@ fn throughput<'a>(evaluated: Evaluated<'a>, workload: &Workload) -> Result<Evalu
     }
     let wanted = wanted.get();
     let ratio = wanted / given.max(1e-9);
-    Err(
-        Failure::new(Test::Throughput, Reason::Tokens { given, wanted }, ratio)
-            .fixed_by(Fix::MoreConcurrency),
-    )
+    let fix = Fix::flag("--throughput", format!("{}/s", rounded_down(given)));
+    Err(Failure::new(Test::Throughput, Reason::Tokens { given, wanted }, ratio).fixed_by(fix))
+}
+
+/// Rounded down to three figures.
+fn rounded_down(value: f64) -> f64 {
+    let unit = libm::pow(10.0, libm::floor(libm::log10(value.max(1e-12))) - 2.0);
+    let figures = libm::floor(value / unit + 1e-9);
+    // Powers of ten below 1 are no exact numbers: their reciprocals are.
+    if unit < 1.0 {
+        figures / libm::round(1.0 / unit)
+    } else {
+        figures * unit
+    }
 }
 
 /// Weights, overheads and one request of the longest kind.
@@ -328,6 +343,7 @@ fn most(group: &Group<'_>, workload: &Workload) -> Result<(f64, Test), Failure> 
 
 /// A setup that fits, at so little load that requests meet no other.
 pub(crate) fn alone(request: &Request<'_>, setup: &Setup<'_>) -> Service {
+    let setup = &request.knowledge.corrected(setup.clone(), &request.name);
     let workload = request.workload;
     let demand = Demand::of(workload);
     let plan = memory::plan(setup);

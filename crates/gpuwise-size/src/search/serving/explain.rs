@@ -10,6 +10,7 @@ use crate::search::per_million;
 use crate::{
     derive::{Amount, Term, TermLabel},
     memory,
+    serving::as_measured,
 };
 use alloc::{
     borrow::Cow,
@@ -56,18 +57,8 @@ fn fact(name: &str, value: &str, source: impl Into<String>) -> Derivation {
     Derivation::fact(name, value, source)
 }
 
-/// A figure with its range: what was derived, and what was measured of it by the user.
+/// A figure with its range.
 fn figure(what: &str, at: Option<Percentile>, basis: Basis, of: &Estimate, derived: Term) -> Term {
-    let measured = of.value / derived.value();
-    let corrected = if (measured - 1.0).abs() > NOTHING {
-        let rows = said("your measured rows", Unit::Number).digits(6);
-        derived
-            * Term::input(measured, || {
-                rows.from("rows near this deployment, over what was derived")
-            })
-    } else {
-        derived
-    };
     let at = at.map_or_else(|| "mean".to_string(), |p| p.to_string());
     let range = format!(
         "{} ms ({}–{})",
@@ -76,7 +67,7 @@ fn figure(what: &str, at: Option<Percentile>, basis: Basis, of: &Estimate, deriv
         significant(of.high * 1e3, 3)
     );
     let name = format!("{what}, {at} ({})", basis.name());
-    corrected.called(|| said(name, Unit::Seconds).shown(range))
+    derived.called(|| said(name, Unit::Seconds).shown(range))
 }
 
 /// What the queueing model adds to a sum, so that it is the figure.
@@ -100,7 +91,11 @@ fn tpot(request: &Request<'_>, feasible: &Feasible<'_>, figures: &Figures, basis
         Some(drafts) => step + drafts,
         None => step,
     };
-    let token = cycle.token_of(step);
+    let at = decoding(evaluated);
+    let token = cycle.token_of(as_measured(
+        step,
+        cycle.measured_steps(at.decodes, at.context),
+    ));
     let derived = beyond(
         feasible.figures.tpot,
         token,
@@ -123,7 +118,7 @@ fn ttft(feasible: &Feasible<'_>, figures: &Figures, basis: Basis) -> Term {
         feasible.figures.ttft,
         alone + front,
         "waiting for steps under way and other prompts",
-        "queueing at the asked load, at the percentile",
+        "queueing at the asked load, at the percentile, as far as it was measured",
     );
     figure("TTFT", figures.ttft_at, basis, &figures.ttft, derived)
 }

@@ -4,14 +4,13 @@ use super::{Feasible, evaluate::Evaluated, request::Request};
 use crate::search::{per_hour, per_million};
 use crate::{
     derive::{Amount, TermLabel},
-    knowledge::{Correction, MetricClass, Observation, Range, Regime, Standing},
+    knowledge::{MeasuredPlace, MeasuredSystem, MetricClass, Narrowed, Range, Regime, Standing},
     metric::{Metric, Statistic},
     power::{self, Activity},
     speed::{Batch, StepTime},
 };
 use alloc::vec::Vec;
 use gpuwise_domain::{
-    catalogue::folded,
     deployment::{Cost, Figures, LoadPoint, Rental},
     derivation::Unit,
     estimate::{Basis, Estimate},
@@ -135,7 +134,7 @@ pub(crate) fn power_of<A: Amount>(evaluated: &Evaluated<'_>, activity: Activity)
 }
 
 pub(crate) fn basis(request: &Request<'_>, evaluated: &Evaluated<'_>) -> Basis {
-    if correction(request, evaluated, MetricClass::Tpot, None).is_some() {
+    if narrowed(request, evaluated, MetricClass::Tpot, None).is_some() {
         Basis::MeasuredNearby
     } else {
         standing(request, evaluated).basis
@@ -165,31 +164,32 @@ pub(crate) fn standing(request: &Request<'_>, evaluated: &Evaluated<'_>) -> Stan
     }
 }
 
-fn correction(
+/// What the user's own rows make of the range of a figure.
+fn narrowed(
     request: &Request<'_>,
     evaluated: &Evaluated<'_>,
     class: MetricClass,
-    predicted: Option<f64>,
-) -> Option<Correction> {
+    value: Option<f64>,
+) -> Option<Narrowed> {
     let setup = &evaluated.setup;
-    let layout = setup.layout;
-    request.knowledge.feedback.correction(&Observation {
-        gpu: setup.device.gpu.name.clone(),
-        bucket: setup.bucket.key.into(),
-        model: folded(&request.name),
-        weights: setup.weights.name(),
-        class,
-        residual: 0.0,
-        load: Some(evaluated.service.latency().running / f64::from(layout.replica_gpus())),
-        predicted,
-        shape: Some(
-            (evaluated.demand.input + evaluated.demand.cached) / evaluated.demand.output.max(1.0),
-        ),
-        layout: Layout {
-            replicas: 1,
-            ..layout
-        },
-    })
+    let feedback = &request.knowledge.feedback;
+    if feedback.observations.is_empty() {
+        return None;
+    }
+    let decoding = decoding(evaluated);
+    let layout = Layout {
+        replicas: 1,
+        ..setup.layout
+    };
+    let groups = evaluated.groups();
+    let place = MeasuredPlace {
+        load: Some(decoding.decodes * groups / f64::from(layout.replica_gpus())),
+        context: Some(decoding.context),
+        prompt_context: Some(evaluated.demand.cached + evaluated.demand.input / 2.0),
+        first: value,
+        layout,
+    };
+    feedback.narrowed(&MeasuredSystem::of(setup, &request.name), class, &place)
 }
 
 fn estimate(
@@ -206,21 +206,16 @@ fn estimate(
         setup.bucket.key,
         standing(request, evaluated).basis,
     );
-    // Neither a row of one's own nor an end of a range beats the silicon.
+    // No end of a range beats the silicon.
     let silicon = evaluated.cycle.least(&evaluated.demand.lengths());
     let least = match wanted {
         Metric::Tpot(_) => silicon.tpot,
         Metric::Ttft(Statistic::Mean) if evaluated.stages.is_none() => silicon.ttft,
         _ => 0.0,
     };
-    let estimate = match correction(request, evaluated, class, Some(value)) {
-        None => Estimate::with_factors(value, low, high),
-        Some(correction) => Estimate::with_factors(
-            (value * libm::exp(correction.shift)).max(least.min(value)),
-            libm::pow(low, correction.width),
-            libm::pow(high, correction.width),
-        ),
-    };
+    let narrowed = narrowed(request, evaluated, class, Some(value));
+    let width = narrowed.map_or(1.0, |narrowed| narrowed.width);
+    let estimate = Estimate::with_factors(value, libm::pow(low, width), libm::pow(high, width));
     estimate.within(least, f64::INFINITY)
 }
 

@@ -1,6 +1,7 @@
 //! Serving: deployments are enumerated, tested against the SLO, and ranked.
 
 mod candidates;
+mod cures;
 mod disaggregated;
 mod drafts;
 mod dropped;
@@ -18,15 +19,16 @@ mod service;
 
 pub(crate) use candidates::devices_within;
 pub use rebuilt::{RebuildError, setups};
+pub(crate) use relaxed::{SPARE, rounded_up};
 pub use request::{Choices, DraftModel, Fixed, LayoutWish, Request};
 
-use super::{Failure, Market, Span, affordable, drawn};
-use alloc::vec::Vec;
+use super::{Failure, Market, Sought, affordable, drawn, whole_gpus};
+use alloc::{string::String, vec::Vec};
 use candidates::WeightChoice;
 use evaluate::{Evaluated, evaluate};
 use gpuwise_domain::{
     deployment::{ModelSummary, Quality, Rental, ServingCharts, ServingQuestion, Sizing, Test},
-    fix::Fix,
+    fix::{Fix, Flag},
     gpu::Device,
     layout::Layout,
     model::{Architecture, LayerRun},
@@ -92,6 +94,8 @@ pub fn plan(request: &Request<'_>) -> Sizing {
     let judged = judge(request);
     let considered = (judged.feasible.len() + judged.failed.len()) as u64;
     let ranked = rank::ranked(request, &judged);
+    let none = ranked.is_empty();
+    let elsewhere = none.then(|| elsewhere(request)).flatten();
     let curve = ranked
         .first()
         .map(|at| figures::curve(request, &judged.feasible[*at]))
@@ -106,9 +110,9 @@ pub fn plan(request: &Request<'_>) -> Sizing {
             .iter()
             .map(|at| report::deployment(request, &judged, *at))
             .collect(),
-        dropped: dropped::dropped(request, &judged, &ranked),
+        dropped: dropped::dropped(request, &judged, &ranked, fix_of(elsewhere.as_ref())),
         considered,
-        notes: notes(request, &judged, &ranked),
+        notes: notes(request, &judged, &ranked, elsewhere.map(|(_, note)| note)),
         charts: ServingCharts {
             points: rank::points(&judged),
             curve,
@@ -200,14 +204,16 @@ fn priced<'a>(
 ) -> Result<(Evaluated<'a>, Option<Rental>, figures::Worked), Failure> {
     let (groups, of) = evaluated.placement();
     let device = evaluated.setup.device;
-    let span = if request.choices.hosts {
-        Span::Hosts
-    } else {
-        Span::OneHost
-    };
-    let rental = market.rent(offers, &device, (groups, of), span);
+    let rental = market.rent(offers, &device, (groups, of), request.choices.hosts);
     let figures = figures::worked(request, &evaluated, rental.as_ref());
-    limits(request, &evaluated, &figures, rental.as_ref(), quality)?;
+    let sought = Sought {
+        market,
+        device,
+        groups: (groups, of),
+        across: request.choices.hosts,
+    };
+    let rented = (rental.as_ref(), &sought);
+    limits(request, &evaluated, &figures, rented, quality)?;
     Ok((evaluated, rental, figures))
 }
 
@@ -239,14 +245,14 @@ fn limits(
     request: &Request<'_>,
     evaluated: &Evaluated<'_>,
     figures: &figures::Worked,
-    rental: Option<&Rental>,
+    (rental, sought): (Option<&Rental>, &Sought<'_>),
     quality: &Quality,
 ) -> Result<(), Failure> {
     let limits = &request.workload.limits;
     if let Some(most) = limits.quality_loss {
-        loses_at_most(most, quality)?;
+        loses_at_most(most, quality, &evaluated.setup.weights.name())?;
     }
-    affordable(limits, rental)?;
+    affordable(limits, rental, sought)?;
     drawn(limits, figures.power)?;
     let gpu = &evaluated.setup.device.gpu.name;
     let owned = limits.owned.iter().find(|(name, _)| name == gpu);
@@ -255,13 +261,15 @@ fn limits(
             let (wanted, owned) = (evaluated.devices(), *owned);
             let ratio = f64::from(wanted) / f64::from(owned.max(1));
             let what = Reason::NotOwned { wanted, owned };
-            Err(Failure::new(Test::Limits, what, ratio).fixed_by(Fix::MoreHosts))
+            let gpus = whole_gpus(&evaluated.setup.device, wanted);
+            let fix = Fix::flag("--owned", alloc::format!("{gpu}:{gpus}"));
+            Err(Failure::new(Test::Limits, what, ratio).fixed_by(fix))
         }
         _ => Ok(()),
     }
 }
 
-fn loses_at_most(most: f64, quality: &Quality) -> Result<(), Failure> {
+fn loses_at_most(most: f64, quality: &Quality, format: &str) -> Result<(), Failure> {
     match quality {
         Quality::Loss {
             percent,
@@ -274,11 +282,15 @@ fn loses_at_most(most: f64, quality: &Quality) -> Result<(), Failure> {
                 most,
             };
             let ratio = percent / most.max(1e-9);
-            Err(Failure::new(Test::Limits, what, ratio).fixed_by(Fix::LooserQuality))
+            // No less than the loss, in hundredths.
+            let hundredths = libm::ceil(percent * 100.0 - 1e-9) / 100.0;
+            let fix = Fix::flag("--max-quality-loss", alloc::format!("{hundredths}%"));
+            Err(Failure::new(Test::Limits, what, ratio).fixed_by(fix))
         }
         Quality::Unknown => {
+            let format = format.into();
             Err(Failure::new(Test::Limits, Reason::UnknownQuality, 1.0)
-                .fixed_by(Fix::OwnEvaluation))
+                .fixed_by(Fix::OwnEvaluation { format }))
         }
         Quality::Published | Quality::Loss { .. } => Ok(()),
     }
@@ -314,8 +326,21 @@ pub fn model_summary(name: &str, origin: &str, architecture: &Architecture) -> M
     }
 }
 
-/// Where no GPU that was allowed will do: the best of all others.
-fn elsewhere(request: &Request<'_>) -> Option<ServingNote> {
+/// The flag that names the GPU of the best of all others.
+fn fix_of(elsewhere: Option<&(String, ServingNote)>) -> Option<Fix> {
+    let (gpu, note) = elsewhere?;
+    let gives = match note {
+        ServingNote::Elsewhere { label, .. } => Some(label.clone()),
+        _ => None,
+    };
+    Some(Fix::Flags {
+        flags: alloc::vec![Flag::new("--gpu", gpu)],
+        gives,
+    })
+}
+
+/// Where no GPU that was allowed will do: the best of all others, with the name of its GPU or slice.
+fn elsewhere(request: &Request<'_>) -> Option<(String, ServingNote)> {
     let limits = &request.workload.limits;
     if limits.gpus.is_empty() && limits.owned.is_empty() {
         return None;
@@ -330,13 +355,19 @@ fn elsewhere(request: &Request<'_>) -> Option<ServingNote> {
     let judged = judge(&free);
     let best = rank::ranked(&free, &judged).into_iter().next()?;
     let feasible = &judged.feasible[best];
-    Some(ServingNote::Elsewhere {
+    let note = ServingNote::Elsewhere {
         label: rank::label(&judged, feasible),
         hour: feasible.figures.cost.per_hour,
-    })
+    };
+    Some((feasible.candidate.device.name(), note))
 }
 
-fn notes(request: &Request<'_>, judged: &Screening<'_>, ranked: &[usize]) -> Vec<Note> {
+fn notes(
+    request: &Request<'_>,
+    judged: &Screening<'_>,
+    ranked: &[usize],
+    elsewhere: Option<ServingNote>,
+) -> Vec<Note> {
     let assumed = request.architecture.assumptions.iter().cloned();
     let mut out: Vec<Note> = assumed.map(Note::Model).collect();
     let longest = service::longest(request.workload);
@@ -346,9 +377,7 @@ fn notes(request: &Request<'_>, judged: &Screening<'_>, ranked: &[usize]) -> Vec
         let most = most.0;
         out.push(ServingNote::BeyondContext { longest, most }.into());
     }
-    if judged.feasible.is_empty() {
-        out.extend(elsewhere(request).map(Note::from));
-    }
+    out.extend(elsewhere.map(Note::from));
     if judged.feasible.iter().all(|f| f.rental.is_none()) && !judged.feasible.is_empty() {
         out.push(ServingNote::Unpriced.into());
     }

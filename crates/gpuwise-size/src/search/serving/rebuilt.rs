@@ -4,6 +4,7 @@ use super::candidates::USUAL_ACCEPTANCE;
 use crate::{
     engines,
     formats::weights_named,
+    knowledge::Corrections,
     setup::{Draft, Setup, Weights},
 };
 use alloc::string::String;
@@ -94,6 +95,7 @@ pub fn setups<'a>(
             model: drafter,
         }),
         adapters: deployment.adapters,
+        corrections: Corrections::default(),
     };
     let prefill = deployment.prefill.map(|pool| Setup {
         layout: Layout {

@@ -5,14 +5,14 @@ use crate::search::Market;
 use alloc::vec::Vec;
 use gpuwise_domain::{
     deployment::Test,
-    fix::{Bound, Fix},
+    fix::{Fix, Flag},
     workload::{Slo, Target},
 };
 use gpuwise_units::{Percentile, Seconds};
 
 /// By how much what one request alone takes is exceeded in the bounds that are tried: with nothing to
 /// spare no load is borne.
-const SPARE: [f64; 5] = [1.02, 1.1, 1.25, 1.5, 2.0];
+pub(crate) const SPARE: [f64; 5] = [1.02, 1.1, 1.25, 1.5, 2.0];
 
 /// The tightest of the SLOs tried that the candidate keeps under the load and limits, `None`: none of
 /// them.
@@ -24,7 +24,7 @@ pub(crate) fn slo(
     SPARE.iter().find_map(|spare| {
         let slo = kept(request, judged, failed, *spare)?;
         let changed = changes(&request.workload.slo, &slo);
-        (!changed.is_empty()).then_some(Fix::Relax(changed))
+        (!changed.is_empty()).then(|| Fix::flags(changed))
     })
 }
 
@@ -73,15 +73,15 @@ fn widen(bound: &mut Option<Target>, spare: f64, taken: impl Fn(Option<Percentil
 }
 
 /// Rounded up to two figures.
-fn rounded_up(value: f64) -> f64 {
+pub(crate) fn rounded_up(value: f64) -> f64 {
     let unit = libm::pow(10.0, libm::floor(libm::log10(value.max(1e-12))) - 1.0);
     libm::ceil(value / unit - 1e-9) * unit
 }
 
-fn changes(asked: &Slo, kept: &Slo) -> Vec<Bound> {
+fn changes(asked: &Slo, kept: &Slo) -> Vec<Flag> {
     let change = |test, asked: Option<Target>, kept: Option<Target>| {
         let target = kept.filter(|_| asked != kept)?;
-        Some(Bound { test, target })
+        Some(Flag::bound(test, target))
     };
     [
         change(Test::Ttft, asked.ttft, kept.ttft),

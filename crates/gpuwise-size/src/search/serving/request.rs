@@ -32,6 +32,8 @@ pub struct Request<'a> {
     pub knowledge: &'a Knowledge,
     /// What the engine does and supports by release; `None`: only what hardware forbids is tested.
     pub facts: Option<&'a EngineFacts>,
+    /// The same of every engine, of which another is named where this one does not do; empty: none is.
+    pub engines: &'a [EngineFacts],
     /// The model that drafts, where [`Choices::draft_tokens`] are drafted; `None`: the model's own
     /// prediction layers.
     pub draft: Option<DraftModel<'a>>,

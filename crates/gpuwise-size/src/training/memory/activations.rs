@@ -104,7 +104,7 @@ pub(super) fn kept(
         a.kept(architecture, layer, rules.element, setup.framework)
     });
     let all = (token + more / tensor, fixed / tensor);
-    let selected = if setup.framework == Framework::Torchtitan {
+    let selected = if matches!(setup.framework, Framework::PyTorch | Framework::Torchtitan) {
         let kept = rules.selected(layer, hidden, setup.recipe) / tensor
             + rules.element * hidden * (1.0 / rules.residual - 1.0 / tensor);
         (kept.min(all.0), 0.0)
@@ -128,7 +128,7 @@ impl Rules {
         }
     }
 
-    /// What torchtitan's recomputation by operator keeps: the layer's input, what attention makes, and
+    /// What PyTorch's recomputation by operator keeps, as torchtitan asks for it: the layer's input, what attention makes, and
     /// the results of every other matmul in BF16 (queries, values, gate, down); scaled matmuls are not
     /// on its list. (`pytorch/torchtitan@9810191bb^:torchtitan/models/llama3/infra/parallelize.py`)
     fn selected(&self, layer: &Layer, hidden: f64, recipe: Recipe) -> f64 {

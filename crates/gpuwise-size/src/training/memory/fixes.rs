@@ -23,8 +23,7 @@ pub struct MemoryFix {
     pub change: String,
     /// What it costs, in words.
     pub cost: &'static str,
-    /// The changed setup; `None` for a larger GPU.
-    pub setup: Option<TrainingSetup>,
+    pub setup: TrainingSetup,
     /// Bytes that the fullest GPU would hold.
     pub needs: Estimate,
     /// Whether it is enough.
@@ -32,7 +31,7 @@ pub struct MemoryFix {
 }
 
 /// Changes that lower the memory of a setup, cheapest first: those that cost no speed, some speed,
-/// precision of what is trained, more GPUs, larger ones.
+/// precision of what is trained, more GPUs.
 pub fn fixes(architecture: &Architecture, setup: &TrainingSetup, visible: f64) -> Vec<MemoryFix> {
     let usable = fit::usable(visible);
     let Ok(now) = training_memory(architecture, setup) else {
@@ -62,7 +61,7 @@ pub fn fixes(architecture: &Architecture, setup: &TrainingSetup, visible: f64) -
                 cost,
                 enough: rank.reserved.value <= usable,
                 needs: rank.reserved,
-                setup: Some(changed),
+                setup: changed,
             });
         }
     };
@@ -78,17 +77,6 @@ pub fn fixes(architecture: &Architecture, setup: &TrainingSetup, visible: f64) -
     if let Some((change, changed)) = more_gpus(architecture, setup, usable) {
         add(change, "more GPUs", changed);
     }
-    let more = Estimate::exact(now);
-    out.push(MemoryFix {
-        change: format!(
-            "GPUs with at least {:.0} GB",
-            libm::ceil(now / fit::usable(1.0) / 1e9)
-        ),
-        cost: "a larger GPU",
-        setup: None,
-        needs: more,
-        enough: true,
-    });
     out
 }
 

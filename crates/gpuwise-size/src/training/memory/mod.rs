@@ -28,7 +28,7 @@ use gpuwise_domain::{
     alignment::Alignment,
     estimate::Basis,
     model::Architecture,
-    training::{Framework, Method, Optimizer, Recipe, TrainingMemory, TrainingSetup},
+    training::{Framework, Method, Optimizer, Recipe, Recompute, TrainingMemory, TrainingSetup},
 };
 use gpuwise_units::Bytes;
 use ranks::{Place, rank};
@@ -177,7 +177,10 @@ fn assumptions(
 fn basis(setup: &TrainingSetup) -> Basis {
     let one = setup.layout.gpus() == 1;
     let known = setup.framework == Framework::HuggingFace && setup.recipe == Recipe::PureBf16;
-    let foundry = setup.framework == Framework::PyTorch && setup.recipe == Recipe::MixedBf16;
+    let foundry = setup.framework == Framework::PyTorch
+        && setup.recipe == Recipe::MixedBf16
+        && setup.layout.is_data_alone()
+        && setup.recompute != Recompute::Selective;
     if setup.alignment.is_some() {
         return Basis::Extrapolated;
     }

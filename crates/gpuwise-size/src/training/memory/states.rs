@@ -37,8 +37,7 @@ pub(super) struct Stage<'a> {
     pub(super) last: bool,
 }
 
-/// Stages of a model. Where embedding and head counted as layers make stages equal, they are
-/// counted; else what is left over goes to the stages in the middle.
+/// Stages of a model.
 ///
 /// # Errors
 /// When there are more stages than layers.
@@ -57,19 +56,10 @@ pub(super) fn stages<'a>(
             layers,
         });
     }
-    let ends = !layers.is_multiple_of(pipeline) && (layers + 2).is_multiple_of(pipeline);
     let mut out = Vec::new();
     let mut from = 0;
-    for index in 0..pipeline {
+    for (index, count) in (0..).zip(setup.layout.stage_layers(layers)) {
         let (first, last) = (index == 0, index + 1 == pipeline);
-        let count = if ends {
-            (layers + 2) / pipeline - u64::from(first) - u64::from(last)
-        } else {
-            let rest = layers % pipeline;
-            // The middle of the pipeline takes one more.
-            let before = (pipeline - rest) / 2;
-            layers / pipeline + u64::from(index >= before && index < before + rest)
-        };
         let mut inside = slice(&architecture.layers, from, count);
         if first && let Some(encoder) = &architecture.encoder {
             inside.extend(

@@ -9,7 +9,7 @@ use super::{
 use gpuwise_domain::{
     alignment::{Alignment, RolloutMode},
     clash::Clash,
-    fix::Fix,
+    fix::Flag,
 };
 
 /// All GPUs write, and none trains.
@@ -19,11 +19,8 @@ pub(super) fn no_trainers(choices: &TrainChoices, cluster: &Cluster<'_>) -> Refu
         gpus: cluster.gpus,
         own,
     };
-    let more = Fix::Gpus {
-        count: own + 1,
-        at_least: true,
-    };
-    refusal(why, alloc::vec![more])
+    let more = Flag::gpus(own + 1, &cluster.gpu.name);
+    refusal(why, alloc::vec![more.into()])
 }
 
 /// Engines beside training that the GPUs cannot be dealt to.

@@ -1,6 +1,6 @@
 //! The search over the formulas of memory and time.
 
-use super::{Cluster, Physics};
+use super::{Cluster, Physics, flags::flags};
 use crate::{
     knowledge::Knowledge,
     memory::visible_memory,
@@ -140,14 +140,18 @@ impl Physics for Formulas<'_> {
         memory::checkpoint_bytes(self.architecture, setup).unwrap_or(Bytes::ZERO)
     }
 
-    fn fixes(&self, setup: &TrainingSetup, cluster: &Cluster<'_>) -> Vec<Fix> {
-        memory::fixes(self.architecture, setup, visible(cluster))
-            .into_iter()
-            .map(|fix| Fix::Setup {
-                change: fix.change,
-                needs: Bytes::from_f64(fix.needs.value),
-                enough: fix.enough,
-                cost: fix.cost,
+    fn fixes(&self, setup: &TrainingSetup, cluster: &Cluster<'_>) -> Vec<(Fix, TrainingSetup)> {
+        let all = memory::fixes(self.architecture, setup, visible(cluster));
+        all.into_iter()
+            .filter(|fix| fix.enough)
+            .map(|fix| {
+                let said = Fix::Setup {
+                    flags: flags(setup, &fix.setup, &cluster.gpu.name),
+                    change: fix.change,
+                    needs: Bytes::from_f64(fix.needs.value),
+                    cost: fix.cost,
+                };
+                (said, fix.setup)
             })
             .collect()
     }

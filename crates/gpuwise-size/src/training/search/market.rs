@@ -4,7 +4,7 @@ use super::{
     Cluster,
     request::{Machines, Market, TrainRequest},
 };
-use crate::search::{self, Span};
+use crate::search;
 use alloc::{collections::BTreeSet, vec::Vec};
 use gpuwise_domain::{
     catalogue::{Catalogue, folded},
@@ -192,5 +192,5 @@ fn rent(market: &search::Market<'_>, cluster: &Cluster<'_>) -> Option<Rental> {
     let gpus = u32::try_from(cluster.gpus).ok()?;
     let offers = market.offers(&cluster.gpu.name);
     let device = Device::whole(cluster.gpu);
-    market.rent(&offers, &device, (1, gpus), Span::LargestHosts)
+    market.rent(&offers, &device, (1, gpus), true)
 }

@@ -5,6 +5,7 @@ mod dropped;
 mod engines;
 mod explain;
 mod fewest;
+mod flags;
 mod formulas;
 mod market;
 mod needs;

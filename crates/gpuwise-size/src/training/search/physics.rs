@@ -53,8 +53,8 @@ pub trait Physics {
     /// Bytes of one checkpoint.
     fn checkpoint(&self, setup: &TrainingSetup) -> Bytes;
 
-    /// What would make a setup fit that does not, cheapest first, with what each would leave.
-    fn fixes(&self, setup: &TrainingSetup, cluster: &Cluster<'_>) -> Vec<Fix>;
+    /// What makes a setup fit that does not, cheapest first, with the setup that each makes of it.
+    fn fixes(&self, setup: &TrainingSetup, cluster: &Cluster<'_>) -> Vec<(Fix, TrainingSetup)>;
 
     /// How memory and time came about.
     fn derivations(&self, setup: &TrainingSetup, cluster: &Cluster<'_>) -> Vec<Derivation>;

@@ -3,7 +3,7 @@
 use super::{
     Cluster, Physics, Shape,
     best::{self, Best},
-    dropped::{alternatives, label, no_fit, over_limits},
+    dropped::{alternatives, fitting, in_time, label, no_fit, over_limits},
     explain,
     market::{self, Candidate},
     needs, refuse,
@@ -15,7 +15,7 @@ use crate::{
     search::{Failure, Offered, ShortlistRule, Standing, model_summary, one_per_gpu, shortlist},
     training::failures,
 };
-use alloc::{format, string::String, vec::Vec};
+use alloc::{boxed::Box, format, string::String, vec::Vec};
 use gpuwise_domain::{
     alignment::Alignment,
     deployment::{Rental, Test},
@@ -24,7 +24,7 @@ use gpuwise_domain::{
     limit::Limit,
     note::{Note, TrainingNote, UsualBatch},
     reason::Reason,
-    training::Method,
+    training::{Method, TrainingSetup},
     training_plan::{TrainingAsked, TrainingPlan, TrainingQuestion, TrainingSizing},
 };
 use gpuwise_units::Bytes;
@@ -37,6 +37,9 @@ const BEYOND_PEAK: f64 = 4.0;
 /// Work of a trained token per parameter at least, in floating-point operations: forward, and the
 /// gradient of activations; weights of adapters add little.
 const LEAST_WORK: f64 = 4.0;
+
+/// The nearest of those that will not do for which fixes are looked for.
+const FIXED: usize = 3;
 
 /// Plans for a job, best first, and why others are not there.
 pub fn train(request: &TrainRequest<'_>, physics: &dyn Physics) -> TrainingSizing {
@@ -63,6 +66,7 @@ pub fn train(request: &TrainRequest<'_>, physics: &dyn Physics) -> TrainingSizin
     let market = market_of(request);
     let mut gpu = String::new();
     let mut settled = Settled::default();
+    let mut unfixed = Vec::new();
     for candidate in market::candidates(request, &market) {
         if candidate.cluster.gpu.name != gpu {
             gpu.clone_from(&candidate.cluster.gpu.name);
@@ -75,11 +79,11 @@ pub fn train(request: &TrainRequest<'_>, physics: &dyn Physics) -> TrainingSizin
                 physics,
                 &candidate,
                 &mut settled,
-                &mut sizing,
+                (&mut sizing, &mut unfixed),
             );
         }
     }
-    finish(request, physics, &mut sizing);
+    finish(request, physics, &mut sizing, &unfixed);
     sizing
 }
 
@@ -132,14 +136,28 @@ impl Settled {
     }
 }
 
+/// A cluster that will not do, as it is told, and what it lacks.
+struct Unfixed<'a> {
+    label: String,
+    cluster: Cluster<'a>,
+    lacks: Lacks,
+}
+
+enum Lacks {
+    /// Time: so many GPUs are reckoned to be enough.
+    Time { least: f64 },
+    /// Memory, for the setup that comes nearest.
+    Memory(Box<TrainingSetup>),
+}
+
 /// Looks at one cluster.
-fn consider(
-    request: &TrainRequest<'_>,
+fn consider<'a>(
+    request: &TrainRequest<'a>,
     shape: &Shape,
     physics: &dyn Physics,
-    candidate: &Candidate<'_>,
+    candidate: &Candidate<'a>,
     settled: &mut Settled,
-    sizing: &mut TrainingSizing,
+    (sizing, unfixed): (&mut TrainingSizing, &mut Vec<Unfixed<'a>>),
 ) {
     let cluster = &candidate.cluster;
     let gpu = &cluster.gpu.name;
@@ -155,21 +173,32 @@ fn consider(
     if let Some(ratio) = too_slow_at_peak(request, cluster) {
         let what = Reason::LateAtPeak { ratio };
         let failure = Failure::new(Test::Deadline, what, BEYOND_PEAK * ratio);
+        let least = cluster.gpus as f64 * ratio;
+        unfixed.push(Unfixed {
+            label: label(cluster),
+            cluster: *cluster,
+            lacks: Lacks::Time { least },
+        });
         sizing.dropped.push(failure.dropped(label(cluster), gpu));
         return;
     }
     let found = best::best(shape, &request.choices, cluster, physics);
     sizing.considered += found.considered;
     let Some(best) = &found.best else {
-        let failed = no_fit(request, physics, cluster, &found);
-        sizing.dropped.extend(failed);
+        unfixed.extend(found.nearest().map(|(setup, _)| Unfixed {
+            label: format!("{}, {}", label(cluster), setup.placement_words()),
+            cluster: *cluster,
+            lacks: Lacks::Memory(Box::new(setup.clone())),
+        }));
+        sizing.dropped.extend(no_fit(physics, cluster, &found));
         return;
     };
     let plan = plan(request, physics, candidate, best);
-    if matches!(request.machines, Machines::Given(_)) {
+    let failed = over_limits(request, &plan);
+    // What is slower than one that will not do is no alternative.
+    if failed.is_none() && matches!(request.machines, Machines::Given(_)) {
         sizing.dropped.extend(alternatives(cluster, &found, best));
     }
-    let failed = over_limits(request, cluster, &plan);
     let late = failed.as_ref().is_some_and(|f| f.test == Test::Deadline);
     // One that is late says nothing of larger clusters, nor one that may run out of memory, on which they
     // would not.
@@ -179,6 +208,14 @@ fn consider(
     match failed {
         Some(failed) => {
             let name = format!("{}, {}", label(cluster), plan.setup.placement_words());
+            if late {
+                let least = cluster.gpus as f64 * failed.ratio;
+                unfixed.push(Unfixed {
+                    label: name.clone(),
+                    cluster: *cluster,
+                    lacks: Lacks::Time { least },
+                });
+            }
             sizing.dropped.push(failed.dropped(name, gpu));
         }
         None => sizing.ranked.push(plan),
@@ -254,7 +291,12 @@ fn standing(plan: &TrainingPlan, rank: Option<RankBy>) -> Standing {
 }
 
 /// Sorts plans, keeps one of each GPU, explains the best.
-fn finish(request: &TrainRequest<'_>, physics: &dyn Physics, sizing: &mut TrainingSizing) {
+fn finish(
+    request: &TrainRequest<'_>,
+    physics: &dyn Physics,
+    sizing: &mut TrainingSizing,
+    unfixed: &[Unfixed<'_>],
+) {
     let standings: Vec<Standing> = sizing
         .ranked
         .iter()
@@ -276,6 +318,25 @@ fn finish(request: &TrainRequest<'_>, physics: &dyn Physics, sizing: &mut Traini
         sizing.dropped.sort_by(|a, b| a.ratio.total_cmp(&b.ratio));
     }
     sizing.dropped.truncate(ALTERNATIVES);
+    // Where others do, what would be needed of these is no answer.
+    let told = sizing
+        .dropped
+        .iter_mut()
+        .filter(|_| sizing.ranked.is_empty());
+    for dropped in told.take(FIXED) {
+        let Some(one) = unfixed.iter().find(|one| one.label == dropped.label) else {
+            continue;
+        };
+        match &one.lacks {
+            Lacks::Time { least } => {
+                let fix = in_time(request, physics, &one.cluster, *least);
+                dropped.fixes.extend(fix);
+            }
+            Lacks::Memory(setup) => {
+                dropped.fixes = fitting(request, physics, &one.cluster, setup);
+            }
+        }
+    }
     for plan in &mut sizing.ranked {
         let cluster = cluster_of(request, plan);
         if let Some(cluster) = cluster {
@@ -302,7 +363,7 @@ fn cluster_of<'a>(request: &TrainRequest<'a>, plan: &TrainingPlan) -> Option<Clu
 }
 
 /// The plan of a setup.
-fn plan(
+pub(super) fn plan(
     request: &TrainRequest<'_>,
     physics: &dyn Physics,
     candidate: &Candidate<'_>,

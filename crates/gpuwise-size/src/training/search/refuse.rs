@@ -10,7 +10,7 @@ use super::{
 use alloc::vec::Vec;
 use gpuwise_domain::{
     clash::Clash,
-    fix::Fix,
+    fix::{Fix, Flag},
     training::{Framework, Recompute},
 };
 
@@ -35,6 +35,7 @@ pub fn refusals(shape: &Shape, choices: &TrainChoices, cluster: &Cluster<'_>) ->
     };
     out.extend(rollout_ranks(choices, cluster));
     out.extend(framework(choices));
+    out.extend(recompute(choices));
     out.extend(offload(choices));
     out.extend(tensor(shape, choices, cluster));
     out.extend(pipeline(shape, choices));
@@ -53,16 +54,27 @@ pub fn refusals(shape: &Shape, choices: &TrainChoices, cluster: &Cluster<'_>) ->
 fn offload(choices: &TrainChoices) -> Option<Refusal> {
     let stated = choices.recompute.filter(|r| *r != Recompute::Full)?;
     choices.offload.activations.then(|| {
-        let full = Fix::Flag {
-            flag: "--recompute full",
-            value: None,
-        };
+        let full = Fix::flag("--recompute", Recompute::Full.name());
         refusal(Clash::OffloadedActivations(stated), alloc::vec![full])
     })
 }
 
+/// Recomputation of less than a layer under frameworks that have none.
+fn recompute(choices: &TrainChoices) -> Option<Refusal> {
+    choices.recompute.filter(|r| *r == Recompute::Selective)?;
+    let frameworks = space::frameworks(choices);
+    if frameworks.iter().any(|f| f.recomputes_parts()) {
+        return None;
+    }
+    let whole = ["full", "none"].map(|all| Fix::flag("--recompute", all));
+    Some(refusal(
+        Clash::WholeLayers(*frameworks.first()?),
+        whole.into(),
+    ))
+}
+
 fn framework(choices: &TrainChoices) -> Option<Refusal> {
-    let framework = choices.framework.filter(|f| *f != Framework::Megatron)?;
+    let framework = choices.framework.filter(|f| !f.divides_models())?;
     let (flag, degree) = choices.degrees.beyond_data()?;
     let why = Clash::DataParallelOnly {
         flag,
@@ -71,11 +83,8 @@ fn framework(choices: &TrainChoices) -> Option<Refusal> {
     };
     // TRL, which pairs and rollouts are sized for, has no other framework.
     let fix = match choices.alignment {
-        Some(_) => Fix::Flag {
-            flag,
-            value: Some(1),
-        },
-        None => Fix::Framework("megatron"),
+        Some(_) => Fix::flag(flag, 1),
+        None => Fix::flag("--framework", Framework::Megatron.name()),
     };
     Some(refusal(why, alloc::vec![fix]))
 }
@@ -94,10 +103,7 @@ pub(super) fn around(all: impl Iterator<Item = u64>, stated: u64) -> Vec<u64> {
 }
 
 pub(super) fn flags(flag: &'static str, numbers: Vec<u64>) -> Vec<Fix> {
-    let fix = |number| Fix::Flag {
-        flag,
-        value: Some(number),
-    };
+    let fix = |number| Fix::flag(flag, number);
     numbers.into_iter().map(fix).collect()
 }
 
@@ -117,22 +123,17 @@ fn tensor(shape: &Shape, choices: &TrainChoices, cluster: &Cluster<'_>) -> Optio
 
 fn pipeline(shape: &Shape, choices: &TrainChoices) -> Option<Refusal> {
     let stages = u64::from(choices.degrees.pipeline?);
-    let takes = |stages: &u64| shape.takes_stages(*stages);
-    let nearest = || around((1..=shape.layers).filter(takes), stages);
     let layers = shape.layers;
     if stages > layers {
         let why = Clash::EmptyStages { stages, layers };
-        return Some(refusal(why, flags("--pp", nearest())));
-    }
-    if !shape.takes_stages(stages) {
-        let why = Clash::Stages { stages, layers };
-        return Some(refusal(why, flags("--pp", nearest())));
+        let nearest = around(1..=layers, stages);
+        return Some(refusal(why, flags("--pp", nearest)));
     }
     let interleave = u64::from(choices.degrees.interleave?);
-    if interleave == 1 || (stages > 1 && shape.takes_stages(stages * interleave)) {
+    if interleave == 1 || (stages > 1 && shape.fills_stages(stages * interleave)) {
         return None;
     }
-    let fits = (1..=shape.layers / stages).filter(|v| shape.takes_stages(stages * v));
+    let fits = (1..=layers / stages).filter(|v| shape.fills_stages(stages * v));
     let why = if stages == 1 {
         Clash::NoPipeline { interleave }
     } else {
@@ -211,10 +212,8 @@ fn product(choices: &TrainChoices, cluster: &Cluster<'_>) -> Option<Refusal> {
         product,
         gpus: cluster.gpus,
     };
-    let fix = |count| Fix::Gpus {
-        count,
-        at_least: false,
-    };
+    let own = choices.alignment.map_or(0, |one| one.own_gpus());
+    let fix = |count| Flag::gpus(count + own, &cluster.gpu.name).into();
     Some(refusal(why, nearest.into_iter().map(fix).collect()))
 }
 

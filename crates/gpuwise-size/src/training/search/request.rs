@@ -121,7 +121,20 @@ pub struct Degrees {
 }
 
 impl Degrees {
-    /// The first degree that only Megatron has and that is fixed above 1, with its flag.
+    /// The same, where what is not stated is not done: 1, and all that is left to data parallelism.
+    pub(crate) fn or_none(self) -> Self {
+        let one = |degree: Option<u32>| degree.or(Some(1));
+        Self {
+            tensor: one(self.tensor),
+            pipeline: one(self.pipeline),
+            interleave: one(self.interleave),
+            context: one(self.context),
+            expert: one(self.expert),
+            data: self.data,
+        }
+    }
+
+    /// The first degree beside data parallelism that is fixed above 1, with its flag.
     pub fn beyond_data(&self) -> Option<(&'static str, u32)> {
         let degrees = [
             ("--tp", self.tensor),

@@ -34,12 +34,17 @@ impl Shape {
         degree == 1 || (self.heads > 0 && self.heads.is_multiple_of(u64::from(degree)))
     }
 
-    /// Whether layers can be dealt to so many stages: equally, or equally where the embedding and
-    /// the head each count as a layer.
-    pub fn takes_stages(&self, stages: u64) -> bool {
+    /// Whether layers are dealt equally to so many stages, or equally where the embedding and the head each count as a
+    /// layer.
+    pub fn balances_stages(&self, stages: u64) -> bool {
         stages == 1
             || (stages <= self.layers
                 && (self.layers.is_multiple_of(stages) || (self.layers + 2).is_multiple_of(stages)))
+    }
+
+    /// Whether each of so many stages has a layer.
+    pub const fn fills_stages(&self, stages: u64) -> bool {
+        stages <= self.layers
     }
 
     /// Whether experts can be dealt to so many ranks.

@@ -2,7 +2,7 @@
 
 use super::{
     Cluster,
-    request::TrainChoices,
+    request::{Degrees, TrainChoices},
     shape::{Shape, divisors},
 };
 use alloc::{vec, vec::Vec};
@@ -72,21 +72,16 @@ pub(crate) fn placements(
 ) -> Vec<Placement> {
     let mut out = Vec::new();
     for framework in frameworks(choices) {
-        if framework == Framework::Megatron {
-            for layout in layouts(shape, choices, cluster) {
-                push(&mut out, choices, cluster, framework, layout);
-            }
-        } else if let Ok(gpus) = u32::try_from(cluster.gpus)
-            && choices.degrees.beyond_data().is_none()
-            && choices.degrees.data.is_none_or(|data| data == gpus)
-        {
-            push(
-                &mut out,
-                choices,
-                cluster,
-                framework,
-                TrainingLayout::data(gpus),
-            );
+        // Only Megatron's degrees are searched; others have those that are stated.
+        let degrees = match framework {
+            Framework::Megatron => choices.degrees,
+            _ => choices.degrees.or_none(),
+        };
+        if !framework.divides_models() && degrees.beyond_data().is_some() {
+            continue;
+        }
+        for layout in layouts(shape, (choices.sequence, &degrees), cluster) {
+            push(&mut out, choices, cluster, framework, layout);
         }
     }
     out
@@ -146,8 +141,11 @@ fn shardings(
     }
 }
 
-fn layouts(shape: &Shape, choices: &TrainChoices, cluster: &Cluster<'_>) -> Vec<TrainingLayout> {
-    let fixed = &choices.degrees;
+fn layouts(
+    shape: &Shape,
+    (sequence, fixed): (u64, &Degrees),
+    cluster: &Cluster<'_>,
+) -> Vec<TrainingLayout> {
     let gpus = cluster.gpus;
     let mut out = Vec::new();
     let domain = u64::from(cluster.domain.max(1));
@@ -157,14 +155,20 @@ fn layouts(shape: &Shape, choices: &TrainChoices, cluster: &Cluster<'_>) -> Vec<
         }
         let left = gpus / u64::from(tensor);
         for context in degrees(fixed.context, left, |degree| {
-            degree == 1 || choices.sequence / degree >= LEAST_CONTEXT
+            degree == 1 || sequence / degree >= LEAST_CONTEXT
         }) {
-            if !divides_sequence(choices.sequence, context) {
+            if !divides_sequence(sequence, context) {
                 continue;
             }
             let left = left / u64::from(context);
             for pipeline in degrees(fixed.pipeline, left, |_| true) {
-                if !shape.takes_stages(u64::from(pipeline)) {
+                // Stages of unequal layers are not tried unasked.
+                let stages = u64::from(pipeline);
+                let deals = match fixed.pipeline {
+                    Some(_) => shape.fills_stages(stages),
+                    None => shape.balances_stages(stages),
+                };
+                if !deals {
                     continue;
                 }
                 let Ok(data) = u32::try_from(left / u64::from(pipeline)) else {
@@ -182,7 +186,7 @@ fn layouts(shape: &Shape, choices: &TrainChoices, cluster: &Cluster<'_>) -> Vec<
                     data,
                     sequence_parallel: tensor > 1,
                 };
-                with_experts(shape, choices, base, &mut out);
+                with_experts(shape, fixed, base, &mut out);
             }
         }
     }
@@ -192,13 +196,13 @@ fn layouts(shape: &Shape, choices: &TrainChoices, cluster: &Cluster<'_>) -> Vec<
 /// A layout with each way to deal experts and to interleave.
 fn with_experts(
     shape: &Shape,
-    choices: &TrainChoices,
+    fixed: &Degrees,
     base: TrainingLayout,
     out: &mut Vec<TrainingLayout>,
 ) {
     let ranks = u64::from(base.tensor) * u64::from(base.context) * u64::from(base.data);
     let most = ranks.min(shape.experts.max(1));
-    let expert: Vec<u32> = match choices.degrees.expert {
+    let expert: Vec<u32> = match fixed.expert {
         Some(stated) => vec![stated],
         None => divisors(most)
             .filter_map(|d| u32::try_from(d).ok())
@@ -208,7 +212,7 @@ fn with_experts(
         if !shape.takes_experts(expert) || !ranks.is_multiple_of(u64::from(expert)) {
             continue;
         }
-        for interleave in interleaves(shape, choices, base.pipeline) {
+        for interleave in interleaves(shape, fixed, base.pipeline) {
             out.push(TrainingLayout {
                 interleave,
                 expert,
@@ -219,15 +223,17 @@ fn with_experts(
 }
 
 /// Virtual stages that layers can be dealt to.
-fn interleaves(shape: &Shape, choices: &TrainChoices, pipeline: u32) -> Vec<u32> {
-    let stages = u64::from(pipeline);
-    let fits = |interleave: u32| {
-        interleave == 1 || (pipeline > 1 && shape.takes_stages(stages * u64::from(interleave)))
-    };
-    match choices.degrees.interleave {
-        Some(stated) => vec![stated].into_iter().filter(|v| fits(*v)).collect(),
+fn interleaves(shape: &Shape, fixed: &Degrees, pipeline: u32) -> Vec<u32> {
+    let all = |interleave: u32| u64::from(pipeline) * u64::from(interleave);
+    match fixed.interleave {
+        Some(stated) => {
+            let fits = stated == 1 || pipeline > 1 && shape.fills_stages(all(stated));
+            fits.then_some(stated).into_iter().collect()
+        }
         None if pipeline == 1 => vec![1],
-        None => (1..=MOST_INTERLEAVE as u32).filter(|v| fits(*v)).collect(),
+        None => (1..=MOST_INTERLEAVE as u32)
+            .filter(|v| *v == 1 || shape.balances_stages(all(*v)))
+            .collect(),
     }
 }
 
@@ -274,9 +280,10 @@ pub(crate) fn micro_batches(choices: &TrainChoices, placement: &Placement, batch
     all
 }
 
-/// What a framework may compute again, least first; only Megatron has attention alone.
+/// What a framework may compute again, least first; parts of a layer are tried unasked in Megatron alone.
 pub(crate) fn recomputes(choices: &TrainChoices, framework: Framework) -> Vec<Recompute> {
     match (choices.recompute, framework) {
+        (Some(Recompute::Selective), _) if !framework.recomputes_parts() => Vec::new(),
         (Some(stated), _) => vec![stated],
         // What is offloaded is what checkpointed layers keep.
         (None, _) if choices.offload.activations => vec![Recompute::Full],

@@ -25,6 +25,8 @@ pub enum Assumed {
     OneUpdate,
     /// No rows of this framework were fitted.
     UnfittedFramework(Framework),
+    /// Rows of this framework were fitted, but none with such a layout or recomputation.
+    UnfittedLayout(Framework),
 }
 
 impl fmt::Display for Assumed {
@@ -55,6 +57,12 @@ impl fmt::Display for Assumed {
             Self::OneUpdate => f.write_str(
                 "each rollout is learned from once (num_iterations 1), and corrected for the engine's own \
                  log-probs (vllm_importance_sampling_correction)",
+            ),
+            Self::UnfittedLayout(framework) => write!(
+                f,
+                "of {} only rows over data-parallel ranks were fitted, whole layers recomputed or none: what else a step \
+                 does is taken as published for such schedules",
+                framework.title()
             ),
             Self::UnfittedFramework(framework) => write!(
                 f,

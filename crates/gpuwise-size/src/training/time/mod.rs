@@ -33,7 +33,7 @@ use gpuwise_domain::{
     gpu::Gpu,
     model::Architecture,
     precision::Compute,
-    training::{Framework, StepTime, TrainingSetup},
+    training::{Framework, Recompute, StepTime, TrainingSetup},
     training_facts::TrainingFacts,
 };
 use gpuwise_units::FlopPerSecond;
@@ -191,14 +191,21 @@ fn residual(
     gpu: &Gpu,
     facts: &TrainingFacts,
 ) -> Option<f64> {
-    seen(setup.framework)
+    seen(setup)
         .then(|| facts.residual(rows_of(architecture, setup.framework), &gpu.name))
         .flatten()
 }
 
-/// Whether runs of a framework were fitted, and not only those of its like.
-const fn seen(framework: Framework) -> bool {
-    matches!(framework, Framework::PyTorch | Framework::Megatron)
+/// Whether runs of a framework were fitted, and not only those of its like: PyTorch's over data-parallel ranks alone,
+/// whole layers recomputed or none.
+const fn seen(setup: &TrainingSetup) -> bool {
+    match setup.framework {
+        Framework::Megatron => true,
+        Framework::PyTorch => {
+            setup.layout.is_data_alone() && !matches!(setup.recompute, Recompute::Selective)
+        }
+        Framework::HuggingFace | Framework::Torchtune | Framework::Torchtitan => false,
+    }
 }
 
 fn basis(
@@ -212,7 +219,7 @@ fn basis(
         .iter()
         .any(|set| set.name == set_of(setup.framework) && set.rows > 0);
     let supported = recipe_peak(gpu, setup).is_some();
-    if fitted && system.timed && supported && seen(setup.framework) {
+    if fitted && system.timed && supported && seen(setup) {
         Basis::Calibrated
     } else {
         Basis::Extrapolated
@@ -258,8 +265,11 @@ fn assumptions(
     if !architecture.towers.is_empty() || architecture.encoder.is_some() {
         out.push(Assumed::TextAlone);
     }
-    if !seen(setup.framework) {
-        out.push(Assumed::UnfittedFramework(setup.framework));
+    if !seen(setup) {
+        out.push(match setup.framework {
+            Framework::PyTorch => Assumed::UnfittedLayout(setup.framework),
+            other => Assumed::UnfittedFramework(other),
+        });
     }
     out
 }

@@ -100,16 +100,20 @@ impl Again {
         let method = &setup.method;
         match setup.recompute {
             // By operator: all but attention and every other matmul, and all scaled ones.
-            Recompute::Selective if setup.framework == Framework::Torchtitan => Self {
-                weights: FORWARD / passes(method)
-                    * if scaled(setup.recipe) {
-                        1.0
-                    } else {
-                        EVERY_OTHER
-                    },
-                attention: 0.0,
-                rest: 1.0 / 3.0,
-            },
+            Recompute::Selective
+                if matches!(setup.framework, Framework::PyTorch | Framework::Torchtitan) =>
+            {
+                Self {
+                    weights: FORWARD / passes(method)
+                        * if scaled(setup.recipe) {
+                            1.0
+                        } else {
+                            EVERY_OTHER
+                        },
+                    attention: 0.0,
+                    rest: 1.0 / 3.0,
+                }
+            }
             Recompute::None | Recompute::Selective => Self::default(),
             Recompute::Full => Self::forward(method),
         }
@@ -261,8 +265,8 @@ impl StepWork {
         if layers.is_multiple_of(stages) {
             self.head_on_fullest = true;
         } else {
-            // Embedding and head each take the place of a layer.
-            let most = (layers + 2).div_ceil(stages) as f64;
+            let dealt = setup.layout.stage_layers(layers);
+            let most = dealt.into_iter().max().unwrap_or(layers) as f64;
             self.fullest_layers = most * stages as f64 / layers as f64;
         }
     }
@@ -368,16 +372,15 @@ impl StepWork {
             BaseStorage::SixteenBit => 2.0,
             BaseStorage::ThirtyTwoBit => 4.0,
         };
-        if matches!(setup.sharding, Sharding::Full) && replicas > 1.0 {
-            // Gathered as they are stored, forward and backward.
-            self.gathers = 2.0 * stored * held;
-            self.forward_gathers = stored * held;
-        }
+        let sharing = match setup.sharding {
+            Sharding::Full => replicas,
+            Sharding::Hybrid { group } => f64::from(group.max(1)).min(replicas),
+            Sharding::Gradients | Sharding::Optimizer | Sharding::None => 1.0,
+        };
+        // Gathered as they are stored, forward and backward.
+        self.forward_gathers = stored * held * (sharing - 1.0) / sharing;
+        self.gathers = 2.0 * self.forward_gathers;
         if setup.offload.parameters {
-            let sharing = match setup.sharding {
-                Sharding::Full => replicas,
-                _ => 1.0,
-            };
             self.offloaded += 2.0 * stored * held / sharing * self.micro_batches;
             self.forward_offloaded = stored * held / sharing;
         }
