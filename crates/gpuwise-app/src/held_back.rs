@@ -2,7 +2,7 @@
 
 use gpuwise_domain::{engine::EngineKind, estimate::Basis};
 use gpuwise_lab::{Observed, QuestionRow, answer::engine_of};
-use gpuwise_size::knowledge::{Feedback, MetricClass, Observation, Ranges};
+use gpuwise_size::knowledge::{Feedback, MeasuredSystem, MetricClass, Observation, Ranges};
 use gpuwise_units::math;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -40,11 +40,9 @@ fn point(asked: &QuestionRow) -> String {
     )
 }
 
-/// GPU, model, weights, engine version bucket and class of metrics.
-type System = (String, String, String, String, MetricClass);
-
-/// Rows of a system, each with its point.
+/// Rows of a system and a class of metrics, each with its point.
 type Members<'a> = Vec<(String, &'a Observation)>;
+type Groups<'a> = BTreeMap<(MeasuredSystem, MetricClass), Members<'a>>;
 
 /// A factor of a thousand either way, give or take so many times, is another unit.
 const UNIT: f64 = 1e3;
@@ -73,21 +71,15 @@ fn is_applied(rows: &Members<'_>, after: Option<f64>) -> bool {
 
 /// The mean error of rows as they are predicted without them.
 fn before(rows: &Members<'_>) -> f64 {
-    let errors = rows.iter().map(|(_, seen)| error(seen.residual, 0.0));
+    let errors = rows.iter().map(|(_, seen)| error(seen.residual));
     errors.sum::<f64>() / rows.len().max(1) as f64
 }
 
-fn groups<'a>(asked: &[QuestionRow], observed: &'a [Observed]) -> BTreeMap<System, Members<'a>> {
-    let mut groups: BTreeMap<System, Members<'a>> = BTreeMap::new();
+fn groups<'a>(asked: &[QuestionRow], observed: &'a [Observed]) -> Groups<'a> {
+    let mut groups = Groups::new();
     for row in observed {
         let seen = &row.observation;
-        let key = (
-            seen.gpu.clone(),
-            seen.model.clone(),
-            seen.weights.clone(),
-            seen.bucket.clone(),
-            seen.class,
-        );
+        let key = (seen.system.clone(), seen.class);
         let place = asked.get(row.row).map_or(String::new(), point);
         groups.entry(key).or_default().push((place, seen));
     }
@@ -113,22 +105,23 @@ pub(crate) fn tried(
     groups(asked, observed)
         .into_iter()
         .filter(|(_, rows)| is_new(rows))
-        .map(|((gpu, model, weights, engine, class), rows)| {
+        .map(|((system, class), rows)| {
             let points: BTreeSet<&str> = rows.iter().map(|(place, _)| place.as_str()).collect();
             let count = rows.len() as f64;
             let after = after(&rows);
             let mean = rows.iter().map(|(_, seen)| seen.residual).sum::<f64>() / count;
-            let kind = engine_of(&engine).map_or(EngineKind::Vllm, |engine| engine.kind);
-            let range = ranges.get(class, kind, &engine, Basis::Calibrated);
+            let bucket = &system.bucket;
+            let kind = engine_of(bucket).map_or(EngineKind::Vllm, |engine| engine.kind);
+            let range = ranges.get(class, kind, bucket, Basis::Calibrated);
             let all = Feedback {
                 observations: rows.iter().map(|(_, seen)| (*seen).clone()).collect(),
             };
             let widths: Vec<f64> = rows
                 .iter()
-                .filter_map(|(_, seen)| Some(all.correction(seen)?.width))
+                .filter_map(|(_, seen)| Some(all.narrowed(&system, class, &seen.place)?.width))
                 .collect();
             let width = widths.iter().sum::<f64>() / widths.len().max(1) as f64;
-            let named = shown(asked, observed, &model);
+            let named = shown(asked, observed, &system.model);
             HeldBackGroup {
                 points: points.len(),
                 rows: rows.len(),
@@ -140,10 +133,10 @@ pub(crate) fn tried(
                     (range.low, range.high),
                     (range.low.powf(width), range.high.powf(width)),
                 ],
-                gpu,
+                gpu: system.gpu,
                 model: named,
-                weights,
-                engine,
+                weights: system.weights,
+                engine: system.bucket,
                 class,
             }
         })
@@ -154,7 +147,7 @@ pub(crate) fn tried(
 fn shown(asked: &[QuestionRow], observed: &[Observed], model: &str) -> String {
     observed
         .iter()
-        .find(|row| row.observation.model == model)
+        .find(|row| row.observation.system.model == model)
         .and_then(|row| asked.get(row.row))
         .map_or(model, |asked| asked.question.model.as_str())
         .rsplit('/')
@@ -163,9 +156,9 @@ fn shown(asked: &[QuestionRow], observed: &[Observed], model: &str) -> String {
         .to_owned()
 }
 
-/// |predicted − measured| / measured after a shift, from ln(measured / predicted).
-fn error(residual: f64, shift: f64) -> f64 {
-    ((shift - residual).exp() - 1.0).abs()
+/// |predicted − measured| / measured, from ln(measured / predicted).
+fn error(residual: f64) -> f64 {
+    ((-residual).exp() - 1.0).abs()
 }
 
 /// The mean error of rows whose point was held back.
@@ -184,7 +177,7 @@ fn after(rows: &Members<'_>) -> Option<f64> {
     };
     let errors: Vec<f64> = rows
         .iter()
-        .filter_map(|(place, seen)| {
+        .map(|(place, seen)| {
             let held = fold(place);
             let others = Feedback {
                 observations: rows
@@ -193,10 +186,21 @@ fn after(rows: &Members<'_>) -> Option<f64> {
                     .map(|(_, seen)| (*seen).clone())
                     .collect(),
             };
-            Some(error(seen.residual, others.correction(seen)?.shift))
+            error(left(seen, &others))
         })
         .collect();
     (!errors.is_empty()).then(|| errors.iter().sum::<f64>() / errors.len() as f64)
+}
+
+/// ln(measured / predicted) of a row as it is predicted with others, as far as its figure moves with steps.
+fn left(seen: &Observation, others: &Feedback) -> f64 {
+    let corrections = others.corrections(&seen.system, seen.place.layout);
+    if seen.class.is_first_token() {
+        return seen.linear - corrections.of_waits(&seen.place).ln();
+    }
+    let steps = corrections.of_steps(&seen.place).ln();
+    let prompts = corrections.of_prompts(&seen.place).ln();
+    seen.linear - seen.sensitivity.steps * steps - seen.sensitivity.prompts * prompts
 }
 
 #[cfg(test)]

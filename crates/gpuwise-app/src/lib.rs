@@ -32,6 +32,7 @@ pub mod knowledge;
 #[doc(hidden)]
 pub mod layout;
 mod made;
+mod media;
 #[doc(hidden)]
 pub mod model;
 #[doc(hidden)]
@@ -67,7 +68,7 @@ pub use app::{App, Context, Exit, Form, Format, Sink, TextSink};
 pub use commands::audit::{Audited, audit};
 pub use commands::{
     check::{Checked, check},
-    memory::{DeviceMemory, Remembered, memory},
+    memory::{DeviceMemory, NetworkMemory, Remembered, media_memory, memory},
     place::{Placed, place},
     plan::{MediaPlanned, Planned, media_plan, plan},
     profile::{Concluded, profile},

@@ -160,10 +160,19 @@ pub fn models_of(asked: &[QuestionRow], loaded: &Loaded) -> Models {
 fn model(name: &str, loaded: &Loaded) -> Result<Architecture, String> {
     match loaded.models.resolve(name) {
         Ok((_, architecture)) => Ok(architecture),
-        Err(_) if Path::new(name).exists() => crate::model::resolve(name, &loaded.models, true)
+        Err(_) if Path::new(name).exists() => crate::model::resolve(name, loaded, true)
             .map(|resolved| resolved.architecture)
             .map_err(|problem| format!("{problem:#}")),
-        Err(error) => crate::model::stand_in(name, &loaded.models).ok_or_else(|| error.to_string()),
+        Err(error) => match crate::media::known(name, loaded) {
+            Some(network) => {
+                let problem: anyhow::Error = crate::media::no_language_model(&network).into();
+                Err(format!(
+                    "{problem}: {}",
+                    crate::error::hints(&problem).join("; ")
+                ))
+            }
+            None => crate::model::stand_in(name, &loaded.models).ok_or_else(|| error.to_string()),
+        },
     }
 }
 

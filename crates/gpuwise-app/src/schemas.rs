@@ -65,6 +65,7 @@ answers! {
     LeaseUsage: "lease-usage",
     Leases: "leases",
     Lint: "lint",
+    MediaMemory: "media-memory",
     MediaPlan: "media-plan",
     Memory: "memory",
     Models: "models",

@@ -4,8 +4,12 @@ use crate::{
     catalogue::{self, Loaded, OwnRows},
     error::Problem,
 };
-use gpuwise_domain::usage::rules::{AuditCatalogue, Rules};
-use gpuwise_read::{catalogue::ModelCatalogue, usage::read_audit_catalogue};
+use gpuwise_domain::{
+    network::InputSize,
+    usage::rules::{AuditCatalogue, Rules},
+};
+use gpuwise_read::usage::read_audit_catalogue;
+use gpuwise_size::media::walk::walk;
 use gpuwise_units::Bytes;
 use std::{fs, path::Path};
 
@@ -29,9 +33,14 @@ pub fn thresholds(loaded: &Loaded, own: Option<&Path>) -> anyhow::Result<Rules> 
 
 /// How much the weights of a model take that an engine names, where the catalogue knows it: in 16 bits,
 /// since no metric says whether they are quantised.
-pub fn weights(model: &str, models: &ModelCatalogue) -> Option<Bytes> {
-    let (_, architecture) = models.resolve(model).ok()?;
-    Some(Bytes::new(2 * architecture.parameters().0))
+pub fn weights(model: &str, loaded: &Loaded) -> Option<Bytes> {
+    let parameters = if let Ok((_, architecture)) = loaded.models.resolve(model) {
+        architecture.parameters().0
+    } else {
+        let network = loaded.networks.resolve(model, &loaded.models).ok()?;
+        walk(&network, &InputSize::default()).ok()?.parameters()
+    };
+    Some(Bytes::new(2 * parameters))
 }
 
 /// Thresholds and names: those of the user's files before those that the binary carries.

@@ -168,6 +168,25 @@ mod tests {
     }
 
     #[test]
+    fn optional_commands_are_there_with_their_feature_alone() {
+        let built = Cli::command();
+        let features = [
+            ("bench", cfg!(feature = "bench")),
+            ("database", cfg!(feature = "database")),
+            ("kubernetes", cfg!(feature = "kubernetes")),
+            ("serve", cfg!(feature = "serve")),
+        ];
+        for (name, feature) in gpuwise_app::commands::OPTIONAL {
+            let on = features.iter().find(|(known, _)| *known == feature);
+            assert_eq!(
+                Some(built.find_subcommand(name).is_some()),
+                on.map(|(_, on)| *on),
+                "{name}"
+            );
+        }
+    }
+
+    #[test]
     fn help_fits_a_terminal() {
         let text = definition().render_help().to_string();
         let wide = text.lines().find(|line| line.chars().count() > 100);

@@ -4,12 +4,14 @@ use clap::{
     Error,
     error::{ContextKind, ContextValue, ErrorKind},
 };
+use gpuwise_app::commands::OPTIONAL;
 
 /// What to say instead of the parser's words; `None` where those are right.
 pub(crate) fn told(error: &Error, arguments: &[String]) -> Option<String> {
     match error.kind() {
         ErrorKind::UnknownArgument => negative(error, arguments),
         ErrorKind::ValueValidation => value(error),
+        ErrorKind::InvalidSubcommand => not_built(error),
         _ => None,
     }
 }
@@ -19,6 +21,15 @@ fn context(error: &Error, kind: ContextKind) -> Option<&str> {
         ContextValue::String(text) => Some(text),
         _ => None,
     }
+}
+
+/// A command that another build has.
+fn not_built(error: &Error) -> Option<String> {
+    let command = context(error, ContextKind::InvalidSubcommand)?;
+    let (_, feature) = OPTIONAL.iter().find(|(name, _)| *name == command)?;
+    Some(format!(
+        "error: {command}: this gpuwise was built without the feature {feature}; build it with `cargo build --release -p gpuwise --features {feature}`\n"
+    ))
 }
 
 /// A value that begins with a minus, which the parser takes for a flag.
@@ -90,6 +101,18 @@ mod tests {
         ] {
             assert_eq!(said(line).as_deref(), expected, "{line}");
         }
+    }
+
+    #[test]
+    fn a_command_of_another_build_is_told_with_its_feature() {
+        let without = clap::Command::new("gpuwise").subcommand(clap::Command::new("plan"));
+        let said = |name: &str| {
+            let words = ["gpuwise".to_owned(), name.to_owned()];
+            told(&without.clone().try_get_matches_from(&words).err()?, &words)
+        };
+        let operator = said("operator").expect("words of our own");
+        assert!(operator.contains("--features kubernetes"), "{operator}");
+        assert_eq!(said("nonsense"), None);
     }
 
     #[test]

@@ -22,6 +22,7 @@ pub fn schemas() -> Vec<(&'static str, String)> {
         ("media-plan", super::plan::media_schema("media-plan")),
         ("train", super::train::schema("train")),
         ("memory", super::memory::schema("memory")),
+        ("media-memory", super::memory::media_schema("media-memory")),
         ("check", super::check::schema("check")),
         ("check-host", super::check::host_schema("check-host")),
         ("tco", super::tco::schema("tco")),

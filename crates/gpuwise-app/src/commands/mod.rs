@@ -66,6 +66,32 @@ pub use crate::app::Exit;
 #[cfg(feature = "bench")]
 use crate::settings::Bench;
 
+/// Commands that are built with a feature alone, and which one.
+pub const OPTIONAL: [(&str, &str); 22] = [
+    ("audit", "bench"),
+    ("bench", "bench"),
+    ("doctor", "serve"),
+    ("engine", "serve"),
+    ("epp", "serve"),
+    ("lease", "serve"),
+    ("node", "serve"),
+    ("operator", "kubernetes"),
+    ("policy", "serve"),
+    ("prices", "serve"),
+    ("proposal", "serve"),
+    ("reservation", "serve"),
+    ("runs", "database"),
+    ("secret", "serve"),
+    ("serve", "serve"),
+    ("slo", "serve"),
+    ("statement", "serve"),
+    ("store", "serve"),
+    ("tenant", "serve"),
+    ("token", "serve"),
+    ("top", "serve"),
+    ("usage", "serve"),
+];
+
 /// Every question that can be asked.
 #[derive(Debug, Subcommand)]
 pub enum Command {
@@ -586,8 +612,18 @@ pub fn run(context: &Context, command: &Command) -> anyhow::Result<Exit> {
     }
 }
 
-/// The model of a command: by flags, or as a file or launch command names it.
+/// The model of a command whose requests are counted in tokens: by flags, or as a file or launch command names it.
 pub(crate) fn model(
+    flags: &ModelFlags,
+    named: Option<&str>,
+    loaded: &Loaded,
+    app: &App,
+) -> anyhow::Result<ResolvedModel> {
+    any_model(flags, named, loaded, app)?.of_text()
+}
+
+/// The same, also where it takes audio.
+pub(crate) fn any_model(
     flags: &ModelFlags,
     named: Option<&str>,
     loaded: &Loaded,
@@ -597,10 +633,10 @@ pub(crate) fn model(
         (Some(name), true) => Err(Problem::new(format!("model {name:?} and numbers are given; one of them is enough"))
             .hint("leave --params, --layers and the like out, or the name")
             .into()),
-        (Some(name), false) => model::resolve(name, &loaded.models, app.offline),
+        (Some(name), false) => model::resolve(name, loaded, app.offline),
         (None, true) => flags.numbers.resolve(),
         (None, false) => match named {
-            Some(name) => model::resolve(name, &loaded.models, app.offline),
+            Some(name) => model::resolve(name, loaded, app.offline),
             None => Err(Problem::new("no model is named")
                 .hint("name one of `gpuwise models`, a directory with a config.json, a GGUF file, or --params and --layers")
                 .into()),
@@ -623,7 +659,8 @@ pub(crate) fn draft_model(
         .hint("add --draft-tokens 4")
         .into());
     }
-    model::resolve(name, &loaded.models, app.offline)
+    model::resolve(name, loaded, app.offline)
+        .and_then(ResolvedModel::of_text)
         .map(Some)
         .context("--draft-model")
 }

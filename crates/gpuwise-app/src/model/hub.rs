@@ -35,6 +35,7 @@ pub(super) fn resolve(id: &str) -> anyhow::Result<ResolvedModel> {
             "the hub at {} has {id} without a config.json",
             hub.endpoint
         ))
+        .hint("a diffusion pipeline has none: download it, and name its directory to `gpuwise plan DIRECTORY --images 2/s`")
     })?;
     let name = format!("config.json of {id}");
     let tensors = match hub.tensors(id) {

@@ -15,9 +15,9 @@ pub(crate) use local::safetensors_of;
 pub use numbers::Numbers;
 pub use stand_in::stand_in;
 
-use crate::error::Problem;
-use gpuwise_domain::{engine::EngineKind, model::Architecture};
-use gpuwise_read::catalogue::{ModelCatalogue, ResolveError};
+use crate::{catalogue::Loaded, error::Problem, media};
+use gpuwise_domain::{engine::EngineKind, model::Architecture, network::Network};
+use gpuwise_read::catalogue::ResolveError;
 use std::path::Path;
 
 /// A model with its shape and where that was read.
@@ -32,6 +32,22 @@ pub struct ResolvedModel {
 }
 
 impl ResolvedModel {
+    /// The model, where its requests are counted in tokens.
+    ///
+    /// # Errors
+    /// When it takes audio.
+    pub fn of_text(self) -> anyhow::Result<Self> {
+        if !self.architecture.takes_audio() {
+            return Ok(self);
+        }
+        Err(media::no_language_model(&Network {
+            name: self.name,
+            task: "speech to text".into(),
+            ..Network::default()
+        })
+        .into())
+    }
+
     /// The engine that people serve it with, where none is asked for.
     pub fn usual_engine(&self) -> EngineKind {
         if self.gguf {
@@ -48,12 +64,8 @@ impl ResolvedModel {
 /// what will run), then the catalogue, then the hub where the network is allowed.
 ///
 /// # Errors
-/// When it is nowhere, or what was found cannot be read.
-pub fn resolve(
-    name: &str,
-    models: &ModelCatalogue,
-    offline: bool,
-) -> anyhow::Result<ResolvedModel> {
+/// When it is nowhere, what was found cannot be read, or it is a diffusion, vision or embedding model.
+pub fn resolve(name: &str, loaded: &Loaded, offline: bool) -> anyhow::Result<ResolvedModel> {
     let wanted = name.trim();
     if wanted.is_empty() {
         return Err(Problem::new("the model is an empty text")
@@ -62,15 +74,13 @@ pub fn resolve(
             )
             .into());
     }
-    if let Some(found) = local::resolve(wanted)? {
-        return Ok(found);
+    let network = || media::known(wanted, loaded).map(|found| media::no_language_model(&found));
+    match on_this_machine(wanted) {
+        Ok(Some(found)) => return Ok(found),
+        Ok(None) => {}
+        Err(error) => return Err(network().map_or(error, Into::into)),
     }
-    if is_id(wanted)
-        && let Some(found) = cache::resolve(wanted)?
-    {
-        return Ok(found);
-    }
-    let unknown = match models.resolve(wanted) {
+    let unknown = match loaded.models.resolve(wanted) {
         Ok((entry, architecture)) => {
             return Ok(ResolvedModel {
                 name: entry.id.clone(),
@@ -82,10 +92,20 @@ pub fn resolve(
         Err(error @ ResolveError::Config { .. }) => return Err(error.into()),
         Err(ResolveError::Unknown { like, .. }) => like,
     };
+    if let Some(problem) = network() {
+        return Err(problem.into());
+    }
     if is_id(wanted) && wanted.contains('/') {
         return on_hub(wanted, offline, &unknown);
     }
     Err(not_found(wanted).did_you_mean(&unknown).hint(ways()).into())
+}
+
+fn on_this_machine(wanted: &str) -> anyhow::Result<Option<ResolvedModel>> {
+    match local::resolve(wanted)? {
+        None if is_id(wanted) => cache::resolve(wanted),
+        found => Ok(found),
+    }
 }
 
 #[cfg(feature = "hub")]

@@ -1,6 +1,6 @@
 //! Flags of diffusion, vision and embedding models.
 
-use clap::Args;
+use clap::{Arg, Args};
 
 /// What of language models makes no sense for them.
 const OTHERS: [&str; 11] = [
@@ -18,6 +18,7 @@ const OTHERS: [&str; 11] = [
 ];
 
 #[derive(Debug, Clone, Default, Args)]
+#[command(mut_args(of_media))]
 pub struct MediaFlags {
     /// Pictures to make, such as 2/s or 500/h
     #[arg(long, value_name = "RATE", group = "media", conflicts_with_all = OTHERS)]
@@ -40,25 +41,54 @@ pub struct MediaFlags {
     /// From request to result, such as p95:8s or mean:2s
     #[arg(long, value_name = "TARGET", requires = "media")]
     pub latency: Option<String>,
-    /// Pixels of a side, or width and height, such as 1024 or 1280x720
-    #[arg(long, value_name = "N[xM]", requires = "media")]
-    pub size: Option<String>,
-    /// Frames of a video
-    #[arg(long, value_name = "N", requires = "media")]
-    pub frames: Option<u64>,
+    #[command(flatten)]
+    pub input: InputFlags,
     /// Steps of denoising
     #[arg(long, value_name = "N", requires = "media")]
     pub steps: Option<u64>,
     /// Whether each step runs twice, with and without the prompt: on or off
     #[arg(long, value_name = "ON|OFF", value_parser = ["on", "off"], requires = "media")]
     pub guidance: Option<String>,
-    /// Tokens of a text, a pair or a prompt
-    #[arg(long, value_name = "TOKENS", requires = "media")]
-    pub length: Option<String>,
     /// Tokens of the longest text: batches are padded to their longest [default: all of --length]
     #[arg(long, value_name = "TOKENS", requires = "length")]
     pub longest: Option<String>,
+}
+
+/// The size of an input says nothing where no rate of inputs is given.
+fn of_media(flag: Arg) -> Arg {
+    match flag.get_id().as_str() {
+        "size" | "frames" | "length" | "batch" => flag.requires("media"),
+        _ => flag,
+    }
+}
+
+/// The size of an input, and how many are run at once.
+#[derive(Debug, Clone, Default, Args)]
+pub struct InputFlags {
+    /// Pixels of a side, or width and height, such as 1024 or 1280x720
+    #[arg(long, value_name = "N[xM]")]
+    pub size: Option<String>,
+    /// Frames of a video
+    #[arg(long, value_name = "N")]
+    pub frames: Option<u64>,
+    /// Tokens of a text, a pair or a prompt
+    #[arg(long, value_name = "TOKENS")]
+    pub length: Option<String>,
     /// Inputs of a batch at most
-    #[arg(long, value_name = "N", requires = "media", value_parser = clap::value_parser!(u32).range(1..=65536))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65536))]
     pub batch: Option<u32>,
+}
+
+impl InputFlags {
+    /// The first flag that is given.
+    pub fn given(&self) -> Option<&'static str> {
+        let all = [
+            ("--size", self.size.is_some()),
+            ("--frames", self.frames.is_some()),
+            ("--length", self.length.is_some()),
+            ("--batch", self.batch.is_some()),
+        ];
+        all.into_iter()
+            .find_map(|(flag, given)| given.then_some(flag))
+    }
 }

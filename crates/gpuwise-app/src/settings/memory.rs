@@ -1,6 +1,6 @@
 //! Flags of `gpuwise memory`.
 
-use super::ModelFlags;
+use super::{InputFlags, ModelFlags};
 use clap::Args;
 
 #[derive(Debug, Args)]
@@ -20,6 +20,8 @@ pub struct Memory {
     pub layout: LayoutFlags,
     #[command(flatten, next_help_heading = "Engine and precision")]
     pub engine: MemoryEngineFlags,
+    #[command(flatten, next_help_heading = "Diffusion, vision and embedding models")]
+    pub input: InputFlags,
     /// Show how every number came about
     #[arg(long)]
     pub explain: bool,

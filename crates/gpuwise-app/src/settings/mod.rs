@@ -31,7 +31,7 @@ pub use composed::{ChoiceName, Composed};
 pub use fleet::{FleetCheck, FleetCommand, FleetImport, FleetMig, ProfilesFlag};
 pub use global::{Colour, FormatName, Global};
 pub use measure::MeasureFlags;
-pub use media::MediaFlags;
+pub use media::{InputFlags, MediaFlags};
 pub use memory::{LayoutFlags, Memory};
 pub use operators::{
     KeepOut, OperatorsCheck, OperatorsCommand, OperatorsFit, OperatorsPredict, OperatorsShow,

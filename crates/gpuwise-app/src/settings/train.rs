@@ -174,7 +174,8 @@ pub struct TrainLayoutFlags {
     /// Sequences of a micro-batch
     #[arg(long, value_name = "N")]
     pub micro_batch: Option<String>,
-    /// Activation checkpointing, by what is recomputed: none, selective or full
+    /// Activation checkpointing, by what is recomputed: none, selective (attention in Megatron, by operator in PyTorch) or
+    /// full
     #[arg(long, value_name = "NAME")]
     pub recompute: Option<String>,
     /// What data-parallel ranks divide: none (DDP), optimizer (ZeRO-1), gradients (ZeRO-2), full

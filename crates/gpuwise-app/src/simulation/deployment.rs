@@ -8,17 +8,10 @@ use gpuwise_domain::{
     run::Subject,
 };
 use gpuwise_sim::{
-    deployed::{Corrections, Deployed, deployed},
+    deployed::{Deployed, deployed},
     engine::Role,
 };
-use gpuwise_size::{
-    constants::Parameter,
-    knowledge::{Knowledge, MetricClass, Observation},
-    memory,
-    metric::{Metric, Statistic},
-    search,
-    setup::Setup,
-};
+use gpuwise_size::{constants::Parameter, knowledge::Knowledge, memory, search, setup::Setup};
 use gpuwise_units::Nanoseconds;
 use std::{fs, path::Path};
 
@@ -78,7 +71,7 @@ impl Shapes {
     /// When a model cannot be found or read.
     pub fn of(deployment: &Deployment, loaded: &Loaded, offline: bool) -> anyhow::Result<Self> {
         let find = |name: &str| -> anyhow::Result<Architecture> {
-            Ok(model::resolve(name, &loaded.models, offline)?.architecture)
+            Ok(model::resolve(name, loaded, offline)?.architecture)
         };
         Ok(Self {
             model: find(&deployment.model)?,
@@ -131,8 +124,6 @@ pub struct Simulated<'a> {
     pub prefill: Option<Deployed>,
     /// Time of a request from one to the other beside the bytes of its cache.
     pub hand_over: Nanoseconds,
-    /// By what measurements correct its steps.
-    pub corrections: Corrections,
     /// What the simulation assumes, in sentences.
     pub notes: Vec<String>,
 }
@@ -157,10 +148,11 @@ impl<'a> Simulated<'a> {
             &loaded.catalogue,
         )
         .map_err(|error| Problem::new("the deployment cannot be simulated").because(error))?;
-        let corrections = corrections(deployment, &setup, knowledge);
+        let corrected = |setup| knowledge.corrected(setup, &deployment.model);
+        let (setup, prefill) = (corrected(setup), prefill.map(corrected));
         let constants = knowledge.constants(deployment.engine);
         let build = |setup: &Setup<'_>, tokens: u64, role: Role| {
-            deployed(setup, tokens, role, constants, corrections, seed)
+            deployed(setup, tokens, role, constants, seed)
                 .map_err(|error| Problem::new("the deployment cannot be simulated").because(error))
         };
         let tokens = deployment.memory.cache_tokens;
@@ -180,11 +172,13 @@ impl<'a> Simulated<'a> {
         let place = constants.place(&setup.silicon(), setup.bucket.key);
         let hand_over = constants.get(Parameter::HandOver, place) * 1e6;
         let mut notes = engine.notes.clone();
-        if corrections != Corrections::default() {
+        if !setup.corrections.is_none() {
+            let (steps, prompts) = setup.corrections.usual();
+            let percent = |factor: f64| (factor - 1.0) * 100.0;
             notes.push(format!(
                 "steps are {:+.0} % and prompts {:+.0} % longer than our constants say, as your own measurements show",
-                (corrections.steps - 1.0) * 100.0,
-                (corrections.steps * corrections.prompts - 1.0) * 100.0
+                percent(steps),
+                percent(prompts)
             ));
         }
         Ok(Self {
@@ -193,7 +187,6 @@ impl<'a> Simulated<'a> {
             engine,
             prefill,
             hand_over: Nanoseconds(hand_over as u64),
-            corrections,
             notes,
         })
     }
@@ -230,33 +223,4 @@ pub fn words(deployment: &Deployment) -> String {
         deployment.layout,
         deployment.weights
     )
-}
-
-/// What the user's own rows say of steps and of prompts.
-fn corrections(deployment: &Deployment, setup: &Setup<'_>, knowledge: &Knowledge) -> Corrections {
-    let shift = |wanted: Metric| {
-        let observation = Observation {
-            gpu: setup.device.gpu.name.clone(),
-            bucket: setup.bucket.key.into(),
-            model: gpuwise_domain::catalogue::folded(&deployment.model),
-            weights: setup.weights.name(),
-            class: MetricClass::of(wanted),
-            residual: 0.0,
-            load: None,
-            predicted: None,
-            shape: None,
-            layout: setup.layout,
-        };
-        let found = knowledge.feedback.correction(&observation);
-        found.map_or(0.0, |correction| correction.shift)
-    };
-    let (steps, first) = (
-        shift(Metric::Tpot(Statistic::Mean)),
-        shift(Metric::Ttft(Statistic::Mean)),
-    );
-    Corrections {
-        steps: steps.exp(),
-        // The time to first token is made of steps too: what remains is the prompt's own.
-        prompts: (first - steps).exp(),
-    }
 }

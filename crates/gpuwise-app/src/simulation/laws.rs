@@ -14,12 +14,12 @@ use gpuwise_domain::{
     request::Request,
 };
 use gpuwise_sim::{
-    deployed::{Corrections, deployed},
+    deployed::deployed,
     engine::{Done, Replica, Role, Sink},
 };
 use gpuwise_size::{
     engines,
-    knowledge::Knowledge,
+    knowledge::{Corrections, Knowledge},
     serving::{ClosedLoop, Cycle, Lengths, OpenLoop},
     setup::{Setup, Weights},
     speed::StepShape,
@@ -86,6 +86,7 @@ fn on_every_gpu(mut check: impl FnMut(&Setup<'_>, &Knowledge, f64)) {
                 cache: CacheFormat::HALF,
                 draft: None,
                 adapters: None,
+                corrections: Corrections::default(),
             };
             checked += 1;
             check(&setup, &fitted, peak);
@@ -106,9 +107,8 @@ impl Sink for First {
 /// Picoseconds to the first token of a prompt alone; `None` where the engine refuses it.
 fn first_token(setup: &Setup<'_>, knowledge: &Knowledge, input: u32) -> Option<u64> {
     let constants = knowledge.constants(setup.engine.kind);
-    let corrections = Corrections::default();
     let tokens = 1 << 20;
-    let engine = deployed(setup, tokens, Role::Whole, constants, corrections, 0).ok()?;
+    let engine = deployed(setup, tokens, Role::Whole, constants, 0).ok()?;
     let mut replica = Replica::new(engine.settings, engine.cost).expect("settings of an engine");
     let mut first = First::default();
     let request = Request {

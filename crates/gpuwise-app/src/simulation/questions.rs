@@ -24,7 +24,7 @@ use gpuwise_sim::{
         self, Pool, Scenario,
         routers::{Measure, Routing},
     },
-    deployed::{Corrections, deployed},
+    deployed::deployed,
     engine::Role,
     metrics::{Frame, Recorder, RecorderSettings},
     traffic::{
@@ -131,7 +131,8 @@ fn group(
         None => return all(Answer::none("no model is named")),
     };
     let reading = match read(question, architecture, &loaded.catalogue) {
-        Ok(reading) => reading,
+        // Rows of the user's own are found by the catalogue's name of a model.
+        Ok(reading) => reading.corrected(knowledge, &canonical(question, loaded).model),
         Err(refusal) => return all(Answer::none(refusal.to_string())),
     };
     if reading.kind() != Kind::Serving || reading.prefill.is_some() {
@@ -146,7 +147,10 @@ fn group(
             // Rows of the user's own are found by the catalogue's name of a model.
             let question = &canonical(&asked[*at].question, loaded);
             let answer = match read(question, architecture, &loaded.catalogue) {
-                Ok(reading) => answer(question, &reading, &report, knowledge),
+                Ok(reading) => {
+                    let reading = reading.corrected(knowledge, &question.model);
+                    answer(question, &reading, &report, knowledge)
+                }
                 Err(_) => special(question, &report),
             };
             (*at, answer)
@@ -177,14 +181,7 @@ fn report(
         None => plan.cache_tokens(),
     };
     let constants = knowledge.constants(setup.engine.kind);
-    let engine = deployed(
-        setup,
-        tokens.max(1.0) as u64,
-        Role::Whole,
-        constants,
-        Corrections::default(),
-        seed,
-    )?;
+    let engine = deployed(setup, tokens.max(1.0) as u64, Role::Whole, constants, seed)?;
     let replicas = u16::try_from(setup.layout.replicas.max(1)).unwrap_or(u16::MAX);
     let pool = Pool {
         routing: Routing::Least(Measure::Requests),

@@ -20,7 +20,7 @@ use gpuwise_domain::{
 use gpuwise_read::traffic::{RateTable, TrafficFile};
 use gpuwise_sim::traffic::{
     self as sim, Arrivals, Change, ConversationStream, Conversations, Extent, Generator, Pacing,
-    Pattern, Rate, Recorded, Source as _,
+    Pattern, Rate, Recorded, Source as _, Stage,
 };
 use gpuwise_units::{Nanoseconds, PerSecond};
 use std::path::Path;
@@ -44,6 +44,8 @@ pub struct Sent {
     pub workload: Workload,
     /// What it is, in words.
     pub words: String,
+    /// Whether a run brings as many requests in its time as the rate says, and not only in the mean of runs.
+    exact: bool,
     /// What is left out at the beginning; `None`: a tenth, 60 s at most.
     warm_up: Option<Nanoseconds>,
     /// Names of tenants, from 1.
@@ -128,6 +130,7 @@ impl Sent {
             kind,
             changes: list,
             rate_is_stated: traffic.rate.is_some(),
+            exact: false,
             extent,
             workload: asked.workload,
             words: words + &growing(changes),
@@ -167,6 +170,7 @@ impl Sent {
             kind: Kind::Clients(clients),
             changes: listed(changes)?,
             rate_is_stated: false,
+            exact: false,
             extent: changes
                 .requests
                 .map_or_else(Extent::default, Extent::requests),
@@ -197,6 +201,7 @@ impl Sent {
             kind,
             changes: Vec::new(),
             rate_is_stated: false,
+            exact: false,
             // As long as what it stands beside.
             extent: Extent::requests(u64::MAX),
             words: generated_words(workload, &[]),
@@ -222,6 +227,13 @@ impl Sent {
             Kind::Clients(clients) => clients.source(seed, load)?,
             Kind::Generated(pattern) => {
                 let mut pattern = pattern.clone();
+                if let (Some(arrivals), Some((rate, count))) =
+                    (&mut pattern.arrivals, self.exact_rate())
+                {
+                    let duration = Nanoseconds((count as f64 / rate.get() * 1e9).round() as u64);
+                    arrivals.rate = Rate::Stages(vec![Stage { rate, duration }]);
+                    arrivals.exact = true;
+                }
                 if let (None, Some(count)) = (&pattern.arrivals, pattern.in_flight) {
                     let count = (f64::from(count) * load).round().max(1.0);
                     pattern.in_flight = Some(count as u32);
@@ -311,6 +323,39 @@ impl Sent {
             );
         }
         Some(out)
+    }
+
+    /// The same, a run of which brings as many requests in its time as the rate says: runs at several loads differ by the
+    /// load, and not by how many requests chance brings.
+    #[must_use]
+    pub fn exactly(mut self) -> Self {
+        self.exact = true;
+        self
+    }
+
+    /// The rate, and the requests of a run, where so many come in the time that the rate says.
+    pub fn exact_rate(&self) -> Option<(PerSecond, u64)> {
+        let Kind::Generated(Pattern {
+            arrivals: Some(arrivals),
+            ..
+        }) = &self.kind
+        else {
+            return None;
+        };
+        let (
+            Rate::Constant(rate),
+            Extent {
+                requests,
+                duration: None,
+            },
+        ) = (&arrivals.rate, self.extent)
+        else {
+            return None;
+        };
+        let exact = self.exact && rate.get() > 0.0;
+        requests
+            .filter(|count| exact && *count < u64::from(u32::MAX))
+            .map(|count| (*rate, count))
     }
 
     /// Whether some requests are to be sooner than others.

@@ -78,6 +78,8 @@ gpuwise_units::named! {
         Nvfp4 = "nvfp4",
         /// INT4 weights alone.
         Int4Weights = "int4_wo",
+        /// INT4 weights, FP8 activations.
+        Int4Fp8 = "w4afp8",
         /// MXFP4 weights, BF16 activations.
         Mxfp4Weights = "w4a16_mxfp4",
         /// MXFP4 weights, MXFP8 activations.
@@ -96,7 +98,7 @@ impl MoeFormat {
             Self::Bf16 => 2.0,
             Self::Fp8 | Self::Fp8Block => 1.0,
             Self::Nvfp4 => 9.0 / 16.0,
-            Self::Int4Weights => 0.5 + 2.0 / 128.0,
+            Self::Int4Weights | Self::Int4Fp8 => 0.5 + 2.0 / 128.0,
             Self::Mxfp4Weights | Self::Mxfp4Mxfp8 => 17.0 / 32.0,
         }
     }
@@ -105,7 +107,7 @@ impl MoeFormat {
     pub const fn compute(self) -> Compute {
         match self {
             Self::Bf16 | Self::Int4Weights | Self::Mxfp4Weights => Compute::Half,
-            Self::Fp8 | Self::Fp8Block | Self::Mxfp4Mxfp8 => Compute::Fp8,
+            Self::Fp8 | Self::Fp8Block | Self::Int4Fp8 | Self::Mxfp4Mxfp8 => Compute::Fp8,
             Self::Nvfp4 => Compute::Fp4,
         }
     }
@@ -216,7 +218,7 @@ fn read(row: &Row<'_>, silicon: &Silicon) -> Result<Case, OperatorError> {
         wrong(
             "dtype",
             label,
-            "a format of experts: bfloat16, fp8, fp8_block, nvfp4, int4_wo, w4a16_mxfp4, w4a8_mxfp4_mxfp8",
+            "a format of experts: bfloat16, fp8, fp8_block, nvfp4, int4_wo, w4afp8, w4a16_mxfp4, w4a8_mxfp4_mxfp8",
         )
     })?;
     let skew = row.text("expert_load")?;
@@ -261,6 +263,13 @@ fn like(format: &str) -> &'static [&'static str] {
         "fp8" => &["fp8_block", "bfloat16"],
         "nvfp4" => &["w4a8_mxfp4_mxfp8", "fp8_block", "fp8", "bfloat16"],
         "w4a8_mxfp4_mxfp8" => &["nvfp4", "w4a16_mxfp4", "fp8_block", "bfloat16"],
+        "w4afp8" => &[
+            "fp8",
+            "fp8_block",
+            "w4a8_mxfp4_mxfp8",
+            "int4_wo",
+            "bfloat16",
+        ],
         "w4a16_mxfp4" => &["int4_wo", "bfloat16"],
         "int4_wo" => &["w4a16_mxfp4", "bfloat16"],
         "fp8_block/ungated" => &["fp8/ungated", "bfloat16/ungated", "fp8_block"],

@@ -94,7 +94,10 @@ pub fn assumption(key: CostKey, text: &str) -> Result<Given, ParseQuantityError>
     match key.unit() {
         CostUnit::Money(_) => {
             let code = unit.split('/').next().unwrap_or(unit).trim();
-            currency = Some(code.parse::<Currency>().map_err(|_| fail())?);
+            if code.is_empty() {
+                return Err(fail());
+            }
+            currency = Some(Currency::given(code)?);
         }
         CostUnit::Share | CostUnit::ShareOf(_) => match unit.split('/').next().map(str::trim) {
             Some("%") => factor = Fraction::new(1, 100),

@@ -168,9 +168,7 @@ impl Checks<'_> {
 
     fn price(&self, text: &str) -> Result<HourlyPrice, FabricError> {
         let field = "`port_price_per_hour`";
-        let money = text
-            .parse::<Money>()
-            .map_err(|error| self.wrong(field, error.to_string()))?;
+        let money = Money::given(text).map_err(|error| self.wrong(field, error.to_string()))?;
         if money.micros < 0 {
             let what = format!("is {text}; a price is not negative");
             return Err(self.wrong(field, what));

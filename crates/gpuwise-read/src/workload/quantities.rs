@@ -157,7 +157,7 @@ pub fn budget(text: &str) -> Result<HourlyPrice, ParseQuantityError> {
         .trim()
         .strip_suffix("/h")
         .ok_or_else(|| wrong(text, EXPECTED))?;
-    let money: Money = amount.trim().parse().map_err(|_| wrong(text, EXPECTED))?;
+    let money = Money::given(amount)?;
     if money.micros <= 0 {
         return Err(wrong(text, "an amount above 0"));
     }

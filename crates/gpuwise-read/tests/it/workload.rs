@@ -200,7 +200,7 @@ fn money_and_power() {
         Ok("2.50 EUR/h")
     );
     for wrong in [
-        "25", "25USD", "25/h", "USD/h", "0USD/h", "-1USD/h", "25usd/h", "1e3USD/h",
+        "25", "25USD", "25/h", "USD/h", "0USD/h", "-1USD/h", "25usf/h", "1e3USD/h",
     ] {
         assert!(budget(wrong).is_err(), "{wrong}");
     }

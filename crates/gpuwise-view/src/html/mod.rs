@@ -8,7 +8,7 @@ pub use answer::AnswerPage;
 
 use crate::{
     answer::sentences,
-    figures::{self, amount, percent, ranged_seconds},
+    figures::{self, amount, percent, ranged_seconds, seconds},
     markup::escape,
     plan::{self, words},
     svg,
@@ -17,6 +17,7 @@ use gpuwise_domain::{
     deployment::{Deployment, Dropped, Rental, Sizing},
     estimate::Estimate,
     price::Price,
+    workload::{Slo, Target},
 };
 use std::fmt::Write as _;
 
@@ -37,7 +38,7 @@ pub fn report(sizing: &Sizing, start: Option<&str>, made: &str) -> String {
     let verdict = verdict.split_once(". ").unwrap_or((&verdict, ""));
     let mut head = String::new();
     if let Some(best) = sizing.ranked.first() {
-        head += &headline(best);
+        head += &headline(best, &sizing.question.workload.slo);
     } else if !verdict.1.is_empty() {
         let _ = writeln!(head, "<p class=\"lead\">{}</p>", prose(verdict.1));
     }
@@ -58,10 +59,15 @@ fn answer(sizing: &Sizing, verdict: (&str, &str)) -> String {
     };
     let price = match (&best.rental, best.cost.per_hour) {
         (Some(rental), Some(price)) => format!(
-            " from {} for {} {} an hour",
+            " from {} for {} {} an hour{}",
             rental.provider,
             amount(price.0.as_f64()),
-            price.0.currency
+            price.0.currency,
+            if words::of_unknown_day(rental) {
+                ", a price of unknown date,"
+            } else {
+                ""
+            }
         ),
         (Some(rental), None) => format!(" from {}, at a price that is not known,", rental.provider),
         (None, _) => ", for which no offer is known,".into(),
@@ -76,10 +82,12 @@ fn answer(sizing: &Sizing, verdict: (&str, &str)) -> String {
     } else {
         format!(" with {} weights", best.weights)
     };
-    let slo = if sizing.question.workload.slo.is_empty() {
-        "this traffic"
-    } else {
-        "this traffic within the SLO"
+    let slo = &sizing.question.workload.slo;
+    let uncertain = words::uncertain(slo, &best.figures);
+    let slo = match uncertain.as_slice() {
+        _ if slo.is_empty() => "this traffic".into(),
+        [] => "this traffic within the SLO".into(),
+        ranges => format!("this traffic, likely within the SLO: {}", ranges.join(", ")),
     };
     format!("{}{quantized}{price} {verb} {slo}.", words::devices(best))
 }
@@ -101,7 +109,7 @@ pub(crate) fn headline_figure(out: &mut String, label: &str, value: &str, more: 
 }
 
 /// The figures that people remember.
-fn headline(best: &Deployment) -> String {
+fn headline(best: &Deployment, slo: &Slo) -> String {
     let mut out = String::from("<dl class=\"figures\">\n");
     let mut add = |label: &str, value: &str, more: &str| {
         headline_figure(&mut out, label, value, more);
@@ -115,29 +123,33 @@ fn headline(best: &Deployment) -> String {
         .cost
         .per_hour
         .map_or_else(|| "unknown".into(), |price| money(price.0.as_f64()));
-    let terms = |r: &Rental| match r.priced_at() {
-        Some(day) => format!("{}, list of {day}", r.terms.name()),
-        None => r.terms.name().into(),
-    };
+    let terms = |r: &Rental| format!("{}{}", r.terms.name(), words::priced(r));
     let terms = best.rental.as_ref().map_or_else(String::new, terms);
     add("an hour", &price, &terms);
     if let Some(hour) = best.cost.per_hour {
         let month = money(Price::monthly(hour).amount);
         add("a month", &month, "730 hours");
     }
-    let mut latency = |name: &str, at: &str, estimate: &Estimate| {
+    let mut latency = |name: &str, at, estimate: &Estimate, target: Option<&Target>| {
         let text = ranged_seconds(estimate);
         let (value, range) = text.split_once(" (").unwrap_or((&text, ""));
         let unit = value.split_once(' ').map_or("", |(_, unit)| unit);
-        let more = match range.trim_end_matches(')') {
-            "" => String::new(),
-            range => format!("{range} {unit} in 8 of 10 cases"),
+        let range = match range.trim_end_matches(')') {
+            "" => None,
+            range => Some(format!("{range} {unit} in 8 of 10 cases")),
         };
-        add(&format!("{name} {at}"), value, &more);
+        let target = target.map(|target| format!("SLO {}", seconds(target.at_most.get())));
+        let more: Vec<String> = range.into_iter().chain(target).collect();
+        let label = format!("{name} {}", words::percentile(at));
+        add(&label, value, &more.join(", "));
     };
     let result = &best.figures;
-    latency("TTFT", &words::percentile(result.ttft_at), &result.ttft);
-    latency("TPOT", &words::percentile(result.tpot_at), &result.tpot);
+    latency("TTFT", result.ttft_at, &result.ttft, slo.ttft.as_ref());
+    latency("TPOT", result.tpot_at, &result.tpot, slo.tpot.as_ref());
+    if let Some(target) = &slo.end_to_end {
+        let at = result.end_to_end_at;
+        latency("end to end", at, &result.end_to_end, Some(target));
+    }
     let sustains = format!(
         "sustains {} × this traffic",
         figures::number(best.headroom.factor)

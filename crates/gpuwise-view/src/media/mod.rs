@@ -15,7 +15,7 @@ use crate::{
 };
 use gpuwise_domain::{
     estimate::Basis,
-    media::{MediaDeployment, MediaSizing},
+    media::{MediaDeployment, MediaMemory, MediaSizing},
     price::{Per, Price},
 };
 use gpuwise_units::Bytes;
@@ -92,30 +92,59 @@ pub fn page(sizing: &MediaSizing, made: &str) -> String {
         ..AnswerPage::default()
     };
     if let Some(best) = sizing.ranked.first() {
-        page.answer = format!("{} in {}.", devices(best), best.precision);
+        page.answer = answer_of(sizing, best);
         page.asked.extend(about_best(sizing, best));
         let latency = ranged_seconds(&best.latency);
-        page.figures.push(("latency", latency, String::new()));
+        let target = sizing.question.latency.as_ref();
+        let target = target.map(|target| format!("SLO {}", seconds(target.at_most.get())));
+        page.figures
+            .push(("latency", latency, target.unwrap_or_default()));
         page.figures
             .push(("load", percent(best.load), String::new()));
         if let Some(hour) = best.per_hour {
             let of = |price: Price| format!("{} {}", amount(price.amount), price.currency);
-            let day = best.rental.as_ref().and_then(|rental| rental.priced_at());
-            let list = day.map(|day| format!("list of {day}")).unwrap_or_default();
-            page.figures
-                .push(("an hour", of(Price::hourly(hour)), list));
+            let terms = best.rental.as_ref();
+            let terms = terms.map(|r| format!("{}{}", r.terms.name(), words::priced(r)));
+            page.figures.push((
+                "an hour",
+                of(Price::hourly(hour)),
+                terms.unwrap_or_default(),
+            ));
             let month = of(Price::monthly(hour));
             page.figures.push(("a month", month, "730 hours".into()));
         }
         page.tables
             .insert(0, ("Deployments".into(), deployments(sizing)));
         page.derivations = &best.derivations;
-        let held: Vec<(String, Bytes)> = causes(best);
+        let held: Vec<(String, Bytes)> = causes(&best.memory);
         let drawn = svg::held(&held, best.usable, "memory");
         let caption = format!("Memory of one of {}.", devices(best));
         page.pictures.extend(drawn.map(|drawn| (drawn, caption)));
     }
     page.finish(made)
+}
+
+/// One sentence that answers the question.
+fn answer_of(sizing: &MediaSizing, best: &MediaDeployment) -> String {
+    let target = sizing.question.latency.as_ref();
+    let uncertain = target.filter(|_| words::beyond(&best.latency, target));
+    let likely = uncertain.map_or_else(String::new, |target| {
+        format!(
+            ", likely within the SLO: latency {} {}",
+            words::percentile(target.percentile),
+            words::against(
+                &ranged_seconds(&best.latency),
+                &seconds(target.at_most.get())
+            )
+        )
+    });
+    let unknown_day = best.rental.as_ref().is_some_and(words::of_unknown_day);
+    let price = if unknown_day {
+        ", at a price of unknown date"
+    } else {
+        ""
+    };
+    format!("{} in {}{price}{likely}.", devices(best), best.precision)
 }
 
 /// Why a GPU is not among the deployments, or that it is.
@@ -171,7 +200,8 @@ fn question(sizing: &MediaSizing) -> Vec<(&'static str, String)> {
     ]
 }
 
-fn billions(parameters: u64) -> String {
+/// `16.9 G`, `335 M`.
+pub fn billions(parameters: u64) -> String {
     if parameters >= 1_000_000_000 {
         format!("{} G", number(parameters as f64 / 1e9))
     } else {
@@ -287,7 +317,8 @@ fn about_best(sizing: &MediaSizing, best: &MediaDeployment) -> Vec<(&'static str
             ranged_seconds(&best.mean_latency)
         ),
     ));
-    lines.push(("Memory", memory(best)));
+    let beside = (best.host_bytes, best.tiled);
+    lines.push(("Memory", held(&best.memory, best.usable, beside)));
     if let (Some(power), Some(joules)) = (best.power, best.joules_per_unit) {
         let (together, name) = sizing.question.unit.priced();
         let each = joules.value * f64::from(together) / 3600.0;
@@ -318,18 +349,23 @@ fn article(name: &str) -> String {
 }
 
 /// What memory holds, the most first.
-fn causes(best: &MediaDeployment) -> Vec<(String, Bytes)> {
-    let parts = best.memory.iter();
-    let mut causes: Vec<(String, Bytes)> = parts
+fn causes(memory: &[(MediaMemory, Bytes)]) -> Vec<(String, Bytes)> {
+    let mut causes: Vec<(String, Bytes)> = memory
+        .iter()
         .map(|(cause, held)| (cause.to_string(), *held))
         .collect();
     causes.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
     causes
 }
 
-fn memory(best: &MediaDeployment) -> String {
-    let held: u64 = best.memory.iter().map(|(_, bytes)| bytes.count()).sum();
-    let named: Vec<String> = causes(best)
+/// What of a GPU's memory is held, by the largest causes, and what is not on it.
+pub fn held(
+    memory: &[(MediaMemory, Bytes)],
+    usable: Bytes,
+    (host, tiled): (Bytes, bool),
+) -> String {
+    let held: u64 = memory.iter().map(|(_, bytes)| bytes.count()).sum();
+    let named: Vec<String> = causes(memory)
         .iter()
         .take(4)
         .map(|(name, held)| format!("{name} {}", bytes(*held)))
@@ -337,17 +373,17 @@ fn memory(best: &MediaDeployment) -> String {
     let mut line = format!(
         "{} of {} usable: {}",
         bytes(Bytes::new(held)),
-        bytes(best.usable),
+        bytes(usable),
         named.join(", ")
     );
-    if best.host_bytes > Bytes::ZERO {
+    if host > Bytes::ZERO {
         let _ = write!(
             line,
             "; text encoders ({}) stay in host memory",
-            bytes(best.host_bytes)
+            bytes(host)
         );
     }
-    if best.tiled {
+    if tiled {
         line += "; the decoder works in tiles";
     }
     line

@@ -232,7 +232,10 @@ pub fn verdict(sizing: &Sizing) -> String {
         );
     }
     if let Some((candidate, fix)) = nearest.iter().find_map(|d| Some((d, d.fixes.first()?))) {
-        let _ = write!(out, " Smallest fix: {fix} ({}).", candidate.label);
+        let _ = match fix.gives() {
+            Some(_) => write!(out, " Smallest fix: {fix}."),
+            None => write!(out, " Smallest fix: {fix} ({}).", candidate.label),
+        };
     }
     out
 }

@@ -112,10 +112,11 @@ fn lower_mark(deployment: &Deployment) -> &'static str {
     }
 }
 
-/// Whether a price is of a list that does not say its day.
 fn of_unknown_day(deployment: &Deployment) -> bool {
-    let rental = deployment.rental.as_ref();
-    rental.is_some_and(|rental| rental.price.is_some() && rental.priced_at().is_none())
+    deployment
+        .rental
+        .as_ref()
+        .is_some_and(words::of_unknown_day)
 }
 
 /// The mark of a price as of an unknown day.
@@ -125,7 +126,7 @@ const UNKNOWN_DAY: &str = "?";
 const LOWER: &str = "↓";
 
 fn latency(estimate: &Estimate, target: Option<&Target>) -> Shown {
-    let beyond = target.is_some_and(|target| estimate.high > target.at_most.get());
+    let beyond = words::beyond(estimate, target);
     let mark = if beyond { State::Warning.mark() } else { "" };
     Shown::Times(*estimate, mark)
 }

@@ -2,7 +2,8 @@
 
 use crate::figures::{self, bytes, count, number, percent, seconds};
 use gpuwise_domain::{
-    deployment::{Deployment, ModelSummary, Quality, Rental, Sizing},
+    deployment::{Deployment, Figures, ModelSummary, Quality, Rental, Sizing},
+    estimate::Estimate,
     price::HOURS_A_MONTH,
     workload::{LengthDistribution, Limits, Slo, Target, Traffic, Workload},
 };
@@ -240,7 +241,7 @@ pub fn rental(rental: &Rental) -> String {
 
 /// Of which day a price is: `, list of 2026-07-20`, `, price as of (unknown; about 2025H2-2026)`; nothing is said
 /// where there is no price or one's own hosts are asked for.
-fn priced(rental: &Rental) -> String {
+pub fn priced(rental: &Rental) -> String {
     if let Some(day) = rental.priced_at() {
         return format!(", list of {day}");
     }
@@ -258,6 +259,61 @@ fn priced(rental: &Rental) -> String {
         ", price as of (unknown)".into()
     } else {
         format!(", price as of (unknown; about {about})")
+    }
+}
+
+/// Whether a price is of a list that does not say its day.
+pub(crate) fn of_unknown_day(rental: &Rental) -> bool {
+    rental.price.is_some() && rental.priced_at().is_none() && !rental.is_owned()
+}
+
+/// Whether the range of an estimate reaches beyond its target.
+pub(crate) fn beyond(estimate: &Estimate, target: Option<&Target>) -> bool {
+    target.is_some_and(|target| estimate.high > target.at_most.get())
+}
+
+/// The SLO's figures whose range reaches beyond it: `TPOT p95 28 ms (22–51, SLO 40 ms)`.
+pub(crate) fn uncertain(slo: &Slo, shown: &Figures) -> Vec<String> {
+    let latencies = [
+        ("TTFT", shown.ttft_at, &shown.ttft, &slo.ttft),
+        ("TPOT", shown.tpot_at, &shown.tpot, &slo.tpot),
+        (
+            "end to end",
+            shown.end_to_end_at,
+            &shown.end_to_end,
+            &slo.end_to_end,
+        ),
+    ];
+    let mut out: Vec<String> = latencies
+        .into_iter()
+        .filter_map(|(name, at, estimate, target)| {
+            let target = target
+                .as_ref()
+                .filter(|target| beyond(estimate, Some(target)))?;
+            Some(format!(
+                "{name} {} {}",
+                percentile(at),
+                against(
+                    &figures::ranged_seconds(estimate),
+                    &seconds(target.at_most.get())
+                )
+            ))
+        })
+        .collect();
+    let least = slo.throughput.map(gpuwise_units::PerSecond::get);
+    let given = &shown.output_throughput;
+    out.extend(least.filter(|least| given.low < *least).map(|least| {
+        let given = figures::ranged_unit(given, "output tokens/s");
+        against(&given, &number(least))
+    }));
+    out
+}
+
+/// A figure with its range, and in the same brackets what it is held against: `28 ms (22–51, SLO 40 ms)`.
+pub(crate) fn against(ranged: &str, target: &str) -> String {
+    match ranged.strip_suffix(')') {
+        Some(open) => format!("{open}, SLO {target})"),
+        None => format!("{ranged} (SLO {target})"),
     }
 }
 

@@ -168,9 +168,10 @@ pub fn page(sizing: &TrainingSizing, start: Option<String>, made: &str) -> Strin
     };
     if let Some(best) = sizing.ranked.first() {
         page.answer = format!(
-            "{}, {}.",
+            "{}, {}{}.",
             words::machines(best),
-            best.setup.placement_words()
+            best.setup.placement_words(),
+            words::uncertain(&sizing.question.job, best)
         );
         page.asked.extend(about(best, true));
         let run = best.run.as_ref();
@@ -189,10 +190,13 @@ pub fn page(sizing: &TrainingSizing, start: Option<String>, made: &str) -> Strin
         let priced = rented.and_then(|rental| Some((rental, rental.price?)));
         if let Some((rental, price)) = priced {
             let month = Price::monthly(price).amount * f64::from(rental.instances);
-            let list = rental.priced_at().map(|day| format!("list of {day}"));
+            let terms = format!(
+                "{}{}",
+                rental.terms.name(),
+                crate::plan::words::priced(rental)
+            );
             let month = format!("{} {}", amount(month), price.0.currency);
-            page.figures
-                .push(("a month", month, list.unwrap_or_default()));
+            page.figures.push(("a month", month, terms));
         }
         page.tables.push(("Plans".into(), plans(sizing)));
         page.tables

@@ -6,7 +6,9 @@ use gpuwise_domain::{
     deployment::ModelSummary,
     estimate::Estimate,
     training::StepCause,
-    training_plan::{MoneyRange, TrafficNeed, TrainingPlan, TrainingRun, TrainingSizing},
+    training_plan::{
+        MoneyRange, TrafficNeed, TrainingJob, TrainingPlan, TrainingRun, TrainingSizing,
+    },
 };
 use gpuwise_units::{Parameters, Tokens};
 use std::fmt::Write as _;
@@ -60,6 +62,34 @@ pub fn job(sizing: &TrainingSizing) -> String {
     out
 }
 
+/// What a sentence that names a plan must not hide: ranges that reach beyond deadline or budget, memory that may not
+/// suffice, a price whose day is not known.
+pub fn uncertain(job: &TrainingJob, plan: &TrainingPlan) -> String {
+    let mut out = String::new();
+    if let Some(run) = &plan.run {
+        if let Some(within) = job.within.filter(|within| run.total.high > *within) {
+            let (time, within) = (long(&run.total), seconds(within));
+            let _ = write!(out, ", likely within {within}: {time}");
+        }
+        if let (Some(budget), Some(cost)) = (job.budget, &run.cost)
+            && cost.high.micros > budget.micros
+        {
+            let _ = write!(out, ", likely for {budget} at most: {}", money(cost));
+        }
+    }
+    if plan.tight() {
+        out += ", in memory that may not suffice";
+    }
+    if plan
+        .rental
+        .as_ref()
+        .is_some_and(crate::plan::words::of_unknown_day)
+    {
+        out += ", at a price of unknown date";
+    }
+    out
+}
+
 /// Deadline and budget; `None` where there are none.
 pub fn limits(sizing: &TrainingSizing) -> Option<String> {
     let job = &sizing.question.job;
@@ -78,7 +108,7 @@ pub fn machines(plan: &TrainingPlan) -> String {
 
 /// Batch, recomputation and what else a setup has: `micro-batch 2 × 8, all layers recomputed`.
 pub fn setup(plan: &TrainingPlan) -> String {
-    use gpuwise_domain::training::Recompute;
+    use gpuwise_domain::training::{Framework, Recompute};
     let setup = &plan.setup;
     let mut out = format!("micro-batch {}", setup.micro_batch);
     if setup.accumulation() > 1 {
@@ -86,7 +116,8 @@ pub fn setup(plan: &TrainingPlan) -> String {
     }
     out += match setup.recompute {
         Recompute::None => ", nothing recomputed",
-        Recompute::Selective => ", attention recomputed",
+        Recompute::Selective if setup.framework == Framework::Megatron => ", attention recomputed",
+        Recompute::Selective => ", all but attention and every other matmul recomputed",
         Recompute::Full => ", all layers recomputed",
     };
     let off = &setup.offload;

@@ -8,7 +8,7 @@ use gpuwise_domain::{
     },
     engine::{EngineKind, Release},
     estimate::{Basis, Derivation, Estimate},
-    fix::Fix,
+    fix::Flag,
     layout::Layout,
     limit::{Limit, LimitingFactor, ServingCause},
     note::Note,
@@ -404,17 +404,18 @@ pub(crate) fn hourly(dollars: f64) -> HourlyPrice {
 }
 
 pub(crate) fn dropped() -> Vec<Dropped> {
-    let row = |label: &str, gpu: &str, test, shortfall: &str, fix: Option<&str>, ratio| Dropped {
-        label: label.into(),
-        gpu: gpu.into(),
-        test,
-        shortfall: Reason::Unsupported(shortfall.into()),
-        fixes: fix
-            .map(|words| Fix::Words(words.into()))
-            .into_iter()
-            .collect(),
-        ratio,
-    };
+    let row =
+        |label: &str, gpu: &str, test, shortfall: &str, fix: Option<&'static str>, ratio| Dropped {
+            label: label.into(),
+            gpu: gpu.into(),
+            test,
+            shortfall: Reason::Unsupported(shortfall.into()),
+            fixes: fix
+                .map(|words| Flag::switch(words).into())
+                .into_iter()
+                .collect(),
+            ratio,
+        };
     vec![
         row(
             "4 × L40S 48GB TP4 bf16",

@@ -79,6 +79,23 @@ fn the_answer_comes_first() {
 }
 
 #[test]
+fn what_is_uncertain_stands_in_the_headline() {
+    let mut sizing = fixture::sizing();
+    let best = &mut sizing.ranked[0];
+    best.figures.tpot.high = 0.052;
+    best.rental.as_mut().unwrap().date = "unknown (about 2025H2-2026)".into();
+    let text = check(&sizing);
+    let (head, _) = text.split_once("Ranked deployments").unwrap();
+    for part in [
+        "for 11.96 USD an hour, a price of unknown date, serve this traffic, likely within the SLO: TPOT p95 29 ms (25–52, SLO 40 ms).",
+        "price as of (unknown; about 2025H2-2026)",
+        "25–52 ms in 8 of 10 cases, SLO 40 ms",
+    ] {
+        assert!(head.contains(part), "{part} is not in {head}");
+    }
+}
+
+#[test]
 fn other_plans_are_pages_too() {
     let text = check(&fixture::infeasible());
     assert!(

@@ -46,7 +46,9 @@ fn named(name: &str) -> Sizing {
         dropped.label = name.into();
         dropped.gpu = name.into();
         dropped.shortfall = gpuwise_domain::reason::Reason::Unsupported(name.into());
-        dropped.fixes = vec![Fix::Words(name.into())];
+        dropped.fixes = vec![Fix::OwnEvaluation {
+            format: name.into(),
+        }];
     }
     sizing
 }

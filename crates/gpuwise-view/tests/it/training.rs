@@ -188,7 +188,7 @@ fn sizing(plans: Vec<TrainingPlan>) -> TrainingSizing {
                 ratio: 1.12,
                 range: false,
             },
-            fixes: vec![Fix::Words("all layers recomputed: 61 GiB".into())],
+            fixes: vec![Fix::flag("--recompute", "full")],
             ratio: 1.12,
         }],
         considered: 1234,
@@ -242,7 +242,7 @@ fn what_is_short_is_said_with_every_cure() {
     let none = sizing(Vec::new());
     let shown = view::text(&none, false, style());
     assert!(shown.contains("No plan meets what was asked."), "{shown}");
-    assert!(shown.contains("all layers recomputed: 61 GiB"), "{shown}");
+    assert!(shown.contains("Fix      --recompute full"), "{shown}");
     assert!(view::markdown(&none).contains("## No plan"));
     assert!(view::csv(&none).starts_with("label,"));
     assert_eq!(record::json(&none)["feasible"], Value::Bool(false));

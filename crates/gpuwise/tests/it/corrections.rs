@@ -3,20 +3,30 @@
 use crate::{observe::refused, support::Place};
 use serde_json::Value;
 
-/// vLLM's result at so many in flight, a third slower per token than whatever `tpot` says.
-fn result(concurrency: u32, tpot: f64) -> String {
+/// vLLM's result at so many in flight: its time per output token in milliseconds, and its output in tokens per second.
+fn result(concurrency: u32, tpot: f64, throughput: f64) -> String {
+    let duration = 40_000.0 / throughput;
     format!(
         "{{\"backend\":\"vllm\",\"model_id\":\"llama-3.1-8b\",\"num_prompts\":200,\"request_rate\":\"inf\",\"max_concurrency\":{concurrency},\
-         \"duration\":100.0,\"completed\":200,\"total_input_tokens\":200000,\"total_output_tokens\":40000,\"output_throughput\":400.0,\
+         \"duration\":{duration},\"completed\":200,\"total_input_tokens\":200000,\"total_output_tokens\":40000,\"output_throughput\":{throughput},\
          \"mean_tpot_ms\":{tpot}}}"
     )
 }
 
-/// The figures of one row, as `predict` gives them.
+/// The figures of one row of time per output token, as `predict` gives them.
 fn predicted(place: &Place, concurrency: u32) -> (f64, f64, f64, String) {
+    predicted_as(place, concurrency, "tpot_mean", "ms")
+}
+
+fn predicted_as(
+    place: &Place,
+    concurrency: u32,
+    metric: &str,
+    unit: &str,
+) -> (f64, f64, f64, String) {
     place.write(
         "ask.csv",
-        format!("id,model,gpu,num_gpus,tp,engine,isl,osl,batch_or_concurrency,metric,unit\na,meta-llama/Llama-3.1-8B,H100,1,1,vllm,1000,200,{concurrency},tpot_mean,ms\n"),
+        format!("id,model,gpu,num_gpus,tp,engine,isl,osl,batch_or_concurrency,metric,unit\na,meta-llama/Llama-3.1-8B,H100,1,1,vllm,1000,200,{concurrency},{metric},{unit}\n"),
     );
     let ran = place.run(&["predict", "ask.csv"]);
     assert_eq!(ran.code, 0, "{}", ran.err);
@@ -56,8 +66,9 @@ fn a_result_file_corrects_predictions_and_plans() {
     let mut files = Vec::new();
     for concurrency in points {
         let (value, ..) = predicted(&place, concurrency);
+        let (output, ..) = predicted_as(&place, concurrency, "output_throughput", "tok/s");
         let name = format!("bench-{concurrency}.json");
-        place.write(&name, result(concurrency, value * 1.3));
+        place.write(&name, result(concurrency, value * 1.3, output / 1.3));
         files.push(name);
     }
     let before = plan(&place);
@@ -104,7 +115,7 @@ fn a_result_file_corrects_predictions_and_plans() {
 #[test]
 fn what_a_result_file_does_not_say_is_asked_for() {
     let place = Place::new();
-    place.write("bench.json", result(8, 20.0));
+    place.write("bench.json", result(8, 20.0, 400.0));
     refused(
         &place.run(&["calibrate", "bench.json"]),
         &["bench.json", "--tp", "--deployment"],
@@ -243,4 +254,113 @@ fn what_cannot_be_what_was_measured_corrects_nothing() {
     );
     assert_eq!(once["rows"], twice["rows"]);
     assert_eq!(predicted(&place, 12).0.to_bits(), value.to_bits());
+}
+
+/// Rows of Llama 3.1 8B on an H100, each so many times its prediction.
+fn measured(place: &Place, metric: &str, factor: f64) {
+    let header = "id,model,gpu,num_gpus,tp,engine,isl,osl,batch_or_concurrency,metric,unit";
+    let unit = if metric.ends_with("throughput") {
+        "tok/s"
+    } else {
+        "ms"
+    };
+    let rows = |value: &dyn Fn(usize) -> String| {
+        let loads = [4, 8, 16, 32, 64];
+        let rows = loads.iter().enumerate().map(|(at, load)| {
+            let value = value(at);
+            format!("r{load},meta-llama/Llama-3.1-8B,H100,1,1,vllm,1000,200,{load},{metric},{unit}{value}\n")
+        });
+        rows.collect::<String>()
+    };
+    place.write("ask.csv", format!("{header}\n{}", rows(&|_| String::new())));
+    let ran = place.run(&["predict", "ask.csv"]);
+    let mut reader = csv::Reader::from_reader(ran.out.as_bytes());
+    let values: Vec<f64> = reader
+        .records()
+        .map(|record| record.expect("a row")[2].parse().expect("a figure"))
+        .collect();
+    let value = |at: usize| format!(",{}", values[at] * factor);
+    place.write("mine.csv", format!("{header},value\n{}", rows(&value)));
+    let ran = place.run(&["calibrate", "mine.csv"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+}
+
+const SIZED: &[&str] = &[
+    "plan",
+    "llama-3.1-8b",
+    "--rate",
+    "20",
+    "--isl",
+    "1000",
+    "--osl",
+    "200",
+    "--ttft",
+    "p95:2s",
+    "--gpu",
+    "H100",
+    "--engine",
+    "vllm",
+    "--precision",
+    "bf16",
+    "--top",
+    "1",
+    "--no-slices",
+];
+
+fn sized(place: &Place, more: &[&str]) -> Value {
+    let ran = place.json(&[SIZED, more].concat());
+    ran["deployments"][0].clone()
+}
+
+fn number(of: &Value, path: &[&str]) -> f64 {
+    let found = path.iter().fold(of, |of, name| &of[*name]);
+    found.as_f64().unwrap_or_else(|| panic!("{path:?} of {of}"))
+}
+
+/// What is measured is what is sized: more GPUs where steps take longer, no target shown that is missed, and the
+/// simulation of the plan agrees.
+#[test]
+fn one_step_model_is_corrected_for_plan_and_simulation() {
+    let place = Place::new();
+    let target = ["--tpot", "p95:16ms"];
+    let before = sized(&place, &target);
+    measured(&place, "tpot_mean", 1.5);
+    let after = sized(&place, &target);
+    let gpus = |of: &Value| number(of, &["gpu_count"]);
+    assert!(gpus(&after) > gpus(&before), "{before} {after}");
+    for of in [&before, &after] {
+        assert!(
+            number(of, &["figures", "tpot_seconds", "value"]) <= 0.016,
+            "{of}"
+        );
+    }
+    // The rate that a GPU sustains is made of the same steps.
+    let rate = |of: &Value| number(of, &["headroom", "load"]) / gpus(of);
+    assert!(rate(&after) < 0.8 * rate(&before), "{before} {after}");
+    let saved = place.run(&[SIZED, &target, &["--save", "d.json"]].concat());
+    assert_eq!(saved.code, 0, "{}", saved.err);
+    let validated = place.run(&["validate", "d.json", "--requests", "2000"]);
+    assert_eq!(validated.code, 0, "{}{}", validated.out, validated.err);
+    for expected in ["your own measurements", "They agree within the range"] {
+        assert!(validated.out.contains(expected), "{}", validated.out);
+    }
+}
+
+/// Rows of throughput alone correct time per token, and the other way about.
+#[test]
+fn rows_of_throughput_and_of_latency_say_the_same_of_steps() {
+    let tpot = |metric: &str, factor: f64| {
+        let place = Place::new();
+        measured(&place, metric, factor);
+        predicted(&place, 12).0
+    };
+    let plain = predicted(&Place::new(), 12).0;
+    for (metric, factor) in [
+        ("tpot_mean", 1.25),
+        ("output_throughput", 0.8),
+        ("e2e_mean", 1.25),
+    ] {
+        let found = tpot(metric, factor) / plain;
+        assert!((found - 1.25).abs() < 0.06, "{metric}: {found}");
+    }
 }

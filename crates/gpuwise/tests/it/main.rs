@@ -24,9 +24,11 @@ mod corrections;
 mod docs;
 #[cfg(feature = "serve")]
 mod durable;
+mod fixes;
 mod forecast;
 #[cfg(feature = "serve")]
 mod gateway;
+mod headlines;
 mod hub;
 mod laws;
 #[cfg(feature = "serve")]
@@ -52,6 +54,7 @@ mod plan;
 mod policy;
 #[cfg(feature = "serve")]
 mod pooled;
+mod prices;
 #[cfg(feature = "nsight")]
 mod profile_formats;
 #[cfg(all(feature = "database", feature = "bench"))]
@@ -62,6 +65,7 @@ mod profile_joined;
 mod profile_told;
 #[cfg(feature = "nsight")]
 mod readings;
+mod readme;
 #[cfg(feature = "serve")]
 mod replay_log;
 #[cfg(feature = "serve")]

@@ -2,6 +2,7 @@
 
 use crate::support::Place;
 use serde_json::Value;
+use std::{fs, path::Path};
 
 fn json(place: &Place, arguments: &[&str]) -> (i32, Value) {
     let ran = place.run(&[arguments, &["--format", "json"]].concat());
@@ -208,6 +209,209 @@ fn wrong_units_sizes_and_networks_are_errors_that_help() {
             );
         }
     }
+}
+
+/// Ids of the catalogue's diffusion, vision, speech and embedding models, with their tasks.
+fn networks() -> Vec<(String, String)> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../catalogue/networks");
+    let files = fs::read_dir(folder).expect("networks");
+    let of_file = |file: fs::DirEntry| {
+        let text = fs::read_to_string(file.path()).expect("a file");
+        let all: Vec<Value> = serde_json::from_str(&text).expect("JSON");
+        let text = |one: &Value, field: &str| one[field].as_str().expect("a text").to_owned();
+        let of = |one: &Value| (text(one, "id"), text(one, "task"));
+        all.iter().map(of).collect::<Vec<_>>()
+    };
+    let mut found: Vec<_> = files
+        .flat_map(|file| of_file(file.expect("a file")))
+        .collect();
+    found.sort();
+    found
+}
+
+#[test]
+fn a_command_without_an_answer_says_what_a_model_is_and_what_answers() {
+    let place = Place::new();
+    let commands: [&[&str]; 5] = [
+        &["train", "--gpus", "8xH100"],
+        &["table", "--method", "none", "--models"],
+        &["evidence"],
+        &["check", "--current", "8xH100", "--rate", "1"],
+        &["plan", "--rate", "1"],
+    ];
+    let popular = ["FLUX.1-dev", "xl-base-1.0", "bge-m3", "whisper-large-v3"];
+    for (at, (id, task)) in networks().iter().enumerate() {
+        for (turn, command) in commands.iter().enumerate() {
+            // The popular ones by every command, others by one each.
+            if at % commands.len() != turn && !popular.iter().any(|end| id.ends_with(end)) {
+                continue;
+            }
+            let ran = place.run(&[*command, &[id.as_str()]].concat());
+            assert_eq!(ran.code, 2, "{command:?} {id}: {}{}", ran.out, ran.err);
+            let parts = [
+                format!("{id} is no language model: it goes from {task}"),
+                format!("gpuwise plan {id} --"),
+                format!("gpuwise memory {id}"),
+            ];
+            let said = ran.err.split_whitespace().collect::<Vec<_>>().join(" ");
+            for part in parts {
+                assert!(
+                    said.contains(&part),
+                    "{command:?}: {part:?} is not in: {said}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn memory_of_a_network_is_what_its_plan_holds() {
+    let place = Place::new();
+    for (id, rate) in [
+        ("black-forest-labs/FLUX.1-dev", "--images"),
+        ("stabilityai/stable-diffusion-xl-base-1.0", "--images"),
+        ("Wan-AI/Wan2.1-T2V-1.3B", "--videos"),
+        ("bge-m3", "--texts"),
+        ("BAAI/bge-reranker-base", "--pairs"),
+        ("microsoft/resnet-50", "--samples"),
+        ("dlrm-v2", "--samples"),
+    ] {
+        let same = ["--gpu", "H200", "--precision", "bf16", "--batch", "1"];
+        let (code, plan) = json(&place, &[&["plan", id, rate, "1/h"], &same[..]].concat());
+        assert_eq!(code, 0, "{id}");
+        let (code, memory) = json(&place, &[&["memory", id], &same[..]].concat());
+        assert_eq!((code, &memory["fits"]), (0, &Value::Bool(true)), "{id}");
+        let (planned, held) = (&plan["deployments"][0], &memory["devices"][0]);
+        for field in [
+            "memory",
+            "memory_bytes",
+            "usable_bytes",
+            "host_bytes",
+            "decoder_tiled",
+        ] {
+            assert_eq!(planned[field], held[field], "{id}: {field}");
+        }
+        assert_eq!(planned["gpus_per_replica"], held["gpus"], "{id}");
+    }
+}
+
+/// The flags that a fix names, without the quotes of a shell.
+fn flags_of(fix: &str) -> Vec<String> {
+    let inside = fix
+        .split_once("(--")
+        .and_then(|(_, rest)| rest.split_once(')'));
+    let flags = format!("--{}", inside.expect("flags").0);
+    let parts = flags.split('\'').enumerate().flat_map(|(at, part)| {
+        let words: Vec<&str> = if at % 2 == 0 {
+            part.split_whitespace().collect()
+        } else {
+            vec![part]
+        };
+        words
+    });
+    parts.map(str::to_owned).collect()
+}
+
+#[test]
+fn a_network_that_does_not_fit_fits_as_each_fix_says() {
+    let place = Place::new();
+    let flux = ["memory", "black-forest-labs/FLUX.1-dev", "--size", "2048"];
+    for (gpu, batch) in [("T4", "1"), ("A100 SXM4 40GB", "16")] {
+        let short = [&flux[..], &["--gpu", gpu, "--batch", batch]].concat();
+        let (code, said) = json(&place, &short);
+        assert_eq!(code, 1, "{said}");
+        let fixes = said["devices"][0]["fixes"].as_array().expect("fixes");
+        assert!(!fixes.is_empty(), "{said}");
+        for fix in fixes {
+            let flags = flags_of(fix["what"].as_str().expect("a text"));
+            let mut asked: Vec<&str> = flux.to_vec();
+            for (flag, usual) in [("--gpu", gpu), ("--batch", batch)] {
+                if !flags.iter().any(|one| one == flag) {
+                    asked.extend([flag, usual]);
+                }
+            }
+            asked.extend(flags.iter().map(String::as_str));
+            assert_eq!(place.run(&asked).code, 0, "{fix}");
+        }
+    }
+}
+
+#[test]
+fn a_directory_of_a_network_is_one_to_every_command() {
+    let place = Place::new();
+    let bert = r#"{"architectures": ["BertModel"], "model_type": "bert", "hidden_size": 384, "num_hidden_layers": 12,
+        "num_attention_heads": 12, "intermediate_size": 1536, "vocab_size": 30522, "max_position_embeddings": 512,
+        "type_vocab_size": 2}"#;
+    place.write("mine/config.json", bert);
+    let ran = place.run(&["train", "./mine", "--gpus", "1xH100"]);
+    assert_eq!(ran.code, 2, "{}", ran.out);
+    for part in ["./mine is no language model", "--texts"] {
+        assert!(ran.err.contains(part), "{}", ran.err);
+    }
+    let (code, said) = json(
+        &place,
+        &["memory", "./mine", "--gpu", "L4", "--length", "256"],
+    );
+    assert_eq!((code, &said["fits"]), (0, &Value::Bool(true)), "{said}");
+    // A pipeline without a configuration of its own.
+    place.write(
+        "pipe/model_index.json",
+        r#"{"text_encoder": ["transformers", "BertModel"]}"#,
+    );
+    place.write("pipe/text_encoder/config.json", bert);
+    let ran = place.run(&["evidence", "pipe"]);
+    assert!(ran.err.contains("pipe is no language model"), "{}", ran.err);
+    // Flags of the other kind of model are refused, not passed over.
+    for (arguments, part) in [
+        (["memory", "bge-m3", "--context", "512"], "--length"),
+        (["memory", "bge-m3", "--kv", "fp8"], "--kv"),
+        (["memory", "llama-3.1-8b", "--batch", "4"], "--concurrency"),
+    ] {
+        let ran = place.run(&arguments);
+        assert_eq!(ran.code, 2, "{}", ran.out);
+        assert!(ran.err.contains(part), "{}", ran.err);
+    }
+}
+
+#[test]
+fn prices_that_memory_quotes_are_those_of_offers() {
+    let place = Place::new();
+    let offers = place.json(&["offers"]);
+    let offers = offers["rows"].as_array().expect("offers");
+    let mut seen = 0;
+    for (model, gpu) in [
+        ("llama-3.1-70b", "L40S"),
+        ("llama-3.1-70b", "L4"),
+        ("llama-3.1-405b", "H100"),
+        ("black-forest-labs/FLUX.1-dev", "T4"),
+    ] {
+        let said = place.json(&["memory", model, "--gpu", gpu]);
+        for fix in said["devices"][0]["fixes"].as_array().expect("fixes") {
+            let what = fix["what"].as_str().expect("a text");
+            let Some((_, rest)) = what.split_once(", from ") else {
+                continue;
+            };
+            let (price, rest) = rest.split_once(" USD/h (").expect("a price");
+            let (count, rest) = rest.split_once(" × ").expect("a count");
+            let (instance, provider) = rest
+                .trim_end_matches(')')
+                .rsplit_once(" of ")
+                .expect("an instance");
+            let count: f64 = count.parse().expect("a number");
+            let price: f64 = price.parse().expect("a number");
+            let sold = offers.iter().any(|offer| {
+                let each = offer["price_per_hour"]["amount"]
+                    .as_f64()
+                    .unwrap_or(f64::NAN);
+                offer["instance"] == instance
+                    && offer["provider"] == provider
+                    && (count * each / price - 1.0).abs() < 0.01
+            });
+            assert!(sold, "{what}");
+            seen += 1;
+        }
+    }
+    assert!(seen >= 4, "{seen}");
 }
 
 /// Errors on offline rates with the GPU left out, by benchmark, in percent.

@@ -213,6 +213,41 @@ fn odd_rows_are_answered_with_the_reading_taken_or_refused_with_the_reason() {
 }
 
 #[test]
+fn networks_are_answered_by_samples_and_refused_by_tokens() {
+    let flux = ("model", "black-forest-labs/FLUX.1-dev");
+    let samples = [
+        ("metric", "sample_throughput"),
+        ("unit", "samples/s"),
+        ("batch_or_concurrency", ""),
+        ("isl", ""),
+        ("osl", ""),
+    ];
+    let ask =
+        |model, more: &[(&'static str, &'static str)]| row(&[&[("model", model)], more].concat());
+    let found = answers(&[
+        ask(flux.1, &samples),
+        ask("bge-m3", &samples),
+        ask("openai/whisper-large-v3", &samples),
+        ask(flux.1, &[]),
+        ask("bge-m3", &[]),
+        ask("openai/whisper-large-v3", &[]),
+    ]);
+    for (value, basis, reason) in &found[..3] {
+        let [figure, low, high] = value.expect("a figure");
+        assert!(low < figure && figure < high && low > 0.0, "{reason}");
+        assert!(!basis.is_empty(), "{reason}");
+    }
+    assert_eq!(found[0].1, "extrapolated");
+    for ((value, _, reason), task) in
+        found[3..]
+            .iter()
+            .zip(["text to image", "text to vector", "speech to text"])
+    {
+        assert!(value.is_none() && reason.contains(task), "{reason}");
+    }
+}
+
+#[test]
 fn one_bad_row_does_not_hide_the_others() {
     let rows = [row(&[]), row(&[("osl", "x")]), row(&[])];
     let found = answers(&rows);

@@ -483,12 +483,14 @@ fn a_fix_of_an_slo_names_all_that_fails_and_suffices() {
         let said = dropped["shortfall"].as_str().unwrap_or_default();
         assert!(said.contains("TTFT") && said.contains("TPOT"), "{said}");
         let fix = dropped["fixes"][0].as_str().expect("a fix");
-        let bound = |name: &str| {
-            let clause = fix.split(", ").find(|clause| clause.starts_with(name));
-            let bound = clause.and_then(|clause| clause.rsplit_once("≤ "));
-            format!("p95:{}", bound.expect("a bound").1.replace(' ', ""))
+        let bound = |flag: &str| {
+            let rest = fix.split_once(flag).expect("a bound").1;
+            rest.split_whitespace()
+                .next()
+                .expect("an amount")
+                .to_owned()
         };
-        let cured = asked(&bound("TTFT"), &bound("TPOT"));
+        let cured = asked(&bound("--ttft "), &bound("--tpot "));
         assert_eq!(cured.code, 0, "{fix}: {}{}", cured.out, cured.err);
     }
 }

@@ -14,7 +14,7 @@ const SERVICE: [&str; 14] = [
     "--model",
     "llama-3.1-8b",
     "--rate",
-    "28",
+    "30",
     "--isl",
     "1000",
     "--osl",

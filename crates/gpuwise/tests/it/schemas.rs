@@ -35,6 +35,7 @@ const ASKED: &[&str] = &[
     "train meta-llama/Llama-3.1-8B --method lora --gpu H100,L4 --tokens 500e6 --budget 5000USD",
     "train meta-llama/Llama-3.1-8B --method full --gpus 1xL4",
     "memory meta-llama/Llama-3.1-8B --gpu L4,H100 --context 8192 --concurrency 64 --explain",
+    "memory black-forest-labs/FLUX.1-dev --gpu L4,H100 --explain",
     "table --models 8b --precision fp8,bf16 --gpu H100,L4",
     "check meta-llama/Llama-3.1-8B --current 1xH100 --rate 0.5 --isl 1000 --osl 200 --ttft p95:2s --provider aws",
     "check meta-llama/Llama-3.1-8B --host g6.xlarge --rate 1 --isl 1000 --osl 200 --ttft p95:3s --provider aws",

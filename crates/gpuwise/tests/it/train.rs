@@ -201,7 +201,7 @@ fn what_does_not_go_is_an_answer_with_the_nearest_that_does() {
         ),
         (
             "--method grpo-lora --gpus 2xH100 --vllm-mode server --vllm-data-parallel-size 2",
-            &["none is left to train", "3 GPUs at least"],
+            &["none is left to train", "--gpus '3xH100 SXM5 80GB'"],
         ),
         (
             "--method grpo-lora --gpus 8xH100 --vllm-tensor-parallel-size 3",
@@ -217,7 +217,7 @@ fn what_does_not_go_is_an_answer_with_the_nearest_that_does() {
         ),
         (
             "--method dpo --gpus 1xH100",
-            &["out of memory", "--precompute-ref-log-probs", "LoRA"],
+            &["out of memory", "--method dpo-lora", "LoRA"],
         ),
         ("--gpus 1xL4", &["out of memory", "GiB usable", "QLoRA"]),
         ("--gpus 8xT4", &["bf16"]),
@@ -238,6 +238,71 @@ fn what_does_not_go_is_an_answer_with_the_nearest_that_does() {
         }
         assert_eq!(train(arguments).1, out, "the same question, the same bytes");
     }
+    // The reference's log-probs are computed before where its weights are all that is too much.
+    let (_, out, _) = train_of("llama-3.2-3b", "--method dpo --gpus 1xH100");
+    assert!(out.contains("--precompute-ref-log-probs"), "{out}");
+}
+
+/// torchtitan and others run FSDP beside every other parallelism, over stages of unequal layers too.
+#[test]
+fn pytorch_divides_models_by_the_degrees_that_are_stated() {
+    for framework in ["pytorch", "torchtitan"] {
+        let plan = |degrees: &str| {
+            let base = [MODEL, "--gpus", "24xH100", "--framework", framework];
+            let stated: Vec<&str> = degrees.split_whitespace().collect();
+            let (code, plan) = first(&[&base[..], &stated].concat());
+            assert_eq!(code, 0, "{framework} {degrees}");
+            plan
+        };
+        let free = plan("");
+        assert_eq!(free["setup"]["layout"]["data_parallel"], 24, "{free}");
+        for (degrees, name, degree) in [
+            ("--tp 4", "tensor_parallel", 4),
+            ("--cp 2", "context_parallel", 2),
+            ("--pp 3", "pipeline_parallel", 3),
+            ("--pp 3 --vp 2", "interleave", 2),
+        ] {
+            let plan = plan(degrees);
+            assert_eq!(
+                plan["setup"]["layout"][name], degree,
+                "{framework} {degrees}: {plan}"
+            );
+            assert_eq!(plan["basis"], "extrapolated", "{framework} {degrees}");
+        }
+    }
+    let (code, out, err) =
+        train("--gpus 24xH100 --pp 3 --framework megatron --vp 1 --emit megatron");
+    assert_eq!(code, 0, "{out}{err}");
+    assert!(out.contains("\"E,t*11|t*11|t*10,L\""), "{out}");
+}
+
+/// What is recomputed costs time and saves memory, in every framework that recomputes parts of layers.
+#[test]
+fn each_more_of_recomputation_takes_longer_and_holds_less() {
+    for framework in ["pytorch", "torchtitan"] {
+        let of = |recompute: &str| {
+            let base = [MODEL, "--gpus", "8xH200", "--seq", "8192"];
+            let stated = ["--framework", framework, "--micro-batch", "1"];
+            let recompute = ["--recompute", recompute, "--sharding", "full"];
+            let (code, plan) = first(&[&base[..], &stated, &recompute].concat());
+            assert_eq!(code, 0, "{framework} {recompute:?}");
+            let figure = |part: &serde_json::Value| part["value"].as_f64().expect("a figure");
+            let memory = plan["memory"]["ranks"][0]["peak_bytes"].clone();
+            (figure(&plan["step"]["seconds"]), figure(&memory))
+        };
+        let [none, selective, full] = ["none", "selective", "full"].map(of);
+        assert!(
+            none.0 < selective.0 && selective.0 < full.0,
+            "{framework}: {none:?} {selective:?} {full:?}"
+        );
+        assert!(
+            none.1 > selective.1 && selective.1 > full.1,
+            "{framework}: {none:?} {selective:?} {full:?}"
+        );
+    }
+    let (code, out, _) = train("--method lora --gpus 8xH100 --recompute selective");
+    assert_eq!(code, 1, "{out}");
+    assert!(out.contains("--recompute full"), "{out}");
 }
 
 #[test]

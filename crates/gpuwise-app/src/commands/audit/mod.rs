@@ -25,7 +25,6 @@ use gpuwise_domain::{
 };
 use gpuwise_measure::audit::{Market, judge, totals, unclear};
 use gpuwise_probe::usage::Unclear;
-use gpuwise_read::catalogue::ModelCatalogue;
 use gpuwise_units::{HourlyPrice, Money};
 use gpuwise_view::{audit as view, record};
 use std::{
@@ -147,7 +146,7 @@ fn audited(
     let depends = |fleet: &Fleet| depends(fleet.clone(), flags, loaded, own_prices, &rules);
     let known = (&names.vocabulary, &rules);
     let mut fleet = source::fleet(app, flags, known, namespaces, &depends)?;
-    weigh(&mut fleet, &loaded.models);
+    weigh(&mut fleet, loaded);
     let candidates = candidates(flags, catalogue, &fleet.workloads)?;
     let market = Market::new(catalogue, &candidates, own_prices);
     let judgements: Vec<_> = fleet
@@ -275,7 +274,7 @@ fn depends(
     own_prices: &BTreeMap<String, HourlyPrice>,
     rules: &Rules,
 ) -> Unclear {
-    weigh(&mut fleet, &loaded.models);
+    weigh(&mut fleet, loaded);
     let catalogue = &loaded.catalogue;
     let candidates = candidates(flags, catalogue, &fleet.workloads).unwrap_or_default();
     let market = Market::new(catalogue, &candidates, own_prices);
@@ -290,7 +289,7 @@ fn depends(
 }
 
 /// How much the weights of models take that engines name, where the catalogue knows them.
-fn weigh(fleet: &mut Fleet, models: &ModelCatalogue) {
+fn weigh(fleet: &mut Fleet, loaded: &Loaded) {
     let mut known = BTreeMap::new();
     for engine in fleet
         .workloads
@@ -299,7 +298,7 @@ fn weigh(fleet: &mut Fleet, models: &ModelCatalogue) {
     {
         let Some(model) = &engine.model else { continue };
         let weights = known.entry(model.clone());
-        engine.weights = *weights.or_insert_with(|| usage_rules::weights(model, models));
+        engine.weights = *weights.or_insert_with(|| usage_rules::weights(model, loaded));
     }
 }
 

@@ -236,6 +236,16 @@ fn tells(ask: &LeaseAsk) -> Result<(), Refusal> {
         .map_err(|why| invalid("metrics", format!("{address:?}: {why}")))
 }
 
+/// Whether what a lease says of how often it saves can be.
+fn saves(ask: &LeaseAsk) -> Result<(), Refusal> {
+    if ask.checkpoint.is_some() && ask.preemptible != Some(true) {
+        let problem =
+            "only a lease that may be stopped loses what it has not saved (--preemptible)";
+        return Err(invalid("checkpoint", problem));
+    }
+    Ok(())
+}
+
 /// Whether what a lease says of its suspension can be.
 fn suspends(ask: &LeaseAsk) -> Result<(), Refusal> {
     let Some(text) = &ask.suspend else {
@@ -383,6 +393,7 @@ impl Desk for AppDesk {
                 return Err(invalid("restart", problem));
             }
         }
+        saves(ask)?;
         suspends(ask)?;
         tells(ask)?;
         let mut fields = toml::Table::new();
@@ -537,19 +548,8 @@ fn budget(text: &str) -> Result<Money, Refusal> {
             return Err(invalid("budget", problem));
         }
     };
-    let amount = amount.trim();
-    let capital = amount
-        .len()
-        .checked_sub(3)
-        .filter(|at| amount.is_char_boundary(*at));
-    let amount = capital.map_or_else(
-        || amount.to_owned(),
-        |at| format!("{}{}", &amount[..at], amount[at..].to_ascii_uppercase()),
-    );
-    amount
-        .parse()
-        .map_err(|_: gpuwise_units::ParseQuantityError| {
-            let problem = format!("{text:?}: expected an amount a month such as 20000usd/month");
-            invalid("budget", problem)
-        })
+    Money::given(amount).map_err(|error| {
+        let problem = format!("{error}; expected an amount a month such as 20000usd/month");
+        invalid("budget", problem)
+    })
 }

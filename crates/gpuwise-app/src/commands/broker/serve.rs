@@ -99,8 +99,8 @@ pub struct Serve {
         help_heading = "Clock"
     )]
     clock_back: Nanoseconds,
-    /// How long after the log was last written this machine's clock may be at a start, and how far it may be set
-    /// forward
+    /// How long after the log was last written this machine's clock may be at a start; while the broker runs, a clock
+    /// that leaps forward by more than a minute is not believed
     #[arg(
         long,
         value_name = "TIME",

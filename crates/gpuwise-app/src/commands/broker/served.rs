@@ -129,7 +129,10 @@ impl AppDesk {
         let mut simulated = Simulated::new(deployment, &shapes, &self.loaded, knowledge, drawn_by)?;
         let speed = speed_of(&deployment.model, speeds);
         let cost = simulated.engine.cost.clone();
-        simulated.engine.cost = cost.corrected(1.0 / speed, 1.0);
+        simulated.engine.cost = cost.corrected(gpuwise_size::knowledge::Corrections::constant(
+            1.0 / speed,
+            1.0 / speed,
+        ));
         let sent = sent(&lease.ask, &saved, SAMPLE)?;
         let rate = sent.offered().map(gpuwise_units::PerSecond::get);
         let slo = sent.workload.slo.clone();

@@ -93,8 +93,8 @@ impl AppDesk {
 
     /// The deployment that a model and an SLO need, on what the fleet has; of `8xH100`, on these.
     ///
-    /// Where something was measured of such a deployment, steps take as long as that says, and what was
-    /// found is tried request by request: until it holds, the load is taken to be larger.
+    /// Where something was measured of such a deployment, what was found is tried request by request: until
+    /// it holds, the load is taken to be larger.
     pub(super) fn planned(
         &self,
         broker: &Broker,
@@ -111,7 +111,7 @@ impl AppDesk {
             return Ok(first);
         }
         let load = if promised { PROMISED } else { 1.0 };
-        let mut more = first.steps.max(0.1);
+        let mut more = 1.0;
         let mut last = None;
         for _ in 0..MOST {
             let found = Self::once(broker, &app, ask, more)?;
@@ -258,7 +258,7 @@ fn steps(app: &App, saved: &Saved) -> anyhow::Result<f64> {
     let knowledge = knowledge::load(&loaded)?;
     let shapes = Shapes::of(&saved.deployment, &loaded, app.offline)?;
     let simulated = Simulated::new(&saved.deployment, &shapes, &loaded, &knowledge, app.seed)?;
-    Ok(simulated.corrections.steps)
+    Ok(simulated.setup.corrections.usual().0)
 }
 
 /// A deployment under so many times its traffic, request by request, with what was measured here.

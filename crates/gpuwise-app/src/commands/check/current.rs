@@ -4,7 +4,7 @@ use crate::{catalogue::Loaded, error::Problem, host, names, settings};
 use anyhow::Context as _;
 use gpuwise_domain::{
     balance::HostSystem,
-    deployment::{Deployment, Saved},
+    deployment::{Deployment, Rental, Saved},
     gpu::{Device, Gpu},
     layout::Layout,
     offer::Terms,
@@ -17,6 +17,7 @@ use gpuwise_size::{
     search::{cheapest_rental, per_hour},
 };
 use gpuwise_units::HourlyPrice;
+use gpuwise_view::plan::words;
 
 /// GPUs of a host where nothing says how many it has.
 const USUAL_HOST: u32 = 8;
@@ -65,25 +66,6 @@ impl Runs {
             ))
             .into());
         }
-        let stated = flags
-            .price
-            .as_deref()
-            .map(quantities::budget)
-            .transpose()
-            .context("--price")?;
-        let of_saved = || price_of_saved(deployment?);
-        let (price, price_source) = match (stated, of_saved()) {
-            (Some(price), _) => (Some(price), "as given".into()),
-            (None, Some(price)) => price,
-            (None, None) => listed(loaded, flags.host.as_deref(), gpu, each, limits),
-        };
-        let mut notes = Vec::new();
-        if price.is_none() {
-            notes.push(format!(
-                "no offer has {each} × {}: what runs has no price; --price 20USD/h gives one",
-                gpu.name
-            ));
-        }
         let layout = flags
             .tp
             .map(Layout::tensor)
@@ -93,14 +75,40 @@ impl Runs {
                 "one replica takes {} GPUs, {count} are there",
                 layout.replica_gpus()
             ))
-            .hint("a smaller --tp, or more GPUs in --current")
+            .hint(format!(
+                "--current '{}x{}', or a layout of {count} GPUs such as --tp {count}",
+                layout.replica_gpus(),
+                gpu.name
+            ))
             .into());
+        }
+        let hosts = count / each;
+        // Replicas that are known are rented as a plan rents them, others as whole hosts.
+        let replica = layout.map_or(each, |layout| layout.replica_gpus());
+        let replicas = if count.is_multiple_of(replica) {
+            (count / replica, replica)
+        } else {
+            (hosts, each)
+        };
+        let deployment = deployment.filter(|_| flags.current.is_none());
+        let market = &limits.market;
+        let known = host_price(flags, deployment, (gpu, hosts, replicas), (loaded, market))?;
+        let (price, price_source) = known.map_or_else(
+            || (None, String::new()),
+            |(price, source)| (Some(price), source),
+        );
+        let mut notes = Vec::new();
+        if price.is_none() {
+            notes.push(format!(
+                "no offer has {each} × {}: what runs has no price; --price 20USD/h gives one",
+                gpu.name
+            ));
         }
         Ok(Self {
             current: Current {
                 gpu: gpu.name.clone(),
                 gpus_per_host: each,
-                hosts: count / each,
+                hosts,
                 layout,
                 price,
                 price_source,
@@ -147,61 +155,78 @@ fn gpus<'a>(
         .into())
 }
 
-fn price_of_saved(deployment: &Deployment) -> Option<(Option<HourlyPrice>, String)> {
-    let rental = deployment.rental.as_ref()?;
-    let price = rental.price?;
-    Some((
-        Some(price),
-        format!(
-            "{} {}, list of {}",
-            rental.provider, rental.instance, rental.date
-        ),
-    ))
+/// The price of one of so many hosts, and where from: as stated, as planned, else as listed. `None`: nothing says one.
+fn host_price(
+    flags: &settings::CurrentFlags,
+    deployment: Option<&Deployment>,
+    (gpu, hosts, replicas): (&Gpu, u32, (u32, u32)),
+    (loaded, market): (&Loaded, &settings::MarketFlags),
+) -> anyhow::Result<Option<(HourlyPrice, String)>> {
+    let stated = flags.price.as_deref().map(quantities::budget).transpose();
+    if let Some(price) = stated.context("--price")? {
+        return Ok(Some((price, "as given".into())));
+    }
+    let of_one = |(all, source): (HourlyPrice, String)| {
+        let one = HourlyPrice(all.0.times(1, i64::from(hosts)));
+        (one, source)
+    };
+    if let Some(saved) = deployment.and_then(price_of_saved) {
+        return Ok(Some(of_one(saved)));
+    }
+    let host = listed_host(loaded, flags.host.as_deref(), gpu, market);
+    Ok(host.or_else(|| listed(loaded, gpu, replicas, market).map(of_one)))
 }
 
-/// What the catalogue's offers say of a host: of this name, else the cheapest instance that holds as many GPUs, which
-/// is what a plan of as many is priced at.
-fn listed(
+/// What all instances of a saved deployment cost together, and where from.
+fn price_of_saved(deployment: &Deployment) -> Option<(HourlyPrice, String)> {
+    let rental = deployment.rental.as_ref()?;
+    Some((per_hour(rental)?, source_of(rental)))
+}
+
+/// What the catalogue's offers say of a host of this name: its price, and where from.
+fn listed_host(
     loaded: &Loaded,
     name: Option<&str>,
     gpu: &Gpu,
-    each: u32,
-    limits: &settings::LimitFlags,
-) -> (Option<HourlyPrice>, String) {
-    let terms: Terms = limits.market.terms.into();
-    let allowed = Limits {
-        providers: limits.market.provider.clone(),
-        regions: limits.market.region.clone(),
-        ..Limits::default()
-    };
-    let catalogue = &loaded.catalogue;
-    let of_name = catalogue.offers.iter().filter(|offer| {
-        let named = name.is_some_and(|name| offer.instance.eq_ignore_ascii_case(name));
-        let from = &offer.provider;
-        let providers = &allowed.providers;
-        named
+    market: &settings::MarketFlags,
+) -> Option<(HourlyPrice, String)> {
+    let name = name?;
+    let terms: Terms = market.terms.into();
+    let (providers, regions) = (&market.provider, &market.region);
+    let of_name = loaded.catalogue.offers.iter().filter(|offer| {
+        offer.instance.eq_ignore_ascii_case(name)
             && offer.gpu == gpu.name
-            && (providers.is_empty() || providers.iter().any(|one| one.eq_ignore_ascii_case(from)))
-            && (allowed.regions.is_empty()
-                || allowed
-                    .regions
+            && (providers.is_empty()
+                || providers
                     .iter()
-                    .any(|one| offer.region.starts_with(one)))
+                    .any(|one| one.eq_ignore_ascii_case(&offer.provider)))
+            && (regions.is_empty() || regions.iter().any(|one| offer.region.starts_with(one)))
     });
     let priced = of_name.filter_map(|offer| Some((offer.price(terms)?, offer)));
-    if let Some((price, offer)) = priced.min_by_key(|(price, _)| price.0.micros) {
-        let source = format!(
-            "{} {}, list of {}",
-            offer.provider, offer.instance, offer.date
-        );
-        return (Some(price), source);
-    }
-    let device = Device::whole(gpu);
-    let rental = cheapest_rental(catalogue, &allowed, terms, &device, (1, each));
-    let Some((rental, price)) = rental.and_then(|one| per_hour(&one).map(|price| (one, price)))
-    else {
-        return (None, String::new());
+    let (price, offer) = priced.min_by_key(|(price, _)| price.0.micros)?;
+    Some((price, source_of(&Rental::of(offer, terms, 1, 0))))
+}
+
+/// What the cheapest instances cost together that hold so many replicas of so many GPUs each, which is what a plan of
+/// as many is priced at, and where from.
+fn listed(
+    loaded: &Loaded,
+    gpu: &Gpu,
+    replicas: (u32, u32),
+    market: &settings::MarketFlags,
+) -> Option<(HourlyPrice, String)> {
+    let allowed = Limits {
+        providers: market.provider.clone(),
+        regions: market.region.clone(),
+        ..Limits::default()
     };
+    let device = Device::whole(gpu);
+    let terms: Terms = market.terms.into();
+    let rental = cheapest_rental(&loaded.catalogue, &allowed, terms, &device, replicas)?;
+    Some((per_hour(&rental)?, source_of(&rental)))
+}
+
+fn source_of(rental: &Rental) -> String {
     let idle = match rental.idle {
         0 => String::new(),
         idle => format!(", of whose GPUs {idle} stay idle"),
@@ -210,11 +235,6 @@ fn listed(
         1 => String::new(),
         several => format!("{several} × "),
     };
-    (
-        Some(price),
-        format!(
-            "{count}{} {}{idle}, list of {}",
-            rental.provider, rental.instance, rental.date
-        ),
-    )
+    let (provider, instance, day) = (&rental.provider, &rental.instance, words::priced(rental));
+    format!("{count}{provider} {instance}{idle}{day}")
 }

@@ -227,6 +227,7 @@ fn sizings(
             catalogue: &loaded.catalogue,
             knowledge,
             facts: Some(&facts),
+            engines: &[],
             draft: None,
             choices: choices.clone(),
         })

@@ -1,18 +1,12 @@
 //! Whether so many requests of such a length fit a setup.
 
-use crate::layout::heads_divide;
-use gpuwise_domain::{
-    deployment::MemoryReport, facts::EngineFacts, gpu::Device, layout::Layout, model::Architecture,
-};
+use gpuwise_domain::{deployment::MemoryReport, facts::EngineFacts};
 use gpuwise_size::{
     memory::{self, MemoryPlan},
     setup::Setup,
     support::{Obstacle, obstacle_of},
 };
 use gpuwise_units::{Bytes, Tokens};
-
-/// GPUs of one host.
-const HOST: u32 = 8;
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Demand {
@@ -136,18 +130,4 @@ impl<'a> Fit<'a> {
     pub(super) fn gpus(&self) -> u32 {
         self.setup.layout.replica_gpus()
     }
-}
-
-/// Tensor-parallel layouts of a host into which heads divide, the smallest first. Slices have no
-/// peers.
-pub(super) fn tensor_layouts(
-    device: &Device<'_>,
-    architecture: &Architecture,
-) -> impl Iterator<Item = Layout> {
-    let most = if device.slice.is_some() { 1 } else { HOST };
-    let divides = heads_divide(architecture);
-    (0..4)
-        .map(|power| 1_u32 << power)
-        .filter(move |ranks| *ranks <= most && divides(*ranks))
-        .map(Layout::tensor)
 }

@@ -1,13 +1,21 @@
 //! What would make it fit, the cheapest first.
 
-use super::fit::{Demand, Fit, tensor_layouts};
+use super::fit::{Demand, Fit};
 use gpuwise_domain::{
     catalogue::Catalogue,
-    gpu::Gpu,
+    deployment::Rental,
+    gpu::{Device, Gpu},
     layout::Layout,
+    offer::Terms,
     precision::{CacheFormat, Compute},
+    workload::Limits,
 };
-use gpuwise_size::{formats::weights_named, setup::Weights};
+use gpuwise_size::{
+    formats::weights_named,
+    search::{cheapest_rental, per_hour},
+    setup::Weights,
+    sweep,
+};
 use gpuwise_units::HourlyPrice;
 
 /// Weight formats that are tried where the weights are of 16 bits, by what they usually lose.
@@ -74,39 +82,35 @@ fn lower_weights<'a>(fit: &Fit<'a>, format: &str) -> Option<Fit<'a>> {
     Some(fit.with(|setup| setup.weights = weights))
 }
 
-/// More of the same GPU, and the cheapest other one of which one to eight are enough, where that
-/// costs less: by price, unknown ones last.
+/// More of the same GPU, and the cheapest other ones that are rented out, where they cost less: by price.
 fn more_gpus(fit: &Fit<'_>, catalogue: &Catalogue) -> Vec<Fix> {
     let device = fit.setup.device;
-    let priced = |gpu: &Gpu| {
-        let layout = smallest(fit, gpu)?;
-        let price =
-            cheapest(catalogue, gpu).map(|price| price.saturating_mul(i64::from(layout.tensor)));
-        Some((price, layout))
-    };
-    let own = priced(device.gpu);
-    let own_price = own.and_then(|(price, _)| price);
+    let own =
+        smallest(fit, device.gpu).map(|layout| (layout, rented(catalogue, device.gpu, layout)));
+    let own_price = own.as_ref().and_then(|(_, rented)| rented.as_ref()?.1);
     let others = catalogue.gpus.iter().filter(|gpu| {
         !gpu.announced && gpu.name != device.gpu.name && gpu.vendor == device.gpu.vendor
     });
     let other = others
         .filter_map(|gpu| {
-            let (price, layout) = priced(gpu)?;
-            Some((price?, layout, gpu))
+            let layout = smallest(fit, gpu)?;
+            let rented = rented(catalogue, gpu, layout)?;
+            Some((rented.1?, layout, gpu, rented))
         })
-        .min_by_key(|(price, ..)| *price)
-        .filter(|(price, ..)| own_price.is_none_or(|own| *price < own));
+        .min_by_key(|(price, ..)| price.0.micros)
+        .filter(|(price, ..)| own_price.is_none_or(|own| price.0.micros < own.0.micros));
     let mut out = Vec::new();
-    if let Some((price, layout, gpu)) = other {
-        let flags = format!("--gpu '{}'{}", gpu.name, tensor_flag(layout));
-        out.push(whole(gpus(layout, gpu, flags.trim(), Some(price))));
+    if let Some((_, layout, gpu, rented)) = other {
+        let flags = format!("--gpu '{}'{}", gpu.name, flags_of(layout));
+        out.push(whole(gpus(layout, gpu, &flags, Some(&rented))));
     }
-    if let Some((price, layout)) = own {
+    if let Some((layout, rented)) = own {
+        let flags = flags_of(layout);
         out.push(whole(gpus(
             layout,
             device.gpu,
-            tensor_flag(layout).trim(),
-            price,
+            flags.trim(),
+            rented.as_ref(),
         )));
     } else if device.slice.is_some() && fit.with(|setup| setup.device.slice = None).fits() {
         out.push(whole(format!(
@@ -117,29 +121,48 @@ fn more_gpus(fit: &Fit<'_>, catalogue: &Catalogue) -> Vec<Fix> {
     out
 }
 
-fn tensor_flag(layout: Layout) -> String {
-    if layout.tensor > 1 {
-        format!(" --tp {}", layout.tensor)
-    } else {
-        String::new()
-    }
+fn flags_of(layout: Layout) -> String {
+    let flag = |name: &str, ranks: u32| match ranks {
+        0 | 1 => String::new(),
+        ranks => format!(" --{name} {ranks}"),
+    };
+    flag("tp", layout.tensor) + &flag("pp", layout.pipeline)
 }
 
-/// `4 × L40S (--tp 4), from 6.20 USD/h`.
-fn gpus(layout: Layout, gpu: &Gpu, flags: &str, price: Option<i64>) -> String {
-    let price = price.map_or_else(String::new, |micros| {
-        let dollars = gpuwise_view::figures::amount(micros as f64 / 1e6);
-        format!(", from {dollars} USD/h")
-    });
-    format!("{} × {} ({flags}){price}", layout.tensor, gpu.name)
+/// `4 × L40S (--tp 4), from 6.20 USD/h (1 × g6e.12xlarge of aws)`.
+fn gpus(layout: Layout, gpu: &Gpu, flags: &str, rented: Option<&Rented>) -> String {
+    let price = rented.map_or_else(
+        || ", which no offer of the catalogue has".into(),
+        |(rental, price)| priced(rental, *price),
+    );
+    format!("{} × {} ({flags}){price}", layout.replica_gpus(), gpu.name)
 }
 
-/// The smallest tensor-parallel layout of a GPU that fits.
+/// `, from 6.20 USD/h (1 × g6e.12xlarge of aws)`.
+pub(super) fn priced(rental: &Rental, price: Option<HourlyPrice>) -> String {
+    let from = price.map_or_else(
+        || ", at a price that is not known".into(),
+        |price| {
+            let dollars = gpuwise_view::figures::amount(price.0.as_f64());
+            format!(", from {dollars} {}/h", price.0.currency)
+        },
+    );
+    let Rental {
+        instances,
+        instance,
+        provider,
+        ..
+    } = rental;
+    format!("{from} ({instances} × {instance} of {})", provider.name())
+}
+
+/// The smallest layout of a GPU that fits, with more GPUs where it is the same one.
 fn smallest(fit: &Fit<'_>, gpu: &Gpu) -> Option<Layout> {
-    let device = gpuwise_domain::gpu::Device::whole(gpu);
+    let device = Device::whole(gpu);
     let same = gpu.name == fit.setup.device.gpu.name;
-    tensor_layouts(&device, fit.setup.architecture)
-        .filter(|layout| !same || layout.tensor > fit.gpus())
+    sweep::layouts(&device, fit.setup.architecture)
+        .into_iter()
+        .filter(|layout| !same || layout.replica_gpus() > fit.gpus())
         .find(|layout| {
             let setup = gpuwise_size::setup::Setup {
                 device,
@@ -151,18 +174,32 @@ fn smallest(fit: &Fit<'_>, gpu: &Gpu) -> Option<Layout> {
         })
 }
 
-/// The least that a GPU costs an hour on demand, in millionths of a dollar.
-fn cheapest(catalogue: &Catalogue, gpu: &Gpu) -> Option<i64> {
-    let offers = catalogue
-        .offers
-        .iter()
-        .filter(|offer| offer.gpu == gpu.name && offer.gpus() > 0);
-    offers
-        .filter_map(|offer| {
-            let HourlyPrice(price) = offer.on_demand?;
-            Some(price.micros.saturating_mul(1000) / i64::from(offer.gpu_thousandths))
-        })
-        .min()
+/// Instances, and what they cost an hour.
+type Rented = (Rental, Option<HourlyPrice>);
+
+fn rented(catalogue: &Catalogue, gpu: &Gpu, layout: Layout) -> Option<Rented> {
+    cheapest(
+        catalogue,
+        &Device::whole(gpu),
+        layout.stage_gpus(),
+        layout.pipeline,
+    )
+}
+
+/// The cheapest instances on demand of which each holds the GPUs of a stage; `None` where no offer does.
+pub(super) fn cheapest(
+    catalogue: &Catalogue,
+    device: &Device<'_>,
+    gpus: u32,
+    stages: u32,
+) -> Option<Rented> {
+    let limits = Limits::default();
+    let rental = cheapest_rental(catalogue, &limits, Terms::OnDemand, device, (stages, gpus))?;
+    if rental.instances > stages {
+        return None;
+    }
+    let price = per_hour(&rental);
+    Some((rental, price))
 }
 
 /// What fits as it is: fewer requests, or shorter ones.

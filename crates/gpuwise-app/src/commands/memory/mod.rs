@@ -3,14 +3,16 @@
 mod answer;
 mod fit;
 mod fixes;
+mod network;
 mod show;
 
 use super::{App, Context, Exit};
+use crate::schemas::AnswerName;
 use crate::{
     catalogue::{self, Loaded},
     engine,
     error::Problem,
-    layout,
+    layout, media,
     model::ResolvedModel,
     names, settings,
 };
@@ -25,16 +27,20 @@ use gpuwise_domain::{
     facts::{self, EngineFacts},
     gpu::Device,
     layout::Layout,
+    media::MediaUnit,
     precision::CacheFormat,
 };
 use gpuwise_read::workload as quantities;
 use gpuwise_size::{
     engines,
+    knowledge::Corrections,
     search::model_summary,
     setup::{Draft, Setup, Weights},
     support::castable,
+    sweep,
 };
 use gpuwise_view::record;
+pub use network::{NetworkFit, NetworkMemory};
 
 /// The longest context where neither flag nor model says one.
 const CONTEXT: u64 = 8192;
@@ -46,17 +52,43 @@ const ACCEPTANCE: f64 = 0.7;
 /// # Errors
 /// When a setting is wrong, or the model cannot be found. That nothing fits is an answer.
 pub fn memory(app: &App, flags: &settings::Memory) -> anyhow::Result<Remembered> {
-    let loaded = catalogue::load(&app.overrides)?;
-    let model = super::model(&flags.model, None, &loaded, app)?;
+    language(app, flags, &catalogue::load(&app.overrides)?)
+}
+
+/// What a diffusion, vision or embedding model holds of the memory of GPUs; `None` where the model is none.
+///
+/// # Errors
+/// When a setting is wrong, or the network cannot take such an input. That nothing fits is an answer.
+pub fn media_memory(app: &App, flags: &settings::Memory) -> anyhow::Result<Option<NetworkMemory>> {
+    network::answer(flags, &catalogue::load(&app.overrides)?)
+}
+
+fn language(app: &App, flags: &settings::Memory, loaded: &Loaded) -> anyhow::Result<Remembered> {
+    let model = super::any_model(&flags.model, None, loaded, app)?;
+    if let Some(flag) = flags.input.given() {
+        return Err(Problem::new(format!(
+            "{flag} is of diffusion, vision and embedding models; {} is a language model",
+            model.name
+        ))
+        .hint("--context says how long a request is, --concurrency how many there are at once")
+        .into());
+    }
     let mut notes = model.architecture.assumptions.clone();
+    if model.architecture.takes_audio() {
+        notes.push(format!(
+            "a request is a window of audio and the tokens written for it: `gpuwise plan {} {}` sizes a service of it",
+            model.name,
+            media::usage(MediaUnit::AudioHours)
+        ));
+    }
     let wanted = wanted(flags, &model, &mut notes)?;
     let draft = super::draft_model(
         flags.engine.draft_model.as_deref(),
         flags.engine.draft_tokens.unwrap_or(0),
-        &loaded,
+        loaded,
         app,
     )?;
-    let build = Build::new(flags, (&model, draft.as_ref()), wanted, &loaded)?;
+    let build = Build::new(flags, (&model, draft.as_ref()), wanted, loaded)?;
     let devices = devices(flags, &loaded.catalogue)?;
     let gpus = build.layout.map_or(1, |layout| layout.replica_gpus());
     if let Some(slice) = devices
@@ -87,8 +119,21 @@ pub(crate) fn schema(answer: &str) -> String {
     )
 }
 
+/// The schema of the memory of a diffusion, vision or embedding model.
+pub(crate) fn media_schema(answer: &str) -> String {
+    record::document_schema::<NetworkMemory>(
+        answer,
+        "What a diffusion, vision or embedding model holds of a GPU's memory, and whether it fits",
+    )
+}
+
 pub fn run(context: &Context, flags: &settings::Memory) -> anyhow::Result<Exit> {
-    let found = memory(&context.app, flags)?;
+    let loaded = catalogue::load(&context.app.overrides)?;
+    if let Some(found) = network::answer(flags, &loaded)? {
+        network::show(&context.answering(AnswerName::MediaMemory), flags, &found)?;
+        return Ok(if found.fits() { Exit::Yes } else { Exit::No });
+    }
+    let found = language(&context.app, flags, &loaded)?;
     show::show(context, flags, &found)?;
     Ok(if found.fits() { Exit::Yes } else { Exit::No })
 }
@@ -251,9 +296,9 @@ impl<'a> Build<'a> {
         if asked.is_some() || !flags.gpu.is_empty() || stated.fits() {
             return stated;
         }
-        let larger = fit::tensor_layouts(&device, &self.model.architecture).skip(1);
+        let host = sweep::layouts(&device, &self.model.architecture);
         let mut largest = stated;
-        for layout in larger {
+        for layout in host.into_iter().filter(|one| one.pipeline == 1).skip(1) {
             largest = fit(layout);
             if largest.fits() {
                 break;
@@ -305,6 +350,7 @@ impl<'a> Build<'a> {
             settings,
             draft: self.draft,
             adapters: self.adapters,
+            corrections: Corrections::default(),
         };
         if self.castable {
             castable(setup, self.facts.as_ref())

@@ -148,7 +148,7 @@ fn verdict(found: &Remembered, one: &DeviceMemory, style: Style) -> String {
         None => line(
             "fix:",
             &Fix {
-                what: "none with one to eight of the GPUs that are rented out; more hosts (--pp), or a smaller model".into(),
+                what: "none: no layout of up to 128 GPUs holds it".into(),
                 whole: false,
             },
         ),

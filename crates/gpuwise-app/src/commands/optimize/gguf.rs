@@ -7,6 +7,7 @@ use super::{
     unfinished::Unfinished,
 };
 use crate::{
+    catalogue::Loaded,
     error::Problem,
     model::{self, ResolvedModel},
     programs::{found, ran},
@@ -14,7 +15,6 @@ use crate::{
     settings::Optimize,
 };
 use gpuwise_domain::model::{Architecture, StoredWeights};
-use gpuwise_read::catalogue::ModelCatalogue;
 use gpuwise_size::setup::Weights;
 use gpuwise_units::Bytes;
 use gpuwise_view::table::{Cell, Column, Table};
@@ -158,7 +158,7 @@ fn read_again(file: &Path) -> anyhow::Result<(Size, String)> {
     if !file.is_file() {
         return Err(wrong("wrote nothing").into());
     }
-    let model: ResolvedModel = model::resolve(&name, &ModelCatalogue::default(), true)
+    let model: ResolvedModel = model::resolve(&name, &Loaded::default(), true)
         .map_err(|error| wrong("wrote what cannot be read").because(error))?;
     let stored = model.architecture.stored.as_ref();
     let stored: &StoredWeights = stored.ok_or_else(|| wrong("wrote no weights"))?;

@@ -7,7 +7,7 @@ use crate::{
     error::Problem,
     host,
     made::made,
-    names, settings, workload,
+    media, names, settings, workload,
     write::Pending,
 };
 use anyhow::Context as _;
@@ -15,9 +15,8 @@ use gpuwise_domain::{
     balance::Balance,
     media::{MediaSizing, MediaUnit},
     network::{InputSize, Network},
-    precision::Compute,
 };
-use gpuwise_read::{network, workload as quantities};
+use gpuwise_read::workload as quantities;
 use gpuwise_size::media::{
     plan::{self as search, Request},
     walk::walk,
@@ -26,10 +25,7 @@ use gpuwise_view::{
     answer, balance as around, explain, media as view,
     record::{self},
 };
-use std::{fs, path::Path};
-
-/// Seconds of audio that speech networks take at a time.
-const WINDOW: f64 = 30.0;
+use std::path::Path;
 
 /// A plan for a diffusion, vision or embedding model, and what the picked deployment asks of its host.
 #[derive(Debug)]
@@ -72,10 +68,7 @@ pub(super) fn run(context: &Context, flags: &settings::Plan) -> anyhow::Result<O
 pub fn plan(app: &App, flags: &settings::Plan) -> anyhow::Result<Option<MediaPlanned>> {
     let name = flags.model.model.as_deref();
     let Some((unit, rate)) = asked(&flags.media)? else {
-        return match name {
-            Some(name) => refused(app, flags, name).map(|()| None),
-            None => Ok(None),
-        };
+        return Ok(None);
     };
     let layout = &flags.layout;
     if [layout.tp, layout.pp, layout.dp, layout.ep]
@@ -97,18 +90,18 @@ pub fn plan(app: &App, flags: &settings::Plan) -> anyhow::Result<Option<MediaPla
     let loaded = catalogue::load(&app.overrides.with_prices(&flags.limits.market.prices))?;
     let network = resolve(name, unit, &loaded)?;
     fits(&network, unit)?;
-    let input = input(&flags.media, flags.traffic.osl.as_deref())?;
+    let input = input(flags)?;
     let walked = walk(&network, &input).map_err(|error| {
         Problem::new(format!("{} cannot take this input", network.name)).because(error)
     })?;
     let asked = workload::read(flags, &loaded.catalogue)?;
     let size = input.or(network.usual);
-    let seconds = size.seconds.unwrap_or(WINDOW);
+    let seconds = size.seconds.unwrap_or(media::WINDOW);
     let request = Request {
         name: network.name.clone(),
         task: network.task.clone(),
         walk: &walked,
-        input: words(&size, unit),
+        input: media::words(&size, unit),
         unit,
         rate,
         inputs: if unit == MediaUnit::AudioHours {
@@ -126,8 +119,13 @@ pub fn plan(app: &App, flags: &settings::Plan) -> anyhow::Result<Option<MediaPla
         limits: &asked.workload.limits,
         terms: flags.limits.market.terms.into(),
         objective: flags.result.objective.into(),
-        formats: formats(&flags.engine.precision)?,
-        batch: flags.media.batch,
+        formats: flags
+            .engine
+            .precision
+            .iter()
+            .map(|name| media::format(name))
+            .collect::<anyhow::Result<_>>()?,
+        batch: flags.media.input.batch,
         slices: !flags.result.no_slices,
         top: usize::from(flags.result.top),
         catalogue: &loaded.catalogue,
@@ -193,52 +191,9 @@ fn audio(text: &str) -> anyhow::Result<f64> {
     })
 }
 
-/// A network that was named without saying how much of it is asked.
-fn refused(app: &App, flags: &settings::Plan, name: &str) -> anyhow::Result<()> {
-    if flags.traffic.from.is_some() || Path::new(name).exists() {
-        return Ok(());
-    }
-    let loaded = catalogue::load(&app.overrides)?;
-    if loaded.models.entry(name).is_some() {
-        return Ok(());
-    }
-    let Some(entry) = loaded.networks.entry(name) else {
-        return Ok(());
-    };
-    let unit = unit_of(&entry.task);
-    Err(Problem::new(format!(
-        "{} goes from {}: it is not served token by token",
-        entry.id, entry.task
-    ))
-    .hint(format!("say how much of it: {}", usage(unit)))
-    .into())
-}
-
-fn unit_of(task: &str) -> MediaUnit {
-    match task {
-        "text to image" => MediaUnit::Images,
-        "text to video" => MediaUnit::Videos,
-        "speech to text" => MediaUnit::AudioHours,
-        "text to vector" | "text to states" => MediaUnit::Texts,
-        "pair to score" => MediaUnit::Pairs,
-        _ => MediaUnit::Samples,
-    }
-}
-
-const fn usage(unit: MediaUnit) -> &'static str {
-    match unit {
-        MediaUnit::Images => "--images 2/s --size 1024 --steps 28 --latency p95:8s",
-        MediaUnit::Videos => "--videos 30/h --size 832x480 --frames 81",
-        MediaUnit::AudioHours => "--audio 40h/h",
-        MediaUnit::Texts => "--texts 300/s --length 256",
-        MediaUnit::Pairs => "--pairs 50/s --length 512",
-        MediaUnit::Samples => "--samples 1000/s",
-    }
-}
-
 /// Whether a network is counted in this unit; networks of one's own have no stated task.
 fn fits(network: &Network, unit: MediaUnit) -> anyhow::Result<()> {
-    let own = unit_of(&network.task);
+    let own = media::unit_of(network);
     let read = own == MediaUnit::Pairs || network.task == "question to span";
     let also = unit == MediaUnit::Samples || unit == MediaUnit::Texts && read;
     if network.task.is_empty() || own == unit || also {
@@ -250,7 +205,11 @@ fn fits(network: &Network, unit: MediaUnit) -> anyhow::Result<()> {
         network.name,
         network.task
     ))
-    .hint(format!("it is counted in {}: {}", own.plural(), usage(own)))
+    .hint(format!(
+        "it is counted in {}: {}",
+        own.plural(),
+        media::usage(own)
+    ))
     .into())
 }
 
@@ -258,7 +217,7 @@ fn fits(network: &Network, unit: MediaUnit) -> anyhow::Result<()> {
 fn resolve(name: &str, unit: MediaUnit, loaded: &Loaded) -> anyhow::Result<Network> {
     let path = Path::new(name);
     if path.exists() {
-        return read_path(name, path);
+        return media::read_path(name, path);
     }
     loaded.networks.resolve(name, &loaded.models).map_err(|error| {
         if loaded.models.entry(name).is_some() {
@@ -275,39 +234,11 @@ fn resolve(name: &str, unit: MediaUnit, loaded: &Loaded) -> anyhow::Result<Netwo
     })
 }
 
-fn read_path(name: &str, path: &Path) -> anyhow::Result<Network> {
-    let text = |file: &Path| {
-        fs::read_to_string(file)
-            .map_err(|error| Problem::new(format!("cannot read {}", file.display())).because(error))
-    };
-    let index = path.join("model_index.json");
-    if index.is_file() {
-        let part = |part: &str| fs::read_to_string(path.join(part).join("config.json")).ok();
-        return network::read_pipeline(name, &text(&index)?, &part)
-            .map_err(|error| Problem::new(name.to_string()).because(error).into());
-    }
-    let file = if path.is_dir() {
-        path.join("config.json")
-    } else {
-        path.to_path_buf()
-    };
-    network::read_network(name, &text(&file)?).map_err(|error| {
-        Problem::new(file.display().to_string())
-            .because(error)
-            .into()
-    })
-}
-
-fn input(flags: &settings::MediaFlags, written: Option<&str>) -> anyhow::Result<InputSize> {
-    let tokens = |flag: &str, text: Option<&str>| {
-        text.map(|text| quantities::tokens(text).context(flag.to_string()))
-            .transpose()
-            .map(|tokens| tokens.map(|tokens| tokens.0))
-    };
-    let size = flags.size.as_deref().map(pixels).transpose()?;
-    let length = tokens("--length", flags.length.as_deref())?;
-    let longest = tokens("--longest", flags.longest.as_deref())?;
-    if let (Some(length), Some(longest)) = (length, longest)
+fn input(flags: &settings::Plan) -> anyhow::Result<InputSize> {
+    let asked = &flags.media;
+    let size = media::input(&asked.input)?;
+    let longest = media::tokens("--longest", asked.longest.as_deref())?;
+    if let (Some(length), Some(longest)) = (size.text_tokens, longest)
         && longest < length
     {
         return Err(Problem::new(format!(
@@ -315,88 +246,15 @@ fn input(flags: &settings::MediaFlags, written: Option<&str>) -> anyhow::Result<
         ))
         .into());
     }
-    for (flag, count) in [("--steps", flags.steps), ("--frames", flags.frames)] {
-        if count.is_some_and(|count| count == 0 || count > 100_000) {
-            return Err(Problem::new(format!("{flag}: expected 1 to 100000")).into());
-        }
-    }
+    media::counted("--steps", asked.steps)?;
     Ok(InputSize {
-        width: size.map(|(width, _)| width),
-        height: size.map(|(_, height)| height),
-        frames: flags.frames,
-        steps: flags.steps,
-        guided: flags.guidance.as_deref().map(|word| word == "on"),
+        steps: asked.steps,
+        guided: asked.guidance.as_deref().map(|word| word == "on"),
         // Unsorted batches of any size hold a long text: all are padded to the longest.
-        text_tokens: longest.or(length),
-        written_tokens: tokens("--osl", written)?,
-        ..InputSize::default()
+        text_tokens: longest.or(size.text_tokens),
+        written_tokens: media::tokens("--osl", flags.traffic.osl.as_deref())?,
+        ..size
     })
-}
-
-/// `1024` or `1280x720`.
-fn pixels(text: &str) -> anyhow::Result<(u64, u64)> {
-    let side = |side: &str| {
-        let pixels: u64 = side.trim().parse().ok()?;
-        (1..=65_536).contains(&pixels).then_some(pixels)
-    };
-    let both = match text.split_once(['x', '×', 'X']) {
-        Some((width, height)) => side(width).zip(side(height)),
-        None => side(text).map(|side| (side, side)),
-    };
-    both.ok_or_else(|| {
-        Problem::new(format!(
-            "--size {text}: expected pixels such as 1024 or 1280x720"
-        ))
-        .into()
-    })
-}
-
-fn words(size: &InputSize, unit: MediaUnit) -> String {
-    let mut parts = Vec::new();
-    let pictured = !matches!(
-        unit,
-        MediaUnit::Texts | MediaUnit::Pairs | MediaUnit::AudioHours
-    );
-    if let (true, Some(width), Some(height)) = (pictured, size.width, size.height) {
-        parts.push(format!("{width} × {height}"));
-    }
-    let counts = [
-        (size.frames, "frames"),
-        (size.steps, "steps"),
-        (size.text_tokens, "tokens of text"),
-        (size.written_tokens, "tokens written"),
-    ];
-    for (count, what) in counts {
-        parts.extend(count.map(|count| format!("{count} {what}")));
-    }
-    parts.extend(size.windows.map(|windows| format!("{windows} windows")));
-    if unit == MediaUnit::AudioHours {
-        parts.insert(
-            0,
-            format!("a window of {} s", size.seconds.unwrap_or(WINDOW)),
-        );
-    }
-    if parts.is_empty() {
-        parts.push("as configured".into());
-    }
-    parts.join(", ")
-}
-
-fn formats(names: &[String]) -> anyhow::Result<Vec<Compute>> {
-    let of = |name: &String| {
-        match name.trim().to_ascii_lowercase().as_str() {
-        "fp32" => Ok(Compute::Full),
-        "bf16" | "fp16" => Ok(Compute::Half),
-        "fp8" => Ok(Compute::Fp8),
-        "int8" => Ok(Compute::Int8),
-        "fp4" | "nvfp4" => Ok(Compute::Fp4),
-        _ => Err(Problem::new(format!(
-            "--precision {name}: diffusion, vision and embedding models multiply in fp32, fp16, fp8, int8 or fp4"
-        ))
-        .into()),
-    }
-    };
-    names.iter().map(of).collect()
 }
 
 /// Flags of `plan` that would change nothing here.
@@ -412,13 +270,7 @@ fn refuse_unused(flags: &settings::Plan) -> anyhow::Result<()> {
         ("--kv", !flags.engine.kv.is_empty()),
         ("--fabric", flags.limits.market.fabric.is_some()),
     ];
-    match unused.iter().find(|(_, given)| *given) {
-        Some((flag, _)) => Err(Problem::new(format!(
-            "{flag} is for language models; a diffusion, vision or embedding model has none of it"
-        ))
-        .into()),
-        None => Ok(()),
-    }
+    media::refuse_given(&unused)
 }
 
 fn show(context: &Context, flags: &settings::Plan, planned: &MediaPlanned) -> anyhow::Result<()> {

@@ -179,6 +179,8 @@ pub(super) struct Grounds {
     draft: Option<ResolvedModel>,
     knowledge: Knowledge,
     facts: EngineFacts,
+    /// Those of every engine.
+    engines: Vec<EngineFacts>,
 }
 
 impl Grounds {
@@ -205,6 +207,7 @@ impl Grounds {
             draft,
             knowledge: knowledge::load(loaded)?,
             facts,
+            engines: catalogue::all_engine_facts(loaded)?,
         })
     }
 
@@ -222,6 +225,7 @@ impl Grounds {
             catalogue,
             knowledge: &self.knowledge,
             facts: Some(&self.facts),
+            engines: &self.engines,
             draft: self.draft.as_ref().map(|model| DraftModel {
                 name: model.name.clone(),
                 architecture: &model.architecture,

@@ -38,14 +38,14 @@ fn one(text: &str, loaded: &Loaded, offline: bool) -> anyhow::Result<Named> {
         .find(|known| folded(&known.class) == folded(text));
     if let Some(known) = known {
         return Ok(Named {
-            resolved: model::resolve(&known.model, &loaded.models, offline)?,
+            resolved: model::resolve(&known.model, loaded, offline)?.of_text()?,
             class: Some(known.class.clone()),
             popular_gb: known.popular_gb,
         });
     }
     let Some(parameters) = size(text) else {
         return Ok(Named {
-            resolved: model::resolve(text, &loaded.models, offline)?,
+            resolved: model::resolve(text, loaded, offline)?.of_text()?,
             class: None,
             popular_gb: None,
         });
@@ -58,7 +58,7 @@ fn one(text: &str, loaded: &Loaded, offline: bool) -> anyhow::Result<Named> {
         .hint("name a model of `gpuwise models`; a row of size_classes.csv of your own names one for a size")
     })?;
     Ok(Named {
-        resolved: model::resolve(&found, &loaded.models, offline)?,
+        resolved: model::resolve(&found, loaded, offline)?,
         class: Some(text.to_owned()),
         popular_gb: None,
     })
@@ -80,7 +80,7 @@ fn nearest(parameters: f64, loaded: &Loaded) -> Option<String> {
             continue;
         };
         let off = (architecture.parameters().0 as f64 / parameters).ln().abs();
-        let dense = !architecture.has_experts();
+        let dense = !architecture.has_experts() && architecture.encoder.is_none();
         if dense && off <= NEAR && best.as_ref().is_none_or(|(known, _)| off < *known) {
             best = Some((off, entry.id.clone()));
         }

@@ -139,6 +139,7 @@ fn sizes(swept: &Swept<'_>) -> Table {
         Column::raw("gpu"),
         Column::raw("parameters"),
         Column::raw("purpose"),
+        Column::raw("replicas"),
         Column::raw("instances"),
         Column::raw("instance"),
         Column::raw("price_date"),
@@ -160,9 +161,13 @@ fn sizes(swept: &Swept<'_>) -> Table {
         "counted in {}; memory is what the engine holds on all of them, in 10⁹ bytes; prices are those of the cheapest offer on demand unless said otherwise",
         gpus.join(", ")
     ));
+    let several = |row: &Row| row.need.as_ref().is_ok_and(|need| need.replicas > 1);
+    if swept.rows.iter().any(several) {
+        table.footnote("weights such as 2 × 72.7: two replicas hold them once each");
+    }
     let training = |row: &Row| matches!(row.purpose, Purpose::Training { .. });
     if swept.rows.iter().any(training) {
-        table.footnote("training: the fewest GPUs that `gpuwise train` finds a layout for whose memory fits with its range; AdamW, micro-batches of one sequence, activation checkpointing; train all in mixed precision, LoRA and QLoRA of rank 16");
+        table.footnote("training: the fewest GPUs that `gpuwise train` finds a layout for whose memory fits with its range; AdamW, micro-batches of one sequence, activation checkpointing; train all in mixed precision, LoRA and QLoRA of rank 16; weights are with their FP32 copies");
     }
     for named in swept.models {
         if let Some(class) = &named.class {
@@ -188,7 +193,7 @@ fn cells(row: &Row) -> Vec<Cell> {
         Cell::new(short(&row.model), row.model.clone()),
         Cell::text(what),
         Cell::text(load),
-        size(need.map(|need| need.weights)),
+        Cell::of(need, weights),
         size(need.map(|need| need.held)),
         size(need.map(|need| need.other)),
         size(need.map(sweep::Need::total)),
@@ -202,6 +207,7 @@ fn cells(row: &Row) -> Vec<Cell> {
         Cell::text(&row.gpu),
         Cell::count(row.parameters),
         Cell::text(if training { "training" } else { "inference" }),
+        Cell::of(need, |need| Cell::count(u64::from(need.replicas))),
         Cell::of(need.and_then(|need| need.rental.as_ref()), |rental| {
             Cell::count(u64::from(rental.instances))
         }),
@@ -213,6 +219,16 @@ fn cells(row: &Row) -> Vec<Cell> {
         }),
         Cell::of(row.need.as_ref().err(), Cell::text),
     ]
+}
+
+/// `145` of one replica, `2 × 72.7` of two.
+fn weights(need: &sweep::Need) -> Cell {
+    let all = need.weights.as_f64();
+    let said = match need.replicas {
+        0 | 1 => gb(all),
+        several => format!("{several} × {}", gb(all / f64::from(several))),
+    };
+    Cell::new(said, need.weights.count())
 }
 
 fn gb(bytes: f64) -> String {

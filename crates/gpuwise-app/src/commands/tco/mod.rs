@@ -32,10 +32,7 @@ use subject::Subject;
 /// When a setting is wrong, or hosts, prices or currencies do not fit one another.
 pub fn tco(app: &App, flags: &Tco) -> anyhow::Result<Bill> {
     let loaded = catalogue::load(&app.overrides.with_prices(&flags.money.prices))?;
-    let currency: Currency = flags
-        .money
-        .currency
-        .parse()
+    let currency = Currency::given(&flags.money.currency)
         .map_err(|error| Problem::new(format!("--currency: {error}")))?;
     let subject = Subject::new(flags, &loaded, currency)?;
     let assumptions = Assumptions::new(&flags.money, &subject, currency, &loaded)?;

@@ -96,10 +96,12 @@ impl Trial<'_> {
         Ok((self.between(&brackets, &gave_way), near))
     }
 
-    /// What a load came to, in the unit of loads: what was delivered, where requests come at a rate.
+    /// What a load came to, in the unit of loads: what was delivered, where requests come at a rate by chance.
     fn point(&self, load: f64, report: &RunReport) -> Point {
         let nominal = load * self.sent.expected();
-        let delivered = report.traffic.delivered.map(PerSecond::get);
+        let by_chance = self.sent.exact_rate().is_none();
+        let delivered = report.traffic.delivered.filter(|_| by_chance);
+        let delivered = delivered.map(PerSecond::get);
         Point {
             load,
             delivered: delivered.unwrap_or(nominal),

@@ -66,7 +66,7 @@ pub fn validate(
     let seed = app.seed;
     let simulated = Simulated::new(&saved.deployment, &shapes, &loaded, &knowledge, seed)?;
     let changes = settings::ChangeFlags::of_requests(effort.requests);
-    let sent = Sent::new(&load.traffic, &changes, &load.slo, saved.workload.as_ref())?;
+    let sent = Sent::new(&load.traffic, &changes, &load.slo, saved.workload.as_ref())?.exactly();
     let neighbour = (load.cluster.beside.as_deref())
         .map(|path| Neighbour::read(path, &loaded, app.offline))
         .transpose()?;

@@ -69,7 +69,7 @@ impl Knowledge {
             else {
                 continue;
             };
-            let weights = usage_rules::weights(model, &self.loaded.models);
+            let weights = usage_rules::weights(model, &self.loaded);
             self.facts.weights.insert(model.clone(), weights);
         }
         for row in state.rows() {

@@ -114,6 +114,10 @@ pub(super) fn preemption(
     };
     // Without checkpoints all of it is lost: on average half of its duration.
     let every = match (time("preemptible", checkpoint)?, duration) {
+        (Some(Nanoseconds(0)), _) => {
+            let what = "preemptible: checkpoint is a time of 0; say how long a checkpoint is after the one before, such as \"30min\"";
+            return Err((field, what.into()));
+        }
         (Some(every), _) => every,
         (None, Some(duration)) => duration.expected,
         (None, None) => {

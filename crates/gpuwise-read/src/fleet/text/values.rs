@@ -103,7 +103,7 @@ pub(in crate::fleet) fn duration(field: &str, text: &str) -> Found<Nanoseconds> 
 
 /// An amount of money with its currency; it is not negative.
 pub(in crate::fleet) fn money(field: &str, text: &str) -> Found<Money> {
-    let money: Money = text.parse().map_err(|error| format!("{field}: {error}"))?;
+    let money = Money::given(text).map_err(|error| format!("{field}: {error}"))?;
     if money.micros < 0 {
         return Err(format!("{field} is {text}; it is not negative"));
     }

@@ -217,6 +217,10 @@ fn wrong_jobs_are_told_what_and_where() {
         ),
         (job("spread = { over = \"numa\" }"), "spread over nodes"),
         (job("preemptible = true"), "what is lost cannot be told"),
+        (
+            job("preemptible = { checkpoint = \"0s\", restart = \"1s\" }"),
+            "checkpoint is a time of 0",
+        ),
         (job("duration = \"5\""), "line 3: duration is \"5\""),
         (
             job("queue = \"x\""),

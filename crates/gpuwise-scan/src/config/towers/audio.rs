@@ -44,6 +44,7 @@ pub(super) fn ear(
         layers: blocks.layers,
         largest_item: item.map(Tokens),
         largest_patches: frames,
+        videos: false,
         tensors: sheet.tensors,
     }
 }

@@ -95,6 +95,7 @@ fn vit(
         tensors: sheet.tensors,
         largest_patches: Some(patches),
         largest_item: Some(patches),
+        videos: false,
     };
     Ok((eye, patches))
 }
@@ -169,5 +170,6 @@ fn pixtral(reader: &Reader<'_>) -> Result<VisionEncoder, ConfigError> {
         tensors: sheet.tensors,
         largest_patches: Some(across * across),
         largest_item: Some(across * across),
+        videos: false,
     })
 }

@@ -79,5 +79,6 @@ fn around(
         tensors: sheet.tensors,
         largest_patches: None,
         largest_item: None,
+        videos: false,
     })
 }

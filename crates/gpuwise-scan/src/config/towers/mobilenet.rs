@@ -34,6 +34,7 @@ pub(super) fn tower(
         tensors: sheet.tensors,
         // An image of 768 pixels is halved five times, then pooled.
         largest_patches: Some(24 * 24),
+        videos: false,
         largest_item: Some(
             site.root
                 .count(&["vision_soft_tokens_per_image"])?

@@ -81,6 +81,8 @@ struct VisionEncoder {
     largest_patches: Option<u64>,
     /// Tokens that it becomes.
     largest_item: Option<u64>,
+    /// Whether it takes videos too: pairs of frames, each pair as large as the largest image.
+    videos: bool,
 }
 
 impl VisionEncoder {
@@ -92,6 +94,7 @@ impl VisionEncoder {
             layers: self.layers,
             largest_item: self.largest_item.map(Tokens),
             largest_patches: self.largest_patches,
+            videos: self.videos,
             tensors: self.tensors,
         }
     }

@@ -18,6 +18,7 @@ fn eye(blocks: Blocks, sheet: Sheet, projector: Sheet) -> VisionEncoder {
         tensors,
         largest_patches: Some(4 * LARGEST_ITEM),
         largest_item: Some(LARGEST_ITEM),
+        videos: true,
     }
 }
 

@@ -20,6 +20,7 @@ pub(super) fn eye(
         tensors: sheet.tensors,
         largest_patches: patches,
         largest_item: item,
+        videos: false,
     }
 }
 

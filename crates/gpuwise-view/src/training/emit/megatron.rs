@@ -4,7 +4,9 @@
 
 use super::{EmitError, cannot, hosts, only_texts};
 use gpuwise_domain::{
-    training::{LossKernel, Method, Optimizer, Recipe, Recompute, Sharding, TrainingSetup},
+    training::{
+        LossKernel, Method, Optimizer, Recipe, Recompute, Sharding, TrainingLayout, TrainingSetup,
+    },
     training_plan::TrainingPlan,
 };
 use std::fmt::Write as _;
@@ -37,10 +39,8 @@ pub(super) fn recipe(plan: &TrainingPlan, layers: u64) -> Result<String, EmitErr
             layout.interleave
         ));
     }
-    let stages = u64::from(layout.pipeline) * u64::from(layout.interleave);
-    if stages > 1 && !layers.is_multiple_of(stages) {
-        flag("--account-for-embedding-in-pipeline-split".into());
-        flag("--account-for-loss-in-pipeline-split".into());
+    for text in split(layout, layers)? {
+        flag(text);
     }
     if layout.expert > 1 {
         flag(format!("--expert-model-parallel-size {}", layout.expert));
@@ -116,6 +116,33 @@ fn recompute(recompute: Recompute) -> &'static [&'static str] {
             "--recompute-num-layers 1",
         ],
     }
+}
+
+/// How layers are dealt to stages, where not equally.
+fn split(layout: &TrainingLayout, layers: u64) -> Result<Vec<String>, EmitError> {
+    let stages = u64::from(layout.pipeline) * u64::from(layout.interleave);
+    if stages <= 1 || layers.is_multiple_of(stages) {
+        return Ok(Vec::new());
+    }
+    if (layers + 2).is_multiple_of(stages) {
+        return Ok(vec![
+            "--account-for-embedding-in-pipeline-split".into(),
+            "--account-for-loss-in-pipeline-split".into(),
+        ]);
+    }
+    if layout.interleave > 1 {
+        return Err(cannot(
+            TOOL,
+            "virtual stages of unequal numbers of layers as they were sized here",
+            "--vp 1",
+        ));
+    }
+    let dealt = layout.stage_layers(layers);
+    let stages: Vec<String> = dealt.iter().map(|count| format!("t*{count}")).collect();
+    let written = format!("E,{},L", stages.join("|"));
+    Ok(vec![format!(
+        "--pipeline-model-parallel-layout \"{written}\""
+    )])
 }
 
 /// Optimizer, sharding and offload.

@@ -126,7 +126,7 @@ fn hosts(plan: &TrainingPlan) -> (u64, u64) {
 /// Only data-parallel ranks: what tools other than Megatron-LM are written for here.
 fn only_data(tool: &'static str, setup: &TrainingSetup) -> Result<(), EmitError> {
     let layout = &setup.layout;
-    if u64::from(layout.data) == layout.gpus() {
+    if layout.is_data_alone() {
         return Ok(());
     }
     Err(cannot(

@@ -90,3 +90,30 @@ fn plans_of_groups_in_lock_step_and_of_drafts_hold() {
         }
     }
 }
+
+/// A plan speaks of percentiles: what it sustains is borne where it is tried, within what seeds differ by.
+#[test]
+fn what_a_plan_sustains_is_borne_where_it_is_tried() {
+    const NOISE: f64 = 0.07;
+    for (model, gpu, rate) in [
+        ("llama-3.1-8b", "L40S", "6"),
+        ("mistralai/Mixtral-8x7B-v0.1", "A100 SXM4 80GB", "5"),
+        ("moonshotai/Kimi-K2-Instruct", "H200", "6"),
+    ] {
+        let place = Place::new();
+        let asked = ["plan", model, "--gpu", gpu, "--rate", rate, "--no-slices"];
+        let slo = ["--ttft", "p95:2s", "--tpot", "p95:60ms", "--save", "d.json"];
+        let plan = place.json(&[&asked[..], &slo].concat());
+        let sustains = plan["deployments"][0]["headroom"]["load"].as_f64();
+        let ran = place.run(&["validate", "d.json", "--seeds", "3", "--format", "json"]);
+        assert!(ran.code <= 1, "{model}: {}", ran.err);
+        let ladder = runs_from_json(&ran.out).expect("runs").ladder;
+        let knee = ladder.and_then(|ladder| ladder.knee).expect("a knee");
+        let asked: f64 = rate.parse().expect("a rate");
+        let sustains = sustains.expect("a load");
+        assert!(
+            knee.high >= (1.0 - NOISE) * sustains && knee.high >= 0.98 * asked,
+            "{model}: {sustains} planned, {knee:?}"
+        );
+    }
+}

@@ -7,13 +7,13 @@ use super::{
     tools::Tools,
 };
 use crate::{
+    catalogue::Loaded,
     error::Problem,
     model::{self, ResolvedModel},
     programs::ran,
     progress,
     settings::MeasureFlags,
 };
-use gpuwise_read::catalogue::ModelCatalogue;
 use std::{
     ffi::OsStr,
     fs,
@@ -46,7 +46,7 @@ impl File {
                 .hint("name a GGUF file, or the address of a server, such as http://localhost:8000; a directory of safetensors is measured where it is served")
                 .into());
         }
-        let model = model::resolve(name, &ModelCatalogue::default(), true)?;
+        let model = model::resolve(name, &Loaded::default(), true)?;
         if !model.gguf {
             return Err(Problem::new(format!("--measure: {name} is no GGUF file"))
                 .hint("llama.cpp measures GGUF files; serve others, and give the address of the server")
