@@ -126,7 +126,9 @@ pub fn read_hosts(file: &str, text: &str) -> Result<Vec<Host>, CatalogueError> {
     Ok(nouns(rows.into_iter().map(|(_, row)| row)))
 }
 
+/// A column of another name is refused: it may be a price that would be missed.
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct OfferRow {
     provider: String,
     instance: String,

@@ -399,6 +399,10 @@ fn files_that_cannot_be_read() {
     place.write("whose.csv", "provider,instance,region,gpu,gpus,usd_per_hour,source\nme,a,here,L4,1,0.5,mine\nme,a,here,L5,1,0.5,mine\n");
     place.write("euro.csv", "provider,instance,region,gpu,gpus,usd_per_hour,currency,source\nme,a,here,L4,1,0.5,EUR,mine\n");
     place.write(
+        "other.csv",
+        "provider,instance,region,gpu,gpus,eur_per_hour,source\nme,a,here,L4,1,0.5,mine\n",
+    );
+    place.write(
         "minus.csv",
         "provider,instance,region,gpu,gpus,usd_per_hour,source\nme,a,here,L4,1,-0.5,mine\n",
     );
@@ -425,6 +429,10 @@ fn files_that_cannot_be_read() {
         (
             vec!["--prices", "euro.csv"],
             vec!["euro.csv", "line 2", "EUR"],
+        ),
+        (
+            vec!["--prices", "other.csv"],
+            vec!["other.csv", "eur_per_hour", "usd_per_hour"],
         ),
         (
             vec!["--prices", "minus.csv"],

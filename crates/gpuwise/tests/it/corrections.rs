@@ -221,6 +221,15 @@ fn what_cannot_be_what_was_measured_corrects_nothing() {
             &["wrong", "tpot_mean", "nothing is kept", expected],
         );
     }
+    // A unit that is none of times is not taken for seconds.
+    for unit in ["furlong", "", "MS"] {
+        let rows = table(&|_| 1e-3).replace(",ms,", &format!(",{unit},"));
+        place.write("unit.csv", rows);
+        refused(
+            &place.run(&["calibrate", "unit.csv"]),
+            &["tpot_mean", "nothing is kept", "`ms` or `s`"],
+        );
+    }
     assert_eq!(predicted(&place, 12).3, "calibrated");
     // Errors that fall apart: what is left out is predicted worse by the others.
     place.write(

@@ -3,6 +3,7 @@
 use super::keep::cells;
 use crate::{error::Problem, held_back::is_another_unit, questions::QuestionRow};
 use gpuwise_lab::Observed;
+use gpuwise_size::knowledge::MetricClass;
 use gpuwise_units::{math, significant};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,6 +24,7 @@ pub(super) fn plausible(asked: &[QuestionRow], observed: &[Observed]) -> anyhow:
         let Some(row) = asked.get(one.row) else {
             continue;
         };
+        timed(row, one.observation.class)?;
         let residual = one.observation.residual;
         let metric = row.question.metric.as_str();
         let of_metric = metrics.entry((&row.source, metric));
@@ -55,6 +57,28 @@ pub(super) fn plausible(asked: &[QuestionRow], observed: &[Observed]) -> anyhow:
     Ok(())
 }
 
+/// Whether a time is in a unit of times: one that is not known would be taken for seconds.
+fn timed(row: &QuestionRow, class: MetricClass) -> anyhow::Result<()> {
+    let rate = matches!(
+        class,
+        MetricClass::Throughput
+            | MetricClass::BatchThroughput
+            | MetricClass::PromptSpeed
+            | MetricClass::DecodeSpeed
+    );
+    let question = &row.question;
+    if rate || matches!(question.unit.as_str(), "ms" | "s") {
+        return Ok(());
+    }
+    let what = format!(
+        "{}: {} of {} is in {:?}, and nothing is kept",
+        row.source, question.metric, question.id, question.unit
+    );
+    Err(Problem::new(what)
+        .hint("write `ms` or `s` as its unit")
+        .into())
+}
+
 /// The median of factors that are given as logarithms.
 fn middle(logarithms: &[f64]) -> f64 {
     let mut sorted = logarithms.to_vec();
@@ -70,11 +94,14 @@ fn refused(row: &QuestionRow, rows: usize, factor: f64) -> anyhow::Error {
     } else {
         format!("{rows} rows")
     };
+    let times = if factor > 1e6 {
+        "more than a million".to_owned()
+    } else {
+        significant(factor, 2)
+    };
     let what = format!(
         "{}: {metric} is {} times what is predicted ({of}, the first {}): not believed, and nothing is kept",
-        row.source,
-        significant(factor, 2),
-        question.id
+        row.source, times, question.id
     );
     let hint = match likely(unit, factor) {
         Some(likely) => format!("the values look like {likely}, and the unit is said to be {unit}: write what they are"),
