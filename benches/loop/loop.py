@@ -126,16 +126,19 @@ def slo_events(loop, slo):
 
 def main(binary):
     with tempfile.TemporaryDirectory() as folder:
-        loop = Loop(binary, folder)
+        apart = folder + "/naive"
+        os.mkdir(apart)
+        loop, naive = Loop(binary, folder), Loop(binary, apart)
         try:
-            steps(loop, folder)
+            steps(loop, naive, folder)
         finally:
-            loop.daemon.terminate()
-            loop.daemon.wait()
-        print(f"the loop is closed: {loop.claims} claims held")
+            for one in (loop, naive):
+                one.daemon.terminate()
+                one.daemon.wait()
+        print(f"the loop is closed: {loop.claims + naive.claims} claims held")
 
 
-def steps(loop, folder):
+def steps(loop, naive, folder):
     loop.run("tenant", "create", "chat")
 
     print("-- a lease that is too large")
@@ -193,14 +196,24 @@ def steps(loop, folder):
     one_gpu = ["lease", "request", "--tenant", "chat", "--gpu", "1xH100", *TRAFFIC, *SLO]
     if loop.run(*one_gpu, codes=(1, 2)):
         raise SystemExit("the broker leases one GPU, and should know that it keeps no SLO")
+    naive.run("tenant", "create", "chat")
+    wrong = naive.json("lease", "request", "--tenant", "chat", *TRAFFIC, *SLO)["id"]
+    naive.until("it serves", lambda: naive.json("lease", "show", wrong)["state"] == "active" or None)
+    naive.hold("GPUs by a broker that has learned nothing", naive.gpus(wrong), 1, 1)
     right = loop.json("lease", "request", "--tenant", "chat", *TRAFFIC, *SLO)["id"]
     loop.until("it serves", lambda: loop.json("lease", "show", right)["state"] == "active" or None)
     loop.hold("GPUs by the broker's next plan", loop.gpus(right), saving["gpus_after"], saving["gpus_after"])
-    measured = lambda one: loop.until("it is measured", lambda: next(
-        (usage for usage in [loop.json("usage", "show", one)] if usage["requests"] > 200_000), None))
-    loop.hold("TPOT p95 in seconds by the next plan", measured(right)["tpot_p95"], 0, 0.04)
-    found = {slo["lease"]: slo["objectives"][1] for slo in loop.json("slo", "show", codes=(0, 1))["items"]}
-    loop.hold("tpot: share of good requests by the next plan", found[right]["good"], 0.95, 1)
+    measured = lambda of, one: of.until("it is measured", lambda: next(
+        (usage for usage in [of.json("usage", "show", one)] if usage["requests"] > 200_000), None))
+    loop.hold("TPOT p95 in seconds by the next plan", measured(loop, right)["tpot_p95"], 0, 0.04)
+    naive.hold("TPOT p95 in seconds by the plan that has learned nothing", measured(naive, wrong)["tpot_p95"], 0.04, 10)
+    tpot = lambda of: {slo["lease"]: slo["objectives"][1] for slo in of.json("slo", "show", codes=(0, 1))["items"]}
+    loop.hold("tpot: share of good requests by the next plan", tpot(loop)[right]["good"], 0.95, 1)
+    burns = tpot(naive)[wrong]
+    naive.hold("tpot: the same by the plan that has learned nothing", burns["good"], 0, 0.95)
+    naive.hold("its error budget burns, times faster than allowed", burns["burn"][3]["long"], 1, 20)
+    if burns["alert"] == "ok":
+        raise SystemExit("nobody is told that its error budget burns")
 
 
 if __name__ == "__main__":
