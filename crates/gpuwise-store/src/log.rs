@@ -264,6 +264,15 @@ impl Store {
     /// # Errors
     /// When the database refuses, or the log has a gap.
     pub fn events_after(&self, seq: u64, most: u32) -> Result<Vec<LogEntry>, StoreError> {
+        // Numbers that a database can hold have an end, after which there is none.
+        if i64::try_from(seq).is_ok_and(|seq| seq < i64::MAX) {
+            self.events_within(seq, most)
+        } else {
+            Ok(Vec::new())
+        }
+    }
+
+    fn events_within(&self, seq: u64, most: u32) -> Result<Vec<LogEntry>, StoreError> {
         let read = self.runtime.block_on(async {
             let rows = sqlx::query(
                 "SELECT seq, at_ns, kind, body FROM log_events WHERE seq > $1 ORDER BY seq LIMIT $2",

@@ -145,6 +145,9 @@ fn archives_and_a_backup_make_the_whole_log_again() {
         let store = fresh.open();
         fill(&store, 250);
         let whole = store.events_after(0, 1_000).expect("reads");
+        for last in [i64::MAX as u64 - 1, i64::MAX as u64, u64::MAX - 1, u64::MAX] {
+            assert_eq!(store.events_after(last, 10).expect("reads"), []);
+        }
         let file = |name: &str| folder.path().join(name);
         let first = store.archive(100, &file("first")).expect("is archived");
         assert_eq!((first.after, first.events), (0, 100));

@@ -208,7 +208,14 @@ impl Group {
             && let Some(root) = tree::Process::of(self.process.pid)
                 .filter(|root| root.started == self.process.started)
         {
-            tree::signal(&[root], Signal::KILL);
+            match tree::children(root.pid) {
+                // What replaces itself faster than a look takes is below it still. One that was stopped goes on waiting.
+                Some(children) if !children.is_empty() => {
+                    tree::signal(std::slice::from_ref(&root), Signal::CONT);
+                    tree::hunt(root.pid);
+                }
+                _ => tree::signal(&[root], Signal::KILL),
+            }
         }
     }
 

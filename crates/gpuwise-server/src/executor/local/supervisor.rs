@@ -258,14 +258,14 @@ fn until_nothing_is_left(command: Pid, end: &Path, written: &Receiver<()>) -> io
                 tree::signal(&left(), Signal::TERM);
             }
             Ok(Some(_)) | Err(rustix::io::Errno::INTR) => {}
-            Ok(None) => {
-                if over.is_some_and(|over| over.elapsed() > LEFT) {
-                    tree::kill(left);
-                }
-                thread::sleep(STEP);
-            }
+            Ok(None) => thread::sleep(STEP),
             // There is no child any more.
             Err(_) => return Ok(()),
+        }
+        // Also where one follows upon another, so that there is always one to wait for.
+        if over.is_some_and(|over| over.elapsed() > LEFT) {
+            tree::kill(left);
+            tree::hunt(own);
         }
     }
 }

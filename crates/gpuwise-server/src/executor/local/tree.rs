@@ -199,6 +199,39 @@ pub(super) fn kill(look: impl Fn() -> Vec<Process>) {
     }
 }
 
+/// Children of a process, dead ones that it has not waited for included; `None`: the kernel does not list them.
+///
+/// Where there is none, nothing descends from one that what it loses is given to: a look at all processes of a machine
+/// takes longer than a process may live that replaces itself.
+pub(super) fn children(pid: i32) -> Option<Vec<i32>> {
+    let mut found = Vec::new();
+    for thread in fs::read_dir(format!("/proc/{pid}/task")).ok()? {
+        let list = fs::read_to_string(thread.ok()?.path().join("children")).ok()?;
+        found.extend(
+            list.split_whitespace()
+                .filter_map(|child| child.parse::<i32>().ok()),
+        );
+    }
+    Some(found)
+}
+
+/// Ends children of a process as fast as they are listed, a bounded number of times.
+pub(super) fn hunt(pid: i32) {
+    const TIMES: usize = 2_000;
+    for _ in 0..TIMES {
+        let found = children(pid).unwrap_or_default();
+        if found.is_empty() {
+            return;
+        }
+        for child in found.into_iter().filter(|child| *child > 1) {
+            if let Some(child) = Pid::from_raw(child) {
+                // One that is gone by now is what is wanted.
+                let _ = kill_process(child, Signal::KILL);
+            }
+        }
+    }
+}
+
 /// As people read it: `sleep (1234), python3 (1240)`.
 pub(super) fn words(processes: &[Process]) -> String {
     const SHOWN: usize = 5;

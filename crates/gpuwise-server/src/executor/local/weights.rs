@@ -318,6 +318,54 @@ mod tests {
         assert_eq!(ran(&state, shell(only, &[])), Ok(()));
     }
 
+    /// It does not listen, carries no mark, and is another process before a look at all of them is over.
+    const REPLACES_ITSELF: &str = r"
+import os, signal, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+open(sys.argv[1], 'w').close()
+end = time.monotonic() + 60
+while time.monotonic() < end:
+    if os.fork(): os._exit(0)
+";
+
+    #[test]
+    fn what_replaces_itself_faster_than_is_looked_ends_too() {
+        let python = std::process::Command::new("python3")
+            .arg("--version")
+            .output();
+        if !python.is_ok_and(|output| output.status.success()) {
+            gpuwise_needs::skipped("there is no python3");
+            return;
+        }
+        let folder = tempfile::tempdir().expect("a folder");
+        let begun = folder.path().join("begun");
+        fs::write(folder.path().join("chain.py"), REPLACES_ITSELF).expect("writes");
+        let text = format!(
+            "exec env -i PATH=$PATH python3 {0}/chain.py {0}/begun",
+            folder.path().display()
+        );
+        let over = AtomicBool::new(false);
+        let ended = thread::scope(|scope| {
+            let state = folder.path().join("state");
+            let words = shell(&text, &[]);
+            let over = &over;
+            let runs = scope.spawn(move || run(OrderId(1), words, &how(&state), over, LIMIT));
+            while !begun.exists() {
+                thread::yield_now();
+            }
+            over.store(true, Ordering::SeqCst);
+            runs.join().expect("ends")
+        });
+        assert!(ended.is_err(), "{ended:?}");
+        let chain = folder.path().join("chain.py").display().to_string();
+        for _ in 0..50 {
+            let all = fs::read_dir("/proc").expect("is there").flatten();
+            let words = all.filter_map(|one| fs::read(one.path().join("cmdline")).ok());
+            let mut own = words.filter(|words| String::from_utf8_lossy(words).contains(&chain));
+            assert_eq!(own.next(), None, "it runs");
+        }
+    }
+
     #[test]
     fn what_a_command_for_weights_has_started_ends_with_it_and_when_it_takes_too_long() {
         let folder = tempfile::tempdir().expect("a folder");
