@@ -138,14 +138,23 @@ struct OfferRow {
     gpus: f64,
     vcpus: Option<f64>,
     ram_gb: Option<f64>,
-    #[serde(default)]
+    #[serde(default, alias = "price_per_hour")]
     usd_per_hour: String,
-    #[serde(default)]
+    #[serde(default, alias = "reserved_price_per_hour")]
     reserved_usd_per_hour: String,
-    #[serde(default)]
+    #[serde(default, alias = "spot_price_per_hour")]
     spot_usd_per_hour: String,
     /// Prices in another currency are refused by name, never converted silently.
     currency: Option<String>,
+    /// As `gpuwise offers --format csv` writes them.
+    price_per_hour_currency: Option<String>,
+    reserved_price_per_hour_currency: Option<String>,
+    spot_price_per_hour_currency: Option<String>,
+    /// It follows from the price of the instance.
+    #[serde(rename = "price_per_gpu_hour")]
+    _price_per_gpu_hour: Option<String>,
+    #[serde(rename = "price_per_gpu_hour_currency")]
+    _price_per_gpu_hour_currency: Option<String>,
     #[serde(default)]
     date: String,
     source: String,
@@ -159,11 +168,14 @@ pub fn read_offers(file: &str, text: &str) -> Result<Vec<Offer>, CatalogueError>
     let mut out = Vec::new();
     for (line, row) in rows::<OfferRow>(file, text)? {
         let fail = |problem: String| CatalogueError::new(file, format!("line {line}"), problem);
-        if let Some(currency) = row
-            .currency
-            .as_deref()
-            .filter(|c| !c.is_empty() && *c != "USD")
-        {
+        let currencies = [
+            &row.currency,
+            &row.price_per_hour_currency,
+            &row.reserved_price_per_hour_currency,
+            &row.spot_price_per_hour_currency,
+        ];
+        let mut foreign = currencies.into_iter().filter_map(Option::as_deref);
+        if let Some(currency) = foreign.find(|one| !one.is_empty() && *one != "USD") {
             return Err(fail(format!(
                 "prices are in {currency}; convert them to USD first, at a rate of your choice"
             )));
