@@ -24,7 +24,7 @@ SPEED = 7200
 # At this rate a GPU of the predicted speed is enough, and one of the true speed is not.
 RATE = 30
 TRAFFIC = ["--model", "llama-3.1-8b", "--rate", str(RATE), "--isl", "1000", "--osl", "200"]
-SLO = ["--ttft", "p95:1s", "--tpot", "p95:40ms"]
+SLO = ["--ttft", "p95:1s", "--tpot", "p95:32ms"]
 FLEET = """
 name = "loop"
 [[gpu_kind]]
@@ -175,7 +175,7 @@ def steps(loop, naive, folder):
         loop.hold(f"{word}: share of good requests since the beginning", one["good"], 0.95, 1)
         loop.hold(f"{word}: left of the error budget", one["budget_left"], 0.0001, 1)
     now = loop.json("usage", "show", small)
-    loop.hold("TPOT p95 in seconds on the smaller slice", now["tpot_p95"], 0, 0.04)
+    loop.hold("TPOT p95 in seconds on the smaller slice", now["tpot_p95"], 0, 0.032)
 
     print("-- the model is recalibrated")
     export = loop.run("store", "export", "--store", f"sqlite://{folder}/log.db")
@@ -205,8 +205,8 @@ def steps(loop, naive, folder):
     loop.hold("GPUs by the broker's next plan", loop.gpus(right), saving["gpus_after"], saving["gpus_after"])
     measured = lambda of, one: of.until("it is measured", lambda: next(
         (usage for usage in [of.json("usage", "show", one)] if usage["requests"] > 200_000), None))
-    loop.hold("TPOT p95 in seconds by the next plan", measured(loop, right)["tpot_p95"], 0, 0.04)
-    naive.hold("TPOT p95 in seconds by the plan that has learned nothing", measured(naive, wrong)["tpot_p95"], 0.04, 10)
+    loop.hold("TPOT p95 in seconds by the next plan", measured(loop, right)["tpot_p95"], 0, 0.032)
+    naive.hold("TPOT p95 in seconds by the plan that has learned nothing", measured(naive, wrong)["tpot_p95"], 0.032, 10)
     tpot = lambda of: {slo["lease"]: slo["objectives"][1] for slo in of.json("slo", "show", codes=(0, 1))["items"]}
     loop.hold("tpot: share of good requests by the next plan", tpot(loop)[right]["good"], 0.95, 1)
     burns = tpot(naive)[wrong]
