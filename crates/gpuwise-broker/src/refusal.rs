@@ -1,5 +1,6 @@
 //! Why something that is asked for is not done.
 
+use gpuwise_account::money::exact;
 use gpuwise_units::Money;
 
 /// Why the broker says no. Nothing has changed then.
@@ -51,8 +52,8 @@ pub enum Refusal {
     NotPromised(String),
     /// The budget has too little left. It is final: asking again does not help before the next month.
     #[error(
-        "the budget of tenant {tenant:?} for {month} has {left} left of {budget}; this lease may cost \
-         {needed} of it"
+        "the budget of tenant {tenant:?} for {month} has {} left of {budget}; this lease may cost {} of it",
+        told(*left, *needed), told(*needed, *left)
     )]
     Budget {
         tenant: String,
@@ -71,6 +72,17 @@ pub enum Refusal {
          one has started (the broker's --tenant-waiting is the bound)"
     )]
     TooManyWait { tenant: String, most: u32 },
+    /// More was told of a lease than is kept.
+    #[error(
+        "more than {most} records were told of {lease}: tell of longer intervals, such as one a minute; at most \
+         2000 and one a second of a lease's life are kept"
+    )]
+    TooManyRecords { lease: String, most: u64 },
+    #[error(
+        "more than {most} records of {lease} are aside, since they cannot be counted: see `store check` or the answers \
+         to them, and mend the clock, ids or GPUs of what tells them"
+    )]
+    TooManyAside { lease: String, most: u64 },
     /// The same key was used for something else.
     #[error("the idempotency key was used before, for another request")]
     KeyReused,
@@ -84,5 +96,15 @@ impl Refusal {
             field: field.into(),
             problem: problem.into(),
         }
+    }
+}
+
+/// An amount as people write it; beside one that would read the same, with all its decimals.
+fn told(amount: Money, beside: Money) -> String {
+    let shown = amount.to_string();
+    if shown == beside.to_string() {
+        exact(amount)
+    } else {
+        shown
     }
 }

@@ -13,7 +13,9 @@ use gpuwise_account::{
 };
 use gpuwise_domain::placement::{GpuId, GpuShare, Part};
 use gpuwise_units::Nanoseconds;
-use gpuwise_wire::broker::{BrokerEvent, GpuUse, UsageAnswer, UsageAside, UsageDocument};
+use gpuwise_wire::broker::{
+    BrokerEvent, GpuUse, LatencyHistogram, UsageAnswer, UsageAside, UsageDocument,
+};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// For so long telemetry is kept by the hour.
@@ -21,6 +23,18 @@ const KEPT: u64 = 14 * 24 * HOUR;
 
 /// Hours of GPUs that one request tells of at most: each is found and added to, and others wait meanwhile.
 const GPU_HOURS: u64 = 250_000;
+
+/// Records that clients tell of a lease at most: some, and one a second of its life. What is told is kept, so that it
+/// counts once.
+const RECORDS: u64 = 2_000;
+/// Records of a lease that are kept aside at most.
+const ASIDE: u64 = 500;
+/// Metrics of quality of a lease at most.
+const METRICS: usize = 256;
+/// Requests or tokens of one event at most: a thousand times what a fleet of a million GPUs answers in a day.
+const MOST: u64 = 1_000_000_000_000_000;
+/// Watts of a GPU at most: none of the catalogue draws a fifth of it.
+const WATTS: f64 = 10_000.0;
 
 /// What a service did in an hour.
 #[derive(Debug, Clone, PartialEq, Default, serde::Serialize, serde::Deserialize)]
@@ -47,6 +61,9 @@ pub struct Telemetry {
     pub last: Nanoseconds,
     /// The newest value of each metric of quality.
     pub quality: BTreeMap<String, f64>,
+    /// Records that clients told of it, and how many of them are aside.
+    told: u64,
+    aside: u64,
 }
 
 /// A lease had a share of a GPU over a time.
@@ -112,7 +129,9 @@ impl Telemetry {
             );
         }
         for (name, value) in &service.quality {
-            self.quality.insert(name.clone(), *value);
+            if self.quality.len() < METRICS || self.quality.contains_key(name) {
+                self.quality.insert(name.clone(), *value);
+            }
         }
         self.last = self.last.max(Nanoseconds(usage.end_ns));
         let oldest = Nanoseconds(self.last.0.saturating_sub(KEPT));
@@ -125,9 +144,9 @@ impl Telemetry {
         let all = &mut summed.all;
         for hour in self.hours.range(within.start..within.end) {
             let hour = hour.1;
-            all.measured_ns += hour.measured_ns;
-            all.requests += hour.requests;
-            all.failed += hour.failed;
+            all.measured_ns = all.measured_ns.saturating_add(hour.measured_ns);
+            all.requests = all.requests.saturating_add(hour.requests);
+            all.failed = all.failed.saturating_add(hour.failed);
             for (own, more) in [
                 (&mut all.prompt_tokens, hour.prompt_tokens),
                 (&mut all.completion_tokens, hour.completion_tokens),
@@ -155,7 +174,35 @@ impl Telemetry {
 impl Broker {
     /// What a lease told of its use; `None`: nothing yet.
     pub fn telemetry(&self, lease: u32) -> Option<&Telemetry> {
-        self.telemetry.get(&lease)
+        let told = self.telemetry.get(&lease);
+        told.filter(|told| told.last > Nanoseconds(0))
+    }
+
+    /// Whether clients may tell of a lease once more.
+    fn is_bounded(
+        &self,
+        now: Nanoseconds,
+        lease: &Lease,
+        more: u64,
+        aside: u64,
+    ) -> Result<(), Refusal> {
+        let told = self.telemetry.get(&lease.number);
+        let (before, before_aside) = told.map_or((0, 0), |told| (told.told, told.aside));
+        let life = Nanoseconds(now.0.saturating_sub(lease.requested.0));
+        let most = RECORDS.saturating_add(life.0 / 1_000_000_000);
+        if before_aside.saturating_add(aside) > ASIDE {
+            return Err(Refusal::TooManyAside {
+                lease: lease.id(),
+                most: ASIDE,
+            });
+        }
+        if before.saturating_add(more) > most {
+            return Err(Refusal::TooManyRecords {
+                lease: lease.id(),
+                most,
+            });
+        }
+        Ok(())
     }
 
     /// Takes usage: what becomes of each event, and what has happened then. What was told before is not
@@ -172,6 +219,7 @@ impl Broker {
         let mut kept = Vec::new();
         let mut within = BTreeSet::new();
         let mut hours = 0_u64;
+        let mut more: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
         for (place, mut usage) in told.into_iter().enumerate() {
             let Some(lease) = self.lease(usage.lease) else {
                 return Err(Refusal::NoSuchLease(lease_id(usage.lease)));
@@ -211,6 +259,12 @@ impl Broker {
                     id: usage.id.clone(),
                     reason: reason.sentence().into(),
                 }),
+            }
+            if usage.by.is_some() {
+                let (more, aside) = more.entry(usage.lease).or_default();
+                *more += 1;
+                *aside += u64::from(matches!(outcome, Outcome::Aside(_)));
+                self.is_bounded(now, lease, *more, *aside)?;
             }
             kept.push(usage);
         }
@@ -268,6 +322,12 @@ impl Broker {
                 Outcome::Aside(reason) => books.put_aside(at, &record, reason),
                 _ => books.record(at, &record),
             };
+            if usage.by.is_some() {
+                let told = self.telemetry.entry(usage.lease).or_default();
+                told.told = told.told.saturating_add(1);
+                let aside = matches!(taken, Outcome::Aside(_));
+                told.aside = told.aside.saturating_add(u64::from(aside));
+            }
             if !matches!(taken, Outcome::Counted | Outcome::Correction(_)) {
                 continue;
             }
@@ -413,6 +473,7 @@ fn of_client(lease: &Lease, usage: &mut UsageDocument) -> Result<(), (&'static s
         );
         return Err(("data.gpus", problem));
     }
+    possible(usage)?;
     if usage.start_ns > usage.end_ns {
         // The meter keeps it aside, and says why.
         return Ok(());
@@ -435,6 +496,46 @@ fn of_client(lease: &Lease, usage: &mut UsageDocument) -> Result<(), (&'static s
     }
     usage.start_ns = usage.start_ns.max(begun);
     usage.end_ns = usage.end_ns.min(over);
+    Ok(())
+}
+
+/// Whether something can have done so much in such a time.
+fn possible(usage: &UsageDocument) -> Result<(), (&'static str, String)> {
+    let service = &usage.service;
+    let counted =
+        |histogram: &Option<LatencyHistogram>| histogram.as_ref().map(LatencyHistogram::count);
+    for (field, count) in [
+        ("data.requests", service.requests),
+        ("data.failed", service.failed),
+        ("data.prompt_tokens", service.prompt_tokens),
+        ("data.completion_tokens", service.completion_tokens),
+        ("data.ttft", counted(&service.ttft)),
+        ("data.tpot", counted(&service.tpot)),
+    ] {
+        if let Some(count) = count.filter(|count| *count > MOST) {
+            return Err((field, format!("{count} in one event: at most {MOST}")));
+        }
+    }
+    if service.quality.len() > METRICS {
+        let problem = format!("{} metrics: at most {METRICS}", service.quality.len());
+        return Err(("data.quality", problem));
+    }
+    let seconds = Nanoseconds(usage.end_ns.saturating_sub(usage.start_ns))
+        .seconds()
+        .get();
+    let most = WATTS * seconds.max(1.0);
+    let over = usage
+        .gpus
+        .iter()
+        .find(|gpu| gpu.joules.is_some_and(|joules| joules > most));
+    if let Some(gpu) = over {
+        let problem = format!(
+            "{} J of {} in {seconds} s: no GPU draws more than {WATTS} W",
+            gpu.joules.unwrap_or_default(),
+            gpu.uid
+        );
+        return Err(("data.gpus", problem));
+    }
     Ok(())
 }
 

@@ -82,8 +82,9 @@ impl Tally {
     /// Events from a moment on, up to another: bad ones, all.
     pub fn events(&self, within: Interval) -> (u64, u64) {
         let each = self.counts.range(within.start..=within.end);
-        each.fold((0, 0), |(bad, all), (_, (good, count))| {
-            (bad + (count - good), all + count)
+        each.fold((0, 0), |(bad, all): (u64, u64), (_, (good, count))| {
+            let more = count.saturating_sub(*good);
+            (bad.saturating_add(more), all.saturating_add(*count))
         })
     }
 

@@ -11,7 +11,7 @@ use gpuwise_sched::world::{JobState, Phase};
 use gpuwise_units::Nanoseconds;
 use gpuwise_wire::{
     Mirror as _,
-    broker::{BrokerEvent, EndedHow},
+    broker::{BrokerEvent, EndedHow, LeaseAsk},
 };
 
 /// How long what runs has to end once it is told to.
@@ -125,6 +125,7 @@ impl Broker {
         let (ended, until) = (over.how, over.at);
         lease.halted = None;
         lease.over = Some(over);
+        forget_words(&mut lease.ask);
         let over = lease.clone();
         self.judge_end(&over, at, ended);
         self.raised_over(at, number);
@@ -253,4 +254,25 @@ impl Broker {
         let state = self.world.job(job);
         state.is_some_and(|state| matches!(state.phase, Phase::Running { .. }))
     }
+}
+
+/// The variable by which spans of a lease go on with the trace of whoever asked.
+const TRACE: &str = "TRACEPARENT";
+/// Bytes of a command that stay known after its lease.
+const KEPT_COMMAND: usize = 4096;
+
+/// Of what runs no more the state keeps no environment, and of a long command its first words: the log has them.
+fn forget_words(ask: &mut LeaseAsk) {
+    ask.env.retain(|name, _| name == TRACE);
+    let mut bytes = 0;
+    let fits = |word: &&String| {
+        bytes += word.len();
+        bytes <= KEPT_COMMAND
+    };
+    let kept = ask.command.iter().take_while(fits).count();
+    if kept < ask.command.len() {
+        ask.command.truncate(kept);
+        ask.command.push("…".into());
+    }
+    ask.command.shrink_to_fit();
 }

@@ -4,7 +4,7 @@ use crate::support::{Desk, HOUR, SECOND};
 use gpuwise_account::period::Interval;
 use gpuwise_broker::Refusal;
 use gpuwise_units::Nanoseconds;
-use gpuwise_wire::broker::{BrokerEvent, GpuUse, ServiceUse, UsageDocument};
+use gpuwise_wire::broker::{BrokerEvent, GpuUse, LatencyHistogram, ServiceUse, UsageDocument};
 
 const DAY: u64 = 24 * HOUR;
 
@@ -144,4 +144,133 @@ fn a_gpu_that_a_log_names_often_is_added_up_once() {
     let month = gpuwise_account::period::Month::of(Nanoseconds(span.0 + 40 * DAY));
     let statement = |broker: &gpuwise_broker::Broker| broker.statement(desk.now, "vision", month);
     assert_eq!(statement(&desk.broker), statement(&other));
+}
+
+/// What a client tells is bounded by what something can have done, by its lease's life, and in what is kept aside.
+#[test]
+fn what_clients_tell_has_bounds_and_sums_have_no_end() {
+    let (mut desk, lease) = old();
+    let minute = |desk: &Desk, back: u64| {
+        let end = desk.now.0 - back * 60 * SECOND;
+        (end - 60 * SECOND, end)
+    };
+    let told = |desk: &Desk, id: &str, service: ServiceUse| UsageDocument {
+        service,
+        ..event(lease, id, minute(desk, 1), vec![])
+    };
+    let many = Some(u64::MAX);
+    let histogram = LatencyHistogram {
+        bounds: vec![1.0],
+        counts: vec![0, u64::MAX],
+        sum: 1.0,
+    };
+    for (field, service) in [
+        (
+            "requests",
+            ServiceUse {
+                requests: many,
+                ..ServiceUse::default()
+            },
+        ),
+        (
+            "failed",
+            ServiceUse {
+                failed: many,
+                ..ServiceUse::default()
+            },
+        ),
+        (
+            "prompt_tokens",
+            ServiceUse {
+                prompt_tokens: many,
+                ..ServiceUse::default()
+            },
+        ),
+        (
+            "ttft",
+            ServiceUse {
+                ttft: Some(histogram.clone()),
+                ..ServiceUse::default()
+            },
+        ),
+    ] {
+        let (wrong, problem) = wrong(&desk, vec![told(&desk, "1", service)]);
+        assert_eq!(wrong, format!("[0].data.{field}"), "{problem}");
+    }
+    let metrics = (0..300).map(|n| (format!("m{n}"), 1.0)).collect();
+    let quality = ServiceUse {
+        quality: metrics,
+        ..ServiceUse::default()
+    };
+    assert_eq!(
+        wrong(&desk, vec![told(&desk, "1", quality)]).0,
+        "[0].data.quality"
+    );
+    let uid = uids(&desk, lease)[0].clone();
+    let hot = GpuUse {
+        joules: Some(1e15),
+        ..used(&uid, 1.0)
+    };
+    let hot = event(lease, "1", minute(&desk, 1), vec![hot]);
+    assert_eq!(wrong(&desk, vec![hot]).0, "[0].data.gpus");
+    // A log of an earlier release may hold what is refused now: it is added up to the end of its numbers.
+    for (id, back) in [("a", 1), ("b", 70)] {
+        let one = UsageDocument {
+            service: ServiceUse {
+                requests: many,
+                failed: many,
+                good: Some(0),
+                ttft: Some(histogram.clone()),
+                ..ServiceUse::default()
+            },
+            ..event(lease, id, minute(&desk, back), vec![])
+        };
+        desk.happen(vec![BrokerEvent::Used { usage: vec![one] }]);
+    }
+    let within = Interval::new(Nanoseconds(0), Nanoseconds(desk.now.0 + 1));
+    let all = desk
+        .broker
+        .telemetry(lease)
+        .expect("was told")
+        .over(within)
+        .all;
+    assert_eq!(all.requests, u64::MAX);
+}
+
+/// Of one lease so many records are kept, and fewer aside.
+#[test]
+fn what_is_kept_of_a_lease_has_bounds() {
+    let (mut desk, lease) = old();
+    // What ends in the future is kept aside, so many times.
+    let ahead = |desk: &Desk, id: usize| {
+        let start = desk.now.0 + HOUR;
+        event(
+            lease,
+            &format!("ahead {id}"),
+            (start, start + SECOND),
+            vec![],
+        )
+    };
+    let first: Vec<_> = (0..500).map(|id| ahead(&desk, id)).collect();
+    let (answer, events) = desk.broker.usage(desk.now, first).expect("is put aside");
+    assert_eq!(answer.aside.len(), 500);
+    desk.happen(events);
+    let more = desk.broker.usage(desk.now, vec![ahead(&desk, 501)]);
+    assert!(
+        matches!(more, Err(Refusal::TooManyAside { .. })),
+        "{more:?}"
+    );
+    // A lease that has just begun has little to tell.
+    let young = desk.ask("vision", 1, Some(1)).expect("is admitted");
+    desk.settle();
+    desk.pass(60);
+    let often = (0..2_100).map(|id| {
+        let now = desk.now.0;
+        event(young, &id.to_string(), (now - SECOND, now), vec![])
+    });
+    let told = desk.broker.usage(desk.now, often.collect());
+    assert!(
+        matches!(told, Err(Refusal::TooManyRecords { .. })),
+        "{told:?}"
+    );
 }

@@ -10,6 +10,10 @@ use serde_json::Value;
 /// Fields of which text may have several lines: arguments of programs, values of variables and secrets.
 const TEXTS: [&str; 3] = ["command", "env", "secret"];
 
+/// Fields that name something, and how long a name may be.
+const NAMES: [&str; 4] = ["name", "project", "tenant", "queue"];
+const LONGEST: usize = 255;
+
 /// Text of one line, without characters that change how what stands around it is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct OneLine<'t>(&'t str);
@@ -30,9 +34,13 @@ impl<'t> OneLine<'t> {
 }
 
 fn is_control(one: char) -> bool {
-    // Line and paragraph separators, marks and overrides of direction.
+    // What has no width, separators of lines and paragraphs, marks and overrides of direction, tags.
     one.is_control()
-        || matches!(one, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+        || matches!(
+            one,
+            '\u{ad}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+                | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}'
+        )
 }
 
 /// Whether all text of a request may be kept.
@@ -52,6 +60,12 @@ fn looked_at<'v>(value: &'v Value, path: &mut Vec<&'v str>) -> Result<(), Proble
             } else {
                 OneLine::parse(text).err()
             };
+            if path.last().is_some_and(|last| NAMES.contains(last))
+                && text.chars().count() > LONGEST
+            {
+                let what = format!("{} characters: at most {LONGEST}", text.chars().count());
+                return Err(Problem::invalid(&path.join("."), what));
+            }
             wrong.map_or(Ok(()), |one| Err(problem(path, one)))
         }
         Value::Array(all) => all.iter().try_for_each(|one| looked_at(one, path)),
@@ -75,7 +89,7 @@ fn problem(path: &[&str], wrong: char) -> Problem {
         path.join(".")
     };
     let what = format!(
-        "it holds U+{:04X}, a control character: expected text of one line",
+        "it holds U+{:04X}, a character of control or without width: expected text of one line",
         u32::from(wrong)
     );
     Problem::invalid(&field, what)
@@ -104,6 +118,10 @@ mod tests {
             (json!({"name": "a\0b"}), Some("name")),
             (json!({"name": "a\u{1b}[31mb"}), Some("name")),
             (json!({"project": "a\u{202e}b"}), Some("project")),
+            (json!({"project": "a\u{200b}"}), Some("project")),
+            (json!({"name": "\u{feff}a"}), Some("name")),
+            (json!({"name": "x".repeat(256)}), Some("name")),
+            (json!({"name": "x".repeat(255)}), None),
             (
                 json!({"service": {"model": "m\u{85}"}}),
                 Some("service.model"),
@@ -130,8 +148,11 @@ mod tests {
             let name = format!("a{one}b");
             let plain = name.lines().count() == 1
                 && !one.is_control()
-                && !"\u{2028}\u{2029}\u{200e}\u{200f}\u{202a}\u{202b}\u{202c}\u{202d}\u{202e}\u{2066}\u{2067}\u{2068}\u{2069}"
-                    .contains(one);
+                // By code points: soft hyphen, Mongolian separator, marks without width, those of direction, tags.
+                && ![0xad, 0x180e, 0xfeff].contains(&u32::from(one))
+                && ![0x200b..0x2010, 0x2028..0x202f, 0x2060..0x2070, 0xe0000..0xe0080]
+                    .iter()
+                    .any(|range| range.contains(&u32::from(one)));
             assert_eq!(
                 OneLine::parse(&name).is_ok(),
                 plain,

@@ -26,6 +26,7 @@ pub(crate) async fn request(call: Call) -> Result<Response, Problem> {
     }
     check_size(&ask, call.shared.lease_bytes)?;
     images::checked(&ask, call.shared.executor, call.shared.takes_images)?;
+    can_run(&ask)?;
     has_port(&ask, call.shared.executor)?;
     secrets::checked(&ask, call.shared.executor)?;
     // Programs go on with the trace of whoever asked.
@@ -168,6 +169,27 @@ pub(crate) async fn list(call: Call) -> Result<Response, Problem> {
         next,
     };
     Ok(json(StatusCode::OK, &list))
+}
+
+/// Whether a command and its variables can be started at all.
+fn can_run(ask: &LeaseAsk) -> Result<(), Problem> {
+    if ask.command.first().is_some_and(String::is_empty) {
+        return Err(Problem::invalid(
+            "command[0]",
+            "it is empty: expected a program",
+        ));
+    }
+    match ask
+        .env
+        .keys()
+        .find(|name| name.is_empty() || name.contains('='))
+    {
+        Some(name) => {
+            let what = format!("{name:?} cannot be the name of a variable");
+            Err(Problem::invalid("env", what))
+        }
+        None => Ok(()),
+    }
 }
 
 /// Bytes of what was asked for after which a page of leases ends.

@@ -119,6 +119,9 @@ impl From<Refusal> for Problem {
             Refusal::TooManyWait { .. } => {
                 return Self::new(StatusCode::TOO_MANY_REQUESTS, "waiting", detail).later(LINE);
             }
+            Refusal::TooManyRecords { .. } | Refusal::TooManyAside { .. } => {
+                (StatusCode::TOO_MANY_REQUESTS, "records")
+            }
             Refusal::Full => (StatusCode::INSUFFICIENT_STORAGE, "full"),
         };
         Self::new(status, kind, detail)

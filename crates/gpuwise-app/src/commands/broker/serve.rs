@@ -1,7 +1,7 @@
 //! `gpuwise serve`: the broker as a daemon.
 
 use super::{
-    bounds::{BoundFlags, PatienceFlags},
+    bounds::{BoundFlags, PatienceFlags, time},
     client::is_this_machine,
     desk::AppDesk,
     local::LocalFlags,
@@ -479,6 +479,12 @@ fn settings_of(context: &Context, flags: &Serve, umask: u32) -> anyhow::Result<S
     };
     let (found, file, policy) = fleet_and_policy(context, flags, machine.as_deref())?;
     let compose = composer(flags, &found.0)?;
+    for (flag, span) in [
+        ("--clock-forward", flags.clock_forward),
+        ("--telemetry-every", flags.telemetry_every),
+    ] {
+        time(flag, span)?;
+    }
     Ok(Settings {
         compose,
         driver: machine.map(|machine| -> Arc<dyn gpuwise_server::Cutter> { machine }),

@@ -33,7 +33,7 @@ pub(super) fn gang(table: &JobTable) -> Field<Gang> {
     let ordered = gang.least <= gang.preferred && gang.preferred <= gang.most;
     if gang.least == 0 || !ordered || gang.most > MOST_WORKERS {
         let what = format!(
-            "workers are at least {}, preferably {}, at most {}; expected 1 or more, in this order",
+            "workers are at least {}, preferably {}, at most {}; expected 1 to {MOST_WORKERS}, in this order",
             gang.least, gang.preferred, gang.most
         );
         return Err(("workers", what));
