@@ -2,7 +2,7 @@
 
 use gpuwise_domain::{engine::EngineKind, estimate::Basis};
 use gpuwise_lab::{Observed, QuestionRow, answer::engine_of};
-use gpuwise_size::knowledge::{Feedback, MeasuredSystem, MetricClass, Observation, Ranges};
+use gpuwise_size::knowledge::{Feedback, MeasuredSystem, MetricClass, Observation, Range, Ranges};
 use gpuwise_units::math;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,6 +27,8 @@ pub(crate) struct HeldBackGroup {
     pub(crate) after: Option<f64>,
     /// Whether predictions are corrected by them.
     pub(crate) applied: bool,
+    /// Whether figures move with what they correct: nothing is faster than its silicon.
+    pub(crate) moves: bool,
     /// Ends of the 80 % range before and after, as factors.
     pub(crate) range: [(f64, f64); 2],
 }
@@ -116,11 +118,18 @@ pub(crate) fn tried(
             let all = Feedback {
                 observations: rows.iter().map(|(_, seen)| (*seen).clone()).collect(),
             };
-            let widths: Vec<f64> = rows
+            // In the middle of those at its rows.
+            let told = rows.iter().map(|(_, seen)| {
+                let narrowed = all.narrowed(&system, class, &seen.place);
+                narrowed.map_or(range, |narrowed| narrowed.of(range))
+            });
+            let told: Vec<_> = told.collect();
+            let moves = rows
                 .iter()
-                .filter_map(|(_, seen)| Some(all.narrowed(&system, class, &seen.place)?.width))
-                .collect();
-            let width = widths.iter().sum::<f64>() / widths.len().max(1) as f64;
+                .any(|(_, seen)| all.narrowed(&system, class, &seen.place).is_some());
+            let middle = |end: fn(&Range) -> f64| {
+                (told.iter().map(|range| end(range).ln()).sum::<f64>() / count).exp()
+            };
             let named = shown(asked, observed, &system.model);
             HeldBackGroup {
                 points: points.len(),
@@ -128,10 +137,11 @@ pub(crate) fn tried(
                 ratio: mean.exp(),
                 before: before(&rows),
                 after,
-                applied: is_applied(&rows, after),
+                applied: moves && is_applied(&rows, after),
+                moves,
                 range: [
                     (range.low, range.high),
-                    (range.low.powf(width), range.high.powf(width)),
+                    (middle(|range| range.low), middle(|range| range.high)),
                 ],
                 gpu: system.gpu,
                 model: named,

@@ -4,6 +4,9 @@ use crate::{error::Problem, settings::LayoutFlags};
 use gpuwise_domain::{layout::Layout, model::Architecture};
 use gpuwise_size::search::LayoutWish;
 
+/// Doublings of the GPUs of a stage at most.
+const MOST_DOUBLED: u32 = 6;
+
 /// The layout that flags state; `None` where they state none.
 ///
 /// # Errors
@@ -63,6 +66,22 @@ pub fn wish(
         ..Layout::SINGLE
     };
     possible(flags, &whole, architecture)?;
+    // What of a stage is left to choose is a power of two.
+    let open = flags.tp.is_none() || flags.dp.is_none();
+    let stage = u64::from(whole.tensor) * u64::from(whole.attention_data);
+    if let Some(expert) = flags.ep.filter(|_| open)
+        && !(0..=MOST_DOUBLED).any(|power| (stage << power).is_multiple_of(u64::from(expert)))
+    {
+        let expert = u64::from(expert);
+        return Err(Problem::new(format!(
+            "--ep {expert}: experts are spread over the GPUs of a stage (--tp × --dp), which are chosen among powers of two"
+        ))
+        .hint(format!(
+            "--ep {}, or state the stage: --dp {expert} --ep {expert}",
+            expert.next_power_of_two() / 2
+        ))
+        .into());
+    }
     Ok(wish)
 }
 

@@ -52,6 +52,11 @@ pub enum Clash {
         product: u64,
         gpus: u64,
     },
+    /// Copies cannot be dealt to groups of so many ranks.
+    HybridGroup {
+        group: u32,
+        copies: u64,
+    },
     NoPlacement {
         gpus: u64,
     },
@@ -141,6 +146,10 @@ impl fmt::Display for Clash {
                 }
                 write!(f, " is {product}, which does not make {gpus} GPUs")
             }
+            Self::HybridGroup { group, copies } => write!(
+                f,
+                "--sharding hybrid:{group} does not divide the {copies} data-parallel ranks into groups"
+            ),
             Self::NoPlacement { gpus } => write!(
                 f,
                 "no degrees of parallelism that divide heads, layers and experts make {gpus} GPUs"

@@ -9,6 +9,7 @@ use crate::{
     layout::Layout,
     limit::{Limit, LimitingFactor, ServingCause},
     offer::{Offer, Terms},
+    precision::CacheFormat,
     provider::Provider,
     reason::Reason,
     workload::Workload,
@@ -141,6 +142,11 @@ impl Deployment {
     }
 
     /// The cache's format as people read it: 16 bits are those of the weights.
+    /// The cache's format by the name that engines' arguments are found by: 16 bits are one of them.
+    pub fn cache_key(&self) -> &str {
+        CacheFormat::by_name(&self.cache).map_or(&self.cache, |format| format.name)
+    }
+
     pub fn cache_shown(&self) -> &str {
         cache_shown(&self.cache, &self.weights)
     }

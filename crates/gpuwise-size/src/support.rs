@@ -58,6 +58,15 @@ pub fn castable<'a>(mut setup: Setup<'a>, facts: Option<&EngineFacts>) -> Setup<
     setup
 }
 
+/// The name of the cache's format: 16 bits are FP16 where the engine has no BF16 on this hardware.
+pub fn cache_name(setup: &Setup<'_>, facts: Option<&EngineFacts>) -> &'static str {
+    if setup.cache == CacheFormat::HALF && !has_bf16(setup, facts) {
+        "fp16"
+    } else {
+        setup.cache.name
+    }
+}
+
 /// Whether the engine multiplies in BF16 on this hardware.
 fn has_bf16(setup: &Setup<'_>, facts: Option<&EngineFacts>) -> bool {
     if let Some(facts) = facts {

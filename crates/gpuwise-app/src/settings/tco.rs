@@ -37,8 +37,8 @@ pub struct HostFlags {
     /// A training run on all hosts of today takes so many hours
     #[arg(long, value_name = "HOURS", conflicts_with = "serves")]
     pub run_hours: Option<String>,
-    /// The load that today's hosts sustain at the most, over the load of today [default: the deployment's headroom, or
-    /// 1]
+    /// The load that today's hosts sustain at the most, over the load of today [default: as so many of the deployment's
+    /// hosts do, or 1]
     #[arg(long, value_name = "FACTOR")]
     pub headroom: Option<String>,
 }

@@ -172,13 +172,19 @@ impl<'a> Simulated<'a> {
         let place = constants.place(&setup.silicon(), setup.bucket.key);
         let hand_over = constants.get(Parameter::HandOver, place) * 1e6;
         let mut notes = engine.notes.clone();
-        if !setup.corrections.is_none() {
+        let percent = |factor: f64| (factor - 1.0) * 100.0;
+        if setup.corrections.has_steps() {
             let (steps, prompts) = setup.corrections.usual();
-            let percent = |factor: f64| (factor - 1.0) * 100.0;
             notes.push(format!(
                 "steps are {:+.0} % and prompts {:+.0} % longer than our constants say, as your own measurements show",
                 percent(steps),
                 percent(prompts)
+            ));
+        }
+        if let Some(waits) = setup.corrections.usual_waits() {
+            notes.push(format!(
+                "first tokens are simulated as steps and queues make them; your own measurements of them lie {:+.0} % off that, which plan and predict take into account and a simulation of steps cannot",
+                percent(waits)
             ));
         }
         Ok(Self {

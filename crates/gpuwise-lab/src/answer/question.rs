@@ -151,16 +151,13 @@ fn ranged(
         ..place(reading, outcome)
     };
     let narrowed = knowledge.feedback.narrowed(&system, class, &place);
-    let Range { low, high } =
-        knowledge
-            .ranges
-            .get(class, setup.engine.kind, setup.bucket.key, basis);
+    let ranges = &knowledge.ranges;
+    let range = ranges.get(class, setup.engine.kind, setup.bucket.key, basis);
+    let Range { low, high } = narrowed.map_or(range, |narrowed| narrowed.of(range));
     let scale = if question.unit == "ms" { 1e3 } else { 1.0 };
     let (least, most) = limits(reading, knowledge.constants(setup.engine.kind));
-    let width = narrowed.map_or(1.0, |narrowed| narrowed.width);
     let estimate =
-        Estimate::with_factors(value * scale, libm::pow(low, width), libm::pow(high, width))
-            .within(least * scale, most * scale);
+        Estimate::with_factors(value * scale, low, high).within(least * scale, most * scale);
     let mut said = reading.notes.clone();
     match narrowed {
         Some(Narrowed { rows, .. }) => {

@@ -27,7 +27,7 @@ pub struct Service {
     pub sleep: f64,
     /// What a warm replica costs beside one that serves; `None`: none can be.
     pub warm_cost: Option<f64>,
-    /// Replicas of ours that serve at least; 0: none once nothing has come for so many seconds.
+    /// Replicas that serve at least; 0: none of ours once nothing has come for so many seconds.
     pub min: u32,
     pub idle: f64,
     /// Variance of arrivals over their mean.
@@ -201,7 +201,7 @@ pub fn run(
     let mut out = Outcome::default();
     // It begins with what the first reading needs, or what is there at all times.
     let needs = (demand.at(0.0) / service.rate).ceil().max(1.0) as u32;
-    let begins = controller.begins().unwrap_or(needs);
+    let begins = controller.begins().unwrap_or(needs).max(service.min);
     let mut replicas = Replicas {
         ready: begins,
         ..Replicas::default()
@@ -228,7 +228,10 @@ pub fn run(
                 late: out.late,
                 ..Observed::default()
             };
-            let decision = controller.decide(&asked);
+            let mut decision = controller.decide(&asked);
+            // The least that is set holds for peers as for ours.
+            let wanted = &mut decision.wanted.replicas;
+            *wanted = (*wanted).max(service.min);
             told(&asked, &decision);
             out.changes += u32::from(replicas.follow(now, decision.wanted, service));
             (arrived, asks) = (0.0, asks + period);

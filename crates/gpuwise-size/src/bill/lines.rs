@@ -163,7 +163,7 @@ fn base(book: &mut SheetBuilder, question: &Question) -> Result<Base, BillError>
         _ => whole(1),
     };
     let sustains = one_host * one(step);
-    let (needed, target) = hosts(book, question, [load, hosts_now, step], &sustains, &margin)?;
+    let (needed, target) = hosts(book, question, [load, step], &sustains, &margin)?;
     Ok(Base {
         months: question.horizon as usize,
         hours,
@@ -180,7 +180,7 @@ fn base(book: &mut SheetBuilder, question: &Question) -> Result<Base, BillError>
 fn hosts(
     book: &mut SheetBuilder,
     question: &Question,
-    [load, hosts_now, step]: [Row; 3],
+    [load, step]: [Row; 2],
     sustains: &Formula,
     margin: &Formula,
 ) -> Result<(Row, Row), BillError> {
@@ -196,11 +196,11 @@ fn hosts(
         &line(
             "extra",
             "hosts beyond the load",
-            "hosts today less those that the load of the first month takes, at least 0",
+            "hosts that it was sized with less those that the load of the first month takes, at least 0",
         ),
         larger(
             whole(0),
-            one(hosts_now) - one(step) * up(Formula::Cell(load, 0) / sustains.clone()),
+            whole(question.sized_with.into()) - one(step) * up(Formula::Cell(load, 0) / sustains.clone()),
         ),
     )?;
     let needed = book.series(

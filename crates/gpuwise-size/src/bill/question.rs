@@ -20,6 +20,8 @@ pub struct Question {
     pub horizon: u32,
     /// Hosts in service in the first month, at least 1.
     pub hosts_now: u32,
+    /// Hosts that it was sized with, of which those beyond the load stay beyond it; 0: every host may bear load.
+    pub sized_with: u32,
     /// By how many hosts at a time the service grows (those of one replica, where it spans several).
     pub step: u32,
     pub gpus_per_host: Fraction,

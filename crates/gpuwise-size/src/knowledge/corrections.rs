@@ -36,8 +36,9 @@ pub(super) struct Curve {
     middle: Axes,
 }
 
-/// Logarithm of the largest factor, either way.
-const MOST_CORRECTED: f64 = 2.0;
+/// Logarithm of the largest factor, either way: beyond what is believed of a file (20 times), so that its rows still
+/// move with it.
+const MOST_CORRECTED: f64 = 3.5;
 
 impl Curve {
     pub(super) fn new(part: Part, anchors: Vec<Anchor>, level: f64, middle: Axes) -> Self {
@@ -87,6 +88,17 @@ impl Corrections {
 
     pub fn is_none(&self) -> bool {
         self.steps.is_none() && self.prompts.is_none() && self.waits.is_none()
+    }
+
+    /// Whether steps or prompts are corrected.
+    pub const fn has_steps(&self) -> bool {
+        self.steps.is_some() || self.prompts.is_some()
+    }
+
+    /// On waits, in the middle of the rows of first tokens; `None`: there are none.
+    pub fn usual_waits(&self) -> Option<f64> {
+        let middle = MeasuredPlace::unknown(Layout::tensor(1));
+        self.waits.as_ref().map(|waits| waits.factor(&middle))
     }
 
     /// On a step that decodes at a place.

@@ -17,7 +17,7 @@
 
 use super::{
     corrections::{Anchor, Corrections, Curve},
-    ranges::MetricClass,
+    ranges::{MetricClass, Range},
 };
 use crate::{setup::Setup, solve::solve_symmetric};
 use alloc::{string::String, sync::Arc, vec::Vec};
@@ -147,6 +147,11 @@ const ROWS: usize = 64;
 /// What remains of the range's width (in logarithm) when rows say all that they can.
 const NARROWEST: f64 = 0.64;
 
+/// What rows leave of the variance of a part of which they say nothing.
+const NOTHING_SAID: f64 = 0.98;
+/// Standard deviations on either side within which 80 % of a normal distribution lie.
+const MIDDLE_80: f64 = 1.2816;
+
 /// An axis on which a part does not depend.
 const ANY: f64 = f64::INFINITY;
 
@@ -179,8 +184,21 @@ impl Part {
 pub struct Narrowed {
     /// Factor on the width (in logarithm) of the range.
     pub width: f64,
+    /// By how much the rows miss what all of them say together, as a standard deviation of logarithms.
+    pub scatter: f64,
     /// Rows of this very deployment.
     pub rows: usize,
+}
+
+impl Narrowed {
+    /// The range, as narrow as the rows say, and no narrower than they contradict one another.
+    pub fn of(&self, range: Range) -> Range {
+        let own = libm::exp(MIDDLE_80 * self.scatter);
+        Range {
+            low: libm::pow(range.low, self.width).min(1.0 / own),
+            high: libm::pow(range.high, self.width).max(own),
+        }
+    }
 }
 
 impl Feedback {
@@ -198,7 +216,7 @@ impl Feedback {
     }
 
     /// What its rows make of the range of a figure of this class; `None` where no row is of its GPU,
-    /// engine, model and precision, or none of it is of first tokens where that is asked.
+    /// engine, model and precision, none of it is of first tokens where that is asked, or they say nothing of it.
     pub fn narrowed(
         &self,
         system: &MeasuredSystem,
@@ -214,9 +232,12 @@ impl Feedback {
         };
         let rows = self.rows(system, part == Part::Waits);
         let count = rows.len();
-        let unsaid = Process::of(rows)?.unsaid(part, place);
-        Some(Narrowed {
+        let process = Process::of(rows)?;
+        let unsaid = process.unsaid(part, place);
+        // Rows that hardly move with it say nothing of it.
+        (unsaid < NOTHING_SAID).then(|| Narrowed {
             width: NARROWEST + (1.0 - NARROWEST) * unsaid,
+            scatter: process.scatter(),
             rows: count,
         })
     }
@@ -308,6 +329,17 @@ impl<'a> Process<'a> {
             shared.iter().sum::<f64>() + if i == j { NOISE } else { 0.0 }
         };
         solve_symmetric(pairs.map(of).collect(), values)
+    }
+
+    /// By how much the rows miss what the process makes of them; a single row contradicts none.
+    fn scatter(&self) -> f64 {
+        let own = self.counts(self.rows.iter().map(|row| row.linear).collect());
+        let missed = own.iter().map(|count| NOISE * count);
+        let squares: f64 = missed.map(|missed| missed * missed).sum();
+        match own.len() {
+            0 | 1 => 0.0,
+            rows => libm::sqrt(squares / (rows - 1) as f64),
+        }
     }
 
     /// What the rows leave of the variance of a part at a place, from 0 to 1.

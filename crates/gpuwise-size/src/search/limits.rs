@@ -9,7 +9,7 @@ use gpuwise_domain::{
     reason::Reason,
     workload::Limits,
 };
-use gpuwise_units::HourlyPrice;
+use gpuwise_units::{HourlyPrice, Watts};
 
 /// What is to be rented: so many groups of so many devices each.
 #[derive(Debug, Clone, Copy)]
@@ -58,6 +58,58 @@ impl Sought<'_> {
         flags.extend(limits.budget.and_then(over).map(Flag::budget));
         Fix::flags(flags)
     }
+}
+
+/// Widens a limit to what a candidate that broke it keeps.
+pub(crate) fn widen(limits: &mut Limits, failure: &Failure) {
+    match &failure.shortfall {
+        Reason::OverBudget { hour, .. } | Reason::OtherCurrency { hour, .. } => {
+            limits.budget = Some(*hour);
+        }
+        Reason::Power { watts, .. } => limits.power = Some(Watts::new(libm::ceil(*watts))),
+        Reason::NotOffered(_) => {
+            let Some(Fix::Flags { flags, .. }) = failure.fixes.first() else {
+                return;
+            };
+            for Flag { name, value } in flags {
+                let stated = match *name {
+                    "--provider" => &mut limits.providers,
+                    "--region" => &mut limits.regions,
+                    _ => continue,
+                };
+                *stated = value.iter().cloned().collect();
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Whether a reason is a limit that can be widened.
+pub(crate) const fn can_widen(reason: &Reason) -> bool {
+    matches!(
+        reason,
+        Reason::OverBudget { .. }
+            | Reason::OtherCurrency { .. }
+            | Reason::Power { .. }
+            | Reason::NotOffered(_)
+    )
+}
+
+/// The flags that ask for other limits, money last.
+pub(crate) fn widened(before: &Limits, after: &Limits) -> Vec<Flag> {
+    let mut out = Vec::new();
+    for (name, before, after) in [
+        ("--provider", &before.providers, &after.providers),
+        ("--region", &before.regions, &after.regions),
+    ] {
+        let changed = after.iter().filter(|_| before != after);
+        out.extend(changed.map(|one| Flag::new(name, one)));
+    }
+    let power = after.power.filter(|_| before.power != after.power);
+    out.extend(power.map(|watts| Flag::new("--power", alloc::format!("{}W", watts.get()))));
+    let money = after.budget.filter(|_| before.budget != after.budget);
+    out.extend(money.map(Flag::budget));
+    out
 }
 
 /// GPUs that hold so many devices.

@@ -12,7 +12,7 @@ mod rank;
 mod serving;
 
 pub(crate) use failure::{Failure, one_per_gpu};
-pub(crate) use limits::{Sought, affordable, drawn, whole_gpus};
+pub(crate) use limits::{Sought, affordable, can_widen, drawn, whole_gpus, widen, widened};
 pub(crate) use market::{Market, per_million};
 pub use market::{cheapest_rental, per_hour};
 pub(crate) use rank::{Offered, ShortlistRule, Standing, shortlist};

@@ -58,8 +58,7 @@ pub struct Rollout {
 pub enum RolloutError {
     /// Weights do not leave room for one completion.
     #[error(
-        "the engine's {share} of a GPU is {} and leaves no room for one completion beside {} of weights; \
-         a larger --vllm-gpu-memory-utilization, or --vllm-tensor-parallel-size", .budget, .weights
+        "the engine's {share} of a GPU is {} and leaves no room for one completion beside {} of weights", .budget, .weights
     )]
     NoRoom {
         share: String,

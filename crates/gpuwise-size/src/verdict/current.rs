@@ -5,7 +5,7 @@ use alloc::{format, string::String, vec, vec::Vec};
 use gpuwise_domain::{
     balance::HostSystem,
     catalogue::Catalogue,
-    deployment::{Deployment, Dropped},
+    deployment::{Cost, Deployment, Dropped},
     layout::Layout,
     offer::{Offer, Terms},
     provider::Provider,
@@ -89,12 +89,24 @@ pub(crate) fn sized(request: &Request<'_>, current: &Current, host: Option<&Host
         dropped = fixed.dropped;
     }
     let hosts_needed = deployment.as_ref().map_or(0, hosts_needed);
+    if current.price.is_none() {
+        // The price by which hosts were counted is none.
+        let counted = deployment.iter_mut().chain(&mut spread_otherwise);
+        counted.for_each(unpriced);
+    }
     Sized {
         deployment,
         hosts_needed,
         spread_otherwise,
         dropped,
         notes,
+    }
+}
+
+fn unpriced(deployment: &mut Deployment) {
+    deployment.cost = Cost::default();
+    if let Some(rental) = &mut deployment.rental {
+        rental.price = None;
     }
 }
 

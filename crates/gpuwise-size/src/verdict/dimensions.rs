@@ -8,10 +8,12 @@ use alloc::{
     vec,
     vec::Vec,
 };
+use core::fmt;
 use gpuwise_domain::{
     balance::PartBalance,
     deployment::{Deployment, Dropped, Test},
     gpu::Device,
+    layout::Layout,
     limit::{LimitingFactor, ServingCause},
     precision::Compute,
     verdict::{Current, Dimension, DimensionUse},
@@ -29,26 +31,19 @@ pub(crate) fn lack(request: &Request<'_>, current: &Current, now: &Sized) -> Opt
     let Some(running) = &now.deployment else {
         return Some(cannot(request, current, now));
     };
-    if let Some(other) = &now.spread_otherwise {
-        let more = other.headroom.rate / running.headroom.rate.max(1e-12)
-            * f64::from(running.layout.gpus())
-            / f64::from(other.layout.gpus().max(1));
-        let dimension = of_layout(request, current);
-        let (own, other) = (running.layout, other.layout);
-        let times = significant(more, 2);
+    if now.hosts_needed <= current.hosts {
+        return None;
+    }
+    if let Some(spread) = spread_otherwise(now) {
+        let (own, other) = (spread.own, spread.other);
         return Some(Short {
-            reason: format!(
-                "{own} is held up by the exchange between its GPUs: as {other} each sustains {times} times as much"
-            ),
+            reason: spread.to_string(),
             uses: vec![DimensionUse {
-                dimension,
-                factor: 1.0 / more,
+                dimension: of_layout(request, current),
+                factor: 1.0 / spread.more,
                 words: format!("what a GPU sustains as {own} over what it sustains as {other}"),
             }],
         });
-    }
-    if now.hosts_needed <= current.hosts {
-        return None;
     }
     let factor = f64::from(current.hosts) / f64::from(now.hosts_needed);
     let dimension = limiting(running);
@@ -118,6 +113,35 @@ fn cannot(request: &Request<'_>, current: &Current, now: &Sized) -> Short {
             words: nearest.shortfall.to_string(),
         }],
     }
+}
+
+/// The same GPUs sustain more with the model spread otherwise.
+pub(crate) struct Spread {
+    own: Layout,
+    other: Layout,
+    /// How many times as much each GPU sustains.
+    more: f64,
+}
+
+impl fmt::Display for Spread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let times = significant(self.more, 2);
+        write!(
+            f,
+            "{} is held up by the exchange between its GPUs: as {} each sustains {times} times as much",
+            self.own, self.other
+        )
+    }
+}
+
+pub(crate) fn spread_otherwise(now: &Sized) -> Option<Spread> {
+    let (running, other) = (now.deployment.as_ref()?, now.spread_otherwise.as_ref()?);
+    let each = |one: &Deployment| one.headroom.rate / f64::from(one.layout.gpus().max(1));
+    Some(Spread {
+        own: running.layout,
+        other: other.layout,
+        more: each(other) / each(running).max(1e-12),
+    })
 }
 
 /// Latency of one request alone: its first token is computed, its others are read.

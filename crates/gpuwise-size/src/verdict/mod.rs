@@ -15,7 +15,7 @@ use alloc::{
     vec::Vec,
 };
 use current::{Sized, sized};
-use dimensions::{excess, lack};
+use dimensions::{excess, lack, spread_otherwise};
 use gpuwise_domain::{
     balance::{Balance, HostSystem},
     deployment::Deployment,
@@ -50,6 +50,12 @@ pub fn check(
         .zip(now.deployment.as_ref())
         .map(|(host, running)| around(&request, current, running, host, constants));
     let mut verdict = judged(&request, current, &now, best, around.as_ref(), constants);
+    // What keeps the SLO lacks nothing, however much more it could do.
+    if verdict.standing != Standing::UnderProvisioned {
+        verdict
+            .notes
+            .extend(spread_otherwise(&now).map(|spread| spread.to_string()));
+    }
     verdict.notes.extend(now.notes);
     verdict
         .notes
@@ -177,6 +183,13 @@ fn judged(
         return verdict(Standing::RightSized, Vec::new(), reason, None);
     }
     let uses = excess(request, current, now, best);
+    if current.per_hour().is_none() {
+        let (enough, all) = (enough(current, now, best), current.gpus());
+        let verb = if enough == 1 { "suffices" } else { "suffice" };
+        let reason = format!("{enough} of {all} GPUs {verb}, at a price that is not known");
+        let own = now.deployment.as_ref().filter(|_| best.gpu != current.gpu);
+        return verdict(Standing::OverProvisioned, uses, reason, own.or(Some(best)));
+    }
     let reason = format!("{:.0} % of what it costs suffices", (1.0 - saved) * 100.0);
     verdict(Standing::OverProvisioned, uses, reason, Some(best))
 }
@@ -187,9 +200,15 @@ fn saved(current: &Current, now: &Sized, best: &Deployment) -> f64 {
         (Some(own), Some(other)) if own.0.currency == other.0.currency => {
             1.0 - other.0.as_f64() / own.0.as_f64().max(1e-9)
         }
-        // Without prices only hosts of the same kind can be counted.
-        _ => 1.0 - f64::from(now.hosts_needed) / f64::from(current.hosts.max(1)),
+        // Without prices only GPUs of the same kind can be counted.
+        _ => 1.0 - f64::from(enough(current, now, best)) / f64::from(current.gpus().max(1)),
     }
+}
+
+/// GPUs of the kind that runs which are enough.
+fn enough(current: &Current, now: &Sized, best: &Deployment) -> u32 {
+    let own = now.deployment.as_ref().filter(|_| best.gpu != current.gpu);
+    own.unwrap_or(best).devices()
 }
 
 /// What runs less what would, an hour; `None` where a price is unknown or in another currency.

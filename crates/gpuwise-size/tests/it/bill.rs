@@ -66,6 +66,7 @@ fn worked(text: &str) -> Worked {
         },
         horizon: number("horizon"),
         hosts_now: number("hosts_now"),
+        sized_with: number("hosts_now"),
         step: number("step"),
         gpus_per_host: fraction(&settings["gpus_per_host"]),
         load_unit: "units/s".into(),

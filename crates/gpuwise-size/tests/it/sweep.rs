@@ -405,6 +405,7 @@ fn train_request<'a>(
             degrees: Degrees::default(),
         },
         machines: Machines::Given(machines),
+        terms: gpuwise_domain::offer::Terms::OnDemand,
         rank: None,
         top: 5,
     }

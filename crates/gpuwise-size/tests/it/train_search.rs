@@ -335,8 +335,11 @@ fn choices_that_cannot_be_met_are_said_with_the_nearest() {
             .first()
             .unwrap_or_else(|| panic!("nothing is refused of {why}"));
         assert!(first.why.to_string().contains(why), "{:?}", first.why);
-        let fixes: Vec<String> = first.nearest.iter().map(ToString::to_string).collect();
-        assert_eq!(fixes, nearest, "{why}");
+        let changes = first.nearest.iter().take(nearest.len());
+        let flags: Vec<String> = changes
+            .map(|change| change.flag(&gpu.name).to_string())
+            .collect();
+        assert_eq!(flags, nearest, "{why}");
     };
     check(
         &|c| c.degrees.tensor = Some(3),
@@ -348,7 +351,7 @@ fn choices_that_cannot_be_met_are_said_with_the_nearest() {
         &|c| c.degrees.pipeline = Some(40),
         80,
         "8 stages without a layer",
-        &["--pp 32"],
+        &["--pp 20"],
     );
     check(
         &|c| {
@@ -369,7 +372,7 @@ fn choices_that_cannot_be_met_are_said_with_the_nearest() {
         &|c| c.degrees.tensor = Some(16),
         8,
         "TP16 is 16, which does not make 8 GPUs",
-        &["--gpus '16xH100 SXM5 80GB'"],
+        &["--tp 8"],
     );
     check(
         &|c| {
@@ -429,6 +432,7 @@ fn request<'a>(
         },
         choices: choices(8192, 128),
         machines,
+        terms: gpuwise_domain::offer::Terms::OnDemand,
         rank: None,
         top: 5,
     }

@@ -271,7 +271,8 @@ fn headline(deployment: &Deployment, facts: &EngineFacts) -> String {
 /// Whether the checkpoint may ask for another cache than one in 16 bits: it is published in fewer.
 fn checkpoint_may_ask(pool: &Pool<'_>) -> bool {
     let sixteen = matches!(pool.deployment.weights.as_str(), "bf16" | "fp16" | "fp32");
-    pool.deployment.weights_published && !sixteen
+    // Where 16 bits are FP16, they are what the engine takes by itself.
+    pool.deployment.weights_published && !sixteen && pool.deployment.cache != "fp16"
 }
 
 /// What has to be told where a format cannot be made when loading.
@@ -305,7 +306,7 @@ fn defaults_note(pool: &Pool<'_>, settings: &[(&str, &str)], notes: &mut Vec<Str
 fn unsupported(pool: &Pool<'_>, notes: &mut Vec<String>) {
     let (deployment, layout) = (pool.deployment, &pool.layout);
     let weights = format!("weights:{}", deployment.weights);
-    let cache = format!("kv:{}", deployment.cache);
+    let cache = format!("kv:{}", deployment.cache_key());
     let features = [
         (true, "engine:any"),
         (true, weights.as_str()),

@@ -14,7 +14,10 @@ use crate::{
     rejected,
     style::Style,
 };
-use gpuwise_domain::deployment::{Deployment, Dropped, Sizing};
+use gpuwise_domain::{
+    deployment::{Deployment, Dropped, Sizing},
+    fix::Fix,
+};
 use gpuwise_units::Bytes;
 use std::fmt::Write as _;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
@@ -217,10 +220,13 @@ fn infeasible(sizing: &Sizing, style: Style) -> String {
 
 /// What is short, and the change that is nearest to a fix.
 pub fn verdict(sizing: &Sizing) -> String {
-    let mut out = format!(
-        "No deployment of {} looked at keeps the SLO.",
-        crate::figures::count(sizing.considered)
-    );
+    let mut out = match sizing.considered {
+        0 => "These choices leave no deployment to look at.".to_owned(),
+        considered => format!(
+            "No deployment of {} looked at keeps the SLO.",
+            crate::figures::count(considered)
+        ),
+    };
     let nearest = sizing.nearest();
     if let Some(first) = nearest.first() {
         let _ = write!(
@@ -231,7 +237,15 @@ pub fn verdict(sizing: &Sizing) -> String {
             first.shortfall
         );
     }
-    if let Some((candidate, fix)) = nearest.iter().find_map(|d| Some((d, d.fixes.first()?))) {
+    // A flag comes before a price or an evaluation that nobody may have.
+    let fixes = || {
+        nearest
+            .iter()
+            .flat_map(|d| d.fixes.iter().map(move |fix| (d, fix)))
+    };
+    let flags =
+        fixes().find(|(_, fix)| !matches!(fix, Fix::OwnPrice { .. } | Fix::OwnEvaluation { .. }));
+    if let Some((candidate, fix)) = flags.or_else(|| fixes().next()) {
         let _ = match fix.gives() {
             Some(_) => write!(out, " Smallest fix: {fix}."),
             None => write!(out, " Smallest fix: {fix} ({}).", candidate.label),
@@ -257,7 +271,7 @@ fn distinct(sizing: &Sizing) -> Vec<&Dropped> {
 }
 
 /// `Model    text`, wrapped under itself.
-pub(crate) fn labelled(style: Style, label: &str, text: &str) -> String {
+pub fn labelled(style: Style, label: &str, text: &str) -> String {
     style.wrap_after(&format!("{label:<8} "), text, 9) + "\n"
 }
 

@@ -174,7 +174,42 @@ fn settings(plan: &ScalePlan) -> Vec<(&'static str, String)> {
         ));
     }
     lines.push(("Start", format!("{} (p90), {from}", plan.start)));
+    lines.extend(verdict(plan).map(|said| ("Verdict", said)));
     lines
+}
+
+/// Another is better than ours from this share of its replicas on.
+const LESS: f64 = 0.95;
+
+/// Where ours is not what keeps the objective for the least, what does.
+fn verdict(plan: &ScalePlan) -> Option<String> {
+    let ours = plan.costs.iter().find(|cost| cost.policy == "gpuwise")?;
+    let others = plan
+        .costs
+        .iter()
+        .filter(|cost| cost.keeps && !["gpuwise", "bound"].contains(&cost.policy));
+    let best = others.min_by(|a, b| a.replicas.total_cmp(&b.replicas));
+    let objective = share(plan.objective);
+    let others = |best: &ScaleCost| {
+        let replicas = number(best.replicas);
+        format!("{} does, by {replicas} replicas in the mean", best.policy)
+    };
+    match best {
+        _ if ours.keeps && best.is_none_or(|best| best.replicas > LESS * ours.replicas) => None,
+        Some(best) if ours.keeps => Some(format!(
+            "{} keeps {objective} in this replay for less than ours: by {} replicas in the mean, ours by {}",
+            best.policy,
+            number(best.replicas),
+            number(ours.replicas)
+        )),
+        Some(best) => Some(format!(
+            "ours does not keep {objective} in this replay; {}",
+            others(best)
+        )),
+        None => Some(format!(
+            "nothing keeps {objective} in this replay: give a longer trace, --min, a shorter --start, or another --objective"
+        )),
+    }
 }
 
 /// What people see.

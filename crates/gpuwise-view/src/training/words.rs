@@ -38,10 +38,13 @@ pub fn job(sizing: &TrainingSizing) -> String {
         || format!("sequences of {} tokens", Tokens(asked.sequence)),
         |alignment| alignment.words(asked.sequence),
     );
+    // GPUs without BF16 take another recipe than is usual.
+    let best = sizing.ranked.first();
+    let recipe = best.map_or(asked.recipe, |plan| plan.setup.recipe);
     let mut out = format!(
         "{}; {}, {}; {learned}",
         asked.method.words(),
-        asked.recipe.name(),
+        recipe.name(),
         asked.optimizer.name(),
     );
     let batch = asked

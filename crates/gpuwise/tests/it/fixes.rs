@@ -317,7 +317,7 @@ const TRAINED: [Case; 8] = [
     (&["llama-3.1-8b", "--gpus", "8xH100", "--tp", "3"], "--tp"),
     (
         &["llama-3.1-8b", "--gpus", "6xH100", "--tp", "2", "--dp", "2"],
-        "--gpus",
+        "--dp 3",
     ),
 ];
 
@@ -447,6 +447,117 @@ fn hold(command: &str, cases: &[Case]) {
             );
         }
     }
+}
+
+/// A step of xorshift64.
+fn next(state: &mut u64) -> u64 {
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    *state
+}
+
+/// A flag with the values of which one is asked.
+type Choice = (&'static str, &'static [&'static str]);
+
+const DEGREES: [Choice; 10] = [
+    ("--tp", &["2", "3", "8"]),
+    ("--pp", &["2", "5", "33"]),
+    ("--dp", &["2", "3"]),
+    ("--cp", &["2", "3"]),
+    ("--ep", &["3", "8"]),
+    ("--global-batch", &["7", "100"]),
+    ("--sharding", &["hybrid:3", "full"]),
+    ("--framework", &["pytorch", "megatron"]),
+    ("--method", &["lora", "grpo"]),
+    ("--budget", &["10USD", "300USD"]),
+];
+
+const LIMITS: [Choice; 10] = [
+    ("--budget", &["0.5USD/h", "5USD/h"]),
+    ("--power", &["100W", "700W"]),
+    ("--throughput", &["100/s", "100000/s"]),
+    ("--ttft", &["p95:10ms", "p95:300ms"]),
+    ("--tpot", &["mean:5ms", "p95:30ms"]),
+    ("--tp", &["2", "16"]),
+    ("--pp", &["2", "3"]),
+    ("--precision", &["fp8", "bf16"]),
+    ("--max-quality-loss", &["0.01%", "1%"]),
+    ("--context", &["128000"]),
+];
+
+/// Questions with several things wrong at once: every fix that is printed, applied by itself, gives a plan.
+fn hold_random(command: &str, base: &[&[&'static str]], choices: &[Choice], seed: u64) {
+    const QUESTIONS: usize = 16;
+    let place = Place::new();
+    let mut state = seed;
+    let (mut asked, mut fixed) = (0, 0);
+    while asked < QUESTIONS {
+        let mut pick = |of: usize| (next(&mut state) % of as u64) as usize;
+        let mut arguments = base[pick(base.len())].to_vec();
+        for (flag, values) in choices {
+            if pick(10) < 3 {
+                arguments.extend([*flag, values[pick(values.len())]]);
+            }
+        }
+        let run = |arguments: &[&str]| {
+            place.run(&[&[command], arguments, &["--format", "json"]].concat())
+        };
+        let short = run(&arguments);
+        if short.code != 1 || short.out.is_empty() {
+            assert!(short.code < 3, "{arguments:?}: {}", short.err);
+            continue;
+        }
+        asked += 1;
+        let said = json(&short);
+        let all = said["dropped"].as_array().expect("dropped").iter();
+        let fixes = all.flat_map(|one| one["fixes"].as_array().expect("fixes"));
+        let fixes = fixes
+            .filter_map(Value::as_str)
+            .filter(|fix| fix.starts_with("--"));
+        for fix in fixes.filter(|fix| !fix.contains("an offer of")).take(3) {
+            let cured = applied(&place, &arguments, fix);
+            let words: Vec<&str> = cured.iter().map(String::as_str).collect();
+            let ran = run(&words);
+            assert_eq!(
+                ran.code, 0,
+                "{arguments:?}, {fix:?}: {}{}",
+                ran.out, ran.err
+            );
+            fixed += 1;
+        }
+    }
+    assert!(fixed >= QUESTIONS, "{fixed} fixes of {asked} questions");
+}
+
+#[test]
+fn fixes_of_random_training_jobs_suffice() {
+    let base: [&[&str]; 4] = [
+        &[
+            "llama-3.1-8b",
+            "--gpus",
+            "8xH100",
+            "--tokens",
+            "1B",
+            "--within",
+            "2h",
+        ],
+        &["mixtral-8x7b", "--gpus", "16xA100-80GB"],
+        &["gemma-2-9b", "--gpus", "6xL40S"],
+        &["llama-3.1-70b", "--gpus", "9xH200"],
+    ];
+    hold_random("train", &base, &DEGREES, 37);
+}
+
+#[test]
+fn fixes_of_random_plans_suffice() {
+    let base: [&[&str]; 4] = [
+        &["llama-3.1-8b", "--rate", "2", "--gpu", "L4"],
+        &["llama-3.1-70b", "--rate", "2", "--gpu", "H100"],
+        &["mixtral-8x7b", "--rate", "50", "--gpu", "A40"],
+        &["gemma-2-9b", "--rate", "50", "--gpu", "L40S"],
+    ];
+    hold_random("plan", &base, &LIMITS, 37);
 }
 
 #[test]

@@ -360,3 +360,46 @@ fn as_many_hosts_are_billed_as_there_are() {
         }
     }
 }
+
+#[test]
+fn more_hosts_than_were_sized_bear_more_load_and_fewer_are_refused() {
+    let place = Place::new();
+    saved(&place);
+    let billed = |hosts: &str| {
+        let flags = [
+            "--hosts",
+            hosts,
+            "--growth",
+            "10%/month",
+            "--horizon",
+            "24mo",
+        ];
+        place.run(
+            &[
+                &["tco", "deployment.json"],
+                &flags[..],
+                &["--format", "json"],
+            ]
+            .concat(),
+        )
+    };
+    let breaks = |hosts: &str| -> Option<String> {
+        let ran = billed(hosts);
+        assert_eq!(ran.code, 0, "{hosts}: {}", ran.err);
+        let bill: Value = serde_json::from_str(&ran.out).expect("a bill");
+        bill["breaks"].as_str().map(str::to_owned)
+    };
+    let sized: Value = serde_json::from_str(&billed("64").out).expect("a bill");
+    assert_eq!(
+        sized["calendar"][0]["needed"].as_u64().map(|n| n < 64),
+        Some(true),
+        "{sized}"
+    );
+    // A larger load comes later.
+    let months: Vec<Option<String>> = ["2", "4", "8"].map(breaks).into();
+    assert!(
+        months.is_sorted_by_key(|month| month.clone().unwrap_or_else(|| "9999".into())),
+        "{months:?}"
+    );
+    assert!(months[0] < months[2] || months[2].is_none(), "{months:?}");
+}

@@ -60,6 +60,17 @@ pub(super) fn keep(
     Pending::new(&file)?.finish(&appended(&kept, &new)?)?;
     let tried = of_all(before, new, &fitted, loaded);
     let mut table = shown_table(&tried);
+    let empty = asked
+        .iter()
+        .filter(|row| row.question.value.is_none_or(|value| value <= 0.0));
+    let empty: Vec<&str> = empty.map(|row| row.question.id.as_str()).collect();
+    if let Some(first) = empty.first() {
+        table.footnote(format!(
+            "{} of {} rows have no value above 0 and say nothing, the first of them {first}",
+            empty.len(),
+            asked.len()
+        ));
+    }
     for (source, rows) in again {
         let rows = if rows == 1 {
             "1 row".to_owned()
@@ -140,7 +151,16 @@ fn shown_table(tried: &[HeldBackGroup]) -> Table {
             Cell::text(if row.applied { "yes" } else { "no" }),
         ]);
     }
-    for row in tried.iter().filter(|row| !row.applied) {
+    for row in tried.iter().filter(|row| !row.moves) {
+        table.footnote(format!(
+            "not applied: {} of {} on {} moves with no step that could be corrected, such as where it is faster than the \
+             GPU's bandwidth and peak allow",
+            row.class.key(),
+            row.model,
+            row.gpu
+        ));
+    }
+    for row in tried.iter().filter(|row| !row.applied && row.moves) {
         table.footnote(format!(
             "not applied: {} of {} on {}, since points that are held back are predicted worse with it than without",
             row.class.key(),

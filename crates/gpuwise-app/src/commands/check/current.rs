@@ -164,6 +164,11 @@ fn host_price(
 ) -> anyhow::Result<Option<(HourlyPrice, String)>> {
     let stated = flags.price.as_deref().map(quantities::budget).transpose();
     if let Some(price) = stated.context("--price")? {
+        if price.0.micros == 0 {
+            return Err(Problem::new("--price 0: expected a price above 0")
+                .hint("leave it out where it is not known: hosts are counted then")
+                .into());
+        }
         return Ok(Some((price, "as given".into())));
     }
     let of_one = |(all, source): (HourlyPrice, String)| {

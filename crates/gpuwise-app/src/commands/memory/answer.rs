@@ -47,6 +47,8 @@ pub struct DeviceMemory {
     pub cache_range: (Bytes, Bytes),
     /// Whether the engine starts on it.
     pub starts: bool,
+    /// Why it does not.
+    pub obstacle: Option<String>,
     pub gpus: u32,
     pub layout: Layout,
     pub weights: String,
@@ -75,10 +77,11 @@ impl DeviceMemory {
             tight: fit.is_tight(),
             cache_range: fit.cache_range(),
             starts: fit.obstacle.is_none(),
+            obstacle: fit.obstacle.as_ref().map(|obstacle| obstacle.what.clone()),
             gpus: fit.gpus(),
             layout: setup.layout,
             weights: setup.weights.name(),
-            kv_cache: cache_shown(setup.cache.name, &setup.weights.name()).into(),
+            kv_cache: cache_shown(fit.cache_name(), &setup.weights.name()).into(),
             engine: setup.engine.kind.name().into(),
             release: match setup.engine.release {
                 Some(release) => format!("{} {release}", setup.engine.kind),
@@ -88,7 +91,7 @@ impl DeviceMemory {
             held_tokens: fit.held_tokens(),
             short: fit.short(),
             report: fit.report.clone(),
-            fixes: if fit.fits() {
+            fixes: if fit.serves() {
                 Vec::new()
             } else {
                 fixes(fit, catalogue)
@@ -138,6 +141,7 @@ gpuwise_view::record!(DeviceMemory, "DeviceMemory", |of| {
     });
     let fits = of.noun().map(|d| {
         let (state, word) = match (d.fits, d.tight) {
+            _ if !d.starts => (State::Bad, "no"),
             (true, false) => (State::Good, "yes"),
             (true, true) => (State::Warning, "tight"),
             (false, true) => (State::Warning, "hardly"),

@@ -4,7 +4,7 @@ use gpuwise_domain::{deployment::MemoryReport, facts::EngineFacts};
 use gpuwise_size::{
     memory::{self, MemoryPlan},
     setup::Setup,
-    support::{Obstacle, obstacle_of},
+    support::{Obstacle, cache_name, obstacle_of},
 };
 use gpuwise_units::{Bytes, Tokens};
 
@@ -94,6 +94,16 @@ impl<'a> Fit<'a> {
 
     pub(super) fn fits(&self) -> bool {
         self.requests() >= self.wanted.concurrency as f64
+    }
+
+    /// The format of the cache, as the engine has it on this hardware.
+    pub(super) fn cache_name(&self) -> &'static str {
+        cache_name(&self.setup, self.facts)
+    }
+
+    /// Whether the engine starts, and all requests fit.
+    pub(super) fn serves(&self) -> bool {
+        self.fits() && self.obstacle.is_none()
     }
 
     /// The least and the most that may be left to the cache (80 % range).

@@ -36,7 +36,7 @@ pub(super) fn fixes(fit: &Fit<'_>, catalogue: &Catalogue) -> Vec<Fix> {
     let mut out = Vec::new();
     let cache = lower_cache(fit);
     if let Some(cache) = &cache
-        && cache.fits()
+        && cache.serves()
     {
         out.push(whole("an FP8 key-value cache (--kv fp8)".into()));
     }
@@ -45,13 +45,13 @@ pub(super) fn fixes(fit: &Fit<'_>, catalogue: &Catalogue) -> Vec<Fix> {
             continue;
         };
         let with_cache = lower_cache(&lower).filter(|_| cache.is_some());
-        if lower.fits() {
+        if lower.serves() {
             out.push(whole(format!(
                 "{format} weights (--precision {format}), at some loss of quality"
             )));
             break;
         }
-        if with_cache.is_some_and(|both| both.fits()) {
+        if with_cache.is_some_and(|both| both.serves()) {
             out.push(whole(format!(
                 "{format} weights and an FP8 cache (--precision {format} --kv fp8), at some loss of quality"
             )));
@@ -105,14 +105,19 @@ fn more_gpus(fit: &Fit<'_>, catalogue: &Catalogue) -> Vec<Fix> {
         out.push(whole(gpus(layout, gpu, &flags, Some(&rented))));
     }
     if let Some((layout, rented)) = own {
-        let flags = flags_of(layout);
+        // More of a slice is no layout.
+        let named = match device.slice {
+            Some(_) => format!("--gpu '{}'", device.gpu.name),
+            None => String::new(),
+        };
+        let flags = named + &flags_of(layout);
         out.push(whole(gpus(
             layout,
             device.gpu,
             flags.trim(),
             rented.as_ref(),
         )));
-    } else if device.slice.is_some() && fit.with(|setup| setup.device.slice = None).fits() {
+    } else if device.slice.is_some() && fit.with(|setup| setup.device.slice = None).serves() {
         out.push(whole(format!(
             "the whole GPU (--gpu '{}')",
             device.gpu.name
@@ -170,7 +175,7 @@ fn smallest(fit: &Fit<'_>, gpu: &Gpu) -> Option<Layout> {
                 ..fit.setup.clone()
             };
             let other = fit.with(|own| *own = setup);
-            other.fits() && other.obstacle.is_none()
+            other.serves()
         })
 }
 
@@ -207,7 +212,7 @@ fn less(fit: &Fit<'_>) -> Vec<Fix> {
     let mut out = Vec::new();
     let part = |what: String| Fix { what, whole: false };
     let requests = fit.requests().floor() as u64;
-    if requests > 0 {
+    if requests > 0 && fit.obstacle.is_none() {
         out.push(part(format!(
             "{requests} such concurrent requests (--concurrency {requests})"
         )));
@@ -228,9 +233,12 @@ fn longest(fit: &Fit<'_>) -> Option<u64> {
             context: steps * STEP,
             ..fit.wanted
         };
-        fit.under(wanted).fits()
+        fit.under(wanted).serves()
     };
-    let (mut low, mut high) = (0, fit.wanted.context / STEP);
+    // No request is longer than the model takes.
+    let most = fit.setup.architecture.max_context;
+    let most = most.map_or(u64::MAX, |most| most.0);
+    let (mut low, mut high) = (0, fit.wanted.context.min(most) / STEP);
     while low < high {
         let middle = (low + high).div_ceil(2);
         if fits(middle) {

@@ -122,19 +122,16 @@ fn logged(one: &DeviceMemory, style: Style) -> String {
 /// Whether the requests fit, what is short, and what would fix it.
 fn verdict(found: &Remembered, one: &DeviceMemory, style: Style) -> String {
     let mut range = ranged(one, style);
-    if one.fits {
+    if one.fits && one.starts {
         return range;
     }
     let short = figures::gib(one.short);
     let each = if one.gpus > 1 { " on each GPU" } else { "" };
-    let mut out = style.finish(style.wrap(
-        &format!(
-            "{} {} do not fit: {short} GiB short{each}",
-            State::Bad.mark(),
-            asked(found)
-        ),
-        2,
-    ));
+    let what = match &one.obstacle {
+        Some(obstacle) => format!("it does not start: {obstacle}"),
+        None => format!("{} do not fit: {short} GiB short{each}", asked(found)),
+    };
+    let mut out = style.finish(style.wrap(&format!("{} {what}", State::Bad.mark()), 2));
     out.push('\n');
     range.push_str(&out);
     out = range;
@@ -148,7 +145,12 @@ fn verdict(found: &Remembered, one: &DeviceMemory, style: Style) -> String {
         None => line(
             "fix:",
             &Fix {
-                what: "none: no layout of up to 128 GPUs holds it".into(),
+                what: if one.starts {
+                    "none: no layout of up to 128 GPUs holds it"
+                } else {
+                    "none that was tried: other weights, other GPUs"
+                }
+                .into(),
                 whole: false,
             },
         ),

@@ -283,7 +283,11 @@ pub fn run(context: &Context, flags: &settings::Plan) -> anyhow::Result<Exit> {
             if context.form.format == settings::Format::Table
                 && let Some(said) = &planned.tried
             {
-                context.data(&format!("Tried    {said}\n"))?;
+                context.data(&view::labelled(
+                    context.form.style,
+                    "Tried",
+                    &said.to_string(),
+                ))?;
             }
         }
     }

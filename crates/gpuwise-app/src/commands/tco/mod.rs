@@ -146,6 +146,7 @@ fn question(
         start,
         horizon,
         hosts_now: subject.hosts,
+        sized_with: subject.sized_with,
         step: subject.step,
         gpus_per_host: subject.gpus_per_host,
         load_unit: subject.load_unit.clone(),

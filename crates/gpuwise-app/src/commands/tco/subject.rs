@@ -26,6 +26,8 @@ pub(super) struct Subject {
     pub(super) gpu: Option<String>,
     pub(super) gpus_per_host: Fraction,
     pub(super) hosts: u32,
+    /// Of them, those that a deployment or a plan was sized with.
+    pub(super) sized_with: u32,
     pub(super) step: u32,
     pub(super) load: Fraction,
     pub(super) load_unit: String,
@@ -80,6 +82,32 @@ fn gpus_of_host(given: Option<u32>, rental: Option<&Rental>) -> anyhow::Result<F
     }
 }
 
+/// What a stated number of hosts sustains over today's load, where what was sized sustains so much more with its own.
+fn more_hosts(
+    headroom: Fraction,
+    stated: Option<u32>,
+    sized: Option<u32>,
+    given: bool,
+) -> anyhow::Result<Fraction> {
+    let (Some(stated), Some(sized), false) = (stated, sized, given) else {
+        return Ok(headroom);
+    };
+    let all = headroom.times(Fraction::whole(stated.into()));
+    let all = all.and_then(|all| all.over(Fraction::whole(sized.into())));
+    let all = all.unwrap_or(headroom);
+    if all < Fraction::ONE {
+        return Err(Problem::new(format!(
+            "--hosts {stated}: they sustain {} of the load that {sized} were sized for",
+            all.plain(3)
+        ))
+        .hint(format!(
+            "--hosts {sized}, or say with --headroom what they sustain over the load"
+        ))
+        .into());
+    }
+    Ok(all)
+}
+
 impl Subject {
     /// Of a saved deployment, of an answer, or of flags.
     pub(super) fn new(flags: &Tco, loaded: &Loaded, currency: Currency) -> anyhow::Result<Self> {
@@ -110,8 +138,10 @@ impl Subject {
         let of_plan = planned.as_ref().map(|planned| planned.gpus_per_host);
         let gpus_per_host = gpus_of_host(hosts.gpus_per_host.or(of_plan), rental)?;
         let of_plan = planned.as_ref().map(|planned| planned.hosts);
-        let count = hosts.hosts.or(of_plan);
-        let count = count.or(rental.map(|rental| rental.instances.max(1)));
+        let count = hosts
+            .hosts
+            .or(of_plan)
+            .or(rental.map(|rental| rental.instances.max(1)));
         let replicas = deployment.map_or(1, |deployment| deployment.layout.replicas.max(1));
         let instances = rental.map_or(1, |rental| rental.instances.max(1));
         let mut subject = Self {
@@ -119,6 +149,7 @@ impl Subject {
             gpu,
             gpus_per_host,
             hosts: count.unwrap_or(1),
+            sized_with: 0,
             step: planned
                 .as_ref()
                 .map_or_else(|| instances.div_ceil(replicas), |planned| planned.step),
@@ -140,6 +171,9 @@ impl Subject {
         if let Some(planned) = &planned {
             headroom = subject.planned_for(planned);
         }
+        let sized = of_plan.or(rental.map(|rental| rental.instances.max(1)));
+        headroom = more_hosts(headroom, hosts.hosts, sized, hosts.headroom.is_some())?;
+        subject.sized_with = sized.unwrap_or(0).min(subject.hosts);
         subject.served_by(flags)?;
         if let Some(text) = &hosts.headroom {
             headroom = Fraction::from_decimal(text)

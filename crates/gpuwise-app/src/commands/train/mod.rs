@@ -115,6 +115,7 @@ pub fn train(app: &App, flags: &settings::Train) -> anyhow::Result<Trained> {
         reliability,
         choices,
         machines,
+        terms: flags.machines.market.terms.into(),
         rank: flags.result.objective.map(Into::into),
         top: usize::from(flags.result.top.max(flags.result.pick)),
     };

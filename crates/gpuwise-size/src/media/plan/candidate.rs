@@ -61,6 +61,14 @@ impl Viable<'_> {
     pub(super) const fn devices(&self) -> u32 {
         self.replicas * self.shards
     }
+
+    /// The name of its numbers: 16 bits are FP16 on GPUs without BF16.
+    pub(super) fn precision(&self) -> &'static str {
+        match self.numbers.main {
+            Compute::Half if self.device.gpu.peak.bf16.is_none() => "fp16",
+            main => main.name(),
+        }
+    }
 }
 
 /// Seconds of a batch by its inputs: told at powers of two, straight between.

@@ -2,6 +2,7 @@
 //! number of replicas that keep the SLO, and priced by real offers.
 
 mod candidate;
+mod relaxed;
 mod report;
 
 use super::constants::Constants;
@@ -15,7 +16,7 @@ use gpuwise_domain::{
     catalogue::Catalogue,
     deployment::{Dropped, Objective, Rental, Test},
     fix::{Fix, Flag},
-    gpu::Gpu,
+    gpu::{Device, Gpu},
     media::{MediaQuestion, MediaSizing, MediaUnit},
     network::Walk,
     note::{MediaNote, Note},
@@ -67,19 +68,25 @@ struct Feasible<'a> {
 /// Sizes a network under a rate: ranked deployments, or why there are none.
 pub fn plan(request: &Request<'_>) -> MediaSizing {
     let mut feasible: Vec<Feasible<'_>> = Vec::new();
-    let mut failed: Vec<Dropped> = Vec::new();
+    let mut failures = Vec::new();
     let mut considered = 0;
     let market = Market::new(request.catalogue, request.limits, request.terms);
     for device in devices_within(request.catalogue, request.limits, request.slices) {
         for (format, lower) in formats(request, device.gpu) {
             considered += 1;
-            let judged = candidate::tried(request, device, format)
-                .and_then(|tried| bought(request, &market, tried, lower));
-            match judged {
+            match judged(request, &market, device, (format, lower)) {
                 Ok(one) => feasible.push(one),
-                Err(failure) => failed.push(failure.dropped(device.name(), &device.gpu.name)),
+                Err(failure) => failures.push((device, format, failure)),
             }
         }
+    }
+    let none = feasible.is_empty();
+    let mut failed: Vec<Dropped> = Vec::new();
+    for (device, format, mut failure) in failures {
+        if none {
+            relaxed::fixed(request, device, format, &mut failure);
+        }
+        failed.push(failure.dropped(device.name(), &device.gpu.name));
     }
     if let Some(fix) = feasible.is_empty().then(|| elsewhere(request)).flatten() {
         let unfixed = failed.iter_mut().filter(|one| one.fixes.is_empty());
@@ -160,6 +167,17 @@ fn formats(request: &Request<'_>, gpu: &Gpu) -> Vec<(Compute, bool)> {
     out
 }
 
+/// Whether a device keeps the SLO in a format, and what it costs.
+fn judged<'a>(
+    request: &Request<'a>,
+    market: &Market<'_>,
+    device: Device<'a>,
+    (format, lower): (Compute, bool),
+) -> Result<Feasible<'a>, Failure> {
+    let tried = candidate::tried(request, device, format)?;
+    bought(request, market, tried, lower)
+}
+
 fn bought<'a>(
     request: &Request<'a>,
     market: &Market<'_>,
@@ -205,7 +223,7 @@ fn standing(request: &Request<'_>, one: &Feasible<'_>) -> Standing {
                 .map_or(f64::INFINITY, |watts| watts / request.rate),
         },
         ties: [f64::from(one.tried.devices()), one.tried.latency, 0.0, 0.0],
-        kind: format!("{name}|{}", one.tried.numbers.main.name()),
+        kind: format!("{name}|{}", one.tried.precision()),
         name,
         lower: one.lower,
     }
@@ -230,7 +248,7 @@ fn dropped(feasible: &[Feasible<'_>], shown: &[usize], mut failed: Vec<Dropped>)
     let telling = |one: &&Feasible<'_>| !one.lower || !published.contains(&name(one));
     failed.extend(feasible.iter().filter(telling).map(|one| {
         let (devices, device) = (one.tried.devices(), one.tried.device.name());
-        let label = format!("{devices} × {device} {}", one.tried.numbers.main.name());
+        let label = format!("{devices} × {device} {}", one.tried.precision());
         let own = one.hour.is_none().then(|| Fix::OwnPrice {
             gpu: one.tried.device.gpu.name.clone(),
             gpus: whole_gpus(&one.tried.device, devices),

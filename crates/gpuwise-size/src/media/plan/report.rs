@@ -42,7 +42,7 @@ pub(super) fn deployment(
         slice: tried.device.slice.map(|slice| slice.profile.clone()),
         replicas: tried.replicas,
         shards: tried.shards,
-        precision: tried.numbers.main.name().to_string(),
+        precision: tried.precision().to_string(),
         encoders_offloaded: tried.residence.encoders_offloaded,
         tiled: tried.residence.tiled,
         most_batch: f64::from(tried.most),

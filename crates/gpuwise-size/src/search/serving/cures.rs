@@ -1,6 +1,6 @@
 //! Changes of a question under which a GPU that failed passes, cheapest first: tried, not reckoned.
 
-use super::{judge, rank, request::Request};
+use super::{Failed, context, dropped::nearer, judge, rank, relaxed, request::Request};
 use alloc::{
     collections::BTreeMap,
     string::{String, ToString},
@@ -11,13 +11,14 @@ use gpuwise_domain::{
     fix::{Fix, Flag},
     gpu::Device,
     layout::Layout,
-    workload::Workload,
 };
 
 use super::request::{Choices, LayoutWish};
 
 /// Formats of weights that are tried, by what they usually lose.
 const WEIGHTS: [&str; 4] = ["bf16", "fp16", "fp8", "int4"];
+/// Candidates under a change for which wider limits are looked for.
+const NEAREST: usize = 4;
 /// Formats of the key-value cache.
 const CACHES: [&str; 2] = ["fp16", "fp8"];
 
@@ -44,10 +45,14 @@ impl<'r, 'a> Cures<'r, 'a> {
         if let Some(known) = self.found.get(&name) {
             return known.clone();
         }
-        let mut changes = changes(self.request).into_iter();
-        let fix = changes
-            .find_map(|change| change.tried(self.request, device))
-            .or_else(|| self.elsewhere.clone());
+        let changes = changes(self.request);
+        let tried = |beside: bool| {
+            let mut changes = changes.iter();
+            changes.find_map(|change| change.tried(self.request, device, beside))
+        };
+        let fix = tried(false)
+            .or_else(|| self.elsewhere.clone())
+            .or_else(|| tried(true));
         self.found.insert(name, fix.clone());
         fix
     }
@@ -89,8 +94,8 @@ fn changes<'a>(request: &Request<'a>) -> Vec<Change<'a>> {
     );
     let caches = CACHES.iter().filter(|name| !asked(&choices.cache, name));
     out.extend(caches.map(|name| Change::Cache(name)));
-    if let (Some(asked), Some(most)) = (choices.max_context, request.architecture.max_context)
-        && asked > most.0
+    if let Some(most) = request.architecture.max_context
+        && context(request) > most.0
     {
         out.push(Change::Context(most.0));
     }
@@ -120,39 +125,54 @@ fn changes<'a>(request: &Request<'a>) -> Vec<Change<'a>> {
 }
 
 impl<'a> Change<'a> {
-    /// The fix, where the device passes under the change.
-    fn tried(&self, request: &Request<'a>, device: &Device<'_>) -> Option<Fix> {
+    /// The fix, where the device passes under the change; `beside`: where it does beside wider limits.
+    fn tried(&self, request: &Request<'a>, device: &Device<'_>, beside: bool) -> Option<Fix> {
         let mut workload = request.workload.clone();
         let limits = &mut workload.limits;
         limits.gpus = alloc::vec![device.name()];
         limits.owned.retain(|(name, _)| *name == device.gpu.name);
-        let (layout, gives) = self.best(request, &workload)?;
-        let flags = match self {
+        let mut changed = Request {
+            workload: &workload,
+            ..request.clone()
+        };
+        changed.choices.slices = false;
+        self.apply(&mut changed);
+        let judged = judge(&changed);
+        if beside {
+            let mut failed: Vec<&Failed<'_>> = judged.failed.iter().collect();
+            failed.sort_by(|a, b| nearer(a, b));
+            return failed.into_iter().take(NEAREST).find_map(|one| {
+                let flags = self.flags(request, one.candidate.layout)?;
+                match relaxed::question(&changed, &judged, one)? {
+                    Fix::Flags { flags: wider, .. } => Some(Fix::flags([flags, wider].concat())),
+                    _ => None,
+                }
+            });
+        }
+        let best = rank::ranked(&changed, &judged).into_iter().next()?;
+        let feasible = &judged.feasible[best];
+        let layout = feasible.evaluated.setup.layout;
+        let gives = rank::label(&judged, feasible);
+        match self {
+            Self::Without(flags, _) => Some(Fix::Without { flags, gives }),
+            _ => Some(Fix::Flags {
+                flags: self.flags(request, layout)?,
+                gives: Some(gives),
+            }),
+        }
+    }
+
+    /// The flags that ask for it; `None`: it leaves one out.
+    fn flags(&self, request: &Request<'_>, layout: Layout) -> Option<Vec<Flag>> {
+        Some(match self {
             Self::Hosts => alloc::vec![Flag::switch("--multi-host")],
             Self::Layout => named(request.choices.layout, layout),
             Self::Weights(name) => alloc::vec![Flag::new("--precision", name)],
             Self::Cache(name) => alloc::vec![Flag::new("--kv", name)],
             Self::Context(most) => alloc::vec![Flag::new("--context", most)],
             Self::Engine(facts) => alloc::vec![Flag::new("--engine", facts.engine.name())],
-            Self::Without(flags, _) => return Some(Fix::Without { flags, gives }),
-        };
-        let gives = Some(gives);
-        Some(Fix::Flags { flags, gives })
-    }
-
-    /// The layout and label of the best deployment under the change.
-    fn best(&self, request: &Request<'a>, workload: &Workload) -> Option<(Layout, String)> {
-        let mut changed = Request {
-            workload,
-            ..request.clone()
-        };
-        changed.choices.slices = false;
-        self.apply(&mut changed);
-        let judged = judge(&changed);
-        let best = rank::ranked(&changed, &judged).into_iter().next()?;
-        let feasible = &judged.feasible[best];
-        let layout = feasible.evaluated.setup.layout;
-        Some((layout, rank::label(&judged, feasible)))
+            Self::Without(..) => return None,
+        })
     }
 
     fn apply<'b>(&self, request: &mut Request<'b>)

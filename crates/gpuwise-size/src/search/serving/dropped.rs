@@ -5,7 +5,7 @@ use super::{Failed, Screening, cures::Cures, rank, relaxed, request::Request};
 use crate::search::{Failure, failure, whole_gpus};
 use alloc::{collections::BTreeMap, format, string::String, vec::Vec};
 use gpuwise_domain::{
-    deployment::{Dropped, Test},
+    deployment::Dropped,
     fix::{Fix, Flag},
     gpu::Device,
 };
@@ -86,7 +86,7 @@ pub(crate) fn dropped(
     out
 }
 
-fn nearer(a: &Failed<'_>, b: &Failed<'_>) -> core::cmp::Ordering {
+pub(super) fn nearer(a: &Failed<'_>, b: &Failed<'_>) -> core::cmp::Ordering {
     let of = |failed: &Failed<'_>| (failed.failure.test, failed.failure.ratio);
     failure::nearer(of(a), of(b)).then(a.candidate.layout.cmp(&b.candidate.layout))
 }
@@ -115,6 +115,18 @@ fn failure(
     let mut failure = failed.failure.clone();
     if failure.fixes.is_empty() {
         failure.fixes.extend(fix(request, judged, failed, cures));
+    } else if let Some(limits) = relaxed::question(request, judged, failed) {
+        // Beside the limit that was broken first, those that are broken then.
+        failure.fixes = alloc::vec![limits];
+    } else {
+        // What was tried breaks another limit: no fix is better than one that is none. A price of one's own is within
+        // every limit but that of power.
+        let priced = request.workload.limits.power.is_none();
+        let limit = relaxed::is_limit(&failure.shortfall);
+        failure.fixes.retain(|fix| match fix {
+            Fix::OwnPrice { .. } => priced,
+            _ => !limit,
+        });
     }
     failure.dropped(label(judged, failed), &failed.candidate.device.gpu.name)
 }
@@ -139,14 +151,9 @@ fn fix(
             gives: Some(rank::label(judged, feasible)),
         });
     }
-    let slo = matches!(
-        failed.failure.test,
-        Test::Ttft | Test::Tpot | Test::EndToEnd
-    );
-    let relaxed = slo.then(|| relaxed::slo(request, judged, failed)).flatten();
     // Where others do, what would be needed here is told where it was asked for.
     let asked = judged.feasible.is_empty() || !request.choices.why_not.is_empty();
-    relaxed.or_else(|| asked.then(|| cures.of(device)).flatten())
+    relaxed::question(request, judged, failed).or_else(|| asked.then(|| cures.of(device)).flatten())
 }
 
 fn cheapest_of(judged: &Screening<'_>, is: impl Fn(&Device<'_>) -> bool) -> Option<usize> {

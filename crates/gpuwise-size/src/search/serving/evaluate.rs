@@ -134,8 +134,7 @@ pub(crate) fn evaluate<'a>(
             wanted,
             gpus,
         };
-        let replicas = MOST_REPLICAS.min(libm::floor(MOST_GPUS / gpus * needed));
-        let least = rounded_down(sustains * groups * replicas);
+        let least = bearable(sustains * groups, wanted, gpus);
         let fix = match workload.traffic {
             Traffic::Open { .. } => Fix::flag("--rate", format!("{least}/s")),
             Traffic::Closed { .. } => Fix::flag("--concurrency", libm::floor(least)),
@@ -189,8 +188,15 @@ fn throughput<'a>(evaluated: Evaluated<'a>, workload: &Workload) -> Result<Evalu
     Err(Failure::new(Test::Throughput, Reason::Tokens { given, wanted }, ratio).fixed_by(fix))
 }
 
+/// The load that as many replicas bear as an answer may have.
+pub(super) fn bearable(sustains: f64, wanted: f64, gpus: f64) -> f64 {
+    let needed = libm::ceil(wanted / sustains - 1e-9).max(1.0);
+    let replicas = MOST_REPLICAS.min(libm::floor(MOST_GPUS / gpus * needed));
+    rounded_down(sustains * replicas)
+}
+
 /// Rounded down to three figures.
-fn rounded_down(value: f64) -> f64 {
+pub(super) fn rounded_down(value: f64) -> f64 {
     let unit = libm::pow(10.0, libm::floor(libm::log10(value.max(1e-12))) - 2.0);
     let figures = libm::floor(value / unit + 1e-9);
     // Powers of ten below 1 are no exact numbers: their reciprocals are.

@@ -134,7 +134,9 @@ pub(crate) fn power_of<A: Amount>(evaluated: &Evaluated<'_>, activity: Activity)
 }
 
 pub(crate) fn basis(request: &Request<'_>, evaluated: &Evaluated<'_>) -> Basis {
-    if narrowed(request, evaluated, MetricClass::Tpot, None).is_some() {
+    let classes = [MetricClass::Tpot, MetricClass::Ttft];
+    let says = |class| narrowed(request, evaluated, class, None).is_some();
+    if classes.into_iter().any(says) {
         Basis::MeasuredNearby
     } else {
         standing(request, evaluated).basis
@@ -200,7 +202,7 @@ fn estimate(
 ) -> Estimate {
     let class = MetricClass::of(wanted);
     let setup = &evaluated.setup;
-    let Range { low, high } = request.knowledge.ranges.get(
+    let range = request.knowledge.ranges.get(
         class,
         setup.engine.kind,
         setup.bucket.key,
@@ -214,8 +216,8 @@ fn estimate(
         _ => 0.0,
     };
     let narrowed = narrowed(request, evaluated, class, Some(value));
-    let width = narrowed.map_or(1.0, |narrowed| narrowed.width);
-    let estimate = Estimate::with_factors(value, libm::pow(low, width), libm::pow(high, width));
+    let Range { low, high } = narrowed.map_or(range, |narrowed| narrowed.of(range));
+    let estimate = Estimate::with_factors(value, low, high);
     estimate.within(least, f64::INFINITY)
 }
 

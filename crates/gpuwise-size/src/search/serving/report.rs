@@ -1,7 +1,7 @@
 //! A feasible candidate as the deployment that is shown, saved and launched.
 
 use super::{Feasible, Screening, drafts, explain, figures, request::Request};
-use crate::memory;
+use crate::{memory, support::cache_name};
 use gpuwise_domain::{
     deployment::{Deployment, Headroom, Test},
     limit::{Limit, LimitingFactor, ServingCause},
@@ -27,7 +27,7 @@ pub(crate) fn deployment(request: &Request<'_>, judged: &Screening<'_>, at: usiz
         prefill: evaluated.stages.as_ref().map(|stages| stages.pool),
         weights: judged.format(&feasible.candidate).into(),
         weights_published: choice.published,
-        cache: setup.cache.name.into(),
+        cache: cache_name(setup, request.facts).into(),
         quality: choice.quality.clone(),
         settings: setup.settings,
         draft_tokens: setup.draft.map_or(0, |draft| draft.tokens),

@@ -2,14 +2,14 @@
 
 use super::{
     Cluster,
-    refuse::{Refusal, around, flags, refusal},
+    change::Change,
+    refuse::{Refusal, near, refusal},
     request::TrainChoices,
     shape::divisors,
 };
 use gpuwise_domain::{
     alignment::{Alignment, RolloutMode},
     clash::Clash,
-    fix::Flag,
 };
 
 /// All GPUs write, and none trains.
@@ -19,8 +19,7 @@ pub(super) fn no_trainers(choices: &TrainChoices, cluster: &Cluster<'_>) -> Refu
         gpus: cluster.gpus,
         own,
     };
-    let more = Flag::gpus(own + 1, &cluster.gpu.name);
-    refusal(why, alloc::vec![more.into()])
+    refusal(why, alloc::vec![Change::Gpus(own + 1)])
 }
 
 /// Engines beside training that the GPUs cannot be dealt to.
@@ -36,6 +35,6 @@ pub(super) fn rollout_ranks(choices: &TrainChoices, cluster: &Cluster<'_>) -> Op
         tensor: grpo.engine.tensor,
         gpus: cluster.gpus,
     };
-    let nearest = around(divisors(cluster.gpus), tensor);
-    Some(refusal(why, flags("--vllm-tensor-parallel-size", nearest)))
+    let nearest = near(divisors(cluster.gpus), tensor, cluster.gpus).into_iter();
+    Some(refusal(why, nearest.map(Change::RolloutRanks).collect()))
 }

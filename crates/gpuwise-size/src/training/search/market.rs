@@ -52,6 +52,13 @@ pub fn cluster<'a>(catalogue: &Catalogue, gpu: &'a Gpu, gpus: u64) -> Cluster<'a
     }
 }
 
+/// The same machines in another number.
+pub(crate) fn resized<'a>(catalogue: &Catalogue, from: &Cluster<'a>, gpus: u64) -> Cluster<'a> {
+    let mut out = cluster(catalogue, from.gpu, gpus);
+    out.network = from.network.or(out.network);
+    out
+}
+
 /// Bytes a second of one GPU's share of a host's network.
 fn network(host: &Host) -> Option<f64> {
     Some(host.network_gbit? * 1e9 / 8.0 / f64::from(host.gpus.max(1)))
@@ -64,12 +71,20 @@ fn domain(gpu: &Gpu, per_host: u32) -> u32 {
     }
 }
 
-/// Every cluster to look at, by GPU and then ascending.
-pub(crate) fn candidates<'a>(
+/// Given machines in another number, with what they cost.
+pub(crate) fn given<'a>(
     request: &TrainRequest<'a>,
     market: &Market<'a>,
-) -> Vec<Candidate<'a>> {
-    let had = search::Market {
+    cluster: Cluster<'a>,
+) -> Candidate<'a> {
+    Candidate {
+        rental: rent(&had(request, market), &cluster),
+        cluster,
+    }
+}
+
+fn had<'a>(request: &TrainRequest<'a>, market: &'a Market<'a>) -> search::Market<'a> {
+    search::Market {
         catalogue: request.catalogue,
         providers: &market.providers,
         regions: &market.regions,
@@ -79,20 +94,41 @@ pub(crate) fn candidates<'a>(
             .map(|(gpu, count)| (gpu.name.as_str(), *count))
             .collect(),
         terms: market.terms,
-    };
-    match &request.machines {
-        Machines::Given(cluster) => alloc::vec![Candidate {
-            rental: rent(&had, cluster),
-            cluster: *cluster,
-        }],
-        Machines::Offered(market) => offered(request.catalogue, market, &had),
     }
+}
+
+/// Every cluster to look at, by GPU and then ascending.
+pub(crate) fn candidates<'a>(
+    request: &TrainRequest<'a>,
+    market: &Market<'a>,
+) -> Vec<Candidate<'a>> {
+    match &request.machines {
+        Machines::Given(cluster) => alloc::vec![given(request, market, *cluster)],
+        Machines::Offered(market) => {
+            let stated = stated_gpus(request);
+            offered(request.catalogue, market, &had(request, market), stated)
+        }
+    }
+}
+
+/// GPUs of which degrees that are stated take a multiple.
+fn stated_gpus(request: &TrainRequest<'_>) -> u64 {
+    let degrees = &request.choices.degrees;
+    let stated = [
+        degrees.tensor,
+        degrees.pipeline,
+        degrees.context,
+        degrees.data,
+    ];
+    let product = stated.into_iter().flatten().map(u64::from);
+    product.fold(1, u64::saturating_mul)
 }
 
 fn offered<'a>(
     catalogue: &'a Catalogue,
     market: &Market<'a>,
     had: &search::Market<'_>,
+    stated: u64,
 ) -> Vec<Candidate<'a>> {
     let mut out = Vec::new();
     for gpu in gpus(catalogue, market) {
@@ -110,6 +146,9 @@ fn offered<'a>(
                 .map(u64::from)
                 .filter(|own| *own <= market.most),
         );
+        // Numbers that no instance has, where stated degrees make them.
+        let multiples = (0..32).map(|power| stated.saturating_mul(1 << power));
+        sizes.extend(multiples.filter(|count| *count > 0 && *count <= market.most && largest > 0));
         sizes.sort_unstable();
         sizes.dedup();
         for count in sizes {

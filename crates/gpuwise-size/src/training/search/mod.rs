@@ -1,6 +1,7 @@
 //! The best way to train: layouts on given machines, or machines, layouts and where to rent them.
 
 mod best;
+mod change;
 mod dropped;
 mod engines;
 mod explain;
@@ -8,6 +9,7 @@ mod fewest;
 mod flags;
 mod formulas;
 mod market;
+mod mended;
 mod needs;
 mod physics;
 mod plan;
@@ -18,6 +20,7 @@ mod shape;
 mod space;
 
 pub use best::{Best, Kind, Outcome, SearchResult, best};
+pub use change::{Change, Degree};
 pub use fewest::fewest;
 pub use formulas::Formulas;
 pub use market::cluster;

@@ -3,10 +3,12 @@
 use super::{
     Cluster, Physics, Shape,
     best::{self, Best},
-    dropped::{alternatives, fitting, in_time, label, no_fit, over_limits},
+    dropped::{alternatives, label, no_fit, over_limits},
     explain,
     market::{self, Candidate},
-    needs, refuse,
+    mended::Mending,
+    needs,
+    refuse::{self, Refusal},
     request::{Machines, RankBy, TrainRequest},
     run, space,
 };
@@ -87,8 +89,8 @@ pub fn train(request: &TrainRequest<'_>, physics: &dyn Physics) -> TrainingSizin
     sizing
 }
 
-/// Where given machines could be rented: anywhere, on demand.
-fn market_of<'a>(request: &TrainRequest<'a>) -> super::Market<'a> {
+/// Where given machines could be rented: anywhere.
+pub(super) fn market_of<'a>(request: &TrainRequest<'a>) -> super::Market<'a> {
     match &request.machines {
         Machines::Offered(market) => market.clone(),
         Machines::Given(given) => super::Market {
@@ -96,7 +98,7 @@ fn market_of<'a>(request: &TrainRequest<'a>) -> super::Market<'a> {
             providers: Vec::new(),
             regions: Vec::new(),
             owned: Vec::new(),
-            terms: gpuwise_domain::offer::Terms::OnDemand,
+            terms: request.terms,
             most: given.gpus,
         },
     }
@@ -139,13 +141,17 @@ impl Settled {
 /// A cluster that will not do, as it is told, and what it lacks.
 struct Unfixed<'a> {
     label: String,
-    cluster: Cluster<'a>,
+    candidate: Candidate<'a>,
     lacks: Lacks,
 }
 
 enum Lacks {
+    /// A layout that its choices allow.
+    Layout(Vec<Refusal>),
     /// Time: so many GPUs are reckoned to be enough.
     Time { least: f64 },
+    /// A place for the engine that writes completions.
+    Engine,
     /// Memory, for the setup that comes nearest.
     Memory(Box<TrainingSetup>),
 }
@@ -163,11 +169,15 @@ fn consider<'a>(
     let gpu = &cluster.gpu.name;
     let refusals = refuse::refusals(shape, &request.choices, cluster);
     if !refusals.is_empty() {
-        sizing.dropped.extend(refusals.into_iter().map(|refusal| {
-            let mut failure = Failure::new(Test::Layout, Reason::Clash(refusal.why), 1.0);
-            failure.fixes = refusal.nearest;
+        sizing.dropped.extend(refusals.iter().map(|refusal| {
+            let failure = Failure::new(Test::Layout, Reason::Clash(refusal.why.clone()), 1.0);
             failure.dropped(label(cluster), gpu)
         }));
+        unfixed.push(Unfixed {
+            label: label(cluster),
+            candidate: candidate.clone(),
+            lacks: Lacks::Layout(refusals),
+        });
         return;
     }
     if let Some(ratio) = too_slow_at_peak(request, cluster) {
@@ -176,7 +186,7 @@ fn consider<'a>(
         let least = cluster.gpus as f64 * ratio;
         unfixed.push(Unfixed {
             label: label(cluster),
-            cluster: *cluster,
+            candidate: candidate.clone(),
             lacks: Lacks::Time { least },
         });
         sizing.dropped.push(failure.dropped(label(cluster), gpu));
@@ -187,9 +197,14 @@ fn consider<'a>(
     let Some(best) = &found.best else {
         unfixed.extend(found.nearest().map(|(setup, _)| Unfixed {
             label: format!("{}, {}", label(cluster), setup.placement_words()),
-            cluster: *cluster,
+            candidate: candidate.clone(),
             lacks: Lacks::Memory(Box::new(setup.clone())),
         }));
+        unfixed.push(Unfixed {
+            label: label(cluster),
+            candidate: candidate.clone(),
+            lacks: Lacks::Engine,
+        });
         sizing.dropped.extend(no_fit(physics, cluster, &found));
         return;
     };
@@ -212,7 +227,7 @@ fn consider<'a>(
                 let least = cluster.gpus as f64 * failed.ratio;
                 unfixed.push(Unfixed {
                     label: name.clone(),
-                    cluster: *cluster,
+                    candidate: candidate.clone(),
                     lacks: Lacks::Time { least },
                 });
             }
@@ -323,18 +338,26 @@ fn finish(
         .dropped
         .iter_mut()
         .filter(|_| sizing.ranked.is_empty());
+    let mut told_of: Vec<&str> = Vec::new();
     for dropped in told.take(FIXED) {
         let Some(one) = unfixed.iter().find(|one| one.label == dropped.label) else {
             continue;
         };
+        // Of several things that are wrong with one, the same flags mend all.
+        if told_of.contains(&one.label.as_str()) {
+            continue;
+        }
+        told_of.push(&one.label);
+        let mending = Mending {
+            request,
+            physics,
+            candidate: &one.candidate,
+        };
         match &one.lacks {
-            Lacks::Time { least } => {
-                let fix = in_time(request, physics, &one.cluster, *least);
-                dropped.fixes.extend(fix);
-            }
-            Lacks::Memory(setup) => {
-                dropped.fixes = fitting(request, physics, &one.cluster, setup);
-            }
+            Lacks::Layout(refusals) => dropped.fixes = mending.refused(refusals),
+            Lacks::Time { least } => dropped.fixes.extend(mending.in_time(*least)),
+            Lacks::Engine => dropped.fixes.extend(mending.engine()),
+            Lacks::Memory(setup) => dropped.fixes = mending.fitting(setup),
         }
     }
     for plan in &mut sizing.ranked {

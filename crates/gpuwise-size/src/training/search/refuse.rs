@@ -2,6 +2,7 @@
 
 use super::{
     Cluster,
+    change::{Change, Degree},
     engines::{no_trainers, rollout_ranks},
     request::TrainChoices,
     shape::{Shape, divisors},
@@ -10,19 +11,21 @@ use super::{
 use alloc::vec::Vec;
 use gpuwise_domain::{
     clash::Clash,
-    fix::{Fix, Flag},
-    training::{Framework, Recompute},
+    training::{Framework, Recompute, Sharding},
 };
+
+/// Values of one degree, and multiples of a batch, that are told at most.
+const NEAREST: usize = 6;
 
 /// A choice that cannot be met.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Refusal {
     pub why: Clash,
-    /// The nearest that can.
-    pub nearest: Vec<Fix>,
+    /// Changes that mend this, the nearest first; another refusal may follow.
+    pub nearest: Vec<Change>,
 }
 
-pub(super) const fn refusal(why: Clash, nearest: Vec<Fix>) -> Refusal {
+pub(super) const fn refusal(why: Clash, nearest: Vec<Change>) -> Refusal {
     Refusal { why, nearest }
 }
 
@@ -38,12 +41,15 @@ pub fn refusals(shape: &Shape, choices: &TrainChoices, cluster: &Cluster<'_>) ->
     out.extend(recompute(choices));
     out.extend(offload(choices));
     out.extend(tensor(shape, choices, cluster));
-    out.extend(pipeline(shape, choices));
+    out.extend(pipeline(shape, choices, cluster));
     out.extend(experts(shape, choices));
-    out.extend(context(choices));
+    out.extend(context(choices, cluster));
     // What does not divide heads or layers needs no second reason.
     if out.is_empty() {
         out.extend(product(choices, cluster));
+    }
+    if out.is_empty() {
+        out.extend(sharding(shape, choices, cluster));
     }
     if out.is_empty() {
         out.extend(batch(shape, choices, cluster));
@@ -54,7 +60,7 @@ pub fn refusals(shape: &Shape, choices: &TrainChoices, cluster: &Cluster<'_>) ->
 fn offload(choices: &TrainChoices) -> Option<Refusal> {
     let stated = choices.recompute.filter(|r| *r != Recompute::Full)?;
     choices.offload.activations.then(|| {
-        let full = Fix::flag("--recompute", Recompute::Full.name());
+        let full = Change::Recompute(Recompute::Full);
         refusal(Clash::OffloadedActivations(stated), alloc::vec![full])
     })
 }
@@ -66,7 +72,7 @@ fn recompute(choices: &TrainChoices) -> Option<Refusal> {
     if frameworks.iter().any(|f| f.recomputes_parts()) {
         return None;
     }
-    let whole = ["full", "none"].map(|all| Fix::flag("--recompute", all));
+    let whole = [Recompute::Full, Recompute::None].map(Change::Recompute);
     Some(refusal(
         Clash::WholeLayers(*frameworks.first()?),
         whole.into(),
@@ -75,36 +81,36 @@ fn recompute(choices: &TrainChoices) -> Option<Refusal> {
 
 fn framework(choices: &TrainChoices) -> Option<Refusal> {
     let framework = choices.framework.filter(|f| !f.divides_models())?;
-    let (flag, degree) = choices.degrees.beyond_data()?;
+    let (beyond, degree) = choices.degrees.beyond_data()?;
     let why = Clash::DataParallelOnly {
-        flag,
+        flag: beyond.flag(),
         degree,
         framework,
     };
     // TRL, which pairs and rollouts are sized for, has no other framework.
     let fix = match choices.alignment {
-        Some(_) => Fix::flag(flag, 1),
-        None => Fix::flag("--framework", Framework::Megatron.name()),
+        Some(_) => Change::Degree(beyond, 1),
+        None => Change::Framework(Framework::Megatron),
     };
     Some(refusal(why, alloc::vec![fix]))
 }
 
-/// The two numbers of a list that lie around one.
-pub(super) fn around(all: impl Iterator<Item = u64>, stated: u64) -> Vec<u64> {
-    let (mut below, mut above) = (None, None);
-    for number in all {
-        if number < stated {
-            below = Some(number);
-        } else if number > stated && above.is_none() {
-            above = Some(number);
-        }
-    }
-    below.into_iter().chain(above).collect()
+/// Degrees of a list by how near they lie to one, those that the GPUs can be dealt to first.
+pub(super) fn near(all: impl Iterator<Item = u64>, stated: u64, gpus: u64) -> Vec<u32> {
+    let mut all: Vec<u64> = all.filter(|number| *number != stated).collect();
+    all.sort_by_key(|number| {
+        let deals = *number > 0 && gpus.is_multiple_of(*number);
+        (!deals, number.abs_diff(stated), *number)
+    });
+    let all = all
+        .into_iter()
+        .filter_map(|number| u32::try_from(number).ok());
+    all.take(NEAREST).collect()
 }
 
-pub(super) fn flags(flag: &'static str, numbers: Vec<u64>) -> Vec<Fix> {
-    let fix = |number| Fix::flag(flag, number);
-    numbers.into_iter().map(fix).collect()
+fn degrees(degree: Degree, values: Vec<u32>) -> Vec<Change> {
+    let change = |value| Change::Degree(degree, value);
+    values.into_iter().map(change).collect()
 }
 
 fn tensor(shape: &Shape, choices: &TrainChoices, cluster: &Cluster<'_>) -> Option<Refusal> {
@@ -112,22 +118,21 @@ fn tensor(shape: &Shape, choices: &TrainChoices, cluster: &Cluster<'_>) -> Optio
     if shape.takes_tensor(tensor) {
         return None;
     }
-    let most = cluster.gpus.min(shape.heads);
-    let fits = divisors(shape.heads).filter(|degree| *degree <= most);
     let why = Clash::Heads {
         tensor,
         heads: shape.heads,
     };
-    Some(refusal(why, flags("--tp", around(fits, u64::from(tensor)))))
+    let fits = near(divisors(shape.heads), u64::from(tensor), cluster.gpus);
+    Some(refusal(why, degrees(Degree::Tensor, fits)))
 }
 
-fn pipeline(shape: &Shape, choices: &TrainChoices) -> Option<Refusal> {
+fn pipeline(shape: &Shape, choices: &TrainChoices, cluster: &Cluster<'_>) -> Option<Refusal> {
     let stages = u64::from(choices.degrees.pipeline?);
     let layers = shape.layers;
     if stages > layers {
         let why = Clash::EmptyStages { stages, layers };
-        let nearest = around(1..=layers, stages);
-        return Some(refusal(why, flags("--pp", nearest)));
+        let fits = near(1..=layers, stages, cluster.gpus);
+        return Some(refusal(why, degrees(Degree::Pipeline, fits)));
     }
     let interleave = u64::from(choices.degrees.interleave?);
     if interleave == 1 || (stages > 1 && shape.fills_stages(stages * interleave)) {
@@ -143,7 +148,9 @@ fn pipeline(shape: &Shape, choices: &TrainChoices) -> Option<Refusal> {
             layers,
         }
     };
-    Some(refusal(why, flags("--vp", around(fits, interleave))))
+    // Virtual stages are no GPUs.
+    let fits = near(fits, interleave, 0);
+    Some(refusal(why, degrees(Degree::Interleave, fits)))
 }
 
 fn experts(shape: &Shape, choices: &TrainChoices) -> Option<Refusal> {
@@ -153,16 +160,17 @@ fn experts(shape: &Shape, choices: &TrainChoices) -> Option<Refusal> {
     }
     if shape.experts == 0 {
         let why = Clash::NoExperts { degree };
-        return Some(refusal(why, flags("--ep", alloc::vec![1])));
+        return Some(refusal(why, degrees(Degree::Expert, alloc::vec![1])));
     }
     let experts = shape.experts;
+    let fits = near(divisors(experts), u64::from(degree), 0);
     Some(refusal(
         Clash::Experts { degree, experts },
-        flags("--ep", around(divisors(shape.experts), u64::from(degree))),
+        degrees(Degree::Expert, fits),
     ))
 }
 
-fn context(choices: &TrainChoices) -> Option<Refusal> {
+fn context(choices: &TrainChoices, cluster: &Cluster<'_>) -> Option<Refusal> {
     let degree = choices.degrees.context?;
     if space::divides_sequence(choices.sequence, degree) {
         return None;
@@ -176,45 +184,108 @@ fn context(choices: &TrainChoices) -> Option<Refusal> {
         context: degree,
         tokens: choices.sequence,
     };
-    Some(refusal(
-        why,
-        flags(
-            "--seq",
-            sequences.into_iter().filter(|tokens| *tokens > 0).collect(),
-        ),
-    ))
+    let sequences = sequences.into_iter().filter(|tokens| *tokens > 0);
+    let deals = |ranks: &u64| {
+        u32::try_from(*ranks).is_ok_and(|ranks| space::divides_sequence(choices.sequence, ranks))
+    };
+    let fits = near(
+        divisors(cluster.gpus).filter(deals),
+        u64::from(degree),
+        cluster.gpus,
+    );
+    let mut nearest: Vec<Change> = sequences.map(Change::Sequence).collect();
+    nearest.extend(degrees(Degree::Context, fits));
+    Some(refusal(why, nearest))
 }
 
+/// Degrees that do not make the GPUs.
 fn product(choices: &TrainChoices, cluster: &Cluster<'_>) -> Option<Refusal> {
-    let fixed = &choices.degrees;
-    let stated = [fixed.tensor, fixed.pipeline, fixed.context, fixed.data];
-    let product: u64 = stated
-        .iter()
-        .flatten()
-        .copied()
-        .map(u64::from)
-        .fold(1, u64::saturating_mul);
-    let all = stated.iter().all(Option::is_some);
-    let divides = product > 0 && cluster.gpus.is_multiple_of(product);
-    if divides && (!all || product == cluster.gpus) {
+    let gpus = cluster.gpus;
+    // What only Megatron searches is 1 elsewhere.
+    let searched = space::frameworks(choices).contains(&Framework::Megatron);
+    let counted = if searched {
+        choices.degrees
+    } else {
+        choices.degrees.or_none()
+    };
+    let counted = Degree::PRODUCT.map(|degree| (degree, degree.stated(&counted)));
+    let made = |other: Option<Degree>| {
+        let all = counted.iter().filter(|(degree, _)| Some(*degree) != other);
+        let all = all.filter_map(|(_, stated)| *stated).map(u64::from);
+        all.fold(1, u64::saturating_mul)
+    };
+    let product = made(None);
+    let all = counted.iter().all(|(_, stated)| stated.is_some());
+    let divides = product > 0 && gpus.is_multiple_of(product);
+    if divides && (!all || product == gpus) {
         return None;
     }
-    let nearest = match product {
+    let why = Clash::Product {
+        stated: [
+            choices.degrees.tensor,
+            choices.degrees.pipeline,
+            choices.degrees.context,
+            choices.degrees.data,
+        ],
+        product,
+        gpus,
+    };
+    let mut nearest = Vec::new();
+    let stated = counted
+        .iter()
+        .filter(|(degree, _)| degree.stated(&choices.degrees).is_some());
+    for (degree, value) in stated {
+        let others = made(Some(*degree)).max(1);
+        let left = gpus.is_multiple_of(others).then_some(gpus / others);
+        let value = value.map_or(1, u64::from);
+        let fits = divisors(left.unwrap_or(0)).filter(|fits| !all || Some(*fits) == left);
+        nearest.extend(degrees(*degree, near(fits, value, gpus)));
+    }
+    let counts: Vec<u64> = match product {
         0 => Vec::new(),
         _ if all => alloc::vec![product],
-        _ => around(
-            (1..=cluster.gpus / product + 1).map(|copies| copies * product),
-            cluster.gpus,
-        ),
-    };
-    let why = Clash::Product {
-        stated,
-        product,
-        gpus: cluster.gpus,
+        _ => {
+            let least = gpus / product;
+            let copies = [least, least + 1].into_iter().filter(|copies| *copies > 0);
+            copies.map(|copies| copies * product).collect()
+        }
     };
     let own = choices.alignment.map_or(0, |one| one.own_gpus());
-    let fix = |count| Flag::gpus(count + own, &cluster.gpu.name).into();
-    Some(refusal(why, nearest.into_iter().map(fix).collect()))
+    nearest.extend(counts.into_iter().map(|count| Change::Gpus(count + own)));
+    Some(refusal(why, nearest))
+}
+
+/// Groups of a hybrid sharding that no number of copies is made of.
+fn sharding(shape: &Shape, choices: &TrainChoices, cluster: &Cluster<'_>) -> Option<Refusal> {
+    let Some(Sharding::Hybrid { group }) = choices.sharding else {
+        return None;
+    };
+    let open = TrainChoices {
+        sharding: None,
+        ..choices.clone()
+    };
+    let copies = |placement: &space::Placement| {
+        u64::from(placement.layout.data) * u64::from(placement.layout.context)
+    };
+    let all: Vec<u64> = space::placements(shape, &open, cluster)
+        .iter()
+        .map(copies)
+        .collect();
+    let most = all.iter().copied().max()?;
+    if !space::placements(shape, choices, cluster).is_empty() {
+        return None;
+    }
+    let groups = divisors(most).filter(|fits| *fits > 1);
+    let groups = near(groups, u64::from(group), most).into_iter();
+    let mut nearest: Vec<Change> = groups
+        .map(|group| Change::Sharding(Sharding::Hybrid { group }))
+        .collect();
+    nearest.push(Change::Sharding(Sharding::Full));
+    let why = Clash::HybridGroup {
+        group,
+        copies: most,
+    };
+    Some(refusal(why, nearest))
 }
 
 /// A global batch that no placement can deal out.
@@ -229,7 +300,14 @@ fn batch(shape: &Shape, choices: &TrainChoices, cluster: &Cluster<'_>) -> Option
     };
     if placements.is_empty() {
         let why = Clash::NoPlacement { gpus: cluster.gpus };
-        return Some(refusal(why, Vec::new()));
+        let all = Degree::PRODUCT.into_iter();
+        let all = all.chain([Degree::Expert, Degree::Interleave]);
+        let stated = all.filter_map(|degree| Some((degree, degree.stated(&choices.degrees)?)));
+        let nearest = stated.flat_map(|(degree, value)| {
+            let fits = near(divisors(cluster.gpus), u64::from(value), cluster.gpus);
+            degrees(degree, fits)
+        });
+        return Some(refusal(why, nearest.collect()));
     }
     if takes(batch) {
         return None;
@@ -251,8 +329,6 @@ fn batch(shape: &Shape, choices: &TrainChoices, cluster: &Cluster<'_>) -> Option
         group,
         multiple: (least, most),
     };
-    Some(refusal(
-        why,
-        flags("--global-batch", below.into_iter().chain(above).collect()),
-    ))
+    let nearest = below.into_iter().chain(above).map(Change::GlobalBatch);
+    Some(refusal(why, nearest.collect()))
 }

@@ -1,5 +1,6 @@
 //! What a training run is asked for, and what may be chosen.
 
+use super::change::Degree;
 use crate::memory::visible_memory;
 use alloc::{string::String, vec::Vec};
 use gpuwise_domain::{
@@ -29,6 +30,8 @@ pub struct TrainRequest<'a> {
     /// What may be chosen.
     pub choices: TrainChoices,
     pub machines: Machines<'a>,
+    /// Under which terms given machines are priced.
+    pub terms: Terms,
     /// By what plans are ranked; `None`: rented ones by money, hosts of one's own, which cost the
     /// same busy or idle, by time.
     pub rank: Option<RankBy>,
@@ -134,18 +137,17 @@ impl Degrees {
         }
     }
 
-    /// The first degree beside data parallelism that is fixed above 1, with its flag.
-    pub fn beyond_data(&self) -> Option<(&'static str, u32)> {
+    /// The first degree beside data parallelism that is fixed above 1.
+    pub fn beyond_data(&self) -> Option<(Degree, u32)> {
         let degrees = [
-            ("--tp", self.tensor),
-            ("--pp", self.pipeline),
-            ("--vp", self.interleave),
-            ("--cp", self.context),
-            ("--ep", self.expert),
+            Degree::Tensor,
+            Degree::Pipeline,
+            Degree::Interleave,
+            Degree::Context,
+            Degree::Expert,
         ];
-        degrees
-            .into_iter()
-            .find_map(|(flag, degree)| Some((flag, degree.filter(|d| *d > 1)?)))
+        let above = |degree: Degree| Some((degree, degree.stated(self).filter(|d| *d > 1)?));
+        degrees.into_iter().find_map(above)
     }
 }
 

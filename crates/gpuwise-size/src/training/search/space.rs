@@ -110,10 +110,14 @@ fn shardings(
     framework: Framework,
     layout: &TrainingLayout,
 ) -> Vec<Sharding> {
-    if let Some(sharding) = choices.sharding {
-        return vec![sharding];
-    }
     let copies = u64::from(layout.data) * u64::from(layout.context);
+    match choices.sharding {
+        Some(Sharding::Hybrid { group }) if !copies.is_multiple_of(u64::from(group)) => {
+            return Vec::new();
+        }
+        Some(sharding) => return vec![sharding],
+        None => {}
+    }
     if copies == 1 {
         return vec![Sharding::None];
     }

@@ -50,7 +50,7 @@ impl Launcher for LlamaCpp {
             )?;
             arguments.set("tensor_split", vec!["1"; gpus as usize].join(","))?;
         }
-        let cache = match pool.deployment.cache.as_str() {
+        let cache = match pool.deployment.cache_key() {
             "bf16" => "f16",
             "fp32" => "f32",
             other => other,

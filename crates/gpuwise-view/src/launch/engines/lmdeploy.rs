@@ -37,7 +37,7 @@ impl Launcher for LmDeploy {
         arguments.ranks("pipeline_parallel_size", layout.pipeline)?;
         arguments.ranks("expert_parallel_size", layout.expert)?;
         arguments.ranks("decode_context_parallel_size", layout.decode_context)?;
-        let bits = match deployment.cache.as_str() {
+        let bits = match deployment.cache_key() {
             "bf16" => "0",
             "int8" => "8",
             other => other,

@@ -59,7 +59,7 @@ impl Launcher for Sglang {
         let groups = u64::from(pool.layout.attention_data.max(1));
         layout(pool, arguments)?;
         weights(pool, arguments, notes)?;
-        let cache = match pool.deployment.cache.as_str() {
+        let cache = match pool.deployment.cache_key() {
             "bf16" if checkpoint_may_ask(pool) && arguments.takes("kv_cache_dtype", "bfloat16") => {
                 "bfloat16"
             }

@@ -34,10 +34,9 @@ impl Launcher for TensorRtLlm {
             "kv_cache_free_gpu_memory_fraction",
             settings.memory_fraction,
         )?;
-        let cache = if pool.deployment.cache == "bf16" {
-            "auto"
-        } else {
-            &pool.deployment.cache
+        let cache = match pool.deployment.cache_key() {
+            "bf16" => "auto",
+            other => other,
         };
         arguments.key("kv_cache_dtype", cache.into())?;
         if pool

@@ -102,7 +102,7 @@ impl Launcher for Vllm {
             arguments.switch("expert_parallel")?;
         }
         weights(pool, arguments, notes)?;
-        let cache = match pool.deployment.cache.as_str() {
+        let cache = match pool.deployment.cache_key() {
             // `auto` is what the checkpoint asks for.
             "bf16" if checkpoint_may_ask(pool) && arguments.takes("kv_cache_dtype", "bfloat16") => {
                 "bfloat16"
