@@ -74,8 +74,9 @@ pub enum Refusal {
     TooManyWait { tenant: String, most: u32 },
     /// More was told of a lease than is kept.
     #[error(
-        "more than {most} records were told of {lease}: tell of longer intervals, such as one a minute; at most \
-         2000 and one a second of a lease's life are kept"
+        "more than {most} records were told of {lease}: tell of longer intervals, such as one a minute; at most {} \
+         and one a second of a lease's life are kept",
+        crate::telemetry::RECORDS
     )]
     TooManyRecords { lease: String, most: u64 },
     #[error(

@@ -26,7 +26,7 @@ const GPU_HOURS: u64 = 250_000;
 
 /// Records that clients tell of a lease at most: some, and one a second of its life. What is told is kept, so that it
 /// counts once.
-const RECORDS: u64 = 2_000;
+pub(crate) const RECORDS: u64 = 2_000;
 /// Records of a lease that are kept aside at most.
 const ASIDE: u64 = 500;
 /// Metrics of quality of a lease at most.
@@ -178,6 +178,13 @@ impl Broker {
         told.filter(|told| told.last > Nanoseconds(0))
     }
 
+    /// Metrics of quality of a lease, with those of an event.
+    fn metrics(&self, lease: u32, usage: &UsageDocument) -> usize {
+        let known = self.telemetry.get(&lease).map(|told| &told.quality);
+        let is_new = |name: &&String| known.is_none_or(|known| !known.contains_key(*name));
+        known.map_or(0, BTreeMap::len) + usage.service.quality.keys().filter(is_new).count()
+    }
+
     /// Whether clients may tell of a lease once more.
     fn is_bounded(
         &self,
@@ -229,6 +236,12 @@ impl Broker {
                     Refusal::invalid(&format!("[{place}].{field}"), problem)
                 })?;
                 hours = hours.saturating_add(gpu_hours(lease, &usage));
+                let metrics = self.metrics(usage.lease, &usage);
+                if metrics > METRICS {
+                    let field = format!("[{place}].data.quality");
+                    let problem = format!("{metrics} metrics of {}: at most {METRICS}", lease.id());
+                    return Err(Refusal::invalid(&field, problem));
+                }
             }
             if hours > GPU_HOURS {
                 let problem = format!(
@@ -515,10 +528,6 @@ fn possible(usage: &UsageDocument) -> Result<(), (&'static str, String)> {
         if let Some(count) = count.filter(|count| *count > MOST) {
             return Err((field, format!("{count} in one event: at most {MOST}")));
         }
-    }
-    if service.quality.len() > METRICS {
-        let problem = format!("{} metrics: at most {METRICS}", service.quality.len());
-        return Err(("data.quality", problem));
     }
     let seconds = Nanoseconds(usage.end_ns.saturating_sub(usage.start_ns))
         .seconds()

@@ -116,14 +116,14 @@ fn cannot(request: &Request<'_>, current: &Current, now: &Sized) -> Short {
 }
 
 /// The same GPUs sustain more with the model spread otherwise.
-pub(crate) struct Spread {
+pub(crate) struct BetterLayout {
     own: Layout,
     other: Layout,
     /// How many times as much each GPU sustains.
     more: f64,
 }
 
-impl fmt::Display for Spread {
+impl fmt::Display for BetterLayout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let times = significant(self.more, 2);
         write!(
@@ -134,10 +134,10 @@ impl fmt::Display for Spread {
     }
 }
 
-pub(crate) fn spread_otherwise(now: &Sized) -> Option<Spread> {
+pub(crate) fn spread_otherwise(now: &Sized) -> Option<BetterLayout> {
     let (running, other) = (now.deployment.as_ref()?, now.spread_otherwise.as_ref()?);
     let each = |one: &Deployment| one.headroom.rate / f64::from(one.layout.gpus().max(1));
-    Some(Spread {
+    Some(BetterLayout {
         own: running.layout,
         other: other.layout,
         more: each(other) / each(running).max(1e-12),

@@ -282,8 +282,7 @@ fn loses_at_most(most: f64, quality: &Quality, format: &str) -> Result<(), Failu
                 most,
             };
             let ratio = percent / most.max(1e-9);
-            // No less than the loss, in hundredths.
-            let hundredths = libm::ceil(percent * 100.0 - 1e-9) / 100.0;
+            let hundredths = relaxed::hundredths_up(*percent);
             let fix = Fix::flag("--max-quality-loss", alloc::format!("{hundredths}%"));
             Err(Failure::new(Test::Limits, what, ratio).fixed_by(fix))
         }

@@ -142,7 +142,7 @@ fn widen_limit(workload: &mut Workload, failed: &Failed<'_>, failure: &Failure) 
 }
 
 /// No less than a percentage, in hundredths.
-fn hundredths_up(percent: f64) -> f64 {
+pub(super) fn hundredths_up(percent: f64) -> f64 {
     libm::ceil(percent * 100.0 - 1e-9) / 100.0
 }
 

@@ -12,8 +12,8 @@ use gpuwise_domain::{
 
 /// One choice that is made otherwise.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Change {
-    Degree(Degree, u32),
+pub enum QuestionChange {
+    Degree(ParallelDegree, u32),
     Gpus(u64),
     Sequence(u64),
     GlobalBatch(u64),
@@ -26,7 +26,7 @@ pub enum Change {
 
 /// A degree of parallelism.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Degree {
+pub enum ParallelDegree {
     Tensor,
     Pipeline,
     Interleave,
@@ -35,7 +35,7 @@ pub enum Degree {
     Data,
 }
 
-impl Degree {
+impl ParallelDegree {
     /// Those whose product is the GPUs, data parallelism first: it takes what others leave.
     pub(crate) const PRODUCT: [Self; 4] = [Self::Data, Self::Pipeline, Self::Context, Self::Tensor];
 
@@ -66,7 +66,7 @@ impl Degree {
     }
 }
 
-impl Change {
+impl QuestionChange {
     /// As it is asked for.
     pub fn flag(&self, gpu: &str) -> Flag {
         match self {

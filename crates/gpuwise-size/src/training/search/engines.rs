@@ -2,7 +2,7 @@
 
 use super::{
     Cluster,
-    change::Change,
+    change::QuestionChange,
     refuse::{Refusal, near, refusal},
     request::TrainChoices,
     shape::divisors,
@@ -19,7 +19,7 @@ pub(super) fn no_trainers(choices: &TrainChoices, cluster: &Cluster<'_>) -> Refu
         gpus: cluster.gpus,
         own,
     };
-    refusal(why, alloc::vec![Change::Gpus(own + 1)])
+    refusal(why, alloc::vec![QuestionChange::Gpus(own + 1)])
 }
 
 /// Engines beside training that the GPUs cannot be dealt to.
@@ -36,5 +36,8 @@ pub(super) fn rollout_ranks(choices: &TrainChoices, cluster: &Cluster<'_>) -> Op
         gpus: cluster.gpus,
     };
     let nearest = near(divisors(cluster.gpus), tensor, cluster.gpus).into_iter();
-    Some(refusal(why, nearest.map(Change::RolloutRanks).collect()))
+    Some(refusal(
+        why,
+        nearest.map(QuestionChange::RolloutRanks).collect(),
+    ))
 }

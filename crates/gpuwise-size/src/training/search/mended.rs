@@ -3,7 +3,7 @@
 use super::{
     Cluster, Physics, Shape,
     best::best,
-    change::{Change, Degree},
+    change::{ParallelDegree, QuestionChange},
     dropped::over_limits,
     flags::chosen,
     market::{self, Candidate},
@@ -29,7 +29,7 @@ const MORE: [f64; 6] = [1.0, 1.25, 1.5, 2.0, 3.0, 4.0];
 const MOST_GPUS: u64 = 65_536;
 /// Refusals in a row that are mended: a degree, one that no longer fits beside it, and a batch.
 const DEPTH: usize = 3;
-/// Changed questions that are looked at, and of those that no refusal holds back, that are searched.
+/// ChangedQuestion questions that are looked at, and of those that no refusal holds back, that are searched.
 const LOOKED_AT: usize = 256;
 const SEARCHED: usize = 12;
 /// Fixes of a refusal.
@@ -37,17 +37,17 @@ const SHOWN: usize = 2;
 
 /// A question with some choices made otherwise.
 #[derive(Clone)]
-struct Changed<'a> {
+struct ChangedQuestion<'a> {
     choices: TrainChoices,
     cluster: Cluster<'a>,
-    changes: Vec<Change>,
+    changes: Vec<QuestionChange>,
 }
 
-impl<'a> Changed<'a> {
+impl<'a> ChangedQuestion<'a> {
     /// One more choice made otherwise; `None`: it was before.
-    fn with(&self, change: Change, request: &TrainRequest<'a>) -> Option<Self> {
-        let again = |before: &Change| match (before, &change) {
-            (Change::Degree(one, _), Change::Degree(other, _)) => one == other,
+    fn with(&self, change: QuestionChange, request: &TrainRequest<'a>) -> Option<Self> {
+        let again = |before: &QuestionChange| match (before, &change) {
+            (QuestionChange::Degree(one, _), QuestionChange::Degree(other, _)) => one == other,
             (one, other) => core::mem::discriminant(one) == core::mem::discriminant(other),
         };
         if self.changes.iter().any(again) {
@@ -73,13 +73,13 @@ impl<'a> Changed<'a> {
 }
 
 /// Everything that is tried for one candidate.
-pub(super) struct Mending<'r, 'a> {
+pub(super) struct FixSearch<'r, 'a> {
     pub(super) request: &'r TrainRequest<'a>,
     pub(super) physics: &'r dyn Physics,
     pub(super) candidate: &'r Candidate<'a>,
 }
 
-impl<'a> Mending<'_, 'a> {
+impl<'a> FixSearch<'_, 'a> {
     const fn is_given(&self) -> bool {
         matches!(self.request.machines, Machines::Given(_))
     }
@@ -97,22 +97,24 @@ impl<'a> Mending<'_, 'a> {
     }
 
     /// Choices and machines under which nothing is refused, nearest first.
-    fn allowed(&self, refused: &[Refusal]) -> Vec<Changed<'a>> {
+    fn allowed(&self, refused: &[Refusal]) -> Vec<ChangedQuestion<'a>> {
         let shape = Shape::of(self.request.architecture);
-        let start = Changed {
+        let start = ChangedQuestion {
             choices: self.request.choices.clone(),
             cluster: self.candidate.cluster,
             changes: Vec::new(),
         };
-        let next = |from: &Changed<'a>, refused: &[Refusal]| -> Vec<Changed<'a>> {
+        let next = |from: &ChangedQuestion<'a>, refused: &[Refusal]| -> Vec<ChangedQuestion<'a>> {
             let first = refused.first().map(|refusal| refusal.nearest.clone());
             let all = first.unwrap_or_default().into_iter();
-            let given = |change: &Change| self.is_given() || !matches!(change, Change::Gpus(_));
+            let given = |change: &QuestionChange| {
+                self.is_given() || !matches!(change, QuestionChange::Gpus(_))
+            };
             all.filter(given)
                 .filter_map(|change| from.with(change, self.request))
                 .collect()
         };
-        let mut queue: VecDeque<Changed<'a>> = next(&start, refused).into();
+        let mut queue: VecDeque<ChangedQuestion<'a>> = next(&start, refused).into();
         let mut out = Vec::new();
         for _ in 0..LOOKED_AT {
             let Some(one) = queue.pop_front() else { break };
@@ -160,7 +162,7 @@ impl<'a> Mending<'_, 'a> {
             let found = best(&shape, &one.choices, &place.cluster, self.physics);
             let (setup, _) = found.nearest()?;
             let asked = one.asked(self.request);
-            let then = Mending {
+            let then = FixSearch {
                 request: &asked,
                 physics: self.physics,
                 candidate: &place,
@@ -181,12 +183,12 @@ impl<'a> Mending<'_, 'a> {
         let (limits, plan) = self.passes(&choices, self.candidate)?;
         let layout = plan.setup.layout;
         let found = [
-            (Degree::Tensor, layout.tensor),
-            (Degree::Pipeline, layout.pipeline),
-            (Degree::Interleave, layout.interleave),
-            (Degree::Context, layout.context),
-            (Degree::Expert, layout.expert),
-            (Degree::Data, layout.data),
+            (ParallelDegree::Tensor, layout.tensor),
+            (ParallelDegree::Pipeline, layout.pipeline),
+            (ParallelDegree::Interleave, layout.interleave),
+            (ParallelDegree::Context, layout.context),
+            (ParallelDegree::Expert, layout.expert),
+            (ParallelDegree::Data, layout.data),
         ];
         let found = found
             .into_iter()
@@ -275,7 +277,7 @@ impl<'a> Mending<'_, 'a> {
         let mut spread = [2, 4, 8]
             .into_iter()
             .filter(|more| *more > ranks)
-            .map(|ranks| with(share, ranks, Change::RolloutRanks(ranks).flag("")));
+            .map(|ranks| with(share, ranks, QuestionChange::RolloutRanks(ranks).flag("")));
         by_share
             .find_map(|fix| fix)
             .or_else(|| spread.find_map(|fix| fix))

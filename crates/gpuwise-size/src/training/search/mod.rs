@@ -20,7 +20,7 @@ mod shape;
 mod space;
 
 pub use best::{Best, Kind, Outcome, SearchResult, best};
-pub use change::{Change, Degree};
+pub use change::{ParallelDegree, QuestionChange};
 pub use fewest::fewest;
 pub use formulas::Formulas;
 pub use market::cluster;

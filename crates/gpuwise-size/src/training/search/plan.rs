@@ -6,7 +6,7 @@ use super::{
     dropped::{alternatives, label, no_fit, over_limits},
     explain,
     market::{self, Candidate},
-    mended::Mending,
+    mended::FixSearch,
     needs,
     refuse::{self, Refusal},
     request::{Machines, RankBy, TrainRequest},
@@ -348,7 +348,7 @@ fn finish(
             continue;
         }
         told_of.push(&one.label);
-        let mending = Mending {
+        let mending = FixSearch {
             request,
             physics,
             candidate: &one.candidate,

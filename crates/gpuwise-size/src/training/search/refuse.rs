@@ -2,7 +2,7 @@
 
 use super::{
     Cluster,
-    change::{Change, Degree},
+    change::{ParallelDegree, QuestionChange},
     engines::{no_trainers, rollout_ranks},
     request::TrainChoices,
     shape::{Shape, divisors},
@@ -22,10 +22,10 @@ const NEAREST: usize = 6;
 pub struct Refusal {
     pub why: Clash,
     /// Changes that mend this, the nearest first; another refusal may follow.
-    pub nearest: Vec<Change>,
+    pub nearest: Vec<QuestionChange>,
 }
 
-pub(super) const fn refusal(why: Clash, nearest: Vec<Change>) -> Refusal {
+pub(super) const fn refusal(why: Clash, nearest: Vec<QuestionChange>) -> Refusal {
     Refusal { why, nearest }
 }
 
@@ -60,7 +60,7 @@ pub fn refusals(shape: &Shape, choices: &TrainChoices, cluster: &Cluster<'_>) ->
 fn offload(choices: &TrainChoices) -> Option<Refusal> {
     let stated = choices.recompute.filter(|r| *r != Recompute::Full)?;
     choices.offload.activations.then(|| {
-        let full = Change::Recompute(Recompute::Full);
+        let full = QuestionChange::Recompute(Recompute::Full);
         refusal(Clash::OffloadedActivations(stated), alloc::vec![full])
     })
 }
@@ -72,7 +72,7 @@ fn recompute(choices: &TrainChoices) -> Option<Refusal> {
     if frameworks.iter().any(|f| f.recomputes_parts()) {
         return None;
     }
-    let whole = [Recompute::Full, Recompute::None].map(Change::Recompute);
+    let whole = [Recompute::Full, Recompute::None].map(QuestionChange::Recompute);
     Some(refusal(
         Clash::WholeLayers(*frameworks.first()?),
         whole.into(),
@@ -89,8 +89,8 @@ fn framework(choices: &TrainChoices) -> Option<Refusal> {
     };
     // TRL, which pairs and rollouts are sized for, has no other framework.
     let fix = match choices.alignment {
-        Some(_) => Change::Degree(beyond, 1),
-        None => Change::Framework(Framework::Megatron),
+        Some(_) => QuestionChange::Degree(beyond, 1),
+        None => QuestionChange::Framework(Framework::Megatron),
     };
     Some(refusal(why, alloc::vec![fix]))
 }
@@ -108,8 +108,8 @@ pub(super) fn near(all: impl Iterator<Item = u64>, stated: u64, gpus: u64) -> Ve
     all.take(NEAREST).collect()
 }
 
-fn degrees(degree: Degree, values: Vec<u32>) -> Vec<Change> {
-    let change = |value| Change::Degree(degree, value);
+fn degrees(degree: ParallelDegree, values: Vec<u32>) -> Vec<QuestionChange> {
+    let change = |value| QuestionChange::Degree(degree, value);
     values.into_iter().map(change).collect()
 }
 
@@ -123,7 +123,7 @@ fn tensor(shape: &Shape, choices: &TrainChoices, cluster: &Cluster<'_>) -> Optio
         heads: shape.heads,
     };
     let fits = near(divisors(shape.heads), u64::from(tensor), cluster.gpus);
-    Some(refusal(why, degrees(Degree::Tensor, fits)))
+    Some(refusal(why, degrees(ParallelDegree::Tensor, fits)))
 }
 
 fn pipeline(shape: &Shape, choices: &TrainChoices, cluster: &Cluster<'_>) -> Option<Refusal> {
@@ -132,7 +132,7 @@ fn pipeline(shape: &Shape, choices: &TrainChoices, cluster: &Cluster<'_>) -> Opt
     if stages > layers {
         let why = Clash::EmptyStages { stages, layers };
         let fits = near(1..=layers, stages, cluster.gpus);
-        return Some(refusal(why, degrees(Degree::Pipeline, fits)));
+        return Some(refusal(why, degrees(ParallelDegree::Pipeline, fits)));
     }
     let interleave = u64::from(choices.degrees.interleave?);
     if interleave == 1 || (stages > 1 && shape.fills_stages(stages * interleave)) {
@@ -150,7 +150,7 @@ fn pipeline(shape: &Shape, choices: &TrainChoices, cluster: &Cluster<'_>) -> Opt
     };
     // Virtual stages are no GPUs.
     let fits = near(fits, interleave, 0);
-    Some(refusal(why, degrees(Degree::Interleave, fits)))
+    Some(refusal(why, degrees(ParallelDegree::Interleave, fits)))
 }
 
 fn experts(shape: &Shape, choices: &TrainChoices) -> Option<Refusal> {
@@ -160,13 +160,16 @@ fn experts(shape: &Shape, choices: &TrainChoices) -> Option<Refusal> {
     }
     if shape.experts == 0 {
         let why = Clash::NoExperts { degree };
-        return Some(refusal(why, degrees(Degree::Expert, alloc::vec![1])));
+        return Some(refusal(
+            why,
+            degrees(ParallelDegree::Expert, alloc::vec![1]),
+        ));
     }
     let experts = shape.experts;
     let fits = near(divisors(experts), u64::from(degree), 0);
     Some(refusal(
         Clash::Experts { degree, experts },
-        degrees(Degree::Expert, fits),
+        degrees(ParallelDegree::Expert, fits),
     ))
 }
 
@@ -193,8 +196,8 @@ fn context(choices: &TrainChoices, cluster: &Cluster<'_>) -> Option<Refusal> {
         u64::from(degree),
         cluster.gpus,
     );
-    let mut nearest: Vec<Change> = sequences.map(Change::Sequence).collect();
-    nearest.extend(degrees(Degree::Context, fits));
+    let mut nearest: Vec<QuestionChange> = sequences.map(QuestionChange::Sequence).collect();
+    nearest.extend(degrees(ParallelDegree::Context, fits));
     Some(refusal(why, nearest))
 }
 
@@ -208,8 +211,8 @@ fn product(choices: &TrainChoices, cluster: &Cluster<'_>) -> Option<Refusal> {
     } else {
         choices.degrees.or_none()
     };
-    let counted = Degree::PRODUCT.map(|degree| (degree, degree.stated(&counted)));
-    let made = |other: Option<Degree>| {
+    let counted = ParallelDegree::PRODUCT.map(|degree| (degree, degree.stated(&counted)));
+    let made = |other: Option<ParallelDegree>| {
         let all = counted.iter().filter(|(degree, _)| Some(*degree) != other);
         let all = all.filter_map(|(_, stated)| *stated).map(u64::from);
         all.fold(1, u64::saturating_mul)
@@ -251,7 +254,11 @@ fn product(choices: &TrainChoices, cluster: &Cluster<'_>) -> Option<Refusal> {
         }
     };
     let own = choices.alignment.map_or(0, |one| one.own_gpus());
-    nearest.extend(counts.into_iter().map(|count| Change::Gpus(count + own)));
+    nearest.extend(
+        counts
+            .into_iter()
+            .map(|count| QuestionChange::Gpus(count + own)),
+    );
     Some(refusal(why, nearest))
 }
 
@@ -277,10 +284,10 @@ fn sharding(shape: &Shape, choices: &TrainChoices, cluster: &Cluster<'_>) -> Opt
     }
     let groups = divisors(most).filter(|fits| *fits > 1);
     let groups = near(groups, u64::from(group), most).into_iter();
-    let mut nearest: Vec<Change> = groups
-        .map(|group| Change::Sharding(Sharding::Hybrid { group }))
+    let mut nearest: Vec<QuestionChange> = groups
+        .map(|group| QuestionChange::Sharding(Sharding::Hybrid { group }))
         .collect();
-    nearest.push(Change::Sharding(Sharding::Full));
+    nearest.push(QuestionChange::Sharding(Sharding::Full));
     let why = Clash::HybridGroup {
         group,
         copies: most,
@@ -300,8 +307,8 @@ fn batch(shape: &Shape, choices: &TrainChoices, cluster: &Cluster<'_>) -> Option
     };
     if placements.is_empty() {
         let why = Clash::NoPlacement { gpus: cluster.gpus };
-        let all = Degree::PRODUCT.into_iter();
-        let all = all.chain([Degree::Expert, Degree::Interleave]);
+        let all = ParallelDegree::PRODUCT.into_iter();
+        let all = all.chain([ParallelDegree::Expert, ParallelDegree::Interleave]);
         let stated = all.filter_map(|degree| Some((degree, degree.stated(&choices.degrees)?)));
         let nearest = stated.flat_map(|(degree, value)| {
             let fits = near(divisors(cluster.gpus), u64::from(value), cluster.gpus);
@@ -329,6 +336,9 @@ fn batch(shape: &Shape, choices: &TrainChoices, cluster: &Cluster<'_>) -> Option
         group,
         multiple: (least, most),
     };
-    let nearest = below.into_iter().chain(above).map(Change::GlobalBatch);
+    let nearest = below
+        .into_iter()
+        .chain(above)
+        .map(QuestionChange::GlobalBatch);
     Some(refusal(why, nearest.collect()))
 }

@@ -1,6 +1,6 @@
 //! What a training run is asked for, and what may be chosen.
 
-use super::change::Degree;
+use super::change::ParallelDegree;
 use crate::memory::visible_memory;
 use alloc::{string::String, vec::Vec};
 use gpuwise_domain::{
@@ -138,15 +138,16 @@ impl Degrees {
     }
 
     /// The first degree beside data parallelism that is fixed above 1.
-    pub fn beyond_data(&self) -> Option<(Degree, u32)> {
+    pub fn beyond_data(&self) -> Option<(ParallelDegree, u32)> {
         let degrees = [
-            Degree::Tensor,
-            Degree::Pipeline,
-            Degree::Interleave,
-            Degree::Context,
-            Degree::Expert,
+            ParallelDegree::Tensor,
+            ParallelDegree::Pipeline,
+            ParallelDegree::Interleave,
+            ParallelDegree::Context,
+            ParallelDegree::Expert,
         ];
-        let above = |degree: Degree| Some((degree, degree.stated(self).filter(|d| *d > 1)?));
+        let above =
+            |degree: ParallelDegree| Some((degree, degree.stated(self).filter(|d| *d > 1)?));
         degrees.into_iter().find_map(above)
     }
 }
