@@ -35,6 +35,8 @@ const METRICS: usize = 256;
 const MOST: u64 = 1_000_000_000_000_000;
 /// Watts of a GPU at most: none of the catalogue draws a fifth of it.
 const WATTS: f64 = 10_000.0;
+/// Bytes of its memory at most: none of the catalogue has a tenth of it.
+const MEMORY: f64 = 1e13;
 
 /// What a service did in an hour.
 #[derive(Debug, Clone, PartialEq, Default, serde::Serialize, serde::Deserialize)]
@@ -61,9 +63,26 @@ pub struct Telemetry {
     pub last: Nanoseconds,
     /// The newest value of each metric of quality.
     pub quality: BTreeMap<String, f64>,
-    /// Records that clients told of it, and how many of them are aside.
-    told: u64,
+    /// Records that clients of its tenant told of it, and those that others told: neither takes the others' room.
+    #[serde(default)]
+    own: ToldRecords,
+    #[serde(default)]
+    others: ToldRecords,
+}
+
+/// Records that clients told of a lease.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
+struct ToldRecords {
+    all: u64,
+    /// How many of them are kept aside.
     aside: u64,
+}
+
+impl ToldRecords {
+    fn add(&mut self, aside: bool) {
+        self.all = self.all.saturating_add(1);
+        self.aside = self.aside.saturating_add(u64::from(aside));
+    }
 }
 
 /// A lease had a share of a GPU over a time.
@@ -95,7 +114,21 @@ impl Summed {
     }
 }
 
+/// Whether a client is of the tenant of a lease: names of its tokens begin with the tenant's.
+fn is_own(lease: &Lease, client: &str) -> bool {
+    let rest = client.strip_prefix(lease.ask.tenant.as_str());
+    rest.is_some_and(|rest| rest.starts_with('/'))
+}
+
 impl Telemetry {
+    const fn told(&self, own: bool) -> ToldRecords {
+        if own { self.own } else { self.others }
+    }
+
+    const fn told_mut(&mut self, own: bool) -> &mut ToldRecords {
+        if own { &mut self.own } else { &mut self.others }
+    }
+
     fn add(&mut self, usage: &UsageDocument) {
         let length = usage.end_ns.saturating_sub(usage.start_ns);
         let (service, at) = (&usage.service, usage.start_ns / HOUR * HOUR);
@@ -178,32 +211,34 @@ impl Broker {
         told.filter(|told| told.last > Nanoseconds(0))
     }
 
-    /// Metrics of quality of a lease, with those of an event.
-    fn metrics(&self, lease: u32, usage: &UsageDocument) -> usize {
-        let known = self.telemetry.get(&lease).map(|told| &told.quality);
-        let is_new = |name: &&String| known.is_none_or(|known| !known.contains_key(*name));
-        known.map_or(0, BTreeMap::len) + usage.service.quality.keys().filter(is_new).count()
+    /// Takes in the metrics of quality of an event that the lease has not told before; says how many it then has.
+    fn metrics(&self, usage: &UsageDocument, new: &mut BTreeSet<String>) -> usize {
+        let known = self.telemetry.get(&usage.lease).map(|told| &told.quality);
+        let names = usage.service.quality.keys();
+        let names = names.filter(|name| known.is_none_or(|known| !known.contains_key(*name)));
+        new.extend(names.cloned());
+        known.map_or(0, BTreeMap::len) + new.len()
     }
 
-    /// Whether clients may tell of a lease once more.
+    /// Whether clients of its tenant, or others, may tell of a lease once more.
     fn is_bounded(
         &self,
         now: Nanoseconds,
         lease: &Lease,
-        more: u64,
-        aside: u64,
+        own: bool,
+        more: ToldRecords,
     ) -> Result<(), Refusal> {
         let told = self.telemetry.get(&lease.number);
-        let (before, before_aside) = told.map_or((0, 0), |told| (told.told, told.aside));
+        let before = told.map_or_else(ToldRecords::default, |told| told.told(own));
         let life = Nanoseconds(now.0.saturating_sub(lease.requested.0));
         let most = RECORDS.saturating_add(life.0 / 1_000_000_000);
-        if before_aside.saturating_add(aside) > ASIDE {
+        if before.aside.saturating_add(more.aside) > ASIDE {
             return Err(Refusal::TooManyAside {
                 lease: lease.id(),
                 most: ASIDE,
             });
         }
-        if before.saturating_add(more) > most {
+        if before.all.saturating_add(more.all) > most {
             return Err(Refusal::TooManyRecords {
                 lease: lease.id(),
                 most,
@@ -226,7 +261,8 @@ impl Broker {
         let mut kept = Vec::new();
         let mut within = BTreeSet::new();
         let mut hours = 0_u64;
-        let mut more: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
+        let mut more: BTreeMap<(u32, bool), ToldRecords> = BTreeMap::new();
+        let mut metrics: BTreeMap<u32, BTreeSet<String>> = BTreeMap::new();
         for (place, mut usage) in told.into_iter().enumerate() {
             let Some(lease) = self.lease(usage.lease) else {
                 return Err(Refusal::NoSuchLease(lease_id(usage.lease)));
@@ -236,10 +272,10 @@ impl Broker {
                     Refusal::invalid(&format!("[{place}].{field}"), problem)
                 })?;
                 hours = hours.saturating_add(gpu_hours(lease, &usage));
-                let metrics = self.metrics(usage.lease, &usage);
-                if metrics > METRICS {
+                let many = self.metrics(&usage, metrics.entry(usage.lease).or_default());
+                if many > METRICS {
                     let field = format!("[{place}].data.quality");
-                    let problem = format!("{metrics} metrics of {}: at most {METRICS}", lease.id());
+                    let problem = format!("{many} metrics of {}: at most {METRICS}", lease.id());
                     return Err(Refusal::invalid(&field, problem));
                 }
             }
@@ -273,11 +309,11 @@ impl Broker {
                     reason: reason.sentence().into(),
                 }),
             }
-            if usage.by.is_some() {
-                let (more, aside) = more.entry(usage.lease).or_default();
-                *more += 1;
-                *aside += u64::from(matches!(outcome, Outcome::Aside(_)));
-                self.is_bounded(now, lease, *more, *aside)?;
+            if let Some(client) = &usage.by {
+                let own = is_own(lease, client);
+                let more = more.entry((usage.lease, own)).or_default();
+                more.add(matches!(outcome, Outcome::Aside(_)));
+                self.is_bounded(now, lease, own, *more)?;
             }
             kept.push(usage);
         }
@@ -335,11 +371,10 @@ impl Broker {
                 Outcome::Aside(reason) => books.put_aside(at, &record, reason),
                 _ => books.record(at, &record),
             };
-            if usage.by.is_some() {
+            if let Some(client) = &usage.by {
                 let told = self.telemetry.entry(usage.lease).or_default();
-                told.told = told.told.saturating_add(1);
-                let aside = matches!(taken, Outcome::Aside(_));
-                told.aside = told.aside.saturating_add(u64::from(aside));
+                let told = told.told_mut(is_own(&lease, client));
+                told.add(matches!(taken, Outcome::Aside(_)));
             }
             if !matches!(taken, Outcome::Counted | Outcome::Correction(_)) {
                 continue;
@@ -532,18 +567,48 @@ fn possible(usage: &UsageDocument) -> Result<(), (&'static str, String)> {
     let seconds = Nanoseconds(usage.end_ns.saturating_sub(usage.start_ns))
         .seconds()
         .get();
-    let most = WATTS * seconds.max(1.0);
-    let over = usage
-        .gpus
-        .iter()
-        .find(|gpu| gpu.joules.is_some_and(|joules| joules > most));
-    if let Some(gpu) = over {
-        let problem = format!(
-            "{} J of {} in {seconds} s: no GPU draws more than {WATTS} W",
-            gpu.joules.unwrap_or_default(),
-            gpu.uid
-        );
-        return Err(("data.gpus", problem));
+    if service
+        .quality
+        .keys()
+        .any(|name| !(1..=255).contains(&name.chars().count()))
+    {
+        let problem = "a name of a metric: expected from 1 to 255 characters".to_owned();
+        return Err(("data.quality", problem));
+    }
+    if usage.start_ns > usage.end_ns {
+        // The meter keeps it aside, and says why.
+        return Ok(());
+    }
+    // What was read within a second may be told of less.
+    let long = seconds.max(1.0);
+    for gpu in &usage.gpus {
+        let bytes = gpu.memory_byte_seconds.map(|bytes| bytes as f64);
+        for (value, unit, most, why) in [
+            (
+                gpu.joules,
+                "J",
+                WATTS * long,
+                "no GPU draws more than 10 kW",
+            ),
+            (
+                gpu.sm_seconds,
+                "s of its SMs",
+                long,
+                "no GPU works longer than it is looked at",
+            ),
+            (
+                bytes,
+                "byte-seconds",
+                MEMORY * long,
+                "no GPU has more than 10 TB of memory",
+            ),
+        ] {
+            // A clock of one that measures may differ a little.
+            if let Some(value) = value.filter(|value| *value > most * 1.01) {
+                let problem = format!("{value} {unit} of {} in {seconds} s: {why}", gpu.uid);
+                return Err(("data.gpus", problem));
+            }
+        }
     }
     Ok(())
 }

@@ -94,7 +94,7 @@ impl Broker {
             known.map_err(|error| Refusal::invalid("budget", error.to_string()))?;
         }
         match queue_problems(queues).first() {
-            Some(problem) => Err(Refusal::invalid("quota", format!("{problem:?}"))),
+            Some(problem) => Err(Refusal::invalid("quota", problem.words(queues))),
             None => Ok(()),
         }
     }

@@ -61,6 +61,9 @@ pub enum StoreError {
         "the log is written by another gpuwise now: epoch {epoch}, which this one holds, is over"
     )]
     Fenced { epoch: i64 },
+    /// The row of the one that writes was changed by hand.
+    #[error("the log is damaged: its epoch is {epoch}, and none can follow it")]
+    LastEpoch { epoch: i64 },
     #[error("the log has a gap: event {expected} is missing before event {found}")]
     Gap { expected: u64, found: u64 },
     /// Events at the end of the log that were written are no longer there.

@@ -79,7 +79,14 @@ impl Store {
     /// # Errors
     /// When the database refuses.
     pub fn lead(&self, seen: Option<&Leader>, holder: &str) -> Result<Option<Epoch>, StoreError> {
-        let next = seen.map_or(1, |leader| leader.epoch.0 + 1);
+        let next = match seen {
+            Some(leader) => {
+                let epoch = leader.epoch.0;
+                let next = epoch.checked_add(1);
+                next.ok_or(StoreError::LastEpoch { epoch })?
+            }
+            None => 1,
+        };
         let deed = "taking the log";
         let taken = self.within(deed, async |connection| {
             let query = match seen {

@@ -139,6 +139,6 @@ pub struct Capacity {
     #[command(flatten)]
     pub how: HowFlags,
     /// Nodes that may be bought at most
-    #[arg(long, value_name = "N", default_value_t = 64)]
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub max_nodes: u32,
 }

@@ -433,7 +433,8 @@ impl Sent {
                     ..
                 },
                 Traffic::Open { rate, .. },
-            ) => count as f64 / (rate.get() * load),
+            ) if count >= 10 => count as f64 / (rate.get() * load),
+            // A tenth of fewer is none.
             _ => 0.0,
         };
         let seconds = (0.1 * seconds).min(LONGEST_WARM_UP);

@@ -429,7 +429,7 @@ impl Model {
                 .take(1)
                 .map(|uid| GpuUse {
                     uid: uid.clone(),
-                    sm_seconds: Some(5.0),
+                    sm_seconds: Some(0.5),
                     memory_byte_seconds: Some(1000),
                     joules: Some(7.0),
                 })

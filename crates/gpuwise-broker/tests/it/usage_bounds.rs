@@ -206,13 +206,6 @@ fn what_clients_tell_has_bounds_and_sums_have_no_end() {
         wrong(&desk, vec![told(&desk, "1", quality)]).0,
         "[0].data.quality"
     );
-    let uid = uids(&desk, lease)[0].clone();
-    let hot = GpuUse {
-        joules: Some(1e15),
-        ..used(&uid, 1.0)
-    };
-    let hot = event(lease, "1", minute(&desk, 1), vec![hot]);
-    assert_eq!(wrong(&desk, vec![hot]).0, "[0].data.gpus");
     // A log of an earlier release may hold what is refused now: it is added up to the end of its numbers.
     for (id, back) in [("a", 1), ("b", 70)] {
         let one = UsageDocument {
@@ -235,6 +228,48 @@ fn what_clients_tell_has_bounds_and_sums_have_no_end() {
         .over(within)
         .all;
     assert_eq!(all.requests, u64::MAX);
+}
+
+#[test]
+fn a_gpu_does_no_more_than_it_can_and_metrics_of_a_batch_count_together() {
+    let (desk, lease) = old();
+    let minute = (desk.now.0 - 60 * SECOND, desk.now.0);
+    let told = |id: &str, service: ServiceUse| UsageDocument {
+        service,
+        ..event(lease, id, minute, vec![])
+    };
+    let uid = uids(&desk, lease)[0].clone();
+    let hot = GpuUse {
+        joules: Some(1e15),
+        ..used(&uid, 1.0)
+    };
+    let busy = used(&uid, 1e9);
+    let full = GpuUse {
+        memory_byte_seconds: Some(1 << 63),
+        ..used(&uid, 1.0)
+    };
+    for more in [hot, busy, full] {
+        let told = event(lease, "1", minute, vec![more]);
+        assert_eq!(wrong(&desk, vec![told]).0, "[0].data.gpus");
+    }
+    // Metrics of one batch are counted together.
+    let batch = (0..3).map(|at| {
+        let names = (0..100).map(|n| (format!("m{at}-{n}"), 1.0));
+        let service = ServiceUse {
+            quality: names.collect(),
+            ..ServiceUse::default()
+        };
+        told(&at.to_string(), service)
+    });
+    assert_eq!(wrong(&desk, batch.collect()).0, "[2].data.quality");
+    let nameless = ServiceUse {
+        quality: [(String::new(), 1.0)].into(),
+        ..ServiceUse::default()
+    };
+    assert_eq!(
+        wrong(&desk, vec![told("1", nameless)]).0,
+        "[0].data.quality"
+    );
 }
 
 /// Of one lease so many records are kept, and fewer aside.
@@ -260,6 +295,13 @@ fn what_is_kept_of_a_lease_has_bounds() {
         matches!(more, Err(Refusal::TooManyAside { .. })),
         "{more:?}"
     );
+    // What its tenant tells takes no room from others, and the other way round.
+    let of_tenant = UsageDocument {
+        by: Some("vision/ann".into()),
+        ..ahead(&desk, 501)
+    };
+    let told = desk.broker.usage(desk.now, vec![of_tenant]);
+    assert_eq!(told.expect("is put aside").0.aside.len(), 1);
     // A lease that has just begun has little to tell.
     let young = desk.ask("vision", 1, Some(1)).expect("is admitted");
     desk.settle();

@@ -63,6 +63,16 @@ impl Call {
         })
     }
 
+    /// Whether the token still allows what it did when this was asked: it was not revoked, its time is not over, and its
+    /// role and tenant are the same. An answer that goes on asks before each part.
+    pub(crate) fn is_still_allowed(&self) -> bool {
+        let Some(token) = &self.token else {
+            return true;
+        };
+        authorized(&self.shared, self.route.access, &self.headers)
+            .is_ok_and(|now| now.role == token.role && now.tenant == token.tenant)
+    }
+
     pub(crate) fn now(&self) -> Nanoseconds {
         self.shared.clock.now()
     }

@@ -316,16 +316,17 @@ pub(crate) fn state(name: &str) -> Option<LeaseState> {
         .find(|state| state.name() == name)
 }
 
-/// A moment of RFC 3339, or the first of a day in UTC.
+/// A moment of RFC 3339; without an offset in UTC, and without a time the first of a day.
 ///
 /// # Errors
 /// When it is neither.
 pub(crate) fn moment(field: &str, text: &str) -> Result<Nanoseconds, Problem> {
-    let day = || -> Option<jiff::Timestamp> {
-        let day: jiff::civil::Date = text.parse().ok()?;
-        Some(day.to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp())
+    // A civil time with the name of a zone would be read without it.
+    let utc = || -> Option<jiff::Timestamp> {
+        let civil: jiff::civil::DateTime = (!text.contains('[')).then(|| text.parse().ok())??;
+        Some(civil.to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp())
     };
-    let Some(at) = text.parse().ok().or_else(day) else {
+    let Some(at) = text.parse().ok().or_else(utc) else {
         let what = format!(
             "{text:?}: expected a day or moment such as 2026-12-01 or 2026-12-01T08:00:00Z"
         );

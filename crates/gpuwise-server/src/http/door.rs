@@ -13,6 +13,8 @@ const TEXTS: [&str; 3] = ["command", "env", "secret"];
 /// Fields that name something, and how long a name may be.
 const NAMES: [&str; 4] = ["name", "project", "tenant", "queue"];
 const LONGEST: usize = 255;
+/// What formulas begin with in spreadsheets, which open our CSV.
+const FORMULAS: [char; 4] = ['=', '+', '-', '@'];
 
 /// Text of one line, without characters that change how what stands around it is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,6 +33,14 @@ impl<'t> OneLine<'t> {
     pub(crate) const fn text(self) -> &'t str {
         self.0
     }
+}
+
+/// Text of which only its author answers for what is in it, such as the name of a process: on one line, with `?` for what
+/// may not be there.
+pub(crate) fn on_one_line(text: &str) -> String {
+    let each = text.chars();
+    each.map(|one| if is_control(one) { '?' } else { one })
+        .collect()
 }
 
 fn is_control(one: char) -> bool {
@@ -64,6 +74,14 @@ fn looked_at<'v>(value: &'v Value, path: &mut Vec<&'v str>) -> Result<(), Proble
                 && text.chars().count() > LONGEST
             {
                 let what = format!("{} characters: at most {LONGEST}", text.chars().count());
+                return Err(Problem::invalid(&path.join("."), what));
+            }
+            if path.last().is_some_and(|last| NAMES.contains(last))
+                && let Some(first) = text.chars().next().filter(|one| FORMULAS.contains(one))
+            {
+                let what = format!(
+                    "it begins with {first:?}, which spreadsheets take for a formula: begin with a letter or digit"
+                );
                 return Err(Problem::invalid(&path.join("."), what));
             }
             wrong.map_or(Ok(()), |one| Err(problem(path, one)))
@@ -107,6 +125,11 @@ mod tests {
     }
 
     #[test]
+    fn what_others_named_is_shown_on_one_line() {
+        assert_eq!(on_one_line("a\nb\u{202e}\u{1b}[1m é"), "a?b??[1m é");
+    }
+
+    #[test]
     fn names_are_of_one_line_and_arguments_need_not_be() {
         for (body, wrong) in [
             (
@@ -122,6 +145,9 @@ mod tests {
             (json!({"name": "\u{feff}a"}), Some("name")),
             (json!({"name": "x".repeat(256)}), Some("name")),
             (json!({"name": "x".repeat(255)}), None),
+            (json!({"name": "=HYPERLINK(\"x\")"}), Some("name")),
+            (json!({"project": "-2+3"}), Some("project")),
+            (json!({"name": "a=b-c"}), None),
             (
                 json!({"service": {"model": "m\u{85}"}}),
                 Some("service.model"),

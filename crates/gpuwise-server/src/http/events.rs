@@ -8,7 +8,7 @@ use axum::response::{
 };
 use gpuwise_store::{LogEntry, Store, StoreError};
 use gpuwise_wire::broker::BrokerEvent;
-use std::{convert::Infallible, sync::Arc};
+use std::{convert::Infallible, sync::Arc, time::Duration};
 use tokio::sync::{Semaphore, broadcast::error::RecvError, mpsc};
 use tokio_stream::wrappers::ReceiverStream;
 
@@ -17,6 +17,9 @@ const PAGE: u32 = 500;
 
 /// Events on their way to one follower.
 const WAY: usize = 64;
+
+/// A follower's token is looked at before each event, and again after so long without any.
+const ASKED_AGAIN: Duration = Duration::from_secs(1);
 
 pub(crate) async fn follow(call: Call) -> Result<Response, Problem> {
     let after = call.header("last-event-id").or_else(|| call.query("after"));
@@ -49,9 +52,17 @@ async fn send(call: &Arc<Call>, after: Option<u64>, sender: &Sender) -> Option<(
         Some(after) => behind(call, after, sender).await?,
         None => 0,
     };
+    let mut allowed = tokio::time::interval(ASKED_AGAIN);
     loop {
         let heard = tokio::select! {
             heard = live.recv() => heard,
+            // Where nothing happens a stream ends with its token, too.
+            _ = allowed.tick() => {
+                if call.is_still_allowed() {
+                    continue;
+                }
+                return None;
+            }
             _ = closing.wait_for(|closing| *closing) => return None,
             () = sender.closed() => return None,
         };
@@ -86,6 +97,7 @@ async fn behind(call: &Arc<Call>, mut last: u64, sender: &Sender) -> Option<u64>
         }
         let turn = Arc::clone(&call.shared.late_reads.0).acquire_owned().await;
         let turn = turn.ok()?;
+        let asker = call;
         let call = Arc::clone(call);
         let page = tokio::task::spawn_blocking(move || {
             let page = page(&call, last);
@@ -97,6 +109,9 @@ async fn behind(call: &Arc<Call>, mut last: u64, sender: &Sender) -> Option<u64>
         };
         last = newest;
         for event in events {
+            if !asker.is_still_allowed() {
+                return None;
+            }
             sender.send(Ok(event)).await.ok()?;
         }
     }
@@ -113,6 +128,9 @@ fn page(call: &Call, last: u64) -> Result<Option<(u64, Vec<Event>)>, StoreError>
 }
 
 async fn tell(call: &Call, entry: &LogEntry, sender: &Sender) -> Option<()> {
+    if !call.is_still_allowed() {
+        return None;
+    }
     if !may_see(call, entry) {
         return Some(());
     }

@@ -119,9 +119,12 @@ impl From<Refusal> for Problem {
             Refusal::TooManyWait { .. } => {
                 return Self::new(StatusCode::TOO_MANY_REQUESTS, "waiting", detail).later(LINE);
             }
-            Refusal::TooManyRecords { .. } | Refusal::TooManyAside { .. } => {
-                (StatusCode::TOO_MANY_REQUESTS, "records")
+            // One more may be told each second.
+            Refusal::TooManyRecords { .. } => {
+                return Self::new(StatusCode::TOO_MANY_REQUESTS, "records", detail).later(1);
             }
+            // To wait does not help.
+            Refusal::TooManyAside { .. } => (StatusCode::UNPROCESSABLE_ENTITY, "records"),
             Refusal::Full => (StatusCode::INSUFFICIENT_STORAGE, "full"),
         };
         Self::new(status, kind, detail)

@@ -180,6 +180,25 @@ impl Range {
         }
     }
 
+    /// That of a sum of which this is the range of such a share.
+    #[must_use]
+    pub fn of_part(self, share: f64) -> Self {
+        Self {
+            low: 1.0 - share * (1.0 - self.low),
+            high: 1.0 + share * (self.high - 1.0),
+        }
+    }
+
+    /// The range where another cause, independent of this one, errs too: logarithms add in squares.
+    #[must_use]
+    pub fn beside(self, other: Self) -> Self {
+        let both = |a: f64, b: f64| libm::hypot(libm::log(a), libm::log(b));
+        Self {
+            low: libm::exp(-both(self.low, other.low)),
+            high: libm::exp(both(self.high, other.high)),
+        }
+    }
+
     /// The least range that holds both.
     #[must_use]
     pub fn joined(self, other: Self) -> Self {

@@ -43,8 +43,10 @@ impl Default for RouterPeers {
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Quantiles {
     pub mean: Latency,
-    /// Mean wait for other prompts, part of the mean time to first token.
+    /// Mean wait for other prompts and for a place, part of the mean time to first token.
     pub wait: f64,
+    /// Mean wait for a place in the KV cache, part of the wait.
+    pub place: f64,
     /// Share of steps that carry a prompt, and how much longer they are.
     pub mixed_share: f64,
     /// Seconds that a prompt adds to a step.
@@ -299,6 +301,7 @@ impl OpenLoop {
                 requests: rate,
             },
             wait,
+            place,
             mixed_share,
             mixed_extra,
             decode: flow.decode,
@@ -387,6 +390,7 @@ impl Quantiles {
         Self {
             mean,
             wait: self.wait * factor,
+            place: self.place * factor,
             ..self
         }
     }

@@ -1,7 +1,7 @@
 //! The broker's log: order, durability, one writer.
 
 use crate::support::on_each;
-use gpuwise_store::{Epoch, LogEntry, StoreError};
+use gpuwise_store::{Epoch, Leader, LogEntry, StoreError};
 
 fn entry(seq: u64) -> LogEntry {
     LogEntry {
@@ -88,5 +88,23 @@ fn who_was_replaced_writes_nothing_more() {
         assert!(matches!(late, Err(StoreError::Fenced { .. })), "{late:?}");
         assert!(matches!(old.beat(first, 7), Err(StoreError::Fenced { .. })));
         assert_eq!(new.last_event().expect("reads"), 1);
+    });
+}
+
+#[test]
+fn an_epoch_that_none_can_follow_is_named() {
+    on_each(|fresh| {
+        let store = fresh.open();
+        store.lead(None, "a").expect("asks").expect("is free");
+        let seen = store.leader().expect("asks").expect("there is one");
+        let last = Leader {
+            epoch: Epoch(i64::MAX),
+            ..seen
+        };
+        let taken = store.lead(Some(&last), "b");
+        assert!(
+            matches!(taken, Err(StoreError::LastEpoch { epoch: i64::MAX })),
+            "{taken:?}"
+        );
     });
 }

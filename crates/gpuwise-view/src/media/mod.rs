@@ -6,7 +6,7 @@ use crate::{
     answer::{self, Document, sentences},
     figures::{amount, bytes, number, percent, ranged_seconds, ranged_unit, seconds},
     html::AnswerPage,
-    plan::{labelled, words},
+    plan::{beyond_slo, held_to, labelled, words},
     record::{self as rows, Shown},
     rejected,
     style::Style,
@@ -227,6 +227,9 @@ pub fn deployments(sizing: &MediaSizing) -> Table {
     let list = &sizing.ranked;
     let mut table = rows::table(&ranked(sizing)).when_empty("Nothing keeps the SLO.");
     table.footnote("ranges: 80 %, from rows of GPUs that the constants had not seen; load: the rate over what full batches sustain");
+    if let Some(marked) = beyond_slo(&table) {
+        table.footnote(marked);
+    }
     let eight = |one: &&MediaDeployment| ["fp8", "int8"].contains(&one.precision.as_str());
     let first = list.first().map(|one| one.precision.as_str());
     if list
@@ -271,7 +274,7 @@ crate::record!(Ranked<'_>, "RankedMediaDeployment", |of| {
         number(r.one.most_batch).into()
     });
     of.shown(right(&format!("latency {at}")).wrap(12), |r| {
-        Shown::Times(r.one.latency, "")
+        held_to(&r.one.latency, r.sizing.question.latency.as_ref())
     });
     of.shown(right("load").priority(50), |r| percent(r.one.load).into());
     of.shown(right("memory").unit("GB").priority(60), |r| {

@@ -5,6 +5,7 @@ mod tables;
 mod why_not;
 pub mod words;
 
+pub(crate) use tables::{beyond_slo, held_to};
 pub use tables::{deployments, front};
 pub use why_not::{why_not, why_not_markdown};
 

@@ -64,10 +64,10 @@ fn seen(of: &mut Fields<'_, Ranked<'_>>) {
         format!("{}{}/{}", one.weights, lower_mark(one), one.cache_shown()).into()
     });
     of.shown(right(&format!("TTFT {ttft}")).wrap(10), |r| {
-        latency(&r.deployment.figures.ttft, r.slo.ttft.as_ref())
+        held_to(&r.deployment.figures.ttft, r.slo.ttft.as_ref())
     });
     of.shown(right(&format!("TPOT {tpot}")).wrap(10), |r| {
-        latency(&r.deployment.figures.tpot, r.slo.tpot.as_ref())
+        held_to(&r.deployment.figures.tpot, r.slo.tpot.as_ref())
     });
     of.shown(right("load").priority(50), |r| {
         percent(r.deployment.figures.utilization).into()
@@ -125,10 +125,20 @@ const UNKNOWN_DAY: &str = "?";
 /// The mark of a lower precision than published.
 const LOWER: &str = "↓";
 
-fn latency(estimate: &Estimate, target: Option<&Target>) -> Shown {
+/// A latency with its range, marked where that reaches beyond the target.
+pub(crate) fn held_to(estimate: &Estimate, target: Option<&Target>) -> Shown {
     let beyond = words::beyond(estimate, target);
     let mark = if beyond { State::Warning.mark() } else { "" };
     Shown::Times(*estimate, mark)
+}
+
+/// The footnote of marked latencies, where a table has any.
+pub(crate) fn beyond_slo(table: &Table) -> Option<String> {
+    let mark = State::Warning.mark();
+    let mut cells = table.rows().iter().flatten();
+    cells
+        .any(|cell| cell.shown().ends_with(mark))
+        .then(|| format!("{mark} the range reaches beyond the SLO"))
 }
 
 fn footnotes(sizing: &Sizing, table: &mut Table) {
@@ -137,17 +147,8 @@ fn footnotes(sizing: &Sizing, table: &mut Table) {
         return;
     }
     let mut reading = words::basis(list);
-    if table
-        .rows()
-        .iter()
-        .flatten()
-        .any(|cell| cell.shown().ends_with(State::Warning.mark()))
-    {
-        let _ = write!(
-            reading,
-            " {} the range reaches beyond the SLO.",
-            State::Warning.mark()
-        );
+    if let Some(marked) = beyond_slo(table) {
+        let _ = write!(reading, " {marked}.");
     }
     if list.iter().any(|d| d.cost.per_hour.is_none()) {
         reading += " – price not known: --prices FILE.";

@@ -77,7 +77,7 @@ fn look(estate: &FleetState, decided: &Decided, policy: &mut Policy, most_nodes:
         let node = world.node(id);
         node.map_or_else(|| format!("#{id}"), |state| state.node.name.clone())
     };
-    let add = additions(&decided.after, &left, policy, most_nodes.max(1));
+    let add = additions(&decided.after, &left, policy, most_nodes);
     let added = add.last().map_or(&[][..], |last| last.nodes.as_slice());
     let back = returnable(world, &before, policy, added);
     let gpus = |id: &NodeId| world.node(*id).map_or(0, |state| state.gpus.len());

@@ -150,7 +150,7 @@ fn gpus<'a>(
     if let Some((count, name)) = host.and_then(|host| Some((host.gpus?, host.gpu.as_deref()?))) {
         return Ok((count.max(1), names::gpu(catalogue, "--host", name)?));
     }
-    Err(Problem::new("nothing says what runs")
+    Err(Problem::new("no flag says on which GPUs it runs")
         .hint("--current 8xH100, a --host that names its GPUs, or --deployment deployment.json")
         .into())
 }

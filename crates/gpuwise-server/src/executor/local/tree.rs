@@ -1,5 +1,6 @@
 //! Processes of this machine as /proc shows them: which descend from which, and which carry the mark of a lease.
 
+use crate::http::door::on_one_line;
 use rustix::process::{Pid, Signal, kill_process};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -236,8 +237,12 @@ pub(super) fn hunt(pid: i32) {
 pub(super) fn words(processes: &[Process]) -> String {
     const SHOWN: usize = 5;
     let names = processes.iter().take(SHOWN);
+    // A process calls itself as it likes: what would end the sentence is not shown.
     let names: Vec<String> = names
-        .map(|one| format!("{} ({})", one.name, one.pid))
+        .map(|one| {
+            let name = on_one_line(&one.name).replace([';', ',', '(', ')'], "?");
+            format!("{name} ({})", one.pid)
+        })
         .collect();
     match processes.len().saturating_sub(SHOWN) {
         0 => names.join(", "),

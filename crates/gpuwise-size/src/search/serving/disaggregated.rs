@@ -252,12 +252,10 @@ pub(crate) fn serve(
         Quantiles {
             mean: apart.as_waited(rated.latency),
             wait: rated.wait,
-            mixed_share: 0.0,
-            mixed_extra: 0.0,
-            tpot_spread: 0.0,
             decode: rated.latency.tpot,
             load: rated.busy,
             stable: true,
+            ..Quantiles::default()
         },
         demand,
     ))

@@ -194,6 +194,13 @@ fn narrowed(
     feedback.narrowed(&MeasuredSystem::of(setup, &request.name), class, &place)
 }
 
+/// How far the wait for a place in a full KV cache lies from what is predicted: 80 % of what the step simulator found in
+/// 60 deployments at 0.75 to 0.97 of their largest rate. No measured row tells of it.
+const PLACING: Range = Range {
+    low: 0.1,
+    high: 2.5,
+};
+
 fn estimate(
     request: &Request<'_>,
     evaluated: &Evaluated<'_>,
@@ -216,7 +223,13 @@ fn estimate(
         _ => 0.0,
     };
     let narrowed = narrowed(request, evaluated, class, Some(value));
-    let Range { low, high } = narrowed.map_or(range, |narrowed| narrowed.of(range));
+    let range = narrowed.map_or(range, |narrowed| narrowed.of(range));
+    let placing = evaluated.service.placing();
+    let Range { low, high } = if class.is_first_token() && placing > 0.0 {
+        range.beside(PLACING.of_part(placing))
+    } else {
+        range
+    };
     let estimate = Estimate::with_factors(value, low, high);
     estimate.within(least, f64::INFINITY)
 }

@@ -163,6 +163,14 @@ impl Service {
         }
     }
 
+    /// The share of the mean time to first token that requests wait for a place in the KV cache.
+    pub(crate) fn placing(&self) -> f64 {
+        match self.kind {
+            Kind::Open(quantiles) if quantiles.place > 0.0 => quantiles.place / quantiles.mean.ttft,
+            _ => 0.0,
+        }
+    }
+
     /// Whether queues stay bounded.
     pub(crate) fn stable(&self) -> bool {
         match self.kind {

@@ -132,13 +132,17 @@ fn offered<'a>(
 ) -> Vec<Candidate<'a>> {
     let mut out = Vec::new();
     for gpu in gpus(catalogue, market) {
-        let largest = had
-            .offers(&gpu.name)
-            .iter()
-            .map(|offer| offer.gpus())
-            .chain(had.owned(&gpu.name))
-            .max()
-            .map_or(0, u64::from);
+        let unsold = had.owned(&gpu.name).next().is_none() && !sold(catalogue, gpu);
+        let largest = if unsold {
+            u64::from(cluster(catalogue, gpu, 1).per_host)
+        } else {
+            had.offers(&gpu.name)
+                .iter()
+                .map(|offer| offer.gpus())
+                .chain(had.owned(&gpu.name))
+                .max()
+                .map_or(0, u64::from)
+        };
         let mut sizes = counts(largest, market.most);
         // All that are owned, whatever instances are rented out.
         sizes.extend(
@@ -156,19 +160,19 @@ fn offered<'a>(
             cluster.per_host = cluster
                 .per_host
                 .min(u32::try_from(largest).unwrap_or(u32::MAX));
-            let Some(rental) = rent(had, &cluster) else {
-                continue;
-            };
-            if !rental.is_owned() {
-                described(catalogue, &rental, &mut cluster);
-                if apart(&cluster) {
-                    continue;
+            let rental = rent(had, &cluster);
+            match &rental {
+                Some(rental) if rental.is_owned() => {}
+                Some(rental) => {
+                    described(catalogue, rental, &mut cluster);
+                    if apart(&cluster) {
+                        continue;
+                    }
                 }
+                None if unsold => {}
+                None => continue,
             }
-            out.push(Candidate {
-                cluster,
-                rental: Some(rental),
-            });
+            out.push(Candidate { cluster, rental });
         }
     }
     out
@@ -196,6 +200,11 @@ fn described(catalogue: &Catalogue, rental: &Rental, cluster: &mut Cluster<'_>) 
     }
 }
 
+/// Whether the price list has an offer of it at all; one without is sized without a price.
+fn sold(catalogue: &Catalogue, gpu: &Gpu) -> bool {
+    catalogue.offers.iter().any(|offer| offer.gpu == gpu.name)
+}
+
 /// GPUs that may be rented or are owned, in the catalogue's order.
 fn gpus<'a>(catalogue: &'a Catalogue, market: &Market<'a>) -> Vec<&'a Gpu> {
     if !market.gpus.is_empty() {
@@ -204,11 +213,11 @@ fn gpus<'a>(catalogue: &'a Catalogue, market: &Market<'a>) -> Vec<&'a Gpu> {
     if !market.owned.is_empty() {
         return market.owned.iter().map(|(gpu, _)| *gpu).collect();
     }
-    let sold: BTreeSet<&str> = catalogue.offers.iter().map(|o| o.gpu.as_str()).collect();
+    let offered: BTreeSet<&str> = catalogue.offers.iter().map(|o| o.gpu.as_str()).collect();
     catalogue
         .gpus
         .iter()
-        .filter(|gpu| !gpu.announced && sold.contains(gpu.name.as_str()))
+        .filter(|gpu| !gpu.announced && offered.contains(gpu.name.as_str()))
         .collect()
 }
 

@@ -71,6 +71,23 @@ fn a_month_is_closed_and_what_comes_later_is_corrected() {
     assert_eq!(check["money"][0]["conserved"], true, "{check}");
 }
 
+/// As `prices list` prints moments, too: read without its time a price would hold from midnight on, in the past.
+#[test]
+fn a_moment_without_an_offset_is_in_utc() {
+    let daemon = Daemon::start(&[]);
+    for (text, from) in [
+        ("2031-05-06T16:17:22", "2031-05-06T16:17:22.000Z"),
+        ("2032-05-06 18:30:00", "2032-05-06T18:30:00.000Z"),
+        ("2033-05-06T18:30+02:00", "2033-05-06T16:30:00.000Z"),
+    ] {
+        let set = daemon.json(&["prices", "set", "H100", "3usd", "--from", text]);
+        assert_eq!(set["from"], from, "{text}: {set}");
+    }
+    let zoned = "2031-05-06T16:17:22[Europe/Paris]";
+    let said = daemon.refused(&["prices", "set", "H100", "3usd", "--from", zoned]);
+    assert!(said.contains("expected a day or moment"), "{said}");
+}
+
 #[test]
 fn prices_are_listed_and_wrong_ones_named() {
     let daemon = Daemon::start(&[]);

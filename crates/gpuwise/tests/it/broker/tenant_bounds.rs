@@ -106,3 +106,19 @@ fn a_tenant_has_so_many_streams_of_events_and_others_theirs() {
         std::thread::sleep(Duration::from_millis(20));
     }
 }
+
+#[test]
+fn a_stream_of_events_ends_with_its_token() {
+    let daemon = Daemon::start(&[]);
+    daemon.json(&["tenant", "create", "alpha"]);
+    let ann = daemon.token_of("ann", "member", Some("alpha"));
+    let (mut stream, status) = followed(&daemon, &ann);
+    assert_eq!(status, "200");
+    daemon.json(&["token", "revoke", "ann", "--tenant", "alpha"]);
+    let lease = daemon.json(&["lease", "request", "--tenant", "alpha", "--gpu", "H100"]);
+    assert_eq!(lease["id"], "L-1");
+    let mut said = String::new();
+    // To its end: the server closes it.
+    stream.read_to_string(&mut said).expect("ends");
+    assert!(!said.contains("lease_requested"), "{said}");
+}

@@ -86,11 +86,13 @@ pub(super) fn archive(context: &Context, flags: &Archive) -> anyhow::Result<Exit
 
 /// The first instant of a day or a month in UTC, in nanoseconds.
 fn moment(text: &str) -> anyhow::Result<i64> {
+    // A date with a time would be read without it.
     let day = match text.len() {
-        7 => format!("{text}-01"),
-        _ => text.to_owned(),
+        7 => Some(format!("{text}-01")),
+        10 => Some(text.to_owned()),
+        _ => None,
     };
-    let date: Option<jiff::civil::Date> = day.parse().ok();
+    let date: Option<jiff::civil::Date> = day.and_then(|day| day.parse().ok());
     let at = date.and_then(|date| date.to_zoned(jiff::tz::TimeZone::UTC).ok());
     at.and_then(|at| i64::try_from(at.timestamp().as_nanosecond()).ok())
         .ok_or_else(|| {
