@@ -120,6 +120,8 @@ pub enum Reason {
     LateAtPeak { ratio: f64 },
     /// Money of a run, and what is allowed.
     RunCost { cost: Money, budget: Money },
+    /// The price of what a run would be rented on is not known, so that no budget holds it.
+    UnknownRunCost { budget: Money },
 }
 
 /// A target that one request alone does not hold.
@@ -243,7 +245,8 @@ impl fmt::Display for Reason {
             | Self::Slower { .. }
             | Self::Late { .. }
             | Self::LateAtPeak { .. }
-            | Self::RunCost { .. } => self.of_training(f),
+            | Self::RunCost { .. }
+            | Self::UnknownRunCost { .. } => self.of_training(f),
             _ => self.limited(f),
         }
     }
@@ -289,6 +292,9 @@ impl Reason {
                 significant(*ratio, 3)
             ),
             Self::RunCost { cost, budget } => write!(f, "{cost}, {budget} allowed"),
+            Self::UnknownRunCost { budget } => {
+                write!(f, "its price is not known, {budget} allowed")
+            }
             _ => Ok(()),
         }
     }

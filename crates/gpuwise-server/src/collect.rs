@@ -253,6 +253,7 @@ impl Collector {
             });
             told.push(UsageDocument {
                 by: None,
+                tenant: None,
                 source: "gpuwise/simulated".into(),
                 id: format!("{}/{}", lease.id(), within.start.0),
                 lease: lease.number,

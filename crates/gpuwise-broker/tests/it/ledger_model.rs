@@ -414,6 +414,7 @@ impl Model {
         let late = over.is_some_and(|over| start > over.at.0);
         let usage = (first..first + 20).map(|id| UsageDocument {
             by: client.then(|| "mallory".into()),
+            tenant: None,
             source: if client {
                 source.into()
             } else {

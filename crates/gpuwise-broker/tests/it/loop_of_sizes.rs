@@ -41,6 +41,7 @@ fn service(desk: &mut Desk) -> u32 {
 fn hour(desk: &Desk, lease: u32, id: &str, slow: u64) -> UsageDocument {
     UsageDocument {
         by: None,
+        tenant: None,
         source: "/engine".into(),
         id: id.into(),
         lease,

@@ -187,6 +187,7 @@ fn who_is_told_to_leave_pays_until_the_gpu_is_free() {
 fn told(desk: &mut Desk, lease: u32) {
     let usage = UsageDocument {
         by: None,
+        tenant: None,
         source: "/engine".into(),
         id: format!("{}", desk.now.0),
         lease,

@@ -27,6 +27,7 @@ fn used(uid: &str, seconds: f64) -> GpuUse {
 fn event(lease: u32, id: &str, (start, end): (u64, u64), gpus: Vec<GpuUse>) -> UsageDocument {
     UsageDocument {
         by: Some("client".into()),
+        tenant: None,
         source: "dcgm".into(),
         id: id.into(),
         lease,
@@ -298,6 +299,7 @@ fn what_is_kept_of_a_lease_has_bounds() {
     // What its tenant tells takes no room from others, and the other way round.
     let of_tenant = UsageDocument {
         by: Some("vision/ann".into()),
+        tenant: Some("vision".into()),
         ..ahead(&desk, 501)
     };
     let told = desk.broker.usage(desk.now, vec![of_tenant]);

@@ -52,6 +52,7 @@ impl Baselines {
         };
         let document = UsageDocument {
             by: None,
+            tenant: None,
             source,
             id: format!("L-{lease}/{}", since.0),
             lease,

@@ -99,6 +99,7 @@ mod tests {
     fn usage(lease: u32, worked: Option<f64>, requests: Option<u64>) -> UsageDocument {
         UsageDocument {
             by: None,
+            tenant: None,
             source: "s".into(),
             id: "1".into(),
             lease,

@@ -274,6 +274,7 @@ impl Run {
         let [busy, memory, watts] = self.knows;
         UsageDocument {
             by: None,
+            tenant: None,
             source: source.to_owned(),
             id: format!("L-{lease}/{uid}/{}", self.start.0),
             lease,
@@ -320,6 +321,7 @@ fn counted(
         .into_iter()
         .map(|(lease, (prompt, completion))| UsageDocument {
             by: None,
+            tenant: None,
             source: source.to_owned(),
             id: format!("L-{lease}/tokens/{}", within.start.0),
             lease,

@@ -92,6 +92,7 @@ fn read_event(call: &Call, event: UsageEvent) -> Result<UsageDocument, Wrong> {
     check(&data)?;
     Ok(UsageDocument {
         by: Some(call.who().unwrap_or_default()),
+        tenant: call.tenant().map(ToOwned::to_owned),
         source: event.source,
         id: event.id,
         lease,

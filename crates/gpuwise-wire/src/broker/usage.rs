@@ -153,6 +153,9 @@ pub struct UsageDocument {
     /// The client that told it; nothing: the broker measured it itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
+    /// The tenant of that client; nothing: it is an operator's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<String>,
     pub source: String,
     pub id: String,
     /// The lease's number.

@@ -53,6 +53,40 @@ fn all_owned_gpus_work_unless_gpu_hours_are_what_counts() {
     assert!(seconds(&fast) < seconds(&cheap));
 }
 
+/// A GPU that nobody in the price list rents out is sized without a price; what has none is within no limit on money or
+/// places, as in `plan`.
+#[test]
+fn what_nobody_rents_out_has_no_price_and_is_within_no_budget() {
+    let job = [MODEL, "--method", "lora", "--tokens", "1e8"];
+    let ask = |more: &[&str]| first(&[&job[..], &["--gpu", "RTX 4090"], more].concat());
+    let (code, plan) = ask(&[]);
+    assert_eq!(code, 0, "{plan}");
+    assert!(
+        plan["rental"].is_null() && plan["gpus"].as_u64() > Some(0),
+        "{plan}"
+    );
+    assert_eq!(ask(&["--budget", "10USD"]).0, 1);
+    for (arguments, why) in [
+        (
+            "--gpu RTX-4090 --budget 10USD",
+            "its price is not known, 10.00 USD allowed",
+        ),
+        (
+            "--gpus 2xRTX-4090 --budget 10USD",
+            "its price is not known, 10.00 USD allowed",
+        ),
+        ("--gpu RTX-4090 --provider aws", "no offer of aws holds it"),
+    ] {
+        let (code, out, err) = train(&format!("--method lora --tokens 1e8 {arguments}"));
+        let out = out.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert_eq!(code, 1, "{arguments}: {out}{err}");
+        assert!(out.contains(why), "{arguments}: {out}");
+    }
+    // Beside one with a price it is not the cheapest.
+    let (_, plan) = first(&[&job[..], &["--gpu", "RTX 4090", "--gpu", "L4"]].concat());
+    assert_eq!(plan["gpu"], "L4", "{plan}");
+}
+
 #[test]
 fn a_plan_without_room_for_the_range_of_its_memory_is_marked() {
     let model = "llama-3.1-70b";

@@ -3,12 +3,12 @@
 use super::{
     Cluster, Physics,
     best::{self, Best, Outcome, SearchResult},
-    request::TrainRequest,
+    request::{Machines, TrainRequest},
 };
 use crate::search::Failure;
 use alloc::{format, string::String, vec::Vec};
 use gpuwise_domain::{
-    deployment::{Dropped, Test},
+    deployment::{Dropped, Rental, Test},
     fix::{Fix, Flag},
     reason::Reason,
     training_plan::TrainingPlan,
@@ -50,8 +50,24 @@ pub(super) fn no_fit(
     out
 }
 
-/// A plan that is late or too dear.
+/// A plan that is late, too dear, or not rented out where it may be. What has no price is within no budget; for hosts of
+/// one's own nothing more is paid.
 pub(super) fn over_limits(request: &TrainRequest<'_>, plan: &TrainingPlan) -> Option<Failure> {
+    let priced = || Fix::OwnPrice {
+        gpu: plan.gpu.clone(),
+        gpus: u32::try_from(plan.gpus).unwrap_or(u32::MAX),
+        at_most: None,
+    };
+    let over = |what, ratio, fix| Some(Failure::new(Test::Limits, what, ratio).fixed_by(fix));
+    if let Machines::Offered(market) = &request.machines
+        && plan.rental.is_none()
+    {
+        let places = market.providers.iter().chain(&market.regions);
+        let places: Vec<String> = places.cloned().collect();
+        if !places.is_empty() {
+            return over(Reason::NotOffered(places), 1.0, priced());
+        }
+    }
     let run = plan.run.as_ref()?;
     let seconds = run.total.value;
     if let Some(within) = request.job.within
@@ -64,13 +80,18 @@ pub(super) fn over_limits(request: &TrainRequest<'_>, plan: &TrainingPlan) -> Op
         return Some(Failure::new(Test::Deadline, what, seconds / within));
     }
     let budget = request.job.budget?;
-    let cost = run.cost?.value;
-    let over = cost.currency == budget.currency && cost.micros > budget.micros;
+    if plan.rental.as_ref().is_some_and(Rental::is_owned) {
+        return None;
+    }
+    let Some(cost) = run.cost.map(|cost| cost.value) else {
+        return over(Reason::UnknownRunCost { budget }, 1.0, priced());
+    };
+    if cost.currency != budget.currency || cost.micros <= budget.micros {
+        return None;
+    }
     let ratio = cost.micros as f64 / budget.micros.max(1) as f64;
-    over.then(|| {
-        let fix = Flag::money("--budget", cost, "");
-        Failure::new(Test::Limits, Reason::RunCost { cost, budget }, ratio).fixed_by(Fix::from(fix))
-    })
+    let fix = Fix::from(Flag::money("--budget", cost, ""));
+    over(Reason::RunCost { cost, budget }, ratio, fix)
 }
 
 /// What became of the other kinds of layout on the same machines.

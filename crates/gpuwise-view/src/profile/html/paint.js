@@ -73,6 +73,15 @@ class Raster {
     y1 = Math.min(this.height, y1);
     for (let y = y0; y < y1; y++) this.pixels.fill(value, y * this.width + x0, y * this.width + x1);
   }
+  /** One pixel. */
+  dot(x, y, value) {
+    this.pixels[y * this.width + x] = value;
+  }
+  /** The line at `y` again, down to before `end`. */
+  repeat(y, end) {
+    const [from, to] = [y * this.width, (y + 1) * this.width];
+    for (let at = y + 1; at < end; at++) this.pixels.copyWithin(at * this.width, from, to);
+  }
   show() {
     this.context.putImageData(this.image, 0, 0);
   }
@@ -80,7 +89,7 @@ class Raster {
 
 /**
  * Paints one row between two heights; `labels` gets the spans that have room for a name.
- * Costs at most a search for each pixel, however many spans there are.
+ * Costs at most a search for each pixel, however many spans there are: its first line of pixels is painted and repeated.
  */
 function paintRow(raster, row, view, y0, y1, colours, labels) {
   const { start, end, n, track } = row;
@@ -88,6 +97,9 @@ function paintRow(raster, row, view, y0, y1, colours, labels) {
   const perPixel = (view.t1 - view.t0) / width;
   const shades = colours.shades;
   const room = 30 * raster.scale;
+  const top = Math.max(0, y0);
+  const bottom = Math.min(raster.height, y1);
+  if (top >= bottom) return 0;
   let drawn = 0;
   let i = row.after(view.t0);
   while (i < n && start[i] < view.t1) {
@@ -99,20 +111,21 @@ function paintRow(raster, row, view, y0, y1, colours, labels) {
       const x1 = Math.min(width, Math.max(x0 + 1, Math.round(to)));
       // A hair between neighbours that have room for it.
       const hair = x1 - x0 > 3 ? 1 : 0;
-      raster.box(x0, y0, x1 - hair, y1, shades[track.colour(row.item(i))][SHADES]);
+      raster.box(x0, top, x1 - hair, top + 1, shades[track.colour(row.item(i))][SHADES]);
       if (x1 - x0 >= room) labels.push(row, i, x0, x1, y0, y1);
       i++;
       continue;
     }
-    const pixel = Math.max(0, Math.floor(from));
+    const pixel = Math.min(width - 1, Math.max(0, Math.floor(from)));
     const edge = view.t0 + (pixel + 1) * perPixel;
     const next = Math.max(i + 1, row.after(edge, i));
     const share = Math.min(1, (row.sum[next] - row.sum[i]) / perPixel);
     const one = next - i > 1 ? row.longest(i, next) : i;
     const value = shades[track.colour(row.item(one))][Math.round(share * SHADES)];
-    raster.box(pixel, y0, pixel + 1, y1, value);
+    raster.dot(pixel, top, value);
     i = next;
   }
+  raster.repeat(top, bottom);
   if (row.hits) drawn += paintHits(raster, row, view, y0, y1, colours);
   return drawn;
 }
