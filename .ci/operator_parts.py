@@ -9,6 +9,7 @@ import time
 import urllib.request
 
 from cluster import free_port, until
+from operator_faults import Api, Proxy
 
 SYSTEM = "gpuwise-system"
 GATE = "gpuwise.dev/placement"
@@ -152,6 +153,7 @@ def part(check, operator):
     certificates(check, operator)
     workloads(check, operator)
     namespaces(check, operator)
+    lost_answers(check, operator)
     speed(check, operator)
     operator.stop()
 
@@ -360,6 +362,27 @@ def namespaces(check, operator):
     print(f"a namespace deleted in the middle: 20 others bound; {looks() - before:.0f} looks in 5 s afterwards", flush=True)
     if looks() - before > 50:
         raise SystemExit("the operator spins")
+    clear(cluster)
+    operator.kill(process, signal.SIGTERM)
+
+
+def lost_answers(check, operator, pods=60):
+    """Gates whose writes were taken and not answered are counted like the others, and no GPU is given twice."""
+    cluster = check.cluster
+    proxy = Proxy(Api(check.folder / "kube" / "kubeconfig"))
+    plain, operator.config = operator.config, check.folder / "operator-lossy.kubeconfig"
+    operator.config.write_text(re.sub(r"https://[^\s\",}]+", f"http://127.0.0.1:{proxy.port}", plain.read_text()))
+    process = operator.start(name="lossy")
+    operator.config = plain
+    operator.webhook_answers()
+    until("the one that loses answers leads", 30, lambda: operator.leads(process))
+    proxy.arm(1, 0.3, None, None)
+    create(cluster, [pod(f"l-{i}", 1) for i in range(pods)])
+    until("all are bound", 120, lambda: len(bound(cluster)) == pods or len(bound(cluster)))
+    counted = lambda: operator.figures(process)["gpuwise_operator_pods_placed_total"]
+    until("gates off without an answer are counted", 30, lambda: counted() == pods or counted())
+    where_we_said(cluster)
+    print(f"{pods} pods, of three writes in ten the answer is lost, refused or a conflict: all counted once", flush=True)
     clear(cluster)
     operator.kill(process, signal.SIGTERM)
 

@@ -10,6 +10,7 @@ use super::{
     say::{Said, say_all},
     seen::State,
     traces::{self, Traces},
+    unanswered::Unanswered,
     unread,
     watches::Change,
     workloads,
@@ -17,7 +18,7 @@ use super::{
 };
 use crate::{
     manifests::Mode,
-    steer::{Decision, Health, Kept, decide_after},
+    steer::{Decision, Health, Kept, Pod, decide_after},
 };
 use gpuwise_units::Nanoseconds;
 use kube::Client;
@@ -67,6 +68,8 @@ pub(super) struct Looks {
     pub(super) cut: BTreeMap<String, Instant>,
     /// Pods whose writes failed: how often, and until when they are left alone.
     pub(super) failed: BTreeMap<String, (u32, Instant)>,
+    /// Pods whose gates may be off, as writes got no answer.
+    pub(super) unanswered: Unanswered,
     /// What was last said of pods that wait, and when.
     pub(super) said: BTreeMap<String, (&'static str, String, Instant)>,
     own: own::Written,
@@ -121,6 +124,7 @@ impl Looks {
             health: Health::default(),
             cut: BTreeMap::new(),
             failed: BTreeMap::new(),
+            unanswered: Unanswered::default(),
             said: BTreeMap::new(),
             own: own::Written::default(),
             waits: BTreeSet::new(),
@@ -189,6 +193,7 @@ impl Looks {
         self.plan = 0;
         self.wake = None;
         self.failed.clear();
+        self.unanswered.clear();
         self.said.clear();
         self.unread.clear();
         self.own = own::Written::default();
@@ -201,10 +206,11 @@ impl Looks {
     async fn look(&mut self, term: &Term) {
         let began = Instant::now();
         self.failed.retain(|_, (_, until)| *until > began);
+        self.settle(term);
         let failed = &self.failed;
-        let seen = self
-            .state
-            .seen(self.mode, &|pod| failed.contains_key(&pod.uid));
+        let left_alone = |pod: &Pod| failed.contains_key(&pod.uid);
+        let mut seen = self.state.seen(self.mode, &left_alone);
+        self.unanswered.hold(&mut seen, left_alone);
         let waiting = self.state.waiting();
         self.writer.metrics.depth(waiting);
         let (mut result, mut whole) = ("success", true);

@@ -34,6 +34,7 @@ mod stands;
 mod surges;
 mod traces;
 mod turns;
+mod unanswered;
 mod unread;
 mod watches;
 mod why;

@@ -8,6 +8,20 @@ use std::sync::Arc;
 /// Writes at once at most.
 const AT_ONCE: usize = 32;
 
+/// How a gate came off.
+pub(super) enum Off<'a> {
+    /// By which plan, where to and why.
+    Sent(&'a str, &'a str, &'a str),
+    /// Left to kube-scheduler, and why.
+    Left(&'a str),
+}
+
+/// Seconds that a pod has waited behind its gate, where that is known.
+pub(super) fn gated_for(pod: &Pod) -> Option<f64> {
+    let at = pod.gated_at?;
+    Some(clock::now().duration_since(at).as_secs_f64())
+}
+
 impl Looks {
     /// Takes gates off, gang by gang.
     pub(super) async fn release(
@@ -27,36 +41,29 @@ impl Looks {
             let own = state.since_arrival(pod).map(|since| since.as_secs_f64());
             let wrote = writer.release(term, pod, one, &hostname, plan).await;
             if wrote == Wrote::Done {
-                let since = pod
-                    .gated_at
-                    .map(|at| clock::now().duration_since(at).as_secs_f64());
-                writer.metrics.placed(since, own);
+                writer.metrics.placed(gated_for(pod), own);
             }
-            (one, pod, wrote, traces::now())
+            (one, pod, wrote, own, traces::now())
         });
-        let done: Vec<(&Placed, &Arc<Pod>, Wrote, u64)> = futures_util::stream::iter(releases)
-            .buffer_unordered(AT_ONCE)
-            .collect()
-            .await;
+        let done: Vec<(&Placed, &Arc<Pod>, Wrote, Option<f64>, u64)> =
+            futures_util::stream::iter(releases)
+                .buffer_unordered(AT_ONCE)
+                .collect()
+                .await;
         let mut whole = true;
-        for (one, pod, wrote, at) in done {
+        for (one, pod, wrote, own, at) in done {
             match wrote {
                 Wrote::Done => {
-                    if let Some(traces) = &mut self.traces {
-                        traces.released(&pod.uid, at, (plan, &one.node, &one.words));
-                    }
                     let sent = Mark::Sent(one.node.clone(), one.replaces.clone());
                     self.state.mark(pod, sent);
-                    self.failed.remove(&pod.uid);
-                    self.said.remove(&pod.uid);
-                    let words = format!("Goes to {} (plan {plan})", one.words);
-                    // An event more or less changes nothing: nobody waits for it.
-                    let said = (term.clone(), Arc::clone(pod), "Placed", words);
-                    let _ = self.events.try_send(said);
+                    self.gate_is_off(term, pod, at, Off::Sent(plan, &one.node, &one.words));
                 }
                 Wrote::Fenced => return false,
                 other => {
                     whole = false;
+                    if matches!(other, Wrote::Failed(_)) {
+                        self.unanswered.put(pod, Some(&one.node), own);
+                    }
                     self.gate_stays(pod, &other);
                 }
             }
@@ -78,23 +85,43 @@ impl Looks {
             };
             match self.writer.let_go(term, pod, words).await {
                 Wrote::Done => {
-                    if let Some(traces) = &mut self.traces {
-                        traces.released(&pod.uid, traces::now(), ("", "", words));
-                    }
                     self.state.mark(pod, Mark::LetGo);
-                    self.failed.remove(&pod.uid);
-                    let words = format!("Left to kube-scheduler: {words}");
-                    let said = (term.clone(), Arc::clone(pod), "LeftToScheduler", words);
-                    let _ = self.events.try_send(said);
+                    self.gate_is_off(term, pod, traces::now(), Off::Left(words));
                 }
                 Wrote::Fenced => return false,
                 other => {
                     whole = false;
+                    if matches!(other, Wrote::Failed(_)) {
+                        self.unanswered.put(pod, None, None);
+                    }
                     self.gate_stays(pod, &other);
                 }
             }
         }
         whole
+    }
+
+    /// A gate is off, as of a moment: a collector and the pod's events are told.
+    pub(super) fn gate_is_off(&mut self, term: &Term, pod: &Arc<Pod>, at: u64, off: Off<'_>) {
+        let (span, reason, words) = match off {
+            Off::Sent(plan, node, why) => {
+                let words = format!("Goes to {why} (plan {plan})");
+                ((plan, node, why), "Placed", words)
+            }
+            Off::Left(why) => {
+                let words = format!("Left to kube-scheduler: {why}");
+                (("", "", why), "LeftToScheduler", words)
+            }
+        };
+        if let Some(traces) = &mut self.traces {
+            traces.released(&pod.uid, at, span);
+        }
+        self.failed.remove(&pod.uid);
+        self.said.remove(&pod.uid);
+        self.unanswered.answered(&pod.uid);
+        // An event more or less changes nothing: nobody waits for it.
+        let said = (term.clone(), Arc::clone(pod), reason, words);
+        let _ = self.events.try_send(said);
     }
 
     /// A gate that is still on: what has changed a watch brings, and what is refused is tried later.

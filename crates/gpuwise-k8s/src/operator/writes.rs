@@ -5,6 +5,7 @@ use super::{
     metrics::Metrics,
     now_seconds,
     seen::{HOSTNAME, NODE, PLAN, REASON, REPLACES},
+    unanswered::LEFT,
 };
 use crate::{
     manifests::NAME,
@@ -86,7 +87,7 @@ impl Writer {
             "metadata": {
                 "uid": pod.uid,
                 "resourceVersion": pod.version,
-                "annotations": {REASON: format!("left to kube-scheduler: {words}")},
+                "annotations": {REASON: format!("{LEFT}{words}")},
             },
             "spec": {"schedulingGates": [{"$patch": "delete", "name": GATE}]},
         });

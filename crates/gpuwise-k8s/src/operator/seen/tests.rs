@@ -1,5 +1,6 @@
 //! What is read again only where something has changed is as if all was read at once.
 
+use super::super::unanswered::{Shown, Unanswered, shown as shown_of};
 use super::*;
 use crate::{manifests::Mode, steer::Place};
 use proptest::prelude::*;
@@ -215,4 +216,42 @@ fn who_is_sent_counts_when_its_claims_have_devices_and_it_has_no_node() {
     let decision = crate::steer::decide(&seen, gpuwise_units::Nanoseconds(0)).expect("rules");
     assert_eq!(decision.let_go.len(), 1, "{decision:?}");
     assert!(decision.placed.is_empty() && decision.waits.is_empty());
+}
+
+/// A write that got no answer in time may have been taken: a watch shows it, and until then the GPUs are nobody else's.
+#[test]
+fn a_gate_whose_write_got_no_answer_is_as_a_watch_shows_it() {
+    let mut state = State::new(None);
+    let mut server = Server::default();
+    server.put(&mut state, "pods", 0, pod(0, 0b0101_0000));
+    state.refresh();
+    let gated = Arc::clone(&state.seen(Mode::Act, &|_| false).pods[0]);
+    let mut unanswered = Unanswered::default();
+    unanswered.put(&gated, Some("n0"), None);
+    for (left_alone, place) in [(true, Place::Sent("n0".into())), (false, Place::Gated)] {
+        let mut seen = state.seen(Mode::Act, &|_| left_alone);
+        unanswered.hold(&mut seen, |_| left_alone);
+        let places: Vec<&Place> = seen.pods.iter().map(|pod| &pod.place).collect();
+        assert_eq!(places, [&place]);
+    }
+    let shown = |state: &State| shown_of(&state.inventory().pods, &gated);
+    assert_eq!(shown(&state), Shown::Gated);
+    let mut off = pod(0, 0b0100_1000);
+    off["metadata"]["annotations"] = json!({NODE: "n0", PLAN: "1.2", REASON: "n0: free"});
+    server.put(&mut state, "pods", 0, off.clone());
+    let placed = Shown::Placed {
+        plan: "1.2".into(),
+        node: "n0".into(),
+        why: "n0: free".into(),
+    };
+    assert_eq!(shown(&state), placed);
+    off["metadata"]["annotations"] = json!({REASON: "left to kube-scheduler: its claims"});
+    server.put(&mut state, "pods", 0, off.clone());
+    assert_eq!(shown(&state), Shown::Left("its claims".into()));
+    off["metadata"]["annotations"] = json!({});
+    server.put(&mut state, "pods", 0, off.clone());
+    assert_eq!(shown(&state), Shown::Gone);
+    off["metadata"] = json!({"name": "p0", "namespace": "team", "uid": "another", "annotations": {NODE: "n0", PLAN: "1.2"}});
+    server.put(&mut state, "pods", 0, off);
+    assert_eq!(shown(&state), Shown::Gone);
 }
