@@ -9,6 +9,7 @@ use std::sync::Arc;
 const AT_ONCE: usize = 32;
 
 /// How a gate came off.
+#[derive(Clone, Copy)]
 pub(super) enum Off<'a> {
     /// By which plan, where to and why.
     Sent(&'a str, &'a str, &'a str),
@@ -45,11 +46,10 @@ impl Looks {
             }
             (one, pod, wrote, own, traces::now())
         });
-        let done: Vec<(&Placed, &Arc<Pod>, Wrote, Option<f64>, u64)> =
-            futures_util::stream::iter(releases)
-                .buffer_unordered(AT_ONCE)
-                .collect()
-                .await;
+        let done: Vec<_> = futures_util::stream::iter(releases)
+            .buffer_unordered(AT_ONCE)
+            .collect()
+            .await;
         let mut whole = true;
         for (one, pod, wrote, own, at) in done {
             match wrote {
