@@ -26,13 +26,9 @@ fn a_tenant_leases_and_is_billed() {
     let ended = daemon.until("L-1", "ended");
     assert_eq!(ended["reason"], "its time is over");
     let month = ended["requested_at"].as_str().expect("a time")[..7].to_owned();
-    let statement = daemon.json(&["statement", "vision", "--month", &month]);
-    let charge = statement["totals"][0]["charge"]
-        .as_str()
-        .expect("an amount");
-    let dollars: f64 = charge.trim_end_matches(" USD").parse().expect("a number");
+    let dollars = daemon.charged("vision");
     // 4 GPUs × 2 h × 2.50 USD, and the seconds in which it ended: an hour of them is a second of this machine.
-    assert!((20.0..21.0).contains(&dollars), "{charge}");
+    assert!((20.0..21.0).contains(&dollars), "{dollars}");
     let mut focus = daemon.command(&["statement", "vision", "--month", &month]);
     let focus = focus.args(["--format", "focus"]).output().expect("runs");
     let focus = String::from_utf8(focus.stdout).expect("UTF-8");

@@ -132,6 +132,29 @@ impl Daemon {
         self.json_of(arguments, 0)
     }
 
+    /// What a tenant was charged this month and the month before, in USD: what a clock that runs fast measures may lie
+    /// on both sides of a month's end.
+    pub(super) fn charged(&self, tenant: &str) -> f64 {
+        let now = self.json(&["top"])["now"]
+            .as_str()
+            .expect("a time")
+            .to_owned();
+        let year: u32 = now[..4].parse().expect("a year");
+        let month: u32 = now[5..7].parse().expect("a month");
+        let before = match month {
+            1 => (year - 1, 12),
+            _ => (year, month - 1),
+        };
+        let months = [before, (year, month)].into_iter();
+        let charges = months.filter_map(|(year, month)| {
+            let month = format!("{year}-{month:02}");
+            let statement = self.json(&["statement", tenant, "--month", &month]);
+            let charge = statement["totals"][0]["charge"].as_str()?;
+            charge.strip_suffix(" USD")?.parse::<f64>().ok()
+        });
+        charges.sum()
+    }
+
     /// What a command says that ends with this code.
     pub(super) fn json_of(&self, arguments: &[&str], code: i32) -> Value {
         let output = self

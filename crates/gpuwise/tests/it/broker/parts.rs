@@ -1,7 +1,6 @@
 //! Several parts of one GPU in one lease, and what others tell of them, through the command line and HTTP.
 
 use super::Daemon;
-use serde_json::Value;
 
 const FLEET: &str = r#"
 name = "parts"
@@ -23,19 +22,6 @@ gpus = "1xL40S"
 cpu = 64
 memory = "1TiB"
 "#;
-
-/// What a month of a tenant comes to, in dollars.
-fn charged(daemon: &Daemon, tenant: &str) -> f64 {
-    let tenants = daemon.json(&["tenant", "list"]);
-    let tenants = tenants["items"].as_array().expect("tenants").clone();
-    let own: Option<Value> = tenants.into_iter().find(|one| one["name"] == tenant);
-    let spent = own.expect("is there")["spent"]
-        .as_str()
-        .map(ToOwned::to_owned);
-    let spent = spent.expect("it is said without a budget, too");
-    let number = spent.strip_suffix(" USD").expect("dollars");
-    number.parse().expect("a number")
-}
 
 #[test]
 fn each_part_of_a_gpu_is_charged() {
@@ -63,13 +49,19 @@ fn each_part_of_a_gpu_is_charged() {
             .expect("an id")
             .to_owned();
         daemon.until(&lease, "ended");
-        let charged = charged(&daemon, tenant);
+        let charged = daemon.charged(tenant);
         // What it takes to stop comes on top.
         assert!(
             (price..price * 1.3).contains(&charged),
             "{tenant}: {charged}"
         );
     }
+    let tenants = daemon.json(&["tenant", "list"]);
+    let mut tenants = tenants["items"].as_array().expect("tenants").iter();
+    assert!(
+        tenants.all(|one| one["spent"].is_string()),
+        "it is said without a budget, too"
+    );
     let metrics = daemon.ask("GET", "/metrics", "");
     assert!(
         metrics.text.contains("gpuwise_grants_not_charged 0\n"),
@@ -124,7 +116,7 @@ fn prices_are_for_what_can_be_leased_and_a_check_counts_them_by_class() {
     daemon.json(&["lease", "request", "--tenant", "a", "--gpu", "L40S"]);
     daemon.until("L-1", "active");
     daemon.json(&["prices", "set", "L40S", "4.50 USD", "--class", "on-demand"]);
-    while charged(&daemon, "a") < 1.0 {
+    while daemon.charged("a") < 1.0 {
         std::thread::yield_now();
     }
     daemon.json(&["lease", "release", "L-1"]);
