@@ -114,7 +114,7 @@ pub trait Desk: Send + Sync + Debug {
     /// A span such as `12h`.
     ///
     /// # Errors
-    /// When it is none.
+    /// When it is none, or 0.
     fn span(&self, field: &str, text: &str) -> Result<Nanoseconds, Refusal>;
 
     /// What an SLO promises.

@@ -140,20 +140,20 @@ impl fmt::Display for HourlyPrice {
 }
 
 impl Money {
-    /// An amount as a person says it, such as `2.50usd`: its currency is one that there is, and an amount above 0
-    /// is no less than can be kept. What was kept before is read by [`FromStr`].
+    /// An amount as a person says it, such as `2.50usd`: its currency is one that there is, and none of its decimals
+    /// is lost. What was kept before is read by [`FromStr`].
     ///
     /// # Errors
-    /// When it is no amount with its currency, the currency is none of ISO 4217, or it would be rounded to 0.
+    /// When it is no amount with its currency, the currency is none of ISO 4217, or it has more than six decimals.
     pub fn given(given: &str) -> Result<Self, ParseQuantityError> {
         let (amount, code) = divided(given)?;
         let currency = Currency::given(code)?;
-        let money = Self::from_decimal(amount, currency)?;
-        if money.micros == 0 && amount.bytes().any(|byte| matches!(byte, b'1'..=b'9')) {
-            let expected = "an amount that is kept: 0.000001 is the least above 0";
+        let decimals = amount.split_once('.').map_or("", |(_, decimals)| decimals);
+        if decimals.trim_end_matches('0').len() > 6 {
+            let expected = "an amount with at most six decimals: 0.000001 is the least above 0";
             return Err(ParseQuantityError::new(given, expected));
         }
-        Ok(money)
+        Self::from_decimal(amount, currency)
     }
 }
 

@@ -36,6 +36,7 @@ pub use kinds::Kind;
 pub use limits::{Budget, Group, Quota, Spent};
 pub use node::Node;
 pub use owners::{Controller, OwnerKind, Workload};
+pub(crate) use pod::TRACEPARENT;
 pub use pod::{Came, Owner, Phase, Pod, Shape, Waiting};
 pub use pools::{DeviceGpu, is_gpu, is_part};
 pub use selector::{Selector, Unread};

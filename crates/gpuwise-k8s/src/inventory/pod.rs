@@ -146,7 +146,7 @@ const NUMBERS: [&str; 5] = [
     "leaderworkerset.sigs.k8s.io/group-index",
 ];
 /// The annotation of the span that it goes on with.
-const TRACEPARENT: &str = "traceparent";
+pub(crate) const TRACEPARENT: &str = "traceparent";
 /// Beginnings and parts of names of annotations that are kept.
 const NOTED: [&str; 7] = [
     "gpuwise",

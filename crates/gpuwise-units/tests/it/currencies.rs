@@ -14,6 +14,8 @@ fn amounts_are_in_a_currency_that_there_is() {
         ("5CRD", "5000000 CRD"),
         ("0usd", "0 USD"),
         ("0.000001usd", "1 USD"),
+        ("1.12345600usd", "1123456 USD"),
+        ("1.1234567usd", "at most six decimals"),
         ("2.50usf", "the nearest is `USD`"),
         ("2.50 uds", "the nearest is `USD`"),
         ("2.50 euq", "the nearest is `EUR`"),

@@ -373,9 +373,6 @@ impl Desk for AppDesk {
     fn lease(&self, broker: &Broker, ask: &LeaseAsk) -> Result<Sized, Refusal> {
         let length = ask.length.as_deref();
         let length = length.map(|text| self.span("for", text)).transpose()?;
-        if length == Some(Nanoseconds(0)) {
-            return Err(invalid("for", "a lease lasts some time"));
-        }
         if ask.model.is_some() && (ask.workers.is_some() || ask.max_workers.is_some()) {
             let problem = "how many workers a model needs is sized: leave it out";
             return Err(invalid("workers", problem));
@@ -474,7 +471,10 @@ impl Desk for AppDesk {
     }
 
     fn span(&self, field: &str, text: &str) -> Result<Nanoseconds, Refusal> {
-        Nanoseconds::from_str(text).map_err(|error| invalid(field, error.to_string()))
+        match Nanoseconds::from_str(text) {
+            Ok(Nanoseconds(0)) => Err(invalid(field, "a time above 0, such as 30m")),
+            read => read.map_err(|error| invalid(field, error.to_string())),
+        }
     }
 
     fn slo(&self, ask: &SloAsk) -> Result<Vec<ObjectiveDocument>, Refusal> {

@@ -1,11 +1,9 @@
 //! The trace of an object, and how the programs of its pods come to know it.
 
+use crate::inventory::TRACEPARENT;
 use crate::resources::{GpuWorkloadSpec, Object};
 use gpuwise_otlp::{Context, VARIABLE, id};
 use serde_json::{Value, json};
-
-/// The annotation of the span that an object goes on with.
-pub(super) const TRACEPARENT: &str = "traceparent";
 
 /// Where a span hangs: itself, and the one above it.
 #[derive(Debug, Clone, PartialEq, Eq)]

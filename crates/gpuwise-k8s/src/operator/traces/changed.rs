@@ -2,6 +2,7 @@
 //! for the change as a whole.
 
 use super::{Traces, carry, made, nanoseconds_of};
+use crate::inventory::TRACEPARENT;
 use crate::resources::{GpuWorkloadSpec, Object};
 use gpuwise_otlp::{Context, Outcome, Span, id};
 use kube::core::ObjectMeta;
@@ -40,7 +41,7 @@ impl Traces {
     ) {
         let uid = deployment.uid.as_deref().unwrap_or_default();
         let given = deployment.annotations.as_ref();
-        let given = given.and_then(|all| Context::read(all.get(carry::TRACEPARENT)?));
+        let given = given.and_then(|all| Context::read(all.get(TRACEPARENT)?));
         let hangs = carry::hangs(uid, given);
         let whole = id(&["change", uid, began], 16);
         let name = |text: &Option<String>| text.clone().unwrap_or_default();
