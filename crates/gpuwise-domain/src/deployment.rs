@@ -112,6 +112,8 @@ pub struct Deployment {
     pub settings: Settings,
     /// Draft tokens a step by prediction layers or a draft model; 0: none.
     pub draft_tokens: u32,
+    /// Share of drafted tokens that are accepted; `None`: nothing drafts.
+    pub acceptance: Option<f64>,
     /// The model that drafts; `None`: prediction layers of the model itself, where anything drafts.
     pub draft_model: Option<String>,
     /// Host memory of each GPU that keeps prefixes which its cache has no room for; 0: none.

@@ -75,6 +75,8 @@ pub enum Reason {
     },
     /// It draws more power than allowed.
     Power { watts: f64, most: f64 },
+    /// What it draws is not known, so that no limit holds it.
+    UnknownPower { most: f64 },
     /// More GPUs than one owns.
     NotOwned {
         /// GPUs or slices needed.
@@ -320,6 +322,9 @@ impl Reason {
                 write!(f, "costs {hour}, which cannot be held against {budget}")
             }
             Self::OverBudget { hour, budget } => write!(f, "costs {hour}, {budget} allowed"),
+            Self::UnknownPower { most } => {
+                write!(f, "what it draws is not known, {most:.0} W allowed")
+            }
             Self::Power { watts, most } => write!(f, "draws {watts:.0} W, {most:.0} W allowed"),
             Self::NotOwned { wanted, owned } => {
                 write!(f, "needs {wanted} GPUs or slices, you own {owned} GPUs")

@@ -7,6 +7,7 @@ use crate::{
 };
 use alloc::{format, string::String, vec::Vec};
 use gpuwise_domain::{
+    engine::EngineKind,
     facts::{Context, EngineFacts, Verdict},
     model::{FeedForward, Mixer},
     precision::{CacheFormat, Compute, WeightFormat},
@@ -49,11 +50,18 @@ pub fn obstacle_of(
 }
 
 /// The setup with what is stored in BF16 cast to FP16 where the engine has no BF16 on this hardware,
-/// as engines do on request.
+/// as engines do on request, and what is stored in FP32 cast to 16 bits where the engine does so unasked: vLLM
+/// (`_resolve_auto_dtype`) and SGLang (`_get_and_verify_dtype`).
 #[must_use]
 pub fn castable<'a>(mut setup: Setup<'a>, facts: Option<&EngineFacts>) -> Setup<'a> {
-    if setup.weights.native == WeightFormat::BF16 && !has_bf16(&setup, facts) {
-        setup.weights.native = WeightFormat::F16;
+    let halves = matches!(setup.engine.kind, EngineKind::Vllm | EngineKind::Sglang);
+    let stored = setup.weights.native;
+    if stored == WeightFormat::BF16 || halves && stored == WeightFormat::F32 {
+        setup.weights.native = if has_bf16(&setup, facts) {
+            WeightFormat::BF16
+        } else {
+            WeightFormat::F16
+        };
     }
     setup
 }

@@ -48,6 +48,9 @@ document! {
         settings(settings): SettingsDocument,
         /// Draft tokens a step; 0: none.
         draft_tokens(draft_tokens): u32,
+        /// Share of drafted tokens that are accepted; null where nothing drafts, or the usual 0.7.
+        #[serde(default)]
+        acceptance(acceptance): Option<Real>,
         /// The model that drafts; null where prediction layers of the model itself do, or nothing.
         #[serde(default)]
         draft_model(draft_model): Option<String>,

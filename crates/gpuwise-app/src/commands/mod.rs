@@ -61,6 +61,7 @@ use crate::{
 };
 use anyhow::Context as _;
 use clap::Subcommand;
+use gpuwise_domain::engine::EngineKind;
 
 pub use crate::app::Exit;
 #[cfg(feature = "bench")]
@@ -663,4 +664,35 @@ pub(crate) fn draft_model(
         .and_then(ResolvedModel::of_text)
         .map(Some)
         .context("--draft-model")
+}
+
+/// Whether an engine can draft for a model as it is asked to.
+pub(crate) fn can_draft(
+    model: &ResolvedModel,
+    draft: Option<&ResolvedModel>,
+    tokens: u32,
+    engine: EngineKind,
+) -> anyhow::Result<()> {
+    let own = &model.architecture;
+    match draft {
+        _ if tokens == 0 => Ok(()),
+        None if own.prediction.is_empty() => Err(Problem::new(format!(
+            "--draft-tokens {tokens}: {} has no prediction layers that could draft",
+            model.name
+        ))
+        .hint("name a smaller model of the same vocabulary: --draft-model NAME")
+        .into()),
+        // Other engines translate between vocabularies, or take those that hardly differ.
+        Some(draft)
+            if engine == EngineKind::Vllm && draft.architecture.vocabulary != own.vocabulary =>
+        {
+            Err(Problem::new(format!(
+                "--draft-model {}: its vocabulary has {} tokens, that of {} has {}, and vLLM takes a draft model of the same vocabulary only",
+                draft.name, draft.architecture.vocabulary, model.name, own.vocabulary
+            ))
+            .hint("name a model of the same family")
+            .into())
+        }
+        _ => Ok(()),
+    }
 }

@@ -144,7 +144,6 @@ impl<'a> Simulated<'a> {
             deployment,
             &shapes.model,
             shapes.drafter.as_ref(),
-            None,
             &loaded.catalogue,
         )
         .map_err(|error| Problem::new("the deployment cannot be simulated").because(error))?;

@@ -153,7 +153,7 @@ pub(crate) fn affordable(
     beyond(Reason::OverBudget { hour, budget }, ratio, fix)
 }
 
-/// Whether what is drawn is within the limit on power.
+/// Whether what is drawn is within the limit on power: what is not known to be is not.
 pub(crate) fn drawn(limits: &Limits, power: Option<f64>) -> Result<(), Failure> {
     match (limits.power, power) {
         (Some(cap), Some(watts)) if watts > cap.get() => {
@@ -161,6 +161,10 @@ pub(crate) fn drawn(limits: &Limits, power: Option<f64>) -> Result<(), Failure> 
             let ratio = watts / most.max(1e-9);
             let fix = Fix::flag("--power", alloc::format!("{}W", libm::ceil(watts)));
             Err(Failure::new(Test::Limits, Reason::Power { watts, most }, ratio).fixed_by(fix))
+        }
+        (Some(cap), None) => {
+            let most = cap.get();
+            Err(Failure::new(Test::Limits, Reason::UnknownPower { most }, 1.0))
         }
         _ => Ok(()),
     }

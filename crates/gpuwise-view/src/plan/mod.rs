@@ -248,8 +248,8 @@ pub fn verdict(sizing: &Sizing) -> String {
         fixes().find(|(_, fix)| !matches!(fix, Fix::OwnPrice { .. } | Fix::OwnEvaluation { .. }));
     if let Some((candidate, fix)) = flags.or_else(|| fixes().next()) {
         let _ = match fix.gives() {
-            Some(_) => write!(out, " Smallest fix: {fix}."),
-            None => write!(out, " Smallest fix: {fix} ({}).", candidate.label),
+            Some(_) => write!(out, " Fix: {fix}."),
+            None => write!(out, " Fix: {fix} ({}).", candidate.label),
         };
     }
     out

@@ -154,16 +154,14 @@ fn judged(
         .or_else(|| asked.model.clone());
     let plan = settings::Plan::of(flags);
     let running = (running.as_ref(), named.as_deref());
-    let mut grounds = Grounds::new(&plan, &mut asked, running, loaded, app)?;
+    let deployment = saved.map(|saved| &saved.deployment);
+    let mut grounds = Grounds::new(&plan, &mut asked, running, deployment, loaded, app)?;
     let mut runs = Runs::read(&flags.current, saved, loaded, &flags.limits, constants)?;
     let choices = &mut grounds.choices;
     if let Some(fixed) = &mut choices.fixed {
         // Its settings hold for what runs and for what takes its place; its layout only for the former.
         runs.current.layout = runs.current.layout.or(fixed.layout);
         fixed.layout = None;
-    }
-    if let Some(saved) = saved.filter(|_| choices.weights.is_empty()) {
-        choices.weights.push(choices::weights_of(&saved.deployment));
     }
     let request = grounds.request(&asked.workload, &loaded.catalogue);
     let mut verdict = verdict::check(&request, &runs.current, runs.host.as_ref(), constants);

@@ -3,7 +3,6 @@
 use super::{Context, Exit, show};
 use crate::{
     catalogue::{self, Loaded},
-    commands::plan::choices::weights_of,
     error::Problem,
     fabric::Joined,
     knowledge, names,
@@ -18,7 +17,7 @@ use gpuwise_domain::{
 use gpuwise_size::{
     composed::{self, LayoutStep, Load},
     knowledge::Knowledge,
-    search::{self, Choices, Request},
+    search::{self, Choices, DraftModel, Request},
     setup::Setup,
 };
 use std::path::Path;
@@ -83,7 +82,6 @@ fn compared(
         deployment,
         shapes.model(),
         shapes.drafter(),
-        None,
         &loaded.catalogue,
     )
     .map_err(|error| Problem::new("the deployment cannot be composed").because(error))?;
@@ -205,15 +203,14 @@ fn sizings(
     };
     let deployment = &saved.deployment;
     let facts = catalogue::engine_facts(loaded, deployment.engine)?;
-    let mut choices = Choices::usual(Engine {
-        release: Some(deployment.release.unwrap_or_else(|| facts.resolve(None))),
-        ..Engine::newest(deployment.engine)
-    });
-    choices.weights = vec![weights_of(deployment)];
-    choices.cache = vec![deployment.cache.clone()];
+    let mut choices = Choices::usual(Engine::newest(deployment.engine));
+    choices.keep(deployment);
+    choices
+        .engine
+        .release
+        .get_or_insert_with(|| facts.resolve(None));
     choices.slices = false;
     choices.top = 1;
-    choices.max_context = Some(deployment.settings.max_context);
     let size = |gpus: Vec<String>, owned: Vec<(String, u32)>| {
         let mut workload = workload.clone();
         workload.limits.gpus = gpus;
@@ -228,7 +225,11 @@ fn sizings(
             knowledge,
             facts: Some(&facts),
             engines: &[],
-            draft: None,
+            draft: deployment
+                .draft_model
+                .clone()
+                .zip(shapes.drafter())
+                .map(|(name, architecture)| DraftModel { name, architecture }),
             choices: choices.clone(),
         })
     };

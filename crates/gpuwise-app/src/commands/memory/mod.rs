@@ -89,6 +89,8 @@ fn language(app: &App, flags: &settings::Memory, loaded: &Loaded) -> anyhow::Res
         app,
     )?;
     let build = Build::new(flags, (&model, draft.as_ref()), wanted, loaded)?;
+    let tokens = flags.engine.draft_tokens.unwrap_or(0);
+    super::can_draft(&model, draft.as_ref(), tokens, build.engine.kind)?;
     let devices = devices(flags, &loaded.catalogue)?;
     let gpus = build.layout.map_or(1, |layout| layout.replica_gpus());
     if let Some(slice) = devices

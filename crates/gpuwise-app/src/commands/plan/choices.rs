@@ -209,19 +209,10 @@ pub(crate) fn choices(
     Ok((choices, notes))
 }
 
-/// The weight format of a saved deployment, as a choice: what was published may be cast anew.
-pub(crate) fn weights_of(deployment: &Deployment) -> String {
-    if deployment.weights_published {
-        "published".into()
-    } else {
-        deployment.weights.clone()
-    }
-}
-
 /// The model that drafts: by its flag, or as what runs names it.
 pub(crate) fn draft_model(
     flags: &settings::EngineFlags,
-    running: Option<&Running>,
+    (running, saved): (Option<&Running>, Option<&Deployment>),
     choices: &Choices,
     loaded: &Loaded,
     app: &App,
@@ -236,6 +227,9 @@ pub(crate) fn draft_model(
         );
     }
     if let Some(name) = flags.draft_model.as_deref() {
+        return super::super::draft_model(Some(name), tokens, loaded, app);
+    }
+    if let Some(name) = saved.and_then(|saved| saved.draft_model.as_deref()) {
         return super::super::draft_model(Some(name), tokens, loaded, app);
     }
     let Some(name) = running

@@ -23,6 +23,7 @@ use gpuwise_domain::{
     balance::Balance,
     catalogue::Catalogue,
     deployment::{Deployment, Saved, Sizing},
+    engine::Engine,
     facts::EngineFacts,
     note::{CommandNote, Note},
     workload::Workload,
@@ -128,6 +129,7 @@ pub fn plan(app: &App, settings: &settings::Plan) -> anyhow::Result<Planned> {
         settings,
         &mut asked,
         (running.as_ref(), named.as_deref()),
+        None,
         &loaded,
         app,
     )?;
@@ -189,6 +191,7 @@ impl Grounds {
         settings: &settings::Plan,
         asked: &mut StatedWorkload,
         (running, named): (Option<&Running>, Option<&str>),
+        saved: Option<&Deployment>,
         loaded: &Loaded,
         app: &App,
     ) -> anyhow::Result<Self> {
@@ -196,8 +199,21 @@ impl Grounds {
         asked.within(model.architecture.max_context);
         let (mut choices, mut notes) =
             choices::choices(settings, asked, running, &model, &loaded.catalogue)?;
+        if let Some(saved) = saved {
+            let stated = settings.engine.engine.is_some() || running.is_some();
+            if !stated && asked.engine.is_none() {
+                choices.engine = Engine::newest(saved.engine);
+            }
+            choices.keep(saved);
+        }
+        let runs = (running, saved);
         let draft =
-            choices::draft_model(&settings.engine, running, &choices, loaded, app, &mut notes)?;
+            choices::draft_model(&settings.engine, runs, &choices, loaded, app, &mut notes)?;
+        if settings.engine.draft_tokens.is_some() {
+            // What runs drafts by whatever its command names.
+            let tokens = choices.draft_tokens;
+            super::can_draft(&model, draft.as_ref(), tokens, choices.engine.kind)?;
+        }
         let facts = catalogue::engine_facts(loaded, choices.engine.kind)?;
         choices.engine.release.get_or_insert(facts.resolve(None));
         Ok(Self {

@@ -8,6 +8,7 @@ use gpuwise_domain::{
     deployment::Dropped,
     fix::{Fix, Flag},
     gpu::Device,
+    reason::Reason,
 };
 
 /// How many alternatives are explained unasked.
@@ -78,12 +79,28 @@ pub(crate) fn dropped(
             out.push(failure(nearest));
         }
     }
+    if shown.is_empty()
+        && let Some(nearest) = nearest(judged)
+    {
+        out.retain(|one: &Dropped| one.gpu != nearest.candidate.device.gpu.name);
+        out.insert(0, failure(nearest));
+    }
     if shown.is_empty() && out.is_empty() {
         let mut all: Vec<&Failed<'_>> = judged.failed.iter().collect();
         all.sort_by(|a, b| nearer(a, b));
         out.extend(all.into_iter().take(SHOWN).map(&mut failure));
     }
     out
+}
+
+/// Of all GPUs and formats what breaks its limits least, where these alone are in its way: the smallest change of
+/// the question that is known to have an answer.
+fn nearest<'a>(judged: &'a Screening<'a>) -> Option<&'a Failed<'a>> {
+    let limited = judged.failed.iter().filter(|failed| {
+        let shortfall = &failed.failure.shortfall;
+        relaxed::is_limit(shortfall) && !matches!(shortfall, Reason::NotOffered(_))
+    });
+    limited.min_by(|a, b| nearer(a, b))
 }
 
 pub(super) fn nearer(a: &Failed<'_>, b: &Failed<'_>) -> core::cmp::Ordering {

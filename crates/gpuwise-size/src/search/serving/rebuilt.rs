@@ -44,8 +44,7 @@ pub enum RebuildError {
 
 /// The setup of a deployment's serving pool, and that of its prefill pool where it has one.
 ///
-/// `drafter` is the shape of the model that drafts, and `acceptance` the share of drafts that are
-/// accepted (`None`: the usual 0.7).
+/// `drafter` is the shape of the model that drafts.
 ///
 /// # Errors
 /// When the catalogue lacks what the deployment names.
@@ -53,7 +52,6 @@ pub fn setups<'a>(
     deployment: &Deployment,
     architecture: &'a Architecture,
     drafter: Option<&'a Architecture>,
-    acceptance: Option<f64>,
     catalogue: &'a Catalogue,
 ) -> Result<(Setup<'a>, Option<Setup<'a>>), RebuildError> {
     let device = device(deployment, catalogue)?;
@@ -63,9 +61,11 @@ pub fn setups<'a>(
     };
     let weights = if deployment.weights_published {
         let mut weights = Weights::published(architecture);
-        // Cast where the engine has no BF16 on this GPU.
-        if weights.quantization.is_none() && deployment.weights == WeightFormat::F16.name {
-            weights.native = WeightFormat::F16;
+        // Cast as the engine casts on this GPU.
+        let halves = [WeightFormat::BF16, WeightFormat::F16];
+        let cast = halves.into_iter().find(|half| deployment.weights == half.name);
+        if let Some(half) = cast.filter(|_| weights.quantization.is_none()) {
+            weights.native = half;
         }
         weights
     } else {
@@ -91,7 +91,7 @@ pub fn setups<'a>(
         settings: deployment.settings,
         draft: Some(Draft {
             tokens: deployment.draft_tokens,
-            acceptance: acceptance.unwrap_or(USUAL_ACCEPTANCE),
+            acceptance: deployment.acceptance.unwrap_or(USUAL_ACCEPTANCE),
             model: drafter,
         }),
         adapters: deployment.adapters,

@@ -8,7 +8,7 @@ use crate::{
 use alloc::{string::String, vec::Vec};
 use gpuwise_domain::{
     catalogue::Catalogue,
-    deployment::{Adapters, Objective},
+    deployment::{Adapters, Deployment, Objective},
     engine::Engine,
     facts::EngineFacts,
     layout::Layout,
@@ -117,6 +117,34 @@ impl Choices {
             why_not: Vec::new(),
             top: 5,
         }
+    }
+}
+
+impl Choices {
+    /// Takes what is not stated from a deployment, but for its GPU and layout.
+    pub fn keep(&mut self, deployment: &Deployment) {
+        if self.engine.release.is_none() && self.engine.kind == deployment.engine {
+            self.engine.release = deployment.release;
+        }
+        if self.weights.is_empty() {
+            // What was published may be cast anew.
+            let published = deployment.weights_published.then(|| "published".into());
+            let format = published.unwrap_or_else(|| deployment.weights.clone());
+            self.weights.push(format);
+        }
+        if self.cache.is_empty() {
+            self.cache.push(deployment.cache.clone());
+        }
+        if self.draft_tokens == 0 {
+            self.draft_tokens = deployment.draft_tokens;
+            self.acceptance = self.acceptance.or(deployment.acceptance);
+        }
+        self.adapters = self.adapters.or(deployment.adapters);
+        if self.offload == 0 {
+            self.offload = deployment.host_cache.count();
+        }
+        self.max_context
+            .get_or_insert(deployment.settings.max_context);
     }
 }
 

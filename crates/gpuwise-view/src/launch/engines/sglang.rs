@@ -184,6 +184,10 @@ fn weights(
     arguments: &mut Arguments<'_>,
     notes: &mut Vec<String>,
 ) -> Result<(), EmitError> {
+    let format = pool.deployment.weights.as_str();
+    if format == "fp32" && arguments.takes("weight_dtype", "float32") {
+        return arguments.set("weight_dtype", "float32");
+    }
     if !pool.has_bf16() {
         arguments.set("weight_dtype", "half")?;
         notes.push("this GPU has no BF16: what is stored in it is cast to FP16".into());
@@ -191,13 +195,12 @@ fn weights(
     if pool.deployment.weights_published {
         return Ok(());
     }
-    let (setting, name) = match pool.deployment.weights.as_str() {
+    let (setting, name) = match format {
         "fp8" => ("quantization", "fp8"),
         "nf4" => ("quantization", "bitsandbytes"),
         "bf16" => ("weight_dtype", "bfloat16"),
         "fp16" if !pool.has_bf16() => return Ok(()),
         "fp16" => ("weight_dtype", "float16"),
-        "fp32" => ("weight_dtype", "float32"),
         _ => ("", ""),
     };
     if arguments.takes(setting, name) {

@@ -170,6 +170,10 @@ fn weights(
     arguments: &mut Arguments<'_>,
     notes: &mut Vec<String>,
 ) -> Result<(), EmitError> {
+    let format = pool.deployment.weights.as_str();
+    if format == "fp32" && arguments.takes("weight_dtype", "float32") {
+        return arguments.set("weight_dtype", "float32");
+    }
     if !pool.has_bf16() {
         arguments.set("weight_dtype", "half")?;
         notes.push("this GPU has no BF16: what is stored in it is cast to FP16".into());
@@ -177,7 +181,7 @@ fn weights(
     if pool.deployment.weights_published {
         return Ok(());
     }
-    let (setting, name) = match pool.deployment.weights.as_str() {
+    let (setting, name) = match format {
         "fp8" => ("quantization", "fp8"),
         "fp8-block" => ("quantization", "fp8_per_block"),
         "mxfp8" => ("quantization", "mxfp8"),
@@ -186,7 +190,6 @@ fn weights(
         "bf16" => ("weight_dtype", "bfloat16"),
         "fp16" if !pool.has_bf16() => return Ok(()),
         "fp16" => ("weight_dtype", "float16"),
-        "fp32" => ("weight_dtype", "float32"),
         _ => ("", ""),
     };
     if arguments.takes(setting, name) {

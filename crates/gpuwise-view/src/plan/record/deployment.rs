@@ -28,6 +28,7 @@ crate::record!(Deployment, "Deployment", |of| {
     });
     of.part("settings", |d| &d.settings);
     of.field("draft_tokens", |d| d.draft_tokens);
+    of.field("acceptance", |d| d.acceptance);
     of.field("draft_model", |d| d.draft_model.as_ref());
     of.field("host_kv_bytes_per_gpu", |d| d.host_cache);
     of.maybe("adapters", |d| d.adapters.as_ref());
