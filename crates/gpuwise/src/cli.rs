@@ -186,6 +186,55 @@ mod tests {
         }
     }
 
+    /// What an argument requires, by id; clap tells it nowhere else.
+    fn required_by(argument: &clap::Arg) -> Vec<String> {
+        let shown = format!("{argument:?}");
+        let list = shown
+            .split_once("requires: [")
+            .and_then(|(_, rest)| rest.split_once(']'))
+            .map_or("", |(list, _)| list);
+        let ids = list.split('"').skip(1).step_by(2);
+        ids.map(ToOwned::to_owned).collect()
+    }
+
+    /// clap lets an argument pass without what it requires where something else forbids that: it would be ignored.
+    fn unanswered(command: &clap::Command, path: &str, out: &mut Vec<String>) {
+        let path = format!("{path} {}", command.get_name());
+        for argument in command.get_arguments() {
+            let own: Vec<_> = command.get_arg_conflicts_with(argument);
+            for id in required_by(argument) {
+                let needed = command.get_arguments().find(|one| *one.get_id() == id);
+                for other in needed.map_or_else(Vec::new, |one| command.get_arg_conflicts_with(one))
+                {
+                    let known = own.iter().any(|one| one.get_id() == other.get_id());
+                    if !known && other.get_id() != argument.get_id() {
+                        out.push(format!(
+                            "{path}: {} and {}",
+                            argument.get_id(),
+                            other.get_id()
+                        ));
+                    }
+                }
+            }
+        }
+        for one in command.get_subcommands() {
+            unanswered(one, &path, out);
+        }
+    }
+
+    #[test]
+    fn what_needs_another_argument_is_refused_where_that_cannot_be() {
+        let mut built = Cli::command();
+        built.build();
+        let mut out = Vec::new();
+        unanswered(&built, "", &mut out);
+        assert!(
+            out.is_empty(),
+            "conflicts_with is missing:\n{}",
+            out.join("\n")
+        );
+    }
+
     #[test]
     fn help_fits_a_terminal() {
         let text = definition().render_help().to_string();

@@ -44,7 +44,7 @@ pub enum Refusal {
         short: Money,
     },
     #[error(
-        "tenant `{tenant}` has no budget in {currency}: give it one, or a price in the currency of its budget"
+        "tenant `{tenant}` has no budget in {currency}, in which this may be priced: ask for a GPU that is priced in the currency of its budget, or price this one so"
     )]
     OtherCurrency { tenant: String, currency: Currency },
     #[error("reservation `{0}` is made already")]

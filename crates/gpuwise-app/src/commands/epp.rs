@@ -33,10 +33,20 @@ pub struct Flags {
     #[arg(long, value_name = "NAMESPACE/NAME", conflicts_with = "endpoints")]
     pool: Option<String>,
     /// The kubeconfig [default: $KUBECONFIG, ~/.kube/config, or the account of the pod it runs in]
-    #[arg(long, value_name = "FILE", requires = "pool")]
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "pool",
+        conflicts_with = "endpoints"
+    )]
     kubeconfig: Option<PathBuf>,
     /// Which of its contexts [default: the current one]
-    #[arg(long, value_name = "NAME", requires = "pool")]
+    #[arg(
+        long,
+        value_name = "NAME",
+        requires = "pool",
+        conflicts_with = "endpoints"
+    )]
     context: Option<String>,
     /// Which endpoint a request goes to
     #[arg(long, value_enum, default_value_t = RouterName::LlmD)]

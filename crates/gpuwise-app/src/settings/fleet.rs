@@ -74,7 +74,7 @@ pub struct FleetImport {
     #[arg(long, value_name = "URL", conflicts_with_all = ["files", "kubeconfig", "context", "in_cluster", "watch", "jobs"])]
     pub redfish: Option<String>,
     /// Pooled GPUs that a host can have at once: Redfish does not say it
-    #[arg(long, value_name = "COUNT", requires = "redfish", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    #[arg(long, value_name = "COUNT", requires = "redfish", conflicts_with_all = ["files", "kubeconfig", "context", "in_cluster", "watch", "jobs"], value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub slots: Option<u32>,
     #[command(flatten, next_help_heading = "Redfish")]
     pub how: RedfishFlags,

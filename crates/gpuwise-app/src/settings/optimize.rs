@@ -16,7 +16,7 @@ pub struct Optimize {
     #[arg(long, value_enum, value_name = "NAME", conflicts_with_all = ["lora", "prune", "rotate", "fuse", "max_error", "kv", "report", "sparse_as"])]
     pub recipe: Option<RecipeName>,
     /// With --recipe distill: the model that MODEL was made of
-    #[arg(long, value_name = "DIR", requires = "recipe")]
+    #[arg(long, value_name = "DIR", requires = "recipe", conflicts_with_all = ["lora", "prune", "rotate", "fuse", "max_error", "kv", "report", "sparse_as"])]
     pub teacher: Option<PathBuf>,
     /// Write a GGUF file for llama.cpp in this type, such as q4_k_m, by its own converter and quantizer
     #[arg(long, value_name = "TYPE", ignore_case = true, value_parser = GGUF, conflicts_with_all = ["to", "recipe", "advise", "measure", "lora", "prune", "rotate", "fuse", "scales", "asymmetric", "sparse_as", "keep", "max_error", "kv", "report"])]

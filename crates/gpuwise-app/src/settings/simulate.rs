@@ -63,7 +63,13 @@ pub struct ChangeFlags {
     #[arg(long, value_name = "N", conflicts_with = "trace", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub turns: Option<u32>,
     /// Time that a client thinks after an answer, in the mean, such as 20s
-    #[arg(long, value_name = "TIME", requires = "turns", default_value = "10s")]
+    #[arg(
+        long,
+        value_name = "TIME",
+        requires = "turns",
+        conflicts_with = "trace",
+        default_value = "10s"
+    )]
     pub think: String,
     /// Growth of the rate an hour, such as 10%
     #[arg(long, value_name = "PERCENT")]

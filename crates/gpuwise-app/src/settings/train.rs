@@ -110,7 +110,12 @@ pub struct AmountFlags {
     #[arg(long, value_name = "N", conflicts_with = "tokens")]
     pub samples: Option<String>,
     /// How often the data set is gone through [default: 1]
-    #[arg(long, value_name = "N", requires = "samples")]
+    #[arg(
+        long,
+        value_name = "N",
+        requires = "samples",
+        conflicts_with = "tokens"
+    )]
     pub epochs: Option<String>,
     /// Tokens of a sequence [default: 4096; of GRPO a prompt and its completion]
     #[arg(long, value_name = "TOKENS")]
@@ -144,10 +149,10 @@ pub struct MachineFlags {
     #[arg(long, value_name = "FILE|SHAPE")]
     pub host: Option<String>,
     /// GPUs at most
-    #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u64).range(1..=65_536))]
+    #[arg(long, value_name = "N", default_value_t = 1024, conflicts_with = "gpus", value_parser = clap::value_parser!(u64).range(1..=65_536))]
     pub max_gpus: u64,
     /// Network of one GPU between hosts in Gbit/s [default: the catalogue's for the host]
-    #[arg(long, value_name = "GBIT", requires = "gpus")]
+    #[arg(long, value_name = "GBIT", requires = "gpus", conflicts_with_all = ["gpu", "provider", "region", "owned", "fabric"])]
     pub network: Option<String>,
 }
 

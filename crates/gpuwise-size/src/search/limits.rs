@@ -164,7 +164,11 @@ pub(crate) fn drawn(limits: &Limits, power: Option<f64>) -> Result<(), Failure> 
         }
         (Some(cap), None) => {
             let most = cap.get();
-            Err(Failure::new(Test::Limits, Reason::UnknownPower { most }, 1.0))
+            Err(Failure::new(
+                Test::Limits,
+                Reason::UnknownPower { most },
+                1.0,
+            ))
         }
         _ => Ok(()),
     }

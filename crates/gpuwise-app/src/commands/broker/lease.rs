@@ -58,7 +58,7 @@ pub struct RequestFlags {
     /// What it is for, within the tenant; reports sum by it
     #[arg(long, value_name = "NAME")]
     project: Option<String>,
-    /// GPUs of each worker: H100, 4xH100, 0.25xL40S, or a MIG profile such as 1g.10gb
+    /// GPUs of each worker: H100, 4xH100, 0.25xL40S, or a MIG profile such as 1g.10gb, of one kind 1g.10gb@H100
     #[arg(long, value_name = "GPU")]
     gpu: Option<String>,
     /// Workers, all at once
@@ -244,7 +244,13 @@ pub struct RequestFlags {
     #[arg(long, conflicts_with = "dry_run")]
     wait: bool,
     /// With --wait: how long a broker that does not answer is asked again before this command fails; the lease goes on
-    #[arg(long, value_name = "TIME", default_value = "10min", requires = "wait")]
+    #[arg(
+        long,
+        value_name = "TIME",
+        default_value = "10min",
+        requires = "wait",
+        conflicts_with = "dry_run"
+    )]
     broker_timeout: Nanoseconds,
     /// A key under which a repeated request is answered with the same lease
     #[arg(long, value_name = "KEY")]

@@ -1,10 +1,10 @@
 //! Whether so many requests of such a length fit a setup.
 
-use gpuwise_domain::{deployment::MemoryReport, facts::EngineFacts};
+use gpuwise_domain::{deployment::MemoryReport, facts::EngineFacts, precision::WeightFormat};
 use gpuwise_size::{
     memory::{self, MemoryPlan},
     setup::Setup,
-    support::{Obstacle, cache_name, obstacle_of},
+    support::{Obstacle, cache_name, castable, obstacle_of},
 };
 use gpuwise_units::{Bytes, Tokens};
 
@@ -23,16 +23,28 @@ pub(super) struct Fit<'a> {
     pub(super) wanted: Demand,
     /// What the engine's release supports on which hardware.
     facts: Option<&'a EngineFacts>,
+    /// What weights are stored in, where the engine may cast it on each hardware.
+    stored: Option<WeightFormat>,
     /// Why it does not start, where it does not.
     pub(super) obstacle: Option<Obstacle>,
 }
 
 impl<'a> Fit<'a> {
-    pub(super) fn new(setup: Setup<'a>, wanted: Demand, facts: Option<&'a EngineFacts>) -> Self {
+    pub(super) fn new(
+        mut setup: Setup<'a>,
+        wanted: Demand,
+        facts: Option<&'a EngineFacts>,
+        stored: Option<WeightFormat>,
+    ) -> Self {
+        if let Some(stored) = stored {
+            setup.weights.native = stored;
+            setup = castable(setup, facts);
+        }
         let plan = memory::plan(&setup);
         Self {
             obstacle: obstacle_of(&setup, facts, false),
             facts,
+            stored,
             report: memory::report(&plan, &setup, wanted.context as f64),
             plan,
             setup,
@@ -44,14 +56,14 @@ impl<'a> Fit<'a> {
     pub(super) fn with(&self, change: impl FnOnce(&mut Setup<'a>)) -> Self {
         let mut setup = self.setup.clone();
         change(&mut setup);
-        Self::new(setup, self.wanted, self.facts)
+        Self::new(setup, self.wanted, self.facts, self.stored)
     }
 
     /// The same for another load.
     pub(super) fn under(&self, wanted: Demand) -> Self {
         let mut setup = self.setup.clone();
         setup.settings.max_context = wanted.context;
-        Self::new(setup, wanted, self.facts)
+        Self::new(setup, wanted, self.facts, self.stored)
     }
 
     /// Concurrent requests of the asked length that fit, on all attention groups.

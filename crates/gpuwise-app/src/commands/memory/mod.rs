@@ -36,7 +36,6 @@ use gpuwise_size::{
     knowledge::Corrections,
     search::model_summary,
     setup::{Draft, Setup, Weights},
-    support::castable,
     sweep,
 };
 use gpuwise_view::record;
@@ -292,7 +291,8 @@ impl<'a> Build<'a> {
         let asked = self.layout;
         let fit = |layout| {
             let setup = self.setup(device, layout, flags);
-            Fit::new(setup, self.wanted, self.facts.as_ref())
+            let stored = self.castable.then_some(self.weights.native);
+            Fit::new(setup, self.wanted, self.facts.as_ref(), stored)
         };
         let stated = fit(asked.unwrap_or(Layout::SINGLE));
         if asked.is_some() || !flags.gpu.is_empty() || stated.fits() {
@@ -338,7 +338,7 @@ impl<'a> Build<'a> {
             eager: flags.engine.eager || usual.eager,
             ..usual
         };
-        let setup = Setup {
+        Setup {
             architecture: &self.model.architecture,
             device,
             bucket: engines::model(self.engine.kind).bucket(&self.engine, device.gpu),
@@ -353,11 +353,6 @@ impl<'a> Build<'a> {
             draft: self.draft,
             adapters: self.adapters,
             corrections: Corrections::default(),
-        };
-        if self.castable {
-            castable(setup, self.facts.as_ref())
-        } else {
-            setup
         }
     }
 }

@@ -10,6 +10,7 @@ mod simulated;
 use super::{App, Context, Exit};
 use crate::{
     catalogue::{self, Loaded},
+    error::Problem,
     fabric::Joined,
     host, knowledge,
     made::made,
@@ -206,6 +207,9 @@ impl Grounds {
             }
             choices.keep(saved);
         }
+        if let Some(stated) = &settings.engine.context {
+            served_within(stated, &choices, &asked.workload)?;
+        }
         let runs = (running, saved);
         let draft =
             choices::draft_model(&settings.engine, runs, &choices, loaded, app, &mut notes)?;
@@ -249,6 +253,22 @@ impl Grounds {
             choices: self.choices.clone(),
         }
     }
+}
+
+/// The context that is asked for holds a request of the mean; what is longer is refused, and no service of it.
+fn served_within(stated: &str, choices: &Choices, workload: &Workload) -> anyhow::Result<()> {
+    let lengths = &workload.lengths;
+    let mean = lengths.input.mean + lengths.output.mean;
+    let within = choices.max_context.is_none_or(|most| mean <= most as f64);
+    if within {
+        return Ok(());
+    }
+    let longest = lengths.input.longest.0 + lengths.output.longest.0;
+    Err(Problem::new(format!(
+        "--context {stated}: a request has {mean:.0} tokens in the mean, prompt and answer, and engines refuse what is longer than their context"
+    ))
+    .hint(format!("leave it out, or say --context {longest} for the longest request"))
+    .into())
 }
 
 /// Shows a plan in the form that was asked for.

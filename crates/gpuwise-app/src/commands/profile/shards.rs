@@ -11,20 +11,23 @@ use std::path::Path;
 
 const HEADING: &str = "Many readers";
 
+/// What looks at one profile, which many readers do not.
+const ALONE: [&str; 6] = ["explain", "compat", "part", "written", "beside", "layouts"];
+
 #[derive(Debug, Clone, clap::Args)]
 pub(super) struct ShardFlags {
     /// Read only the files of one shard: I/N with I from 0 to N - 1, or auto/N, which takes I from the
     /// job that runs it (JOB_COMPLETION_INDEX of Kubernetes, SLURM_ARRAY_TASK_ID of Slurm)
-    #[arg(long, value_name = "I/N", requires = "each", help_heading = HEADING)]
+    #[arg(long, value_name = "I/N", requires = "each", conflicts_with_all = ALONE, help_heading = HEADING)]
     pub shard: Option<ShardSpec>,
     /// Instead of reading, print the job that reads these files in N shards (--shard auto/N)
-    #[arg(long, value_enum, value_name = "FORM", requires_all = ["shard", "save"], help_heading = HEADING)]
+    #[arg(long, value_enum, value_name = "FORM", requires_all = ["shard", "save"], conflicts_with_all = ALONE, help_heading = HEADING)]
     emit: Option<JobForm>,
     /// The image of the job's containers; gpuwise is in it
-    #[arg(long, value_name = "IMAGE", requires = "emit", help_heading = HEADING)]
+    #[arg(long, value_name = "IMAGE", requires = "emit", conflicts_with_all = ALONE, help_heading = HEADING)]
     image: Option<String>,
     /// The claim of the volume with the files; it is mounted where the named directory is
-    #[arg(long, value_name = "NAME", requires = "emit", help_heading = HEADING)]
+    #[arg(long, value_name = "NAME", requires = "emit", conflicts_with_all = ALONE, help_heading = HEADING)]
     claim: Option<String>,
 }
 

@@ -93,18 +93,29 @@ pub struct Flags {
     #[arg(long, value_name = "FILE", conflicts_with = "policy")]
     variants: Option<PathBuf>,
     /// Run replicas as the engines of their deployments: continuous batching, by the step times of their plans
-    #[arg(long, requires = "step", requires = "variants")]
+    #[arg(
+        long,
+        requires = "step",
+        requires = "variants",
+        conflicts_with = "policy"
+    )]
     engines: bool,
     /// What ours counts where engines are run: `tokens` of prompts and answers, or `requests`
     #[arg(
         long,
         value_name = "WHAT",
         default_value = "tokens",
-        requires = "engines"
+        requires = "engines",
+        conflicts_with = "policy"
     )]
     demand: Counted,
     /// Write each decision on variants, a line of JSON each
-    #[arg(long, value_name = "FILE", requires = "variants")]
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "variants",
+        conflicts_with = "policy"
+    )]
     log: Option<PathBuf>,
     /// Decide again what a log of --log says was decided
     #[arg(long, value_name = "LOG", conflicts_with_all = ["file", "variants", "step"])]

@@ -26,13 +26,13 @@ use std::path::PathBuf;
 #[derive(Debug, clap::Args)]
 pub(crate) struct AccuracyFlags {
     /// Tables of timed matrix products (system, gemm_dtype, m, n, k, latency_ms)
-    #[arg(long, value_name = "FILE", requires = "evaluate")]
+    #[arg(long, value_name = "FILE", requires = "evaluate", conflicts_with_all = ["jobs", "learn", "save", "forest"])]
     matmuls: Vec<PathBuf>,
     /// Tables of questions with their measured values: whole workloads on several GPUs
-    #[arg(long, value_name = "FILE", requires = "evaluate")]
+    #[arg(long, value_name = "FILE", requires = "evaluate", conflicts_with_all = ["jobs", "learn", "save", "forest"])]
     workloads: Vec<PathBuf>,
     /// Predict workloads by constants refitted without their group (takes many minutes)
-    #[arg(long, value_enum, value_name = "GROUP", requires = "workloads")]
+    #[arg(long, value_enum, value_name = "GROUP", requires = "workloads", conflicts_with_all = ["jobs", "learn", "save", "forest"])]
     leave_out: Option<LeaveOut>,
 }
 

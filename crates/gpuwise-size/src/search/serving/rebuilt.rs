@@ -63,7 +63,9 @@ pub fn setups<'a>(
         let mut weights = Weights::published(architecture);
         // Cast as the engine casts on this GPU.
         let halves = [WeightFormat::BF16, WeightFormat::F16];
-        let cast = halves.into_iter().find(|half| deployment.weights == half.name);
+        let cast = halves
+            .into_iter()
+            .find(|half| deployment.weights == half.name);
         if let Some(half) = cast.filter(|_| weights.quantization.is_none()) {
             weights.native = half;
         }

@@ -31,7 +31,10 @@ pub(crate) fn deployment(request: &Request<'_>, judged: &Screening<'_>, at: usiz
         quality: choice.quality.clone(),
         settings: setup.settings,
         draft_tokens: setup.draft.map_or(0, |draft| draft.tokens),
-        acceptance: setup.draft.filter(|draft| draft.tokens > 0).map(|draft| draft.acceptance),
+        acceptance: setup
+            .draft
+            .filter(|draft| draft.tokens > 0)
+            .map(|draft| draft.acceptance),
         draft_model: drafts::name(request),
         host_cache: Bytes::new(request.choices.offload),
         adapters: setup.adapters,
