@@ -196,6 +196,9 @@ pub fn waiting(rows: &[WaitingRow]) -> Table {
     if rows.iter().any(|row| row.start.is_none()) {
         table.footnote("–: cannot be told, or was not looked for (--why JOB looks).");
     }
+    if rows.len() > 1 && rows.iter().any(|row| row.start.is_some()) {
+        table.footnote("Times and fixes hold for each job alone: others that wait may take what becomes free first.");
+    }
     table
 }
 

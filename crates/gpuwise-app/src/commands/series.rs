@@ -41,6 +41,9 @@ pub(super) struct Series {
     pub(super) clients: Vec<(String, Vec<f64>)>,
 }
 
+/// Readings that replicas are scaled by are no further apart.
+const COARSEST: Nanoseconds = Nanoseconds(6 * 3600 * 1_000_000_000);
+
 /// Reads requests a second of the series whose name holds `only`, with one reading a period.
 ///
 /// # Errors
@@ -50,7 +53,18 @@ pub(super) fn read(
     only: Option<&str>,
     period: Option<Nanoseconds>,
 ) -> anyhow::Result<Read> {
-    read_requests(source, only, period, true)
+    let read = read_requests(source, only, period, true)?;
+    let coarse = read.series.iter().find(|(_, one)| one.period > COARSEST);
+    if let Some((name, series)) = coarse.filter(|_| period.is_none()) {
+        let hours = series.period.seconds().get() / 3600.0;
+        return Err(Problem::new(format!(
+            "{}: {name}: its readings are {hours:.1} h apart, and what starts in minutes cannot follow them",
+            read.shown
+        ))
+        .hint("times are seconds: divide those in milliseconds by 1,000")
+        .into());
+    }
+    Ok(read)
 }
 
 /// The same of all series, for what has no flag that says the time between readings.

@@ -127,6 +127,7 @@ pub(crate) fn deployment(row: &Row) -> Deployment {
             eager: false,
         },
         draft_tokens: 0,
+        acceptance: None,
         draft_model: None,
         host_cache: Bytes::ZERO,
         adapters: None,

@@ -271,7 +271,7 @@ pub(crate) fn deployment() -> impl Strategy<Value = Deployment> {
         (
             layout(),
             option::of(layout()),
-            any::<u32>(),
+            (any::<u32>(), option::of(real())),
             option::of(text()),
             bytes(),
             option::of(adapters),
@@ -287,7 +287,8 @@ pub(crate) fn deployment() -> impl Strategy<Value = Deployment> {
     )
         .prop_map(|(what, how, formats, results, reasons)| {
             let (model, engine, release, gpu, slice) = what;
-            let (layout, prefill, draft_tokens, draft_model, host_cache, adapters) = how;
+            let (layout, prefill, (draft_tokens, acceptance), draft_model, host_cache, adapters) =
+                how;
             let (weights, weights_published, cache, quality, settings) = formats;
             let (rental, memory, figures, cost) = results;
             let (basis, bottleneck, headroom, derivations) = reasons;
@@ -305,6 +306,7 @@ pub(crate) fn deployment() -> impl Strategy<Value = Deployment> {
                 quality,
                 settings,
                 draft_tokens,
+                acceptance,
                 draft_model,
                 host_cache,
                 adapters,

@@ -11,6 +11,7 @@
 )]
 
 mod answers;
+mod answers_agree;
 #[cfg(all(feature = "bench", feature = "database"))]
 mod audit;
 mod bad_input;

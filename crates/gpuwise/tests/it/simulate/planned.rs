@@ -67,6 +67,8 @@ fn plans_of_groups_in_lock_step_and_of_drafts_hold() {
         [&["--from", lock_step, "--rate", "3"][..], &h200].concat(),
         [&drafts[..], &["--rate", "0.5"]].concat(),
         [&drafts[..], &["--rate", "6"]].concat(),
+        [&drafts[..], &["--rate", "0.5", "--acceptance", "20%"]].concat(),
+        [&drafts[..], &["--rate", "0.5", "--acceptance", "95%"]].concat(),
         vec![
             "deepseek-ai/DeepSeek-V3",
             "--gpu",
